@@ -1,0 +1,379 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+// Bounds of what one turn's output leaves behind. A turn of any size is read
+// to its end; what is over is counted and not kept.
+const (
+	maxKeptCommands   = 100
+	maxKeptNearMisses = 20
+	quietAfter        = 3
+)
+
+// output is what came of a turn, as the API says.
+type output struct {
+	obs Observation
+	// oversize says that the reply was too large to be read; then nothing of it runs.
+	oversize string
+}
+
+// findings are the commands and near misses of a reply, bounded.
+type findings struct {
+	commands     []parser.Command
+	total        int
+	nearMisses   []parser.NearMiss
+	missesInAll  int
+	continuation bool
+}
+
+// read parses a reply with bounded memory, whatever its size.
+func read(reply string, opts parser.Options) findings {
+	var f findings
+	p := parser.New(opts, parser.Handler{
+		Command: func(c parser.Command) {
+			if f.total++; f.total <= maxKeptCommands {
+				f.commands = append(f.commands, c)
+			}
+		},
+		NearMiss: func(n parser.NearMiss) {
+			if f.missesInAll++; f.missesInAll <= maxKeptNearMisses {
+				f.nearMisses = append(f.nearMisses, n)
+			}
+		},
+	})
+	for len(reply) > 0 {
+		n := min(len(reply), 64<<10)
+		// Write and Close never fail; their errors exist for io.Writer's sake.
+		_, _ = p.Write([]byte(reply[:n]))
+		reply = reply[n:]
+	}
+	_ = p.Close()
+	return f
+}
+
+// accept records how a run ended, everything that its reply asks for, and the
+// work that follows, in one transaction: either all of it is there after a
+// crash or none, and then the run is looked at again.
+func (e *Engine) accept(ctx context.Context, j job, out output) error {
+	var found findings
+	// Only the text of a turn that ended by itself may command (facts: The two doors).
+	if out.obs.State == RunFinished && out.oversize == "" {
+		found = read(out.obs.Reply, e.o.Parser)
+	}
+	return e.step(ctx, j, func(c *change, j *job) error {
+		completion, err := c.complete(j, out)
+		if err != nil {
+			return err
+		}
+		if out.obs.State != RunFinished {
+			return c.unfinished(j, out, completion)
+		}
+		if err := c.replied(j, out); err != nil {
+			return err
+		}
+		if err := c.judge(j, found, out.oversize); err != nil {
+			return err
+		}
+		if err := c.FinishWork(j.work); err != nil {
+			return err
+		}
+		if err := c.pump(&j.agent); err != nil {
+			return err
+		}
+		return c.finishCommand(j, out, completion)
+	})
+}
+
+// complete writes the run's end into the ledger, once, and names who told us first.
+func (c *change) complete(j *job, out output) (Completion, error) {
+	source := SourcePoll
+	if hooks, err := c.Deliveries(j.agent.ID, 1); err != nil {
+		return Completion{}, err
+	} else if len(hooks) > 0 && !hooks[0].ReceivedAt.Before(j.turn.SentAt) {
+		source = SourceWebhook
+	}
+	run := or(j.turn.Run, string(j.turn.ID)) // v0 runs have no id of their own
+	cpl := Completion{ID: CompletionID(c.e.o.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, CreatedAt: c.now}
+	if _, err := c.InsertCompletion(cpl); err != nil {
+		return Completion{}, err
+	}
+	j.turn.Status = out.obs.State
+	return cpl, c.event(EventCompleted, j.agent, Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
+		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": out.obs.Branch, "pr": out.obs.PR}})
+}
+
+// replied ends the turn well: what it carried is delivered.
+func (c *change) replied(j *job, out output) error {
+	j.turn.Reply, j.turn.Trouble = out.obs.Reply, out.oversize
+	if err := c.setTurn(&j.turn, TurnReplied); err != nil {
+		return err
+	}
+	j.agent.Trouble = ""
+	if err := c.delivered(j); err != nil {
+		return err
+	}
+	return c.event(EventReply, j.agent, Event{Turn: j.turn.ID, Text: oneLine(j.turn.Reply, 300), Fields: map[string]string{"text": clip(j.turn.Reply, 4000)}})
+}
+
+// delivered marks what the turn carried: completions as delivered, commands as reported.
+func (c *change) delivered(j *job) error {
+	carried, err := c.CarriedNotices(j.turn.ID)
+	if err != nil {
+		return err
+	}
+	var completions []CompletionID
+	for _, n := range carried {
+		if n.Completion != "" {
+			completions = append(completions, n.Completion)
+		}
+		for _, id := range n.Commands {
+			m, err := c.Command(id)
+			if err != nil {
+				return err
+			}
+			if !m.State.CanBecome(CommandReported) {
+				continue
+			}
+			if err := c.setCommand(&m, CommandReported); err != nil {
+				return err
+			}
+		}
+	}
+	if len(carried) == 0 {
+		return nil
+	}
+	if err := c.DeliverCompletions(completions, j.turn.ID, c.now); err != nil {
+		return err
+	}
+	return c.event(EventDelivered, j.agent, Event{Turn: j.turn.ID, Text: fmt.Sprintf("%d outcomes delivered", len(carried))})
+}
+
+// judge takes the reply's commands through the gate and records each with its verdict and its work.
+func (c *change) judge(j *job, f findings, oversize string) error {
+	over := oversize
+	var judged policy.Judgement
+	limit := c.e.o.Policy().Limits().CommandsPerTurn
+	switch {
+	case over != "":
+		over = "this reply is too large to be read: " + over + "; nothing of it ran"
+	case f.total > limit:
+		over = fmt.Sprintf("this turn has %d commands and the limit is %d a turn, so none of them ran; write fewer in one reply", f.total, limit)
+	default:
+		r, err := c.request(j, f.commands)
+		if err != nil {
+			return err
+		}
+		judged = c.e.o.Policy().Judge(r)
+		over = judged.OverCap
+	}
+	for i, cmd := range f.commands {
+		v := policy.Verdict{Decision: policy.Refused, Code: policy.CodeOverCap, Reason: over}
+		if over == "" {
+			v = judged.Verdicts[i]
+		}
+		if err := c.record(j, i, cmd, v); err != nil {
+			return err
+		}
+	}
+	if over != "" {
+		return c.reportOver(j, f, over)
+	}
+	return c.reportMisses(j, f)
+}
+
+// request collects what the pure policy needs to know.
+func (c *change) request(j *job, commands []parser.Command) (policy.Request, error) {
+	launches, err := c.CountLaunches(c.now.Add(-hour))
+	if err != nil {
+		return policy.Request{}, err
+	}
+	open, err := c.CountOpenSubagents()
+	if err != nil {
+		return policy.Request{}, err
+	}
+	echoed := make(map[string]bool)
+	for _, cmd := range commands {
+		key := policy.CommandKey(cmd)
+		if echoed[key], err = c.Echoed(j.agent.ID, key); err != nil {
+			return policy.Request{}, err
+		}
+	}
+	return policy.Request{
+		Agents: j.names, Commands: commands,
+		Usage:  policy.Usage{LaunchesLastHour: launches, OpenSubagents: open, Depth: j.agent.Depth},
+		Echoed: func(cmd parser.Command) bool { return echoed[policy.CommandKey(cmd)] },
+		Approved: func(key string) bool {
+			ok, err := c.Approved(j.agent.Root, key, c.now)
+			return ok && err == nil // an unreadable memo is no approval
+		},
+	}, nil
+}
+
+// record stores one command with its verdict, and what follows from it.
+func (c *change) record(j *job, ordinal int, cmd parser.Command, v policy.Verdict) error {
+	m := Command{
+		ID: CommandID(c.e.o.NewID("cmd_")), Turn: j.turn.ID, Agent: j.agent.ID, Ordinal: ordinal, Parsed: cmd, State: CommandParsed,
+		OpKey: c.e.o.Keys.OperationKey(j.agent, j.turn, ordinal, cmd),
+		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
+		CreatedAt: c.now, UpdatedAt: c.now,
+	}
+	if err := c.InsertCommand(m); err != nil {
+		return err
+	}
+	switch v.Decision {
+	case policy.Granted:
+		return c.start(j.agent, &m)
+	case policy.Held:
+		return c.hold(j, &m)
+	case policy.Noted:
+		return c.setCommand(&m, CommandFinished)
+	}
+	return c.refuse(j, &m)
+}
+
+// start takes a command to granted and queues its work.
+func (c *change) start(a Agent, m *Command) error {
+	work := Work{Ref: string(m.ID), Due: c.now}
+	switch m.Parsed.Verb {
+	case parser.Subagent:
+		if err := c.spawn(a, m); err != nil {
+			return err
+		}
+	case parser.LocalAction:
+		work.Kind, work.Lane = WorkAction, "action/"+m.Relay+"/"+m.Canonical
+	case parser.Remind:
+		due, err := remindAt(m.Parsed.When, c.now)
+		if err != nil {
+			m.Code, m.Reason = string(policy.CodeMalformed), err.Error()
+			return c.refuse(&job{agent: a, turn: Turn{ID: m.Turn}}, m)
+		}
+		work.Kind, work.Lane, work.Due = WorkRemind, "remind/"+string(m.ID), due
+	}
+	if err := c.setCommand(m, CommandGranted); err != nil {
+		return err
+	}
+	if work.Kind != "" {
+		if err := c.Enqueue(work); err != nil {
+			return err
+		}
+	}
+	return c.event(EventGranted, a, Event{Turn: m.Turn, Command: m.ID, Text: describe(*m), Fields: commandFields(*m)})
+}
+
+// spawn makes the agent of a SUBAGENT command; its first turn is the launch.
+func (c *change) spawn(parent Agent, m *Command) error {
+	id := AgentID(c.e.o.NewID("agt_"))
+	m.Child = id
+	child := Agent{
+		ID: id, Name: subagentName(m.Canonical, id), Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
+		API: or(m.API, c.e.o.API), OpKey: m.OpKey, Repo: m.Canonical, State: AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
+	}
+	m.API = child.API
+	if err := c.InsertAgent(child); err != nil {
+		return err
+	}
+	if err := c.AddEchoes(id, echoKeys(m.Parsed.Prompt), c.now); err != nil {
+		return err
+	}
+	return c.addTurn(&child, Turn{Cause: CauseLaunch, Text: m.Parsed.Prompt})
+}
+
+// subagentName is the repository's name and the end of the id: readable and unique.
+func subagentName(repo string, id AgentID) string {
+	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
+}
+
+func (c *change) hold(j *job, m *Command) error {
+	if err := c.setCommand(m, CommandHeld); err != nil {
+		return err
+	}
+	if err := c.event(EventHeld, j.agent, Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
+		return err
+	}
+	return c.report(j, Notice{Text: fmt.Sprintf("line %d (%s): held as %s: %s", m.Parsed.Line, m.Parsed.Verb, m.ID, m.Reason)})
+}
+
+func (c *change) refuse(j *job, m *Command) error {
+	if err := c.setCommand(m, CommandRefused); err != nil {
+		return err
+	}
+	if m.Code == string(policy.CodeOverCap) {
+		return nil // one report for the whole turn
+	}
+	if err := c.event(EventRefused, j.agent, Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
+		return err
+	}
+	return c.report(j, Notice{Text: fmt.Sprintf("line %d (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []CommandID{m.ID}})
+}
+
+// report leaves a notice about the agent's own turn, for itself.
+func (c *change) report(j *job, n Notice) error {
+	n.ID, n.Agent, n.Cause, n.CreatedAt = NoticeID(c.e.o.NewID("ntc_")), j.agent.ID, CauseReport, c.now
+	n.Depth, n.Streak = j.turn.Depth, j.turn.Streak+1
+	return c.InsertNotice(n)
+}
+
+func (c *change) reportOver(j *job, f findings, over string) error {
+	if err := c.event(EventOverCap, j.agent, Event{Turn: j.turn.ID, Text: over}); err != nil {
+		return err
+	}
+	all, err := c.Commands(CommandFilter{Turn: j.turn.ID, Limit: maxKeptCommands})
+	if err != nil {
+		return err
+	}
+	ids := make([]CommandID, len(all))
+	for i, m := range all {
+		ids[i] = m.ID
+	}
+	return c.report(j, Notice{Text: over, Commands: ids})
+}
+
+// reportMisses tells the agent which lines looked like commands and were
+// none. An agent that goes on producing nothing else is not answered for ever.
+func (c *change) reportMisses(j *job, f findings) error {
+	if len(f.nearMisses) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("lines that look like commands and were not run:")
+	for _, n := range f.nearMisses {
+		fmt.Fprintf(&b, "\n   - line %d: %s\n     the line: %s", n.Line, n.Reason, n.Text)
+		if err := c.event(EventNearMiss, j.agent, Event{Turn: j.turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
+			return err
+		}
+	}
+	if more := f.missesInAll - len(f.nearMisses); more > 0 {
+		fmt.Fprintf(&b, "\n   - and %d more", more)
+	}
+	return c.report(j, Notice{Text: b.String(), Quiet: f.total == 0 && j.turn.Streak >= quietAfter})
+}
+
+// describe says in a few words what a command asks for.
+func describe(m Command) string {
+	switch m.Parsed.Verb {
+	case parser.Subagent:
+		return fmt.Sprintf("SUBAGENT on %s: %s", or(m.Canonical, m.Parsed.Repo), oneLine(m.Parsed.Prompt, 120))
+	case parser.LocalAction:
+		return "LOCAL_ACTION " + oneLine(m.Parsed.Action, 120)
+	case parser.Remind:
+		return "REMIND " + m.Parsed.When + ": " + oneLine(m.Parsed.Message, 120)
+	}
+	return string(m.Parsed.Verb)
+}
+
+func commandFields(m Command) map[string]string {
+	f := map[string]string{"verb": string(m.Parsed.Verb), "line": fmt.Sprint(m.Parsed.Line), "code": m.Code, "canonical": m.Canonical}
+	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": clip(m.Parsed.Prompt, 1000), "action": clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child)} {
+		if value != "" {
+			f[key] = value
+		}
+	}
+	return f
+}

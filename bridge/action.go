@@ -1,0 +1,238 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"drawbridge/policy"
+)
+
+// errand is an action or reminder command with what its handler needs.
+type errand struct {
+	work    Work
+	command Command
+	agent   Agent
+	names   []string
+	grant   policy.Grant
+}
+
+func loadErrand(tx Tx, w Work) (r errand, err error) {
+	r.work = w
+	if r.command, err = tx.Command(CommandID(w.Ref)); err != nil {
+		return r, fmt.Errorf("load command %q: %w", w.Ref, err)
+	}
+	if r.agent, err = tx.Agent(r.command.Agent); err != nil {
+		return r, fmt.Errorf("load agent %q: %w", r.command.Agent, err)
+	}
+	r.names, err = lineage(tx, r.agent)
+	return r, err
+}
+
+// actionWork asks the relay to run an action. The request id is the command's
+// own id: asking again after a crash or a lost answer meets the relay's record
+// of the first time.
+func (e *Engine) actionWork(ctx context.Context, w Work) error {
+	var r errand
+	ready := false
+	err := e.update(ctx, func(c *change) (err error) {
+		if r, err = loadErrand(c.Tx, w); err != nil {
+			return err
+		}
+		ready, err = c.beginAction(&r)
+		return err
+	})
+	if err != nil || !ready {
+		return err
+	}
+	out, err := e.o.Actions.RunAction(ctx, ActionRequest{Grant: r.grant, Request: string(r.command.ID)})
+	switch {
+	case err == nil:
+		return e.update(ctx, func(c *change) error { return c.acted(r, out) })
+	case ctx.Err() != nil:
+		return e.putBack(ctx, w, 0)
+	}
+	return e.actionTrouble(ctx, r, err)
+}
+
+// beginAction commits that the request is about to leave. It reports whether it is to be sent.
+func (c *change) beginAction(r *errand) (bool, error) {
+	switch r.command.State {
+	case CommandSending:
+		// Asked before; the gate was passed then, and the relay knows the id.
+	case CommandGranted:
+		if err := c.setCommand(&r.command, CommandSending); err != nil {
+			return false, err
+		}
+	default:
+		return false, c.FinishWork(r.work)
+	}
+	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, true)
+	if !v.Grant.Valid() {
+		r.command.Code, r.command.Reason = string(v.Code), v.Reason
+		return false, c.endErrand(*r, CommandRefused, Notice{Cause: CauseActionOutcome, Text: errandLine(*r) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
+	}
+	r.grant = v.Grant
+	return true, nil
+}
+
+func errandLine(r errand) string {
+	return fmt.Sprintf("line %d of your turn (%s %s): ", r.command.Parsed.Line, r.command.Parsed.Verb, r.command.Canonical)
+}
+
+// actionTrouble decides by the kind of the error whether to ask again.
+func (e *Engine) actionTrouble(ctx context.Context, r errand, cause error) error {
+	age := e.o.Now().Sub(r.command.CreatedAt)
+	if r.command.Approved {
+		age = e.o.Now().Sub(r.command.UpdatedAt)
+	}
+	wait := backoff(r.work.Attempts, 500*time.Millisecond, 10*time.Second)
+	e.o.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("attempt", r.work.Attempts).Msg("action waits")
+	kind := KindOf(cause)
+	switch {
+	case kind == RateLimited || kind == Busy:
+		return e.putBack(ctx, r.work, max(wait, RetryAfter(cause)))
+	case (kind == Unavailable || IsUnclear(cause)) && age < e.o.ActionPatience:
+		return e.putBack(ctx, r.work, max(wait, RetryAfter(cause)))
+	}
+	return e.update(ctx, func(c *change) error { return c.actionFailed(r, cause) })
+}
+
+// actionFailed ends an action that could not be run, or of which nobody knows whether it ran.
+func (c *change) actionFailed(r errand, cause error) error {
+	r.command.Reason = SafeMessage(cause)
+	next, kind, word := CommandFailed, EventFailed, "failed: "
+	if IsUnclear(cause) {
+		next, kind, word = CommandUncertain, EventUncertain, "uncertain, it may have run: "
+	}
+	if err := c.event(kind, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: commandFields(r.command)}); err != nil {
+		return err
+	}
+	return c.endErrand(r, next, Notice{Cause: CauseActionOutcome, Text: errandLine(r) + word + r.command.Reason})
+}
+
+// acted records the relay's answer.
+func (c *change) acted(r errand, out ActionOutcome) error {
+	r.command.Outcome = &CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
+		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
+	n := Notice{Cause: CauseActionOutcome, Text: errandLine(r) + actionText(out), Untrusted: streams(out)}
+	if out.Status == ActionRefused {
+		r.command.Reason = "the relay refused it: " + out.Error
+		if err := c.event(EventRefused, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: commandFields(r.command)}); err != nil {
+			return err
+		}
+		return c.endErrand(r, CommandRefused, n)
+	}
+	fields := commandFields(r.command)
+	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
+	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), clip(out.Stdout, 1000)
+	if err := c.event(EventExecuted, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + actionText(out), Fields: fields}); err != nil {
+		return err
+	}
+	return c.endErrand(r, CommandFinished, n)
+}
+
+// actionText is the bridge's word on what an action did.
+func actionText(out ActionOutcome) string {
+	var b strings.Builder
+	switch out.Status {
+	case ActionExecuted:
+		fmt.Fprintf(&b, "executed, exit code %d after %s", out.ExitCode, out.Duration.Round(time.Millisecond))
+	case ActionTimedOut:
+		fmt.Fprintf(&b, "timed out and was killed after %s", out.Duration.Round(time.Millisecond))
+	case ActionRefused:
+		b.WriteString("refused by the relay: " + oneLine(out.Error, 300))
+	default:
+		b.WriteString("failed at the relay: " + oneLine(out.Error, 300))
+	}
+	if out.Omitted > 0 {
+		fmt.Fprintf(&b, " (%d bytes of output dropped)", out.Omitted)
+	}
+	return b.String()
+}
+
+// streams joins both outputs for the agent, each named.
+func streams(out ActionOutcome) string {
+	switch {
+	case out.Stderr == "":
+		return out.Stdout
+	case out.Stdout == "":
+		return "stderr:\n" + out.Stderr
+	}
+	return "stdout:\n" + out.Stdout + "\nstderr:\n" + out.Stderr
+}
+
+// endErrand ends a command, removes its work and tells the agent.
+func (c *change) endErrand(r errand, next CommandState, n Notice) error {
+	fresh, err := c.Command(r.command.ID)
+	if err != nil {
+		return err
+	}
+	r.command.State = fresh.State
+	if err := c.setCommand(&r.command, next); err != nil {
+		return err
+	}
+	if err := c.FinishWork(r.work); err != nil {
+		return err
+	}
+	turn, err := c.Turn(r.command.Turn)
+	if err != nil {
+		return err
+	}
+	n.Agent, n.Depth, n.Commands = r.agent.ID, turn.Depth, []CommandID{r.command.ID}
+	return c.notify(n)
+}
+
+// remindWork brings a reminder back to the agent that asked for it.
+func (e *Engine) remindWork(ctx context.Context, w Work) error {
+	return e.update(ctx, func(c *change) error {
+		r, err := loadErrand(c.Tx, w)
+		if err != nil {
+			return err
+		}
+		if r.command.State != CommandGranted {
+			return c.FinishWork(w)
+		}
+		if err := c.setCommand(&r.command, CommandSending); err != nil {
+			return err
+		}
+		if err := c.event(EventReminder, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: oneLine(r.command.Parsed.Message, 300)}); err != nil {
+			return err
+		}
+		return c.endErrand(r, CommandFinished, Notice{Cause: CauseReminder, Untrusted: r.command.Parsed.Message,
+			Text: fmt.Sprintf("reminder that you set for %s:", r.command.Parsed.When)})
+	})
+}
+
+// maxRemind bounds how far ahead a reminder may be.
+const maxRemind = 366 * 24 * hour
+
+// remindAt reads "<RFC 3339 time>" or "10m", "2h", "3d".
+func remindAt(when string, now time.Time) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, when)
+	if err != nil {
+		unit := map[byte]time.Duration{'m': time.Minute, 'h': hour, 'd': 24 * hour}[lastByte(when)]
+		n, nerr := strconv.ParseInt(when[:max(len(when)-1, 0)], 10, 32)
+		if unit == 0 || nerr != nil || n <= 0 {
+			return time.Time{}, fmt.Errorf("%q is no time: write 10m, 2h, 3d or a time such as %s", oneLine(when, 60), now.Add(hour).UTC().Format(time.RFC3339))
+		}
+		at = now.Add(time.Duration(n) * unit)
+	}
+	switch {
+	case !at.After(now):
+		return time.Time{}, fmt.Errorf("%s is in the past; it is %s now", when, now.UTC().Format(time.RFC3339))
+	case at.Sub(now) > maxRemind:
+		return time.Time{}, errors.New("a reminder may be at most a year ahead")
+	}
+	return at, nil
+}
+
+func lastByte(s string) byte {
+	if s == "" {
+		return 0
+	}
+	return s[len(s)-1]
+}

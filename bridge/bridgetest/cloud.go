@@ -1,0 +1,221 @@
+// Package bridgetest holds fakes of the engine's ports: a cloud whose agents
+// answer by script and a relay that counts what it runs. It is not a stand-in
+// for the real API (package cloudsim is); it exists so that the engine's own
+// tests can lose answers at will. Rule of thumb: a fake keeps the log of
+// effects that the engine's records are checked against.
+package bridgetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"drawbridge/bridge"
+)
+
+// Cloud is a strict in-memory bridge.Runtime. Safe for concurrent use.
+type Cloud struct {
+	// Answer says what an agent on a repository replies to a text.
+	Answer func(repo, text string) bridge.Observation
+	// Fail, when set, is asked before ("before launch", "before send") and after
+	// ("after launch", "after send") each effect; an error is returned to the
+	// engine, after the effect when it says "after".
+	Fail func(point, text string) error
+	// Report, when set, replaces the repository that the cloud reports.
+	Report func(repo string) string
+
+	mu     sync.Mutex // guards the fields below
+	agents map[string]*agent
+	log    []string
+}
+
+type agent struct {
+	id, repo, branch string
+	runs             []run
+}
+
+type run struct {
+	id, text string
+}
+
+// Log returns one line for each effect, in order.
+func (c *Cloud) Log() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.log...)
+}
+
+// Effects counts the effects that begin with prefix.
+func (c *Cloud) Effects(prefix string) int {
+	n := 0
+	for _, line := range c.Log() {
+		if strings.HasPrefix(line, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Cloud) fail(point, text string) error {
+	if c.Fail == nil {
+		return nil
+	}
+	return c.Fail(point, text)
+}
+
+// Launch implements bridge.Launcher.
+func (c *Cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, error) {
+	if !l.Grant.Valid() {
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "no grant")
+	}
+	if err := c.fail("before launch", l.Grant.Prompt()); err != nil {
+		return bridge.Started{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agents == nil {
+		c.agents = map[string]*agent{}
+	}
+	if a, ok := c.agents[l.AgentID]; ok {
+		c.log = append(c.log, "conflict "+l.AgentID)
+		return c.started(a), nil
+	}
+	a := &agent{id: l.AgentID, repo: string(l.Grant.Repo()), branch: "bridge/" + l.Op}
+	a.runs = append(a.runs, run{id: "run-" + a.id + "-1", text: l.Grant.Prompt()})
+	c.agents[a.id] = a
+	c.log = append(c.log, fmt.Sprintf("launch %s %s", a.repo, l.Grant.Prompt()))
+	if err := c.fail("after launch", l.Grant.Prompt()); err != nil {
+		return bridge.Started{}, err
+	}
+	return c.started(a), nil
+}
+
+func (c *Cloud) started(a *agent) bridge.Started {
+	repo := a.repo
+	if c.Report != nil {
+		repo = c.Report(repo)
+	}
+	return bridge.Started{Agent: a.id, Run: a.runs[len(a.runs)-1].id, Repo: repo, Branch: a.branch}
+}
+
+// FindLaunch implements bridge.Launcher.
+func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.agents[l.AgentID]
+	if !ok {
+		return bridge.Started{}, false, nil
+	}
+	return c.started(a), true, nil
+}
+
+// Send implements bridge.Sender.
+func (c *Cloud) Send(_ context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	if err := c.fail("before send", f.Text); err != nil {
+		return bridge.Started{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.agents[f.Agent]
+	if !ok {
+		return bridge.Started{}, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	a.runs = append(a.runs, run{id: fmt.Sprintf("run-%s-%d", a.id, len(a.runs)+1), text: f.Marker + "\n" + f.Text})
+	c.log = append(c.log, fmt.Sprintf("send %s %s", a.repo, f.Text))
+	if err := c.fail("after send", f.Text); err != nil {
+		return bridge.Started{}, err
+	}
+	return c.started(a), nil
+}
+
+// FindSend implements bridge.Sender.
+func (c *Cloud) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.agents[f.Agent]
+	if !ok {
+		return bridge.Started{}, false, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	last := a.runs[len(a.runs)-1]
+	return c.started(a), strings.HasPrefix(last.text, f.Marker+"\n"), nil
+}
+
+// Observe implements bridge.Observer: every run is over when it is looked at.
+func (c *Cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.agents[r.Agent]
+	if !ok {
+		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	for _, run := range a.runs {
+		if run.id == r.Run {
+			obs := c.Answer(a.repo, run.text)
+			if obs.State == "" {
+				obs.State = bridge.RunFinished
+			}
+			return obs, nil
+		}
+	}
+	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such run")
+}
+
+// Cancel implements bridge.Observer.
+func (c *Cloud) Cancel(_ context.Context, r bridge.RunRef) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log = append(c.log, "cancel "+r.Agent)
+	return nil
+}
+
+// Relay is a bridge.ActionRunner that keeps a journal, as a real relay does. Safe for concurrent use.
+type Relay struct {
+	// Fail is asked before and after an action runs, as Cloud.Fail is.
+	Fail func(point, action string) error
+	// Answer is the outcome; nil means exit code 0 and the action's id as output.
+	Answer func(action string) bridge.ActionOutcome
+
+	mu      sync.Mutex // guards the fields below
+	journal map[string]bridge.ActionOutcome
+	log     []string
+}
+
+// Log returns the actions that ran, in order.
+func (r *Relay) Log() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.log...)
+}
+
+// RunAction implements bridge.ActionRunner.
+func (r *Relay) RunAction(_ context.Context, q bridge.ActionRequest) (bridge.ActionOutcome, error) {
+	if !q.Grant.Valid() {
+		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Denied, "no grant")
+	}
+	if err := r.fail("before", q.Grant.Action()); err != nil {
+		return bridge.ActionOutcome{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if out, ok := r.journal[q.Request]; ok {
+		return out, nil
+	}
+	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Stdout: q.Grant.Action()}
+	if r.Answer != nil {
+		out = r.Answer(q.Grant.Action())
+	}
+	if r.journal == nil {
+		r.journal = map[string]bridge.ActionOutcome{}
+	}
+	r.journal[q.Request] = out
+	r.log = append(r.log, q.Grant.Action())
+	return out, r.fail("after", q.Grant.Action())
+}
+
+func (r *Relay) fail(point, action string) error {
+	if r.Fail == nil {
+		return nil
+	}
+	return r.Fail(point, action)
+}

@@ -1,0 +1,93 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// doubt records that a call left without an answer. The turn stays as it is;
+// the next handler looks for the effect before anything is sent again.
+func (e *Engine) doubt(ctx context.Context, j job, wait time.Duration) error {
+	return e.step(ctx, j, func(c *change, j *job) error {
+		if j.turn.DoubtSince.IsZero() {
+			j.turn.DoubtSince = c.now
+		}
+		if err := c.UpdateTurn(j.turn); err != nil {
+			return err
+		}
+		return c.PutBack(j.work, c.now.Add(wait))
+	})
+}
+
+// clearDoubt finds out what became of an earlier attempt: found is adopted,
+// surely absent is sent again where a repeat is safe, and otherwise the turn
+// becomes uncertain (facts: Effects over an unreliable API, the table).
+func (e *Engine) clearDoubt(ctx context.Context, j job) error {
+	if j.turn.DoubtSince.IsZero() {
+		// The process ended between the commit and the answer.
+		return e.doubt(ctx, j, 0)
+	}
+	if j.launching() {
+		v := e.grantOf(j)
+		j.grant = v.Grant
+	}
+	started, found, err := e.find(ctx, j)
+	wait := backoff(j.work.Attempts, time.Second, time.Minute)
+	switch {
+	case err != nil:
+		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
+		return e.putBack(ctx, j.work, wait)
+	case found:
+		return e.started(ctx, j, started)
+	case j.launching() && j.agent.API == APIv1 && j.turn.State == TurnDelivering:
+		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
+	case e.o.Now().Sub(j.turn.DoubtSince) < e.o.Settle:
+		return e.putBack(ctx, j.work, wait)
+	case j.agent.API == APIv1 && j.turn.State == TurnDelivering:
+		return e.send(ctx, j) // no new run appeared in the settle time
+	case j.turn.State == TurnUncertain:
+		return e.putBack(ctx, j.work, 5*time.Minute)
+	}
+	return e.step(ctx, j, func(c *change, j *job) error { return c.uncertain(*j) })
+}
+
+func (e *Engine) find(ctx context.Context, j job) (Started, bool, error) {
+	if j.launching() {
+		return e.o.Runtime.FindLaunch(ctx, e.launchOf(j))
+	}
+	return e.o.Runtime.FindSend(ctx, followUpOf(j))
+}
+
+// relaunch repeats a v1 launch, unless the allowlist says no by now: then
+// nothing was launched and nothing will be.
+func (e *Engine) relaunch(ctx context.Context, j job) error {
+	if v := e.grantOf(j); !v.Grant.Valid() {
+		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, v.Reason) })
+	}
+	return e.send(ctx, j)
+}
+
+// uncertain says that nobody here can tell whether the effect happened. The
+// bridge goes on looking at long intervals; a person may decide at any time.
+func (c *change) uncertain(j job) error {
+	text := "the answer was lost and the effect cannot be found; it may have happened. A person has to look."
+	j.turn.Trouble = text
+	if err := c.setTurn(&j.turn, TurnUncertain); err != nil {
+		return err
+	}
+	if j.launching() && j.command.ID != "" {
+		j.command.Reason = text
+		if err := c.setCommand(&j.command, CommandUncertain); err != nil {
+			return err
+		}
+		if err := c.tellParent(j, Notice{Cause: CauseReport, Text: fmt.Sprintf("line %d (%s on %s): uncertain: %s Do not ask for it again.",
+			j.command.Parsed.Line, j.command.Parsed.Verb, j.command.Canonical, text)}); err != nil {
+			return err
+		}
+	}
+	if err := c.event(EventUncertain, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+		return err
+	}
+	return c.PutBack(j.work, c.now.Add(5*time.Minute))
+}

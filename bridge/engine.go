@@ -1,0 +1,205 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+// Options configures an Engine. Store, Policy, Runtime, Actions and Keys are required.
+type Options struct {
+	Store   Store
+	Runtime Runtime
+	Actions ActionRunner
+	Keys    Keys
+	// Policy returns the policy in force; it may change between calls.
+	Policy func() *policy.Policy
+	// API is the version for launches whose rule does not say; default v1.
+	API string
+	// PublicURL is where the outside reaches the webhook receiver, without a trailing slash; empty means no webhooks.
+	PublicURL string
+	Parser    parser.Options
+	// PollMin and PollMax bound the wait between looks at a run; default 10 s and 60 s.
+	PollMin, PollMax time.Duration
+	// Settle is how long an effect may still appear after its answer was lost;
+	// default 5 minutes, at least twice the runtime's own timeout.
+	Settle time.Duration
+	// ActionPatience is how long an unreachable relay is asked again; default 1 minute.
+	ActionPatience time.Duration
+	// Slots bounds the work that is handled side by side; default 64.
+	Slots int
+	// Now and NewID are injected; defaults are the clock and random ids.
+	Now   func() time.Time
+	NewID func(prefix string) string
+	// OnEvent is called after the commit that recorded the event. It must not block.
+	OnEvent func(Event)
+	Log     zerolog.Logger
+}
+
+// Engine takes agents' output through the gate and carries out what was
+// granted. Its methods are safe for concurrent use; Run is called once.
+type Engine struct {
+	o    Options
+	wake chan struct{}
+
+	mu       sync.Mutex // guards watchers
+	watchers map[chan struct{}]struct{}
+}
+
+// New returns an engine that does nothing until Run. It fails when a required option is missing.
+func New(o Options) (*Engine, error) {
+	if o.Store == nil || o.Runtime == nil || o.Actions == nil || o.Policy == nil {
+		return nil, errors.New("engine needs a store, a runtime, an action runner and a policy")
+	}
+	if len(o.Keys.Current.Secret) < 32 {
+		return nil, errors.New("engine needs a bridge key of at least 32 bytes")
+	}
+	setDefaults(&o)
+	return &Engine{o: o, wake: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{}}, nil
+}
+
+func setDefaults(o *Options) {
+	o.API = or(o.API, APIv1)
+	o.PollMin = or(o.PollMin, 10*time.Second)
+	o.PollMax = max(or(o.PollMax, 60*time.Second), o.PollMin)
+	o.Settle = or(o.Settle, 5*time.Minute)
+	o.ActionPatience = or(o.ActionPatience, time.Minute)
+	o.Slots = or(o.Slots, 64)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = NewID
+	}
+	if o.OnEvent == nil {
+		o.OnEvent = func(Event) {}
+	}
+}
+
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// change is one transaction with the events that it records.
+type change struct {
+	Tx
+	e      *Engine
+	now    time.Time
+	events []Event
+}
+
+// recordTimeout bounds a recording that goes on although its caller has gone.
+const recordTimeout = 30 * time.Second
+
+// update runs fn in a transaction, then tells what happened and wakes the dispatcher.
+// Recording what already happened must not stop because a caller went away.
+func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	var c *change
+	err := e.o.Store.Update(ctx, func(tx Tx) error {
+		c = &change{Tx: tx, e: e, now: e.o.Now()}
+		return fn(c)
+	})
+	if err != nil {
+		return err
+	}
+	for _, ev := range c.events {
+		e.o.OnEvent(ev)
+	}
+	e.signal()
+	return nil
+}
+
+// signal wakes the dispatcher and everyone who watches.
+func (e *Engine) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for w := range e.watchers {
+		select {
+		case w <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Watch returns a channel that gets a value after changes, and a function that
+// ends the watch. Several changes may be told as one.
+func (e *Engine) Watch() (<-chan struct{}, func()) {
+	w := make(chan struct{}, 1)
+	e.mu.Lock()
+	e.watchers[w] = struct{}{}
+	e.mu.Unlock()
+	return w, func() {
+		e.mu.Lock()
+		delete(e.watchers, w)
+		e.mu.Unlock()
+	}
+}
+
+// event records one line of the timeline. Its text is for people: never a secret, never a whole body.
+func (c *change) event(kind string, a Agent, ev Event) error {
+	ev.Kind, ev.At, ev.Agent, ev.Name = kind, c.now, a.ID, a.Name
+	seq, err := c.AppendEvent(ev)
+	if err != nil {
+		return err
+	}
+	ev.Seq = seq
+	c.events = append(c.events, ev)
+	return nil
+}
+
+func (c *change) setAgent(a *Agent, next AgentState) error {
+	if !a.State.CanBecome(next) {
+		return fmt.Errorf("agent %q cannot go from %s to %s", a.ID, a.State, next)
+	}
+	a.State, a.UpdatedAt = next, c.now
+	return c.UpdateAgent(*a)
+}
+
+func (c *change) setTurn(t *Turn, next TurnState) error {
+	if !t.State.CanBecome(next) {
+		return fmt.Errorf("turn %q cannot go from %s to %s", t.ID, t.State, next)
+	}
+	t.State = next
+	if next.Over() {
+		t.EndedAt = c.now
+	}
+	return c.UpdateTurn(*t)
+}
+
+func (c *change) setCommand(m *Command, next CommandState) error {
+	if !m.State.CanBecome(next) {
+		return fmt.Errorf("command %q cannot go from %s to %s", m.ID, m.State, next)
+	}
+	m.State, m.UpdatedAt = next, c.now
+	return c.UpdateCommand(*m)
+}
+
+func agentLane(id AgentID) string { return "agent/" + string(id) }
+
+// backoff returns a wait that doubles from base up to limit, spread by a fifth
+// so that many who wait do not all come back at once.
+func backoff(attempt int, base, limit time.Duration) time.Duration {
+	d := base << min(max(attempt-1, 0), 20)
+	if d > limit || d <= 0 {
+		d = limit
+	}
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}

@@ -1,0 +1,84 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+)
+
+// errForeign says that a delivery names another agent than its operation is bound to.
+var errForeign = Errorf(Conflict, "the delivery names another agent than this operation's")
+
+// Operation returns the agent that an operation id launched, for a receiver
+// that must check a signature before it believes anything.
+func (e *Engine) Operation(ctx context.Context, op AgentID) (a Agent, err error) {
+	err = e.View(ctx, func(tx Tx) error {
+		a, err = tx.Agent(op)
+		return err
+	})
+	return a, notFound(err, "operation", string(op))
+}
+
+// RecordDelivery stores a webhook whose signature was right and wakes the
+// agent's lane, in one transaction; when it returns nil the delivery is
+// durable and may be acknowledged. The verdict says whether it was new. The
+// content is a hint and decides nothing: the API is asked before anything is
+// delivered (facts: Webhook receiver, rules 6, 8 and 9).
+func (e *Engine) RecordDelivery(ctx context.Context, d Delivery) (verdict string, err error) {
+	err = e.update(ctx, func(c *change) error {
+		a, err := c.Agent(d.Op)
+		if err != nil {
+			return err
+		}
+		if a.External != "" && a.External != d.External {
+			return errForeign
+		}
+		d.ID, d.ReceivedAt = DeliveryID(e.o.NewID("dlv_")), c.now
+		known := d.Event == "statusChange" && RunState(d.Status).Terminal()
+		verdict = VerdictAccepted
+		if !known {
+			verdict = VerdictStored // an event that we do not know is kept and not acted on
+		}
+		d.Verdict = verdict
+		isNew, err := c.InsertDelivery(d)
+		if err != nil {
+			return err
+		}
+		if !isNew {
+			verdict = VerdictDuplicate
+			return c.event(EventDuplicate, a, Event{Text: "webhook received again: " + safeWord(d.Status), Fields: map[string]string{"source": "webhook", "status": safeWord(d.Status)}})
+		}
+		if err := c.event(EventWebhook, a, Event{Text: "webhook: " + safeWord(d.Status), Fields: map[string]string{"status": safeWord(d.Status), "verdict": verdict, "delivery": string(d.ID)}}); err != nil {
+			return err
+		}
+		if !known {
+			return nil
+		}
+		return c.wakeOrBind(a, d)
+	})
+	return verdict, notFound(err, "operation", string(d.Op))
+}
+
+// wakeOrBind makes the agent's run be looked at now. When the launch's own
+// answer was lost, the signed delivery tells which agent it made.
+func (c *change) wakeOrBind(a Agent, d Delivery) error {
+	if a.External != "" {
+		return c.WakeLane(agentLane(a.ID), c.now)
+	}
+	t, err := c.OpenTurn(a.ID)
+	if errors.Is(err, ErrNoRow) || (err == nil && t.State == TurnQueued) {
+		return nil // never sent: a signed hint about nothing
+	}
+	if err != nil {
+		return err
+	}
+	j := job{turn: t, agent: a}
+	if a.Command != "" {
+		if j.command, err = c.Command(a.Command); err != nil {
+			return err
+		}
+	}
+	if err := c.bind(&j, Started{Agent: d.External}); err != nil {
+		return err
+	}
+	return c.WakeLane(agentLane(a.ID), c.now)
+}

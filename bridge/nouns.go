@@ -1,0 +1,254 @@
+package bridge
+
+import (
+	"time"
+
+	"drawbridge/parser"
+)
+
+// The typed ids. Each carries its prefix in the text, so that a log line
+// cannot confuse them.
+type (
+	// AgentID is "agt_…".
+	AgentID string
+	// TurnID is "trn_…".
+	TurnID string
+	// CommandID is "cmd_…".
+	CommandID string
+	// NoticeID is "ntc_…".
+	NoticeID string
+	// CompletionID is "cpl_…".
+	CompletionID string
+	// DeliveryID is "dlv_…".
+	DeliveryID string
+)
+
+// Agent is someone we can deliver a Turn to.
+type Agent struct {
+	ID   AgentID
+	Name string
+	// Parent and Command are empty for an agent that a person launched.
+	Parent  AgentID
+	Command CommandID
+	// Root is the agent's own id when it has no parent.
+	Root  AgentID
+	Depth int
+	// API is the version of the Cloud Agents API that the agent lives in.
+	API string
+	// OpKey is the hex operation key of the launch; the external id of a v1
+	// agent is made from it.
+	OpKey    string
+	External string
+	LastRun  string
+	// Repo is canonical; Ref is where the agent starts from, often empty.
+	Repo  string
+	Ref   string
+	URL   string
+	State AgentState
+	// ChatUser is the seed's user_id for an agent behind /chat.
+	ChatUser string
+	// Trouble says in words why the state is failed or gated.
+	Trouble   string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Cause says why an agent got a turn.
+type Cause string
+
+// The causes. A person's turn starts a chain at depth 0.
+const (
+	CauseUser          Cause = "user"
+	CauseLaunch        Cause = "launch"
+	CauseCompletion    Cause = "completion"
+	CauseActionOutcome Cause = "action_outcome"
+	CauseMessage       Cause = "message"
+	CauseReminder      Cause = "reminder"
+	CauseReport        Cause = "report"
+)
+
+// Turn is one message delivered to an agent, and its reply.
+type Turn struct {
+	ID    TurnID
+	Agent AgentID
+	// Seq numbers an agent's turns from 1.
+	Seq   int64
+	Cause Cause
+	// Text is what a person or a launch says; empty for a turn made of notices alone.
+	Text string
+	// Sent is the text as it went out: the marker, Text and the joined notices.
+	Sent string
+	// Depth counts the turns since a person last spoke in this chain.
+	Depth int
+	// Streak counts the turns in a row that only reported refusals and near misses.
+	Streak int
+	State  TurnState
+	Run    string
+	Reply  string
+	// Status is the run's terminal word, empty before.
+	Status RunState
+	// Trouble says in words what went wrong, for a person.
+	Trouble  string
+	Attempts int
+	// DoubtSince is when an attempt was first left without an answer.
+	DoubtSince time.Time
+	CreatedAt  time.Time
+	SentAt     time.Time
+	EndedAt    time.Time
+}
+
+// Marker is the first line of a follow-up's text. It finds the turn again
+// where an answer was lost (facts: Effects over an unreliable API).
+func (t Turn) Marker() string { return "[bridge " + string(t.ID) + "]" }
+
+// Command is what an agent's text asks for; nobody trusts it.
+type Command struct {
+	ID      CommandID
+	Turn    TurnID
+	Agent   AgentID
+	Ordinal int
+	// Parsed holds verb, line and arguments as written.
+	Parsed parser.Command
+	OpKey  string
+	State  CommandState
+	// Code and Reason are the policy's word, or what failed later.
+	Code      string
+	Reason    string
+	Canonical string
+	API       string
+	Relay     string
+	// ApprovalKey names what a person approves when the command is held.
+	ApprovalKey string
+	// Approved is true once a person let the command pass.
+	Approved bool
+	// Child is the agent that a SUBAGENT command makes.
+	Child AgentID
+	// Outcome is the relay's answer to a LOCAL_ACTION, or how the child's first run ended.
+	Outcome   *CommandOutcome
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// CommandOutcome is what came of a granted command.
+type CommandOutcome struct {
+	Status     string `json:"status"`
+	ExitCode   int    `json:"exit_code"`
+	Stdout     string `json:"stdout,omitempty"`
+	Stderr     string `json:"stderr,omitempty"`
+	Omitted    int64  `json:"omitted,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+	HTTPStatus int    `json:"http_status,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+// Notice is one thing that happened to an agent and waits to be told to it.
+// Notices that wait for a busy agent are joined into its next turn.
+type Notice struct {
+	ID    NoticeID
+	Agent AgentID
+	Cause Cause
+	Text  string
+	// Untrusted is text that others wrote. It is kept apart and enters the turn with every line prefixed.
+	Untrusted string
+	Depth     int
+	// Streak counts the turns in a row that only reported refusals and near misses, this one included.
+	Streak int
+	// Quiet notices wait for another reason to speak to the agent.
+	Quiet bool
+	// Commands are those whose end the notice tells.
+	Commands   []CommandID
+	Completion CompletionID
+	// Turn carries the notice; empty while it waits.
+	Turn      TurnID
+	CreatedAt time.Time
+}
+
+// Source says how we learned of a completion.
+type Source string
+
+// The sources. Whoever is first wins; the rest are duplicates.
+const (
+	SourceWebhook Source = "webhook"
+	SourceStream  Source = "stream"
+	SourcePoll    Source = "poll"
+)
+
+// Completion is a run's end, recorded once per (operation, run, status).
+type Completion struct {
+	ID CompletionID
+	// Op is the id of the launched agent, which is the operation.
+	Op     AgentID
+	Turn   TurnID
+	Run    string
+	Status RunState
+	Source Source
+	// CarriedBy is the parent's turn that brought it back; it counts as
+	// delivered only when that turn ran.
+	CarriedBy   TurnID
+	DeliveredAt time.Time
+	CreatedAt   time.Time
+}
+
+// Verdicts of a Delivery.
+const (
+	VerdictAccepted  = "accepted"
+	VerdictDuplicate = "duplicate"
+	VerdictStored    = "stored"
+)
+
+// Delivery is one webhook as received: raw body, headers and verdict. Only
+// deliveries whose signature was right become one.
+type Delivery struct {
+	ID DeliveryID
+	Op AgentID
+	// External, Status and SentAt are what the signed body says.
+	External   string
+	Event      string
+	Status     string
+	SentAt     string
+	WebhookID  string
+	Headers    map[string][]string
+	Body       []byte
+	Verdict    string
+	ReceivedAt time.Time
+}
+
+// Event is one line of the timeline: what happened, to whom, in words.
+type Event struct {
+	// Seq orders events; a reader resumes after the last one it saw.
+	Seq     int64             `json:"seq"`
+	At      time.Time         `json:"time"`
+	Kind    string            `json:"event"`
+	Agent   AgentID           `json:"agent,omitempty"`
+	Name    string            `json:"agent_name,omitempty"`
+	Turn    TurnID            `json:"turn,omitempty"`
+	Command CommandID         `json:"command,omitempty"`
+	Text    string            `json:"text,omitempty"`
+	Fields  map[string]string `json:"fields,omitempty"`
+}
+
+// The event kinds.
+const (
+	EventAgent      = "agent"
+	EventTurn       = "turn"
+	EventReply      = "reply"
+	EventGranted    = "granted"
+	EventRefused    = "refused"
+	EventHeld       = "held"
+	EventApproved   = "approved"
+	EventDenied     = "denied"
+	EventNearMiss   = "near_miss"
+	EventOverCap    = "over_cap"
+	EventLaunched   = "launched"
+	EventExecuted   = "executed"
+	EventCompleted  = "completed"
+	EventDelivered  = "delivered"
+	EventWebhook    = "webhook"
+	EventDuplicate  = "duplicate"
+	EventFailed     = "failed"
+	EventUncertain  = "uncertain"
+	EventAlarm      = "alarm"
+	EventGated      = "gated"
+	EventReminder   = "reminder"
+	EventTurnFailed = "turn_failed"
+)

@@ -1,0 +1,246 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// observe looks at the run. The API's own answer is the only authority: a
+// webhook or an event in a stream just makes us look sooner.
+func (e *Engine) observe(ctx context.Context, j job) error {
+	obs, err := e.o.Runtime.Observe(ctx, runOf(j))
+	switch {
+	case err != nil && KindOf(err) == TooLarge:
+		return e.accept(ctx, j, output{obs: obs, oversize: SafeMessage(err)})
+	case err != nil && KindOf(err) == NotFound:
+		return e.accept(ctx, j, output{obs: Observation{State: RunError, Detail: "the API does not know this agent any more"}})
+	case err != nil:
+		return e.lookAgain(ctx, j, err)
+	case obs.Repo != "" && !sameRepo(obs.Repo, j.agent.Repo):
+		return e.wrongRepoLater(ctx, j, obs)
+	case !obs.State.Terminal():
+		return e.putBack(ctx, j.work, e.nextLook(j))
+	}
+	return e.accept(ctx, j, output{obs: obs})
+}
+
+func runOf(j job) RunRef {
+	r := RunRef{API: j.agent.API, Agent: j.agent.External, Run: j.turn.Run}
+	if j.turn.Seq > 1 {
+		r.Marker = j.turn.Marker()
+	}
+	return r
+}
+
+// nextLook grows from PollMin to PollMax with the age of the run.
+func (e *Engine) nextLook(j job) time.Duration {
+	age := e.o.Now().Sub(j.turn.SentAt)
+	attempt := 1
+	for d := 2 * e.o.PollMin; d < age && attempt < 10; d *= 2 {
+		attempt++
+	}
+	return backoff(attempt, e.o.PollMin, e.o.PollMax)
+}
+
+// lookAgain records why a look failed, when that is news, and tries later.
+func (e *Engine) lookAgain(ctx context.Context, j job, cause error) error {
+	if ctx.Err() != nil {
+		return e.putBack(ctx, j.work, 0)
+	}
+	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Msg("look at run")
+	wait := max(RetryAfter(cause), e.nextLook(j))
+	return e.step(ctx, j, func(c *change, j *job) error {
+		if text := SafeMessage(cause); text != j.turn.Trouble {
+			j.turn.Trouble = text
+			if err := c.UpdateTurn(j.turn); err != nil {
+				return err
+			}
+		}
+		return c.PutBack(j.work, c.now.Add(wait))
+	})
+}
+
+// wrongRepoLater handles a repository that turns out to be another one only
+// after the launch was confirmed (a rename or transfer that redirects).
+func (e *Engine) wrongRepoLater(ctx context.Context, j job, obs Observation) error {
+	return e.wrongRepo(ctx, j, Started{Agent: j.agent.External, Run: j.turn.Run, Repo: obs.Repo, URL: j.agent.URL})
+}
+
+// failTurn ends a turn that will have no reply: nothing of it runs, whoever
+// waits for it is told, and what it carried waits for another turn.
+func (c *change) failTurn(j *job, reason string) error {
+	// A launch never gets further than its first turn without an external agent.
+	launch := j.turn.Seq == 1
+	j.turn.Trouble, j.agent.Trouble = reason, reason
+	if err := c.setTurn(&j.turn, TurnFailed); err != nil {
+		return err
+	}
+	if err := c.uncarry(j.turn.ID); err != nil {
+		return err
+	}
+	if err := c.setAgent(&j.agent, AgentFailed); err != nil {
+		return err
+	}
+	if err := c.event(EventTurnFailed, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
+		return err
+	}
+	if launch && j.command.ID != "" {
+		if err := c.failCommand(&j.command, reason); err != nil {
+			return err
+		}
+	}
+	if err := c.tellParent(*j, Notice{Cause: CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(launch, j.command)}); err != nil {
+		return err
+	}
+	return c.FinishWork(j.work)
+}
+
+func failureText(j job, reason string) string {
+	if j.command.ID != "" && j.turn.Seq == 1 {
+		return fmt.Sprintf("line %d (SUBAGENT on %s) failed: %s", j.command.Parsed.Line, j.command.Canonical, reason)
+	}
+	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", j.agent.Name, j.agent.Repo, reason)
+}
+
+func commandIDs(first bool, m Command) []CommandID {
+	if !first || m.ID == "" {
+		return nil
+	}
+	return []CommandID{m.ID}
+}
+
+// failCommand ends a command in words, from whatever open state it is in.
+func (c *change) failCommand(m *Command, reason string) error {
+	m.Reason = reason
+	next := CommandFailed
+	if !m.State.CanBecome(next) {
+		next = CommandRefused
+	}
+	return c.setCommand(m, next)
+}
+
+// uncarry lets the notices of a turn that did not run wait again.
+func (c *change) uncarry(turn TurnID) error {
+	carried, err := c.CarriedNotices(turn)
+	if err != nil {
+		return err
+	}
+	ids := make([]NoticeID, len(carried))
+	for i, n := range carried {
+		ids[i] = n.ID
+	}
+	return c.CarryNotices(ids, "")
+}
+
+// tellParent leaves a notice for the agent whose command made this one. The
+// chain depth is that of the turn that asked.
+func (c *change) tellParent(j job, n Notice) error {
+	if j.agent.Parent == "" {
+		return nil
+	}
+	asked, err := c.Turn(j.command.Turn)
+	if err != nil {
+		return fmt.Errorf("load the asking turn: %w", err)
+	}
+	n.Agent, n.Depth = j.agent.Parent, asked.Depth
+	return c.notify(n)
+}
+
+// notify records a notice, remembers the commands that stand in its untrusted
+// text, and gives the agent a turn when it is free.
+func (c *change) notify(n Notice) error {
+	n.ID, n.CreatedAt = NoticeID(c.e.o.NewID("ntc_")), c.now
+	if err := c.InsertNotice(n); err != nil {
+		return err
+	}
+	if err := c.AddEchoes(n.Agent, echoKeys(n.Untrusted), c.now); err != nil {
+		return err
+	}
+	a, err := c.Agent(n.Agent)
+	if err != nil {
+		return err
+	}
+	return c.pump(&a)
+}
+
+// pump gives a free agent a turn when something waits for it that is worth
+// one, and sets its state to what it is doing now.
+func (c *change) pump(a *Agent) error {
+	if _, err := c.OpenTurn(a.ID); err == nil {
+		return nil // it is joined when that turn ends
+	} else if !errors.Is(err, ErrNoRow) {
+		return err
+	}
+	if a.State == AgentGated || a.State == AgentFailed {
+		return nil // a person speaks first; the notices keep
+	}
+	waiting, err := c.WaitingNotices(a.ID, maxJoined)
+	if err != nil {
+		return err
+	}
+	cause, depth, streak := urgency(waiting)
+	switch {
+	case cause == "":
+		return c.settle(a)
+	case depth >= c.e.o.Policy().Limits().TurnsPerChain:
+		return c.gate(a, depth)
+	}
+	return c.addTurn(a, Turn{Cause: cause, Depth: depth, Streak: streak})
+}
+
+// urgency says what turn the waiting notices call for: none when all are quiet.
+func urgency(waiting []Notice) (cause Cause, depth, streak int) {
+	for _, n := range waiting {
+		depth = max(depth, n.Depth+1)
+		if !n.Quiet && (cause == "" || cause == CauseReport) {
+			cause = n.Cause
+		}
+		streak = max(streak, n.Streak)
+	}
+	if cause != CauseReport {
+		streak = 0
+	}
+	return cause, depth, streak
+}
+
+// gate stops a chain that goes on without a person.
+func (c *change) gate(a *Agent, depth int) error {
+	a.Trouble = fmt.Sprintf("gated: %d turns in a row without a person; say something to it to go on", depth)
+	if err := c.setAgent(a, AgentGated); err != nil {
+		return err
+	}
+	return c.event(EventGated, *a, Event{Text: a.Trouble})
+}
+
+// settle sets the state of an agent without an open turn.
+func (c *change) settle(a *Agent) error {
+	open, err := c.CountOpenCommands(a.ID)
+	if err != nil {
+		return err
+	}
+	next := AgentIdle
+	switch {
+	case open > 0:
+		next = AgentWaiting
+	case a.Parent != "":
+		next = AgentDone
+	}
+	if a.State == next || !a.State.CanBecome(next) {
+		return nil
+	}
+	return c.setAgent(a, next)
+}
+
+// addTurn queues a turn and the work that will deliver it.
+func (c *change) addTurn(a *Agent, t Turn) error {
+	t.ID, t.Agent, t.State, t.CreatedAt = or(t.ID, TurnID(c.e.o.NewID("trn_"))), a.ID, TurnQueued, c.now
+	if _, err := c.InsertTurn(t); err != nil {
+		return err
+	}
+	if err := c.Enqueue(Work{Lane: agentLane(a.ID), Kind: WorkTurn, Ref: string(t.ID), Due: c.now}); err != nil {
+		return err
+	}
+	return c.setAgent(a, AgentBusy)
+}

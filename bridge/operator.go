@@ -1,0 +1,225 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"drawbridge/policy"
+)
+
+// Spec is what a person wants launched.
+type Spec struct {
+	// Name is unique; 1 to 64 characters of a-z, A-Z, 0-9, dot, dash and underscore.
+	Name string
+	Repo string
+	// Ref is where the agent starts from; empty is the default branch.
+	Ref    string
+	Prompt string
+	// API overrides the version; empty leaves it to the rules and the configuration.
+	API      string
+	ChatUser string
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// maxTurnText bounds what a person may send as one turn, in bytes.
+const maxTurnText = 1 << 20
+
+// LaunchAgent launches an agent for a person: the repository must be an
+// orchestrator's or on the allowlist. Twice with one name is a Conflict.
+func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (Agent, Turn, error) {
+	if !validName.MatchString(s.Name) {
+		return Agent{}, Turn{}, Errorf(Invalid, "agent name %q: use 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
+	}
+	if err := checkText(s.Prompt); err != nil {
+		return Agent{}, Turn{}, err
+	}
+	if s.API != "" && s.API != APIv0 && s.API != APIv1 {
+		return Agent{}, Turn{}, Errorf(Invalid, "API %q: use v0 or v1", s.API)
+	}
+	v := e.o.Policy().OperatorGrant(s.Repo, s.Prompt)
+	if !v.Grant.Valid() {
+		return Agent{}, Turn{}, Errorf(Denied, "%s", v.Reason)
+	}
+	id := AgentID(e.o.NewID("agt_"))
+	a := Agent{ID: id, Name: s.Name, Root: id, API: or(s.API, or(v.API, e.o.API)), OpKey: e.o.Keys.operatorKey(id), Repo: v.Canonical, Ref: s.Ref,
+		State: AgentIdle, ChatUser: s.ChatUser}
+	t := Turn{ID: TurnID(e.o.NewID("trn_")), Agent: id, Cause: CauseLaunch, Text: s.Prompt}
+	err := e.update(ctx, func(c *change) error {
+		a.CreatedAt, a.UpdatedAt = c.now, c.now
+		if err := c.InsertAgent(a); err != nil {
+			return err
+		}
+		if err := c.AddEchoes(id, echoKeys(s.Prompt), c.now); err != nil {
+			return err
+		}
+		if err := c.event(EventAgent, a, Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
+			return err
+		}
+		if err := c.addTurn(&a, t); err != nil {
+			return err
+		}
+		var err error
+		t, err = c.Turn(t.ID)
+		return err
+	})
+	return a, t, err
+}
+
+func checkText(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return Errorf(Invalid, "the text is empty; say something")
+	case len(text) > maxTurnText:
+		return Errorf(TooLarge, "the text has %d bytes; at most %d are allowed", len(text), maxTurnText)
+	case !validUTF8(text):
+		return Errorf(Invalid, "the text is not valid UTF-8")
+	}
+	return nil
+}
+
+func validUTF8(s string) bool { return strings.ToValidUTF8(s, "") == s }
+
+// Say gives an agent a person's turn. A busy agent gets it when its turn is over.
+func (e *Engine) Say(ctx context.Context, id AgentID, text string) (Turn, error) {
+	if err := checkText(text); err != nil {
+		return Turn{}, err
+	}
+	t := Turn{ID: TurnID(e.o.NewID("trn_")), Cause: CauseUser, Text: text}
+	err := e.update(ctx, func(c *change) error {
+		a, err := c.Agent(id)
+		if err != nil {
+			return err
+		}
+		if a.External == "" && a.State == AgentFailed {
+			return Errorf(Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
+		}
+		if err := c.AddEchoes(id, echoKeys(text), c.now); err != nil {
+			return err
+		}
+		if err := c.addTurn(&a, t); err != nil {
+			return err
+		}
+		t, err = c.Turn(t.ID)
+		return err
+	})
+	return t, notFound(err, "agent", string(id))
+}
+
+// notFound turns a store's "no such row" into words for the caller.
+func notFound(err error, noun, id string) error {
+	if errors.Is(err, ErrNoRow) {
+		return Errorf(NotFound, "no %s %q; list them with `drawbridge %ss`", noun, id, noun)
+	}
+	return err
+}
+
+// Approve lets a held command pass. It passes the gate once more: what the
+// allowlist does not hold any more stays refused.
+func (e *Engine) Approve(ctx context.Context, id CommandID) (Command, error) {
+	var m Command
+	err := e.update(ctx, func(c *change) (err error) {
+		a, err := c.held(id, &m)
+		if err != nil {
+			return err
+		}
+		names, err := lineage(c.Tx, a)
+		if err != nil {
+			return err
+		}
+		v := e.o.Policy().Grant(names, m.Parsed, true)
+		if !v.Grant.Valid() {
+			return Errorf(Denied, "%s (deny it, or change the allowlist)", v.Reason)
+		}
+		m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
+		if err := c.remember(a, m); err != nil {
+			return err
+		}
+		if err := c.event(EventApproved, a, Event{Turn: m.Turn, Command: m.ID, Text: describe(m)}); err != nil {
+			return err
+		}
+		return c.start(a, &m)
+	})
+	return m, notFound(err, "command", string(id))
+}
+
+// remember keeps a "once per" approval for as long as its rule says.
+func (c *change) remember(a Agent, m Command) error {
+	if m.Code != string(policy.CodeNeedsApproval) || m.ApprovalKey == "" {
+		return nil
+	}
+	span := c.e.approvalSpan(m)
+	if span <= 0 {
+		return nil
+	}
+	return c.PutApproval(a.Root, m.ApprovalKey, c.now.Add(span))
+}
+
+// approvalSpan is how long one approval of the command's rule lasts; 0 for "each".
+func (e *Engine) approvalSpan(m Command) time.Duration {
+	approval := e.o.Policy().Grant(nil, m.Parsed, false).Approval
+	if approval.Mode != policy.ApprovalOnce {
+		return 0
+	}
+	return approval.For
+}
+
+// Deny refuses a held command; the agent is told, with the reason when there is one.
+func (e *Engine) Deny(ctx context.Context, id CommandID, reason string) (Command, error) {
+	var m Command
+	err := e.update(ctx, func(c *change) error {
+		a, err := c.held(id, &m)
+		if err != nil {
+			return err
+		}
+		m.Code, m.Reason = "denied", "a person denied it"
+		if reason = oneLine(reason, 300); reason != "" {
+			m.Reason += ": " + reason
+		}
+		if err := c.event(EventDenied, a, Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+			return err
+		}
+		if err := c.setCommand(&m, CommandRefused); err != nil {
+			return err
+		}
+		turn, err := c.Turn(m.Turn)
+		if err != nil {
+			return err
+		}
+		return c.notify(Notice{Agent: a.ID, Cause: CauseReport, Depth: turn.Depth, Commands: []CommandID{m.ID},
+			Text: fmt.Sprintf("line %d of your turn (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, m.Reason)})
+	})
+	return m, notFound(err, "command", string(id))
+}
+
+// held loads a command that waits for a person, and its agent.
+func (c *change) held(id CommandID, m *Command) (Agent, error) {
+	var err error
+	if *m, err = c.Command(id); err != nil {
+		return Agent{}, err
+	}
+	if m.State != CommandHeld {
+		return Agent{}, Errorf(Conflict, "command %s is %s and waits for nobody; see `drawbridge commands --state held`", m.ID, m.State)
+	}
+	return c.Agent(m.Agent)
+}
+
+// View runs a look-up on a snapshot of the store.
+func (e *Engine) View(ctx context.Context, fn func(Tx) error) error { return e.o.Store.View(ctx, fn) }
+
+// FindAgent finds an agent by id or name.
+func (e *Engine) FindAgent(ctx context.Context, idOrName string) (a Agent, err error) {
+	err = e.View(ctx, func(tx Tx) error {
+		if strings.HasPrefix(idOrName, "agt_") {
+			a, err = tx.Agent(AgentID(idOrName))
+			return err
+		}
+		a, err = tx.FindAgent(ByName, idOrName)
+		return err
+	})
+	return a, notFound(err, "agent", idOrName)
+}

@@ -1,0 +1,179 @@
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"drawbridge/policy"
+)
+
+// API versions of the Cloud Agents API, as Agent.API and rules name them.
+const (
+	APIv0 = "v0"
+	APIv1 = "v1"
+)
+
+// RunState is where a run stands, in one vocabulary for every Runtime.
+type RunState string
+
+// The run states. The last four are terminal and absorbing.
+const (
+	RunCreating  RunState = "CREATING"
+	RunRunning   RunState = "RUNNING"
+	RunFinished  RunState = "FINISHED"
+	RunError     RunState = "ERROR"
+	RunCancelled RunState = "CANCELLED"
+	RunExpired   RunState = "EXPIRED"
+)
+
+// Terminal reports whether the run is over.
+func (s RunState) Terminal() bool {
+	return s == RunFinished || s == RunError || s == RunCancelled || s == RunExpired
+}
+
+// Launch asks a Runtime to create an agent and to give it its first turn.
+// Everything that is sent comes from the Grant and from these fixed fields.
+type Launch struct {
+	Grant policy.Grant
+	// AgentID is "bc-" and a UUID derived from the operation key; v1 sends it,
+	// so that a repeated launch meets its earlier self. v0 ignores it.
+	AgentID string
+	// Op is the operation's id (not the key itself), used in the v0 branch name.
+	Op   string
+	Name string
+	// Ref is the branch, tag or commit to start from; empty is the default branch.
+	Ref string
+	// Webhook is nil when no public URL is configured; v1 ignores it.
+	Webhook *Webhook
+}
+
+// Webhook is where a v0 agent's end is reported, and the secret that signs it
+// (32 to 256 characters).
+type Webhook struct {
+	URL    string
+	Secret string
+}
+
+// RunRef names one run of one external agent.
+type RunRef struct {
+	// API is APIv0 or APIv1.
+	API string
+	// Agent is the external agent id.
+	Agent string
+	// Run is the v1 run id; v0 has none.
+	Run string
+	// Marker is the line that the turn's text began with, "" for a first turn.
+	// It finds a follow-up again where the API gives it no id of its own.
+	Marker string
+}
+
+// Started is what the API said of a run that it accepted.
+type Started struct {
+	Agent string
+	Run   string
+	// Repo is the repository as the API reports it, "" when it reported none.
+	Repo   string
+	URL    string
+	Branch string
+}
+
+// FollowUp asks a Runtime to give an existing agent its next turn.
+type FollowUp struct {
+	API   string
+	Agent string
+	// LastRun is the agent's latest run as far as we know, "" for v0.
+	LastRun string
+	Marker  string
+	Text    string
+}
+
+// Observation is what the API itself says of a run.
+type Observation struct {
+	State RunState
+	// Reply is the agent's final text, whole; empty until the run is over.
+	Reply  string
+	Repo   string
+	Branch string
+	PR     string
+	// Detail is the API's own word on a failure, often empty.
+	Detail   string
+	Duration time.Duration
+}
+
+// Launcher creates external agents.
+type Launcher interface {
+	// Launch sends one create request. It refuses an invalid Grant. Safe for
+	// concurrent use. A second call with the same AgentID meets 409 at a v1 API
+	// and then reports the existing agent, so that twice is fine there; at a v0
+	// API it is not: call FindLaunch first. Errors are *Error: Unclear when the
+	// agent may exist, RateLimited, UsageLimited, Denied, Invalid, Unavailable.
+	Launch(ctx context.Context, l Launch) (Started, error)
+	// FindLaunch looks for an earlier attempt whose answer was lost. found is
+	// false when the API shows no such agent now; it may still appear later.
+	FindLaunch(ctx context.Context, l Launch) (s Started, found bool, err error)
+}
+
+// Sender gives existing external agents further turns.
+type Sender interface {
+	// Send sends one follow-up. Twice is not fine: call FindSend first when an
+	// earlier attempt is in doubt. Errors as for Launch, and Busy.
+	Send(ctx context.Context, f FollowUp) (Started, error)
+	// FindSend looks for an earlier attempt whose answer was lost, by its run or marker.
+	FindSend(ctx context.Context, f FollowUp) (s Started, found bool, err error)
+}
+
+// Observer reads and stops runs. Both methods are safe for concurrent use and may be repeated.
+type Observer interface {
+	// Observe reads the authority on the run. It returns TooLarge when the
+	// reply exceeds the runtime's limit.
+	Observe(ctx context.Context, r RunRef) (Observation, error)
+	// Cancel ends a run. A run that is over already is no error.
+	Cancel(ctx context.Context, r RunRef) error
+}
+
+// Runtime executes turns.
+type Runtime interface {
+	Launcher
+	Sender
+	Observer
+}
+
+// ActionRequest asks a relay to run one action.
+type ActionRequest struct {
+	Grant policy.Grant
+	// Request is the idempotency key: the same id never runs twice at one relay.
+	Request string
+}
+
+// ActionStatus is what came of an action at the relay.
+type ActionStatus string
+
+// The action statuses.
+const (
+	ActionExecuted ActionStatus = "executed"
+	ActionRefused  ActionStatus = "refused"
+	ActionFailed   ActionStatus = "failed"
+	ActionTimedOut ActionStatus = "timed_out"
+)
+
+// ActionOutcome is the relay's answer.
+type ActionOutcome struct {
+	Status   ActionStatus
+	ExitCode int
+	Stdout   string
+	Stderr   string
+	// Omitted counts the bytes of both streams that the relay dropped.
+	Omitted  int64
+	Duration time.Duration
+	// Error says why an action did not run or did not end by itself.
+	Error string
+	// HTTPStatus is the relay's answer status, for the seed's /chat words.
+	HTTPStatus int
+}
+
+// ActionRunner runs granted actions at relays. Safe for concurrent use. It
+// refuses an invalid Grant. An unreachable relay is Unavailable and not
+// Unclear; an answer that was lost after sending is Unclear.
+type ActionRunner interface {
+	RunAction(ctx context.Context, r ActionRequest) (ActionOutcome, error)
+}

@@ -1,0 +1,202 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrNoRow is returned by a store's look-up that found nothing.
+var ErrNoRow = errors.New("no such row")
+
+// ErrLeaseLost is returned when work is given back by someone who no longer
+// holds it: another took it over after the lease ran out.
+var ErrLeaseLost = errors.New("lease lost")
+
+// Store keeps everything. Both methods are safe for concurrent use.
+type Store interface {
+	// Update runs fn in one write transaction that is durable when Update
+	// returns nil (acknowledged means recorded). fn runs once, must not block
+	// on anything but the transaction, and leaves no trace when it returns an error.
+	Update(ctx context.Context, fn func(Tx) error) error
+	// View runs fn on one consistent snapshot; it must not write.
+	View(ctx context.Context, fn func(Tx) error) error
+}
+
+// Tx is one transaction. It is not for concurrent use and ends with the
+// function that got it. Look-ups return ErrNoRow when nothing is there.
+type Tx interface {
+	AgentTx
+	TurnTx
+	CommandTx
+	NoticeTx
+	LedgerTx
+	MemoTx
+	LaneTx
+	EventTx
+}
+
+// AgentTx keeps agents.
+type AgentTx interface {
+	// InsertAgent fails with a Conflict error when the name is taken.
+	InsertAgent(a Agent) error
+	UpdateAgent(a Agent) error
+	Agent(id AgentID) (Agent, error)
+	// FindAgent looks an agent up by exactly one field.
+	FindAgent(by AgentBy, value string) (Agent, error)
+	Agents(f AgentFilter) ([]Agent, error)
+	// CountOpenSubagents counts agents with a parent that are busy or waiting.
+	CountOpenSubagents() (int, error)
+}
+
+// AgentBy names the field of a look-up.
+type AgentBy string
+
+// The fields that identify an agent.
+const (
+	ByName     AgentBy = "name"
+	ByExternal AgentBy = "external"
+	ByChatUser AgentBy = "chat_user"
+)
+
+// AgentFilter selects agents, newest first. Zero fields select everything; Limit 0 means 100.
+type AgentFilter struct {
+	Root   AgentID
+	Parent AgentID
+	State  AgentState
+	Before AgentID
+	Limit  int
+}
+
+// TurnTx keeps turns.
+type TurnTx interface {
+	// InsertTurn gives the turn the agent's next Seq and returns it.
+	InsertTurn(t Turn) (int64, error)
+	UpdateTurn(t Turn) error
+	Turn(id TurnID) (Turn, error)
+	Turns(f TurnFilter) ([]Turn, error)
+	// OpenTurn returns the agent's first turn that is not over.
+	OpenTurn(agent AgentID) (Turn, error)
+}
+
+// TurnFilter selects turns, newest first. Limit 0 means 100.
+type TurnFilter struct {
+	Agent  AgentID
+	State  TurnState
+	Before int64
+	Limit  int
+}
+
+// CommandTx keeps commands.
+type CommandTx interface {
+	InsertCommand(c Command) error
+	UpdateCommand(c Command) error
+	Command(id CommandID) (Command, error)
+	Commands(f CommandFilter) ([]Command, error)
+	// CountLaunches counts SUBAGENT commands since a time that were granted or went further.
+	CountLaunches(since time.Time) (int, error)
+	// CountOpenCommands counts an agent's commands of which something may still come.
+	CountOpenCommands(agent AgentID) (int, error)
+}
+
+// CommandFilter selects commands, newest first (by turn in order when Turn is set). Limit 0 means 100.
+type CommandFilter struct {
+	Agent  AgentID
+	Turn   TurnID
+	State  CommandState
+	Before CommandID
+	Limit  int
+}
+
+// NoticeTx keeps what waits to be told.
+type NoticeTx interface {
+	InsertNotice(n Notice) error
+	// WaitingNotices returns an agent's notices that no turn carries yet, oldest first.
+	WaitingNotices(agent AgentID, limit int) ([]Notice, error)
+	// CarryNotices binds notices to the turn that will tell them; turn "" lets them wait again.
+	CarryNotices(ids []NoticeID, turn TurnID) error
+	// CarriedNotices returns the notices that a turn carries, oldest first.
+	CarriedNotices(turn TurnID) ([]Notice, error)
+}
+
+// LedgerTx keeps completions and deliveries.
+type LedgerTx interface {
+	// InsertCompletion reports false for a duplicate of (op, run, status).
+	InsertCompletion(c Completion) (bool, error)
+	// DeliverCompletions marks completions as delivered by a turn that ran.
+	DeliverCompletions(ids []CompletionID, turn TurnID, at time.Time) error
+	Completions(op AgentID) ([]Completion, error)
+	// InsertDelivery reports false for a duplicate of (op, external, status, sent at).
+	InsertDelivery(d Delivery) (bool, error)
+	Deliveries(op AgentID, limit int) ([]Delivery, error)
+}
+
+// MemoTx keeps what the gate must remember between turns.
+type MemoTx interface {
+	// AddEchoes remembers command keys that stood in untrusted text given to an agent.
+	AddEchoes(agent AgentID, keys []string, at time.Time) error
+	Echoed(agent AgentID, key string) (bool, error)
+	// PutApproval lets a key pass for agents under root until a time.
+	PutApproval(root AgentID, key string, until time.Time) error
+	Approved(root AgentID, key string, at time.Time) (bool, error)
+}
+
+// WorkKind says which handler work goes to.
+type WorkKind string
+
+// The kinds of work.
+const (
+	WorkTurn   WorkKind = "turn"
+	WorkAction WorkKind = "action"
+	WorkRemind WorkKind = "remind"
+)
+
+// Work is one item in a lane. Items of a lane are handed out one at a time and
+// in order; items of different lanes side by side.
+type Work struct {
+	ID    int64
+	Lane  string
+	Seq   int64
+	Kind  WorkKind
+	Ref   string
+	Due   time.Time
+	Lease time.Time
+	// Fence grows with every claim; giving back with an old one fails.
+	Fence    int64
+	Attempts int
+	// Woken counts calls of Wake, so that one that comes while the work is
+	// held is not lost when it is put back.
+	Woken int64
+}
+
+// Claim asks for work.
+type Claim struct {
+	Now   time.Time
+	Lease time.Duration
+	Limit int
+}
+
+// LaneTx keeps due work. Everything that must go on after a restart is a row here.
+type LaneTx interface {
+	Enqueue(w Work) error
+	// ClaimWork hands out heads of lanes that are due and not held.
+	ClaimWork(c Claim) ([]Work, error)
+	// FinishWork removes work; ErrLeaseLost when the fence is old.
+	FinishWork(w Work) error
+	// PutBack makes work due again at a time, or at once if it was woken meanwhile.
+	PutBack(w Work, due time.Time) error
+	// ExtendLease holds work for longer.
+	ExtendLease(w Work, until time.Time) error
+	// WakeLane makes the head of a lane due now.
+	WakeLane(lane string, now time.Time) error
+	// NextDue returns when the next item that nobody holds is due, or the zero time.
+	NextDue(now time.Time) (time.Time, error)
+	// ReleaseAll frees every lease; only for a store that one process owns alone, at its start.
+	ReleaseAll() error
+}
+
+// EventTx keeps the timeline.
+type EventTx interface {
+	AppendEvent(e Event) (int64, error)
+	Events(after int64, limit int) ([]Event, error)
+}

@@ -1,0 +1,313 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drawbridge/policy"
+)
+
+// job is a turn with everything that its handler needs.
+type job struct {
+	work  Work
+	turn  Turn
+	agent Agent
+	// command made the agent; zero for one that a person launched.
+	command Command
+	// names are the agent's and its ancestors', root first.
+	names []string
+	grant policy.Grant
+}
+
+// launching reports whether the turn makes the external agent.
+func (j job) launching() bool { return j.agent.External == "" }
+
+func (e *Engine) turnWork(ctx context.Context, w Work) error {
+	var j job
+	err := e.o.Store.View(ctx, func(tx Tx) (err error) {
+		j, err = loadJob(tx, w)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	switch j.turn.State {
+	case TurnQueued:
+		return e.deliver(ctx, j)
+	case TurnDelivering, TurnUncertain:
+		return e.clearDoubt(ctx, j)
+	case TurnRunning:
+		return e.observe(ctx, j)
+	}
+	return e.update(ctx, func(c *change) error { return c.FinishWork(w) })
+}
+
+func loadJob(tx Tx, w Work) (j job, err error) {
+	j.work = w
+	if j.turn, err = tx.Turn(TurnID(w.Ref)); err != nil {
+		return j, fmt.Errorf("load turn %q: %w", w.Ref, err)
+	}
+	if j.agent, err = tx.Agent(j.turn.Agent); err != nil {
+		return j, fmt.Errorf("load agent %q: %w", j.turn.Agent, err)
+	}
+	if j.agent.Command != "" {
+		if j.command, err = tx.Command(j.agent.Command); err != nil {
+			return j, fmt.Errorf("load command %q: %w", j.agent.Command, err)
+		}
+	}
+	j.names, err = lineage(tx, j.agent)
+	return j, err
+}
+
+// lineage returns the names of an agent's ancestors and its own, root first.
+func lineage(tx Tx, a Agent) ([]string, error) {
+	names := []string{a.Name}
+	for a.Parent != "" {
+		var err error
+		if a, err = tx.Agent(a.Parent); err != nil {
+			return nil, fmt.Errorf("load parent: %w", err)
+		}
+		names = append([]string{a.Name}, names...)
+	}
+	return names, nil
+}
+
+// deliver commits that the turn is on its way, sends it, and records the answer.
+func (e *Engine) deliver(ctx context.Context, j job) error {
+	sent := false
+	err := e.update(ctx, func(c *change) (err error) {
+		sent, err = c.begin(&j)
+		return err
+	})
+	if err != nil || !sent {
+		return err
+	}
+	return e.send(ctx, j)
+}
+
+// begin takes a queued turn to delivering: what waits for the agent is joined
+// into it, and a launch passes the gate once more, because the allowlist may
+// have changed since. It reports whether there is something to send.
+func (c *change) begin(j *job) (bool, error) {
+	fresh, err := loadJob(c.Tx, j.work)
+	if err != nil {
+		return false, err
+	}
+	*j = fresh
+	if j.turn.State != TurnQueued {
+		return false, c.PutBack(j.work, c.now)
+	}
+	if j.launching() {
+		if ok, err := c.regrant(j); !ok || err != nil {
+			return false, err
+		}
+		j.turn.Sent = j.turn.Text
+	} else if err := c.join(j); err != nil {
+		return false, err
+	}
+	j.turn.SentAt = c.now
+	j.turn.Attempts++
+	if err := c.setTurn(&j.turn, TurnDelivering); err != nil {
+		return false, err
+	}
+	if err := c.setAgent(&j.agent, AgentBusy); err != nil {
+		return false, err
+	}
+	if j.launching() && j.command.ID != "" {
+		if err := c.setCommand(&j.command, CommandSending); err != nil {
+			return false, err
+		}
+	}
+	return true, c.event(EventTurn, j.agent, Event{Turn: j.turn.ID, Text: oneLine(j.turn.Sent, 300), Fields: map[string]string{
+		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": clip(j.turn.Sent, 4000)}})
+}
+
+// regrant asks the policy again and fails the launch when it says no.
+func (c *change) regrant(j *job) (bool, error) {
+	v := c.e.grantOf(*j)
+	if v.Decision == policy.Granted && v.Grant.Valid() {
+		j.grant = v.Grant
+		return true, nil
+	}
+	return false, c.failTurn(j, v.Reason)
+}
+
+// grantOf makes the Grant of a launch, by its command or by a person's word.
+func (e *Engine) grantOf(j job) policy.Verdict {
+	p := e.o.Policy()
+	if j.command.ID == "" {
+		return p.OperatorGrant(j.agent.Repo, j.turn.Text)
+	}
+	return p.Grant(j.names[:len(j.names)-1], j.command.Parsed, true)
+}
+
+// join binds all that waits for the agent to this turn and builds its text.
+func (c *change) join(j *job) error {
+	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
+	if err != nil {
+		return err
+	}
+	ids := make([]NoticeID, len(waiting))
+	for i, n := range waiting {
+		ids[i] = n.ID
+		j.turn.Depth = max(j.turn.Depth, n.Depth+1)
+	}
+	if err := c.CarryNotices(ids, j.turn.ID); err != nil {
+		return err
+	}
+	carried, err := c.CarriedNotices(j.turn.ID)
+	if err != nil {
+		return err
+	}
+	if j.turn.Cause == CauseUser {
+		j.turn.Depth = 0
+	}
+	j.turn.Sent = compose(j.turn, carried)
+	return nil
+}
+
+// maxJoined bounds how many notices one turn carries; the rest wait for the next.
+const maxJoined = 50
+
+// send makes the one call that has the effect, and records what came of it.
+func (e *Engine) send(ctx context.Context, j job) error {
+	started, err := e.call(ctx, j)
+	switch {
+	case err == nil:
+		return e.started(ctx, j, started)
+	case ctx.Err() != nil:
+		return e.doubt(ctx, j, 0)
+	case IsUnclear(err):
+		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("answer lost; looking for the effect")
+		return e.doubt(ctx, j, backoff(j.work.Attempts, 500*time.Millisecond, time.Minute))
+	}
+	switch KindOf(err) {
+	case RateLimited, Busy, Unavailable, Unauthenticated:
+		return e.requeue(ctx, j, err)
+	}
+	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, SafeMessage(err)) })
+}
+
+// step runs fn in a transaction on the turn as it is now. When something else
+// moved the turn on since the handler read it (a webhook, a person), the work
+// goes back and the next handler sees the new state.
+func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error) error {
+	return e.update(ctx, func(c *change) error {
+		fresh, err := loadJob(c.Tx, j.work)
+		if err != nil {
+			return err
+		}
+		if fresh.turn.State != j.turn.State {
+			return c.PutBack(j.work, c.now)
+		}
+		fresh.grant = j.grant
+		return fn(c, &fresh)
+	})
+}
+
+func (e *Engine) call(ctx context.Context, j job) (Started, error) {
+	if j.launching() {
+		return e.o.Runtime.Launch(ctx, e.launchOf(j))
+	}
+	return e.o.Runtime.Send(ctx, followUpOf(j))
+}
+
+func (e *Engine) launchOf(j job) Launch {
+	l := Launch{Grant: j.grant, AgentID: ExternalID(j.agent.OpKey), Op: string(j.agent.ID), Name: j.agent.Name, Ref: j.agent.Ref}
+	if e.o.PublicURL != "" && j.agent.API == APIv0 {
+		key := e.o.Keys.Current
+		l.Webhook = &Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
+	}
+	return l
+}
+
+func followUpOf(j job) FollowUp {
+	return FollowUp{API: j.agent.API, Agent: j.agent.External, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
+}
+
+// started records that the API accepted the turn. A launch whose reported
+// repository is not the granted one is cancelled first and recorded as an alarm.
+func (e *Engine) started(ctx context.Context, j job, s Started) error {
+	if j.launching() && s.Repo != "" && !sameRepo(s.Repo, j.agent.Repo) {
+		return e.wrongRepo(ctx, j, s)
+	}
+	return e.step(ctx, j, func(c *change, j *job) error {
+		if err := c.bind(j, s); err != nil {
+			return err
+		}
+		return c.PutBack(j.work, c.now.Add(e.firstLook()))
+	})
+}
+
+// firstLook is how long after its start a run is looked at first.
+func (e *Engine) firstLook() time.Duration { return backoff(1, e.o.PollMin, e.o.PollMax) }
+
+// bind takes a turn to running under the ids that the API gave.
+func (c *change) bind(j *job, s Started) error {
+	launch := j.launching()
+	if launch {
+		j.agent.External, j.agent.URL = s.Agent, s.URL
+	}
+	j.agent.LastRun, j.turn.Run = s.Run, s.Run
+	j.turn.Trouble, j.turn.DoubtSince = "", time.Time{}
+	if err := c.setTurn(&j.turn, TurnRunning); err != nil {
+		return err
+	}
+	if err := c.setAgent(&j.agent, AgentBusy); err != nil {
+		return err
+	}
+	if !launch {
+		return nil
+	}
+	if j.command.ID != "" {
+		if err := c.setCommand(&j.command, CommandConfirmed); err != nil {
+			return err
+		}
+	}
+	return c.event(EventLaunched, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID,
+		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
+		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": clip(j.turn.Text, 4000)}})
+}
+
+func sameRepo(reported, granted string) bool {
+	canonical, err := policy.CanonicalRepo(reported)
+	return err == nil && string(canonical) == granted
+}
+
+// wrongRepo stops an agent that runs somewhere else than was granted, and says so loudly.
+func (e *Engine) wrongRepo(ctx context.Context, j job, s Started) error {
+	text := fmt.Sprintf("the API reports repository %q, but %q was granted: cancelled", oneLine(s.Repo, 200), j.agent.Repo)
+	if err := e.o.Runtime.Cancel(ctx, RunRef{API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
+		text = fmt.Sprintf("the API reports repository %q, but %q was granted, and cancelling failed: stop agent %s by hand", oneLine(s.Repo, 200), j.agent.Repo, s.Agent)
+		e.o.Log.Error().Err(err).Str("agent", string(j.agent.ID)).Msg("cancel an agent on a wrong repository")
+	}
+	return e.step(ctx, j, func(c *change, j *job) error {
+		j.agent.External, j.agent.URL = s.Agent, s.URL
+		if err := c.event(EventAlarm, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+			return err
+		}
+		return c.failTurn(j, text)
+	})
+}
+
+// requeue takes a turn back to the queue: it surely had no effect, and may have one later.
+func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
+	wait := RetryAfter(cause)
+	if wait <= 0 {
+		wait = backoff(j.turn.Attempts, time.Second, time.Minute)
+	}
+	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Dur("wait", wait).Msg("turn waits")
+	return e.step(ctx, j, func(c *change, j *job) error {
+		j.turn.Trouble = SafeMessage(cause)
+		if err := c.setTurn(&j.turn, TurnQueued); err != nil {
+			return err
+		}
+		if j.launching() && j.command.ID != "" {
+			if err := c.setCommand(&j.command, CommandGranted); err != nil {
+				return err
+			}
+		}
+		return c.PutBack(j.work, c.now.Add(wait))
+	})
+}

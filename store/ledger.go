@@ -1,0 +1,164 @@
+package store
+
+import (
+	"time"
+
+	"drawbridge/bridge"
+)
+
+const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, turn, created_at"
+
+var insertNotice = insertSQL("notices", noticeColumns)
+
+func scanNotice(row scanner) (n bridge.Notice, err error) {
+	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Turn, microTime{&n.CreatedAt})
+	return n, err
+}
+
+// InsertNotice implements bridge.NoticeTx.
+func (t *tx) InsertNotice(n bridge.Notice) error {
+	quiet := 0
+	if n.Quiet {
+		quiet = 1
+	}
+	commands, err := toJSON(n.Commands)
+	if err != nil {
+		return err
+	}
+	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, quiet, commands, n.Completion, n.Turn, micros(n.CreatedAt))
+}
+
+// WaitingNotices implements bridge.NoticeTx.
+func (t *tx) WaitingNotices(agent bridge.AgentID, limit int) ([]bridge.Notice, error) {
+	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE agent = $1 AND turn = '' ORDER BY id LIMIT $2", agent, limit)
+}
+
+// CarryNotices implements bridge.NoticeTx.
+func (t *tx) CarryNotices(ids []bridge.NoticeID, turn bridge.TurnID) error {
+	for _, id := range ids {
+		if err := t.execOne(bridge.ErrNoRow, "UPDATE notices SET turn = $2 WHERE id = $1", id, turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CarriedNotices implements bridge.NoticeTx.
+func (t *tx) CarriedNotices(turn bridge.TurnID) ([]bridge.Notice, error) {
+	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE turn = $1 AND turn <> '' ORDER BY id", turn)
+}
+
+const completionColumns = "id, op, turn, run, status, source, carried_by, delivered_at, created_at"
+
+var insertCompletion = insertSQL("completions", completionColumns) + " ON CONFLICT (op, run, status) DO NOTHING"
+
+func scanCompletion(row scanner) (c bridge.Completion, err error) {
+	err = row.Scan(&c.ID, &c.Op, &c.Turn, &c.Run, &c.Status, &c.Source, &c.CarriedBy, microTime{&c.DeliveredAt}, microTime{&c.CreatedAt})
+	return c, err
+}
+
+// InsertCompletion implements bridge.LedgerTx.
+func (t *tx) InsertCompletion(c bridge.Completion) (bool, error) {
+	return t.inserted(insertCompletion, c.ID, c.Op, c.Turn, c.Run, c.Status, c.Source, c.CarriedBy, micros(c.DeliveredAt), micros(c.CreatedAt))
+}
+
+// inserted runs an INSERT … ON CONFLICT DO NOTHING and reports whether a row came of it.
+func (t *tx) inserted(query string, args ...any) (bool, error) {
+	err := t.execOne(bridge.ErrNoRow, query, args...)
+	if err == bridge.ErrNoRow { //nolint:errorlint // returned as is by execOne
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// DeliverCompletions implements bridge.LedgerTx.
+func (t *tx) DeliverCompletions(ids []bridge.CompletionID, turn bridge.TurnID, at time.Time) error {
+	for _, id := range ids {
+		if err := t.exec("UPDATE completions SET carried_by = $2, delivered_at = $3 WHERE id = $1", id, turn, micros(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Completions implements bridge.LedgerTx.
+func (t *tx) Completions(op bridge.AgentID) ([]bridge.Completion, error) {
+	return selectAll(t, scanCompletion, "SELECT "+completionColumns+" FROM completions WHERE op = $1 ORDER BY id", op)
+}
+
+const deliveryColumns = "id, op, external, event, status, sent_at, webhook_id, headers, body, verdict, received_at"
+
+var insertDelivery = insertSQL("deliveries", deliveryColumns) + " ON CONFLICT (op, external, event, status, sent_at) DO NOTHING"
+
+func scanDelivery(row scanner) (d bridge.Delivery, err error) {
+	err = row.Scan(&d.ID, &d.Op, &d.External, &d.Event, &d.Status, &d.SentAt, &d.WebhookID, jsonText{&d.Headers}, &d.Body, &d.Verdict, microTime{&d.ReceivedAt})
+	return d, err
+}
+
+// InsertDelivery implements bridge.LedgerTx.
+func (t *tx) InsertDelivery(d bridge.Delivery) (bool, error) {
+	headers, err := toJSON(d.Headers)
+	if err != nil {
+		return false, err
+	}
+	return t.inserted(insertDelivery, d.ID, d.Op, d.External, d.Event, d.Status, d.SentAt, d.WebhookID, headers, d.Body, d.Verdict, micros(d.ReceivedAt))
+}
+
+// Deliveries implements bridge.LedgerTx.
+func (t *tx) Deliveries(op bridge.AgentID, limit int) ([]bridge.Delivery, error) {
+	var w where
+	add(&w, "op =", op)
+	tail, args := w.sql("id DESC", limit)
+	return selectAll(t, scanDelivery, "SELECT "+deliveryColumns+" FROM deliveries"+tail, args...)
+}
+
+// AddEchoes implements bridge.MemoTx.
+func (t *tx) AddEchoes(agent bridge.AgentID, keys []string, at time.Time) error {
+	for _, key := range keys {
+		err := t.exec("INSERT INTO echoes (agent, key, created_at) VALUES ($1, $2, $3) ON CONFLICT (agent, key) DO NOTHING", agent, key, micros(at))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Echoed implements bridge.MemoTx.
+func (t *tx) Echoed(agent bridge.AgentID, key string) (bool, error) {
+	n, err := selectOne(t, scanInt, "SELECT count(*) FROM echoes WHERE agent = $1 AND key = $2", agent, key)
+	return n > 0, err
+}
+
+// PutApproval implements bridge.MemoTx.
+func (t *tx) PutApproval(root bridge.AgentID, key string, until time.Time) error {
+	return t.exec("INSERT INTO approvals (root, key, until_at) VALUES ($1, $2, $3) ON CONFLICT (root, key) DO UPDATE SET until_at = excluded.until_at", root, key, micros(until))
+}
+
+// Approved implements bridge.MemoTx.
+func (t *tx) Approved(root bridge.AgentID, key string, at time.Time) (bool, error) {
+	n, err := selectOne(t, scanInt, "SELECT count(*) FROM approvals WHERE root = $1 AND key = $2 AND until_at > $3", root, key, micros(at))
+	return n > 0, err
+}
+
+// AppendEvent implements bridge.EventTx.
+func (t *tx) AppendEvent(e bridge.Event) (int64, error) {
+	fields, err := toJSON(e.Fields)
+	if err != nil {
+		return 0, err
+	}
+	return selectOne(t, scanInt, "INSERT INTO events (at, kind, agent, name, turn, command, body, fields) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING seq",
+		micros(e.At), e.Kind, e.Agent, e.Name, e.Turn, e.Command, e.Text, fields)
+}
+
+func scanEvent(row scanner) (e bridge.Event, err error) {
+	err = row.Scan(&e.Seq, microTime{&e.At}, &e.Kind, &e.Agent, &e.Name, &e.Turn, &e.Command, &e.Text, jsonText{&e.Fields})
+	return e, err
+}
+
+// Events implements bridge.EventTx.
+func (t *tx) Events(after int64, limit int) ([]bridge.Event, error) {
+	if limit <= 0 {
+		limit = 100
+	}
+	return selectAll(t, scanEvent, "SELECT seq, at, kind, agent, name, turn, command, body, fields FROM events WHERE seq > $1 ORDER BY seq LIMIT $2", after, limit)
+}

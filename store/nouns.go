@@ -1,0 +1,229 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+const agentColumns = "id, name, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, created_at, updated_at"
+
+var (
+	insertAgent = insertSQL("agents", agentColumns+", turn_seq")
+	updateAgent = updateSQL("agents", agentColumns)
+)
+
+func agentArgs(a bridge.Agent) []any {
+	return []any{a.ID, a.Name, a.Parent, a.Command, a.Root, a.Depth, a.API, a.OpKey, a.External, a.LastRun, a.Repo, a.Ref, a.URL,
+		a.State, a.ChatUser, a.Trouble, micros(a.CreatedAt), micros(a.UpdatedAt)}
+}
+
+func scanAgent(row scanner) (a bridge.Agent, err error) {
+	err = row.Scan(&a.ID, &a.Name, &a.Parent, &a.Command, &a.Root, &a.Depth, &a.API, &a.OpKey, &a.External, &a.LastRun, &a.Repo, &a.Ref, &a.URL,
+		&a.State, &a.ChatUser, &a.Trouble, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
+	return a, err
+}
+
+// InsertAgent implements bridge.AgentTx.
+func (t *tx) InsertAgent(a bridge.Agent) error {
+	err := t.exec(insertAgent, append(agentArgs(a), 0)...)
+	if isUnique(err) {
+		return bridge.Errorf(bridge.Conflict, "an agent named %q exists already; choose another name", a.Name)
+	}
+	return err
+}
+
+// UpdateAgent implements bridge.AgentTx.
+func (t *tx) UpdateAgent(a bridge.Agent) error {
+	return t.execOne(bridge.ErrNoRow, updateAgent, agentArgs(a)...)
+}
+
+// Agent implements bridge.AgentTx.
+func (t *tx) Agent(id bridge.AgentID) (bridge.Agent, error) {
+	return selectOne(t, scanAgent, "SELECT "+agentColumns+" FROM agents WHERE id = $1", id)
+}
+
+// FindAgent implements bridge.AgentTx.
+func (t *tx) FindAgent(by bridge.AgentBy, value string) (bridge.Agent, error) {
+	switch by {
+	case bridge.ByName, bridge.ByExternal, bridge.ByChatUser:
+	default:
+		return bridge.Agent{}, fmt.Errorf("find agent by %q", by)
+	}
+	if value == "" {
+		return bridge.Agent{}, bridge.ErrNoRow
+	}
+	// The partial indexes are used only when the query says that the column is not empty.
+	return selectOne(t, scanAgent, "SELECT "+agentColumns+" FROM agents WHERE "+string(by)+" = $1 AND "+string(by)+" <> ''", value)
+}
+
+// Agents implements bridge.AgentTx.
+func (t *tx) Agents(f bridge.AgentFilter) ([]bridge.Agent, error) {
+	var w where
+	add(&w, "root =", f.Root)
+	add(&w, "parent =", f.Parent)
+	add(&w, "state =", f.State)
+	add(&w, "id <", f.Before)
+	tail, args := w.sql("id DESC", f.Limit)
+	return selectAll(t, scanAgent, "SELECT "+agentColumns+" FROM agents"+tail, args...)
+}
+
+// CountOpenSubagents implements bridge.AgentTx.
+func (t *tx) CountOpenSubagents() (int, error) {
+	n, err := selectOne(t, scanInt, "SELECT count(*) FROM agents WHERE parent <> '' AND state IN ('busy', 'waiting')")
+	return int(n), err
+}
+
+const turnColumns = "id, agent, seq, cause, body, sent, depth, streak, state, run, reply, status, trouble, attempts, doubt_since, created_at, sent_at, ended_at"
+
+var (
+	insertTurn = insertSQL("turns", turnColumns)
+	updateTurn = updateSQL("turns", turnColumns)
+)
+
+func turnArgs(r bridge.Turn) []any {
+	return []any{r.ID, r.Agent, r.Seq, r.Cause, r.Text, r.Sent, r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts,
+		micros(r.DoubtSince), micros(r.CreatedAt), micros(r.SentAt), micros(r.EndedAt)}
+}
+
+func scanTurn(row scanner) (r bridge.Turn, err error) {
+	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts,
+		microTime{&r.DoubtSince}, microTime{&r.CreatedAt}, microTime{&r.SentAt}, microTime{&r.EndedAt})
+	return r, err
+}
+
+// InsertTurn implements bridge.TurnTx. The number comes from the agent's own
+// counter, taken in the same transaction, so that order never depends on
+// whose insert commits first.
+func (t *tx) InsertTurn(r bridge.Turn) (int64, error) {
+	seq, err := selectOne(t, scanInt, "UPDATE agents SET turn_seq = turn_seq + 1 WHERE id = $1 RETURNING turn_seq", r.Agent)
+	if err != nil {
+		return 0, err
+	}
+	r.Seq = seq
+	return seq, t.exec(insertTurn, turnArgs(r)...)
+}
+
+// UpdateTurn implements bridge.TurnTx.
+func (t *tx) UpdateTurn(r bridge.Turn) error {
+	return t.execOne(bridge.ErrNoRow, updateTurn, turnArgs(r)...)
+}
+
+// Turn implements bridge.TurnTx.
+func (t *tx) Turn(id bridge.TurnID) (bridge.Turn, error) {
+	return selectOne(t, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE id = $1", id)
+}
+
+// OpenTurn implements bridge.TurnTx.
+func (t *tx) OpenTurn(agent bridge.AgentID) (bridge.Turn, error) {
+	return selectOne(t, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE agent = $1 AND state NOT IN ('replied', 'failed') ORDER BY seq LIMIT 1", agent)
+}
+
+// Turns implements bridge.TurnTx.
+func (t *tx) Turns(f bridge.TurnFilter) ([]bridge.Turn, error) {
+	var w where
+	add(&w, "agent =", f.Agent)
+	add(&w, "state =", f.State)
+	add(&w, "seq <", f.Before)
+	order := "seq DESC"
+	if f.Agent == "" {
+		order = "id DESC"
+	}
+	tail, args := w.sql(order, f.Limit)
+	return selectAll(t, scanTurn, "SELECT "+turnColumns+" FROM turns"+tail, args...)
+}
+
+const commandColumns = "id, turn, agent, ordinal, verb, parsed, op_key, state, code, reason, canonical, api, relay, approval_key, approved, child, outcome, launched_at, created_at, updated_at"
+
+var (
+	insertCommand = insertSQL("commands", commandColumns)
+	updateCommand = updateSQL("commands", commandColumns)
+)
+
+// commandArgs derives launched_at: the time since which a SUBAGENT counts
+// against launches_per_hour, 0 while it was never granted.
+func commandArgs(c bridge.Command) ([]any, error) {
+	parsed, err := toJSON(c.Parsed)
+	if err != nil {
+		return nil, err
+	}
+	outcome := ""
+	if c.Outcome != nil {
+		if outcome, err = toJSON(c.Outcome); err != nil {
+			return nil, err
+		}
+	}
+	var launched int64
+	if c.Child != "" {
+		launched = micros(c.CreatedAt)
+	}
+	approved := 0
+	if c.Approved {
+		approved = 1
+	}
+	return []any{c.ID, c.Turn, c.Agent, c.Ordinal, c.Parsed.Verb, parsed, c.OpKey, c.State, c.Code, c.Reason, c.Canonical, c.API, c.Relay,
+		c.ApprovalKey, approved, c.Child, outcome, launched, micros(c.CreatedAt), micros(c.UpdatedAt)}, nil
+}
+
+func scanCommand(row scanner) (c bridge.Command, err error) {
+	var verb string
+	var launched int64
+	c.Outcome = &bridge.CommandOutcome{}
+	err = row.Scan(&c.ID, &c.Turn, &c.Agent, &c.Ordinal, &verb, jsonText{&c.Parsed}, &c.OpKey, &c.State, &c.Code, &c.Reason, &c.Canonical, &c.API, &c.Relay,
+		&c.ApprovalKey, &c.Approved, &c.Child, jsonText{c.Outcome}, &launched, microTime{&c.CreatedAt}, microTime{&c.UpdatedAt})
+	if *c.Outcome == (bridge.CommandOutcome{}) {
+		c.Outcome = nil
+	}
+	return c, err
+}
+
+// InsertCommand implements bridge.CommandTx.
+func (t *tx) InsertCommand(c bridge.Command) error {
+	args, err := commandArgs(c)
+	if err != nil {
+		return err
+	}
+	return t.exec(insertCommand, args...)
+}
+
+// UpdateCommand implements bridge.CommandTx.
+func (t *tx) UpdateCommand(c bridge.Command) error {
+	args, err := commandArgs(c)
+	if err != nil {
+		return err
+	}
+	return t.execOne(bridge.ErrNoRow, updateCommand, args...)
+}
+
+// Command implements bridge.CommandTx.
+func (t *tx) Command(id bridge.CommandID) (bridge.Command, error) {
+	return selectOne(t, scanCommand, "SELECT "+commandColumns+" FROM commands WHERE id = $1", id)
+}
+
+// Commands implements bridge.CommandTx.
+func (t *tx) Commands(f bridge.CommandFilter) ([]bridge.Command, error) {
+	var w where
+	add(&w, "agent =", f.Agent)
+	add(&w, "turn =", f.Turn)
+	add(&w, "state =", f.State)
+	add(&w, "id <", f.Before)
+	order := "id DESC"
+	if f.Turn != "" {
+		order = "ordinal"
+	}
+	tail, args := w.sql(order, f.Limit)
+	return selectAll(t, scanCommand, "SELECT "+commandColumns+" FROM commands"+tail, args...)
+}
+
+// CountLaunches implements bridge.CommandTx.
+func (t *tx) CountLaunches(since time.Time) (int, error) {
+	n, err := selectOne(t, scanInt, "SELECT count(*) FROM commands WHERE launched_at > 0 AND launched_at >= $1", micros(since))
+	return int(n), err
+}
+
+// CountOpenCommands implements bridge.CommandTx.
+func (t *tx) CountOpenCommands(agent bridge.AgentID) (int, error) {
+	n, err := selectOne(t, scanInt, "SELECT count(*) FROM commands WHERE agent = $1 AND state IN ('held', 'granted', 'sending', 'confirmed', 'uncertain')", agent)
+	return int(n), err
+}
