@@ -1,0 +1,150 @@
+package config
+
+import (
+	"time"
+
+	"drawbridge/internal/yamlconf"
+)
+
+// Secret is a value that prints as [redacted]; Reveal returns it.
+type Secret = yamlconf.Secret
+
+// Problem is one thing wrong with a file; String gives file, line, key, value and remedy.
+type Problem = yamlconf.Problem
+
+// Source is a configuration file as read, for ParseBridge and ParseAllowlist.
+type Source = yamlconf.Source
+
+// Bridge is bridge.yaml. Every key, its default and its bounds:
+//
+//	key                    default                  accepted
+//	listen                 127.0.0.1:7410           host:port, port 0 to 65535
+//	public_url             none                     https://…, http:// for loopback only
+//	token                  required                 32 to 4096 visible ASCII characters, by reference
+//	key                    required                 32 to 65536 bytes, by reference
+//	old_keys               []                       at most 8, each as key
+//	database               drawbridge.db            a file, relative to the configuration
+//	allowlist              allowlist.yaml           a file, relative to the configuration
+//	cursor.key             required to serve        visible ASCII characters, by reference
+//	cursor.api             v1                       v1, v0
+//	cursor.url             https://api.cursor.com   https://…, http:// for loopback only
+//	cursor.model           the account's default    at most 200 visible ASCII characters
+//	cursor.timeout         150s                     1s to 10m
+//	poll.min               10s                      1s to 10m
+//	poll.max               60s                      poll.min to 1h
+//	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once
+//	orchestrators[].repo   required                 github.com/owner/name
+//	orchestrators[].ref    the default branch       a branch, tag or commit
+//	chat.orchestrator      the only orchestrator    a name of orchestrators
+//	chat.per_minute        20                       1 to 1000
+//	chat.wait              300s                     1s to 1h
+//	relays.<name>.url      required                 https://…, http:// for loopback only
+//	relays.<name>.token    required                 as token, by reference
+//	parser.fenced          ignore                   ignore, run
+//	parser.remind          false                    true, false
+//	parser.webhook_result  false                    true, false
+//	log.level              info                     trace, debug, info, warn, error
+//	log.format             json                     json, console
+//
+// "By reference" means ${VAR} or ${file:path}: a secret that stands in the file
+// itself is a problem. Values elsewhere may hold references too.
+type Bridge struct {
+	// Listen is the API's address.
+	Listen string `yaml:"listen"`
+	// PublicURL is where the world reaches the API, without a slash at the end; ""
+	// when it does not, and then v0 launches carry no webhook.
+	PublicURL string `yaml:"public_url"`
+	// Token is the operator's bearer token.
+	Token Secret `yaml:"token"`
+	// Key derives operation keys and webhook secrets. OldKeys are earlier ones,
+	// whose webhooks are still accepted.
+	Key     Secret   `yaml:"key"`
+	OldKeys []Secret `yaml:"old_keys"`
+	// Database and Allowlist are paths, made absolute against the file's folder.
+	Database      string           `yaml:"database"`
+	Allowlist     string           `yaml:"allowlist"`
+	Cursor        Cursor           `yaml:"cursor"`
+	Poll          Poll             `yaml:"poll"`
+	Orchestrators []Orchestrator   `yaml:"orchestrators"`
+	Chat          Chat             `yaml:"chat"`
+	Relays        map[string]Relay `yaml:"relays"`
+	Parser        Parser           `yaml:"parser"`
+	Log           Log              `yaml:"log"`
+
+	file *yamlconf.File
+}
+
+// Cursor is how the Cloud Agents API is reached.
+type Cursor struct {
+	// Key is empty when the file has none; see Bridge.ServeProblems.
+	Key Secret `yaml:"key"`
+	// API is "v1" or "v0", the version for repositories whose rule names none.
+	API string `yaml:"api"`
+	// URL has no slash at the end.
+	URL string `yaml:"url"`
+	// Model is "" for the account's default.
+	Model string `yaml:"model"`
+	// Timeout bounds one request.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// Poll is how often a run is asked for: at Min first, backing off to Max.
+type Poll struct {
+	Min time.Duration `yaml:"min"`
+	Max time.Duration `yaml:"max"`
+}
+
+// Orchestrator is a root agent that the operator may start.
+type Orchestrator struct {
+	Name string `yaml:"name"`
+	// Repo is canonical, github.com/owner/name.
+	Repo string `yaml:"repo"`
+	// Ref is "" for the default branch.
+	Ref string `yaml:"ref"`
+}
+
+// Chat is the /chat surface.
+type Chat struct {
+	// Orchestrator is what each user gets; "" when the file defines none.
+	Orchestrator string `yaml:"orchestrator"`
+	// PerMinute is how many requests a user may make a minute.
+	PerMinute int `yaml:"per_minute"`
+	// Wait is how long a request waits for the reply.
+	Wait time.Duration `yaml:"wait"`
+}
+
+// Relay is a relay that the bridge calls.
+type Relay struct {
+	// URL has no slash at the end.
+	URL   string `yaml:"url"`
+	Token Secret `yaml:"token"`
+}
+
+// Parser is what agents' text may hold.
+type Parser struct {
+	// Fenced is "ignore" or "run": what becomes of commands in code fences.
+	Fenced string `yaml:"fenced"`
+	// Remind and WebhookResult enable the optional commands.
+	Remind        bool `yaml:"remind"`
+	WebhookResult bool `yaml:"webhook_result"`
+}
+
+// Log is how the log is written: Level as zerolog names it, Format "json" or "console".
+type Log struct {
+	Level  string `yaml:"level"`
+	Format string `yaml:"format"`
+}
+
+// defaults is the default column of the table above.
+func defaults() Bridge {
+	return Bridge{
+		Listen:    "127.0.0.1:7410",
+		Database:  "drawbridge.db",
+		Allowlist: "allowlist.yaml",
+		Cursor:    Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
+		Poll:      Poll{Min: 10 * time.Second, Max: time.Minute},
+		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
+		Parser:    Parser{Fenced: "ignore"},
+		Log:       Log{Level: "info", Format: "json"},
+	}
+}

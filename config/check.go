@@ -1,0 +1,282 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"drawbridge/internal/yamlconf"
+	"drawbridge/policy"
+)
+
+const (
+	minSecret    = 32
+	maxToken     = 4096
+	maxOldKeys   = 8
+	secretRemedy = "make one with: openssl rand -hex 32"
+)
+
+var (
+	plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
+	visible   = regexp.MustCompile(`^[!-~]+$`)
+	gitRef    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,254}$`)
+)
+
+// checker finds what is wrong with values that could be read.
+type checker struct {
+	file *yamlconf.File
+	// reported holds the keys that have a problem already, so that a value which
+	// could not even be read is not called missing as well.
+	reported map[string]bool
+	problems []Problem
+}
+
+// keysOf returns the keys that problems are about.
+func keysOf(problems []Problem) map[string]bool {
+	keys := make(map[string]bool, len(problems))
+	for _, p := range problems {
+		keys[p.Key] = true
+	}
+	return keys
+}
+
+func (c *checker) problem(key, value, reason, remedy string) {
+	if !c.reported[key] {
+		c.problems = append(c.problems, c.file.Problem(key, value, reason, remedy))
+	}
+}
+
+func (c *checker) bridge(b *Bridge, dir string) {
+	c.listen("listen", b.Listen)
+	b.PublicURL = c.url("public_url", b.PublicURL)
+	c.token("token", b.Token)
+	c.keys(b)
+	c.database(b.Database)
+	b.Database = absolute(dir, b.Database)
+	c.required("allowlist", b.Allowlist)
+	b.Allowlist = absolute(dir, b.Allowlist)
+	c.cursor(&b.Cursor)
+	c.span("poll.min", b.Poll.Min, time.Second, 10*time.Minute)
+	c.span("poll.max", b.Poll.Max, b.Poll.Min, time.Hour)
+	c.orchestrators(b.Orchestrators)
+	c.chat(&b.Chat, b.Orchestrators)
+	for _, n := range sortedKeys(b.Relays) {
+		b.Relays[n] = c.relay(n, b.Relays[n])
+	}
+	c.choice("parser.fenced", b.Parser.Fenced, "ignore", "run")
+	c.choice("log.level", b.Log.Level, "trace", "debug", "info", "warn", "error")
+	c.choice("log.format", b.Log.Format, "json", "console")
+}
+
+func (c *checker) required(key, value string) {
+	if value == "" {
+		c.problem(key, "", "is required", "write a value, or remove the key for the default")
+	}
+}
+
+func (c *checker) listen(key, value string) {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		c.problem(key, value, "is not an address", "write host:port, such as 127.0.0.1:7410")
+	}
+}
+
+// url checks an address that requests or webhooks go to and returns it without a
+// slash at the end. Empty is accepted; required checks that.
+func (c *checker) url(key, value string) string {
+	if value == "" {
+		return ""
+	}
+	const remedy = "write https://host, or http:// for this machine only"
+	u, err := url.Parse(value)
+	switch {
+	case strings.Contains(value, "@"):
+		// What stands before the @ may be a password.
+		c.problem(key, "", "holds a user name or password", "remove everything before the @")
+	case err != nil, u.Host == "", u.Hostname() == "", u.Scheme != "https" && u.Scheme != "http":
+		c.problem(key, value, "is not an address of the web", remedy)
+	case u.RawQuery != "", u.Fragment != "", u.ForceQuery, !visible.MatchString(value):
+		c.problem(key, value, "has a ?, a # or a blank", remedy)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		c.problem(key, value, "would send secrets in the clear", remedy)
+	}
+	return strings.TrimRight(value, "/")
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// token checks a bearer token, which must fit into a header.
+func (c *checker) token(key string, s Secret) {
+	switch {
+	case s.Len() == 0:
+		c.problem(key, "", "is required", "write it to a file and use ${file:path}, or use ${VAR}; "+secretRemedy)
+	case s.Len() < minSecret:
+		c.problem(key, "", fmt.Sprintf("is shorter than %d characters", minSecret), secretRemedy)
+	case s.Len() > maxToken:
+		c.problem(key, "", fmt.Sprintf("is longer than %d characters", maxToken), secretRemedy)
+	case !visible.MatchString(s.Reveal()):
+		c.problem(key, "", "holds a blank, a line end or a character that is not ASCII", secretRemedy)
+	}
+}
+
+func (c *checker) keys(b *Bridge) {
+	c.key("key", b.Key)
+	if b.Key.Len() > 0 && b.Key.Equal(b.Token) {
+		c.problem("key", "", "is the same as token", "use two secrets; "+secretRemedy)
+	}
+	if len(b.OldKeys) > maxOldKeys {
+		c.problem("old_keys", "", fmt.Sprintf("has more than %d keys", maxOldKeys), "remove the oldest")
+	}
+	for i, old := range b.OldKeys {
+		at := fmt.Sprintf("old_keys[%d]", i)
+		c.key(at, old)
+		if old.Len() > 0 && old.Equal(b.Key) {
+			c.problem(at, "", "is the same as key", "remove it")
+		}
+	}
+}
+
+func (c *checker) key(at string, s Secret) {
+	switch {
+	case s.Len() == 0:
+		c.problem(at, "", "is required", "write it to a file and use ${file:path}; "+secretRemedy)
+	case s.Len() < minSecret:
+		c.problem(at, "", fmt.Sprintf("is shorter than %d bytes", minSecret), secretRemedy)
+	}
+}
+
+func (c *checker) database(value string) {
+	c.required("database", value)
+	// An address may hold a password, so the value is not shown.
+	switch lower := strings.ToLower(value); {
+	case strings.HasPrefix(lower, "postgres://"), strings.HasPrefix(lower, "postgresql://"):
+		c.problem("database", "", "is a PostgreSQL address, which this version does not support yet", "name a SQLite file, such as drawbridge.db")
+	case strings.Contains(value, "://"), strings.HasPrefix(lower, "file:"), strings.HasPrefix(value, ":"), strings.ContainsAny(value, "?\x00"):
+		c.problem("database", "", "is not a plain file name", "name a SQLite file, such as drawbridge.db")
+	}
+}
+
+func (c *checker) cursor(u *Cursor) {
+	if u.Key.Len() > 0 && !visible.MatchString(u.Key.Reveal()) {
+		c.problem("cursor.key", "", "holds a blank, a line end or a character that is not ASCII", "copy the key again")
+	}
+	if u.Key.Len() == 0 && c.file.Has("cursor.key") {
+		c.problem("cursor.key", "", "is empty", "set it, or remove the key")
+	}
+	c.choice("cursor.api", u.API, "v1", "v0")
+	c.required("cursor.url", u.URL)
+	u.URL = c.url("cursor.url", u.URL)
+	if u.Model != "" && (!visible.MatchString(u.Model) || len(u.Model) > 200) {
+		c.problem("cursor.model", u.Model, "is not the name of a model", "use a name that GET /v1/models lists, or remove the key")
+	}
+	c.span("cursor.timeout", u.Timeout, time.Second, 10*time.Minute)
+}
+
+func (c *checker) orchestrators(list []Orchestrator) {
+	first := make(map[string]bool, len(list))
+	for i := range list {
+		o, at := &list[i], fmt.Sprintf("orchestrators[%d]", i)
+		c.name(at+".name", o.Name)
+		if o.Name != "" && first[o.Name] {
+			c.problem(at+".name", o.Name, "is given twice", "give each orchestrator its own name")
+		}
+		first[o.Name] = true
+		repo, err := policy.CanonicalRepo(o.Repo)
+		if err != nil {
+			c.problem(at+".repo", o.Repo, "is not a repository", err.Error())
+		}
+		o.Repo = string(repo)
+		if o.Ref != "" && (!gitRef.MatchString(o.Ref) || strings.Contains(o.Ref, "..")) {
+			c.problem(at+".ref", o.Ref, "is not a branch, tag or commit", "write its plain name, such as main")
+		}
+	}
+}
+
+func (c *checker) chat(chat *Chat, list []Orchestrator) {
+	if chat.PerMinute < 1 || chat.PerMinute > 1000 {
+		c.problem("chat.per_minute", strconv.Itoa(chat.PerMinute), "is out of range", "use 1 to 1000")
+	}
+	c.span("chat.wait", chat.Wait, time.Second, time.Hour)
+	if chat.Orchestrator == "" {
+		if len(list) == 1 {
+			chat.Orchestrator = list[0].Name
+		}
+		return
+	}
+	names := make([]string, len(list))
+	for i, o := range list {
+		names[i] = o.Name
+	}
+	if !slices.Contains(names, chat.Orchestrator) {
+		c.problem("chat.orchestrator", chat.Orchestrator, "is not an orchestrator", "use "+oneOf(names))
+	}
+}
+
+func (c *checker) relay(n string, r Relay) Relay {
+	at := "relays." + n
+	c.name(at, n)
+	if r.URL == "" {
+		c.problem(at+".url", "", "is required", "write the relay's address, such as http://127.0.0.1:7420")
+	}
+	r.URL = c.url(at+".url", r.URL)
+	c.token(at+".token", r.Token)
+	return r
+}
+
+func (c *checker) name(key, value string) {
+	if !plainName.MatchString(value) {
+		c.problem(key, value, "is not a name", "use 1 to 64 of a-z, 0-9, _, . and -, beginning with a letter or a digit")
+	}
+}
+
+func (c *checker) span(key string, value, least, most time.Duration) {
+	if value < least || value > most {
+		c.problem(key, value.String(), "is out of range", fmt.Sprintf("use %s to %s", least, most))
+	}
+}
+
+func (c *checker) choice(key, value string, known ...string) {
+	if !slices.Contains(known, value) {
+		c.problem(key, value, "is not known", "use "+oneOf(known))
+	}
+}
+
+func absolute(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	joined := filepath.Join(dir, path)
+	if abs, err := filepath.Abs(joined); err == nil {
+		return abs
+	}
+	return joined
+}
+
+func oneOf(words []string) string {
+	if len(words) == 0 {
+		return "none, as none is configured"
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

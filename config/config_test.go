@@ -1,0 +1,516 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/config"
+	"drawbridge/internal/yamlconf"
+	"drawbridge/policy"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	token = strings.Repeat("t", 32)
+	key   = strings.Repeat("k", 32)
+)
+
+func env(name string) (string, bool) {
+	v, ok := map[string]string{
+		"TOKEN": token, "KEY": key, "OLD": strings.Repeat("o", 40), "CURSOR_API_KEY": "cursor-key",
+		"SHORT": "short-secret", "BLANK": strings.Repeat("a b ", 10), "EMPTY": "", "RELAY": strings.Repeat("r", 32),
+	}[name]
+	return v, ok
+}
+
+const least = "token: ${TOKEN}\nkey: ${KEY}\n"
+
+func parseBridge(text string) (*config.Bridge, []string) {
+	b, problems := config.ParseBridge(config.Source{Name: "bridge.yaml", Dir: "/etc/drawbridge", Data: []byte(text), Getenv: env})
+	return b, texts(problems)
+}
+
+func texts(problems []config.Problem) []string {
+	out := []string{}
+	for _, p := range problems {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+func TestBridgeDefaults(t *testing.T) {
+	t.Parallel()
+	b, problems := parseBridge(least)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := &config.Bridge{
+		Listen: "127.0.0.1:7410", Token: yamlconf.NewSecret(token), Key: yamlconf.NewSecret(key),
+		Database: "/etc/drawbridge/drawbridge.db", Allowlist: "/etc/drawbridge/allowlist.yaml",
+		Cursor: config.Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
+		Poll:   config.Poll{Min: 10 * time.Second, Max: time.Minute},
+		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
+		Parser: config.Parser{Fenced: "ignore"},
+		Log:    config.Log{Level: "info", Format: "json"},
+	}
+	if diff := cmp.Diff(want, b, cmpopts.IgnoreUnexported(config.Bridge{})); diff != "" {
+		t.Error(diff)
+	}
+	serve := texts(b.ServeProblems())
+	if diff := cmp.Diff([]string{"bridge.yaml:1: cursor.key: is required to serve; write key: ${CURSOR_API_KEY} below cursor"}, serve); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBridgeWhole(t *testing.T) {
+	t.Parallel()
+	b, problems := parseBridge(`
+listen: "[::1]:0"
+public_url: https://bridge.example.com/base/
+token: ${TOKEN}
+key: ${KEY}
+old_keys: [ "${OLD}" ]
+database: /var/lib/d.db
+allowlist: lists/a.yaml
+cursor: { key: "${CURSOR_API_KEY}", api: v0, url: http://127.0.0.1:9/, model: m-1, timeout: 2s }
+poll: { min: 1s, max: 1s }
+orchestrators:
+  - { name: main, repo: https://github.com/Me/Env.git, ref: feature/x }
+  - { name: two, repo: github.com/me/two }
+chat: { orchestrator: two, per_minute: 5, wait: 1m }
+relays:
+  laptop: { url: http://localhost:7420/, token: ${RELAY} }
+parser: { fenced: run, remind: true, webhook_result: true }
+log: { level: debug, format: console }
+`)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := &config.Bridge{
+		Listen: "[::1]:0", PublicURL: "https://bridge.example.com/base",
+		Token: yamlconf.NewSecret(token), Key: yamlconf.NewSecret(key), OldKeys: []config.Secret{yamlconf.NewSecret(strings.Repeat("o", 40))},
+		Database: "/var/lib/d.db", Allowlist: "/etc/drawbridge/lists/a.yaml",
+		Cursor: config.Cursor{Key: yamlconf.NewSecret("cursor-key"), API: "v0", URL: "http://127.0.0.1:9", Model: "m-1", Timeout: 2 * time.Second},
+		Poll:   config.Poll{Min: time.Second, Max: time.Second},
+		Orchestrators: []config.Orchestrator{
+			{Name: "main", Repo: "github.com/me/env", Ref: "feature/x"}, {Name: "two", Repo: "github.com/me/two"},
+		},
+		Chat:   config.Chat{Orchestrator: "two", PerMinute: 5, Wait: time.Minute},
+		Relays: map[string]config.Relay{"laptop": {URL: "http://localhost:7420", Token: yamlconf.NewSecret(strings.Repeat("r", 32))}},
+		Parser: config.Parser{Fenced: "run", Remind: true, WebhookResult: true},
+		Log:    config.Log{Level: "debug", Format: "console"},
+	}
+	if diff := cmp.Diff(want, b, cmpopts.IgnoreUnexported(config.Bridge{})); diff != "" {
+		t.Error(diff)
+	}
+	if problems := b.ServeProblems(); len(problems) > 0 {
+		t.Error(problems)
+	}
+}
+
+func TestChatTakesTheOnlyOrchestrator(t *testing.T) {
+	t.Parallel()
+	b, problems := parseBridge(least + "orchestrators: [{name: solo, repo: github.com/me/env}]")
+	if len(problems) > 0 || b.Chat.Orchestrator != "solo" {
+		t.Errorf("%v %v", b, problems)
+	}
+}
+
+func TestBridgeProblems(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"an empty file": {"", []string{"bridge.yaml: token: is required", "bridge.yaml: key: is required"}},
+		"everything at once": {least + "lisen: x\ncursor:\n  api: v2\n  timeout: 10\npoll: {min: 2m}\n", []string{
+			"bridge.yaml:3: lisen: is not a known key; did you mean listen?",
+			`bridge.yaml:6: cursor.timeout: "10" is not a duration; write a number with its unit`,
+			`bridge.yaml:5: cursor.api: "v2" is not known; use v1 or v0`,
+			`bridge.yaml:7: poll.max: "1m0s" is out of range; use 2m0s to 1h0m0s`,
+		}},
+		"secrets in the file": {"token: my-own-secret\nkey: my-own-secret\nrelays: {a: {url: https://x, token: my-own-secret}}", []string{
+			"bridge.yaml:1: token: holds the secret itself; write it to a file and use ${file:path}, or use ${VAR}",
+			"bridge.yaml:2: key: holds the secret itself", "bridge.yaml:3: relays.a.token: holds the secret itself",
+		}},
+		"weak secrets": {"token: ${SHORT}\nkey: ${SHORT}\nold_keys: ['${SHORT}', '${EMPTY}', '${NOPE}']\ncursor: {key: '${EMPTY}'}", []string{
+			"bridge.yaml:3: old_keys[2]: refers to the environment variable NOPE, which is not set",
+			"bridge.yaml:1: token: is shorter than 32 characters", "bridge.yaml:2: key: is shorter than 32 bytes",
+			"bridge.yaml:2: key: is the same as token", "bridge.yaml:3: old_keys[0]: is shorter than 32 bytes",
+			"bridge.yaml:3: old_keys[0]: is the same as key", "bridge.yaml:3: old_keys[1]: is required", "bridge.yaml:4: cursor.key: is empty",
+		}},
+		"a token with blanks": {"token: ${BLANK}\nkey: ${KEY}\ncursor: {key: ${BLANK}}", []string{"bridge.yaml:1: token: holds a blank", "bridge.yaml:3: cursor.key: holds a blank"}},
+		"too many old keys":   {least + "old_keys: [${OLD},${OLD},${OLD},${OLD},${OLD},${OLD},${OLD},${OLD},${OLD}]", []string{"bridge.yaml:3: old_keys: has more than 8 keys"}},
+		"postgres":            {least + "database: postgres://me:my-own-secret@host/db", []string{"bridge.yaml:3: database: is a PostgreSQL address, which this version does not support yet; name a SQLite file"}},
+		"no plain file":       {least + "database: 'file:x.db?mode=memory'", []string{"bridge.yaml:3: database: is not a plain file name"}},
+		"in memory":           {least + "database: ':memory:'", []string{"database: is not a plain file name"}},
+		"no database":         {least + "database: ''\nallowlist: ''", []string{"bridge.yaml:3: database: is required", "bridge.yaml:4: allowlist: is required"}},
+		"addresses": {least + "listen: localhost\npublic_url: http://bridge.example.com\ncursor: {url: http://api.cursor.com}\nrelays: {a: {url: http://10.0.0.1:7420, token: ${RELAY}}, b: {token: ${RELAY}}}", []string{
+			`bridge.yaml:3: listen: "localhost" is not an address; write host:port`,
+			`bridge.yaml:4: public_url: "http://bridge.example.com" would send secrets in the clear; write https://host, or http:// for this machine only`,
+			`bridge.yaml:5: cursor.url: "http://api.cursor.com" would send secrets in the clear`,
+			`bridge.yaml:6: relays.a.url: "http://10.0.0.1:7420" would send secrets in the clear`,
+			`bridge.yaml:6: relays.b.url: is required`,
+		}},
+		"more addresses": {least + "listen: ':99999'\npublic_url: https://me:my-own-secret@x\ncursor: {url: 'https://x/?k=v'}\nrelays: {a: {url: 'ftp://x', token: ${RELAY}}, b: {url: 'https://', token: ${RELAY}}}", []string{
+			`listen: ":99999" is not an address`, "public_url: holds a user name or password; remove everything before the @",
+			`cursor.url: "https://x/?k=v" has a ?`, `relays.a.url: "ftp://x" is not an address of the web`, `relays.b.url: "https://" is not an address of the web`,
+		}},
+		"loopback look-alikes": {least + "public_url: http://127.0.0.1.evil.com\ncursor: {url: 'http://localhost.evil.com'}", []string{"in the clear", "in the clear"}},
+		"orchestrators": {least + "orchestrators:\n- {name: Main, repo: me/env}\n- {name: a, repo: github.com/a/b, ref: -x}\n- {name: a, repo: github.com/a/*, ref: a..b}\n- {}\nchat: {orchestrator: b, per_minute: 0, wait: 2h}", []string{
+			`bridge.yaml:4: orchestrators[0].name: "Main" is not a name`,
+			`bridge.yaml:4: orchestrators[0].repo: "me/env" is not a repository; write https://github.com/owner/name: the host github.com/ is missing`,
+			`bridge.yaml:5: orchestrators[1].ref: "-x" is not a branch`,
+			`bridge.yaml:6: orchestrators[2].name: "a" is given twice`,
+			`bridge.yaml:6: orchestrators[2].repo: "github.com/a/*" is not a repository`,
+			`bridge.yaml:6: orchestrators[2].ref: "a..b" is not a branch`,
+			`bridge.yaml:7: orchestrators[3].name: is not a name`, `bridge.yaml:7: orchestrators[3].repo: is not a repository`,
+			`bridge.yaml:8: chat.per_minute: "0" is out of range; use 1 to 1000`, `bridge.yaml:8: chat.wait: "2h0m0s" is out of range; use 1s to 1h0m0s`,
+			`bridge.yaml:8: chat.orchestrator: "b" is not an orchestrator`,
+		}},
+		"a chat without orchestrators": {least + "chat: {orchestrator: main}", []string{`"main" is not an orchestrator; use none, as none is configured`}},
+		"a relay's name":               {least + "relays: {My Laptop: {url: https://x, token: ${RELAY}}}", []string{`"My Laptop" is not a name`}},
+		"choices": {least + "parser: {fenced: maybe, remind: yes}\nlog: {level: loud, format: xml}\ncursor: {model: 'a b'}", []string{
+			`bridge.yaml:3: parser.remind: "yes" is neither true nor false`, `parser.fenced: "maybe" is not known; use ignore or run`,
+			`log.level: "loud" is not known; use trace, debug, info, warn or error`, `log.format: "xml" is not known; use json or console`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, got := parseBridge(c.text)
+			if b != nil {
+				t.Error("a bridge in spite of problems")
+			}
+			all := strings.Join(got, "\n")
+			for _, want := range c.want {
+				if !strings.Contains(all, want) {
+					t.Errorf("missing %q in\n%s", want, all)
+				}
+			}
+			if name != "choices" && len(got) != len(c.want) {
+				t.Errorf("%d problems, want %d:\n%s", len(got), len(c.want), all)
+			}
+			for _, secret := range []string{"my-own-secret", "short-secret", "a b a"} {
+				if strings.Contains(all, secret) {
+					t.Errorf("a secret is shown:\n%s", all)
+				}
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "bridge.yaml")
+	_, problems := config.Load(path, env)
+	if len(problems) != 1 || problems[0].String() != path+": does not exist; create it with: drawbridge init" {
+		t.Errorf("problems %v", problems)
+	}
+	if _, problems := config.Load(dir, env); len(problems) != 1 || !strings.Contains(problems[0].String(), "is not a file") {
+		t.Errorf("problems %v", problems)
+	}
+	write(t, filepath.Join(dir, "secret"), key+"\n")
+	write(t, path, "token: ${TOKEN}\nkey: ${file:secret}\n")
+	b, problems := config.Load(path, env)
+	if len(problems) > 0 || b.Key.Reveal() != key || b.Database != filepath.Join(dir, "drawbridge.db") {
+		t.Errorf("bridge %v, problems %v", b, problems)
+	}
+	write(t, path, least+strings.Repeat("#", 1<<20))
+	if _, problems := config.Load(path, env); len(problems) != 1 || !strings.Contains(problems[0].Reason, "larger than") {
+		t.Errorf("problems %v", problems)
+	}
+}
+
+func write(tb testing.TB, path, text string) {
+	tb.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func parseAllowlist(text string) (policy.Rules, []string) {
+	r, problems := config.ParseAllowlist(config.Source{Name: "allowlist.yaml", Data: []byte(text)})
+	return r, texts(problems)
+}
+
+func TestAllowlist(t *testing.T) {
+	t.Parallel()
+	got, problems := parseAllowlist(`
+repos:
+  - github.com/me/my-app
+  - https://github.com/Acme/*
+  - repo: github.com/me/prod
+    approval: each
+    api: v0
+  - { repo: github.com/me/daily, approval: once per 24h, api: v1 }
+actions:
+  backup_script: { relay: laptop }
+  lock_screen:   { relay: laptop, approval: each }
+  open_browser:
+limits: { commands_per_turn: 5, depth: 2, turns_per_chain: 9 }
+agents:
+  docs-bot: { repos: [github.com/acme/docs], actions: [] }
+  emptied:
+    repos:
+`)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	never, each := policy.Approval{Mode: policy.ApprovalNever}, policy.Approval{Mode: policy.ApprovalEach}
+	want := policy.Rules{
+		Repos: []policy.RepoRule{
+			{Pattern: "github.com/me/my-app", Approval: never, At: "allowlist.yaml:3"},
+			{Pattern: "https://github.com/Acme/*", Approval: never, At: "allowlist.yaml:4"},
+			{Pattern: "github.com/me/prod", Approval: each, API: "v0", At: "allowlist.yaml:5"},
+			{Pattern: "github.com/me/daily", Approval: policy.Approval{Mode: policy.ApprovalOnce, For: 24 * time.Hour}, API: "v1", At: "allowlist.yaml:8"},
+		},
+		Actions: []policy.ActionRule{
+			{ID: "backup_script", Relay: "laptop", Approval: never, At: "allowlist.yaml:10"},
+			{ID: "lock_screen", Relay: "laptop", Approval: each, At: "allowlist.yaml:11"},
+			{ID: "open_browser", Approval: never, At: "allowlist.yaml:12"},
+		},
+		Limits: policy.Limits{CommandsPerTurn: 5, Depth: 2, TurnsPerChain: 9},
+		Agents: map[string]policy.Narrowing{
+			"docs-bot": {Repos: []string{"github.com/acme/docs"}, Actions: []string{}, At: "allowlist.yaml:15"},
+			// A list whose entries were all removed allows nothing; it does not inherit.
+			"emptied": {Repos: []string{}, At: "allowlist.yaml:17"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAllowlistProblems(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"wildcards": {"repos:\n- '*'\n- github.com/*/*\n- '*/acme/*'\n- github.com/acme/to*\n- me/x", []string{
+			`allowlist.yaml:2: repos[0]: "*" is not a repository pattern`, `allowlist.yaml:3: repos[1]: "github.com/*/*"`,
+			`allowlist.yaml:4: repos[2]: "*/acme/*"`, `allowlist.yaml:5: repos[3]`,
+			`allowlist.yaml:6: repos[4]: "me/x" is not a repository pattern (write https://github.com/owner/name: the host github.com/ is missing in front of the owner); write github.com/owner/name, or github.com/owner/* for all of one owner`,
+		}},
+		"an unquoted star": {"repos: [*]", []string{"is not YAML"}},
+		"values": {"repos:\n- {repo: github.com/a/b, approval: always, api: v2}\n- {repo: [x]}\n- 5\n- \nactions: {A: {}, b: {relay: My Relay, approval: ''}}", []string{
+			"allowlist.yaml:3: repos[1].repo: is a list, not a single value", `allowlist.yaml:2: repos[0].approval: "always" is not an approval; write never, each or once per 24h`,
+			`allowlist.yaml:2: repos[0].api: "v2" is not known; use v1 or v0`, `allowlist.yaml:4: repos[2]: "5" is not a repository pattern`, `allowlist.yaml:5: repos[3]: is not a repository pattern`,
+			`allowlist.yaml:6: actions: "A" is not an action id`, `allowlist.yaml:6: actions.b.relay: "My Relay" is not a name`, `allowlist.yaml:6: actions.b.approval: is not an approval`,
+		}},
+		"limits": {"limits:\n  commands_per_turn: 0\n  launches_per_hour: -1\n  depth: 101\n  open_subagents:\n  turns: 5", []string{
+			`allowlist.yaml:2: limits.commands_per_turn: "0" is out of range; use 1 to 1000000`, `allowlist.yaml:3: limits.launches_per_hour: "-1" is out of range`,
+			`allowlist.yaml:4: limits.depth: "101" is out of range; use 1 to 100`, "allowlist.yaml:5: limits.open_subagents: has no value", "allowlist.yaml:6: limits.turns: is not a known key",
+		}},
+		"agents": {"repos: [github.com/a/b]\nagents:\n  x: {}\n  y: {repos: 5}\n  z: {repos: ['*'], action: []}\n  '': {repos: []}", []string{
+			`agents: is not an agent's name`, "allowlist.yaml:3: agents.x: narrows nothing; write repos or actions below it; [] allows nothing", `allowlist.yaml:4: agents.y.repos: "5" is a single value, not a list`,
+			"allowlist.yaml:5: agents.z.action: is not a known key; did you mean actions?", `allowlist.yaml:5: agents.z.repos[0]: "*" is not a repository pattern`,
+		}},
+		"twice":             {"repos:\n- github.com/a/b\n- https://github.com/A/B.git", []string{`allowlist.yaml:3: repos[1]: "https://github.com/A/B.git" is listed already at allowlist.yaml:2; keep one of the two`}},
+		"a second document": {"repos: []\n---\nrepos: [github.com/a/b]", []string{"second document"}},
+		"a key twice":       {"repos: []\nrepos: [github.com/a/b]", []string{"allowlist.yaml:2: repos: is given twice, first on line 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rules, got := parseAllowlist(c.text)
+			if diff := cmp.Diff(policy.Rules{}, rules); diff != "" {
+				t.Errorf("rules in spite of problems: %s", diff)
+			}
+			all := strings.Join(got, "\n")
+			for _, want := range c.want {
+				if !strings.Contains(all, want) {
+					t.Errorf("missing %q in\n%s", want, all)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("%d problems, want %d:\n%s", len(got), len(c.want), all)
+			}
+		})
+	}
+}
+
+func TestEmptyAllowlistAllowsNothing(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "# nothing\n", "repos: []\nactions: {}", "repos:\nactions:\nlimits:\nagents:", "~"} {
+		rules, problems := parseAllowlist(text)
+		if len(problems) > 0 {
+			t.Errorf("%q: %v", text, problems)
+		}
+		p, found := policy.New(rules)
+		if len(found) > 0 || len(p.AllowedRepos(nil))+len(p.AllowedActions(nil)) != 0 {
+			t.Errorf("%q allows %v %v, %v", text, p.AllowedRepos(nil), p.AllowedActions(nil), found)
+		}
+	}
+}
+
+func TestRulesMeetTheBridge(t *testing.T) {
+	t.Parallel()
+	bridge := func(relays string) *config.Bridge {
+		b, problems := parseBridge(least + "orchestrators: [{name: main, repo: github.com/me/env}]\nrelays: " + relays)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return b
+	}
+	rules, problems := parseAllowlist("repos: [github.com/me/*]\nactions: {a: {}, b: {relay: laptop}}")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	const laptop, desk = "laptop: {url: https://x, token: ${RELAY}}", "desk: {url: https://y, token: ${RELAY}}"
+	p, found := bridge("{" + laptop + "}").Policy(rules)
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	for _, rule := range p.ActionRules() {
+		if rule.Relay != "laptop" {
+			t.Errorf("action %s runs on %q", rule.ID, rule.Relay)
+		}
+	}
+	if diff := cmp.Diff([]policy.Repo{"github.com/me/env"}, p.OperatorRepos()); diff != "" {
+		t.Error(diff)
+	}
+	if rules.OperatorRepos != nil || rules.Actions[0].Relay != "" {
+		t.Error("the caller's rules were changed")
+	}
+	for relays, want := range map[string][]string{
+		"{}":                             {"allowlist.yaml:2: actions.a.relay: has no relay to run on; add one below relays in bridge.yaml", `allowlist.yaml:2: actions.b.relay: "laptop" has no relay to run on; add one below relays in bridge.yaml`},
+		"{" + desk + "}":                 {`allowlist.yaml:2: actions.b.relay: "laptop" is not a configured relay; use desk`},
+		"{" + laptop + ", " + desk + "}": {`allowlist.yaml:2: actions.a.relay: is required, because several relays are configured; use desk or laptop`},
+	} {
+		p, found := bridge(relays).Policy(rules)
+		if diff := cmp.Diff(want, texts(found)); diff != "" || p != nil {
+			t.Errorf("relays %s: policy %v\n%s", relays, p, diff)
+		}
+	}
+}
+
+// TestSamples: what init writes must be right as it is, and must say what it was given.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"bridge.token", "bridge.key", "relay.token", "odd name"} {
+		write(t, filepath.Join(dir, name), strings.Repeat(name, 8)[:32][:31]+"x\n")
+	}
+	write(t, filepath.Join(dir, "bridge.token"), token)
+	write(t, filepath.Join(dir, "relay.token"), strings.Repeat("r", 32))
+	for name, v := range map[string]config.SampleValues{
+		"plain": {},
+		"all": {Listen: "127.0.0.1:0", PublicURL: "https://bridge.example.com", CursorURL: "http://127.0.0.1:99", API: "v0",
+			Repo: "github.com/on/off", Relay: "on", RelayURL: "http://127.0.0.1:1", Key: "${file:odd name}",
+			Repos: []string{"github.com/a/*"}, Actions: []string{"no", "1e3", "true"}},
+		"none": {Repos: []string{}, Actions: []string{}},
+	} {
+		text := config.SampleBridge(v)
+		b, problems := config.ParseBridge(config.Source{Name: "bridge.yaml", Dir: dir, Data: []byte(text), Getenv: env})
+		if len(problems) > 0 {
+			t.Errorf("%s: %v\n%s", name, texts(problems), text)
+			continue
+		}
+		list := config.SampleAllowlist(v)
+		rules, problems := config.ParseAllowlist(config.Source{Name: "allowlist.yaml", Data: []byte(list)})
+		if len(problems) > 0 {
+			t.Errorf("%s: %v\n%s", name, texts(problems), list)
+			continue
+		}
+		p, problems := b.Policy(rules)
+		if len(problems) > 0 || len(p.Warnings()) > 0 || len(b.ServeProblems()) > 0 {
+			t.Errorf("%s: %v", name, texts(problems))
+			continue
+		}
+		if name == "all" && (b.Listen != v.Listen || b.PublicURL != v.PublicURL || b.Cursor.API != "v0" || b.Orchestrators[0].Repo != v.Repo ||
+			len(p.AllowedActions(nil)) != 3 || p.AllowedRepos(nil)[0] != "github.com/a/*" || p.ActionRules()[0].Relay != "on") {
+			t.Errorf("the sample says something else:\n%s\n%s", text, list)
+		}
+		if name == "none" && len(p.AllowedRepos(nil))+len(p.AllowedActions(nil)) > 0 {
+			t.Errorf("the sample allows something:\n%s", list)
+		}
+	}
+}
+
+func TestRepositorySample(t *testing.T) {
+	t.Parallel()
+	rules, problems := config.LoadAllowlist("../allowlist.yaml")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	p, found := policy.New(rules)
+	if len(found)+len(p.Warnings()) > 0 {
+		t.Fatal(found, p.Warnings())
+	}
+	if diff := cmp.Diff([]string{"github.com/acme/*", "github.com/me/my-app"}, p.AllowedRepos(nil)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"backup_script", "lock_screen", "open_browser"}, p.AllowedActions(nil)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBridgeNeverPrintsSecrets(t *testing.T) {
+	t.Parallel()
+	b, problems := parseBridge(least + "cursor: {key: ${CURSOR_API_KEY}}")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for _, text := range printed(t, b) {
+		for _, secret := range []string{token, key, "cursor-key"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("a secret is shown: %s", text)
+			}
+		}
+	}
+}
+
+func FuzzBridgeConfig(f *testing.F) {
+	f.Add(least)
+	f.Add(config.SampleBridge(config.SampleValues{Token: "${TOKEN}", Key: "${KEY}", RelayToken: "${RELAY}"}))
+	f.Add(least + "orchestrators: [{name: a, repo: github.com/a/b}]\nold_keys: [${OLD}]\ndatabase: postgres://x")
+	f.Fuzz(func(t *testing.T, text string) {
+		b, problems := parseBridge(strings.ReplaceAll(text, "file:", ""))
+		if (b == nil) != (len(problems) > 0) {
+			t.Fatalf("bridge %v with problems %v", b, problems)
+		}
+		checkProblems(t, problems)
+		if b != nil && (b.Token.Len() < 32 || b.Key.Len() < 32 || b.Poll.Max < b.Poll.Min || b.Cursor.URL == "") {
+			t.Fatalf("accepted %v", b)
+		}
+	})
+}
+
+func FuzzAllowlist(f *testing.F) {
+	f.Add("repos: [github.com/a/b, {repo: github.com/c/*, approval: once per 1d, api: v0}]\nactions: {a: {approval: each}}")
+	f.Add(config.SampleAllowlist(config.SampleValues{}))
+	f.Add("repos: &r [github.com/a/b]\nagents: {x: {repos: *r, actions: []}}\nlimits: {depth: 1}")
+	f.Fuzz(func(t *testing.T, text string) {
+		rules, problems := parseAllowlist(strings.ReplaceAll(text, "file:", ""))
+		checkProblems(t, problems)
+		p, found := policy.New(rules)
+		if len(found) > 0 {
+			t.Fatalf("accepted rules that the policy refuses: %v", found)
+		}
+		if len(problems) > 0 && len(p.AllowedRepos(nil))+len(p.AllowedActions(nil)) > 0 {
+			t.Fatal("a broken file allows something")
+		}
+		for _, pattern := range p.AllowedRepos(nil) {
+			if !strings.HasPrefix(pattern, "github.com/") || strings.Count(pattern, "/") != 2 {
+				t.Fatalf("allowed: %q", pattern)
+			}
+		}
+	})
+}
+
+func checkProblems(t *testing.T, problems []string) {
+	for _, p := range problems {
+		if strings.ContainsAny(p, "\n\r\x00") || strings.Contains(p, token) || strings.Contains(p, key) {
+			t.Fatalf("problem %q", p)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"drawbridge/internal/yamlconf"
+	"drawbridge/policy"
+)
+
+// Load reads and checks bridge.yaml. Any problem means a nil Bridge, and all
+// problems come at once. getenv is os.LookupEnv outside of tests; nil is an empty
+// environment. The allowlist that the file names is not read: see LoadAllowlist.
+func Load(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
+	src, problem := open(path)
+	if problem != nil {
+		return nil, []Problem{*problem}
+	}
+	src.Getenv = getenv
+	return ParseBridge(src)
+}
+
+// ParseBridge is Load for a text that is in memory already.
+func ParseBridge(src Source) (*Bridge, []Problem) {
+	b := defaults()
+	file, problems := yamlconf.Read(src, &b)
+	b.file = file
+	if unreadable(file, problems) {
+		return nil, problems
+	}
+	c := checker{file: file, reported: keysOf(problems)}
+	c.bridge(&b, src.Dir)
+	problems = append(problems, c.problems...)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return &b, nil
+}
+
+// unreadable reports whether nothing of a file could be read, so that checking
+// its values would only call every one of them missing.
+func unreadable(file *yamlconf.File, problems []Problem) bool {
+	return len(problems) > 0 && !file.Has("")
+}
+
+// ServeProblems lists what a Bridge lacks to serve, beyond what Load demands of
+// every use of the file.
+func (b *Bridge) ServeProblems() []Problem {
+	if b.Cursor.Key.Len() > 0 {
+		return nil
+	}
+	return []Problem{b.file.Problem("cursor.key", "", "is required to serve", "write key: ${CURSOR_API_KEY} below cursor")}
+}
+
+// Rules completes the rules of an allowlist with what only bridge.yaml knows: the
+// orchestrators' own repositories, and the relay of actions that name none. An
+// action whose relay is not configured is a problem.
+func (b *Bridge) Rules(rules policy.Rules) (policy.Rules, []Problem) {
+	for _, o := range b.Orchestrators {
+		rules.OperatorRepos = append(rules.OperatorRepos[:len(rules.OperatorRepos):len(rules.OperatorRepos)], o.Repo)
+	}
+	actions := make([]policy.ActionRule, len(rules.Actions))
+	var problems []Problem
+	for i, rule := range rules.Actions {
+		relay, reason, remedy := b.relayOf(rule.Relay)
+		if reason != "" {
+			problems = append(problems, Problem{At: rule.At, Key: "actions." + rule.ID + ".relay", Value: rule.Relay, Reason: reason, Remedy: remedy})
+		}
+		rule.Relay = relay
+		actions[i] = rule
+	}
+	rules.Actions = actions
+	return rules, problems
+}
+
+// Policy is Rules, compiled. Any problem means a nil Policy.
+func (b *Bridge) Policy(rules policy.Rules) (*policy.Policy, []Problem) {
+	rules, problems := b.Rules(rules)
+	p, found := policy.New(rules)
+	problems = append(problems, Problems(found)...)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return p, nil
+}
+
+// relayOf returns the relay for an action that names one or none, or what is wrong.
+func (b *Bridge) relayOf(name string) (relay, reason, remedy string) {
+	names := sortedKeys(b.Relays)
+	if _, ok := b.Relays[name]; ok {
+		return name, "", ""
+	}
+	switch {
+	case len(names) == 0:
+		return "", "has no relay to run on", "add one below relays in " + b.file.Name()
+	case name != "":
+		return "", "is not a configured relay", "use " + oneOf(names)
+	case len(names) > 1:
+		return "", "is required, because several relays are configured", "use " + oneOf(names)
+	}
+	return names[0], "", ""
+}
+
+// Problems gives the policy's problems and warnings this package's type.
+func Problems(found []policy.Problem) []Problem {
+	out := make([]Problem, len(found))
+	for i, p := range found {
+		out[i] = Problem(p)
+	}
+	return out
+}
+
+// open reads a file that may not exist, with a remedy for each way it can fail.
+func open(path string) (Source, *Problem) {
+	src := Source{Name: path, Dir: filepath.Dir(path)}
+	f, err := os.Open(path)
+	if err != nil {
+		return src, fileProblem(path, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return src, &Problem{At: path, Reason: "is not a file", Remedy: "name the file itself"}
+	}
+	// One byte more than is accepted, so that the reader can tell.
+	src.Data, err = io.ReadAll(io.LimitReader(f, yamlconf.MaxSize+1))
+	if err != nil {
+		return src, fileProblem(path, err)
+	}
+	return src, nil
+}
+
+func fileProblem(path string, err error) *Problem {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &Problem{At: path, Reason: "does not exist", Remedy: "create it with: drawbridge init"}
+	case errors.Is(err, fs.ErrPermission):
+		return &Problem{At: path, Reason: "may not be read by this user", Remedy: fmt.Sprintf("change its owner or mode, or run as its owner (this is user %d)", os.Getuid())}
+	}
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	return &Problem{At: path, Reason: "cannot be read: " + err.Error(), Remedy: "check the path"}
+}

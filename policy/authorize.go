@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"drawbridge/parser"
+)
+
+// session authorizes commands of one line of agents. It keeps the lists that
+// refusals name, so that a turn full of refusals builds them once.
+type session struct {
+	p              *Policy
+	agents         []string
+	repos, actions *[]string
+}
+
+// authorize checks one command against the lists, without approval, echo or caps.
+// Its verdict is Granted, Refused or Noted.
+func (s *session) authorize(cmd parser.Command) Verdict {
+	switch cmd.Verb {
+	case parser.Subagent:
+		return s.launch(cmd)
+	case parser.LocalAction:
+		return s.action(cmd)
+	case parser.Remind:
+		return remind(cmd)
+	case parser.WebhookResult:
+		return Verdict{Decision: Noted, Reason: "noted; what became of a subagent is read from the API, never from a line of text"}
+	}
+	return refusal(CodeNotEnabled, fmt.Sprintf("%s is not a command here", quote(string(cmd.Verb))))
+}
+
+func (s *session) launch(cmd parser.Command) Verdict {
+	repo, err := CanonicalRepo(cmd.Repo)
+	if err != nil {
+		return refusal(CodeBadRepo, badRepoReason(cmd.Repo, err))
+	}
+	rule, reason := s.repoRule(repo)
+	if reason != "" {
+		v := refusal(CodeRepoNotAllowed, fmt.Sprintf("repository %s %s; %s", quote(string(repo)), reason, allowedText(s.allowedRepos())))
+		v.Canonical = string(repo)
+		return v
+	}
+	return launchVerdict(repo, rule, cmd.Prompt)
+}
+
+// repoRule returns the rule that allows repo, or why none does.
+func (s *session) repoRule(repo Repo) (RepoRule, string) {
+	rule, ok := s.p.repos.find(repo)
+	switch {
+	case !ok:
+		return RepoRule{}, "is not on the allowlist"
+	case s.p.operator[repo] && rule.Pattern != string(repo):
+		return RepoRule{}, "is an orchestrator's own, where only the operator launches"
+	case !s.p.repoLeft(s.agents, repo):
+		return RepoRule{}, "is not allowed for this agent"
+	}
+	return rule, ""
+}
+
+func launchVerdict(repo Repo, rule RepoRule, prompt string) Verdict {
+	prompt = trimBlanks(prompt)
+	if prompt == "" || !utf8.ValidString(prompt) {
+		return refusal(CodeMalformed, "the prompt is empty or not UTF-8; write the whole task behind prompt=")
+	}
+	v := Verdict{Decision: Granted, Canonical: string(repo), API: rule.API, Approval: rule.Approval}
+	v.Grant = Grant{valid: true, verb: parser.Subagent, repo: repo, prompt: prompt, api: rule.API}
+	v.ApprovalKey = approvalKey(rule.Approval, "repo", rule.Pattern, string(repo), rule.API)
+	return v
+}
+
+// action looks the id up as a whole: it is never cut at a blank, lowered or
+// repaired, because the agent supplies no argument to an action.
+func (s *session) action(cmd parser.Command) Verdict {
+	id := trimBlanks(cmd.Action)
+	rule, ok := s.p.actions[id]
+	reason := ""
+	switch {
+	case !ok:
+		reason = "is not on the allowlist"
+	case !s.p.actionLeft(s.agents, id):
+		reason = "is not allowed for this agent"
+	}
+	if reason != "" {
+		return refusal(CodeActionNotAllowed, fmt.Sprintf("action %s %s; %s", quote(id), reason, allowedText(s.allowedActions())))
+	}
+	v := Verdict{Decision: Granted, Canonical: rule.ID, Relay: rule.Relay, Approval: rule.Approval}
+	v.Grant = Grant{valid: true, verb: parser.LocalAction, action: rule.ID, relay: rule.Relay}
+	v.ApprovalKey = approvalKey(rule.Approval, "action", rule.ID, rule.Relay)
+	return v
+}
+
+func remind(cmd parser.Command) Verdict {
+	when, message := trimBlanks(cmd.When), trimBlanks(cmd.Message)
+	if when == "" || message == "" {
+		return refusal(CodeMalformed, "a reminder needs a time and a message; write REMIND: 2h, <message>")
+	}
+	return Verdict{Decision: Granted, Grant: Grant{valid: true, verb: parser.Remind, when: when, message: message}}
+}
+
+// approvalKey is empty unless one approval covers several uses. The demand itself
+// is part of the key, so that tightening a rule forgets what was approved under it.
+func approvalKey(a Approval, fields ...string) string {
+	if a.Mode != ApprovalOnce {
+		return ""
+	}
+	return hashFields(append(fields, a.String())...)
+}
+
+func (s *session) allowedRepos() []string {
+	if s.repos == nil {
+		list := s.p.reposFor(s.agents)
+		s.repos = &list
+	}
+	return *s.repos
+}
+
+func (s *session) allowedActions() []string {
+	if s.actions == nil {
+		list := s.p.actionsFor(s.agents)
+		s.actions = &list
+	}
+	return *s.actions
+}

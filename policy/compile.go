@@ -1,0 +1,214 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Policy is compiled Rules. It is immutable and safe for concurrent use; a changed
+// allowlist is a new Policy. The zero Policy refuses everything.
+type Policy struct {
+	repos    repoIndex
+	actions  map[string]ActionRule
+	operator map[Repo]bool
+	agents   map[string]narrowing
+	limits   Limits
+	warnings []Problem
+	// Sorted once, because every refusal names the beginning of one of them.
+	repoList, actionList []string
+}
+
+const (
+	maxActionID  = 64
+	actionRemedy = "use 1 to 64 of a-z, 0-9, _, . and -, beginning with a letter or a digit"
+	repoRemedy   = "write github.com/owner/name, or github.com/owner/* for all of one owner"
+)
+
+// New compiles the rules. Any problem means a nil Policy, and all problems come at
+// once. What is suspicious but harmless is in Warnings.
+func New(r Rules) (*Policy, []Problem) {
+	c := compiler{owners: make(map[string]bool), p: &Policy{
+		repos:    make(repoIndex, len(r.Repos)),
+		actions:  make(map[string]ActionRule, len(r.Actions)),
+		operator: make(map[Repo]bool, len(r.OperatorRepos)),
+		agents:   make(map[string]narrowing, len(r.Agents)),
+		limits:   r.Limits.withDefaults(),
+	}}
+	c.addRepos(r.Repos)
+	c.addActions(r.Actions)
+	c.addOperatorRepos(r.OperatorRepos)
+	c.checkLimits(r.Limits)
+	for _, name := range slices.Sorted(maps.Keys(r.Agents)) {
+		c.addAgent(name, r.Agents[name])
+	}
+	if len(c.problems) > 0 {
+		return nil, c.problems
+	}
+	c.p.repoList = c.p.repos.sorted()
+	c.p.actionList = slices.Sorted(maps.Keys(c.p.actions))
+	return c.p, nil
+}
+
+// compiler collects problems while it fills the policy that New returns.
+type compiler struct {
+	p        *Policy
+	problems []Problem
+	// owners holds the wildcard of every owner that repos names in any form.
+	owners map[string]bool
+}
+
+func (c *compiler) problem(p Problem) { c.problems = append(c.problems, p) }
+
+func (c *compiler) warn(p Problem) { c.p.warnings = append(c.p.warnings, p) }
+
+func (c *compiler) addRepos(rules []RepoRule) {
+	for i, rule := range rules {
+		key := fmt.Sprintf("repos[%d]", i)
+		c.checkApproval(rule.Approval, rule.At, key)
+		if rule.API != "" && rule.API != "v0" && rule.API != "v1" {
+			c.problem(Problem{rule.At, key + ".api", rule.API, "is not known", "use v1 or v0"})
+		}
+		pattern, err := canonicalPattern(rule.Pattern)
+		if err != nil {
+			c.problem(badPattern(rule.At, key, rule.Pattern, err))
+			continue
+		}
+		earlier, twice := c.p.repos[pattern]
+		if twice {
+			c.problem(Problem{rule.At, key, rule.Pattern, "is listed already" + place(earlier.At), "keep one of the two"})
+			continue
+		}
+		rule.Pattern = pattern
+		c.owners[Repo(pattern).wildcard()] = true
+		c.p.repos[pattern] = rule
+	}
+}
+
+func (c *compiler) addActions(rules []ActionRule) {
+	for _, rule := range rules {
+		key := "actions." + clip(rule.ID)
+		c.checkApproval(rule.Approval, rule.At, key)
+		if !validActionID(rule.ID) {
+			c.problem(Problem{rule.At, "actions", rule.ID, "is not an action id", actionRemedy})
+			continue
+		}
+		if earlier, twice := c.p.actions[rule.ID]; twice {
+			c.problem(Problem{rule.At, key, rule.ID, "is listed already" + place(earlier.At), "keep one of the two"})
+			continue
+		}
+		c.p.actions[rule.ID] = rule
+	}
+}
+
+func (c *compiler) checkApproval(a Approval, at, key string) {
+	if !a.valid() {
+		c.problem(Problem{at, key + ".approval", a.String(), "is not an approval", errApproval.Error()})
+	}
+}
+
+func (c *compiler) addOperatorRepos(repos []string) {
+	for i, value := range repos {
+		repo, err := CanonicalRepo(value)
+		if err != nil {
+			c.problem(Problem{"", fmt.Sprintf("operator repository %d", i), value, "is not a repository", err.Error()})
+			continue
+		}
+		c.p.operator[repo] = true
+	}
+}
+
+func (c *compiler) checkLimits(l Limits) {
+	for _, f := range []struct {
+		key   string
+		value int
+	}{
+		{"commands_per_turn", l.CommandsPerTurn},
+		{"launches_per_hour", l.LaunchesPerHour},
+		{"open_subagents", l.OpenSubagents},
+		{"depth", l.Depth},
+		{"turns_per_chain", l.TurnsPerChain},
+	} {
+		if f.value < 0 {
+			c.problem(Problem{"", "limits." + f.key, strconv.Itoa(f.value), "is negative", "use 1 or more"})
+		}
+	}
+}
+
+func (c *compiler) addAgent(name string, n Narrowing) {
+	key := "agents." + name
+	var out narrowing
+	if n.Repos != nil {
+		out.repos = make(repoIndex, len(n.Repos))
+		for i, value := range n.Repos {
+			c.narrowRepo(out.repos, Problem{At: n.At, Key: fmt.Sprintf("%s.repos[%d]", key, i), Value: value})
+		}
+	}
+	if n.Actions != nil {
+		out.actions = make(map[string]bool, len(n.Actions))
+		for i, id := range n.Actions {
+			c.narrowAction(out.actions, Problem{At: n.At, Key: fmt.Sprintf("%s.actions[%d]", key, i), Value: id})
+		}
+	}
+	c.p.agents[name] = out
+}
+
+// narrowRepo adds the entry in p.Value; p says where it stands.
+func (c *compiler) narrowRepo(to repoIndex, p Problem) {
+	pattern, err := canonicalPattern(p.Value)
+	if err != nil {
+		c.problem(badPattern(p.At, p.Key, p.Value, err))
+		return
+	}
+	to[pattern] = RepoRule{Pattern: pattern}
+	if !c.covered(pattern) {
+		p.Reason, p.Remedy = "can never be allowed, because repos does not cover it", "add it to repos"
+		c.warn(p)
+	}
+}
+
+func (c *compiler) narrowAction(to map[string]bool, p Problem) {
+	if !validActionID(p.Value) {
+		p.Reason, p.Remedy = "is not an action id", actionRemedy
+		c.problem(p)
+		return
+	}
+	to[p.Value] = true
+	if _, ok := c.p.actions[p.Value]; !ok {
+		p.Reason, p.Remedy = "can never be allowed, because actions does not hold it", "add it to actions"
+		c.warn(p)
+	}
+}
+
+// covered reports whether the general list leaves anything of a pattern. A
+// wildcard over an owner of whom only single repositories are listed leaves those.
+func (c *compiler) covered(pattern string) bool {
+	return c.p.repos.has(Repo(pattern)) || c.owners[pattern]
+}
+
+func badPattern(at, key, value string, err error) Problem {
+	return Problem{at, key, value, "is not a repository pattern (" + err.Error() + ")", repoRemedy}
+}
+
+func place(at string) string {
+	if at == "" {
+		return ""
+	}
+	return " at " + at
+}
+
+// validActionID reports whether id matches [a-z0-9][a-z0-9_.-]{0,63}.
+func validActionID(id string) bool {
+	if id == "" || len(id) > maxActionID {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		word := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
+		if !word && (i == 0 || c != '_' && c != '.' && c != '-') {
+			return false
+		}
+	}
+	return true
+}

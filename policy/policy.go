@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+)
+
+// Warnings lists entries that have no effect, such as a narrowing to what the
+// general list does not allow.
+func (p *Policy) Warnings() []Problem { return slices.Clone(p.warnings) }
+
+// Limits returns the caps with every default filled in.
+func (p *Policy) Limits() Limits { return p.limits }
+
+// RepoRules returns the repository rules with canonical patterns, sorted by pattern.
+func (p *Policy) RepoRules() []RepoRule {
+	rules := make([]RepoRule, 0, len(p.repoList))
+	for _, pattern := range p.repoList {
+		rules = append(rules, p.repos[pattern])
+	}
+	return rules
+}
+
+// ActionRules returns the action rules, sorted by id.
+func (p *Policy) ActionRules() []ActionRule {
+	rules := make([]ActionRule, 0, len(p.actionList))
+	for _, id := range p.actionList {
+		rules = append(rules, p.actions[id])
+	}
+	return rules
+}
+
+// OperatorRepos returns the repositories where only the operator launches
+// unless Repos names them exactly, in canonical form and sorted.
+func (p *Policy) OperatorRepos() []Repo { return slices.Sorted(maps.Keys(p.operator)) }
+
+// AllowedRepos returns the patterns that the last of agents may launch on,
+// sorted. agents is as in Request; nil means the general list.
+func (p *Policy) AllowedRepos(agents []string) []string {
+	return slices.Clone(p.reposFor(agents))
+}
+
+// AllowedActions returns the ids that the last of agents may ask for, sorted.
+func (p *Policy) AllowedActions(agents []string) []string {
+	return slices.Clone(p.actionsFor(agents))
+}
+
+// reposFor is AllowedRepos without the copy: nothing may change the list.
+func (p *Policy) reposFor(agents []string) []string {
+	list := p.repoList
+	for _, n := range p.narrowings(agents) {
+		if n.repos != nil {
+			list = intersect(list, n.repos)
+			slices.Sort(list)
+		}
+	}
+	return list
+}
+
+// actionsFor is AllowedActions without the copy: nothing may change the list.
+func (p *Policy) actionsFor(agents []string) []string {
+	list := p.actionList
+	for _, n := range p.narrowings(agents) {
+		if n.actions != nil {
+			list = slices.DeleteFunc(slices.Clone(list), func(id string) bool { return !n.actions[id] })
+		}
+	}
+	return list
+}
+
+// narrowings returns what applies to the last of agents: the narrowing of every
+// one of them that has one.
+func (p *Policy) narrowings(agents []string) []narrowing {
+	if len(p.agents) == 0 {
+		return nil
+	}
+	var out []narrowing
+	for _, name := range agents {
+		if n, ok := p.agents[name]; ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// repoLeft reports whether every narrowing of agents leaves the repository.
+func (p *Policy) repoLeft(agents []string, repo Repo) bool {
+	for _, n := range p.narrowings(agents) {
+		if n.repos != nil && !n.repos.has(repo) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Policy) actionLeft(agents []string, id string) bool {
+	for _, n := range p.narrowings(agents) {
+		if n.actions != nil && !n.actions[id] {
+			return false
+		}
+	}
+	return true
+}
