@@ -1,0 +1,434 @@
+package cloudagents_test
+
+import (
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/cloudagents"
+	"drawbridge/cloudagents/cloudsim"
+	"drawbridge/cloudagents/cloudsim/script"
+)
+
+const simScript = `
+keys: [` + testKey + `]
+latency: 60ms
+agents:
+  - repo: github.com/me/my-app
+    turns:
+      - match: never ends
+        reply: too late
+        after: 1h
+      - match: fails
+        status: ERROR
+      - match: uses a tool
+        reply: "first line\nLOCAL_ACTION: backup_script\n"
+        thinking: hm
+        tools: [{name: read_file}]
+      - reply: "answer to {{.Turn}}\nsecond line"
+        branch: cursor/x
+        pr: https://github.com/me/my-app/pull/7
+`
+
+// world is a client in front of a simulator, whose log is the oracle.
+type world struct {
+	*testing.T
+	sim *cloudsim.Sim
+	*cloudagents.Client
+	api, url string
+}
+
+func newWorld(t *testing.T, api string, faults ...cloudsim.Fault) world {
+	t.Helper()
+	s, err := script.Parse([]byte(simScript))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := cloudsim.New(cloudsim.Options{Script: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(sim.Handler())
+	t.Cleanup(server.Close)
+	t.Cleanup(sim.Close) // ahead of the server, which waits for open streams
+	for _, f := range faults {
+		if err := sim.AddFault(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newClient(t, server.URL, func(o *cloudagents.Options) { o.API, o.Timeout = api, 2*time.Second })
+	return world{t, sim, c, api, server.URL}
+}
+
+func (w world) launch(prompt string) bridge.Launch {
+	return bridge.Launch{Grant: grant(w.T, prompt), AgentID: agentID, Op: "op_1", Name: "n"}
+}
+
+func (w world) start(prompt string) bridge.RunRef {
+	w.Helper()
+	s, err := w.Launch(w.Context(), w.launch(prompt))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return w.ref(s, "")
+}
+
+func (w world) ref(s bridge.Started, marker string) bridge.RunRef {
+	return bridge.RunRef{API: w.api, Agent: s.Agent, Run: s.Run, Marker: marker}
+}
+
+func (w world) followUp(r bridge.RunRef, text string) bridge.FollowUp {
+	return bridge.FollowUp{API: w.api, Agent: r.Agent, LastRun: r.Run, Marker: marker, Text: text}
+}
+
+// finish observes until the run is over.
+func (w world) finish(r bridge.RunRef) bridge.Observation {
+	w.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		o, err := w.Observe(w.Context(), r)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if o.State.Terminal() {
+			return o
+		}
+		select {
+		case <-tick.C:
+		case <-w.Context().Done():
+			w.Fatal("the run does not end")
+		}
+	}
+}
+
+// effects counts what really happened.
+func (w world) effects(kind cloudsim.EffectKind) int {
+	n := 0
+	for _, e := range w.sim.Log() {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (w world) want(kind cloudsim.EffectKind, n int) {
+	w.Helper()
+	if got := w.effects(kind); got != n {
+		w.Errorf("%d times %s, want %d", got, kind, n)
+	}
+}
+
+func forBoth(t *testing.T, test func(t *testing.T, api string)) {
+	t.Parallel()
+	for _, api := range []string{bridge.APIv1, bridge.APIv0} {
+		t.Run(api, func(t *testing.T) { t.Parallel(); test(t, api) })
+	}
+}
+
+func TestContractTurns(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		w := newWorld(t, api)
+		s, err := w.Launch(t.Context(), w.launch("build it"))
+		if err != nil || !cloudagents.SameRepo(s.Repo, myRepo) || s.URL == "" {
+			t.Fatal(s, err)
+		}
+		first := w.ref(s, "")
+		o := w.finish(first)
+		if o.State != bridge.RunFinished || o.Reply != "answer to 1\nsecond line" || o.PR != "https://github.com/me/my-app/pull/7" {
+			t.Errorf("%+v", o)
+		}
+		f := w.followUp(first, "go on")
+		if _, found, err := w.FindSend(t.Context(), f); found || err != nil {
+			t.Errorf("found %v before it was sent: %v", found, err)
+		}
+		s2, err := w.Send(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := w.finish(w.ref(s2, marker)); o.State != bridge.RunFinished || o.Reply != "answer to 2\nsecond line" {
+			t.Errorf("%+v", o)
+		}
+		if s3, found, err := w.FindSend(t.Context(), f); !found || s3.Run != s2.Run || err != nil {
+			t.Errorf("%+v %v %v", s3, found, err)
+		}
+		if o := w.finish(first); o.Reply != "answer to 1\nsecond line" {
+			t.Errorf("the first turn, seen again: %+v", o)
+		}
+		w.want(cloudsim.AgentCreated, 1)
+		w.want(cloudsim.RunCreated, 1)
+	})
+}
+
+func TestContractLostCreateResponse(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		for _, fault := range []cloudsim.Fault{
+			{Kind: script.LostCreateResponse, Times: 1},
+			{Kind: script.Create5xx, When: script.After, Times: 1},
+			{Kind: script.GarbageResponse, Op: script.OpCreate, Times: 1},
+			{Kind: script.Hang, Op: script.OpCreate, When: script.After, Times: 1},
+		} {
+			t.Run(string(fault.Kind), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, api, fault)
+				l := w.launch("build it")
+				_, err := w.Launch(t.Context(), l)
+				check(t, err, bridge.Unavailable, true)
+				s, found, err := w.FindLaunch(t.Context(), l)
+				if !found || err != nil {
+					t.Fatal(found, err)
+				}
+				if api == bridge.APIv1 { // twice is fine at v1
+					again, err := w.Launch(t.Context(), l)
+					if err != nil || again != s {
+						t.Errorf("%+v %v", again, err)
+					}
+					w.want(cloudsim.DuplicateRefused, 1)
+				}
+				if o := w.finish(w.ref(s, "")); o.Reply == "" {
+					t.Errorf("%+v", o)
+				}
+				w.want(cloudsim.AgentCreated, 1)
+			})
+		}
+	})
+}
+
+func TestContractNotCreated(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		w := newWorld(t, api, cloudsim.Fault{Kind: script.Create5xx, Times: 1})
+		l := w.launch("build it")
+		_, err := w.Launch(t.Context(), l)
+		check(t, err, bridge.Unavailable, true)
+		if s, found, err := w.FindLaunch(t.Context(), l); found || err != nil {
+			t.Errorf("%+v %v %v", s, found, err)
+		}
+		w.want(cloudsim.AgentCreated, 0)
+	})
+}
+
+func TestContractLostFollowUp(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		w := newWorld(t, api, cloudsim.Fault{Kind: script.FollowupLostResponse, Times: 1})
+		first := w.start("build it")
+		w.finish(first)
+		f := w.followUp(first, "go on")
+		_, err := w.Send(t.Context(), f)
+		check(t, err, bridge.Unavailable, true)
+		s, found, err := w.FindSend(t.Context(), f)
+		if !found || err != nil {
+			t.Fatal(s, found, err)
+		}
+		if o := w.finish(w.ref(s, marker)); o.Reply != "answer to 2\nsecond line" {
+			t.Errorf("%+v", o)
+		}
+		w.want(cloudsim.RunCreated, 1)
+	})
+}
+
+func TestContractInvisibleFollowUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bridge.APIv0, cloudsim.Fault{Kind: script.FollowupInvisible, Delay: script.Duration(200 * time.Millisecond)})
+	first := w.start("build it")
+	w.finish(first)
+	s, err := w.Send(t.Context(), w.followUp(first, "go on"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := w.Observe(t.Context(), w.ref(s, marker)); err != nil || o.State.Terminal() {
+		t.Errorf("%+v %v", o, err)
+	}
+	if o := w.finish(w.ref(s, marker)); o.Reply != "answer to 2\nsecond line" {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestContractBusyAndCancel(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		w := newWorld(t, api)
+		first := w.start("this never ends")
+		if api == bridge.APIv1 {
+			_, err := w.Send(t.Context(), w.followUp(first, "go on"))
+			check(t, err, bridge.Busy, false)
+			if _, found, err := w.FindSend(t.Context(), w.followUp(first, "go on")); found || err != nil {
+				t.Error(found, err)
+			}
+		}
+		for range 2 { // the second finds it over
+			if err := w.Cancel(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o := w.finish(first); o.Reply != "" || api == bridge.APIv1 && o.State != bridge.RunCancelled {
+			t.Errorf("%+v", o)
+		}
+		w.want(cloudsim.RunCancelled, 1)
+		w.want(cloudsim.RunCreated, 0)
+	})
+}
+
+func TestContractRefusals(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		for _, shape := range []string{"A", "B", "C", "D", "E"} {
+			w := newWorld(t, api,
+				cloudsim.Fault{Kind: script.ErrorShape, Shape: shape},
+				cloudsim.Fault{Kind: script.RateLimit, Op: script.OpCreate, Delay: script.Duration(3 * time.Second), Times: 1})
+			_, err := w.Launch(t.Context(), w.launch("build it"))
+			check(t, err, bridge.RateLimited, false)
+			if got := bridge.RetryAfter(err); got != 3*time.Second {
+				t.Errorf("shape %s: retry after %s", shape, got)
+			}
+			first := w.start("this never ends")
+			if api == bridge.APIv1 {
+				_, err = w.Send(t.Context(), w.followUp(first, "go on"))
+				check(t, err, bridge.Busy, false)
+				if again, err := w.Launch(t.Context(), w.launch("build it")); err != nil || again.Run != first.Run {
+					t.Errorf("shape %s: %+v %v", shape, again, err)
+				}
+			}
+			w.want(cloudsim.AgentCreated, 1)
+		}
+		w := newWorld(t, api, cloudsim.Fault{Kind: script.UsageLimit})
+		_, err := w.Launch(t.Context(), w.launch("build it"))
+		check(t, err, bridge.UsageLimited, false)
+		_, err = w.Observe(t.Context(), bridge.RunRef{API: api, Agent: agentID, Run: "run-1"})
+		check(t, err, bridge.NotFound, false)
+	})
+}
+
+func TestContractReplies(t *testing.T) {
+	t.Parallel()
+	const reply = "first line\nLOCAL_ACTION: backup_script\n"
+	for name, c := range map[string]struct {
+		fault  script.FaultKind
+		prompt string
+		state  bridge.RunState
+		reply  string
+	}{
+		"whole":                {"", "uses a tool", bridge.RunFinished, reply},
+		"no result":            {script.FinishedWithoutResult, "build it", bridge.RunFinished, ""},
+		"failed":               {"", "this fails", bridge.RunError, ""},
+		"failed without words": {script.RunErrorWithoutDetail, "build it", bridge.RunError, ""},
+		"no git":               {script.GitMissing, "uses a tool", bridge.RunFinished, reply},
+	} {
+		for _, api := range []string{bridge.APIv1, bridge.APIv0} {
+			t.Run(name+" "+api, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, api)
+				if c.fault != "" {
+					if err := w.sim.AddFault(cloudsim.Fault{Kind: c.fault}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if o := w.finish(w.start(c.prompt)); o.State != c.state || o.Reply != c.reply {
+					t.Errorf("%+v", o)
+				}
+			})
+		}
+	}
+}
+
+func TestContractOversizedReply(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		w := newWorld(t, api, cloudsim.Fault{Kind: script.OversizedResult, Bytes: 100_000})
+		r := w.start("build it")
+		small := newClient(t, w.url, func(o *cloudagents.Options) { o.API, o.MaxReply = api, 64<<10 })
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			o, err := small.Observe(t.Context(), r)
+			if err != nil {
+				check(t, err, bridge.TooLarge, false)
+				return
+			}
+			if o.State.Terminal() {
+				t.Fatalf("a reply of %d bytes", len(o.Reply))
+			}
+			<-tick.C
+		}
+	})
+}
+
+func TestContractWrongRepository(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		w := newWorld(t, api, cloudsim.Fault{Kind: script.WrongRepo, As: "github.com/evil/other"})
+		s, err := w.Launch(t.Context(), w.launch("build it"))
+		if err != nil || s.Repo == "" || cloudagents.SameRepo(s.Repo, myRepo) {
+			t.Errorf("%+v %v", s, err)
+		}
+	})
+}
+
+func TestContractStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bridge.APIv1)
+	r := w.start("uses a tool")
+	var ids, names []string
+	read := func(last string, stopAt int) error {
+		return w.Stream(t.Context(), r, last, func(e cloudagents.Event) error {
+			if e.ID != "" && (len(ids) == 0 || ids[len(ids)-1] != e.ID) {
+				ids = append(ids, e.ID)
+			}
+			names = append(names, e.Name)
+			if stopAt > 0 && len(ids) == stopAt {
+				return errStop
+			}
+			return nil
+		})
+	}
+	if err := read("", 0); err != nil { // live, to its end
+		t.Fatal(err)
+	}
+	whole := slices.Clone(ids)
+	for _, name := range []string{"status", "assistant", "interaction_update", "tool_call", "result", "done"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("no %s among %v", name, names)
+		}
+	}
+	ids = nil
+	if err := read("", 3); !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	if err := read(ids[2], 0); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(ids, whole) {
+		t.Errorf("resumed to %v, want %v", ids, whole)
+	}
+	check(t, read("1-1", 0), bridge.Invalid, false)
+	for fault, kind := range map[script.FaultKind]bridge.ErrorKind{
+		script.StreamDrop: bridge.Unavailable, script.StreamUnavailable: bridge.Unavailable, script.Stream410: bridge.NotFound,
+	} {
+		if err := w.sim.AddFault(cloudsim.Fault{Kind: fault, Times: 1}); err != nil {
+			t.Fatal(err)
+		}
+		check(t, read("", 0), kind, false)
+	}
+}
+
+func TestContractAccount(t *testing.T) {
+	forBoth(t, func(t *testing.T, api string) {
+		w := newWorld(t, api)
+		if a, err := w.Me(t.Context()); err != nil || a.KeyName == "" || a.Created.IsZero() {
+			t.Errorf("%+v %v", a, err)
+		}
+		models, err := w.Models(t.Context())
+		if err != nil || len(models) == 0 || strings.Contains(models[0], "{") {
+			t.Errorf("%v %v", models, err)
+		}
+		r := w.start("build it")
+		if l, err := w.List(t.Context(), 5); err != nil || len(l) != 1 || l[0].ID != r.Agent || l[0].Created.IsZero() {
+			t.Errorf("%+v %v", l, err)
+		}
+		wrong := newClient(t, w.url, func(o *cloudagents.Options) { o.Key, o.API = "key_wrong", api })
+		_, err = wrong.Me(t.Context())
+		check(t, err, bridge.Unauthenticated, false)
+	})
+}
+
+var errStop = errors.New("stop")

@@ -1,0 +1,175 @@
+package cloudagents
+
+import (
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// The JSON of both versions, as far as it is used. Unknown fields are ignored.
+
+type promptJSON struct {
+	Text string `json:"text"`
+}
+
+type modelJSON struct {
+	ID string `json:"id"`
+}
+
+type repoJSON struct {
+	URL         string `json:"url"`
+	StartingRef string `json:"startingRef,omitempty"`
+}
+
+type createV1 struct {
+	AgentID      string     `json:"agentId"`
+	Name         string     `json:"name,omitempty"`
+	Prompt       promptJSON `json:"prompt"`
+	Model        *modelJSON `json:"model,omitempty"`
+	Repos        []repoJSON `json:"repos"`
+	AutoCreatePR bool       `json:"autoCreatePR,omitempty"`
+}
+
+type agentV1 struct {
+	ID          string     `json:"id"`
+	Name        string     `json:"name"`
+	Status      string     `json:"status"`
+	URL         string     `json:"url"`
+	CreatedAt   string     `json:"createdAt"`
+	LatestRunID string     `json:"latestRunId"`
+	Repos       []repoJSON `json:"repos"`
+}
+
+type runV1 struct {
+	ID         string   `json:"id"`
+	Status     string   `json:"status"`
+	DurationMS float64  `json:"durationMs"`
+	Result     string   `json:"result"`
+	Git        *gitJSON `json:"git"`
+	Error      *struct {
+		Message string `json:"message"`
+		Code    string `json:"code"`
+	} `json:"error"`
+}
+
+type gitJSON struct {
+	Branches []struct {
+		RepoURL string `json:"repoUrl"`
+		Branch  string `json:"branch"`
+		PRURL   string `json:"prUrl"`
+	} `json:"branches"`
+}
+
+type followUpJSON struct {
+	Prompt promptJSON `json:"prompt"`
+}
+
+type createV0 struct {
+	Prompt  promptJSON   `json:"prompt"`
+	Model   string       `json:"model,omitempty"`
+	Source  sourceJSON   `json:"source"`
+	Target  targetV0     `json:"target"`
+	Webhook *webhookJSON `json:"webhook,omitempty"`
+}
+
+type sourceJSON struct {
+	Repository string `json:"repository"`
+	Ref        string `json:"ref,omitempty"`
+}
+
+type targetV0 struct {
+	BranchName   string `json:"branchName"`
+	AutoCreatePR bool   `json:"autoCreatePr,omitempty"`
+}
+
+type webhookJSON struct {
+	URL    string `json:"url"`
+	Secret string `json:"secret"`
+}
+
+type agentV0 struct {
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Status    string     `json:"status"`
+	Source    sourceJSON `json:"source"`
+	CreatedAt string     `json:"createdAt"`
+	Target    struct {
+		URL        string `json:"url"`
+		BranchName string `json:"branchName"`
+		PRURL      string `json:"prUrl"`
+	} `json:"target"`
+}
+
+// messageV0 has no id here: ids change on each GET (facts: Conversation).
+type messageV0 struct {
+	Type string `json:"type"`
+	Role string `json:"role"`
+	Text string `json:"text"`
+}
+
+type idJSON struct {
+	ID string `json:"id"`
+}
+
+// fromAgent accepts the word of older drafts beside today's.
+func (m messageV0) fromAgent() bool {
+	return m.Type == "assistant_message" || m.Type == "assistant" || m.Role == "assistant"
+}
+
+func (m messageV0) fromUser() bool {
+	return m.Type == "user_message" || m.Type == "user" || m.Role == "user"
+}
+
+// states maps the API's words and those of older drafts (facts: seed-semantics).
+var states = map[string]bridge.RunState{
+	"CREATING":  bridge.RunCreating,
+	"RUNNING":   bridge.RunRunning,
+	"FINISHED":  bridge.RunFinished,
+	"COMPLETED": bridge.RunFinished,
+	"ERROR":     bridge.RunError,
+	"FAILED":    bridge.RunError,
+	"CANCELLED": bridge.RunCancelled,
+	"CANCELED":  bridge.RunCancelled,
+	"STOPPED":   bridge.RunCancelled,
+	"EXPIRED":   bridge.RunExpired,
+}
+
+// stateOf maps a status word. An unknown one counts as running, because to
+// take it for an end could lose a reply; detail then names it.
+func stateOf(word string) (state bridge.RunState, detail string) {
+	if s, ok := states[upperASCII(word)]; ok {
+		return s, ""
+	}
+	return bridge.RunRunning, `unknown status "` + clip(word, 60) + `", taken as running`
+}
+
+// upperASCII leaves other letters alone: strings.ToUpper would make S of ſ.
+func upperASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}, s)
+}
+
+func parseTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// link returns u when it may be shown as a link, else "".
+func link(u string) string {
+	if !isWebURL(u) {
+		return ""
+	}
+	return u
+}
+
+// bounded cuts what is reported raw, so that a hostile answer cannot fill a
+// store: a repository or branch that long is none of ours anyway.
+func bounded(s string) string { return s[:min(len(s), 512)] }

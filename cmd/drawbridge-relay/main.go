@@ -1,0 +1,139 @@
+// Command drawbridge-relay runs on the user's machine and executes the actions of its own list when the bridge asks.
+//
+// It is flags, signals and exit codes around package runner, and decides nothing. Rule of thumb: what is worth a test of
+// its own belongs into runner.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"drawbridge/relay/runner"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitProblem = 1
+	exitUsage   = 2
+)
+
+const description = `Run listed actions on this machine when the bridge asks for them, and refuse everything else.
+
+Examples:
+  drawbridge-relay check --config relay.yaml    say everything that is wrong with the file
+  drawbridge-relay run --config relay.yaml      serve POST /run on the loopback address of the file
+
+A relay.yaml to start from:
+  listen: 127.0.0.1:7420
+  token: ${file:relay.token}
+  actions:
+    backup_script:
+      argv: [/usr/local/bin/backup, --quick]
+
+Make a token:
+  (umask 077; openssl rand -hex 32 > relay.token)
+
+Exit codes: 0 all is well, 1 something is wrong and is said on stderr, 2 the command line is wrong.`
+
+type cli struct {
+	Run     runCmd     `cmd:"" help:"Serve the actions of relay.yaml until interrupted; a JSON line with the message 'ready' on stderr carries the address."`
+	Check   checkCmd   `cmd:"" help:"Check relay.yaml and print every problem with its line and remedy."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+type runCmd struct {
+	Config string        `required:"" placeholder:"relay.yaml" help:"Path of relay.yaml; only its owner may be able to write it."`
+	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
+}
+
+type checkCmd struct {
+	Config string `required:"" placeholder:"relay.yaml" help:"Path of relay.yaml."`
+}
+
+type versionCmd struct{}
+
+// streams are where a command writes.
+type streams struct {
+	out, err io.Writer
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
+}
+
+func run(args []string, s streams) int {
+	var flags cli
+	// kong goes on parsing after --help when its exit does not end the process, so what it found then does not count.
+	ended, endedWith := false, exitOK
+	parser, err := kong.New(&flags,
+		kong.Name("drawbridge-relay"), kong.Description(description), kong.Writers(s.out, s.err),
+		kong.Exit(func(code int) { ended, endedWith = true, code }),
+		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(s),
+	)
+	if err != nil {
+		complain(s.err, err)
+		return exitUsage
+	}
+	command, err := parser.Parse(args)
+	if ended {
+		return endedWith
+	}
+	if err != nil {
+		complain(s.err, err)
+		fmt.Fprintln(s.err, "See: drawbridge-relay --help")
+		return exitUsage
+	}
+	if err := command.Run(); err != nil {
+		complain(s.err, err)
+		return exitProblem
+	}
+	return exitOK
+}
+
+func complain(w io.Writer, err error) {
+	var config *runner.ConfigError
+	if errors.As(err, &config) {
+		fmt.Fprintln(w, config)
+		return
+	}
+	fmt.Fprintln(w, "drawbridge-relay:", err)
+}
+
+// Run serves until SIGINT or SIGTERM.
+func (c runCmd) Run(ctx context.Context, s streams) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// From the first signal on, a second one ends the process the hard way.
+	defer context.AfterFunc(ctx, stop)()
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace})
+}
+
+// Run prints what a good file allows.
+func (c checkCmd) Run(s streams) error {
+	config, err := runner.Load(c.Config, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served at %s\n", c.Config, len(config.Actions), config.Listen)
+	return err
+}
+
+// Run prints the module version that the binary was built from.
+func (versionCmd) Run(s streams) error {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	_, err := fmt.Fprintln(s.out, "drawbridge-relay", version)
+	return err
+}

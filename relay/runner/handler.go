@@ -1,0 +1,223 @@
+package runner
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"drawbridge/internal/strictjson"
+	"drawbridge/relay/wire"
+)
+
+// reply is everything that goes back for one request, and into its log line.
+type reply struct {
+	status   int
+	answer   wire.Answer
+	id       string
+	replayed bool
+	health   bool
+	allow    string
+	// retry is when asking again may help, 0 when it will not.
+	retry time.Duration
+}
+
+func refuse(status int, reason string) reply {
+	return reply{status: status, answer: wire.Refused("", reason)}
+}
+
+// handler serves requests. waiting ends what has not begun, running ends what runs.
+func (r *Relay) handler(waiting, running context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		began := r.now()
+		queued, leave := context.WithCancelCause(req.Context())
+		defer leave(nil)
+		defer context.AfterFunc(waiting, func() { leave(errStopping) })()
+		out := r.route(w, req, func(id, action string) reply {
+			return r.once(queued, running, id, action)
+		})
+		r.write(w, out)
+		r.record(req, out, r.now().Sub(began))
+	})
+}
+
+// route makes the checks in the order of what they protect: first that no web page is asking, then who asks, then what.
+func (r *Relay) route(w http.ResponseWriter, req *http.Request, run func(id, action string) reply) reply {
+	if reason := r.fromElsewhere(req); reason != "" {
+		return refuse(http.StatusForbidden, reason)
+	}
+	switch req.URL.EscapedPath() {
+	case wire.HealthPath:
+		if req.Method != http.MethodGet {
+			return notAllowed(http.MethodGet)
+		}
+		return reply{status: http.StatusOK, health: true}
+	case wire.RunPath:
+		if req.Method != http.MethodPost {
+			return notAllowed(http.MethodPost)
+		}
+	default:
+		return refuse(http.StatusNotFound, "there is only POST /run and GET /health")
+	}
+	if !r.authorized(req) {
+		return refuse(http.StatusUnauthorized, "the bearer token is missing or wrong")
+	}
+	id, ok := requestID(req)
+	if !ok {
+		return refuse(http.StatusBadRequest, wire.RequestIDHeader+" must be one value of 1 to 128 characters of A-Z, a-z, 0-9, '.', '_', '-'")
+	}
+	request, refused := readRequest(w, req)
+	if refused.status != 0 {
+		return refused
+	}
+	out := run(id, request.Action)
+	out.id, out.answer.Action = id, request.Action
+	return out
+}
+
+// fromElsewhere says why a request is a web page's, or was meant for another host, or returns "". Host comes first,
+// because a page that rebound its name to us sends no Origin with a plain GET (facts: relay, rule 11).
+func (r *Relay) fromElsewhere(req *http.Request) string {
+	if req.Host != r.Addr() {
+		return "the Host header must be " + r.Addr()
+	}
+	for name := range req.Header {
+		if name == "Origin" || strings.HasPrefix(name, "Sec-Fetch-") {
+			return "requests of web pages are not served"
+		}
+	}
+	return ""
+}
+
+func notAllowed(allow string) reply {
+	out := refuse(http.StatusMethodNotAllowed, "use "+allow)
+	out.allow = allow
+	return out
+}
+
+// authorized compares digests, so that neither the content nor the length of the token shows in the time it takes.
+func (r *Relay) authorized(req *http.Request) bool {
+	values := req.Header.Values("Authorization")
+	if len(values) != 1 {
+		return false
+	}
+	scheme, given, _ := strings.Cut(values[0], " ")
+	want, got := sha256.Sum256([]byte(r.config.Token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+}
+
+// requestID returns the caller's id, or makes one, so that every run has one in the journal and in the log.
+func requestID(req *http.Request) (string, bool) {
+	values := req.Header.Values(wire.RequestIDHeader)
+	switch len(values) {
+	case 0:
+		return "req_" + rand.Text(), true
+	case 1:
+		return values[0], wire.ValidRequestID(values[0])
+	default:
+		return "", false
+	}
+}
+
+// readRequest returns the request, or the reply that refuses it, whose status is then set.
+func readRequest(w http.ResponseWriter, req *http.Request) (wire.Request, reply) {
+	types := req.Header.Values("Content-Type")
+	media, _, err := mime.ParseMediaType(strings.Join(types, ","))
+	if err != nil || media != "application/json" || req.Header.Get("Content-Encoding") != "" {
+		return wire.Request{}, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json, without Content-Encoding")
+	}
+	// A read deadline of the whole server would also cut off the wait for the answer, and with it every long action.
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(readBodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, wire.MaxRequest))
+	_ = conn.SetReadDeadline(time.Time{})
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return wire.Request{}, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 4 KiB")
+	}
+	if err != nil {
+		return wire.Request{}, refuse(http.StatusBadRequest, "the body could not be read")
+	}
+	request, err := decodeRequest(body)
+	if err != nil {
+		return wire.Request{}, refuse(http.StatusBadRequest, `the body must be {"action": "<id>"}: `+err.Error())
+	}
+	return request, reply{}
+}
+
+func decodeRequest(body []byte) (wire.Request, error) {
+	var request wire.Request
+	if err := strictjson.DecodeExact(body, &request); err != nil {
+		return wire.Request{}, err
+	}
+	if request.Action == "" {
+		return wire.Request{}, errors.New("action is missing or empty")
+	}
+	return request, nil
+}
+
+func (r *Relay) write(w http.ResponseWriter, out reply) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if out.allow != "" {
+		header.Set("Allow", out.allow)
+	}
+	if out.status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", `Bearer realm="drawbridge-relay"`)
+	}
+	if out.retry > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(out.retry.Seconds()))))
+	}
+	if out.replayed {
+		header.Set(wire.ReplayedHeader, "true")
+	}
+	var body any = out.answer
+	if out.health {
+		body = map[string]bool{"ok": true}
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.WriteHeader(out.status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	// An error means that the caller is gone; the journal has the answer.
+	_ = encoder.Encode(body)
+}
+
+// record writes the one line of a request. It holds no output, no header and no token.
+func (r *Relay) record(req *http.Request, out reply, took time.Duration) {
+	line := r.log.Info()
+	if out.status >= http.StatusInternalServerError {
+		line = r.log.Warn()
+	}
+	line = line.Str("method", req.Method).Str("path", clip(req.URL.Path)).Str("remote", req.RemoteAddr).
+		Int("status", out.status).Dur("took_ms", took)
+	if !out.health {
+		line = line.Str("decision", string(out.answer.Status)).Str("reason", out.answer.Error)
+	}
+	if out.id != "" {
+		line = line.Str("request", out.id).Str("action", clip(out.answer.Action)).Bool("replayed", out.replayed).
+			Int("exit_code", out.answer.ExitCode).Int64("duration_ms", out.answer.DurationMS).
+			Int64("stdout_bytes", int64(len(out.answer.Stdout))+out.answer.StdoutOmitted).
+			Int64("stderr_bytes", int64(len(out.answer.Stderr))+out.answer.StderrOmitted)
+	}
+	line.Msg("request")
+}
+
+func clip(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "..."
+}

@@ -1,0 +1,166 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"drawbridge/relay/wire"
+)
+
+// Errors of a [Journal].
+var (
+	// ErrOtherAction means that the request id stands for another action already.
+	ErrOtherAction = errors.New("this request id was used for another action")
+	// ErrJournalFull means that no further id can be remembered, so nothing further may run.
+	ErrJournalFull = errors.New("the relay remembers as many requests as it can")
+)
+
+// Journal makes a request id run at most once. All methods are safe for concurrent use.
+type Journal interface {
+	// Begin claims id for action. It returns nil when the caller is to run it, and then call Finish or Withdraw, or the
+	// recorded answer. While another caller has it, Begin waits until ctx is done.
+	Begin(ctx context.Context, id, action string) (*wire.Answer, error)
+	// Finish records what came of a claimed id. The answer may go out when Finish returned.
+	Finish(id string, answer wire.Answer) error
+	// Withdraw gives up a claimed id of which nothing ran, so that it may be asked for again.
+	Withdraw(id string) error
+}
+
+const (
+	// rememberFor is how long an id cannot run again (facts: relay, rule 8).
+	rememberFor = 24 * time.Hour
+	// maxRemembered holds a day of the default 30 starts a minute.
+	maxRemembered = 1 << 16
+	// maxWithOutput is how many answers keep their output; older ones keep the rest.
+	maxWithOutput = 256
+)
+
+// Memory is a Journal that lasts as long as the process.
+type Memory struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	// finished holds the ids in the order of their end, the oldest first.
+	finished []string
+}
+
+type entry struct {
+	action string
+	// over is closed when the entry has an answer or was withdrawn.
+	over   chan struct{}
+	answer *wire.Answer
+	at     time.Time
+}
+
+// NewMemory returns an empty Memory that takes the time from now.
+func NewMemory(now func() time.Time) *Memory {
+	return &Memory{now: now, entries: map[string]*entry{}}
+}
+
+// Begin is described at [Journal].
+func (m *Memory) Begin(ctx context.Context, id, action string) (*wire.Answer, error) {
+	for {
+		earlier, err := m.claim(id, action)
+		if err != nil || earlier == nil {
+			return nil, err
+		}
+		select {
+		case <-earlier.over:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if answer := m.recorded(earlier); answer != nil {
+			return answer, nil
+		}
+		// It was withdrawn, so that the next claim may be ours.
+	}
+}
+
+// claim returns nil when id is the caller's now, or the entry of whoever has it.
+func (m *Memory) claim(id, action string) (*entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	earlier := m.entries[id]
+	switch {
+	case earlier == nil && len(m.entries) >= maxRemembered:
+		return nil, ErrJournalFull
+	case earlier == nil:
+		m.entries[id] = &entry{action: action, over: make(chan struct{})}
+		return nil, nil
+	case earlier.action != action:
+		return nil, ErrOtherAction
+	default:
+		return earlier, nil
+	}
+}
+
+func (m *Memory) recorded(e *entry) *wire.Answer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return e.answer
+}
+
+// forget drops what is old enough. The caller holds the mutex.
+func (m *Memory) forget() {
+	for len(m.finished) > 0 {
+		oldest := m.entries[m.finished[0]]
+		if m.now().Sub(oldest.at) < rememberFor {
+			return
+		}
+		delete(m.entries, m.finished[0])
+		m.finished = m.finished[1:]
+	}
+}
+
+// Finish is described at [Journal].
+func (m *Memory) Finish(id string, answer wire.Answer) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.open(id)
+	if err != nil {
+		return err
+	}
+	e.answer, e.at = &answer, m.now()
+	m.finished = append(m.finished, id)
+	if bulky := len(m.finished) - 1 - maxWithOutput; bulky >= 0 {
+		old := m.entries[m.finished[bulky]]
+		slim := withoutOutput(*old.answer)
+		old.answer = &slim
+	}
+	close(e.over)
+	return nil
+}
+
+// Withdraw is described at [Journal].
+func (m *Memory) Withdraw(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.open(id)
+	if err != nil {
+		return err
+	}
+	delete(m.entries, id)
+	close(e.over)
+	return nil
+}
+
+// open returns the entry of an id that is claimed and not over. The caller holds the mutex.
+func (m *Memory) open(id string) (*entry, error) {
+	e := m.entries[id]
+	if e == nil || e.answer != nil {
+		return nil, errors.New("the request id is not open")
+	}
+	return e, nil
+}
+
+// withoutOutput moves the output of an answer to what was omitted.
+func withoutOutput(a wire.Answer) wire.Answer {
+	a.StdoutOmitted += int64(len(a.Stdout))
+	a.StderrOmitted += int64(len(a.Stderr))
+	a.Stdout, a.Stderr = "", ""
+	return a
+}

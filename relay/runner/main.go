@@ -1,0 +1,45 @@
+package runner
+
+import (
+	"context"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// MainOptions is what a whole relay process needs: where its file is, where its environment and its log are.
+type MainOptions struct {
+	// ConfigPath is the path of relay.yaml.
+	ConfigPath string
+	// Env is os.LookupEnv in a real process.
+	Env LookupEnv
+	// Log receives JSON lines; the one with the message "ready" carries the address in "addr".
+	Log io.Writer
+	// Grace is DefaultGrace unless set.
+	Grace time.Duration
+}
+
+// Main is a relay process from its start to its end, which comes when ctx is done. It changes the umask of the process
+// and of everything that it starts to 077, so it belongs into a process of its own. Problems with the file come back as
+// a *ConfigError.
+func Main(ctx context.Context, o MainOptions) error {
+	// The umask is one per process and inherited by children. Setting it here, before anything runs beside us, is the only
+	// moment at which no other goroutine can be creating a file.
+	syscall.Umask(0o077)
+	closeInherited()
+	config, err := Load(o.ConfigPath, o.Env)
+	if err != nil {
+		return err
+	}
+	log := zerolog.New(o.Log).With().Timestamp().Logger()
+	relay, err := Listen(ctx, Options{Config: config, Log: log, Grace: o.Grace})
+	if err != nil {
+		return err
+	}
+	log.Info().Str("addr", relay.Addr()).Int("actions", len(config.Actions)).Str("sandbox", "none").Msg("ready")
+	err = relay.Serve(ctx)
+	log.Info().Msg("stopped")
+	return err
+}

@@ -1,0 +1,111 @@
+// Package wire is what a relay and whoever calls it say to each other: the types, the words and the grammar of names.
+//
+// It reads and writes nothing, and knows neither the bridge nor processes. Rule of thumb: a name is here when both ends
+// must spell it the same way; everything that only one end decides lives at that end.
+package wire
+
+// The one call and the probe that a relay serves (orchestrator protocol, LOCAL_ACTION).
+const (
+	RunPath    = "/run"
+	HealthPath = "/health"
+)
+
+// HTTP headers with a meaning of their own here.
+const (
+	// RequestIDHeader carries the caller's id of a request, see [ValidRequestID]. A relay runs one id once and answers
+	// the same id with what it came to.
+	RequestIDHeader = "Idempotency-Key"
+	// ReplayedHeader is "true" on an answer that was recorded earlier, so that nothing ran for this call.
+	ReplayedHeader = "Idempotent-Replayed"
+)
+
+const (
+	// MaxRequest is the largest request body, in bytes.
+	MaxRequest = 4 << 10
+	// MaxOutput is how much a relay keeps of each output stream, in bytes, before escaping (facts: relay, rule 5).
+	MaxOutput = 64 << 10
+	// MaxAnswer bounds an answer in bytes: twice MaxOutput, every byte escaped to five, and room for the rest.
+	MaxAnswer = 1 << 20
+	// NoExitCode stands where a process has no exit code: it never started, or a signal ended it.
+	NoExitCode = -1
+)
+
+// Request asks for one action. It has no other field on purpose: nothing that an agent wrote reaches a command line, an
+// environment, a folder or a standard input.
+type Request struct {
+	Action string `json:"action"`
+}
+
+// Status is what came of a request.
+type Status string
+
+// The statuses. Only StatusRefused promises that nothing ran.
+const (
+	// StatusExecuted means that the process ended by itself; its exit code says how well.
+	StatusExecuted Status = "executed"
+	// StatusRefused means that nothing ran, for the reason in Error.
+	StatusRefused Status = "refused"
+	// StatusFailed means that the process could not be started or was ended by a signal.
+	StatusFailed Status = "failed"
+	// StatusTimedOut means that the relay ended the process because its time was over.
+	StatusTimedOut Status = "timed_out"
+)
+
+// Known reports whether s is one of the four statuses.
+func (s Status) Known() bool {
+	return s == StatusExecuted || s == StatusRefused || s == StatusFailed || s == StatusTimedOut
+}
+
+// Answer is what a relay says of a request, on every HTTP status. Its texts come from a process and are untrusted; control
+// characters and invalid UTF-8 in them are already escaped.
+type Answer struct {
+	Action string `json:"action"`
+	Status Status `json:"status"`
+	// ExitCode is [NoExitCode] unless Status is StatusExecuted.
+	ExitCode int `json:"exit_code"`
+	// Stdout and Stderr hold the end of each stream.
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	// StdoutOmitted and StderrOmitted count the bytes dropped before what is kept.
+	StdoutOmitted int64 `json:"stdout_omitted"`
+	StderrOmitted int64 `json:"stderr_omitted"`
+	DurationMS    int64 `json:"duration_ms"`
+	// Error says why an action did not run or did not end by itself; empty otherwise.
+	Error string `json:"error"`
+}
+
+// Refused returns the answer for a request of which nothing ran.
+func Refused(action, reason string) Answer {
+	return Answer{Action: action, Status: StatusRefused, ExitCode: NoExitCode, Error: reason}
+}
+
+// ValidAction reports whether id may name an action: [a-z0-9][a-z0-9_.-]{0,63} (facts: relay, rule 1).
+func ValidAction(id string) bool {
+	if len(id) == 0 || len(id) > 64 || !isLowerOrDigit(id[0]) {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; !isLowerOrDigit(c) && !isJoiner(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidRequestID reports whether id may be a request id: 1 to 128 characters of [A-Za-z0-9._-].
+func ValidRequestID(id string) bool {
+	if len(id) == 0 || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if upper := c >= 'A' && c <= 'Z'; !upper && !isLowerOrDigit(c) && !isJoiner(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLowerOrDigit(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+
+func isJoiner(c byte) bool { return c == '_' || c == '.' || c == '-' }
