@@ -35,22 +35,25 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	started, found, err := e.find(ctx, j)
 	wait := backoff(j.work.Attempts, time.Second, time.Minute)
 	switch {
-	case err != nil:
+	case err != nil && !(IsUnclear(err) && e.settled(j) && j.turn.State == TurnDelivering):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)
 	case found:
 		return e.started(ctx, j, started)
-	case j.launching() && j.agent.API == APIv1 && j.turn.State == TurnDelivering:
+	case err == nil && j.launching() && j.agent.API == APIv1 && j.turn.State == TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
-	case e.o.Now().Sub(j.turn.DoubtSince) < e.o.Settle:
+	case !e.settled(j):
 		return e.putBack(ctx, j.work, wait)
-	case j.agent.API == APIv1 && j.turn.State == TurnDelivering:
+	case err == nil && j.agent.API == APIv1 && j.turn.State == TurnDelivering:
 		return e.send(ctx, j) // no new run appeared in the settle time
 	case j.turn.State == TurnUncertain:
 		return e.putBack(ctx, j.work, 5*time.Minute)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.uncertain(*j) })
 }
+
+// settled reports whether a lost request can no longer take effect.
+func (e *Engine) settled(j job) bool { return e.o.Now().Sub(j.turn.DoubtSince) >= e.o.Settle }
 
 func (e *Engine) find(ctx context.Context, j job) (Started, bool, error) {
 	if j.launching() {

@@ -76,7 +76,7 @@ type Turn struct {
 	Cause Cause
 	// Text is what a person or a launch says; empty for a turn made of notices alone.
 	Text string
-	// Sent is the text as it went out: the marker, Text and the joined notices.
+	// Sent is the text as it went out behind the marker: Text and the joined notices.
 	Sent string
 	// Depth counts the turns since a person last spoke in this chain.
 	Depth int

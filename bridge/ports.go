@@ -35,6 +35,10 @@ func (s RunState) Terminal() bool {
 // Everything that is sent comes from the Grant and from these fixed fields.
 type Launch struct {
 	Grant policy.Grant
+	// API is the version that was settled when the launch was recorded. A repeat
+	// must ask the same one, whatever the rules and the configuration say by now.
+	// Empty is the Grant's version, or else the Runtime's default.
+	API string
 	// AgentID is "bc-" and a UUID derived from the operation key; v1 sends it,
 	// so that a repeated launch meets its earlier self. v0 ignores it.
 	AgentID string

@@ -75,7 +75,8 @@ func oneLine(text string, n int) string {
 	return text
 }
 
-// compose builds the text of a follow-up: marker, what a person said, what happened.
+// compose builds the text of a follow-up: what a person said, what happened.
+// The Runtime puts the marker in front.
 func compose(t Turn, notices []Notice) string {
 	var b strings.Builder
 	if t.Text != "" {

@@ -214,7 +214,7 @@ func (e *Engine) call(ctx context.Context, j job) (Started, error) {
 }
 
 func (e *Engine) launchOf(j job) Launch {
-	l := Launch{Grant: j.grant, AgentID: ExternalID(j.agent.OpKey), Op: string(j.agent.ID), Name: j.agent.Name, Ref: j.agent.Ref}
+	l := Launch{Grant: j.grant, API: j.agent.API, AgentID: ExternalID(j.agent.OpKey), Op: string(j.agent.ID), Name: j.agent.Name, Ref: j.agent.Ref}
 	if e.o.PublicURL != "" && j.agent.API == APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
