@@ -26,11 +26,10 @@ type output struct {
 
 // findings are the commands and near misses of a reply, bounded.
 type findings struct {
-	commands     []parser.Command
-	total        int
-	nearMisses   []parser.NearMiss
-	missesInAll  int
-	continuation bool
+	commands    []parser.Command
+	total       int
+	nearMisses  []parser.NearMiss
+	missesInAll int
 }
 
 // read parses a reply with bounded memory, whatever its size.
@@ -106,7 +105,8 @@ func (c *change) complete(j *job, out output) (Completion, error) {
 	}
 	j.turn.Status = out.obs.State
 	return cpl, c.event(EventCompleted, j.agent, Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
-		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": out.obs.Branch, "pr": out.obs.PR}})
+		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": safeWord(out.obs.Branch), "pr": safeWord(out.obs.PR),
+			"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts)}})
 }
 
 // replied ends the turn well: what it carried is delivered.

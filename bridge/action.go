@@ -95,7 +95,7 @@ func (e *Engine) actionTrouble(ctx context.Context, r errand, cause error) error
 	switch {
 	case kind == RateLimited || kind == Busy:
 		return e.putBack(ctx, r.work, max(wait, RetryAfter(cause)))
-	case (kind == Unavailable || IsUnclear(cause)) && age < e.o.ActionPatience:
+	case kind == Unavailable && age < e.o.ActionPatience:
 		return e.putBack(ctx, r.work, max(wait, RetryAfter(cause)))
 	}
 	return e.update(ctx, func(c *change) error { return c.actionFailed(r, cause) })

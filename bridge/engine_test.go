@@ -307,6 +307,25 @@ func TestOverACapNothingRuns(t *testing.T) {
 	}
 }
 
+func TestAReplyTooLargeHasNoEffectAndOneReport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	w.cloud.Unreadable = func(text string) error {
+		if text == "go" {
+			return bridge.Errorf(bridge.TooLarge, "the reply has more than 8 MiB")
+		}
+		return nil
+	}
+	w.launch("go")
+	w.idle(2)
+	if got := w.relay.Log(); len(got) != 0 {
+		t.Errorf("relay ran %q", got)
+	}
+	if sent := w.cloud.Log()[1]; !strings.Contains(sent, "too large") {
+		t.Errorf("report: %s", sent)
+	}
+}
+
 func TestEchoAndDuplicateAreHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(repo, text string) string {

@@ -13,6 +13,8 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 	obs, err := e.o.Runtime.Observe(ctx, runOf(j))
 	switch {
 	case err != nil && KindOf(err) == TooLarge:
+		// A result is there only when the run is over, so there is nothing to wait for.
+		obs.State = RunFinished
 		return e.accept(ctx, j, output{obs: obs, oversize: SafeMessage(err)})
 	case err != nil && KindOf(err) == NotFound:
 		return e.accept(ctx, j, output{obs: Observation{State: RunError, Detail: "the API does not know this agent any more"}})

@@ -30,7 +30,7 @@ type Source = yamlconf.Source
 //	cursor.url             https://api.cursor.com   https://…, http:// for loopback only
 //	cursor.model           the account's default    at most 200 visible ASCII characters
 //	cursor.timeout         150s                     1s to 10m
-//	poll.min               10s                      1s to 10m
+//	poll.min               10s                      100ms to 10m
 //	poll.max               60s                      poll.min to 1h
 //	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once
 //	orchestrators[].repo   required                 github.com/owner/name

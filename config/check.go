@@ -64,7 +64,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.required("allowlist", b.Allowlist)
 	b.Allowlist = absolute(dir, b.Allowlist)
 	c.cursor(&b.Cursor)
-	c.span("poll.min", b.Poll.Min, time.Second, 10*time.Minute)
+	c.span("poll.min", b.Poll.Min, 100*time.Millisecond, 10*time.Minute)
 	c.span("poll.max", b.Poll.Max, b.Poll.Min, time.Hour)
 	c.orchestrators(b.Orchestrators)
 	c.chat(&b.Chat, b.Orchestrators)

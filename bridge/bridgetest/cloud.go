@@ -22,6 +22,8 @@ type Cloud struct {
 	// ("after launch", "after send") each effect; an error is returned to the
 	// engine, after the effect when it says "after".
 	Fail func(point, text string) error
+	// Unreadable, when set, makes Observe fail for a text.
+	Unreadable func(text string) error
 	// Report, when set, replaces the repository that the cloud reports.
 	Report func(repo string) string
 
@@ -151,6 +153,11 @@ func (c *Cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation,
 	}
 	for _, run := range a.runs {
 		if run.id == r.Run {
+			if c.Unreadable != nil {
+				if err := c.Unreadable(run.text); err != nil {
+					return bridge.Observation{}, err
+				}
+			}
 			obs := c.Answer(a.repo, run.text)
 			if obs.State == "" {
 				obs.State = bridge.RunFinished

@@ -1,0 +1,56 @@
+# Drawbridge. `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+GO ?= go
+PACKAGES := ./...
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME ?= 10s
+
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race fuzz scripts bench fuzz-long clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+build: ## build bin/drawbridge and bin/drawbridge-relay
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/drawbridge ./cmd/drawbridge-relay
+
+demo: build ## run the demo
+	bin/drawbridge demo
+
+check: lint vuln test ## everything that CI runs
+
+lint: fmt vet staticcheck ## gofmt, go vet, staticcheck
+
+fmt:
+	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+
+vet:
+	$(GO) vet $(PACKAGES)
+
+staticcheck:
+	$(GO) tool staticcheck $(PACKAGES)
+
+vuln: ## known vulnerabilities, when their data can be had
+	@scripts/vuln.sh
+
+test: race fuzz ## tests under the race detector in random order (guards and scripts among them), then short fuzzing
+
+race:
+	$(GO) test -race -shuffle=on -timeout=12m $(PACKAGES)
+
+scripts: ## only the scripts against the built binaries
+	$(GO) test -count=1 ./cmd/...
+
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+fuzz-long: ## every fuzz target for ten minutes
+	@scripts/fuzz.sh 10m
+
+bench: ## benchmarks, each comparing in one run; results in docs/bench
+	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+)
+
+type demoCmd struct {
+	JSON bool `help:"Print what happens as JSON lines."`
+	Keep bool `help:"Stay up at the end; prints the addresses and the token."`
+}
+
+// Help says what to expect.
+func (demoCmd) Help() string {
+	return "Starts a simulated cloud, a bridge and a relay as processes of this machine, in a folder that is removed at the end.\nOne subagent goes through v1 of the API and one through v0 with signed webhooks. Exits with 0 only if everything\nthat was expected happened.\n\nExample:\n  drawbridge demo --keep"
+}
+
+// demoLimit bounds the whole story.
+const demoLimit = 60 * time.Second
+
+// Run tells the story.
+func (c demoCmd) Run(ctx context.Context, a app) error {
+	dir, err := os.MkdirTemp("", "drawbridge-demo-")
+	if err != nil {
+		return fmt.Errorf("make the demo's folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	s, err := newStage(dir)
+	if err != nil {
+		return err
+	}
+	if err := s.start(ctx); err != nil {
+		return errors.Join(err, s.stop())
+	}
+	err = c.play(ctx, a, s)
+	if err == nil && c.Keep {
+		err = c.keep(ctx, a, s)
+	}
+	return errors.Join(err, s.stop())
+}
+
+// play launches the orchestrator, shows what happens and checks the end.
+func (c demoCmd) play(ctx context.Context, a app, s *stage) error {
+	ctx, cancel := context.WithTimeout(ctx, demoLimit)
+	defer cancel()
+	client, err := api.NewClient(api.ClientOptions{URL: s.bridgeURL(), Token: s.token})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	show := &timeline{out: a.stdout, json: c.JSON, color: isTerminal(a.stdout), start: time.Now()}
+	c.say(a, demoOpening)
+	if _, err := client.Launch(ctx, api.LaunchRequest{Name: "main", Repo: "github.com/me/agent-env", Prompt: demoPrompt}); err != nil {
+		return fmt.Errorf("launch the orchestrator: %w", err)
+	}
+	if err := s.follow(ctx, client, show); err != nil {
+		return err
+	}
+	problems, err := s.verify(ctx, client)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("the demo did not go as expected:\n  %s", strings.Join(problems, "\n  "))
+	}
+	c.say(a, fmt.Sprintf("\nEverything that was expected happened, each thing once, in %.1f s. What was not allowed did not happen.\nNext: drawbridge init, or look at this one with drawbridge demo --keep.\n", time.Since(show.start).Seconds()))
+	return nil
+}
+
+const demoOpening = `A simulated cloud, a bridge and a relay are running on this machine, each as a process of its own.
+The orchestrator "main" can only write text. The allowlist holds github.com/me/my-app, github.com/acme/* and three
+actions on this machine, one of which waits for a person. Everything else is refused.
+
+`
+
+// say prints for a person only.
+func (c demoCmd) say(a app, text string) {
+	if !c.JSON {
+		fmt.Fprint(a.stdout, text)
+	}
+}
+
+func (c demoCmd) keep(ctx context.Context, a app, s *stage) error {
+	lines := [][2]string{{"bridge", s.bridgeURL()}, {"token", s.token}, {"cloud", s.cloudURL()}, {"relay", s.relayURL()}, {"folder", s.dir}}
+	if c.JSON {
+		line := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "kept"}
+		for _, l := range lines {
+			line[l[0]] = l[1]
+		}
+		if err := printJSON(a.stdout, line); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.stdout, "\nStill running; interrupt to end and remove it. In another terminal:\n")
+		fmt.Fprintf(a.stdout, "  export DRAWBRIDGE_URL=%s DRAWBRIDGE_TOKEN=%s\n  drawbridge agents\n  drawbridge say main \"And now?\"\n", s.bridgeURL(), s.token)
+		fmt.Fprintf(a.stdout, "  the cloud's own record of what was done: curl -H 'Authorization: Bearer cursor_sim_key' %s/_sim/log\n", s.cloudURL())
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// stage is the demo's three processes and their files.
+type stage struct {
+	dir, token                       string
+	bridgePort, cloudPort, relayPort string
+	running                          []*process
+}
+
+func newStage(dir string) (*stage, error) {
+	s := &stage{dir: dir, token: strings.TrimSpace(secret())}
+	for _, port := range []*string{&s.bridgePort, &s.cloudPort, &s.relayPort} {
+		var err error
+		if *port, err = freePort(); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.writeFiles()
+}
+
+func (s *stage) bridgeURL() string { return "http://127.0.0.1:" + s.bridgePort }
+func (s *stage) cloudURL() string  { return "http://127.0.0.1:" + s.cloudPort }
+func (s *stage) relayURL() string  { return "http://127.0.0.1:" + s.relayPort }
+
+// freePort asks the system for a port that nobody uses now.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
+// writeFiles lays out what a user would have: three configurations, secrets in
+// files of their own, and some work worth a backup.
+func (s *stage) writeFiles() error {
+	tar, err := exec.LookPath("tar")
+	if err != nil {
+		return errors.New("the demo backs up a folder with tar, and there is none on this machine")
+	}
+	echo, err := exec.LookPath("echo")
+	if err != nil {
+		return errors.New("the demo needs the program echo, and there is none on this machine")
+	}
+	if err := os.Mkdir(filepath.Join(s.dir, "work"), 0o700); err != nil {
+		return err
+	}
+	relay := fmt.Sprintf(demoRelay, s.relayPort, tar, filepath.Join(s.dir, "backup.tgz"), s.dir, echo, echo)
+	bridge := fmt.Sprintf(demoBridge, s.bridgePort, s.bridgePort, s.cloudPort, s.relayPort)
+	for name, text := range map[string]string{
+		"bridge.yaml": bridge, "allowlist.yaml": demoAllowlist, "relay.yaml": relay, "cloud.yaml": demoScript,
+		"bridge.key": secret(), "bridge.token": s.token + "\n", "relay.token": secret(), "cursor.key": "cursor_sim_key\n",
+		"work/notes.txt": "Important notes.\n", "work/todo.txt": "Ship the health check.\n",
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const demoBridge = `listen: 127.0.0.1:%s
+public_url: http://127.0.0.1:%s
+token: ${file:bridge.token}
+key: ${file:bridge.key}
+database: drawbridge.db
+allowlist: allowlist.yaml
+cursor:
+  key: ${file:cursor.key}
+  url: http://127.0.0.1:%s
+  timeout: 5s
+poll: { min: 200ms, max: 1s }
+orchestrators:
+  - name: main
+    repo: github.com/me/agent-env
+relays:
+  laptop: { url: "http://127.0.0.1:%s", token: "${file:relay.token}" }
+`
+
+const demoRelay = `listen: 127.0.0.1:%s
+token: ${file:relay.token}
+actions:
+  backup_script:
+    argv: [%q, -czvf, %q, -C, %q, work]
+    timeout: 30s
+  open_browser:
+    argv: [%q, "a browser would open here"]
+  lock_screen:
+    argv: [%q, "the screen would be locked here"]
+`

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"drawbridge/config"
+	"drawbridge/policy"
+)
+
+type initCmd struct {
+	Dir   string `arg:"" optional:"" default:"." help:"The folder; made when missing." type:"path"`
+	Repo  string `help:"The orchestrator's own repository." default:"github.com/me/agent-env" placeholder:"REPO"`
+	Allow string `help:"A repository that agents may be launched on." default:"github.com/me/my-app" placeholder:"REPO"`
+}
+
+// Help shows an example.
+func (initCmd) Help() string {
+	return "Files that exist are left alone. Keys and tokens are made new and readable by you alone.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app"
+}
+
+// Run writes what is missing.
+func (c initCmd) Run(a app) error {
+	for _, repo := range []string{c.Repo, c.Allow} {
+		if _, err := policy.CanonicalRepo(repo); err != nil {
+			return usageError{err}
+		}
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	values := config.SampleValues{Repo: c.Repo, Repos: []string{c.Allow}}
+	allowlist := config.SampleAllowlist(values)
+	page, err := samplePage(allowlist, a)
+	if err != nil {
+		return err
+	}
+	files := []struct {
+		name, text string
+		mode       fs.FileMode
+	}{
+		{"bridge.yaml", config.SampleBridge(values), 0o600},
+		{"allowlist.yaml", allowlist, 0o600},
+		{"relay.yaml", sampleRelay, 0o600},
+		{"bridge.key", secret(), 0o600},
+		{"bridge.token", secret(), 0o600},
+		{"relay.token", secret(), 0o600},
+		{"drawbridge.mdc", page, 0o644},
+	}
+	for _, f := range files {
+		if err := a.writeNew(filepath.Join(c.Dir, f.name), f.text, f.mode); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo)
+	return nil
+}
+
+const initNext = `
+Next, in %s:
+  1. put the Cursor API key into the environment:   export CURSOR_API_KEY=…
+  2. look through allowlist.yaml and relay.yaml; what is not there is refused
+  3. commit drawbridge.mdc as .cursor/rules/drawbridge.mdc into %s
+  4. drawbridge check        all problems at once
+  5. drawbridge-relay run    on the machine with the actions
+  6. drawbridge serve
+`
+
+// secret returns 64 hex digits from the system's randomness.
+func secret() string {
+	b := make([]byte, 32)
+	if _, err := rand.Read(b); err != nil {
+		panic(err) // never happens; see crypto/rand
+	}
+	return hex.EncodeToString(b) + "\n"
+}
+
+// writeNew writes a file that does not exist yet and says what it did.
+func (a app) writeNew(path, text string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, fs.ErrExist) {
+		fmt.Fprintf(a.stdout, "kept    %s\n", path)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString(text); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	fmt.Fprintf(a.stdout, "wrote   %s\n", path)
+	return f.Close()
+}
+
+// samplePage is the protocol page of the sample allowlist.
+func samplePage(allowlist string, a app) (string, error) {
+	rules, problems := config.ParseAllowlist(config.Source{Name: "allowlist.yaml", Data: []byte(allowlist), Getenv: a.getenv})
+	if len(problems) > 0 {
+		return "", a.problems("allowlist.yaml", problems)
+	}
+	p, bad := policy.New(rules)
+	if len(bad) > 0 {
+		return "", a.problems("allowlist.yaml", config.Problems(bad))
+	}
+	var page bytes.Buffer
+	err := writeProtocol(&page, p, protocolPage{Format: "rule"})
+	return page.String(), err
+}
+
+const sampleRelay = `# relay.yaml: what may run on this machine. What is not here is refused, whatever the bridge says.
+# This file and its folder must be writable by you alone.
+listen: 127.0.0.1:7420
+token: ${file:relay.token}
+actions:
+  backup_script:
+    argv: [/bin/echo, "put your backup command here"]
+    timeout: 60s
+  open_browser:
+    argv: [/bin/echo, "put the command that opens your browser here"]
+limits: { concurrent: 4, queue: 16, per_minute: 30 }
+`

@@ -1,0 +1,134 @@
+// Command drawbridge is the bridge: it takes what AI agents write through a
+// gate, carries out what was allowed and brings the results back. This package
+// holds flags, signals, exit codes and the one list that wires the parts; it
+// decides nothing itself. Rule of thumb: a command is a struct with a Run.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"drawbridge/bridge"
+)
+
+// version is set by the linker; "dev" otherwise.
+var version = "dev"
+
+// The exit codes. A command that answers "no" (not allowed, problems found) exits with exitNo.
+const (
+	exitOK    = 0
+	exitNo    = 1
+	exitUsage = 2
+)
+
+// errNo makes the process exit with exitNo without another word: the answer was printed already.
+var errNo = errors.New("no")
+
+// usageError is a mistake in the words of the call.
+type usageError struct{ error }
+
+// app is what every command gets: the world outside of it.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) (string, bool)
+}
+
+type cli struct {
+	Demo     demoCmd     `cmd:"" help:"Show the whole story on this machine: simulated cloud, real bridge, real relay, real commands."`
+	Init     initCmd     `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder."`
+	Check    checkCmd    `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once."`
+	Serve    serveCmd    `cmd:"" help:"Run the bridge."`
+	Cloudsim cloudsimCmd `cmd:"" help:"Run a local stand-in for the Cloud Agents API."`
+
+	Parse    parseCmd    `cmd:"" help:"Tell what a text would do, and why not."`
+	Allowed  allowedCmd  `cmd:"" help:"Tell whether repositories or actions are allowed."`
+	Protocol protocolCmd `cmd:"" help:"Write the page that tells an agent what it may write, made from the allowlist."`
+
+	Launch   launchCmd   `cmd:"" help:"Launch an agent on a repository." group:"Talking to a running bridge"`
+	Say      sayCmd      `cmd:"" help:"Give an agent a turn." group:"Talking to a running bridge"`
+	Agents   agentsCmd   `cmd:"" help:"List agents." group:"Talking to a running bridge"`
+	Turns    turnsCmd    `cmd:"" help:"List an agent's turns." group:"Talking to a running bridge"`
+	Commands commandsCmd `cmd:"" help:"List what agents asked for, and what came of it." group:"Talking to a running bridge"`
+	Approve  approveCmd  `cmd:"" help:"Let a held command pass." group:"Talking to a running bridge"`
+	Deny     denyCmd     `cmd:"" help:"Refuse a held command." group:"Talking to a running bridge"`
+
+	Version versionCmd `cmd:"" help:"Print the version."`
+	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
+	RelayRun relayRunCmd `cmd:"" hidden:""`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
+	code := run(ctx, a, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run parses the call, runs its command and returns the exit code.
+func run(ctx context.Context, a app, args []string) int {
+	var c cli
+	exit := -1
+	k, err := kong.New(&c, kong.Name("drawbridge"), kong.Description(description), kong.Writers(a.stdout, a.stderr),
+		kong.Exit(func(code int) { exit = code }), kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a), kong.Vars{"url": "http://127.0.0.1:7410"})
+	if err != nil {
+		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
+		return exitUsage
+	}
+	call, err := k.Parse(args)
+	if exit >= 0 { // --help was asked for and given
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(a.stderr, "drawbridge: %v\nSee drawbridge --help.\n", err)
+		return exitUsage
+	}
+	return a.code(call.Run())
+}
+
+// code prints an error with what to do next and returns its exit code.
+func (a app) code(err error) int {
+	var usage usageError
+	var known *bridge.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errNo):
+		return exitNo
+	case errors.As(err, &usage):
+		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
+		return exitUsage
+	case errors.As(err, &known):
+		fmt.Fprintf(a.stderr, "drawbridge: %s\n", known.Message)
+	default:
+		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
+	}
+	return exitNo
+}
+
+const description = `The bridge between what AI agents write and what may really happen.
+
+Start with:
+  drawbridge demo                    see it work, nothing configured, nothing left behind
+  drawbridge init                    write a configuration into this folder
+  drawbridge parse < reply.txt       what would this text do, and why not
+
+Every command has --help with an example. Exit codes: 0 done, 1 no (refused, failed, problems found), 2 wrong usage.`
+
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(a app) error {
+	_, err := fmt.Fprintln(a.stdout, "drawbridge", version)
+	return err
+}

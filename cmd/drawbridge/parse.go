@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"drawbridge/config"
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+type parseCmd struct {
+	JSON      bool     `help:"Print JSON."`
+	Allowlist string   `help:"Judge by this allowlist." placeholder:"FILE" type:"path"`
+	Fenced    string   `help:"What to do with commands in code fences: ignore or run." enum:"ignore,run" default:"ignore"`
+	Enable    []string `help:"Also read these optional commands: remind, webhook_result." enum:"remind,webhook_result" placeholder:"NAME"`
+}
+
+// Help shows an example.
+func (parseCmd) Help() string {
+	return "Reads a turn's text from standard input.\n\nExample:\n  echo 'LOCAL_ACTION: backup_script' | drawbridge parse --allowlist allowlist.yaml"
+}
+
+// parsed is the contract of parse --json.
+type parsed struct {
+	Commands   []parsedCommand `json:"commands"`
+	NearMisses []parsedMiss    `json:"near_misses"`
+	// OverCap is there when the turn is over a cap; then nothing of it would run.
+	OverCap string `json:"over_cap,omitempty"`
+}
+
+type parsedCommand struct {
+	Line      int     `json:"line"`
+	Verb      string  `json:"verb"`
+	Repo      *string `json:"repo,omitempty"`
+	Prompt    *string `json:"prompt,omitempty"`
+	Action    *string `json:"action,omitempty"`
+	When      *string `json:"when,omitempty"`
+	Message   *string `json:"message,omitempty"`
+	AgentID   *string `json:"agent_id,omitempty"`
+	Status    *string `json:"status,omitempty"`
+	Verdict   *string `json:"verdict,omitempty"`
+	Reason    *string `json:"reason,omitempty"`
+	Canonical *string `json:"canonical,omitempty"`
+}
+
+type parsedMiss struct {
+	Line   int    `json:"line"`
+	Text   string `json:"text"`
+	Reason string `json:"reason"`
+	Code   string `json:"code"`
+}
+
+// Run parses standard input.
+func (c parseCmd) Run(a app) error {
+	var p *policy.Policy
+	if c.Allowlist != "" {
+		var err error
+		if p, err = loadPolicy(c.Allowlist, a); err != nil {
+			return err
+		}
+	}
+	commands, misses, err := c.read(a.stdin)
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	out := parsed{Commands: []parsedCommand{}, NearMisses: misses}
+	var judged policy.Judgement
+	if p != nil {
+		judged = p.Judge(policy.Request{Commands: commands})
+		out.OverCap = judged.OverCap
+	}
+	for i, cmd := range commands {
+		row := commandRow(cmd)
+		if p != nil {
+			v := judged.Verdicts[i]
+			decision := string(v.Decision)
+			row.Verdict, row.Reason, row.Canonical = &decision, &v.Reason, &v.Canonical
+		}
+		out.Commands = append(out.Commands, row)
+	}
+	if c.JSON {
+		return printJSON(a.stdout, out)
+	}
+	return printParsed(a.stdout, out)
+}
+
+// read feeds the parser from a stream, so that prose of any size costs no memory.
+func (c parseCmd) read(r io.Reader) ([]parser.Command, []parsedMiss, error) {
+	opts := parser.Options{Fenced: parser.Fenced(c.Fenced)}
+	for _, name := range c.Enable {
+		opts.Remind = opts.Remind || name == "remind"
+		opts.WebhookResult = opts.WebhookResult || name == "webhook_result"
+	}
+	var commands []parser.Command
+	misses := []parsedMiss{}
+	p := parser.New(opts, parser.Handler{
+		Command: func(c parser.Command) { commands = append(commands, c) },
+		NearMiss: func(n parser.NearMiss) {
+			misses = append(misses, parsedMiss{Line: n.Line, Text: n.Text, Reason: n.Reason, Code: n.Code})
+		},
+	})
+	if _, err := io.CopyBuffer(p, onlyReader{r}, make([]byte, 256<<10)); err != nil {
+		return nil, nil, err
+	}
+	return commands, misses, p.Close()
+}
+
+// onlyReader hides WriterTo, so that the copy uses our buffer.
+type onlyReader struct{ io.Reader }
+
+func commandRow(c parser.Command) parsedCommand {
+	row := parsedCommand{Line: c.Line, Verb: string(c.Verb)}
+	switch c.Verb {
+	case parser.Subagent:
+		row.Repo, row.Prompt = &c.Repo, &c.Prompt
+	case parser.LocalAction:
+		row.Action = &c.Action
+	case parser.Remind:
+		row.When, row.Message = &c.When, &c.Message
+	case parser.WebhookResult:
+		row.AgentID, row.Status = &c.AgentID, &c.Status
+	}
+	return row
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+func printParsed(out io.Writer, p parsed) error {
+	w := bufio.NewWriter(out)
+	if p.OverCap != "" {
+		fmt.Fprintf(w, "nothing runs: %s\n", p.OverCap)
+	}
+	for _, c := range p.Commands {
+		fmt.Fprintf(w, "line %d: %s\n", c.Line, describeRow(c))
+		if c.Verdict != nil {
+			fmt.Fprintf(w, "  %s%s\n", *c.Verdict, verdictTail(c))
+		}
+	}
+	for _, n := range p.NearMisses {
+		fmt.Fprintf(w, "line %d: no command: %s\n  %s\n", n.Line, n.Text, n.Reason)
+	}
+	if len(p.Commands)+len(p.NearMisses) == 0 {
+		fmt.Fprintln(w, "no commands and nothing that looks like one")
+	}
+	return w.Flush()
+}
+
+func verdictTail(c parsedCommand) string {
+	switch {
+	case *c.Reason != "":
+		return ": " + *c.Reason
+	case *c.Canonical != "":
+		return ": " + *c.Canonical
+	}
+	return ""
+}
+
+func describeRow(c parsedCommand) string {
+	s := c.Verb
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{{"repo", c.Repo}, {"prompt", c.Prompt}, {"action", c.Action}, {"when", c.When}, {"message", c.Message}, {"agent_id", c.AgentID}, {"status", c.Status}} {
+		if f.value != nil {
+			s += fmt.Sprintf(" %s=%q", f.name, *f.value)
+		}
+	}
+	return s
+}
+
+// loadPolicy reads an allowlist and compiles it, or tells every problem.
+func loadPolicy(path string, a app) (*policy.Policy, error) {
+	rules, problems := config.LoadAllowlist(path)
+	if len(problems) > 0 {
+		return nil, a.problems(path, problems)
+	}
+	p, bad := policy.New(rules)
+	if len(bad) > 0 {
+		return nil, a.problems(path, config.Problems(bad))
+	}
+	return p, nil
+}
+
+// defaultAllowlist is used when no --allowlist is given.
+const defaultAllowlist = "allowlist.yaml"
+
+func allowlistPath(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	if _, err := os.Stat(defaultAllowlist); errors.Is(err, fs.ErrNotExist) {
+		return "", usageError{fmt.Errorf("no %s in this folder; name one with --allowlist FILE, or write one with `drawbridge init`", defaultAllowlist)}
+	}
+	return defaultAllowlist, nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"drawbridge/config"
+	"drawbridge/internal/httpx"
+	"drawbridge/internal/lifecycle"
+	"drawbridge/policy"
+)
+
+type serveCmd struct {
+	Config string `help:"The configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+}
+
+// Help shows an example.
+func (serveCmd) Help() string {
+	return "Runs until it is interrupted; what was under way goes on at the next start.\n\nExample:\n  CURSOR_API_KEY=… drawbridge serve --config bridge.yaml"
+}
+
+// Run serves until ctx ends.
+func (c serveCmd) Run(ctx context.Context, a app) error {
+	cfg, p, err := loadConfig(c.Config, true, a)
+	if err != nil {
+		return err
+	}
+	w, err := wire(ctx, a, cfg, p)
+	if err != nil {
+		return err
+	}
+	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Handler: w.api, Log: w.log})
+	if err != nil {
+		return w.close(err)
+	}
+	for _, warning := range p.Warnings() {
+		w.log.Warn().Str("at", warning.At).Msg(config.Problem(warning).String())
+	}
+	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", cfg.Database).Bool("webhooks", cfg.PublicURL != "").Msg("ready")
+	err = lifecycle.Run(ctx,
+		lifecycle.Part{Name: "engine", Run: w.engine.Run},
+		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
+		lifecycle.Part{Name: "HTTP server", Run: server.Serve, Stop: 0},
+	)
+	w.log.Info().Msg("stopped")
+	return w.close(err)
+}
+
+// watchAllowlist puts each new allowlist in force; a broken one is told loudly and changes nothing.
+func (w *parts) watchAllowlist(ctx context.Context) error {
+	rules, _ := config.LoadAllowlist(w.config.Allowlist)
+	compile := func(r policy.Rules) (*policy.Policy, []config.Problem) { return w.config.Policy(r) }
+	err := config.WatchAllowlist(ctx, config.WatchOptions{
+		Path: w.config.Allowlist, Current: rules,
+		Check: func(r policy.Rules) []config.Problem { _, problems := compile(r); return problems },
+		OnChange: func(r policy.Rules) {
+			p, problems := compile(r)
+			if p == nil {
+				w.broken(problems)
+				return
+			}
+			w.policy.Store(p)
+			w.trouble.Store(nil)
+			w.log.Info().Str("file", w.config.Allowlist).Int("repos", len(p.AllowedRepos(nil))).Int("actions", len(p.AllowedActions(nil))).Msg("allowlist reloaded")
+		},
+		OnBroken: w.broken,
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (w *parts) broken(problems []config.Problem) {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	text := fmt.Sprintf("the allowlist on disk is broken, the old one stays in force: %s", strings.Join(lines, "; "))
+	w.trouble.Store(&text)
+	w.log.Error().Str("file", w.config.Allowlist).Strs("problems", lines).Msg("allowlist is broken; the old one stays in force")
+}

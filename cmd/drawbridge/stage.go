@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+)
+
+// process is one child of the demo, with the end of what it logs.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  *tail
+	done chan error
+}
+
+// tail keeps the last bytes that were written to it.
+type tail struct {
+	mu   sync.Mutex // guards data
+	data []byte
+}
+
+const maxTail = 16 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if over := len(t.data) - maxTail; over > 0 {
+		t.data = append([]byte(nil), t.data[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.data)
+}
+
+// start runs the three programs and waits until each answers.
+func (s *stage) start(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	for _, child := range []struct {
+		name, url string
+		args      []string
+	}{
+		{"cloud", s.cloudURL() + "/v1/me", []string{"cloudsim", "--listen", "127.0.0.1:" + s.cloudPort, "--script", filepath.Join(s.dir, "cloud.yaml")}},
+		{"relay", s.relayURL() + "/health", []string{"relay-run", "--config", filepath.Join(s.dir, "relay.yaml")}},
+		{"bridge", s.bridgeURL() + "/health", []string{"serve", "--config", filepath.Join(s.dir, "bridge.yaml")}},
+	} {
+		p, err := s.spawn(child.name, self, child.args)
+		if err != nil {
+			return err
+		}
+		if err := p.ready(ctx, child.url); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) spawn(name, self string, args []string) (*process, error) {
+	p := &process{name: name, cmd: exec.Command(self, args...), log: &tail{}, done: make(chan error, 1)}
+	p.cmd.Dir, p.cmd.Env = s.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	// A child of its own group: an interrupt at the terminal reaches the demo
+	// alone, which then stops its children in order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the %s: %w", name, err)
+	}
+	go func() { p.done <- p.cmd.Wait() }()
+	s.running = append(s.running, p)
+	return p, nil
+}
+
+// ready waits until something answers at url, or the process ended.
+func (p *process) ready(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := getStatus(ctx, url); err == nil {
+			return nil
+		}
+		select {
+		case err := <-p.done:
+			p.done <- err
+			return fmt.Errorf("the %s ended at its start (%v):\n%s", p.name, err, p.log)
+		case <-ctx.Done():
+			return fmt.Errorf("the %s does not answer at %s:\n%s", p.name, url, p.log)
+		case <-tick.C:
+		}
+	}
+}
+
+// stop ends the processes in reverse, gently first.
+func (s *stage) stop() error {
+	var errs []error
+	for i := len(s.running) - 1; i >= 0; i-- {
+		p := s.running[i]
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		select {
+		case err := <-p.done:
+			if err != nil {
+				errs = append(errs, fmt.Errorf("the %s ended with %w:\n%s", p.name, err, p.log))
+			}
+		case <-time.After(15 * time.Second):
+			errs = append(errs, fmt.Errorf("the %s did not stop and was killed:\n%s", p.name, p.log), p.cmd.Process.Kill())
+		}
+	}
+	s.running = nil
+	return errors.Join(errs...)
+}
+
+// follow shows every event until the story is over; it is the person who approves.
+func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) error {
+	over := errors.New("over")
+	err := client.Follow(ctx, 0, func(e api.Event) error {
+		if err := show.show(e); err != nil {
+			return err
+		}
+		if e.Kind == bridge.EventHeld && e.Fields["action"] == demoHold {
+			if _, err := client.Approve(ctx, e.Command); err != nil {
+				return fmt.Errorf("approve %s: %w", demoHold, err)
+			}
+		}
+		done, err := s.over(ctx, client, e)
+		if err == nil && done {
+			return over
+		}
+		return err
+	})
+	if errors.Is(err, over) {
+		return nil
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", demoLimit, s.running[len(s.running)-1].log)
+	}
+	return err
+}
+
+// over reports whether the orchestrator has nothing more to do.
+func (s *stage) over(ctx context.Context, client *api.Client, e api.Event) (bool, error) {
+	if e.Kind != bridge.EventDelivered && e.Kind != bridge.EventReply {
+		return false, nil
+	}
+	main, err := client.Agent(ctx, "main")
+	if err != nil || main.State != string(bridge.AgentIdle) {
+		return false, err
+	}
+	list, err := client.Commands(ctx, api.ListOptions{Agent: main.ID})
+	if err != nil {
+		return false, err
+	}
+	for _, m := range list.Commands {
+		if m.State != string(bridge.CommandReported) {
+			return false, nil
+		}
+	}
+	return len(list.Commands) > 0, nil
+}
+
+// effect is one line of the simulated cloud's own record.
+type effect struct {
+	Kind  string `json:"kind"`
+	API   string `json:"api"`
+	Repo  string `json:"repo"`
+	Agent string `json:"agentId"`
+}
+
+// verify compares what happened with what should have, as the cloud, the disk and the ledger have it.
+func (s *stage) verify(ctx context.Context, client *api.Client) (problems []string, err error) {
+	launches, err := s.cloudLaunches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want := map[string]int{"v1 github.com/me/agent-env": 1, "v1 github.com/me/my-app": 1, "v0 github.com/acme/docs": 1}
+	for key, n := range want {
+		if launches[key] != n {
+			problems = append(problems, fmt.Sprintf("%s was launched %d times, not %d", key, launches[key], n))
+		}
+	}
+	for key := range launches {
+		if want[key] == 0 {
+			problems = append(problems, key+" was launched and should not have been")
+		}
+	}
+	if info, err := os.Stat(filepath.Join(s.dir, "backup.tgz")); err != nil || info.Size() == 0 {
+		problems = append(problems, "the backup is not there")
+	}
+	more, err := s.verifyEvents(ctx, client)
+	return append(problems, more...), err
+}
+
+func (s *stage) verifyEvents(ctx context.Context, client *api.Client) (problems []string, err error) {
+	list, err := client.Events(ctx, 0, 1000)
+	if err != nil {
+		return nil, err
+	}
+	got := map[string]int{}
+	for _, e := range list.Events {
+		got[e.Kind]++
+		if e.Kind == bridge.EventCompleted {
+			got["completed by "+e.Fields["source"]]++
+		}
+	}
+	for kind, n := range map[string]int{bridge.EventLaunched: 3, bridge.EventExecuted: 3, bridge.EventRefused: 2, bridge.EventHeld: 1, bridge.EventApproved: 1,
+		bridge.EventNearMiss: 1, bridge.EventWebhook: 1, "completed by webhook": 1} {
+		if got[kind] != n {
+			problems = append(problems, fmt.Sprintf("%q happened %d times, not %d", kind, got[kind], n))
+		}
+	}
+	return problems, nil
+}
+
+// cloudLaunches counts the agents that the cloud really made, by API version and repository.
+func (s *stage) cloudLaunches(ctx context.Context) (map[string]int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.cloudURL()+"/_sim/log", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer cursor_sim_key")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the cloud what was done: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+	if err != nil {
+		return nil, err
+	}
+	var log []effect
+	if err := json.Unmarshal(body, &log); err != nil {
+		return nil, fmt.Errorf("read the cloud's record: %w", err)
+	}
+	count := map[string]int{}
+	for _, e := range log {
+		if e.Kind == "agent_created" {
+			count[e.API+" "+e.Repo]++
+		}
+	}
+	return count, nil
+}

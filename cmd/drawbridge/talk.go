@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"drawbridge/api"
+	"drawbridge/config"
+)
+
+// target says which bridge to talk to. Without flags the address and the token
+// come from the environment, or from bridge.yaml of this folder.
+type target struct {
+	URL    string `help:"The bridge's address." env:"DRAWBRIDGE_URL" placeholder:"URL"`
+	Token  string `help:"The operator's token; better in the environment." env:"DRAWBRIDGE_TOKEN" placeholder:"TOKEN"`
+	Config string `help:"Take address and token from this configuration when they are not given." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+	JSON   bool   `help:"Print JSON."`
+}
+
+func (t target) client(a app) (*api.Client, error) {
+	url, token := t.URL, t.Token
+	if url == "" || token == "" {
+		cfg, problems := config.Load(t.Config, a.getenv)
+		if cfg == nil {
+			if len(problems) > 0 && url == "" && token == "" {
+				return nil, usageError{fmt.Errorf("no bridge given: set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN, or use --config (%s)", problems[0].String())}
+			}
+			return nil, a.problems(t.Config, problems)
+		}
+		if url == "" {
+			url = "http://" + cfg.Listen
+		}
+		if token == "" {
+			token = cfg.Token.Reveal()
+		}
+	}
+	return api.NewClient(api.ClientOptions{URL: url, Token: token})
+}
+
+// table prints rows with aligned columns.
+func table(w io.Writer, head string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, head)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// short keeps a text on one line and harmless to a terminal.
+func short(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if r < 0x20 || (r >= 0x7f && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
+			return '?'
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+type launchCmd struct {
+	Repo   string `arg:"" help:"The repository; an orchestrator's own, or one of the allowlist."`
+	Prompt string `arg:"" help:"The agent's first turn."`
+	Name   string `help:"The agent's name." default:"main"`
+	Ref    string `help:"Branch, tag or commit to start from." placeholder:"REF"`
+	API    string `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
+	target
+}
+
+// Help shows an example.
+func (launchCmd) Help() string {
+	return "Example:\n  drawbridge launch github.com/me/agent-env \"Ship the health check\" --name main"
+}
+
+// Run launches.
+func (c launchCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: c.Prompt, API: c.API})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, l)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s is %s on %s; its first turn is %s\nSee what comes of it: drawbridge turns %s\n", l.Agent.Name, l.Agent.ID, l.Agent.Repo, l.Turn.ID, l.Agent.Name)
+	return err
+}
+
+type sayCmd struct {
+	Agent string `arg:"" help:"The agent's name or id."`
+	Text  string `arg:"" help:"What to say."`
+	target
+}
+
+// Help shows an example.
+func (sayCmd) Help() string {
+	return "A busy agent gets it when its turn is over.\n\nExample:\n  drawbridge say main \"Please also update the changelog\""
+}
+
+// Run says.
+func (c sayCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	t, err := client.Say(ctx, c.Agent, c.Text)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, t)
+	}
+	_, err = fmt.Fprintf(a.stdout, "turn %d of %s is %s (%s)\n", t.Seq, c.Agent, t.State, t.ID)
+	return err
+}
+
+// page selects rows of a list.
+type page struct {
+	State  string `help:"Only those in this state." placeholder:"STATE"`
+	Limit  int    `help:"At most so many, newest first." default:"50"`
+	Before string `help:"Those before this one, to page on." placeholder:"ID"`
+}
+
+func (p page) options() api.ListOptions {
+	return api.ListOptions{State: p.State, Limit: p.Limit, Before: p.Before}
+}
+
+func more(a app, next string) error {
+	if next == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, "more: --before %s\n", next)
+	return err
+}
+
+type agentsCmd struct {
+	page
+	target
+}
+
+// Help shows an example.
+func (agentsCmd) Help() string { return "Example:\n  drawbridge agents --state busy" }
+
+// Run lists agents.
+func (c agentsCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.Agents(ctx, c.options())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, len(list.Agents))
+	for i, g := range list.Agents {
+		rows[i] = []string{g.Name, g.State, g.Repo, g.API, g.ID, g.External, short(g.Trouble, 80)}
+	}
+	if err := table(a.stdout, "NAME\tSTATE\tREPOSITORY\tAPI\tID\tEXTERNAL\tTROUBLE", rows); err != nil {
+		return err
+	}
+	return more(a, list.Next)
+}
+
+type turnsCmd struct {
+	Agent string `arg:"" help:"The agent's name or id."`
+	page
+	target
+}
+
+// Help shows an example.
+func (turnsCmd) Help() string { return "Example:\n  drawbridge turns main --json" }
+
+// Run lists turns.
+func (c turnsCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.Turns(ctx, c.Agent, c.options())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, len(list.Turns))
+	for i, t := range list.Turns {
+		said := t.Sent
+		if said == "" {
+			said = t.Text
+		}
+		rows[i] = []string{fmt.Sprint(t.Seq), t.State, t.Cause, short(said, 50), short(t.Reply, 50), t.ID, short(t.Trouble, 80)}
+	}
+	if err := table(a.stdout, "TURN\tSTATE\tCAUSE\tHEARD\tREPLIED\tID\tTROUBLE", rows); err != nil {
+		return err
+	}
+	return more(a, list.Next)
+}
+
+type commandsCmd struct {
+	Agent string `help:"Only those of this agent (name or id)." placeholder:"AGENT"`
+	Turn  string `help:"Only those of this turn." placeholder:"ID"`
+	page
+	target
+}
+
+// Help shows an example.
+func (commandsCmd) Help() string {
+	return "States: parsed, refused, held, granted, sending, confirmed, failed, uncertain, finished, reported.\n\nExample:\n  drawbridge commands --state held"
+}
+
+// Run lists commands.
+func (c commandsCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	o := c.options()
+	o.Agent, o.Turn = c.Agent, c.Turn
+	list, err := client.Commands(ctx, o)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, len(list.Commands))
+	for i, m := range list.Commands {
+		rows[i] = []string{m.ID, m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, 100)}
+	}
+	if err := table(a.stdout, "ID\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
+		return err
+	}
+	return more(a, list.Next)
+}
+
+type approveCmd struct {
+	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`
+	target
+}
+
+// Help shows an example.
+func (approveCmd) Help() string {
+	return "It passes the gate once more: what the allowlist does not hold stays refused.\n\nExample:\n  drawbridge approve cmd_0123"
+}
+
+// Run approves.
+func (c approveCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	m, err := client.Approve(ctx, c.Command)
+	if err != nil {
+		return err
+	}
+	return printDecision(a, c.JSON, "approved", m)
+}
+
+type denyCmd struct {
+	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`
+	Reason  string `help:"Told to the agent." placeholder:"TEXT"`
+	target
+}
+
+// Help shows an example.
+func (denyCmd) Help() string {
+	return "Example:\n  drawbridge deny cmd_0123 --reason \"not before the release\""
+}
+
+// Run denies.
+func (c denyCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	m, err := client.Deny(ctx, c.Command, c.Reason)
+	if err != nil {
+		return err
+	}
+	return printDecision(a, c.JSON, "denied", m)
+}
+
+func printDecision(a app, asJSON bool, word string, m api.Command) error {
+	if asJSON {
+		return printJSON(a.stdout, m)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s: %s %s is now %s\n", word, m.ID, m.Verb, short(m.Repo+m.Action, 80), m.State)
+	return err
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/cloudagents"
+	"drawbridge/config"
+	"drawbridge/parser"
+	"drawbridge/policy"
+	"drawbridge/relay/hub"
+	"drawbridge/store"
+	"drawbridge/webhooks"
+)
+
+// parts is a whole bridge, wired and not yet running.
+type parts struct {
+	config  *config.Bridge
+	log     zerolog.Logger
+	policy  atomic.Pointer[policy.Policy]
+	trouble atomic.Pointer[string] // what is wrong with the allowlist on disk, nil when nothing
+	store   *store.Store
+	engine  *bridge.Engine
+	api     *api.Handler
+	metrics *api.Metrics
+}
+
+// loadConfig reads bridge.yaml and its allowlist and prints every problem of both.
+func loadConfig(path string, serve bool, a app) (*config.Bridge, *policy.Policy, error) {
+	cfg, problems := config.Load(path, a.getenv)
+	if cfg == nil {
+		return nil, nil, a.problems(path, problems)
+	}
+	if serve {
+		problems = append(problems, cfg.ServeProblems()...)
+	}
+	rules, more := config.LoadAllowlist(cfg.Allowlist)
+	problems = append(problems, more...)
+	var p *policy.Policy
+	if len(more) == 0 {
+		p, more = cfg.Policy(rules)
+		problems = append(problems, more...)
+	}
+	if len(problems) > 0 {
+		return cfg, nil, a.problems(path, problems)
+	}
+	return cfg, p, nil
+}
+
+// problems prints them and returns the error that ends the command.
+func (a app) problems(path string, problems []config.Problem) error {
+	for _, p := range problems {
+		fmt.Fprintln(a.stderr, p.String())
+	}
+	return usageError{fmt.Errorf("%s: %d problems; correct them and try again", path, len(problems))}
+}
+
+func newLog(w io.Writer, c config.Log) zerolog.Logger {
+	level, err := zerolog.ParseLevel(c.Level)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	if c.Format == "console" {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+}
+
+// wire builds every part of the bridge. What it opened is closed by close.
+func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*parts, error) {
+	w := &parts{config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
+	w.policy.Store(p)
+	cloud, err := newCloud(cfg)
+	if err != nil {
+		return nil, err
+	}
+	relays, err := newHub(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
+		return nil, err
+	}
+	keys := bridgeKeys(cfg)
+	w.engine, err = bridge.New(bridge.Options{
+		Store: w.store, Runtime: cloud, Actions: relays, Keys: keys, Policy: w.policy.Load,
+		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
+		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
+		OnEvent: w.onEvent, Log: w.log,
+	})
+	if err != nil {
+		return nil, w.close(err)
+	}
+	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
+	if err != nil {
+		return nil, w.close(err)
+	}
+	if w.api, err = api.New(w.apiOptions(hooks.Handler())); err != nil {
+		return nil, w.close(err)
+	}
+	return w, nil
+}
+
+func (w *parts) apiOptions(hooks http.Handler) api.Options {
+	cfg := w.config
+	chat := api.ChatOptions{PerMinute: cfg.Chat.PerMinute, Wait: cfg.Chat.Wait}
+	for _, o := range cfg.Orchestrators {
+		if o.Name == cfg.Chat.Orchestrator {
+			chat.Repo, chat.Ref = o.Repo, o.Ref
+		}
+	}
+	return api.Options{
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Token: cfg.Token.Reveal(), Chat: chat,
+		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
+	}
+}
+
+// problem is why the allowlist on disk is not in force, or "".
+func (w *parts) problem() string {
+	if text := w.trouble.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) {
+	return cloudagents.New(cloudagents.Options{
+		BaseURL: cfg.Cursor.URL, Key: cfg.Cursor.Key.Reveal(), API: cfg.Cursor.API, Model: cfg.Cursor.Model,
+		Timeout: cfg.Cursor.Timeout, UserAgent: "drawbridge/" + version,
+	})
+}
+
+func newHub(cfg *config.Bridge) (*hub.Hub, error) {
+	relays := map[string]hub.Relay{}
+	for name, r := range cfg.Relays {
+		relays[name] = hub.Relay{URL: r.URL, Token: r.Token.Reveal()}
+	}
+	return hub.New(hub.Options{Relays: relays})
+}
+
+func parserOptions(cfg *config.Bridge) parser.Options {
+	return parser.Options{Fenced: parser.Fenced(cfg.Parser.Fenced), Remind: cfg.Parser.Remind, WebhookResult: cfg.Parser.WebhookResult}
+}
+
+// bridgeKeys gives each key an id that tells nothing of it and stays the same over restarts.
+func bridgeKeys(cfg *config.Bridge) bridge.Keys {
+	key := func(s config.Secret) bridge.Key {
+		sum := sha256.Sum256([]byte("drawbridge key id|" + s.Reveal()))
+		return bridge.Key{ID: hex.EncodeToString(sum[:4]), Secret: []byte(s.Reveal())}
+	}
+	keys := bridge.Keys{Current: key(cfg.Key)}
+	for _, old := range cfg.OldKeys {
+		keys.Old = append(keys.Old, key(old))
+	}
+	return keys
+}
+
+// onEvent writes the one wide line of each thing that happened, and counts it.
+func (w *parts) onEvent(e bridge.Event) {
+	w.metrics.OnEvent(e)
+	line := w.log.Info()
+	switch e.Kind {
+	case bridge.EventAlarm, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated:
+		line = w.log.Warn()
+	}
+	line = line.Str("event", e.Kind).Int64("seq", e.Seq).Str("agent", string(e.Agent)).Str("name", e.Name)
+	if e.Turn != "" {
+		line = line.Str("turn", string(e.Turn))
+	}
+	if e.Command != "" {
+		line = line.Str("command", string(e.Command))
+	}
+	// Ids, decisions and durations only: prompts, replies and output stay in the store.
+	for _, key := range []string{"cause", "verb", "line", "code", "canonical", "relay", "status", "source", "exit_code", "duration_ms", "attempts", "api", "external", "verdict"} {
+		if v := e.Fields[key]; v != "" {
+			line = line.Str(key, v)
+		}
+	}
+	line.Msg(e.Kind)
+}
+
+func (w *parts) close(err error) error {
+	if w.store == nil {
+		return err
+	}
+	if e := w.store.Close(); e != nil && err == nil {
+		return fmt.Errorf("close store: %w", e)
+	}
+	return err
+}

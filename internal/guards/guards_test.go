@@ -1,0 +1,266 @@
+package guards_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "drawbridge"
+
+// mayImport is the layer picture: what each package of ours may import of
+// ours. A trailing /… covers a folder. Everything may import internal/….
+var mayImport = map[string][]string{
+	"parser":                 {},
+	"policy":                 {"parser"},
+	"config":                 {"policy"},
+	"bridge":                 {"parser", "policy"},
+	"bridge/bridgetest":      {"bridge"},
+	"store":                  {"bridge"},
+	"store/storetest":        {"bridge", "parser"},
+	"cloudagents":            {"bridge", "policy"},
+	"cloudagents/cloudsim":   {"cloudagents/cloudsim/…"},
+	"cloudagents/cloudsim/…": {"cloudagents/cloudsim/…"},
+	"relay/wire":             {},
+	"relay/hub":              {"bridge", "policy", "relay/wire"},
+	"relay/runner":           {"relay/wire"},
+	"webhooks":               {"bridge"},
+	"api":                    {"bridge", "policy", "parser"},
+	"internal/…":             {},
+}
+
+type source struct {
+	path string // slash-separated, relative to the module
+	pkg  string
+	test bool
+	file *ast.File
+	fset *token.FileSet
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []source
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		out = append(out, source{path: rel, pkg: filepath.ToSlash(filepath.Dir(rel)), test: strings.HasSuffix(path, "_test.go"), file: f, fset: fset})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 50 {
+		t.Fatalf("only %d Go files found: the guards look in the wrong place", len(out))
+	}
+	return out
+}
+
+func covers(pattern, pkg string) bool {
+	if folder, ok := strings.CutSuffix(pattern, "/…"); ok {
+		return strings.HasPrefix(pkg, folder+"/")
+	}
+	return pattern == pkg
+}
+
+func TestImportsPointInward(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test || strings.HasPrefix(s.pkg, "cmd/") {
+			continue
+		}
+		allowed, known := mayImport[s.pkg]
+		for pattern, list := range mayImport {
+			if !known && covers(pattern, s.pkg) {
+				allowed, known = list, true
+			}
+		}
+		if !known {
+			t.Errorf("%s: package %s is not in the layer picture; add it to mayImport", s.path, s.pkg)
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			ours, ok := strings.CutPrefix(path, module+"/")
+			if !ok || strings.HasPrefix(ours, "internal/") {
+				continue
+			}
+			if !slices.ContainsFunc(allowed, func(p string) bool { return covers(p, ours) }) {
+				t.Errorf("%s imports %s; %s may import only %v", s.path, ours, s.pkg, allowed)
+			}
+		}
+	}
+}
+
+// only says in which packages a library or a standard package may be used.
+var only = map[string][]string{
+	"gopkg.in/yaml.v3":             {"internal/yamlconf", "config", "relay/runner", "cloudagents/cloudsim/…"},
+	"modernc.org/sqlite":           {"store"},
+	"github.com/go-resty/resty/v2": {"cloudagents", "relay/hub", "api"},
+	"github.com/alecthomas/kong":   {"cmd/drawbridge", "cmd/drawbridge-relay"},
+	"github.com/pressly/goose/v3":  {"store"},
+	"github.com/fsnotify/fsnotify": {"config"},
+	"os/exec":                      {"relay/runner", "relay/runner/…", "cmd/drawbridge"},
+	"github.com/stretchr/testify":  {},
+	"github.com/rs/zerolog/log":    {}, // loggers are injected
+	"net/http/pprof":               {},
+	"math/rand":                    {},
+}
+
+func TestLibrariesStayWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test || s.pkg == "store/storetest" {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			where, limited := only[path]
+			if limited && !slices.ContainsFunc(where, func(p string) bool { return covers(p, s.pkg) }) {
+				t.Errorf("%s imports %s, which may be used only in %v", s.path, path, where)
+			}
+		}
+	}
+}
+
+func TestPureIsPure(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test || (s.pkg != "parser" && s.pkg != "policy") {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			if path == "os" || path == "net" || path == "net/url" || path == "net/http" || path == "log" || strings.HasPrefix(path, "os/") {
+				t.Errorf("%s imports %s: parser and policy look at nothing but their arguments", s.path, path)
+			}
+		}
+	}
+}
+
+func TestEveryPackageHasOneComment(t *testing.T) {
+	t.Parallel()
+	comments := map[string]int{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		comments[s.pkg] += 0
+		if s.file.Doc != nil {
+			comments[s.pkg]++
+			if len(s.file.Doc.Text()) < 80 {
+				t.Errorf("%s: the package comment is too short to say what the package is, what it is not and its rule of thumb", s.path)
+			}
+		}
+	}
+	for pkg, n := range comments {
+		if n != 1 {
+			t.Errorf("package %s has %d package comments; it needs exactly one", pkg, n)
+		}
+	}
+}
+
+// The size limits: lines of a function, a file and a package, and parameters with ctx.
+const (
+	maxFunction   = 80
+	mostFunctions = 50
+	maxFile       = 600
+	maxPackage    = 2500
+	maxParams     = 4
+)
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	packages := map[string]int{}
+	var functions []int
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		lines := s.fset.File(s.file.Pos()).LineCount()
+		packages[s.pkg] += lines
+		if lines > maxFile {
+			t.Errorf("%s has %d lines; at most %d", s.path, lines, maxFile)
+		}
+		functions = append(functions, functionSizes(t, s)...)
+	}
+	for pkg, lines := range packages {
+		if lines > maxPackage {
+			t.Errorf("package %s has %d lines; at most %d", pkg, lines, maxPackage)
+		}
+	}
+	sort.Ints(functions)
+	median, p95 := functions[len(functions)/2], functions[len(functions)*95/100]
+	t.Logf("%d functions, median %d lines, 95th percentile %d", len(functions), median, p95)
+	if p95 > mostFunctions {
+		t.Errorf("the 95th percentile of functions has %d lines; at most %d", p95, mostFunctions)
+	}
+}
+
+func functionSizes(t *testing.T, s source) (sizes []int) {
+	t.Helper()
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		f, ok := n.(*ast.FuncDecl)
+		if !ok || f.Body == nil {
+			return true
+		}
+		lines := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1
+		sizes = append(sizes, lines)
+		if lines > maxFunction {
+			t.Errorf("%s: %s has %d lines; at most %d", s.path, f.Name.Name, lines, maxFunction)
+		}
+		if n := f.Type.Params.NumFields(); n > maxParams {
+			t.Errorf("%s: %s has %d parameters; at most %d, beyond that a struct", s.path, f.Name.Name, n, maxParams)
+		}
+		return true
+	})
+	return sizes
+}
+
+func TestNoSleepAndNoSkip(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if !s.test || s.pkg == "internal/guards" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("../..", s.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A sleep in a bubble of virtual time costs nothing and waits for nothing real.
+		if strings.Contains(string(text), "time.Sleep(") && !strings.Contains(string(text), "testing/synctest") {
+			t.Errorf("%s sleeps; wait for the event, or use testing/synctest", s.path)
+		}
+		if strings.Contains(string(text), "t.Skip(") {
+			t.Errorf("%s skips a test", s.path)
+		}
+	}
+}
