@@ -52,8 +52,8 @@ func (k Keys) OperationKey(a Agent, t Turn, ordinal int, c parser.Command) strin
 		strings.Join([]string{c.Repo, c.Prompt, c.Action, c.When, c.Message, c.AgentID, c.Status}, "\x00")))
 }
 
-// operatorKey derives the operation key of a launch that a person asked for.
-func (k Keys) operatorKey(id AgentID) string {
+// OperatorKey derives the operation key of a launch that a person asked for.
+func (k Keys) OperatorKey(id AgentID) string {
 	return hex.EncodeToString(k.Current.derive("operator", string(id)))
 }
 

@@ -68,6 +68,8 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// From the first signal on, a second one ends the process the hard way.
+	defer context.AfterFunc(ctx, stop)()
 	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
 	code := run(ctx, a, os.Args[1:])
 	stop()
@@ -126,6 +128,9 @@ Start with:
 Every command has --help with an example. Exit codes: 0 done, 1 no (refused, failed, problems found), 2 wrong usage.`
 
 type versionCmd struct{}
+
+// Help shows an example.
+func (versionCmd) Help() string { return "Example:\n  drawbridge version" }
 
 // Run prints the version.
 func (versionCmd) Run(a app) error {

@@ -14,6 +14,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
 	"drawbridge/parser"
@@ -30,7 +31,7 @@ type parts struct {
 	policy  atomic.Pointer[policy.Policy]
 	trouble atomic.Pointer[string] // what is wrong with the allowlist on disk, nil when nothing
 	store   *store.Store
-	engine  *bridge.Engine
+	engine  *engine.Engine
 	api     *api.Handler
 	metrics *api.Metrics
 }
@@ -62,6 +63,9 @@ func (a app) problems(path string, problems []config.Problem) error {
 	for _, p := range problems {
 		fmt.Fprintln(a.stderr, p.String())
 	}
+	if len(problems) == 1 {
+		return usageError{fmt.Errorf("%s: 1 problem; correct it and try again", path)}
+	}
 	return usageError{fmt.Errorf("%s: %d problems; correct them and try again", path, len(problems))}
 }
 
@@ -92,7 +96,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		return nil, err
 	}
 	keys := bridgeKeys(cfg)
-	w.engine, err = bridge.New(bridge.Options{
+	w.engine, err = engine.New(engine.Options{
 		Store: w.store, Runtime: cloud, Actions: relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),

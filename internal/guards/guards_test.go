@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"policy":                 {"parser"},
 	"config":                 {"policy"},
 	"bridge":                 {"parser", "policy"},
+	"bridge/engine":          {"bridge", "policy", "parser"},
 	"bridge/bridgetest":      {"bridge"},
 	"store":                  {"bridge"},
 	"store/storetest":        {"bridge", "parser"},
@@ -30,10 +31,10 @@ var mayImport = map[string][]string{
 	"cloudagents/cloudsim":   {"cloudagents/cloudsim/…"},
 	"cloudagents/cloudsim/…": {"cloudagents/cloudsim/…"},
 	"relay/wire":             {},
-	"relay/hub":              {"bridge", "policy", "relay/wire"},
+	"relay/hub":              {"bridge", "policy", "parser", "relay/wire"},
 	"relay/runner":           {"relay/wire"},
 	"webhooks":               {"bridge"},
-	"api":                    {"bridge", "policy", "parser"},
+	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
 	"internal/…":             {},
 }
 

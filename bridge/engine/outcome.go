@@ -1,27 +1,29 @@
-package bridge
+package engine
 
 import (
 	"fmt"
 	"strings"
 	"time"
+
+	"drawbridge/bridge"
 )
 
 const hour = time.Hour
 
 // finishCommand ends the command that launched this agent, if this was its
 // first run, and tells the parent how the run ended.
-func (c *change) finishCommand(j *job, out output, cpl Completion) error {
+func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error {
 	if j.command.ID == "" {
 		return nil
 	}
 	first := j.turn.Seq == 1
 	if first {
-		j.command.Outcome = &CommandOutcome{Status: string(out.obs.State), DurationMS: c.now.Sub(j.turn.SentAt).Milliseconds()}
-		if err := c.setCommand(&j.command, CommandFinished); err != nil {
+		j.command.Outcome = &bridge.CommandOutcome{Status: string(out.obs.State), DurationMS: c.now.Sub(j.turn.SentAt).Milliseconds()}
+		if err := c.setCommand(&j.command, bridge.CommandFinished); err != nil {
 			return err
 		}
 	}
-	return c.tellParent(*j, Notice{Cause: CauseCompletion, Completion: cpl.ID, Commands: commandIDs(first, j.command),
+	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Commands: commandIDs(first, j.command),
 		Text: completionText(*j, out), Untrusted: or(out.obs.Reply, out.obs.Detail)})
 }
 
@@ -58,22 +60,22 @@ func safeWord(s string) string {
 
 // unfinished ends a turn whose run failed, was cancelled or expired: nothing
 // of its text runs, the parent is told, and what it carried waits again.
-func (c *change) unfinished(j *job, out output, cpl Completion) error {
+func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := fmt.Sprintf("the run ended with status %s", out.obs.State)
 	if out.obs.Detail != "" {
 		reason += ": " + oneLine(out.obs.Detail, 300)
 	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
-	if err := c.setTurn(&j.turn, TurnFailed); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
 	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, AgentFailed); err != nil {
+	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
 		return err
 	}
-	if err := c.event(EventTurnFailed, j.agent, Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
+	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
 		return err
 	}
 	if err := c.FinishWork(j.work); err != nil {

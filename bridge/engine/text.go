@@ -1,4 +1,4 @@
-package bridge
+package engine
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"drawbridge/bridge"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -77,7 +78,7 @@ func oneLine(text string, n int) string {
 
 // compose builds the text of a follow-up: what a person said, what happened.
 // The Runtime puts the marker in front.
-func compose(t Turn, notices []Notice) string {
+func compose(t bridge.Turn, notices []bridge.Notice) string {
 	var b strings.Builder
 	if t.Text != "" {
 		b.WriteString(t.Text)

@@ -1,4 +1,4 @@
-package bridge
+package engine
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/bridge"
 	"drawbridge/policy"
 )
 
@@ -31,24 +32,24 @@ const maxTurnText = 1 << 20
 
 // LaunchAgent launches an agent for a person: the repository must be an
 // orchestrator's or on the allowlist. Twice with one name is a Conflict.
-func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (Agent, Turn, error) {
+func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.Turn, error) {
 	if !validName.MatchString(s.Name) {
-		return Agent{}, Turn{}, Errorf(Invalid, "agent name %q: use 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
+		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "agent name %q: use 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
 	}
 	if err := checkText(s.Prompt); err != nil {
-		return Agent{}, Turn{}, err
+		return bridge.Agent{}, bridge.Turn{}, err
 	}
-	if s.API != "" && s.API != APIv0 && s.API != APIv1 {
-		return Agent{}, Turn{}, Errorf(Invalid, "API %q: use v0 or v1", s.API)
+	if s.API != "" && s.API != bridge.APIv0 && s.API != bridge.APIv1 {
+		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "API %q: use v0 or v1", s.API)
 	}
 	v := e.o.Policy().OperatorGrant(s.Repo, s.Prompt)
 	if !v.Grant.Valid() {
-		return Agent{}, Turn{}, Errorf(Denied, "%s", v.Reason)
+		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Denied, "%s", v.Reason)
 	}
-	id := AgentID(e.o.NewID("agt_"))
-	a := Agent{ID: id, Name: s.Name, Root: id, API: or(s.API, or(v.API, e.o.API)), OpKey: e.o.Keys.operatorKey(id), Repo: v.Canonical, Ref: s.Ref,
-		State: AgentIdle, ChatUser: s.ChatUser}
-	t := Turn{ID: TurnID(e.o.NewID("trn_")), Agent: id, Cause: CauseLaunch, Text: s.Prompt}
+	id := bridge.AgentID(e.o.NewID("agt_"))
+	a := bridge.Agent{ID: id, Name: s.Name, Root: id, API: or(s.API, or(v.API, e.o.API)), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
+		State: bridge.AgentIdle, ChatUser: s.ChatUser}
+	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
 	err := e.update(ctx, func(c *change) error {
 		a.CreatedAt, a.UpdatedAt = c.now, c.now
 		if err := c.InsertAgent(a); err != nil {
@@ -57,7 +58,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (Agent, Turn, error) {
 		if err := c.AddEchoes(id, echoKeys(s.Prompt), c.now); err != nil {
 			return err
 		}
-		if err := c.event(EventAgent, a, Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
+		if err := c.event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
 			return err
 		}
 		if err := c.addTurn(&a, t); err != nil {
@@ -73,11 +74,11 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (Agent, Turn, error) {
 func checkText(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return Errorf(Invalid, "the text is empty; say something")
+		return bridge.Errorf(bridge.Invalid, "the text is empty; say something")
 	case len(text) > maxTurnText:
-		return Errorf(TooLarge, "the text has %d bytes; at most %d are allowed", len(text), maxTurnText)
+		return bridge.Errorf(bridge.TooLarge, "the text has %d bytes; at most %d are allowed", len(text), maxTurnText)
 	case !validUTF8(text):
-		return Errorf(Invalid, "the text is not valid UTF-8")
+		return bridge.Errorf(bridge.Invalid, "the text is not valid UTF-8")
 	}
 	return nil
 }
@@ -85,18 +86,18 @@ func checkText(text string) error {
 func validUTF8(s string) bool { return strings.ToValidUTF8(s, "") == s }
 
 // Say gives an agent a person's turn. A busy agent gets it when its turn is over.
-func (e *Engine) Say(ctx context.Context, id AgentID, text string) (Turn, error) {
+func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridge.Turn, error) {
 	if err := checkText(text); err != nil {
-		return Turn{}, err
+		return bridge.Turn{}, err
 	}
-	t := Turn{ID: TurnID(e.o.NewID("trn_")), Cause: CauseUser, Text: text}
+	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: bridge.CauseUser, Text: text}
 	err := e.update(ctx, func(c *change) error {
 		a, err := c.Agent(id)
 		if err != nil {
 			return err
 		}
-		if a.External == "" && a.State == AgentFailed {
-			return Errorf(Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
+		if a.External == "" && a.State == bridge.AgentFailed {
+			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
 		}
 		if err := c.AddEchoes(id, echoKeys(text), c.now); err != nil {
 			return err
@@ -112,16 +113,16 @@ func (e *Engine) Say(ctx context.Context, id AgentID, text string) (Turn, error)
 
 // notFound turns a store's "no such row" into words for the caller.
 func notFound(err error, noun, id string) error {
-	if errors.Is(err, ErrNoRow) {
-		return Errorf(NotFound, "no %s %q; list them with `drawbridge %ss`", noun, id, noun)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return bridge.Errorf(bridge.NotFound, "no %s %q; list them with `drawbridge %ss`", noun, id, noun)
 	}
 	return err
 }
 
 // Approve lets a held command pass. It passes the gate once more: what the
 // allowlist does not hold any more stays refused.
-func (e *Engine) Approve(ctx context.Context, id CommandID) (Command, error) {
-	var m Command
+func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Command, error) {
+	var m bridge.Command
 	err := e.update(ctx, func(c *change) (err error) {
 		a, err := c.held(id, &m)
 		if err != nil {
@@ -133,13 +134,13 @@ func (e *Engine) Approve(ctx context.Context, id CommandID) (Command, error) {
 		}
 		v := e.o.Policy().Grant(names, m.Parsed, true)
 		if !v.Grant.Valid() {
-			return Errorf(Denied, "%s (deny it, or change the allowlist)", v.Reason)
+			return bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", v.Reason)
 		}
 		m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
 		if err := c.remember(a, m); err != nil {
 			return err
 		}
-		if err := c.event(EventApproved, a, Event{Turn: m.Turn, Command: m.ID, Text: describe(m)}); err != nil {
+		if err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: describe(m)}); err != nil {
 			return err
 		}
 		return c.start(a, &m)
@@ -148,7 +149,7 @@ func (e *Engine) Approve(ctx context.Context, id CommandID) (Command, error) {
 }
 
 // remember keeps a "once per" approval for as long as its rule says.
-func (c *change) remember(a Agent, m Command) error {
+func (c *change) remember(a bridge.Agent, m bridge.Command) error {
 	if m.Code != string(policy.CodeNeedsApproval) || m.ApprovalKey == "" {
 		return nil
 	}
@@ -160,7 +161,7 @@ func (c *change) remember(a Agent, m Command) error {
 }
 
 // approvalSpan is how long one approval of the command's rule lasts; 0 for "each".
-func (e *Engine) approvalSpan(m Command) time.Duration {
+func (e *Engine) approvalSpan(m bridge.Command) time.Duration {
 	approval := e.o.Policy().Grant(nil, m.Parsed, false).Approval
 	if approval.Mode != policy.ApprovalOnce {
 		return 0
@@ -169,8 +170,8 @@ func (e *Engine) approvalSpan(m Command) time.Duration {
 }
 
 // Deny refuses a held command; the agent is told, with the reason when there is one.
-func (e *Engine) Deny(ctx context.Context, id CommandID, reason string) (Command, error) {
-	var m Command
+func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (bridge.Command, error) {
+	var m bridge.Command
 	err := e.update(ctx, func(c *change) error {
 		a, err := c.held(id, &m)
 		if err != nil {
@@ -180,45 +181,47 @@ func (e *Engine) Deny(ctx context.Context, id CommandID, reason string) (Command
 		if reason = oneLine(reason, 300); reason != "" {
 			m.Reason += ": " + reason
 		}
-		if err := c.event(EventDenied, a, Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+		if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
 			return err
 		}
-		if err := c.setCommand(&m, CommandRefused); err != nil {
+		if err := c.setCommand(&m, bridge.CommandRefused); err != nil {
 			return err
 		}
 		turn, err := c.Turn(m.Turn)
 		if err != nil {
 			return err
 		}
-		return c.notify(Notice{Agent: a.ID, Cause: CauseReport, Depth: turn.Depth, Commands: []CommandID{m.ID},
+		return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
 			Text: fmt.Sprintf("line %d of your turn (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, m.Reason)})
 	})
 	return m, notFound(err, "command", string(id))
 }
 
 // held loads a command that waits for a person, and its agent.
-func (c *change) held(id CommandID, m *Command) (Agent, error) {
+func (c *change) held(id bridge.CommandID, m *bridge.Command) (bridge.Agent, error) {
 	var err error
 	if *m, err = c.Command(id); err != nil {
-		return Agent{}, err
+		return bridge.Agent{}, err
 	}
-	if m.State != CommandHeld {
-		return Agent{}, Errorf(Conflict, "command %s is %s and waits for nobody; see `drawbridge commands --state held`", m.ID, m.State)
+	if m.State != bridge.CommandHeld {
+		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is %s and waits for nobody; see `drawbridge commands --state held`", m.ID, m.State)
 	}
 	return c.Agent(m.Agent)
 }
 
 // View runs a look-up on a snapshot of the store.
-func (e *Engine) View(ctx context.Context, fn func(Tx) error) error { return e.o.Store.View(ctx, fn) }
+func (e *Engine) View(ctx context.Context, fn func(bridge.Tx) error) error {
+	return e.o.Store.View(ctx, fn)
+}
 
 // FindAgent finds an agent by id or name.
-func (e *Engine) FindAgent(ctx context.Context, idOrName string) (a Agent, err error) {
-	err = e.View(ctx, func(tx Tx) error {
+func (e *Engine) FindAgent(ctx context.Context, idOrName string) (a bridge.Agent, err error) {
+	err = e.View(ctx, func(tx bridge.Tx) error {
 		if strings.HasPrefix(idOrName, "agt_") {
-			a, err = tx.Agent(AgentID(idOrName))
+			a, err = tx.Agent(bridge.AgentID(idOrName))
 			return err
 		}
-		a, err = tx.FindAgent(ByName, idOrName)
+		a, err = tx.FindAgent(bridge.ByName, idOrName)
 		return err
 	})
 	return a, notFound(err, "agent", idOrName)

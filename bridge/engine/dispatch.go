@@ -1,4 +1,4 @@
-package bridge
+package engine
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"drawbridge/bridge"
 )
 
 // Lease times. A handler that lives keeps its lease by heartbeat, so the lease
@@ -47,12 +49,12 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 // claim takes up to n pieces of due work.
-func (e *Engine) claim(ctx context.Context, n int) (works []Work, err error) {
+func (e *Engine) claim(ctx context.Context, n int) (works []bridge.Work, err error) {
 	if n == 0 || ctx.Err() != nil {
 		return nil, nil
 	}
-	err = e.o.Store.Update(ctx, func(tx Tx) error {
-		works, err = tx.ClaimWork(Claim{Now: e.o.Now(), Lease: leaseTime, Limit: n})
+	err = e.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		works, err = tx.ClaimWork(bridge.Claim{Now: e.o.Now(), Lease: leaseTime, Limit: n})
 		return err
 	})
 	return works, err
@@ -79,7 +81,7 @@ func (e *Engine) rest(ctx context.Context, full bool, failed error) bool {
 }
 
 func (e *Engine) nextDue(ctx context.Context) (next time.Time, err error) {
-	err = e.o.Store.View(ctx, func(tx Tx) error {
+	err = e.o.Store.View(ctx, func(tx bridge.Tx) error {
 		next, err = tx.NextDue(e.o.Now())
 		return err
 	})
@@ -87,7 +89,7 @@ func (e *Engine) nextDue(ctx context.Context) (next time.Time, err error) {
 }
 
 // handle runs one piece of work with a heartbeat, and puts it back when the handler failed.
-func (e *Engine) handle(ctx context.Context, w Work) {
+func (e *Engine) handle(ctx context.Context, w bridge.Work) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beat sync.WaitGroup
 	beat.Go(func() { e.heartbeat(ctx, w, cancel) })
@@ -95,7 +97,7 @@ func (e *Engine) handle(ctx context.Context, w Work) {
 	cancel(nil)
 	beat.Wait()
 	switch {
-	case err == nil, errors.Is(err, ErrLeaseLost):
+	case err == nil, errors.Is(err, bridge.ErrLeaseLost):
 		return
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		err = e.putBack(ctx, w, 0)
@@ -103,14 +105,14 @@ func (e *Engine) handle(ctx context.Context, w Work) {
 		e.o.Log.Error().Err(err).Str("lane", w.Lane).Str("ref", w.Ref).Int("attempt", w.Attempts).Msg("work put back")
 		err = e.putBack(ctx, w, backoff(w.Attempts, time.Second, time.Minute))
 	}
-	if err != nil && !errors.Is(err, ErrLeaseLost) {
+	if err != nil && !errors.Is(err, bridge.ErrLeaseLost) {
 		e.o.Log.Error().Err(err).Str("lane", w.Lane).Msg("put back")
 	}
 }
 
 // dispatch sends work to its handler. A panic is a bug of ours: it is logged
 // with its stack and treated as an error, so that other work goes on.
-func (e *Engine) dispatch(ctx context.Context, w Work) (err error) {
+func (e *Engine) dispatch(ctx context.Context, w bridge.Work) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.o.Log.Error().Str("lane", w.Lane).Bytes("stack", debug.Stack()).Msg("handler panicked")
@@ -118,18 +120,18 @@ func (e *Engine) dispatch(ctx context.Context, w Work) (err error) {
 		}
 	}()
 	switch w.Kind {
-	case WorkTurn:
+	case bridge.WorkTurn:
 		return e.turnWork(ctx, w)
-	case WorkAction:
+	case bridge.WorkAction:
 		return e.actionWork(ctx, w)
-	case WorkRemind:
+	case bridge.WorkRemind:
 		return e.remindWork(ctx, w)
 	}
 	return fmt.Errorf("no handler for work of kind %q", w.Kind)
 }
 
 // heartbeat extends the lease until ctx ends; when the lease is lost it ends the handler.
-func (e *Engine) heartbeat(ctx context.Context, w Work, cancel context.CancelCauseFunc) {
+func (e *Engine) heartbeat(ctx context.Context, w bridge.Work, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(leaseHeartbeat)
 	defer tick.Stop()
 	for {
@@ -138,15 +140,15 @@ func (e *Engine) heartbeat(ctx context.Context, w Work, cancel context.CancelCau
 			return
 		case <-tick.C:
 		}
-		err := e.o.Store.Update(ctx, func(tx Tx) error { return tx.ExtendLease(w, e.o.Now().Add(leaseTime)) })
-		if errors.Is(err, ErrLeaseLost) {
-			cancel(ErrLeaseLost)
+		err := e.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.ExtendLease(w, e.o.Now().Add(leaseTime)) })
+		if errors.Is(err, bridge.ErrLeaseLost) {
+			cancel(bridge.ErrLeaseLost)
 			return
 		}
 	}
 }
 
 // putBack makes work due again after a wait.
-func (e *Engine) putBack(ctx context.Context, w Work, wait time.Duration) error {
+func (e *Engine) putBack(ctx context.Context, w bridge.Work, wait time.Duration) error {
 	return e.update(ctx, func(c *change) error { return c.PutBack(w, c.now.Add(wait)) })
 }

@@ -1,9 +1,11 @@
-package bridge
+package engine
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"drawbridge/bridge"
 )
 
 // doubt records that a call left without an answer. The turn stays as it is;
@@ -35,18 +37,18 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	started, found, err := e.find(ctx, j)
 	wait := backoff(j.work.Attempts, time.Second, time.Minute)
 	switch {
-	case err != nil && !(IsUnclear(err) && e.settled(j) && j.turn.State == TurnDelivering):
+	case err != nil && !(bridge.IsUnclear(err) && e.settled(j) && j.turn.State == bridge.TurnDelivering):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)
 	case found:
 		return e.started(ctx, j, started)
-	case err == nil && j.launching() && j.agent.API == APIv1 && j.turn.State == TurnDelivering:
+	case err == nil && j.launching() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
 		return e.putBack(ctx, j.work, wait)
-	case err == nil && j.agent.API == APIv1 && j.turn.State == TurnDelivering:
+	case err == nil && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
 		return e.send(ctx, j) // no new run appeared in the settle time
-	case j.turn.State == TurnUncertain:
+	case j.turn.State == bridge.TurnUncertain:
 		return e.putBack(ctx, j.work, 5*time.Minute)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.uncertain(*j) })
@@ -55,7 +57,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 // settled reports whether a lost request can no longer take effect.
 func (e *Engine) settled(j job) bool { return e.o.Now().Sub(j.turn.DoubtSince) >= e.o.Settle }
 
-func (e *Engine) find(ctx context.Context, j job) (Started, bool, error) {
+func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) {
 	if j.launching() {
 		return e.o.Runtime.FindLaunch(ctx, e.launchOf(j))
 	}
@@ -76,20 +78,20 @@ func (e *Engine) relaunch(ctx context.Context, j job) error {
 func (c *change) uncertain(j job) error {
 	text := "the answer was lost and the effect cannot be found; it may have happened. A person has to look."
 	j.turn.Trouble = text
-	if err := c.setTurn(&j.turn, TurnUncertain); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {
 		return err
 	}
 	if j.launching() && j.command.ID != "" {
 		j.command.Reason = text
-		if err := c.setCommand(&j.command, CommandUncertain); err != nil {
+		if err := c.setCommand(&j.command, bridge.CommandUncertain); err != nil {
 			return err
 		}
-		if err := c.tellParent(j, Notice{Cause: CauseReport, Text: fmt.Sprintf("line %d (%s on %s): uncertain: %s Do not ask for it again.",
+		if err := c.tellParent(j, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("line %d (%s on %s): uncertain: %s Do not ask for it again.",
 			j.command.Parsed.Line, j.command.Parsed.Verb, j.command.Canonical, text)}); err != nil {
 			return err
 		}
 	}
-	if err := c.event(EventUncertain, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+	if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
 		return err
 	}
 	return c.PutBack(j.work, c.now.Add(5*time.Minute))

@@ -1,17 +1,19 @@
-package bridge
+package engine
 
 import (
 	"context"
 	"errors"
+
+	"drawbridge/bridge"
 )
 
 // errForeign says that a delivery names another agent than its operation is bound to.
-var errForeign = Errorf(Conflict, "the delivery names another agent than this operation's")
+var errForeign = bridge.Errorf(bridge.Conflict, "the delivery names another agent than this operation's")
 
 // Operation returns the agent that an operation id launched, for a receiver
 // that must check a signature before it believes anything.
-func (e *Engine) Operation(ctx context.Context, op AgentID) (a Agent, err error) {
-	err = e.View(ctx, func(tx Tx) error {
+func (e *Engine) Operation(ctx context.Context, op bridge.AgentID) (a bridge.Agent, err error) {
+	err = e.View(ctx, func(tx bridge.Tx) error {
 		a, err = tx.Agent(op)
 		return err
 	})
@@ -23,7 +25,7 @@ func (e *Engine) Operation(ctx context.Context, op AgentID) (a Agent, err error)
 // durable and may be acknowledged. The verdict says whether it was new. The
 // content is a hint and decides nothing: the API is asked before anything is
 // delivered (facts: Webhook receiver, rules 6, 8 and 9).
-func (e *Engine) RecordDelivery(ctx context.Context, d Delivery) (verdict string, err error) {
+func (e *Engine) RecordDelivery(ctx context.Context, d bridge.Delivery) (verdict string, err error) {
 	err = e.update(ctx, func(c *change) error {
 		a, err := c.Agent(d.Op)
 		if err != nil {
@@ -32,11 +34,11 @@ func (e *Engine) RecordDelivery(ctx context.Context, d Delivery) (verdict string
 		if a.External != "" && a.External != d.External {
 			return errForeign
 		}
-		d.ID, d.ReceivedAt = DeliveryID(e.o.NewID("dlv_")), c.now
-		known := d.Event == "statusChange" && RunState(d.Status).Terminal()
-		verdict = VerdictAccepted
+		d.ID, d.ReceivedAt = bridge.DeliveryID(e.o.NewID("dlv_")), c.now
+		known := d.Event == "statusChange" && bridge.RunState(d.Status).Terminal()
+		verdict = bridge.VerdictAccepted
 		if !known {
-			verdict = VerdictStored // an event that we do not know is kept and not acted on
+			verdict = bridge.VerdictStored // an event that we do not know is kept and not acted on
 		}
 		d.Verdict = verdict
 		isNew, err := c.InsertDelivery(d)
@@ -44,10 +46,10 @@ func (e *Engine) RecordDelivery(ctx context.Context, d Delivery) (verdict string
 			return err
 		}
 		if !isNew {
-			verdict = VerdictDuplicate
-			return c.event(EventDuplicate, a, Event{Text: "webhook received again: " + safeWord(d.Status), Fields: map[string]string{"source": "webhook", "status": safeWord(d.Status)}})
+			verdict = bridge.VerdictDuplicate
+			return c.event(bridge.EventDuplicate, a, bridge.Event{Text: "webhook received again: " + safeWord(d.Status), Fields: map[string]string{"source": "webhook", "status": safeWord(d.Status)}})
 		}
-		if err := c.event(EventWebhook, a, Event{Text: "webhook: " + safeWord(d.Status), Fields: map[string]string{"status": safeWord(d.Status), "verdict": verdict, "delivery": string(d.ID)}}); err != nil {
+		if err := c.event(bridge.EventWebhook, a, bridge.Event{Text: "webhook: " + safeWord(d.Status), Fields: map[string]string{"status": safeWord(d.Status), "verdict": verdict, "delivery": string(d.ID)}}); err != nil {
 			return err
 		}
 		if !known {
@@ -60,12 +62,12 @@ func (e *Engine) RecordDelivery(ctx context.Context, d Delivery) (verdict string
 
 // wakeOrBind makes the agent's run be looked at now. When the launch's own
 // answer was lost, the signed delivery tells which agent it made.
-func (c *change) wakeOrBind(a Agent, d Delivery) error {
+func (c *change) wakeOrBind(a bridge.Agent, d bridge.Delivery) error {
 	if a.External != "" {
 		return c.WakeLane(agentLane(a.ID), c.now)
 	}
 	t, err := c.OpenTurn(a.ID)
-	if errors.Is(err, ErrNoRow) || (err == nil && t.State == TurnQueued) {
+	if errors.Is(err, bridge.ErrNoRow) || (err == nil && t.State == bridge.TurnQueued) {
 		return nil // never sent: a signed hint about nothing
 	}
 	if err != nil {
@@ -77,7 +79,7 @@ func (c *change) wakeOrBind(a Agent, d Delivery) error {
 			return err
 		}
 	}
-	if err := c.bind(&j, Started{Agent: d.External}); err != nil {
+	if err := c.bind(&j, bridge.Started{Agent: d.External}); err != nil {
 		return err
 	}
 	return c.WakeLane(agentLane(a.ID), c.now)

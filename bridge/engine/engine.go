@@ -1,4 +1,9 @@
-package bridge
+// Package engine moves the nouns of package bridge: it takes a turn's output
+// through the gate to recorded work, hands the work to the ports, and brings
+// what came of it back as the agent's next turn. It knows no database, no HTTP
+// and no vendor. Rule of thumb: whatever must not be lost or done twice is
+// decided here, inside one store transaction.
+package engine
 
 import (
 	"context"
@@ -10,16 +15,17 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"drawbridge/bridge"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
 // Options configures an Engine. Store, Policy, Runtime, Actions and Keys are required.
 type Options struct {
-	Store   Store
-	Runtime Runtime
-	Actions ActionRunner
-	Keys    Keys
+	Store   bridge.Store
+	Runtime bridge.Runtime
+	Actions bridge.ActionRunner
+	Keys    bridge.Keys
 	// Policy returns the policy in force; it may change between calls.
 	Policy func() *policy.Policy
 	// API is the version for launches whose rule does not say; default v1.
@@ -40,7 +46,7 @@ type Options struct {
 	Now   func() time.Time
 	NewID func(prefix string) string
 	// OnEvent is called after the commit that recorded the event. It must not block.
-	OnEvent func(Event)
+	OnEvent func(bridge.Event)
 	Log     zerolog.Logger
 }
 
@@ -67,7 +73,7 @@ func New(o Options) (*Engine, error) {
 }
 
 func setDefaults(o *Options) {
-	o.API = or(o.API, APIv1)
+	o.API = or(o.API, bridge.APIv1)
 	o.PollMin = or(o.PollMin, 10*time.Second)
 	o.PollMax = max(or(o.PollMax, 60*time.Second), o.PollMin)
 	o.Settle = or(o.Settle, 5*time.Minute)
@@ -77,10 +83,10 @@ func setDefaults(o *Options) {
 		o.Now = time.Now
 	}
 	if o.NewID == nil {
-		o.NewID = NewID
+		o.NewID = bridge.NewID
 	}
 	if o.OnEvent == nil {
-		o.OnEvent = func(Event) {}
+		o.OnEvent = func(bridge.Event) {}
 	}
 }
 
@@ -94,10 +100,10 @@ func or[T comparable](v, fallback T) T {
 
 // change is one transaction with the events that it records.
 type change struct {
-	Tx
+	bridge.Tx
 	e      *Engine
 	now    time.Time
-	events []Event
+	events []bridge.Event
 }
 
 // recordTimeout bounds a recording that goes on although its caller has gone.
@@ -109,7 +115,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	var c *change
-	err := e.o.Store.Update(ctx, func(tx Tx) error {
+	err := e.o.Store.Update(ctx, func(tx bridge.Tx) error {
 		c = &change{Tx: tx, e: e, now: e.o.Now()}
 		return fn(c)
 	})
@@ -154,7 +160,7 @@ func (e *Engine) Watch() (<-chan struct{}, func()) {
 }
 
 // event records one line of the timeline. Its text is for people: never a secret, never a whole body.
-func (c *change) event(kind string, a Agent, ev Event) error {
+func (c *change) event(kind string, a bridge.Agent, ev bridge.Event) error {
 	ev.Kind, ev.At, ev.Agent, ev.Name = kind, c.now, a.ID, a.Name
 	seq, err := c.AppendEvent(ev)
 	if err != nil {
@@ -165,7 +171,7 @@ func (c *change) event(kind string, a Agent, ev Event) error {
 	return nil
 }
 
-func (c *change) setAgent(a *Agent, next AgentState) error {
+func (c *change) setAgent(a *bridge.Agent, next bridge.AgentState) error {
 	if !a.State.CanBecome(next) {
 		return fmt.Errorf("agent %q cannot go from %s to %s", a.ID, a.State, next)
 	}
@@ -173,7 +179,7 @@ func (c *change) setAgent(a *Agent, next AgentState) error {
 	return c.UpdateAgent(*a)
 }
 
-func (c *change) setTurn(t *Turn, next TurnState) error {
+func (c *change) setTurn(t *bridge.Turn, next bridge.TurnState) error {
 	if !t.State.CanBecome(next) {
 		return fmt.Errorf("turn %q cannot go from %s to %s", t.ID, t.State, next)
 	}
@@ -184,7 +190,7 @@ func (c *change) setTurn(t *Turn, next TurnState) error {
 	return c.UpdateTurn(*t)
 }
 
-func (c *change) setCommand(m *Command, next CommandState) error {
+func (c *change) setCommand(m *bridge.Command, next bridge.CommandState) error {
 	if !m.State.CanBecome(next) {
 		return fmt.Errorf("command %q cannot go from %s to %s", m.ID, m.State, next)
 	}
@@ -192,7 +198,7 @@ func (c *change) setCommand(m *Command, next CommandState) error {
 	return c.UpdateCommand(*m)
 }
 
-func agentLane(id AgentID) string { return "agent/" + string(id) }
+func agentLane(id bridge.AgentID) string { return "agent/" + string(id) }
 
 // backoff returns a wait that doubles from base up to limit, spread by a fifth
 // so that many who wait do not all come back at once.

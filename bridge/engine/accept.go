@@ -1,10 +1,11 @@
-package bridge
+package engine
 
 import (
 	"context"
 	"fmt"
 	"strings"
 
+	"drawbridge/bridge"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -19,7 +20,7 @@ const (
 
 // output is what came of a turn, as the API says.
 type output struct {
-	obs Observation
+	obs bridge.Observation
 	// oversize says that the reply was too large to be read; then nothing of it runs.
 	oversize string
 }
@@ -63,7 +64,7 @@ func read(reply string, opts parser.Options) findings {
 func (e *Engine) accept(ctx context.Context, j job, out output) error {
 	var found findings
 	// Only the text of a turn that ended by itself may command (facts: The two doors).
-	if out.obs.State == RunFinished && out.oversize == "" {
+	if out.obs.State == bridge.RunFinished && out.oversize == "" {
 		found = read(out.obs.Reply, e.o.Parser)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
@@ -71,7 +72,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err != nil {
 			return err
 		}
-		if out.obs.State != RunFinished {
+		if out.obs.State != bridge.RunFinished {
 			return c.unfinished(j, out, completion)
 		}
 		if err := c.replied(j, out); err != nil {
@@ -91,20 +92,20 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 }
 
 // complete writes the run's end into the ledger, once, and names who told us first.
-func (c *change) complete(j *job, out output) (Completion, error) {
-	source := SourcePoll
+func (c *change) complete(j *job, out output) (bridge.Completion, error) {
+	source := bridge.SourcePoll
 	if hooks, err := c.Deliveries(j.agent.ID, 1); err != nil {
-		return Completion{}, err
+		return bridge.Completion{}, err
 	} else if len(hooks) > 0 && !hooks[0].ReceivedAt.Before(j.turn.SentAt) {
-		source = SourceWebhook
+		source = bridge.SourceWebhook
 	}
 	run := or(j.turn.Run, string(j.turn.ID)) // v0 runs have no id of their own
-	cpl := Completion{ID: CompletionID(c.e.o.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, CreatedAt: c.now}
+	cpl := bridge.Completion{ID: bridge.CompletionID(c.e.o.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, CreatedAt: c.now}
 	if _, err := c.InsertCompletion(cpl); err != nil {
-		return Completion{}, err
+		return bridge.Completion{}, err
 	}
 	j.turn.Status = out.obs.State
-	return cpl, c.event(EventCompleted, j.agent, Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
+	return cpl, c.event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
 		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": safeWord(out.obs.Branch), "pr": safeWord(out.obs.PR),
 			"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts)}})
 }
@@ -112,14 +113,14 @@ func (c *change) complete(j *job, out output) (Completion, error) {
 // replied ends the turn well: what it carried is delivered.
 func (c *change) replied(j *job, out output) error {
 	j.turn.Reply, j.turn.Trouble = out.obs.Reply, out.oversize
-	if err := c.setTurn(&j.turn, TurnReplied); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnReplied); err != nil {
 		return err
 	}
 	j.agent.Trouble = ""
 	if err := c.delivered(j); err != nil {
 		return err
 	}
-	return c.event(EventReply, j.agent, Event{Turn: j.turn.ID, Text: oneLine(j.turn.Reply, 300), Fields: map[string]string{"text": clip(j.turn.Reply, 4000)}})
+	return c.event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: oneLine(j.turn.Reply, 300), Fields: map[string]string{"text": clip(j.turn.Reply, 4000)}})
 }
 
 // delivered marks what the turn carried: completions as delivered, commands as reported.
@@ -128,7 +129,7 @@ func (c *change) delivered(j *job) error {
 	if err != nil {
 		return err
 	}
-	var completions []CompletionID
+	var completions []bridge.CompletionID
 	for _, n := range carried {
 		if n.Completion != "" {
 			completions = append(completions, n.Completion)
@@ -138,10 +139,10 @@ func (c *change) delivered(j *job) error {
 			if err != nil {
 				return err
 			}
-			if !m.State.CanBecome(CommandReported) {
+			if !m.State.CanBecome(bridge.CommandReported) {
 				continue
 			}
-			if err := c.setCommand(&m, CommandReported); err != nil {
+			if err := c.setCommand(&m, bridge.CommandReported); err != nil {
 				return err
 			}
 		}
@@ -152,7 +153,7 @@ func (c *change) delivered(j *job) error {
 	if err := c.DeliverCompletions(completions, j.turn.ID, c.now); err != nil {
 		return err
 	}
-	return c.event(EventDelivered, j.agent, Event{Turn: j.turn.ID, Text: fmt.Sprintf("%d outcomes delivered", len(carried))})
+	return c.event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: fmt.Sprintf("%d outcomes delivered", len(carried))})
 }
 
 // judge takes the reply's commands through the gate and records each with its verdict and its work.
@@ -218,8 +219,8 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 
 // record stores one command with its verdict, and what follows from it.
 func (c *change) record(j *job, ordinal int, cmd parser.Command, v policy.Verdict) error {
-	m := Command{
-		ID: CommandID(c.e.o.NewID("cmd_")), Turn: j.turn.ID, Agent: j.agent.ID, Ordinal: ordinal, Parsed: cmd, State: CommandParsed,
+	m := bridge.Command{
+		ID: bridge.CommandID(c.e.o.NewID("cmd_")), Turn: j.turn.ID, Agent: j.agent.ID, Ordinal: ordinal, Parsed: cmd, State: bridge.CommandParsed,
 		OpKey: c.e.o.Keys.OperationKey(j.agent, j.turn, ordinal, cmd),
 		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
 		CreatedAt: c.now, UpdatedAt: c.now,
@@ -233,30 +234,30 @@ func (c *change) record(j *job, ordinal int, cmd parser.Command, v policy.Verdic
 	case policy.Held:
 		return c.hold(j, &m)
 	case policy.Noted:
-		return c.setCommand(&m, CommandFinished)
+		return c.setCommand(&m, bridge.CommandFinished)
 	}
 	return c.refuse(j, &m)
 }
 
 // start takes a command to granted and queues its work.
-func (c *change) start(a Agent, m *Command) error {
-	work := Work{Ref: string(m.ID), Due: c.now}
+func (c *change) start(a bridge.Agent, m *bridge.Command) error {
+	work := bridge.Work{Ref: string(m.ID), Due: c.now}
 	switch m.Parsed.Verb {
 	case parser.Subagent:
 		if err := c.spawn(a, m); err != nil {
 			return err
 		}
 	case parser.LocalAction:
-		work.Kind, work.Lane = WorkAction, "action/"+m.Relay+"/"+m.Canonical
+		work.Kind, work.Lane = bridge.WorkAction, "action/"+m.Relay+"/"+m.Canonical
 	case parser.Remind:
 		due, err := remindAt(m.Parsed.When, c.now)
 		if err != nil {
 			m.Code, m.Reason = string(policy.CodeMalformed), err.Error()
-			return c.refuse(&job{agent: a, turn: Turn{ID: m.Turn}}, m)
+			return c.refuse(&job{agent: a, turn: bridge.Turn{ID: m.Turn}}, m)
 		}
-		work.Kind, work.Lane, work.Due = WorkRemind, "remind/"+string(m.ID), due
+		work.Kind, work.Lane, work.Due = bridge.WorkRemind, "remind/"+string(m.ID), due
 	}
-	if err := c.setCommand(m, CommandGranted); err != nil {
+	if err := c.setCommand(m, bridge.CommandGranted); err != nil {
 		return err
 	}
 	if work.Kind != "" {
@@ -264,16 +265,16 @@ func (c *change) start(a Agent, m *Command) error {
 			return err
 		}
 	}
-	return c.event(EventGranted, a, Event{Turn: m.Turn, Command: m.ID, Text: describe(*m), Fields: commandFields(*m)})
+	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: describe(*m), Fields: commandFields(*m)})
 }
 
 // spawn makes the agent of a SUBAGENT command; its first turn is the launch.
-func (c *change) spawn(parent Agent, m *Command) error {
-	id := AgentID(c.e.o.NewID("agt_"))
+func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
+	id := bridge.AgentID(c.e.o.NewID("agt_"))
 	m.Child = id
-	child := Agent{
+	child := bridge.Agent{
 		ID: id, Name: subagentName(m.Canonical, id), Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
-		API: or(m.API, c.e.o.API), OpKey: m.OpKey, Repo: m.Canonical, State: AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
+		API: or(m.API, c.e.o.API), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	m.API = child.API
 	if err := c.InsertAgent(child); err != nil {
@@ -282,57 +283,57 @@ func (c *change) spawn(parent Agent, m *Command) error {
 	if err := c.AddEchoes(id, echoKeys(m.Parsed.Prompt), c.now); err != nil {
 		return err
 	}
-	return c.addTurn(&child, Turn{Cause: CauseLaunch, Text: m.Parsed.Prompt})
+	return c.addTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
 }
 
 // subagentName is the repository's name and the end of the id: readable and unique.
-func subagentName(repo string, id AgentID) string {
+func subagentName(repo string, id bridge.AgentID) string {
 	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
 }
 
-func (c *change) hold(j *job, m *Command) error {
-	if err := c.setCommand(m, CommandHeld); err != nil {
+func (c *change) hold(j *job, m *bridge.Command) error {
+	if err := c.setCommand(m, bridge.CommandHeld); err != nil {
 		return err
 	}
-	if err := c.event(EventHeld, j.agent, Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
+	if err := c.event(bridge.EventHeld, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
 		return err
 	}
-	return c.report(j, Notice{Text: fmt.Sprintf("line %d (%s): held as %s: %s", m.Parsed.Line, m.Parsed.Verb, m.ID, m.Reason)})
+	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): held as %s: %s", m.Parsed.Line, m.Parsed.Verb, m.ID, m.Reason)})
 }
 
-func (c *change) refuse(j *job, m *Command) error {
-	if err := c.setCommand(m, CommandRefused); err != nil {
+func (c *change) refuse(j *job, m *bridge.Command) error {
+	if err := c.setCommand(m, bridge.CommandRefused); err != nil {
 		return err
 	}
 	if m.Code == string(policy.CodeOverCap) {
 		return nil // one report for the whole turn
 	}
-	if err := c.event(EventRefused, j.agent, Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
+	if err := c.event(bridge.EventRefused, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
 		return err
 	}
-	return c.report(j, Notice{Text: fmt.Sprintf("line %d (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []CommandID{m.ID}})
+	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
 }
 
 // report leaves a notice about the agent's own turn, for itself.
-func (c *change) report(j *job, n Notice) error {
-	n.ID, n.Agent, n.Cause, n.CreatedAt = NoticeID(c.e.o.NewID("ntc_")), j.agent.ID, CauseReport, c.now
+func (c *change) report(j *job, n bridge.Notice) error {
+	n.ID, n.Agent, n.Cause, n.CreatedAt = bridge.NoticeID(c.e.o.NewID("ntc_")), j.agent.ID, bridge.CauseReport, c.now
 	n.Depth, n.Streak = j.turn.Depth, j.turn.Streak+1
 	return c.InsertNotice(n)
 }
 
 func (c *change) reportOver(j *job, f findings, over string) error {
-	if err := c.event(EventOverCap, j.agent, Event{Turn: j.turn.ID, Text: over}); err != nil {
+	if err := c.event(bridge.EventOverCap, j.agent, bridge.Event{Turn: j.turn.ID, Text: over}); err != nil {
 		return err
 	}
-	all, err := c.Commands(CommandFilter{Turn: j.turn.ID, Limit: maxKeptCommands})
+	all, err := c.Commands(bridge.CommandFilter{Turn: j.turn.ID, Limit: maxKeptCommands})
 	if err != nil {
 		return err
 	}
-	ids := make([]CommandID, len(all))
+	ids := make([]bridge.CommandID, len(all))
 	for i, m := range all {
 		ids[i] = m.ID
 	}
-	return c.report(j, Notice{Text: over, Commands: ids})
+	return c.report(j, bridge.Notice{Text: over, Commands: ids})
 }
 
 // reportMisses tells the agent which lines looked like commands and were
@@ -345,18 +346,18 @@ func (c *change) reportMisses(j *job, f findings) error {
 	b.WriteString("lines that look like commands and were not run:")
 	for _, n := range f.nearMisses {
 		fmt.Fprintf(&b, "\n   - line %d: %s\n     the line: %s", n.Line, n.Reason, n.Text)
-		if err := c.event(EventNearMiss, j.agent, Event{Turn: j.turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
+		if err := c.event(bridge.EventNearMiss, j.agent, bridge.Event{Turn: j.turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
 			return err
 		}
 	}
 	if more := f.missesInAll - len(f.nearMisses); more > 0 {
 		fmt.Fprintf(&b, "\n   - and %d more", more)
 	}
-	return c.report(j, Notice{Text: b.String(), Quiet: f.total == 0 && j.turn.Streak >= quietAfter})
+	return c.report(j, bridge.Notice{Text: b.String(), Quiet: f.total == 0 && j.turn.Streak >= quietAfter})
 }
 
 // describe says in a few words what a command asks for.
-func describe(m Command) string {
+func describe(m bridge.Command) string {
 	switch m.Parsed.Verb {
 	case parser.Subagent:
 		return fmt.Sprintf("SUBAGENT on %s: %s", or(m.Canonical, m.Parsed.Repo), oneLine(m.Parsed.Prompt, 120))
@@ -368,7 +369,7 @@ func describe(m Command) string {
 	return string(m.Parsed.Verb)
 }
 
-func commandFields(m Command) map[string]string {
+func commandFields(m bridge.Command) map[string]string {
 	f := map[string]string{"verb": string(m.Parsed.Verb), "line": fmt.Sprint(m.Parsed.Line), "code": m.Code, "canonical": m.Canonical}
 	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": clip(m.Parsed.Prompt, 1000), "action": clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child)} {
 		if value != "" {

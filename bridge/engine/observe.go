@@ -1,10 +1,12 @@
-package bridge
+package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"drawbridge/bridge"
 )
 
 // observe looks at the run. The API's own answer is the only authority: a
@@ -12,12 +14,12 @@ import (
 func (e *Engine) observe(ctx context.Context, j job) error {
 	obs, err := e.o.Runtime.Observe(ctx, runOf(j))
 	switch {
-	case err != nil && KindOf(err) == TooLarge:
+	case err != nil && bridge.KindOf(err) == bridge.TooLarge:
 		// A result is there only when the run is over, so there is nothing to wait for.
-		obs.State = RunFinished
-		return e.accept(ctx, j, output{obs: obs, oversize: SafeMessage(err)})
-	case err != nil && KindOf(err) == NotFound:
-		return e.accept(ctx, j, output{obs: Observation{State: RunError, Detail: "the API does not know this agent any more"}})
+		obs.State = bridge.RunFinished
+		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err)})
+	case err != nil && bridge.KindOf(err) == bridge.NotFound:
+		return e.accept(ctx, j, output{obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}})
 	case err != nil:
 		return e.lookAgain(ctx, j, err)
 	case obs.Repo != "" && !sameRepo(obs.Repo, j.agent.Repo):
@@ -28,8 +30,8 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 	return e.accept(ctx, j, output{obs: obs})
 }
 
-func runOf(j job) RunRef {
-	r := RunRef{API: j.agent.API, Agent: j.agent.External, Run: j.turn.Run}
+func runOf(j job) bridge.RunRef {
+	r := bridge.RunRef{API: j.agent.API, Agent: j.agent.External, Run: j.turn.Run}
 	if j.turn.Seq > 1 {
 		r.Marker = j.turn.Marker()
 	}
@@ -52,9 +54,9 @@ func (e *Engine) lookAgain(ctx context.Context, j job, cause error) error {
 		return e.putBack(ctx, j.work, 0)
 	}
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Msg("look at run")
-	wait := max(RetryAfter(cause), e.nextLook(j))
+	wait := max(bridge.RetryAfter(cause), e.nextLook(j))
 	return e.step(ctx, j, func(c *change, j *job) error {
-		if text := SafeMessage(cause); text != j.turn.Trouble {
+		if text := bridge.SafeMessage(cause); text != j.turn.Trouble {
 			j.turn.Trouble = text
 			if err := c.UpdateTurn(j.turn); err != nil {
 				return err
@@ -66,8 +68,8 @@ func (e *Engine) lookAgain(ctx context.Context, j job, cause error) error {
 
 // wrongRepoLater handles a repository that turns out to be another one only
 // after the launch was confirmed (a rename or transfer that redirects).
-func (e *Engine) wrongRepoLater(ctx context.Context, j job, obs Observation) error {
-	return e.wrongRepo(ctx, j, Started{Agent: j.agent.External, Run: j.turn.Run, Repo: obs.Repo, URL: j.agent.URL})
+func (e *Engine) wrongRepoLater(ctx context.Context, j job, obs bridge.Observation) error {
+	return e.wrongRepo(ctx, j, bridge.Started{Agent: j.agent.External, Run: j.turn.Run, Repo: obs.Repo, URL: j.agent.URL})
 }
 
 // failTurn ends a turn that will have no reply: nothing of it runs, whoever
@@ -76,16 +78,16 @@ func (c *change) failTurn(j *job, reason string) error {
 	// A launch never gets further than its first turn without an external agent.
 	launch := j.turn.Seq == 1
 	j.turn.Trouble, j.agent.Trouble = reason, reason
-	if err := c.setTurn(&j.turn, TurnFailed); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
 	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, AgentFailed); err != nil {
+	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
 		return err
 	}
-	if err := c.event(EventTurnFailed, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
+	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
 		return err
 	}
 	if launch && j.command.ID != "" {
@@ -93,7 +95,7 @@ func (c *change) failTurn(j *job, reason string) error {
 			return err
 		}
 	}
-	if err := c.tellParent(*j, Notice{Cause: CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(launch, j.command)}); err != nil {
+	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(launch, j.command)}); err != nil {
 		return err
 	}
 	return c.FinishWork(j.work)
@@ -106,30 +108,30 @@ func failureText(j job, reason string) string {
 	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", j.agent.Name, j.agent.Repo, reason)
 }
 
-func commandIDs(first bool, m Command) []CommandID {
+func commandIDs(first bool, m bridge.Command) []bridge.CommandID {
 	if !first || m.ID == "" {
 		return nil
 	}
-	return []CommandID{m.ID}
+	return []bridge.CommandID{m.ID}
 }
 
 // failCommand ends a command in words, from whatever open state it is in.
-func (c *change) failCommand(m *Command, reason string) error {
+func (c *change) failCommand(m *bridge.Command, reason string) error {
 	m.Reason = reason
-	next := CommandFailed
+	next := bridge.CommandFailed
 	if !m.State.CanBecome(next) {
-		next = CommandRefused
+		next = bridge.CommandRefused
 	}
 	return c.setCommand(m, next)
 }
 
 // uncarry lets the notices of a turn that did not run wait again.
-func (c *change) uncarry(turn TurnID) error {
+func (c *change) uncarry(turn bridge.TurnID) error {
 	carried, err := c.CarriedNotices(turn)
 	if err != nil {
 		return err
 	}
-	ids := make([]NoticeID, len(carried))
+	ids := make([]bridge.NoticeID, len(carried))
 	for i, n := range carried {
 		ids[i] = n.ID
 	}
@@ -138,7 +140,7 @@ func (c *change) uncarry(turn TurnID) error {
 
 // tellParent leaves a notice for the agent whose command made this one. The
 // chain depth is that of the turn that asked.
-func (c *change) tellParent(j job, n Notice) error {
+func (c *change) tellParent(j job, n bridge.Notice) error {
 	if j.agent.Parent == "" {
 		return nil
 	}
@@ -152,8 +154,8 @@ func (c *change) tellParent(j job, n Notice) error {
 
 // notify records a notice, remembers the commands that stand in its untrusted
 // text, and gives the agent a turn when it is free.
-func (c *change) notify(n Notice) error {
-	n.ID, n.CreatedAt = NoticeID(c.e.o.NewID("ntc_")), c.now
+func (c *change) notify(n bridge.Notice) error {
+	n.ID, n.CreatedAt = bridge.NoticeID(c.e.o.NewID("ntc_")), c.now
 	if err := c.InsertNotice(n); err != nil {
 		return err
 	}
@@ -169,13 +171,13 @@ func (c *change) notify(n Notice) error {
 
 // pump gives a free agent a turn when something waits for it that is worth
 // one, and sets its state to what it is doing now.
-func (c *change) pump(a *Agent) error {
+func (c *change) pump(a *bridge.Agent) error {
 	if _, err := c.OpenTurn(a.ID); err == nil {
 		return nil // it is joined when that turn ends
-	} else if !errors.Is(err, ErrNoRow) {
+	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	if a.State == AgentGated || a.State == AgentFailed {
+	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
 		return nil // a person speaks first; the notices keep
 	}
 	waiting, err := c.WaitingNotices(a.ID, maxJoined)
@@ -189,45 +191,45 @@ func (c *change) pump(a *Agent) error {
 	case depth >= c.e.o.Policy().Limits().TurnsPerChain:
 		return c.gate(a, depth)
 	}
-	return c.addTurn(a, Turn{Cause: cause, Depth: depth, Streak: streak})
+	return c.addTurn(a, bridge.Turn{Cause: cause, Depth: depth, Streak: streak})
 }
 
 // urgency says what turn the waiting notices call for: none when all are quiet.
-func urgency(waiting []Notice) (cause Cause, depth, streak int) {
+func urgency(waiting []bridge.Notice) (cause bridge.Cause, depth, streak int) {
 	for _, n := range waiting {
 		depth = max(depth, n.Depth+1)
-		if !n.Quiet && (cause == "" || cause == CauseReport) {
+		if !n.Quiet && (cause == "" || cause == bridge.CauseReport) {
 			cause = n.Cause
 		}
 		streak = max(streak, n.Streak)
 	}
-	if cause != CauseReport {
+	if cause != bridge.CauseReport {
 		streak = 0
 	}
 	return cause, depth, streak
 }
 
 // gate stops a chain that goes on without a person.
-func (c *change) gate(a *Agent, depth int) error {
+func (c *change) gate(a *bridge.Agent, depth int) error {
 	a.Trouble = fmt.Sprintf("gated: %d turns in a row without a person; say something to it to go on", depth)
-	if err := c.setAgent(a, AgentGated); err != nil {
+	if err := c.setAgent(a, bridge.AgentGated); err != nil {
 		return err
 	}
-	return c.event(EventGated, *a, Event{Text: a.Trouble})
+	return c.event(bridge.EventGated, *a, bridge.Event{Text: a.Trouble})
 }
 
 // settle sets the state of an agent without an open turn.
-func (c *change) settle(a *Agent) error {
+func (c *change) settle(a *bridge.Agent) error {
 	open, err := c.CountOpenCommands(a.ID)
 	if err != nil {
 		return err
 	}
-	next := AgentIdle
+	next := bridge.AgentIdle
 	switch {
 	case open > 0:
-		next = AgentWaiting
+		next = bridge.AgentWaiting
 	case a.Parent != "":
-		next = AgentDone
+		next = bridge.AgentDone
 	}
 	if a.State == next || !a.State.CanBecome(next) {
 		return nil
@@ -236,13 +238,13 @@ func (c *change) settle(a *Agent) error {
 }
 
 // addTurn queues a turn and the work that will deliver it.
-func (c *change) addTurn(a *Agent, t Turn) error {
-	t.ID, t.Agent, t.State, t.CreatedAt = or(t.ID, TurnID(c.e.o.NewID("trn_"))), a.ID, TurnQueued, c.now
+func (c *change) addTurn(a *bridge.Agent, t bridge.Turn) error {
+	t.ID, t.Agent, t.State, t.CreatedAt = or(t.ID, bridge.TurnID(c.e.o.NewID("trn_"))), a.ID, bridge.TurnQueued, c.now
 	if _, err := c.InsertTurn(t); err != nil {
 		return err
 	}
-	if err := c.Enqueue(Work{Lane: agentLane(a.ID), Kind: WorkTurn, Ref: string(t.ID), Due: c.now}); err != nil {
+	if err := c.Enqueue(bridge.Work{Lane: agentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: c.now}); err != nil {
 		return err
 	}
-	return c.setAgent(a, AgentBusy)
+	return c.setAgent(a, bridge.AgentBusy)
 }

@@ -1,4 +1,4 @@
-package bridge
+package engine
 
 import (
 	"context"
@@ -8,21 +8,22 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/bridge"
 	"drawbridge/policy"
 )
 
 // errand is an action or reminder command with what its handler needs.
 type errand struct {
-	work    Work
-	command Command
-	agent   Agent
+	work    bridge.Work
+	command bridge.Command
+	agent   bridge.Agent
 	names   []string
 	grant   policy.Grant
 }
 
-func loadErrand(tx Tx, w Work) (r errand, err error) {
+func loadErrand(tx bridge.Tx, w bridge.Work) (r errand, err error) {
 	r.work = w
-	if r.command, err = tx.Command(CommandID(w.Ref)); err != nil {
+	if r.command, err = tx.Command(bridge.CommandID(w.Ref)); err != nil {
 		return r, fmt.Errorf("load command %q: %w", w.Ref, err)
 	}
 	if r.agent, err = tx.Agent(r.command.Agent); err != nil {
@@ -35,7 +36,7 @@ func loadErrand(tx Tx, w Work) (r errand, err error) {
 // actionWork asks the relay to run an action. The request id is the command's
 // own id: asking again after a crash or a lost answer meets the relay's record
 // of the first time.
-func (e *Engine) actionWork(ctx context.Context, w Work) error {
+func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	var r errand
 	ready := false
 	err := e.update(ctx, func(c *change) (err error) {
@@ -48,7 +49,7 @@ func (e *Engine) actionWork(ctx context.Context, w Work) error {
 	if err != nil || !ready {
 		return err
 	}
-	out, err := e.o.Actions.RunAction(ctx, ActionRequest{Grant: r.grant, Request: string(r.command.ID)})
+	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: string(r.command.ID)})
 	switch {
 	case err == nil:
 		return e.update(ctx, func(c *change) error { return c.acted(r, out) })
@@ -61,10 +62,10 @@ func (e *Engine) actionWork(ctx context.Context, w Work) error {
 // beginAction commits that the request is about to leave. It reports whether it is to be sent.
 func (c *change) beginAction(r *errand) (bool, error) {
 	switch r.command.State {
-	case CommandSending:
+	case bridge.CommandSending:
 		// Asked before; the gate was passed then, and the relay knows the id.
-	case CommandGranted:
-		if err := c.setCommand(&r.command, CommandSending); err != nil {
+	case bridge.CommandGranted:
+		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	default:
@@ -73,7 +74,7 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, true)
 	if !v.Grant.Valid() {
 		r.command.Code, r.command.Reason = string(v.Code), v.Reason
-		return false, c.endErrand(*r, CommandRefused, Notice{Cause: CauseActionOutcome, Text: errandLine(*r) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
+		return false, c.endErrand(*r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(*r) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
 	}
 	r.grant = v.Grant
 	return true, nil
@@ -91,59 +92,59 @@ func (e *Engine) actionTrouble(ctx context.Context, r errand, cause error) error
 	}
 	wait := backoff(r.work.Attempts, 500*time.Millisecond, 10*time.Second)
 	e.o.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("attempt", r.work.Attempts).Msg("action waits")
-	kind := KindOf(cause)
+	kind := bridge.KindOf(cause)
 	switch {
-	case kind == RateLimited || kind == Busy:
-		return e.putBack(ctx, r.work, max(wait, RetryAfter(cause)))
-	case kind == Unavailable && age < e.o.ActionPatience:
-		return e.putBack(ctx, r.work, max(wait, RetryAfter(cause)))
+	case kind == bridge.RateLimited || kind == bridge.Busy:
+		return e.putBack(ctx, r.work, max(wait, bridge.RetryAfter(cause)))
+	case kind == bridge.Unavailable && age < e.o.ActionPatience:
+		return e.putBack(ctx, r.work, max(wait, bridge.RetryAfter(cause)))
 	}
 	return e.update(ctx, func(c *change) error { return c.actionFailed(r, cause) })
 }
 
 // actionFailed ends an action that could not be run, or of which nobody knows whether it ran.
 func (c *change) actionFailed(r errand, cause error) error {
-	r.command.Reason = SafeMessage(cause)
-	next, kind, word := CommandFailed, EventFailed, "failed: "
-	if IsUnclear(cause) {
-		next, kind, word = CommandUncertain, EventUncertain, "uncertain, it may have run: "
+	r.command.Reason = bridge.SafeMessage(cause)
+	next, kind, word := bridge.CommandFailed, bridge.EventFailed, "failed: "
+	if bridge.IsUnclear(cause) {
+		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
 	}
-	if err := c.event(kind, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: commandFields(r.command)}); err != nil {
+	if err := c.event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: commandFields(r.command)}); err != nil {
 		return err
 	}
-	return c.endErrand(r, next, Notice{Cause: CauseActionOutcome, Text: errandLine(r) + word + r.command.Reason})
+	return c.endErrand(r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + word + r.command.Reason})
 }
 
 // acted records the relay's answer.
-func (c *change) acted(r errand, out ActionOutcome) error {
-	r.command.Outcome = &CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
+func (c *change) acted(r errand, out bridge.ActionOutcome) error {
+	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
-	n := Notice{Cause: CauseActionOutcome, Text: errandLine(r) + actionText(out), Untrusted: streams(out)}
-	if out.Status == ActionRefused {
+	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + actionText(out), Untrusted: streams(out)}
+	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
-		if err := c.event(EventRefused, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: commandFields(r.command)}); err != nil {
+		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: commandFields(r.command)}); err != nil {
 			return err
 		}
-		return c.endErrand(r, CommandRefused, n)
+		return c.endErrand(r, bridge.CommandRefused, n)
 	}
 	fields := commandFields(r.command)
 	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
 	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), clip(out.Stdout, 1000)
-	if err := c.event(EventExecuted, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + actionText(out), Fields: fields}); err != nil {
+	if err := c.event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + actionText(out), Fields: fields}); err != nil {
 		return err
 	}
-	return c.endErrand(r, CommandFinished, n)
+	return c.endErrand(r, bridge.CommandFinished, n)
 }
 
 // actionText is the bridge's word on what an action did.
-func actionText(out ActionOutcome) string {
+func actionText(out bridge.ActionOutcome) string {
 	var b strings.Builder
 	switch out.Status {
-	case ActionExecuted:
+	case bridge.ActionExecuted:
 		fmt.Fprintf(&b, "executed, exit code %d after %s", out.ExitCode, out.Duration.Round(time.Millisecond))
-	case ActionTimedOut:
+	case bridge.ActionTimedOut:
 		fmt.Fprintf(&b, "timed out and was killed after %s", out.Duration.Round(time.Millisecond))
-	case ActionRefused:
+	case bridge.ActionRefused:
 		b.WriteString("refused by the relay: " + oneLine(out.Error, 300))
 	default:
 		b.WriteString("failed at the relay: " + oneLine(out.Error, 300))
@@ -155,7 +156,7 @@ func actionText(out ActionOutcome) string {
 }
 
 // streams joins both outputs for the agent, each named.
-func streams(out ActionOutcome) string {
+func streams(out bridge.ActionOutcome) string {
 	switch {
 	case out.Stderr == "":
 		return out.Stdout
@@ -166,7 +167,7 @@ func streams(out ActionOutcome) string {
 }
 
 // endErrand ends a command, removes its work and tells the agent.
-func (c *change) endErrand(r errand, next CommandState, n Notice) error {
+func (c *change) endErrand(r errand, next bridge.CommandState, n bridge.Notice) error {
 	fresh, err := c.Command(r.command.ID)
 	if err != nil {
 		return err
@@ -182,27 +183,27 @@ func (c *change) endErrand(r errand, next CommandState, n Notice) error {
 	if err != nil {
 		return err
 	}
-	n.Agent, n.Depth, n.Commands = r.agent.ID, turn.Depth, []CommandID{r.command.ID}
+	n.Agent, n.Depth, n.Commands = r.agent.ID, turn.Depth, []bridge.CommandID{r.command.ID}
 	return c.notify(n)
 }
 
 // remindWork brings a reminder back to the agent that asked for it.
-func (e *Engine) remindWork(ctx context.Context, w Work) error {
+func (e *Engine) remindWork(ctx context.Context, w bridge.Work) error {
 	return e.update(ctx, func(c *change) error {
 		r, err := loadErrand(c.Tx, w)
 		if err != nil {
 			return err
 		}
-		if r.command.State != CommandGranted {
+		if r.command.State != bridge.CommandGranted {
 			return c.FinishWork(w)
 		}
-		if err := c.setCommand(&r.command, CommandSending); err != nil {
+		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
 			return err
 		}
-		if err := c.event(EventReminder, r.agent, Event{Turn: r.command.Turn, Command: r.command.ID, Text: oneLine(r.command.Parsed.Message, 300)}); err != nil {
+		if err := c.event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: oneLine(r.command.Parsed.Message, 300)}); err != nil {
 			return err
 		}
-		return c.endErrand(r, CommandFinished, Notice{Cause: CauseReminder, Untrusted: r.command.Parsed.Message,
+		return c.endErrand(r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message,
 			Text: fmt.Sprintf("reminder that you set for %s:", r.command.Parsed.When)})
 	})
 }

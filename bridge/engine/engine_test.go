@@ -1,4 +1,4 @@
-package bridge_test
+package engine_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/bridgetest"
+	"drawbridge/bridge/engine"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/store"
@@ -25,7 +26,7 @@ type world struct {
 	cloud  *bridgetest.Cloud
 	relay  *bridgetest.Relay
 	policy atomic.Pointer[policy.Policy]
-	engine *bridge.Engine
+	engine *engine.Engine
 	path   string
 	store  *store.Store
 	stop   func()
@@ -64,7 +65,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.engine, err = bridge.New(bridge.Options{
+	w.engine, err = engine.New(engine.Options{
 		Store: s, Runtime: w.cloud, Actions: w.relay, Policy: w.policy.Load,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
 		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, Settle: 20 * time.Millisecond,
@@ -97,7 +98,7 @@ func (w *world) restart() {
 
 func (w *world) launch(prompt string) bridge.Agent {
 	w.t.Helper()
-	a, _, err := w.engine.LaunchAgent(w.t.Context(), bridge.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: prompt})
+	a, _, err := w.engine.LaunchAgent(w.t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: prompt})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -506,7 +507,7 @@ func TestReminder(t *testing.T) {
 func TestOperatorMistakes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, script(nil))
-	for name, spec := range map[string]bridge.Spec{
+	for name, spec := range map[string]engine.Spec{
 		"denied repo":  {Name: "x", Repo: "github.com/evil/x", Prompt: "p"},
 		"bad name":     {Name: "../x", Repo: "github.com/me/my-app", Prompt: "p"},
 		"empty prompt": {Name: "x", Repo: "github.com/me/my-app", Prompt: "  "},

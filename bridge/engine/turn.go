@@ -1,20 +1,21 @@
-package bridge
+package engine
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"drawbridge/bridge"
 	"drawbridge/policy"
 )
 
 // job is a turn with everything that its handler needs.
 type job struct {
-	work  Work
-	turn  Turn
-	agent Agent
+	work  bridge.Work
+	turn  bridge.Turn
+	agent bridge.Agent
 	// command made the agent; zero for one that a person launched.
-	command Command
+	command bridge.Command
 	// names are the agent's and its ancestors', root first.
 	names []string
 	grant policy.Grant
@@ -23,9 +24,9 @@ type job struct {
 // launching reports whether the turn makes the external agent.
 func (j job) launching() bool { return j.agent.External == "" }
 
-func (e *Engine) turnWork(ctx context.Context, w Work) error {
+func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	var j job
-	err := e.o.Store.View(ctx, func(tx Tx) (err error) {
+	err := e.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
 		j, err = loadJob(tx, w)
 		return err
 	})
@@ -33,19 +34,19 @@ func (e *Engine) turnWork(ctx context.Context, w Work) error {
 		return err
 	}
 	switch j.turn.State {
-	case TurnQueued:
+	case bridge.TurnQueued:
 		return e.deliver(ctx, j)
-	case TurnDelivering, TurnUncertain:
+	case bridge.TurnDelivering, bridge.TurnUncertain:
 		return e.clearDoubt(ctx, j)
-	case TurnRunning:
+	case bridge.TurnRunning:
 		return e.observe(ctx, j)
 	}
 	return e.update(ctx, func(c *change) error { return c.FinishWork(w) })
 }
 
-func loadJob(tx Tx, w Work) (j job, err error) {
+func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 	j.work = w
-	if j.turn, err = tx.Turn(TurnID(w.Ref)); err != nil {
+	if j.turn, err = tx.Turn(bridge.TurnID(w.Ref)); err != nil {
 		return j, fmt.Errorf("load turn %q: %w", w.Ref, err)
 	}
 	if j.agent, err = tx.Agent(j.turn.Agent); err != nil {
@@ -61,7 +62,7 @@ func loadJob(tx Tx, w Work) (j job, err error) {
 }
 
 // lineage returns the names of an agent's ancestors and its own, root first.
-func lineage(tx Tx, a Agent) ([]string, error) {
+func lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
 	names := []string{a.Name}
 	for a.Parent != "" {
 		var err error
@@ -95,7 +96,7 @@ func (c *change) begin(j *job) (bool, error) {
 		return false, err
 	}
 	*j = fresh
-	if j.turn.State != TurnQueued {
+	if j.turn.State != bridge.TurnQueued {
 		return false, c.PutBack(j.work, c.now)
 	}
 	if j.launching() {
@@ -108,18 +109,18 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	j.turn.SentAt = c.now
 	j.turn.Attempts++
-	if err := c.setTurn(&j.turn, TurnDelivering); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnDelivering); err != nil {
 		return false, err
 	}
-	if err := c.setAgent(&j.agent, AgentBusy); err != nil {
+	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return false, err
 	}
 	if j.launching() && j.command.ID != "" {
-		if err := c.setCommand(&j.command, CommandSending); err != nil {
+		if err := c.setCommand(&j.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	}
-	return true, c.event(EventTurn, j.agent, Event{Turn: j.turn.ID, Text: oneLine(j.turn.Sent, 300), Fields: map[string]string{
+	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: oneLine(j.turn.Sent, 300), Fields: map[string]string{
 		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": clip(j.turn.Sent, 4000)}})
 }
 
@@ -148,7 +149,7 @@ func (c *change) join(j *job) error {
 	if err != nil {
 		return err
 	}
-	ids := make([]NoticeID, len(waiting))
+	ids := make([]bridge.NoticeID, len(waiting))
 	for i, n := range waiting {
 		ids[i] = n.ID
 		j.turn.Depth = max(j.turn.Depth, n.Depth+1)
@@ -160,7 +161,7 @@ func (c *change) join(j *job) error {
 	if err != nil {
 		return err
 	}
-	if j.turn.Cause == CauseUser {
+	if j.turn.Cause == bridge.CauseUser {
 		j.turn.Depth = 0
 	}
 	j.turn.Sent = compose(j.turn, carried)
@@ -178,15 +179,15 @@ func (e *Engine) send(ctx context.Context, j job) error {
 		return e.started(ctx, j, started)
 	case ctx.Err() != nil:
 		return e.doubt(ctx, j, 0)
-	case IsUnclear(err):
+	case bridge.IsUnclear(err):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("answer lost; looking for the effect")
 		return e.doubt(ctx, j, backoff(j.work.Attempts, 500*time.Millisecond, time.Minute))
 	}
-	switch KindOf(err) {
-	case RateLimited, Busy, Unavailable, Unauthenticated:
+	switch bridge.KindOf(err) {
+	case bridge.RateLimited, bridge.Busy, bridge.Unavailable, bridge.Unauthenticated:
 		return e.requeue(ctx, j, err)
 	}
-	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, SafeMessage(err)) })
+	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
 }
 
 // step runs fn in a transaction on the turn as it is now. When something else
@@ -206,29 +207,29 @@ func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error) 
 	})
 }
 
-func (e *Engine) call(ctx context.Context, j job) (Started, error) {
+func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
 	if j.launching() {
 		return e.o.Runtime.Launch(ctx, e.launchOf(j))
 	}
 	return e.o.Runtime.Send(ctx, followUpOf(j))
 }
 
-func (e *Engine) launchOf(j job) Launch {
-	l := Launch{Grant: j.grant, API: j.agent.API, AgentID: ExternalID(j.agent.OpKey), Op: string(j.agent.ID), Name: j.agent.Name, Ref: j.agent.Ref}
-	if e.o.PublicURL != "" && j.agent.API == APIv0 {
+func (e *Engine) launchOf(j job) bridge.Launch {
+	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Op: string(j.agent.ID), Name: j.agent.Name, Ref: j.agent.Ref}
+	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
-		l.Webhook = &Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
+		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
 	}
 	return l
 }
 
-func followUpOf(j job) FollowUp {
-	return FollowUp{API: j.agent.API, Agent: j.agent.External, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
+func followUpOf(j job) bridge.FollowUp {
+	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
 }
 
 // started records that the API accepted the turn. A launch whose reported
 // repository is not the granted one is cancelled first and recorded as an alarm.
-func (e *Engine) started(ctx context.Context, j job, s Started) error {
+func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 	if j.launching() && s.Repo != "" && !sameRepo(s.Repo, j.agent.Repo) {
 		return e.wrongRepo(ctx, j, s)
 	}
@@ -244,28 +245,28 @@ func (e *Engine) started(ctx context.Context, j job, s Started) error {
 func (e *Engine) firstLook() time.Duration { return backoff(1, e.o.PollMin, e.o.PollMax) }
 
 // bind takes a turn to running under the ids that the API gave.
-func (c *change) bind(j *job, s Started) error {
+func (c *change) bind(j *job, s bridge.Started) error {
 	launch := j.launching()
 	if launch {
 		j.agent.External, j.agent.URL = s.Agent, s.URL
 	}
 	j.agent.LastRun, j.turn.Run = s.Run, s.Run
 	j.turn.Trouble, j.turn.DoubtSince = "", time.Time{}
-	if err := c.setTurn(&j.turn, TurnRunning); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnRunning); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, AgentBusy); err != nil {
+	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return err
 	}
 	if !launch {
 		return nil
 	}
 	if j.command.ID != "" {
-		if err := c.setCommand(&j.command, CommandConfirmed); err != nil {
+		if err := c.setCommand(&j.command, bridge.CommandConfirmed); err != nil {
 			return err
 		}
 	}
-	return c.event(EventLaunched, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID,
+	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
 		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": clip(j.turn.Text, 4000)}})
 }
@@ -276,15 +277,15 @@ func sameRepo(reported, granted string) bool {
 }
 
 // wrongRepo stops an agent that runs somewhere else than was granted, and says so loudly.
-func (e *Engine) wrongRepo(ctx context.Context, j job, s Started) error {
+func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
 	text := fmt.Sprintf("the API reports repository %q, but %q was granted: cancelled", oneLine(s.Repo, 200), j.agent.Repo)
-	if err := e.o.Runtime.Cancel(ctx, RunRef{API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
+	if err := e.o.Runtime.Cancel(ctx, bridge.RunRef{API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
 		text = fmt.Sprintf("the API reports repository %q, but %q was granted, and cancelling failed: stop agent %s by hand", oneLine(s.Repo, 200), j.agent.Repo, s.Agent)
 		e.o.Log.Error().Err(err).Str("agent", string(j.agent.ID)).Msg("cancel an agent on a wrong repository")
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
 		j.agent.External, j.agent.URL = s.Agent, s.URL
-		if err := c.event(EventAlarm, j.agent, Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+		if err := c.event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
 			return err
 		}
 		return c.failTurn(j, text)
@@ -293,18 +294,18 @@ func (e *Engine) wrongRepo(ctx context.Context, j job, s Started) error {
 
 // requeue takes a turn back to the queue: it surely had no effect, and may have one later.
 func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
-	wait := RetryAfter(cause)
+	wait := bridge.RetryAfter(cause)
 	if wait <= 0 {
 		wait = backoff(j.turn.Attempts, time.Second, time.Minute)
 	}
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Dur("wait", wait).Msg("turn waits")
 	return e.step(ctx, j, func(c *change, j *job) error {
-		j.turn.Trouble = SafeMessage(cause)
-		if err := c.setTurn(&j.turn, TurnQueued); err != nil {
+		j.turn.Trouble = bridge.SafeMessage(cause)
+		if err := c.setTurn(&j.turn, bridge.TurnQueued); err != nil {
 			return err
 		}
 		if j.launching() && j.command.ID != "" {
-			if err := c.setCommand(&j.command, CommandGranted); err != nil {
+			if err := c.setCommand(&j.command, bridge.CommandGranted); err != nil {
 				return err
 			}
 		}
