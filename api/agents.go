@@ -1,0 +1,202 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+	"drawbridge/internal/httpx"
+)
+
+// LaunchRequest asks for an agent.
+type LaunchRequest struct {
+	// Name is unique; 1 to 64 letters, digits, dots, dashes and underscores.
+	Name string `json:"name"`
+	Repo string `json:"repo"`
+	// Ref is where the agent starts from; empty is the default branch.
+	Ref    string `json:"ref,omitempty"`
+	Prompt string `json:"prompt"`
+	// API is v0, v1 or empty for what the rules say.
+	API string `json:"api,omitempty"`
+}
+
+// SayRequest gives an agent a turn.
+type SayRequest struct {
+	Text string `json:"text"`
+}
+
+func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(r, "state", "limit", "before")
+	if err != nil {
+		return err
+	}
+	state, err := oneOf(q, "state", bridge.AgentEdges)
+	if err != nil {
+		return err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	var found []bridge.Agent
+	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+		found, err = tx.Agents(bridge.AgentFilter{State: state, Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	page, more := cut(found, limit)
+	list := AgentList{Agents: viewAll(page, viewAgent)}
+	if more {
+		list.Next = list.Agents[len(page)-1].ID
+	}
+	httpx.WriteJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// cut drops the extra row that was read to learn whether there is more.
+func cut[T any](rows []T, limit int) (page []T, more bool) {
+	return rows[:min(len(rows), limit)], len(rows) > limit
+}
+
+func (h *Handler) launch(w http.ResponseWriter, r *http.Request) error {
+	var req LaunchRequest
+	if err := readExact(w, r, &req); err != nil {
+		return err
+	}
+	if err := checkLine("ref", req.Ref, 255); err != nil {
+		return err
+	}
+	a, t, err := h.o.Engine.LaunchAgent(r.Context(), engine.Spec{Name: req.Name, Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API})
+	if err != nil {
+		return err
+	}
+	note(r, a.ID, t.ID)
+	httpx.WriteJSON(w, http.StatusCreated, Launched{Agent: viewAgent(a), Turn: viewTurn(t)})
+	return nil
+}
+
+// note puts the ids into the request's log line.
+func note(r *http.Request, agent bridge.AgentID, turn bridge.TurnID) {
+	rec := httpx.RecordOf(r.Context())
+	rec.Add("agent", string(agent))
+	rec.Add("turn", string(turn))
+}
+
+// findAgent finds the agent of the path by id, name or external id.
+func (h *Handler) findAgent(r *http.Request) (bridge.Agent, error) {
+	key, err := pathValue(r, "id")
+	if err != nil {
+		return bridge.Agent{}, err
+	}
+	if len(key) > 200 {
+		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no agent has an id or a name of %d bytes", len(key))
+	}
+	a, err := h.o.Engine.FindAgent(r.Context(), key)
+	if bridge.KindOf(err) != bridge.NotFound {
+		return a, err
+	}
+	external, extErr := h.lookUp(r.Context(), bridge.ByExternal, key)
+	if errors.Is(extErr, bridge.ErrNoRow) {
+		return bridge.Agent{}, err
+	}
+	return external, extErr
+}
+
+func (h *Handler) lookUp(ctx context.Context, by bridge.AgentBy, value string) (a bridge.Agent, err error) {
+	err = h.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		a, err = tx.FindAgent(by, value)
+		return err
+	})
+	return a, err
+}
+
+func (h *Handler) getAgent(w http.ResponseWriter, r *http.Request) error {
+	a, err := h.findAgent(r)
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, viewAgent(a))
+	return nil
+}
+
+func (h *Handler) listTurns(w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(r, "state", "limit", "before")
+	if err != nil {
+		return err
+	}
+	f := bridge.TurnFilter{}
+	if f.State, err = oneOf(q, "state", bridge.TurnEdges); err != nil {
+		return err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	f.Limit = limit + 1
+	if f.Before, err = q.number("before", 0, 1); err != nil {
+		return err
+	}
+	a, err := h.findAgent(r)
+	if err != nil {
+		return err
+	}
+	f.Agent = a.ID
+	var found []bridge.Turn
+	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+		found, err = tx.Turns(f)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	page, more := cut(found, limit)
+	list := TurnList{Turns: viewAll(page, viewTurnInList)}
+	if more {
+		list.Next = strconv.FormatInt(page[len(page)-1].Seq, 10)
+	}
+	httpx.WriteJSON(w, http.StatusOK, list)
+	return nil
+}
+
+func (h *Handler) say(w http.ResponseWriter, r *http.Request) error {
+	var req SayRequest
+	if err := readExact(w, r, &req); err != nil {
+		return err
+	}
+	a, err := h.findAgent(r)
+	if err != nil {
+		return err
+	}
+	t, err := h.o.Engine.Say(r.Context(), a.ID, req.Text)
+	if err != nil {
+		return err
+	}
+	note(r, a.ID, t.ID)
+	httpx.WriteJSON(w, http.StatusCreated, viewTurn(t))
+	return nil
+}
+
+func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	var t bridge.Turn
+	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+		t, err = tx.Turn(bridge.TurnID(id))
+		return err
+	})
+	if errors.Is(err, bridge.ErrNoRow) {
+		return bridge.Errorf(bridge.NotFound, "no turn %+.60q", id)
+	}
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, viewTurn(t))
+	return nil
+}

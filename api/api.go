@@ -1,0 +1,212 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/rs/zerolog"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+	"drawbridge/internal/httpx"
+	"drawbridge/policy"
+)
+
+// Options configures a Handler. Engine, Policy and Token are required.
+type Options struct {
+	Engine *engine.Engine
+	// Policy returns the policy in force; it may change between calls.
+	Policy func() *policy.Policy
+	// Problem returns why the allowlist file is not in force as it stands, or
+	// "". Nil means that nobody knows of one.
+	Problem func() string
+	// Token opens every route but /health and the webhooks.
+	Token string
+	Chat  ChatOptions
+	// Webhooks serves /hooks/; nil means that there is no receiver here.
+	Webhooks http.Handler
+	// Metrics is shared with the engine's OnEvent; nil makes one of its own.
+	Metrics *Metrics
+	// OpenMetrics lets /metrics be scraped without the token.
+	OpenMetrics bool
+	PublicURL   string
+	Version     string
+	// Now defaults to the clock; the rate limit reads it.
+	Now func() time.Time
+	Log zerolog.Logger
+}
+
+// Handler serves the API. Safe for concurrent use.
+type Handler struct {
+	o      Options
+	token  httpx.Token
+	rates  *rates
+	router *mux.Router
+	edge   http.Handler
+}
+
+// New checks the options and builds the routes; it starts nothing.
+func New(o Options) (*Handler, error) {
+	if o.Engine == nil || o.Policy == nil {
+		return nil, errors.New("API needs an engine and a policy")
+	}
+	token, err := httpx.NewToken(o.Token)
+	if err != nil {
+		return nil, fmt.Errorf("API token: %w", err)
+	}
+	guard, err := httpx.NewGuard(o.PublicURL)
+	if err != nil {
+		return nil, err
+	}
+	o.Chat = o.Chat.withDefaults()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(o.Version)
+	}
+	h := &Handler{o: o, token: token, rates: newRates(o.Chat.PerMinute, o.Now)}
+	h.router = h.routes()
+	h.edge = h.wrap(guard)
+	return h, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.edge.ServeHTTP(w, r) }
+
+// Walk visits every route, for a page or a test that lists them.
+func (h *Handler) Walk(visit mux.WalkFunc) error { return h.router.Walk(visit) }
+
+// hooksPrefix is where the receiver hangs; the engine writes it into launches.
+const hooksPrefix = "/hooks/"
+
+// wrap puts the edge around the router. Webhooks pass by the browser checks and
+// the token: their signature is all they have and all they need, and they come
+// under whatever Host the way from outside gives them. The receiver writes its
+// own log line.
+func (h *Handler) wrap(guard *httpx.Guard) http.Handler {
+	inner := guard.Wrap(h.authenticate(http.HandlerFunc(h.plainPath)))
+	main := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.onServed}, httpx.Recover(inner))
+	if h.o.Webhooks == nil {
+		return main
+	}
+	hooks := httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.onServed}, named(hooksPrefix, h.o.Webhooks))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.EscapedPath(), hooksPrefix) {
+			hooks.ServeHTTP(w, r)
+			return
+		}
+		main.ServeHTTP(w, r)
+	})
+}
+
+// named records the route of a handler that is reached without the router.
+func named(route string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httpx.RecordOf(r.Context()).Route = route
+		next.ServeHTTP(w, r)
+	})
+}
+
+// authenticate stands in front of the router, so that a route which nobody
+// thought of is closed, and strangers cannot tell 404 from 405.
+func (h *Handler) authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.EscapedPath()
+		open := path == "/health" || (path == "/metrics" && h.o.OpenMetrics)
+		if !open && !h.token.Allows(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
+			httpx.WriteError(w, http.StatusUnauthorized, string(bridge.Unauthenticated), "a token is required: send it as x-bridge-token or as Authorization: Bearer")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *Handler) plainPath(w http.ResponseWriter, r *http.Request) {
+	// A user id may hold a slash, so /agent/ alone gets encoded ones through.
+	if !httpx.PlainPath(r.URL) && !strings.HasPrefix(r.URL.EscapedPath(), "/agent/") {
+		notFound(w, r)
+		return
+	}
+	h.router.ServeHTTP(w, r)
+}
+
+// endpoint is a handler that returns its error instead of writing it.
+type endpoint func(w http.ResponseWriter, r *http.Request) error
+
+// route is one line of the table of routes.
+type route struct {
+	method, path string
+	serve        endpoint
+}
+
+func (h *Handler) table() []route {
+	return []route{
+		{http.MethodGet, "/health", h.health},
+		{http.MethodGet, "/metrics", h.metrics},
+		{http.MethodPost, "/chat", h.chat},
+		{http.MethodGet, "/agent/{user}", h.chatAgent},
+		{http.MethodGet, "/v1/agents", h.listAgents},
+		{http.MethodPost, "/v1/agents", h.launch},
+		{http.MethodGet, "/v1/agents/{id}", h.getAgent},
+		{http.MethodGet, "/v1/agents/{id}/turns", h.listTurns},
+		{http.MethodPost, "/v1/agents/{id}/turns", h.say},
+		{http.MethodGet, "/v1/turns/{id}", h.getTurn},
+		{http.MethodGet, "/v1/commands", h.listCommands},
+		{http.MethodGet, "/v1/commands/{id}", h.getCommand},
+		{http.MethodPost, "/v1/commands/{id}/approve", h.approve},
+		{http.MethodPost, "/v1/commands/{id}/deny", h.deny},
+		{http.MethodGet, "/v1/events", h.events},
+		{http.MethodGet, "/v1/allowed", h.allowed},
+		{http.MethodGet, "/v1/status", h.status},
+	}
+}
+
+// routes builds the router. It matches the path as it was sent: cleaning would
+// redirect a POST, and decoding would let %2F make a segment.
+func (h *Handler) routes() *mux.Router {
+	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	for _, line := range h.table() {
+		methods := []string{line.method}
+		if line.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		r.Handle(line.path, named(line.path, h.serve(line.serve))).Methods(methods...)
+	}
+	r.NotFoundHandler = http.HandlerFunc(notFound)
+	r.MethodNotAllowedHandler = http.HandlerFunc(h.wrongMethod)
+	return r
+}
+
+func (h *Handler) serve(serve endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(w, r); err != nil {
+			fail(w, r, err)
+		}
+	})
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	httpx.WriteError(w, http.StatusNotFound, string(bridge.NotFound), "no such path")
+}
+
+// wrongMethod answers 405 with the methods that the path has, which mux leaves out.
+func (h *Handler) wrongMethod(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		probe := *r
+		probe.Method = method
+		var match mux.RouteMatch
+		if h.router.Match(&probe, &match) && match.MatchErr == nil {
+			allowed = append(allowed, method)
+		}
+	}
+	list := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", list)
+	httpx.WriteError(w, http.StatusMethodNotAllowed, string(bridge.Invalid), "this path takes "+list)
+}

@@ -1,0 +1,279 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
+)
+
+// maxAnswer bounds an answer that the client reads, in bytes.
+const maxAnswer = 32 << 20
+
+// ClientOptions configures a Client. URL and Token are required.
+type ClientOptions struct {
+	// URL is the bridge's address, such as http://127.0.0.1:7411.
+	URL   string
+	Token string
+	// Timeout is for each request but Chat and Follow; default 30 s.
+	Timeout time.Duration
+}
+
+// Client calls a bridge's API. Safe for concurrent use. Its errors are
+// *bridge.Error with the kind and message that the bridge gave. It repeats
+// nothing: an error that is Unclear may have had its effect.
+type Client struct {
+	base    string
+	token   string
+	timeout time.Duration
+	http    *http.Client
+}
+
+// NewClient checks the URL; it connects to nothing. It uses no proxy from the
+// environment and follows no redirect, so that the token goes to the bridge alone.
+func NewClient(o ClientOptions) (*Client, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
+		return nil, bridge.Errorf(bridge.Invalid, "the bridge's address must be http:// or https:// with a host")
+	}
+	if strings.TrimSpace(o.Token) == "" {
+		return nil, bridge.Errorf(bridge.Unauthenticated, "no token; the bridge opens to none")
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	return &Client{base: strings.TrimRight(o.URL, "/"), token: o.Token, timeout: o.Timeout, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second,
+			IdleConnTimeout:     time.Minute,
+			ForceAttemptHTTP2:   true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call is one request; in and out may be nil.
+type call struct {
+	method, path string
+	query        url.Values
+	in, out      any
+}
+
+func (c *Client) do(ctx context.Context, k call) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return c.doFor(ctx, k)
+}
+
+// doFor is do for calls that wait as long as ctx does.
+func (c *Client) doFor(ctx context.Context, k call) error {
+	resp, err := c.send(ctx, k, "application/json")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return c.lost(k, err)
+	case len(body) > maxAnswer:
+		return bridge.Errorf(bridge.TooLarge, "the bridge's answer has more than %d bytes; ask with a smaller limit", maxAnswer)
+	case k.out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(body, k.out); err != nil {
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the answer is none of a bridge; is the address right?", Cause: err}
+	}
+	return nil
+}
+
+// send returns a 2xx answer, or an error with the body read and closed.
+func (c *Client) send(ctx context.Context, k call, accept string) (*http.Response, error) {
+	target := c.base + k.path
+	if len(k.query) > 0 {
+		target += "?" + k.query.Encode()
+	}
+	var body io.Reader
+	if k.in != nil {
+		data, err := json.Marshal(k.in)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, k.method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if k.in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.lost(k, err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer resp.Body.Close()
+		return nil, answerError(resp)
+	}
+	return resp, nil
+}
+
+// lost says that no answer came, and whether the request may have arrived.
+func (c *Client) lost(k call, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "no bridge answers at " + c.base + "; start it with `drawbridge serve`", Cause: err}
+	}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " gave no answer", Cause: err, Unclear: k.method != http.MethodGet}
+}
+
+// answerError reads the bridge's own word on what went wrong; when something
+// else answered, the status has to do.
+func answerError(resp *http.Response) error {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var body httpx.ErrorBody
+	e := &bridge.Error{}
+	if err == nil && json.Unmarshal(data, &body) == nil && body.Error.Message != "" {
+		e.Kind, e.Message = bridge.ErrorKind(body.Error.Kind), body.Error.Message
+	} else {
+		e.Kind, e.Message = kindOf(resp.StatusCode), fmt.Sprintf("the bridge answered with HTTP %d", resp.StatusCode)
+	}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return e
+}
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (out T, err error) {
+	err = c.do(ctx, call{method: http.MethodGet, path: path, query: query, out: &out})
+	return out, err
+}
+
+func post[T any](ctx context.Context, c *Client, path string, in any) (out T, err error) {
+	err = c.do(ctx, call{method: http.MethodPost, path: path, in: in, out: &out})
+	return out, err
+}
+
+// Health returns nil when a bridge answers.
+func (c *Client) Health(ctx context.Context) error {
+	answer, err := get[struct {
+		OK bool `json:"ok"`
+	}](ctx, c, "/health", nil)
+	if err == nil && !answer.OK {
+		err = bridge.Errorf(bridge.Unavailable, "what answers at %s is no bridge", c.base)
+	}
+	return err
+}
+
+// Status says how the bridge is doing.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "/v1/status", nil)
+}
+
+// Allowed returns what the policy allows now.
+func (c *Client) Allowed(ctx context.Context) (Allowed, error) {
+	return get[Allowed](ctx, c, "/v1/allowed", nil)
+}
+
+// ListOptions selects rows of a list; zero fields select everything. Agent and
+// Turn are for commands only.
+type ListOptions struct {
+	State       string
+	Agent, Turn string
+	// Limit is at most 1,000; 0 means 100.
+	Limit int
+	// Before is the Next of an earlier list.
+	Before string
+}
+
+func (o ListOptions) query() url.Values {
+	q := url.Values{}
+	for key, value := range map[string]string{"state": o.State, "agent": o.Agent, "turn": o.Turn, "before": o.Before} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	if o.Limit > 0 {
+		q.Set("limit", strconv.Itoa(o.Limit))
+	}
+	return q
+}
+
+// Agents lists agents, newest first.
+func (c *Client) Agents(ctx context.Context, o ListOptions) (AgentList, error) {
+	return get[AgentList](ctx, c, "/v1/agents", o.query())
+}
+
+// Agent returns an agent by id, name or external id.
+func (c *Client) Agent(ctx context.Context, idOrName string) (Agent, error) {
+	return get[Agent](ctx, c, "/v1/agents/"+url.PathEscape(idOrName), nil)
+}
+
+// Launch launches an agent. Twice with one name is a Conflict.
+func (c *Client) Launch(ctx context.Context, r LaunchRequest) (Launched, error) {
+	return post[Launched](ctx, c, "/v1/agents", r)
+}
+
+// Turns lists an agent's turns, newest first.
+func (c *Client) Turns(ctx context.Context, idOrName string, o ListOptions) (TurnList, error) {
+	return get[TurnList](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/turns", o.query())
+}
+
+// Say gives an agent a turn. Twice is two turns.
+func (c *Client) Say(ctx context.Context, idOrName, text string) (Turn, error) {
+	return post[Turn](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/turns", SayRequest{Text: text})
+}
+
+// Turn returns a turn with its whole texts.
+func (c *Client) Turn(ctx context.Context, id string) (Turn, error) {
+	return get[Turn](ctx, c, "/v1/turns/"+url.PathEscape(id), nil)
+}
+
+// Commands lists commands, newest first, or in order when a turn is named.
+func (c *Client) Commands(ctx context.Context, o ListOptions) (CommandList, error) {
+	return get[CommandList](ctx, c, "/v1/commands", o.query())
+}
+
+// Command returns a command.
+func (c *Client) Command(ctx context.Context, id string) (Command, error) {
+	return get[Command](ctx, c, "/v1/commands/"+url.PathEscape(id), nil)
+}
+
+// Approve lets a held command pass. It passes the gate once more.
+func (c *Client) Approve(ctx context.Context, id string) (Command, error) {
+	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/approve", nil)
+}
+
+// Deny refuses a held command; the reason, which may be empty, is told to the agent.
+func (c *Client) Deny(ctx context.Context, id, reason string) (Command, error) {
+	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/deny", DenyRequest{Reason: reason})
+}
+
+// Chat says something as a user and waits, as long as ctx lets it, for the answer.
+func (c *Client) Chat(ctx context.Context, r ChatRequest) (out ChatAnswer, err error) {
+	err = c.doFor(ctx, call{method: http.MethodPost, path: "/chat", in: r, out: &out})
+	return out, err
+}
+
+// ChatAgent returns a user's agent.
+func (c *Client) ChatAgent(ctx context.Context, user string) (ChatAgent, error) {
+	return get[ChatAgent](ctx, c, "/agent/"+url.PathEscape(user), nil)
+}

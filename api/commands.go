@@ -1,0 +1,124 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
+	"drawbridge/internal/strictjson"
+)
+
+// DenyRequest refuses a held command. An empty body is a denial without a reason.
+type DenyRequest struct {
+	// Reason is told to the agent; its first line, at most 300 characters.
+	Reason string `json:"reason,omitempty"`
+}
+
+func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
+	f, limit, err := commandFilter(r)
+	if err != nil {
+		return err
+	}
+	var found []bridge.Command
+	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+		found, err = tx.Commands(f)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	page, more := cut(found, limit)
+	list := CommandList{Commands: viewAll(page, viewCommand)}
+	// A turn's commands come in order, so that "before" would leave a hole.
+	if more && f.Turn == "" {
+		list.Next = list.Commands[len(page)-1].ID
+	}
+	httpx.WriteJSON(w, http.StatusOK, list)
+	return nil
+}
+
+func commandFilter(r *http.Request) (f bridge.CommandFilter, limit int, err error) {
+	q, err := readQuery(r, "state", "agent", "turn", "limit", "before")
+	if err != nil {
+		return f, 0, err
+	}
+	if f.State, err = oneOf(q, "state", bridge.CommandEdges); err != nil {
+		return f, 0, err
+	}
+	if limit, err = q.limit(); err != nil {
+		return f, 0, err
+	}
+	f.Agent, f.Turn, f.Before = bridge.AgentID(q.get("agent")), bridge.TurnID(q.get("turn")), bridge.CommandID(q.get("before"))
+	f.Limit = limit + 1
+	if f.Turn != "" && f.Before != "" {
+		return f, 0, bridge.Errorf(bridge.Invalid, "turn and before do not go together: a turn's commands are one list")
+	}
+	return f, limit, nil
+}
+
+func (h *Handler) getCommand(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	var c bridge.Command
+	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+		c, err = tx.Command(bridge.CommandID(id))
+		return err
+	})
+	if errors.Is(err, bridge.ErrNoRow) {
+		return bridge.Errorf(bridge.NotFound, "no command %+.60q; list them with `drawbridge commands`", id)
+	}
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, viewCommand(c))
+	return nil
+}
+
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	if err := readOptional(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	c, err := h.o.Engine.Approve(r.Context(), bridge.CommandID(id))
+	return decided(w, r, c, err)
+}
+
+func (h *Handler) deny(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	var req DenyRequest
+	if err := readOptional(w, r, &req); err != nil {
+		return err
+	}
+	c, err := h.o.Engine.Deny(r.Context(), bridge.CommandID(id), req.Reason)
+	return decided(w, r, c, err)
+}
+
+// readOptional reads an exact body that may be empty.
+func readOptional(w http.ResponseWriter, r *http.Request, v any) error {
+	return readJSON(w, r, v, func(body []byte, v any) error {
+		if len(body) == 0 {
+			return nil
+		}
+		return strictjson.DecodeExact(body, v)
+	})
+}
+
+func decided(w http.ResponseWriter, r *http.Request, c bridge.Command, err error) error {
+	if err != nil {
+		return err
+	}
+	rec := httpx.RecordOf(r.Context())
+	rec.Add("command", string(c.ID))
+	rec.Add("state", string(c.State))
+	httpx.WriteJSON(w, http.StatusOK, viewCommand(c))
+	return nil
+}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
+)
+
+// statuses is the one table from kinds to HTTP. A kind that is not here, and an
+// error without a kind, is 500.
+var statuses = map[bridge.ErrorKind]int{
+	bridge.Invalid:         http.StatusBadRequest,
+	bridge.Unauthenticated: http.StatusUnauthorized,
+	bridge.Denied:          http.StatusForbidden,
+	bridge.NotFound:        http.StatusNotFound,
+	bridge.Conflict:        http.StatusConflict,
+	bridge.Busy:            http.StatusConflict,
+	bridge.RateLimited:     http.StatusTooManyRequests,
+	bridge.UsageLimited:    http.StatusPaymentRequired,
+	bridge.Unavailable:     http.StatusServiceUnavailable,
+	bridge.TooLarge:        http.StatusRequestEntityTooLarge,
+}
+
+// fail answers with the error's kind and safe message; its cause goes to the
+// request's log line.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	httpx.RecordOf(r.Context()).Err = err
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		err = bridge.Errorf(bridge.Unavailable, "the request was cancelled")
+	}
+	kind := bridge.KindOf(err)
+	status, known := statuses[kind]
+	if !known {
+		httpx.WriteError(w, http.StatusInternalServerError, "internal", "internal error")
+		return
+	}
+	if wait := bridge.RetryAfter(err); wait > 0 {
+		httpx.SetRetryAfter(w.Header(), wait)
+	}
+	httpx.WriteError(w, status, string(kind), bridge.SafeMessage(err))
+}
+
+// kindOf reads the table backwards, for an answer that names no kind of ours.
+func kindOf(status int) bridge.ErrorKind {
+	switch {
+	case status == http.StatusConflict:
+		return bridge.Conflict
+	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
+		return bridge.Unavailable
+	}
+	for kind, s := range statuses {
+		if s == status {
+			return kind
+		}
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+	"drawbridge/internal/httpx"
+	"drawbridge/policy"
+)
+
+func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
+	httpx.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	return nil
+}
+
+// Allowed is what the policy allows at this moment.
+type Allowed struct {
+	Repos   []AllowedRepo   `json:"repos"`
+	Actions []AllowedAction `json:"actions"`
+	// OperatorRepos are those where only a person launches.
+	OperatorRepos []string `json:"operator_repos"`
+	Limits        Limits   `json:"limits"`
+	// Warnings are entries without effect, in words.
+	Warnings []string `json:"warnings"`
+}
+
+// AllowedRepo is a repository or github.com/owner/*.
+type AllowedRepo struct {
+	Pattern  string `json:"pattern"`
+	Approval string `json:"approval"`
+	API      string `json:"api,omitempty"`
+}
+
+// AllowedAction is an action of a relay.
+type AllowedAction struct {
+	ID       string `json:"id"`
+	Relay    string `json:"relay,omitempty"`
+	Approval string `json:"approval"`
+}
+
+// Limits are the caps in force; see policy.Limits for what each counts.
+type Limits struct {
+	CommandsPerTurn int `json:"commands_per_turn"`
+	LaunchesPerHour int `json:"launches_per_hour"`
+	OpenSubagents   int `json:"open_subagents"`
+	Depth           int `json:"depth"`
+	TurnsPerChain   int `json:"turns_per_chain"`
+}
+
+func (h *Handler) allowed(w http.ResponseWriter, _ *http.Request) error {
+	p := h.o.Policy()
+	httpx.WriteJSON(w, http.StatusOK, Allowed{
+		Repos: viewAll(p.RepoRules(), func(r policy.RepoRule) AllowedRepo {
+			return AllowedRepo{Pattern: r.Pattern, Approval: r.Approval.String(), API: r.API}
+		}),
+		Actions: viewAll(p.ActionRules(), func(r policy.ActionRule) AllowedAction {
+			return AllowedAction{ID: r.ID, Relay: r.Relay, Approval: r.Approval.String()}
+		}),
+		OperatorRepos: viewAll(p.OperatorRepos(), func(r policy.Repo) string { return string(r) }),
+		Limits:        Limits(p.Limits()),
+		Warnings:      viewAll(p.Warnings(), func(w policy.Problem) string { return w.At + ": " + w.Value + " " + w.Reason }),
+	})
+	return nil
+}
+
+// Status says how the bridge is doing.
+type Status struct {
+	Version string `json:"version"`
+	// Database is "ok" or "unavailable"; then the counts are all zero.
+	Database string `json:"database"`
+	Counts   Counts `json:"counts"`
+	// AllowlistProblem says why the allowlist file is not in force as it stands.
+	AllowlistProblem string `json:"allowlist_problem,omitempty"`
+}
+
+// Counts are what is open now. Each stops at 1,000, commands at 100, so that
+// asking stays cheap; a number at its stop means "at least".
+type Counts struct {
+	AgentsBusy        int `json:"agents_busy"`
+	AgentsWaiting     int `json:"agents_waiting"`
+	AgentsGated       int `json:"agents_gated"`
+	AgentsFailed      int `json:"agents_failed"`
+	OpenSubagents     int `json:"open_subagents"`
+	CommandsHeld      int `json:"commands_held"`
+	CommandsUncertain int `json:"commands_uncertain"`
+	// WorkOverdueMS is how long the oldest due work has waited for a hand.
+	WorkOverdueMS int64 `json:"work_overdue_ms"`
+}
+
+const (
+	maxCountedAgents   = 1000
+	maxCountedCommands = 100
+	// countTimeout keeps status and scrapes answering when the database hangs.
+	countTimeout = 3 * time.Second
+)
+
+// count reads all counts in one snapshot.
+func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err error) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	err = e.View(ctx, func(tx bridge.Tx) error {
+		c = Counts{}
+		for state, n := range map[bridge.AgentState]*int{
+			bridge.AgentBusy: &c.AgentsBusy, bridge.AgentWaiting: &c.AgentsWaiting, bridge.AgentGated: &c.AgentsGated, bridge.AgentFailed: &c.AgentsFailed,
+		} {
+			found, err := tx.Agents(bridge.AgentFilter{State: state, Limit: maxCountedAgents})
+			if err != nil {
+				return err
+			}
+			*n = len(found)
+		}
+		for state, n := range map[bridge.CommandState]*int{bridge.CommandHeld: &c.CommandsHeld, bridge.CommandUncertain: &c.CommandsUncertain} {
+			found, err := tx.Commands(bridge.CommandFilter{State: state, Limit: maxCountedCommands})
+			if err != nil {
+				return err
+			}
+			*n = len(found)
+		}
+		if c.OpenSubagents, err = tx.CountOpenSubagents(); err != nil {
+			return err
+		}
+		due, err := tx.NextDue(now)
+		if err == nil && !due.IsZero() {
+			c.WorkOverdueMS = max(0, now.Sub(due).Milliseconds())
+		}
+		return err
+	})
+	return c, err
+}
+
+func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
+	s := Status{Version: h.o.Version, Database: "ok"}
+	var err error
+	if s.Counts, err = count(r.Context(), h.o.Engine, h.o.Now()); err != nil {
+		httpx.RecordOf(r.Context()).Err = err
+		s.Database, s.Counts = "unavailable", Counts{}
+	}
+	if h.o.Problem != nil {
+		s.AllowlistProblem = h.o.Problem()
+	}
+	httpx.WriteJSON(w, http.StatusOK, s)
+	return nil
+}

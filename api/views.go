@@ -1,0 +1,207 @@
+package api
+
+import (
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// Agent is an agent as the API shows it.
+type Agent struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Parent  string `json:"parent,omitempty"`
+	Command string `json:"command,omitempty"`
+	Root    string `json:"root"`
+	Depth   int    `json:"depth"`
+	API     string `json:"api"`
+	// External is the Cloud Agents API's own id; empty until the launch was answered.
+	External string `json:"external,omitempty"`
+	Repo     string `json:"repo"`
+	Ref      string `json:"ref,omitempty"`
+	URL      string `json:"url,omitempty"`
+	State    string `json:"state"`
+	ChatUser string `json:"chat_user,omitempty"`
+	// Trouble says in words why the state is failed or gated.
+	Trouble   string    `json:"trouble,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+func viewAgent(a bridge.Agent) Agent {
+	user, _, _ := strings.Cut(a.ChatUser, chatGeneration)
+	return Agent{
+		ID: string(a.ID), Name: a.Name, Parent: string(a.Parent), Command: string(a.Command), Root: string(a.Root), Depth: a.Depth, API: a.API,
+		External: a.External, Repo: a.Repo, Ref: a.Ref, URL: a.URL, State: string(a.State), ChatUser: user, Trouble: a.Trouble,
+		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+	}
+}
+
+// Turn is a turn as the API shows it.
+type Turn struct {
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	Seq   int64  `json:"seq"`
+	Cause string `json:"cause"`
+	// Text is what a person or a launch said; Sent is what went out.
+	Text  string `json:"text,omitempty"`
+	Sent  string `json:"sent,omitempty"`
+	Depth int    `json:"depth"`
+	State string `json:"state"`
+	Run   string `json:"run,omitempty"`
+	Reply string `json:"reply,omitempty"`
+	// Status is the run's terminal word, such as FINISHED.
+	Status   string `json:"status,omitempty"`
+	Trouble  string `json:"trouble,omitempty"`
+	Attempts int    `json:"attempts"`
+	// Clipped is true in a list when a text is longer than is shown there.
+	Clipped   bool      `json:"clipped,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	SentAt    time.Time `json:"sent_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+}
+
+func viewTurn(t bridge.Turn) Turn {
+	return Turn{
+		ID: string(t.ID), Agent: string(t.Agent), Seq: t.Seq, Cause: string(t.Cause), Text: t.Text, Sent: t.Sent, Depth: t.Depth,
+		State: string(t.State), Run: t.Run, Reply: t.Reply, Status: string(t.Status), Trouble: t.Trouble, Attempts: t.Attempts,
+		CreatedAt: t.CreatedAt, SentAt: t.SentAt, EndedAt: t.EndedAt,
+	}
+}
+
+// maxListed bounds each text of a turn or command in a list, in characters.
+const maxListed = 2000
+
+func viewTurnInList(t bridge.Turn) Turn {
+	v := viewTurn(t)
+	for _, text := range []*string{&v.Text, &v.Sent, &v.Reply} {
+		if short := firstRunes(*text, maxListed); short != *text {
+			*text, v.Clipped = short, true
+		}
+	}
+	return v
+}
+
+// Command is a command as the API shows it.
+type Command struct {
+	ID      string `json:"id"`
+	Turn    string `json:"turn"`
+	Agent   string `json:"agent"`
+	Ordinal int    `json:"ordinal"`
+	Line    int    `json:"line"`
+	Verb    string `json:"verb"`
+	// The arguments as the agent wrote them; nobody trusts them.
+	Repo    string `json:"repo,omitempty"`
+	Prompt  string `json:"prompt,omitempty"`
+	Action  string `json:"action,omitempty"`
+	When    string `json:"when,omitempty"`
+	Message string `json:"message,omitempty"`
+	State   string `json:"state"`
+	// Code and Reason say why it was refused or held, or what failed later.
+	Code      string `json:"code,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Canonical string `json:"canonical,omitempty"`
+	API       string `json:"api,omitempty"`
+	Relay     string `json:"relay,omitempty"`
+	Approved  bool   `json:"approved,omitempty"`
+	// Child is the agent that a SUBAGENT command made.
+	Child     string    `json:"child,omitempty"`
+	Outcome   *Outcome  `json:"outcome,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Outcome is what came of a granted command.
+type Outcome struct {
+	Status     string `json:"status"`
+	ExitCode   int    `json:"exit_code"`
+	Stdout     string `json:"stdout,omitempty"`
+	Stderr     string `json:"stderr,omitempty"`
+	Omitted    int64  `json:"omitted,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+	HTTPStatus int    `json:"http_status,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+func viewCommand(c bridge.Command) Command {
+	v := Command{
+		ID: string(c.ID), Turn: string(c.Turn), Agent: string(c.Agent), Ordinal: c.Ordinal, Line: c.Parsed.Line, Verb: string(c.Parsed.Verb),
+		Repo: c.Parsed.Repo, Prompt: c.Parsed.Prompt, Action: c.Parsed.Action, When: c.Parsed.When, Message: c.Parsed.Message,
+		State: string(c.State), Code: c.Code, Reason: c.Reason, Canonical: c.Canonical, API: c.API, Relay: c.Relay, Approved: c.Approved,
+		Child: string(c.Child), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+	}
+	if c.Outcome != nil {
+		out := Outcome(*c.Outcome)
+		v.Outcome = &out
+	}
+	return v
+}
+
+// Event is one line of the timeline.
+type Event struct {
+	// Seq orders events; a reader resumes after the last one it saw.
+	Seq     int64             `json:"seq"`
+	At      time.Time         `json:"time"`
+	Kind    string            `json:"event"`
+	Agent   string            `json:"agent,omitempty"`
+	Name    string            `json:"agent_name,omitempty"`
+	Turn    string            `json:"turn,omitempty"`
+	Command string            `json:"command,omitempty"`
+	Text    string            `json:"text,omitempty"`
+	Fields  map[string]string `json:"fields,omitempty"`
+}
+
+func viewEvent(e bridge.Event) Event {
+	return Event{Seq: e.Seq, At: e.At, Kind: e.Kind, Agent: string(e.Agent), Name: e.Name, Turn: string(e.Turn), Command: string(e.Command), Text: e.Text, Fields: e.Fields}
+}
+
+// The lists. Next, when it is not empty, asks for what follows: as before in
+// the next request, or as after for events.
+type (
+	// AgentList is newest first.
+	AgentList struct {
+		Agents []Agent `json:"agents"`
+		Next   string  `json:"next,omitempty"`
+	}
+	// TurnList is newest first; long texts are clipped.
+	TurnList struct {
+		Turns []Turn `json:"turns"`
+		Next  string `json:"next,omitempty"`
+	}
+	// CommandList is newest first, or in order when one turn was asked for.
+	CommandList struct {
+		Commands []Command `json:"commands"`
+		Next     string    `json:"next,omitempty"`
+	}
+	// EventList is oldest first.
+	EventList struct {
+		Events []Event `json:"events"`
+		Next   string  `json:"next,omitempty"`
+	}
+	// Launched is a new agent and its first turn.
+	Launched struct {
+		Agent Agent `json:"agent"`
+		Turn  Turn  `json:"turn"`
+	}
+)
+
+// viewAll converts a list and is never nil, so that JSON shows [] and not null.
+func viewAll[N, V any](nouns []N, view func(N) V) []V {
+	views := make([]V, len(nouns))
+	for i, n := range nouns {
+		views[i] = view(n)
+	}
+	return views
+}
+
+// firstRunes returns the first n characters of s.
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}

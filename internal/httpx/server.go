@@ -1,0 +1,116 @@
+package httpx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// ServerOptions configures a Server. Addr and Handler are required; a timeout
+// that is zero means its default.
+type ServerOptions struct {
+	// Addr is host:port; port 0 takes a free one.
+	Addr    string
+	Handler http.Handler
+	// ReadHeader defaults to 10 s, Read and Write to 60 s, Idle to 120 s.
+	// Handlers that take longer call Linger.
+	ReadHeader, Read, Write, Idle time.Duration
+	// Grace is how long running requests may go on after the stop; default 20 s.
+	Grace time.Duration
+	Log   zerolog.Logger
+}
+
+// maxHeaderBytes bounds a request's line and headers.
+const maxHeaderBytes = 32 << 10
+
+// Server is an HTTP server on an open listener. Serve is called once.
+type Server struct {
+	o        ServerOptions
+	listener net.Listener
+}
+
+// Listen takes the address at once, so that one that is taken or malformed is
+// an error at start; nothing is served before Serve.
+func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
+	if o.Handler == nil {
+		return nil, errors.New("HTTP server needs a handler")
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: %w", o.Addr, err)
+	}
+	o.ReadHeader = cmp.Or(o.ReadHeader, 10*time.Second)
+	o.Read = cmp.Or(o.Read, time.Minute)
+	o.Write = cmp.Or(o.Write, time.Minute)
+	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
+	o.Grace = cmp.Or(o.Grace, 20*time.Second)
+	return &Server{o: o, listener: l}, nil
+}
+
+// Addr returns the address that was taken, with the real port.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Close gives the address back when Serve will not be called.
+func (s *Server) Close() error { return s.listener.Close() }
+
+type drainKey struct{}
+
+// Draining returns a channel that is closed when the server that serves ctx's
+// request begins to stop: who waits or streams ends then, so that the stop does
+// not have to cut it off. Outside of a Server it is nil and never ready.
+func Draining(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(drainKey{}).(chan struct{})
+	return c
+}
+
+// Serve serves until ctx ends and then stops in order: no new connections, a
+// word to those who linger, the grace period, and the rest is cut off, which is
+// the only stop that returns an error.
+func (s *Server) Serve(ctx context.Context) error {
+	drain := make(chan struct{})
+	base, cut := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), drainKey{}, drain))
+	defer cut()
+	hs := &http.Server{
+		Handler:           s.o.Handler,
+		ReadHeaderTimeout: s.o.ReadHeader,
+		ReadTimeout:       s.o.Read,
+		WriteTimeout:      s.o.Write,
+		IdleTimeout:       s.o.Idle,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          stdlog.New(s.o.Log, "http: ", 0),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- hs.Serve(s.listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve HTTP on %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	close(drain)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Grace)
+	defer cancel()
+	err := hs.Shutdown(grace)
+	if err != nil {
+		cut()
+		err = errors.Join(fmt.Errorf("stop HTTP on %s: requests cut off after %s: %w", s.Addr(), s.o.Grace, err), hs.Close())
+	}
+	<-ended
+	return err
+}
+
+// Linger lets one request outlive the server's write timeout: the answer must be
+// written within d from now. The read timeout needs no lifting, because net/http
+// ends it with the body; so read the body first.
+func Linger(w http.ResponseWriter, d time.Duration) {
+	// A writer without deadlines, as in a test, has nothing to lift.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}

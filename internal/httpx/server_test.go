@@ -1,0 +1,145 @@
+package httpx_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/internal/httpx"
+)
+
+// serve runs a server and returns its URL and a function that stops it and
+// returns what Serve returned.
+func serve(t *testing.T, o httpx.ServerOptions) (string, func() error) {
+	t.Helper()
+	o.Addr, o.Log = "127.0.0.1:0", zerolog.Nop()
+	s, err := httpx.Listen(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	stopped := false
+	stop := func() error {
+		cancel()
+		if stopped {
+			return nil
+		}
+		stopped = true
+		return <-done
+	}
+	t.Cleanup(func() { _ = stop() })
+	return "http://" + s.Addr().String(), stop
+}
+
+func client(t *testing.T) *http.Client {
+	t.Helper()
+	tr := &http.Transport{}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func TestTakenPortIsAnErrorAtStart(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: l.Addr().String(), Handler: http.NotFoundHandler()}); err == nil {
+		t.Fatal("a taken port was taken again")
+	}
+	if _, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0"}); err == nil {
+		t.Fatal("a server without a handler was made")
+	}
+}
+
+func TestStopLetsRunningRequestsEnd(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	url, stop := serve(t, httpx.ServerOptions{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-httpx.Draining(r.Context())
+		if r.Context().Err() != nil {
+			t.Error("the request was cut off although there was time")
+		}
+		_, _ = io.WriteString(w, "last words")
+	})})
+	answer := make(chan string, 1)
+	c := client(t)
+	go func() {
+		resp, err := c.Get(url)
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		answer <- string(body)
+	}()
+	<-begun
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answer; got != "last words" {
+		t.Errorf("answer %q", got)
+	}
+}
+
+func TestStopCutsOffAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	begun, ended := make(chan struct{}), make(chan struct{})
+	url, stop := serve(t, httpx.ServerOptions{Grace: 10 * time.Millisecond, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+		close(ended)
+	})})
+	c := client(t)
+	go func() {
+		resp, err := c.Get(url)
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	<-begun
+	if err := stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("stop returned %v", err)
+	}
+	<-ended
+}
+
+// A server's write timeout otherwise drops the answer of a handler that waits;
+// its read timeout must not end the wait either.
+func TestLingerOutlivesTheTimeouts(t *testing.T) {
+	t.Parallel()
+	const timeout = 100 * time.Millisecond
+	url, _ := serve(t, httpx.ServerOptions{Read: timeout, Write: timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := httpx.ReadBody(w, r, 100); err != nil {
+			t.Error(err)
+		}
+		httpx.Linger(w, time.Minute)
+		timer := time.NewTimer(4 * timeout)
+		defer timer.Stop()
+		select {
+		case <-r.Context().Done():
+			t.Error("the wait was cut off")
+		case <-timer.C:
+		}
+		_, _ = io.WriteString(w, "ok")
+	})})
+	resp, err := client(t).Post(url, "text/plain", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "ok" {
+		t.Errorf("answer %q, %v", body, err)
+	}
+}
