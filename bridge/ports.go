@@ -135,6 +135,15 @@ type Observer interface {
 	Cancel(ctx context.Context, r RunRef) error
 }
 
+// Follower is a Runtime that can wait for the end of a run instead of asking
+// again and again. It is optional.
+type Follower interface {
+	// Follow returns nil when the run seems to be over, which is a hint and no
+	// proof, and an error when there is nothing to wait at. It ends with ctx. Safe
+	// for concurrent use; twice is fine.
+	Follow(ctx context.Context, r RunRef) error
+}
+
 // Runtime executes turns.
 type Runtime interface {
 	Launcher

@@ -58,14 +58,7 @@ func pause(ctx context.Context, attempt int) error {
 		return ctx.Err()
 	}
 	delay := recoverDelay << (attempt - 1)
-	t := time.NewTimer(delay + rand.N(delay))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return wait(ctx, delay+rand.N(delay))
 }
 
 // streamText collects a run's final text from its stream.

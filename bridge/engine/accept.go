@@ -98,6 +98,8 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 		return bridge.Completion{}, err
 	} else if len(hooks) > 0 && !hooks[0].ReceivedAt.Before(j.turn.SentAt) {
 		source = bridge.SourceWebhook
+	} else if c.e.streams.ended(j.turn.ID) {
+		source = bridge.SourceStream
 	}
 	run := or(j.turn.Run, string(j.turn.ID)) // v0 runs have no id of their own
 	cpl := bridge.Completion{ID: bridge.CompletionID(c.e.o.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, CreatedAt: c.now}

@@ -119,7 +119,7 @@ func (c *change) actionFailed(r errand, cause error) error {
 func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
-	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + actionText(out), Untrusted: streams(out)}
+	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + actionText(out), Untrusted: bothOutputs(out)}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
 		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: commandFields(r.command)}); err != nil {
@@ -155,8 +155,8 @@ func actionText(out bridge.ActionOutcome) string {
 	return b.String()
 }
 
-// streams joins both outputs for the agent, each named.
-func streams(out bridge.ActionOutcome) string {
+// bothOutputs joins both outputs for the agent, each named.
+func bothOutputs(out bridge.ActionOutcome) string {
 	switch {
 	case out.Stderr == "":
 		return out.Stdout

@@ -25,6 +25,8 @@ const (
 func (e *Engine) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
+	e.streams.open(ctx)
+	defer e.streams.close()
 	slots := make(chan struct{}, e.o.Slots)
 	for {
 		free := cap(slots) - len(slots)

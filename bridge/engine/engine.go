@@ -40,6 +40,9 @@ type Options struct {
 	Settle time.Duration
 	// ActionPatience is how long an unreachable relay is asked again; default 1 minute.
 	ActionPatience time.Duration
+	// Streams bounds the run streams that are followed at a time; default 256,
+	// negative for none. Runs beyond that are looked at by polling alone.
+	Streams int
 	// Slots bounds the work that is handled side by side; default 64.
 	Slots int
 	// Now and NewID are injected; defaults are the clock and random ids.
@@ -58,6 +61,8 @@ type Engine struct {
 
 	mu       sync.Mutex // guards watchers
 	watchers map[chan struct{}]struct{}
+
+	streams streams
 }
 
 // New returns an engine that does nothing until Run. It fails when a required option is missing.
@@ -69,7 +74,7 @@ func New(o Options) (*Engine, error) {
 		return nil, errors.New("engine needs a bridge key of at least 32 bytes")
 	}
 	setDefaults(&o)
-	return &Engine{o: o, wake: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{}}, nil
+	return &Engine{o: o, wake: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{}, streams: streams{runs: map[bridge.TurnID]*stream{}}}, nil
 }
 
 func setDefaults(o *Options) {
@@ -79,6 +84,7 @@ func setDefaults(o *Options) {
 	o.Settle = or(o.Settle, 5*time.Minute)
 	o.ActionPatience = or(o.ActionPatience, time.Minute)
 	o.Slots = or(o.Slots, 64)
+	o.Streams = or(o.Streams, 256)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -25,6 +25,7 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 	case obs.Repo != "" && !sameRepo(obs.Repo, j.agent.Repo):
 		return e.wrongRepoLater(ctx, j, obs)
 	case !obs.State.Terminal():
+		e.follow(j)
 		return e.putBack(ctx, j.work, e.nextLook(j))
 	}
 	return e.accept(ctx, j, output{obs: obs})

@@ -143,6 +143,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: describe(m)}); err != nil {
 			return err
 		}
+		m.Code, m.Reason = "", "" // what held it does so no longer
 		return c.start(a, &m)
 	})
 	return m, notFound(err, "command", string(id))

@@ -233,12 +233,18 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 	if j.launching() && s.Repo != "" && !sameRepo(s.Repo, j.agent.Repo) {
 		return e.wrongRepo(ctx, j, s)
 	}
-	return e.step(ctx, j, func(c *change, j *job) error {
+	bound := j
+	err := e.step(ctx, j, func(c *change, j *job) error {
 		if err := c.bind(j, s); err != nil {
 			return err
 		}
+		bound = *j
 		return c.PutBack(j.work, c.now.Add(e.firstLook()))
 	})
+	if err == nil && bound.turn.State == bridge.TurnRunning {
+		e.follow(bound)
+	}
+	return err
 }
 
 // firstLook is how long after its start a run is looked at first.
