@@ -87,20 +87,25 @@ func note(r *http.Request, agent bridge.AgentID, turn bridge.TurnID) {
 	rec.Add("turn", string(turn))
 }
 
-// findAgent finds the agent of the path by id, name or external id.
+// findAgent finds the agent of the path.
 func (h *Handler) findAgent(r *http.Request) (bridge.Agent, error) {
 	key, err := pathValue(r, "id")
 	if err != nil {
 		return bridge.Agent{}, err
 	}
+	return h.agentBy(r.Context(), key)
+}
+
+// agentBy finds an agent by id, name or external id.
+func (h *Handler) agentBy(ctx context.Context, key string) (bridge.Agent, error) {
 	if len(key) > 200 {
 		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no agent has an id or a name of %d bytes", len(key))
 	}
-	a, err := h.o.Engine.FindAgent(r.Context(), key)
+	a, err := h.o.Engine.FindAgent(ctx, key)
 	if bridge.KindOf(err) != bridge.NotFound {
 		return a, err
 	}
-	external, extErr := h.lookUp(r.Context(), bridge.ByExternal, key)
+	external, extErr := h.lookUp(ctx, bridge.ByExternal, key)
 	if errors.Is(extErr, bridge.ErrNoRow) {
 		return bridge.Agent{}, err
 	}

@@ -16,7 +16,7 @@ type DenyRequest struct {
 }
 
 func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
-	f, limit, err := commandFilter(r)
+	f, limit, err := h.commandFilter(r)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func commandFilter(r *http.Request) (f bridge.CommandFilter, limit int, err error) {
+func (h *Handler) commandFilter(r *http.Request) (f bridge.CommandFilter, limit int, err error) {
 	q, err := readQuery(r, "state", "agent", "turn", "limit", "before")
 	if err != nil {
 		return f, 0, err
@@ -49,7 +49,14 @@ func commandFilter(r *http.Request) (f bridge.CommandFilter, limit int, err erro
 	if limit, err = q.limit(); err != nil {
 		return f, 0, err
 	}
-	f.Agent, f.Turn, f.Before = bridge.AgentID(q.get("agent")), bridge.TurnID(q.get("turn")), bridge.CommandID(q.get("before"))
+	if agent := q.get("agent"); agent != "" {
+		a, err := h.agentBy(r.Context(), agent)
+		if err != nil {
+			return f, 0, err
+		}
+		f.Agent = a.ID
+	}
+	f.Turn, f.Before = bridge.TurnID(q.get("turn")), bridge.CommandID(q.get("before"))
 	f.Limit = limit + 1
 	if f.Turn != "" && f.Before != "" {
 		return f, 0, bridge.Errorf(bridge.Invalid, "turn and before do not go together: a turn's commands are one list")
