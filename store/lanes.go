@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"time"
 
 	"drawbridge/bridge"
@@ -13,6 +14,10 @@ func scanWork(row scanner) (w bridge.Work, err error) {
 	return w, err
 }
 
+// readyAt is when a head may be handed out: it is due and nobody holds it. The
+// index work_ready is over the same text, so a change here needs one there.
+const readyAt = "(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END)"
+
 // Enqueue implements bridge.LaneTx. The number in the lane comes from a
 // counter row taken in the same transaction: an identity column would order by
 // insert and not by commit (facts: libraries, Trap).
@@ -21,18 +26,14 @@ func (t *tx) Enqueue(w bridge.Work) error {
 	if err != nil {
 		return err
 	}
-	return t.exec("INSERT INTO work (lane, seq, kind, ref, due_at, lease_until, fence, attempts, woken) VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0)",
+	return t.exec(`INSERT INTO work (lane, seq, kind, ref, due_at, lease_until, fence, attempts, woken, head)
+		VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, CASE WHEN EXISTS (SELECT 1 FROM work h WHERE h.lane = $1) THEN 0 ELSE 1 END)`,
 		w.Lane, seq, w.Kind, w.Ref, micros(w.Due))
 }
 
-// claimWork takes the heads of lanes that are due. A row that is done is
-// deleted, so the head of a lane is the row before which there is none.
+// claimWork takes the heads that have been ready for longest.
 const claimWork = `UPDATE work SET lease_until = $2, fence = fence + 1, attempts = attempts + 1
-WHERE id IN (
-    SELECT w.id FROM work w
-    WHERE w.due_at <= $1 AND w.lease_until <= $1
-      AND NOT EXISTS (SELECT 1 FROM work h WHERE h.lane = w.lane AND h.seq < w.seq)
-    ORDER BY w.due_at, w.id LIMIT $3)
+WHERE id IN (SELECT id FROM work WHERE head = 1 AND ` + readyAt + ` <= $1 ORDER BY ` + readyAt + `, id LIMIT $3)
 RETURNING ` + workColumns
 
 // ClaimWork implements bridge.LaneTx.
@@ -40,37 +41,52 @@ func (t *tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
 	return selectAll(t, scanWork, claimWork, micros(c.Now), micros(c.Now.Add(c.Lease)), c.Limit)
 }
 
-// FinishWork implements bridge.LaneTx.
+// held is the condition under which work may be given back or kept. A lease of
+// 0 was given back already: a heartbeat that comes too late must not hold it again.
+const held = " WHERE id = $1 AND fence = $2 AND lease_until > 0"
+
+// FinishWork implements bridge.LaneTx. What stood behind the work becomes the head.
 func (t *tx) FinishWork(w bridge.Work) error {
-	return t.execOne(bridge.ErrLeaseLost, "DELETE FROM work WHERE id = $1 AND fence = $2", w.ID, w.Fence)
+	if err := t.execOne(bridge.ErrLeaseLost, "DELETE FROM work"+held, w.ID, w.Fence); err != nil {
+		return err
+	}
+	return t.exec("UPDATE work SET head = 1 WHERE lane = $1 AND seq = (SELECT min(h.seq) FROM work h WHERE h.lane = $1)", w.Lane)
 }
 
 // PutBack implements bridge.LaneTx.
 func (t *tx) PutBack(w bridge.Work, due time.Time) error {
-	return t.execOne(bridge.ErrLeaseLost, `UPDATE work SET lease_until = 0, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END
-		WHERE id = $1 AND fence = $2`, w.ID, w.Fence, w.Woken, micros(due))
+	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
+		w.ID, w.Fence, w.Woken, micros(due))
 }
 
 // ExtendLease implements bridge.LaneTx.
 func (t *tx) ExtendLease(w bridge.Work, until time.Time) error {
-	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = $3 WHERE id = $1 AND fence = $2", w.ID, w.Fence, micros(until))
+	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = $3"+held, w.ID, w.Fence, micros(until))
 }
 
 // WakeLane implements bridge.LaneTx. Waking a lane that is empty is fine.
 func (t *tx) WakeLane(lane string, now time.Time) error {
-	return t.exec(`UPDATE work SET due_at = $2, woken = woken + 1
-		WHERE lane = $1 AND seq = (SELECT min(h.seq) FROM work h WHERE h.lane = $1)`, lane, micros(now))
+	return t.exec("UPDATE work SET due_at = $2, woken = woken + 1 WHERE lane = $1 AND head = 1", lane, micros(now))
 }
 
-// NextDue implements bridge.LaneTx. It looks at heads only: what stands
-// behind a head is not due before it.
+// nextDue's second condition holds always; it makes the look-up a search in work_ready.
+const nextDue = "SELECT " + readyAt + " FROM work WHERE head = 1 AND " + readyAt + " >= 0 ORDER BY " + readyAt + " LIMIT 1"
+
+// NextDue implements bridge.LaneTx. It looks at heads only: what stands behind
+// a head is not due before it. Work that someone holds counts as due when the
+// lease ends, because its holder may have died.
 func (t *tx) NextDue(now time.Time) (time.Time, error) {
-	n, err := selectOne(t, scanInt, `SELECT coalesce(min(CASE WHEN w.lease_until > w.due_at THEN w.lease_until ELSE w.due_at END), 0) FROM work w
-		WHERE NOT EXISTS (SELECT 1 FROM work h WHERE h.lane = w.lane AND h.seq < w.seq)`)
+	n, err := selectOne(t, scanInt, nextDue)
+	switch {
+	case errors.Is(err, bridge.ErrNoRow):
+		return time.Time{}, nil
+	case n == 0:
+		return now, err // due since ever; the zero time would say that there is nothing
+	}
 	return fromMicros(n), err
 }
 
 // ReleaseAll implements bridge.LaneTx.
 func (t *tx) ReleaseAll() error {
-	return t.exec("UPDATE work SET lease_until = 0 WHERE lease_until > 0")
+	return t.exec("UPDATE work SET lease_until = 0 WHERE head = 1 AND lease_until > 0")
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"time"
 
 	"drawbridge/bridge"
@@ -65,7 +66,7 @@ func (t *tx) InsertCompletion(c bridge.Completion) (bool, error) {
 // inserted runs an INSERT … ON CONFLICT DO NOTHING and reports whether a row came of it.
 func (t *tx) inserted(query string, args ...any) (bool, error) {
 	err := t.execOne(bridge.ErrNoRow, query, args...)
-	if err == bridge.ErrNoRow { //nolint:errorlint // returned as is by execOne
+	if errors.Is(err, bridge.ErrNoRow) {
 		return false, nil
 	}
 	return err == nil, err
@@ -100,6 +101,9 @@ func (t *tx) InsertDelivery(d bridge.Delivery) (bool, error) {
 	headers, err := toJSON(d.Headers)
 	if err != nil {
 		return false, err
+	}
+	if d.Body == nil {
+		d.Body = []byte{} // nil would be NULL
 	}
 	return t.inserted(insertDelivery, d.ID, d.Op, d.External, d.Event, d.Status, d.SentAt, d.WebhookID, headers, d.Body, d.Verdict, micros(d.ReceivedAt))
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -29,9 +30,17 @@ func scanAgent(row scanner) (a bridge.Agent, err error) {
 func (t *tx) InsertAgent(a bridge.Agent) error {
 	err := t.exec(insertAgent, append(agentArgs(a), 0)...)
 	if isUnique(err) {
-		return bridge.Errorf(bridge.Conflict, "an agent named %q exists already; choose another name", a.Name)
+		return conflict(a, err)
 	}
 	return err
+}
+
+// conflict says which of an agent's unique fields is taken.
+func conflict(a bridge.Agent, err error) error {
+	if strings.Contains(err.Error(), "agents.name") {
+		return bridge.Errorf(bridge.Conflict, "an agent named %q exists already; choose another name", a.Name)
+	}
+	return &bridge.Error{Kind: bridge.Conflict, Message: "an agent with this id, external id or chat user exists already", Cause: err}
 }
 
 // UpdateAgent implements bridge.AgentTx.
@@ -134,15 +143,13 @@ func (t *tx) Turns(f bridge.TurnFilter) ([]bridge.Turn, error) {
 	return selectAll(t, scanTurn, "SELECT "+turnColumns+" FROM turns"+tail, args...)
 }
 
-const commandColumns = "id, turn, agent, ordinal, verb, parsed, op_key, state, code, reason, canonical, api, relay, approval_key, approved, child, outcome, launched_at, created_at, updated_at"
+const commandColumns = "id, turn, agent, ordinal, verb, parsed, op_key, state, code, reason, canonical, api, relay, approval_key, approved, child, outcome, created_at, updated_at"
 
 var (
-	insertCommand = insertSQL("commands", commandColumns)
+	insertCommand = insertSQL("commands", commandColumns+", launched_at")
 	updateCommand = updateSQL("commands", commandColumns)
 )
 
-// commandArgs derives launched_at: the time since which a SUBAGENT counts
-// against launches_per_hour, 0 while it was never granted.
 func commandArgs(c bridge.Command) ([]any, error) {
 	parsed, err := toJSON(c.Parsed)
 	if err != nil {
@@ -154,24 +161,19 @@ func commandArgs(c bridge.Command) ([]any, error) {
 			return nil, err
 		}
 	}
-	var launched int64
-	if c.Child != "" {
-		launched = micros(c.CreatedAt)
-	}
 	approved := 0
 	if c.Approved {
 		approved = 1
 	}
 	return []any{c.ID, c.Turn, c.Agent, c.Ordinal, c.Parsed.Verb, parsed, c.OpKey, c.State, c.Code, c.Reason, c.Canonical, c.API, c.Relay,
-		c.ApprovalKey, approved, c.Child, outcome, launched, micros(c.CreatedAt), micros(c.UpdatedAt)}, nil
+		c.ApprovalKey, approved, c.Child, outcome, micros(c.CreatedAt), micros(c.UpdatedAt)}, nil
 }
 
 func scanCommand(row scanner) (c bridge.Command, err error) {
 	var verb string
-	var launched int64
 	c.Outcome = &bridge.CommandOutcome{}
 	err = row.Scan(&c.ID, &c.Turn, &c.Agent, &c.Ordinal, &verb, jsonText{&c.Parsed}, &c.OpKey, &c.State, &c.Code, &c.Reason, &c.Canonical, &c.API, &c.Relay,
-		&c.ApprovalKey, &c.Approved, &c.Child, jsonText{c.Outcome}, &launched, microTime{&c.CreatedAt}, microTime{&c.UpdatedAt})
+		&c.ApprovalKey, &c.Approved, &c.Child, jsonText{c.Outcome}, microTime{&c.CreatedAt}, microTime{&c.UpdatedAt})
 	if *c.Outcome == (bridge.CommandOutcome{}) {
 		c.Outcome = nil
 	}
@@ -184,7 +186,16 @@ func (t *tx) InsertCommand(c bridge.Command) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(insertCommand, args...)
+	return t.exec(insertCommand, append(args, launchedAt(c))...)
+}
+
+// launchedAt is when a SUBAGENT was granted, 0 while it is not. A command that
+// a person lets pass an hour later counts as a launch of that later time.
+func launchedAt(c bridge.Command) int64 {
+	if c.Child == "" {
+		return 0
+	}
+	return micros(c.UpdatedAt)
 }
 
 // UpdateCommand implements bridge.CommandTx.
@@ -193,7 +204,10 @@ func (t *tx) UpdateCommand(c bridge.Command) error {
 	if err != nil {
 		return err
 	}
-	return t.execOne(bridge.ErrNoRow, updateCommand, args...)
+	if err := t.execOne(bridge.ErrNoRow, updateCommand, args...); err != nil || c.Child == "" {
+		return err
+	}
+	return t.exec("UPDATE commands SET launched_at = $2 WHERE id = $1 AND launched_at = 0", c.ID, launchedAt(c))
 }
 
 // Command implements bridge.CommandTx.
@@ -218,7 +232,7 @@ func (t *tx) Commands(f bridge.CommandFilter) ([]bridge.Command, error) {
 
 // CountLaunches implements bridge.CommandTx.
 func (t *tx) CountLaunches(since time.Time) (int, error) {
-	n, err := selectOne(t, scanInt, "SELECT count(*) FROM commands WHERE launched_at > 0 AND launched_at >= $1", micros(since))
+	n, err := selectOne(t, scanInt, "SELECT count(*) FROM commands WHERE child <> '' AND launched_at >= $1", micros(since))
 	return int(n), err
 }
 

@@ -44,6 +44,9 @@ type Store struct {
 	// leader is held by the caller that commits for everyone in queue.
 	leader chan struct{}
 
+	closing  sync.Once
+	closeErr error
+
 	mu    sync.Mutex // guards queue
 	queue []*update
 }
@@ -55,15 +58,15 @@ type update struct {
 	done chan struct{}
 }
 
+// errAborted is what everyone in a batch gets when it could not be committed as a whole.
+var errAborted = errors.New("the shared transaction was rolled back; nothing of it is recorded")
+
 // Open opens or creates the database file at path, brings its schema up to
-// date and takes the file for this process alone. It fails when another
-// process has it, when the file is no database, or when a migration fails.
+// date and takes the file for this process alone. It fails with an Invalid
+// error when path cannot be a database file, with Conflict when another process
+// has it, and otherwise when the file is no database or a migration fails.
 func Open(ctx context.Context, path string) (*Store, error) {
-	lock, err := lockFile(path + ".lock")
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{lock: lock, stmts: map[string]*sql.Stmt{}, leader: make(chan struct{}, 1)}
+	s := &Store{stmts: map[string]*sql.Stmt{}, leader: make(chan struct{}, 1)}
 	if err := s.open(ctx, path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %q: %w", path, err), s.Close())
 	}
@@ -71,10 +74,16 @@ func Open(ctx context.Context, path string) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, path string) error {
+	path, err := realPath(path)
+	if err != nil {
+		return err
+	}
+	if s.lock, err = lockFile(path + ".lock"); err != nil {
+		return err
+	}
 	if err := createOwnerOnly(path); err != nil {
 		return err
 	}
-	var err error
 	if s.write, err = sql.Open("sqlite", dsn(path)); err != nil {
 		return err
 	}
@@ -88,7 +97,9 @@ func (s *Store) open(ctx context.Context, path string) error {
 	if s.read, err = sql.Open("sqlite", dsn(path)+"&_pragma=query_only(true)"); err != nil {
 		return err
 	}
-	s.read.SetMaxOpenConns(4 + runtime.NumCPU())
+	readers := 4 + runtime.NumCPU()
+	s.read.SetMaxOpenConns(readers)
+	s.read.SetMaxIdleConns(readers) // a new connection costs more than a look-up
 	return s.Update(ctx, func(tx bridge.Tx) error { return tx.ReleaseAll() })
 }
 
@@ -99,21 +110,64 @@ func dsn(path string) string {
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)"
 }
 
-// createOwnerOnly makes the file before SQLite does: it holds prompts and replies, which are nobody else's.
+// realPath returns the one path of the file that path leads to, so that a link
+// to a database meets the same lock. It opens nothing: closing a descriptor of
+// the file would drop the locks that SQLite holds on it in this process.
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", bridge.Errorf(bridge.Invalid, "the folder %q does not exist; create it or choose another path", filepath.Dir(abs))
+	}
+	if err != nil {
+		return "", err
+	}
+	target, err := filepath.EvalSymlinks(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return filepath.Join(dir, filepath.Base(abs)), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return target, checkRegular(target)
+}
+
+func checkRegular(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return bridge.Errorf(bridge.Invalid, "%q is a directory; name a file in it, such as %q", path, filepath.Join(path, "drawbridge.db"))
+	case !info.Mode().IsRegular():
+		return bridge.Errorf(bridge.Invalid, "%q is no regular file; choose another path", path)
+	}
+	return nil
+}
+
+// createOwnerOnly makes the file before SQLite does, because it holds prompts
+// and replies, which are nobody else's. A file that others could read is closed to them.
 func createOwnerOnly(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	info, err := f.Stat()
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = f.Chmod(0o600)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // lockFile keeps two bridges off one file: each would think that the other's
 // leases were left by a crash.
 func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open store lock: %w", err)
+		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(bridge.Errorf(bridge.Conflict, "database lock %q is held: another drawbridge serves this database; stop it or use another file", path), f.Close())
@@ -136,12 +190,23 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Close waits for no one: call it after everyone who updates has ended.
+// Close lets the commit that runs end, then closes; an Update or View that
+// comes later fails. Closing twice is fine.
 func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.leader <- struct{}{}
+		defer func() { <-s.leader }()
+		s.closeErr = s.close()
+	})
+	return s.closeErr
+}
+
+func (s *Store) close() error {
 	var errs []error
 	for _, st := range s.stmts {
 		errs = append(errs, st.Close())
 	}
+	clear(s.stmts)
 	if s.conn != nil {
 		errs = append(errs, s.conn.Close())
 	}
@@ -167,7 +232,9 @@ func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 }
 
 // Update implements bridge.Store. Callers that meet share one commit: whoever
-// gets to lead runs everybody's function, each in its savepoint, and commits once.
+// gets to lead runs everybody's function, each in its savepoint, and commits
+// once. A function that panics is an error of its own caller alone. Calling
+// Update from within fn waits for ever.
 func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	u := &update{ctx: ctx, fn: fn, done: make(chan struct{})}
 	s.mu.Lock()
@@ -177,52 +244,60 @@ func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	case <-u.done:
 	case s.leader <- struct{}{}:
 		s.lead(u)
-		<-s.leader
 	}
-	<-u.done
 	return u.err
 }
 
 // lead commits batches until its own update is done.
 func (s *Store) lead(own *update) {
+	defer func() { <-s.leader }()
 	for {
 		select {
 		case <-own.done:
 			return
 		default:
 		}
-		s.mu.Lock()
-		n := min(len(s.queue), maxBatch)
-		batch := s.queue[:n:n]
-		s.queue = s.queue[n:]
-		if len(s.queue) == 0 {
-			s.queue = nil
+		// Those whom the last commit let go get to queue up again first;
+		// otherwise every other commit is for one caller alone.
+		runtime.Gosched()
+		s.commit(s.nextBatch())
+	}
+}
+
+// nextBatch takes the oldest updates off the queue.
+func (s *Store) nextBatch() []*update {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(s.queue), maxBatch)
+	batch := s.queue[:n:n]
+	s.queue = s.queue[n:]
+	if len(s.queue) == 0 {
+		s.queue = nil
+	}
+	return batch
+}
+
+// commit runs a batch in one transaction, sets each update's error and lets
+// its caller go, even when one of the functions ends this goroutine.
+func (s *Store) commit(batch []*update) {
+	t := &tx{ctx: context.WithoutCancel(batch[0].ctx), q: cachedConn{s}}
+	err := errAborted
+	defer func() {
+		if err != nil {
+			abort(t, batch, err)
 		}
-		s.mu.Unlock()
-		s.commit(batch)
 		for _, u := range batch {
 			close(u.done)
 		}
-	}
+	}()
+	err = runBatch(t, batch)
 }
 
-// commit runs a batch in one transaction and sets each update's error.
-func (s *Store) commit(batch []*update) {
-	ctx := context.WithoutCancel(batch[0].ctx)
-	t := &tx{ctx: ctx, q: cachedConn{s}}
-	if err := t.exec("BEGIN IMMEDIATE"); err != nil {
-		failAll(batch, fmt.Errorf("begin update: %w", err))
-		return
-	}
-	for _, u := range batch {
-		u.err = runInSavepoint(t, u)
-	}
-	if err := t.exec("COMMIT"); err != nil {
-		failAll(batch, errors.Join(fmt.Errorf("commit: %w", err), t.exec("ROLLBACK")))
-	}
-}
-
-func failAll(batch []*update, err error) {
+// abort fails every update of a batch; those that failed by themselves keep their own error.
+func abort(t *tx, batch []*update, err error) {
+	// It fails when there is no transaction any more, which is what is wanted;
+	// were there still one, the next BEGIN would say so.
+	_ = t.exec("ROLLBACK")
 	for _, u := range batch {
 		if u.err == nil {
 			u.err = err
@@ -230,22 +305,52 @@ func failAll(batch []*update, err error) {
 	}
 }
 
-func runInSavepoint(t *tx, u *update) (err error) {
-	if err := u.ctx.Err(); err != nil {
-		return err
+// runBatch returns an error when nothing of the batch was committed.
+func runBatch(t *tx, batch []*update) error {
+	if err := t.exec("BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("begin update: %w", err)
 	}
-	if err := t.exec("SAVEPOINT u"); err != nil {
-		return fmt.Errorf("savepoint: %w", err)
+	for _, u := range batch {
+		if u.err = u.ctx.Err(); u.err != nil {
+			continue
+		}
+		if err := t.exec("SAVEPOINT u"); err != nil {
+			return fmt.Errorf("savepoint: %w", err)
+		}
+		undo := "" // what to run before the savepoint goes
+		if u.err = u.run(t); u.err != nil {
+			undo = "ROLLBACK TO u"
+		}
+		if err := endSavepoint(t, undo); err != nil {
+			return err
+		}
 	}
+	if err := t.exec("COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// endSavepoint fails when the database gave up the whole transaction by
+// itself, for example on a full disk. Going on would start a new one unseen,
+// and commit half of a batch.
+func endSavepoint(t *tx, undo string) error {
+	if undo != "" {
+		if err := t.exec(undo); err != nil {
+			return fmt.Errorf("roll back to savepoint: %w", err)
+		}
+	}
+	if err := t.exec("RELEASE u"); err != nil {
+		return fmt.Errorf("release savepoint: %w", err)
+	}
+	return nil
+}
+
+// run calls the update's function; a panic becomes its error.
+func (u *update) run(t *tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("update panicked: %v", p)
-		}
-		if err != nil {
-			err = errors.Join(err, t.exec("ROLLBACK TO u"))
-		}
-		if e := t.exec("RELEASE u"); e != nil && err == nil {
-			err = e
 		}
 	}()
 	return u.fn(t)

@@ -71,13 +71,14 @@ func RequestLog(o LogOptions, next http.Handler) http.Handler {
 			if o.OnServed != nil {
 				o.OnServed(s)
 			}
-			logLine(o.Log, r, rec, s, sw.bytes)
+			rec.log(o.Log.With().Int64("bytes_out", sw.bytes).Logger(), r, s)
 		}()
 		next.ServeHTTP(sw, r.WithContext(context.WithValue(r.Context(), recordKey{}, rec)))
 	})
 }
 
-func logLine(log zerolog.Logger, r *http.Request, rec *Record, s Served, bytes int64) {
+// log writes the one wide line of a request.
+func (rec *Record) log(log zerolog.Logger, r *http.Request, s Served) {
 	line := log.Info()
 	if s.Status >= http.StatusInternalServerError || rec.stack != nil {
 		line = log.Error()
@@ -87,7 +88,7 @@ func logLine(log zerolog.Logger, r *http.Request, rec *Record, s Served, bytes i
 		host = r.RemoteAddr
 	}
 	line.Str("request", rec.ID).Str("method", clip(r.Method, 16)).Str("route", s.Route).Str("path", clip(r.URL.EscapedPath(), 200)).
-		Str("remote", host).Int("status", s.Status).Int64("bytes_out", bytes).Int64("bytes_in", max(r.ContentLength, 0)).Dur("duration_ms", s.Duration)
+		Str("remote", host).Int("status", s.Status).Int64("bytes_in", max(r.ContentLength, 0)).Dur("duration_ms", s.Duration)
 	for _, f := range rec.fields {
 		line.Str(f[0], clip(f[1], 200))
 	}

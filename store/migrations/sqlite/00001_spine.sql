@@ -24,7 +24,7 @@ CREATE UNIQUE INDEX agents_external ON agents (external) WHERE external <> '';
 CREATE UNIQUE INDEX agents_chat_user ON agents (chat_user) WHERE chat_user <> '';
 CREATE INDEX agents_root ON agents (root, id);
 CREATE INDEX agents_parent ON agents (parent, id);
-CREATE INDEX agents_open ON agents (state) WHERE parent <> '';
+CREATE INDEX agents_state ON agents (state, id, parent);
 
 CREATE TABLE turns (
     id          TEXT PRIMARY KEY,
@@ -48,6 +48,7 @@ CREATE TABLE turns (
     UNIQUE (agent, seq)
 );
 CREATE INDEX turns_open ON turns (agent, seq) WHERE state NOT IN ('replied', 'failed');
+CREATE INDEX turns_state ON turns (state, id);
 
 CREATE TABLE commands (
     id           TEXT PRIMARY KEY,
@@ -74,7 +75,8 @@ CREATE TABLE commands (
 );
 CREATE INDEX commands_agent ON commands (agent, id);
 CREATE INDEX commands_state ON commands (state, id);
-CREATE INDEX commands_launched ON commands (launched_at) WHERE launched_at > 0;
+CREATE INDEX commands_open ON commands (agent) WHERE state IN ('held', 'granted', 'sending', 'confirmed', 'uncertain');
+CREATE INDEX commands_launched ON commands (launched_at) WHERE child <> '';
 
 CREATE TABLE notices (
     id         TEXT PRIMARY KEY,
@@ -105,6 +107,7 @@ CREATE TABLE completions (
     created_at   BIGINT NOT NULL,
     UNIQUE (op, run, status)
 );
+CREATE INDEX completions_op ON completions (op, id);
 
 CREATE TABLE deliveries (
     id          TEXT PRIMARY KEY,
@@ -120,6 +123,7 @@ CREATE TABLE deliveries (
     received_at BIGINT NOT NULL,
     UNIQUE (op, external, event, status, sent_at)
 );
+CREATE INDEX deliveries_op ON deliveries (op, id);
 
 CREATE TABLE echoes (
     agent      TEXT NOT NULL,
@@ -140,8 +144,10 @@ CREATE TABLE lanes (
     next_seq BIGINT NOT NULL
 ) WITHOUT ROWID;
 
+-- AUTOINCREMENT: the id of work that is done never comes again, or a late
+-- holder of the old row could finish the new one with its fence.
 CREATE TABLE work (
-    id          INTEGER PRIMARY KEY,
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
     lane        TEXT NOT NULL,
     seq         BIGINT NOT NULL,
     kind        TEXT NOT NULL,
@@ -151,9 +157,13 @@ CREATE TABLE work (
     fence       BIGINT NOT NULL,
     attempts    BIGINT NOT NULL,
     woken       BIGINT NOT NULL,
+    head        INTEGER NOT NULL,
     UNIQUE (lane, seq)
 );
-CREATE INDEX work_due ON work (due_at);
+-- One head a lane; what stands behind it is in neither index, so that neither
+-- a claim nor a look at the clock reads it.
+CREATE UNIQUE INDEX work_head ON work (lane) WHERE head = 1;
+CREATE INDEX work_ready ON work ((CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END), id) WHERE head = 1;
 
 CREATE TABLE events (
     seq     INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"drawbridge/bridge"
+)
+
+// Plan is one statement that ran and how SQLite goes about it.
+type Plan struct {
+	Query string
+	Steps []string
+}
+
+// Plans runs fn in a transaction that is rolled back and explains each of its statements.
+func (s *Store) Plans(ctx context.Context, fn func(bridge.Tx) error) ([]Plan, error) {
+	var plans []Plan
+	undo := fmt.Errorf("undo")
+	err := s.Update(ctx, func(bridge.Tx) error {
+		e := &explainer{q: cachedConn{s}}
+		if err := fn(&tx{ctx: ctx, q: e}); err != nil {
+			return err
+		}
+		plans = e.plans
+		return undo
+	})
+	if err == undo { //nolint:errorlint // our own value
+		err = nil
+	}
+	return plans, err
+}
+
+type explainer struct {
+	q     querier
+	plans []Plan
+}
+
+func (e *explainer) explain(ctx context.Context, query string, args []any) error {
+	steps, err := selectAll(&tx{ctx: ctx, q: e.q}, func(row scanner) (step string, err error) {
+		var id, parent, unused int
+		err = row.Scan(&id, &parent, &unused, &step)
+		return step, err
+	}, "EXPLAIN QUERY PLAN "+query, args...)
+	e.plans = append(e.plans, Plan{Query: strings.Join(strings.Fields(query), " "), Steps: steps})
+	return err
+}
+
+func (e *explainer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := e.explain(ctx, query, args); err != nil {
+		return nil, err
+	}
+	return e.q.ExecContext(ctx, query, args...)
+}
+
+func (e *explainer) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := e.explain(ctx, query, args); err != nil {
+		return nil, err
+	}
+	return e.q.QueryContext(ctx, query, args...)
+}
+
+// Exec runs SQL on the write connection outside any transaction.
+func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
+	s.leader <- struct{}{}
+	defer func() { <-s.leader }()
+	_, err := s.conn.ExecContext(ctx, query, args...)
+	return err
+}
+
+// Pragma reads a setting of the write connection.
+func (s *Store) Pragma(ctx context.Context, name string) (value string, err error) {
+	s.leader <- struct{}{}
+	defer func() { <-s.leader }()
+	err = s.conn.QueryRowContext(ctx, "PRAGMA "+name).Scan(&value)
+	return value, err
+}
+
+// ReadPragma reads a setting of a read connection.
+func (s *Store) ReadPragma(ctx context.Context, name string) (value string, err error) {
+	err = s.read.QueryRowContext(ctx, "PRAGMA "+name).Scan(&value)
+	return value, err
+}
+
+// Together runs functions as one batch, in order, and returns their errors.
+func (s *Store) Together(ctx context.Context, fns []func(bridge.Tx) error) []error {
+	batch := make([]*update, len(fns))
+	for i, fn := range fns {
+		batch[i] = &update{ctx: ctx, fn: fn, done: make(chan struct{})}
+	}
+	s.leader <- struct{}{}
+	s.commit(batch)
+	<-s.leader
+	errs := make([]error, len(batch))
+	for i, u := range batch {
+		errs[i] = u.err
+	}
+	return errs
+}
+
+// LoseTransaction ends the transaction that runs, as SQLite does by itself
+// when the disk is full. Only for use within an Update.
+func (s *Store) LoseTransaction(ctx context.Context) error {
+	_, err := s.conn.ExecContext(ctx, "ROLLBACK")
+	return err
+}

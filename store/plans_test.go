@@ -1,0 +1,105 @@
+package store_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/store"
+)
+
+// TestPlans asserts that no statement of the hot paths reads a whole table,
+// so that a bridge that has run for a year is as fast as a new one.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "drawbridge.db"))
+	grow(t, s, 2000)
+	checkPlans(t, s)
+	// Statistics must not lead the planner astray either.
+	if err := s.Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	checkPlans(t, s)
+}
+
+func checkPlans(t *testing.T, s *store.Store) {
+	t.Helper()
+	for name, fn := range hotPaths() {
+		plans, err := s.Plans(t.Context(), func(tx bridge.Tx) error {
+			if err := fn(tx); !errors.Is(err, bridge.ErrNoRow) && !errors.Is(err, bridge.ErrLeaseLost) {
+				return err
+			}
+			return nil
+		})
+		if err != nil || len(plans) == 0 {
+			t.Errorf("%s: %d statements explained, %v", name, len(plans), err)
+		}
+		for _, p := range plans {
+			for _, step := range p.Steps {
+				if strings.HasPrefix(step, "SCAN") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {
+					t.Errorf("%s: %s\n\t%s", name, step, p.Query)
+				}
+			}
+		}
+	}
+}
+
+// hotPaths are what the engine, the doors and the page ask all the time.
+func hotPaths() map[string]func(bridge.Tx) error {
+	w := bridge.Work{ID: 1, Lane: "lane/1", Fence: 1}
+	return map[string]func(bridge.Tx) error{
+		"ClaimWork": func(tx bridge.Tx) error {
+			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3}))
+		},
+		"NextDue":             func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) },
+		"Enqueue":             func(tx bridge.Tx) error { return tx.Enqueue(w) },
+		"FinishWork":          func(tx bridge.Tx) error { return finishAnyWork(tx) },
+		"PutBack":             func(tx bridge.Tx) error { return tx.PutBack(w, benchTime) },
+		"ExtendLease":         func(tx bridge.Tx) error { return tx.ExtendLease(w, benchTime) },
+		"WakeLane":            func(tx bridge.Tx) error { return tx.WakeLane("lane/1", benchTime) },
+		"InsertTurn":          func(tx bridge.Tx) error { return last(tx.InsertTurn(bridge.Turn{ID: "trn_plan", Agent: "agt_000001"})) },
+		"UpdateTurn":          func(tx bridge.Tx) error { return tx.UpdateTurn(bridge.Turn{ID: "trn_000001"}) },
+		"OpenTurn":            func(tx bridge.Tx) error { return last(tx.OpenTurn("agt_000001")) },
+		"Turns":               func(tx bridge.Tx) error { return last(tx.Turns(bridge.TurnFilter{Agent: "agt_000001"})) },
+		"Turns before":        func(tx bridge.Tx) error { return last(tx.Turns(bridge.TurnFilter{Agent: "agt_000001", Before: 7})) },
+		"Turns in a state":    func(tx bridge.Tx) error { return last(tx.Turns(bridge.TurnFilter{State: bridge.TurnUncertain})) },
+		"WaitingNotices":      func(tx bridge.Tx) error { return last(tx.WaitingNotices("agt_000001", 50)) },
+		"CarriedNotices":      func(tx bridge.Tx) error { return last(tx.CarriedNotices("trn_000001")) },
+		"CarryNotices":        func(tx bridge.Tx) error { return tx.CarryNotices([]bridge.NoticeID{"ntc_000001"}, "trn_1") },
+		"CountOpenSubagents":  func(tx bridge.Tx) error { return last(tx.CountOpenSubagents()) },
+		"CountLaunches":       func(tx bridge.Tx) error { return last(tx.CountLaunches(benchTime)) },
+		"CountOpenCommands":   func(tx bridge.Tx) error { return last(tx.CountOpenCommands("agt_000001")) },
+		"Commands of agent":   func(tx bridge.Tx) error { return last(tx.Commands(bridge.CommandFilter{Agent: "agt_000001"})) },
+		"Commands of turn":    func(tx bridge.Tx) error { return last(tx.Commands(bridge.CommandFilter{Turn: "trn_000001"})) },
+		"Commands in a state": func(tx bridge.Tx) error { return last(tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})) },
+		"Agents of root":      func(tx bridge.Tx) error { return last(tx.Agents(bridge.AgentFilter{Root: "agt_000001"})) },
+		"Agents of parent":    func(tx bridge.Tx) error { return last(tx.Agents(bridge.AgentFilter{Parent: "agt_000001"})) },
+		"Agents in a state":   func(tx bridge.Tx) error { return last(tx.Agents(bridge.AgentFilter{State: bridge.AgentGated})) },
+		"Agent":               func(tx bridge.Tx) error { return last(tx.Agent("agt_000001")) },
+		"FindAgent name":      func(tx bridge.Tx) error { return last(tx.FindAgent(bridge.ByName, "agent-1")) },
+		"FindAgent external":  func(tx bridge.Tx) error { return last(tx.FindAgent(bridge.ByExternal, "bc-1")) },
+		"FindAgent chat user": func(tx bridge.Tx) error { return last(tx.FindAgent(bridge.ByChatUser, "user")) },
+		"UpdateAgent":         func(tx bridge.Tx) error { return tx.UpdateAgent(plainAgent(1)) },
+		"Completions":         func(tx bridge.Tx) error { return last(tx.Completions("agt_000001")) },
+		"DeliverCompletions": func(tx bridge.Tx) error {
+			return tx.DeliverCompletions([]bridge.CompletionID{"cpl_1"}, "trn_1", benchTime)
+		},
+		"Deliveries": func(tx bridge.Tx) error { return last(tx.Deliveries("agt_000001", 1)) },
+		"Events":     func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
+		"Echoed":     func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
+		"Approved":   func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
+	}
+}
+
+func finishAnyWork(tx bridge.Tx) error {
+	works, err := tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 1})
+	if err != nil || len(works) == 0 {
+		return err
+	}
+	return tx.FinishWork(works[0])
+}
+
+func last[T any](_ T, err error) error { return err }

@@ -1,0 +1,335 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"drawbridge/bridge"
+)
+
+func notice(agent bridge.AgentID, n int) bridge.Notice {
+	return bridge.Notice{
+		ID: bridge.NoticeID(fmt.Sprintf("ntc_%04d", n)), Agent: agent, Cause: bridge.CauseCompletion, Text: "text", Untrusted: "SUBAGENT: not really", Depth: 1, Streak: 2,
+		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Turn: "trn_other", CreatedAt: epoch,
+	}
+}
+
+func testNotices(t *testing.T, open Open) {
+	s, full := open(t), notice("agt_1", 0)
+	noZeroField(t, full)
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		if err := tx.InsertNotice(full); err != nil {
+			return err
+		}
+		for _, n := range []int{3, 1, 2, 4} {
+			w := notice("agt_1", n)
+			w.Turn, w.Quiet, w.Commands, w.Completion = "", false, nil, ""
+			if n == 4 {
+				w.Agent = "agt_2"
+			}
+			if err := tx.InsertNotice(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	waiting := func(limit int) []bridge.NoticeID {
+		return noticeIDs(read(t, s, func(tx bridge.Tx) ([]bridge.Notice, error) { return tx.WaitingNotices("agt_1", limit) }))
+	}
+	carried := func(turn bridge.TurnID) []bridge.Notice {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.Notice, error) { return tx.CarriedNotices(turn) })
+	}
+	carry := func(turn bridge.TurnID, ids ...bridge.NoticeID) {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.CarryNotices(ids, turn) })
+	}
+	equal(t, "carried as inserted", carried("trn_other"), []bridge.Notice{full})
+	equal(t, "waiting, oldest first", waiting(10), []bridge.NoticeID{"ntc_0001", "ntc_0002", "ntc_0003"})
+	equal(t, "waiting, limited", waiting(2), []bridge.NoticeID{"ntc_0001", "ntc_0002"})
+	carry("trn_1", "ntc_0002", "ntc_0001")
+	equal(t, "waiting after a turn took two", waiting(10), []bridge.NoticeID{"ntc_0003"})
+	equal(t, "carried, oldest first", noticeIDs(carried("trn_1")), []bridge.NoticeID{"ntc_0001", "ntc_0002"})
+	carry("", "ntc_0001", "ntc_0002")
+	equal(t, "waiting again", waiting(10), []bridge.NoticeID{"ntc_0001", "ntc_0002", "ntc_0003"})
+	equal(t, "carried by no turn", len(carried("")), 0)
+	carry("trn_1") // none is fine
+}
+
+func noticeIDs(notices []bridge.Notice) []bridge.NoticeID {
+	ids := make([]bridge.NoticeID, len(notices))
+	for i, n := range notices {
+		ids[i] = n.ID
+	}
+	return ids
+}
+
+func completion(n int) bridge.Completion {
+	return bridge.Completion{ID: bridge.CompletionID(fmt.Sprintf("cpl_%04d", n)), Op: "agt_1", Turn: "trn_1", Run: "run-1", Status: bridge.RunFinished,
+		Source: bridge.SourceStream, CarriedBy: "trn_2", DeliveredAt: at(time.Minute), CreatedAt: epoch}
+}
+
+func testCompletions(t *testing.T, open Open) {
+	s, first := open(t), completion(0)
+	noZeroField(t, first)
+	add := func(c bridge.Completion) (isNew bool) {
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+			isNew, err = tx.InsertCompletion(c)
+			return err
+		})
+		return isNew
+	}
+	equal(t, "the first is new", add(first), true)
+	again := completion(1)
+	again.Source, again.Turn = bridge.SourcePoll, "trn_9"
+	equal(t, "the same run's same end again", add(again), false)
+	for n, vary := range []func(*bridge.Completion){
+		func(c *bridge.Completion) { c.Op = "agt_2" },
+		func(c *bridge.Completion) { c.Run = "run-2" },
+		func(c *bridge.Completion) { c.Status = bridge.RunError },
+	} {
+		other := completion(n + 2)
+		other.CarriedBy, other.DeliveredAt = "", time.Time{}
+		vary(&other)
+		equal(t, "another operation, run or status is new", add(other), true)
+	}
+	all := func() []bridge.Completion {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.Completion, error) { return tx.Completions("agt_1") })
+	}
+	got := all()
+	if len(got) != 3 {
+		t.Fatalf("%d completions, want 3", len(got))
+	}
+	equal(t, "completion", got[0], first)
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		return tx.DeliverCompletions([]bridge.CompletionID{"cpl_0003", "cpl_0004"}, "trn_7", at(time.Hour))
+	})
+	for _, c := range all()[1:] {
+		equal(t, "delivered by", c.CarriedBy, "trn_7")
+		equal(t, "delivered at", c.DeliveredAt, at(time.Hour))
+	}
+	equal(t, "the one that was not named", all()[0], first)
+}
+
+func delivery(n int) bridge.Delivery {
+	return bridge.Delivery{ID: bridge.DeliveryID(fmt.Sprintf("dlv_%04d", n)), Op: "agt_1", External: "bc-1", Event: "statusChange", Status: "FINISHED",
+		SentAt: "2026-03-04T05:06:07Z", WebhookID: "wh-1", Headers: map[string][]string{"X-Webhook-Id": {"a", "b"}, "Empty": {}},
+		Body: []byte("{\"id\":\"bc-1\"}\x00\xff"), Verdict: bridge.VerdictAccepted, ReceivedAt: epoch}
+}
+
+func testDeliveries(t *testing.T, open Open) {
+	s, first := open(t), delivery(0)
+	noZeroField(t, first)
+	add := func(d bridge.Delivery) (isNew bool) {
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+			isNew, err = tx.InsertDelivery(d)
+			return err
+		})
+		return isNew
+	}
+	equal(t, "the first is new", add(first), true)
+	again := delivery(1)
+	again.WebhookID, again.Body, again.ReceivedAt = "wh-2", []byte("{}"), at(time.Hour)
+	equal(t, "the same again", add(again), false)
+	for n, vary := range []func(*bridge.Delivery){
+		func(d *bridge.Delivery) { d.Op = "agt_2" },
+		func(d *bridge.Delivery) { d.External = "bc-2" },
+		func(d *bridge.Delivery) { d.Status = "ERROR" },
+		func(d *bridge.Delivery) { d.SentAt = "2026-03-04T05:06:08Z" },
+	} {
+		other := delivery(n + 2)
+		other.Body, other.Headers = nil, nil
+		vary(&other)
+		equal(t, "another operation, agent, status or time is new", add(other), true)
+	}
+	list := func(op bridge.AgentID, limit int) (ids []bridge.DeliveryID) {
+		for _, d := range read(t, s, func(tx bridge.Tx) ([]bridge.Delivery, error) { return tx.Deliveries(op, limit) }) {
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	equal(t, "an operation's, newest first", list("agt_1", 3), []bridge.DeliveryID{"dlv_0005", "dlv_0004", "dlv_0003"})
+	equal(t, "everybody's", len(list("", 0)), 5)
+	equal(t, "nobody's", len(list("agt_none", 1)), 0)
+	got := read(t, s, func(tx bridge.Tx) ([]bridge.Delivery, error) { return tx.Deliveries("agt_1", 10) })
+	equal(t, "delivery", got[len(got)-1], first)
+	equal(t, "empty body", len(got[0].Body), 0)
+}
+
+// testFirstCompletionWins: webhook, stream and poll may meet in one instant.
+func testFirstCompletionWins(t *testing.T, open Open) {
+	s := open(t)
+	var wins, deliveries atomic.Int32
+	var all errgroup.Group
+	for n := range 64 {
+		all.Go(func() error {
+			var won, fresh bool
+			err := s.Update(t.Context(), func(tx bridge.Tx) (err error) {
+				if won, err = tx.InsertCompletion(completion(n)); err != nil {
+					return err
+				}
+				fresh, err = tx.InsertDelivery(delivery(n))
+				return err
+			})
+			if won {
+				wins.Add(1)
+			}
+			if fresh {
+				deliveries.Add(1)
+			}
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "first completions", wins.Load(), 1)
+	equal(t, "first deliveries", deliveries.Load(), 1)
+}
+
+func testEchoes(t *testing.T, open Open) {
+	s := open(t)
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		return errors.Join(tx.AddEchoes("agt_1", nil, epoch), tx.AddEchoes("agt_1", []string{"a", "b", "a"}, epoch), tx.AddEchoes("agt_1", []string{"b"}, at(time.Hour)))
+	})
+	for _, tt := range []struct {
+		agent bridge.AgentID
+		key   string
+		want  bool
+	}{{"agt_1", "a", true}, {"agt_1", "b", true}, {"agt_1", "A", false}, {"agt_1", "", false}, {"agt_2", "a", false}} {
+		got := read(t, s, func(tx bridge.Tx) (bool, error) { return tx.Echoed(tt.agent, tt.key) })
+		equal(t, fmt.Sprintf("echoed %q to %s", tt.key, tt.agent), got, tt.want)
+	}
+}
+
+func testApprovals(t *testing.T, open Open) {
+	s := open(t)
+	put := func(until time.Time) {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutApproval("agt_1", "key", until) })
+	}
+	approved := func(root bridge.AgentID, key string, when time.Time) bool {
+		return read(t, s, func(tx bridge.Tx) (bool, error) { return tx.Approved(root, key, when) })
+	}
+	put(at(time.Hour))
+	equal(t, "in time", approved("agt_1", "key", at(time.Hour-time.Microsecond)), true)
+	equal(t, "when it ends", approved("agt_1", "key", at(time.Hour)), false)
+	equal(t, "another key", approved("agt_1", "kex", epoch), false)
+	equal(t, "another root", approved("agt_2", "key", epoch), false)
+	put(at(3 * time.Hour))
+	equal(t, "put again for longer", approved("agt_1", "key", at(2*time.Hour)), true)
+	put(epoch)
+	equal(t, "put again for shorter", approved("agt_1", "key", at(time.Minute)), false)
+}
+
+func testEvents(t *testing.T, open Open) {
+	s := open(t)
+	want := bridge.Event{Seq: 1, At: epoch, Kind: bridge.EventGranted, Agent: "agt_1", Name: "name", Turn: "trn_1", Command: "cmd_1", Text: "text", Fields: map[string]string{"a": "b", "": ""}}
+	noZeroField(t, want)
+	events := func(after int64, limit int) []bridge.Event {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.Event, error) { return tx.Events(after, limit) })
+	}
+	equal(t, "events of an empty store", len(events(0, 10)), 0)
+	var seqs []int64
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		for range 120 {
+			e := want
+			e.Seq = 77 // the store numbers, not the caller
+			seq, err := tx.AppendEvent(e)
+			if err != nil {
+				return err
+			}
+			seqs = append(seqs, seq)
+		}
+		return nil
+	})
+	for i := range seqs[1:] {
+		if seqs[i] >= seqs[i+1] {
+			t.Fatalf("numbers do not grow: %d, %d", seqs[i], seqs[i+1])
+		}
+	}
+	got := events(0, 0)
+	equal(t, "default limit", len(got), 100)
+	want.Seq = seqs[0]
+	equal(t, "event", got[0], want)
+	rest := events(got[99].Seq, 1000)
+	equal(t, "after the last one seen", len(rest), 20)
+	equal(t, "the last", rest[19].Seq, seqs[119])
+	equal(t, "nothing after the last", len(events(seqs[119], 10)), 0)
+}
+
+// testEventsMissNothing: a reader that goes on after the last number it saw
+// sees every event, while many write. Numbers that become visible out of order
+// would lose some.
+func testEventsMissNothing(t *testing.T, open Open) {
+	const writers, each = 8, 25
+	s := open(t)
+	var all errgroup.Group
+	for range writers {
+		all.Go(func() error {
+			for range each {
+				if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+					_, err := tx.AppendEvent(bridge.Event{At: epoch, Kind: bridge.EventTurn})
+					return err
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	seen, last := 0, int64(0)
+	done := make(chan error, 1)
+	go func() { done <- all.Wait() }()
+	for ended := false; ; {
+		got := read(t, s, func(tx bridge.Tx) ([]bridge.Event, error) { return tx.Events(last, 7) })
+		seen += len(got)
+		if len(got) > 0 {
+			last = got[len(got)-1].Seq
+			continue
+		}
+		if ended {
+			break
+		}
+		select {
+		case err := <-done:
+			if ended = true; err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+	}
+	equal(t, "events seen", seen, writers*each)
+}
+
+// testMisses: whatever is not there is ErrNoRow and nothing else.
+func testMisses(t *testing.T, open Open) {
+	s := open(t)
+	mustUpdate(t, s, insert(agent(1))) // its external id and chat user are empty
+	misses := map[string]func(bridge.Tx) error{
+		"agent":              func(tx bridge.Tx) error { return second(tx.Agent("agt_none")) },
+		"agent by name":      func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByName, "nobody")) },
+		"agent by no name":   func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByName, "")) },
+		"agent by external":  func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByExternal, "bc-none")) },
+		"by no external":     func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByExternal, "")) },
+		"by no chat user":    func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByChatUser, "")) },
+		"turn":               func(tx bridge.Tx) error { return second(tx.Turn("trn_none")) },
+		"open turn":          func(tx bridge.Tx) error { return second(tx.OpenTurn("agt_0001")) },
+		"command":            func(tx bridge.Tx) error { return second(tx.Command("cmd_none")) },
+		"update of agent":    func(tx bridge.Tx) error { return tx.UpdateAgent(agent(9)) },
+		"update of turn":     func(tx bridge.Tx) error { return tx.UpdateTurn(turn("agt_0001", 9)) },
+		"update of command":  func(tx bridge.Tx) error { return tx.UpdateCommand(fullCommand(9)) },
+		"carrying a notice":  func(tx bridge.Tx) error { return tx.CarryNotices([]bridge.NoticeID{"ntc_none"}, "trn_1") },
+		"turn of no agent":   func(tx bridge.Tx) error { return second(tx.InsertTurn(turn("agt_none", 1))) },
+		"an agent's id only": func(tx bridge.Tx) error { return second(tx.Agent("AGT_0001")) },
+	}
+	for what, miss := range misses {
+		if err := s.Update(t.Context(), miss); !errors.Is(err, bridge.ErrNoRow) {
+			t.Errorf("%s: %v, want ErrNoRow", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,267 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"drawbridge/bridge"
+)
+
+// model is the lanes as one would write them without a database: a list a
+// lane, of which only the first may be handed out.
+type model struct {
+	now   time.Time
+	lanes map[string][]*bridge.Work
+	// tickets are all works ever handed out, as they were then; most are stale.
+	tickets []bridge.Work
+	count   int
+}
+
+// step is one thing that happens to the lanes.
+type step struct {
+	Do     string
+	Lane   string
+	Ticket int
+	Wait   time.Duration
+	Limit  int
+}
+
+// dice are even: rapid's own ranges prefer the ends, and then hardly any play
+// gets as far as giving back what was woken meanwhile.
+var dice = rapid.Custom(func(t *rapid.T) int {
+	n := 0
+	for range 8 {
+		n *= 2
+		if rapid.Bool().Draw(t, "bit") {
+			n++
+		}
+	}
+	return n
+})
+
+var verbs = []string{"enqueue", "enqueue", "claim", "claim", "claim", "finish", "put back", "put back", "extend", "wake", "wake", "advance", "release"}
+
+var steps = rapid.Custom(func(t *rapid.T) step {
+	return step{
+		Do:     verbs[dice.Draw(t, "do")%len(verbs)],
+		Lane:   []string{"x", "y", "z"}[dice.Draw(t, "lane")%3],
+		Ticket: dice.Draw(t, "ticket") % 5,
+		Wait:   time.Duration(dice.Draw(t, "wait")%8-1) * time.Second,
+		Limit:  1 + dice.Draw(t, "limit")%4,
+	}
+})
+
+// testLaneModel plays random steps on the store and on the model. Each play is
+// one transaction that is rolled back, so that the next starts from nothing.
+func testLaneModel(t *testing.T, open Open) {
+	s := open(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		plan := make([]step, 1+dice.Draw(rt, "steps")%100)
+		for i := range plan {
+			plan[i] = steps.Draw(rt, "step")
+		}
+		err := s.Update(t.Context(), func(tx bridge.Tx) error {
+			m := &model{now: epoch, lanes: map[string][]*bridge.Work{}}
+			for i, p := range plan {
+				if err := m.play(tx, p); err != nil {
+					return fmt.Errorf("step %d, %s: %w", i, p.Do, err)
+				}
+				if err := m.checkNextDue(tx); err != nil {
+					return fmt.Errorf("after step %d, %s: %w", i, p.Do, err)
+				}
+			}
+			if err := m.drain(tx); err != nil {
+				return err
+			}
+			return errUndo
+		})
+		if !errors.Is(err, errUndo) {
+			rt.Fatal(err)
+		}
+	})
+}
+
+func (m *model) play(tx bridge.Tx, p step) error {
+	switch p.Do {
+	case "enqueue":
+		return m.enqueue(tx, p)
+	case "claim":
+		return m.claim(tx, bridge.Claim{Now: m.now, Lease: max(p.Wait, time.Second), Limit: p.Limit})
+	case "wake":
+		return m.wake(tx, p.Lane)
+	case "advance":
+		m.now = m.now.Add(max(p.Wait, 0))
+		return nil
+	case "release":
+		return m.release(tx, p)
+	}
+	if len(m.tickets) == 0 {
+		return nil
+	}
+	// Young tickets are more likely to hold something.
+	w := m.tickets[len(m.tickets)-1-p.Ticket%len(m.tickets)]
+	return m.speak(tx, p, w)
+}
+
+func (m *model) enqueue(tx bridge.Tx, p step) error {
+	m.count++
+	w := bridge.Work{Lane: p.Lane, Kind: bridge.WorkAction, Ref: fmt.Sprint(m.count), Due: m.now.Add(p.Wait)}
+	m.lanes[p.Lane] = append(m.lanes[p.Lane], &w)
+	return tx.Enqueue(w)
+}
+
+// ready is when the head of a lane may be handed out.
+func ready(w *bridge.Work) time.Time {
+	if w.Lease.After(w.Due) {
+		return w.Lease
+	}
+	return w.Due
+}
+
+func (m *model) claim(tx bridge.Tx, c bridge.Claim) error {
+	var free []string
+	for lane, works := range m.lanes {
+		if len(works) > 0 && !ready(works[0]).After(c.Now) {
+			free = append(free, lane)
+		}
+	}
+	got, err := tx.ClaimWork(c)
+	if err != nil {
+		return err
+	}
+	if len(got) != min(len(free), c.Limit) {
+		return fmt.Errorf("claimed %d, want %d", len(got), min(len(free), c.Limit))
+	}
+	for _, w := range got {
+		i := slices.Index(free, w.Lane)
+		if i < 0 {
+			return fmt.Errorf("claimed %q of lane %q, which is not free", w.Ref, w.Lane)
+		}
+		free = slices.Delete(free, i, i+1)
+		if err := m.take(c, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take compares what was handed out with the model's head of that lane.
+func (m *model) take(c bridge.Claim, got bridge.Work) error {
+	head := m.lanes[got.Lane][0]
+	head.Lease = c.Now.Add(c.Lease)
+	head.Fence++
+	head.Attempts++
+	want := *head
+	want.ID, want.Seq = got.ID, got.Seq // the store's own
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("claimed work (-want +got):\n%s", diff)
+	}
+	m.tickets = append(m.tickets, got)
+	return nil
+}
+
+// holds returns the head that a ticket still speaks for, or nil.
+func (m *model) holds(ticket bridge.Work) *bridge.Work {
+	works := m.lanes[ticket.Lane]
+	if len(works) == 0 || works[0].Ref != ticket.Ref || works[0].Fence != ticket.Fence || works[0].Lease.IsZero() {
+		return nil
+	}
+	return works[0]
+}
+
+func (m *model) speak(tx bridge.Tx, p step, ticket bridge.Work) error {
+	head, until := m.holds(ticket), m.now.Add(max(p.Wait, time.Second))
+	var err error
+	switch p.Do {
+	case "finish":
+		err = tx.FinishWork(ticket)
+	case "put back":
+		err = tx.PutBack(ticket, until)
+	case "extend":
+		err = tx.ExtendLease(ticket, until)
+	}
+	if head == nil {
+		if !errors.Is(err, bridge.ErrLeaseLost) {
+			return fmt.Errorf("by who holds nothing: %v, want ErrLeaseLost", err)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch p.Do {
+	case "finish":
+		m.lanes[ticket.Lane] = m.lanes[ticket.Lane][1:]
+	case "put back":
+		head.Lease = time.Time{}
+		if head.Woken == ticket.Woken {
+			head.Due = until
+		}
+	case "extend":
+		head.Lease = until
+	}
+	return nil
+}
+
+func (m *model) wake(tx bridge.Tx, lane string) error {
+	if works := m.lanes[lane]; len(works) > 0 {
+		works[0].Due = m.now
+		works[0].Woken++
+	}
+	return tx.WakeLane(lane, m.now)
+}
+
+// release is rare: a store's own restart.
+func (m *model) release(tx bridge.Tx, p step) error {
+	if p.Limit != 1 {
+		return nil
+	}
+	for _, works := range m.lanes {
+		for _, w := range works {
+			w.Lease = time.Time{}
+		}
+	}
+	return tx.ReleaseAll()
+}
+
+func (m *model) checkNextDue(tx bridge.Tx) error {
+	var want time.Time
+	for _, works := range m.lanes {
+		if len(works) > 0 && (want.IsZero() || ready(works[0]).Before(want)) {
+			want = ready(works[0])
+		}
+	}
+	got, err := tx.NextDue(m.now)
+	if err == nil && !got.Equal(want) {
+		return fmt.Errorf("next due %s, want %s", got, want)
+	}
+	return err
+}
+
+// drain finishes all that is left: nothing was lost and nothing is there twice.
+func (m *model) drain(tx bridge.Tx) error {
+	for range m.count + 1 {
+		m.now = m.now.Add(time.Hour)
+		before := len(m.tickets)
+		if err := m.claim(tx, bridge.Claim{Now: m.now, Lease: time.Second, Limit: 100}); err != nil {
+			return fmt.Errorf("drain: %w", err)
+		}
+		for _, w := range m.tickets[before:] {
+			if err := m.speak(tx, step{Do: "finish"}, w); err != nil {
+				return fmt.Errorf("drain: %w", err)
+			}
+		}
+	}
+	for lane, works := range m.lanes {
+		if len(works) > 0 {
+			return fmt.Errorf("drain: %d left in lane %q", len(works), lane)
+		}
+	}
+	return nil
+}
