@@ -20,7 +20,7 @@ func (s *Store) Plans(ctx context.Context, fn func(bridge.Tx) error) ([]Plan, er
 	var plans []Plan
 	undo := fmt.Errorf("undo")
 	err := s.Update(ctx, func(bridge.Tx) error {
-		e := &explainer{q: cachedConn{s}}
+		e := &explainer{q: cachedConn{s.sqlite()}}
 		if err := fn(&tx{ctx: ctx, q: e}); err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (e *explainer) QueryContext(ctx context.Context, query string, args ...any)
 func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	s.leader <- struct{}{}
 	defer func() { <-s.leader }()
-	_, err := s.conn.ExecContext(ctx, query, args...)
+	_, err := s.sqlite().conn.ExecContext(ctx, query, args...)
 	return err
 }
 
@@ -74,13 +74,13 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 func (s *Store) Pragma(ctx context.Context, name string) (value string, err error) {
 	s.leader <- struct{}{}
 	defer func() { <-s.leader }()
-	err = s.conn.QueryRowContext(ctx, "PRAGMA "+name).Scan(&value)
+	err = s.sqlite().conn.QueryRowContext(ctx, "PRAGMA "+name).Scan(&value)
 	return value, err
 }
 
 // ReadPragma reads a setting of a read connection.
 func (s *Store) ReadPragma(ctx context.Context, name string) (value string, err error) {
-	err = s.read.QueryRowContext(ctx, "PRAGMA "+name).Scan(&value)
+	err = s.sqlite().read.QueryRowContext(ctx, "PRAGMA "+name).Scan(&value)
 	return value, err
 }
 
@@ -103,6 +103,8 @@ func (s *Store) Together(ctx context.Context, fns []func(bridge.Tx) error) []err
 // LoseTransaction ends the transaction that runs, as SQLite does by itself
 // when the disk is full. Only for use within an Update.
 func (s *Store) LoseTransaction(ctx context.Context) error {
-	_, err := s.conn.ExecContext(ctx, "ROLLBACK")
+	_, err := s.sqlite().conn.ExecContext(ctx, "ROLLBACK")
 	return err
 }
+
+func (s *Store) sqlite() *sqliteDB { return s.db.(*sqliteDB) }

@@ -37,7 +37,7 @@ func (t *tx) InsertAgent(a bridge.Agent) error {
 
 // conflict says which of an agent's unique fields is taken.
 func conflict(a bridge.Agent, err error) error {
-	if strings.Contains(err.Error(), "agents.name") {
+	if text := err.Error(); strings.Contains(text, "agents.name") || strings.Contains(text, "agents_name_key") {
 		return bridge.Errorf(bridge.Conflict, "an agent named %q exists already; choose another name", a.Name)
 	}
 	return &bridge.Error{Kind: bridge.Conflict, Message: "an agent with this id, external id or chat user exists already", Cause: err}

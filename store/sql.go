@@ -21,17 +21,17 @@ type querier interface {
 
 // cachedConn runs statements on the one write connection and keeps them
 // prepared: parsing SQL costs more than running it here.
-type cachedConn struct{ s *Store }
+type cachedConn struct{ d *sqliteDB }
 
 func (c cachedConn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st, ok := c.s.stmts[query]; ok {
+	if st, ok := c.d.stmts[query]; ok {
 		return st, nil
 	}
-	st, err := c.s.conn.PrepareContext(ctx, query)
+	st, err := c.d.conn.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	c.s.stmts[query] = st
+	c.d.stmts[query] = st
 	return st, nil
 }
 
@@ -223,7 +223,11 @@ func toJSON(v any) (string, error) {
 
 // isUnique reports whether err says that a UNIQUE constraint stood in the way.
 func isUnique(err error) bool {
-	var coded interface{ Code() int }
-	// SQLITE_CONSTRAINT_UNIQUE and SQLITE_CONSTRAINT_PRIMARYKEY.
-	return errors.As(err, &coded) && (coded.Code() == 2067 || coded.Code() == 1555)
+	var sqlite interface{ Code() int }
+	if errors.As(err, &sqlite) {
+		// SQLITE_CONSTRAINT_UNIQUE and SQLITE_CONSTRAINT_PRIMARYKEY.
+		return sqlite.Code() == 2067 || sqlite.Code() == 1555
+	}
+	var postgres interface{ SQLState() string }
+	return errors.As(err, &postgres) && postgres.SQLState() == "23505"
 }

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"drawbridge/bridge"
+)
+
+// maxBatch bounds how many updates share one commit; it keeps one slow batch
+// from starving whoever comes next.
+const maxBatch = 256
+
+// group lets callers that meet share one transaction and one commit.
+type group struct {
+	db backend
+	// leader is held by the caller that commits for everyone in queue.
+	leader chan struct{}
+
+	mu    sync.Mutex // guards queue
+	queue []*update
+}
+
+func newGroup(db backend) group { return group{db: db, leader: make(chan struct{}, 1)} }
+
+type update struct {
+	ctx  context.Context
+	fn   func(bridge.Tx) error
+	err  error
+	done chan struct{}
+}
+
+// errAborted is what everyone in a batch gets when it could not be committed as a whole.
+var errAborted = errors.New("the shared transaction was rolled back; nothing of it is recorded")
+
+// Update implements bridge.Store. Callers that meet share one commit: whoever
+// gets to lead runs everybody's function, each in its savepoint, and commits
+// once. A function that panics is an error of its own caller alone. Calling
+// Update from within fn waits for ever.
+func (g *group) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+	u := &update{ctx: ctx, fn: fn, done: make(chan struct{})}
+	g.mu.Lock()
+	g.queue = append(g.queue, u)
+	g.mu.Unlock()
+	select {
+	case <-u.done:
+	case g.leader <- struct{}{}:
+		g.lead(u)
+	}
+	return u.err
+}
+
+// lead commits batches until its own update is done.
+func (g *group) lead(own *update) {
+	defer func() { <-g.leader }()
+	for {
+		select {
+		case <-own.done:
+			return
+		default:
+		}
+		// Those whom the last commit let go get to queue up again first;
+		// otherwise every other commit is for one caller alone.
+		runtime.Gosched()
+		g.commit(g.nextBatch())
+	}
+}
+
+// nextBatch takes the oldest updates off the queue.
+func (g *group) nextBatch() []*update {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(len(g.queue), maxBatch)
+	batch := g.queue[:n:n]
+	g.queue = g.queue[n:]
+	if len(g.queue) == 0 {
+		g.queue = nil
+	}
+	return batch
+}
+
+// commit runs a batch in one transaction, sets each update's error and lets
+// its caller go, even when one of the functions ends this goroutine.
+func (g *group) commit(batch []*update) {
+	ctx := context.WithoutCancel(batch[0].ctx)
+	err := errAborted
+	var q querier
+	defer func() {
+		if err != nil {
+			if q != nil {
+				// It fails when there is no transaction any more, which is what is wanted.
+				_ = g.db.end(ctx, q, false)
+			}
+			abort(batch, err)
+		}
+		for _, u := range batch {
+			close(u.done)
+		}
+	}()
+	if q, err = g.db.begin(ctx); err != nil {
+		q, err = nil, fmt.Errorf("begin update: %w", err)
+		return
+	}
+	err = errAborted // until the batch says otherwise
+	if err = runBatch(&tx{ctx: ctx, q: q}, batch); err != nil {
+		return
+	}
+	done := q
+	q = nil
+	if err = g.db.end(ctx, done, true); err != nil {
+		_ = g.db.end(ctx, done, false)
+		err = fmt.Errorf("commit: %w", err)
+	}
+}
+
+// abort fails every update of a batch; those that failed by themselves keep their own error.
+func abort(batch []*update, err error) {
+	for _, u := range batch {
+		if u.err == nil {
+			u.err = err
+		}
+	}
+}
+
+// runBatch returns an error when nothing of the batch was committed.
+func runBatch(t *tx, batch []*update) error {
+	for _, u := range batch {
+		if u.err = u.ctx.Err(); u.err != nil {
+			continue
+		}
+		if err := t.exec("SAVEPOINT u"); err != nil {
+			return fmt.Errorf("savepoint: %w", err)
+		}
+		undo := "" // what to run before the savepoint goes
+		if u.err = u.run(t); u.err != nil {
+			undo = "ROLLBACK TO u"
+		}
+		if err := endSavepoint(t, undo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endSavepoint fails when the database gave up the whole transaction by
+// itself, for example on a full disk. Going on would start a new one unseen,
+// and commit half of a batch.
+func endSavepoint(t *tx, undo string) error {
+	if undo != "" {
+		if err := t.exec(undo); err != nil {
+			return fmt.Errorf("roll back to savepoint: %w", err)
+		}
+	}
+	if err := t.exec("RELEASE u"); err != nil {
+		return fmt.Errorf("release savepoint: %w", err)
+	}
+	return nil
+}
+
+// run calls the update's function; a panic becomes its error.
+func (u *update) run(t *tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("update panicked: %v", p)
+		}
+	}()
+	return u.fn(t)
+}

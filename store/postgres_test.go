@@ -1,0 +1,166 @@
+package store_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/internal/pgtest"
+	"drawbridge/store"
+	"drawbridge/store/storetest"
+)
+
+// cluster is started once, by the first test that needs it, and stopped by TestMain.
+var cluster struct {
+	sync.Once
+	server *pgtest.Server
+	err    error
+}
+
+func postgres(t testing.TB) *pgtest.Server {
+	t.Helper()
+	cluster.Do(func() { cluster.server, cluster.err = pgtest.Start(context.Background()) })
+	if cluster.err != nil {
+		t.Fatal(cluster.err)
+	}
+	return cluster.server
+}
+
+// database makes a database that goes when t ends.
+func database(t testing.TB) string {
+	t.Helper()
+	server := postgres(t)
+	address, err := server.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Drop(context.Background(), address); err != nil {
+			t.Errorf("drop database: %v", err)
+		}
+	})
+	return address
+}
+
+func TestPostgresContract(t *testing.T) {
+	t.Parallel()
+	var addresses sync.Map // *testing.T to the address of its database
+	storetest.Run(t, func(t *testing.T) bridge.Store {
+		address, seen := addresses.Load(t)
+		if !seen {
+			address = database(t)
+			addresses.Store(t, address)
+		}
+		return open(t, address.(string))
+	})
+}
+
+func TestPostgresAddressIsNeverShown(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{
+		"postgres://user:hunter2hunter2@127.0.0.1:1/db?sslmode=disable&connect_timeout=1",
+		"postgres://user:hunter2hunter2@127.0.0.1:notaport/db",
+	} {
+		s, err := store.Open(t.Context(), address)
+		if err == nil {
+			t.Fatal("opened", s.Close())
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the password is in the error: %v", err)
+		}
+		if kind := bridge.KindOf(err); kind != bridge.Unavailable && kind != bridge.Invalid {
+			t.Errorf("kind %q of %v", kind, err)
+		}
+	}
+}
+
+func TestPostgresTextOfAnyBytes(t *testing.T) {
+	t.Parallel()
+	s := open(t, database(t))
+	turn := bridge.Turn{ID: "trn_1", Agent: "agt_1", State: bridge.TurnQueued, Reply: "a\x00b\xffc"}
+	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+		if err := tx.InsertAgent(bridge.Agent{ID: "agt_1", Name: "a", Root: "agt_1", State: bridge.AgentIdle}); err != nil {
+			return err
+		}
+		_, err := tx.InsertTurn(turn)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.View(t.Context(), func(tx bridge.Tx) error {
+		got, err := tx.Turn("trn_1")
+		if got.Reply != "a\ufffdb\ufffdc" {
+			t.Errorf("reply %q", got.Reply)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two replicas on one database wake each other, and neither loses an update.
+func TestPostgresReplicas(t *testing.T) {
+	t.Parallel()
+	address := database(t)
+	a, b := open(t, address), open(t, address)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	woken := make(chan struct{}, 100)
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		if err := b.Listen(ctx, func() { woken <- struct{}{} }); err != nil {
+			t.Errorf("listen: %v", err)
+		}
+	})
+	<-woken // connected
+	insert := func(s *store.Store, name string) {
+		err := s.Update(ctx, func(tx bridge.Tx) error {
+			return tx.InsertAgent(bridge.Agent{ID: bridge.AgentID("agt_" + name), Name: name, Root: "x", State: bridge.AgentIdle})
+		})
+		if err != nil {
+			t.Errorf("insert %s: %v", name, err)
+		}
+	}
+	insert(a, "a")
+	select {
+	case <-woken:
+	case <-ctx.Done():
+		t.Error("the other replica was not woken")
+	}
+	var writers sync.WaitGroup
+	for i := range 20 {
+		for _, s := range []*store.Store{a, b} {
+			writers.Go(func() {
+				err := s.Update(ctx, func(tx bridge.Tx) error {
+					got, err := tx.Agent("agt_a")
+					if err != nil {
+						return err
+					}
+					got.Depth++ // a lost update would show as a number too small
+					return tx.UpdateAgent(got)
+				})
+				if err != nil {
+					t.Errorf("update %d: %v", i, err)
+				}
+			})
+		}
+	}
+	writers.Wait()
+	cancel()
+	listening.Wait()
+	err := a.View(t.Context(), func(tx bridge.Tx) error {
+		got, err := tx.Agent("agt_a")
+		if got.Depth != 40 {
+			t.Errorf("%d of 40 updates are there", got.Depth)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
