@@ -23,7 +23,7 @@ type Source = yamlconf.Source
 //	token                  required                 32 to 4096 visible ASCII characters, by reference
 //	key                    required                 32 to 65536 bytes, by reference
 //	old_keys               []                       at most 8, each as key
-//	database               drawbridge.db            a file, relative to the configuration
+//	database               drawbridge.db            a file, relative to the configuration, or postgres://…
 //	allowlist              allowlist.yaml           a file, relative to the configuration
 //	cursor.key             required to serve        visible ASCII characters, by reference
 //	cursor.api             v1                       v1, v0
@@ -60,7 +60,8 @@ type Bridge struct {
 	// whose webhooks are still accepted.
 	Key     Secret   `yaml:"key"`
 	OldKeys []Secret `yaml:"old_keys"`
-	// Database and Allowlist are paths, made absolute against the file's folder.
+	// Database is a path or a PostgreSQL address, which may hold a password and is
+	// never shown. Paths, Allowlist too, are made absolute against the file's folder.
 	Database      string           `yaml:"database"`
 	Allowlist     string           `yaml:"allowlist"`
 	Cursor        Cursor           `yaml:"cursor"`

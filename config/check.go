@@ -60,7 +60,9 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.token("token", b.Token)
 	c.keys(b)
 	c.database(b.Database)
-	b.Database = absolute(dir, b.Database)
+	if !isPostgres(strings.ToLower(b.Database)) {
+		b.Database = absolute(dir, b.Database)
+	}
 	c.required("allowlist", b.Allowlist)
 	b.Allowlist = absolute(dir, b.Allowlist)
 	c.cursor(&b.Cursor)
@@ -166,10 +168,27 @@ func (c *checker) database(value string) {
 	c.required("database", value)
 	// An address may hold a password, so the value is not shown.
 	switch lower := strings.ToLower(value); {
-	case strings.HasPrefix(lower, "postgres://"), strings.HasPrefix(lower, "postgresql://"):
-		c.problem("database", "", "is a PostgreSQL address, which this version does not support yet", "name a SQLite file, such as drawbridge.db")
+	case isPostgres(lower):
+		c.postgres(value)
 	case strings.Contains(value, "://"), strings.HasPrefix(lower, "file:"), strings.HasPrefix(value, ":"), strings.ContainsAny(value, "?\x00"):
-		c.problem("database", "", "is not a plain file name", "name a SQLite file, such as drawbridge.db")
+		c.problem("database", "", "is neither a plain file name nor a PostgreSQL address", "name a SQLite file, such as drawbridge.db, or write postgres://user@host:5432/database")
+	}
+}
+
+func isPostgres(lower string) bool {
+	return strings.HasPrefix(lower, "postgres://") || strings.HasPrefix(lower, "postgresql://")
+}
+
+// postgres checks the address as far as it can be without a server.
+func (c *checker) postgres(value string) {
+	u, err := url.Parse(value)
+	if err != nil || strings.Trim(u.Path, "/") == "" {
+		c.problem("database", "", "is no PostgreSQL address", "write postgres://user@host:5432/database, with its password by reference: ${DATABASE_URL} or ${file:database.url}")
+		return
+	}
+	_, secret := u.User.Password()
+	if (secret || u.Query().Has("password")) && !c.file.ByReference("database") {
+		c.problem("database", "", "holds a password in the file itself", "put the address into the environment or a file of its own and write ${DATABASE_URL} or ${file:database.url}")
 	}
 }
 

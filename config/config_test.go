@@ -149,9 +149,10 @@ func TestBridgeProblems(t *testing.T) {
 		}},
 		"a token with blanks": {"token: ${BLANK}\nkey: ${KEY}\ncursor: {key: ${BLANK}}", []string{"bridge.yaml:1: token: holds a blank", "bridge.yaml:3: cursor.key: holds a blank"}},
 		"too many old keys":   {least + "old_keys: [${OLD},${OLD},${OLD},${OLD},${OLD},${OLD},${OLD},${OLD},${OLD}]", []string{"bridge.yaml:3: old_keys: has more than 8 keys"}},
-		"postgres":            {least + "database: postgres://me:my-own-secret@host/db", []string{"bridge.yaml:3: database: is a PostgreSQL address, which this version does not support yet; name a SQLite file"}},
-		"no plain file":       {least + "database: 'file:x.db?mode=memory'", []string{"bridge.yaml:3: database: is not a plain file name"}},
-		"in memory":           {least + "database: ':memory:'", []string{"database: is not a plain file name"}},
+		"postgres password":   {least + "database: postgres://me:my-own-secret@host/db", []string{"bridge.yaml:3: database: holds a password in the file itself; put the address into the environment"}},
+		"postgres without db": {least + "database: postgres://me@host", []string{"bridge.yaml:3: database: is no PostgreSQL address; write postgres://user@host:5432/database"}},
+		"no plain file":       {least + "database: 'file:x.db?mode=memory'", []string{"bridge.yaml:3: database: is neither a plain file name nor a PostgreSQL address"}},
+		"in memory":           {least + "database: ':memory:'", []string{"database: is neither a plain file name nor a PostgreSQL address"}},
 		"no database":         {least + "database: ''\nallowlist: ''", []string{"bridge.yaml:3: database: is required", "bridge.yaml:4: allowlist: is required"}},
 		"addresses": {least + "listen: localhost\npublic_url: http://bridge.example.com\ncursor: {url: http://api.cursor.com}\nrelays: {a: {url: http://10.0.0.1:7420, token: ${RELAY}}, b: {token: ${RELAY}}}", []string{
 			`bridge.yaml:3: listen: "localhost" is not an address; write host:port`,

@@ -10,6 +10,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -60,6 +61,18 @@ func Open(ctx context.Context, database string) (*Store, error) {
 		return openPostgres(ctx, database)
 	}
 	return openSQLite(ctx, database)
+}
+
+// Place names a database for logs: the file, or the server and database without user and password.
+func Place(database string) string {
+	if !IsURL(database) {
+		return database
+	}
+	u, err := url.Parse(database)
+	if err != nil {
+		return "postgres"
+	}
+	return "postgres://" + u.Host + u.Path
 }
 
 // migrationsOf returns the migrations of one dialect.

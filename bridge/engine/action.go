@@ -49,6 +49,9 @@ func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	if err != nil || !ready {
 		return err
 	}
+	if !e.holds(ctx) {
+		return bridge.ErrLeaseLost
+	}
 	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: string(r.command.ID)})
 	switch {
 	case err == nil:

@@ -37,7 +37,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		for _, w := range works {
 			slots <- struct{}{}
 			running.Go(func() {
-				defer func() { <-slots; e.signal() }()
+				defer func() { <-slots; e.Wake() }()
 				e.handle(ctx, w)
 			})
 		}
@@ -93,6 +93,8 @@ func (e *Engine) nextDue(ctx context.Context) (next time.Time, err error) {
 // handle runs one piece of work with a heartbeat, and puts it back when the handler failed.
 func (e *Engine) handle(ctx context.Context, w bridge.Work) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	l := &lease{until: w.Lease}
+	ctx = context.WithValue(ctx, leaseKey{}, l)
 	var beat sync.WaitGroup
 	beat.Go(func() { e.heartbeat(ctx, w, cancel) })
 	err := e.dispatch(ctx, w)
@@ -142,10 +144,14 @@ func (e *Engine) heartbeat(ctx context.Context, w bridge.Work, cancel context.Ca
 			return
 		case <-tick.C:
 		}
-		err := e.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.ExtendLease(w, e.o.Now().Add(leaseTime)) })
+		until := e.o.Now().Add(leaseTime)
+		err := e.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.ExtendLease(w, until) })
 		if errors.Is(err, bridge.ErrLeaseLost) {
 			cancel(bridge.ErrLeaseLost)
 			return
+		}
+		if err == nil {
+			ctx.Value(leaseKey{}).(*lease).extend(until) //nolint:forcetypeassert // handle put it there
 		}
 	}
 }
@@ -153,4 +159,31 @@ func (e *Engine) heartbeat(ctx context.Context, w bridge.Work, cancel context.Ca
 // putBack makes work due again after a wait.
 func (e *Engine) putBack(ctx context.Context, w bridge.Work, wait time.Duration) error {
 	return e.update(ctx, func(c *change) error { return c.PutBack(w, c.now.Add(wait)) })
+}
+
+// lease is until when the handler of a context holds its work.
+type lease struct {
+	mu    sync.Mutex // guards until
+	until time.Time
+}
+
+type leaseKey struct{}
+
+func (l *lease) extend(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = until
+}
+
+// holds reports whether the handler's lease still runs. It is asked right
+// before a request that has an effect: a process that was stopped for longer
+// than its lease must not go on with what another has taken over.
+func (e *Engine) holds(ctx context.Context) bool {
+	l, ok := ctx.Value(leaseKey{}).(*lease)
+	if !ok {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return e.o.Now().Before(l.until)
 }

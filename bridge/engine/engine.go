@@ -74,7 +74,21 @@ func New(o Options) (*Engine, error) {
 		return nil, errors.New("engine needs a bridge key of at least 32 bytes")
 	}
 	setDefaults(&o)
-	return &Engine{o: o, wake: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{}, streams: streams{runs: map[bridge.TurnID]*stream{}}}, nil
+	return newEngine(o), nil
+}
+
+// NewRecorder returns an engine that can only record deliveries: the receiver
+// in front, which holds nothing that could act. Its Run must not be called.
+func NewRecorder(o Options) (*Engine, error) {
+	if o.Store == nil {
+		return nil, errors.New("recorder needs a store")
+	}
+	setDefaults(&o)
+	return newEngine(o), nil
+}
+
+func newEngine(o Options) *Engine {
+	return &Engine{o: o, wake: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{}, streams: streams{runs: map[bridge.TurnID]*stream{}}}
 }
 
 func setDefaults(o *Options) {
@@ -131,12 +145,13 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	for _, ev := range c.events {
 		e.o.OnEvent(ev)
 	}
-	e.signal()
+	e.Wake()
 	return nil
 }
 
-// signal wakes the dispatcher and everyone who watches.
-func (e *Engine) signal() {
+// Wake makes the engine look for work, and everyone who watches look again. It
+// is called when somebody else changed the database.
+func (e *Engine) Wake() {
 	select {
 	case e.wake <- struct{}{}:
 	default:

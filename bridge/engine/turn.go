@@ -173,6 +173,9 @@ const maxJoined = 50
 
 // send makes the one call that has the effect, and records what came of it.
 func (e *Engine) send(ctx context.Context, j job) error {
+	if !e.holds(ctx) {
+		return bridge.ErrLeaseLost
+	}
 	started, err := e.call(ctx, j)
 	switch {
 	case err == nil:

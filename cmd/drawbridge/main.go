@@ -46,6 +46,7 @@ type cli struct {
 	Init     initCmd     `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder."`
 	Check    checkCmd    `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once."`
 	Serve    serveCmd    `cmd:"" help:"Run the bridge."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up to date."`
 	Cloudsim cloudsimCmd `cmd:"" help:"Run a local stand-in for the Cloud Agents API."`
 
 	Parse    parseCmd    `cmd:"" help:"Tell what a text would do, and why not."`

@@ -10,10 +10,12 @@ import (
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/lifecycle"
 	"drawbridge/policy"
+	"drawbridge/store"
 )
 
 type serveCmd struct {
 	Config string `help:"The configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+	Only   string `help:"Run a part alone. webhooks: the receiver, which needs no API key; the rest runs elsewhere on the same database." enum:",webhooks" default:"" placeholder:"PART"`
 }
 
 // Help shows an example.
@@ -23,6 +25,9 @@ func (serveCmd) Help() string {
 
 // Run serves until ctx ends.
 func (c serveCmd) Run(ctx context.Context, a app) error {
+	if c.Only == "webhooks" {
+		return c.receive(ctx, a)
+	}
 	cfg, p, err := loadConfig(c.Config, true, a)
 	if err != nil {
 		return err
@@ -38,14 +43,65 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	for _, warning := range p.Warnings() {
 		w.log.Warn().Str("at", warning.At).Msg(config.Problem(warning).String())
 	}
-	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", cfg.Database).Bool("webhooks", cfg.PublicURL != "").Msg("ready")
+	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", store.Place(cfg.Database)).Bool("webhooks", cfg.PublicURL != "").Msg("ready")
 	err = lifecycle.Run(ctx,
 		lifecycle.Part{Name: "engine", Run: w.engine.Run},
+		lifecycle.Part{Name: "wake-ups of other replicas", Run: func(ctx context.Context) error { return w.store.Listen(ctx, w.engine.Wake) }},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
-		lifecycle.Part{Name: "HTTP server", Run: server.Serve, Stop: 0},
+		lifecycle.Part{Name: "HTTP server", Run: server.Serve},
 	)
 	w.log.Info().Msg("stopped")
 	return w.close(err)
+}
+
+// receive runs the webhook receiver alone: it records what comes and wakes the
+// others, and holds neither the API key nor any way to act.
+func (c serveCmd) receive(ctx context.Context, a app) error {
+	cfg, p, err := loadConfig(c.Config, false, a)
+	if err != nil {
+		return err
+	}
+	if !store.IsURL(cfg.Database) {
+		return usageError{errors.New("the receiver alone needs a database that others share: set database to a postgres:// address")}
+	}
+	w, hooks, err := wireReceiver(ctx, a, cfg, p)
+	if err != nil {
+		return err
+	}
+	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Handler: hooks, Log: w.log})
+	if err != nil {
+		return w.close(err)
+	}
+	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", store.Place(cfg.Database)).Str("only", "webhooks").Msg("ready")
+	err = lifecycle.Run(ctx, lifecycle.Part{Name: "HTTP server", Run: server.Serve})
+	w.log.Info().Msg("stopped")
+	return w.close(err)
+}
+
+type migrateCmd struct {
+	Config string `help:"The configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+}
+
+// Help shows an example.
+func (migrateCmd) Help() string {
+	return "Every start does this by itself. Do it beforehand when the bridge's own database user may not change tables.\n\nExample:\n  drawbridge migrate --config bridge.yaml"
+}
+
+// Run brings the database's schema up to date.
+func (c migrateCmd) Run(ctx context.Context, a app) error {
+	cfg, _, err := loadConfig(c.Config, false, a)
+	if err != nil {
+		return err
+	}
+	s, err := store.Open(ctx, cfg.Database)
+	if err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s is up to date\n", store.Place(cfg.Database))
+	return err
 }
 
 // watchAllowlist puts each new allowlist in force; a broken one is told loudly and changes nothing.

@@ -17,6 +17,7 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
+	"drawbridge/internal/httpx"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
@@ -113,6 +114,31 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		return nil, w.close(err)
 	}
 	return w, nil
+}
+
+// wireReceiver builds the webhook receiver alone. Its engine records deliveries
+// and runs nothing: it has no Runtime and no relays.
+func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*parts, http.Handler, error) {
+	w := &parts{config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
+	w.policy.Store(p)
+	var err error
+	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
+		return nil, nil, err
+	}
+	keys := bridgeKeys(cfg)
+	if w.engine, err = engine.NewRecorder(engine.Options{Store: w.store, Keys: keys, OnEvent: w.onEvent, Log: w.log}); err != nil {
+		return nil, nil, w.close(err)
+	}
+	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
+	if err != nil {
+		return nil, nil, w.close(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/hooks/", hooks.Handler())
+	mux.HandleFunc("GET /health", func(rw http.ResponseWriter, _ *http.Request) {
+		httpx.WriteJSON(rw, http.StatusOK, map[string]bool{"ok": true})
+	})
+	return w, httpx.Recover(mux), nil
 }
 
 func (w *parts) apiOptions(hooks http.Handler) api.Options {

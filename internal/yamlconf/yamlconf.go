@@ -149,6 +149,13 @@ func (f *File) Has(path string) bool {
 	return ok
 }
 
+// ByReference reports whether the value at a path came from the environment or
+// a file, at least in part, and does not stand in this file itself.
+func (f *File) ByReference(path string) bool {
+	_, ok := f.written[path]
+	return ok
+}
+
 // Problem describes a value that was decoded and is wrong all the same. A value
 // that came from the environment or a file is shown as the reference to it.
 func (f *File) Problem(path, value, reason, remedy string) Problem {
