@@ -5,7 +5,7 @@ SHELL := bash
 GO ?= go
 PACKAGES := ./...
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-FUZZTIME ?= 10s
+FUZZTIME ?= 3s
 
 .PHONY: help build demo check test lint fmt vet staticcheck vuln race fuzz scripts bench fuzz-long clean
 
@@ -38,12 +38,13 @@ vuln: ## known vulnerabilities, when their data can be had
 test: race fuzz ## tests under the race detector in random order (guards and scripts among them), then short fuzzing
 
 race:
+	@scripts/postgres.sh
 	$(GO) test -race -shuffle=on -timeout=12m $(PACKAGES)
 
 scripts: ## only the scripts against the built binaries
 	$(GO) test -count=1 ./cmd/...
 
-fuzz: ## every fuzz target for FUZZTIME (10s)
+fuzz: ## every fuzz target for FUZZTIME (3s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 fuzz-long: ## every fuzz target for ten minutes
