@@ -205,3 +205,20 @@ func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, viewTurn(t))
 	return nil
 }
+
+func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	if err := readOptional(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	t, err := h.o.Engine.Replay(r.Context(), bridge.TurnID(id))
+	if err != nil {
+		return err
+	}
+	note(r, t.Agent, t.ID)
+	httpx.WriteJSON(w, http.StatusOK, viewTurn(t))
+	return nil
+}

@@ -161,6 +161,8 @@ func (h *Handler) table() []route {
 		{http.MethodGet, "/v1/commands/{id}", h.getCommand},
 		{http.MethodPost, "/v1/commands/{id}/approve", h.approve},
 		{http.MethodPost, "/v1/commands/{id}/deny", h.deny},
+		{http.MethodPost, "/v1/commands/{id}/resolve", h.resolve},
+		{http.MethodPost, "/v1/turns/{id}/replay", h.replay},
 		{http.MethodGet, "/v1/events", h.events},
 		{http.MethodGet, "/v1/allowed", h.allowed},
 		{http.MethodGet, "/v1/status", h.status},

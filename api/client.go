@@ -267,6 +267,16 @@ func (c *Client) Deny(ctx context.Context, id, reason string) (Command, error) {
 	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/deny", DenyRequest{Reason: reason})
 }
 
+// Resolve settles an uncertain command by a person's word.
+func (c *Client) Resolve(ctx context.Context, id string, r ResolveRequest) (Command, error) {
+	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/resolve", r)
+}
+
+// Replay gives a failed or uncertain turn another try. Twice is two tries.
+func (c *Client) Replay(ctx context.Context, turn string) (Turn, error) {
+	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/replay", nil)
+}
+
 // Chat says something as a user and waits, as long as ctx lets it, for the answer.
 func (c *Client) Chat(ctx context.Context, r ChatRequest) (out ChatAnswer, err error) {
 	err = c.doFor(ctx, call{method: http.MethodPost, path: "/chat", in: r, out: &out})

@@ -109,6 +109,29 @@ func (h *Handler) deny(w http.ResponseWriter, r *http.Request) error {
 	return decided(w, r, c, err)
 }
 
+// ResolveRequest is a person's word on an uncertain command: exactly one of the two.
+type ResolveRequest struct {
+	// Launched is the external id of the agent that is there after all.
+	Launched    string `json:"launched,omitempty"`
+	NotLaunched bool   `json:"not_launched,omitempty"`
+}
+
+func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	var req ResolveRequest
+	if err := readExact(w, r, &req); err != nil {
+		return err
+	}
+	if (req.Launched == "") == !req.NotLaunched {
+		return bridge.Errorf(bridge.Invalid, "say either launched with the agent's id, or not_launched")
+	}
+	c, err := h.o.Engine.Resolve(r.Context(), bridge.CommandID(id), req.Launched)
+	return decided(w, r, c, err)
+}
+
 // readOptional reads an exact body that may be empty.
 func readOptional(w http.ResponseWriter, r *http.Request, v any) error {
 	return readJSON(w, r, v, func(body []byte, v any) error {

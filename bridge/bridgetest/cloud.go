@@ -24,6 +24,9 @@ type Cloud struct {
 	Fail func(point, text string) error
 	// Unreadable, when set, makes Observe fail for a text.
 	Unreadable func(text string) error
+	// Hidden, when set, keeps launches of these prompts out of every look-up, as
+	// an API does that lists nothing to recognize them by.
+	Hidden func(prompt string) bool
 	// Report, when set, replaces the repository that the cloud reports.
 	Report func(repo string) string
 
@@ -57,6 +60,18 @@ func (c *Cloud) Effects(prefix string) int {
 		}
 	}
 	return n
+}
+
+// External returns the id of the agent that was launched with a prompt, "" when there is none.
+func (c *Cloud) External(prompt string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, a := range c.agents {
+		if a.runs[0].text == prompt {
+			return id
+		}
+	}
+	return ""
 }
 
 func (c *Cloud) fail(point, text string) error {
@@ -106,7 +121,7 @@ func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.agents[l.AgentID]
-	if !ok {
+	if !ok || (c.Hidden != nil && c.Hidden(a.runs[0].text)) {
 		return bridge.Started{}, false, nil
 	}
 	return c.started(a), true, nil
@@ -152,7 +167,7 @@ func (c *Cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation,
 		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such agent")
 	}
 	for _, run := range a.runs {
-		if run.id == r.Run {
+		if run.id == r.Run || (r.Run == "" && run.id == a.runs[len(a.runs)-1].id) {
 			if c.Unreadable != nil {
 				if err := c.Unreadable(run.text); err != nil {
 					return bridge.Observation{}, err

@@ -39,6 +39,9 @@ var rules = policy.Rules{
 	OperatorRepos: []string{"github.com/me/agent-env"},
 }
 
+// v0Rule allows a repository whose agents live in v0 of the API.
+var v0Rule = policy.RepoRule{Pattern: "github.com/acme/old", API: bridge.APIv0}
+
 func newWorld(t *testing.T, answer func(repo, text string) string) *world {
 	t.Helper()
 	w := &world{t: t, relay: &bridgetest.Relay{}, path: t.TempDir() + "/bridge.db"}

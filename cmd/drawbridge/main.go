@@ -60,6 +60,8 @@ type cli struct {
 	Commands commandsCmd `cmd:"" help:"List what agents asked for, and what came of it." group:"Talking to a running bridge"`
 	Approve  approveCmd  `cmd:"" help:"Let a held command pass." group:"Talking to a running bridge"`
 	Deny     denyCmd     `cmd:"" help:"Refuse a held command." group:"Talking to a running bridge"`
+	Resolve  resolveCmd  `cmd:"" help:"Settle an uncertain command: say what really happened." group:"Talking to a running bridge"`
+	Replay   replayCmd   `cmd:"" help:"Give a failed or uncertain turn another try." group:"Talking to a running bridge"`
 
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.

@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"drawbridge/bridge"
+	"drawbridge/parser"
+)
+
+var validExternal = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// Resolve settles an uncertain command by a person's word: external is the id
+// of the agent that the launch made after all, or "" when nothing happened. A
+// launched agent is looked at as any other from then on; what did not happen is
+// told to the agent that asked as a failure, so that it may ask again. An
+// action has no id: it can only be settled as not done. Conflict when the
+// command is not uncertain or the id belongs to another agent.
+func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, external string) (bridge.Command, error) {
+	if external != "" && !validExternal.MatchString(external) {
+		return bridge.Command{}, bridge.Errorf(bridge.Invalid, "%.40q is no agent id; it looks like bc-… and stands in the agent's address", external)
+	}
+	var m bridge.Command
+	err := e.update(ctx, func(c *change) error {
+		var err error
+		if m, err = c.Command(id); err != nil {
+			return err
+		}
+		if m.State != bridge.CommandUncertain {
+			return bridge.Errorf(bridge.Conflict, "command %s is %s, not uncertain; see `drawbridge commands --state uncertain`", m.ID, m.State)
+		}
+		switch {
+		case m.Parsed.Verb != parser.Subagent && external != "":
+			return bridge.Errorf(bridge.Invalid, "command %s launches nothing; settle it with --not-launched", m.ID)
+		case m.Parsed.Verb != parser.Subagent:
+			err = c.settleAction(m)
+		default:
+			err = c.settleLaunch(m, external)
+		}
+		if err != nil {
+			return err
+		}
+		m, err = c.Command(id)
+		return err
+	})
+	return m, notFound(err, "command", string(id))
+}
+
+// settleAction ends an action of which a person says that it did not run.
+func (c *change) settleAction(m bridge.Command) error {
+	a, err := c.Agent(m.Agent)
+	if err != nil {
+		return err
+	}
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return err
+	}
+	m.Reason = "a person says that it did not run"
+	if err := c.setCommand(&m, bridge.CommandFailed); err != nil {
+		return err
+	}
+	if err := c.event(bridge.EventFailed, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+		return err
+	}
+	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
+		Text: fmt.Sprintf("line %d of your turn (%s %s): it did not run after all", m.Parsed.Line, m.Parsed.Verb, m.Canonical)})
+}
+
+// settleLaunch binds the launch's turn to the agent that a person names, or ends it.
+func (c *change) settleLaunch(m bridge.Command, external string) error {
+	t, err := c.OpenTurn(m.Child)
+	if err != nil {
+		return err
+	}
+	j, err := loadJob(c.Tx, bridge.Work{Ref: string(t.ID)})
+	if err != nil {
+		return err
+	}
+	if external == "" {
+		// The lane's own work goes: nothing is left to look for.
+		return c.failUncertain(&j, "a person says that it was not launched")
+	}
+	if other, err := c.FindAgent(bridge.ByExternal, external); err == nil {
+		return bridge.Errorf(bridge.Conflict, "agent %s is %s already", external, other.Name)
+	} else if !errors.Is(err, bridge.ErrNoRow) {
+		return err
+	}
+	if err := c.bind(&j, bridge.Started{Agent: external}); err != nil {
+		return err
+	}
+	return c.WakeLane(agentLane(m.Child), c.now)
+}
+
+// failUncertain ends an uncertain launch. Its work stays in the lane for the
+// handler, which removes what is over.
+func (c *change) failUncertain(j *job, reason string) error {
+	j.turn.Trouble, j.agent.Trouble = reason, reason
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
+		return err
+	}
+	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
+		return err
+	}
+	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
+		return err
+	}
+	if err := c.failCommand(&j.command, reason); err != nil {
+		return err
+	}
+	if err := c.WakeLane(agentLane(j.agent.ID), c.now); err != nil {
+		return err
+	}
+	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(true, j.command)})
+}
+
+// Replay gives a turn that failed, or of which nobody knows whether it
+// arrived, another try. An uncertain turn is sent again as it is: a person has
+// looked. For a failed one the agent gets a new turn with the same words and
+// all that waits for it.
+func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
+	var t bridge.Turn
+	err := e.update(ctx, func(c *change) error {
+		var err error
+		if t, err = c.Turn(id); err != nil {
+			return err
+		}
+		a, err := c.Agent(t.Agent)
+		if err != nil {
+			return err
+		}
+		switch {
+		case a.External == "":
+			return bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
+		case t.State == bridge.TurnUncertain:
+			if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
+				return err
+			}
+			return c.WakeLane(agentLane(a.ID), c.now)
+		case t.State != bridge.TurnFailed:
+			return bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be replayed", id, t.State)
+		}
+		waiting, err := c.WaitingNotices(a.ID, 1)
+		if err != nil {
+			return err
+		}
+		if t.Text == "" && len(waiting) == 0 {
+			return bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
+		}
+		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: t.Cause, Text: t.Text, Depth: t.Depth}
+		if err := c.addTurn(&a, again); err != nil {
+			return err
+		}
+		t, err = c.Turn(again.ID)
+		return err
+	})
+	return t, notFound(err, "turn", string(id))
+}

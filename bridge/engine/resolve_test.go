@@ -1,0 +1,117 @@
+package engine_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"drawbridge/bridge"
+)
+
+// uncertainLaunch runs a world in which a v0 launch's answer was lost and the
+// agent cannot be found.
+func uncertainLaunch(t *testing.T, lose string) (*world, bridge.Command) {
+	t.Helper()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/acme/old, prompt=x", "github.com/acme/old": "done"}))
+	r := rules
+	r.Repos = append(r.Repos[:len(r.Repos):len(r.Repos)], v0Rule)
+	w.allow(r)
+	var lost atomic.Bool
+	w.cloud.Hidden = func(prompt string) bool { return prompt == "x" }
+	w.cloud.Fail = func(point, text string) error {
+		if point == lose && text == "x" && !lost.Swap(true) {
+			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+		}
+		return nil
+	}
+	w.launch("go")
+	w.until("uncertain", func(tx bridge.Tx) bool {
+		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
+		return err == nil && len(all) == 1
+	})
+	return w, w.oneCommand(bridge.CommandUncertain)
+}
+
+func TestResolveLaunched(t *testing.T) {
+	t.Parallel()
+	w, m := uncertainLaunch(t, "after launch")
+	external := w.cloud.External("x")
+	if _, err := w.engine.Resolve(t.Context(), m.ID, "no such/id"); bridge.KindOf(err) != bridge.Invalid {
+		t.Errorf("bad id: %v", err)
+	}
+	if _, err := w.engine.Resolve(t.Context(), m.ID, external); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.engine.Resolve(t.Context(), m.ID, external); bridge.KindOf(err) != bridge.Conflict {
+		t.Errorf("resolved twice: %v", err)
+	}
+	w.reported(m.ID)
+	if n := w.cloud.Effects("launch github.com/acme/old"); n != 1 {
+		t.Errorf("launched %d times", n)
+	}
+}
+
+func TestResolveNotLaunched(t *testing.T) {
+	t.Parallel()
+	w, m := uncertainLaunch(t, "before launch")
+	if _, err := w.engine.Resolve(t.Context(), m.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.reported(m.ID)
+	if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "a person says that it was not launched") {
+		t.Errorf("the agent was not told:\n%s", sent)
+	}
+	if n := w.cloud.Effects("launch github.com/acme/old"); n != 0 {
+		t.Errorf("launched %d times", n)
+	}
+}
+
+func (w *world) reported(id bridge.CommandID) {
+	w.t.Helper()
+	w.until("reported", func(tx bridge.Tx) bool {
+		m, err := tx.Command(id)
+		return err == nil && m.State == bridge.CommandReported
+	})
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	broken.Store(true)
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	w.cloud.Fail = func(point, _ string) error {
+		if point == "before send" && broken.Load() {
+			return bridge.Errorf(bridge.Invalid, "the API does not like this")
+		}
+		return nil
+	}
+	a := w.launch("go")
+	var failed bridge.Turn
+	w.until("failed", func(tx bridge.Tx) bool {
+		all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
+		if err != nil || len(all) != 1 {
+			return false
+		}
+		failed = all[0]
+		return true
+	})
+	broken.Store(false)
+	if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.idle(3)
+	if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "executed, exit code 0") {
+		t.Errorf("the outcome was lost:\n%s", sent)
+	}
+	replied := failed
+	w.until("replied", func(tx bridge.Tx) bool {
+		all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnReplied})
+		if err == nil && len(all) > 0 {
+			replied = all[0]
+		}
+		return err == nil && len(all) == 2
+	})
+	if _, err := w.engine.Replay(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
+		t.Errorf("replayed a turn that ran: %v", err)
+	}
+}

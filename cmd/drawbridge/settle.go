@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"drawbridge/api"
+)
+
+type resolveCmd struct {
+	Command     string `arg:"" help:"The uncertain command's id; see drawbridge commands --state uncertain."`
+	Launched    string `help:"It happened: the id of the agent that is there." placeholder:"AGENT" xor:"word"`
+	NotLaunched bool   `help:"It did not happen; the agent that asked is told so." xor:"word"`
+	target
+}
+
+// Help shows an example.
+func (resolveCmd) Help() string {
+	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/agt_….\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched"
+}
+
+// Run resolves.
+func (c resolveCmd) Run(ctx context.Context, a app) error {
+	if c.Launched == "" && !c.NotLaunched {
+		return usageError{errors.New("say what happened: --launched AGENT or --not-launched")}
+	}
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	m, err := client.Resolve(ctx, c.Command, api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched})
+	if err != nil {
+		return err
+	}
+	return printDecision(a, c.JSON, "resolved", m)
+}
+
+type replayCmd struct {
+	Turn string `arg:"" help:"The turn's id; see drawbridge turns AGENT."`
+	target
+}
+
+// Help shows an example.
+func (replayCmd) Help() string {
+	return "A failed turn is said again as a new one, with all that waits for the agent; an uncertain one is sent again as it is.\n\nExample:\n  drawbridge replay trn_0123"
+}
+
+// Run replays.
+func (c replayCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	t, err := client.Replay(ctx, c.Turn)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, t)
+	}
+	_, err = fmt.Fprintf(a.stdout, "turn %d is %s (%s)\n", t.Seq, t.State, t.ID)
+	return err
+}
