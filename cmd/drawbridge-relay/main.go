@@ -36,6 +36,7 @@ Examples:
 A relay.yaml to start from:
   listen: 127.0.0.1:7420
   token: ${file:relay.token}
+  journal: relay.journal
   actions:
     backup_script:
       argv: [/usr/local/bin/backup, --quick]
@@ -51,6 +52,14 @@ type cli struct {
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
+const runDescription = `Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless
+set) keeps what each came to for 24 hours, also over a restart. An id that was running when the relay was killed is answered
+with "interrupted" and never run again. One journal serves one relay. If the relay says that its journal is damaged, restore
+it, or move it away and know that what was asked for in the last 24 hours may run once more.
+
+Example:
+  drawbridge-relay run --config relay.yaml`
+
 type runCmd struct {
 	Config string        `required:"" placeholder:"relay.yaml" help:"Path of relay.yaml; only its owner may be able to write it."`
 	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
@@ -61,6 +70,9 @@ type checkCmd struct {
 }
 
 type versionCmd struct{}
+
+// Help is what run --help says beside the flags.
+func (runCmd) Help() string { return runDescription }
 
 // streams are where a command writes.
 type streams struct {

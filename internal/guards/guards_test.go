@@ -130,7 +130,8 @@ var only = map[string][]string{
 	"github.com/alecthomas/kong":   {"cmd/drawbridge", "cmd/drawbridge-relay"},
 	"github.com/pressly/goose/v3":  {"store"},
 	"github.com/fsnotify/fsnotify": {"config"},
-	"os/exec":                      {"relay/runner", "relay/runner/…", "cmd/drawbridge"},
+	"os/exec":                      {"relay/runner", "relay/runner/…", "cmd/drawbridge", "internal/pgtest"},
+	"github.com/jackc/pgx/v5":      {"store", "internal/pgtest"},
 	"github.com/stretchr/testify":  {},
 	"github.com/rs/zerolog/log":    {}, // loggers are injected
 	"net/http/pprof":               {},

@@ -193,6 +193,8 @@ func read(name, action string, response *resty.Response) (bridge.ActionOutcome, 
 	}
 	refused := answer.Status == wire.StatusRefused
 	switch {
+	case answer.Status == wire.StatusInterrupted:
+		return bridge.ActionOutcome{}, interrupted(name, answer.Error)
 	case status == http.StatusOK && answer.Action == action && !refused:
 	case status == http.StatusForbidden && refused:
 	case refused:
@@ -210,6 +212,14 @@ func read(name, action string, response *resty.Response) (bridge.ActionOutcome, 
 		Error:      answer.Error,
 		HTTPStatus: status,
 	}, nil
+}
+
+// interrupted is a relay's word that an earlier call of this request was cut off. Asking again gives the same answer, so
+// it is a Conflict and nothing to wait for, whatever the HTTP status says.
+func interrupted(name, reason string) error {
+	e := bridge.Errorf(bridge.Conflict, "relay %q was interrupted: %+.200q", name, reason)
+	e.Unclear = true
+	return e
 }
 
 // refusal is a relay's word that nothing ran, for a reason that is not the action's.

@@ -17,6 +17,7 @@ const (
 	defaultTimeout   = time.Minute
 	maxTimeout       = time.Hour
 	defaultDir       = "/"
+	defaultJournal   = "relay.journal"
 	minRedacted      = 8
 	maxConcurrent    = 64
 	maxQueue         = 1024
@@ -32,6 +33,8 @@ type Config struct {
 	Token   Secret
 	Actions map[string]Action
 	Limits  Limits
+	// Journal is the absolute path for [OpenJournal]; relay.journal beside the file unless set.
+	Journal string
 	// secrets are the token, what ${file:…} put in, and variables named like secrets; they are taken out of every output.
 	secrets []string
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -221,6 +222,14 @@ func watch(t *testing.T) watched {
 
 // relayMain is this test binary as a relay process.
 func relayMain() int {
+	if most, err := strconv.ParseUint(os.Getenv("RELAY_FILE_SIZE"), 10, 64); err == nil {
+		// Files that may not grow stand for a full disk; the signal would end the process before the error shows.
+		signal.Ignore(syscall.SIGXFSZ)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	err := runner.Main(ctx, runner.MainOptions{ConfigPath: os.Getenv("RELAY_MAIN"), Env: os.LookupEnv, Log: os.Stderr})

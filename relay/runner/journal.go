@@ -15,6 +15,8 @@ var (
 	ErrOtherAction = errors.New("this request id was used for another action")
 	// ErrJournalFull means that no further id can be remembered, so nothing further may run.
 	ErrJournalFull = errors.New("the relay remembers as many requests as it can")
+	// ErrUnrecorded means that the claim could not be made durable, so nothing ran and the id is free.
+	ErrUnrecorded = errors.New("the relay cannot record requests now, so nothing runs")
 )
 
 // Journal makes a request id run at most once. All methods are safe for concurrent use.
@@ -37,7 +39,8 @@ const (
 	maxWithOutput = 256
 )
 
-// Memory is a Journal that lasts as long as the process.
+// Memory is a Journal that lasts as long as the process. A relay that a bridge relies on needs a [FileJournal], which
+// keeps what it knows in a Memory too.
 type Memory struct {
 	now func() time.Time
 
@@ -52,7 +55,8 @@ type entry struct {
 	// over is closed when the entry has an answer or was withdrawn.
 	over   chan struct{}
 	answer *wire.Answer
-	at     time.Time
+	// at is when it was claimed, and later when it ended.
+	at time.Time
 }
 
 // NewMemory returns an empty Memory that takes the time from now.
@@ -89,7 +93,7 @@ func (m *Memory) claim(id, action string) (*entry, error) {
 	case earlier == nil && len(m.entries) >= maxRemembered:
 		return nil, ErrJournalFull
 	case earlier == nil:
-		m.entries[id] = &entry{action: action, over: make(chan struct{})}
+		m.entries[id] = newEntry(action, m.now())
 		return nil, nil
 	case earlier.action != action:
 		return nil, ErrOtherAction
@@ -124,7 +128,14 @@ func (m *Memory) Finish(id string, answer wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	e.answer, e.at = &answer, m.now()
+	m.end(id, e, answer, m.now())
+	return nil
+}
+
+// end gives an entry its answer, and takes the output from the one that is no longer among the newest. The caller holds
+// the mutex.
+func (m *Memory) end(id string, e *entry, answer wire.Answer, at time.Time) {
+	e.answer, e.at = &answer, at
 	m.finished = append(m.finished, id)
 	if bulky := len(m.finished) - 1 - maxWithOutput; bulky >= 0 {
 		old := m.entries[m.finished[bulky]]
@@ -132,7 +143,6 @@ func (m *Memory) Finish(id string, answer wire.Answer) error {
 		old.answer = &slim
 	}
 	close(e.over)
-	return nil
 }
 
 // Withdraw is described at [Journal].
@@ -155,6 +165,21 @@ func (m *Memory) open(id string) (*entry, error) {
 		return nil, errors.New("the request id is not open")
 	}
 	return e, nil
+}
+
+// Recorded returns what an id came to, or nil when it is not over or stands for another action. It claims nothing.
+func (m *Memory) Recorded(id, action string) *wire.Answer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	if e := m.entries[id]; e != nil && e.action == action {
+		return e.answer
+	}
+	return nil
+}
+
+func newEntry(action string, at time.Time) *entry {
+	return &entry{action: action, over: make(chan struct{}), at: at}
 }
 
 // withoutOutput moves the output of an answer to what was omitted.

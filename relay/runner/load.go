@@ -15,7 +15,7 @@ import (
 )
 
 // Load reads and checks relay.yaml at path. The file and every ${file:…} in it must be changeable by us or root only.
-// Programs and folders that it names must exist. A nil env has no variables. All problems come back together as one *ConfigError.
+// Programs and folders that it names must exist; the journal need not, and is not opened. A nil env has no variables. All problems come back together as one *ConfigError.
 func Load(path string, env LookupEnv) (Config, error) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
@@ -87,9 +87,13 @@ func (r *configReader) top(root *yaml.Node) {
 		{"token", r.token},
 		{"actions", r.actions},
 		{"limits", r.limits},
+		{"journal", r.journal},
 	})
 	if root.Kind != yaml.MappingNode && len(r.problems) > 0 {
 		return
+	}
+	if !found["journal"] {
+		r.journalAt(Problem{Key: "journal", Value: defaultJournal}, defaultJournal)
 	}
 	if !found["token"] {
 		r.report(Problem{Key: "token"}, &distrust{"is missing", "write token: ${file:relay.token}"})

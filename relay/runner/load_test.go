@@ -54,6 +54,9 @@ limits: { concurrent: 1, queue: 0, per_minute: 600 }
 	if diff := cmp.Diff(want, got.Actions, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
+	if got.Journal != dir+"/relay.journal" {
+		t.Errorf("journal %q", got.Journal)
+	}
 	if got.Listen.String() != "[::1]:7421" || string(got.Token) != token {
 		t.Errorf("listen %s, token of %d characters", got.Listen, len(got.Token))
 	}
@@ -64,6 +67,21 @@ limits: { concurrent: 1, queue: 0, per_minute: 600 }
 	printed := fmt.Sprintf("%v %+v %#v %v %#v %s", got, got, got, got.Token, got.Token, encoded)
 	if err != nil || strings.Contains(printed, token) {
 		t.Errorf("the token is printed: %s %v", printed, err)
+	}
+}
+
+// A relative path is one beside the file, wherever the relay was started.
+func TestLoadJournalPath(t *testing.T) {
+	t.Parallel()
+	dir, other := t.TempDir(), t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "state"), 0o700))
+	for setting, want := range map[string]string{
+		"state/j": dir + "/state/j", other + "/j": other + "/j", "${WHERE:-j.log}": dir + "/j.log", "../" + filepath.Base(dir) + "/j": dir + "/j",
+	} {
+		path := write(t, filepath.Join(dir, "relay.yaml"), "token: "+token+"\nactions: {}\njournal: "+setting+"\n", 0o600)
+		if got, err := runner.Load(path, noEnv); err != nil || got.Journal != want {
+			t.Errorf("%s: %q, %v, want %q", setting, got.Journal, err, want)
+		}
 	}
 }
 
@@ -127,6 +145,11 @@ func TestLoadProblems(t *testing.T) {
 		{"no timeout", action("timeout: 0s"), `is not a duration in range`},
 		{"output", action("output: 65537"), `:3: actions.a.output: "65537": is not a number in range; write a number from 1 to 65536`},
 		{"concurrent", base + "limits: { concurrent: 0 }\n", `:3: limits.concurrent: "0": is not a number in range`},
+		{"journal without a name", base + "journal: ''\n", `:3: journal: is not the path of a file; write a path, or leave it out for relay.journal beside this file`},
+		{"journal as folder", base + "journal: x/\n", `:3: journal: "x/": is not the path of a file`},
+		{"journal is a folder", base + "journal: /usr\n", `:3: journal: "/usr": /usr is not a regular file; name a plain file`},
+		{"journal without a folder", base + "journal: x/y\n", `:3: journal: "x/y": its folder does not exist; create it or correct the path`},
+		{"journal as list", base + "journal: [a]\n", `:3: journal: is not a single value`},
 		{"unknown limit", base + "limits: { per_hour: 3 }\n", `limits.per_hour: is not a known key; use one of concurrent, queue, per_minute`},
 	}
 	for _, tt := range tests {
@@ -190,6 +213,9 @@ func TestWhoCanWrite(t *testing.T) {
 		{"group writes the folder", chmod(".", 0o770), "DIR can be written by others (mode 0770); run: chmod go-w DIR"},
 		{"others write the folder", chmod(".", 0o777), "chmod go-w DIR"},
 		{"group writes the program", chmod("prog", 0o775), "chmod go-w DIR/prog"},
+		{"group writes the journal", func(t *testing.T, dir string) { write(t, dir+"/relay.journal", "", 0o620) },
+			"journal: \"relay.journal\": DIR/relay.journal can be written by others (mode 0620); run: chmod go-w DIR/relay.journal"},
+		{"others read the journal", func(t *testing.T, dir string) { write(t, dir+"/relay.journal", "", 0o644) }, ""},
 		{"no file", func(t *testing.T, dir string) { must(t, os.Remove(dir+"/relay.yaml")) }, "relay.yaml: does not exist"},
 		{"folder as file", func(t *testing.T, dir string) {
 			must(t, os.Remove(dir+"/relay.yaml"))

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"io"
 	"syscall"
 	"time"
@@ -15,7 +16,8 @@ type MainOptions struct {
 	ConfigPath string
 	// Env is os.LookupEnv in a real process.
 	Env LookupEnv
-	// Log receives JSON lines; the one with the message "ready" carries the address in "addr".
+	// Log receives JSON lines; the one with the message "ready" carries the address in "addr", and in "interrupted" how many
+	// requests the relay before left unfinished.
 	Log io.Writer
 	// Grace is DefaultGrace unless set.
 	Grace time.Duration
@@ -34,12 +36,17 @@ func Main(ctx context.Context, o MainOptions) error {
 		return err
 	}
 	log := zerolog.New(o.Log).With().Timestamp().Logger()
-	relay, err := Listen(ctx, Options{Config: config, Log: log, Grace: o.Grace})
+	journal, err := OpenJournal(config.Journal, time.Now)
 	if err != nil {
 		return err
 	}
-	log.Info().Str("addr", relay.Addr()).Int("actions", len(config.Actions)).Str("sandbox", "none").Msg("ready")
+	relay, err := Listen(ctx, Options{Config: config, Journal: journal, Log: log, Grace: o.Grace})
+	if err != nil {
+		return errors.Join(err, journal.Close())
+	}
+	log.Info().Str("addr", relay.Addr()).Int("actions", len(config.Actions)).Str("sandbox", "none").
+		Str("journal", config.Journal).Int("interrupted", journal.interrupted).Msg("ready")
 	err = relay.Serve(ctx)
 	log.Info().Msg("stopped")
-	return err
+	return errors.Join(err, journal.Close())
 }

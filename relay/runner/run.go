@@ -15,9 +15,12 @@ import (
 func (r *Relay) once(waiting, running context.Context, id, name string) reply {
 	action, listed := r.config.Actions[name]
 	if !listed {
-		return refuse(http.StatusForbidden, fmt.Sprintf("action %+.80q is not on this relay's list", name))
+		return r.unlisted(id, name)
 	}
 	recorded, err := r.journal.Begin(waiting, id, name)
+	if errors.Is(err, ErrUnrecorded) {
+		r.log.Error().Err(err).Str("request", id).Msg("journal")
+	}
 	if err != nil {
 		return journalRefusal(err)
 	}
@@ -39,12 +42,27 @@ func (r *Relay) once(waiting, running context.Context, id, name string) reply {
 	return out
 }
 
+// unlisted refuses, unless the action ran under this id before it was taken off the list: a refusal would then promise
+// that nothing ran.
+func (r *Relay) unlisted(id, name string) reply {
+	if j, remembers := r.journal.(interface {
+		Recorded(id, action string) *wire.Answer
+	}); remembers {
+		if recorded := j.Recorded(id, name); recorded != nil {
+			return reply{status: http.StatusOK, answer: *recorded, replayed: true}
+		}
+	}
+	return refuse(http.StatusForbidden, fmt.Sprintf("action %+.80q is not on this relay's list", name))
+}
+
 func journalRefusal(err error) reply {
 	switch {
 	case errors.Is(err, ErrOtherAction):
 		return refuse(http.StatusConflict, err.Error())
 	case errors.Is(err, ErrJournalFull):
 		return later(http.StatusServiceUnavailable, err.Error(), time.Hour)
+	case errors.Is(err, ErrUnrecorded):
+		return later(http.StatusServiceUnavailable, ErrUnrecorded.Error(), time.Minute)
 	default:
 		return gaveUp(err)
 	}

@@ -5,6 +5,11 @@
 // no bridge and no policy, and imports none of them, so that what runs on the user's machine stays small enough to read.
 // Two fixed paths need no router: net/http alone serves them, without redirects, patterns or another dependency.
 //
+// A request id runs once, also when the relay or the machine ends in between: the journal, a file of JSON lines beside
+// relay.yaml, has the claim on the disk before a process starts and the result before the answer goes out. What was
+// claimed and never finished is answered with "interrupted" and left to a person; it is never run again. The promise lasts
+// a day, and as long as nobody removes the file or sets the clock ahead.
+//
 // What it cannot see: a process that moves itself to another process group outlives its action, and a relay that is
 // killed with SIGKILL leaves the grandchildren of its actions behind. It runs on Linux and macOS.
 //
@@ -42,7 +47,7 @@ const (
 const DefaultGrace = 10 * time.Second
 
 // Options is what a [Relay] is made of. Config comes from [Load]; Grace is DefaultGrace unless set; Journal is a
-// [Memory] unless set; Now is time.Now unless set; the zero Log logs nothing.
+// [Memory], which forgets at the end of the process, unless set; Now is time.Now unless set; the zero Log logs nothing.
 type Options struct {
 	Config  Config
 	Journal Journal

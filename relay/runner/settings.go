@@ -59,6 +59,29 @@ func (r *configReader) limits(n *yaml.Node, at string) {
 	})
 }
 
+func (r *configReader) journal(n *yaml.Node, at string) {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return
+	}
+	if text == "" || strings.ContainsRune(text, 0) || strings.HasSuffix(text, "/") {
+		r.reject(n, at, "is not the path of a file", "write a path, or leave it out for "+defaultJournal+" beside this file")
+		return
+	}
+	r.journalAt(Problem{Line: n.Line, Key: at, Value: n.Value}, text)
+}
+
+// journalAt sets the journal to a path relative to the folder of the file, and reports p when it cannot be used there.
+func (r *configReader) journalAt(p Problem, path string) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.outside.dir, path)
+	}
+	if err := checkJournal(path); err != nil {
+		r.report(p, err)
+	}
+	r.config.Journal = path
+}
+
 func (r *configReader) actions(n *yaml.Node, at string) {
 	r.pairs(n, at, func(key, value *yaml.Node, path string) {
 		if !wire.ValidAction(key.Value) {

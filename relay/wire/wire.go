@@ -49,11 +49,19 @@ const (
 	StatusFailed Status = "failed"
 	// StatusTimedOut means that the relay ended the process because its time was over.
 	StatusTimedOut Status = "timed_out"
+	// StatusInterrupted means that the relay ended, or could not record the result, while it had the request in hand: the
+	// action may have run, and under this request id it never runs again (facts: relay, rule 8).
+	StatusInterrupted Status = "interrupted"
 )
 
-// Known reports whether s is one of the four statuses.
+// Known reports whether s is one of the five statuses.
 func (s Status) Known() bool {
-	return s == StatusExecuted || s == StatusRefused || s == StatusFailed || s == StatusTimedOut
+	switch s {
+	case StatusExecuted, StatusRefused, StatusFailed, StatusTimedOut, StatusInterrupted:
+		return true
+	default:
+		return false
+	}
 }
 
 // Answer is what a relay says of a request, on every HTTP status. Its texts come from a process and are untrusted; control
@@ -77,6 +85,11 @@ type Answer struct {
 // Refused returns the answer for a request of which nothing ran.
 func Refused(action, reason string) Answer {
 	return Answer{Action: action, Status: StatusRefused, ExitCode: NoExitCode, Error: reason}
+}
+
+// Interrupted returns the answer for a request of which nobody knows whether it ran.
+func Interrupted(action, reason string) Answer {
+	return Answer{Action: action, Status: StatusInterrupted, ExitCode: NoExitCode, Error: reason}
 }
 
 // ValidAction reports whether id may name an action: [a-z0-9][a-z0-9_.-]{0,63} (facts: relay, rule 1).

@@ -1,0 +1,374 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drawbridge/internal/linelog"
+	"drawbridge/relay/wire"
+)
+
+const (
+	// interruptedByEnd and interruptedByDisk are why nobody knows what an action came to.
+	interruptedByEnd  = "the relay ended while this action ran; it may have run"
+	interruptedByDisk = "what came of this action could not be recorded; it may have run"
+
+	journalHeader = `{"journal":"drawbridge-relay","version":1}`
+	// maxRecord bounds a line of the journal in bytes: an answer and room for the rest.
+	maxRecord = 2 * wire.MaxAnswer
+)
+
+// recordState is what a line of the journal says of a request id.
+type recordState string
+
+const (
+	recordClaimed   recordState = "claimed"
+	recordFinished  recordState = "finished"
+	recordWithdrawn recordState = "withdrawn"
+)
+
+// record is a line of the journal.
+type record struct {
+	State  recordState  `json:"state"`
+	ID     string       `json:"id"`
+	Action string       `json:"action"`
+	At     time.Time    `json:"at"`
+	Answer *wire.Answer `json:"answer,omitempty"`
+}
+
+// check reports what no relay would write.
+func (r record) check() error {
+	ends := r.State == recordFinished
+	switch {
+	case !ends && r.State != recordClaimed && r.State != recordWithdrawn:
+		return errors.New("its state is unknown")
+	case !wire.ValidRequestID(r.ID):
+		return errors.New("its request id is malformed")
+	case !wire.ValidAction(r.Action):
+		return errors.New("its action is malformed")
+	case ends != (r.Answer != nil) || ends && !r.Answer.Status.Known():
+		return errors.New("its state and its answer do not belong together")
+	}
+	return nil
+}
+
+func encodeRecord(r record) ([]byte, error) {
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("record request: %w", err)
+	}
+	return json.Marshal(r)
+}
+
+// FileJournal is a [Journal] that outlives the process: a claim is on the disk before Begin returns, a result before
+// Finish returns (facts: relay, rule 8). What was claimed and never finished is answered with wire.StatusInterrupted by
+// the next process and never runs again. It holds a day of ids and the output of the newest 256, as [Memory] does. Safe
+// for concurrent use; only one process at a time can have a path open.
+type FileJournal struct {
+	memory *Memory
+	// interrupted counts what the process before left unfinished.
+	interrupted int
+
+	// mu is held while something is written. Lookups need only the mutex of memory, so that no answer waits for a disk.
+	mu  sync.Mutex
+	log *linelog.Log
+}
+
+var _ Journal = (*FileJournal)(nil)
+
+// OpenJournal opens the journal at path, or creates it (mode 0600), takes its lock, which is path with ".lock" added, and
+// writes the file anew with what is still needed. A last line that a crash cut off is dropped; any other damage, a file or
+// folder that others can write, and a journal that another relay has open are errors that say what to do.
+func OpenJournal(path string, now func() time.Time) (*FileJournal, error) {
+	j, err := openJournal(path, now)
+	if err != nil {
+		return nil, fmt.Errorf("open journal %s: %w", path, err)
+	}
+	return j, nil
+}
+
+func openJournal(path string, now func() time.Time) (*FileJournal, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkJournal(path); err != nil {
+		return nil, err
+	}
+	j := &FileJournal{memory: NewMemory(now)}
+	if j.log, err = linelog.Open(j.memory.lines(path)); err != nil {
+		return nil, unusable(err)
+	}
+	j.interrupted = j.memory.interrupt()
+	if err := j.log.Rewrite(); err != nil {
+		return nil, errors.Join(err, j.log.Close())
+	}
+	return j, nil
+}
+
+// lines describes the file that holds m.
+func (m *Memory) lines(path string) linelog.Options {
+	return linelog.Options{
+		Path: path, Header: journalHeader, MaxRecord: maxRecord,
+		Keep: func(line []byte) error {
+			var r record
+			if err := json.Unmarshal(line, &r); err != nil {
+				return errors.New("it holds no record")
+			}
+			return m.restore(r)
+		},
+		Needed: func(emit func([]byte) error) error {
+			for _, r := range m.records() {
+				line, err := encodeRecord(r)
+				if err != nil {
+					return err
+				}
+				if err := emit(line); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// unusable says what to do about a file that cannot be the journal.
+func unusable(err error) error {
+	var damage *linelog.DamageError
+	switch {
+	case errors.Is(err, linelog.ErrInUse):
+		return &distrust{"is in use by another relay", "stop that one, or give this one a file of its own with journal: in relay.yaml"}
+	case errors.Is(err, linelog.ErrForeign):
+		return &distrust{
+			"is not a journal of this version of drawbridge-relay",
+			"name another file with journal: in relay.yaml, or move this one away",
+		}
+	case errors.As(err, &damage):
+		return &distrust{
+			fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
+			"restore it, or move it away, after which what was asked for in the last 24 hours may run once more",
+		}
+	}
+	return err
+}
+
+// checkJournal refuses a path at which others could change what the relay knows to have run.
+func checkJournal(path string) error {
+	dir := filepath.Dir(path)
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return folderError(err)
+	}
+	for _, folder := range []string{dir, real} {
+		if err := checkFolders(folder); err != nil {
+			return err
+		}
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return &distrust{
+			fmt.Sprintf("its folder cannot be written: %v", err),
+			"name a file in a folder of the user that runs the relay with journal: in relay.yaml",
+		}
+	}
+	for _, file := range []string{path, path + linelog.LockSuffix} {
+		if err := checkOwnFile(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOwnFile accepts a file that is missing, or plain and ours alone.
+func checkOwnFile(path string) error {
+	stat, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return pathError(err)
+	case !stat.Mode().IsRegular():
+		return &distrust{path + " is not a regular file", "name a plain file with journal: in relay.yaml"}
+	}
+	return checkEntry(path, stat)
+}
+
+func folderError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &distrust{"its folder does not exist", "create it or correct the path"}
+	}
+	return pathError(err)
+}
+
+// Begin is described at [Journal]. An error that is [ErrUnrecorded] says that the disk did not take the claim.
+func (j *FileJournal) Begin(ctx context.Context, id, action string) (*wire.Answer, error) {
+	answer, err := j.memory.Begin(ctx, id, action)
+	if answer != nil || err != nil {
+		return answer, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.append(record{State: recordClaimed, ID: id, Action: action, At: j.now()}); err != nil {
+		// The claim is ours and open, so that this cannot fail.
+		_ = j.memory.Withdraw(id)
+		return nil, fmt.Errorf("%w: %w", ErrUnrecorded, err)
+	}
+	return nil, nil
+}
+
+// Finish is described at [Journal]. After an error the id stays claimed: asking again gives wire.StatusInterrupted, in
+// this process and in the next one.
+func (j *FileJournal) Finish(id string, answer wire.Answer) error {
+	return j.end(id, record{State: recordFinished, Answer: &answer}, func() error { return j.memory.Finish(id, answer) })
+}
+
+// Withdraw is described at [Journal]. After an error the id stays claimed, as with Finish.
+func (j *FileJournal) Withdraw(id string) error {
+	return j.end(id, record{State: recordWithdrawn}, func() error { return j.memory.Withdraw(id) })
+}
+
+// Recorded is described at [Memory.Recorded].
+func (j *FileJournal) Recorded(id, action string) *wire.Answer { return j.memory.Recorded(id, action) }
+
+// Close lets another relay have the journal. What is claimed stays so.
+func (j *FileJournal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.log.Close()
+}
+
+func (j *FileJournal) now() time.Time { return j.memory.now().UTC() }
+
+// end makes the end of a claim durable and only then known.
+func (j *FileJournal) end(id string, r record, known func() error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	action, err := j.memory.claimed(id)
+	if err != nil {
+		return err
+	}
+	r.ID, r.Action, r.At = id, action, j.now()
+	if err := j.append(r); err != nil {
+		return errors.Join(err, j.memory.Finish(id, wire.Interrupted(action, interruptedByDisk)))
+	}
+	err = known()
+	// This comes after memory knows, because the new file is made from memory. Nothing is lost when it fails, and a disk
+	// that stays bad shows at the next claim.
+	_ = j.log.Tidy()
+	return err
+}
+
+// append makes a record durable. The caller holds the mutex.
+func (j *FileJournal) append(r record) error {
+	line, err := encodeRecord(r)
+	if err != nil {
+		return err
+	}
+	return j.log.Append(line)
+}
+
+// claimed returns the action of an id that is claimed and not over.
+func (m *Memory) claimed(id string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.open(id)
+	if err != nil {
+		return "", err
+	}
+	return e.action, nil
+}
+
+// restore puts in what a file says, in the order of the file. An error means that no relay wrote such an order.
+func (m *Memory) restore(r record) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	// A clock that was ahead must not make an id stay forever.
+	at := r.At
+	if now := m.now(); at.After(now) {
+		at = now
+	}
+	e := m.entries[r.ID]
+	open := e != nil && e.answer == nil
+	switch {
+	case r.State == recordClaimed:
+		// An earlier claim is one that the disk took although it reported an error, so that nothing ran; an earlier end was
+		// a day old, and the clock was set back since.
+		if e != nil && !open {
+			m.finished = slices.DeleteFunc(m.finished, func(id string) bool { return id == r.ID })
+		}
+		m.entries[r.ID] = newEntry(r.Action, at)
+	case open && e.action != r.Action:
+		return errors.New("its id is claimed for another action")
+	case r.State == recordFinished && (open || e == nil):
+		if e == nil {
+			e = newEntry(r.Action, at)
+			m.entries[r.ID] = e
+		}
+		m.end(r.ID, e, *r.Answer, at)
+	case r.State == recordWithdrawn && open:
+		delete(m.entries, r.ID)
+	default:
+		return errors.New("its id is not claimed")
+	}
+	return nil
+}
+
+// interrupt ends every open claim of a process that is gone and returns their number. They are kept for a day from now:
+// whoever asked may have waited for the relay to come back.
+func (m *Memory) interrupt() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lost := m.openIDs()
+	for _, id := range lost {
+		e := m.entries[id]
+		m.end(id, e, wire.Interrupted(e.action, interruptedByEnd), m.now())
+	}
+	return len(lost)
+}
+
+// records returns everything that a new file has to hold, in the order in which restore needs it.
+func (m *Memory) records() []record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	all := make([]record, 0, len(m.entries))
+	for _, id := range m.finished {
+		e := m.entries[id]
+		all = append(all, record{State: recordFinished, ID: id, Action: e.action, At: e.at.UTC(), Answer: e.answer})
+	}
+	for _, id := range m.openIDs() {
+		e := m.entries[id]
+		all = append(all, record{State: recordClaimed, ID: id, Action: e.action, At: e.at.UTC()})
+	}
+	return all
+}
+
+// openIDs returns what is claimed and not over, the oldest first. The caller holds the mutex.
+func (m *Memory) openIDs() []string {
+	var ids []string
+	for id, e := range m.entries {
+		if e.answer == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		if c := m.entries[a].at.Compare(m.entries[b].at); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+	return ids
+}
