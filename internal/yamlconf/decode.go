@@ -131,7 +131,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 // pairs calls each for every key that is new and is text.
 func (d *decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.Node, path string)) {
 	if n.Kind != yaml.MappingNode {
-		d.wrong(n, path, "is "+kindName(n)+", not a mapping", "write key: value lines below the key")
+		d.noMapping(n, path)
 		return
 	}
 	first := make(map[string]int, len(n.Content)/2)
@@ -153,6 +153,17 @@ func (d *decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.No
 			d.file.lines[below] = key.Line
 		}
 	}
+}
+
+// noMapping reports a value that should hold keys. A file that is one scalar is
+// no configuration but something else, most likely a secret's own file named by
+// mistake: its text is not shown.
+func (d *decoder) noMapping(n *yaml.Node, path string) {
+	shown := *n
+	if path == "" {
+		shown.Kind = yaml.MappingNode
+	}
+	d.wrong(&shown, path, "is "+kindName(n)+", not a mapping", "write key: value lines below the key")
 }
 
 func (d *decoder) unknown(key *yaml.Node, path string, known []string) {

@@ -320,3 +320,18 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestAFileThatIsOneScalarIsNotShown(t *testing.T) {
+	t.Parallel()
+	const text = "0123456789abcdef0123456789abcdef"
+	var into struct {
+		Name string `yaml:"name"`
+	}
+	problems := yamlconf.Decode(yamlconf.Source{Name: "bridge.token", Data: []byte(text)}, &into)
+	if len(problems) != 1 {
+		t.Fatalf("problems: %v", problems)
+	}
+	if got := problems[0].String(); strings.Contains(got, text[:8]) || !strings.Contains(got, "not a mapping") {
+		t.Errorf("problem %q", got)
+	}
+}
