@@ -9,6 +9,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
+	"drawbridge/policy"
 )
 
 // LaunchRequest asks for an agent.
@@ -71,7 +72,7 @@ func (h *Handler) launch(w http.ResponseWriter, r *http.Request) error {
 	if err := checkLine("ref", req.Ref, 255); err != nil {
 		return err
 	}
-	a, t, err := h.o.Engine.LaunchAgent(r.Context(), engine.Spec{Name: req.Name, Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API})
+	a, t, err := h.o.Engine.LaunchAgent(r.Context(), engine.Spec{Name: req.Name, Role: h.roleOf(req.Repo), Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API})
 	if err != nil {
 		return err
 	}
@@ -85,6 +86,15 @@ func note(r *http.Request, agent bridge.AgentID, turn bridge.TurnID) {
 	rec := httpx.RecordOf(r.Context())
 	rec.Add("agent", string(agent))
 	rec.Add("turn", string(turn))
+}
+
+// roleOf is what narrows an agent on a repository besides its name.
+func (h *Handler) roleOf(repo string) string {
+	canonical, err := policy.CanonicalRepo(repo)
+	if err != nil {
+		return "" // it is refused for that
+	}
+	return h.o.Roles(string(canonical))
 }
 
 // findAgent finds the agent of the path.

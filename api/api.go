@@ -24,6 +24,9 @@ type Options struct {
 	// Problem returns why the allowlist file is not in force as it stands, or
 	// "". Nil means that nobody knows of one.
 	Problem func() string
+	// Roles names the orchestrators that the configuration has on a canonical
+	// repository, separated by blanks; nil means none anywhere.
+	Roles func(repo string) string
 	// Token opens every route but /health and the webhooks.
 	Token string
 	Chat  ChatOptions
@@ -65,6 +68,9 @@ func New(o Options) (*Handler, error) {
 	o.Chat = o.Chat.withDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Roles == nil {
+		o.Roles = func(string) string { return "" }
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(o.Version)

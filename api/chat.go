@@ -119,7 +119,7 @@ func (h *Handler) introduce(ctx context.Context, key, words string) (bridge.Turn
 		words = h.o.Chat.Prompt + "\n\n" + words
 	}
 	sum := sha256.Sum256([]byte(key))
-	_, turn, err := h.o.Engine.LaunchAgent(ctx, engine.Spec{Name: "chat-" + hex.EncodeToString(sum[:8]), Repo: h.o.Chat.Repo,
+	_, turn, err := h.o.Engine.LaunchAgent(ctx, engine.Spec{Name: "chat-" + hex.EncodeToString(sum[:8]), Role: h.roleOf(h.o.Chat.Repo), Repo: h.o.Chat.Repo,
 		Ref: h.o.Chat.Ref, API: h.o.Chat.API, Prompt: words, ChatUser: key})
 	return turn, err
 }

@@ -27,6 +27,12 @@ type (
 type Agent struct {
 	ID   AgentID
 	Name string
+	// Role is what the configuration calls the agent, besides its name: the
+	// orchestrators of its repository, separated by blanks. What is narrowed for a
+	// role is narrowed for the agent, whatever name it was launched under.
+	Role string
+	// Quarantined agents get no turns: the API reported another repository than was granted.
+	Quarantined bool
 	// Parent and Command are empty for an agent that a person launched.
 	Parent  AgentID
 	Command CommandID

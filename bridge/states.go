@@ -69,7 +69,7 @@ var (
 		AgentBusy:    {AgentIdle, AgentWaiting, AgentGated, AgentDone, AgentFailed},
 		AgentWaiting: {AgentBusy, AgentIdle, AgentGated, AgentDone, AgentFailed},
 		AgentGated:   {AgentBusy, AgentIdle, AgentFailed},
-		AgentDone:    {AgentBusy, AgentFailed},
+		AgentDone:    {AgentBusy, AgentGated, AgentFailed},
 		AgentFailed:  {AgentBusy},
 	}
 	TurnEdges = map[TurnState][]TurnState{

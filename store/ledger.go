@@ -18,15 +18,11 @@ func scanNotice(row scanner) (n bridge.Notice, err error) {
 
 // InsertNotice implements bridge.NoticeTx.
 func (t *tx) InsertNotice(n bridge.Notice) error {
-	quiet := 0
-	if n.Quiet {
-		quiet = 1
-	}
 	commands, err := toJSON(n.Commands)
 	if err != nil {
 		return err
 	}
-	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, quiet, commands, n.Completion, n.Turn, micros(n.CreatedAt))
+	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Turn, micros(n.CreatedAt))
 }
 
 // WaitingNotices implements bridge.NoticeTx.

@@ -8,7 +8,7 @@ import (
 	"drawbridge/bridge"
 )
 
-const agentColumns = "id, name, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, created_at, updated_at"
+const agentColumns = "id, name, role, quarantined, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, created_at, updated_at"
 
 var (
 	insertAgent = insertSQL("agents", agentColumns+", turn_seq")
@@ -16,12 +16,12 @@ var (
 )
 
 func agentArgs(a bridge.Agent) []any {
-	return []any{a.ID, a.Name, a.Parent, a.Command, a.Root, a.Depth, a.API, a.OpKey, a.External, a.LastRun, a.Repo, a.Ref, a.URL,
+	return []any{a.ID, a.Name, a.Role, asInt(a.Quarantined), a.Parent, a.Command, a.Root, a.Depth, a.API, a.OpKey, a.External, a.LastRun, a.Repo, a.Ref, a.URL,
 		a.State, a.ChatUser, a.Trouble, micros(a.CreatedAt), micros(a.UpdatedAt)}
 }
 
 func scanAgent(row scanner) (a bridge.Agent, err error) {
-	err = row.Scan(&a.ID, &a.Name, &a.Parent, &a.Command, &a.Root, &a.Depth, &a.API, &a.OpKey, &a.External, &a.LastRun, &a.Repo, &a.Ref, &a.URL,
+	err = row.Scan(&a.ID, &a.Name, &a.Role, &a.Quarantined, &a.Parent, &a.Command, &a.Root, &a.Depth, &a.API, &a.OpKey, &a.External, &a.LastRun, &a.Repo, &a.Ref, &a.URL,
 		&a.State, &a.ChatUser, &a.Trouble, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
 	return a, err
 }
@@ -161,12 +161,8 @@ func commandArgs(c bridge.Command) ([]any, error) {
 			return nil, err
 		}
 	}
-	approved := 0
-	if c.Approved {
-		approved = 1
-	}
 	return []any{c.ID, c.Turn, c.Agent, c.Ordinal, c.Parsed.Verb, parsed, c.OpKey, c.State, c.Code, c.Reason, c.Canonical, c.API, c.Relay,
-		c.ApprovalKey, approved, c.Child, outcome, micros(c.CreatedAt), micros(c.UpdatedAt)}, nil
+		c.ApprovalKey, asInt(c.Approved), c.Child, outcome, micros(c.CreatedAt), micros(c.UpdatedAt)}, nil
 }
 
 func scanCommand(row scanner) (c bridge.Command, err error) {

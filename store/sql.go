@@ -216,6 +216,14 @@ func (j jsonText) Scan(src any) error {
 	return json.Unmarshal(b, j.dst)
 }
 
+// asInt writes a truth as both databases keep it.
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func toJSON(v any) (string, error) {
 	b, err := json.Marshal(v)
 	return string(b), err

@@ -27,6 +27,8 @@ type Cloud struct {
 	// Hidden, when set, keeps launches of these prompts out of every look-up, as
 	// an API does that lists nothing to recognize them by.
 	Hidden func(prompt string) bool
+	// HiddenSends, when set and true, keeps follow-ups out of every look-up.
+	HiddenSends func() bool
 	// Report, when set, replaces the repository that the cloud reports.
 	Report func(repo string) string
 
@@ -153,6 +155,9 @@ func (c *Cloud) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, 
 	a, ok := c.agents[f.Agent]
 	if !ok {
 		return bridge.Started{}, false, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	if c.HiddenSends != nil && c.HiddenSends() {
+		return bridge.Started{}, false, nil
 	}
 	last := a.runs[len(a.runs)-1]
 	return c.started(a), strings.HasPrefix(last.text, f.Marker+"\n"), nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"drawbridge/bridge"
@@ -176,6 +177,7 @@ func (c *change) judge(j *job, f findings, oversize string) error {
 		judged = c.e.o.Policy().Judge(r)
 		over = judged.OverCap
 	}
+	j.quiet = j.turn.Streak >= quietAfter && !productive(judged)
 	for i, cmd := range f.commands {
 		v := policy.Verdict{Decision: policy.Refused, Code: policy.CodeOverCap, Reason: over}
 		if over == "" {
@@ -189,6 +191,14 @@ func (c *change) judge(j *job, f findings, oversize string) error {
 		return c.reportOver(j, f, over)
 	}
 	return c.reportMisses(j, f)
+}
+
+// productive reports whether anything of a turn may have an effect. An agent
+// that goes on asking for what it may not have is not answered for ever.
+func productive(judged policy.Judgement) bool {
+	return judged.OverCap == "" && slices.ContainsFunc(judged.Verdicts, func(v policy.Verdict) bool {
+		return v.Decision == policy.Granted || v.Decision == policy.Held
+	})
 }
 
 // request collects what the pure policy needs to know.
@@ -225,6 +235,8 @@ func (c *change) record(j *job, ordinal int, cmd parser.Command, v policy.Verdic
 		ID: bridge.CommandID(c.e.o.NewID("cmd_")), Turn: j.turn.ID, Agent: j.agent.ID, Ordinal: ordinal, Parsed: cmd, State: bridge.CommandParsed,
 		OpKey: c.e.o.Keys.OperationKey(j.agent, j.turn, ordinal, cmd),
 		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
+		// Granted under a rule that asks for approval once: an earlier one still lasts.
+		Approved:  v.Decision == policy.Granted && v.ApprovalKey != "",
 		CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	if err := c.InsertCommand(m); err != nil {
@@ -319,7 +331,7 @@ func (c *change) refuse(j *job, m *bridge.Command) error {
 // report leaves a notice about the agent's own turn, for itself.
 func (c *change) report(j *job, n bridge.Notice) error {
 	n.ID, n.Agent, n.Cause, n.CreatedAt = bridge.NoticeID(c.e.o.NewID("ntc_")), j.agent.ID, bridge.CauseReport, c.now
-	n.Depth, n.Streak = j.turn.Depth, j.turn.Streak+1
+	n.Depth, n.Streak, n.Quiet = j.turn.Depth, j.turn.Streak+1, j.quiet
 	return c.InsertNotice(n)
 }
 
@@ -355,7 +367,7 @@ func (c *change) reportMisses(j *job, f findings) error {
 	if more := f.missesInAll - len(f.nearMisses); more > 0 {
 		fmt.Fprintf(&b, "\n   - and %d more", more)
 	}
-	return c.report(j, bridge.Notice{Text: b.String(), Quiet: f.total == 0 && j.turn.Streak >= quietAfter})
+	return c.report(j, bridge.Notice{Text: b.String()})
 }
 
 // describe says in a few words what a command asks for.

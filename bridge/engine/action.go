@@ -19,6 +19,8 @@ type errand struct {
 	agent   bridge.Agent
 	names   []string
 	grant   policy.Grant
+	// doubt says that an earlier request may have reached the relay.
+	doubt bool
 }
 
 func loadErrand(tx bridge.Tx, w bridge.Work) (r errand, err error) {
@@ -33,9 +35,9 @@ func loadErrand(tx bridge.Tx, w bridge.Work) (r errand, err error) {
 	return r, err
 }
 
-// actionWork asks the relay to run an action. The request id is the command's
-// own id: asking again after a crash or a lost answer meets the relay's record
-// of the first time.
+// actionWork asks the relay to run an action. The request id is the operation
+// key: asking again after a crash, a lost answer or from a restored database
+// meets the relay's record of the first time.
 func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	var r errand
 	ready := false
@@ -52,7 +54,7 @@ func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	if !e.holds(ctx) {
 		return bridge.ErrLeaseLost
 	}
-	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: string(r.command.ID)})
+	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey})
 	switch {
 	case err == nil:
 		return e.update(ctx, func(c *change) error { return c.acted(r, out) })
@@ -64,6 +66,7 @@ func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 
 // beginAction commits that the request is about to leave. It reports whether it is to be sent.
 func (c *change) beginAction(r *errand) (bool, error) {
+	r.doubt = r.command.State == bridge.CommandSending
 	switch r.command.State {
 	case bridge.CommandSending:
 		// Asked before; the gate was passed then, and the relay knows the id.
@@ -74,8 +77,13 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	default:
 		return false, c.FinishWork(r.work)
 	}
-	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, true)
+	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, r.command.Approved)
+	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {
+		return false, c.actionFailed(*r, &bridge.Error{Kind: bridge.Conflict, Unclear: true,
+			Message: "the allowlist changed while the answer was awaited, so the relay was not asked again"})
+	}
 	if !v.Grant.Valid() {
+		v.Reason = refusedNow(v)
 		r.command.Code, r.command.Reason = string(v.Code), v.Reason
 		return false, c.endErrand(*r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(*r) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
 	}
@@ -89,25 +97,47 @@ func errandLine(r errand) string {
 
 // actionTrouble decides by the kind of the error whether to ask again.
 func (e *Engine) actionTrouble(ctx context.Context, r errand, cause error) error {
-	age := e.o.Now().Sub(r.command.CreatedAt)
-	if r.command.Approved {
-		age = e.o.Now().Sub(r.command.UpdatedAt)
-	}
-	wait := backoff(r.work.Attempts, 500*time.Millisecond, 10*time.Second)
+	wait := e.backoff(r.work.Attempts, actionWait, maxActionWait)
 	e.o.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("attempt", r.work.Attempts).Msg("action waits")
 	kind := bridge.KindOf(cause)
-	switch {
-	case kind == bridge.RateLimited || kind == bridge.Busy:
-		return e.putBack(ctx, r.work, max(wait, bridge.RetryAfter(cause)))
-	case kind == bridge.Unavailable && age < e.o.ActionPatience:
-		return e.putBack(ctx, r.work, max(wait, bridge.RetryAfter(cause)))
+	if kind == bridge.RateLimited || kind == bridge.Busy || (kind == bridge.Unavailable && waited(r.work.Attempts) < e.o.ActionPatience) {
+		return e.update(ctx, func(c *change) error { return c.askLater(r, cause, max(wait, bridge.RetryAfter(cause))) })
 	}
 	return e.update(ctx, func(c *change) error { return c.actionFailed(r, cause) })
+}
+
+// The waits between two requests to a relay.
+const (
+	actionWait    = 500 * time.Millisecond
+	maxActionWait = 10 * time.Second
+)
+
+// waited is how long so many attempts have waited in all, about.
+func waited(attempts int) (all time.Duration) {
+	for i := range min(attempts, 100) {
+		all += min(actionWait<<min(i, 10), maxActionWait)
+	}
+	return all
+}
+
+// askLater puts an action back. One that surely did not reach the relay is as
+// it was before; one that may have stays in sending, and the relay's journal
+// tells when it is asked again.
+func (c *change) askLater(r errand, cause error, wait time.Duration) error {
+	if !r.doubt && !bridge.IsUnclear(cause) {
+		if err := c.setCommand(&r.command, bridge.CommandGranted); err != nil {
+			return err
+		}
+	}
+	return c.PutBack(r.work, c.now.Add(wait))
 }
 
 // actionFailed ends an action that could not be run, or of which nobody knows whether it ran.
 func (c *change) actionFailed(r errand, cause error) error {
 	r.command.Reason = bridge.SafeMessage(cause)
+	if bridge.KindOf(cause) == bridge.NotFound {
+		r.command.Code = codeNoRelay
+	}
 	next, kind, word := bridge.CommandFailed, bridge.EventFailed, "failed: "
 	if bridge.IsUnclear(cause) {
 		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
@@ -138,6 +168,9 @@ func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	}
 	return c.endErrand(r, bridge.CommandFinished, n)
 }
+
+// codeNoRelay is the seed's word for an action that no relay is configured for.
+const codeNoRelay = "missing_local_action_runner"
 
 // actionText is the bridge's word on what an action did.
 func actionText(out bridge.ActionOutcome) string {

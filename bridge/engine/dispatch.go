@@ -20,9 +20,12 @@ const (
 )
 
 // Run hands out due work until ctx ends, then waits for the handlers that run.
-// Handlers get ctx's end as their own, so that calls in flight stop; what they
-// were doing is in doubt and is taken up by the next Run.
+// They get Options.Grace to end by themselves, so that a launch under way is
+// answered; what is cut off then is in doubt and is taken up by the next Run.
 func (e *Engine) Run(ctx context.Context) error {
+	handlers, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(e.o.Grace, cut) })()
 	var running sync.WaitGroup
 	defer running.Wait()
 	e.streams.open(ctx)
@@ -38,7 +41,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			slots <- struct{}{}
 			running.Go(func() {
 				defer func() { <-slots; e.Wake() }()
-				e.handle(ctx, w)
+				e.handle(handlers, w)
 			})
 		}
 		if len(works) > 0 && len(works) < free {
@@ -100,18 +103,26 @@ func (e *Engine) handle(ctx context.Context, w bridge.Work) {
 	err := e.dispatch(ctx, w)
 	cancel(nil)
 	beat.Wait()
+	if err = e.conclude(ctx, w, err); err != nil {
+		e.o.Log.Error().Err(err).Str("lane", w.Lane).Msg("put back")
+	}
+}
+
+// conclude puts work back when its handler failed. A lease that was lost is no failure.
+func (e *Engine) conclude(ctx context.Context, w bridge.Work, err error) error {
 	switch {
 	case err == nil, errors.Is(err, bridge.ErrLeaseLost):
-		return
+		return nil
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		err = e.putBack(ctx, w, 0)
 	default:
 		e.o.Log.Error().Err(err).Str("lane", w.Lane).Str("ref", w.Ref).Int("attempt", w.Attempts).Msg("work put back")
-		err = e.putBack(ctx, w, backoff(w.Attempts, time.Second, time.Minute))
+		err = e.putBack(ctx, w, e.backoff(w.Attempts, time.Second, time.Minute))
 	}
-	if err != nil && !errors.Is(err, bridge.ErrLeaseLost) {
-		e.o.Log.Error().Err(err).Str("lane", w.Lane).Msg("put back")
+	if errors.Is(err, bridge.ErrLeaseLost) {
+		return nil
 	}
+	return err
 }
 
 // dispatch sends work to its handler. A panic is a bug of ours: it is logged

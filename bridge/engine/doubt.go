@@ -35,8 +35,10 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		j.grant = v.Grant
 	}
 	started, found, err := e.find(ctx, j)
-	wait := backoff(j.work.Attempts, time.Second, time.Minute)
+	wait := e.backoff(j.work.Attempts, time.Second, time.Minute)
 	switch {
+	case err != nil && bridge.KindOf(err) == bridge.NotFound && e.settled(j):
+		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
 	case err != nil && !(bridge.IsUnclear(err) && e.settled(j) && j.turn.State == bridge.TurnDelivering):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)
@@ -47,7 +49,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case !e.settled(j):
 		return e.putBack(ctx, j.work, wait)
 	case err == nil && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
-		return e.send(ctx, j) // no new run appeared in the settle time
+		return e.again(ctx, j) // no new run appeared in the settle time
 	case j.turn.State == bridge.TurnUncertain:
 		return e.putBack(ctx, j.work, 5*time.Minute)
 	}
@@ -68,7 +70,25 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) 
 // nothing was launched and nothing will be.
 func (e *Engine) relaunch(ctx context.Context, j job) error {
 	if v := e.grantOf(j); !v.Grant.Valid() {
-		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, v.Reason) })
+		if !e.settled(j) {
+			return e.putBack(ctx, j.work, e.backoff(j.work.Attempts, time.Second, time.Minute))
+		}
+		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, refusedNow(v)) })
+	}
+	return e.again(ctx, j)
+}
+
+// again sends once more what surely did not arrive. The doubt starts anew with
+// each attempt: it too gets the whole time to show.
+func (e *Engine) again(ctx context.Context, j job) error {
+	err := e.step(ctx, j, func(c *change, fresh *job) error {
+		fresh.turn.DoubtSince = c.now
+		fresh.turn.Attempts++
+		j.turn = fresh.turn
+		return c.UpdateTurn(fresh.turn)
+	})
+	if err != nil {
+		return err
 	}
 	return e.send(ctx, j)
 }
@@ -77,6 +97,9 @@ func (e *Engine) relaunch(ctx context.Context, j job) error {
 // bridge goes on looking at long intervals; a person may decide at any time.
 func (c *change) uncertain(j job) error {
 	text := "the answer was lost and the effect cannot be found; it may have happened. A person has to look."
+	if j.launching() {
+		text += " The agent's branch would be bridge/" + operation(j.agent) + "."
+	}
 	j.turn.Trouble = text
 	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {
 		return err

@@ -43,11 +43,15 @@ type Options struct {
 	// Streams bounds the run streams that are followed at a time; default 256,
 	// negative for none. Runs beyond that are looked at by polling alone.
 	Streams int
+	// Grace is how long calls in flight may go on when Run is told to stop; default 10 s.
+	Grace time.Duration
 	// Slots bounds the work that is handled side by side; default 64.
 	Slots int
 	// Now and NewID are injected; defaults are the clock and random ids.
 	Now   func() time.Time
 	NewID func(prefix string) string
+	// Rand spreads waits: numbers from 0 up to 1; default math/rand/v2. Safe for concurrent use.
+	Rand func() float64
 	// OnEvent is called after the commit that recorded the event. It must not block.
 	OnEvent func(bridge.Event)
 	Log     zerolog.Logger
@@ -98,12 +102,16 @@ func setDefaults(o *Options) {
 	o.Settle = or(o.Settle, 5*time.Minute)
 	o.ActionPatience = or(o.ActionPatience, time.Minute)
 	o.Slots = or(o.Slots, 64)
+	o.Grace = or(o.Grace, 10*time.Second)
 	o.Streams = or(o.Streams, 256)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.NewID == nil {
 		o.NewID = bridge.NewID
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
 	}
 	if o.OnEvent == nil {
 		o.OnEvent = func(bridge.Event) {}
@@ -223,10 +231,10 @@ func agentLane(id bridge.AgentID) string { return "agent/" + string(id) }
 
 // backoff returns a wait that doubles from base up to limit, spread by a fifth
 // so that many who wait do not all come back at once.
-func backoff(attempt int, base, limit time.Duration) time.Duration {
+func (e *Engine) backoff(attempt int, base, limit time.Duration) time.Duration {
 	d := base << min(max(attempt-1, 0), 20)
 	if d > limit || d <= 0 {
 		d = limit
 	}
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+	return time.Duration(float64(d) * (0.9 + 0.2*e.o.Rand()))
 }

@@ -39,6 +39,9 @@ var rules = policy.Rules{
 	OperatorRepos: []string{"github.com/me/agent-env"},
 }
 
+// settle is how long the fake cloud's effects may take to show.
+const settle = 20 * time.Millisecond
+
 // v0Rule allows a repository whose agents live in v0 of the API.
 var v0Rule = policy.RepoRule{Pattern: "github.com/acme/old", API: bridge.APIv0}
 
@@ -71,7 +74,7 @@ func (w *world) start() {
 	w.engine, err = engine.New(engine.Options{
 		Store: s, Runtime: w.cloud, Actions: w.relay, Policy: w.policy.Load,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
-		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, Settle: 20 * time.Millisecond,
+		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, Settle: settle,
 		Parser: parser.Options{Remind: true}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
 	})
 	if err != nil {
@@ -464,7 +467,7 @@ func TestAllowlistIsAskedAgainBeforeSending(t *testing.T) {
 
 func TestChainWithoutAPersonEnds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(string, string) string { return "LOCAL_ACTION: nonsense" })
+	w := newWorld(t, func(string, string) string { return "LOCAL_ACTION: backup_script" })
 	r := rules
 	r.Limits.TurnsPerChain = 5
 	w.allow(r)
@@ -485,6 +488,13 @@ func TestChainWithoutAPersonEnds(t *testing.T) {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID})
 		return err == nil && len(turns) == 10 && gated(tx)
 	})
+}
+
+func TestRefusalsAreNotAnsweredForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(string, string) string { return "LOCAL_ACTION: nonsense" })
+	w.launch("go")
+	w.idle(4)
 }
 
 func TestNearMissesAreNotAnsweredForEver(t *testing.T) {

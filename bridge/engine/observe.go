@@ -46,7 +46,7 @@ func (e *Engine) nextLook(j job) time.Duration {
 	for d := 2 * e.o.PollMin; d < age && attempt < 10; d *= 2 {
 		attempt++
 	}
-	return backoff(attempt, e.o.PollMin, e.o.PollMax)
+	return e.backoff(attempt, e.o.PollMin, e.o.PollMax)
 }
 
 // lookAgain records why a look failed, when that is news, and tries later.
@@ -78,6 +78,7 @@ func (e *Engine) wrongRepoLater(ctx context.Context, j job, obs bridge.Observati
 func (c *change) failTurn(j *job, reason string) error {
 	// A launch never gets further than its first turn without an external agent.
 	launch := j.turn.Seq == 1
+	c.e.streams.ended(j.turn.ID)
 	j.turn.Trouble, j.agent.Trouble = reason, reason
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
@@ -99,7 +100,34 @@ func (c *change) failTurn(j *job, reason string) error {
 	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(launch, j.command)}); err != nil {
 		return err
 	}
-	return c.FinishWork(j.work)
+	if err := c.FinishWork(j.work); err != nil {
+		return err
+	}
+	return c.failQueued(j)
+}
+
+// failQueued ends what waits behind a turn that leaves the agent unable to get
+// any: one that was never launched, or that runs where it must not.
+func (c *change) failQueued(j *job) error {
+	if j.agent.External != "" && !j.agent.Quarantined {
+		return nil
+	}
+	for {
+		t, err := c.OpenTurn(j.agent.ID)
+		if errors.Is(err, bridge.ErrNoRow) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.Trouble = j.agent.Trouble
+		if err := c.setTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
+			return err
+		}
+		if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble}); err != nil {
+			return err
+		}
+	}
 }
 
 func failureText(j job, reason string) string {

@@ -20,6 +20,8 @@ type Spec struct {
 	// Ref is where the agent starts from; empty is the default branch.
 	Ref    string
 	Prompt string
+	// Role is what narrows the agent besides its name; see bridge.Agent.
+	Role string
 	// API overrides the version; empty leaves it to the rules and the configuration.
 	API      string
 	ChatUser string
@@ -47,11 +49,14 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Denied, "%s", v.Reason)
 	}
 	id := bridge.AgentID(e.o.NewID("agt_"))
-	a := bridge.Agent{ID: id, Name: s.Name, Root: id, API: or(s.API, or(v.API, e.o.API)), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
+	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.API, or(v.API, e.o.API)), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
 		State: bridge.AgentIdle, ChatUser: s.ChatUser}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
 	err := e.update(ctx, func(c *change) error {
 		a.CreatedAt, a.UpdatedAt = c.now, c.now
+		if err := c.freeName(s.Name); err != nil {
+			return err
+		}
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
@@ -69,6 +74,20 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		return err
 	})
 	return a, t, err
+}
+
+// freeName takes a name from an agent that was never launched, so that a
+// person can try again under the same one. No name that a person gives has a ~.
+func (c *change) freeName(name string) error {
+	a, err := c.FindAgent(bridge.ByName, name)
+	if errors.Is(err, bridge.ErrNoRow) || (err == nil && (a.External != "" || a.State != bridge.AgentFailed)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.Name += "~" + string(a.ID[len(a.ID)-6:])
+	return c.UpdateAgent(a)
 }
 
 func checkText(text string) error {
@@ -95,6 +114,9 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		a, err := c.Agent(id)
 		if err != nil {
 			return err
+		}
+		if a.Quarantined {
+			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
 		}
 		if a.External == "" && a.State == bridge.AgentFailed {
 			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
@@ -203,6 +225,9 @@ func (c *change) held(id bridge.CommandID, m *bridge.Command) (bridge.Agent, err
 	var err error
 	if *m, err = c.Command(id); err != nil {
 		return bridge.Agent{}, err
+	}
+	if m.State == bridge.CommandUncertain {
+		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is uncertain: look whether it happened, then use `drawbridge resolve`", m.ID)
 	}
 	if m.State != bridge.CommandHeld {
 		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is %s and waits for nobody; see `drawbridge commands --state held`", m.ID, m.State)

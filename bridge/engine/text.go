@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -100,21 +101,39 @@ func compose(t bridge.Turn, notices []bridge.Notice) string {
 	return b.String()
 }
 
+// echoVerbs are the keywords whose repetition is watched.
+var echoVerbs = []parser.Verb{parser.Subagent, parser.LocalAction, parser.Remind}
+
 // echoKeys returns the keys of the commands that stand in a text, however they
-// are decorated: an agent that repeats one of them at the start of a line is
-// likely to echo and not to ask (facts: 5.2, prompt echo).
+// are decorated and wherever a reader might see a line begin: an agent that
+// repeats one of them at the start of a line is likely to echo and not to ask
+// (facts: 5.2, prompt echo).
 func echoKeys(text string) []string {
 	var keys []string
-	for line := range strings.Lines(text) {
-		line = strings.TrimLeft(line, " \t>|-*+#`~_0123456789.)")
-		if !strings.HasPrefix(line, string(parser.Subagent)) && !strings.HasPrefix(line, string(parser.LocalAction)) {
-			continue
+	for _, line := range strings.FieldsFunc(text, isBreak) {
+		for _, verb := range echoVerbs {
+			word := string(verb) + ":"
+			for at := strings.Index(line, word); at >= 0 && len(keys) < maxEchoes; {
+				keys = append(keys, keysOf(line[at:])...)
+				next := strings.Index(line[at+len(word):], word)
+				if next < 0 {
+					break
+				}
+				at += len(word) + next
+			}
 		}
-		for _, c := range parser.ParseString(strings.TrimRight(line, "\r\n`*_~ "), parser.Options{}).Commands {
-			keys = append(keys, policy.CommandKey(c))
-		}
-		if len(keys) >= maxEchoes {
-			break
+	}
+	return keys
+}
+
+// keysOf reads a command as it stands and without the decoration that may
+// close behind it.
+func keysOf(line string) (keys []string) {
+	for _, form := range []string{line, strings.TrimRight(line, " \t`*_~\"'”’)]>|.")} {
+		for _, c := range parser.ParseString(form, parser.Options{Remind: true}).Commands {
+			if key := policy.CommandKey(c); !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -16,13 +17,16 @@ type job struct {
 	agent bridge.Agent
 	// command made the agent; zero for one that a person launched.
 	command bridge.Command
-	// names are the agent's and its ancestors', root first.
-	names []string
-	grant policy.Grant
+	// names are the agent's and its ancestors', root first; asking are those of
+	// the agent whose command made this one.
+	names, asking []string
+	grant         policy.Grant
+	// quiet reports wait for another reason to speak to the agent.
+	quiet bool
 }
 
 // launching reports whether the turn makes the external agent.
-func (j job) launching() bool { return j.agent.External == "" }
+func (j job) launching() bool { return j.agent.External == "" && j.turn.Seq == 1 }
 
 func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	var j job
@@ -57,19 +61,28 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 			return j, fmt.Errorf("load command %q: %w", j.agent.Command, err)
 		}
 	}
-	j.names, err = lineage(tx, j.agent)
+	if j.names, err = lineage(tx, j.agent); err != nil || j.agent.Parent == "" {
+		return j, err
+	}
+	parent, err := tx.Agent(j.agent.Parent)
+	if err != nil {
+		return j, fmt.Errorf("load parent: %w", err)
+	}
+	j.asking, err = lineage(tx, parent)
 	return j, err
 }
 
-// lineage returns the names of an agent's ancestors and its own, root first.
+// lineage returns the names and roles of an agent's ancestors and its own, root
+// first. Roles count besides names, so that whoever launches an orchestrator
+// under another name does not get it out of its narrowing.
 func lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
-	names := []string{a.Name}
+	names := append(strings.Fields(a.Role), a.Name)
 	for a.Parent != "" {
 		var err error
 		if a, err = tx.Agent(a.Parent); err != nil {
 			return nil, fmt.Errorf("load parent: %w", err)
 		}
-		names = append([]string{a.Name}, names...)
+		names = append(append(strings.Fields(a.Role), a.Name), names...)
 	}
 	return names, nil
 }
@@ -83,6 +96,13 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 	})
 	if err != nil || !sent {
 		return err
+	}
+	if j.launching() && j.agent.API == bridge.APIv0 {
+		// v0 has no ids of ours: an agent that a restored database has forgotten is
+		// found by its branch alone.
+		if s, found, err := e.find(ctx, j); err == nil && found {
+			return e.started(ctx, j, s)
+		}
 	}
 	return e.send(ctx, j)
 }
@@ -98,6 +118,12 @@ func (c *change) begin(j *job) (bool, error) {
 	*j = fresh
 	if j.turn.State != bridge.TurnQueued {
 		return false, c.PutBack(j.work, c.now)
+	}
+	switch {
+	case j.agent.Quarantined:
+		return false, c.failTurn(j, j.agent.Trouble)
+	case j.agent.External == "" && !j.launching():
+		return false, c.failTurn(j, "the agent was never launched: "+j.agent.Trouble)
 	}
 	if j.launching() {
 		if ok, err := c.regrant(j); !ok || err != nil {
@@ -131,24 +157,39 @@ func (c *change) regrant(j *job) (bool, error) {
 		j.grant = v.Grant
 		return true, nil
 	}
-	return false, c.failTurn(j, v.Reason)
+	return false, c.failTurn(j, refusedNow(v))
+}
+
+// refusedNow is why a command that was granted may not be sent any more.
+func refusedNow(v policy.Verdict) string {
+	if v.Decision == policy.Held {
+		return "the allowlist changed since: " + v.Reason + "; ask for it again"
+	}
+	return v.Reason
 }
 
 // grantOf makes the Grant of a launch, by its command or by a person's word.
+// Whether a person approved is on the command: a rule that asks for approval
+// only now does not let through what nobody approved.
 func (e *Engine) grantOf(j job) policy.Verdict {
 	p := e.o.Policy()
 	if j.command.ID == "" {
 		return p.OperatorGrant(j.agent.Repo, j.turn.Text)
 	}
-	return p.Grant(j.names[:len(j.names)-1], j.command.Parsed, true)
+	return p.Grant(j.asking, j.command.Parsed, j.command.Approved)
 }
 
 // join binds all that waits for the agent to this turn and builds its text.
 func (c *change) join(j *job) error {
+	before, err := c.CarriedNotices(j.turn.ID)
+	if err != nil {
+		return err
+	}
 	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
 	if err != nil {
 		return err
 	}
+	waiting = waiting[:min(len(waiting), max(maxJoined-len(before), 0))]
 	ids := make([]bridge.NoticeID, len(waiting))
 	for i, n := range waiting {
 		ids[i] = n.ID
@@ -184,10 +225,14 @@ func (e *Engine) send(ctx context.Context, j job) error {
 		return e.doubt(ctx, j, 0)
 	case bridge.IsUnclear(err):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("answer lost; looking for the effect")
-		return e.doubt(ctx, j, backoff(j.work.Attempts, 500*time.Millisecond, time.Minute))
+		return e.doubt(ctx, j, e.backoff(j.work.Attempts, 500*time.Millisecond, time.Minute))
 	}
 	switch bridge.KindOf(err) {
 	case bridge.RateLimited, bridge.Busy, bridge.Unavailable, bridge.Unauthenticated:
+		if !j.turn.DoubtSince.IsZero() {
+			// An earlier attempt may have had its effect: it is looked for before any other.
+			return e.putBack(ctx, j.work, max(bridge.RetryAfter(err), e.backoff(j.turn.Attempts, time.Second, time.Minute)))
+		}
 		return e.requeue(ctx, j, err)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
@@ -218,13 +263,17 @@ func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Op: string(j.agent.ID), Name: j.agent.Name, Ref: j.agent.Ref}
+	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
 	}
 	return l
 }
+
+// operation names a launch in the v0 branch. It is derived as the v1 agentId
+// is, so that a restored database looks for the same branch.
+func operation(a bridge.Agent) string { return a.OpKey[:min(len(a.OpKey), 24)] }
 
 func followUpOf(j job) bridge.FollowUp {
 	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
@@ -238,6 +287,9 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 	}
 	bound := j
 	err := e.step(ctx, j, func(c *change, j *job) error {
+		if other, err := c.FindAgent(bridge.ByExternal, s.Agent); err == nil && other.ID != j.agent.ID {
+			return c.alarm(j, fmt.Sprintf("the API reports agent %s, which is %s already", safeWord(s.Agent), other.Name))
+		}
 		if err := c.bind(j, s); err != nil {
 			return err
 		}
@@ -251,7 +303,7 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 }
 
 // firstLook is how long after its start a run is looked at first.
-func (e *Engine) firstLook() time.Duration { return backoff(1, e.o.PollMin, e.o.PollMax) }
+func (e *Engine) firstLook() time.Duration { return e.backoff(1, e.o.PollMin, e.o.PollMax) }
 
 // bind takes a turn to running under the ids that the API gave.
 func (c *change) bind(j *job, s bridge.Started) error {
@@ -293,19 +345,24 @@ func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
 		e.o.Log.Error().Err(err).Str("agent", string(j.agent.ID)).Msg("cancel an agent on a wrong repository")
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
-		j.agent.External, j.agent.URL = s.Agent, s.URL
-		if err := c.event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
-			return err
-		}
-		return c.failTurn(j, text)
+		j.agent.External, j.agent.URL, j.agent.Quarantined = s.Agent, s.URL, true
+		return c.alarm(j, text)
 	})
+}
+
+// alarm fails a turn over something that must not be, and says so loudly.
+func (c *change) alarm(j *job, text string) error {
+	if err := c.event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+		return err
+	}
+	return c.failTurn(j, text)
 }
 
 // requeue takes a turn back to the queue: it surely had no effect, and may have one later.
 func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
 	wait := bridge.RetryAfter(cause)
 	if wait <= 0 {
-		wait = backoff(j.turn.Attempts, time.Second, time.Minute)
+		wait = e.backoff(j.turn.Attempts, time.Second, time.Minute)
 	}
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Dur("wait", wait).Msg("turn waits")
 	return e.step(ctx, j, func(c *change, j *job) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"drawbridge/config"
 	"drawbridge/internal/httpx"
@@ -45,7 +46,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	}
 	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", store.Place(cfg.Database)).Bool("webhooks", cfg.PublicURL != "").Msg("ready")
 	err = lifecycle.Run(ctx,
-		lifecycle.Part{Name: "engine", Run: w.engine.Run},
+		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "wake-ups of other replicas", Run: func(ctx context.Context) error { return w.store.Listen(ctx, w.engine.Wake) }},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
 		lifecycle.Part{Name: "HTTP server", Run: server.Serve},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -150,9 +151,21 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Token: cfg.Token.Reveal(), Chat: chat,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Token: cfg.Token.Reveal(), Chat: chat,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
+}
+
+// roles names the orchestrators on a repository, so that what is narrowed for
+// one of them holds under whatever name it is launched.
+func (w *parts) roles(repo string) string {
+	var names []string
+	for _, o := range w.config.Orchestrators {
+		if o.Repo == repo {
+			names = append(names, o.Name)
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // problem is why the allowlist on disk is not in force, or "".

@@ -16,7 +16,7 @@ import (
 // fullAgent has something of its own in every field.
 func fullAgent() bridge.Agent {
 	return bridge.Agent{
-		ID: "agt_full", Name: "full", Parent: "agt_parent", Command: "cmd_1", Root: "agt_root", Depth: 2, API: "v0", OpKey: "0a1b", External: "bc-1",
+		ID: "agt_full", Name: "full", Role: "main docs", Quarantined: true, Parent: "agt_parent", Command: "cmd_1", Root: "agt_root", Depth: 2, API: "v0", OpKey: "0a1b", External: "bc-1",
 		LastRun: "run-1", Repo: "github.com/me/my-app", Ref: "main", URL: "https://example.com/a?b=c", State: bridge.AgentWaiting, ChatUser: "ümläut \"'",
 		Trouble: "line one\nline two", CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
 	}

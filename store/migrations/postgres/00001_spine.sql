@@ -2,6 +2,8 @@
 CREATE TABLE agents (
     id         TEXT COLLATE "C" PRIMARY KEY,
     name       TEXT COLLATE "C" NOT NULL UNIQUE,
+    role        TEXT COLLATE "C" NOT NULL,
+    quarantined INTEGER NOT NULL,
     parent     TEXT COLLATE "C" NOT NULL,
     command    TEXT COLLATE "C" NOT NULL,
     root       TEXT COLLATE "C" NOT NULL,

@@ -2,6 +2,8 @@
 CREATE TABLE agents (
     id         TEXT PRIMARY KEY,
     name       TEXT NOT NULL UNIQUE,
+    role        TEXT NOT NULL,
+    quarantined INTEGER NOT NULL,
     parent     TEXT NOT NULL,
     command    TEXT NOT NULL,
     root       TEXT NOT NULL,

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// state is the whole database. An Update changes it in place and takes its
+// changes back when it fails; clone makes another of which neither knows.
+type state struct {
+	viewers int // guarded by the disk's lock
+
+	agents      table[bridge.AgentID, agentRow]
+	turns       table[bridge.TurnID, bridge.Turn]
+	commands    table[bridge.CommandID, commandRow]
+	notices     table[bridge.NoticeID, bridge.Notice]
+	completions table[bridge.CompletionID, bridge.Completion]
+	deliveries  table[bridge.DeliveryID, bridge.Delivery]
+	work        table[int64, bridge.Work]
+	lanes       map[string]int64 // the last number given in a lane
+	lastWork    int64            // ids are never given twice
+	events      []bridge.Event
+	memos       map[memo]time.Time
+}
+
+// memo is an echo (of an agent) or an approval (of a root).
+type memo struct {
+	kind, owner, key string
+}
+
+// agentRow is an agent and the number of its last turn.
+type agentRow struct {
+	bridge.Agent
+	turns int64
+}
+
+// commandRow is a command and when its launch counted for the first time.
+type commandRow struct {
+	bridge.Command
+	launched time.Time
+}
+
+func newState() *state {
+	return &state{
+		agents: newTable[bridge.AgentID, agentRow](), turns: newTable[bridge.TurnID, bridge.Turn](),
+		commands: newTable[bridge.CommandID, commandRow](), notices: newTable[bridge.NoticeID, bridge.Notice](),
+		completions: newTable[bridge.CompletionID, bridge.Completion](), deliveries: newTable[bridge.DeliveryID, bridge.Delivery](),
+		work: newTable[int64, bridge.Work](), lanes: map[string]int64{}, memos: map[memo]time.Time{},
+	}
+}
+
+// clone copies the tables and shares the rows, which nobody changes.
+func (s *state) clone() *state {
+	return &state{
+		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
+		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(),
+		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos),
+	}
+}
+
+// table is rows in the order of their keys. A row is replaced and never changed.
+type table[K cmp.Ordered, V any] struct {
+	rows map[K]*V
+	keys []K // sorted
+}
+
+func newTable[K cmp.Ordered, V any]() table[K, V] { return table[K, V]{rows: map[K]*V{}} }
+
+func (t *table[K, V]) clone() table[K, V] {
+	return table[K, V]{rows: maps.Clone(t.rows), keys: slices.Clone(t.keys)}
+}
+
+// put stores a row, or removes it when row is nil, and returns what was there.
+func (t *table[K, V]) put(key K, row *V) (was *V) {
+	was = t.rows[key]
+	switch {
+	case row == nil && was != nil:
+		i, _ := slices.BinarySearch(t.keys, key)
+		t.keys = slices.Delete(t.keys, i, i+1)
+		delete(t.rows, key)
+	case row != nil:
+		if was == nil {
+			i, _ := slices.BinarySearch(t.keys, key)
+			t.keys = slices.Insert(t.keys, i, key)
+		}
+		t.rows[key] = row
+	}
+	return was
+}
+
+// oldest calls fn for each row in the order of the keys until it returns false.
+func (t *table[K, V]) oldest(fn func(*V) bool) {
+	for _, key := range t.keys {
+		if !fn(t.rows[key]) {
+			return
+		}
+	}
+}
+
+// newest returns up to limit rows that fn takes, the last key first; 0 is 100.
+func (t *table[K, V]) newest(limit int, fn func(*V) bool) (out []*V) {
+	if limit <= 0 {
+		limit = 100
+	}
+	for i := len(t.keys) - 1; i >= 0 && len(out) < limit; i-- {
+		if row := t.rows[t.keys[i]]; fn(row) {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// tx is one transaction. It implements bridge.Tx.
+type tx struct {
+	state    *state
+	readOnly bool
+	undo     []func()
+}
+
+var _ bridge.Tx = (*tx)(nil)
+
+// rollback takes back what the transaction did, the last change first.
+func (t *tx) rollback() {
+	for _, undo := range slices.Backward(t.undo) {
+		undo()
+	}
+}
+
+// set stores a row, or removes it when row is nil.
+func set[K cmp.Ordered, V any](t *tx, in *table[K, V], key K, row *V) error {
+	if t.readOnly {
+		return errReadOnly
+	}
+	was := in.put(key, row)
+	t.undo = append(t.undo, func() { in.put(key, was) })
+	return nil
+}
+
+// setMap stores a value in one of the maps.
+func setMap[K comparable, V any](t *tx, in map[K]V, key K, value V) error {
+	if t.readOnly {
+		return errReadOnly
+	}
+	was, there := in[key]
+	in[key] = value
+	t.undo = append(t.undo, func() {
+		if there {
+			in[key] = was
+		} else {
+			delete(in, key)
+		}
+	})
+	return nil
+}
+
+// stamp keeps of a time what a database keeps: microseconds, in UTC.
+func stamp(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
