@@ -56,7 +56,7 @@ func TestChatSpeaksThePublishedWords(t *testing.T) {
 			Subagents: []api.DispatchedSubagent{
 				{Repo: "https://github.com/me/my-app", Status: "launched", AgentID: got.Dispatched.Subagents[0].AgentID},
 				{Repo: "github.com/evil/x", Status: "skipped", Error: "repo_not_allowed"},
-				{Repo: "not-a-repo", Status: "skipped", Error: "bad_repo"},
+				{Repo: "not-a-repo", Status: "skipped", Error: "repo_not_allowed"},
 				{Repo: "github.com/acme/tool", Status: "skipped", Error: "needs_approval"},
 			},
 			LocalActions: []api.DispatchedAction{

@@ -194,12 +194,20 @@ func dispatched(c bridge.Command) (status, code string) {
 	switch {
 	case c.Outcome != nil:
 		return fromOutcome(c)
+	case c.Code == codeNoRunner:
+		return statusError, codeNoRunner
 	case c.State == bridge.CommandFailed, c.Code == "", c.Child != "", c.Approved:
 		// It passed the gate, and what came after failed; a code would be an old one.
 		return statusError, codeFailed
 	}
+	if c.Code == string(policy.CodeBadRepo) {
+		return statusSkipped, string(policy.CodeRepoNotAllowed) // the seed knows one word for both
+	}
 	return statusSkipped, c.Code
 }
+
+// codeNoRunner is the seed's word for an action without a relay to run it.
+const codeNoRunner = "missing_local_action_runner"
 
 // fromOutcome reads the end of a command that was carried out. What became of
 // a subagent's run is not asked here: it was launched.

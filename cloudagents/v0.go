@@ -138,6 +138,15 @@ func (c *Client) observeV0(ctx context.Context, r bridge.RunRef) (bridge.Observa
 			return bridge.Observation{}, err
 		}
 	}
+	// The conversation may lag behind the status: an end without a word is read again.
+	for attempt := 1; len(turn.replies) == 0 && o.State == bridge.RunFinished && attempt < recoverAttempts; attempt++ {
+		if err := pause(ctx, attempt); err != nil {
+			return bridge.Observation{}, c.transportError(get(what, ""), err, true)
+		}
+		if turn, err = c.turnV0(ctx, what, r); err != nil {
+			return bridge.Observation{}, err
+		}
+	}
 	o.Reply = strings.Join(turn.replies, "\n\n")
 	if o.Reply == "" {
 		o.Detail = "the API shows no reply of the agent"

@@ -61,12 +61,12 @@ Example:
   drawbridge-relay run --config relay.yaml`
 
 type runCmd struct {
-	Config string        `required:"" placeholder:"relay.yaml" help:"Path of relay.yaml; only its owner may be able to write it."`
+	Config string        `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml; only its owner may be able to write it."`
 	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
 }
 
 type checkCmd struct {
-	Config string `required:"" placeholder:"relay.yaml" help:"Path of relay.yaml."`
+	Config string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
 }
 
 type versionCmd struct{}

@@ -147,7 +147,7 @@ func checkRelay(ctx context.Context, name string, r config.Relay) finding {
 	status, err := getStatus(ctx, r.URL+"/health")
 	switch {
 	case err != nil:
-		f.Detail = fmt.Sprintf("does not answer at %s; start it with `drawbridge-relay run --config relay.yaml`", r.URL)
+		f.Detail = fmt.Sprintf("does not answer at %s; start it with `drawbridge-relay run`", r.URL)
 	case status != http.StatusOK:
 		f.Detail = fmt.Sprintf("%s/health answers with HTTP %d; is this a relay?", r.URL, status)
 	default:

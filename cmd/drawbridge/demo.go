@@ -178,7 +178,7 @@ cursor:
   key: ${file:cursor.key}
   url: http://127.0.0.1:%s
   timeout: 5s
-poll: { min: 200ms, max: 1s }
+poll: { min: 3s, max: 5s }
 orchestrators:
   - name: main
     repo: github.com/me/agent-env

@@ -68,7 +68,7 @@ Next, in %s:
   2. look through allowlist.yaml and relay.yaml; what is not there is refused
   3. commit drawbridge.mdc as .cursor/rules/drawbridge.mdc into %s
   4. drawbridge check        all problems at once
-  5. drawbridge-relay run --config relay.yaml    on the machine with the actions
+  5. drawbridge-relay run    on the machine with the actions
   6. drawbridge serve
 `
 

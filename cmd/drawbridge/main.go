@@ -73,10 +73,33 @@ func main() {
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
 	defer context.AfterFunc(ctx, stop)()
+	// A reader that goes away (… | head) is an error of the write, after which we clean up.
+	signal.Ignore(syscall.SIGPIPE)
 	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
+	ctx, release := untilParentEnds(ctx, a)
+	defer release()
 	code := run(ctx, a, os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// parentPipe names the file descriptor whose end tells a child of the demo that
+// the demo is gone.
+const parentPipe = "DRAWBRIDGE_PARENT_PIPE"
+
+// untilParentEnds ends the context when the demo that started this process is
+// gone, whatever became of it.
+func untilParentEnds(ctx context.Context, a app) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	if fd, ok := a.getenv(parentPipe); ok && fd == "3" {
+		syscall.CloseOnExec(3) // no action of the relay's inherits it
+		pipe := os.NewFile(3, "parent")
+		go func() {
+			_, _ = pipe.Read(make([]byte, 1)) // it never says anything; it ends
+			stop()
+		}()
+	}
+	return ctx, stop
 }
 
 // run parses the call, runs its command and returns the exit code.

@@ -24,6 +24,8 @@ type process struct {
 	cmd  *exec.Cmd
 	log  *tail
 	done chan error
+	// alive is open as long as the demo lives.
+	alive *os.File
 }
 
 // tail keeps the last bytes that were written to it.
@@ -83,6 +85,14 @@ func (s *stage) spawn(name, self string, args []string) (*process, error) {
 	// A child of its own group: an interrupt at the terminal reaches the demo
 	// alone, which then stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The child ends when the other end of this pipe closes, however the demo ends.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	p.alive, p.cmd.ExtraFiles = w, []*os.File{r}
+	p.cmd.Env = append(p.cmd.Env, parentPipe+"=3")
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the %s: %w", name, err)
 	}
@@ -126,6 +136,7 @@ func (s *stage) stop() error {
 		case <-time.After(15 * time.Second):
 			errs = append(errs, fmt.Errorf("the %s did not stop and was killed:\n%s", p.name, p.log), p.cmd.Process.Kill())
 		}
+		errs = append(errs, p.alive.Close())
 	}
 	s.running = nil
 	return errors.Join(errs...)
@@ -152,7 +163,7 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 	if errors.Is(err, over) {
 		return nil
 	}
-	if err != nil && ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", demoLimit, s.running[len(s.running)-1].log)
 	}
 	return err

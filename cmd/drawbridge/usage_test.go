@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// callInside runs a command as main does, without a process of its own: under -race a process costs a second.
+func callInside(t *testing.T, stdin string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	a := app{stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, getenv: func(string) (string, bool) { return "", false }}
+	code := run(t.Context(), a, args)
+	return outcome{stdout: stdout.String(), stderr: stderr.String(), code: code}
+}
+
+// Every command has a help with an example, on standard output.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	all := callInside(t, "", "--help")
+	if all.code != exitOK || all.stderr != "" || !strings.Contains(all.stdout, "Exit codes: 0 done, 1 no") {
+		t.Errorf("%+v", all)
+	}
+	names := regexp.MustCompile(`(?m)^  ([a-z]+)  +[A-Z]`).FindAllStringSubmatch(all.stdout, -1)
+	if len(names) < 16 {
+		t.Errorf("the help names %d commands:\n%s", len(names), all.stdout)
+	}
+	for _, name := range names {
+		got := callInside(t, "", name[1], "--help")
+		if got.code != exitOK || got.stderr != "" || !strings.Contains(got.stdout, "Example") || !strings.Contains(got.stdout, "drawbridge "+name[1]) {
+			t.Errorf("drawbridge %s --help: %+v", name[1], got)
+		}
+	}
+}
+
+// A wrong call exits with 2 and a plain no with 1; standard error says in a line or three what to do next, and standard
+// output stays empty.
+func TestWrongCalls(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := file("good.yaml", "actions: { backup_script: {} }\n")
+	broken := file("broken.yaml", "repos: [gitlab.com/me/my-app]\nnonsense: true\n")
+	nowhere := filepath.Join(dir, "nowhere.yaml")
+	for _, c := range []struct {
+		args  string
+		stdin string
+		code  int
+		says  string
+	}{
+		{args: "", code: 2, says: "See drawbridge --help"},
+		{args: "nonsense", code: 2, says: "unexpected argument nonsense"},
+		{args: "parse --nonsense", code: 2, says: "unknown flag --nonsense"},
+		{args: "parse extra", code: 2, says: "unexpected argument extra"},
+		{args: "parse --fenced sometimes", code: 2, says: `must be one of "ignore","run"`},
+		{args: "parse --allowlist " + nowhere, code: 2, says: "nowhere.yaml: does not exist"},
+		{args: "parse --allowlist " + broken, code: 2, says: `broken.yaml:1: repos.*\n.*broken.yaml:2: nonsense|broken.yaml:2: nonsense.*\n.*broken.yaml:1: repos`},
+		{args: "allowed", code: 2, says: "<kind>"},
+		{args: "allowed banana x", code: 2, says: `must be one of "repo","action"`},
+		{args: "allowed repo x", code: 2, says: "no allowlist.yaml in this folder; name one with --allowlist FILE"},
+		{args: "allowed repo --upload-pack=/bin/sh --allowlist " + good, code: 2, says: "unknown flag --upload-pack"},
+		{args: "allowed action --allowlist " + good, stdin: "\nbackup_script\n", code: 2, says: "line 2 is no JSON string"},
+		{args: "protocol --allowlist " + good + " --format html", code: 2, says: "must be one of"},
+		{args: "launch github.com/me/my-app", code: 2, says: "<prompt>"},
+		{args: "launch github.com/me/my-app Work --api v7", code: 2, says: "must be one of"},
+		{args: "turns main --config " + nowhere, code: 2, says: "DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN"},
+		{args: "agents --url ftp://127.0.0.1 --token x", code: 1, says: "must be http:// or https://"},
+		{args: "agents --url http://127.0.0.1:1 --token x", code: 1, says: "no bridge answers at http://127.0.0.1:1; start it with"},
+		{args: "agents --limit many", code: 2, says: "--limit"},
+		{args: "approve", code: 2, says: "<command>"},
+		{args: "serve --config " + nowhere, code: 2, says: "nowhere.yaml: does not exist; create it with: drawbridge init"},
+		{args: "cloudsim --script " + nowhere, code: 2, says: "nowhere.yaml"},
+		{args: "cloudsim --script " + broken, code: 2, says: "broken.yaml"},
+		{args: "cloudsim --listen 0.0.0.0:0", code: 2, says: "loopback only"},
+		{args: "init " + dir + "/b --repo gitlab.com/me/x", code: 2, says: "github.com/owner/name"},
+		{args: "demo extra", code: 2, says: "unexpected argument extra"},
+	} {
+		got := callInside(t, c.stdin, strings.Fields(c.args)...)
+		if got.code != c.code || got.stdout != "" || !regexp.MustCompile(c.says).MatchString(got.stderr) {
+			t.Errorf("drawbridge %s: %+v", c.args, got)
+		}
+		if lines := strings.Count(got.stderr, "\n"); lines > 3 || strings.Contains(got.stderr, "Usage:") {
+			t.Errorf("drawbridge %s answers with a page of %d lines", c.args, lines)
+		}
+	}
+}
