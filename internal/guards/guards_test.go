@@ -3,6 +3,7 @@ package guards_test
 import (
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"os"
@@ -27,6 +28,8 @@ var mayImport = map[string][]string{
 	"bridge/bridgetest":      {"bridge"},
 	"store":                  {"bridge"},
 	"store/storetest":        {"bridge", "parser"},
+	"store/memory":           {"bridge"},
+	"bridge/simulation":      {"bridge", "bridge/engine", "bridge/bridgetest", "policy", "parser", "store/memory"},
 	"cloudagents":            {"bridge", "policy"},
 	"cloudagents/cloudsim":   {"cloudagents/cloudsim/…"},
 	"cloudagents/cloudsim/…": {"cloudagents/cloudsim/…"},
@@ -209,15 +212,18 @@ func TestSizes(t *testing.T) {
 			continue
 		}
 		lines := s.fset.File(s.file.Pos()).LineCount()
-		packages[s.pkg] += lines
+		packages[s.pkg] += codeLines(t, s)
 		if lines > maxFile {
 			t.Errorf("%s has %d lines; at most %d", s.path, lines, maxFile)
 		}
 		functions = append(functions, functionSizes(t, s)...)
 	}
 	for pkg, lines := range packages {
+		if lines > maxPackage*8/10 {
+			t.Logf("package %s has %d lines of code", pkg, lines)
+		}
 		if lines > maxPackage {
-			t.Errorf("package %s has %d lines; at most %d", pkg, lines, maxPackage)
+			t.Errorf("package %s has %d lines of code; at most %d", pkg, lines, maxPackage)
 		}
 	}
 	sort.Ints(functions)
@@ -225,6 +231,33 @@ func TestSizes(t *testing.T) {
 	t.Logf("%d functions, median %d lines, 95th percentile %d", len(functions), median, p95)
 	if p95 > mostFunctions {
 		t.Errorf("the 95th percentile of functions has %d lines; at most %d", p95, mostFunctions)
+	}
+}
+
+// codeLines counts the lines that hold code. Comments and blank lines do not
+// count against a package: they are not what should be saved on.
+func codeLines(t *testing.T, s source) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", s.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scan scanner.Scanner
+	fset := token.NewFileSet()
+	file := fset.AddFile(s.path, -1, len(text))
+	scan.Init(file, text, nil, 0) // comments are skipped
+	lines := map[int]bool{}
+	for {
+		pos, tok, literal := scan.Scan()
+		if tok == token.EOF {
+			return len(lines)
+		}
+		first := file.Line(pos)
+		for i := range strings.Count(literal, "\n") + 1 {
+			if literal != "\n" { // an automatic semicolon
+				lines[first+i] = true
+			}
+		}
 	}
 }
 
