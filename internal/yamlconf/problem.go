@@ -23,7 +23,7 @@ func (p Problem) String() string {
 	var b strings.Builder
 	for _, part := range []string{p.At, p.Key} {
 		if part != "" {
-			b.WriteString(part)
+			b.WriteString(oneLine(part))
 			b.WriteString(": ")
 		}
 	}
@@ -37,6 +37,17 @@ func (p Problem) String() string {
 		b.WriteString(p.Remedy)
 	}
 	return b.String()
+}
+
+// oneLine escapes what would break the line or hide in it, such as a key with
+// a line break in it.
+func oneLine(s string) string {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return strings.Trim(strconv.QuoteToASCII(s), `"`)
+		}
+	}
+	return s
 }
 
 const maxShown = 120
