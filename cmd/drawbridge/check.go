@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -47,7 +48,11 @@ func (c checkCmd) Run(ctx context.Context, a app) error {
 			if !f.OK {
 				word = "PROBLEM"
 			}
-			fmt.Fprintf(a.stdout, "%s %s: %s\n", word, f.What, f.Detail)
+			what := f.What + ": "
+			if strings.HasPrefix(f.Detail, f.What) {
+				what = "" // a problem names its file itself
+			}
+			fmt.Fprintf(a.stdout, "%s %s%s\n", word, what, f.Detail)
 		}
 	}
 	if c.JSON {

@@ -132,7 +132,7 @@ func (c sayCmd) Run(ctx context.Context, a app) error {
 type page struct {
 	State  string `help:"Only those in this state." placeholder:"STATE"`
 	Limit  int    `help:"At most so many, newest first." default:"50"`
-	Before string `help:"Those before this one, to page on." placeholder:"ID"`
+	Before string `help:"Those before this one, to page on; a list says what to write here." placeholder:"NEXT"`
 }
 
 func (p page) options() api.ListOptions {

@@ -213,7 +213,7 @@ func (w *parts) onEvent(e bridge.Event) {
 	w.metrics.OnEvent(e)
 	line := w.log.Info()
 	switch e.Kind {
-	case bridge.EventAlarm, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated:
+	case bridge.EventAlarm, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap:
 		line = w.log.Warn()
 	}
 	line = line.Str("event", e.Kind).Int64("seq", e.Seq).Str("agent", string(e.Agent)).Str("name", e.Name)
