@@ -14,8 +14,8 @@ import (
 // Lease times. A handler that lives keeps its lease by heartbeat, so the lease
 // only bounds how long work lies still after a crash of someone else.
 const (
-	leaseTime      = 30 * time.Second
-	leaseHeartbeat = 10 * time.Second
+	leaseTime      = 15 * time.Second
+	leaseHeartbeat = 5 * time.Second
 	maxIdle        = 30 * time.Second
 )
 

@@ -35,7 +35,13 @@ func (m manyAtOnce) Run() int {
 			panic(err)
 		}
 	}
-	return m.M.Run()
+	code := m.M.Run()
+	if cluster.server != nil {
+		if err := cluster.server.Stop(); err != nil {
+			panic(err)
+		}
+	}
+	return code
 }
 
 // TestScripts runs each file of testdata/script: one story or one attack a file, with its history in the head.
@@ -49,24 +55,27 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"world":   setWorld,
-			"port":    setPorts,
-			"start":   startProcess,
-			"end":     endProcess,
-			"crash":   crashProcess,
-			"logged":  waitLogged,
-			"http":    callHTTP,
-			"send":    sendHTTP,
-			"land":    landHTTP,
-			"until":   waitJSON,
-			"expect":  expectJSON,
-			"json":    printField,
-			"login":   setLogin,
-			"mode":    checkMode,
-			"keep":    keepSecret,
-			"repeat":  repeatLine,
-			"replace": replaceText,
-			"parseok": parsesAsJSON,
+			"world":    setWorld,
+			"port":     setPorts,
+			"postgres": setDatabase,
+			"replica":  setReplica,
+			"signal":   signalProcess,
+			"start":    startProcess,
+			"end":      endProcess,
+			"crash":    crashProcess,
+			"logged":   waitLogged,
+			"http":     callHTTP,
+			"send":     sendHTTP,
+			"land":     landHTTP,
+			"until":    waitJSON,
+			"expect":   expectJSON,
+			"json":     printField,
+			"login":    setLogin,
+			"mode":     checkMode,
+			"keep":     keepSecret,
+			"repeat":   repeatLine,
+			"replace":  replaceText,
+			"parseok":  parsesAsJSON,
 		},
 	})
 }
