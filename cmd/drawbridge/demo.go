@@ -17,6 +17,8 @@ import (
 type demoCmd struct {
 	JSON bool `help:"Print what happens as JSON lines."`
 	Keep bool `help:"Stay up at the end; prints the addresses and the token."`
+	// The story must end the same whatever the fault.
+	Fault string `help:"Let something go wrong: kill (the bridge is killed in mid-story and started again) or no-webhooks (none arrives)." enum:",kill,no-webhooks" default:"" placeholder:"FAULT"`
 }
 
 // Help says what to expect.
@@ -34,7 +36,7 @@ func (c demoCmd) Run(ctx context.Context, a app) error {
 		return fmt.Errorf("make the demo's folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	s, err := newStage(dir)
+	s, err := newStage(dir, c.Fault)
 	if err != nil {
 		return err
 	}
@@ -110,13 +112,17 @@ func (c demoCmd) keep(ctx context.Context, a app, s *stage) error {
 
 // stage is the demo's three processes and their files.
 type stage struct {
+	// fault is what goes wrong, "" for nothing; killed says that it did.
+	fault  string
+	killed bool
+
 	dir, token                       string
 	bridgePort, cloudPort, relayPort string
 	running                          []*process
 }
 
-func newStage(dir string) (*stage, error) {
-	s := &stage{dir: dir, token: strings.TrimSpace(secret())}
+func newStage(dir, fault string) (*stage, error) {
+	s := &stage{dir: dir, fault: fault, token: strings.TrimSpace(secret())}
 	for _, port := range []*string{&s.bridgePort, &s.cloudPort, &s.relayPort} {
 		var err error
 		if *port, err = freePort(); err != nil {
@@ -157,7 +163,7 @@ func (s *stage) writeFiles() error {
 	relay := fmt.Sprintf(demoRelay, s.relayPort, tar, filepath.Join(s.dir, "backup.tgz"), s.dir, echo, echo)
 	bridge := fmt.Sprintf(demoBridge, s.bridgePort, s.bridgePort, s.cloudPort, s.relayPort)
 	for name, text := range map[string]string{
-		"bridge.yaml": bridge, "allowlist.yaml": demoAllowlist, "relay.yaml": relay, "cloud.yaml": demoScript,
+		"bridge.yaml": bridge, "allowlist.yaml": demoAllowlist, "relay.yaml": relay, "cloud.yaml": demoScript + demoFaults[s.fault],
 		"bridge.key": secret(), "bridge.token": s.token + "\n", "relay.token": secret(), "cursor.key": "cursor_sim_key\n",
 		"work/notes.txt": "Important notes.\n", "work/todo.txt": "Ship the health check.\n",
 	} {

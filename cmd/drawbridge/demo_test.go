@@ -63,6 +63,24 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// The story ends the same when the bridge is killed in its middle, and when no webhook ever arrives.
+func TestDemoFaults(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"kill", "no-webhooks"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			got := call(t, dir, "", "demo", "--fault", fault)
+			if got.code != exitOK || got.stderr != "" {
+				t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
+			}
+			if left := leftBehind(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
+	}
+}
+
 func TestDemoJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

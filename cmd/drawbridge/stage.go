@@ -59,23 +59,51 @@ func (s *stage) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	for _, child := range []struct {
-		name, url string
-		args      []string
-	}{
+	for _, child := range []child{
 		{"cloud", s.cloudURL() + "/v1/me", []string{"cloudsim", "--listen", "127.0.0.1:" + s.cloudPort, "--script", filepath.Join(s.dir, "cloud.yaml")}},
 		{"relay", s.relayURL() + "/health", []string{"relay-run", "--config", filepath.Join(s.dir, "relay.yaml")}},
-		{"bridge", s.bridgeURL() + "/health", []string{"serve", "--config", filepath.Join(s.dir, "bridge.yaml")}},
+		s.bridgeChild(),
 	} {
-		p, err := s.spawn(child.name, self, child.args)
-		if err != nil {
-			return err
-		}
-		if err := p.ready(ctx, child.url); err != nil {
+		if err := s.startOne(ctx, self, child); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// child is a program of the stage and where it answers.
+type child struct {
+	name, url string
+	args      []string
+}
+
+func (s *stage) bridgeChild() child {
+	return child{"bridge", s.bridgeURL() + "/health", []string{"serve", "--config", filepath.Join(s.dir, "bridge.yaml")}}
+}
+
+func (s *stage) startOne(ctx context.Context, self string, c child) error {
+	p, err := s.spawn(c.name, self, c.args)
+	if err != nil {
+		return err
+	}
+	return p.ready(ctx, c.url)
+}
+
+// killBridge kills the bridge as a loss of power would, and starts it again.
+func (s *stage) killBridge(ctx context.Context) error {
+	s.killed = true
+	last := len(s.running) - 1 // it was started last
+	p := s.running[last]
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill the bridge: %w", err)
+	}
+	<-p.done
+	s.running = s.running[:last]
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	return errors.Join(p.alive.Close(), s.startOne(ctx, self, s.bridgeChild()))
 }
 
 func (s *stage) spawn(name, self string, args []string) (*process, error) {
@@ -148,6 +176,14 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 	err := client.Follow(ctx, 0, func(e api.Event) error {
 		if err := show.show(e); err != nil {
 			return err
+		}
+		if s.fault == faultKill && !s.killed && e.Kind == bridge.EventLaunched && e.Fields["repo"] != "github.com/me/agent-env" {
+			if err := show.note("the bridge is killed (SIGKILL) and started again"); err != nil {
+				return err
+			}
+			if err := s.killBridge(ctx); err != nil {
+				return err
+			}
 		}
 		if e.Kind == bridge.EventHeld && e.Fields["action"] == demoHold {
 			if _, err := client.Approve(ctx, e.Command); err != nil {
@@ -234,8 +270,16 @@ func (s *stage) verifyEvents(ctx context.Context, client *api.Client) (problems 
 			got["completed by "+e.Fields["source"]]++
 		}
 	}
-	for kind, n := range map[string]int{bridge.EventLaunched: 3, bridge.EventExecuted: 3, bridge.EventRefused: 2, bridge.EventHeld: 1, bridge.EventApproved: 1,
-		bridge.EventNearMiss: 1, bridge.EventWebhook: 1, "completed by webhook": 1} {
+	want := map[string]int{bridge.EventLaunched: 3, bridge.EventExecuted: 3, bridge.EventRefused: 2, bridge.EventHeld: 1, bridge.EventApproved: 1,
+		bridge.EventNearMiss: 1, bridge.EventWebhook: 1, "completed by webhook": 1}
+	switch s.fault {
+	case faultNoWebhooks:
+		want[bridge.EventWebhook], want["completed by webhook"] = 0, 0
+	case faultKill: // who tells first depends on when the bridge was away
+		delete(want, bridge.EventWebhook)
+		delete(want, "completed by webhook")
+	}
+	for kind, n := range want {
 		if got[kind] != n {
 			problems = append(problems, fmt.Sprintf("%q happened %d times, not %d", kind, got[kind], n))
 		}

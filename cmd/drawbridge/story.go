@@ -42,6 +42,15 @@ agents:
         branch: cursor/health-page
 `
 
+// demoFaults are the faults of the cloud for each fault of the story.
+var demoFaults = map[string]string{faultNoWebhooks: "faults: [{ fault: webhook_never }]\n"}
+
+// The faults of the story.
+const (
+	faultKill       = "kill"
+	faultNoWebhooks = "no-webhooks"
+)
+
 // demoAllowlist is what the demo's user allows.
 const demoAllowlist = `repos:
   - github.com/me/my-app

@@ -44,6 +44,15 @@ func (t *timeline) show(e api.Event) error {
 	return nil
 }
 
+// note prints a line of the story's own.
+func (t *timeline) note(text string) error {
+	if t.json {
+		return printJSON(t.out, map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "fault", "text": text})
+	}
+	_, err := fmt.Fprintf(t.out, "%6.2fs  %-14s %s\n", time.Since(t.start).Seconds(), "(fault)", t.paint(toneBad, text))
+	return err
+}
+
 func (t *timeline) paint(tone, line string) string {
 	if !t.color || tone == "" {
 		return line
