@@ -1,0 +1,69 @@
+package bridge_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/bridge"
+)
+
+var update = flag.Bool("update", false, "write docs/states.md anew from the tables")
+
+// TestStatesAreDrawnAsTheyAre keeps docs/states.md and the tables the same.
+func TestStatesAreDrawnAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const path = "../docs/states.md"
+	want := statesPage()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/states.md is not what the tables say; run go test ./bridge -run StatesAreDrawn -update (-want +got):\n%s", diff)
+	}
+}
+
+func statesPage() string {
+	var b strings.Builder
+	b.WriteString("# States\n\nMade from the tables in `bridge/states.go`, which refuse every change that is not listed; a test keeps them the same.\n\n")
+	b.WriteString("## Agent\n\nidle: nothing to do. busy: a turn is queued or under way. waiting: its turn is over and something it asked for is not. gated: too\n" +
+		"many turns without a person. done: a subagent with nothing left to do. failed: its last turn failed, or it was never launched.\n\n")
+	b.WriteString(diagram(bridge.AgentEdges))
+	b.WriteString("\n## Turn\n\ndelivering is committed before the request leaves. uncertain: it may have arrived, and nobody here can tell.\n\n")
+	b.WriteString(diagram(bridge.TurnEdges))
+	b.WriteString("\n## Command\n\nsending is committed before the request leaves. confirmed: the agent is there. reported: the agent that asked has had a turn that\n" +
+		"told it. uncertain: it may have happened; a person settles it with `drawbridge resolve`.\n\n")
+	b.WriteString(diagram(bridge.CommandEdges))
+	return b.String()
+}
+
+func diagram[S ~string](edges map[S][]S) string {
+	var b strings.Builder
+	b.WriteString("```mermaid\nstateDiagram-v2\n")
+	var names []S
+	for from := range edges {
+		names = append(names, from)
+	}
+	slices.Sort(names)
+	for _, from := range names {
+		for _, to := range edges[from] {
+			fmt.Fprintf(&b, "    %s --> %s\n", from, to)
+		}
+		if len(edges[from]) == 0 {
+			fmt.Fprintf(&b, "    %s --> [*]\n", from)
+		}
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
