@@ -27,9 +27,6 @@ const minSecret = 32
 
 // Recorder is what the receiver needs of the engine.
 type Recorder interface {
-	// Operation returns the agent that an operation id launched, or a NotFound
-	// error. Safe for concurrent use.
-	Operation(ctx context.Context, op bridge.AgentID) (bridge.Agent, error)
 	// RecordDelivery stores a delivery durably before it returns nil, and tells
 	// whether it was new. Twice is fine. Errors: NotFound, Conflict for another
 	// agent's delivery, and anything else for a store that is down.
@@ -200,15 +197,8 @@ func (rc *Receiver) judge(w http.ResponseWriter, r *http.Request, v *visit) answ
 	case !rc.signed(r, v):
 		return unauthenticated
 	}
-	agent, err := rc.o.Bridge.Operation(r.Context(), v.op)
-	if err != nil {
-		return recordFailure(err)
-	}
 	if v.payload, err = parse(v.body); err != nil {
 		return malformed(err)
-	}
-	if agent.External != "" && agent.External != v.payload.ID {
-		return foreign
 	}
 	verdict, err := rc.o.Bridge.RecordDelivery(r.Context(), v.delivery(r))
 	if err != nil {

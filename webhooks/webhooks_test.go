@@ -42,24 +42,17 @@ type recorder struct {
 	bound      string
 }
 
-func (r *recorder) Operation(_ context.Context, id bridge.AgentID) (bridge.Agent, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.looked++
-	if r.down != nil {
-		return bridge.Agent{}, r.down
-	}
-	if id != op {
-		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no operation %q", id)
-	}
-	return bridge.Agent{ID: op, External: r.bound}, nil
-}
-
 func (r *recorder) RecordDelivery(_ context.Context, d bridge.Delivery) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.down != nil {
+	r.looked++
+	switch {
+	case r.down != nil:
 		return "", r.down
+	case d.Op != op:
+		return "", bridge.Errorf(bridge.NotFound, "no operation %q", d.Op)
+	case r.bound != "" && r.bound != d.External:
+		return "", bridge.Errorf(bridge.Conflict, "another agent's")
 	}
 	for _, old := range r.deliveries {
 		if old.Status == d.Status && old.SentAt == d.SentAt && old.External == d.External {

@@ -10,16 +10,6 @@ import (
 // errForeign says that a delivery names another agent than its operation is bound to.
 var errForeign = bridge.Errorf(bridge.Conflict, "the delivery names another agent than this operation's")
 
-// Operation returns the agent that an operation id launched, for a receiver
-// that must check a signature before it believes anything.
-func (e *Engine) Operation(ctx context.Context, op bridge.AgentID) (a bridge.Agent, err error) {
-	err = e.View(ctx, func(tx bridge.Tx) error {
-		a, err = tx.Agent(op)
-		return err
-	})
-	return a, notFound(err, "operation", string(op))
-}
-
 // RecordDelivery stores a webhook whose signature was right and wakes the
 // agent's lane, in one transaction; when it returns nil the delivery is
 // durable and may be acknowledged. The verdict says whether it was new. The
