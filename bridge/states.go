@@ -65,11 +65,11 @@ func (s CommandState) Open() bool {
 // always stay what it is.
 var (
 	AgentEdges = map[AgentState][]AgentState{
-		AgentIdle:    {AgentBusy, AgentWaiting, AgentGated, AgentDone, AgentFailed},
+		AgentIdle:    {AgentBusy, AgentGated},
 		AgentBusy:    {AgentIdle, AgentWaiting, AgentGated, AgentDone, AgentFailed},
-		AgentWaiting: {AgentBusy, AgentIdle, AgentGated, AgentDone, AgentFailed},
-		AgentGated:   {AgentBusy, AgentIdle, AgentFailed},
-		AgentDone:    {AgentBusy, AgentGated, AgentFailed},
+		AgentWaiting: {AgentBusy, AgentGated},
+		AgentGated:   {AgentBusy},
+		AgentDone:    {AgentBusy, AgentGated},
 		AgentFailed:  {AgentBusy},
 	}
 	TurnEdges = map[TurnState][]TurnState{
@@ -83,10 +83,10 @@ var (
 	CommandEdges = map[CommandState][]CommandState{
 		CommandParsed:    {CommandRefused, CommandHeld, CommandGranted, CommandFinished},
 		CommandHeld:      {CommandGranted, CommandRefused},
-		CommandGranted:   {CommandSending, CommandRefused, CommandFailed},
+		CommandGranted:   {CommandSending, CommandFailed},
 		CommandSending:   {CommandConfirmed, CommandGranted, CommandFinished, CommandFailed, CommandUncertain, CommandRefused},
 		CommandConfirmed: {CommandFinished, CommandFailed},
-		CommandUncertain: {CommandConfirmed, CommandFinished, CommandFailed, CommandGranted},
+		CommandUncertain: {CommandConfirmed, CommandFailed},
 		CommandRefused:   {CommandReported},
 		CommandFailed:    {CommandReported},
 		CommandFinished:  {CommandReported},

@@ -139,7 +139,7 @@ func (c *change) actionFailed(r errand, cause error) error {
 		r.command.Code = codeNoRelay
 	}
 	next, kind, word := bridge.CommandFailed, bridge.EventFailed, "failed: "
-	if bridge.IsUnclear(cause) {
+	if r.doubt || bridge.IsUnclear(cause) { // an earlier request may have run it, whatever the last one met
 		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
 	}
 	if err := c.event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: commandFields(r.command)}); err != nil {

@@ -81,16 +81,31 @@ func (e *Engine) relaunch(ctx context.Context, j job) error {
 // again sends once more what surely did not arrive. The doubt starts anew with
 // each attempt: it too gets the whole time to show.
 func (e *Engine) again(ctx context.Context, j job) error {
+	ready := false
 	err := e.step(ctx, j, func(c *change, fresh *job) error {
+		j.doubted = j.turn.DoubtSince
 		fresh.turn.DoubtSince = c.now
 		fresh.turn.Attempts++
-		j.turn = fresh.turn
+		j.turn, ready = fresh.turn, true
 		return c.UpdateTurn(fresh.turn)
 	})
-	if err != nil {
+	if err != nil || !ready {
 		return err
 	}
 	return e.send(ctx, j)
+}
+
+// doubtAsBefore puts a turn back whose new attempt surely had no effect. An
+// answer speaks for its own request alone: the earlier one is as much in doubt as it was.
+func (e *Engine) doubtAsBefore(ctx context.Context, j job, cause error) error {
+	wait := max(bridge.RetryAfter(cause), e.backoff(j.turn.Attempts, time.Second, time.Minute))
+	return e.step(ctx, j, func(c *change, fresh *job) error {
+		fresh.turn.DoubtSince = j.doubted
+		if err := c.UpdateTurn(fresh.turn); err != nil {
+			return err
+		}
+		return c.PutBack(j.work, c.now.Add(wait))
+	})
 }
 
 // uncertain says that nobody here can tell whether the effect happened. The

@@ -23,6 +23,8 @@ type job struct {
 	grant         policy.Grant
 	// quiet reports wait for another reason to speak to the agent.
 	quiet bool
+	// doubted is since when an earlier attempt has been in doubt, zero when none is.
+	doubted time.Time
 }
 
 // launching reports whether the turn makes the external agent.
@@ -229,11 +231,13 @@ func (e *Engine) send(ctx context.Context, j job) error {
 	}
 	switch bridge.KindOf(err) {
 	case bridge.RateLimited, bridge.Busy, bridge.Unavailable, bridge.Unauthenticated:
-		if !j.turn.DoubtSince.IsZero() {
-			// An earlier attempt may have had its effect: it is looked for before any other.
-			return e.putBack(ctx, j.work, max(bridge.RetryAfter(err), e.backoff(j.turn.Attempts, time.Second, time.Minute)))
+		if !j.doubted.IsZero() {
+			return e.doubtAsBefore(ctx, j, err)
 		}
 		return e.requeue(ctx, j, err)
+	}
+	if !j.doubted.IsZero() && e.o.Now().Sub(j.doubted) < e.o.Settle {
+		return e.doubtAsBefore(ctx, j, err)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
 }

@@ -1,0 +1,197 @@
+package simulation
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// request is one call of a process to the world outside.
+type request struct {
+	name string
+	// tag says for whom, in the oracle's words.
+	tag string
+	// faults are those that may strike.
+	faults []Fault
+	// effect says that the call changes something.
+	effect bool
+	// again says that the other side knows a repeated request by its key.
+	again bool
+}
+
+// ask makes one call of a process, with whatever goes wrong on the way.
+func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)) (T, error) {
+	var none T
+	w := p.w
+	begun := w.now
+	fault := w.pick(r.faults)
+	w.note(p.m.name, r.name, r.tag)
+	if fault == Overlap || fault == Pause {
+		p.interrupt(fault)
+		fault = ""
+	}
+	switch {
+	case p.dead:
+		return none, errDead
+	case ctx.Err() != nil:
+		return none, ctx.Err()
+	case r.effect && w.now.Sub(begun) > latest/2:
+		// The connection did not live that long.
+		w.oracle.doubt(r.tag)
+		return none, lost(r)
+	case fault == "" || (fault == Repeated && !r.again):
+		v, err := do()
+		w.answered(r, err)
+		return v, err
+	}
+	w.hit(fault)
+	if err, plain := plainFaults[fault]; plain {
+		return none, &bridge.Error{Kind: err.Kind, Message: err.Message, RetryAfter: w.wait(err.Kind)}
+	}
+	if fault == StaleRead {
+		w.cloud.stale = true
+		defer func() { w.cloud.stale = false }()
+		return do()
+	}
+	w.oracle.doubt(r.tag)
+	return strike(p, r, fault, do)
+}
+
+func (w *world) answered(r request, err error) {
+	if err != nil {
+		w.note(r.name, "answers:", err.Error())
+	}
+}
+
+// plainFaults are answers that surely had no effect.
+var plainFaults = map[Fault]bridge.Error{
+	Unreachable503:  {Kind: bridge.Unavailable, Message: "it cannot be reached"},
+	RateLimited:     {Kind: bridge.RateLimited, Message: "slow down"},
+	Busy:            {Kind: bridge.Busy, Message: "busy"},
+	UsageLimited:    {Kind: bridge.UsageLimited, Message: "the plan's limit is reached"},
+	Unauthenticated: {Kind: bridge.Unauthenticated, Message: "the key does not count"},
+	Rejected:        {Kind: bridge.Invalid, Message: "it does not like this request"},
+	ServerError:     {Kind: bridge.Unavailable, Message: "internal error there"},
+	Ambiguous:       {Kind: bridge.Conflict, Message: "several runs could be ours"},
+}
+
+// wait is what the other side asks for in Retry-After, sometimes.
+func (w *world) wait(kind bridge.ErrorKind) time.Duration {
+	if kind != bridge.RateLimited || w.chance(0.5) {
+		return 0
+	}
+	return w.span(time.Second, 90*time.Second)
+}
+
+// lost is what a caller gets to whom no answer came.
+func lost(r request) error {
+	return &bridge.Error{Kind: bridge.Unavailable, Message: r.name + ": no answer", Unclear: r.effect}
+}
+
+// strike carries a request out with a fault that leaves doubt.
+func strike[T any](p *process, r request, fault Fault, do func() (T, error)) (T, error) {
+	var none T
+	w := p.w
+	run := func() { _, _ = do() } // whose answer nobody gets
+	switch fault {
+	case CrashBeforeCall:
+		p.die()
+		return none, errDead
+	case CrashAfterCall:
+		run()
+		p.die()
+		return none, errDead
+	case StopInCall:
+		p.cancel()
+		if w.chance(0.5) {
+			run()
+		}
+		return none, context.Canceled
+	case Panic:
+		if w.chance(0.5) {
+			run()
+		}
+		panic("simulated bug in " + r.name)
+	case LostAfter:
+		run()
+	case LateEffect:
+		d := w.span(time.Second, latest/2)
+		w.note(r.name, "takes effect after", strconv.Itoa(int(d.Seconds())))
+		w.afterAll(d, run)
+	case Hang:
+		return none, hang(w, r, run)
+	case Repeated:
+		v, err := do()
+		run()
+		return v, err
+	}
+	return none, lost(r)
+}
+
+// hang is a call that has its effect at its start, at its end, or not at all.
+func hang(w *world, r request, run func()) error {
+	when := w.rng.IntN(3)
+	if when == 0 {
+		run()
+	}
+	w.now = w.now.Add(w.span(20*time.Second, time.Minute))
+	if when == 1 {
+		run()
+	}
+	return lost(r)
+}
+
+// Launch implements bridge.Launcher.
+func (p *process) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
+	r := request{name: "launch", tag: l.Grant.Prompt(), faults: inLaunch, effect: true, again: l.API == bridge.APIv1}
+	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.launch(l) })
+}
+
+// found is what a look-up returns.
+type found struct {
+	started bridge.Started
+	there   bool
+}
+
+// FindLaunch implements bridge.Launcher.
+func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+	f, err := ask(ctx, p, request{name: "find launch", tag: l.Op, faults: inRead}, func() (found, error) { return p.w.cloud.findLaunch(l), nil })
+	return f.started, f.there, err
+}
+
+// Send implements bridge.Sender.
+func (p *process) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	r := request{name: "send", tag: f.Marker, faults: inSend, effect: true, again: f.API == bridge.APIv1}
+	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.send(f) })
+}
+
+// FindSend implements bridge.Sender.
+func (p *process) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+	got, err := ask(ctx, p, request{name: "find send", tag: f.Marker, faults: inFindSend}, func() (found, error) { return p.w.cloud.findSend(f) })
+	if bridge.KindOf(err) == bridge.Conflict {
+		err = &bridge.Error{Kind: bridge.Conflict, Message: bridge.SafeMessage(err), Unclear: true}
+	}
+	return got.started, got.there, err
+}
+
+// Observe implements bridge.Observer.
+func (p *process) Observe(ctx context.Context, r bridge.RunRef) (bridge.Observation, error) {
+	return ask(ctx, p, request{name: "observe", tag: r.Agent, faults: inRead}, func() (bridge.Observation, error) { return p.w.cloud.observe(r) })
+}
+
+// Cancel implements bridge.Observer.
+func (p *process) Cancel(ctx context.Context, r bridge.RunRef) error {
+	_, err := ask(ctx, p, request{name: "cancel", tag: r.Agent, faults: inCancel, effect: true, again: true}, func() (struct{}, error) {
+		p.w.cloud.cancel(r)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// RunAction implements bridge.ActionRunner.
+func (p *process) RunAction(ctx context.Context, q bridge.ActionRequest) (bridge.ActionOutcome, error) {
+	r := request{name: "action", tag: q.Request, faults: inAction, effect: true, again: true}
+	return ask(ctx, p, r, func() (bridge.ActionOutcome, error) { return p.w.relay.run(q) })
+}

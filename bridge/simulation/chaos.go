@@ -1,0 +1,76 @@
+package simulation
+
+import (
+	"time"
+)
+
+// pending reports whether an effect is still under way of which nobody knows.
+func (w *world) pending() bool {
+	for _, e := range w.queue {
+		if e.late {
+			return true
+		}
+	}
+	return w.depth > 0
+}
+
+// chaos is what goes wrong by itself, every now and then until all is calm.
+func (w *world) chaos() {
+	if w.calm {
+		return
+	}
+	w.after(w.span(15*time.Second, 90*time.Second), w.chaos)
+	if w.strikes(RelayDown, 0.1) {
+		w.relay.downUntil = w.now.Add(w.span(20*time.Second, 4*time.Minute))
+	}
+	if !w.narrow && w.strikes(Narrowed, 0.08) {
+		w.narrow = true
+		w.after(w.span(10*time.Second, 3*time.Minute), func() { w.narrow = false })
+	}
+	w.cloud.meddle()
+	if w.depth > 0 {
+		return // a clock that jumps or a restore in the middle of a call is past the promises
+	}
+	w.jump()
+	m := w.machines[w.rng.IntN(len(w.machines))]
+	if m.proc != nil && w.strikes(CrashAtRest, 0.1) {
+		m.proc.die()
+	}
+	w.restore()
+}
+
+// jump sets the clocks wrong. Replicas stay within the skew of each other.
+func (w *world) jump() {
+	kind := []Fault{ClockForward, ClockBack}[w.rng.IntN(2)]
+	if !w.strikes(kind, 0.08) {
+		return
+	}
+	w.settleLate()
+	d := w.span(time.Second, []time.Duration{time.Minute, 3 * time.Hour}[w.rng.IntN(2)])
+	if kind == ClockBack {
+		d = -d
+	}
+	base := w.machines[0].offset + d
+	for _, m := range w.machines {
+		m.offset = base + w.span(0, skew)
+	}
+}
+
+// restore makes a copy of the database, and later goes back to it.
+func (w *world) restore() {
+	switch {
+	case w.backup == nil:
+		if w.user.roots > 0 && w.chance(0.2) {
+			w.backup = w.disk.Copy()
+		}
+	case !w.oracle.restored && w.strikes(Restored, 0.03):
+		for _, m := range w.machines {
+			if m.proc != nil {
+				m.proc.die()
+			}
+		}
+		w.settleLate()
+		w.disk.Restore(w.backup)
+		w.oracle.restored = true
+	}
+}

@@ -1,0 +1,293 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// cloud is the vendor's side: agents and their runs, as they truly are.
+type cloud struct {
+	w      *world
+	agents []*cloudAgent
+	byID   map[string]*cloudAgent
+	runs   int
+	// stale makes the next read an old one.
+	stale bool
+}
+
+// cloudAgent is one agent of the vendor.
+type cloudAgent struct {
+	id, api string
+	// op is the bridge's id for it, which stands in the name of its branch.
+	op, repo string
+	// hidden says that no look-up finds the agent.
+	hidden bool
+	// wrong is when the API began to report another repository, zero for never.
+	wrong   time.Time
+	webhook *bridge.Webhook
+	runs    []*run
+}
+
+// run is one run of an agent, whose end is settled when it begins.
+type run struct {
+	agent *cloudAgent
+	id    string
+	// marker is empty for a first run and for somebody else's.
+	marker, text string
+	foreign      bool
+	begun, ends  time.Time
+	state        bridge.RunState
+	token        string
+	reply        string
+	oversize     bool
+	commands     []*written
+}
+
+func newCloud(w *world) *cloud { return &cloud{w: w, byID: map[string]*cloudAgent{}} }
+
+func (r *run) over(now time.Time) bool { return !now.Before(r.ends) }
+
+// good reports whether what the run's text asks for may happen at all.
+func (r *run) good() bool {
+	a := r.agent
+	return r.state == bridge.RunFinished && !r.oversize && (a.wrong.IsZero() || r.ends.Before(a.wrong))
+}
+
+// active returns the run that goes on now, or nil.
+func (a *cloudAgent) active(now time.Time) *run {
+	for _, r := range a.runs {
+		if !r.over(now) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (a *cloudAgent) find(match func(*run) bool) *run {
+	for _, r := range a.runs {
+		if match(r) {
+			return r
+		}
+	}
+	return nil
+}
+
+// newest returns the last run that may be seen.
+func (c *cloud) newest(a *cloudAgent) *run { return a.runs[len(a.runs)-1] }
+
+// launch is the create request of both versions.
+func (c *cloud) launch(l bridge.Launch) (bridge.Started, error) {
+	if !l.Grant.Valid() {
+		c.w.fail("a launch without a grant")
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "no grant")
+	}
+	if a := c.byID[l.AgentID]; a != nil && l.API == bridge.APIv1 {
+		c.w.happened("409: a launch met its earlier self")
+		return c.started(a, c.newest(a)), nil
+	}
+	a := &cloudAgent{id: l.AgentID, api: l.API, op: l.Op, repo: string(l.Grant.Repo()), webhook: l.Webhook}
+	if l.API == bridge.APIv0 {
+		a.id = fmt.Sprintf("bc-%08d", len(c.agents)+1)
+		a.hidden = c.w.strikes(HiddenLaunch, 0.3)
+	} else {
+		a.webhook = nil
+	}
+	if c.w.strikes(WrongRepo, 0.04) {
+		a.wrong = c.w.now.Add(c.w.span(0, 5*time.Minute))
+		if c.w.chance(0.5) {
+			a.wrong = c.w.now
+		}
+	}
+	c.agents = append(c.agents, a)
+	c.byID[a.id] = a
+	c.w.happened("launch " + l.API)
+	c.w.oracle.launched(a, l.Grant.Prompt())
+	return c.started(a, c.begin(a, &run{text: l.Grant.Prompt()})), nil
+}
+
+// begin adds a run and settles how it will end.
+func (c *cloud) begin(a *cloudAgent, r *run) *run {
+	w := c.w
+	c.runs++
+	r.agent, r.id, r.token = a, fmt.Sprintf("run-%d", c.runs), fmt.Sprintf("<r%d>", c.runs)
+	r.begun, r.ends = w.now, w.now.Add(w.span(2*time.Second, 70*time.Second))
+	a.runs = append(a.runs, r)
+	r.state = bridge.RunFinished
+	if w.strikes(RunBroken, 0.15) {
+		r.state = []bridge.RunState{bridge.RunError, bridge.RunError, bridge.RunCancelled, bridge.RunExpired}[w.rng.IntN(4)]
+	}
+	r.reply = r.token + " is done.\n"
+	if !r.foreign {
+		c.write(r)
+	}
+	r.oversize = r.state == bridge.RunFinished && w.strikes(Oversize, 0.05)
+	w.note("cloud", a.id, r.id, r.marker, r.reply)
+	if a.webhook != nil && (r.state == bridge.RunFinished || r.state == bridge.RunError) {
+		w.after(r.ends.Sub(w.now), func() { c.notify(r) })
+	}
+	return r
+}
+
+func (c *cloud) started(a *cloudAgent, r *run) bridge.Started {
+	s := bridge.Started{Agent: a.id, Repo: c.reported(a), URL: "https://cloud.example/" + a.id, Branch: "bridge/" + a.op}
+	if a.api == bridge.APIv1 {
+		s.Run = r.id
+	}
+	return s
+}
+
+// reported is the repository as the API tells it.
+func (c *cloud) reported(a *cloudAgent) string {
+	if !a.wrong.IsZero() && !c.w.now.Before(a.wrong) {
+		return "https://github.com/evil/renamed"
+	}
+	return "https://" + a.repo
+}
+
+func (c *cloud) findLaunch(l bridge.Launch) found {
+	for _, a := range c.agents {
+		if a.hidden || a.api != l.API || (a.api == bridge.APIv1 && a.id != l.AgentID) || (a.api == bridge.APIv0 && a.op != l.Op) {
+			continue
+		}
+		if c.unseen(a.runs[0]) {
+			break
+		}
+		return found{c.started(a, c.newest(a)), true}
+	}
+	return found{}
+}
+
+// unseen reports whether a stale read does not show a run yet.
+func (c *cloud) unseen(r *run) bool { return c.stale && c.w.now.Sub(r.begun) < lag }
+
+// send is a follow-up of both versions.
+func (c *cloud) send(f bridge.FollowUp) (bridge.Started, error) {
+	a := c.byID[f.Agent]
+	if a == nil {
+		return bridge.Started{}, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	now := a.active(c.w.now)
+	switch {
+	case now != nil && a.api == bridge.APIv1:
+		c.w.happened("409: an agent is busy")
+		return bridge.Started{}, bridge.Errorf(bridge.Busy, "the agent has an active run")
+	case now != nil && !now.foreign && !c.w.oracle.restored:
+		c.w.fail("two turns in flight: %s got %s while %s ran", a.id, f.Marker, now.id)
+	}
+	c.w.oracle.sent(a, f)
+	return c.started(a, c.begin(a, &run{marker: f.Marker, text: f.Text})), nil
+}
+
+func (c *cloud) findSend(f bridge.FollowUp) (found, error) {
+	a := c.byID[f.Agent]
+	if a == nil {
+		return found{}, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	r := a.find(func(r *run) bool { return r.marker == f.Marker })
+	if r == nil || c.unseen(r) {
+		return found{}, nil
+	}
+	return found{c.started(a, r), true}, nil
+}
+
+func (c *cloud) observe(ref bridge.RunRef) (bridge.Observation, error) {
+	a := c.byID[ref.Agent]
+	if a == nil {
+		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	r := a.find(func(r *run) bool {
+		if ref.API == bridge.APIv1 {
+			return r.id == ref.Run
+		}
+		return r.marker == ref.Marker && !r.foreign
+	})
+	switch {
+	case r == nil && ref.API == bridge.APIv1:
+		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such run")
+	case r == nil || !r.over(c.w.now) || (c.stale && c.w.now.Sub(r.ends) < lag):
+		return bridge.Observation{State: bridge.RunRunning, Repo: c.reported(a)}, nil
+	case r.oversize:
+		return bridge.Observation{}, bridge.Errorf(bridge.TooLarge, "the reply is too large")
+	}
+	o := bridge.Observation{State: r.state, Repo: c.reported(a), Branch: "bridge/" + a.op, Reply: r.reply}
+	if r.state != bridge.RunFinished {
+		o.Detail = r.token + " broke"
+		if c.w.rng.IntN(2) == 0 {
+			o.Reply = ""
+		}
+	}
+	return o, nil
+}
+
+func (c *cloud) cancel(ref bridge.RunRef) {
+	a := c.byID[ref.Agent]
+	if a == nil {
+		c.w.fail("cancelled an agent that is not there: %q", ref.Agent)
+		return
+	}
+	if r := a.active(c.w.now); r != nil {
+		r.state, r.ends = bridge.RunCancelled, c.w.now
+	}
+	c.w.happened("cancel")
+}
+
+// meddle lets somebody else speak to an agent in the vendor's own page.
+func (c *cloud) meddle() {
+	if len(c.agents) == 0 {
+		return
+	}
+	a := c.agents[c.w.rng.IntN(len(c.agents))]
+	if a.api != bridge.APIv1 || a.active(c.w.now) != nil || !c.w.strikes(ForeignRun, 0.5) {
+		return
+	}
+	// Not while the bridge looks for the agent's first run: an adopted agent
+	// shows its latest, which is the documented hole.
+	for _, known := range c.w.agents() {
+		if known.External == a.id {
+			c.begin(a, &run{text: "hello from the web page", foreign: true})
+		}
+	}
+}
+
+// notify sends the webhook of a run's end, with what goes wrong on the way.
+func (c *cloud) notify(r *run) {
+	w := c.w
+	if r.state == bridge.RunCancelled || w.strikes(WebhookLost, 0.4) {
+		return
+	}
+	op := bridge.AgentID(r.agent.webhook.URL[strings.LastIndexByte(r.agent.webhook.URL, '/')+1:])
+	d := bridge.Delivery{Op: op, External: r.agent.id, Event: "statusChange", Status: string(r.state), SentAt: w.now.Format(time.RFC3339Nano), WebhookID: r.id, Body: []byte(r.token)}
+	times, wait := 1, w.span(0, 3*time.Second)
+	if w.strikes(WebhookTwice, 0.3) {
+		times = 2
+	}
+	if w.strikes(WebhookLate, 0.3) {
+		wait = w.span(30*time.Second, 4*time.Minute)
+	}
+	for range times {
+		w.after(wait+w.span(0, 2*time.Second), func() { c.deliver(d, 3) })
+	}
+	if w.strikes(WebhookReplayed, 0.3) {
+		w.after(w.span(time.Minute, 10*time.Minute), func() { c.deliver(d, 1) })
+	}
+}
+
+// deliver hands a webhook to a receiver, a few times until one acknowledges.
+func (c *cloud) deliver(d bridge.Delivery, tries int) {
+	w := c.w
+	p := w.user.door()
+	if p != nil {
+		verdict, err := p.engine.RecordDelivery(p.ctx, d)
+		w.note("webhook", d.External, d.Status, verdict)
+		if err == nil {
+			w.happened("webhook " + verdict)
+			return
+		}
+	}
+	if tries > 1 {
+		w.after(w.span(5*time.Second, 20*time.Second), func() { c.deliver(d, tries-1) })
+	}
+}

@@ -1,0 +1,235 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+
+	"drawbridge/bridge"
+	"drawbridge/parser"
+)
+
+// verdict is the oracle's last look at a play that has come to rest.
+type verdict struct {
+	o      *oracle
+	w      *world
+	agents map[bridge.AgentID]bridge.Agent
+	turns  map[bridge.AgentID][]bridge.Turn // by number
+	stuck  map[bridge.AgentID]bool
+	// commands are by the turn that asked for them.
+	commands map[bridge.TurnID][]bridge.Command
+}
+
+// judge holds what the bridge recorded against what truly happened.
+func (o *oracle) judge() {
+	v := &verdict{o: o, w: o.w, agents: map[bridge.AgentID]bridge.Agent{}, turns: map[bridge.AgentID][]bridge.Turn{},
+		stuck: o.stuckTurns(), commands: map[bridge.TurnID][]bridge.Command{}}
+	for _, a := range o.w.agents() {
+		v.agents[a.ID] = a
+	}
+	for _, t := range slices.Backward(o.w.turns()) {
+		v.turns[t.Agent] = append(v.turns[t.Agent], t)
+	}
+	for _, m := range o.w.commands() {
+		v.commands[m.Turn] = append(v.commands[m.Turn], m)
+		v.command(m)
+	}
+	for _, a := range o.w.agents() {
+		v.agent(a)
+	}
+}
+
+// healthy reports whether an agent hears all that it is to hear.
+func (v *verdict) healthy(a bridge.Agent) bool {
+	return !v.stuck[a.ID] && a.State != bridge.AgentGated && a.State != bridge.AgentFailed
+}
+
+// command checks that a command has come to an end that is true and told.
+func (v *verdict) command(m bridge.Command) {
+	switch m.State {
+	case bridge.CommandReported:
+	case bridge.CommandHeld:
+		if !v.w.user.left[string(m.ID)] && v.healthy(v.agents[m.Agent]) {
+			v.w.fail("command %s is still held, and nobody left it", m.ID)
+		}
+	case bridge.CommandUncertain:
+		if !v.doubted(m) {
+			v.w.fail("command %s is uncertain without a fault: %s", m.ID, m.Reason)
+		}
+	case bridge.CommandFinished, bridge.CommandFailed, bridge.CommandRefused:
+		if m.Parsed.Verb != parser.WebhookResult && v.healthy(v.agents[m.Agent]) {
+			v.w.fail("command %s is %s and was never reported", m.ID, m.State)
+		}
+	default:
+		v.w.fail("command %s is stuck at %s", m.ID, m.State)
+	}
+	v.truth(m)
+}
+
+// doubted reports whether something went wrong that makes a command uncertain.
+func (v *verdict) doubted(m bridge.Command) bool {
+	if m.Parsed.Verb == parser.LocalAction {
+		return v.o.doubts[m.OpKey] || v.w.crashed()
+	}
+	return v.o.doubts[tagOf(m)] || v.w.crashed()
+}
+
+// crashed reports whether a process died, lost its lease or could not record, so that any answer may be lost.
+func (w *world) crashed() bool {
+	for _, f := range []Fault{CrashBeforeCall, CrashAfterCall, CrashBeforeCommit, CrashAfterCommit, CrashAtRest, Hang, StopInCall, Panic, StoreFails, CommitUnknown, Overlap, Pause, Restored} {
+		if w.cover.Faults[f] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// truth checks that what is recorded of an effect is what happened.
+func (v *verdict) truth(m bridge.Command) {
+	if v.o.restored || m.State == bridge.CommandUncertain {
+		return
+	}
+	switch m.Parsed.Verb {
+	case parser.Subagent:
+		a := v.w.cloud.of(v.agents[m.Child])
+		switch external := v.agents[m.Child].External; {
+		case m.Child == "":
+		case a != nil && external == "":
+			v.w.fail("command %s is told as not launched (%s), and agent %s runs", m.ID, m.Reason, a.id)
+		case a == nil && external != "":
+			v.w.fail("command %s is told as launched, and there is no agent", m.ID)
+		}
+	case parser.LocalAction:
+		ran := v.o.requests[m.OpKey] > 0
+		said := m.Outcome != nil && m.Outcome.Status != string(bridge.ActionRefused)
+		if ran != said {
+			v.w.fail("command %s: it ran: %v; it was told as run: %v (%s)", m.ID, ran, said, m.Reason)
+		}
+	}
+}
+
+// agent checks that an agent is at rest and that what it heard is what it was to hear.
+func (v *verdict) agent(a bridge.Agent) {
+	if a.State == bridge.AgentBusy && !v.stuck[a.ID] {
+		v.w.fail("agent %s is busy for ever", a.ID)
+	}
+	for _, t := range v.turns[a.ID] {
+		if !t.State.Over() && !v.stuck[a.ID] {
+			v.w.fail("turn %s of %s is stuck at %s", t.ID, a.ID, t.State)
+		}
+	}
+	external := v.w.cloud.of(a)
+	if a.Parent == "" && external != nil && a.External == "" && !v.stuck[a.ID] && !v.o.restored {
+		v.w.fail("agent %s is told as not launched, and %s runs", a.ID, external.id)
+	}
+	if external != nil && !v.o.restored {
+		v.heard(a, external)
+		v.order(a.ID, external)
+		v.runs(a.ID, external)
+	}
+}
+
+// heard compares what was to be told, in the order of its commits, with what
+// stood in the agent's turns that ran.
+func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
+	var got []string
+	for _, r := range external.runs {
+		if r.state != bridge.RunFinished || r.foreign || !r.over(v.w.now) {
+			continue
+		}
+		for line := range strings.Lines(r.text) {
+			if strings.HasPrefix(line, "| ") {
+				got = append(got, tokens(line)...)
+			}
+		}
+	}
+	want := slices.Clone(v.o.heard[a.ID])
+	if v.w.cover.Faults[ClockForward]+v.w.cover.Faults[ClockBack] > 0 {
+		// Notices are told in the order of their ids, and ids begin with the time
+		// on the clock of whoever made them: order holds as far as clocks do.
+		slices.Sort(got)
+		slices.Sort(want)
+	}
+	complete := v.healthy(a) && external.wrong.IsZero()
+	if complete && !slices.Equal(got, want) || !complete && !subsequence(got, want) {
+		v.w.fail("agent %s (%s) heard %v and was to hear %v", a.ID, a.State, got, want)
+	}
+}
+
+// subsequence reports whether got is want with some left out.
+func subsequence(got, want []string) bool {
+	for _, token := range got {
+		i := slices.Index(want, token)
+		if i < 0 {
+			return false
+		}
+		want = want[i+1:]
+	}
+	return true
+}
+
+// order checks that an agent's turns arrived in the order of their numbers, and
+// that those which are told as not sent did not arrive.
+func (v *verdict) order(id bridge.AgentID, a *cloudAgent) {
+	var last int64
+	for _, r := range a.runs {
+		if r.marker == "" {
+			continue
+		}
+		t, known := v.byMarker(id, r.marker)
+		switch {
+		case !known:
+			v.w.fail("agent %s got %s, of which the bridge knows nothing", a.id, r.marker)
+		case t.Seq <= last:
+			v.w.fail("agent %s got its turn %d after %d", a.id, t.Seq, last)
+		}
+		last = max(last, t.Seq)
+	}
+}
+
+func (v *verdict) byMarker(id bridge.AgentID, marker string) (bridge.Turn, bool) {
+	for _, t := range v.turns[id] {
+		if t.Marker() == marker || (marker == "" && t.Seq == 1) {
+			return t, true
+		}
+	}
+	return bridge.Turn{}, false
+}
+
+// runs checks that each run's end is recorded, with its commands, and told to the parent.
+func (v *verdict) runs(id bridge.AgentID, a *cloudAgent) {
+	if !a.wrong.IsZero() {
+		return
+	}
+	for _, r := range a.runs {
+		t, known := v.byMarker(id, r.marker)
+		if r.foreign || !known || v.stuck[t.Agent] {
+			continue
+		}
+		parent := v.agents[t.Agent].Parent
+		switch {
+		case t.Status != r.state:
+			v.w.fail("run %s of %s ended %s, and turn %d is %s with status %q: %s", r.id, a.id, r.state, t.Seq, t.State, t.Status, t.Trouble)
+		case r.good() && len(v.commands[t.ID]) != len(r.commands):
+			v.w.fail("run %s wrote %d commands, and %d are recorded", r.id, len(r.commands), len(v.commands[t.ID]))
+		case parent != "" && !r.oversize && !slices.Contains(v.o.heard[parent], r.token):
+			v.w.fail("run %s of %s ended, and its parent was never to hear of it", r.id, a.id)
+		}
+	}
+}
+
+// of returns the agent that the bridge's agent truly has, or nil. The operation's
+// name is made from its key.
+func (c *cloud) of(a bridge.Agent) *cloudAgent {
+	for _, x := range c.agents {
+		if a.ID != "" && strings.HasPrefix(a.OpKey, x.op) {
+			return x
+		}
+	}
+	return nil
+}
+
+// arrived reports whether a turn has a run.
+func (c *cloud) arrived(owner bridge.Agent, t bridge.Turn) bool {
+	a := c.of(owner)
+	return a != nil && a.find(func(r *run) bool { return r.marker == t.Marker() }) != nil
+}

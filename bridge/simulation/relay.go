@@ -1,0 +1,46 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// relay is the user's side: it runs actions, each request once, and keeps a journal.
+type relay struct {
+	w         *world
+	journal   map[string]bridge.ActionOutcome
+	ran       int
+	downUntil time.Time
+}
+
+func newRelay(w *world) *relay { return &relay{w: w, journal: map[string]bridge.ActionOutcome{}} }
+
+func (r *relay) run(q bridge.ActionRequest) (bridge.ActionOutcome, error) {
+	w := r.w
+	if !q.Grant.Valid() {
+		w.fail("an action without a grant")
+		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Denied, "no grant")
+	}
+	if w.now.Before(r.downUntil) {
+		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Unavailable, "the relay cannot be reached")
+	}
+	if out, known := r.journal[q.Request]; known {
+		w.happened("relay: the recorded answer again")
+		return out, nil
+	}
+	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Duration: w.span(0, 5*time.Second)}
+	if w.strikes(RelayRefuses, 0.3) {
+		out.Status = []bridge.ActionStatus{bridge.ActionRefused, bridge.ActionFailed, bridge.ActionTimedOut}[w.rng.IntN(3)]
+		out.Error = "as the dice fell"
+	}
+	if out.Status != bridge.ActionRefused {
+		r.ran++
+		out.Stdout = fmt.Sprintf("<x%d>", r.ran)
+		w.oracle.acted(q.Grant.Action(), q.Request, out.Stdout)
+	}
+	w.happened("action " + string(out.Status))
+	r.journal[q.Request] = out
+	return out, nil
+}

@@ -1,0 +1,205 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/policy"
+)
+
+// class is what the rules say about a line, known to who wrote it.
+type class string
+
+const (
+	classGranted   class = "granted"
+	classRefused   class = "refused"
+	classApproval  class = "held for approval"
+	classHourly    class = "held once an hour"
+	classDuplicate class = "held as a duplicate"
+	classEcho      class = "held as an echo"
+	classOverCap   class = "over the cap"
+	classNoted     class = "noted"
+)
+
+// written is one command line of a reply.
+type written struct {
+	// tag is what its effect will be known by: the prompt or the action's id.
+	tag   string
+	class class
+	run   *run
+}
+
+// Repositories and bounds of the plays.
+const (
+	rootRepo    = "github.com/me/agent-env"
+	v1Repo      = "github.com/acme/one"
+	v0Repo      = "github.com/acme/old"
+	carefulRepo = "github.com/me/careful"
+	hourlyRepo  = "github.com/me/hourly"
+
+	commandsPerTurn = 4
+	plainActions    = 24
+	guardedActions  = 6
+	// most is how many lines agents write in one play.
+	most = 14
+)
+
+// policies are the allowlists: by the length of chains, and narrowed or not.
+var policies = sync.OnceValue(func() map[int]map[bool]*policy.Policy {
+	all := map[int]map[bool]*policy.Policy{}
+	for _, chain := range []int{1, 4, 40} {
+		all[chain] = map[bool]*policy.Policy{false: compile(chain, false), true: compile(chain, true)}
+	}
+	return all
+})
+
+func compile(chain int, narrow bool) *policy.Policy {
+	r := policy.Rules{
+		Repos: []policy.RepoRule{{Pattern: v1Repo, API: bridge.APIv1}, {Pattern: v0Repo, API: bridge.APIv0},
+			{Pattern: carefulRepo, Approval: policy.Approval{Mode: policy.ApprovalEach}},
+			{Pattern: hourlyRepo, Approval: policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour}}},
+		Limits:        policy.Limits{CommandsPerTurn: commandsPerTurn, LaunchesPerHour: 8, OpenSubagents: 5, Depth: 2, TurnsPerChain: chain},
+		OperatorRepos: []string{rootRepo},
+	}
+	for i := range plainActions {
+		r.Actions = append(r.Actions, policy.ActionRule{ID: fmt.Sprintf("act_%d", i), Relay: "laptop"})
+	}
+	for i := range guardedActions {
+		r.Actions = append(r.Actions, policy.ActionRule{ID: fmt.Sprintf("guarded_%d", i), Relay: "laptop", Approval: policy.Approval{Mode: policy.ApprovalEach}})
+	}
+	if narrow {
+		r.Repos, r.Actions = r.Repos[2:3], r.Actions[:4]
+	}
+	p, problems := policy.New(r)
+	if len(problems) > 0 {
+		panic(fmt.Sprintf("the play's own rules: %v", problems))
+	}
+	return p
+}
+
+// lines are what an agent may write, each with its share of the dice.
+var lines = []struct {
+	share int
+	write func(*cloud, *run) string
+}{
+	{5, func(c *cloud, r *run) string { return c.subagent(r, v1Repo, classGranted) }},
+	{4, func(c *cloud, r *run) string { return c.subagent(r, v0Repo, classGranted) }},
+	{1, func(c *cloud, r *run) string { return c.subagent(r, carefulRepo, classApproval) }},
+	{1, func(c *cloud, r *run) string { return c.subagent(r, hourlyRepo, classHourly) }},
+	{1, func(c *cloud, r *run) string { return c.subagent(r, "github.com/evil/mine", classRefused) }},
+	{5, func(c *cloud, r *run) string { return c.action(r, "act_", plainActions, classGranted) }},
+	{1, func(c *cloud, r *run) string { return c.action(r, "guarded_", guardedActions, classApproval) }},
+	{1, func(c *cloud, r *run) string { return c.action(r, "evil_", 100, classRefused) }},
+	{2, (*cloud).remind},
+	{1, (*cloud).acknowledge},
+	{2, (*cloud).echo},
+	{2, (*cloud).nearMiss},
+	{1, (*cloud).twice},
+	{1, (*cloud).flood},
+}
+
+// write lets the agent of a run say what it says: a few lines out of all kinds.
+func (c *cloud) write(r *run) {
+	n := c.w.rng.IntN(5)
+	for range n {
+		if c.w.oracle.lines >= most || c.w.calm && c.w.chance(0.5) {
+			return
+		}
+		roll := c.w.rng.IntN(28)
+		for _, l := range lines {
+			if roll -= l.share; roll < 0 {
+				r.reply += l.write(c, r)
+				break
+			}
+		}
+	}
+	if len(r.commands) > commandsPerTurn {
+		for _, wr := range r.commands {
+			wr.class = classOverCap
+		}
+	}
+}
+
+// wrote notes a command line.
+func (c *cloud) wrote(r *run, tag string, class class) {
+	wr := &written{tag: tag, class: class, run: r}
+	r.commands = append(r.commands, wr)
+	c.w.oracle.wrote(wr)
+	c.w.happened("line " + string(class))
+}
+
+func (c *cloud) subagent(r *run, repo string, class class) string {
+	tag := fmt.Sprintf("task %d", c.w.oracle.number())
+	c.wrote(r, tag, class)
+	return "SUBAGENT: repo=" + repo + ", prompt=" + tag + "\n"
+}
+
+func (c *cloud) action(r *run, prefix string, n int, class class) string {
+	id := fmt.Sprintf("%s%d", prefix, c.w.oracle.number()%n)
+	if class != classRefused && c.w.oracle.knows(id) {
+		return "" // ids are few; what was written once keeps its meaning
+	}
+	c.wrote(r, id, class)
+	return "LOCAL_ACTION: " + id + "\n"
+}
+
+func (c *cloud) remind(r *run) string {
+	when := []string{"1m", "3m", "10m"}[c.w.rng.IntN(3)]
+	if c.w.chance(0.2) {
+		c.wrote(r, "", classRefused)
+		return "REMIND: 2001-01-01T00:00:00Z, too late\n"
+	}
+	n := c.w.oracle.number()
+	c.wrote(r, "", classGranted)
+	return fmt.Sprintf("REMIND: %s, <m%d>\n", when, n)
+}
+
+func (c *cloud) acknowledge(r *run) string {
+	c.wrote(r, "", classNoted)
+	return "WEBHOOK_RESULT: agent_id=" + r.agent.id + ", status=FINISHED\n"
+}
+
+// echo repeats at the start of a line what stood in text from outside.
+func (c *cloud) echo(r *run) string {
+	for line := range strings.Lines(r.text) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "| > LOCAL_ACTION: "); ok {
+			if wr := c.w.oracle.bait(id); wr {
+				c.wrote(r, id, classEcho)
+				return "LOCAL_ACTION: " + id + "\n"
+			}
+		}
+	}
+	return c.nearMiss(r)
+}
+
+// nearMiss writes what looks like a command. Its quotation is a bait for the parent.
+func (c *cloud) nearMiss(r *run) string {
+	id := fmt.Sprintf("act_%d", c.w.oracle.number()%plainActions)
+	if c.w.oracle.knows(id) {
+		return "- LOCAL_ACTION: act_0\n"
+	}
+	c.w.oracle.baits[id] = true
+	c.w.happened("line near miss")
+	return "> LOCAL_ACTION: " + id + "\n"
+}
+
+// twice writes one command two times.
+func (c *cloud) twice(r *run) string {
+	line := c.subagent(r, v1Repo, classGranted)
+	c.wrote(r, r.commands[len(r.commands)-1].tag, classDuplicate)
+	return line + line
+}
+
+// flood writes more commands than a turn may have.
+func (c *cloud) flood(r *run) string {
+	var b strings.Builder
+	for range commandsPerTurn + 1 {
+		tag := fmt.Sprintf("task %d", c.w.oracle.number())
+		c.wrote(r, tag, classOverCap)
+		b.WriteString("SUBAGENT: repo=" + v1Repo + ", prompt=" + tag + "\n")
+	}
+	return b.String()
+}

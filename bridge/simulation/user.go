@@ -1,0 +1,241 @@
+package simulation
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+	"drawbridge/parser"
+)
+
+// user is the person: launches, talks, approves, denies, and settles in the end
+// what nobody else can.
+type user struct {
+	w     *world
+	roots int
+	said  int
+	// left are commands and turns that the user never comes back to.
+	left map[string]bool
+	// urged counts how often the user spoke to an agent that had stopped.
+	urged map[bridge.AgentID]int
+}
+
+// door returns a process that answers, or nil.
+func (u *user) door() *process {
+	var open []*process
+	for _, m := range u.w.machines {
+		if m.usable() {
+			open = append(open, m.proc)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return open[u.w.rng.IntN(len(open))]
+}
+
+// look reads the store as it is, past every process.
+func (w *world) look(fn func(bridge.Tx) error) {
+	if err := w.disk.Open().View(w.ctx, fn); err != nil {
+		w.fail("look at the store: %v", err)
+	}
+}
+
+const everything = 1 << 20
+
+func (w *world) agents() (all []bridge.Agent) {
+	w.look(func(tx bridge.Tx) (err error) {
+		all, err = tx.Agents(bridge.AgentFilter{Limit: everything})
+		return err
+	})
+	return all
+}
+
+func (w *world) agent(id bridge.AgentID) bridge.Agent {
+	for _, a := range w.agents() {
+		if a.ID == id {
+			return a
+		}
+	}
+	return bridge.Agent{}
+}
+
+func (w *world) commands() (all []bridge.Command) {
+	w.look(func(tx bridge.Tx) (err error) {
+		all, err = tx.Commands(bridge.CommandFilter{Limit: everything})
+		return err
+	})
+	return all
+}
+
+func (w *world) turns() (all []bridge.Turn) {
+	w.look(func(tx bridge.Tx) (err error) {
+		all, err = tx.Turns(bridge.TurnFilter{Limit: everything})
+		return err
+	})
+	return all
+}
+
+func (u *user) begin() {
+	u.left, u.urged = map[string]bool{}, map[bridge.AgentID]int{}
+	u.launch()
+	u.w.after(u.w.span(10*time.Second, 2*time.Minute), u.act)
+}
+
+// launch starts the orchestrator, again when the first try did not get through.
+func (u *user) launch() {
+	w := u.w
+	name := fmt.Sprintf("main%d", u.roots+1)
+	api := []string{bridge.APIv0, bridge.APIv1}[w.rng.IntN(2)]
+	if p := u.door(); p != nil {
+		_, _, err := p.engine.LaunchAgent(p.ctx, engine.Spec{Name: name, Repo: rootRepo, Prompt: "root " + name, API: api})
+		w.note("user launches", name, fmt.Sprint(err))
+	}
+	for _, a := range w.agents() {
+		if a.Name == name {
+			u.roots++
+			w.oracle.wrote(&written{tag: "root " + name, class: classGranted})
+			return
+		}
+	}
+	w.after(10*time.Second, u.launch)
+}
+
+// act is what the user does now and then while things go wrong.
+func (u *user) act() {
+	w := u.w
+	if w.calm {
+		return
+	}
+	switch w.rng.IntN(6) {
+	case 0, 1:
+		if all := w.agents(); len(all) > 0 {
+			u.say(all[w.rng.IntN(len(all))].ID)
+		}
+	case 2, 3, 4:
+		u.decide()
+	default:
+		if u.roots < 3 && u.rootFailed() {
+			u.launch()
+		}
+	}
+	w.after(w.span(10*time.Second, 3*time.Minute), u.act)
+}
+
+// rootFailed reports whether no orchestrator was ever launched.
+func (u *user) rootFailed() bool {
+	for _, a := range u.w.agents() {
+		if a.Parent == "" && (a.State != bridge.AgentFailed || a.External != "") {
+			return false
+		}
+	}
+	return true
+}
+
+func (u *user) say(id bridge.AgentID) {
+	p := u.door()
+	if p == nil {
+		return
+	}
+	u.said++
+	_, err := p.engine.Say(p.ctx, id, "go on "+strconv.Itoa(u.said))
+	u.w.note("user says", string(id), fmt.Sprint(err))
+	u.w.happened("user says")
+}
+
+// decide looks at everything that waits for a person and settles some of it.
+func (u *user) decide() (did bool) {
+	for _, m := range u.w.commands() {
+		switch m.State {
+		case bridge.CommandHeld:
+			did = u.judge(m) || did
+		case bridge.CommandUncertain:
+			did = u.resolve(m) || did
+		}
+	}
+	for _, t := range u.w.turns() {
+		if t.State == bridge.TurnUncertain && t.Seq > 1 {
+			did = u.replay(t) || did
+		}
+	}
+	return did
+}
+
+// leaves reports whether the user never comes back to this.
+func (u *user) leaves(id string) bool {
+	if _, known := u.left[id]; !known {
+		u.left[id] = u.w.chance(0.1)
+	}
+	return u.left[id] || (!u.w.calm && u.w.chance(0.5))
+}
+
+func (u *user) judge(m bridge.Command) bool {
+	p := u.door()
+	if u.leaves(string(m.ID)) || p == nil {
+		return false
+	}
+	if u.w.chance(0.4) {
+		_, err := p.engine.Deny(p.ctx, m.ID, "not today")
+		u.w.note("user denies", string(m.ID), fmt.Sprint(err))
+		u.w.happened("user denies")
+		return true
+	}
+	_, err := p.engine.Approve(p.ctx, m.ID)
+	u.w.note("user approves", string(m.ID), fmt.Sprint(err))
+	for _, now := range u.w.commands() {
+		if now.ID == m.ID && now.Approved {
+			u.w.oracle.approved(m)
+			u.w.happened("user approves")
+		}
+	}
+	return true
+}
+
+// resolve says of an uncertain launch what the vendor's page shows.
+func (u *user) resolve(m bridge.Command) bool {
+	p := u.door()
+	if u.leaves(string(m.ID)) || p == nil || u.w.pending() {
+		return false
+	}
+	external := ""
+	if m.Parsed.Verb == parser.Subagent {
+		if a := u.w.cloud.of(u.w.agent(m.Child)); a != nil {
+			external = a.id
+		}
+	} else if u.w.oracle.requests[m.OpKey] > 0 {
+		return false // it ran: there is no word for that, it stays uncertain
+	}
+	_, err := p.engine.Resolve(p.ctx, m.ID, external)
+	u.w.note("user resolves", string(m.ID), external, fmt.Sprint(err))
+	u.w.happened("user resolves")
+	return true
+}
+
+// replay sends a turn again that surely did not arrive.
+func (u *user) replay(t bridge.Turn) bool {
+	p := u.door()
+	if u.leaves(string(t.ID)) || p == nil || u.w.pending() || u.w.cloud.arrived(u.w.agent(t.Agent), t) {
+		return false
+	}
+	_, err := p.engine.Replay(p.ctx, t.ID)
+	u.w.note("user replays", string(t.ID), fmt.Sprint(err))
+	u.w.happened("user replays")
+	return true
+}
+
+// settle is the user's round when all is calm: everything that waits for a
+// person, and a word to each agent that rests with something left to hear.
+func (u *user) settle() bool {
+	did := u.decide()
+	for _, a := range u.w.agents() {
+		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || !u.w.oracle.waits(a.ID) {
+			continue
+		}
+		u.urged[a.ID]++
+		u.say(a.ID)
+		did = true
+	}
+	return did
+}
