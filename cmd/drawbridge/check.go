@@ -74,6 +74,9 @@ func (c checkCmd) files(a app) (out []finding, cfg *config.Bridge) {
 	}
 	out = append(out, problemFindings(c.Config, problems)...)
 	if cfg == nil {
+		for _, p := range besideProblems(c.Config) {
+			out = append(out, finding{What: p.At, Detail: p.String()})
+		}
 		return out, nil
 	}
 	rules, problems := config.LoadAllowlist(cfg.Allowlist)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,7 +44,7 @@ type parts struct {
 func loadConfig(path string, serve bool, a app) (*config.Bridge, *policy.Policy, error) {
 	cfg, problems := config.Load(path, a.getenv)
 	if cfg == nil {
-		return nil, nil, a.problems(path, problems)
+		return nil, nil, a.problems(path, append(problems, besideProblems(path)...))
 	}
 	if serve {
 		problems = append(problems, cfg.ServeProblems()...)
@@ -58,6 +60,17 @@ func loadConfig(path string, serve bool, a app) (*config.Bridge, *policy.Policy,
 		return cfg, nil, a.problems(path, problems)
 	}
 	return cfg, p, nil
+}
+
+// besideProblems are those of the allowlist beside a bridge.yaml that cannot be
+// read, so that all problems come at once all the same.
+func besideProblems(path string) []config.Problem {
+	beside := filepath.Join(filepath.Dir(path), defaultAllowlist)
+	if _, err := os.Stat(beside); err != nil {
+		return nil // it may have another name; nobody can tell yet
+	}
+	_, problems := config.LoadAllowlist(beside)
+	return problems
 }
 
 // problems prints them and returns the error that ends the command.
