@@ -26,7 +26,11 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 	var none T
 	w := p.w
 	begun := w.now
-	fault := w.pick(r.faults)
+	weight := 1.0
+	if r.name != "observe" {
+		weight = 2.5
+	}
+	fault := w.pick(r.faults, weight)
 	w.note(p.m.name, r.name, r.tag)
 	if fault == Overlap || fault == Pause {
 		p.interrupt(fault)

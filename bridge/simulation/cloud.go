@@ -113,7 +113,7 @@ func (c *cloud) begin(a *cloudAgent, r *run) *run {
 	w := c.w
 	c.runs++
 	r.agent, r.id, r.token = a, fmt.Sprintf("run-%d", c.runs), fmt.Sprintf("<r%d>", c.runs)
-	r.begun, r.ends = w.now, w.now.Add(w.span(2*time.Second, 70*time.Second))
+	r.begun, r.ends = w.now, w.now.Add(w.span(2*time.Second, 40*time.Second))
 	a.runs = append(a.runs, r)
 	r.state = bridge.RunFinished
 	if w.strikes(RunBroken, 0.15) {

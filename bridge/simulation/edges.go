@@ -6,29 +6,6 @@ import (
 	"drawbridge/bridge"
 )
 
-// Unreachable are the edges that the state machines allow and that nothing in
-// the engine takes, each with the reason.
-var Unreachable = map[Edge]string{
-	{"agent", "idle", "failed"}:    noTurn,
-	{"agent", "waiting", "failed"}: noTurn,
-	{"agent", "gated", "failed"}:   noTurn,
-	{"agent", "done", "failed"}:    noTurn,
-	{"agent", "idle", "waiting"}:   "commands become open only while a turn of the agent ends, when it is busy, or from held, when it waits already",
-	{"agent", "idle", "done"}:      "a subagent is busy from the transaction that inserts it, and after that done instead of idle",
-	{"agent", "waiting", "idle"}:   toldFirst,
-	{"agent", "waiting", "done"}:   toldFirst,
-	{"agent", "gated", "idle"}:     "only a person's word ends a gate, and it makes the agent busy",
-
-	{"command", "granted", "refused"}:    "a launch that the allowlist no longer has fails, and an action is refused from sending",
-	{"command", "uncertain", "finished"}: "a launch is confirmed first, and nobody asks the relay again once an action is uncertain",
-	{"command", "uncertain", "granted"}:  "what may have happened is never asked for again by itself",
-}
-
-const (
-	noTurn    = "an agent is busy as long as it has a turn that could fail"
-	toldFirst = "what an agent waits for ends with a notice, and the turn that tells it makes the agent busy"
-)
-
 // allEdges returns every edge of the three state machines, in a fixed order.
 func allEdges() []Edge {
 	var all []Edge

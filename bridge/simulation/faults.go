@@ -112,9 +112,10 @@ func (w *world) drawFate(calm bool) fate {
 	return f
 }
 
-// pick returns the fault that strikes now, mostly none.
-func (w *world) pick(kinds []Fault) Fault {
-	if w.calm || w.fate.rate == 0 || w.rng.Float64() >= w.fate.rate {
+// pick returns the fault that strikes now, mostly none. The weight makes up for
+// places that a play passes less often than others.
+func (w *world) pick(kinds []Fault, weight float64) Fault {
+	if w.calm || w.fate.rate == 0 || w.rng.Float64() >= w.fate.rate*weight {
 		return ""
 	}
 	kind := kinds[w.rng.IntN(len(kinds))]

@@ -26,10 +26,10 @@ func (o *oracle) judge() {
 	for _, a := range o.w.agents() {
 		v.agents[a.ID] = a
 	}
-	for _, t := range slices.Backward(o.w.turns()) {
+	for _, t := range slices.Backward(o.w.turns("")) {
 		v.turns[t.Agent] = append(v.turns[t.Agent], t)
 	}
-	for _, m := range o.w.commands() {
+	for _, m := range o.w.commands("") {
 		v.commands[m.Turn] = append(v.commands[m.Turn], m)
 		v.command(m)
 	}

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"regexp"
 	"strings"
 
 	"drawbridge/bridge"
@@ -72,7 +71,12 @@ func (o *oracle) allowance(tag string) int {
 		if wr.run != nil && !wr.run.good() {
 			continue
 		}
-		if wr.class == classGranted || (wr.class == classHourly && o.hourly && o.approvals[tag] == 0) {
+		switch {
+		case wr.class == classGranted, wr.class == classHourly && o.hourly && o.approvals[tag] == 0:
+			n++
+		case wr.class == classEcho && o.restored:
+			// A restored database has forgotten what it gave the agent to read, and
+			// an adopted agent shows its latest run, the reply to that.
 			n++
 		}
 	}
@@ -126,14 +130,20 @@ func (o *oracle) sent(a *cloudAgent, f bridge.FollowUp) {
 	}
 }
 
-var tokenForm = regexp.MustCompile(`<[rxm][0-9]+>`)
-
-// tokens returns the tokens in a text.
-func tokens(text string) []string {
-	if !strings.Contains(text, "<") {
-		return nil
+// tokens returns the tokens in a text: an r, x or m and a number between angles.
+func tokens(text string) (all []string) {
+	for {
+		i := strings.IndexByte(text, '<')
+		if i < 0 {
+			return all
+		}
+		text = text[i:]
+		end := strings.IndexByte(text, '>')
+		if end > 1 && strings.IndexByte("rxm", text[1]) >= 0 {
+			all = append(all, text[:end+1])
+		}
+		text = text[1:]
 	}
-	return tokenForm.FindAllString(text, -1)
 }
 
 // told notes what a commit left for agents to hear.
@@ -155,16 +165,17 @@ func (o *oracle) waits(id bridge.AgentID) (waits bool) {
 
 // atRest reports whether nothing more will happen by itself.
 func (o *oracle) atRest() bool {
-	stuck := o.stuckTurns()
-	for _, t := range o.w.turns() {
-		if !t.State.Over() && !stuck[t.Agent] {
+	for _, state := range []bridge.CommandState{bridge.CommandGranted, bridge.CommandSending, bridge.CommandConfirmed} {
+		if len(o.w.commands(state)) > 0 {
 			return false
 		}
 	}
-	for _, m := range o.w.commands() {
-		switch m.State {
-		case bridge.CommandGranted, bridge.CommandSending, bridge.CommandConfirmed:
-			return false
+	stuck := o.stuckTurns()
+	for _, state := range []bridge.TurnState{bridge.TurnQueued, bridge.TurnDelivering, bridge.TurnRunning} {
+		for _, t := range o.w.turns(state) {
+			if !stuck[t.Agent] {
+				return false
+			}
 		}
 	}
 	return true
@@ -173,10 +184,8 @@ func (o *oracle) atRest() bool {
 // stuckTurns are the agents whose turn is uncertain, so that nothing more comes.
 func (o *oracle) stuckTurns() map[bridge.AgentID]bool {
 	stuck := map[bridge.AgentID]bool{}
-	for _, t := range o.w.turns() {
-		if t.State == bridge.TurnUncertain {
-			stuck[t.Agent] = true
-		}
+	for _, t := range o.w.turns(bridge.TurnUncertain) {
+		stuck[t.Agent] = true
 	}
 	return stuck
 }

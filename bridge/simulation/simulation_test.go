@@ -5,11 +5,15 @@ import (
 	"context"
 	"flag"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"drawbridge/bridge/simulation"
 )
@@ -18,6 +22,13 @@ var (
 	seeds = flag.Uint64("sim.seeds", 10_000, "how many seeds to play")
 	start = flag.Uint64("sim.start", 1, "the first seed")
 )
+
+// A play leaves little behind and makes much garbage; collecting it rarely is a
+// third of the time.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(1000)
+	goleak.VerifyTestMain(m)
+}
 
 // TestSeeds plays every seed. The first that fails is played again, with a trace.
 func TestSeeds(t *testing.T) {
@@ -64,4 +75,82 @@ func playAll(ctx context.Context, first, n uint64) (total simulation.Coverage, f
 	all.Wait()
 	slices.SortFunc(failed, func(a, b simulation.Report) int { return cmp.Compare(a.Seed, b.Seed) })
 	return total, failed
+}
+
+// TestReplay: a seed plays the same play every time, to the last line.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	seen := map[uint64]uint64{}
+	for seed := range uint64(50) {
+		first := simulation.Run(t.Context(), seed, simulation.Config{Trace: true})
+		again := simulation.Run(t.Context(), seed, simulation.Config{Trace: true})
+		if diff := gocmp.Diff(first, again); diff != "" {
+			t.Fatalf("seed %d played twice (-first +again):\n%s", seed, diff)
+		}
+		if quiet := simulation.Run(t.Context(), seed, simulation.Config{}); quiet.Hash != first.Hash {
+			t.Errorf("seed %d has another hash without its trace", seed)
+		}
+		if len(first.Trace) < 5 {
+			t.Errorf("seed %d: nothing happened", seed)
+		}
+		if other, twice := seen[first.Hash]; twice {
+			t.Errorf("seeds %d and %d are one play", other, seed)
+		}
+		seen[first.Hash] = seed
+	}
+}
+
+// TestCalm: without a fault every command that was granted is reported, and
+// nothing is uncertain, failed or sent twice.
+func TestCalm(t *testing.T) {
+	t.Parallel()
+	var total simulation.Coverage
+	for seed := range uint64(300) {
+		r := simulation.Run(t.Context(), seed, simulation.Config{Calm: true})
+		if len(r.Failures) > 0 {
+			t.Error(r)
+		}
+		total.Add(r.Coverage)
+	}
+	for fault, n := range total.Faults {
+		t.Errorf("%d times in calm plays: %s", n, fault)
+	}
+	for _, state := range []string{"uncertain", "failed"} {
+		for edge, n := range total.Edges {
+			if edge.To == state {
+				t.Errorf("%d times in calm plays: %s", n, edge)
+			}
+		}
+	}
+	if n := total.Edges[simulation.Edge{Noun: "command", From: "finished", To: "reported"}]; n < 300 {
+		t.Errorf("only %d commands of 300 plays were reported", n)
+	}
+}
+
+// TestMissing: what was never reached is named.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	var c simulation.Coverage
+	c.Add(simulation.Coverage{})
+	all := c.Missing()
+	if want := len(simulation.Faults) + 30; len(all) < want {
+		t.Fatalf("%d things are missing from nothing, want at least %d", len(all), want)
+	}
+	for _, f := range simulation.Faults {
+		c.Faults[f] = 1
+	}
+	c.Edges[simulation.Edge{Noun: "turn", From: "queued", To: "delivering"}] = 1
+	if n := len(c.Missing()); n != len(all)-len(simulation.Faults)-1 {
+		t.Errorf("%d things are missing, want %d", n, len(all)-len(simulation.Faults)-1)
+	}
+}
+
+// TestCutOff: a play whose context ends says so instead of passing.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r := simulation.Run(ctx, 1, simulation.Config{}); len(r.Failures) == 0 {
+		t.Error("a play that was cut off has no failure")
+	}
 }

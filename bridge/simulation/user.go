@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -53,26 +54,30 @@ func (w *world) agents() (all []bridge.Agent) {
 	return all
 }
 
-func (w *world) agent(id bridge.AgentID) bridge.Agent {
-	for _, a := range w.agents() {
-		if a.ID == id {
-			return a
+// agent returns an agent, or none at all.
+func (w *world) agent(id bridge.AgentID) (a bridge.Agent) {
+	w.look(func(tx bridge.Tx) (err error) {
+		if a, err = tx.Agent(id); errors.Is(err, bridge.ErrNoRow) {
+			return nil
 		}
-	}
-	return bridge.Agent{}
+		return err
+	})
+	return a
 }
 
-func (w *world) commands() (all []bridge.Command) {
+// commands returns the commands in a state, or all for "".
+func (w *world) commands(in bridge.CommandState) (all []bridge.Command) {
 	w.look(func(tx bridge.Tx) (err error) {
-		all, err = tx.Commands(bridge.CommandFilter{Limit: everything})
+		all, err = tx.Commands(bridge.CommandFilter{State: in, Limit: everything})
 		return err
 	})
 	return all
 }
 
-func (w *world) turns() (all []bridge.Turn) {
+// turns returns the turns in a state, or all for "".
+func (w *world) turns(in bridge.TurnState) (all []bridge.Turn) {
 	w.look(func(tx bridge.Tx) (err error) {
-		all, err = tx.Turns(bridge.TurnFilter{Limit: everything})
+		all, err = tx.Turns(bridge.TurnFilter{State: in, Limit: everything})
 		return err
 	})
 	return all
@@ -147,16 +152,14 @@ func (u *user) say(id bridge.AgentID) {
 
 // decide looks at everything that waits for a person and settles some of it.
 func (u *user) decide() (did bool) {
-	for _, m := range u.w.commands() {
-		switch m.State {
-		case bridge.CommandHeld:
-			did = u.judge(m) || did
-		case bridge.CommandUncertain:
-			did = u.resolve(m) || did
-		}
+	for _, m := range u.w.commands(bridge.CommandHeld) {
+		did = u.judge(m) || did
 	}
-	for _, t := range u.w.turns() {
-		if t.State == bridge.TurnUncertain && t.Seq > 1 {
+	for _, m := range u.w.commands(bridge.CommandUncertain) {
+		did = u.resolve(m) || did
+	}
+	for _, t := range u.w.turns(bridge.TurnUncertain) {
+		if t.Seq > 1 {
 			did = u.replay(t) || did
 		}
 	}
@@ -184,12 +187,14 @@ func (u *user) judge(m bridge.Command) bool {
 	}
 	_, err := p.engine.Approve(p.ctx, m.ID)
 	u.w.note("user approves", string(m.ID), fmt.Sprint(err))
-	for _, now := range u.w.commands() {
-		if now.ID == m.ID && now.Approved {
+	u.w.look(func(tx bridge.Tx) error {
+		now, err := tx.Command(m.ID)
+		if now.Approved {
 			u.w.oracle.approved(m)
 			u.w.happened("user approves")
 		}
-	}
+		return err
+	})
 	return true
 }
 

@@ -19,7 +19,7 @@ var epoch = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 const (
 	maxSteps = 6000
 	maxDepth = 2
-	maxRest  = 8
+	maxRest  = 30
 )
 
 // world is one play. Everything in it runs on one goroutine.
@@ -48,6 +48,7 @@ type world struct {
 	// calm is true once nothing goes wrong any more.
 	calm     bool
 	steps    int
+	due      time.Time // of the next work, when it was last looked for
 	ids      uint64
 	trace    trace
 	cover    Coverage
@@ -165,12 +166,12 @@ func (w *world) moves() []move {
 	if w.queue.Len() > 0 && !w.queue[0].at.After(w.now) {
 		all = append(all, move{})
 	}
-	due := w.nextDue()
-	if due.IsZero() {
+	w.due = w.nextDue()
+	if w.due.IsZero() {
 		return all
 	}
 	for _, m := range w.machines {
-		if m.usable() && !due.After(m.now()) {
+		if m.usable() && !w.due.After(m.now()) {
 			all = append(all, move{m})
 		}
 	}
@@ -207,7 +208,7 @@ func (w *world) turn() bool {
 }
 
 // advance moves time to the next thing that happens, at most to a limit, and
-// reports whether there was one before it.
+// reports whether there was one before it. It is called when moves found none.
 func (w *world) advance(limit time.Time) bool {
 	var next time.Time
 	sooner := func(at time.Time) {
@@ -218,11 +219,9 @@ func (w *world) advance(limit time.Time) bool {
 	if w.queue.Len() > 0 {
 		sooner(w.queue[0].at)
 	}
-	if due := w.nextDue(); !due.IsZero() {
-		for _, m := range w.machines {
-			if m.usable() {
-				sooner(due.Add(-m.offset))
-			}
+	for _, m := range w.machines {
+		if m.usable() && !w.due.IsZero() {
+			sooner(w.due.Add(-m.offset))
 		}
 	}
 	if next.IsZero() || next.After(limit) {
@@ -263,7 +262,7 @@ func (w *world) play() {
 	}
 	w.user.begin()
 	w.after(w.span(0, time.Minute), w.chaos)
-	w.until(w.now.Add(w.span(5*time.Minute, 30*time.Minute)))
+	w.until(w.now.Add(w.span(4*time.Minute, 20*time.Minute)))
 	w.becalm()
 	for range maxRest {
 		w.rest()

@@ -14,30 +14,37 @@ func (t *tx) Enqueue(w bridge.Work) error {
 		return errReadOnly
 	}
 	s := t.state
-	id, seq := s.lastWork, s.lanes[w.Lane]+1
+	last := s.lastWork
 	s.lastWork++
-	t.undo = append(t.undo, func() { s.lastWork = id })
-	if err := setMap(t, s.lanes, w.Lane, seq); err != nil {
+	t.undo = append(t.undo, func() { s.lastWork = last })
+	l := s.lanes[w.Lane]
+	l.seq++
+	l.works = append(slices.Clone(l.works), s.lastWork)
+	if err := t.setLane(w.Lane, l); err != nil {
 		return err
 	}
-	return t.setWork(bridge.Work{ID: id + 1, Lane: w.Lane, Seq: seq, Kind: w.Kind, Ref: w.Ref, Due: stamp(w.Due)})
+	return t.setWork(bridge.Work{ID: s.lastWork, Lane: w.Lane, Seq: l.seq, Kind: w.Kind, Ref: w.Ref, Due: stamp(w.Due)})
 }
 
 func (t *tx) setWork(w bridge.Work) error { return set(t, &t.state.work, w.ID, &w) }
 
-// heads returns the first work of each lane. Ids grow within a lane.
-func (s *state) heads() (out []bridge.Work) {
-	s.work.oldest(func(w *bridge.Work) bool {
-		if !slices.ContainsFunc(out, func(h bridge.Work) bool { return h.Lane == w.Lane }) {
-			out = append(out, *w)
-		}
-		return true
-	})
-	return out
+// setLane stores a lane and keeps the heads of all lanes.
+func (t *tx) setLane(name string, l lane) error {
+	s := t.state
+	before, heads := s.heads, slices.Clone(s.heads)
+	if was := s.lanes[name].works; len(was) > 0 {
+		heads = slices.DeleteFunc(heads, func(id int64) bool { return id == was[0] })
+	}
+	if len(l.works) > 0 {
+		heads = append(heads, l.works[0])
+	}
+	s.heads = heads
+	t.undo = append(t.undo, func() { s.heads = before })
+	return setMap(t, s.lanes, name, l)
 }
 
 // ready is when a head may be handed out: it is due and nobody holds it.
-func ready(w bridge.Work) time.Time {
+func ready(w *bridge.Work) time.Time {
 	if w.Lease.After(w.Due) {
 		return w.Lease
 	}
@@ -47,26 +54,33 @@ func ready(w bridge.Work) time.Time {
 // ClaimWork implements bridge.LaneTx. It takes the heads that have been ready for longest.
 func (t *tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
 	now := stamp(c.Now)
-	due := slices.DeleteFunc(t.state.heads(), func(w bridge.Work) bool { return ready(w).After(now) })
-	slices.SortFunc(due, func(a, b bridge.Work) int {
-		return cmp.Or(ready(a).Compare(ready(b)), cmp.Compare(a.ID, b.ID))
-	})
-	due = due[:min(len(due), c.Limit)]
-	for i := range due {
-		due[i].Lease = stamp(c.Now.Add(c.Lease))
-		due[i].Fence++
-		due[i].Attempts++
-		if err := t.setWork(due[i]); err != nil {
-			return nil, err
+	var due []*bridge.Work
+	for _, id := range t.state.heads {
+		if w := t.state.work.get(id); !ready(w).After(now) {
+			due = append(due, w)
 		}
 	}
-	return due, nil
+	slices.SortFunc(due, func(a, b *bridge.Work) int {
+		return cmp.Or(ready(a).Compare(ready(b)), cmp.Compare(a.ID, b.ID))
+	})
+	var out []bridge.Work
+	for _, row := range due[:min(len(due), c.Limit)] {
+		w := *row
+		w.Lease = stamp(c.Now.Add(c.Lease))
+		w.Fence++
+		w.Attempts++
+		if err := t.setWork(w); err != nil {
+			return nil, err
+		}
+		out = append(out, w)
+	}
+	return out, nil
 }
 
 // held returns the work that a holder still speaks for. Work whose lease is
 // zero was given back already.
 func (t *tx) held(w bridge.Work) (bridge.Work, error) {
-	row := t.state.work.rows[w.ID]
+	row := t.state.work.get(w.ID)
 	if row == nil || row.Fence != w.Fence || row.Lease.IsZero() {
 		return bridge.Work{}, bridge.ErrLeaseLost
 	}
@@ -76,6 +90,11 @@ func (t *tx) held(w bridge.Work) (bridge.Work, error) {
 // FinishWork implements bridge.LaneTx.
 func (t *tx) FinishWork(w bridge.Work) error {
 	if _, err := t.held(w); err != nil {
+		return err
+	}
+	l := t.state.lanes[w.Lane]
+	l.works = slices.Clone(l.works[1:])
+	if err := t.setLane(w.Lane, l); err != nil {
 		return err
 	}
 	return set(t, &t.state.work, w.ID, nil)
@@ -105,22 +124,22 @@ func (t *tx) ExtendLease(w bridge.Work, until time.Time) error {
 }
 
 // WakeLane implements bridge.LaneTx. Waking a lane that is empty is fine.
-func (t *tx) WakeLane(lane string, now time.Time) error {
-	for _, w := range t.state.heads() {
-		if w.Lane == lane {
-			w.Due = stamp(now)
-			w.Woken++
-			return t.setWork(w)
-		}
+func (t *tx) WakeLane(name string, now time.Time) error {
+	works := t.state.lanes[name].works
+	if len(works) == 0 {
+		return nil
 	}
-	return nil
+	w := *t.state.work.get(works[0])
+	w.Due = stamp(now)
+	w.Woken++
+	return t.setWork(w)
 }
 
 // NextDue implements bridge.LaneTx. Work that someone holds counts as due when
 // the lease ends, because its holder may have died.
 func (t *tx) NextDue(now time.Time) (next time.Time, err error) {
-	for _, w := range t.state.heads() {
-		at := ready(w)
+	for _, id := range t.state.heads {
+		at := ready(t.state.work.get(id))
 		if at.IsZero() {
 			return now, nil // due since ever; the zero time would say that there is nothing
 		}
@@ -133,7 +152,8 @@ func (t *tx) NextDue(now time.Time) (next time.Time, err error) {
 
 // ReleaseAll implements bridge.LaneTx.
 func (t *tx) ReleaseAll() error {
-	for _, w := range t.state.heads() {
+	for _, id := range t.state.heads {
+		w := *t.state.work.get(id)
 		if w.Lease.IsZero() {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 
 // InsertNotice implements bridge.NoticeTx.
 func (t *tx) InsertNotice(n bridge.Notice) error {
-	if t.state.notices.rows[n.ID] != nil {
+	if t.state.notices.get(n.ID) != nil {
 		return fmt.Errorf("notice %q exists already", n.ID)
 	}
 	n.CreatedAt, n.Commands = stamp(n.CreatedAt), slices.Clone(n.Commands)
@@ -45,7 +45,7 @@ func (t *tx) CarriedNotices(turn bridge.TurnID) ([]bridge.Notice, error) {
 // CarryNotices implements bridge.NoticeTx.
 func (t *tx) CarryNotices(ids []bridge.NoticeID, turn bridge.TurnID) error {
 	for _, id := range ids {
-		row := t.state.notices.rows[id]
+		row := t.state.notices.get(id)
 		if row == nil {
 			return bridge.ErrNoRow
 		}
@@ -75,7 +75,7 @@ func (t *tx) InsertCompletion(c bridge.Completion) (bool, error) {
 // DeliverCompletions implements bridge.LedgerTx.
 func (t *tx) DeliverCompletions(ids []bridge.CompletionID, turn bridge.TurnID, at time.Time) error {
 	for _, id := range ids {
-		row := t.state.completions.rows[id]
+		row := t.state.completions.get(id)
 		if row == nil {
 			continue
 		}

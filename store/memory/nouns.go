@@ -23,7 +23,7 @@ func (t *tx) setAgent(a bridge.Agent, turns int64) error {
 
 // unique returns a Conflict when one of the agent's unique fields belongs to another.
 func (t *tx) unique(a bridge.Agent) (err error) {
-	if t.state.agents.rows[a.ID] != nil {
+	if t.state.agents.get(a.ID) != nil {
 		return bridge.Errorf(bridge.Conflict, "an agent with this id exists already")
 	}
 	t.state.agents.oldest(func(other *agentRow) bool {
@@ -40,7 +40,7 @@ func (t *tx) unique(a bridge.Agent) (err error) {
 
 // UpdateAgent implements bridge.AgentTx.
 func (t *tx) UpdateAgent(a bridge.Agent) error {
-	row := t.state.agents.rows[a.ID]
+	row := t.state.agents.get(a.ID)
 	if row == nil {
 		return bridge.ErrNoRow
 	}
@@ -54,7 +54,7 @@ func (t *tx) UpdateAgent(a bridge.Agent) error {
 
 // Agent implements bridge.AgentTx.
 func (t *tx) Agent(id bridge.AgentID) (bridge.Agent, error) {
-	row := t.state.agents.rows[id]
+	row := t.state.agents.get(id)
 	if row == nil {
 		return bridge.Agent{}, bridge.ErrNoRow
 	}
@@ -111,11 +111,11 @@ func (t *tx) CountOpenSubagents() (n int, err error) {
 
 // InsertTurn implements bridge.TurnTx.
 func (t *tx) InsertTurn(r bridge.Turn) (int64, error) {
-	row := t.state.agents.rows[r.Agent]
+	row := t.state.agents.get(r.Agent)
 	if row == nil {
 		return 0, bridge.ErrNoRow
 	}
-	if t.state.turns.rows[r.ID] != nil {
+	if t.state.turns.get(r.ID) != nil {
 		return 0, fmt.Errorf("turn %q exists already", r.ID)
 	}
 	r.Seq = row.turns + 1
@@ -132,7 +132,7 @@ func (t *tx) setTurn(r bridge.Turn) error {
 
 // UpdateTurn implements bridge.TurnTx.
 func (t *tx) UpdateTurn(r bridge.Turn) error {
-	if t.state.turns.rows[r.ID] == nil {
+	if t.state.turns.get(r.ID) == nil {
 		return bridge.ErrNoRow
 	}
 	return t.setTurn(r)
@@ -140,7 +140,7 @@ func (t *tx) UpdateTurn(r bridge.Turn) error {
 
 // Turn implements bridge.TurnTx.
 func (t *tx) Turn(id bridge.TurnID) (bridge.Turn, error) {
-	row := t.state.turns.rows[id]
+	row := t.state.turns.get(id)
 	if row == nil {
 		return bridge.Turn{}, bridge.ErrNoRow
 	}
@@ -190,7 +190,7 @@ func (t *tx) OpenTurn(agent bridge.AgentID) (bridge.Turn, error) {
 
 // InsertCommand implements bridge.CommandTx.
 func (t *tx) InsertCommand(c bridge.Command) (err error) {
-	if t.state.commands.rows[c.ID] != nil {
+	if t.state.commands.get(c.ID) != nil {
 		return fmt.Errorf("command %q exists already", c.ID)
 	}
 	t.state.commands.oldest(func(other *commandRow) bool {
@@ -226,7 +226,7 @@ func copied(o *bridge.CommandOutcome) *bridge.CommandOutcome {
 
 // UpdateCommand implements bridge.CommandTx.
 func (t *tx) UpdateCommand(c bridge.Command) error {
-	row := t.state.commands.rows[c.ID]
+	row := t.state.commands.get(c.ID)
 	if row == nil {
 		return bridge.ErrNoRow
 	}
@@ -235,7 +235,7 @@ func (t *tx) UpdateCommand(c bridge.Command) error {
 
 // Command implements bridge.CommandTx.
 func (t *tx) Command(id bridge.CommandID) (bridge.Command, error) {
-	row := t.state.commands.rows[id]
+	row := t.state.commands.get(id)
 	if row == nil {
 		return bridge.Command{}, bridge.ErrNoRow
 	}

@@ -21,10 +21,18 @@ type state struct {
 	completions table[bridge.CompletionID, bridge.Completion]
 	deliveries  table[bridge.DeliveryID, bridge.Delivery]
 	work        table[int64, bridge.Work]
-	lanes       map[string]int64 // the last number given in a lane
-	lastWork    int64            // ids are never given twice
+	heads       []int64 // the first work of each lane that has any
+	lanes       map[string]lane
+	lastWork    int64 // ids are never given twice
 	events      []bridge.Event
 	memos       map[memo]time.Time
+}
+
+// lane is the last number that was given in it, and its works in order. The
+// list is replaced and never changed.
+type lane struct {
+	seq   int64
+	works []int64
 }
 
 // memo is an echo (of an agent) or an approval (of a root).
@@ -44,58 +52,56 @@ type commandRow struct {
 	launched time.Time
 }
 
-func newState() *state {
-	return &state{
-		agents: newTable[bridge.AgentID, agentRow](), turns: newTable[bridge.TurnID, bridge.Turn](),
-		commands: newTable[bridge.CommandID, commandRow](), notices: newTable[bridge.NoticeID, bridge.Notice](),
-		completions: newTable[bridge.CompletionID, bridge.Completion](), deliveries: newTable[bridge.DeliveryID, bridge.Delivery](),
-		work: newTable[int64, bridge.Work](), lanes: map[string]int64{}, memos: map[memo]time.Time{},
-	}
-}
+func newState() *state { return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}} }
 
 // clone copies the tables and shares the rows, which nobody changes.
 func (s *state) clone() *state {
 	return &state{
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
-		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(),
+		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos),
 	}
 }
 
-// table is rows in the order of their keys. A row is replaced and never changed.
+// table is rows in the order of their keys, side by side. A row is replaced and never changed.
 type table[K cmp.Ordered, V any] struct {
-	rows map[K]*V
 	keys []K // sorted
+	rows []*V
 }
 
-func newTable[K cmp.Ordered, V any]() table[K, V] { return table[K, V]{rows: map[K]*V{}} }
-
 func (t *table[K, V]) clone() table[K, V] {
-	return table[K, V]{rows: maps.Clone(t.rows), keys: slices.Clone(t.keys)}
+	return table[K, V]{keys: slices.Clone(t.keys), rows: slices.Clone(t.rows)}
+}
+
+// get returns a row or nil.
+func (t *table[K, V]) get(key K) *V {
+	if i, found := slices.BinarySearch(t.keys, key); found {
+		return t.rows[i]
+	}
+	return nil
 }
 
 // put stores a row, or removes it when row is nil, and returns what was there.
 func (t *table[K, V]) put(key K, row *V) (was *V) {
-	was = t.rows[key]
+	i, found := slices.BinarySearch(t.keys, key)
+	if found {
+		was = t.rows[i]
+	}
 	switch {
-	case row == nil && was != nil:
-		i, _ := slices.BinarySearch(t.keys, key)
-		t.keys = slices.Delete(t.keys, i, i+1)
-		delete(t.rows, key)
+	case found && row != nil:
+		t.rows[i] = row
+	case found:
+		t.keys, t.rows = slices.Delete(t.keys, i, i+1), slices.Delete(t.rows, i, i+1)
 	case row != nil:
-		if was == nil {
-			i, _ := slices.BinarySearch(t.keys, key)
-			t.keys = slices.Insert(t.keys, i, key)
-		}
-		t.rows[key] = row
+		t.keys, t.rows = slices.Insert(t.keys, i, key), slices.Insert(t.rows, i, row)
 	}
 	return was
 }
 
 // oldest calls fn for each row in the order of the keys until it returns false.
 func (t *table[K, V]) oldest(fn func(*V) bool) {
-	for _, key := range t.keys {
-		if !fn(t.rows[key]) {
+	for _, row := range t.rows {
+		if !fn(row) {
 			return
 		}
 	}
@@ -106,8 +112,11 @@ func (t *table[K, V]) newest(limit int, fn func(*V) bool) (out []*V) {
 	if limit <= 0 {
 		limit = 100
 	}
-	for i := len(t.keys) - 1; i >= 0 && len(out) < limit; i-- {
-		if row := t.rows[t.keys[i]]; fn(row) {
+	for _, row := range slices.Backward(t.rows) {
+		if len(out) == limit {
+			break
+		}
+		if fn(row) {
 			out = append(out, row)
 		}
 	}
