@@ -28,7 +28,7 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 	begun := w.now
 	weight := 1.0
 	if r.name != "observe" {
-		weight = 2.5
+		weight = w.fate.calls
 	}
 	fault := w.pick(r.faults, weight)
 	w.note(p.m.name, r.name, r.tag)

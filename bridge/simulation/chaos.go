@@ -46,6 +46,7 @@ func (w *world) jump() {
 		return
 	}
 	w.settleLate()
+	w.cloud.jumped = w.now
 	d := w.span(time.Second, []time.Duration{time.Minute, 3 * time.Hour}[w.rng.IntN(2)])
 	if kind == ClockBack {
 		d = -d

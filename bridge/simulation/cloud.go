@@ -14,8 +14,10 @@ type cloud struct {
 	agents []*cloudAgent
 	byID   map[string]*cloudAgent
 	runs   int
-	// stale makes the next read an old one.
-	stale bool
+	// stale makes the next read an old one, by no more than the lag, and none
+	// from before a clock jumped.
+	stale  bool
+	jumped time.Time
 }
 
 // cloudAgent is one agent of the vendor.
@@ -75,10 +77,8 @@ func (a *cloudAgent) find(match func(*run) bool) *run {
 	return nil
 }
 
-// newest returns the last run that may be seen.
-func (c *cloud) newest(a *cloudAgent) *run { return a.runs[len(a.runs)-1] }
-
-// launch is the create request of both versions.
+// launch is the create request of both versions. An agent that is there already
+// is adopted with the run that its launch made, however many came since.
 func (c *cloud) launch(l bridge.Launch) (bridge.Started, error) {
 	if !l.Grant.Valid() {
 		c.w.fail("a launch without a grant")
@@ -86,7 +86,7 @@ func (c *cloud) launch(l bridge.Launch) (bridge.Started, error) {
 	}
 	if a := c.byID[l.AgentID]; a != nil && l.API == bridge.APIv1 {
 		c.w.happened("409: a launch met its earlier self")
-		return c.started(a, c.newest(a)), nil
+		return c.started(a, a.runs[0]), nil
 	}
 	a := &cloudAgent{id: l.AgentID, api: l.API, op: l.Op, repo: string(l.Grant.Repo()), webhook: l.Webhook}
 	if l.API == bridge.APIv0 {
@@ -155,13 +155,15 @@ func (c *cloud) findLaunch(l bridge.Launch) found {
 		if c.unseen(a.runs[0]) {
 			break
 		}
-		return found{c.started(a, c.newest(a)), true}
+		return found{c.started(a, a.runs[0]), true}
 	}
 	return found{}
 }
 
 // unseen reports whether a stale read does not show a run yet.
-func (c *cloud) unseen(r *run) bool { return c.stale && c.w.now.Sub(r.begun) < lag }
+func (c *cloud) unseen(r *run) bool {
+	return c.stale && c.w.now.Sub(r.begun) < lag && r.begun.After(c.jumped)
+}
 
 // send is a follow-up of both versions.
 func (c *cloud) send(f bridge.FollowUp) (bridge.Started, error) {
@@ -243,13 +245,7 @@ func (c *cloud) meddle() {
 	if a.api != bridge.APIv1 || a.active(c.w.now) != nil || !c.w.strikes(ForeignRun, 0.5) {
 		return
 	}
-	// Not while the bridge looks for the agent's first run: an adopted agent
-	// shows its latest, which is the documented hole.
-	for _, known := range c.w.agents() {
-		if known.External == a.id {
-			c.begin(a, &run{text: "hello from the web page", foreign: true})
-		}
-	}
+	c.begin(a, &run{text: "hello from the web page", foreign: true})
 }
 
 // notify sends the webhook of a run's end, with what goes wrong on the way.

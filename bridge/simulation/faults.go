@@ -68,7 +68,7 @@ var Faults = []Fault{
 
 // Which faults may strike where.
 var (
-	inLaunch = []Fault{LostBefore, LostAfter, LateEffect, Hang, Repeated, Unreachable503, RateLimited, UsageLimited, Unauthenticated, Rejected,
+	inLaunch = []Fault{LostBefore, LostAfter, LateEffect, LateEffect, LateEffect, Hang, Repeated, Unreachable503, RateLimited, UsageLimited, Unauthenticated, Rejected,
 		CrashBeforeCall, CrashAfterCall, StopInCall, Panic, Overlap, Pause}
 	inSend   = append([]Fault{Busy}, inLaunch...)
 	inAction = []Fault{LostBefore, LostAfter, LateEffect, Hang, Repeated, Unreachable503, RateLimited, Busy,
@@ -94,8 +94,10 @@ const (
 // fate is which faults a seed has, and how often they strike.
 type fate struct {
 	enabled map[Fault]bool
-	// rate is the chance of a fault at each place where one may strike.
-	rate float64
+	// rate is the chance of a fault at each place where one may strike, more or
+	// less: at commits, which a play passes most often, times commits; at calls
+	// with an effect, and at the look-ups behind them, times calls.
+	rate, commits, calls float64
 }
 
 func (w *world) drawFate(calm bool) fate {
@@ -103,6 +105,8 @@ func (w *world) drawFate(calm bool) fate {
 	share := []float64{0.15, 0.5, 1}[w.rng.IntN(3)]
 	rates := []float64{0, 0.02, 0.05, 0.1, 0.2, 0.35}
 	f.rate = rates[w.rng.IntN(len(rates))]
+	f.commits = []float64{1, 0.3, 0.05}[w.rng.IntN(3)]
+	f.calls = []float64{1, 2.5, 2.5}[w.rng.IntN(3)]
 	for _, kind := range Faults {
 		f.enabled[kind] = w.rng.Float64() < share
 	}
@@ -112,8 +116,7 @@ func (w *world) drawFate(calm bool) fate {
 	return f
 }
 
-// pick returns the fault that strikes now, mostly none. The weight makes up for
-// places that a play passes less often than others.
+// pick returns the fault that strikes now, mostly none.
 func (w *world) pick(kinds []Fault, weight float64) Fault {
 	if w.calm || w.fate.rate == 0 || w.rng.Float64() >= w.fate.rate*weight {
 		return ""

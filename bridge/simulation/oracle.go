@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 
 	"drawbridge/bridge"
@@ -71,12 +72,7 @@ func (o *oracle) allowance(tag string) int {
 		if wr.run != nil && !wr.run.good() {
 			continue
 		}
-		switch {
-		case wr.class == classGranted, wr.class == classHourly && o.hourly && o.approvals[tag] == 0:
-			n++
-		case wr.class == classEcho && o.restored:
-			// A restored database has forgotten what it gave the agent to read, and
-			// an adopted agent shows its latest run, the reply to that.
+		if wr.class == classGranted || (wr.class == classHourly && o.hourly && o.approvals[tag] == 0) {
 			n++
 		}
 	}
@@ -149,7 +145,12 @@ func tokens(text string) (all []string) {
 // told notes what a commit left for agents to hear.
 func (o *oracle) told(notices []bridge.Notice) {
 	for _, n := range notices {
-		o.heard[n.Agent] = append(o.heard[n.Agent], tokens(n.Untrusted)...)
+		for _, token := range tokens(n.Untrusted) {
+			if slices.Contains(o.heard[n.Agent], token) && !o.restored {
+				o.w.fail("agent %s is to hear of %s twice", n.Agent, token)
+			}
+			o.heard[n.Agent] = append(o.heard[n.Agent], token)
+		}
 	}
 }
 

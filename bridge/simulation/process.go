@@ -150,7 +150,7 @@ func (p *process) newID(prefix string) string {
 
 // Update implements bridge.Store. It is where a process can die on either side of a commit.
 func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
-	fault := p.w.pick(inCommit, 1)
+	fault := p.w.pick(inCommit, p.w.fate.commits)
 	if fault == Overlap || fault == Pause {
 		p.interrupt(fault)
 		fault = ""
