@@ -119,7 +119,7 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 			}
 			*n = len(found)
 		}
-		if c.OpenSubagents, err = tx.CountOpenSubagents(); err != nil {
+		if c.OpenSubagents, err = tx.CountOpenSubagents(""); err != nil {
 			return err
 		}
 		due, err := tx.NextDue(now)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"strconv"
 	"time"
 
 	"drawbridge/parser"
@@ -54,10 +55,69 @@ type Agent struct {
 	// ChatUser is the seed's user_id for an agent behind /chat.
 	ChatUser string
 	// Trouble says in words why the state is failed or gated.
-	Trouble   string
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	Trouble string
+	// Join says how the results of the subagents that one turn launches come
+	// back; JoinWithin is how long the agent waits for them at most.
+	Join       Join
+	JoinWithin time.Duration
+	// Tokens and CostMicros (millionths of a US dollar) are what the API last
+	// reported; Unmetered is true while it does not tell.
+	Tokens     int64
+	CostMicros int64
+	Unmetered  bool
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
 }
+
+// Join is a policy for the results of several subagents of one turn: "each",
+// "any", "all", or how many of them as a decimal number. Empty is "each".
+type Join string
+
+// The join policies that have a name.
+const (
+	JoinEach Join = "each"
+	JoinAny  Join = "any"
+	JoinAll  Join = "all"
+)
+
+// joinAll is Need's word for all of them, however many they come to be.
+const joinAll = -1
+
+// Need returns how many results end the wait: 0 when each comes by itself, -1
+// for all. ok is false for a word that is no policy; at most 100 can be waited for.
+func (j Join) Need() (need int, ok bool) {
+	switch j {
+	case "", JoinEach:
+		return 0, true
+	case JoinAny:
+		return 1, true
+	case JoinAll:
+		return joinAll, true
+	}
+	n, err := strconv.Atoi(string(j))
+	return n, err == nil && n >= 1 && n <= 100 && strconv.Itoa(n) == string(j)
+}
+
+// Tree is what the agents under one root, the root included, have used of
+// their budget, and whether a person stopped them. Its counters never shrink,
+// except that a corrected report of usage may.
+type Tree struct {
+	Root AgentID
+	// Launches counts subagents that were granted, Turns those that were sent.
+	Launches int
+	Turns    int
+	// Tokens and CostMicros (millionths of a US dollar) sum what the API
+	// reported; Unmetered counts agents of which it does not tell.
+	Tokens     int64
+	CostMicros int64
+	Unmetered  int
+	// StoppedAt is the zero time while the tree may go on.
+	StoppedAt time.Time
+	Why       string
+}
+
+// Stopped reports whether a person stopped the tree.
+func (t Tree) Stopped() bool { return !t.StoppedAt.IsZero() }
 
 // Cause says why an agent got a turn.
 type Cause string
@@ -96,6 +156,11 @@ type Turn struct {
 	// Trouble says in words what went wrong, for a person.
 	Trouble  string
 	Attempts int
+	// Retry counts the turns before this one that said the same and failed.
+	Retry int
+	// Joining is how many of the subagents that the turn launched must end before
+	// the agent hears of any: -1 for all, 0 when it waits for none (any more).
+	Joining int
 	// DoubtSince is when an attempt was first left without an answer.
 	DoubtSince time.Time
 	CreatedAt  time.Time
@@ -130,7 +195,9 @@ type Command struct {
 	// Child is the agent that a SUBAGENT command makes.
 	Child AgentID
 	// Outcome is the relay's answer to a LOCAL_ACTION, or how the child's first run ended.
-	Outcome   *CommandOutcome
+	Outcome *CommandOutcome
+	// Due is when a REMIND comes back, the zero time for everything else.
+	Due       time.Time
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -164,6 +231,10 @@ type Notice struct {
 	// Commands are those whose end the notice tells.
 	Commands   []CommandID
 	Completion CompletionID
+	// Join is the turn whose subagents' results are joined, and Held is true
+	// while the notice waits for the others.
+	Join TurnID
+	Held bool
 	// Turn carries the notice; empty while it waits.
 	Turn      TurnID
 	CreatedAt time.Time
@@ -188,6 +259,9 @@ type Completion struct {
 	Run    string
 	Status RunState
 	Source Source
+	// Evidence says in words what the API confirmed of the run, and what the
+	// agent only claimed.
+	Evidence string
 	// CarriedBy is the parent's turn that brought it back; it counts as
 	// delivered only when that turn ran.
 	CarriedBy   TurnID
@@ -257,4 +331,10 @@ const (
 	EventGated      = "gated"
 	EventReminder   = "reminder"
 	EventTurnFailed = "turn_failed"
+	EventRetry      = "retry"
+	EventParked     = "parked"
+	EventJoined     = "joined"
+	EventStopped    = "stopped"
+	EventResumed    = "resumed"
+	EventCancelled  = "cancelled"
 )

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"drawbridge/parser"
 )
 
 // ErrNoRow is returned by a store's look-up that found nothing.
@@ -31,6 +33,7 @@ type Tx interface {
 	CommandTx
 	NoticeTx
 	LedgerTx
+	TreeTx
 	MemoTx
 	LaneTx
 	EventTx
@@ -45,8 +48,9 @@ type AgentTx interface {
 	// FindAgent looks an agent up by exactly one field.
 	FindAgent(by AgentBy, value string) (Agent, error)
 	Agents(f AgentFilter) ([]Agent, error)
-	// CountOpenSubagents counts agents with a parent that are busy or waiting.
-	CountOpenSubagents() (int, error)
+	// CountOpenSubagents counts agents with a parent that are busy or waiting;
+	// under a root, or everywhere when root is empty.
+	CountOpenSubagents(root AgentID) (int, error)
 }
 
 // AgentBy names the field of a look-up.
@@ -95,8 +99,9 @@ type CommandTx interface {
 	Commands(f CommandFilter) ([]Command, error)
 	// CountLaunches counts SUBAGENT commands since a time that were granted or went further.
 	CountLaunches(since time.Time) (int, error)
-	// CountOpenCommands counts an agent's commands of which something may still come.
-	CountOpenCommands(agent AgentID) (int, error)
+	// CountOpenCommands counts an agent's commands of which something may still
+	// come; of one verb, or of all when verb is empty.
+	CountOpenCommands(agent AgentID, verb parser.Verb) (int, error)
 }
 
 // CommandFilter selects commands, newest first (by turn in order when Turn is set). Limit 0 means 100.
@@ -104,6 +109,7 @@ type CommandFilter struct {
 	Agent  AgentID
 	Turn   TurnID
 	State  CommandState
+	Verb   parser.Verb
 	Before CommandID
 	Limit  int
 }
@@ -111,12 +117,15 @@ type CommandFilter struct {
 // NoticeTx keeps what waits to be told.
 type NoticeTx interface {
 	InsertNotice(n Notice) error
-	// WaitingNotices returns an agent's notices that no turn carries yet, oldest first.
+	// WaitingNotices returns an agent's notices that no turn carries yet and that
+	// are not held, oldest first.
 	WaitingNotices(agent AgentID, limit int) ([]Notice, error)
 	// CarryNotices binds notices to the turn that will tell them; turn "" lets them wait again.
 	CarryNotices(ids []NoticeID, turn TurnID) error
 	// CarriedNotices returns the notices that a turn carries, oldest first.
 	CarriedNotices(turn TurnID) ([]Notice, error)
+	// ReleaseNotices lets go of what a join holds back and returns how many there were.
+	ReleaseNotices(join TurnID) (int, error)
 }
 
 // LedgerTx keeps completions and deliveries.
@@ -129,6 +138,13 @@ type LedgerTx interface {
 	// InsertDelivery reports false for a duplicate of (op, external, status, sent at).
 	InsertDelivery(d Delivery) (bool, error)
 	Deliveries(op AgentID, limit int) ([]Delivery, error)
+}
+
+// TreeTx keeps what trees of agents have used.
+type TreeTx interface {
+	// Tree returns a tree as it stands; one that has used nothing is no error.
+	Tree(root AgentID) (Tree, error)
+	PutTree(t Tree) error
 }
 
 // MemoTx keeps what the gate must remember between turns.
@@ -149,6 +165,7 @@ const (
 	WorkTurn   WorkKind = "turn"
 	WorkAction WorkKind = "action"
 	WorkRemind WorkKind = "remind"
+	WorkJoin   WorkKind = "join"
 )
 
 // Work is one item in a lane. Items of a lane are handed out one at a time and
@@ -164,6 +181,8 @@ type Work struct {
 	// Fence grows with every claim; giving back with an old one fails.
 	Fence    int64
 	Attempts int
+	// Failures counts how many times in a row the handler failed.
+	Failures int
 	// Woken counts calls of Wake, so that one that comes while the work is
 	// held is not lost when it is put back.
 	Woken int64
@@ -183,8 +202,11 @@ type LaneTx interface {
 	ClaimWork(c Claim) ([]Work, error)
 	// FinishWork removes work; ErrLeaseLost when the fence is old.
 	FinishWork(w Work) error
-	// PutBack makes work due again at a time, or at once if it was woken meanwhile.
+	// PutBack makes work due again at a time, or at once if it was woken meanwhile. Failures begin anew.
 	PutBack(w Work, due time.Time) error
+	// FailWork is PutBack for work whose handler failed: it counts one failure
+	// more than w has.
+	FailWork(w Work, due time.Time) error
 	// ExtendLease holds work for longer.
 	ExtendLease(w Work, until time.Time) error
 	// WakeLane makes the head of a lane due now.

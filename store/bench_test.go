@@ -88,7 +88,7 @@ func BenchmarkGrowth(b *testing.B) {
 			if _, err := tx.CountLaunches(benchTime.Add(-time.Hour)); err != nil {
 				return err
 			}
-			return last(tx.CountOpenSubagents())
+			return last(tx.CountOpenSubagents(""))
 		}),
 	}
 	for name, op := range ops {

@@ -7,10 +7,10 @@ import (
 	"drawbridge/bridge"
 )
 
-const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, woken"
+const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, failures, woken"
 
 func scanWork(row scanner) (w bridge.Work, err error) {
-	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Woken)
+	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Failures, &w.Woken)
 	return w, err
 }
 
@@ -26,8 +26,8 @@ func (t *tx) Enqueue(w bridge.Work) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(`INSERT INTO work (lane, seq, kind, ref, due_at, lease_until, fence, attempts, woken, head)
-		VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, CASE WHEN EXISTS (SELECT 1 FROM work h WHERE h.lane = $1) THEN 0 ELSE 1 END)`,
+	return t.exec(`INSERT INTO work (lane, seq, kind, ref, due_at, lease_until, fence, attempts, failures, woken, head)
+		VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, 0, CASE WHEN EXISTS (SELECT 1 FROM work h WHERE h.lane = $1) THEN 0 ELSE 1 END)`,
 		w.Lane, seq, w.Kind, w.Ref, micros(w.Due))
 }
 
@@ -55,8 +55,17 @@ func (t *tx) FinishWork(w bridge.Work) error {
 
 // PutBack implements bridge.LaneTx.
 func (t *tx) PutBack(w bridge.Work, due time.Time) error {
-	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
-		w.ID, w.Fence, w.Woken, micros(due))
+	return t.giveBack(w, due, 0)
+}
+
+// FailWork implements bridge.LaneTx.
+func (t *tx) FailWork(w bridge.Work, due time.Time) error {
+	return t.giveBack(w, due, w.Failures+1)
+}
+
+func (t *tx) giveBack(w bridge.Work, due time.Time, failures int) error {
+	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, failures = $5, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
+		w.ID, w.Fence, w.Woken, micros(due), failures)
 }
 
 // ExtendLease implements bridge.LaneTx.

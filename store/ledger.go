@@ -7,12 +7,12 @@ import (
 	"drawbridge/bridge"
 )
 
-const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, turn, created_at"
+const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, join_turn, held, turn, created_at"
 
 var insertNotice = insertSQL("notices", noticeColumns)
 
 func scanNotice(row scanner) (n bridge.Notice, err error) {
-	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Turn, microTime{&n.CreatedAt})
+	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Held, &n.Turn, microTime{&n.CreatedAt})
 	return n, err
 }
 
@@ -22,12 +22,12 @@ func (t *tx) InsertNotice(n bridge.Notice) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Turn, micros(n.CreatedAt))
+	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Held), n.Turn, micros(n.CreatedAt))
 }
 
 // WaitingNotices implements bridge.NoticeTx.
 func (t *tx) WaitingNotices(agent bridge.AgentID, limit int) ([]bridge.Notice, error) {
-	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE agent = $1 AND turn = '' ORDER BY id LIMIT $2", agent, limit)
+	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE agent = $1 AND turn = '' AND held = 0 ORDER BY id LIMIT $2", agent, limit)
 }
 
 // CarryNotices implements bridge.NoticeTx.
@@ -45,18 +45,42 @@ func (t *tx) CarriedNotices(turn bridge.TurnID) ([]bridge.Notice, error) {
 	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE turn = $1 AND turn <> '' ORDER BY id", turn)
 }
 
-const completionColumns = "id, op, turn, run, status, source, carried_by, delivered_at, created_at"
+// ReleaseNotices implements bridge.NoticeTx.
+func (t *tx) ReleaseNotices(join bridge.TurnID) (int, error) {
+	return t.execCount("UPDATE notices SET held = 0 WHERE join_turn = $1 AND held = 1", join)
+}
+
+// Tree implements bridge.TreeTx.
+func (t *tx) Tree(root bridge.AgentID) (bridge.Tree, error) {
+	tree := bridge.Tree{Root: root}
+	_, err := selectOne(t, func(row scanner) (any, error) {
+		return nil, row.Scan(&tree.Launches, &tree.Turns, &tree.Tokens, &tree.CostMicros, &tree.Unmetered, microTime{&tree.StoppedAt}, &tree.Why)
+	}, "SELECT launches, turns, tokens, cost, unmetered, stopped_at, why FROM trees WHERE root = $1", root)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return tree, nil
+	}
+	return tree, err
+}
+
+// PutTree implements bridge.TreeTx.
+func (t *tx) PutTree(tree bridge.Tree) error {
+	return t.exec(`INSERT INTO trees (root, launches, turns, tokens, cost, unmetered, stopped_at, why) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (root) DO UPDATE SET launches = $2, turns = $3, tokens = $4, cost = $5, unmetered = $6, stopped_at = $7, why = $8`,
+		tree.Root, tree.Launches, tree.Turns, tree.Tokens, tree.CostMicros, tree.Unmetered, micros(tree.StoppedAt), tree.Why)
+}
+
+const completionColumns = "id, op, turn, run, status, source, evidence, carried_by, delivered_at, created_at"
 
 var insertCompletion = insertSQL("completions", completionColumns) + " ON CONFLICT (op, run, status) DO NOTHING"
 
 func scanCompletion(row scanner) (c bridge.Completion, err error) {
-	err = row.Scan(&c.ID, &c.Op, &c.Turn, &c.Run, &c.Status, &c.Source, &c.CarriedBy, microTime{&c.DeliveredAt}, microTime{&c.CreatedAt})
+	err = row.Scan(&c.ID, &c.Op, &c.Turn, &c.Run, &c.Status, &c.Source, &c.Evidence, &c.CarriedBy, microTime{&c.DeliveredAt}, microTime{&c.CreatedAt})
 	return c, err
 }
 
 // InsertCompletion implements bridge.LedgerTx.
 func (t *tx) InsertCompletion(c bridge.Completion) (bool, error) {
-	return t.inserted(insertCompletion, c.ID, c.Op, c.Turn, c.Run, c.Status, c.Source, c.CarriedBy, micros(c.DeliveredAt), micros(c.CreatedAt))
+	return t.inserted(insertCompletion, c.ID, c.Op, c.Turn, c.Run, c.Status, c.Source, c.Evidence, c.CarriedBy, micros(c.DeliveredAt), micros(c.CreatedAt))
 }
 
 // inserted runs an INSERT … ON CONFLICT DO NOTHING and reports whether a row came of it.

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/parser"
 )
 
-const agentColumns = "id, name, role, quarantined, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, created_at, updated_at"
+const agentColumns = "id, name, role, quarantined, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, join_policy, join_within, tokens, cost, unmetered, created_at, updated_at"
 
 var (
 	insertAgent = insertSQL("agents", agentColumns+", turn_seq")
@@ -17,12 +18,12 @@ var (
 
 func agentArgs(a bridge.Agent) []any {
 	return []any{a.ID, a.Name, a.Role, asInt(a.Quarantined), a.Parent, a.Command, a.Root, a.Depth, a.API, a.OpKey, a.External, a.LastRun, a.Repo, a.Ref, a.URL,
-		a.State, a.ChatUser, a.Trouble, micros(a.CreatedAt), micros(a.UpdatedAt)}
+		a.State, a.ChatUser, a.Trouble, a.Join, a.JoinWithin.Microseconds(), a.Tokens, a.CostMicros, asInt(a.Unmetered), micros(a.CreatedAt), micros(a.UpdatedAt)}
 }
 
 func scanAgent(row scanner) (a bridge.Agent, err error) {
 	err = row.Scan(&a.ID, &a.Name, &a.Role, &a.Quarantined, &a.Parent, &a.Command, &a.Root, &a.Depth, &a.API, &a.OpKey, &a.External, &a.LastRun, &a.Repo, &a.Ref, &a.URL,
-		&a.State, &a.ChatUser, &a.Trouble, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
+		&a.State, &a.ChatUser, &a.Trouble, &a.Join, microSpan{&a.JoinWithin}, &a.Tokens, &a.CostMicros, &a.Unmetered, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
 	return a, err
 }
 
@@ -79,12 +80,16 @@ func (t *tx) Agents(f bridge.AgentFilter) ([]bridge.Agent, error) {
 }
 
 // CountOpenSubagents implements bridge.AgentTx.
-func (t *tx) CountOpenSubagents() (int, error) {
-	n, err := selectOne(t, scanInt, "SELECT count(*) FROM agents WHERE parent <> '' AND state IN ('busy', 'waiting')")
+func (t *tx) CountOpenSubagents(root bridge.AgentID) (int, error) {
+	query, args := "SELECT count(*) FROM agents WHERE parent <> '' AND state IN ('busy', 'waiting')", []any{}
+	if root != "" {
+		query, args = query+" AND root = $1", []any{root}
+	}
+	n, err := selectOne(t, scanInt, query, args...)
 	return int(n), err
 }
 
-const turnColumns = "id, agent, seq, cause, body, sent, depth, streak, state, run, reply, status, trouble, attempts, doubt_since, created_at, sent_at, ended_at"
+const turnColumns = "id, agent, seq, cause, body, sent, depth, streak, state, run, reply, status, trouble, attempts, retry, joining, doubt_since, created_at, sent_at, ended_at"
 
 var (
 	insertTurn = insertSQL("turns", turnColumns)
@@ -92,12 +97,12 @@ var (
 )
 
 func turnArgs(r bridge.Turn) []any {
-	return []any{r.ID, r.Agent, r.Seq, r.Cause, r.Text, r.Sent, r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts,
+	return []any{r.ID, r.Agent, r.Seq, r.Cause, r.Text, r.Sent, r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts, r.Retry, r.Joining,
 		micros(r.DoubtSince), micros(r.CreatedAt), micros(r.SentAt), micros(r.EndedAt)}
 }
 
 func scanTurn(row scanner) (r bridge.Turn, err error) {
-	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts,
+	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining,
 		microTime{&r.DoubtSince}, microTime{&r.CreatedAt}, microTime{&r.SentAt}, microTime{&r.EndedAt})
 	return r, err
 }
@@ -143,7 +148,7 @@ func (t *tx) Turns(f bridge.TurnFilter) ([]bridge.Turn, error) {
 	return selectAll(t, scanTurn, "SELECT "+turnColumns+" FROM turns"+tail, args...)
 }
 
-const commandColumns = "id, turn, agent, ordinal, verb, parsed, op_key, state, code, reason, canonical, api, relay, approval_key, approved, child, outcome, created_at, updated_at"
+const commandColumns = "id, turn, agent, ordinal, verb, parsed, op_key, state, code, reason, canonical, api, relay, approval_key, approved, child, outcome, due_at, created_at, updated_at"
 
 var (
 	insertCommand = insertSQL("commands", commandColumns+", launched_at")
@@ -162,14 +167,14 @@ func commandArgs(c bridge.Command) ([]any, error) {
 		}
 	}
 	return []any{c.ID, c.Turn, c.Agent, c.Ordinal, c.Parsed.Verb, parsed, c.OpKey, c.State, c.Code, c.Reason, c.Canonical, c.API, c.Relay,
-		c.ApprovalKey, asInt(c.Approved), c.Child, outcome, micros(c.CreatedAt), micros(c.UpdatedAt)}, nil
+		c.ApprovalKey, asInt(c.Approved), c.Child, outcome, micros(c.Due), micros(c.CreatedAt), micros(c.UpdatedAt)}, nil
 }
 
 func scanCommand(row scanner) (c bridge.Command, err error) {
 	var verb string
 	c.Outcome = &bridge.CommandOutcome{}
 	err = row.Scan(&c.ID, &c.Turn, &c.Agent, &c.Ordinal, &verb, jsonText{&c.Parsed}, &c.OpKey, &c.State, &c.Code, &c.Reason, &c.Canonical, &c.API, &c.Relay,
-		&c.ApprovalKey, &c.Approved, &c.Child, jsonText{c.Outcome}, microTime{&c.CreatedAt}, microTime{&c.UpdatedAt})
+		&c.ApprovalKey, &c.Approved, &c.Child, jsonText{c.Outcome}, microTime{&c.Due}, microTime{&c.CreatedAt}, microTime{&c.UpdatedAt})
 	if *c.Outcome == (bridge.CommandOutcome{}) {
 		c.Outcome = nil
 	}
@@ -217,6 +222,7 @@ func (t *tx) Commands(f bridge.CommandFilter) ([]bridge.Command, error) {
 	add(&w, "agent =", f.Agent)
 	add(&w, "turn =", f.Turn)
 	add(&w, "state =", f.State)
+	add(&w, "verb =", f.Verb)
 	add(&w, "id <", f.Before)
 	order := "id DESC"
 	if f.Turn != "" {
@@ -233,7 +239,11 @@ func (t *tx) CountLaunches(since time.Time) (int, error) {
 }
 
 // CountOpenCommands implements bridge.CommandTx.
-func (t *tx) CountOpenCommands(agent bridge.AgentID) (int, error) {
-	n, err := selectOne(t, scanInt, "SELECT count(*) FROM commands WHERE agent = $1 AND state IN ('held', 'granted', 'sending', 'confirmed', 'uncertain')", agent)
+func (t *tx) CountOpenCommands(agent bridge.AgentID, verb parser.Verb) (int, error) {
+	query, args := "SELECT count(*) FROM commands WHERE agent = $1 AND state IN ('held', 'granted', 'sending', 'confirmed', 'uncertain')", []any{agent}
+	if verb != "" {
+		query, args = query+" AND verb = $2", append(args, verb)
+	}
+	n, err := selectOne(t, scanInt, query, args...)
 	return int(n), err
 }

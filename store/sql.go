@@ -80,6 +80,16 @@ func (t *tx) execOne(none error, query string, args ...any) error {
 	return nil
 }
 
+// execCount runs a statement and returns how many rows it changed.
+func (t *tx) execCount(query string, args ...any) (int, error) {
+	res, err := t.q.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := res.RowsAffected()
+	return int(n), err
+}
+
 type scanner interface{ Scan(dest ...any) error }
 
 // selectAll runs a query and scans each row.
@@ -193,6 +203,19 @@ func (m microTime) Scan(src any) error {
 		return fmt.Errorf("time column holds %T", src)
 	}
 	*m.dst = fromMicros(n)
+	return nil
+}
+
+// microSpan scans a column that holds a duration in microseconds.
+type microSpan struct{ dst *time.Duration }
+
+// Scan implements sql.Scanner.
+func (m microSpan) Scan(src any) error {
+	n, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("duration column holds %T", src)
+	}
+	*m.dst = time.Duration(n) * time.Microsecond
 	return nil
 }
 

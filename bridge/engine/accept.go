@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -109,7 +110,7 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 	}
 	j.turn.Status = out.obs.State
 	return cpl, c.event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
-		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": safeWord(out.obs.Branch), "pr": safeWord(out.obs.PR),
+		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": words.SafeWord(out.obs.Branch), "pr": words.SafeWord(out.obs.PR),
 			"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts)}})
 }
 
@@ -123,7 +124,7 @@ func (c *change) replied(j *job, out output) error {
 	if err := c.delivered(j); err != nil {
 		return err
 	}
-	return c.event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: oneLine(j.turn.Reply, 300), Fields: map[string]string{"text": clip(j.turn.Reply, 4000)}})
+	return c.event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: map[string]string{"text": words.Clip(j.turn.Reply, 4000)}})
 }
 
 // delivered marks what the turn carried: completions as delivered, commands as reported.
@@ -207,7 +208,7 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 	if err != nil {
 		return policy.Request{}, err
 	}
-	open, err := c.CountOpenSubagents()
+	open, err := c.CountOpenSubagents("")
 	if err != nil {
 		return policy.Request{}, err
 	}
@@ -264,7 +265,7 @@ func (c *change) start(a bridge.Agent, m *bridge.Command) error {
 	case parser.LocalAction:
 		work.Kind, work.Lane = bridge.WorkAction, "action/"+m.Relay+"/"+m.Canonical
 	case parser.Remind:
-		due, err := remindAt(m.Parsed.When, c.now)
+		due, err := words.RemindAt(m.Parsed.When, c.now)
 		if err != nil {
 			m.Code, m.Reason = string(policy.CodeMalformed), err.Error()
 			return c.refuse(&job{agent: a, turn: bridge.Turn{ID: m.Turn}}, m)
@@ -294,7 +295,7 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	if err := c.InsertAgent(child); err != nil {
 		return err
 	}
-	if err := c.AddEchoes(id, echoKeys(m.Parsed.Prompt), c.now); err != nil {
+	if err := c.AddEchoes(id, words.EchoKeys(m.Parsed.Prompt), c.now); err != nil {
 		return err
 	}
 	return c.addTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
@@ -374,18 +375,18 @@ func (c *change) reportMisses(j *job, f findings) error {
 func describe(m bridge.Command) string {
 	switch m.Parsed.Verb {
 	case parser.Subagent:
-		return fmt.Sprintf("SUBAGENT on %s: %s", or(m.Canonical, m.Parsed.Repo), oneLine(m.Parsed.Prompt, 120))
+		return fmt.Sprintf("SUBAGENT on %s: %s", or(m.Canonical, m.Parsed.Repo), words.OneLine(m.Parsed.Prompt, 120))
 	case parser.LocalAction:
-		return "LOCAL_ACTION " + oneLine(m.Parsed.Action, 120)
+		return "LOCAL_ACTION " + words.OneLine(m.Parsed.Action, 120)
 	case parser.Remind:
-		return "REMIND " + m.Parsed.When + ": " + oneLine(m.Parsed.Message, 120)
+		return "REMIND " + m.Parsed.When + ": " + words.OneLine(m.Parsed.Message, 120)
 	}
 	return string(m.Parsed.Verb)
 }
 
 func commandFields(m bridge.Command) map[string]string {
 	f := map[string]string{"verb": string(m.Parsed.Verb), "line": fmt.Sprint(m.Parsed.Line), "code": m.Code, "canonical": m.Canonical}
-	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": clip(m.Parsed.Prompt, 1000), "action": clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child)} {
+	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": words.Clip(m.Parsed.Prompt, 1000), "action": words.Clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child)} {
 		if value != "" {
 			f[key] = value
 		}

@@ -2,13 +2,13 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
 
@@ -152,7 +152,7 @@ func (c *change) actionFailed(r errand, cause error) error {
 func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
-	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + actionText(out), Untrusted: bothOutputs(out)}
+	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + words.Action(out), Untrusted: words.Outputs(out)}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
 		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: commandFields(r.command)}); err != nil {
@@ -162,8 +162,8 @@ func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	}
 	fields := commandFields(r.command)
 	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
-	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), clip(out.Stdout, 1000)
-	if err := c.event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + actionText(out), Fields: fields}); err != nil {
+	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), words.Clip(out.Stdout, 1000)
+	if err := c.event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
 		return err
 	}
 	return c.endErrand(r, bridge.CommandFinished, n)
@@ -171,36 +171,6 @@ func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 
 // codeNoRelay is the seed's word for an action that no relay is configured for.
 const codeNoRelay = "missing_local_action_runner"
-
-// actionText is the bridge's word on what an action did.
-func actionText(out bridge.ActionOutcome) string {
-	var b strings.Builder
-	switch out.Status {
-	case bridge.ActionExecuted:
-		fmt.Fprintf(&b, "executed, exit code %d after %s", out.ExitCode, out.Duration.Round(time.Millisecond))
-	case bridge.ActionTimedOut:
-		fmt.Fprintf(&b, "timed out and was killed after %s", out.Duration.Round(time.Millisecond))
-	case bridge.ActionRefused:
-		b.WriteString("refused by the relay: " + oneLine(out.Error, 300))
-	default:
-		b.WriteString("failed at the relay: " + oneLine(out.Error, 300))
-	}
-	if out.Omitted > 0 {
-		fmt.Fprintf(&b, " (%d bytes of output dropped)", out.Omitted)
-	}
-	return b.String()
-}
-
-// bothOutputs joins both outputs for the agent, each named.
-func bothOutputs(out bridge.ActionOutcome) string {
-	switch {
-	case out.Stderr == "":
-		return out.Stdout
-	case out.Stdout == "":
-		return "stderr:\n" + out.Stderr
-	}
-	return "stdout:\n" + out.Stdout + "\nstderr:\n" + out.Stderr
-}
 
 // endErrand ends a command, removes its work and tells the agent.
 func (c *change) endErrand(r errand, next bridge.CommandState, n bridge.Notice) error {
@@ -236,40 +206,10 @@ func (e *Engine) remindWork(ctx context.Context, w bridge.Work) error {
 		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: oneLine(r.command.Parsed.Message, 300)}); err != nil {
+		if err := c.event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: words.OneLine(r.command.Parsed.Message, 300)}); err != nil {
 			return err
 		}
 		return c.endErrand(r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message,
 			Text: fmt.Sprintf("reminder that you set for %s:", r.command.Parsed.When)})
 	})
-}
-
-// maxRemind bounds how far ahead a reminder may be.
-const maxRemind = 366 * 24 * hour
-
-// remindAt reads "<RFC 3339 time>" or "10m", "2h", "3d".
-func remindAt(when string, now time.Time) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339, when)
-	if err != nil {
-		unit := map[byte]time.Duration{'m': time.Minute, 'h': hour, 'd': 24 * hour}[lastByte(when)]
-		n, nerr := strconv.ParseInt(when[:max(len(when)-1, 0)], 10, 32)
-		if unit == 0 || nerr != nil || n <= 0 {
-			return time.Time{}, fmt.Errorf("%q is no time: write 10m, 2h, 3d or a time such as %s", oneLine(when, 60), now.Add(hour).UTC().Format(time.RFC3339))
-		}
-		at = now.Add(time.Duration(n) * unit)
-	}
-	switch {
-	case !at.After(now):
-		return time.Time{}, fmt.Errorf("%s is in the past; it is %s now", when, now.UTC().Format(time.RFC3339))
-	case at.Sub(now) > maxRemind:
-		return time.Time{}, errors.New("a reminder may be at most a year ahead")
-	}
-	return at, nil
-}
-
-func lastByte(s string) byte {
-	if s == "" {
-		return 0
-	}
-	return s[len(s)-1]
 }

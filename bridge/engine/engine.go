@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/lanes"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -60,8 +61,8 @@ type Options struct {
 // Engine takes agents' output through the gate and carries out what was
 // granted. Its methods are safe for concurrent use; Run is called once.
 type Engine struct {
-	o    Options
-	wake chan struct{}
+	o     Options
+	lanes *lanes.Dispatcher
 
 	mu       sync.Mutex // guards watchers
 	watchers map[chan struct{}]struct{}
@@ -92,7 +93,9 @@ func NewRecorder(o Options) (*Engine, error) {
 }
 
 func newEngine(o Options) *Engine {
-	return &Engine{o: o, wake: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{}, streams: streams{runs: map[bridge.TurnID]*stream{}}}
+	e := &Engine{o: o, watchers: map[chan struct{}]struct{}{}, streams: streams{runs: map[bridge.TurnID]*stream{}}}
+	e.lanes = lanes.New(lanes.Options{Store: o.Store, Handle: e.dispatch, Stuck: e.stuck, Slots: o.Slots, Grace: o.Grace, Now: o.Now, Rand: o.Rand, Log: o.Log})
+	return e
 }
 
 func setDefaults(o *Options) {
@@ -160,10 +163,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 // Wake makes the engine look for work, and everyone who watches look again. It
 // is called when somebody else changed the database.
 func (e *Engine) Wake() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
+	e.lanes.Wake()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for w := range e.watchers {
@@ -228,13 +228,3 @@ func (c *change) setCommand(m *bridge.Command, next bridge.CommandState) error {
 }
 
 func agentLane(id bridge.AgentID) string { return "agent/" + string(id) }
-
-// backoff returns a wait that doubles from base up to limit, spread by a fifth
-// so that many who wait do not all come back at once.
-func (e *Engine) backoff(attempt int, base, limit time.Duration) time.Duration {
-	d := base << min(max(attempt-1, 0), 20)
-	if d > limit || d <= 0 {
-		d = limit
-	}
-	return time.Duration(float64(d) * (0.9 + 0.2*e.o.Rand()))
-}

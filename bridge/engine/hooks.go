@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // errForeign says that a delivery names another agent than its operation is bound to.
@@ -37,9 +38,9 @@ func (e *Engine) RecordDelivery(ctx context.Context, d bridge.Delivery) (verdict
 		}
 		if !isNew {
 			verdict = bridge.VerdictDuplicate
-			return c.event(bridge.EventDuplicate, a, bridge.Event{Text: "webhook received again: " + safeWord(d.Status), Fields: map[string]string{"source": "webhook", "status": safeWord(d.Status)}})
+			return c.event(bridge.EventDuplicate, a, bridge.Event{Text: "webhook received again: " + words.SafeWord(d.Status), Fields: map[string]string{"source": "webhook", "status": words.SafeWord(d.Status)}})
 		}
-		if err := c.event(bridge.EventWebhook, a, bridge.Event{Text: "webhook: " + safeWord(d.Status), Fields: map[string]string{"status": safeWord(d.Status), "verdict": verdict, "delivery": string(d.ID)}}); err != nil {
+		if err := c.event(bridge.EventWebhook, a, bridge.Event{Text: "webhook: " + words.SafeWord(d.Status), Fields: map[string]string{"status": words.SafeWord(d.Status), "verdict": verdict, "delivery": string(d.ID)}}); err != nil {
 			return err
 		}
 		if !known {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // observe looks at the run. The API's own answer is the only authority: a
@@ -188,7 +189,7 @@ func (c *change) notify(n bridge.Notice) error {
 	if err := c.InsertNotice(n); err != nil {
 		return err
 	}
-	if err := c.AddEchoes(n.Agent, echoKeys(n.Untrusted), c.now); err != nil {
+	if err := c.AddEchoes(n.Agent, words.EchoKeys(n.Untrusted), c.now); err != nil {
 		return err
 	}
 	a, err := c.Agent(n.Agent)
@@ -249,7 +250,7 @@ func (c *change) gate(a *bridge.Agent, depth int) error {
 
 // settle sets the state of an agent without an open turn.
 func (c *change) settle(a *bridge.Agent) error {
-	open, err := c.CountOpenCommands(a.ID)
+	open, err := c.CountOpenCommands(a.ID, "")
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
 
@@ -60,7 +61,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
-		if err := c.AddEchoes(id, echoKeys(s.Prompt), c.now); err != nil {
+		if err := c.AddEchoes(id, words.EchoKeys(s.Prompt), c.now); err != nil {
 			return err
 		}
 		if err := c.event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
@@ -121,7 +122,7 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if a.External == "" && a.State == bridge.AgentFailed {
 			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
 		}
-		if err := c.AddEchoes(id, echoKeys(text), c.now); err != nil {
+		if err := c.AddEchoes(id, words.EchoKeys(text), c.now); err != nil {
 			return err
 		}
 		if err := c.addTurn(&a, t); err != nil {
@@ -201,7 +202,7 @@ func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (
 			return err
 		}
 		m.Code, m.Reason = "denied", "a person denied it"
-		if reason = oneLine(reason, 300); reason != "" {
+		if reason = words.OneLine(reason, 300); reason != "" {
 			m.Reason += ": " + reason
 		}
 		if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {

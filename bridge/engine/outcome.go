@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 const hour = time.Hour
@@ -34,10 +35,10 @@ func completionText(j job, out output) string {
 	fmt.Fprintf(&b, "line %d of your turn (SUBAGENT on %s): agent %s ended with status %s.", j.command.Parsed.Line, j.agent.Repo, j.agent.Name, out.obs.State)
 	fmt.Fprintf(&b, "\nWEBHOOK_RESULT: agent_id=%s, status=%s", j.agent.External, out.obs.State)
 	if out.obs.Branch != "" {
-		fmt.Fprintf(&b, "\n   branch: %s", safeWord(out.obs.Branch))
+		fmt.Fprintf(&b, "\n   branch: %s", words.SafeWord(out.obs.Branch))
 	}
 	if out.obs.PR != "" {
-		fmt.Fprintf(&b, "\n   pull request: %s", safeWord(out.obs.PR))
+		fmt.Fprintf(&b, "\n   pull request: %s", words.SafeWord(out.obs.PR))
 	}
 	if out.oversize != "" {
 		fmt.Fprintf(&b, "\n   its reply could not be read: %s", out.oversize)
@@ -48,22 +49,12 @@ func completionText(j job, out output) string {
 	return b.String()
 }
 
-// safeWord keeps a value that the API reports on one line and short.
-func safeWord(s string) string {
-	return oneLine(strings.Map(func(r rune) rune {
-		if hidden(r) {
-			return '?'
-		}
-		return r
-	}, s), 200)
-}
-
 // unfinished ends a turn whose run failed, was cancelled or expired: nothing
 // of its text runs, the parent is told, and what it carried waits again.
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := fmt.Sprintf("the run ended with status %s", out.obs.State)
 	if out.obs.Detail != "" {
-		reason += ": " + oneLine(out.obs.Detail, 300)
+		reason += ": " + words.OneLine(out.obs.Detail, 300)
 	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {

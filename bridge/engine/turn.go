@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
 
@@ -148,8 +149,8 @@ func (c *change) begin(j *job) (bool, error) {
 			return false, err
 		}
 	}
-	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: oneLine(j.turn.Sent, 300), Fields: map[string]string{
-		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": clip(j.turn.Sent, 4000)}})
+	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
+		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(j.turn.Sent, 4000)}})
 }
 
 // regrant asks the policy again and fails the launch when it says no.
@@ -207,7 +208,7 @@ func (c *change) join(j *job) error {
 	if j.turn.Cause == bridge.CauseUser {
 		j.turn.Depth = 0
 	}
-	j.turn.Sent = compose(j.turn, carried)
+	j.turn.Sent = words.Compose(j.turn, carried)
 	return nil
 }
 
@@ -292,7 +293,7 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 	bound := j
 	err := e.step(ctx, j, func(c *change, j *job) error {
 		if other, err := c.FindAgent(bridge.ByExternal, s.Agent); err == nil && other.ID != j.agent.ID {
-			return c.alarm(j, fmt.Sprintf("the API reports agent %s, which is %s already", safeWord(s.Agent), other.Name))
+			return c.alarm(j, fmt.Sprintf("the API reports agent %s, which is %s already", words.SafeWord(s.Agent), other.Name))
 		}
 		if err := c.bind(j, s); err != nil {
 			return err
@@ -333,7 +334,7 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	}
 	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
-		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": clip(j.turn.Text, 4000)}})
+		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
 }
 
 func sameRepo(reported, granted string) bool {
@@ -343,9 +344,9 @@ func sameRepo(reported, granted string) bool {
 
 // wrongRepo stops an agent that runs somewhere else than was granted, and says so loudly.
 func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
-	text := fmt.Sprintf("the API reports repository %q, but %q was granted: cancelled", oneLine(s.Repo, 200), j.agent.Repo)
+	text := fmt.Sprintf("the API reports repository %q, but %q was granted: cancelled", words.OneLine(s.Repo, 200), j.agent.Repo)
 	if err := e.o.Runtime.Cancel(ctx, bridge.RunRef{API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
-		text = fmt.Sprintf("the API reports repository %q, but %q was granted, and cancelling failed: stop agent %s by hand", oneLine(s.Repo, 200), j.agent.Repo, s.Agent)
+		text = fmt.Sprintf("the API reports repository %q, but %q was granted, and cancelling failed: stop agent %s by hand", words.OneLine(s.Repo, 200), j.agent.Repo, s.Agent)
 		e.o.Log.Error().Err(err).Str("agent", string(j.agent.ID)).Msg("cancel an agent on a wrong repository")
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {

@@ -101,12 +101,17 @@ func (t *tx) FinishWork(w bridge.Work) error {
 }
 
 // PutBack implements bridge.LaneTx.
-func (t *tx) PutBack(w bridge.Work, due time.Time) error {
+func (t *tx) PutBack(w bridge.Work, due time.Time) error { return t.giveBack(w, due, 0) }
+
+// FailWork implements bridge.LaneTx.
+func (t *tx) FailWork(w bridge.Work, due time.Time) error { return t.giveBack(w, due, w.Failures+1) }
+
+func (t *tx) giveBack(w bridge.Work, due time.Time, failures int) error {
 	row, err := t.held(w)
 	if err != nil {
 		return err
 	}
-	row.Lease = time.Time{}
+	row.Lease, row.Failures = time.Time{}, failures
 	if row.Woken == w.Woken {
 		row.Due = stamp(due)
 	}

@@ -34,12 +34,38 @@ func (t *tx) noticesBy(limit int, fn func(*bridge.Notice) bool) (out []bridge.No
 
 // WaitingNotices implements bridge.NoticeTx.
 func (t *tx) WaitingNotices(agent bridge.AgentID, limit int) ([]bridge.Notice, error) {
-	return t.noticesBy(limit, func(n *bridge.Notice) bool { return n.Turn == "" && n.Agent == agent }), nil
+	return t.noticesBy(limit, func(n *bridge.Notice) bool { return n.Turn == "" && !n.Held && n.Agent == agent }), nil
 }
 
 // CarriedNotices implements bridge.NoticeTx.
 func (t *tx) CarriedNotices(turn bridge.TurnID) ([]bridge.Notice, error) {
 	return t.noticesBy(len(t.state.notices.keys), func(n *bridge.Notice) bool { return turn != "" && n.Turn == turn }), nil
+}
+
+// ReleaseNotices implements bridge.NoticeTx.
+func (t *tx) ReleaseNotices(join bridge.TurnID) (int, error) {
+	held := t.noticesBy(len(t.state.notices.keys), func(n *bridge.Notice) bool { return n.Join == join && n.Held })
+	for _, n := range held {
+		n.Held = false
+		if err := set(t, &t.state.notices, n.ID, &n); err != nil {
+			return 0, err
+		}
+	}
+	return len(held), nil
+}
+
+// Tree implements bridge.TreeTx.
+func (t *tx) Tree(root bridge.AgentID) (bridge.Tree, error) {
+	if row := t.state.trees.get(root); row != nil {
+		return *row, nil
+	}
+	return bridge.Tree{Root: root}, nil
+}
+
+// PutTree implements bridge.TreeTx.
+func (t *tx) PutTree(tree bridge.Tree) error {
+	tree.StoppedAt = stamp(tree.StoppedAt)
+	return set(t, &t.state.trees, tree.Root, &tree)
 }
 
 // CarryNotices implements bridge.NoticeTx.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/parser"
 )
 
 // InsertAgent implements bridge.AgentTx.
@@ -99,9 +100,9 @@ func is[T comparable](want, got T) bool {
 }
 
 // CountOpenSubagents implements bridge.AgentTx.
-func (t *tx) CountOpenSubagents() (n int, err error) {
+func (t *tx) CountOpenSubagents(root bridge.AgentID) (n int, err error) {
 	t.state.agents.oldest(func(a *agentRow) bool {
-		if a.Parent != "" && (a.State == bridge.AgentBusy || a.State == bridge.AgentWaiting) {
+		if is(root, a.Root) && a.Parent != "" && (a.State == bridge.AgentBusy || a.State == bridge.AgentWaiting) {
 			n++
 		}
 		return true
@@ -256,7 +257,7 @@ func (t *tx) Commands(f bridge.CommandFilter) (out []bridge.Command, err error) 
 		limit = len(t.state.commands.keys) + 1
 	}
 	for _, row := range t.state.commands.newest(limit, func(c *commandRow) bool {
-		return is(f.Agent, c.Agent) && is(f.Turn, c.Turn) && is(f.State, c.State) && (f.Before == "" || c.ID < f.Before)
+		return is(f.Agent, c.Agent) && is(f.Turn, c.Turn) && is(f.State, c.State) && is(f.Verb, c.Parsed.Verb) && (f.Before == "" || c.ID < f.Before)
 	}) {
 		out = append(out, row.own())
 	}
@@ -280,9 +281,9 @@ func (t *tx) CountLaunches(since time.Time) (n int, err error) {
 }
 
 // CountOpenCommands implements bridge.CommandTx.
-func (t *tx) CountOpenCommands(agent bridge.AgentID) (n int, err error) {
+func (t *tx) CountOpenCommands(agent bridge.AgentID, verb parser.Verb) (n int, err error) {
 	t.state.commands.oldest(func(c *commandRow) bool {
-		if c.Agent == agent && c.State.Open() {
+		if c.Agent == agent && is(verb, c.Parsed.Verb) && c.State.Open() {
 			n++
 		}
 		return true

@@ -25,6 +25,7 @@ type state struct {
 	lanes       map[string]lane
 	lastWork    int64 // ids are never given twice
 	events      []bridge.Event
+	trees       table[bridge.AgentID, bridge.Tree]
 	memos       map[memo]time.Time
 }
 
@@ -59,7 +60,7 @@ func (s *state) clone() *state {
 	return &state{
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
-		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos),
+		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
 	}
 }
 

@@ -231,6 +231,34 @@ func testWakeLane(t *testing.T, open Open) {
 	equal(t, "wakes of b", b["b"].Woken, 0)
 }
 
+// testFailures: failures in a row are counted, survive, and end with a PutBack.
+func testFailures(t *testing.T, open Open) {
+	s := open(t)
+	enqueue(t, s, "lane", epoch, "a")
+	fail := func(w bridge.Work, due time.Time) {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.FailWork(w, due) })
+	}
+	for n := range 3 {
+		w := claimOne(t, s, at(time.Duration(n)*time.Minute), "a")
+		equal(t, "failures in a row", w.Failures, n)
+		fail(w, at(time.Duration(n+1)*time.Minute))
+		claimNone(t, s, at(time.Duration(n+1)*time.Minute-time.Microsecond))
+	}
+	s = reopen(t, s, open)
+	w := claimOne(t, s, at(3*time.Minute), "a")
+	equal(t, "failures after opening again", w.Failures, 3)
+	putBack(t, s, w, at(4*time.Minute))
+	w = claimOne(t, s, at(4*time.Minute), "a")
+	equal(t, "failures after a PutBack", w.Failures, 0)
+	wake(t, s, "lane", at(5*time.Minute))
+	fail(w, at(time.Hour))
+	w = claimOne(t, s, at(5*time.Minute), "a") // a wake counts for what fails, too
+	putBack(t, s, w, at(time.Hour))
+	if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.FailWork(w, epoch) }); !errors.Is(err, bridge.ErrLeaseLost) {
+		t.Errorf("work that was given back failed again: %v, want ErrLeaseLost", err)
+	}
+}
+
 func testNextDue(t *testing.T, open Open) {
 	s := open(t)
 	next := func(want time.Time, why string) {

@@ -15,7 +15,7 @@ import (
 func notice(agent bridge.AgentID, n int) bridge.Notice {
 	return bridge.Notice{
 		ID: bridge.NoticeID(fmt.Sprintf("ntc_%04d", n)), Agent: agent, Cause: bridge.CauseCompletion, Text: "text", Untrusted: "SUBAGENT: not really", Depth: 1, Streak: 2,
-		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Turn: "trn_other", CreatedAt: epoch,
+		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Join: "trn_join", Held: true, Turn: "trn_other", CreatedAt: epoch,
 	}
 }
 
@@ -28,7 +28,7 @@ func testNotices(t *testing.T, open Open) {
 		}
 		for _, n := range []int{3, 1, 2, 4} {
 			w := notice("agt_1", n)
-			w.Turn, w.Quiet, w.Commands, w.Completion = "", false, nil, ""
+			w.Turn, w.Quiet, w.Commands, w.Completion, w.Join, w.Held = "", false, nil, "", "", false
 			if n == 4 {
 				w.Agent = "agt_2"
 			}
@@ -57,6 +57,49 @@ func testNotices(t *testing.T, open Open) {
 	equal(t, "waiting again", waiting(10), []bridge.NoticeID{"ntc_0001", "ntc_0002", "ntc_0003"})
 	equal(t, "carried by no turn", len(carried("")), 0)
 	carry("trn_1") // none is fine
+
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		for n, join := range []bridge.TurnID{"trn_j1", "trn_j2", "trn_j1"} {
+			w := notice("agt_1", 10+n)
+			w.Turn, w.Join = "", join
+			if err := tx.InsertNotice(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	release := func(join bridge.TurnID) (n int) {
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+			n, err = tx.ReleaseNotices(join)
+			return err
+		})
+		return n
+	}
+	equal(t, "held ones do not wait", waiting(10), []bridge.NoticeID{"ntc_0001", "ntc_0002", "ntc_0003"})
+	equal(t, "released", release("trn_j1"), 2)
+	equal(t, "released again", release("trn_j1"), 0)
+	equal(t, "waiting after the release", waiting(10), []bridge.NoticeID{"ntc_0001", "ntc_0002", "ntc_0003", "ntc_0010", "ntc_0012"})
+	equal(t, "released, of nobody", release("trn_none"), 0)
+}
+
+func testTrees(t *testing.T, open Open) {
+	s := open(t)
+	get := func(tx bridge.Tx) (bridge.Tree, error) { return tx.Tree("agt_root") }
+	equal(t, "a tree that used nothing", read(t, s, get), bridge.Tree{Root: "agt_root"})
+	want := fullTree()
+	noZeroField(t, want)
+	put := func(tree bridge.Tree) { mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutTree(tree) }) }
+	put(want)
+	put(bridge.Tree{Root: "agt_other"})
+	equal(t, "tree", read(t, s, get), want)
+	want.Launches, want.StoppedAt, want.Why = 8, time.Time{}, ""
+	put(want)
+	equal(t, "tree put again", read(t, s, get), want)
+	equal(t, "not stopped", read(t, s, get).Stopped(), false)
+}
+
+func fullTree() bridge.Tree {
+	return bridge.Tree{Root: "agt_root", Launches: 7, Turns: 9, Tokens: 1 << 40, CostMicros: 1 << 41, Unmetered: 2, StoppedAt: at(time.Second), Why: "too much"}
 }
 
 func noticeIDs(notices []bridge.Notice) []bridge.NoticeID {
@@ -69,7 +112,7 @@ func noticeIDs(notices []bridge.Notice) []bridge.NoticeID {
 
 func completion(n int) bridge.Completion {
 	return bridge.Completion{ID: bridge.CompletionID(fmt.Sprintf("cpl_%04d", n)), Op: "agt_1", Turn: "trn_1", Run: "run-1", Status: bridge.RunFinished,
-		Source: bridge.SourceStream, CarriedBy: "trn_2", DeliveredAt: at(time.Minute), CreatedAt: epoch}
+		Source: bridge.SourceStream, Evidence: "confirmed", CarriedBy: "trn_2", DeliveredAt: at(time.Minute), CreatedAt: epoch}
 }
 
 func testCompletions(t *testing.T, open Open) {

@@ -18,7 +18,7 @@ func fullAgent() bridge.Agent {
 	return bridge.Agent{
 		ID: "agt_full", Name: "full", Role: "main docs", Quarantined: true, Parent: "agt_parent", Command: "cmd_1", Root: "agt_root", Depth: 2, API: "v0", OpKey: "0a1b", External: "bc-1",
 		LastRun: "run-1", Repo: "github.com/me/my-app", Ref: "main", URL: "https://example.com/a?b=c", State: bridge.AgentWaiting, ChatUser: "ümläut \"'",
-		Trouble: "line one\nline two", CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
+		Trouble: "line one\nline two", Join: bridge.JoinAny, JoinWithin: 90 * time.Minute, Tokens: 1 << 40, CostMicros: 1<<40 + 1, Unmetered: true, CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
 	}
 }
 
@@ -100,24 +100,32 @@ func testAgentConflict(t *testing.T, open Open) {
 
 func testCountOpenSubagents(t *testing.T, open Open) {
 	s := open(t)
-	count := func(tx bridge.Tx) (int, error) { return tx.CountOpenSubagents() }
+	count := func(tx bridge.Tx) (int, error) { return tx.CountOpenSubagents("") }
 	equal(t, "of none", read(t, s, count), 0)
 	n := 0
 	for _, parent := range []bridge.AgentID{"", "agt_p"} {
 		for state := range bridge.AgentEdges {
 			a := agent(n)
-			a.Parent, a.State = parent, state
+			a.Parent, a.State, a.Root = parent, state, []bridge.AgentID{"agt_r1", "agt_r2"}[n%2]
 			n++
 			mustUpdate(t, s, insert(a))
 		}
 	}
 	equal(t, "busy and waiting ones with a parent", read(t, s, count), 2)
+	under := 0
+	for _, root := range []bridge.AgentID{"agt_r1", "agt_r2", "agt_none"} {
+		got := read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenSubagents(root) })
+		if under += got; root == "agt_none" && got != 0 {
+			t.Errorf("%d open subagents under a root that is none", got)
+		}
+	}
+	equal(t, "summed over the roots", under, 2)
 }
 
 func fullTurn(a bridge.AgentID) bridge.Turn {
 	return bridge.Turn{
 		ID: "trn_full", Agent: a, Seq: 1, Cause: bridge.CauseReminder, Text: "text", Sent: "sent\n\ttab", Depth: 3, Streak: 4, State: bridge.TurnFailed, Run: "run-1",
-		Reply: "reply ✓", Status: bridge.RunError, Trouble: "trouble", Attempts: 5, DoubtSince: at(1 * time.Second), CreatedAt: at(2 * time.Second),
+		Reply: "reply ✓", Status: bridge.RunError, Trouble: "trouble", Attempts: 5, Retry: 2, Joining: -1, DoubtSince: at(1 * time.Second), CreatedAt: at(2 * time.Second),
 		SentAt: at(3 * time.Second), EndedAt: at(4 * time.Second),
 	}
 }
@@ -268,6 +276,7 @@ func fullCommand(n int) bridge.Command {
 		OpKey: fmt.Sprintf("key-%d", n), State: bridge.CommandConfirmed, Code: "granted", Reason: "because", Canonical: "github.com/me/my-app", API: "v1", Relay: "laptop",
 		ApprovalKey: "approve", Approved: true, Child: "agt_child",
 		Outcome:   &bridge.CommandOutcome{Status: "executed", ExitCode: 3, Stdout: "out\n", Stderr: "err", Omitted: 1 << 40, DurationMS: 12, HTTPStatus: 200, Error: "e"},
+		Due:       at(time.Minute),
 		CreatedAt: epoch, UpdatedAt: at(time.Second),
 	}
 }
@@ -300,6 +309,9 @@ func testCommandFilters(t *testing.T, open Open) {
 			if n%11 == 0 {
 				c.State = bridge.CommandHeld
 			}
+			if n%50 == 7 {
+				c.Parsed.Verb = parser.Remind
+			}
 			if err := tx.InsertCommand(c); err != nil {
 				return err
 			}
@@ -317,6 +329,7 @@ func testCommandFilters(t *testing.T, open Open) {
 	equal(t, "an agent's", ids(bridge.CommandFilter{Agent: "agt_0", Limit: 2}), []bridge.CommandID{"cmd_0108", "cmd_0106"})
 	equal(t, "a turn's in order", ids(bridge.CommandFilter{Turn: "trn_1"}), []bridge.CommandID{"cmd_0009", "cmd_0008", "cmd_0007", "cmd_0006", "cmd_0005"})
 	equal(t, "in a state, before", ids(bridge.CommandFilter{State: bridge.CommandHeld, Before: "cmd_0033"}), []bridge.CommandID{"cmd_0022", "cmd_0011", "cmd_0000"})
+	equal(t, "of a verb", ids(bridge.CommandFilter{Verb: parser.Remind}), []bridge.CommandID{"cmd_0107", "cmd_0057", "cmd_0007"})
 	equal(t, "an agent's in a state", ids(bridge.CommandFilter{Agent: "agt_1", State: bridge.CommandHeld, Limit: 2}), []bridge.CommandID{"cmd_0099", "cmd_0077"})
 }
 
@@ -343,8 +356,10 @@ func testCommandCounts(t *testing.T, open Open) {
 		}
 		return tx.InsertCommand(late)
 	})
-	equal(t, "open commands", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_states") }), openStates)
-	equal(t, "open commands of nobody", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_none") }), 0)
+	equal(t, "open commands", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_states", "") }), openStates)
+	equal(t, "open commands of a verb", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_states", parser.Subagent) }), openStates)
+	equal(t, "open commands of another verb", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_states", parser.Remind) }), 0)
+	equal(t, "open commands of nobody", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_none", "") }), 0)
 	equal(t, "launches before any grant", launches(at(-time.Hour)), 0)
 	for i, state := range []bridge.CommandState{bridge.CommandGranted, bridge.CommandSending, bridge.CommandReported} {
 		late.State, late.Child, late.UpdatedAt = state, "agt_late", at(time.Hour+time.Duration(i)*time.Minute)

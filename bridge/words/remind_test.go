@@ -1,48 +1,26 @@
-package engine_test
+package words_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"drawbridge/bridge/engine"
+	"drawbridge/bridge/words"
 )
-
-func TestBackoff(t *testing.T) {
-	t.Parallel()
-	const base, limit = time.Second, time.Minute
-	for attempt := -3; attempt < 200; attempt++ {
-		middle := limit
-		if attempt <= 6 {
-			middle = base << max(attempt-1, 0)
-		}
-		for range 20 {
-			if got := engine.Backoff(attempt, base, limit); got < middle*9/10 || got > middle*11/10 {
-				t.Fatalf("attempt %d waits %s, want %s within a tenth", attempt, got, middle)
-			}
-		}
-	}
-	if got := engine.Backoff(1<<62, time.Hour, time.Minute); got > 66*time.Second || got <= 0 {
-		t.Errorf("a base over the limit waits %s", got)
-	}
-	if got := engine.Backoff(21, 1<<61, 1<<62); got <= 0 {
-		t.Errorf("an overflow waits %s", got)
-	}
-}
 
 func TestRemindAt(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for when, want := range map[string]time.Duration{"10m": 10 * time.Minute, "2h": 2 * time.Hour, "3d": 72 * time.Hour, "366d": 366 * 24 * time.Hour,
 		"2026-03-04T05:06:08Z": time.Second, "2026-03-04T07:06:07+01:00": time.Hour} {
-		if got, err := engine.RemindAt(when, now); err != nil || !got.Equal(now.Add(want)) {
+		if got, err := words.RemindAt(when, now); err != nil || !got.Equal(now.Add(want)) {
 			t.Errorf("remindAt(%q) = %s, %v, want %s later", when, got, err, want)
 		}
 	}
 	for when, want := range map[string]string{"": "is no time", "m": "is no time", "10": "is no time", "10s": "is no time", "0m": "is no time", "-5m": "is no time", "1.5h": "is no time",
 		"99999999999d": "is no time", "2147483647d": "at most a year", "367d": "at most a year", "2026-03-04T05:06:07Z": "in the past", "1999-01-01T00:00:00Z": "in the past",
 		"9999-01-01T00:00:00Z": "at most a year", "tomorrow": "is no time", "10ß": "is no time"} {
-		if got, err := engine.RemindAt(when, now); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := words.RemindAt(when, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("remindAt(%q) = %s, %v, want %q", when, got, err, want)
 		}
 	}

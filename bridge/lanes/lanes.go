@@ -1,0 +1,290 @@
+// Package lanes hands out due work from a store: one item at a time within a
+// lane, lanes side by side. It keeps leases alive while a handler lives, takes
+// over what a process left behind, refuses what was done by someone who no
+// longer holds it, and sets aside what fails again and again without losing it.
+// It knows nothing of what the work is. Rule of thumb: whatever must go on
+// after a restart is a row, and nobody but this package claims one.
+package lanes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/bridge"
+)
+
+// Lease times. A handler that lives keeps its lease by heartbeat, so the lease
+// only bounds how long work lies still after a crash of someone else.
+const (
+	leaseTime      = 15 * time.Second
+	leaseHeartbeat = 5 * time.Second
+	maxIdle        = 30 * time.Second
+	recordTimeout  = 30 * time.Second
+)
+
+// StuckAfter is how many times in a row a handler fails before its work counts
+// as stuck: somebody is told, and from then on it is tried at long intervals
+// only. Until then the waits add up to about four minutes.
+const StuckAfter = 10
+
+// Options configures a Dispatcher. Store and Handle are required.
+type Options struct {
+	Store bridge.Store
+	// Handle does one piece of work. It gives the work back in its own transaction
+	// (FinishWork or PutBack); an error means that it could not, and the work is
+	// tried again later. Its context ends when the lease is lost.
+	Handle func(ctx context.Context, w bridge.Work) error
+	// Stuck is called when work has failed StuckAfter times in a row, once for
+	// every further failure too. It may be nil.
+	Stuck func(ctx context.Context, w bridge.Work, cause error)
+	// Slots bounds the work that is handled side by side; required.
+	Slots int
+	// Grace is how long handlers may go on when Run is told to stop.
+	Grace time.Duration
+	Now   func() time.Time
+	// Rand spreads waits: numbers from 0 up to 1. Safe for concurrent use.
+	Rand func() float64
+	Log  zerolog.Logger
+}
+
+// Dispatcher hands out work. Its methods are safe for concurrent use; Run is called once.
+type Dispatcher struct {
+	o    Options
+	wake chan struct{}
+}
+
+// New returns a dispatcher that does nothing until Run.
+func New(o Options) *Dispatcher { return &Dispatcher{o: o, wake: make(chan struct{}, 1)} }
+
+// Wake makes Run look for work now.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run hands out due work until ctx ends, then waits for the handlers that run.
+// They get Options.Grace to end by themselves, so that a launch under way is
+// answered; what is cut off then is in doubt and is taken up by the next Run.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	handlers, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.o.Grace, cut) })()
+	var running sync.WaitGroup
+	defer running.Wait()
+	slots := make(chan struct{}, d.o.Slots)
+	for {
+		free := cap(slots) - len(slots)
+		works, err := d.claim(ctx, free)
+		if err != nil && ctx.Err() == nil {
+			d.o.Log.Error().Err(err).Msg("claim work")
+		}
+		for _, w := range works {
+			slots <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slots; d.Wake() }()
+				d.handle(handlers, w)
+			})
+		}
+		if len(works) > 0 && len(works) < free {
+			continue // something ran; look once more before waiting
+		}
+		if !d.rest(ctx, free == 0, err) {
+			return nil
+		}
+	}
+}
+
+// Step claims the piece of work that has been due for longest and handles it
+// before it returns, on the caller's goroutine and without a heartbeat, so that
+// a driver decides what happens when. It reports whether there was work to
+// claim; an error is the store's, from claiming or from putting back, and what
+// a handler stumbled over is logged and tried again later, as in Run. Several
+// Steps may run side by side or within each other's calls to the ports; Run
+// must not run beside them.
+func (d *Dispatcher) Step(ctx context.Context) (worked bool, err error) {
+	works, err := d.claim(ctx, 1)
+	if err != nil {
+		return false, fmt.Errorf("claim work: %w", err)
+	}
+	if len(works) == 0 {
+		return false, nil
+	}
+	w := works[0]
+	ctx = context.WithValue(ctx, leaseKey{}, &lease{until: w.Lease})
+	if err := d.conclude(ctx, w, d.try(ctx, w)); err != nil {
+		return true, fmt.Errorf("put work of lane %q back: %w", w.Lane, err)
+	}
+	return true, nil
+}
+
+// NextDue returns when the next work can be claimed, or the zero time when
+// there is none. Work that someone holds counts from the end of its lease.
+func (d *Dispatcher) NextDue(ctx context.Context) (next time.Time, err error) {
+	err = d.o.Store.View(ctx, func(tx bridge.Tx) error {
+		next, err = tx.NextDue(d.o.Now())
+		return err
+	})
+	return next, err
+}
+
+// claim takes up to n pieces of due work.
+func (d *Dispatcher) claim(ctx context.Context, n int) (works []bridge.Work, err error) {
+	if n == 0 || ctx.Err() != nil {
+		return nil, nil
+	}
+	err = d.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		works, err = tx.ClaimWork(bridge.Claim{Now: d.o.Now(), Lease: leaseTime, Limit: n})
+		return err
+	})
+	return works, err
+}
+
+// rest waits for a wake, for the next due time or for ctx's end, and reports
+// whether to go on. When every slot is taken only a wake or the end counts.
+func (d *Dispatcher) rest(ctx context.Context, full bool, failed error) bool {
+	wait := maxIdle
+	if failed != nil {
+		wait = time.Second
+	} else if next, err := d.NextDue(ctx); !full && err == nil && !next.IsZero() {
+		wait = min(wait, max(next.Sub(d.o.Now()), 0))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-d.wake:
+	case <-timer.C:
+	}
+	return ctx.Err() == nil
+}
+
+// handle runs one piece of work with a heartbeat, and puts it back when the handler failed.
+func (d *Dispatcher) handle(ctx context.Context, w bridge.Work) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	l := &lease{until: w.Lease}
+	ctx = context.WithValue(ctx, leaseKey{}, l)
+	var beat sync.WaitGroup
+	beat.Go(func() { d.heartbeat(ctx, w, cancel) })
+	err := d.try(ctx, w)
+	cancel(nil)
+	beat.Wait()
+	if err = d.conclude(ctx, w, err); err != nil {
+		d.o.Log.Error().Err(err).Str("lane", w.Lane).Msg("put back")
+	}
+}
+
+// try calls the handler. A panic is a bug of ours: it is logged with its stack
+// and treated as an error, so that other work goes on.
+func (d *Dispatcher) try(ctx context.Context, w bridge.Work) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.o.Log.Error().Str("lane", w.Lane).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			err = fmt.Errorf("handler panicked: %v", p)
+		}
+	}()
+	return d.o.Handle(ctx, w)
+}
+
+// conclude puts work back when its handler failed. A lease that was lost is no failure.
+func (d *Dispatcher) conclude(ctx context.Context, w bridge.Work, cause error) error {
+	if cause == nil || errors.Is(cause, bridge.ErrLeaseLost) {
+		return nil
+	}
+	var err error
+	if errors.Is(cause, context.Canceled) && ctx.Err() != nil {
+		err = d.giveBack(ctx, func(tx bridge.Tx) error { return tx.PutBack(w, d.o.Now()) })
+	} else {
+		failures := w.Failures + 1
+		limit := time.Minute
+		if failures >= StuckAfter {
+			limit = time.Hour
+		}
+		d.o.Log.Error().Err(cause).Str("lane", w.Lane).Str("ref", w.Ref).Int("failures", failures).Msg("work put back")
+		due := d.o.Now().Add(Backoff(d.o.Rand, failures, time.Second, limit))
+		err = d.giveBack(ctx, func(tx bridge.Tx) error { return tx.FailWork(w, due) })
+		if err == nil && failures >= StuckAfter && d.o.Stuck != nil {
+			d.o.Stuck(ctx, w, cause)
+		}
+	}
+	if errors.Is(err, bridge.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// giveBack records although the handler's context may have ended.
+func (d *Dispatcher) giveBack(ctx context.Context, fn func(bridge.Tx) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	err := d.o.Store.Update(ctx, fn)
+	d.Wake()
+	return err
+}
+
+// heartbeat extends the lease until ctx ends; when the lease is lost it ends the handler.
+func (d *Dispatcher) heartbeat(ctx context.Context, w bridge.Work, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(leaseHeartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		until := d.o.Now().Add(leaseTime)
+		err := d.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.ExtendLease(w, until) })
+		if errors.Is(err, bridge.ErrLeaseLost) {
+			cancel(bridge.ErrLeaseLost)
+			return
+		}
+		if err == nil {
+			ctx.Value(leaseKey{}).(*lease).extend(until) //nolint:forcetypeassert // handle put it there
+		}
+	}
+}
+
+// lease is until when the handler of a context holds its work.
+type lease struct {
+	mu    sync.Mutex // guards until
+	until time.Time
+}
+
+type leaseKey struct{}
+
+func (l *lease) extend(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = until
+}
+
+// Holds reports whether the handler's lease still runs. It is asked right
+// before a request that has an effect: a process that was stopped for longer
+// than its lease must not go on with what another has taken over.
+func (d *Dispatcher) Holds(ctx context.Context) bool {
+	l, ok := ctx.Value(leaseKey{}).(*lease)
+	if !ok {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return d.o.Now().Before(l.until)
+}
+
+// Backoff returns a wait that doubles from base up to limit, spread by a fifth
+// so that many who wait do not all come back at once. Attempts count from 1.
+func Backoff(random func() float64, attempt int, base, limit time.Duration) time.Duration {
+	d := base << min(max(attempt-1, 0), 20)
+	if d > limit || d <= 0 {
+		d = limit
+	}
+	return time.Duration(float64(d) * (0.9 + 0.2*random()))
+}

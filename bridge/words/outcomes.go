@@ -1,0 +1,71 @@
+package words
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// Action is the bridge's word on what an action did.
+func Action(out bridge.ActionOutcome) string {
+	var b strings.Builder
+	switch out.Status {
+	case bridge.ActionExecuted:
+		fmt.Fprintf(&b, "executed, exit code %d after %s", out.ExitCode, out.Duration.Round(time.Millisecond))
+	case bridge.ActionTimedOut:
+		fmt.Fprintf(&b, "timed out and was killed after %s", out.Duration.Round(time.Millisecond))
+	case bridge.ActionRefused:
+		b.WriteString("refused by the relay: " + OneLine(out.Error, 300))
+	default:
+		b.WriteString("failed at the relay: " + OneLine(out.Error, 300))
+	}
+	if out.Omitted > 0 {
+		fmt.Fprintf(&b, " (%d bytes of output dropped)", out.Omitted)
+	}
+	return b.String()
+}
+
+// Outputs joins both outputs for the agent, each named.
+func Outputs(out bridge.ActionOutcome) string {
+	switch {
+	case out.Stderr == "":
+		return out.Stdout
+	case out.Stdout == "":
+		return "stderr:\n" + out.Stderr
+	}
+	return "stdout:\n" + out.Stdout + "\nstderr:\n" + out.Stderr
+}
+
+// maxRemind bounds how far ahead a reminder may be.
+const maxRemind = 366 * 24 * time.Hour
+
+// RemindAt reads "<RFC 3339 time>" or "10m", "2h", "3d".
+func RemindAt(when string, now time.Time) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, when)
+	if err != nil {
+		unit := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}[lastByte(when)]
+		n, nerr := strconv.ParseInt(when[:max(len(when)-1, 0)], 10, 32)
+		if unit == 0 || nerr != nil || n <= 0 {
+			return time.Time{}, fmt.Errorf("%q is no time: write 10m, 2h, 3d or a time such as %s", OneLine(when, 60), now.Add(time.Hour).UTC().Format(time.RFC3339))
+		}
+		at = now.Add(time.Duration(n) * unit)
+	}
+	switch {
+	case !at.After(now):
+		return time.Time{}, fmt.Errorf("%s is in the past; it is %s now", when, now.UTC().Format(time.RFC3339))
+	case at.Sub(now) > maxRemind:
+		return time.Time{}, errors.New("a reminder may be at most a year ahead")
+	}
+	return at, nil
+}
+
+func lastByte(s string) byte {
+	if s == "" {
+		return 0
+	}
+	return s[len(s)-1]
+}
