@@ -48,6 +48,23 @@ type Limits struct {
 	OpenSubagents   int `json:"open_subagents"`
 	Depth           int `json:"depth"`
 	TurnsPerChain   int `json:"turns_per_chain"`
+	Reminders       int `json:"reminders"`
+	// Tree is the budget of each tree of agents.
+	Tree Budget `json:"tree"`
+}
+
+// Budget bounds what the agents under one root use together; 0 is no bound.
+type Budget struct {
+	Launches int `json:"launches"`
+	Open     int `json:"open"`
+	Turns    int `json:"turns"`
+	Tokens   int `json:"tokens"`
+	CostUSD  int `json:"cost_usd"`
+}
+
+func viewLimits(l policy.Limits) Limits {
+	return Limits{CommandsPerTurn: l.CommandsPerTurn, LaunchesPerHour: l.LaunchesPerHour, OpenSubagents: l.OpenSubagents, Depth: l.Depth,
+		TurnsPerChain: l.TurnsPerChain, Reminders: l.Reminders, Tree: Budget(l.Tree)}
 }
 
 func (h *Handler) allowed(w http.ResponseWriter, _ *http.Request) error {
@@ -60,7 +77,7 @@ func (h *Handler) allowed(w http.ResponseWriter, _ *http.Request) error {
 			return AllowedAction{ID: r.ID, Relay: r.Relay, Approval: r.Approval.String()}
 		}),
 		OperatorRepos: viewAll(p.OperatorRepos(), func(r policy.Repo) string { return string(r) }),
-		Limits:        Limits(p.Limits()),
+		Limits:        viewLimits(p.Limits()),
 		Warnings:      viewAll(p.Warnings(), func(w policy.Problem) string { return w.At + ": " + w.Value + " " + w.Reason }),
 	})
 	return nil

@@ -68,7 +68,7 @@ var (
 		AgentIdle:    {AgentBusy, AgentGated},
 		AgentBusy:    {AgentIdle, AgentWaiting, AgentGated, AgentDone, AgentFailed},
 		AgentWaiting: {AgentBusy, AgentGated},
-		AgentGated:   {AgentBusy},
+		AgentGated:   {AgentBusy, AgentIdle, AgentWaiting, AgentDone, AgentFailed},
 		AgentDone:    {AgentBusy, AgentGated},
 		AgentFailed:  {AgentBusy},
 	}

@@ -36,17 +36,31 @@ type limits struct {
 	OpenSubagents   *int `yaml:"open_subagents"`
 	Depth           *int `yaml:"depth"`
 	TurnsPerChain   *int `yaml:"turns_per_chain"`
+	Reminders       *int `yaml:"reminders"`
+	Tree            tree `yaml:"tree"`
+}
+
+// tree is the budget of a tree of agents.
+type tree struct {
+	Launches *int `yaml:"launches"`
+	Open     *int `yaml:"open"`
+	Turns    *int `yaml:"turns"`
+	Tokens   *int `yaml:"tokens"`
+	CostUSD  *int `yaml:"cost_usd"`
 }
 
 type narrowing struct {
 	Repos   []string `yaml:"repos"`
 	Actions []string `yaml:"actions"`
+	Tree    tree     `yaml:"tree"`
 	At      string   `yaml:",at"`
 }
 
 const (
 	maxLimit = 1_000_000
-	maxDepth = 100
+	// maxTokens keeps sums far from the end of 64 bits.
+	maxTokens = 1_000_000_000_000
+	maxDepth  = 100
 )
 
 // LoadAllowlist reads and checks allowlist.yaml. With any problem the rules are
@@ -144,6 +158,18 @@ func (c *checker) limits(l limits) policy.Limits {
 		OpenSubagents:   c.limit("limits.open_subagents", l.OpenSubagents, maxLimit),
 		Depth:           c.limit("limits.depth", l.Depth, maxDepth),
 		TurnsPerChain:   c.limit("limits.turns_per_chain", l.TurnsPerChain, maxLimit),
+		Reminders:       c.limit("limits.reminders", l.Reminders, maxLimit),
+		Tree:            c.tree("limits.tree.", l.Tree),
+	}
+}
+
+func (c *checker) tree(key string, t tree) policy.Budget {
+	return policy.Budget{
+		Launches: c.limit(key+"launches", t.Launches, maxLimit),
+		Open:     c.limit(key+"open", t.Open, maxLimit),
+		Turns:    c.limit(key+"turns", t.Turns, maxLimit),
+		Tokens:   c.limit(key+"tokens", t.Tokens, maxTokens),
+		CostUSD:  c.limit(key+"cost_usd", t.CostUSD, maxLimit),
 	}
 }
 
@@ -167,10 +193,11 @@ func (c *checker) agents(entries map[string]narrowing) map[string]policy.Narrowi
 			c.problem("agents", n, "is not an agent's name", "use 1 to 128 characters")
 		}
 		unread := c.reported["agents."+n+".repos"] || c.reported["agents."+n+".actions"]
-		if e.Repos == nil && e.Actions == nil && !unread {
-			c.problem("agents."+n, "", "narrows nothing", "write repos or actions below it; [] allows nothing")
+		budget := c.tree("agents."+n+".tree.", e.Tree)
+		if e.Repos == nil && e.Actions == nil && e.Tree == (tree{}) && !unread {
+			c.problem("agents."+n, "", "narrows nothing", "write repos, actions or tree below it; [] allows nothing")
 		}
-		agents[n] = policy.Narrowing{Repos: e.Repos, Actions: e.Actions, At: e.At}
+		agents[n] = policy.Narrowing{Repos: e.Repos, Actions: e.Actions, Tree: budget, At: e.At}
 	}
 	return agents
 }

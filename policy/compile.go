@@ -119,19 +119,31 @@ func (c *compiler) addOperatorRepos(repos []string) {
 	}
 }
 
+// bound is a number with its key in the file.
+type bound struct {
+	key   string
+	value int
+}
+
+func (b Budget) bounds(prefix string) []bound {
+	return []bound{{prefix + "launches", b.Launches}, {prefix + "open", b.Open}, {prefix + "turns", b.Turns}, {prefix + "tokens", b.Tokens}, {prefix + "cost_usd", b.CostUSD}}
+}
+
 func (c *compiler) checkLimits(l Limits) {
-	for _, f := range []struct {
-		key   string
-		value int
-	}{
+	c.notNegative("limits.", append(l.Tree.bounds("tree."), []bound{
 		{"commands_per_turn", l.CommandsPerTurn},
 		{"launches_per_hour", l.LaunchesPerHour},
 		{"open_subagents", l.OpenSubagents},
 		{"depth", l.Depth},
 		{"turns_per_chain", l.TurnsPerChain},
-	} {
+		{"reminders", l.Reminders},
+	}...))
+}
+
+func (c *compiler) notNegative(prefix string, bounds []bound) {
+	for _, f := range bounds {
 		if f.value < 0 {
-			c.problem(Problem{"", "limits." + f.key, strconv.Itoa(f.value), "is negative", "use 1 or more"})
+			c.problem(Problem{"", prefix + f.key, strconv.Itoa(f.value), "is negative", "use 1 or more"})
 		}
 	}
 }
@@ -151,6 +163,8 @@ func (c *compiler) addAgent(name string, n Narrowing) {
 			c.narrowAction(out.actions, Problem{At: n.At, Key: fmt.Sprintf("%s.actions[%d]", key, i), Value: id})
 		}
 	}
+	c.notNegative(key+".", n.Tree.bounds("tree."))
+	out.tree = n.Tree
 	c.p.agents[name] = out
 }
 

@@ -30,6 +30,7 @@ func (x repoIndex) sorted() []string { return slices.Sorted(maps.Keys(x)) }
 type narrowing struct {
 	repos   repoIndex
 	actions map[string]bool
+	tree    Budget
 }
 
 // intersect returns the patterns that both lists cover, in no order. A wildcard

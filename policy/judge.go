@@ -13,6 +13,8 @@ type Usage struct {
 	LaunchesLastHour, OpenSubagents int
 	// Depth is that of the agent that wrote: a root orchestrator has 0, its subagents 1.
 	Depth int
+	// Tree is what the writer's whole tree has used.
+	Tree TreeUsage
 }
 
 // Request is one turn's commands and what the policy has to know about the turn.
@@ -47,7 +49,7 @@ type Judgement struct {
 //  2. is the verb known and complete; is the repository well formed;
 //  3. is it on the general list, and in the narrowing of every agent;
 //  4. held: an exact duplicate in this turn, then an echo, then an approval;
-//  5. depth, launches_per_hour, open_subagents, over the launches that are
+//  5. depth, launches_per_hour, open_subagents and the tree's budget, over the launches that are
 //     granted or held by now.
 //
 // So a refusal beats a hold and a hold beats a grant. A turn over any cap runs
@@ -71,7 +73,7 @@ func (p *Policy) Judge(r Request) Judgement {
 		}
 		verdicts[i] = v
 	}
-	if sentence := p.launchCap(r.Usage, launches); sentence != "" {
+	if sentence := p.launchCap(r, launches); sentence != "" {
 		return overCap(len(r.Commands), sentence)
 	}
 	return Judgement{Verdicts: verdicts}
@@ -136,7 +138,8 @@ func (r Request) approved(v Verdict) bool {
 }
 
 // launchCap returns the sentence for the first cap that the turn's launches exceed, or "".
-func (p *Policy) launchCap(u Usage, launches int) string {
+func (p *Policy) launchCap(r Request, launches int) string {
+	u := r.Usage
 	if launches == 0 {
 		return ""
 	}
@@ -152,6 +155,9 @@ func (p *Policy) launchCap(u Usage, launches int) string {
 	if had := max(u.OpenSubagents, 0); launches > l.OpenSubagents-had {
 		return fmt.Sprintf("this turn asks for %s, %d subagents are open and the limit is %d, so nothing of this turn ran; %s",
 			count(launches, "launch"), had, l.OpenSubagents, room(l.OpenSubagents-had, "wait until some have ended"))
+	}
+	if reason := p.LaunchRefused(r.Agents, u.Tree, launches); reason != "" {
+		return reason + "; nothing of this turn ran"
 	}
 	return ""
 }

@@ -35,6 +35,10 @@ type Limits struct {
 	// TurnsPerChain is how many turns may follow from one another without a
 	// person; the engine counts them. Default 50.
 	TurnsPerChain int
+	// Reminders is how many reminders of one agent may wait at a time. Default 20.
+	Reminders int
+	// Tree bounds the agents under one root together.
+	Tree Budget
 }
 
 // withDefaults replaces every zero field.
@@ -48,11 +52,13 @@ func (l Limits) withDefaults() Limits {
 		{&l.OpenSubagents, 10},
 		{&l.Depth, 3},
 		{&l.TurnsPerChain, 50},
+		{&l.Reminders, 20},
 	} {
 		if *f.value == 0 {
 			*f.value = f.def
 		}
 	}
+	l.Tree = l.Tree.withDefaults()
 	return l
 }
 
@@ -61,6 +67,8 @@ func (l Limits) withDefaults() Limits {
 type Narrowing struct {
 	Repos   []string
 	Actions []string
+	// Tree lowers the bounds of the trees that the agent is in; 0 inherits.
+	Tree Budget
 	// At is where the narrowing stands, as file:line, for messages.
 	At string
 }

@@ -25,6 +25,10 @@ type output struct {
 	obs bridge.Observation
 	// oversize says that the reply was too large to be read; then nothing of it runs.
 	oversize string
+	// gone says that the API does not know the agent any more.
+	gone bool
+	// evidence is what else the API says of the agent, nil when nobody can ask it.
+	evidence *bridge.Evidence
 }
 
 // findings are the commands and near misses of a reply, bounded.
@@ -74,6 +78,13 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err != nil {
 			return err
 		}
+		var used *bridge.Usage
+		if out.evidence != nil {
+			used = out.evidence.Usage
+		}
+		if err := c.meter(j, used); err != nil {
+			return err
+		}
 		if out.obs.State != bridge.RunFinished {
 			return c.unfinished(j, out, completion)
 		}
@@ -104,7 +115,7 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 		source = bridge.SourceStream
 	}
 	run := or(j.turn.Run, string(j.turn.ID)) // v0 runs have no id of their own
-	cpl := bridge.Completion{ID: bridge.CompletionID(c.e.o.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, CreatedAt: c.now}
+	cpl := bridge.Completion{ID: bridge.CompletionID(c.e.o.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, Evidence: words.Evidence(endedOf(*j, out)), CreatedAt: c.now}
 	if _, err := c.InsertCompletion(cpl); err != nil {
 		return bridge.Completion{}, err
 	}
@@ -166,6 +177,8 @@ func (c *change) judge(j *job, f findings, oversize string) error {
 	var judged policy.Judgement
 	limit := c.e.o.Policy().Limits().CommandsPerTurn
 	switch {
+	case j.tree.Stopped():
+		over = stoppedText(j.tree) + "; nothing of this turn ran"
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
 	case f.total > limit:
@@ -191,6 +204,9 @@ func (c *change) judge(j *job, f findings, oversize string) error {
 	if over != "" {
 		return c.reportOver(j, f, over)
 	}
+	if err := c.beginJoin(j); err != nil {
+		return err
+	}
 	return c.reportMisses(j, f)
 }
 
@@ -212,6 +228,10 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 	if err != nil {
 		return policy.Request{}, err
 	}
+	tree, _, err := c.usageOf(j.agent.Root)
+	if err != nil {
+		return policy.Request{}, err
+	}
 	echoed := make(map[string]bool)
 	for _, cmd := range commands {
 		key := policy.CommandKey(cmd)
@@ -221,7 +241,7 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 	}
 	return policy.Request{
 		Agents: j.names, Commands: commands,
-		Usage:  policy.Usage{LaunchesLastHour: launches, OpenSubagents: open, Depth: j.agent.Depth},
+		Usage:  policy.Usage{LaunchesLastHour: launches, OpenSubagents: open, Depth: j.agent.Depth, Tree: tree},
 		Echoed: func(cmd parser.Command) bool { return echoed[policy.CommandKey(cmd)] },
 		Approved: func(key string) bool {
 			ok, err := c.Approved(j.agent.Root, key, c.now)
@@ -256,21 +276,22 @@ func (c *change) record(j *job, ordinal int, cmd parser.Command, v policy.Verdic
 
 // start takes a command to granted and queues its work.
 func (c *change) start(a bridge.Agent, m *bridge.Command) error {
-	work := bridge.Work{Ref: string(m.ID), Due: c.now}
+	work := bridge.Work{Ref: string(m.ID), Lane: errandLane(*m), Due: c.now}
 	switch m.Parsed.Verb {
 	case parser.Subagent:
 		if err := c.spawn(a, m); err != nil {
 			return err
 		}
 	case parser.LocalAction:
-		work.Kind, work.Lane = bridge.WorkAction, "action/"+m.Relay+"/"+m.Canonical
+		work.Kind = bridge.WorkAction
 	case parser.Remind:
-		due, err := words.RemindAt(m.Parsed.When, c.now)
+		due, err := c.remindable(a, *m)
 		if err != nil {
 			m.Code, m.Reason = string(policy.CodeMalformed), err.Error()
 			return c.refuse(&job{agent: a, turn: bridge.Turn{ID: m.Turn}}, m)
 		}
-		work.Kind, work.Lane, work.Due = bridge.WorkRemind, "remind/"+string(m.ID), due
+		m.Due = due
+		work.Kind, work.Due = bridge.WorkRemind, due
 	}
 	if err := c.setCommand(m, bridge.CommandGranted); err != nil {
 		return err
@@ -292,6 +313,9 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 		API: or(m.API, c.e.o.API), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	m.API = child.API
+	if err := c.reserve(parent.Root); err != nil {
+		return err
+	}
 	if err := c.InsertAgent(child); err != nil {
 		return err
 	}

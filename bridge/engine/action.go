@@ -9,6 +9,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
+	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
@@ -212,4 +213,60 @@ func (e *Engine) remindWork(ctx context.Context, w bridge.Work) error {
 		return c.endErrand(r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message,
 			Text: fmt.Sprintf("reminder that you set for %s:", r.command.Parsed.When)})
 	})
+}
+
+// errandLane is where an action or a reminder waits for its turn.
+func errandLane(m bridge.Command) string {
+	if m.Parsed.Verb == parser.Remind {
+		return "remind/" + string(m.ID)
+	}
+	return "action/" + m.Relay + "/" + m.Canonical
+}
+
+// remindable returns when a reminder is due, or why it cannot be set.
+func (c *change) remindable(a bridge.Agent, m bridge.Command) (time.Time, error) {
+	due, err := words.RemindAt(m.Parsed.When, c.now)
+	if err != nil {
+		return due, err
+	}
+	open, err := c.CountOpenCommands(a.ID, parser.Remind)
+	if err != nil {
+		return due, err
+	}
+	if m.State == bridge.CommandHeld {
+		open-- // itself
+	}
+	if limit := c.e.o.Policy().Limits().Reminders; open >= limit {
+		return due, fmt.Errorf("%d reminders of this agent wait and the limit is %d (limits.reminders); wait until one has come back", open, limit)
+	}
+	return due, nil
+}
+
+// CancelReminder ends a reminder that has not come back yet. The agent reads of
+// it in its next turn. Conflict when the command is no reminder that waits.
+func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (bridge.Command, error) {
+	var m bridge.Command
+	err := e.update(ctx, func(c *change) (err error) {
+		if m, err = c.Command(id); err != nil {
+			return err
+		}
+		if m.Parsed.Verb != parser.Remind || m.State != bridge.CommandGranted {
+			return bridge.Errorf(bridge.Conflict, "command %s (%s) is %s and no reminder that waits; see `drawbridge reminders`", m.ID, m.Parsed.Verb, m.State)
+		}
+		a, err := c.Agent(m.Agent)
+		if err != nil {
+			return err
+		}
+		if err := c.failCommand(&m, "a person cancelled it"); err != nil {
+			return err
+		}
+		if err := c.event(bridge.EventCancelled, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: describe(m)}); err != nil {
+			return err
+		}
+		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
+			return err
+		}
+		return c.tellLater(a, m, fmt.Sprintf("line %d of your turn (REMIND %s): a person cancelled the reminder", m.Parsed.Line, m.Parsed.When))
+	})
+	return m, notFound(err, "command", string(id))
 }

@@ -35,6 +35,8 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 		return e.actionWork(ctx, w)
 	case bridge.WorkRemind:
 		return e.remindWork(ctx, w)
+	case bridge.WorkJoin:
+		return e.joinWork(ctx, w)
 	}
 	return fmt.Errorf("no handler for work of kind %q", w.Kind)
 }

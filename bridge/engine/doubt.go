@@ -44,6 +44,8 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		return e.putBack(ctx, j.work, wait)
 	case found:
 		return e.started(ctx, j, started)
+	case err == nil && j.tree.Stopped() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
+		return e.letGo(ctx, j, stoppedText(j.tree))
 	case err == nil && j.launching() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
@@ -70,12 +72,18 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) 
 // nothing was launched and nothing will be.
 func (e *Engine) relaunch(ctx context.Context, j job) error {
 	if v := e.grantOf(j); !v.Grant.Valid() {
-		if !e.settled(j) {
-			return e.putBack(ctx, j.work, e.backoff(j.work.Attempts, time.Second, time.Minute))
-		}
-		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, refusedNow(v)) })
+		return e.letGo(ctx, j, refusedNow(v))
 	}
 	return e.again(ctx, j)
+}
+
+// letGo ends a turn that must not be sent again, once an earlier attempt can no
+// longer take effect.
+func (e *Engine) letGo(ctx context.Context, j job, why string) error {
+	if !e.settled(j) {
+		return e.putBack(ctx, j.work, e.backoff(j.work.Attempts, time.Second, time.Minute))
+	}
+	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, why) })
 }
 
 // again sends once more what surely did not arrive. The doubt starts anew with

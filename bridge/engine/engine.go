@@ -39,6 +39,9 @@ type Options struct {
 	// Settle is how long an effect may still appear after its answer was lost;
 	// default 5 minutes, at least twice the runtime's own timeout.
 	Settle time.Duration
+	// RetryWait is the first wait before a turn whose run broke is tried again;
+	// each further one is four times as long. Default 30 s.
+	RetryWait time.Duration
 	// ActionPatience is how long an unreachable relay is asked again; default 1 minute.
 	ActionPatience time.Duration
 	// Streams bounds the run streams that are followed at a time; default 256,
@@ -103,6 +106,7 @@ func setDefaults(o *Options) {
 	o.PollMin = or(o.PollMin, 10*time.Second)
 	o.PollMax = max(or(o.PollMax, 60*time.Second), o.PollMin)
 	o.Settle = or(o.Settle, 5*time.Minute)
+	o.RetryWait = or(o.RetryWait, 30*time.Second)
 	o.ActionPatience = or(o.ActionPatience, time.Minute)
 	o.Slots = or(o.Slots, 64)
 	o.Grace = or(o.Grace, 10*time.Second)

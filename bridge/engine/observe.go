@@ -13,6 +13,9 @@ import (
 // observe looks at the run. The API's own answer is the only authority: a
 // webhook or an event in a stream just makes us look sooner.
 func (e *Engine) observe(ctx context.Context, j job) error {
+	if j.tree.Stopped() {
+		e.cancelRun(ctx, j)
+	}
 	obs, err := e.o.Runtime.Observe(ctx, runOf(j))
 	switch {
 	case err != nil && bridge.KindOf(err) == bridge.TooLarge:
@@ -20,7 +23,7 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 		obs.State = bridge.RunFinished
 		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err)})
 	case err != nil && bridge.KindOf(err) == bridge.NotFound:
-		return e.accept(ctx, j, output{obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}})
+		return e.accept(ctx, j, output{gone: true, obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}})
 	case err != nil:
 		return e.lookAgain(ctx, j, err)
 	case obs.Repo != "" && !sameRepo(obs.Repo, j.agent.Repo):
@@ -29,7 +32,25 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 		e.follow(j)
 		return e.putBack(ctx, j.work, e.nextLook(j))
 	}
-	return e.accept(ctx, j, output{obs: obs})
+	out := output{obs: obs, evidence: e.inspect(ctx, j)}
+	if ctx.Err() != nil {
+		return e.putBack(ctx, j.work, 0)
+	}
+	return e.accept(ctx, j, out)
+}
+
+// inspect asks what else the API knows of an agent whose run is over. What it
+// cannot tell now is said to be unchecked: a completion never waits for it.
+func (e *Engine) inspect(ctx context.Context, j job) *bridge.Evidence {
+	i, ok := e.o.Runtime.(bridge.Inspector)
+	if !ok {
+		return nil
+	}
+	found, err := i.Inspect(ctx, runOf(j))
+	if err != nil {
+		return &bridge.Evidence{Unread: "artifacts and usage: " + bridge.SafeMessage(err)}
+	}
+	return &found
 }
 
 func runOf(j job) bridge.RunRef {
@@ -179,17 +200,20 @@ func (c *change) tellParent(j job, n bridge.Notice) error {
 		return fmt.Errorf("load the asking turn: %w", err)
 	}
 	n.Agent, n.Depth = j.agent.Parent, asked.Depth
-	return c.notify(n)
+	if asked.Joining == 0 || len(n.Commands) == 0 {
+		return c.notify(n)
+	}
+	n.Join, n.Held = asked.ID, true
+	if err := c.keep(n); err != nil {
+		return err
+	}
+	return c.gather(asked)
 }
 
 // notify records a notice, remembers the commands that stand in its untrusted
 // text, and gives the agent a turn when it is free.
 func (c *change) notify(n bridge.Notice) error {
-	n.ID, n.CreatedAt = bridge.NoticeID(c.e.o.NewID("ntc_")), c.now
-	if err := c.InsertNotice(n); err != nil {
-		return err
-	}
-	if err := c.AddEchoes(n.Agent, words.EchoKeys(n.Untrusted), c.now); err != nil {
+	if err := c.keep(n); err != nil {
 		return err
 	}
 	a, err := c.Agent(n.Agent)
@@ -197,6 +221,15 @@ func (c *change) notify(n bridge.Notice) error {
 		return err
 	}
 	return c.pump(&a)
+}
+
+// keep records a notice and remembers the commands that stand in its untrusted text.
+func (c *change) keep(n bridge.Notice) error {
+	n.ID, n.CreatedAt = bridge.NoticeID(c.e.o.NewID("ntc_")), c.now
+	if err := c.InsertNotice(n); err != nil {
+		return err
+	}
+	return c.AddEchoes(n.Agent, words.EchoKeys(n.Untrusted), c.now)
 }
 
 // pump gives a free agent a turn when something waits for it that is worth
@@ -209,6 +242,9 @@ func (c *change) pump(a *bridge.Agent) error {
 	}
 	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
 		return nil // a person speaks first; the notices keep
+	}
+	if tree, err := c.Tree(a.Root); err != nil || tree.Stopped() {
+		return errors.Join(err, c.shut(a, stoppedText(tree)))
 	}
 	waiting, err := c.WaitingNotices(a.ID, maxJoined)
 	if err != nil {
@@ -269,11 +305,15 @@ func (c *change) settle(a *bridge.Agent) error {
 
 // addTurn queues a turn and the work that will deliver it.
 func (c *change) addTurn(a *bridge.Agent, t bridge.Turn) error {
+	return c.addTurnAt(a, t, c.now)
+}
+
+func (c *change) addTurnAt(a *bridge.Agent, t bridge.Turn, due time.Time) error {
 	t.ID, t.Agent, t.State, t.CreatedAt = or(t.ID, bridge.TurnID(c.e.o.NewID("trn_"))), a.ID, bridge.TurnQueued, c.now
 	if _, err := c.InsertTurn(t); err != nil {
 		return err
 	}
-	if err := c.Enqueue(bridge.Work{Lane: agentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: c.now}); err != nil {
+	if err := c.Enqueue(bridge.Work{Lane: agentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: due}); err != nil {
 		return err
 	}
 	return c.setAgent(a, bridge.AgentBusy)

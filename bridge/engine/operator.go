@@ -10,6 +10,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
+	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
@@ -26,6 +27,9 @@ type Spec struct {
 	// API overrides the version; empty leaves it to the rules and the configuration.
 	API      string
 	ChatUser string
+	// Join and JoinWithin say how results of several subagents come back; see SetJoin.
+	Join       bridge.Join
+	JoinWithin time.Duration
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -45,15 +49,19 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	if s.API != "" && s.API != bridge.APIv0 && s.API != bridge.APIv1 {
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "API %q: use v0 or v1", s.API)
 	}
+	within, err := checkJoin(s.Join, s.JoinWithin)
+	if err != nil {
+		return bridge.Agent{}, bridge.Turn{}, err
+	}
 	v := e.o.Policy().OperatorGrant(s.Repo, s.Prompt)
 	if !v.Grant.Valid() {
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Denied, "%s", v.Reason)
 	}
 	id := bridge.AgentID(e.o.NewID("agt_"))
 	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.API, or(v.API, e.o.API)), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
-		State: bridge.AgentIdle, ChatUser: s.ChatUser}
+		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
-	err := e.update(ctx, func(c *change) error {
+	err = e.update(ctx, func(c *change) error {
 		a.CreatedAt, a.UpdatedAt = c.now, c.now
 		if err := c.freeName(s.Name); err != nil {
 			return err
@@ -122,16 +130,45 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if a.External == "" && a.State == bridge.AgentFailed {
 			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
 		}
+		if err := c.stopped(a.Root); err != nil {
+			return err
+		}
 		if err := c.AddEchoes(id, words.EchoKeys(text), c.now); err != nil {
 			return err
 		}
-		if err := c.addTurn(&a, t); err != nil {
+		if overtaken, err := c.overtake(a, t); err != nil || overtaken.ID != "" {
+			t = overtaken
+			return err
+		}
+		if err := c.addTurnAt(&a, t, c.now.Add(-personFirst)); err != nil {
 			return err
 		}
 		t, err = c.Turn(t.ID)
 		return err
 	})
 	return t, notFound(err, "agent", string(id))
+}
+
+// personFirst is how much earlier than everything else a person's turn is due,
+// so that it gets the next free hand when all are taken.
+const personFirst = time.Hour
+
+// overtake puts a person's words into the turn that waits for the agent and has
+// none of its own, so that a person does not wait behind what is only news, or
+// behind its back-off. It returns the zero turn when there is none such.
+func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error) {
+	t, err := c.OpenTurn(a.ID)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return bridge.Turn{}, nil
+	}
+	if err != nil || t.State != bridge.TurnQueued {
+		return bridge.Turn{}, err
+	}
+	if err := c.WakeLane(agentLane(a.ID), c.now.Add(-personFirst)); err != nil || t.Text != "" {
+		return bridge.Turn{}, err
+	}
+	t.Cause, t.Text, t.Depth, t.Streak = said.Cause, said.Text, 0, 0
+	return t, c.UpdateTurn(t)
 }
 
 // notFound turns a store's "no such row" into words for the caller.
@@ -151,6 +188,9 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err != nil {
 			return err
 		}
+		if err := c.stopped(a.Root); err != nil {
+			return err
+		}
 		names, err := lineage(c.Tx, a)
 		if err != nil {
 			return err
@@ -158,6 +198,15 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		v := e.o.Policy().Grant(names, m.Parsed, true)
 		if !v.Grant.Valid() {
 			return bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", v.Reason)
+		}
+		if m.Parsed.Verb == parser.Subagent {
+			used, _, err := c.usageOf(a.Root)
+			if err != nil {
+				return err
+			}
+			if refused := e.o.Policy().LaunchRefused(names, used, 1); refused != "" {
+				return bridge.Errorf(bridge.Denied, "%s (deny it, or raise the budget)", refused)
+			}
 		}
 		m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
 		if err := c.remember(a, m); err != nil {

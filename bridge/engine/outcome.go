@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -24,33 +24,23 @@ func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error 
 			return err
 		}
 	}
+	text := words.Completion(endedOf(*j, out))
+	// The names of artifacts are an agent's words, too.
+	if err := c.AddEchoes(j.agent.Parent, words.EchoKeys(cpl.Evidence), c.now); err != nil {
+		return err
+	}
 	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Commands: commandIDs(first, j.command),
-		Text: completionText(*j, out), Untrusted: or(out.obs.Reply, out.obs.Detail)})
+		Text: text, Untrusted: or(out.obs.Reply, out.obs.Detail)})
 }
 
-// completionText is the bridge's own word on a run's end. The WEBHOOK_RESULT
-// line is the one that the seed gives to follow-ups.
-func completionText(j job, out output) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "line %d of your turn (SUBAGENT on %s): agent %s ended with status %s.", j.command.Parsed.Line, j.agent.Repo, j.agent.Name, out.obs.State)
-	fmt.Fprintf(&b, "\nWEBHOOK_RESULT: agent_id=%s, status=%s", j.agent.External, out.obs.State)
-	if out.obs.Branch != "" {
-		fmt.Fprintf(&b, "\n   branch: %s", words.SafeWord(out.obs.Branch))
-	}
-	if out.obs.PR != "" {
-		fmt.Fprintf(&b, "\n   pull request: %s", words.SafeWord(out.obs.PR))
-	}
-	if out.oversize != "" {
-		fmt.Fprintf(&b, "\n   its reply could not be read: %s", out.oversize)
-	}
-	if out.obs.Reply != "" {
-		b.WriteString("\nIts last words:")
-	}
-	return b.String()
+func endedOf(j job, out output) words.Ended {
+	return words.Ended{Line: j.command.Parsed.Line, Repo: j.agent.Repo, Name: j.agent.Name, External: j.agent.External,
+		Observation: out.obs, Oversize: out.oversize, Evidence: out.evidence}
 }
 
 // unfinished ends a turn whose run failed, was cancelled or expired: nothing
-// of its text runs, the parent is told, and what it carried waits again.
+// of its text runs, the parent is told, and what it carried waits again. What
+// may go better another time is tried again; the rest is parked for a person.
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := fmt.Sprintf("the run ended with status %s", out.obs.State)
 	if out.obs.Detail != "" {
@@ -63,14 +53,67 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
-		return err
-	}
 	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
 		return err
 	}
 	if err := c.FinishWork(j.work); err != nil {
 		return err
 	}
+	if c.e.retries(*j, out) {
+		return c.retry(j, out, cpl)
+	}
+	if err := c.park(j, reason); err != nil {
+		return err
+	}
 	return c.finishCommand(j, out, cpl)
+}
+
+// maxRetries bounds how often a turn is tried again by itself.
+const maxRetries = 3
+
+// retries reports whether a turn is worth another try: its run broke or ran
+// out of time, which says nothing about the next. What a person cancelled stays
+// ended, and the first turn of a subagent is its parent's to judge.
+func (e *Engine) retries(j job, out output) bool {
+	broke := out.obs.State == bridge.RunError || out.obs.State == bridge.RunExpired
+	return broke && !out.gone && !j.tree.Stopped() && j.turn.Retry < maxRetries && (j.turn.Seq > 1 || j.agent.Parent == "")
+}
+
+// retry says the same again after a wait, with all that waits for the agent by
+// then. The parent hears of it when it has another reason to be spoken to.
+func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
+	wait := c.e.backoff(2*j.turn.Retry+1, c.e.o.RetryWait, time.Hour)
+	text := fmt.Sprintf("%s; it is tried again in %s (%d of %d)", j.turn.Trouble, wait.Round(time.Second), j.turn.Retry+1, maxRetries)
+	if err := c.event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
+		return err
+	}
+	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
+		Text: fmt.Sprintf("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, text)}); err != nil {
+		return err
+	}
+	if _, err := c.OpenTurn(j.agent.ID); err == nil && j.turn.Text == "" {
+		return c.UpdateAgent(j.agent) // the turn that stands behind carries what waits
+	} else if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+		return err
+	}
+	return c.addTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
+}
+
+// park leaves an agent whose turn failed to a person, and says so once: what it
+// carried waits, and any word to the agent or a replay takes it along.
+func (c *change) park(j *job, reason string) error {
+	if _, err := c.OpenTurn(j.agent.ID); err == nil {
+		return c.UpdateAgent(j.agent) // another turn waits already, and takes along what this one carried
+	} else if !errors.Is(err, bridge.ErrNoRow) {
+		return err
+	}
+	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
+		return err
+	}
+	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	return c.event(bridge.EventParked, j.agent, bridge.Event{Turn: j.turn.ID,
+		Text: fmt.Sprintf("%d outcomes wait for agent %s, whose turn failed (%s); `drawbridge replay %s` or `drawbridge say %s` takes them along", len(waiting), j.agent.Name, reason, j.turn.ID, j.agent.Name)})
 }

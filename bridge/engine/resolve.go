@@ -81,7 +81,7 @@ func (c *change) settleLaunch(m bridge.Command, external string) error {
 	}
 	if external == "" {
 		// The lane's own work goes: nothing is left to look for.
-		return c.failUncertain(&j, "a person says that it was not launched")
+		return c.giveUp(&j, "a person says that it was not launched")
 	}
 	if other, err := c.FindAgent(bridge.ByExternal, external); err == nil {
 		return bridge.Errorf(bridge.Conflict, "agent %s is %s already", external, other.Name)
@@ -94,26 +94,34 @@ func (c *change) settleLaunch(m bridge.Command, external string) error {
 	return c.WakeLane(agentLane(m.Child), c.now)
 }
 
-// failUncertain ends an uncertain launch. Its work stays in the lane for the
-// handler, which removes what is over.
-func (c *change) failUncertain(j *job, reason string) error {
+// giveUp ends a turn from outside of its handler. Its work stays in the lane
+// for the handler, which removes what is over.
+func (c *change) giveUp(j *job, reason string) error {
+	launch := j.turn.Seq == 1
 	j.turn.Trouble, j.agent.Trouble = reason, reason
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
+	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
+	}
+	if j.agent.State.CanBecome(bridge.AgentFailed) {
+		if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
+			return err
+		}
 	}
 	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
 		return err
 	}
-	if err := c.failCommand(&j.command, reason); err != nil {
-		return err
+	if launch && j.command.ID != "" {
+		if err := c.failCommand(&j.command, reason); err != nil {
+			return err
+		}
 	}
 	if err := c.WakeLane(agentLane(j.agent.ID), c.now); err != nil {
 		return err
 	}
-	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(true, j.command)})
+	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(launch, j.command)})
 }
 
 // Replay gives a turn that failed, or of which nobody knows whether it
@@ -129,6 +137,9 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		}
 		a, err := c.Agent(t.Agent)
 		if err != nil {
+			return err
+		}
+		if err := c.stopped(a.Root); err != nil {
 			return err
 		}
 		switch {

@@ -24,6 +24,8 @@ type job struct {
 	grant         policy.Grant
 	// quiet reports wait for another reason to speak to the agent.
 	quiet bool
+	// tree is that of the agent, with whether a person stopped it.
+	tree bridge.Tree
 	// doubted is since when an earlier attempt has been in doubt, zero when none is.
 	doubted time.Time
 }
@@ -63,6 +65,9 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 		if j.command, err = tx.Command(j.agent.Command); err != nil {
 			return j, fmt.Errorf("load command %q: %w", j.agent.Command, err)
 		}
+	}
+	if j.tree, err = tx.Tree(j.agent.Root); err != nil {
+		return j, fmt.Errorf("load tree %q: %w", j.agent.Root, err)
 	}
 	if j.names, err = lineage(tx, j.agent); err != nil || j.agent.Parent == "" {
 		return j, err
@@ -123,6 +128,8 @@ func (c *change) begin(j *job) (bool, error) {
 		return false, c.PutBack(j.work, c.now)
 	}
 	switch {
+	case j.tree.Stopped():
+		return false, c.failTurn(j, stoppedText(j.tree))
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
 	case j.agent.External == "" && !j.launching():
@@ -132,9 +139,17 @@ func (c *change) begin(j *job) (bool, error) {
 		if ok, err := c.regrant(j); !ok || err != nil {
 			return false, err
 		}
-		j.turn.Sent = j.turn.Text
-	} else if err := c.join(j); err != nil {
+	}
+	if refused, err := c.spend(j); err != nil {
 		return false, err
+	} else if refused != "" {
+		return false, c.broke(j, refused)
+	}
+	j.turn.Sent = j.turn.Text
+	if !j.launching() {
+		if err := c.join(j); err != nil {
+			return false, err
+		}
 	}
 	j.turn.SentAt = c.now
 	j.turn.Attempts++
@@ -299,6 +314,9 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 			return err
 		}
 		bound = *j
+		if j.tree.Stopped() {
+			return c.PutBack(j.work, c.now) // to be cancelled
+		}
 		return c.PutBack(j.work, c.now.Add(e.firstLook()))
 	})
 	if err == nil && bound.turn.State == bridge.TurnRunning {

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/parser"
+)
+
+// DefaultJoinWithin is how long an agent waits for joined results when nobody
+// said; MaxJoinWithin is the longest that may be said.
+const (
+	DefaultJoinWithin = time.Hour
+	MaxJoinWithin     = 30 * 24 * hour
+)
+
+// checkJoin fills in the deadline of a join policy.
+func checkJoin(join bridge.Join, within time.Duration) (time.Duration, error) {
+	need, ok := join.Need()
+	switch {
+	case !ok:
+		return 0, bridge.Errorf(bridge.Invalid, "join %.20q: use each, all, any or a number from 1 to 100", string(join))
+	case within < 0 || within > MaxJoinWithin:
+		return 0, bridge.Errorf(bridge.Invalid, "a join's deadline may be at most %s", MaxJoinWithin)
+	case need == 0:
+		return 0, nil
+	}
+	return or(within, DefaultJoinWithin), nil
+}
+
+// SetJoin says how the results of the subagents that one turn launches come
+// back to an agent. It holds for turns that end from now on. A within of 0 is
+// DefaultJoinWithin.
+func (e *Engine) SetJoin(ctx context.Context, id bridge.AgentID, join bridge.Join, within time.Duration) (bridge.Agent, error) {
+	within, err := checkJoin(join, within)
+	if err != nil {
+		return bridge.Agent{}, err
+	}
+	var a bridge.Agent
+	err = e.update(ctx, func(c *change) (err error) {
+		if a, err = c.Agent(id); err != nil {
+			return err
+		}
+		a.Join, a.JoinWithin, a.UpdatedAt = join, within, c.now
+		return c.UpdateAgent(a)
+	})
+	return a, notFound(err, "agent", string(id))
+}
+
+// beginJoin makes a turn that launched several subagents wait for them, if its
+// agent's policy says so. A held launch counts: a person may let it pass.
+func (c *change) beginJoin(j *job) error {
+	need, _ := j.agent.Join.Need()
+	if need == 0 {
+		return nil
+	}
+	family, err := c.family(j.turn.ID)
+	if err != nil || len(family.launched)+family.held < 2 {
+		return err
+	}
+	j.turn.Joining = need
+	if err := c.UpdateTurn(j.turn); err != nil {
+		return err
+	}
+	return c.Enqueue(bridge.Work{Lane: "join/" + string(j.turn.ID), Kind: bridge.WorkJoin, Ref: string(j.turn.ID), Due: c.now.Add(j.agent.JoinWithin)})
+}
+
+// family is what one turn launched.
+type family struct {
+	launched, open []bridge.Command
+	held           int
+}
+
+func (c *change) family(turn bridge.TurnID) (f family, err error) {
+	all, err := c.Commands(bridge.CommandFilter{Turn: turn, Limit: maxKeptCommands})
+	if err != nil {
+		return f, err
+	}
+	for _, m := range all {
+		switch {
+		case m.Parsed.Verb != parser.Subagent:
+		case m.State == bridge.CommandHeld:
+			f.held++
+		case m.Child != "":
+			f.launched = append(f.launched, m)
+			if m.State.Open() {
+				f.open = append(f.open, m)
+			}
+		}
+	}
+	return f, nil
+}
+
+// gather tells the agent of joined results once enough subagents have ended.
+func (c *change) gather(t bridge.Turn) error {
+	f, err := c.family(t.ID)
+	if err != nil {
+		return err
+	}
+	ended := len(f.launched) - len(f.open)
+	if len(f.open) > 0 && (t.Joining < 0 || ended < t.Joining) {
+		return nil
+	}
+	return c.release(t, f, "")
+}
+
+// release lets go of what is there and says what is missing. What ends later
+// comes by itself.
+func (c *change) release(t bridge.Turn, f family, why string) error {
+	t.Joining = 0
+	if err := c.UpdateTurn(t); err != nil {
+		return err
+	}
+	if _, err := c.ReleaseNotices(t.ID); err != nil {
+		return err
+	}
+	a, err := c.Agent(t.Agent)
+	if err != nil {
+		return err
+	}
+	text := joinedText(t, f, why)
+	if err := c.event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(text, "\n", 2)[0]}); err != nil {
+		return err
+	}
+	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text})
+}
+
+func joinedText(t bridge.Turn, f family, why string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "results of your turn %d, joined: %d of its %d subagents have ended", t.Seq, len(f.launched)-len(f.open), len(f.launched))
+	if why != "" {
+		b.WriteString(" (" + why + ")")
+	}
+	for _, m := range f.open {
+		fmt.Fprintf(&b, "\n   missing: line %d (SUBAGENT on %s), %s; its result comes when it has ended", m.Parsed.Line, m.Canonical, m.State)
+	}
+	if f.held > 0 {
+		fmt.Fprintf(&b, "\n   %d more wait for a person's approval", f.held)
+	}
+	return b.String()
+}
+
+// joinWork ends the wait for joined results at its deadline.
+func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
+	return e.update(ctx, func(c *change) error {
+		if err := c.FinishWork(w); err != nil {
+			return err
+		}
+		t, err := c.Turn(bridge.TurnID(w.Ref))
+		if err != nil || t.Joining == 0 {
+			return err
+		}
+		f, err := c.family(t.ID)
+		if err != nil {
+			return err
+		}
+		return c.release(t, f, "the deadline has passed")
+	})
+}

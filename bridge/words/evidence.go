@@ -1,0 +1,108 @@
+package words
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"drawbridge/bridge"
+)
+
+// Ended is what is known of a subagent's run that is over.
+type Ended struct {
+	// Line is that of the SUBAGENT command.
+	Line                 int
+	Repo, Name, External string
+	Observation          bridge.Observation
+	// Oversize says why the reply could not be read, "" when it was.
+	Oversize string
+	// Evidence is what else the API said; nil when nobody can ask it.
+	Evidence *bridge.Evidence
+}
+
+// Completion is the bridge's own word on a run's end. The WEBHOOK_RESULT line
+// is the one that the seed gives to follow-ups. What the agent says of itself
+// follows as untrusted text and is called a claim here.
+func Completion(e Ended) string {
+	var b strings.Builder
+	status := e.Observation.State
+	fmt.Fprintf(&b, "line %d of your turn (SUBAGENT on %s): agent %s ended with status %s.", e.Line, e.Repo, e.Name, status)
+	fmt.Fprintf(&b, "\nWEBHOOK_RESULT: agent_id=%s, status=%s", e.External, status)
+	b.WriteString("\n   " + strings.ReplaceAll(Evidence(e), "\n", "\n   "))
+	if e.Oversize != "" {
+		fmt.Fprintf(&b, "\n   its reply could not be read: %s", e.Oversize)
+	}
+	if e.Observation.Reply != "" {
+		b.WriteString("\nIts last words, which are only its claim:")
+	}
+	return b.String()
+}
+
+// maxArtifacts and maxClaims bound what is named one by one.
+const (
+	maxArtifacts = 10
+	maxClaims    = 5
+)
+
+// Evidence says line by line what the API confirmed of a run, what it does not
+// show, what could not be asked, and what the agent only claimed.
+func Evidence(e Ended) string {
+	o := e.Observation
+	confirmed := []string{"status " + string(o.State)}
+	var absent, lines []string
+	for _, f := range []struct{ name, value string }{{"branch", o.Branch}, {"pull request", o.PR}} {
+		if f.value == "" {
+			absent = append(absent, "no "+f.name)
+		} else {
+			confirmed = append(confirmed, f.name+" "+SafeWord(f.value))
+		}
+	}
+	if ev := e.Evidence; ev != nil {
+		switch {
+		case len(ev.Artifacts) > 0:
+			confirmed = append(confirmed, artifacts(ev.Artifacts))
+		case ev.Unread == "":
+			absent = append(absent, "no artifacts")
+		}
+		if ev.Usage != nil {
+			confirmed = append(confirmed, fmt.Sprintf("%d tokens so far", ev.Usage.Tokens))
+		}
+	}
+	lines = append(lines, "confirmed by the API: "+strings.Join(confirmed, "; "))
+	if len(absent) > 0 {
+		lines = append(lines, "the API shows "+strings.Join(absent, ", "))
+	}
+	if e.Evidence != nil && e.Evidence.Unread != "" {
+		lines = append(lines, "could not be checked: "+OneLine(e.Evidence.Unread, 200))
+	}
+	if claims := claimedPRs(o); len(claims) > 0 {
+		lines = append(lines, "only claimed by the agent, not shown by the API: pull request "+strings.Join(claims, ", "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func artifacts(all []bridge.Artifact) string {
+	names := make([]string, 0, maxArtifacts)
+	for _, a := range all[:min(len(all), maxArtifacts)] {
+		names = append(names, fmt.Sprintf("%s (%d bytes)", SafeWord(a.Path), a.Size))
+	}
+	text := fmt.Sprintf("artifacts %s", strings.Join(names, ", "))
+	if more := len(all) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+var pullRequest = regexp.MustCompile(`https://github\.com/[A-Za-z0-9_-]{1,39}/[A-Za-z0-9._-]{1,100}/pull/[0-9]{1,10}`)
+
+// claimedPRs are the pull requests that a reply names and the API does not.
+func claimedPRs(o bridge.Observation) []string {
+	var claims []string
+	for _, url := range pullRequest.FindAllString(o.Reply, 100) {
+		if !strings.EqualFold(url, o.PR) && !slices.Contains(claims, url) && len(claims) < maxClaims {
+			claims = append(claims, url)
+		}
+	}
+	return claims
+}
