@@ -22,6 +22,17 @@ type LaunchRequest struct {
 	Prompt string `json:"prompt"`
 	// API is v0, v1 or empty for what the rules say.
 	API string `json:"api,omitempty"`
+	// Join and JoinDeadline say how the results of several subagents come back;
+	// empty for what the configuration says of the orchestrator.
+	JoinRequest
+}
+
+// JoinRequest says how the results of the subagents that one turn launches come back.
+type JoinRequest struct {
+	// Join is each, all, any or a number.
+	Join string `json:"join,omitempty"`
+	// JoinDeadline is how long the agent waits at most, such as 30m; empty is an hour.
+	JoinDeadline string `json:"join_deadline,omitempty"`
 }
 
 // SayRequest gives an agent a turn.
@@ -72,7 +83,15 @@ func (h *Handler) launch(w http.ResponseWriter, r *http.Request) error {
 	if err := checkLine("ref", req.Ref, 255); err != nil {
 		return err
 	}
-	a, t, err := h.o.Engine.LaunchAgent(r.Context(), engine.Spec{Name: req.Name, Role: h.roleOf(req.Repo), Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API})
+	spec := engine.Spec{Name: req.Name, Role: h.roleOf(req.Repo), Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API}
+	var err error
+	if spec.Join, spec.JoinWithin, err = req.join(); err != nil {
+		return err
+	}
+	if spec.Join == "" {
+		spec.Join, spec.JoinWithin = h.o.Join(req.Name, spec.Role)
+	}
+	a, t, err := h.o.Engine.LaunchAgent(r.Context(), spec)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ type Options struct {
 	// Roles names the orchestrators that the configuration has on a canonical
 	// repository, separated by blanks; nil means none anywhere.
 	Roles func(repo string) string
+	// Join returns how results come back to an agent of that name and role when
+	// its launch does not say; nil means one by one.
+	Join func(name, role string) (bridge.Join, time.Duration)
 	// Token opens every route but /health and the webhooks.
 	Token string
 	Chat  ChatOptions
@@ -71,6 +74,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Roles == nil {
 		o.Roles = func(string) string { return "" }
+	}
+	if o.Join == nil {
+		o.Join = func(string, string) (bridge.Join, time.Duration) { return "", 0 }
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(o.Version)
@@ -162,12 +168,18 @@ func (h *Handler) table() []route {
 		{http.MethodGet, "/v1/agents/{id}", h.getAgent},
 		{http.MethodGet, "/v1/agents/{id}/turns", h.listTurns},
 		{http.MethodPost, "/v1/agents/{id}/turns", h.say},
+		{http.MethodGet, "/v1/agents/{id}/tree", h.tree},
+		{http.MethodPost, "/v1/agents/{id}/stop", h.stop},
+		{http.MethodPost, "/v1/agents/{id}/resume", h.resume},
+		{http.MethodPost, "/v1/agents/{id}/join", h.join},
 		{http.MethodGet, "/v1/turns/{id}", h.getTurn},
 		{http.MethodGet, "/v1/commands", h.listCommands},
 		{http.MethodGet, "/v1/commands/{id}", h.getCommand},
 		{http.MethodPost, "/v1/commands/{id}/approve", h.approve},
 		{http.MethodPost, "/v1/commands/{id}/deny", h.deny},
 		{http.MethodPost, "/v1/commands/{id}/resolve", h.resolve},
+		{http.MethodPost, "/v1/commands/{id}/cancel", h.cancelReminder},
+		{http.MethodPost, "/v1/turns/{id}/resolve", h.resolveTurn},
 		{http.MethodPost, "/v1/turns/{id}/replay", h.replay},
 		{http.MethodGet, "/v1/events", h.events},
 		{http.MethodGet, "/v1/allowed", h.allowed},

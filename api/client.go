@@ -193,11 +193,11 @@ func (c *Client) Allowed(ctx context.Context) (Allowed, error) {
 	return get[Allowed](ctx, c, "/v1/allowed", nil)
 }
 
-// ListOptions selects rows of a list; zero fields select everything. Agent and
-// Turn are for commands only.
+// ListOptions selects rows of a list; zero fields select everything. Agent, Turn
+// and Verb are for commands only.
 type ListOptions struct {
-	State       string
-	Agent, Turn string
+	State             string
+	Agent, Turn, Verb string
 	// Limit is at most 1,000; 0 means 100.
 	Limit int
 	// Before is the Next of an earlier list.
@@ -206,7 +206,7 @@ type ListOptions struct {
 
 func (o ListOptions) query() url.Values {
 	q := url.Values{}
-	for key, value := range map[string]string{"state": o.State, "agent": o.Agent, "turn": o.Turn, "before": o.Before} {
+	for key, value := range map[string]string{"state": o.State, "agent": o.Agent, "turn": o.Turn, "verb": o.Verb, "before": o.Before} {
 		if value != "" {
 			q.Set(key, value)
 		}
@@ -270,6 +270,36 @@ func (c *Client) Deny(ctx context.Context, id, reason string) (Command, error) {
 // Resolve settles an uncertain command by a person's word.
 func (c *Client) Resolve(ctx context.Context, id string, r ResolveRequest) (Command, error) {
 	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/resolve", r)
+}
+
+// ResolveTurn settles an uncertain turn by a person's word.
+func (c *Client) ResolveTurn(ctx context.Context, id string, r ResolveRequest) (Turn, error) {
+	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(id)+"/resolve", r)
+}
+
+// CancelReminder ends a reminder that has not come back yet.
+func (c *Client) CancelReminder(ctx context.Context, id string) (Command, error) {
+	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/cancel", nil)
+}
+
+// Tree says what the agents under a root have used of their budget.
+func (c *Client) Tree(ctx context.Context, idOrName string) (Tree, error) {
+	return get[Tree](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/tree", nil)
+}
+
+// Stop ends everything under a root and keeps it stopped. Twice is fine.
+func (c *Client) Stop(ctx context.Context, idOrName, why string) (Tree, error) {
+	return post[Tree](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/stop", StopRequest{Why: why})
+}
+
+// Resume lets a stopped tree go on. Twice is fine.
+func (c *Client) Resume(ctx context.Context, idOrName string) (Tree, error) {
+	return post[Tree](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/resume", nil)
+}
+
+// Join says how the results of several subagents come back to an agent.
+func (c *Client) Join(ctx context.Context, idOrName string, r JoinRequest) (Agent, error) {
+	return post[Agent](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/join", r)
 }
 
 // Replay gives a failed or uncertain turn another try. Twice is two tries.

@@ -7,6 +7,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
+	"drawbridge/parser"
 )
 
 // DenyRequest refuses a held command. An empty body is a denial without a reason.
@@ -39,11 +40,14 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) commandFilter(r *http.Request) (f bridge.CommandFilter, limit int, err error) {
-	q, err := readQuery(r, "state", "agent", "turn", "limit", "before")
+	q, err := readQuery(r, "state", "verb", "agent", "turn", "limit", "before")
 	if err != nil {
 		return f, 0, err
 	}
 	if f.State, err = oneOf(q, "state", bridge.CommandEdges); err != nil {
+		return f, 0, err
+	}
+	if f.Verb, err = oneOf(q, "verb", map[parser.Verb]bool{parser.Subagent: true, parser.LocalAction: true, parser.Remind: true, parser.WebhookResult: true}); err != nil {
 		return f, 0, err
 	}
 	if limit, err = q.limit(); err != nil {
@@ -121,14 +125,53 @@ func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var req ResolveRequest
-	if err := readExact(w, r, &req); err != nil {
+	launched, err := readResolve(w, r)
+	if err != nil {
 		return err
 	}
-	if (req.Launched == "") == !req.NotLaunched {
-		return bridge.Errorf(bridge.Invalid, "say either launched with the agent's id, or not_launched")
+	c, err := h.o.Engine.Resolve(r.Context(), bridge.CommandID(id), launched)
+	return decided(w, r, c, err)
+}
+
+func (h *Handler) resolveTurn(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
 	}
-	c, err := h.o.Engine.Resolve(r.Context(), bridge.CommandID(id), req.Launched)
+	launched, err := readResolve(w, r)
+	if err != nil {
+		return err
+	}
+	t, err := h.o.Engine.ResolveTurn(r.Context(), bridge.TurnID(id), launched)
+	if err != nil {
+		return err
+	}
+	note(r, t.Agent, t.ID)
+	httpx.WriteJSON(w, http.StatusOK, viewTurn(t))
+	return nil
+}
+
+// readResolve returns the agent that is there after all, "" when none is.
+func readResolve(w http.ResponseWriter, r *http.Request) (launched string, err error) {
+	var req ResolveRequest
+	if err := readExact(w, r, &req); err != nil {
+		return "", err
+	}
+	if (req.Launched == "") == !req.NotLaunched {
+		return "", bridge.Errorf(bridge.Invalid, "say either launched with the agent's id, or not_launched")
+	}
+	return req.Launched, nil
+}
+
+func (h *Handler) cancelReminder(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	if err := readOptional(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	c, err := h.o.Engine.CancelReminder(r.Context(), bridge.CommandID(id))
 	return decided(w, r, c, err)
 }
 

@@ -188,7 +188,7 @@ func TestAllowedAndStatus(t *testing.T) {
 		Actions: []api.AllowedAction{{ID: "backup_script", Relay: "laptop", Approval: "never"}, {ID: "broken", Relay: "laptop", Approval: "never"},
 			{ID: "not_at_relay", Relay: "laptop", Approval: "never"}, {ID: "slow", Relay: "laptop", Approval: "never"}},
 		OperatorRepos: []string{chatRepo}, Warnings: []string{},
-		Limits: api.Limits{CommandsPerTurn: 10, LaunchesPerHour: 20, OpenSubagents: 10, Depth: 3, TurnsPerChain: 50},
+		Limits: api.Limits{CommandsPerTurn: 10, LaunchesPerHour: 20, OpenSubagents: 10, Depth: 3, TurnsPerChain: 50, Reminders: 20, Tree: api.Budget{Launches: 100, Open: 10, Turns: 500}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

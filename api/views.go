@@ -24,19 +24,33 @@ type Agent struct {
 	State    string `json:"state"`
 	ChatUser string `json:"chat_user,omitempty"`
 	// Trouble says in words why the state is failed or gated.
-	Trouble   string    `json:"trouble,omitempty"`
+	Trouble string `json:"trouble,omitempty"`
+	// Join and JoinDeadline say how results of several subagents come back; empty is one by one.
+	Join         string `json:"join,omitempty"`
+	JoinDeadline string `json:"join_deadline,omitempty"`
+	// Tokens and CostUSD are what the API last reported; Unmetered is true while it does not tell.
+	Tokens    int64     `json:"tokens,omitempty"`
+	CostUSD   float64   `json:"cost_usd,omitempty"`
+	Unmetered bool      `json:"unmetered,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 func viewAgent(a bridge.Agent) Agent {
 	user, _, _ := strings.Cut(a.ChatUser, chatGeneration)
+	deadline := ""
+	if a.JoinWithin > 0 {
+		deadline = a.JoinWithin.String()
+	}
 	return Agent{
+		Join: string(a.Join), JoinDeadline: deadline, Tokens: a.Tokens, CostUSD: dollars(a.CostMicros), Unmetered: a.Unmetered,
 		ID: string(a.ID), Name: a.Name, Parent: string(a.Parent), Command: string(a.Command), Root: string(a.Root), Depth: a.Depth, API: a.API,
 		External: a.External, Repo: a.Repo, Ref: a.Ref, URL: a.URL, State: string(a.State), ChatUser: user, Trouble: a.Trouble,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }
+
+func dollars(micros int64) float64 { return float64(micros) / 1e6 }
 
 // Turn is a turn as the API shows it.
 type Turn struct {
@@ -55,6 +69,10 @@ type Turn struct {
 	Status   string `json:"status,omitempty"`
 	Trouble  string `json:"trouble,omitempty"`
 	Attempts int    `json:"attempts"`
+	// Retry counts the turns before this one that said the same and failed.
+	Retry int `json:"retry,omitempty"`
+	// Joining is how many subagents of the turn must end before the agent hears of any; -1 is all.
+	Joining int `json:"joining,omitempty"`
 	// Clipped is true in a list when a text is longer than is shown there.
 	Clipped   bool      `json:"clipped,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
@@ -65,7 +83,7 @@ type Turn struct {
 func viewTurn(t bridge.Turn) Turn {
 	return Turn{
 		ID: string(t.ID), Agent: string(t.Agent), Seq: t.Seq, Cause: string(t.Cause), Text: t.Text, Sent: t.Sent, Depth: t.Depth,
-		State: string(t.State), Run: t.Run, Reply: t.Reply, Status: string(t.Status), Trouble: t.Trouble, Attempts: t.Attempts,
+		State: string(t.State), Run: t.Run, Reply: t.Reply, Status: string(t.Status), Trouble: t.Trouble, Attempts: t.Attempts, Retry: t.Retry, Joining: t.Joining,
 		CreatedAt: t.CreatedAt, SentAt: t.SentAt, EndedAt: t.EndedAt,
 	}
 }
@@ -106,8 +124,10 @@ type Command struct {
 	Relay     string `json:"relay,omitempty"`
 	Approved  bool   `json:"approved,omitempty"`
 	// Child is the agent that a SUBAGENT command made.
-	Child     string    `json:"child,omitempty"`
-	Outcome   *Outcome  `json:"outcome,omitempty"`
+	Child   string   `json:"child,omitempty"`
+	Outcome *Outcome `json:"outcome,omitempty"`
+	// Due is when a reminder comes back.
+	Due       time.Time `json:"due,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -129,7 +149,7 @@ func viewCommand(c bridge.Command) Command {
 		ID: string(c.ID), Turn: string(c.Turn), Agent: string(c.Agent), Ordinal: c.Ordinal, Line: c.Parsed.Line, Verb: string(c.Parsed.Verb),
 		Repo: c.Parsed.Repo, Prompt: c.Parsed.Prompt, Action: c.Parsed.Action, When: c.Parsed.When, Message: c.Parsed.Message,
 		State: string(c.State), Code: c.Code, Reason: c.Reason, Canonical: c.Canonical, API: c.API, Relay: c.Relay, Approved: c.Approved,
-		Child: string(c.Child), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		Child: string(c.Child), Due: c.Due, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 	if c.Outcome != nil {
 		out := Outcome(*c.Outcome)

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"drawbridge/parser"
@@ -68,6 +69,9 @@ type Agent struct {
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
+
+// Names are the words that a policy narrows the agent by: its roles and its name.
+func (a Agent) Names() []string { return append(strings.Fields(a.Role), a.Name) }
 
 // Join is a policy for the results of several subagents of one turn: "each",
 // "any", "all", or how many of them as a decimal number. Empty is "each".

@@ -102,6 +102,11 @@ type Orchestrator struct {
 	Repo string `yaml:"repo"`
 	// Ref is "" for the default branch.
 	Ref string `yaml:"ref"`
+	// Join says how the results of subagents that one turn launched come back:
+	// "each" by itself (so is ""), "all" or "any" or so many of them as one turn.
+	// JoinDeadline bounds the wait; 0 is an hour.
+	Join         string        `yaml:"join"`
+	JoinDeadline time.Duration `yaml:"join_deadline"`
 }
 
 // Chat is the /chat surface.

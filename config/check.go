@@ -208,6 +208,11 @@ func (c *checker) cursor(u *Cursor) {
 	c.span("cursor.timeout", u.Timeout, time.Second, 10*time.Minute)
 }
 
+// joinPolicy is how results of several subagents may come back; see Orchestrator.
+var joinPolicy = regexp.MustCompile(`^(|each|all|any|[1-9][0-9]?|100)$`)
+
+const maxJoinDeadline = 30 * 24 * time.Hour
+
 func (c *checker) orchestrators(list []Orchestrator) {
 	first := make(map[string]bool, len(list))
 	for i := range list {
@@ -224,6 +229,12 @@ func (c *checker) orchestrators(list []Orchestrator) {
 		o.Repo = string(repo)
 		if o.Ref != "" && (!gitRef.MatchString(o.Ref) || strings.Contains(o.Ref, "..")) {
 			c.problem(at+".ref", o.Ref, "is not a branch, tag or commit", "write its plain name, such as main")
+		}
+		if !joinPolicy.MatchString(o.Join) {
+			c.problem(at+".join", o.Join, "is not known", "use each, all, any or a number from 1 to 100")
+		}
+		if o.JoinDeadline != 0 {
+			c.span(at+".join_deadline", o.JoinDeadline, time.Second, maxJoinDeadline)
 		}
 	}
 }

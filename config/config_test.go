@@ -166,11 +166,12 @@ func TestBridgeProblems(t *testing.T) {
 			`cursor.url: "https://x/?k=v" has a ?`, `relays.a.url: "ftp://x" is not an address of the web`, `relays.b.url: "https://" is not an address of the web`,
 		}},
 		"loopback look-alikes": {least + "public_url: http://127.0.0.1.evil.com\ncursor: {url: 'http://localhost.evil.com'}", []string{"in the clear", "in the clear"}},
-		"orchestrators": {least + "orchestrators:\n- {name: Main, repo: me/env}\n- {name: a, repo: github.com/a/b, ref: -x}\n- {name: a, repo: github.com/a/*, ref: a..b}\n- {}\nchat: {orchestrator: b, per_minute: 0, wait: 2h}", []string{
+		"orchestrators": {least + "orchestrators:\n- {name: Main, repo: me/env}\n- {name: a, repo: github.com/a/b, ref: -x}\n- {name: a, repo: github.com/a/*, ref: a..b}\n- {join: some, join_deadline: 10ms}\nchat: {orchestrator: b, per_minute: 0, wait: 2h}", []string{
 			`bridge.yaml:4: orchestrators[0].name: "Main" is not a name`,
 			`bridge.yaml:4: orchestrators[0].repo: "me/env" is not a repository; write https://github.com/owner/name: the host github.com/ is missing`,
 			`bridge.yaml:5: orchestrators[1].ref: "-x" is not a branch`,
 			`bridge.yaml:6: orchestrators[2].name: "a" is given twice`,
+			`bridge.yaml:7: orchestrators[3].join: "some" is not known; use each, all, any or a number from 1 to 100`, `bridge.yaml:7: orchestrators[3].join_deadline: "10ms" is out of range; use 1s to 720h0m0s`,
 			`bridge.yaml:6: orchestrators[2].repo: "github.com/a/*" is not a repository`,
 			`bridge.yaml:6: orchestrators[2].ref: "a..b" is not a branch`,
 			`bridge.yaml:7: orchestrators[3].name: is not a name`, `bridge.yaml:7: orchestrators[3].repo: is not a repository`,
@@ -257,9 +258,9 @@ actions:
   backup_script: { relay: laptop }
   lock_screen:   { relay: laptop, approval: each }
   open_browser:
-limits: { commands_per_turn: 5, depth: 2, turns_per_chain: 9 }
+limits: { commands_per_turn: 5, depth: 2, turns_per_chain: 9, reminders: 3, tree: { launches: 7, tokens: 1000000, cost_usd: 2 } }
 agents:
-  docs-bot: { repos: [github.com/acme/docs], actions: [] }
+  docs-bot: { repos: [github.com/acme/docs], actions: [], tree: { turns: 4 } }
   emptied:
     repos:
 `)
@@ -279,9 +280,9 @@ agents:
 			{ID: "lock_screen", Relay: "laptop", Approval: each, At: "allowlist.yaml:11"},
 			{ID: "open_browser", Approval: never, At: "allowlist.yaml:12"},
 		},
-		Limits: policy.Limits{CommandsPerTurn: 5, Depth: 2, TurnsPerChain: 9},
+		Limits: policy.Limits{CommandsPerTurn: 5, Depth: 2, TurnsPerChain: 9, Reminders: 3, Tree: policy.Budget{Launches: 7, Tokens: 1_000_000, CostUSD: 2}},
 		Agents: map[string]policy.Narrowing{
-			"docs-bot": {Repos: []string{"github.com/acme/docs"}, Actions: []string{}, At: "allowlist.yaml:15"},
+			"docs-bot": {Repos: []string{"github.com/acme/docs"}, Actions: []string{}, Tree: policy.Budget{Turns: 4}, At: "allowlist.yaml:15"},
 			// A list whose entries were all removed allows nothing; it does not inherit.
 			"emptied": {Repos: []string{}, At: "allowlist.yaml:17"},
 		},
@@ -312,8 +313,13 @@ func TestAllowlistProblems(t *testing.T) {
 			`allowlist.yaml:2: limits.commands_per_turn: "0" is out of range; use 1 to 1000000`, `allowlist.yaml:3: limits.launches_per_hour: "-1" is out of range`,
 			`allowlist.yaml:4: limits.depth: "101" is out of range; use 1 to 100`, "allowlist.yaml:5: limits.open_subagents: has no value", "allowlist.yaml:6: limits.turns: is not a known key",
 		}},
+		"budgets": {"limits:\n  reminders: 0\n  tree:\n    turns: -1\n    cost: 5\n    tokens: 2000000000000\nagents:\n  x: {tree: {open: 0}}", []string{
+			`allowlist.yaml:2: limits.reminders: "0" is out of range; use 1 to 1000000`, `allowlist.yaml:4: limits.tree.turns: "-1" is out of range`,
+			"allowlist.yaml:5: limits.tree.cost: is not a known key", `allowlist.yaml:6: limits.tree.tokens: "2000000000000" is out of range; use 1 to 1000000000000`,
+			`allowlist.yaml:8: agents.x.tree.open: "0" is out of range`,
+		}},
 		"agents": {"repos: [github.com/a/b]\nagents:\n  x: {}\n  y: {repos: 5}\n  z: {repos: ['*'], action: []}\n  '': {repos: []}", []string{
-			`agents: is not an agent's name`, "allowlist.yaml:3: agents.x: narrows nothing; write repos or actions below it; [] allows nothing", `allowlist.yaml:4: agents.y.repos: "5" is a single value, not a list`,
+			`agents: is not an agent's name`, "allowlist.yaml:3: agents.x: narrows nothing; write repos, actions or tree below it; [] allows nothing", `allowlist.yaml:4: agents.y.repos: "5" is a single value, not a list`,
 			"allowlist.yaml:5: agents.z.action: is not a known key; did you mean actions?", `allowlist.yaml:5: agents.z.repos[0]: "*" is not a repository pattern`,
 		}},
 		"twice":             {"repos:\n- github.com/a/b\n- https://github.com/A/B.git", []string{`allowlist.yaml:3: repos[1]: "https://github.com/A/B.git" is listed already at allowlist.yaml:2; keep one of the two`}},

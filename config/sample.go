@@ -87,6 +87,8 @@ orchestrators:
   - name: main
     repo: %s
     # ref: main
+    # join: all           # results of subagents of one turn come back together: each, all, any or a number
+    # join_deadline: 1h   # and no later than this, with what is there
 
 # What each user of POST /chat talks to.
 chat: { orchestrator: main, per_minute: 20, wait: 300s }
@@ -133,10 +135,13 @@ limits:
   open_subagents: 10
   depth: 3
   turns_per_chain: 50
+  reminders: 20
+  # All agents under one root together; tokens and cost_usd are without a bound unless written.
+  tree: { launches: 100, open: 10, turns: 500 }
 
 # Less for single agents and all that they launch; never more.
 agents: {}
-#  docs-bot: { repos: [github.com/me/docs], actions: [] }
+#  docs-bot: { repos: [github.com/me/docs], actions: [], tree: { launches: 5 } }
 `
 
 // SampleAllowlist returns an allowlist.yaml with comments that loads without

@@ -21,24 +21,26 @@ func TestNewProblems(t *testing.T) {
 		rules policy.Rules
 		want  []string
 	}{
-		"a bare star":           {repo("*"), []string{"repos[0] * stands for a whole name"}},
-		"every owner":           {repo("github.com/*"), []string{"repos[0] is missing"}},
-		"owners and names":      {repo("github.com/*/*"), []string{"repos[0] a wildcard for owners or hosts is never accepted"}},
-		"any host":              {repo("*/acme/*"), []string{"repos[0] never accepted"}},
-		"a star in a name":      {repo("github.com/acme/tool-*"), []string{"repos[0] only at the end"}},
-		"a star in an owner":    {repo("github.com/ac*/*"), []string{"repos[0] never accepted"}},
-		"a slash at the end":    {repo("github.com/acme/*/"), []string{"repos[0] only at the end"}},
-		"three segments":        {repo("github.com/acme/x/*"), []string{"repos[0] more than an owner and a name"}},
-		"another host":          {repo("gitlab.com/acme/*"), []string{"repos[0] not exactly github.com"}},
-		"a bare name":           {repo("me/my-app"), []string{"repos[0] host github.com/ is missing"}},
-		"an empty entry":        {repo(""), []string{"repos[0] empty"}},
-		"twice":                 {policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/b", At: "a:1"}, {Pattern: "https://github.com/A/B"}}}, []string{"repos[1] is listed already at a:1"}},
-		"an API":                {policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/b", API: "v2"}}}, []string{"repos[0].api is not known"}},
-		"an approval":           {policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/b", Approval: policy.Approval{Mode: "maybe"}}}}, []string{"repos[0].approval is not an approval"}},
-		"an endless approval":   {policy.Rules{Actions: []policy.ActionRule{{ID: "a", Approval: policy.Approval{Mode: policy.ApprovalOnce}}}}, []string{"actions.a.approval is not an approval"}},
-		"action ids":            {policy.Rules{Actions: []policy.ActionRule{{ID: "A"}, {ID: ""}, {ID: "-a"}, {ID: "a b"}, {ID: strings.Repeat("a", 65)}}}, []string{"actions", "actions", "actions", "actions", "actions"}},
-		"an action twice":       {policy.Rules{Actions: []policy.ActionRule{{ID: "a"}, {ID: "a", Relay: "x"}}}, []string{"actions.a is listed already"}},
-		"limits":                {policy.Rules{Limits: policy.Limits{Depth: -1, CommandsPerTurn: -2}}, []string{"limits.commands_per_turn is negative", "limits.depth is negative"}},
+		"a bare star":         {repo("*"), []string{"repos[0] * stands for a whole name"}},
+		"every owner":         {repo("github.com/*"), []string{"repos[0] is missing"}},
+		"owners and names":    {repo("github.com/*/*"), []string{"repos[0] a wildcard for owners or hosts is never accepted"}},
+		"any host":            {repo("*/acme/*"), []string{"repos[0] never accepted"}},
+		"a star in a name":    {repo("github.com/acme/tool-*"), []string{"repos[0] only at the end"}},
+		"a star in an owner":  {repo("github.com/ac*/*"), []string{"repos[0] never accepted"}},
+		"a slash at the end":  {repo("github.com/acme/*/"), []string{"repos[0] only at the end"}},
+		"three segments":      {repo("github.com/acme/x/*"), []string{"repos[0] more than an owner and a name"}},
+		"another host":        {repo("gitlab.com/acme/*"), []string{"repos[0] not exactly github.com"}},
+		"a bare name":         {repo("me/my-app"), []string{"repos[0] host github.com/ is missing"}},
+		"an empty entry":      {repo(""), []string{"repos[0] empty"}},
+		"twice":               {policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/b", At: "a:1"}, {Pattern: "https://github.com/A/B"}}}, []string{"repos[1] is listed already at a:1"}},
+		"an API":              {policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/b", API: "v2"}}}, []string{"repos[0].api is not known"}},
+		"an approval":         {policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/b", Approval: policy.Approval{Mode: "maybe"}}}}, []string{"repos[0].approval is not an approval"}},
+		"an endless approval": {policy.Rules{Actions: []policy.ActionRule{{ID: "a", Approval: policy.Approval{Mode: policy.ApprovalOnce}}}}, []string{"actions.a.approval is not an approval"}},
+		"action ids":          {policy.Rules{Actions: []policy.ActionRule{{ID: "A"}, {ID: ""}, {ID: "-a"}, {ID: "a b"}, {ID: strings.Repeat("a", 65)}}}, []string{"actions", "actions", "actions", "actions", "actions"}},
+		"an action twice":     {policy.Rules{Actions: []policy.ActionRule{{ID: "a"}, {ID: "a", Relay: "x"}}}, []string{"actions.a is listed already"}},
+		"limits":              {policy.Rules{Limits: policy.Limits{Depth: -1, CommandsPerTurn: -2}}, []string{"limits.commands_per_turn is negative", "limits.depth is negative"}},
+		"budgets": {policy.Rules{Limits: policy.Limits{Reminders: -1, Tree: policy.Budget{Turns: -1}}, Agents: map[string]policy.Narrowing{"a": {Tree: policy.Budget{CostUSD: -5}}}},
+			[]string{"limits.tree.turns is negative", "limits.reminders is negative", "agents.a.tree.cost_usd is negative"}},
 		"an operator's":         {policy.Rules{OperatorRepos: []string{"github.com/me/*"}}, []string{"operator repository 0 is not a repository"}},
 		"a narrowing":           {policy.Rules{Agents: map[string]policy.Narrowing{"b": {Repos: []string{"x"}}, "a": {Actions: []string{"X"}}}}, []string{"agents.a.actions[0] is not an action id", "agents.b.repos[0] is not a repository pattern"}},
 		"several problems once": {policy.Rules{Repos: []policy.RepoRule{{Pattern: "x"}, {Pattern: "y"}}, Actions: []policy.ActionRule{{ID: "?"}}}, []string{"repos[0]", "repos[1]", "actions"}},
@@ -112,7 +114,7 @@ func TestExactRuleBeatsWildcard(t *testing.T) {
 func TestDefaultsAndAccessors(t *testing.T) {
 	t.Parallel()
 	p := mustPolicy(t, policy.Rules{Limits: policy.Limits{Depth: 7}})
-	want := policy.Limits{CommandsPerTurn: 10, LaunchesPerHour: 20, OpenSubagents: 10, Depth: 7, TurnsPerChain: 50}
+	want := policy.Limits{CommandsPerTurn: 10, LaunchesPerHour: 20, OpenSubagents: 10, Depth: 7, TurnsPerChain: 50, Reminders: 20, Tree: policy.Budget{Launches: 100, Open: 10, Turns: 500}}
 	if diff := cmp.Diff(want, p.Limits()); diff != "" {
 		t.Error(diff)
 	}

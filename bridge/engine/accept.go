@@ -111,7 +111,7 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 		return bridge.Completion{}, err
 	} else if len(hooks) > 0 && !hooks[0].ReceivedAt.Before(j.turn.SentAt) {
 		source = bridge.SourceWebhook
-	} else if c.e.streams.ended(j.turn.ID) {
+	} else if c.e.streams.Ended(j.turn.ID) {
 		source = bridge.SourceStream
 	}
 	run := or(j.turn.Run, string(j.turn.ID)) // v0 runs have no id of their own
@@ -301,7 +301,7 @@ func (c *change) start(a bridge.Agent, m *bridge.Command) error {
 			return err
 		}
 	}
-	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: describe(*m), Fields: commandFields(*m)})
+	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
 }
 
 // spawn makes the agent of a SUBAGENT command; its first turn is the launch.
@@ -334,7 +334,7 @@ func (c *change) hold(j *job, m *bridge.Command) error {
 	if err := c.setCommand(m, bridge.CommandHeld); err != nil {
 		return err
 	}
-	if err := c.event(bridge.EventHeld, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
+	if err := c.event(bridge.EventHeld, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
 	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): held as %s: %s", m.Parsed.Line, m.Parsed.Verb, m.ID, m.Reason)})
@@ -347,7 +347,7 @@ func (c *change) refuse(j *job, m *bridge.Command) error {
 	if m.Code == string(policy.CodeOverCap) {
 		return nil // one report for the whole turn
 	}
-	if err := c.event(bridge.EventRefused, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: commandFields(*m)}); err != nil {
+	if err := c.event(bridge.EventRefused, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
 	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
@@ -393,27 +393,4 @@ func (c *change) reportMisses(j *job, f findings) error {
 		fmt.Fprintf(&b, "\n   - and %d more", more)
 	}
 	return c.report(j, bridge.Notice{Text: b.String()})
-}
-
-// describe says in a few words what a command asks for.
-func describe(m bridge.Command) string {
-	switch m.Parsed.Verb {
-	case parser.Subagent:
-		return fmt.Sprintf("SUBAGENT on %s: %s", or(m.Canonical, m.Parsed.Repo), words.OneLine(m.Parsed.Prompt, 120))
-	case parser.LocalAction:
-		return "LOCAL_ACTION " + words.OneLine(m.Parsed.Action, 120)
-	case parser.Remind:
-		return "REMIND " + m.Parsed.When + ": " + words.OneLine(m.Parsed.Message, 120)
-	}
-	return string(m.Parsed.Verb)
-}
-
-func commandFields(m bridge.Command) map[string]string {
-	f := map[string]string{"verb": string(m.Parsed.Verb), "line": fmt.Sprint(m.Parsed.Line), "code": m.Code, "canonical": m.Canonical}
-	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": words.Clip(m.Parsed.Prompt, 1000), "action": words.Clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child)} {
-		if value != "" {
-			f[key] = value
-		}
-	}
-	return f
 }

@@ -143,7 +143,7 @@ func (c *change) actionFailed(r errand, cause error) error {
 	if r.doubt || bridge.IsUnclear(cause) { // an earlier request may have run it, whatever the last one met
 		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
 	}
-	if err := c.event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: commandFields(r.command)}); err != nil {
+	if err := c.event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 		return err
 	}
 	return c.endErrand(r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + word + r.command.Reason})
@@ -156,12 +156,12 @@ func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + words.Action(out), Untrusted: words.Outputs(out)}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
-		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: commandFields(r.command)}); err != nil {
+		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 			return err
 		}
 		return c.endErrand(r, bridge.CommandRefused, n)
 	}
-	fields := commandFields(r.command)
+	fields := words.Fields(r.command)
 	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
 	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), words.Clip(out.Stdout, 1000)
 	if err := c.event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
@@ -260,7 +260,7 @@ func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (bridg
 		if err := c.failCommand(&m, "a person cancelled it"); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventCancelled, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: describe(m)}); err != nil {
+		if err := c.event(bridge.EventCancelled, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
 			return err
 		}
 		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over

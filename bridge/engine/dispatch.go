@@ -13,8 +13,8 @@ import (
 // Run hands out due work until ctx ends, then waits for the handlers that run;
 // see lanes.Dispatcher.Run.
 func (e *Engine) Run(ctx context.Context) error {
-	e.streams.open(ctx)
-	defer e.streams.close()
+	e.streams.Open(ctx)
+	defer e.streams.Close()
 	return e.lanes.Run(ctx)
 }
 

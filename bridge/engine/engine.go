@@ -17,6 +17,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/lanes"
+	"drawbridge/bridge/streams"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -70,7 +71,7 @@ type Engine struct {
 	mu       sync.Mutex // guards watchers
 	watchers map[chan struct{}]struct{}
 
-	streams streams
+	streams streams.Set
 }
 
 // New returns an engine that does nothing until Run. It fails when a required option is missing.
@@ -96,7 +97,7 @@ func NewRecorder(o Options) (*Engine, error) {
 }
 
 func newEngine(o Options) *Engine {
-	e := &Engine{o: o, watchers: map[chan struct{}]struct{}{}, streams: streams{runs: map[bridge.TurnID]*stream{}}}
+	e := &Engine{o: o, watchers: map[chan struct{}]struct{}{}}
 	e.lanes = lanes.New(lanes.Options{Store: o.Store, Handle: e.dispatch, Stuck: e.stuck, Slots: o.Slots, Grace: o.Grace, Now: o.Now, Rand: o.Rand, Log: o.Log})
 	return e
 }

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
 
@@ -121,26 +121,11 @@ func (c *change) release(t bridge.Turn, f family, why string) error {
 	if err != nil {
 		return err
 	}
-	text := joinedText(t, f, why)
+	text := words.Joined(words.Results{Seq: t.Seq, Launched: len(f.launched), Open: f.open, Held: f.held, Why: why})
 	if err := c.event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(text, "\n", 2)[0]}); err != nil {
 		return err
 	}
 	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text})
-}
-
-func joinedText(t bridge.Turn, f family, why string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "results of your turn %d, joined: %d of its %d subagents have ended", t.Seq, len(f.launched)-len(f.open), len(f.launched))
-	if why != "" {
-		b.WriteString(" (" + why + ")")
-	}
-	for _, m := range f.open {
-		fmt.Fprintf(&b, "\n   missing: line %d (SUBAGENT on %s), %s; its result comes when it has ended", m.Parsed.Line, m.Canonical, m.State)
-	}
-	if f.held > 0 {
-		fmt.Fprintf(&b, "\n   %d more wait for a person's approval", f.held)
-	}
-	return b.String()
 }
 
 // joinWork ends the wait for joined results at its deadline.

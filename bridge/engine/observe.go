@@ -100,7 +100,7 @@ func (e *Engine) wrongRepoLater(ctx context.Context, j job, obs bridge.Observati
 func (c *change) failTurn(j *job, reason string) error {
 	// A launch never gets further than its first turn without an external agent.
 	launch := j.turn.Seq == 1
-	c.e.streams.ended(j.turn.ID)
+	c.e.streams.Ended(j.turn.ID)
 	j.turn.Trouble, j.agent.Trouble = reason, reason
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *change) failTurn(j *job, reason string) error {
 			return err
 		}
 	}
-	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(launch, j.command)}); err != nil {
+	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: words.Failure(j.agent, j.command, launch, reason), Commands: commandIDs(launch, j.command)}); err != nil {
 		return err
 	}
 	if err := c.FinishWork(j.work); err != nil {
@@ -150,13 +150,6 @@ func (c *change) failQueued(j *job) error {
 			return err
 		}
 	}
-}
-
-func failureText(j job, reason string) string {
-	if j.command.ID != "" && j.turn.Seq == 1 {
-		return fmt.Sprintf("line %d (SUBAGENT on %s) failed: %s", j.command.Parsed.Line, j.command.Canonical, reason)
-	}
-	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", j.agent.Name, j.agent.Repo, reason)
 }
 
 func commandIDs(first bool, m bridge.Command) []bridge.CommandID {

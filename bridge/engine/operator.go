@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -32,18 +31,10 @@ type Spec struct {
 	JoinWithin time.Duration
 }
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// maxTurnText bounds what a person may send as one turn, in bytes.
-const maxTurnText = 1 << 20
-
 // LaunchAgent launches an agent for a person: the repository must be an
 // orchestrator's or on the allowlist. Twice with one name is a Conflict.
 func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.Turn, error) {
-	if !validName.MatchString(s.Name) {
-		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "agent name %q: use 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
-	}
-	if err := checkText(s.Prompt); err != nil {
+	if err := errors.Join(bridge.CheckName(s.Name), bridge.CheckText(s.Prompt)); err != nil {
 		return bridge.Agent{}, bridge.Turn{}, err
 	}
 	if s.API != "" && s.API != bridge.APIv0 && s.API != bridge.APIv1 {
@@ -99,23 +90,9 @@ func (c *change) freeName(name string) error {
 	return c.UpdateAgent(a)
 }
 
-func checkText(text string) error {
-	switch {
-	case strings.TrimSpace(text) == "":
-		return bridge.Errorf(bridge.Invalid, "the text is empty; say something")
-	case len(text) > maxTurnText:
-		return bridge.Errorf(bridge.TooLarge, "the text has %d bytes; at most %d are allowed", len(text), maxTurnText)
-	case !validUTF8(text):
-		return bridge.Errorf(bridge.Invalid, "the text is not valid UTF-8")
-	}
-	return nil
-}
-
-func validUTF8(s string) bool { return strings.ToValidUTF8(s, "") == s }
-
 // Say gives an agent a person's turn. A busy agent gets it when its turn is over.
 func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridge.Turn, error) {
-	if err := checkText(text); err != nil {
+	if err := bridge.CheckText(text); err != nil {
 		return bridge.Turn{}, err
 	}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: bridge.CauseUser, Text: text}
@@ -212,7 +189,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err := c.remember(a, m); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: describe(m)}); err != nil {
+		if err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
 			return err
 		}
 		m.Code, m.Reason = "", "" // what held it does so no longer

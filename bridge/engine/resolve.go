@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
 
@@ -37,7 +38,7 @@ func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, external stri
 		case m.Parsed.Verb != parser.Subagent:
 			err = c.settleAction(m)
 		default:
-			err = c.settleLaunch(m, external)
+			err = c.settleCommand(m, external)
 		}
 		if err != nil {
 			return err
@@ -69,8 +70,41 @@ func (c *change) settleAction(m bridge.Command) error {
 		Text: fmt.Sprintf("line %d of your turn (%s %s): it did not run after all", m.Parsed.Line, m.Parsed.Verb, m.Canonical)})
 }
 
-// settleLaunch binds the launch's turn to the agent that a person names, or ends it.
-func (c *change) settleLaunch(m bridge.Command, external string) error {
+// ResolveTurn settles an uncertain turn by a person's word. A launch is settled
+// as Resolve settles its command, whoever asked for it; a follow-up can only be
+// settled as not arrived: then it ends as failed, and what it carried waits for
+// another turn. Conflict when the turn is not uncertain.
+func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, external string) (bridge.Turn, error) {
+	if external != "" && !validExternal.MatchString(external) {
+		return bridge.Turn{}, bridge.Errorf(bridge.Invalid, "%.40q is no agent id; it looks like bc-… and stands in the agent's address", external)
+	}
+	var t bridge.Turn
+	err := e.update(ctx, func(c *change) error {
+		j, err := loadJob(c.Tx, bridge.Work{Ref: string(id)})
+		if err != nil {
+			return err
+		}
+		switch {
+		case j.turn.State != bridge.TurnUncertain:
+			err = bridge.Errorf(bridge.Conflict, "turn %s is %s, not uncertain", id, j.turn.State)
+		case j.launching():
+			err = c.settleLaunch(j, external)
+		case external != "":
+			err = bridge.Errorf(bridge.Invalid, "turn %s launched nothing; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)
+		default:
+			err = c.giveUp(&j, "a person says that it did not arrive")
+		}
+		if err != nil {
+			return err
+		}
+		t, err = c.Turn(id)
+		return err
+	})
+	return t, notFound(err, "turn", string(id))
+}
+
+// settleCommand settles the launch that a command asked for.
+func (c *change) settleCommand(m bridge.Command, external string) error {
 	t, err := c.OpenTurn(m.Child)
 	if err != nil {
 		return err
@@ -79,6 +113,11 @@ func (c *change) settleLaunch(m bridge.Command, external string) error {
 	if err != nil {
 		return err
 	}
+	return c.settleLaunch(j, external)
+}
+
+// settleLaunch binds the launch's turn to the agent that a person names, or ends it.
+func (c *change) settleLaunch(j job, external string) error {
 	if external == "" {
 		// The lane's own work goes: nothing is left to look for.
 		return c.giveUp(&j, "a person says that it was not launched")
@@ -91,7 +130,7 @@ func (c *change) settleLaunch(m bridge.Command, external string) error {
 	if err := c.bind(&j, bridge.Started{Agent: external}); err != nil {
 		return err
 	}
-	return c.WakeLane(agentLane(m.Child), c.now)
+	return c.WakeLane(agentLane(j.agent.ID), c.now)
 }
 
 // giveUp ends a turn from outside of its handler. Its work stays in the lane
@@ -121,7 +160,7 @@ func (c *change) giveUp(j *job, reason string) error {
 	if err := c.WakeLane(agentLane(j.agent.ID), c.now); err != nil {
 		return err
 	}
-	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: failureText(*j, reason), Commands: commandIDs(launch, j.command)})
+	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: words.Failure(j.agent, j.command, launch, reason), Commands: commandIDs(launch, j.command)})
 }
 
 // Replay gives a turn that failed, or of which nobody knows whether it

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -84,13 +83,13 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 // first. Roles count besides names, so that whoever launches an orchestrator
 // under another name does not get it out of its narrowing.
 func lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
-	names := append(strings.Fields(a.Role), a.Name)
+	names := a.Names()
 	for a.Parent != "" {
 		var err error
 		if a, err = tx.Agent(a.Parent); err != nil {
 			return nil, fmt.Errorf("load parent: %w", err)
 		}
-		names = append(append(strings.Fields(a.Role), a.Name), names...)
+		names = append(a.Names(), names...)
 	}
 	return names, nil
 }

@@ -53,15 +53,20 @@ type cli struct {
 	Allowed  allowedCmd  `cmd:"" help:"Tell whether repositories or actions are allowed."`
 	Protocol protocolCmd `cmd:"" help:"Write the page that tells an agent what it may write, made from the allowlist."`
 
-	Launch   launchCmd   `cmd:"" help:"Launch an agent on a repository." group:"Talking to a running bridge"`
-	Say      sayCmd      `cmd:"" help:"Give an agent a turn." group:"Talking to a running bridge"`
-	Agents   agentsCmd   `cmd:"" help:"List agents." group:"Talking to a running bridge"`
-	Turns    turnsCmd    `cmd:"" help:"List an agent's turns." group:"Talking to a running bridge"`
-	Commands commandsCmd `cmd:"" help:"List what agents asked for, and what came of it." group:"Talking to a running bridge"`
-	Approve  approveCmd  `cmd:"" help:"Let a held command pass." group:"Talking to a running bridge"`
-	Deny     denyCmd     `cmd:"" help:"Refuse a held command." group:"Talking to a running bridge"`
-	Resolve  resolveCmd  `cmd:"" help:"Settle an uncertain command: say what really happened." group:"Talking to a running bridge"`
-	Replay   replayCmd   `cmd:"" help:"Give a failed or uncertain turn another try." group:"Talking to a running bridge"`
+	Launch    launchCmd    `cmd:"" help:"Launch an agent on a repository." group:"Talking to a running bridge"`
+	Say       sayCmd       `cmd:"" help:"Give an agent a turn." group:"Talking to a running bridge"`
+	Agents    agentsCmd    `cmd:"" help:"List agents." group:"Talking to a running bridge"`
+	Turns     turnsCmd     `cmd:"" help:"List an agent's turns." group:"Talking to a running bridge"`
+	Commands  commandsCmd  `cmd:"" help:"List what agents asked for, and what came of it." group:"Talking to a running bridge"`
+	Approve   approveCmd   `cmd:"" help:"Let a held command pass." group:"Talking to a running bridge"`
+	Deny      denyCmd      `cmd:"" help:"Refuse a held command." group:"Talking to a running bridge"`
+	Resolve   resolveCmd   `cmd:"" help:"Settle an uncertain command or turn: say what really happened." group:"Talking to a running bridge"`
+	Replay    replayCmd    `cmd:"" help:"Give a failed or uncertain turn another try." group:"Talking to a running bridge"`
+	Tree      treeCmd      `cmd:"" help:"Show what a tree of agents has used of its budget." group:"Talking to a running bridge"`
+	Stop      stopCmd      `cmd:"" help:"Stop an agent and everything under it." group:"Talking to a running bridge"`
+	Resume    resumeCmd    `cmd:"" help:"Let a stopped tree go on." group:"Talking to a running bridge"`
+	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talking to a running bridge"`
+	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
 
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.

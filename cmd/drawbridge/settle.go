@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"drawbridge/api"
 )
 
 type resolveCmd struct {
-	Command     string `arg:"" help:"The uncertain command's id; see drawbridge commands --state uncertain."`
+	ID          string `arg:"" help:"The uncertain command's or turn's id; see drawbridge commands --state uncertain, drawbridge turns AGENT --state uncertain."`
 	Launched    string `help:"It happened: the id of the agent that is there." placeholder:"AGENT" xor:"word"`
 	NotLaunched bool   `help:"It did not happen; the agent that asked is told so." xor:"word"`
 	target
@@ -17,7 +18,7 @@ type resolveCmd struct {
 
 // Help shows an example.
 func (resolveCmd) Help() string {
-	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/agt_….\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched"
+	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/agt_….\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched"
 }
 
 // Run resolves.
@@ -30,7 +31,15 @@ func (c resolveCmd) Run(ctx context.Context, a app) error {
 		return err
 	}
 	defer client.Close()
-	m, err := client.Resolve(ctx, c.Command, api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched})
+	word := api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched}
+	if strings.HasPrefix(c.ID, "trn_") {
+		t, err := client.ResolveTurn(ctx, c.ID, word)
+		if err != nil {
+			return err
+		}
+		return printTurn(a, c.JSON, t)
+	}
+	m, err := client.Resolve(ctx, c.ID, word)
 	if err != nil {
 		return err
 	}
@@ -58,9 +67,13 @@ func (c replayCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	return printTurn(a, c.JSON, t)
+}
+
+func printTurn(a app, asJSON bool, t api.Turn) error {
+	if asJSON {
 		return printJSON(a.stdout, t)
 	}
-	_, err = fmt.Fprintf(a.stdout, "turn %d is %s (%s)\n", t.Seq, t.State, t.ID)
+	_, err := fmt.Fprintf(a.stdout, "turn %d is %s (%s)\n", t.Seq, t.State, t.ID)
 	return err
 }

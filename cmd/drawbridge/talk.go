@@ -68,11 +68,13 @@ func short(s string, n int) string {
 }
 
 type launchCmd struct {
-	Repo   string `arg:"" help:"The repository; an orchestrator's own, or one of the allowlist."`
-	Prompt string `arg:"" help:"The agent's first turn."`
-	Name   string `help:"The agent's name." default:"main"`
-	Ref    string `help:"Branch, tag or commit to start from." placeholder:"REF"`
-	API    string `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
+	Repo         string `arg:"" help:"The repository; an orchestrator's own, or one of the allowlist."`
+	Prompt       string `arg:"" help:"The agent's first turn."`
+	Name         string `help:"The agent's name." default:"main"`
+	Ref          string `help:"Branch, tag or commit to start from." placeholder:"REF"`
+	API          string `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
+	Join         string `help:"How the results of several subagents come back: each, all, any or a number; the configuration's when not given." placeholder:"POLICY"`
+	JoinDeadline string `help:"How long it waits for them at most; 1h when not given." placeholder:"SPAN"`
 	target
 }
 
@@ -88,7 +90,7 @@ func (c launchCmd) Run(ctx context.Context, a app) error {
 		return err
 	}
 	defer client.Close()
-	l, err := client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: c.Prompt, API: c.API})
+	l, err := client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: c.Prompt, API: c.API, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
 	if err != nil {
 		return err
 	}

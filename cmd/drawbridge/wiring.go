@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -164,7 +165,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Token: cfg.Token.Reveal(), Chat: chat,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
@@ -179,6 +180,19 @@ func (w *parts) roles(repo string) string {
 		}
 	}
 	return strings.Join(names, " ")
+}
+
+// join is how results come back to an agent: as its orchestrator's entry says,
+// by the agent's name first and else by the first of its roles.
+func (w *parts) join(name, role string) (bridge.Join, time.Duration) {
+	for _, want := range append([]string{name}, strings.Fields(role)...) {
+		for _, o := range w.config.Orchestrators {
+			if o.Name == want && slices.Contains(strings.Fields(role), o.Name) {
+				return bridge.Join(o.Join), o.JoinDeadline
+			}
+		}
+	}
+	return "", 0
 }
 
 // problem is why the allowlist on disk is not in force, or "".

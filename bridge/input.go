@@ -1,0 +1,35 @@
+package bridge
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName returns an Invalid error unless a person may give the name to an
+// agent: 1 to 64 letters, digits, dots, dashes and underscores.
+func CheckName(name string) error {
+	if !validName.MatchString(name) {
+		return Errorf(Invalid, "agent name %q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+	}
+	return nil
+}
+
+// MaxText bounds what may be said to an agent as one turn, in bytes.
+const MaxText = 1 << 20
+
+// CheckText returns an error unless a text may be a turn: Invalid when it is
+// empty or not UTF-8, TooLarge beyond MaxText.
+func CheckText(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return Errorf(Invalid, "the text is empty; say something")
+	case len(text) > MaxText:
+		return Errorf(TooLarge, "the text has %d bytes; at most %d are allowed", len(text), MaxText)
+	case !utf8.ValidString(text):
+		return Errorf(Invalid, "the text is not valid UTF-8")
+	}
+	return nil
+}

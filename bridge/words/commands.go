@@ -1,0 +1,71 @@
+package words
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"drawbridge/bridge"
+	"drawbridge/parser"
+)
+
+// Describe says in a few words what a command asks for.
+func Describe(m bridge.Command) string {
+	switch m.Parsed.Verb {
+	case parser.Subagent:
+		return fmt.Sprintf("SUBAGENT on %s: %s", cmp.Or(m.Canonical, m.Parsed.Repo), OneLine(m.Parsed.Prompt, 120))
+	case parser.LocalAction:
+		return "LOCAL_ACTION " + OneLine(m.Parsed.Action, 120)
+	case parser.Remind:
+		return "REMIND " + m.Parsed.When + ": " + OneLine(m.Parsed.Message, 120)
+	}
+	return string(m.Parsed.Verb)
+}
+
+// Fields are what an event or a log line tells of a command.
+func Fields(m bridge.Command) map[string]string {
+	f := map[string]string{"verb": string(m.Parsed.Verb), "line": fmt.Sprint(m.Parsed.Line), "code": m.Code, "canonical": m.Canonical}
+	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": Clip(m.Parsed.Prompt, 1000), "action": Clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child)} {
+		if value != "" {
+			f[key] = value
+		}
+	}
+	return f
+}
+
+// Results is what became of the subagents that one turn launched.
+type Results struct {
+	// Seq is the turn's number.
+	Seq      int64
+	Launched int
+	// Open are the commands of those that have not ended.
+	Open []bridge.Command
+	// Held counts launches that wait for a person.
+	Held int
+	// Why says why the wait ended early, "" when it did not.
+	Why string
+}
+
+// Joined says how many of a turn's subagents have ended, and which are missing.
+func Joined(r Results) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "results of your turn %d, joined: %d of its %d subagents have ended", r.Seq, r.Launched-len(r.Open), r.Launched)
+	if r.Why != "" {
+		b.WriteString(" (" + r.Why + ")")
+	}
+	for _, m := range r.Open {
+		fmt.Fprintf(&b, "\n   missing: line %d (SUBAGENT on %s), %s; its result comes when it has ended", m.Parsed.Line, m.Canonical, m.State)
+	}
+	if r.Held > 0 {
+		fmt.Fprintf(&b, "\n   %d more wait for a person's approval", r.Held)
+	}
+	return b.String()
+}
+
+// Failure says why a subagent's turn failed: its launch, when first is true, or a later one.
+func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) string {
+	if m.ID != "" && first {
+		return fmt.Sprintf("line %d (SUBAGENT on %s) failed: %s", m.Parsed.Line, m.Canonical, reason)
+	}
+	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, reason)
+}

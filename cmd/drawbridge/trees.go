@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drawbridge/api"
+)
+
+type treeCmd struct {
+	Agent string `arg:"" help:"Any agent of the tree, by name or id."`
+	target
+}
+
+// Help shows an example.
+func (treeCmd) Help() string {
+	return "The budget is limits.tree in the allowlist; a change of it takes effect at once.\n\nExample:\n  drawbridge tree main"
+}
+
+// Run shows a tree.
+func (c treeCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	t, err := client.Tree(ctx, c.Agent)
+	if err != nil {
+		return err
+	}
+	return c.print(a, t)
+}
+
+func (t target) print(a app, tree api.Tree) error {
+	if t.JSON {
+		return printJSON(a.stdout, tree)
+	}
+	of := func(used any, bound int) string {
+		if bound == 0 {
+			return fmt.Sprint(used, " (no bound)")
+		}
+		return fmt.Sprint(used, " of ", bound)
+	}
+	rows := [][]string{
+		{"launches", of(tree.Launches, tree.Budget.Launches)},
+		{"open subagents", of(tree.Open, tree.Budget.Open)},
+		{"turns", of(tree.Turns, tree.Budget.Turns)},
+		{"tokens", of(tree.Tokens, tree.Budget.Tokens)},
+		{"cost in US dollars", of(fmt.Sprintf("%.2f", tree.CostUSD), tree.Budget.CostUSD)},
+	}
+	if tree.Unmetered > 0 {
+		rows = append(rows, []string{"agents without reported usage", fmt.Sprint(tree.Unmetered)})
+	}
+	state := "may go on"
+	if !tree.StoppedAt.IsZero() {
+		state = "stopped at " + tree.StoppedAt.Local().Format(time.DateTime)
+		if tree.Why != "" {
+			state += ": " + short(tree.Why, 200)
+		}
+	}
+	return table(a.stdout, "TREE\t"+tree.Root, append(rows, []string{"state", state}))
+}
+
+type stopCmd struct {
+	Agent string `arg:"" help:"The root agent's name or id."`
+	Why   string `help:"Shown to whoever asks later." placeholder:"TEXT"`
+	target
+}
+
+// Help shows an example.
+func (stopCmd) Help() string {
+	return "Cancels the runs of the agent and of everything under it, gives up what waits, and keeps all of it stopped, over restarts too, until drawbridge resume. Nothing that ended is lost.\n\nExample:\n  drawbridge stop main --why \"wrong branch\""
+}
+
+// Run stops a tree.
+func (c stopCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	t, err := client.Stop(ctx, c.Agent, c.Why)
+	if err != nil {
+		return err
+	}
+	return c.print(a, t)
+}
+
+type resumeCmd struct {
+	Agent string `arg:"" help:"The root agent's name or id."`
+	target
+}
+
+// Help shows an example.
+func (resumeCmd) Help() string {
+	return "What waits for the agents is told to them; what was given up stays given up.\n\nExample:\n  drawbridge resume main"
+}
+
+// Run lets a tree go on.
+func (c resumeCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	t, err := client.Resume(ctx, c.Agent)
+	if err != nil {
+		return err
+	}
+	return c.print(a, t)
+}
+
+type joinCmd struct {
+	Agent    string        `arg:"" help:"The agent's name or id."`
+	Policy   string        `arg:"" help:"each, all, any or a number."`
+	Deadline time.Duration `help:"How long the agent waits for them at most." default:"1h" placeholder:"SPAN"`
+	target
+}
+
+// Help shows an example.
+func (joinCmd) Help() string {
+	return "With each, every subagent's result comes back by itself. With all, any or a number, the results of the subagents that one turn launched come back as one turn, once so many have ended or the deadline has passed; it says what is missing.\n\nExample:\n  drawbridge join main all --deadline 30m"
+}
+
+// Run sets the policy.
+func (c joinCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	g, err := client.Join(ctx, c.Agent, api.JoinRequest{Join: c.Policy, JoinDeadline: c.Deadline.String()})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, g)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: results of its subagents come back by %s\n", g.Name, joinText(g))
+	return err
+}
+
+func joinText(g api.Agent) string {
+	if g.JoinDeadline == "" {
+		return "each"
+	}
+	return g.Join + ", after " + g.JoinDeadline + " at the latest"
+}
+
+type remindersCmd struct {
+	List   remindersListCmd   `cmd:"" default:"withargs" help:"List reminders that wait."`
+	Cancel remindersCancelCmd `cmd:"" help:"Cancel a reminder."`
+}
+
+type remindersListCmd struct {
+	Agent  string `help:"Only those of this agent (name or id)." placeholder:"AGENT"`
+	Limit  int    `help:"At most so many, newest first." default:"50"`
+	Before string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	target
+}
+
+// Help shows an example.
+func (remindersListCmd) Help() string { return "Example:\n  drawbridge reminders --agent main" }
+
+// Run lists reminders.
+func (c remindersListCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.Commands(ctx, api.ListOptions{Verb: "REMIND", State: "granted", Agent: c.Agent, Limit: c.Limit, Before: c.Before})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, len(list.Commands))
+	for i, m := range list.Commands {
+		rows[i] = []string{m.ID, m.Agent, m.Due.Local().Format(time.DateTime), short(m.When, 30), short(m.Message, 80)}
+	}
+	if err := table(a.stdout, "ID\tAGENT\tDUE\tAS WRITTEN\tMESSAGE", rows); err != nil {
+		return err
+	}
+	return more(a, list.Next)
+}
+
+type remindersCancelCmd struct {
+	Command string `arg:"" help:"The reminder's id; see drawbridge reminders."`
+	target
+}
+
+// Help shows an example.
+func (remindersCancelCmd) Help() string {
+	return "The agent reads of it in its next turn.\n\nExample:\n  drawbridge reminders cancel cmd_0123"
+}
+
+// Run cancels.
+func (c remindersCancelCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	m, err := client.CancelReminder(ctx, c.Command)
+	if err != nil {
+		return err
+	}
+	return printDecision(a, c.JSON, "cancelled", m)
+}

@@ -1,0 +1,86 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(t, policy.Rules{
+		Repos:  []policy.RepoRule{{Pattern: "github.com/a/*"}},
+		Limits: policy.Limits{Tree: policy.Budget{Launches: 5, Turns: 9, Tokens: 1000}},
+		Agents: map[string]policy.Narrowing{"main": {Tree: policy.Budget{Launches: 3, CostUSD: 2}}, "wide": {Tree: policy.Budget{Launches: 50, Tokens: 5000}}},
+	})
+	for name, c := range map[string]struct {
+		agents []string
+		want   policy.Budget
+	}{
+		"nobody":              {nil, policy.Budget{Launches: 5, Open: 10, Turns: 9, Tokens: 1000}},
+		"narrowed":            {[]string{"main"}, policy.Budget{Launches: 3, Open: 10, Turns: 9, Tokens: 1000, CostUSD: 2}},
+		"under the narrowed":  {[]string{"main", "my-app-1"}, policy.Budget{Launches: 3, Open: 10, Turns: 9, Tokens: 1000, CostUSD: 2}},
+		"never more":          {[]string{"wide"}, policy.Budget{Launches: 5, Open: 10, Turns: 9, Tokens: 1000}},
+		"of two the narrower": {[]string{"wide", "main"}, policy.Budget{Launches: 3, Open: 10, Turns: 9, Tokens: 1000, CostUSD: 2}},
+	} {
+		if diff := cmp.Diff(c.want, p.Budget(c.agents)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestBudgetRefuses(t *testing.T) {
+	t.Parallel()
+	tight := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4, Tokens: 100, CostUSD: 1}}})
+	counted := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4}}})
+	for name, c := range map[string]struct {
+		p        *policy.Policy
+		used     policy.TreeUsage
+		launches int
+		// turn and launch are what the refusals hold, "" for none.
+		turn, launch string
+	}{
+		"nothing used":        {tight, policy.TreeUsage{}, 2, "", ""},
+		"the last launch":     {tight, policy.TreeUsage{Launches: 2}, 1, "", ""},
+		"a launch too many":   {tight, policy.TreeUsage{Launches: 2}, 2, "", "it has had 2 and its budget is 3 (limits.tree.launches); ask for at most 1 now"},
+		"no launch left":      {tight, policy.TreeUsage{Launches: 7}, 1, "", "work with what was launched"},
+		"too many open":       {tight, policy.TreeUsage{Open: 1}, 2, "", "1 of its subagents are open and its budget is 2"},
+		"the last turn":       {tight, policy.TreeUsage{Turns: 3}, 1, "", ""},
+		"a turn too many":     {tight, policy.TreeUsage{Turns: 4}, 1, "has had 4 turns and its budget is 4; raise limits.tree.turns", ""},
+		"tokens left":         {tight, policy.TreeUsage{Tokens: 99}, 1, "", ""},
+		"tokens spent":        {tight, policy.TreeUsage{Tokens: 100}, 1, "100 tokens and its budget is 100", "100 tokens and its budget is 100"},
+		"money left":          {tight, policy.TreeUsage{CostMicros: 999_999}, 1, "", ""},
+		"money spent":         {tight, policy.TreeUsage{CostMicros: 1_000_000}, 1, "cost 1.00 US dollars and its budget is 1", "cost 1.00 US dollars"},
+		"nobody tells":        {tight, policy.TreeUsage{Unmetered: 1}, 1, "does not tell what 1 agent of the tree used", "does not tell"},
+		"nobody needs to":     {counted, policy.TreeUsage{Unmetered: 9, Tokens: 1 << 60, CostMicros: 1 << 60}, 1, "", ""},
+		"counters below zero": {tight, policy.TreeUsage{Launches: -5, Open: -5, Turns: -5}, 3, "", "open"},
+	} {
+		for what, got := range map[string][2]string{"turn": {c.p.TurnRefused(nil, c.used), c.turn}, "launch": {c.p.LaunchRefused(nil, c.used, c.launches), c.launch}} {
+			if (got[0] == "") != (got[1] == "") || !strings.Contains(got[0], got[1]) {
+				t.Errorf("%s, %s: %q, want %q in it", name, what, got[0], got[1])
+			}
+		}
+	}
+}
+
+// TestJudgeKeepsTheBudget: a turn that asks for more than the tree has left runs nothing at all.
+func TestJudgeKeepsTheBudget(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3}}})
+	launch := func(prompt string) parser.Command {
+		return parser.Command{Verb: parser.Subagent, Repo: "https://github.com/a/b", Prompt: prompt}
+	}
+	r := policy.Request{Commands: []parser.Command{launch("x"), launch("y")}, Usage: policy.Usage{Tree: policy.TreeUsage{Launches: 2}}}
+	j := p.Judge(r)
+	if !strings.Contains(j.OverCap, "nothing of this turn ran") || j.Verdicts[0].Grant.Valid() || j.Verdicts[0].Decision != policy.Refused {
+		t.Errorf("over the budget: %+v", j)
+	}
+	r.Commands = r.Commands[:1]
+	if j := p.Judge(r); j.OverCap != "" || !j.Verdicts[0].Grant.Valid() {
+		t.Errorf("within the budget: %+v", j)
+	}
+}
