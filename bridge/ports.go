@@ -144,6 +144,48 @@ type Follower interface {
 	Follow(ctx context.Context, r RunRef) error
 }
 
+// Evidence is what the API itself says about what an agent made, beside the
+// state of its run. It is read for showing and for budgets, never as proof that a
+// task was done.
+type Evidence struct {
+	// Artifacts are the files that the agent left, in the order in which the API
+	// lists them; at most 100.
+	Artifacts []Artifact
+	// Usage is what the agent has consumed since its launch, nil when the API does
+	// not tell: at v0 always, at v1 where the account has no access to it.
+	Usage *Usage
+	// Unread says in words what could not be read, or not whole; "" when all was.
+	// That the API does not offer a part at all is not said here.
+	Unread string
+}
+
+// Artifact is one file in the API's list. The agent chose its name, so that Path
+// is text of an agent: shown in a turn it needs a prefix like any other.
+type Artifact struct {
+	Path string
+	// Size is in bytes and never negative.
+	Size int64
+}
+
+// Usage sums an agent's runs. It may lag behind the runs, and it only grows.
+type Usage struct {
+	// Tokens counts every kind of token: input, output, cache writes and reads.
+	Tokens int64
+	// CostMicros is what was charged in millionths of a US dollar, 0 when not told.
+	CostMicros int64
+	// CostKnown is false when the API told no cost, which is not a cost of nothing.
+	CostKnown bool
+}
+
+// Inspector is a Runtime that can say more of an agent than the state of a run. It is optional.
+type Inspector interface {
+	// Inspect reads artifacts and usage of an agent. Parts that could not be read
+	// are named in Evidence.Unread; an error means that nothing could, and is of a
+	// kind as for Observe. Both speak of the whole agent, whichever run r names.
+	// Safe for concurrent use; twice is fine.
+	Inspect(ctx context.Context, r RunRef) (Evidence, error)
+}
+
 // Runtime executes turns.
 type Runtime interface {
 	Launcher
