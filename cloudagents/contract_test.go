@@ -23,6 +23,9 @@ agents:
       - match: never ends
         reply: too late
         after: 1h
+      - match: at once
+        reply: here
+        after: 0s
       - match: fails
         status: ERROR
       - match: uses a tool

@@ -148,7 +148,7 @@ func TestLaunchV1Conflict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFake(t, map[string][]reply{"POST /v1/agents": {c.post}, "GET /v1/agents/" + agentID: {c.get}})
+			f := newFake(t, map[string][]reply{"POST /v1/agents": {c.post}, "GET /v1/agents/" + agentID: {c.get}, runsPath: {runsPage("", "run-1")}})
 			got, err := newClient(t, f.URL).Launch(t.Context(), launchOf(t))
 			check(t, err, c.kind, c.unclear)
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -231,33 +231,6 @@ func TestLaunchSurelyNotSent(t *testing.T) {
 	check(t, err, bridge.Unavailable, false)
 }
 
-func TestFindLaunchV1(t *testing.T) {
-	t.Parallel()
-	noRun := strings.Replace(agentV1, `"latestRunId":"run-1",`, "", 1)
-	for name, c := range map[string]struct {
-		agent, runs reply
-		found       bool
-		kind        bridge.ErrorKind
-	}{
-		"there":          {agent: reply{body: agentV1}, found: true},
-		"not there":      {agent: reply{status: 404, body: `{"error":{"code":"agent_not_found"}}`}},
-		"run from list":  {agent: reply{body: noRun}, runs: reply{body: `{"items":[{"id":"run-1"}]}`}, found: true},
-		"no run yet":     {agent: reply{body: noRun}, runs: reply{body: `{"items":[]}`}, kind: bridge.Unavailable},
-		"run id hostile": {agent: reply{body: noRun}, runs: reply{body: `{"items":[{"id":"a/b"}]}`}, kind: bridge.Unavailable},
-		"unreadable":     {agent: reply{status: 500}, kind: bridge.Unavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFake(t, map[string][]reply{"GET /v1/agents/" + agentID: {c.agent}, "GET /v1/agents/" + agentID + "/runs": {c.runs}})
-			got, found, err := newClient(t, f.URL).FindLaunch(t.Context(), bridge.Launch{AgentID: agentID})
-			check(t, err, c.kind, false)
-			if want := (bridge.Started{}); found != c.found || !c.found && got != want || c.found && got != wantV1() {
-				t.Errorf("found %v, %+v", found, got)
-			}
-		})
-	}
-}
-
 func TestFindLaunchV0(t *testing.T) {
 	t.Parallel()
 	entry := func(id, repo, branch string) string {
@@ -308,7 +281,7 @@ func TestFindLaunchV0(t *testing.T) {
 func TestLaunchVersion(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, map[string][]reply{
-		"POST /v1/agents": {{status: 201, body: createdV1}}, "GET /v1/agents/" + agentID: {{body: agentV1}},
+		"POST /v1/agents": {{status: 201, body: createdV1}}, "GET /v1/agents/" + agentID: {{body: agentV1}}, runsPath: {runsPage("", "run-1")},
 		"POST /v0/agents": {{status: 201, body: createdV0}}, "GET /v0/agents": {{body: `{"agents":[` + createdV0 + `]}`}},
 	})
 	for _, c := range []struct{ launch, def, want string }{

@@ -43,6 +43,8 @@ type agentV1 struct {
 
 type runV1 struct {
 	ID         string   `json:"id"`
+	AgentID    string   `json:"agentId"`
+	CreatedAt  string   `json:"createdAt"`
 	Status     string   `json:"status"`
 	DurationMS float64  `json:"durationMs"`
 	Result     string   `json:"result"`
