@@ -26,6 +26,8 @@ agents:
       - match: at once
         reply: here
         after: 0s
+      - match: leaves files
+        artifacts: [ { path: report.md, content: hello }, { path: log.txt } ]
       - match: fails
         status: ERROR
       - match: uses a tool
