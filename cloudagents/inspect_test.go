@@ -11,6 +11,8 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/cloudagents"
+	"drawbridge/cloudagents/cloudsim"
+	"drawbridge/cloudagents/cloudsim/script"
 	"drawbridge/internal/strictjson"
 
 	"github.com/google/go-cmp/cmp"
@@ -262,15 +264,43 @@ func TestContractInspect(t *testing.T) {
 		r := w.start("leaves files")
 		w.finish(r)
 		got, err := w.Inspect(t.Context(), r)
-		if err != nil || len(got.Artifacts) != 2 || got.Unread != "" {
-			t.Fatalf("%+v %v", got, err)
+		if err != nil {
+			t.Fatal(err)
 		}
 		folder := map[string]string{bridge.APIv0: "/opt/cursor/artifacts/", bridge.APIv1: "artifacts/"}[api]
-		if want := (bridge.Artifact{Path: folder + "report.md", Size: 5}); got.Artifacts[0] != want {
-			t.Errorf("%+v, want %+v", got.Artifacts[0], want)
+		want := bridge.Evidence{Artifacts: []bridge.Artifact{{Path: folder + "report.md", Size: 5}, {Path: folder + "log.txt"}}}
+		if api == bridge.APIv1 {
+			want.Usage = &bridge.Usage{Tokens: 1234, CostMicros: 5000, CostKnown: true}
 		}
-		if api == bridge.APIv1 && (got.Usage == nil || got.Usage.Tokens <= 0) || api == bridge.APIv0 && got.Usage != nil {
-			t.Errorf("usage %+v", got.Usage)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
 		}
 	})
+}
+
+// What the service does wrong costs a part of the evidence, never all of it in silence.
+func TestContractInspectFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault             cloudsim.Fault
+		artifacts, tokens bool
+	}{
+		"usage is garbage":      {cloudsim.Fault{Kind: script.GarbageResponse, Op: script.OpUsage}, true, false},
+		"usage is limited":      {cloudsim.Fault{Kind: script.RateLimit, Op: script.OpUsage}, true, false},
+		"artifacts are garbage": {cloudsim.Fault{Kind: script.GarbageResponse, Op: script.OpArtifacts}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, bridge.APIv1, c.fault)
+			r := w.start("leaves files")
+			w.finish(r)
+			got, err := w.Inspect(t.Context(), r)
+			if err != nil || (len(got.Artifacts) == 2) != c.artifacts || (got.Usage != nil) != c.tokens || got.Unread == "" {
+				t.Errorf("%+v %v", got, err)
+			}
+		})
+	}
+	w := newWorld(t, bridge.APIv1)
+	_, err := w.Inspect(t.Context(), bridge.RunRef{API: bridge.APIv1, Agent: agentID})
+	check(t, err, bridge.NotFound, false)
 }
