@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -136,7 +136,7 @@ func (p *process) ready(ctx context.Context, url string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := getStatus(ctx, url); err == nil {
+		if answers(ctx, url) {
 			return nil
 		}
 		select {
@@ -148,6 +148,20 @@ func (p *process) ready(ctx context.Context, url string) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// answers reports whether anything at all is said at url, if only that a key is missing.
+func answers(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	req.Close = true // no connection is left that the child would wait for at its end
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil
 }
 
 // stop ends the processes in reverse, gently first.
@@ -177,7 +191,7 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 		if err := show.show(e); err != nil {
 			return err
 		}
-		if s.fault == faultKill && !s.killed && e.Kind == bridge.EventLaunched && e.Fields["repo"] != "github.com/me/agent-env" {
+		if s.fault == FaultKill && !s.killed && e.Kind == bridge.EventLaunched && e.Fields["repo"] != "github.com/me/agent-env" {
 			if err := show.note("the bridge is killed (SIGKILL) and started again"); err != nil {
 				return err
 			}
@@ -185,9 +199,9 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 				return err
 			}
 		}
-		if e.Kind == bridge.EventHeld && e.Fields["action"] == demoHold {
+		if e.Kind == bridge.EventHeld && e.Fields["action"] == hold {
 			if _, err := client.Approve(ctx, e.Command); err != nil {
-				return fmt.Errorf("approve %s: %w", demoHold, err)
+				return fmt.Errorf("approve %s: %w", hold, err)
 			}
 		}
 		done, err := s.over(ctx, client, e)
@@ -200,7 +214,7 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 		return nil
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", demoLimit, s.running[len(s.running)-1].log)
+		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", limit, s.running[len(s.running)-1].log)
 	}
 	return err
 }
@@ -273,9 +287,9 @@ func (s *stage) verifyEvents(ctx context.Context, client *api.Client) (problems 
 	want := map[string]int{bridge.EventLaunched: 3, bridge.EventExecuted: 3, bridge.EventRefused: 2, bridge.EventHeld: 1, bridge.EventApproved: 1,
 		bridge.EventNearMiss: 1, bridge.EventWebhook: 1, "completed by webhook": 1}
 	switch s.fault {
-	case faultNoWebhooks:
+	case FaultNoWebhooks:
 		want[bridge.EventWebhook], want["completed by webhook"] = 0, 0
-	case faultKill: // who tells first depends on when the bridge was away
+	case FaultKill: // who tells first depends on when the bridge was away
 		delete(want, bridge.EventWebhook)
 		delete(want, "completed by webhook")
 	}
