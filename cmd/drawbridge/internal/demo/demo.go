@@ -120,9 +120,9 @@ Still running; interrupt to end and remove it. In another terminal:
 
 // stage is the demo's three processes and their files.
 type stage struct {
-	// fault is what goes wrong, "" for nothing; killed says that it did.
-	fault  string
-	killed bool
+	// fault is what goes wrong, "" for nothing; launched counts subagents, to know when.
+	fault    string
+	launched int
 
 	dir, token                       string
 	bridgePort, cloudPort, relayPort string

@@ -91,7 +91,6 @@ func (s *stage) startOne(ctx context.Context, self string, c child) error {
 
 // killBridge kills the bridge as a loss of power would, and starts it again.
 func (s *stage) killBridge(ctx context.Context) error {
-	s.killed = true
 	last := len(s.running) - 1 // it was started last
 	p := s.running[last]
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -191,7 +190,7 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 		if err := show.show(e); err != nil {
 			return err
 		}
-		if s.fault == FaultKill && !s.killed && e.Kind == bridge.EventLaunched && e.Fields["repo"] != "github.com/me/agent-env" {
+		if s.killNow(e) {
 			if err := show.note("the bridge is killed (SIGKILL) and started again"); err != nil {
 				return err
 			}
@@ -217,6 +216,17 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", limit, s.running[len(s.running)-1].log)
 	}
 	return err
+}
+
+// killNow picks the moment of the loss: both subagents are at work. A moment
+// earlier the v0 launch may be on its way, and one that is cut off there ends as
+// uncertain by design: another story, which a person has to end.
+func (s *stage) killNow(e api.Event) bool {
+	if s.fault != FaultKill || e.Kind != bridge.EventLaunched || e.Fields["repo"] == "github.com/me/agent-env" {
+		return false
+	}
+	s.launched++
+	return s.launched == 2
 }
 
 // over reports whether the orchestrator has nothing more to do.
