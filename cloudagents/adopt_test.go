@@ -117,6 +117,21 @@ func TestFindLaunchV1WithoutAnAgent(t *testing.T) {
 	}
 }
 
+// The attack: a list that is longer than any page, to fill the memory or to hide an agent.
+func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
+	endless := reply{body: `{"agents":[{}` + strings.Repeat(",{}", 100) + `]}`}
+	long := reply{body: `{"agents":[],"nextCursor":"` + strings.Repeat("n", 2049) + `"}`}
+	for name, answer := range map[string]reply{"too many": endless, "a huge cursor": long} {
+		f := newFake(t, map[string][]reply{"GET /v0/agents": {answer}})
+		_, found, err := newClient(t, f.URL, withV0).FindLaunch(t.Context(), launchOf(t))
+		check(t, err, bridge.Unavailable, false)
+		if found || len(f.requests()) != 1 {
+			t.Errorf("%s: found %v after %d requests", name, found, len(f.requests()))
+		}
+	}
+}
+
 // A look goes through the pages with the API's own cursors.
 func TestFindLaunchV1Pages(t *testing.T) {
 	t.Parallel()

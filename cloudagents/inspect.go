@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// maxArtifacts is the API's own bound on its list (facts: v0 and v1 tables).
-	maxArtifacts = 100
 	// maxArtifactPath bounds a path as it is reported, in bytes.
 	maxArtifactPath = 512
 	// maxCount bounds sizes and tokens: beyond it a JSON number is not exact.
@@ -102,7 +100,7 @@ func (i *inspection) readArtifacts(ctx context.Context) error {
 		return i.garbled(k, errors.New("the answer holds no list of artifacts"))
 	}
 	bad := 0
-	for _, raw := range (*list)[:min(len(*list), maxArtifacts)] {
+	for _, raw := range (*list)[:min(len(*list), maxListed)] {
 		a, ok := artifactOf(raw, i.api)
 		if !ok {
 			bad++
@@ -113,8 +111,8 @@ func (i *inspection) readArtifacts(ctx context.Context) error {
 	if bad > 0 {
 		i.leftOut("artifacts: %d entries of the list have no usable path or size", bad)
 	}
-	if n := len(*list); n > maxArtifacts {
-		i.leftOut("artifacts: the API lists %d, only the first %d were looked at", n, maxArtifacts)
+	if n := len(*list); n > maxListed {
+		i.leftOut("artifacts: the API lists %d, only the first %d were looked at", n, maxListed)
 	}
 	return nil
 }

@@ -42,8 +42,8 @@ func (c *Client) launchV1(ctx context.Context, l bridge.Launch) (bridge.Started,
 	if out.Run.ID == "" {
 		out.Run.ID = out.Agent.LatestRunID
 	}
-	if !validID(out.Run.ID) {
-		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run"))
+	if !out.Run.of(l.AgentID) {
+		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run of the agent"))
 	}
 	return startedV1(out.Agent, out.Run.ID), nil
 }
@@ -57,8 +57,8 @@ func (c *Client) modelV1() *modelJSON {
 
 func startedV1(agent agentV1, run string) bridge.Started {
 	s := bridge.Started{Agent: agent.ID, Run: run, URL: link(agent.URL)}
-	if len(agent.Repos) > 0 {
-		s.Repo = bounded(agent.Repos[0].URL)
+	if len(agent.Repos.items) > 0 {
+		s.Repo = bounded(agent.Repos.items[0].URL)
 	}
 	return s
 }
@@ -85,21 +85,21 @@ func (c *Client) runsV1(ctx context.Context, what, agent string, p page) ([]runV
 	k := get(what, "/v1/agents/"+agent+"/runs")
 	k.query = p.query()
 	var out struct {
-		Items []runV1 `json:"items"`
-		Next  string  `json:"nextCursor"`
+		Items listOf[runV1] `json:"items"`
+		Next  string        `json:"nextCursor"`
 	}
 	if err := c.do(ctx, k, &out); err != nil {
 		return nil, "", err
 	}
-	if len(out.Items) > p.limit || len(out.Next) > maxCursor {
+	if out.Items.more || len(out.Items.items) > p.limit || len(out.Next) > maxCursor {
 		return nil, "", c.garbled(k, errors.New("the answer lists more than was asked for"))
 	}
-	for _, run := range out.Items {
-		if !validID(run.ID) || run.AgentID != "" && run.AgentID != agent {
+	for _, run := range out.Items.items {
+		if !run.of(agent) {
 			return nil, "", c.garbled(k, errors.New("the answer lists a run of another agent or without a usable id"))
 		}
 	}
-	return out.Items, out.Next, nil
+	return out.Items.items, out.Next, nil
 }
 
 func (c *Client) sendV1(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
@@ -112,8 +112,8 @@ func (c *Client) sendV1(ctx context.Context, f bridge.FollowUp) (bridge.Started,
 	if err != nil {
 		return bridge.Started{}, busyOr(err, func() bool { return c.runsNowV1(ctx, f.Agent) })
 	}
-	if !validID(out.Run.ID) {
-		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run"))
+	if !out.Run.of(f.Agent) {
+		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run of the agent"))
 	}
 	return bridge.Started{Agent: f.Agent, Run: out.Run.ID}, nil
 }
@@ -221,7 +221,7 @@ func (c *Client) runV1(ctx context.Context, what string, r bridge.RunRef) (runV1
 	if err := c.do(ctx, k, &run); err != nil {
 		return runV1{}, err
 	}
-	if run.ID != r.Run {
+	if run.ID != r.Run || !run.of(r.Agent) {
 		return runV1{}, c.garbled(k, errors.New("the answer names another run"))
 	}
 	return run, nil
@@ -236,8 +236,8 @@ func observationV1(run runV1) bridge.Observation {
 	if run.Error != nil {
 		o.Detail = clip(joinMessages(run.Error.Code, run.Error.Message), maxMessage)
 	}
-	if run.Git != nil && len(run.Git.Branches) > 0 {
-		first := run.Git.Branches[0]
+	if run.Git != nil && len(run.Git.Branches.items) > 0 {
+		first := run.Git.Branches.items[0]
 		o.Repo, o.Branch, o.PR = bounded(first.RepoURL), bounded(first.Branch), link(first.PRURL)
 	}
 	return o
