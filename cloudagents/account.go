@@ -92,14 +92,14 @@ func (c *Client) List(ctx context.Context, n int) ([]Agent, error) {
 		return eachAgent(agents, fromV0), err
 	}
 	var out struct {
-		Items []agentV1 `json:"items"`
+		Items listOf[agentV1] `json:"items"`
 	}
 	k := get(what, "/v1/agents")
 	k.query = p.query()
 	if err := c.do(ctx, k, &out); err != nil {
 		return nil, err
 	}
-	return eachAgent(out.Items, fromV1), nil
+	return eachAgent(out.Items.items, fromV1), nil
 }
 
 func eachAgent[T any](in []T, conv func(T) Agent) []Agent {
@@ -142,11 +142,14 @@ func (c *Client) listV0(ctx context.Context, what string, p page) ([]agentV0, st
 	k := get(what, "/v0/agents")
 	k.query = p.query()
 	var out struct {
-		Agents []agentV0 `json:"agents"`
-		Next   string    `json:"nextCursor"`
+		Agents listOf[agentV0] `json:"agents"`
+		Next   string          `json:"nextCursor"`
 	}
 	if err := c.do(ctx, k, &out); err != nil {
 		return nil, "", err
 	}
-	return out.Agents, out.Next, nil
+	if out.Agents.more || len(out.Next) > maxCursor {
+		return nil, "", c.garbled(k, errors.New("the answer lists more than was asked for"))
+	}
+	return out.Agents.items, out.Next, nil
 }

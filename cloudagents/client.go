@@ -18,6 +18,7 @@ import (
 	"github.com/go-resty/resty/v2"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/strictjson"
 )
 
 // DefaultBaseURL is where the Cloud Agents API is served.
@@ -72,7 +73,10 @@ type Client struct {
 	resty *resty.Client
 }
 
-var _ bridge.Runtime = (*Client)(nil)
+var (
+	_ bridge.Runtime   = (*Client)(nil)
+	_ bridge.Inspector = (*Client)(nil)
+)
 
 // New returns a Client, or an error that names the option at fault. It sends nothing.
 func New(opts Options) (*Client, error) {
@@ -89,7 +93,6 @@ func New(opts Options) (*Client, error) {
 	rc := resty.NewWithClient(hc).
 		SetLogger(silent{}).
 		SetDisableWarn(true).
-		SetResponseBodyLimit(2*opts.MaxReply+replySlack).
 		SetAuthToken(opts.Key).
 		SetHeader("User-Agent", opts.UserAgent).
 		SetHeader("Accept", "application/json")
@@ -186,6 +189,8 @@ type call struct {
 	method, path string
 	query        map[string]string
 	body         any
+	// strict reads the answer with strictjson, which also bounds it.
+	strict bool
 	// secrets are blanked in messages, beside the key.
 	secrets []string
 }
@@ -222,14 +227,18 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	if resp.StatusCode() >= 300 {
 		return c.apiError(k, answer{status: resp.StatusCode(), header: resp.Header(), body: resp.Body()})
 	}
-	if err := json.Unmarshal(resp.Body(), out); err != nil {
+	decode := json.Unmarshal
+	if k.strict {
+		decode = strictjson.Decode
+	}
+	if err := decode(resp.Body(), out); err != nil {
 		return c.garbled(k, err)
 	}
 	return nil
 }
 
 func (c *Client) request(ctx context.Context, k call) (*resty.Request, error) {
-	req := c.resty.R().SetContext(ctx).SetQueryParams(k.query)
+	req := c.resty.R().SetContext(ctx).SetQueryParams(k.query).SetResponseBodyLimit(c.answerLimit(k))
 	if k.body == nil {
 		return req, nil
 	}
@@ -238,6 +247,14 @@ func (c *Client) request(ctx context.Context, k call) (*resty.Request, error) {
 		return nil, err
 	}
 	return req.SetHeader("Content-Type", "application/json").SetBody(bytes.NewReader(b)), nil
+}
+
+// answerLimit bounds an answer, in bytes.
+func (c *Client) answerLimit(k call) int {
+	if k.strict {
+		return strictjson.MaxBytes
+	}
+	return 2*c.opts.MaxReply + replySlack
 }
 
 func hasStatus(resp *resty.Response) bool {

@@ -17,12 +17,19 @@ import (
 const simScript = `
 keys: [` + testKey + `]
 latency: 60ms
+settings: { usage_cost: true }
 agents:
   - repo: github.com/me/my-app
     turns:
       - match: never ends
         reply: too late
         after: 1h
+      - match: at once
+        reply: here
+        after: 0s
+      - match: leaves files
+        artifacts: [ { path: report.md, content: hello }, { path: log.txt } ]
+        usage: { input: 1000, output: 200, cache_write: 30, cache_read: 4, cents: 2.5, charged: 0.5 }
       - match: fails
         status: ERROR
       - match: uses a tool

@@ -28,6 +28,7 @@ const (
 	codeAgentBusy      = "agent_busy"
 	codeArchived       = "agent_archived"
 	codeConflict       = "agent_id_conflict"
+	codeNoFeature      = "feature_unavailable"
 	codeNotCancellable = "run_not_cancellable"
 	codeUsageLimit     = "usage_limit_exceeded"
 	codeUnknown        = "unknown" // ours, for an answer without a code
@@ -102,7 +103,7 @@ func (c *Client) transportError(k call, err error, sent bool) error {
 	}
 	if errors.Is(err, resty.ErrResponseBodyTooLarge) {
 		e.Kind = bridge.TooLarge
-		e.Message = fmt.Sprintf("%s: the answer is larger than %d bytes", k.what, 2*c.opts.MaxReply+replySlack)
+		e.Message = fmt.Sprintf("%s: the answer is larger than %d bytes", k.what, c.answerLimit(k))
 	}
 	return e
 }

@@ -50,6 +50,7 @@ func TestSend(t *testing.T) {
 		"v1 gone":            {f: v1Followup(), answer: reply{status: 404, body: `{"error":{"code":"agent_not_found"}}`}, text: with, kind: bridge.NotFound},
 		"v1 lost":            {f: v1Followup(), answer: reply{do: cut}, text: with, kind: bridge.Unavailable, unclear: true},
 		"v1 garbage":         {f: v1Followup(), answer: reply{status: 201, body: `{"run":{}}`}, text: with, kind: bridge.Unavailable, unclear: true},
+		"v1 another agent's": {f: v1Followup(), answer: reply{status: 201, body: `{"run":{"id":"run-2","agentId":"bc-2"}}`}, text: with, kind: bridge.Unavailable, unclear: true},
 		"v0":                 {f: v0Followup(), answer: reply{body: `{"id":"bc_1"}`}, text: with, want: bridge.Started{Agent: "bc_1"}},
 		"v0 5xx":             {f: v0Followup(), answer: reply{status: 500}, text: with, kind: bridge.Unavailable, unclear: true},
 		"v0 another agent":   {f: v0Followup(), answer: reply{body: `{"id":"bc_2"}`}, text: with, kind: bridge.Unavailable, unclear: true},

@@ -148,7 +148,7 @@ func TestLaunchV1Conflict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFake(t, map[string][]reply{"POST /v1/agents": {c.post}, "GET /v1/agents/" + agentID: {c.get}})
+			f := newFake(t, map[string][]reply{"POST /v1/agents": {c.post}, "GET /v1/agents/" + agentID: {c.get}, runsPath: {runsPage("", "run-1")}})
 			got, err := newClient(t, f.URL).Launch(t.Context(), launchOf(t))
 			check(t, err, c.kind, c.unclear)
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -169,26 +169,27 @@ func TestLaunchClarity(t *testing.T) {
 		kind    bridge.ErrorKind
 		unclear bool
 	}{
-		"hang":              {reply{do: hang}, bridge.Unavailable, true},
-		"cut":               {reply{do: cut}, bridge.Unavailable, true},
-		"500":               {reply{status: 500, body: `{"error":{"code":"internal_error","message":"m"}}`}, bridge.Unavailable, true},
-		"502 page":          {reply{status: 502, body: "<html>bad gateway</html>"}, bridge.Unavailable, true},
-		"408":               {reply{status: 408}, bridge.Unavailable, true},
-		"redirect":          {reply{status: 302, header: map[string]string{"Location": "/elsewhere"}}, bridge.Unavailable, true},
-		"not JSON":          {reply{status: 201, body: "OK"}, bridge.Unavailable, true},
-		"empty":             {reply{status: 201}, bridge.Unavailable, true},
-		"null":              {reply{status: 201, body: "null"}, bridge.Unavailable, true},
-		"wrong types":       {reply{status: 201, body: `{"agent":[],"run":7}`}, bridge.Unavailable, true},
-		"trailing garbage":  {reply{status: 201, body: createdV1 + "x"}, bridge.Unavailable, true},
-		"another agent":     {reply{status: 201, body: strings.Replace(createdV1, agentID, "bc-9", 1)}, bridge.Unavailable, true},
-		"run id as path":    {reply{status: 201, body: strings.ReplaceAll(createdV1, "run-1", "../x")}, bridge.Unavailable, true},
-		"400":               {reply{status: 400, body: `{"error":{"code":"invalid_model","message":"m"}}`}, bridge.Invalid, false},
-		"401":               {reply{status: 401, body: `{"code":"error","message":"Invalid User API Key"}`}, bridge.Unauthenticated, false},
-		"403":               {reply{status: 403, body: `{"error":{"code":"plan_required","message":"m"}}`}, bridge.Denied, false},
-		"429":               {reply{status: 429, body: `{"error":{"code":"rate_limit_exceeded"}}`}, bridge.RateLimited, false},
-		"429 usage":         {reply{status: 429, body: `{"error":{"code":"usage_limit_exceeded"}}`}, bridge.UsageLimited, false},
-		"a huge refusal":    {reply{do: flood(429)}, bridge.RateLimited, false},
-		"a huge acceptance": {reply{do: flood(201)}, bridge.TooLarge, true},
+		"hang":                {reply{do: hang}, bridge.Unavailable, true},
+		"cut":                 {reply{do: cut}, bridge.Unavailable, true},
+		"500":                 {reply{status: 500, body: `{"error":{"code":"internal_error","message":"m"}}`}, bridge.Unavailable, true},
+		"502 page":            {reply{status: 502, body: "<html>bad gateway</html>"}, bridge.Unavailable, true},
+		"408":                 {reply{status: 408}, bridge.Unavailable, true},
+		"redirect":            {reply{status: 302, header: map[string]string{"Location": "/elsewhere"}}, bridge.Unavailable, true},
+		"not JSON":            {reply{status: 201, body: "OK"}, bridge.Unavailable, true},
+		"empty":               {reply{status: 201}, bridge.Unavailable, true},
+		"null":                {reply{status: 201, body: "null"}, bridge.Unavailable, true},
+		"wrong types":         {reply{status: 201, body: `{"agent":[],"run":7}`}, bridge.Unavailable, true},
+		"trailing garbage":    {reply{status: 201, body: createdV1 + "x"}, bridge.Unavailable, true},
+		"another agent":       {reply{status: 201, body: strings.Replace(createdV1, agentID, "bc-9", 1)}, bridge.Unavailable, true},
+		"another agent's run": {reply{status: 201, body: strings.Replace(createdV1, `"run":{`, `"run":{"agentId":"bc-9",`, 1)}, bridge.Unavailable, true},
+		"run id as path":      {reply{status: 201, body: strings.ReplaceAll(createdV1, "run-1", "../x")}, bridge.Unavailable, true},
+		"400":                 {reply{status: 400, body: `{"error":{"code":"invalid_model","message":"m"}}`}, bridge.Invalid, false},
+		"401":                 {reply{status: 401, body: `{"code":"error","message":"Invalid User API Key"}`}, bridge.Unauthenticated, false},
+		"403":                 {reply{status: 403, body: `{"error":{"code":"plan_required","message":"m"}}`}, bridge.Denied, false},
+		"429":                 {reply{status: 429, body: `{"error":{"code":"rate_limit_exceeded"}}`}, bridge.RateLimited, false},
+		"429 usage":           {reply{status: 429, body: `{"error":{"code":"usage_limit_exceeded"}}`}, bridge.UsageLimited, false},
+		"a huge refusal":      {reply{do: flood(429)}, bridge.RateLimited, false},
+		"a huge acceptance":   {reply{do: flood(201)}, bridge.TooLarge, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,33 +230,6 @@ func TestLaunchSurelyNotSent(t *testing.T) {
 	f := newFake(t, nil)
 	_, err = newClient(t, strings.Replace(f.URL, "http:", "https:", 1)).Launch(t.Context(), launchOf(t))
 	check(t, err, bridge.Unavailable, false)
-}
-
-func TestFindLaunchV1(t *testing.T) {
-	t.Parallel()
-	noRun := strings.Replace(agentV1, `"latestRunId":"run-1",`, "", 1)
-	for name, c := range map[string]struct {
-		agent, runs reply
-		found       bool
-		kind        bridge.ErrorKind
-	}{
-		"there":          {agent: reply{body: agentV1}, found: true},
-		"not there":      {agent: reply{status: 404, body: `{"error":{"code":"agent_not_found"}}`}},
-		"run from list":  {agent: reply{body: noRun}, runs: reply{body: `{"items":[{"id":"run-1"}]}`}, found: true},
-		"no run yet":     {agent: reply{body: noRun}, runs: reply{body: `{"items":[]}`}, kind: bridge.Unavailable},
-		"run id hostile": {agent: reply{body: noRun}, runs: reply{body: `{"items":[{"id":"a/b"}]}`}, kind: bridge.Unavailable},
-		"unreadable":     {agent: reply{status: 500}, kind: bridge.Unavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFake(t, map[string][]reply{"GET /v1/agents/" + agentID: {c.agent}, "GET /v1/agents/" + agentID + "/runs": {c.runs}})
-			got, found, err := newClient(t, f.URL).FindLaunch(t.Context(), bridge.Launch{AgentID: agentID})
-			check(t, err, c.kind, false)
-			if want := (bridge.Started{}); found != c.found || !c.found && got != want || c.found && got != wantV1() {
-				t.Errorf("found %v, %+v", found, got)
-			}
-		})
-	}
 }
 
 func TestFindLaunchV0(t *testing.T) {
@@ -308,7 +282,7 @@ func TestFindLaunchV0(t *testing.T) {
 func TestLaunchVersion(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, map[string][]reply{
-		"POST /v1/agents": {{status: 201, body: createdV1}}, "GET /v1/agents/" + agentID: {{body: agentV1}},
+		"POST /v1/agents": {{status: 201, body: createdV1}}, "GET /v1/agents/" + agentID: {{body: agentV1}}, runsPath: {runsPage("", "run-1")},
 		"POST /v0/agents": {{status: 201, body: createdV0}}, "GET /v0/agents": {{body: `{"agents":[` + createdV0 + `]}`}},
 	})
 	for _, c := range []struct{ launch, def, want string }{

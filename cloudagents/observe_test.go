@@ -50,6 +50,8 @@ func TestObserveV1(t *testing.T) {
 		"old word":             {run(`"status":"completed","result":"r"`), bridge.Observation{State: bridge.RunFinished, Reply: "r"}},
 		"unknown word":         {run(`"status":"PONDERING"`), bridge.Observation{State: bridge.RunRunning, Detail: `unknown status "PONDERING", taken as running`}},
 		"no word":              {run(`"result":"r"`), bridge.Observation{State: bridge.RunRunning, Detail: `unknown status "", taken as running`}},
+		"many branches":        {run(`"status":"ERROR","git":{"branches":[{"branch":"first"}` + strings.Repeat(`,{"branch":"x"}`, 99) + `,7]}`), bridge.Observation{State: bridge.RunError, Branch: "first"}},
+		"no branches":          {run(`"status":"ERROR","git":{"branches":null}`), bridge.Observation{State: bridge.RunError}},
 		"unsafe link":          {run(`"status":"ERROR","git":{"branches":[{"prUrl":"javascript:alert(1)"}]}`), bridge.Observation{State: bridge.RunError}},
 		"negative duration":    {run(`"status":"ERROR","durationMs":-1e300,"git":{"branches":[]}`), bridge.Observation{State: bridge.RunError}},
 	} {
@@ -73,13 +75,15 @@ func TestObserveErrors(t *testing.T) {
 		answer reply
 		kind   bridge.ErrorKind
 	}{
-		"gone":          {reply{status: 404, body: `{"error":{"code":"run_not_found"}}`}, bridge.NotFound},
-		"5xx is plain":  {reply{status: 503}, bridge.Unavailable},
-		"another run":   {reply{body: `{"id":"run-2","status":"FINISHED","result":"r"}`}, bridge.Unavailable},
-		"garbage":       {reply{body: "<html>"}, bridge.Unavailable},
-		"reply too big": {reply{body: `{"id":"run-1","status":"FINISHED","result":"` + strings.Repeat("x", 1025) + `"}`}, bridge.TooLarge},
-		"endless":       {reply{do: flood(200)}, bridge.TooLarge},
-		"hang":          {reply{do: hang}, bridge.Unavailable},
+		"gone":                {reply{status: 404, body: `{"error":{"code":"run_not_found"}}`}, bridge.NotFound},
+		"5xx is plain":        {reply{status: 503}, bridge.Unavailable},
+		"branches of no kind": {reply{body: `{"id":"run-1","status":"ERROR","git":{"branches":{}}}`}, bridge.Unavailable},
+		"another agent's run": {reply{body: `{"id":"run-1","agentId":"bc-2","status":"FINISHED","result":"r"}`}, bridge.Unavailable},
+		"another run":         {reply{body: `{"id":"run-2","status":"FINISHED","result":"r"}`}, bridge.Unavailable},
+		"garbage":             {reply{body: "<html>"}, bridge.Unavailable},
+		"reply too big":       {reply{body: `{"id":"run-1","status":"FINISHED","result":"` + strings.Repeat("x", 1025) + `"}`}, bridge.TooLarge},
+		"endless":             {reply{do: flood(200)}, bridge.TooLarge},
+		"hang":                {reply{do: hang}, bridge.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -42,8 +42,8 @@ func (c *Client) launchV1(ctx context.Context, l bridge.Launch) (bridge.Started,
 	if out.Run.ID == "" {
 		out.Run.ID = out.Agent.LatestRunID
 	}
-	if !validID(out.Run.ID) {
-		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run"))
+	if !out.Run.of(l.AgentID) {
+		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run of the agent"))
 	}
 	return startedV1(out.Agent, out.Run.ID), nil
 }
@@ -55,51 +55,10 @@ func (c *Client) modelV1() *modelJSON {
 	return &modelJSON{ID: c.opts.Model}
 }
 
-// adopt takes over the agent that a 409 speaks of. Its id was derived from this
-// very operation, so it is our earlier self; the bridge still compares its
-// repository. Until it was read, the launch stays unclear.
-func (c *Client) adopt(ctx context.Context, l bridge.Launch, conflict error) (bridge.Started, error) {
-	s, found, err := c.findLaunchV1(ctx, l)
-	var e *bridge.Error
-	switch {
-	case errors.As(err, &e):
-		unclear := *e
-		unclear.Unclear = true
-		return bridge.Started{}, &unclear
-	case found:
-		return s, nil
-	case hasCode(conflict, codeConflict):
-		return bridge.Started{}, bridge.Errorf(bridge.Conflict, "launch agent: the agent of this operation existed and has been deleted")
-	}
-	return bridge.Started{}, conflict
-}
-
-func (c *Client) findLaunchV1(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
-	const what = "find launch"
-	agent, err := c.agentV1(ctx, what, l.AgentID)
-	if bridge.KindOf(err) == bridge.NotFound {
-		return bridge.Started{}, false, nil
-	}
-	if err != nil {
-		return bridge.Started{}, false, err
-	}
-	if agent.LatestRunID == "" {
-		runs, err := c.runsV1(ctx, what, l.AgentID)
-		if err != nil {
-			return bridge.Started{}, false, err
-		}
-		if len(runs) == 0 {
-			return bridge.Started{}, false, bridge.Errorf(bridge.Unavailable, "%s: the agent exists but shows no run yet", what)
-		}
-		agent.LatestRunID = runs[0].ID
-	}
-	return startedV1(agent, agent.LatestRunID), true, nil
-}
-
 func startedV1(agent agentV1, run string) bridge.Started {
 	s := bridge.Started{Agent: agent.ID, Run: run, URL: link(agent.URL)}
-	if len(agent.Repos) > 0 {
-		s.Repo = bounded(agent.Repos[0].URL)
+	if len(agent.Repos.items) > 0 {
+		s.Repo = bounded(agent.Repos.items[0].URL)
 	}
 	return s
 }
@@ -120,22 +79,27 @@ func (c *Client) agentV1(ctx context.Context, what, id string) (agentV1, error) 
 	return agent, nil
 }
 
-// runsV1 lists the newest runs of an agent, at most 20.
-func (c *Client) runsV1(ctx context.Context, what, agent string) ([]runV1, error) {
+// runsV1 lists one page of an agent's runs, newest first, and the cursor of the
+// next page, "" on the last.
+func (c *Client) runsV1(ctx context.Context, what, agent string, p page) ([]runV1, string, error) {
 	k := get(what, "/v1/agents/"+agent+"/runs")
-	k.query = map[string]string{"limit": "20"}
+	k.query = p.query()
 	var out struct {
-		Items []runV1 `json:"items"`
+		Items listOf[runV1] `json:"items"`
+		Next  string        `json:"nextCursor"`
 	}
 	if err := c.do(ctx, k, &out); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	for _, run := range out.Items {
-		if !validID(run.ID) {
-			return nil, c.garbled(k, errors.New("the answer lists a run without a usable id"))
+	if out.Items.more || len(out.Items.items) > p.limit || len(out.Next) > maxCursor {
+		return nil, "", c.garbled(k, errors.New("the answer lists more than was asked for"))
+	}
+	for _, run := range out.Items.items {
+		if !run.of(agent) {
+			return nil, "", c.garbled(k, errors.New("the answer lists a run of another agent or without a usable id"))
 		}
 	}
-	return out.Items, nil
+	return out.Items.items, out.Next, nil
 }
 
 func (c *Client) sendV1(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
@@ -148,15 +112,15 @@ func (c *Client) sendV1(ctx context.Context, f bridge.FollowUp) (bridge.Started,
 	if err != nil {
 		return bridge.Started{}, busyOr(err, func() bool { return c.runsNowV1(ctx, f.Agent) })
 	}
-	if !validID(out.Run.ID) {
-		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run"))
+	if !out.Run.of(f.Agent) {
+		return bridge.Started{}, c.garbled(k, errors.New("the answer names no run of the agent"))
 	}
 	return bridge.Started{Agent: f.Agent, Run: out.Run.ID}, nil
 }
 
 // runsNowV1 reports whether the agent surely has an active run.
 func (c *Client) runsNowV1(ctx context.Context, agent string) bool {
-	runs, err := c.runsV1(ctx, "send follow-up", agent)
+	runs, _, err := c.runsV1(ctx, "send follow-up", agent, page{limit: 20})
 	if err != nil || len(runs) == 0 {
 		return false
 	}
@@ -192,7 +156,7 @@ func (c *Client) findSendV1(ctx context.Context, f bridge.FollowUp) (bridge.Star
 
 // runsSince returns the ids of runs newer than f.LastRun, newest first.
 func (c *Client) runsSince(ctx context.Context, f bridge.FollowUp, latest string) ([]string, error) {
-	runs, err := c.runsV1(ctx, "find follow-up", f.Agent)
+	runs, _, err := c.runsV1(ctx, "find follow-up", f.Agent, page{limit: 20})
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +221,7 @@ func (c *Client) runV1(ctx context.Context, what string, r bridge.RunRef) (runV1
 	if err := c.do(ctx, k, &run); err != nil {
 		return runV1{}, err
 	}
-	if run.ID != r.Run {
+	if run.ID != r.Run || !run.of(r.Agent) {
 		return runV1{}, c.garbled(k, errors.New("the answer names another run"))
 	}
 	return run, nil
@@ -272,8 +236,8 @@ func observationV1(run runV1) bridge.Observation {
 	if run.Error != nil {
 		o.Detail = clip(joinMessages(run.Error.Code, run.Error.Message), maxMessage)
 	}
-	if run.Git != nil && len(run.Git.Branches) > 0 {
-		first := run.Git.Branches[0]
+	if run.Git != nil && len(run.Git.Branches.items) > 0 {
+		first := run.Git.Branches.items[0]
 		o.Repo, o.Branch, o.PR = bounded(first.RepoURL), bounded(first.Branch), link(first.PRURL)
 	}
 	return o

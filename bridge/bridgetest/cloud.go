@@ -14,7 +14,13 @@ import (
 	"drawbridge/bridge"
 )
 
-// Cloud is a strict in-memory bridge.Runtime. Safe for concurrent use.
+var (
+	_ bridge.Runtime   = (*Cloud)(nil)
+	_ bridge.Inspector = (*Cloud)(nil)
+)
+
+// Cloud is a strict in-memory bridge.Runtime and bridge.Inspector. Safe for
+// concurrent use, once its fields are set.
 type Cloud struct {
 	// Answer says what an agent on a repository replies to a text.
 	Answer func(repo, text string) bridge.Observation
@@ -29,6 +35,9 @@ type Cloud struct {
 	Hidden func(prompt string) bool
 	// HiddenSends, when set and true, keeps follow-ups out of every look-up.
 	HiddenSends func() bool
+	// Inspected, when set, says what the cloud tells of an agent beside its runs;
+	// without it that is nothing.
+	Inspected func(repo string) (bridge.Evidence, error)
 	// Report, when set, replaces the repository that the cloud reports.
 	Report func(repo string) string
 
@@ -41,6 +50,8 @@ type agent struct {
 	id, repo, branch string
 	runs             []run
 }
+
+func (a *agent) last() run { return a.runs[len(a.runs)-1] }
 
 type run struct {
 	id, text string
@@ -98,7 +109,7 @@ func (c *Cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, erro
 	}
 	if a, ok := c.agents[l.AgentID]; ok {
 		c.log = append(c.log, "conflict "+l.AgentID)
-		return c.started(a), nil
+		return c.started(a, a.runs[0]), nil
 	}
 	a := &agent{id: l.AgentID, repo: string(l.Grant.Repo()), branch: "bridge/" + l.Op}
 	a.runs = append(a.runs, run{id: "run-" + a.id + "-1", text: l.Grant.Prompt()})
@@ -107,15 +118,15 @@ func (c *Cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, erro
 	if err := c.fail("after launch", l.Grant.Prompt()); err != nil {
 		return bridge.Started{}, err
 	}
-	return c.started(a), nil
+	return c.started(a, a.runs[0]), nil
 }
 
-func (c *Cloud) started(a *agent) bridge.Started {
+func (c *Cloud) started(a *agent, r run) bridge.Started {
 	repo := a.repo
 	if c.Report != nil {
 		repo = c.Report(repo)
 	}
-	return bridge.Started{Agent: a.id, Run: a.runs[len(a.runs)-1].id, Repo: repo, Branch: a.branch}
+	return bridge.Started{Agent: a.id, Run: r.id, Repo: repo, Branch: a.branch}
 }
 
 // FindLaunch implements bridge.Launcher.
@@ -126,7 +137,7 @@ func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, 
 	if !ok || (c.Hidden != nil && c.Hidden(a.runs[0].text)) {
 		return bridge.Started{}, false, nil
 	}
-	return c.started(a), true, nil
+	return c.started(a, a.runs[0]), true, nil
 }
 
 // Send implements bridge.Sender.
@@ -145,7 +156,7 @@ func (c *Cloud) Send(_ context.Context, f bridge.FollowUp) (bridge.Started, erro
 	if err := c.fail("after send", f.Text); err != nil {
 		return bridge.Started{}, err
 	}
-	return c.started(a), nil
+	return c.started(a, a.last()), nil
 }
 
 // FindSend implements bridge.Sender.
@@ -159,8 +170,8 @@ func (c *Cloud) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, 
 	if c.HiddenSends != nil && c.HiddenSends() {
 		return bridge.Started{}, false, nil
 	}
-	last := a.runs[len(a.runs)-1]
-	return c.started(a), strings.HasPrefix(last.text, f.Marker+"\n"), nil
+	last := a.last()
+	return c.started(a, last), strings.HasPrefix(last.text, f.Marker+"\n"), nil
 }
 
 // Observe implements bridge.Observer: every run is over when it is looked at.
@@ -172,7 +183,7 @@ func (c *Cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation,
 		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such agent")
 	}
 	for _, run := range a.runs {
-		if run.id == r.Run || (r.Run == "" && run.id == a.runs[len(a.runs)-1].id) {
+		if run.id == r.Run || (r.Run == "" && run.id == a.last().id) {
 			if c.Unreadable != nil {
 				if err := c.Unreadable(run.text); err != nil {
 					return bridge.Observation{}, err
@@ -194,6 +205,20 @@ func (c *Cloud) Cancel(_ context.Context, r bridge.RunRef) error {
 	defer c.mu.Unlock()
 	c.log = append(c.log, "cancel "+r.Agent)
 	return nil
+}
+
+// Inspect implements bridge.Inspector.
+func (c *Cloud) Inspect(_ context.Context, r bridge.RunRef) (bridge.Evidence, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.agents[r.Agent]
+	if !ok {
+		return bridge.Evidence{}, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	if c.Inspected == nil {
+		return bridge.Evidence{}, nil
+	}
+	return c.Inspected(a.repo)
 }
 
 // Relay is a bridge.ActionRunner that keeps a journal, as a real relay does. Safe for concurrent use.

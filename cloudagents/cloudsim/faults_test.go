@@ -191,6 +191,15 @@ func TestRunFaults(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			s.get(v0+"/conversation").expect("messages.2.text", "later")
 		},
+		script.RunsLag: func(s service, agent string, run answer) {
+			s.get(agent+"/runs").expect("items.0", nil) // a second old
+			s.get(agent).expect("latestRunId", run.text("id"))
+			time.Sleep(5 * time.Second)
+			s.do("POST", agent+"/runs", `{"prompt":{"text":"x"}}`).want(201)
+			list := s.get(agent + "/runs")
+			list.expect("items.0.id", run.text("id"))
+			list.expect("items.1", nil)
+		},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

@@ -512,6 +512,46 @@ func TestUsage(t *testing.T) {
 	})
 }
 
+func TestUsageByScript(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, `
+settings: { usage_cost: true, cost_lag: 1m }
+default: { usage: { input: 1000, output: 200, cache_write: 30, cache_read: 4, cents: 2.5, charged: 0.5 } }
+`)
+		agent, run := s.create()
+		time.Sleep(time.Second)
+		u := s.get(agent + "/usage")
+		u.expect("totalUsage.totalTokens", 1234.0)
+		u.expect("cost", nil) // it lags
+		u.expect("runs.0.cost", nil)
+		time.Sleep(time.Minute)
+		s.do("POST", agent+"/runs", `{"prompt":{"text":"x"}}`).want(201)
+		s.get(agent+"/usage").expect("runs.1.usage.totalTokens", 0.0) // it runs
+		time.Sleep(time.Second)
+		u = s.get(agent + "/usage")
+		u.expect("totalUsage.totalTokens", 2468.0)
+		u.expect("cost.rawCostCents", 2.5) // of the first run alone
+		u.expect("cost.chargedCents", 0.5)
+		u.expect("runs.1.cost", nil)
+		time.Sleep(time.Minute)
+		s.get(agent+"/usage").expect("cost.chargedCents", 1.0)
+		s.get(agent+"/usage?runId="+run[strings.LastIndex(run, "/")+1:]).expect("cost.chargedCents", 0.5)
+
+		invented := start(t, "settings: { usage_cost: true }")
+		agent, _ = invented.create()
+		time.Sleep(time.Second)
+		u = invented.get(agent + "/usage")
+		if cents, _ := u.at("cost.chargedCents").(float64); cents <= 0 {
+			t.Errorf("cost %v", u.at("cost"))
+		}
+		silent := start(t, "")
+		agent, _ = silent.create()
+		time.Sleep(time.Second)
+		silent.get(agent+"/usage").expect("cost", nil)
+	})
+}
+
 func TestScriptFromAFile(t *testing.T) {
 	t.Parallel()
 	sc, err := cloudsim.LoadScript("script/testdata/full.yaml")

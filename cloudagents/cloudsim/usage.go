@@ -1,9 +1,11 @@
 package cloudsim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"time"
 	"unicode/utf8"
 
 	"drawbridge/cloudagents/cloudsim/internal/request"
@@ -26,19 +28,61 @@ func (t *tokens) add(o tokens) {
 	t.Total += o.Total
 }
 
+// cost is what tokens cost, in cents. The vendor's numbers are floats.
+type cost struct {
+	Raw     float64 `json:"rawCostCents"`
+	Charged float64 `json:"chargedCents"`
+}
+
+func (c *cost) add(o *cost) *cost {
+	if c == nil || o == nil {
+		return cmp.Or(c, o)
+	}
+	return &cost{c.Raw + o.Raw, c.Charged + o.Charged}
+}
+
+// centsPerToken is invented, for scripts that name no cost.
+const centsPerToken = 0.001
+
 func (r *run) usage() tokens {
 	if r.active() {
 		return tokens{}
 	}
 	t := tokens{Input: 1 + utf8.RuneCountInString(r.prompt)/4, Output: utf8.RuneCountInString(r.result) / 4, CacheWrite: 100, CacheRead: 200}
+	if u := r.plan.turn.Usage; u != nil {
+		t = tokens{Input: u.Input, Output: u.Output, CacheWrite: u.CacheWrite, CacheRead: u.CacheRead}
+	}
 	t.Total = t.Input + t.Output + t.CacheWrite + t.CacheRead
 	return t
+}
+
+// cost is nil while the service tells none.
+func (s *Sim) cost(r *run) *cost {
+	if !s.settings.UsageCost || r.active() || s.now().Before(r.updatedAt.Add(time.Duration(s.settings.CostLag))) {
+		return nil
+	}
+	u := r.plan.turn.Usage
+	switch {
+	case u == nil:
+		cents := float64(r.usage().Total) * centsPerToken
+		return &cost{cents, cents}
+	case u.Charged == nil:
+		return &cost{u.Cents, u.Cents}
+	}
+	return &cost{u.Cents, *u.Charged}
 }
 
 type runUsage struct {
 	ID    string `json:"id"`
 	UUID  string `json:"usageUuid,omitempty"`
 	Usage tokens `json:"usage"`
+	Cost  *cost  `json:"cost,omitempty"`
+}
+
+type agentUsage struct {
+	Total tokens     `json:"totalUsage"`
+	Cost  *cost      `json:"cost,omitempty"`
+	Runs  []runUsage `json:"runs"`
 }
 
 func (s *Sim) v1Usage(c *call) (reply, error) {
@@ -54,16 +98,17 @@ func (s *Sim) v1Usage(c *call) (reply, error) {
 			}
 			runs = []*run{r}
 		}
-		total, list := tokens{}, []runUsage{}
+		out := agentUsage{Runs: []runUsage{}}
 		for _, r := range runs {
-			u := runUsage{ID: r.id, Usage: r.usage()}
+			u := runUsage{ID: r.id, Usage: r.usage(), Cost: s.cost(r)}
 			if !r.active() {
 				h := sha256.Sum256([]byte(r.id))
 				u.UUID = fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 			}
-			total.add(u.Usage)
-			list = append(list, u)
+			out.Total.add(u.Usage)
+			out.Cost = out.Cost.add(u.Cost)
+			out.Runs = append(out.Runs, u)
 		}
-		return ok(map[string]any{"totalUsage": total, "runs": list})
+		return ok(out)
 	})
 }

@@ -3,6 +3,7 @@ package cloudsim
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"drawbridge/cloudagents/cloudsim/internal/request"
 	"drawbridge/cloudagents/cloudsim/script"
@@ -229,9 +230,15 @@ func (s *Sim) v1Runs(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		scheme := s.scheme(c)
+		scheme, newest := s.scheme(c), s.now()
+		if f, ok := s.faults.Take(script.RunsLag, c.place()); ok {
+			newest = newest.Add(-time.Duration(f.Delay))
+		}
 		var all []entry[v1Run]
 		for i, r := range a.runs {
+			if r.createdAt.After(newest) {
+				break
+			}
 			all = append(all, entry[v1Run]{i + 1, r.v1View(scheme)})
 		}
 		items, next := cutPage(p, all)

@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drawbridge/bridge"
+	"drawbridge/cmd/drawbridge/internal/demo"
 )
 
 // version is set by the linker; "dev" otherwise.
@@ -81,30 +82,11 @@ func main() {
 	// A reader that goes away (… | head) is an error of the write, after which we clean up.
 	signal.Ignore(syscall.SIGPIPE)
 	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
-	ctx, release := untilParentEnds(ctx, a)
+	ctx, release := demo.UntilParentEnds(ctx, a.getenv)
 	defer release()
 	code := run(ctx, a, os.Args[1:])
 	stop()
 	os.Exit(code)
-}
-
-// parentPipe names the file descriptor whose end tells a child of the demo that
-// the demo is gone.
-const parentPipe = "DRAWBRIDGE_PARENT_PIPE"
-
-// untilParentEnds ends the context when the demo that started this process is
-// gone, whatever became of it.
-func untilParentEnds(ctx context.Context, a app) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancel(ctx)
-	if fd, ok := a.getenv(parentPipe); ok && fd == "3" {
-		syscall.CloseOnExec(3) // no action of the relay's inherits it
-		pipe := os.NewFile(3, "parent")
-		go func() {
-			_, _ = pipe.Read(make([]byte, 1)) // it never says anything; it ends
-			stop()
-		}()
-	}
-	return ctx, stop
 }
 
 // run parses the call, runs its command and returns the exit code.

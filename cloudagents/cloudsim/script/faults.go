@@ -20,6 +20,7 @@ const (
 	Create5xx            FaultKind = "create_5xx"             // a create answers Status (500 when 0), before or after its effect
 	FollowupLostResponse FaultKind = "followup_lost_response" // the follow-up is accepted, then the connection is cut
 	FollowupInvisible    FaultKind = "followup_invisible"     // the v0 conversation hides a follow-up for Delay (5 s when 0)
+	RunsLag              FaultKind = "runs_lag"               // the v1 list of runs hides those younger than Delay (5 s when 0)
 	RateLimit            FaultKind = "rate_limit"             // 429 rate_limit_exceeded, Retry-After is Delay (1 s when 0)
 	UsageLimit           FaultKind = "usage_limit"            // 429 usage_limit_exceeded on creates and follow-ups
 	Cancel500            FaultKind = "cancel_500"             // a cancel or stop answers 500 and has no effect
@@ -124,6 +125,7 @@ var faultSpecs = map[FaultKind]faultSpec{
 	Create5xx:            {ops: []Op{OpCreate}, whens: []string{Before, After}, fill: Fault{Status: 500}},
 	FollowupLostResponse: {ops: []Op{OpFollowup}, whens: []string{After}},
 	FollowupInvisible:    {ops: []Op{OpFollowup}, fill: Fault{Delay: seconds(5)}},
+	RunsLag:              {ops: []Op{OpRuns}, fill: Fault{Delay: seconds(5)}},
 	RateLimit:            {whens: []string{Before}, fill: Fault{Delay: seconds(1)}},
 	UsageLimit:           {ops: []Op{OpCreate, OpFollowup}, whens: []string{Before}},
 	Cancel500:            {ops: []Op{OpCancel}, whens: []string{Before}},

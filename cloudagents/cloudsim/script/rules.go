@@ -134,6 +134,9 @@ func compileTurn(t Turn, at ...any) (*Rule, error) {
 	if t.PR != "" && t.Branch == "" {
 		return fail("pr", "needs a branch")
 	}
+	if t.Usage != nil && !t.Usage.check() {
+		return fail("usage", "tokens and cents must be 0 to 1e9")
+	}
 	for i, tool := range t.Tools {
 		if tool.Name == "" {
 			return nil, wrong("name is required", append(slices.Clone(at), "tools", i)...)

@@ -120,6 +120,8 @@ type Turn struct {
 	Thinking  string     `yaml:"thinking"`
 	Tools     []Tool     `yaml:"tools"`
 	Artifacts []Artifact `yaml:"artifacts"`
+	// Usage is what the run consumes; absent means tokens by the lengths of the texts.
+	Usage *Usage `yaml:"usage"`
 	// Once uses the turn up for the agent that had it.
 	Once bool `yaml:"once"`
 }
@@ -137,6 +139,28 @@ type Tool struct {
 	Result any            `yaml:"result"`
 	// Unfinished leaves the call in status running for ever, as the vendor sometimes does.
 	Unfinished bool `yaml:"unfinished"`
+}
+
+// Usage is what one run consumes, as the usage call tells it.
+type Usage struct {
+	Input      int `yaml:"input"`
+	Output     int `yaml:"output"`
+	CacheWrite int `yaml:"cache_write"`
+	CacheRead  int `yaml:"cache_read"`
+	// Cents is what the tokens cost, Charged what is charged for them: Cents when absent, 0 within a plan.
+	Cents   float64  `yaml:"cents"`
+	Charged *float64 `yaml:"charged"`
+}
+
+// check bounds the numbers, so that their sums stay exact.
+func (u *Usage) check() bool {
+	cost := func(f float64) bool { return f >= 0 && f <= 1e9 }
+	for _, n := range []int{u.Input, u.Output, u.CacheWrite, u.CacheRead} {
+		if n < 0 || n > 1e9 {
+			return false
+		}
+	}
+	return cost(u.Cents) && (u.Charged == nil || cost(*u.Charged))
 }
 
 // Artifact is a file that a run leaves behind, Path relative to the artifacts folder.

@@ -53,6 +53,10 @@ type Settings struct {
 	UnlimitedRepositories bool `yaml:"unlimited_repositories"`
 	// NoUsage answers the usage call with 403 feature_unavailable.
 	NoUsage bool `yaml:"no_usage"`
+	// UsageCost adds what runs cost to the usage call. It is in no public document, but in the SDK's types and in live answers.
+	UsageCost bool `yaml:"usage_cost"`
+	// CostLag is how long after its end a run shows no cost yet; none when 0.
+	CostLag Duration `yaml:"cost_lag"`
 
 	// StreamRetention is how long after its end a run can be streamed; 4 days when 0.
 	StreamRetention Duration `yaml:"stream_retention"`

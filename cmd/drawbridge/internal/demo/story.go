@@ -1,10 +1,10 @@
-package main
+package demo
 
 // The demo's story: what the agents answer, and what must have happened when it is over.
 
 const (
-	demoPrompt = "Ship a health check for my app, have it documented, and back up my work first."
-	demoHold   = "lock_screen"
+	prompt = "Ship a health check for my app, have it documented, and back up my work first."
+	hold   = "lock_screen"
 )
 
 // demoScript is the script of the simulated cloud.
@@ -43,12 +43,12 @@ agents:
 `
 
 // demoFaults are the faults of the cloud for each fault of the story.
-var demoFaults = map[string]string{faultNoWebhooks: "faults: [{ fault: webhook_never }]\n"}
+var demoFaults = map[string]string{FaultNoWebhooks: "faults: [{ fault: webhook_never }]\n"}
 
-// The faults of the story.
+// The faults of the story: the bridge is killed in its middle, or no webhook arrives.
 const (
-	faultKill       = "kill"
-	faultNoWebhooks = "no-webhooks"
+	FaultKill       = "kill"
+	FaultNoWebhooks = "no-webhooks"
 )
 
 // demoAllowlist is what the demo's user allows.

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -91,7 +91,6 @@ func (s *stage) startOne(ctx context.Context, self string, c child) error {
 
 // killBridge kills the bridge as a loss of power would, and starts it again.
 func (s *stage) killBridge(ctx context.Context) error {
-	s.killed = true
 	last := len(s.running) - 1 // it was started last
 	p := s.running[last]
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -136,7 +135,7 @@ func (p *process) ready(ctx context.Context, url string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := getStatus(ctx, url); err == nil {
+		if answers(ctx, url) {
 			return nil
 		}
 		select {
@@ -148,6 +147,20 @@ func (p *process) ready(ctx context.Context, url string) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// answers reports whether anything at all is said at url, if only that a key is missing.
+func answers(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	req.Close = true // no connection is left that the child would wait for at its end
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil
 }
 
 // stop ends the processes in reverse, gently first.
@@ -177,7 +190,7 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 		if err := show.show(e); err != nil {
 			return err
 		}
-		if s.fault == faultKill && !s.killed && e.Kind == bridge.EventLaunched && e.Fields["repo"] != "github.com/me/agent-env" {
+		if s.killNow(e) {
 			if err := show.note("the bridge is killed (SIGKILL) and started again"); err != nil {
 				return err
 			}
@@ -185,9 +198,9 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 				return err
 			}
 		}
-		if e.Kind == bridge.EventHeld && e.Fields["action"] == demoHold {
+		if e.Kind == bridge.EventHeld && e.Fields["action"] == hold {
 			if _, err := client.Approve(ctx, e.Command); err != nil {
-				return fmt.Errorf("approve %s: %w", demoHold, err)
+				return fmt.Errorf("approve %s: %w", hold, err)
 			}
 		}
 		done, err := s.over(ctx, client, e)
@@ -200,9 +213,20 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 		return nil
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", demoLimit, s.running[len(s.running)-1].log)
+		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", limit, s.running[len(s.running)-1].log)
 	}
 	return err
+}
+
+// killNow picks the moment of the loss: both subagents are at work. A moment
+// earlier the v0 launch may be on its way, and one that is cut off there ends as
+// uncertain by design: another story, which a person has to end.
+func (s *stage) killNow(e api.Event) bool {
+	if s.fault != FaultKill || e.Kind != bridge.EventLaunched || e.Fields["repo"] == "github.com/me/agent-env" {
+		return false
+	}
+	s.launched++
+	return s.launched == 2
 }
 
 // over reports whether the orchestrator has nothing more to do.
@@ -273,9 +297,9 @@ func (s *stage) verifyEvents(ctx context.Context, client *api.Client) (problems 
 	want := map[string]int{bridge.EventLaunched: 3, bridge.EventExecuted: 3, bridge.EventRefused: 2, bridge.EventHeld: 1, bridge.EventApproved: 1,
 		bridge.EventNearMiss: 1, bridge.EventWebhook: 1, "completed by webhook": 1}
 	switch s.fault {
-	case faultNoWebhooks:
+	case FaultNoWebhooks:
 		want[bridge.EventWebhook], want["completed by webhook"] = 0, 0
-	case faultKill: // who tells first depends on when the bridge was away
+	case FaultKill: // who tells first depends on when the bridge was away
 		delete(want, bridge.EventWebhook)
 		delete(want, "completed by webhook")
 	}

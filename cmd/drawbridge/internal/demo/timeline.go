@@ -1,10 +1,12 @@
-package main
+package demo
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
@@ -21,7 +23,7 @@ type timeline struct {
 // show prints one event.
 func (t *timeline) show(e api.Event) error {
 	if t.json {
-		return printJSON(t.out, jsonLine(e))
+		return t.line(jsonLine(e))
 	}
 	text, tone := words(e)
 	if text == "" {
@@ -37,7 +39,7 @@ func (t *timeline) show(e api.Event) error {
 		if i > 0 {
 			head = strings.Repeat(" ", 24)
 		}
-		if _, err := fmt.Fprintf(t.out, "%s%s\n", head, t.paint(tone, line)); err != nil {
+		if _, err := fmt.Fprintf(t.out, "%s%s\n", harmless(head), t.paint(tone, harmless(line))); err != nil {
 			return err
 		}
 	}
@@ -47,10 +49,24 @@ func (t *timeline) show(e api.Event) error {
 // note prints a line of the story's own.
 func (t *timeline) note(text string) error {
 	if t.json {
-		return printJSON(t.out, map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "fault", "text": text})
+		return t.line(map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "fault", "text": text})
 	}
 	_, err := fmt.Fprintf(t.out, "%6.2fs  %-14s %s\n", time.Since(t.start).Seconds(), "(fault)", t.paint(toneBad, text))
 	return err
+}
+
+// say prints for a person only; a story without its frame is still one.
+func (t *timeline) say(text string) {
+	if !t.json {
+		fmt.Fprint(t.out, text)
+	}
+}
+
+// line prints one JSON line.
+func (t *timeline) line(v map[string]any) error {
+	enc := json.NewEncoder(t.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }
 
 func (t *timeline) paint(tone, line string) string {
@@ -58,6 +74,16 @@ func (t *timeline) paint(tone, line string) string {
 		return line
 	}
 	return "\x1b[" + tone + "m" + line + "\x1b[0m"
+}
+
+// harmless takes out what could steer a terminal: most of what is shown was written by agents.
+func harmless(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, line)
 }
 
 // jsonLine flattens an event: time, event, ids and words.
@@ -120,14 +146,14 @@ func words(e api.Event) (text, tone string) {
 	return "! " + e.Kind + ": " + e.Text, toneBad
 }
 
-// quoteLines indents a text of several lines, a dozen at most.
+// quoteLines indents a text of several lines, two dozen at most.
 func quoteLines(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) > 24 {
 		lines = append(lines[:24], "…")
 	}
 	for i, l := range lines {
-		lines[i] = "    " + strings.ReplaceAll(l, "\x1b", "?")
+		lines[i] = "    " + l
 	}
 	return strings.Join(lines, "\n")
 }

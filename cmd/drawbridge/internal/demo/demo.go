@@ -1,0 +1,216 @@
+// Package demo tells the whole story of the bridge on one machine: a simulated
+// cloud, a bridge and a relay run as processes of this very program, an
+// orchestrator asks, some of it is allowed, and what came of it is compared with
+// what should have. It is no test harness and knows nothing that a user could not
+// know: it reads the bridge's API, the cloud's record and the disk. Rule of thumb:
+// nothing is left behind, however the demo ends.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+)
+
+// Options say how the story is told.
+type Options struct {
+	// JSON prints what happens as JSON lines instead of words for a person.
+	JSON bool
+	// Keep stays up at the end until ctx ends, and prints addresses and the token.
+	Keep bool
+	// Fault is what goes wrong: "", FaultKill or FaultNoWebhooks. The story must end the same.
+	Fault string
+	// Out is where the story goes; Color paints it for a terminal.
+	Out   io.Writer
+	Color bool
+}
+
+// limit bounds the whole story.
+const limit = 60 * time.Second
+
+// Run tells the whole story and cleans up behind it. The error says what did not
+// happen as expected; the folder and the processes are gone in any case.
+func Run(ctx context.Context, o Options) error {
+	dir, err := os.MkdirTemp("", "drawbridge-demo-")
+	if err != nil {
+		return fmt.Errorf("make the demo's folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	s, err := newStage(dir, o.Fault)
+	if err != nil {
+		return err
+	}
+	if err := s.start(ctx); err != nil {
+		return errors.Join(err, s.stop())
+	}
+	show := &timeline{out: o.Out, json: o.JSON, color: o.Color, start: time.Now()}
+	err = s.play(ctx, show)
+	if err == nil && o.Keep {
+		err = s.keep(ctx, show)
+	}
+	return errors.Join(err, s.stop())
+}
+
+// play launches the orchestrator, shows what happens and checks the end.
+func (s *stage) play(ctx context.Context, show *timeline) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	client, err := api.NewClient(api.ClientOptions{URL: s.bridgeURL(), Token: s.token})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	show.say(opening)
+	if _, err := client.Launch(ctx, api.LaunchRequest{Name: "main", Repo: "github.com/me/agent-env", Prompt: prompt}); err != nil {
+		return fmt.Errorf("launch the orchestrator: %w", err)
+	}
+	if err := s.follow(ctx, client, show); err != nil {
+		return err
+	}
+	problems, err := s.verify(ctx, client)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("the demo did not go as expected:\n  %s", strings.Join(problems, "\n  "))
+	}
+	show.say(fmt.Sprintf("\nEverything that was expected happened, each thing once, in %.1f s. What was not allowed did not happen.\nNext: drawbridge init, or look at this one with drawbridge demo --keep.\n", time.Since(show.start).Seconds()))
+	return nil
+}
+
+const opening = `A simulated cloud, a bridge and a relay are running on this machine, each as a process of its own.
+The orchestrator "main" can only write text. The allowlist holds github.com/me/my-app, github.com/acme/* and three
+actions on this machine, one of which waits for a person. Everything else is refused.
+
+`
+
+func (s *stage) keep(ctx context.Context, show *timeline) error {
+	lines := [][2]string{{"bridge", s.bridgeURL()}, {"token", s.token}, {"cloud", s.cloudURL()}, {"relay", s.relayURL()}, {"folder", s.dir}}
+	line := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "kept"}
+	for _, l := range lines {
+		line[l[0]] = l[1]
+	}
+	if show.json {
+		if err := show.line(line); err != nil {
+			return err
+		}
+	}
+	show.say(fmt.Sprintf(stillRunning, s.bridgeURL(), s.token, s.cloudURL()))
+	<-ctx.Done()
+	return nil
+}
+
+const stillRunning = `
+Still running; interrupt to end and remove it. In another terminal:
+  export DRAWBRIDGE_URL=%s DRAWBRIDGE_TOKEN=%s
+  drawbridge agents
+  drawbridge say main "And now?"
+  the cloud's own record of what was done: curl -H 'Authorization: Bearer cursor_sim_key' %s/_sim/log
+`
+
+// stage is the demo's three processes and their files.
+type stage struct {
+	// fault is what goes wrong, "" for nothing; launched counts subagents, to know when.
+	fault    string
+	launched int
+
+	dir, token                       string
+	bridgePort, cloudPort, relayPort string
+	running                          []*process
+}
+
+func newStage(dir, fault string) (*stage, error) {
+	s := &stage{dir: dir, fault: fault, token: secret()}
+	for _, port := range []*string{&s.bridgePort, &s.cloudPort, &s.relayPort} {
+		var err error
+		if *port, err = freePort(); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.writeFiles()
+}
+
+func (s *stage) bridgeURL() string { return "http://127.0.0.1:" + s.bridgePort }
+func (s *stage) cloudURL() string  { return "http://127.0.0.1:" + s.cloudPort }
+func (s *stage) relayURL() string  { return "http://127.0.0.1:" + s.relayPort }
+
+// secret is long enough for each of the keys and tokens of a configuration.
+func secret() string { return rand.Text() + rand.Text() }
+
+// freePort asks the system for a port that nobody uses now.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
+// writeFiles lays out what a user would have: three configurations, secrets in
+// files of their own, and some work worth a backup.
+func (s *stage) writeFiles() error {
+	tar, err := exec.LookPath("tar")
+	if err != nil {
+		return errors.New("the demo backs up a folder with tar, and there is none on this machine")
+	}
+	echo, err := exec.LookPath("echo")
+	if err != nil {
+		return errors.New("the demo needs the program echo, and there is none on this machine")
+	}
+	if err := os.Mkdir(filepath.Join(s.dir, "work"), 0o700); err != nil {
+		return err
+	}
+	relay := fmt.Sprintf(demoRelay, s.relayPort, tar, filepath.Join(s.dir, "backup.tgz"), s.dir, echo, echo)
+	bridge := fmt.Sprintf(demoBridge, s.bridgePort, s.bridgePort, s.cloudPort, s.relayPort)
+	for name, text := range map[string]string{
+		"bridge.yaml": bridge, "allowlist.yaml": demoAllowlist, "relay.yaml": relay, "cloud.yaml": demoScript + demoFaults[s.fault],
+		"bridge.key": secret() + "\n", "bridge.token": s.token + "\n", "relay.token": secret() + "\n", "cursor.key": "cursor_sim_key\n",
+		"work/notes.txt": "Important notes.\n", "work/todo.txt": "Ship the health check.\n",
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const demoBridge = `listen: 127.0.0.1:%s
+public_url: http://127.0.0.1:%s
+token: ${file:bridge.token}
+key: ${file:bridge.key}
+database: drawbridge.db
+allowlist: allowlist.yaml
+cursor:
+  key: ${file:cursor.key}
+  url: http://127.0.0.1:%s
+  timeout: 5s
+poll: { min: 3s, max: 5s }
+orchestrators:
+  - name: main
+    repo: github.com/me/agent-env
+relays:
+  laptop: { url: "http://127.0.0.1:%s", token: "${file:relay.token}" }
+`
+
+const demoRelay = `listen: 127.0.0.1:%s
+token: ${file:relay.token}
+actions:
+  backup_script:
+    argv: [%q, -czvf, %q, -C, %q, work]
+    timeout: 30s
+  open_browser:
+    argv: [%q, "a browser would open here"]
+  lock_screen:
+    argv: [%q, "the screen would be locked here"]
+`
