@@ -285,13 +285,13 @@ func (c *change) start(a bridge.Agent, m *bridge.Command) error {
 	case parser.LocalAction:
 		work.Kind = bridge.WorkAction
 	case parser.Remind:
-		due, err := c.remindable(a, *m)
-		if err != nil {
-			m.Code, m.Reason = string(policy.CodeMalformed), err.Error()
+		if err := c.remindable(a, m); err != nil {
+			return err
+		}
+		if m.Due.IsZero() {
 			return c.refuse(&job{agent: a, turn: bridge.Turn{ID: m.Turn}}, m)
 		}
-		m.Due = due
-		work.Kind, work.Due = bridge.WorkRemind, due
+		work.Kind, work.Due = bridge.WorkRemind, m.Due
 	}
 	if err := c.setCommand(m, bridge.CommandGranted); err != nil {
 		return err

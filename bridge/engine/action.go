@@ -223,23 +223,30 @@ func errandLane(m bridge.Command) string {
 	return "action/" + m.Relay + "/" + m.Canonical
 }
 
-// remindable returns when a reminder is due, or why it cannot be set.
-func (c *change) remindable(a bridge.Agent, m bridge.Command) (time.Time, error) {
+// codeReminders says that too many reminders of the agent wait already.
+const codeReminders = "too_many_reminders"
+
+// remindable sets when a reminder is due, or why it cannot be set.
+func (c *change) remindable(a bridge.Agent, m *bridge.Command) error {
 	due, err := words.RemindAt(m.Parsed.When, c.now)
 	if err != nil {
-		return due, err
+		m.Code, m.Reason = string(policy.CodeMalformed), err.Error()
+		return nil
 	}
 	open, err := c.CountOpenCommands(a.ID, parser.Remind)
 	if err != nil {
-		return due, err
+		return err
 	}
 	if m.State == bridge.CommandHeld {
 		open-- // itself
 	}
 	if limit := c.e.o.Policy().Limits().Reminders; open >= limit {
-		return due, fmt.Errorf("%d reminders of this agent wait and the limit is %d (limits.reminders); wait until one has come back", open, limit)
+		m.Code = codeReminders
+		m.Reason = fmt.Sprintf("%d reminders of this agent wait and the limit is %d (limits.reminders); wait until one has come back", open, limit)
+		return nil
 	}
-	return due, nil
+	m.Due = due
+	return nil
 }
 
 // CancelReminder ends a reminder that has not come back yet. The agent reads of
