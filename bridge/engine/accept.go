@@ -7,18 +7,14 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
-// Bounds of what one turn's output leaves behind. A turn of any size is read
-// to its end; what is over is counted and not kept.
-const (
-	maxKeptCommands   = 100
-	maxKeptNearMisses = 20
-	quietAfter        = 3
-)
+// quietAfter is how many turns in a row may only report refusals and near misses.
+const quietAfter = 3
 
 // output is what came of a turn, as the API says.
 type output struct {
@@ -31,47 +27,14 @@ type output struct {
 	evidence *bridge.Evidence
 }
 
-// findings are the commands and near misses of a reply, bounded.
-type findings struct {
-	commands    []parser.Command
-	total       int
-	nearMisses  []parser.NearMiss
-	missesInAll int
-}
-
-// read parses a reply with bounded memory, whatever its size.
-func read(reply string, opts parser.Options) findings {
-	var f findings
-	p := parser.New(opts, parser.Handler{
-		Command: func(c parser.Command) {
-			if f.total++; f.total <= maxKeptCommands {
-				f.commands = append(f.commands, c)
-			}
-		},
-		NearMiss: func(n parser.NearMiss) {
-			if f.missesInAll++; f.missesInAll <= maxKeptNearMisses {
-				f.nearMisses = append(f.nearMisses, n)
-			}
-		},
-	})
-	for len(reply) > 0 {
-		n := min(len(reply), 64<<10)
-		// Write and Close never fail; their errors exist for io.Writer's sake.
-		_, _ = p.Write([]byte(reply[:n]))
-		reply = reply[n:]
-	}
-	_ = p.Close()
-	return f
-}
-
 // accept records how a run ended, everything that its reply asks for, and the
 // work that follows, in one transaction: either all of it is there after a
 // crash or none, and then the run is looked at again.
 func (e *Engine) accept(ctx context.Context, j job, out output) error {
-	var found findings
+	var found reading.Findings
 	// Only the text of a turn that ended by itself may command (facts: The two doors).
 	if out.obs.State == bridge.RunFinished && out.oversize == "" {
-		found = read(out.obs.Reply, e.o.Parser)
+		found = reading.Read(out.obs.Reply, e.o.Parser)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
 		completion, err := c.complete(j, out)
@@ -172,7 +135,7 @@ func (c *change) delivered(j *job) error {
 }
 
 // judge takes the reply's commands through the gate and records each with its verdict and its work.
-func (c *change) judge(j *job, f findings, oversize string) error {
+func (c *change) judge(j *job, f reading.Findings, oversize string) error {
 	over := oversize
 	var judged policy.Judgement
 	limit := c.e.o.Policy().Limits().CommandsPerTurn
@@ -181,10 +144,10 @@ func (c *change) judge(j *job, f findings, oversize string) error {
 		over = stoppedText(j.tree) + "; nothing of this turn ran"
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
-	case f.total > limit:
-		over = fmt.Sprintf("this turn has %d commands and the limit is %d a turn, so none of them ran; write fewer in one reply", f.total, limit)
+	case f.Total > limit:
+		over = fmt.Sprintf("this turn has %d commands and the limit is %d a turn, so none of them ran; write fewer in one reply", f.Total, limit)
 	default:
-		r, err := c.request(j, f.commands)
+		r, err := c.request(j, f.Commands)
 		if err != nil {
 			return err
 		}
@@ -192,7 +155,7 @@ func (c *change) judge(j *job, f findings, oversize string) error {
 		over = judged.OverCap
 	}
 	j.quiet = j.turn.Streak >= quietAfter && !productive(judged)
-	for i, cmd := range f.commands {
+	for i, cmd := range f.Commands {
 		v := policy.Verdict{Decision: policy.Refused, Code: policy.CodeOverCap, Reason: over}
 		if over == "" {
 			v = judged.Verdicts[i]
@@ -360,11 +323,11 @@ func (c *change) report(j *job, n bridge.Notice) error {
 	return c.InsertNotice(n)
 }
 
-func (c *change) reportOver(j *job, f findings, over string) error {
+func (c *change) reportOver(j *job, f reading.Findings, over string) error {
 	if err := c.event(bridge.EventOverCap, j.agent, bridge.Event{Turn: j.turn.ID, Text: over}); err != nil {
 		return err
 	}
-	all, err := c.Commands(bridge.CommandFilter{Turn: j.turn.ID, Limit: maxKeptCommands})
+	all, err := c.Commands(bridge.CommandFilter{Turn: j.turn.ID, Limit: reading.MaxCommands})
 	if err != nil {
 		return err
 	}
@@ -377,20 +340,14 @@ func (c *change) reportOver(j *job, f findings, over string) error {
 
 // reportMisses tells the agent which lines looked like commands and were
 // none. An agent that goes on producing nothing else is not answered for ever.
-func (c *change) reportMisses(j *job, f findings) error {
-	if len(f.nearMisses) == 0 {
+func (c *change) reportMisses(j *job, f reading.Findings) error {
+	if len(f.NearMisses) == 0 {
 		return nil
 	}
-	var b strings.Builder
-	b.WriteString("lines that look like commands and were not run:")
-	for _, n := range f.nearMisses {
-		fmt.Fprintf(&b, "\n   - line %d: %s\n     the line: %s", n.Line, n.Reason, n.Text)
+	for _, n := range f.NearMisses {
 		if err := c.event(bridge.EventNearMiss, j.agent, bridge.Event{Turn: j.turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
 			return err
 		}
 	}
-	if more := f.missesInAll - len(f.nearMisses); more > 0 {
-		fmt.Fprintf(&b, "\n   - and %d more", more)
-	}
-	return c.report(j, bridge.Notice{Text: b.String()})
+	return c.report(j, bridge.Notice{Text: f.Report()})
 }

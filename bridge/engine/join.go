@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
@@ -75,7 +76,7 @@ type family struct {
 }
 
 func (c *change) family(turn bridge.TurnID) (f family, err error) {
-	all, err := c.Commands(bridge.CommandFilter{Turn: turn, Limit: maxKeptCommands})
+	all, err := c.Commands(bridge.CommandFilter{Turn: turn, Limit: reading.MaxCommands})
 	if err != nil {
 		return f, err
 	}
