@@ -25,6 +25,21 @@ type Store interface {
 	View(ctx context.Context, fn func(Tx) error) error
 }
 
+type forgettable struct{}
+
+// Forgettable marks an Update whose loss in a power failure would harm nothing,
+// such as taking a lease, so that a store may commit it without waiting for
+// the disk. It is still atomic, in order, and there after a crash of the process.
+func Forgettable(ctx context.Context) context.Context {
+	return context.WithValue(ctx, forgettable{}, true)
+}
+
+// IsForgettable reports whether an Update's context was marked by Forgettable.
+func IsForgettable(ctx context.Context) bool {
+	marked, _ := ctx.Value(forgettable{}).(bool)
+	return marked
+}
+
 // Tx is one transaction. It is not for concurrent use and ends with the
 // function that got it. Look-ups return ErrNoRow when nothing is there.
 type Tx interface {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"drawbridge/bridge"
@@ -100,7 +101,7 @@ func (g *group) commit(batch []*update) {
 			close(u.done)
 		}
 	}()
-	if q, err = g.db.begin(ctx); err != nil {
+	if q, err = g.db.begin(ctx, durable(batch)); err != nil {
 		q, err = nil, fmt.Errorf("begin update: %w", err)
 		return
 	}
@@ -114,6 +115,11 @@ func (g *group) commit(batch []*update) {
 		_ = g.db.end(ctx, done, false)
 		err = fmt.Errorf("commit: %w", err)
 	}
+}
+
+// durable reports whether anybody in a batch must find it again after a power failure.
+func durable(batch []*update) bool {
+	return slices.ContainsFunc(batch, func(u *update) bool { return !bridge.IsForgettable(u.ctx) })
 }
 
 // abort fails every update of a batch; those that failed by themselves keep their own error.

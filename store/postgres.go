@@ -101,8 +101,9 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 
 // begin implements backend. The advisory lock makes this replica the one
 // writer until the transaction ends, so that what a function reads cannot
-// change before it writes, as on SQLite.
-func (d *postgresDB) begin(ctx context.Context) (querier, error) {
+// change before it writes, as on SQLite. Every commit is durable: a server that
+// lost a lease would hand it out again while the first holder lives.
+func (d *postgresDB) begin(ctx context.Context, _ bool) (querier, error) {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return nil, err

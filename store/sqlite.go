@@ -24,7 +24,9 @@ type sqliteDB struct {
 	write *sql.DB
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
-	lock  *os.File
+	// lazy is true while commits do not wait for the disk.
+	lazy bool
+	lock *os.File
 }
 
 func openSQLite(ctx context.Context, path string) (*Store, error) {
@@ -73,13 +75,33 @@ func (d *sqliteDB) open(ctx context.Context, path string) error {
 
 // begin implements backend. IMMEDIATE, because a transaction that starts by
 // reading could not become a writer when another process looks in with a tool.
-func (d *sqliteDB) begin(ctx context.Context) (querier, error) {
+func (d *sqliteDB) begin(ctx context.Context, durable bool) (querier, error) {
 	if d.conn == nil {
 		return nil, sql.ErrConnDone
+	}
+	if err := d.setLazy(ctx, !durable); err != nil {
+		return nil, err
 	}
 	q := cachedConn{d}
 	_, err := q.ExecContext(ctx, "BEGIN IMMEDIATE")
 	return q, err
+}
+
+// setLazy chooses whether commits wait for the disk. The next one that does
+// takes those before it along, because all are in one log, in order.
+func (d *sqliteDB) setLazy(ctx context.Context, lazy bool) error {
+	if lazy == d.lazy {
+		return nil
+	}
+	word := "PRAGMA synchronous = FULL"
+	if lazy {
+		word = "PRAGMA synchronous = NORMAL"
+	}
+	if _, err := d.conn.ExecContext(ctx, word); err != nil {
+		return fmt.Errorf("set synchronous: %w", err)
+	}
+	d.lazy = lazy
+	return nil
 }
 
 // end implements backend.

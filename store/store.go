@@ -36,8 +36,9 @@ type Store struct {
 // backend is what one kind of database does in its own way. Only the leader of
 // the group calls begin and end.
 type backend interface {
-	// begin opens the one write transaction there is.
-	begin(ctx context.Context) (querier, error)
+	// begin opens the one write transaction there is. With durable false its
+	// commit need not wait for the disk.
+	begin(ctx context.Context, durable bool) (querier, error)
 	// end commits, or takes back when told so; either way the transaction is over.
 	end(ctx context.Context, q querier, commit bool) error
 	// view opens a snapshot for reading and returns what ends it.

@@ -140,7 +140,8 @@ func (d *Dispatcher) claim(ctx context.Context, n int) (works []bridge.Work, err
 	if n == 0 || ctx.Err() != nil {
 		return nil, nil
 	}
-	err = d.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	// A lease that a power failure takes back leaves work that nobody holds.
+	err = d.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error {
 		works, err = tx.ClaimWork(bridge.Claim{Now: d.o.Now(), Lease: leaseTime, Limit: n})
 		return err
 	})
@@ -241,7 +242,7 @@ func (d *Dispatcher) heartbeat(ctx context.Context, w bridge.Work, cancel contex
 		case <-tick.C:
 		}
 		until := d.o.Now().Add(leaseTime)
-		err := d.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.ExtendLease(w, until) })
+		err := d.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error { return tx.ExtendLease(w, until) })
 		if errors.Is(err, bridge.ErrLeaseLost) {
 			cancel(bridge.ErrLeaseLost)
 			return
