@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"drawbridge/bridge"
-	"drawbridge/parser"
 	"drawbridge/store"
+	"drawbridge/store/storetest"
 )
 
-var benchTime = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+var benchTime = storetest.GrownAt
 
 type updateFunc func(context.Context, func(bridge.Tx) error) error
 
@@ -71,12 +71,15 @@ func timed(b *testing.B, update updateFunc, callers, each int) time.Duration {
 	return time.Since(start)
 }
 
-// BenchmarkGrowth measures the hot look-ups on 1e3 and 1e5 rows of each kind;
+// BenchmarkGrowth measures the hot look-ups on 1e3 and 1e6 rows of each kind;
 // "times" is how much slower the large store is.
 func BenchmarkGrowth(b *testing.B) {
 	small, large := open(b, filepath.Join(b.TempDir(), "small.db")), open(b, filepath.Join(b.TempDir(), "large.db"))
-	grow(b, small, 1_000)
-	grow(b, large, 100_000)
+	for s, n := range map[*store.Store]int{small: 1_000, large: 1_000_000} {
+		if err := storetest.Grow(b.Context(), s, n); err != nil {
+			b.Fatal(err)
+		}
+	}
 	ops := map[string]func(*testing.B, *store.Store){
 		"claim":    claimAndPutBack,
 		"next-due": viewing(func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) }),
@@ -103,7 +106,7 @@ func BenchmarkGrowth(b *testing.B) {
 				onLarge += time.Since(middle)
 			}
 			b.ReportMetric(float64(onSmall.Microseconds())/float64(b.N), "µs-1e3")
-			b.ReportMetric(float64(onLarge.Microseconds())/float64(b.N), "µs-1e5")
+			b.ReportMetric(float64(onLarge.Microseconds())/float64(b.N), "µs-1e6")
 			b.ReportMetric(onLarge.Seconds()/onSmall.Seconds(), "times")
 		})
 	}
@@ -132,56 +135,4 @@ func claimAndPutBack(b *testing.B, s *store.Store) {
 	}); err != nil {
 		b.Fatal(err)
 	}
-}
-
-// grow fills a store as it looks after n turns: 50 turns an agent, of which the
-// last is open, half of the work waiting in one long lane, and the rest in
-// lanes of their own of which ten are due.
-func grow(t testing.TB, s *store.Store, n int) {
-	t.Helper()
-	for from := 0; from < n; from += 1000 {
-		if err := s.Update(t.Context(), func(tx bridge.Tx) error {
-			for i := from; i < min(from+1000, n); i++ {
-				if err := growOne(tx, i); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func growOne(tx bridge.Tx, i int) error {
-	agent := plainAgent(1 + i/50)
-	if i%50 == 0 {
-		agent.State, agent.Parent, agent.External = bridge.AgentDone, "agt_parent", fmt.Sprint("bc-", i)
-		if err := tx.InsertAgent(agent); err != nil {
-			return err
-		}
-	}
-	state, turn := bridge.TurnReplied, bridge.TurnID(fmt.Sprintf("trn_%06d", i))
-	if i%50 == 49 {
-		state = bridge.TurnQueued
-	}
-	if _, err := tx.InsertTurn(bridge.Turn{ID: turn, Agent: agent.ID, State: state, Text: "a prompt of some words", Reply: "a reply of some more words"}); err != nil {
-		return err
-	}
-	m := bridge.Command{ID: bridge.CommandID(fmt.Sprintf("cmd_%06d", i)), Turn: turn, Agent: agent.ID, Parsed: parser.Command{Verb: parser.Subagent},
-		OpKey: fmt.Sprint(i), State: bridge.CommandReported, Child: "agt_child", UpdatedAt: benchTime.Add(-time.Duration(i) * time.Minute)}
-	if err := tx.InsertCommand(m); err != nil {
-		return err
-	}
-	if err := tx.InsertNotice(bridge.Notice{ID: bridge.NoticeID(fmt.Sprintf("ntc_%06d", i)), Agent: agent.ID, Turn: turn}); err != nil {
-		return err
-	}
-	w := bridge.Work{Lane: "long", Kind: bridge.WorkTurn, Ref: string(turn), Due: benchTime.Add(-time.Hour)}
-	if i%2 == 0 {
-		w.Lane, w.Due = fmt.Sprint("lane/", i), benchTime.Add(time.Hour)
-		if i < 20 {
-			w.Due = benchTime
-		}
-	}
-	return tx.Enqueue(w)
 }

@@ -9,6 +9,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/store"
+	"drawbridge/store/storetest"
 )
 
 // TestPlans asserts that no statement of the hot paths reads a whole table,
@@ -16,7 +17,9 @@ import (
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "drawbridge.db"))
-	grow(t, s, 2000)
+	if err := storetest.Grow(t.Context(), s, 2000); err != nil {
+		t.Fatal(err)
+	}
 	checkPlans(t, s)
 	// Statistics must not lead the planner astray either.
 	if err := s.Exec(t.Context(), "ANALYZE"); err != nil {

@@ -35,7 +35,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		j.grant = v.Grant
 	}
 	started, found, err := e.find(ctx, j)
-	wait := e.backoff(j.work.Attempts, time.Second, time.Minute)
+	wait := max(bridge.RetryAfter(err), e.doubtWait(j))
 	switch {
 	case err != nil && bridge.KindOf(err) == bridge.NotFound && e.settled(j):
 		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
@@ -56,6 +56,22 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		return e.putBack(ctx, j.work, 5*time.Minute)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.uncertain(*j) })
+}
+
+// doubtWait is how long to wait until the next look for an effect: longer, the
+// older the doubt is. It does not count claims, of which a crash makes many.
+func (e *Engine) doubtWait(j job) time.Duration {
+	return e.agedWait(j.turn.DoubtSince, time.Second, time.Minute)
+}
+
+// agedWait doubles from base up to limit with the time that has passed.
+func (e *Engine) agedWait(since time.Time, base, limit time.Duration) time.Duration {
+	age := e.o.Now().Sub(since)
+	attempt := 1
+	for d := 2 * base; d < age && attempt < 10; d *= 2 {
+		attempt++
+	}
+	return e.backoff(attempt, base, limit)
 }
 
 // settled reports whether a lost request can no longer take effect.
@@ -81,7 +97,7 @@ func (e *Engine) relaunch(ctx context.Context, j job) error {
 // longer take effect.
 func (e *Engine) letGo(ctx context.Context, j job, why string) error {
 	if !e.settled(j) {
-		return e.putBack(ctx, j.work, e.backoff(j.work.Attempts, time.Second, time.Minute))
+		return e.putBack(ctx, j.work, e.doubtWait(j))
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, why) })
 }

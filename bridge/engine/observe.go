@@ -63,12 +63,7 @@ func runOf(j job) bridge.RunRef {
 
 // nextLook grows from PollMin to PollMax with the age of the run.
 func (e *Engine) nextLook(j job) time.Duration {
-	age := e.o.Now().Sub(j.turn.SentAt)
-	attempt := 1
-	for d := 2 * e.o.PollMin; d < age && attempt < 10; d *= 2 {
-		attempt++
-	}
-	return e.backoff(attempt, e.o.PollMin, e.o.PollMax)
+	return e.agedWait(j.turn.SentAt, e.o.PollMin, e.o.PollMax)
 }
 
 // lookAgain records why a look failed, when that is news, and tries later.
