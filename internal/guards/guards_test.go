@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"relay/runner/…":         {"relay/wire"},
 	"webhooks":               {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
+	"internal/failport":      {"bridge"},
 	"internal/…":             {},
 }
 
