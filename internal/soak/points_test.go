@@ -43,7 +43,7 @@ func pointsOn(t *testing.T, db string, sample int) {
 		p.notes = filepath.Join(w.dir, p.name+".points")
 	}
 	w.raise()
-	check(t, w.play(func() {}), "")
+	check(t, w.play(undisturbed), "")
 	var deaths []string
 	for _, p := range []*program{w.relay, w.bridges[0]} {
 		found := occurrences(t, p)
@@ -58,7 +58,7 @@ func pointsOn(t *testing.T, db string, sample int) {
 	for _, death := range chosen {
 		t.Run(death, func(t *testing.T) {
 			t.Parallel()
-			if *long > 0 && time.Since(started) > *long/2 {
+			if *long > 0 && time.Since(started) > *long {
 				return // the summary says how many were played
 			}
 			dieAt(t, db, death)
@@ -125,7 +125,7 @@ func dieAt(t *testing.T, db, death string) {
 	}
 	victim.deaths = strings.Split(points, ",")
 	w.raise()
-	check(t, w.play(func() {}), fmt.Sprintf("go test ./internal/soak -run TestPoints -soak.only='%s/%s'", db, death))
+	check(t, w.play(undisturbed), fmt.Sprintf("go test ./internal/soak -run TestPoints -soak.only='%s/%s'", db, death))
 	if victim.killed == 0 {
 		totals.add("points that were not met again", 1)
 	}

@@ -68,22 +68,26 @@ type person struct {
 	problems []string
 }
 
-func (w *world) play(act func()) (problems []string) {
+// play goes on until act has done all it wants and every replica, one after another, says that the story is over.
+func (w *world) play(act func() bool) (problems []string) {
 	w.t.Helper()
 	p := &person{w: w, settled: map[string]bool{}}
+	agreed := 0
 	until(w.t, patience, func() (bool, string) {
 		w.supervise()
-		act()
-		yes, seen := p.step()
-		if !yes {
-			return false, seen
+		done := act()
+		over, seen := p.step()
+		if agreed++; !done || !over {
+			agreed = 0
 		}
-		problems = append(p.problems, judge(w, p.settled)...)
-		return true, ""
+		return agreed >= len(w.clients), seen
 	})
 	totals.add("stories", 1)
-	return problems
+	return append(p.problems, judge(w, p.settled)...)
 }
+
+// undisturbed does nothing to a story.
+func undisturbed() bool { return true }
 
 // step does what a person would now, and reports whether the story is over.
 func (p *person) step() (over bool, seen string) {

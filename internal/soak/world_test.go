@@ -1,6 +1,7 @@
 package soak_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -246,11 +247,7 @@ func (p *program) ready() {
 		return
 	}
 	until(p.w.t, patience, func() (bool, string) {
-		text, err := os.ReadFile(p.log())
-		if err != nil {
-			return false, err.Error()
-		}
-		life := string(text[strings.LastIndex(string(text), "--- life "):])
+		life := p.life()
 		return p.dead() || strings.Contains(life, `"message":"ready"`) || strings.Contains(life, "cloudsim ready"), p.name + ": " + life
 	})
 }
@@ -297,16 +294,28 @@ func (w *world) supervise() {
 			continue
 		}
 		err := <-p.done
+		p.cmd = nil
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-			text, _ := os.ReadFile(p.log())
-			p.cmd = nil
-			w.t.Fatalf("%s ended by itself: %v\n%s", p.name, err, text)
+		switch {
+		case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+			p.killed++
+			totals.add("kills of the "+strings.TrimRight(p.name, "0123456789"), 1)
+		case w.set.proxied && strings.Contains(p.life(), "\ndrawbridge: the database at "):
+			totals.add("clear refusals to start while the database was cut off", 1)
+		default:
+			w.t.Fatalf("%s ended by itself: %v\n%s", p.name, err, p.life())
 		}
-		p.killed++
-		totals.add("kills of the "+strings.TrimRight(p.name, "0123456789"), 1)
 		p.start()
 	}
+}
+
+// life is what the program has said in its latest life.
+func (p *program) life() string {
+	text, err := os.ReadFile(p.log())
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	return string(text[max(bytes.LastIndex(text, []byte("--- life ")), 0):])
 }
 
 // effect is an entry of the simulated cloud's own log.
