@@ -91,7 +91,7 @@ func TestOpenRefuses(t *testing.T) {
 		name, path, want string
 		kind             bridge.ErrorKind
 	}{
-		{"a text file", text, "not a database", ""},
+		{"a text file", text, "is not a database, or its beginning is damaged; choose another path", bridge.Invalid},
 		{"a directory", dir, "is a directory; name a file in it", bridge.Invalid},
 		{"a missing folder", filepath.Join(dir, "none", "x.db"), "does not exist; create it", bridge.Invalid},
 		{"a device", os.DevNull, "no regular file", bridge.Invalid},

@@ -44,7 +44,7 @@ agents:
           LOCAL_ACTION: tidy_up
       - reply: "Noted by the docs."
   - repo: github.com/me/lib
-    turns: [{ reply: "The library is fine." }]
+    turns: [{ reply: "The library is fine.", after: 60ms }]
 `
 
 const storyAllowlist = `repos:
@@ -254,7 +254,7 @@ func judge(w *world, settled map[string]bool) (problems []string) {
 	for _, line := range []struct{ repo, text, action string }{
 		{"github.com/me/agent-env", "The app is fine.", ""},
 		{"github.com/me/agent-env", "The docs are fine.", ""},
-		{"github.com/me/my-app", "The library is fine.", ""},
+		{"github.com/me/my-app", library(w), ""},
 		{"github.com/me/agent-env", "backup_script says hello", "backup_script"},
 		{"github.com/me/agent-env", "stamp_release says hello", "stamp_release"},
 		{"github.com/acme/docs", "tidy_up says hello", "tidy_up"},
@@ -270,6 +270,14 @@ func judge(w *world, settled map[string]bool) (problems []string) {
 	problems = append(problems, order(now, told)...)
 	totals.add("effects that happened once", len(created)+3)
 	return problems
+}
+
+// library is what the app's agent must be told of the one on the library.
+func library(w *world) string {
+	if w.set.strayed {
+		return "but \"github.com/me/lib\" was granted"
+	}
+	return "The library is fine."
 }
 
 func once(yes bool) int {

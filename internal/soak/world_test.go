@@ -66,6 +66,8 @@ type setting struct {
 	// proxied puts a proxy that can cut connections before cloud, relay and database.
 	proxied  bool
 	replicas int
+	// strayed makes the cloud report another repository for the library than was asked for.
+	strayed bool
 	// timeout is of the cloud's API; the bridge waits twice as long for what may still appear.
 	timeout time.Duration
 }
@@ -158,7 +160,11 @@ func (w *world) write(name, text string) {
 func (w *world) raise() {
 	w.t.Helper()
 	w.reminder = time.Now().Add(2500 * time.Millisecond).UTC()
-	w.write("cloud.yaml", fmt.Sprintf(storyCloud, w.reminder.Format(time.RFC3339Nano))+w.set.cloud)
+	more := w.set.cloud
+	if w.set.strayed {
+		more = "faults: [{ fault: wrong_repo, repo: github.com/me/lib }]\n"
+	}
+	w.write("cloud.yaml", fmt.Sprintf(storyCloud, w.reminder.Format(time.RFC3339Nano))+more)
 	for _, p := range w.programs() {
 		p.start()
 	}
@@ -270,6 +276,16 @@ func (p *program) kill() {
 	}
 	_ = p.cmd.Process.Kill() // it may be over
 	<-p.done
+	p.cmd = nil
+}
+
+// stop ends this life in order.
+func (p *program) stop() {
+	p.w.t.Helper()
+	p.signal(syscall.SIGTERM)
+	if err := <-p.done; err != nil {
+		p.w.t.Fatalf("%s: %v\n%s", p.name, err, p.life())
+	}
 	p.cmd = nil
 }
 
