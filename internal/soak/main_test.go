@@ -4,12 +4,14 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -51,6 +53,9 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	programs = dir
+	if err := lookAtSources(); err != nil {
+		panic(err)
+	}
 	build := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+string(filepath.Separator), "drawbridge/cmd/drawbridge", "drawbridge/cmd/drawbridge-relay")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Printf("build the programs: %v\n%s", err, out)
@@ -65,6 +70,20 @@ func run(m *testing.M) int {
 	}
 	totals.print()
 	return code
+}
+
+// lookAtSources makes every source an input of this test, so that its result is not taken from the cache after a change of
+// the programs, which it does not import.
+func lookAtSources() error {
+	return filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".git") {
+			return fs.SkipDir
+		}
+		if err == nil && !d.IsDir() {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
 }
 
 // database makes a PostgreSQL database of its own for a test.

@@ -54,8 +54,8 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-func worldOn(t *testing.T, database_ string) setting {
-	if database_ == "sqlite" {
+func worldOn(t *testing.T, db string) setting {
+	if db == "sqlite" {
 		return setting{}
 	}
 	// What a killed bridge held is free on SQLite at the next start, on PostgreSQL when its lease ends.
@@ -77,17 +77,15 @@ func pointsOn(t *testing.T, db string, sample int) {
 	}
 	w.end()
 	deaths = append(deaths, afterwards...)
-	chosen := choose(deaths, sample)
-	totals.add("points on "+db+" of "+fmt.Sprint(len(deaths)), 0)
+	totals.add("occurrences of points counted on "+db, len(deaths))
 	started := time.Now()
-	for _, death := range chosen {
+	for _, death := range choose(deaths, sample) {
 		t.Run(death, func(t *testing.T) {
 			t.Parallel()
 			if *long > 0 && time.Since(started) > *long {
 				return // the summary says how many were played
 			}
 			dieAt(t, db, death)
-			totals.add("points on "+db+" of "+fmt.Sprint(len(deaths)), 1)
 		})
 	}
 }
@@ -155,8 +153,10 @@ func dieAt(t *testing.T, db, death string) {
 	victim.deaths = strings.Split(points, ",")
 	w.raise()
 	check(t, w.play(undisturbed), fmt.Sprintf("go test ./internal/soak -run TestPoints -soak.only='%s/%s'", db, death))
-	if victim.killed == 0 {
-		totals.add("points that were not met again", 1)
+	if victim.killed == 0 { // the story took another course this time
+		totals.add("occurrences of points that did not come again", 1)
+	} else {
+		totals.add("occurrences of points at which a process died on "+db, 1)
 	}
 }
 
