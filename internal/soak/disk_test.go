@@ -216,7 +216,7 @@ func (v torn) open(t *testing.T, db, wal []byte) (names map[string]bool, refusal
 
 func agentNames(t *testing.T, path string) map[string]bool {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", "file:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestLockedDatabase(t *testing.T) {
 	l.must(1)
 	hold := func(work func()) {
 		t.Helper()
-		db, err := sql.Open("sqlite", w.database())
+		db, err := sql.Open("sqlite", "file:"+w.database()+"?_pragma=busy_timeout(10000)")
 		if err != nil {
 			t.Fatal(err)
 		}

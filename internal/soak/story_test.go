@@ -58,7 +58,7 @@ actions:
 `
 
 // patience bounds one story; it ends long before unless something is stuck.
-const patience = 100 * time.Second
+const patience = 4 * time.Minute
 
 // person is who launches the orchestrator and settles what only a person can. What it knows comes from the cloud's log.
 type person struct {
@@ -66,6 +66,7 @@ type person struct {
 	turn     int // which replica is asked next
 	settled  map[string]bool
 	problems []string
+	now      picture
 }
 
 // play goes on until act has done all it wants and every replica, one after another, says that the story is over.
@@ -83,7 +84,7 @@ func (w *world) play(act func() bool) (problems []string) {
 		return agreed >= len(w.clients), seen
 	})
 	totals.add("stories", 1)
-	return append(p.problems, judge(w, p.settled)...)
+	return append(p.problems, judge(w, p.now, p.settled)...)
 }
 
 // undisturbed does nothing to a story.
@@ -104,6 +105,7 @@ func (p *person) step() (over bool, seen string) {
 	if err != nil {
 		return false, err.Error()
 	}
+	p.now = now
 	if err := p.settle(ctx, c, now); err != nil {
 		return false, err.Error()
 	}
@@ -189,10 +191,10 @@ func (p *person) settle(ctx context.Context, c *api.Client, now picture) error {
 		if m.Verb == "SUBAGENT" && slices.ContainsFunc(p.w.effects(), func(e effect) bool { return e.Kind == "agent_created" && e.Repo == m.Canonical }) {
 			p.problems = append(p.problems, "the bridge is uncertain about "+m.Canonical+", which the cloud shows")
 		}
+		p.settled[m.Canonical] = true // also when the answer is lost
 		if _, err := c.Resolve(ctx, m.ID, api.ResolveRequest{NotLaunched: true}); err != nil {
 			return err
 		}
-		p.settled[m.Canonical] = true
 		totals.add("commands that a person had to settle", 1)
 	}
 	for _, turns := range now.turns {
@@ -215,12 +217,8 @@ func (p *person) settle(ctx context.Context, c *api.Client, now picture) error {
 var marker = regexp.MustCompile(`\[bridge (trn_[A-Za-z0-9]+)\]`)
 
 // judge compares what happened with what should have, by the cloud's log and the disk.
-func judge(w *world, settled map[string]bool) (problems []string) {
+func judge(w *world, now picture, settled map[string]bool) (problems []string) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	now, err := look(w.t.Context(), w.clients[0])
-	if err != nil {
-		return []string{err.Error()}
-	}
 	log := w.effects()
 	created, told, prompts := map[string]int{}, map[string][]string{}, map[string]string{}
 	for _, e := range log {
@@ -237,12 +235,12 @@ func judge(w *world, settled map[string]bool) (problems []string) {
 		}
 	}
 	dead := map[string]bool{} // what cannot happen after a person said that something did not
-	if settled["github.com/acme/docs"] {
+	if settled["github.com/acme/docs"] && created["github.com/acme/docs"] == 0 {
 		dead["tidy_up"], dead["The docs are fine."] = true, true
 	}
 	for _, repo := range []string{"github.com/me/agent-env", "github.com/me/my-app", "github.com/acme/docs", "github.com/me/lib"} {
-		if want := once(!settled[repo]); created[repo] != want {
-			wrong("%s was launched %d times, not %d", repo, created[repo], want)
+		if n := created[repo]; n > 1 || n == 0 && !settled[repo] {
+			wrong("%s was launched %d times", repo, n)
 		}
 	}
 	for _, action := range []string{"backup_script", "stamp_release", "tidy_up"} {

@@ -316,7 +316,7 @@ func (w *world) supervise() {
 		case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
 			p.killed++
 			totals.add("kills of the "+strings.TrimRight(p.name, "0123456789"), 1)
-		case w.set.proxied && strings.Contains(p.life(), "\ndrawbridge: the database at "):
+		case w.set.proxied && strings.Contains(p.life(), "\ndrawbridge: the database at ") && exit.ExitCode() == 1:
 			totals.add("clear refusals to start while the database was cut off", 1)
 		default:
 			w.t.Fatalf("%s ended by itself: %v\n%s", p.name, err, p.life())
