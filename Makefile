@@ -30,9 +30,11 @@ fmt:
 
 vet:
 	$(GO) vet $(PACKAGES)
+	$(GO) vet -tags failpoint ./internal/failpoint ./internal/failport ./cmd/...
 
 staticcheck:
 	$(GO) tool staticcheck $(PACKAGES)
+	$(GO) tool staticcheck -tags failpoint ./internal/failpoint ./internal/failport
 
 vuln: ## known vulnerabilities, when their data can be had
 	@scripts/vuln.sh
