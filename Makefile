@@ -6,8 +6,10 @@ GO ?= go
 PACKAGES := ./...
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME ?= 3s
+SOAK ?= 30m
+SEED ?= 1
 
-.PHONY: help build demo check test lint fmt vet staticcheck vuln race fuzz scripts bench fuzz-long clean
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race fuzz scripts soak bench fuzz-long clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -28,9 +30,11 @@ fmt:
 
 vet:
 	$(GO) vet $(PACKAGES)
+	$(GO) vet -tags failpoint ./internal/failpoint ./internal/failport ./cmd/...
 
 staticcheck:
 	$(GO) tool staticcheck $(PACKAGES)
+	$(GO) tool staticcheck -tags failpoint ./internal/failpoint ./internal/failport
 
 vuln: ## known vulnerabilities, when their data can be had
 	@scripts/vuln.sh
@@ -43,6 +47,10 @@ race:
 
 scripts: ## only the scripts against the built binaries
 	$(GO) test -count=1 ./cmd/...
+
+soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store
+	@scripts/postgres.sh
+	$(GO) test -count=1 -v -timeout=0 ./internal/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 fuzz: ## every fuzz target for FUZZTIME (3s)
 	@scripts/fuzz.sh $(FUZZTIME)

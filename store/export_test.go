@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"drawbridge/bridge"
 )
 
@@ -108,3 +110,6 @@ func (s *Store) LoseTransaction(ctx context.Context) error {
 }
 
 func (s *Store) sqlite() *sqliteDB { return s.db.(*sqliteDB) }
+
+// CutOff is how an error of the migration at the start is told.
+func CutOff(err error) error { return cutOff(err, &pgx.ConnConfig{}) }

@@ -3,14 +3,18 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -65,9 +69,25 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 			Message: fmt.Sprintf("the database at %s cannot be reached; is PostgreSQL running, and are user and password right?", place(config))}, s.Close())
 	}
 	if err := migratePostgres(ctx, d.db); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(cutOff(err, config), s.Close())
 	}
 	return s, nil
+}
+
+// cutOff tells a connection that ended while the schema was looked at from a schema that is wrong.
+func cutOff(err error, c *pgx.ConnConfig) error {
+	var said *pgconn.PgError
+	known := errors.As(err, &said)
+	// Classes 08 and 57 are connections and the operator's hand (PostgreSQL's manual, appendix A).
+	if known && !strings.HasPrefix(said.Code, "08") && !strings.HasPrefix(said.Code, "57") {
+		return err
+	}
+	var network net.Error
+	if !known && !errors.As(err, &network) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) && !errors.Is(err, driver.ErrBadConn) {
+		return err
+	}
+	return &bridge.Error{Kind: bridge.Unavailable, Cause: scrubbed(err, c),
+		Message: fmt.Sprintf("the database at %s ended the connection while its schema was looked at; nothing was lost, start again when it runs", place(c))}
 }
 
 // place names the server and the database, without user and password.

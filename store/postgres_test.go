@@ -2,10 +2,16 @@ package store_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"drawbridge/bridge"
 	"drawbridge/internal/pgtest"
@@ -162,5 +168,28 @@ func TestPostgresReplicas(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCutOffAtTheStart: a connection that ends while the schema is looked at is the server's trouble and nobody's data; a
+// schema that is wrong stays what it is.
+func TestCutOffAtTheStart(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  error
+		kind bridge.ErrorKind
+	}{
+		{"ended by the operator", &pgconn.PgError{Code: "57P01"}, bridge.Unavailable},
+		{"connection failure", &pgconn.PgError{Code: "08006"}, bridge.Unavailable},
+		{"cut", io.ErrUnexpectedEOF, bridge.Unavailable},
+		{"reset", &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, bridge.Unavailable},
+		{"no right", &pgconn.PgError{Code: "42501"}, ""},
+		{"wrong schema", errors.New("no such table"), ""},
+	}
+	for _, tt := range tests {
+		if err := store.CutOff(fmt.Errorf("migrate: %w", tt.err)); bridge.KindOf(err) != tt.kind || !errors.Is(err, tt.err) {
+			t.Errorf("%s: %v of kind %q, want %q", tt.name, err, bridge.KindOf(err), tt.kind)
+		}
 	}
 }

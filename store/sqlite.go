@@ -38,7 +38,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		err = s.Update(ctx, func(tx bridge.Tx) error { return tx.ReleaseAll() })
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %q: %w", path, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("open store %q: %w", path, startTrouble(err, path)), s.Close())
 	}
 	return s, nil
 }

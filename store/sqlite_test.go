@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -91,7 +92,7 @@ func TestOpenRefuses(t *testing.T) {
 		name, path, want string
 		kind             bridge.ErrorKind
 	}{
-		{"a text file", text, "not a database", ""},
+		{"a text file", text, "is not a database, or its beginning is damaged; choose another path", bridge.Invalid},
 		{"a directory", dir, "is a directory; name a file in it", bridge.Invalid},
 		{"a missing folder", filepath.Join(dir, "none", "x.db"), "does not exist; create it", bridge.Invalid},
 		{"a device", os.DevNull, "no regular file", bridge.Invalid},
@@ -115,6 +116,34 @@ func TestOpenRefuses(t *testing.T) {
 		if _, err := os.Lstat(left); err == nil {
 			t.Errorf("%s was left behind", left)
 		}
+	}
+}
+
+// TestOpenDamaged: what cannot be opened is left as it is, and the error says what to do.
+func TestOpenDamaged(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drawbridge.db")
+	s, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(damaged[100:], strings.Repeat("\xff", 200)) // the head of the schema's own table
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Open(t.Context(), path)
+	if bridge.KindOf(err) != bridge.Invalid || !strings.Contains(bridge.SafeMessage(err), "is damaged; restore it and the files beside it") {
+		t.Errorf("open a damaged database: %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
+		t.Errorf("the damaged file was changed, %v", err)
 	}
 }
 

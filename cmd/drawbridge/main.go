@@ -80,7 +80,8 @@ func main() {
 	// From the first signal on, a second one ends the process the hard way.
 	defer context.AfterFunc(ctx, stop)()
 	// A reader that goes away (… | head) is an error of the write, after which we clean up.
-	signal.Ignore(syscall.SIGPIPE)
+	// So is a limit on the size of files, which would otherwise end the process in mid-write.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
 	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
 	ctx, release := demo.UntilParentEnds(ctx, a.getenv)
 	defer release()

@@ -21,6 +21,7 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
+	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -113,7 +114,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	}
 	keys := bridgeKeys(cfg)
 	w.engine, err = engine.New(engine.Options{
-		Store: w.store, Runtime: cloud, Actions: relays, Keys: keys, Policy: w.policy.Load,
+		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
 		OnEvent: w.onEvent, Log: w.log,
@@ -141,7 +142,7 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 		return nil, nil, err
 	}
 	keys := bridgeKeys(cfg)
-	if w.engine, err = engine.NewRecorder(engine.Options{Store: w.store, Keys: keys, OnEvent: w.onEvent, Log: w.log}); err != nil {
+	if w.engine, err = engine.NewRecorder(engine.Options{Store: failport.Store(w.store), Keys: keys, OnEvent: w.onEvent, Log: w.log}); err != nil {
 		return nil, nil, w.close(err)
 	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})

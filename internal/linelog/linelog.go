@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"drawbridge/internal/failpoint"
 )
 
 // Suffixes of the files beside a log: one to lock, because the log itself is replaced, and one that is being written.
@@ -121,15 +123,18 @@ func (l *Log) Append(record []byte) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Here("log.append.before")
 	if _, err := l.file.Write(line); err != nil {
 		l.doubtful = l.file.Truncate(l.size) != nil
 		return fmt.Errorf("write log: %w", err)
 	}
+	failpoint.Here("log.append.written")
 	if err := l.file.Sync(); err != nil {
 		// A second sync may report success for pages that the kernel has given up.
 		l.doubtful = true
 		return fmt.Errorf("sync log: %w", err)
 	}
+	failpoint.Here("log.append.synced")
 	l.size, l.sum = l.size+int64(len(line)), sum
 	return nil
 }
@@ -166,9 +171,11 @@ func (l *Log) Rewrite() error {
 	if err == nil {
 		err = file.Sync()
 	}
+	failpoint.Here("log.rewrite.written")
 	if err == nil {
 		err = os.Rename(fresh, l.o.Path)
 	}
+	failpoint.Here("log.rewrite.renamed")
 	if err != nil {
 		return errors.Join(fmt.Errorf("write log anew: %w", err), file.Close(), os.Remove(fresh))
 	}

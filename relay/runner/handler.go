@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/internal/failpoint"
 	"drawbridge/internal/strictjson"
 	"drawbridge/relay/wire"
 )
@@ -45,7 +46,9 @@ func (r *Relay) handler(waiting, running context.Context) http.Handler {
 		out := r.route(w, req, func(id, action string) reply {
 			return r.once(queued, running, id, action)
 		})
+		failpoint.Here("relay.answer.before")
 		r.write(w, out)
+		failpoint.Here("relay.answer.after")
 		r.record(req, out, r.now().Sub(began))
 	})
 }

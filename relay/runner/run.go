@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"drawbridge/internal/failpoint"
 	"drawbridge/relay/wire"
 )
 
@@ -27,7 +28,9 @@ func (r *Relay) once(waiting, running context.Context, id, name string) reply {
 	if recorded != nil {
 		return reply{status: http.StatusOK, answer: *recorded, replayed: true}
 	}
+	failpoint.Here("relay.run.before")
 	out := r.admit(waiting, running, name, action)
+	failpoint.Here("relay.run.after")
 	if out.status != http.StatusOK {
 		err = r.journal.Withdraw(id)
 	} else {
