@@ -33,3 +33,14 @@ func CheckText(text string) error {
 	}
 	return nil
 }
+
+var validExternal = regexp.MustCompile(`^[A-Za-z0-9_-]{0,128}$`)
+
+// CheckExternal returns an Invalid error unless a person may name an agent of the
+// API by the id; "" names none.
+func CheckExternal(id string) error {
+	if !validExternal.MatchString(id) {
+		return Errorf(Invalid, "%.40q is no agent id; it looks like bc-… and stands in the agent's address", id)
+	}
+	return nil
+}

@@ -102,6 +102,31 @@ func (j Join) Need() (need int, ok bool) {
 	return n, err == nil && n >= 1 && n <= 100 && strconv.Itoa(n) == string(j)
 }
 
+// DefaultJoinWithin is how long an agent waits for joined results when nobody
+// said; MaxJoinWithin is the longest that may be said.
+const (
+	DefaultJoinWithin = time.Hour
+	MaxJoinWithin     = 30 * 24 * time.Hour
+)
+
+// Within returns the deadline of the policy for one that was said: the default
+// for 0, and 0 where nothing waits. Invalid for a word that is no policy, and
+// for a deadline out of bounds.
+func (j Join) Within(said time.Duration) (time.Duration, error) {
+	need, ok := j.Need()
+	switch {
+	case !ok:
+		return 0, Errorf(Invalid, "join %.20q: use each, all, any or a number from 1 to 100", string(j))
+	case said < 0 || said > MaxJoinWithin:
+		return 0, Errorf(Invalid, "a join's deadline may be at most %s", MaxJoinWithin)
+	case need == 0:
+		return 0, nil
+	case said == 0:
+		return DefaultJoinWithin, nil
+	}
+	return said, nil
+}
+
 // Tree is what the agents under one root, the root included, have used of
 // their budget, and whether a person stopped them. Its counters never shrink,
 // except that a corrected report of usage may.

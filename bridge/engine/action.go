@@ -78,6 +78,12 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	default:
 		return false, c.FinishWork(r.work)
 	}
+	switch tree, err := c.Tree(r.agent.Root); {
+	case err != nil:
+		return false, err
+	case tree.Stopped(): // the call was on its way when the operator stopped it
+		return false, c.actionFailed(*r, bridge.Errorf(bridge.Conflict, "%s", stoppedText(tree)))
+	}
 	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, r.command.Approved)
 	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {
 		return false, c.actionFailed(*r, &bridge.Error{Kind: bridge.Conflict, Unclear: true,

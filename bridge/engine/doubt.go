@@ -107,6 +107,9 @@ func (e *Engine) letGo(ctx context.Context, j job, why string) error {
 func (e *Engine) again(ctx context.Context, j job) error {
 	ready := false
 	err := e.step(ctx, j, func(c *change, fresh *job) error {
+		if fresh.tree.Stopped() { // while the effect was looked for
+			return c.PutBack(j.work, c.now)
+		}
 		j.doubted = j.turn.DoubtSince
 		fresh.turn.DoubtSince = c.now
 		fresh.turn.Attempts++

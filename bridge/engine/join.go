@@ -11,32 +11,11 @@ import (
 	"drawbridge/parser"
 )
 
-// DefaultJoinWithin is how long an agent waits for joined results when nobody
-// said; MaxJoinWithin is the longest that may be said.
-const (
-	DefaultJoinWithin = time.Hour
-	MaxJoinWithin     = 30 * 24 * hour
-)
-
-// checkJoin fills in the deadline of a join policy.
-func checkJoin(join bridge.Join, within time.Duration) (time.Duration, error) {
-	need, ok := join.Need()
-	switch {
-	case !ok:
-		return 0, bridge.Errorf(bridge.Invalid, "join %.20q: use each, all, any or a number from 1 to 100", string(join))
-	case within < 0 || within > MaxJoinWithin:
-		return 0, bridge.Errorf(bridge.Invalid, "a join's deadline may be at most %s", MaxJoinWithin)
-	case need == 0:
-		return 0, nil
-	}
-	return or(within, DefaultJoinWithin), nil
-}
-
 // SetJoin says how the results of the subagents that one turn launches come
 // back to an agent. It holds for turns that end from now on. A within of 0 is
-// DefaultJoinWithin.
+// bridge.DefaultJoinWithin.
 func (e *Engine) SetJoin(ctx context.Context, id bridge.AgentID, join bridge.Join, within time.Duration) (bridge.Agent, error) {
-	within, err := checkJoin(join, within)
+	within, err := join.Within(within)
 	if err != nil {
 		return bridge.Agent{}, err
 	}
@@ -115,8 +94,8 @@ func (c *change) release(t bridge.Turn, f family, why string) error {
 	if err := c.UpdateTurn(t); err != nil {
 		return err
 	}
-	if _, err := c.ReleaseNotices(t.ID); err != nil {
-		return err
+	if _, err := c.ReleaseNotices(t.ID); err != nil || len(f.launched) == 0 {
+		return err // of nothing but held launches there is no news
 	}
 	a, err := c.Agent(t.Agent)
 	if err != nil {

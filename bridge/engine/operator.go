@@ -40,7 +40,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	if s.API != "" && s.API != bridge.APIv0 && s.API != bridge.APIv1 {
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "API %q: use v0 or v1", s.API)
 	}
-	within, err := checkJoin(s.Join, s.JoinWithin)
+	within, err := s.Join.Within(s.JoinWithin)
 	if err != nil {
 		return bridge.Agent{}, bridge.Turn{}, err
 	}
@@ -144,7 +144,7 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 	if err := c.WakeLane(agentLane(a.ID), c.now.Add(-personFirst)); err != nil || t.Text != "" {
 		return bridge.Turn{}, err
 	}
-	t.Cause, t.Text, t.Depth, t.Streak = said.Cause, said.Text, 0, 0
+	t.Cause, t.Text, t.Depth, t.Streak, t.Retry = said.Cause, said.Text, 0, 0, 0
 	return t, c.UpdateTurn(t)
 }
 

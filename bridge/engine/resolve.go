@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
-
-var validExternal = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 // Resolve settles an uncertain command by a person's word: external is the id
 // of the agent that the launch made after all, or "" when nothing happened. A
@@ -20,8 +17,8 @@ var validExternal = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 // action has no id: it can only be settled as not done. Conflict when the
 // command is not uncertain or the id belongs to another agent.
 func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, external string) (bridge.Command, error) {
-	if external != "" && !validExternal.MatchString(external) {
-		return bridge.Command{}, bridge.Errorf(bridge.Invalid, "%.40q is no agent id; it looks like bc-… and stands in the agent's address", external)
+	if err := bridge.CheckExternal(external); err != nil {
+		return bridge.Command{}, err
 	}
 	var m bridge.Command
 	err := e.update(ctx, func(c *change) error {
@@ -75,8 +72,8 @@ func (c *change) settleAction(m bridge.Command) error {
 // settled as not arrived: then it ends as failed, and what it carried waits for
 // another turn. Conflict when the turn is not uncertain.
 func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, external string) (bridge.Turn, error) {
-	if external != "" && !validExternal.MatchString(external) {
-		return bridge.Turn{}, bridge.Errorf(bridge.Invalid, "%.40q is no agent id; it looks like bc-… and stands in the agent's address", external)
+	if err := bridge.CheckExternal(external); err != nil {
+		return bridge.Turn{}, err
 	}
 	var t bridge.Turn
 	err := e.update(ctx, func(c *change) error {

@@ -23,13 +23,17 @@ func (c *change) usageOf(root bridge.AgentID) (policy.TreeUsage, bridge.Tree, er
 	return policy.TreeUsage{Launches: tree.Launches, Open: open, Turns: tree.Turns, Tokens: tree.Tokens, CostMicros: tree.CostMicros, Unmetered: tree.Unmetered}, tree, err
 }
 
-// spend counts one turn of the tree, or says why it may not have another.
+// spend counts one turn of the tree, however often it is sent, or says why the
+// tree may not have another.
 func (c *change) spend(j *job) (refused string, err error) {
 	used, tree, err := c.usageOf(j.agent.Root)
 	if err != nil {
 		return "", err
 	}
-	if refused = c.e.o.Policy().TurnRefused(j.names, used); refused != "" {
+	if j.turn.Attempts > 0 {
+		used.Turns-- // itself, when it was sent first
+	}
+	if refused = c.e.o.Policy().TurnRefused(j.names, used); refused != "" || j.turn.Attempts > 0 {
 		return refused, nil
 	}
 	tree.Turns++

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/fault"
 )
 
 // request is one call of a process to the world outside.
@@ -14,11 +15,13 @@ type request struct {
 	// tag says for whom, in the oracle's words.
 	tag string
 	// faults are those that may strike.
-	faults []Fault
+	faults []fault.Kind
 	// effect says that the call changes something.
 	effect bool
 	// again says that the other side knows a repeated request by its key.
 	again bool
+	// often says that a play is full of it, so that faults need not be dense.
+	often bool
 }
 
 // ask makes one call of a process, with whatever goes wrong on the way.
@@ -27,14 +30,14 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 	w := p.w
 	begun := w.now
 	weight := 1.0
-	if r.name != "observe" {
+	if !r.often {
 		weight = w.fate.calls
 	}
-	fault := w.pick(r.faults, weight)
+	kind := w.pick(r.faults, weight)
 	w.note(p.m.name, r.name, r.tag)
-	if fault == Overlap || fault == Pause {
-		p.interrupt(fault)
-		fault = ""
+	if kind == fault.Overlap || kind == fault.Pause {
+		p.interrupt(kind)
+		kind = ""
 	}
 	switch {
 	case p.dead:
@@ -45,22 +48,22 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 		// The connection did not live that long.
 		w.oracle.doubt(r.tag)
 		return none, lost(r)
-	case fault == "" || (fault == Repeated && !r.again):
+	case kind == "" || (kind == fault.Repeated && !r.again):
 		v, err := do()
 		w.answered(r, err)
 		return v, err
 	}
-	w.hit(fault)
-	if err, plain := plainFaults[fault]; plain {
+	w.hit(kind)
+	if err, plain := plainFaults[kind]; plain {
 		return none, &bridge.Error{Kind: err.Kind, Message: err.Message, RetryAfter: w.wait(err.Kind)}
 	}
-	if fault == StaleRead {
+	if kind == fault.StaleRead {
 		w.cloud.stale = true
 		defer func() { w.cloud.stale = false }()
 		return do()
 	}
 	w.oracle.doubt(r.tag)
-	return strike(p, r, fault, do)
+	return strike(p, r, kind, do)
 }
 
 func (w *world) answered(r request, err error) {
@@ -70,15 +73,15 @@ func (w *world) answered(r request, err error) {
 }
 
 // plainFaults are answers that surely had no effect.
-var plainFaults = map[Fault]bridge.Error{
-	Unreachable503:  {Kind: bridge.Unavailable, Message: "it cannot be reached"},
-	RateLimited:     {Kind: bridge.RateLimited, Message: "slow down"},
-	Busy:            {Kind: bridge.Busy, Message: "busy"},
-	UsageLimited:    {Kind: bridge.UsageLimited, Message: "the plan's limit is reached"},
-	Unauthenticated: {Kind: bridge.Unauthenticated, Message: "the key does not count"},
-	Rejected:        {Kind: bridge.Invalid, Message: "it does not like this request"},
-	ServerError:     {Kind: bridge.Unavailable, Message: "internal error there"},
-	Ambiguous:       {Kind: bridge.Conflict, Message: "several runs could be ours"},
+var plainFaults = map[fault.Kind]bridge.Error{
+	fault.Unreachable503:  {Kind: bridge.Unavailable, Message: "it cannot be reached"},
+	fault.RateLimited:     {Kind: bridge.RateLimited, Message: "slow down"},
+	fault.Busy:            {Kind: bridge.Busy, Message: "busy"},
+	fault.UsageLimited:    {Kind: bridge.UsageLimited, Message: "the plan's limit is reached"},
+	fault.Unauthenticated: {Kind: bridge.Unauthenticated, Message: "the key does not count"},
+	fault.Rejected:        {Kind: bridge.Invalid, Message: "it does not like this request"},
+	fault.ServerError:     {Kind: bridge.Unavailable, Message: "internal error there"},
+	fault.Ambiguous:       {Kind: bridge.Conflict, Message: "several runs could be ours"},
 }
 
 // wait is what the other side asks for in Retry-After, sometimes.
@@ -95,38 +98,38 @@ func lost(r request) error {
 }
 
 // strike carries a request out with a fault that leaves doubt.
-func strike[T any](p *process, r request, fault Fault, do func() (T, error)) (T, error) {
+func strike[T any](p *process, r request, kind fault.Kind, do func() (T, error)) (T, error) {
 	var none T
 	w := p.w
 	run := func() { _, _ = do() } // whose answer nobody gets
-	switch fault {
-	case CrashBeforeCall:
+	switch kind {
+	case fault.CrashBeforeCall:
 		p.die()
 		return none, errDead
-	case CrashAfterCall:
+	case fault.CrashAfterCall:
 		run()
 		p.die()
 		return none, errDead
-	case StopInCall:
+	case fault.StopInCall:
 		p.cancel()
 		if w.chance(0.5) {
 			run()
 		}
 		return none, context.Canceled
-	case Panic:
+	case fault.Panic:
 		if w.chance(0.5) {
 			run()
 		}
 		panic("simulated bug in " + r.name)
-	case LostAfter:
+	case fault.LostAfter:
 		run()
-	case LateEffect:
+	case fault.LateEffect:
 		d := w.span(time.Second, latest/2)
 		w.note(r.name, "takes effect after", strconv.Itoa(int(d.Seconds())))
 		w.afterAll(d, run)
-	case Hang:
+	case fault.Hang:
 		return none, hang(w, r, run)
-	case Repeated:
+	case fault.Repeated:
 		v, err := do()
 		run()
 		return v, err
@@ -149,8 +152,9 @@ func hang(w *world, r request, run func()) error {
 
 // Launch implements bridge.Launcher.
 func (p *process) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
-	r := request{name: "launch", tag: l.Grant.Prompt(), faults: inLaunch, effect: true, again: l.API == bridge.APIv1}
-	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.launch(l) })
+	r := request{name: "launch", tag: l.Grant.Prompt(), faults: fault.InLaunch, effect: true, again: l.API == bridge.APIv1}
+	left := p.frame.commit
+	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.launch(l, left) })
 }
 
 // found is what a look-up returns.
@@ -161,19 +165,20 @@ type found struct {
 
 // FindLaunch implements bridge.Launcher.
 func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
-	f, err := ask(ctx, p, request{name: "find launch", tag: l.Op, faults: inRead}, func() (found, error) { return p.w.cloud.findLaunch(l), nil })
+	f, err := ask(ctx, p, request{name: "find launch", tag: l.Op, faults: fault.InRead}, func() (found, error) { return p.w.cloud.findLaunch(l), nil })
 	return f.started, f.there, err
 }
 
 // Send implements bridge.Sender.
 func (p *process) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
-	r := request{name: "send", tag: f.Marker, faults: inSend, effect: true, again: f.API == bridge.APIv1}
-	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.send(f) })
+	r := request{name: "send", tag: f.Marker, faults: fault.InSend, effect: true, again: f.API == bridge.APIv1}
+	left := p.frame.commit
+	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.send(f, left) })
 }
 
 // FindSend implements bridge.Sender.
 func (p *process) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
-	got, err := ask(ctx, p, request{name: "find send", tag: f.Marker, faults: inFindSend}, func() (found, error) { return p.w.cloud.findSend(f) })
+	got, err := ask(ctx, p, request{name: "find send", tag: f.Marker, faults: fault.InFindSend}, func() (found, error) { return p.w.cloud.findSend(f) })
 	if bridge.KindOf(err) == bridge.Conflict {
 		err = &bridge.Error{Kind: bridge.Conflict, Message: bridge.SafeMessage(err), Unclear: true}
 	}
@@ -182,12 +187,24 @@ func (p *process) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Start
 
 // Observe implements bridge.Observer.
 func (p *process) Observe(ctx context.Context, r bridge.RunRef) (bridge.Observation, error) {
-	return ask(ctx, p, request{name: "observe", tag: r.Agent, faults: inRead}, func() (bridge.Observation, error) { return p.w.cloud.observe(r) })
+	return ask(ctx, p, request{name: "observe", tag: r.Agent, faults: fault.InRead, often: true}, func() (bridge.Observation, error) { return p.w.cloud.observe(r) })
+}
+
+// Inspect implements bridge.Inspector.
+func (p *process) Inspect(ctx context.Context, r bridge.RunRef) (bridge.Evidence, error) {
+	e, err := ask(ctx, p, request{name: "inspect", tag: r.Agent, faults: fault.InRead, often: true}, func() (bridge.Evidence, error) { return p.w.cloud.inspect(r) })
+	if err == nil && e.Usage != nil {
+		if p.frame.told == nil {
+			p.frame.told = map[string]*bridge.Usage{}
+		}
+		p.frame.told[r.Agent] = e.Usage
+	}
+	return e, err
 }
 
 // Cancel implements bridge.Observer.
 func (p *process) Cancel(ctx context.Context, r bridge.RunRef) error {
-	_, err := ask(ctx, p, request{name: "cancel", tag: r.Agent, faults: inCancel, effect: true, again: true}, func() (struct{}, error) {
+	_, err := ask(ctx, p, request{name: "cancel", tag: r.Agent, faults: fault.InCancel, effect: true, again: true}, func() (struct{}, error) {
 		p.w.cloud.cancel(r)
 		return struct{}{}, nil
 	})
@@ -196,6 +213,7 @@ func (p *process) Cancel(ctx context.Context, r bridge.RunRef) error {
 
 // RunAction implements bridge.ActionRunner.
 func (p *process) RunAction(ctx context.Context, q bridge.ActionRequest) (bridge.ActionOutcome, error) {
-	r := request{name: "action", tag: q.Request, faults: inAction, effect: true, again: true}
-	return ask(ctx, p, r, func() (bridge.ActionOutcome, error) { return p.w.relay.run(q) })
+	r := request{name: "action", tag: q.Request, faults: fault.InAction, effect: true, again: true}
+	left := p.frame.commit
+	return ask(ctx, p, r, func() (bridge.ActionOutcome, error) { return p.w.relay.run(q, left) })
 }

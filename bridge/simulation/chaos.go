@@ -2,16 +2,13 @@ package simulation
 
 import (
 	"time"
+
+	"drawbridge/bridge/simulation/fault"
 )
 
 // pending reports whether an effect is still under way of which nobody knows.
 func (w *world) pending() bool {
-	for _, e := range w.queue {
-		if e.late {
-			return true
-		}
-	}
-	return w.depth > 0
+	return w.agenda.Late() || w.depth > 0
 }
 
 // chaos is what goes wrong by itself, every now and then until all is calm.
@@ -20,10 +17,10 @@ func (w *world) chaos() {
 		return
 	}
 	w.after(w.span(15*time.Second, 90*time.Second), w.chaos)
-	if w.strikes(RelayDown, 0.1) {
+	if w.strikes(fault.RelayDown, 0.1) {
 		w.relay.downUntil = w.now.Add(w.span(20*time.Second, 4*time.Minute))
 	}
-	if !w.narrow && w.strikes(Narrowed, 0.08) {
+	if !w.narrow && w.strikes(fault.Narrowed, 0.08) {
 		w.narrow = true
 		w.after(w.span(10*time.Second, 3*time.Minute), func() { w.narrow = false })
 	}
@@ -33,7 +30,7 @@ func (w *world) chaos() {
 	}
 	w.jump()
 	m := w.machines[w.rng.IntN(len(w.machines))]
-	if m.proc != nil && w.strikes(CrashAtRest, 0.1) {
+	if m.proc != nil && w.strikes(fault.CrashAtRest, 0.1) {
 		m.proc.die()
 	}
 	w.restore()
@@ -41,14 +38,14 @@ func (w *world) chaos() {
 
 // jump sets the clocks wrong. Replicas stay within the skew of each other.
 func (w *world) jump() {
-	kind := []Fault{ClockForward, ClockBack}[w.rng.IntN(2)]
+	kind := []fault.Kind{fault.ClockForward, fault.ClockBack}[w.rng.IntN(2)]
 	if !w.strikes(kind, 0.08) {
 		return
 	}
 	w.settleLate()
 	w.cloud.jumped = w.now
 	d := w.span(time.Second, []time.Duration{time.Minute, 3 * time.Hour}[w.rng.IntN(2)])
-	if kind == ClockBack {
+	if kind == fault.ClockBack {
 		d = -d
 	}
 	base := w.machines[0].offset + d
@@ -64,7 +61,7 @@ func (w *world) restore() {
 		if w.user.roots > 0 && w.chance(0.2) {
 			w.backup = w.disk.Copy()
 		}
-	case !w.oracle.restored && w.strikes(Restored, 0.03):
+	case !w.oracle.restored && w.strikes(fault.Restored, 0.03):
 		for _, m := range w.machines {
 			if m.proc != nil {
 				m.proc.die()
@@ -73,5 +70,6 @@ func (w *world) restore() {
 		w.settleLate()
 		w.disk.Restore(w.backup)
 		w.oracle.restored = true
+		w.user.recall()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/fault"
 )
 
 // cloud is the vendor's side: agents and their runs, as they truly are.
@@ -18,11 +19,25 @@ type cloud struct {
 	// from before a clock jumped.
 	stale  bool
 	jumped time.Time
+	// tells is what it says of usage.
+	tells telling
 }
+
+// telling is what a cloud says of what its agents have used.
+type telling int
+
+const (
+	tellsAll telling = iota
+	tellsLate
+	tellsNoCost
+	tellsNothing
+)
 
 // cloudAgent is one agent of the vendor.
 type cloudAgent struct {
 	id, api string
+	// root is what the root of its tree was told first.
+	root string
 	// op is the bridge's id for it, which stands in the name of its branch.
 	op, repo string
 	// hidden says that no look-up finds the agent.
@@ -46,9 +61,12 @@ type run struct {
 	reply        string
 	oversize     bool
 	commands     []*written
+	tokens, cost int64
 }
 
-func newCloud(w *world) *cloud { return &cloud{w: w, byID: map[string]*cloudAgent{}} }
+func newCloud(w *world) *cloud {
+	return &cloud{w: w, byID: map[string]*cloudAgent{}, tells: telling(w.rng.IntN(4))}
+}
 
 func (r *run) over(now time.Time) bool { return !now.Before(r.ends) }
 
@@ -78,8 +96,9 @@ func (a *cloudAgent) find(match func(*run) bool) *run {
 }
 
 // launch is the create request of both versions. An agent that is there already
-// is adopted with the run that its launch made, however many came since.
-func (c *cloud) launch(l bridge.Launch) (bridge.Started, error) {
+// is adopted with the run that its launch made, however many came since. The
+// request left after a commit of the bridge.
+func (c *cloud) launch(l bridge.Launch, left int) (bridge.Started, error) {
 	if !l.Grant.Valid() {
 		c.w.fail("a launch without a grant")
 		return bridge.Started{}, bridge.Errorf(bridge.Denied, "no grant")
@@ -88,19 +107,20 @@ func (c *cloud) launch(l bridge.Launch) (bridge.Started, error) {
 		c.w.happened("409: a launch met its earlier self")
 		return c.started(a, a.runs[0]), nil
 	}
-	a := &cloudAgent{id: l.AgentID, api: l.API, op: l.Op, repo: string(l.Grant.Repo()), webhook: l.Webhook}
+	a := &cloudAgent{id: l.AgentID, api: l.API, root: c.w.oracle.rootOf(l.Grant.Prompt()), op: l.Op, repo: string(l.Grant.Repo()), webhook: l.Webhook}
 	if l.API == bridge.APIv0 {
 		a.id = fmt.Sprintf("bc-%08d", len(c.agents)+1)
-		a.hidden = c.w.strikes(HiddenLaunch, 0.3)
+		a.hidden = c.w.strikes(fault.HiddenLaunch, 0.3)
 	} else {
 		a.webhook = nil
 	}
-	if c.w.strikes(WrongRepo, 0.04) {
+	if c.w.strikes(fault.WrongRepo, 0.04) {
 		a.wrong = c.w.now.Add(c.w.span(0, 5*time.Minute))
 		if c.w.chance(0.5) {
 			a.wrong = c.w.now
 		}
 	}
+	c.w.oracle.grew(a, left)
 	c.agents = append(c.agents, a)
 	c.byID[a.id] = a
 	c.w.happened("launch " + l.API)
@@ -114,16 +134,20 @@ func (c *cloud) begin(a *cloudAgent, r *run) *run {
 	c.runs++
 	r.agent, r.id, r.token = a, fmt.Sprintf("run-%d", c.runs), fmt.Sprintf("<r%d>", c.runs)
 	r.begun, r.ends = w.now, w.now.Add(w.span(2*time.Second, 40*time.Second))
+	if !r.foreign && w.strikes(fault.LongRun, 0.05) {
+		r.ends = w.now.Add(w.span(4*time.Minute, 40*time.Minute))
+	}
+	r.tokens, r.cost = 50+w.rng.Int64N(100), 100_000+w.rng.Int64N(200_000)
 	a.runs = append(a.runs, r)
 	r.state = bridge.RunFinished
-	if w.strikes(RunBroken, 0.15) {
+	if w.strikes(fault.RunBroken, 0.15) {
 		r.state = []bridge.RunState{bridge.RunError, bridge.RunError, bridge.RunCancelled, bridge.RunExpired}[w.rng.IntN(4)]
 	}
 	r.reply = r.token + " is done.\n"
 	if !r.foreign {
 		c.write(r)
 	}
-	r.oversize = r.state == bridge.RunFinished && w.strikes(Oversize, 0.05)
+	r.oversize = r.state == bridge.RunFinished && w.strikes(fault.Oversize, 0.05)
 	w.note("cloud", a.id, r.id, r.marker, r.reply)
 	if a.webhook != nil && (r.state == bridge.RunFinished || r.state == bridge.RunError) {
 		w.after(r.ends.Sub(w.now), func() { c.notify(r) })
@@ -165,8 +189,8 @@ func (c *cloud) unseen(r *run) bool {
 	return c.stale && c.w.now.Sub(r.begun) < lag && r.begun.After(c.jumped)
 }
 
-// send is a follow-up of both versions.
-func (c *cloud) send(f bridge.FollowUp) (bridge.Started, error) {
+// send is a follow-up of both versions. It left after a commit of the bridge.
+func (c *cloud) send(f bridge.FollowUp, left int) (bridge.Started, error) {
 	a := c.byID[f.Agent]
 	if a == nil {
 		return bridge.Started{}, bridge.Errorf(bridge.NotFound, "no such agent")
@@ -180,6 +204,7 @@ func (c *cloud) send(f bridge.FollowUp) (bridge.Started, error) {
 		c.w.fail("two turns in flight: %s got %s while %s ran", a.id, f.Marker, now.id)
 	}
 	c.w.oracle.sent(a, f)
+	c.w.oracle.spoke(a, f, left)
 	return c.started(a, c.begin(a, &run{marker: f.Marker, text: f.Text})), nil
 }
 
@@ -224,14 +249,41 @@ func (c *cloud) observe(ref bridge.RunRef) (bridge.Observation, error) {
 	return o, nil
 }
 
+// inspect tells what an agent has used. It may be behind the truth.
+func (c *cloud) inspect(ref bridge.RunRef) (bridge.Evidence, error) {
+	a := c.byID[ref.Agent]
+	switch {
+	case a == nil:
+		return bridge.Evidence{}, bridge.Errorf(bridge.NotFound, "no such agent")
+	case a.api == bridge.APIv0 || c.tells == tellsNothing:
+		return bridge.Evidence{}, nil
+	}
+	until := c.w.now
+	if c.stale || c.tells == tellsLate {
+		until = until.Add(-lag)
+	}
+	u := &bridge.Usage{CostKnown: c.tells != tellsNoCost}
+	for _, r := range a.runs {
+		if r.over(until) {
+			u.Tokens += r.tokens
+			u.CostMicros += r.cost
+		}
+	}
+	if !u.CostKnown {
+		u.CostMicros = 0
+	}
+	return bridge.Evidence{Usage: u}, nil
+}
+
+// cancel ends one run, or at v0 whatever runs.
 func (c *cloud) cancel(ref bridge.RunRef) {
 	a := c.byID[ref.Agent]
 	if a == nil {
 		c.w.fail("cancelled an agent that is not there: %q", ref.Agent)
 		return
 	}
-	if r := a.active(c.w.now); r != nil {
-		r.state, r.ends = bridge.RunCancelled, c.w.now
+	if r := a.active(c.w.now); r != nil && (a.api == bridge.APIv0 || r.id == ref.Run) {
+		r.state, r.ends, r.oversize = bridge.RunCancelled, c.w.now, false
 	}
 	c.w.happened("cancel")
 }
@@ -242,7 +294,7 @@ func (c *cloud) meddle() {
 		return
 	}
 	a := c.agents[c.w.rng.IntN(len(c.agents))]
-	if a.api != bridge.APIv1 || a.active(c.w.now) != nil || !c.w.strikes(ForeignRun, 0.5) {
+	if a.api != bridge.APIv1 || a.active(c.w.now) != nil || !c.w.strikes(fault.ForeignRun, 0.5) {
 		return
 	}
 	c.begin(a, &run{text: "hello from the web page", foreign: true})
@@ -251,22 +303,22 @@ func (c *cloud) meddle() {
 // notify sends the webhook of a run's end, with what goes wrong on the way.
 func (c *cloud) notify(r *run) {
 	w := c.w
-	if r.state == bridge.RunCancelled || w.strikes(WebhookLost, 0.4) {
+	if r.state == bridge.RunCancelled || w.strikes(fault.WebhookLost, 0.4) {
 		return
 	}
 	op := bridge.AgentID(r.agent.webhook.URL[strings.LastIndexByte(r.agent.webhook.URL, '/')+1:])
 	d := bridge.Delivery{Op: op, External: r.agent.id, Event: "statusChange", Status: string(r.state), SentAt: w.now.Format(time.RFC3339Nano), WebhookID: r.id, Body: []byte(r.token)}
 	times, wait := 1, w.span(0, 3*time.Second)
-	if w.strikes(WebhookTwice, 0.3) {
+	if w.strikes(fault.WebhookTwice, 0.3) {
 		times = 2
 	}
-	if w.strikes(WebhookLate, 0.3) {
+	if w.strikes(fault.WebhookLate, 0.3) {
 		wait = w.span(30*time.Second, 4*time.Minute)
 	}
 	for range times {
 		w.after(wait+w.span(0, 2*time.Second), func() { c.deliver(d, 3) })
 	}
-	if w.strikes(WebhookReplayed, 0.3) {
+	if w.strikes(fault.WebhookReplayed, 0.3) {
 		w.after(w.span(time.Minute, 10*time.Minute), func() { c.deliver(d, 1) })
 	}
 }

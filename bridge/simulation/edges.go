@@ -1,44 +1,21 @@
 package simulation
 
 import (
-	"slices"
-
 	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/coverage"
 )
-
-// allEdges returns every edge of the three state machines, in a fixed order.
-func allEdges() []Edge {
-	var all []Edge
-	all = append(all, edgesOf("agent", bridge.AgentEdges)...)
-	all = append(all, edgesOf("turn", bridge.TurnEdges)...)
-	return append(all, edgesOf("command", bridge.CommandEdges)...)
-}
-
-func edgesOf[S ~string](noun string, table map[S][]S) []Edge {
-	var all []Edge
-	for from, tos := range table {
-		for _, to := range tos {
-			all = append(all, Edge{noun, string(from), string(to)})
-		}
-	}
-	slices.SortFunc(all, func(a, b Edge) int {
-		switch {
-		case a.String() < b.String():
-			return -1
-		case a.String() > b.String():
-			return 1
-		}
-		return 0
-	})
-	return all
-}
 
 // watchedTx sees what a transaction changes. What it saw counts when the transaction commits.
 type watchedTx struct {
 	bridge.Tx
-	edges   []Edge
+	edges   []coverage.Edge
 	notices []bridge.Notice
-	illegal []Edge
+	illegal []coverage.Edge
+	// sent are turns that began, accepted those whose run's end was taken over,
+	// metered the agents of which another usage was.
+	sent, accepted []bridge.Turn
+	metered        []bridge.AgentID
+	troubles       []string
 }
 
 func moved[S interface {
@@ -48,7 +25,7 @@ func moved[S interface {
 	if from == to {
 		return
 	}
-	e := Edge{noun, string(from), string(to)}
+	e := coverage.Edge{Noun: noun, From: string(from), To: string(to)}
 	t.edges = append(t.edges, e)
 	if !from.CanBecome(to) {
 		t.illegal = append(t.illegal, e)
@@ -59,6 +36,12 @@ func moved[S interface {
 func (t *watchedTx) UpdateAgent(a bridge.Agent) error {
 	if was, err := t.Agent(a.ID); err == nil {
 		moved(t, "agent", was.State, a.State)
+		if was.Tokens != a.Tokens || was.CostMicros != a.CostMicros || was.Unmetered != a.Unmetered {
+			t.metered = append(t.metered, a.ID)
+		}
+		if was.State != a.State && a.State == bridge.AgentGated {
+			t.troubles = append(t.troubles, a.Trouble)
+		}
 	}
 	return t.Tx.UpdateAgent(a)
 }
@@ -67,6 +50,12 @@ func (t *watchedTx) UpdateAgent(a bridge.Agent) error {
 func (t *watchedTx) UpdateTurn(r bridge.Turn) error {
 	if was, err := t.Turn(r.ID); err == nil {
 		moved(t, "turn", was.State, r.State)
+		switch {
+		case was.State == bridge.TurnQueued && r.State == bridge.TurnDelivering:
+			t.sent = append(t.sent, r)
+		case was.State == bridge.TurnRunning && r.State.Over() && r.Status != "":
+			t.accepted = append(t.accepted, r)
+		}
 	}
 	return t.Tx.UpdateTurn(r)
 }

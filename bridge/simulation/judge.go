@@ -1,10 +1,12 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/fault"
 	"drawbridge/parser"
 )
 
@@ -36,11 +38,13 @@ func (o *oracle) judge() {
 	for _, a := range o.w.agents() {
 		v.agent(a)
 	}
+	v.trees()
+	v.words()
 }
 
 // healthy reports whether an agent hears all that it is to hear.
 func (v *verdict) healthy(a bridge.Agent) bool {
-	return !v.stuck[a.ID] && a.State != bridge.AgentGated && a.State != bridge.AgentFailed
+	return !v.stuck[a.ID] && a.State != bridge.AgentGated && a.State != bridge.AgentFailed && !v.w.tree(a.Root).Stopped()
 }
 
 // command checks that a command has come to an end that is true and told.
@@ -75,7 +79,7 @@ func (v *verdict) doubted(m bridge.Command) bool {
 
 // crashed reports whether a process died, lost its lease or could not record, so that any answer may be lost.
 func (w *world) crashed() bool {
-	for _, f := range []Fault{CrashBeforeCall, CrashAfterCall, CrashBeforeCommit, CrashAfterCommit, CrashAtRest, Hang, StopInCall, Panic, StoreFails, CommitUnknown, Overlap, Pause, Restored} {
+	for _, f := range []fault.Kind{fault.CrashBeforeCall, fault.CrashAfterCall, fault.CrashBeforeCommit, fault.CrashAfterCommit, fault.CrashAtRest, fault.Hang, fault.StopInCall, fault.Panic, fault.StoreFails, fault.CommitUnknown, fault.Overlap, fault.Pause, fault.Restored} {
 		if w.cover.Faults[f] > 0 {
 			return true
 		}
@@ -104,6 +108,12 @@ func (v *verdict) truth(m bridge.Command) {
 		if ran != said {
 			v.w.fail("command %s: it ran: %v; it was told as run: %v (%s)", m.ID, ran, said, m.Reason)
 		}
+	case parser.Remind:
+		token := tokens(m.Parsed.Message)
+		came := len(token) > 0 && slices.Contains(v.o.heard[m.Agent], token[0])
+		if came != (m.Reason == "") {
+			v.w.fail("command %s came back: %v (%s)", m.ID, came, m.Reason)
+		}
 	}
 }
 
@@ -125,6 +135,10 @@ func (v *verdict) agent(a bridge.Agent) {
 		v.heard(a, external)
 		v.order(a.ID, external)
 		v.runs(a.ID, external)
+		v.joins(a, external)
+		if a.External != "" && !v.stuck[a.ID] && external.wrong.IsZero() {
+			v.cancelled(external)
+		}
 	}
 }
 
@@ -143,15 +157,86 @@ func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 		}
 	}
 	want := slices.Clone(v.o.heard[a.ID])
-	if v.w.cover.Faults[ClockForward]+v.w.cover.Faults[ClockBack] > 0 {
+	if v.w.cover.Faults[fault.ClockForward]+v.w.cover.Faults[fault.ClockBack] > 0 {
 		// Notices are told in the order of their ids, and ids begin with the time
 		// on the clock of whoever made them: order holds as far as clocks do.
 		slices.Sort(got)
 		slices.Sort(want)
 	}
 	complete := v.healthy(a) && external.wrong.IsZero()
-	if complete && !slices.Equal(got, want) || !complete && !subsequence(got, want) {
-		v.w.fail("agent %s (%s) heard %v and was to hear %v", a.ID, a.State, got, want)
+	for _, late := range []bool{false, true} {
+		got, want := v.pick(got, late), v.pick(want, late)
+		if late { // what waited for others comes in the order of their ends, as joins checks
+			slices.Sort(got)
+			slices.Sort(want)
+		}
+		if complete && !slices.Equal(got, want) || !complete && !subsequence(got, want) {
+			v.w.fail("agent %s (%s) heard %v and was to hear %v", a.ID, a.State, got, want)
+		}
+	}
+}
+
+// pick returns the tokens that waited for others, or the rest.
+func (v *verdict) pick(all []string, held bool) (some []string) {
+	for _, token := range all {
+		if v.o.held[token] == held {
+			some = append(some, token)
+		}
+	}
+	return some
+}
+
+// words checks that what a person said reached its agent, that what broke was
+// said again, and no more often than is due.
+func (v *verdict) words() {
+	if v.o.restored {
+		return
+	}
+	for _, text := range slices.Sorted(maps.Keys(v.w.user.words)) {
+		said := v.w.user.words[text]
+		external := v.w.cloud.of(v.agents[said.Agent])
+		rows := slices.DeleteFunc(slices.Clone(v.turns[said.Agent]), func(t bridge.Turn) bool { return t.Text != text })
+		if len(rows) == 0 {
+			v.w.fail("what a person said to agent %s is lost: %s", said.Agent, text)
+		}
+		if external == nil {
+			continue
+		}
+		good, broken := 0, 0
+		for _, r := range external.runs {
+			switch rest, is := strings.CutPrefix(r.text, text); {
+			case !is || rest != "" && rest[0] != '\n':
+			case r.state == bridge.RunFinished:
+				good++
+			case r.state != bridge.RunCancelled:
+				if broken++; broken == 2 {
+					v.w.happened("a turn was tried again")
+				}
+			}
+		}
+		if most := 1 + v.w.user.replays[said.Agent]; good > most || broken > 4*most {
+			v.w.fail("agent %s got %q %d times, %d of them broken", said.Agent, text, good+broken, broken)
+		}
+	}
+	for _, a := range v.w.agents() {
+		v.retried(a)
+	}
+}
+
+// retried checks that each turn whose run broke has a successor.
+func (v *verdict) retried(a bridge.Agent) {
+	root := v.w.cloud.of(a)
+	if root == nil || len(v.o.tree(root.root).pauses) > 0 {
+		return
+	}
+	for _, t := range v.turns[a.ID] {
+		broke := t.Status == bridge.RunError || t.Status == bridge.RunExpired
+		if !broke || t.Text == "" || t.Retry >= 3 || t.Seq == 1 && a.Parent != "" {
+			continue
+		}
+		if !slices.ContainsFunc(v.turns[a.ID], func(n bridge.Turn) bool { return n.Text == t.Text && n.Retry == t.Retry+1 }) {
+			v.w.fail("turn %s of %s ended %s and was not tried again", t.ID, a.ID, t.Status)
+		}
 	}
 }
 
@@ -207,6 +292,8 @@ func (v *verdict) runs(id bridge.AgentID, a *cloudAgent) {
 		}
 		parent := v.agents[t.Agent].Parent
 		switch {
+		case t.Text != "" && r.marker != "" && !strings.HasPrefix(r.text, t.Text):
+			v.w.fail("run %s of %s was to begin with %q: %q", r.id, a.id, t.Text, r.text)
 		case t.Status != r.state:
 			v.w.fail("run %s of %s ended %s, and turn %d is %s with status %q: %s", r.id, a.id, r.state, t.Seq, t.State, t.Status, t.Trouble)
 		case r.good() && len(v.commands[t.ID]) != len(r.commands):

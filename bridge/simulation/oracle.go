@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/rules"
 	"drawbridge/parser"
 )
 
@@ -27,11 +28,19 @@ type oracle struct {
 	// heard are the tokens in what an agent was to be told, in the order of the commits.
 	heard    map[bridge.AgentID][]string
 	restored bool
+	trees    map[string]*tree
+	// begun are the commits by which turns began, by their markers, and launches, by their operations.
+	begun     map[string]int
+	joined    map[bridge.TurnID]waiting
+	reminders map[string]*reminder
+	// held are the tokens that waited for others; they come later than what was told after them.
+	held map[string]bool
 }
 
 func newOracle(w *world) *oracle {
 	return &oracle{w: w, byTag: map[string][]*written{}, baits: map[string]bool{}, approvals: map[string]int{}, effects: map[string]int{},
-		doubts: map[string]bool{}, requests: map[string]int{}, outputs: map[string]string{}, sends: map[string]int{}, heard: map[bridge.AgentID][]string{}}
+		doubts: map[string]bool{}, requests: map[string]int{}, outputs: map[string]string{}, sends: map[string]int{}, heard: map[bridge.AgentID][]string{},
+		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]waiting{}, reminders: map[string]*reminder{}, held: map[string]bool{}}
 }
 
 func (o *oracle) number() int {
@@ -60,7 +69,7 @@ func tagOf(m bridge.Command) string {
 
 func (o *oracle) approved(m bridge.Command) {
 	o.approvals[tagOf(m)]++
-	if m.Canonical == hourlyRepo {
+	if m.Canonical == rules.HourlyRepo {
 		o.hourly = true
 	}
 }
@@ -150,7 +159,21 @@ func (o *oracle) told(notices []bridge.Notice) {
 				o.w.fail("agent %s is to hear of %s twice", n.Agent, token)
 			}
 			o.heard[n.Agent] = append(o.heard[n.Agent], token)
+			o.held[token] = o.held[token] || n.Held
+			if r := o.reminders[token]; r != nil && n.Cause == bridge.CauseReminder {
+				o.reminded(n.Agent, token, r)
+			}
 		}
+	}
+}
+
+// reminded checks that a reminder is wanted and due.
+func (o *oracle) reminded(id bridge.AgentID, token string, r *reminder) {
+	switch {
+	case r.cancelled && !o.restored:
+		o.w.fail("agent %s is to hear %s, which was cancelled", id, token)
+	case o.skewless() && o.w.now.Before(r.from):
+		o.w.fail("agent %s is to hear %s before its time", id, token)
 	}
 }
 
@@ -174,12 +197,13 @@ func (o *oracle) atRest() bool {
 	stuck := o.stuckTurns()
 	for _, state := range []bridge.TurnState{bridge.TurnQueued, bridge.TurnDelivering, bridge.TurnRunning} {
 		for _, t := range o.w.turns(state) {
-			if !stuck[t.Agent] {
+			broke := state == bridge.TurnQueued && o.w.purse > 0 && o.w.agent(t.Agent).State == bridge.AgentGated
+			if !stuck[t.Agent] && !broke {
 				return false
 			}
 		}
 	}
-	return true
+	return !slices.ContainsFunc(o.w.turns(bridge.TurnReplied), func(t bridge.Turn) bool { return t.Joining != 0 })
 }
 
 // stuckTurns are the agents whose turn is uncertain, so that nothing more comes.

@@ -13,6 +13,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/bridge/simulation/fault"
 	"drawbridge/parser"
 	"drawbridge/store/memory"
 )
@@ -64,7 +65,7 @@ func (m *machine) boot() {
 
 // log is the engine's log, which is in the trace when that is kept.
 func (w *world) log(m *machine) zerolog.Logger {
-	if !w.trace.keep {
+	if !w.trace.Keep {
 		return zerolog.Nop()
 	}
 	return zerolog.New(logWriter{w, m})
@@ -81,7 +82,7 @@ func (l logWriter) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte(`"stack":`)) {
 		return len(line), nil
 	}
-	l.w.trace.lines = append(l.w.trace.lines, l.w.now.Sub(l.w.start).String()+" "+l.m.name+" logs "+strings.TrimSpace(string(line)))
+	l.w.trace.Lines = append(l.w.trace.Lines, l.w.now.Sub(l.w.start).String()+" "+l.m.name+" logs "+strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
@@ -89,6 +90,9 @@ func (l logWriter) Write(line []byte) (int, error) {
 func (m *machine) step() {
 	p := m.proc
 	m.w.steps++
+	outer := p.frame
+	p.frame = frame{}
+	defer func() { p.frame = outer }()
 	if _, err := p.engine.Step(p.ctx); err != nil {
 		m.w.note(m.name, "step:", err.Error())
 	}
@@ -113,6 +117,15 @@ type process struct {
 	store  *memory.Store
 	dead   bool
 	lastID uint64
+	frame  frame
+}
+
+// frame is what the handler that runs now has done and was told.
+type frame struct {
+	// commit is the number of its last commit: what it sends was decided by then.
+	commit int
+	// told is what the cloud said that agents have used, by their ids there.
+	told map[string]*bridge.Usage
 }
 
 // die ends the process at once; another starts in a while.
@@ -150,33 +163,33 @@ func (p *process) newID(prefix string) string {
 
 // Update implements bridge.Store. It is where a process can die on either side of a commit.
 func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
-	fault := p.w.pick(inCommit, p.w.fate.commits)
-	if fault == Overlap || fault == Pause {
-		p.interrupt(fault)
-		fault = ""
+	kind := p.w.pick(fault.InCommit, p.w.fate.commits)
+	if kind == fault.Overlap || kind == fault.Pause {
+		p.interrupt(kind)
+		kind = ""
 	}
 	if p.dead {
 		return errDead
 	}
-	switch fault {
-	case CrashBeforeCommit:
-		p.w.hit(fault)
+	switch kind {
+	case fault.CrashBeforeCommit:
+		p.w.hit(kind)
 		p.die()
 		return errDead
-	case StoreFails:
-		p.w.hit(fault)
+	case fault.StoreFails:
+		p.w.hit(kind)
 		return errStore
 	}
 	if err := p.commit(ctx, fn); err != nil {
 		return err
 	}
-	switch fault {
-	case CrashAfterCommit:
-		p.w.hit(fault)
+	switch kind {
+	case fault.CrashAfterCommit:
+		p.w.hit(kind)
 		p.die()
 		return errDead
-	case CommitUnknown:
-		p.w.hit(fault)
+	case fault.CommitUnknown:
+		p.w.hit(kind)
 		return errStore
 	}
 	return nil
@@ -199,7 +212,10 @@ func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
 	for _, e := range t.illegal {
 		p.w.fail("a commit went %s, which the state machine does not know", e)
 	}
+	p.w.commits++
+	p.frame.commit = p.w.commits
 	p.w.oracle.told(t.notices)
+	p.w.oracle.committed(p, t)
 	return nil
 }
 
@@ -213,16 +229,20 @@ func (p *process) View(ctx context.Context, fn func(bridge.Tx) error) error {
 
 // interrupt lets others act while this process is in the middle of something;
 // with a pause, after so long that its lease may have run out.
-func (p *process) interrupt(fault Fault) {
+func (p *process) interrupt(kind fault.Kind) {
 	w := p.w
 	if w.depth >= maxDepth {
 		return
 	}
-	w.hit(fault)
+	w.hit(kind)
 	w.depth++
-	defer func() { w.depth-- }()
-	if fault == Pause {
+	inner := p.frame
+	defer func() { w.depth--; p.frame = inner }()
+	if kind == fault.Pause {
 		w.now = w.now.Add(w.span(20*time.Second, 75*time.Second))
+	}
+	if w.chance(0.2) {
+		w.user.govern()
 	}
 	for range 1 + w.rng.IntN(6) {
 		if !w.turn() {

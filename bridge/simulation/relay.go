@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/fault"
 )
 
 // relay is the user's side: it runs actions, each request once, and keeps a journal.
@@ -17,7 +18,8 @@ type relay struct {
 
 func newRelay(w *world) *relay { return &relay{w: w, journal: map[string]bridge.ActionOutcome{}} }
 
-func (r *relay) run(q bridge.ActionRequest) (bridge.ActionOutcome, error) {
+// run takes a request that left after a commit.
+func (r *relay) run(q bridge.ActionRequest, left int) (bridge.ActionOutcome, error) {
 	w := r.w
 	if !q.Grant.Valid() {
 		w.fail("an action without a grant")
@@ -31,7 +33,7 @@ func (r *relay) run(q bridge.ActionRequest) (bridge.ActionOutcome, error) {
 		return out, nil
 	}
 	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Duration: w.span(0, 5*time.Second)}
-	if w.strikes(RelayRefuses, 0.3) {
+	if w.strikes(fault.RelayRefuses, 0.3) {
 		out.Status = []bridge.ActionStatus{bridge.ActionRefused, bridge.ActionFailed, bridge.ActionTimedOut}[w.rng.IntN(3)]
 		out.Error = "as the dice fell"
 	}
@@ -39,6 +41,7 @@ func (r *relay) run(q bridge.ActionRequest) (bridge.ActionOutcome, error) {
 		r.ran++
 		out.Stdout = fmt.Sprintf("<x%d>", r.ran)
 		w.oracle.acted(q.Grant.Action(), q.Request, out.Stdout)
+		w.oracle.ran(q.Grant.Action(), left)
 	}
 	w.happened("action " + string(out.Status))
 	r.journal[q.Request] = out

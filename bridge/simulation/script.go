@@ -3,11 +3,9 @@ package simulation
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	"drawbridge/bridge"
-	"drawbridge/policy"
+	"drawbridge/bridge/simulation/rules"
 )
 
 // class is what the rules say about a line, known to who wrote it.
@@ -32,66 +30,21 @@ type written struct {
 	run   *run
 }
 
-// Repositories and bounds of the plays.
-const (
-	rootRepo    = "github.com/me/agent-env"
-	v1Repo      = "github.com/acme/one"
-	v0Repo      = "github.com/acme/old"
-	carefulRepo = "github.com/me/careful"
-	hourlyRepo  = "github.com/me/hourly"
-
-	commandsPerTurn = 4
-	plainActions    = 24
-	guardedActions  = 6
-	// most is how many lines agents write in one play.
-	most = 14
-)
-
-// policies are the allowlists: by the length of chains, and narrowed or not.
-var policies = sync.OnceValue(func() map[int]map[bool]*policy.Policy {
-	all := map[int]map[bool]*policy.Policy{}
-	for _, chain := range []int{1, 4, 40} {
-		all[chain] = map[bool]*policy.Policy{false: compile(chain, false), true: compile(chain, true)}
-	}
-	return all
-})
-
-func compile(chain int, narrow bool) *policy.Policy {
-	r := policy.Rules{
-		Repos: []policy.RepoRule{{Pattern: v1Repo, API: bridge.APIv1}, {Pattern: v0Repo, API: bridge.APIv0},
-			{Pattern: carefulRepo, Approval: policy.Approval{Mode: policy.ApprovalEach}},
-			{Pattern: hourlyRepo, Approval: policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour}}},
-		Limits:        policy.Limits{CommandsPerTurn: commandsPerTurn, LaunchesPerHour: 8, OpenSubagents: 5, Depth: 2, TurnsPerChain: chain},
-		OperatorRepos: []string{rootRepo},
-	}
-	for i := range plainActions {
-		r.Actions = append(r.Actions, policy.ActionRule{ID: fmt.Sprintf("act_%d", i), Relay: "laptop"})
-	}
-	for i := range guardedActions {
-		r.Actions = append(r.Actions, policy.ActionRule{ID: fmt.Sprintf("guarded_%d", i), Relay: "laptop", Approval: policy.Approval{Mode: policy.ApprovalEach}})
-	}
-	if narrow {
-		r.Repos, r.Actions = r.Repos[2:3], r.Actions[:4]
-	}
-	p, problems := policy.New(r)
-	if len(problems) > 0 {
-		panic(fmt.Sprintf("the play's own rules: %v", problems))
-	}
-	return p
-}
+// most is how many lines agents write in one play.
+const most = 14
 
 // lines are what an agent may write, each with its share of the dice.
 var lines = []struct {
 	share int
 	write func(*cloud, *run) string
 }{
-	{5, func(c *cloud, r *run) string { return c.subagent(r, v1Repo, classGranted) }},
-	{4, func(c *cloud, r *run) string { return c.subagent(r, v0Repo, classGranted) }},
-	{1, func(c *cloud, r *run) string { return c.subagent(r, carefulRepo, classApproval) }},
-	{1, func(c *cloud, r *run) string { return c.subagent(r, hourlyRepo, classHourly) }},
+	{5, func(c *cloud, r *run) string { return c.subagent(r, rules.V1Repo, classGranted) }},
+	{4, func(c *cloud, r *run) string { return c.subagent(r, rules.V0Repo, classGranted) }},
+	{1, func(c *cloud, r *run) string { return c.subagent(r, rules.CarefulRepo, classApproval) }},
+	{1, func(c *cloud, r *run) string { return c.subagent(r, rules.HourlyRepo, classHourly) }},
 	{1, func(c *cloud, r *run) string { return c.subagent(r, "github.com/evil/mine", classRefused) }},
-	{5, func(c *cloud, r *run) string { return c.action(r, "act_", plainActions, classGranted) }},
-	{1, func(c *cloud, r *run) string { return c.action(r, "guarded_", guardedActions, classApproval) }},
+	{5, func(c *cloud, r *run) string { return c.action(r, "act_", rules.PlainActions, classGranted) }},
+	{1, func(c *cloud, r *run) string { return c.action(r, "guarded_", rules.GuardedActions, classApproval) }},
 	{1, func(c *cloud, r *run) string { return c.action(r, "evil_", 100, classRefused) }},
 	{2, (*cloud).remind},
 	{1, (*cloud).acknowledge},
@@ -116,7 +69,7 @@ func (c *cloud) write(r *run) {
 			}
 		}
 	}
-	if len(r.commands) > commandsPerTurn {
+	if len(r.commands) > rules.CommandsPerTurn {
 		for _, wr := range r.commands {
 			wr.class = classOverCap
 		}
@@ -147,14 +100,15 @@ func (c *cloud) action(r *run, prefix string, n int, class class) string {
 }
 
 func (c *cloud) remind(r *run) string {
-	when := []string{"1m", "3m", "10m"}[c.w.rng.IntN(3)]
+	minutes := []int{1, 3, 10}[c.w.rng.IntN(3)]
 	if c.w.chance(0.2) {
 		c.wrote(r, "", classRefused)
 		return "REMIND: 2001-01-01T00:00:00Z, too late\n"
 	}
 	n := c.w.oracle.number()
 	c.wrote(r, "", classGranted)
-	return fmt.Sprintf("REMIND: %s, <m%d>\n", when, n)
+	c.w.oracle.reminders[fmt.Sprintf("<m%d>", n)] = &reminder{from: r.ends.Add(time.Duration(minutes) * time.Minute)}
+	return fmt.Sprintf("REMIND: %dm, <m%d>\n", minutes, n)
 }
 
 func (c *cloud) acknowledge(r *run) string {
@@ -177,7 +131,7 @@ func (c *cloud) echo(r *run) string {
 
 // nearMiss writes what looks like a command. Its quotation is a bait for the parent.
 func (c *cloud) nearMiss(r *run) string {
-	id := fmt.Sprintf("act_%d", c.w.oracle.number()%plainActions)
+	id := fmt.Sprintf("act_%d", c.w.oracle.number()%rules.PlainActions)
 	if c.w.oracle.knows(id) {
 		return "- LOCAL_ACTION: act_0\n"
 	}
@@ -188,7 +142,7 @@ func (c *cloud) nearMiss(r *run) string {
 
 // twice writes one command two times.
 func (c *cloud) twice(r *run) string {
-	line := c.subagent(r, v1Repo, classGranted)
+	line := c.subagent(r, rules.V1Repo, classGranted)
 	c.wrote(r, r.commands[len(r.commands)-1].tag, classDuplicate)
 	return line + line
 }
@@ -196,10 +150,10 @@ func (c *cloud) twice(r *run) string {
 // flood writes more commands than a turn may have.
 func (c *cloud) flood(r *run) string {
 	var b strings.Builder
-	for range commandsPerTurn + 1 {
+	for range rules.CommandsPerTurn + 1 {
 		tag := fmt.Sprintf("task %d", c.w.oracle.number())
 		c.wrote(r, tag, classOverCap)
-		b.WriteString("SUBAGENT: repo=" + v1Repo + ", prompt=" + tag + "\n")
+		b.WriteString("SUBAGENT: repo=" + rules.V1Repo + ", prompt=" + tag + "\n")
 	}
 	return b.String()
 }

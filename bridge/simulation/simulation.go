@@ -10,9 +10,9 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
+
+	"drawbridge/bridge/simulation/coverage"
 )
 
 // Config says how to play a seed.
@@ -34,7 +34,7 @@ type Report struct {
 	Trace []string
 	// Steps counts the works that engines handled.
 	Steps    int
-	Coverage Coverage
+	Coverage coverage.Coverage
 }
 
 // String is the failures of a seed and how to play it again.
@@ -47,71 +47,5 @@ func (r Report) String() string {
 func Run(ctx context.Context, seed uint64, c Config) Report {
 	w := newWorld(ctx, seed, c)
 	w.play()
-	return Report{Seed: seed, Failures: w.failures, Hash: w.trace.hash, Trace: w.trace.lines, Steps: w.steps, Coverage: w.cover}
-}
-
-// Edge is one change of state of one noun.
-type Edge struct{ Noun, From, To string }
-
-// String is "turn queued → delivering".
-func (e Edge) String() string { return e.Noun + " " + e.From + " → " + e.To }
-
-// Coverage counts what seeds have reached: faults that struck and edges that were committed.
-type Coverage struct {
-	Faults map[Fault]int
-	Edges  map[Edge]int
-	// Happenings counts what the user, the agents and the cloud did, by a word of its own.
-	Happenings map[string]int
-}
-
-func newCoverage() Coverage {
-	return Coverage{Faults: map[Fault]int{}, Edges: map[Edge]int{}, Happenings: map[string]int{}}
-}
-
-// Add adds what another seed reached. Not for concurrent use.
-func (c *Coverage) Add(other Coverage) {
-	if c.Faults == nil {
-		*c = newCoverage()
-	}
-	addTo(c.Faults, other.Faults)
-	addTo(c.Edges, other.Edges)
-	addTo(c.Happenings, other.Happenings)
-}
-
-func addTo[K comparable](to, from map[K]int) {
-	for k, n := range from {
-		to[k] += n
-	}
-}
-
-// Missing returns, in words, what no seed has reached: kinds of faults, and
-// edges of the state machines. An edge that nothing takes does not belong in its table.
-func (c Coverage) Missing() []string {
-	var missing []string
-	for _, f := range Faults {
-		if c.Faults[f] == 0 {
-			missing = append(missing, "no seed had the fault: "+string(f))
-		}
-	}
-	for _, e := range allEdges() {
-		if c.Edges[e] == 0 {
-			missing = append(missing, "no seed went "+e.String())
-		}
-	}
-	return missing
-}
-
-// String is a table of all counts.
-func (c Coverage) String() string {
-	var b strings.Builder
-	for _, f := range Faults {
-		fmt.Fprintf(&b, "%8d  %s\n", c.Faults[f], f)
-	}
-	for _, e := range allEdges() {
-		fmt.Fprintf(&b, "%8d  %s\n", c.Edges[e], e)
-	}
-	for _, h := range slices.Sorted(maps.Keys(c.Happenings)) {
-		fmt.Fprintf(&b, "%8d  %s\n", c.Happenings[h], h)
-	}
-	return b.String()
+	return Report{Seed: seed, Failures: w.failures, Hash: w.trace.Hash, Trace: w.trace.Lines, Steps: w.steps, Coverage: w.cover}
 }

@@ -16,6 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"drawbridge/bridge/simulation"
+	"drawbridge/bridge/simulation/coverage"
+	"drawbridge/bridge/simulation/fault"
 )
 
 var (
@@ -51,13 +53,13 @@ func TestSeeds(t *testing.T) {
 }
 
 // playAll plays seeds on all processors and returns what they reached and those that failed.
-func playAll(ctx context.Context, first, n uint64) (total simulation.Coverage, failed []simulation.Report) {
+func playAll(ctx context.Context, first, n uint64) (total coverage.Coverage, failed []simulation.Report) {
 	var mu sync.Mutex // guards total and failed
 	var next atomic.Uint64
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			var mine simulation.Coverage
+			var mine coverage.Coverage
 			for i := next.Add(1) - 1; i < n && ctx.Err() == nil; i = next.Add(1) - 1 {
 				r := simulation.Run(ctx, first+i, simulation.Config{})
 				mine.Add(r.Coverage)
@@ -104,7 +106,7 @@ func TestReplay(t *testing.T) {
 // nothing is uncertain, failed or sent twice.
 func TestCalm(t *testing.T) {
 	t.Parallel()
-	var total simulation.Coverage
+	var total coverage.Coverage
 	for seed := range uint64(300) {
 		r := simulation.Run(t.Context(), seed, simulation.Config{Calm: true})
 		if len(r.Failures) > 0 {
@@ -122,7 +124,7 @@ func TestCalm(t *testing.T) {
 			}
 		}
 	}
-	if n := total.Edges[simulation.Edge{Noun: "command", From: "finished", To: "reported"}]; n < 300 {
+	if n := total.Edges[coverage.Edge{Noun: "command", From: "finished", To: "reported"}]; n < 300 {
 		t.Errorf("only %d commands of 300 plays were reported", n)
 	}
 }
@@ -130,18 +132,18 @@ func TestCalm(t *testing.T) {
 // TestMissing: what was never reached is named.
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	var c simulation.Coverage
-	c.Add(simulation.Coverage{})
+	var c coverage.Coverage
+	c.Add(coverage.Coverage{})
 	all := c.Missing()
-	if want := len(simulation.Faults) + 30; len(all) < want {
+	if want := len(fault.All) + 30; len(all) < want {
 		t.Fatalf("%d things are missing from nothing, want at least %d", len(all), want)
 	}
-	for _, f := range simulation.Faults {
+	for _, f := range fault.All {
 		c.Faults[f] = 1
 	}
-	c.Edges[simulation.Edge{Noun: "turn", From: "queued", To: "delivering"}] = 1
-	if n := len(c.Missing()); n != len(all)-len(simulation.Faults)-1 {
-		t.Errorf("%d things are missing, want %d", n, len(all)-len(simulation.Faults)-1)
+	c.Edges[coverage.Edge{Noun: "turn", From: "queued", To: "delivering"}] = 1
+	if n := len(c.Missing()); n != len(all)-len(fault.All)-1 {
+		t.Errorf("%d things are missing, want %d", n, len(all)-len(fault.All)-1)
 	}
 }
 

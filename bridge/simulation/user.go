@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/bridge/simulation/rules"
 	"drawbridge/parser"
 )
 
@@ -19,8 +20,16 @@ type user struct {
 	said  int
 	// left are commands and turns that the user never comes back to.
 	left map[string]bool
-	// urged counts how often the user spoke to an agent that had stopped.
-	urged map[bridge.AgentID]int
+	// urged counts how often the user spoke to an agent that had stopped, replays
+	// how often a turn of it that failed was sent again.
+	urged, replays map[bridge.AgentID]int
+	joins          map[bridge.AgentID]waiting
+	// words are what agents were told, and by which turn it was to go out.
+	words map[string]bridge.Turn
+}
+
+func newUser(w *world) *user {
+	return &user{w: w, left: map[string]bool{}, urged: map[bridge.AgentID]int{}, replays: map[bridge.AgentID]int{}, joins: map[bridge.AgentID]waiting{}, words: map[string]bridge.Turn{}}
 }
 
 // door returns a process that answers, or nil.
@@ -84,8 +93,10 @@ func (w *world) turns(in bridge.TurnState) (all []bridge.Turn) {
 }
 
 func (u *user) begin() {
-	u.left, u.urged = map[string]bool{}, map[bridge.AgentID]int{}
 	u.launch()
+	if u.w.chance(0.25) {
+		u.w.after(u.w.span(time.Second, 2*time.Minute), u.launch)
+	}
 	u.w.after(u.w.span(10*time.Second, 2*time.Minute), u.act)
 }
 
@@ -94,14 +105,19 @@ func (u *user) launch() {
 	w := u.w
 	name := fmt.Sprintf("main%d", u.roots+1)
 	api := []string{bridge.APIv0, bridge.APIv1}[w.rng.IntN(2)]
+	j := u.drawJoin()
 	if p := u.door(); p != nil {
-		_, _, err := p.engine.LaunchAgent(p.ctx, engine.Spec{Name: name, Repo: rootRepo, Prompt: "root " + name, API: api})
+		a, _, err := p.engine.LaunchAgent(p.ctx, engine.Spec{Name: name, Repo: rules.RootRepo, Prompt: rootTag(name), API: api, Join: j.join, JoinWithin: j.within})
 		w.note("user launches", name, fmt.Sprint(err))
+		if now := w.agent(a.ID); err == nil && now.Join != j.join {
+			w.fail("agent %s was launched with join %q and has %q", name, j.join, now.Join)
+		}
 	}
 	for _, a := range w.agents() {
 		if a.Name == name {
 			u.roots++
-			w.oracle.wrote(&written{tag: "root " + name, class: classGranted})
+			u.joins[a.ID] = waiting{join: a.Join, within: a.JoinWithin}
+			w.oracle.wrote(&written{tag: rootTag(name), class: classGranted})
 			return
 		}
 	}
@@ -114,7 +130,9 @@ func (u *user) act() {
 	if w.calm {
 		return
 	}
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(8) {
+	case 6, 7:
+		u.govern()
 	case 0, 1:
 		if all := w.agents(); len(all) > 0 {
 			u.say(all[w.rng.IntN(len(all))].ID)
@@ -145,7 +163,13 @@ func (u *user) say(id bridge.AgentID) {
 		return
 	}
 	u.said++
-	_, err := p.engine.Say(p.ctx, id, "go on "+strconv.Itoa(u.said))
+	text := "go on " + strconv.Itoa(u.said)
+	t, err := p.engine.Say(p.ctx, id, text)
+	if err == nil {
+		if u.words[text] = t; t.CreatedAt.Before(p.m.now().Add(-time.Second)) {
+			u.w.happened("user overtakes what is only news")
+		}
+	}
 	u.w.note("user says", string(id), fmt.Sprint(err))
 	u.w.happened("user says")
 }
@@ -159,8 +183,11 @@ func (u *user) decide() (did bool) {
 		did = u.resolve(m) || did
 	}
 	for _, t := range u.w.turns(bridge.TurnUncertain) {
-		if t.Seq > 1 {
+		switch {
+		case t.Seq > 1 && u.w.chance(0.6):
 			did = u.replay(t) || did
+		case t.Seq > 1 || u.w.agent(t.Agent).Parent == "":
+			did = u.resolveTurn(t) || did
 		}
 	}
 	return did
@@ -234,8 +261,10 @@ func (u *user) replay(t bridge.Turn) bool {
 // person, and a word to each agent that rests with something left to hear.
 func (u *user) settle() bool {
 	did := u.decide()
+	did = u.enrich() || did
+	did = u.resume(true) || did
 	for _, a := range u.w.agents() {
-		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || !u.w.oracle.waits(a.ID) {
+		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || u.w.tree(a.Root).Stopped() || !u.w.oracle.waits(a.ID) {
 			continue
 		}
 		u.urged[a.ID]++

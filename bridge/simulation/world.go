@@ -1,13 +1,16 @@
 package simulation
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/chronicle"
+	"drawbridge/bridge/simulation/coverage"
+	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/rules"
 	"drawbridge/policy"
 	"drawbridge/store/memory"
 )
@@ -29,7 +32,8 @@ type world struct {
 	fate  fate
 	start time.Time
 	now   time.Time
-	agenda
+	// agenda is what happens by itself.
+	agenda chronicle.Agenda
 
 	disk     *memory.Disk
 	backup   *memory.Disk
@@ -38,30 +42,36 @@ type world struct {
 	relay    *relay
 	user     *user
 	oracle   *oracle
-	// narrow is true while the allowlist is a shorter one.
+	// narrow is true while the allowlist is a shorter one; purse is the budget of trees.
 	narrow bool
+	purse  int
 	// chain is how many turns may follow from one another without a person.
 	chain int
 
 	// depth is how many calls are open around what happens now.
 	depth int
-	// calm is true once nothing goes wrong any more.
+	// calm is true once nothing goes wrong any more, since when is in calmed.
 	calm     bool
+	calmed   time.Time
 	steps    int
+	commits  int
 	due      time.Time // of the next work, when it was last looked for
 	ids      uint64
-	trace    trace
-	cover    Coverage
+	trace    chronicle.Trace
+	cover    coverage.Coverage
 	failures []string
 }
 
 func newWorld(ctx context.Context, seed uint64, c Config) *world {
-	w := &world{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0x6272696467652121)), start: epoch, now: epoch, disk: memory.NewDisk(), cover: newCoverage()}
-	w.trace = trace{hash: fnvOffset, keep: c.Trace}
+	w := &world{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0x6272696467652121)), start: epoch, now: epoch, disk: memory.NewDisk(), cover: coverage.New()}
+	w.trace = chronicle.NewTrace(c.Trace)
 	w.fate = w.drawFate(c.Calm)
 	w.chain = []int{40, 40, 40, 40, 4, 1}[w.rng.IntN(6)]
+	if w.strikes(fault.SmallBudget, 0.6) {
+		w.purse = 1 + w.rng.IntN(len(rules.Budgets)-1)
+	}
 	w.cloud, w.relay, w.oracle = newCloud(w), newRelay(w), newOracle(w)
-	w.user = &user{w: w}
+	w.user = newUser(w)
 	for i := range 1 + w.rng.IntN(2) {
 		w.machines = append(w.machines, &machine{w: w, name: fmt.Sprintf("bridge%d", i+1)})
 	}
@@ -69,7 +79,7 @@ func newWorld(ctx context.Context, seed uint64, c Config) *world {
 }
 
 // note writes one line of the trace.
-func (w *world) note(words ...string) { w.trace.add(w.now.Sub(w.start), words) }
+func (w *world) note(words ...string) { w.trace.Add(w.now.Sub(w.start), words) }
 
 // fail records a broken promise.
 func (w *world) fail(format string, args ...any) {
@@ -91,68 +101,21 @@ func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 
 // policy is the allowlist in force.
 func (w *world) policy() *policy.Policy {
-	return policies()[w.chain][w.narrow]
-}
-
-// event is something that happens by itself at a time.
-type event struct {
-	at  time.Time
-	seq int
-	// late marks an effect whose answer was lost long ago.
-	late bool
-	do   func()
-}
-
-// agenda is what will happen by itself, the next thing first.
-type agenda struct {
-	queue eventHeap
-	seq   int
-}
-
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at.Before(h[j].at) || (h[i].at.Equal(h[j].at) && h[i].seq < h[j].seq)
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) } //nolint:forcetypeassert // only after pushes events
-
-// Pop implements heap.Interface.
-func (h *eventHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
+	return rules.Policies()[rules.Book{Chain: w.chain, Narrow: w.narrow, Purse: w.purse}]
 }
 
 // after lets something happen in a while.
-func (w *world) after(d time.Duration, do func()) {
-	w.agenda.seq++
-	heap.Push(&w.queue, event{at: w.now.Add(d), seq: w.agenda.seq, do: do})
-}
+func (w *world) after(d time.Duration, do func()) { w.agenda.Add(w.now.Add(d), false, do) }
 
 // afterAll lets an effect take place although nobody waits for it any more.
-func (w *world) afterAll(d time.Duration, do func()) {
-	w.agenda.seq++
-	heap.Push(&w.queue, event{at: w.now.Add(d), seq: w.agenda.seq, late: true, do: do})
-}
+func (w *world) afterAll(d time.Duration, do func()) { w.agenda.Add(w.now.Add(d), true, do) }
 
 // settleLate lets late effects happen at once. A clock that jumps makes the
 // settle time meaningless for what is under way; that hole is documented.
 func (w *world) settleLate() {
-	kept := w.queue[:0:0]
-	for w.queue.Len() > 0 {
-		e := heap.Pop(&w.queue).(event) //nolint:forcetypeassert // see Push
-		if e.late {
-			e.do()
-			continue
-		}
-		kept = append(kept, e)
+	for _, do := range w.agenda.TakeLate() {
+		do()
 	}
-	w.queue = kept // in order, so it is a heap
 }
 
 // move is one thing that can happen now.
@@ -163,7 +126,7 @@ type move struct {
 // moves returns what can happen now.
 func (w *world) moves() []move {
 	var all []move
-	if w.queue.Len() > 0 && !w.queue[0].at.After(w.now) {
+	if at, ok := w.agenda.Next(); ok && !at.After(w.now) {
 		all = append(all, move{})
 	}
 	w.due = w.nextDue()
@@ -203,7 +166,7 @@ func (w *world) turn() bool {
 		next.m.step()
 		return true
 	}
-	heap.Pop(&w.queue).(event).do() //nolint:forcetypeassert // see Push
+	w.agenda.Take()()
 	return true
 }
 
@@ -216,8 +179,8 @@ func (w *world) advance(limit time.Time) bool {
 			next = at
 		}
 	}
-	if w.queue.Len() > 0 {
-		sooner(w.queue[0].at)
+	if at, ok := w.agenda.Next(); ok {
+		sooner(at)
 	}
 	for _, m := range w.machines {
 		if m.usable() && !w.due.IsZero() {
@@ -282,7 +245,7 @@ func (w *world) play() {
 // becalm ends all faults: clocks are right again and every machine runs.
 func (w *world) becalm() {
 	w.settleLate()
-	w.calm, w.narrow = true, false
+	w.calm, w.calmed, w.narrow = true, w.now, false
 	w.relay.downUntil = time.Time{}
 	w.note("calm")
 	for _, m := range w.machines {
@@ -295,7 +258,7 @@ func (w *world) rest() {
 	limit := w.now.Add(12 * time.Hour)
 	for w.now.Before(limit) && len(w.failures) == 0 && w.ctx.Err() == nil {
 		w.until(w.now.Add(10 * time.Minute))
-		if w.queue.Len() == 0 && w.oracle.atRest() {
+		if _, more := w.agenda.Next(); !more && w.oracle.atRest() {
 			return
 		}
 	}

@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"store":                  {"bridge", "parser"},
 	"store/storetest":        {"bridge", "parser"},
 	"store/memory":           {"bridge", "parser"},
-	"bridge/simulation":      {"bridge", "bridge/engine", "bridge/bridgetest", "policy", "parser", "store/memory"},
+	"bridge/simulation":      {"bridge", "bridge/engine", "bridge/bridgetest", "policy", "parser", "store/memory", "bridge/simulation/…"},
 	"cloudagents":            {"bridge", "policy"},
 	"cloudagents/cloudsim":   {"cloudagents/cloudsim/…"},
 	"cloudagents/cloudsim/…": {"cloudagents/cloudsim/…"},
@@ -45,6 +45,11 @@ var mayImport = map[string][]string{
 	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
+
+	"bridge/simulation/chronicle": {},
+	"bridge/simulation/coverage":  {"bridge", "bridge/simulation/fault"},
+	"bridge/simulation/fault":     {},
+	"bridge/simulation/rules":     {"bridge", "policy"},
 
 	// A program may import everything; what stands below it may not.
 	"cmd/drawbridge/internal/demo": {"api", "bridge"},

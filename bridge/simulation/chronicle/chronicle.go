@@ -1,0 +1,129 @@
+// Package chronicle keeps what will happen in a play of package simulation, and
+// what has happened, in virtual time. It knows nothing of what that is, and no
+// clock. Rule of thumb: two plays are the same when their traces are.
+package chronicle
+
+import (
+	"container/heap"
+	"strings"
+	"time"
+)
+
+// event is something that happens by itself at a time.
+type event struct {
+	at  time.Time
+	seq int
+	// late marks an effect whose answer was lost long ago.
+	late bool
+	do   func()
+}
+
+// Agenda is what will happen by itself, the next thing first; of what happens at
+// one time, the first that was added. The zero Agenda is empty. Not for concurrent use.
+type Agenda struct {
+	queue eventHeap
+	seq   int
+}
+
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	return h[i].at.Before(h[j].at) || (h[i].at.Equal(h[j].at) && h[i].seq < h[j].seq)
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) } //nolint:forcetypeassert // only Add pushes events
+
+// Pop implements heap.Interface.
+func (h *eventHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+// Add lets something happen at a time. Late says that it is the effect of a
+// request whose sender is told nothing.
+func (a *Agenda) Add(at time.Time, late bool, do func()) {
+	a.seq++
+	heap.Push(&a.queue, event{at: at, seq: a.seq, late: late, do: do})
+}
+
+// Next returns when the next thing happens; ok is false when nothing will.
+func (a *Agenda) Next() (at time.Time, ok bool) {
+	if len(a.queue) == 0 {
+		return time.Time{}, false
+	}
+	return a.queue[0].at, true
+}
+
+// Take removes the next thing and returns it. There must be one.
+func (a *Agenda) Take() func() {
+	return heap.Pop(&a.queue).(event).do //nolint:forcetypeassert // see Push
+}
+
+// Late reports whether a late effect is still to come.
+func (a *Agenda) Late() bool {
+	for _, e := range a.queue {
+		if e.late {
+			return true
+		}
+	}
+	return false
+}
+
+// TakeLate removes all late effects and returns them in their order.
+func (a *Agenda) TakeLate() (late []func()) {
+	kept := a.queue[:0:0]
+	for len(a.queue) > 0 {
+		e := heap.Pop(&a.queue).(event) //nolint:forcetypeassert // see Push
+		if e.late {
+			late = append(late, e.do)
+			continue
+		}
+		kept = append(kept, e)
+	}
+	a.queue = kept // in order, so it is a heap
+	return late
+}
+
+// Trace is what happened: always as a hash, and as lines when they are wanted.
+// Make one with NewTrace. Not for concurrent use.
+type Trace struct {
+	Hash uint64
+	// Keep says that the lines are wanted.
+	Keep  bool
+	Lines []string
+}
+
+// NewTrace returns a trace of nothing.
+func NewTrace(keep bool) Trace { return Trace{Hash: fnvOffset, Keep: keep} }
+
+// FNV-1a, as in hash/fnv, without an allocation a line.
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// Add adds what happened at a time since the beginning.
+func (t *Trace) Add(at time.Duration, words []string) {
+	t.number(uint64(at))
+	for _, word := range words {
+		for i := range len(word) {
+			t.Hash = (t.Hash ^ uint64(word[i])) * fnvPrime
+		}
+		t.number(uint64(len(word)))
+	}
+	if t.Keep {
+		t.Lines = append(t.Lines, at.String()+" "+strings.Join(words, " "))
+	}
+}
+
+func (t *Trace) number(n uint64) {
+	for range 8 {
+		t.Hash = (t.Hash ^ n&0xff) * fnvPrime
+		n >>= 8
+	}
+}

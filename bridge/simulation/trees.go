@@ -1,0 +1,266 @@
+package simulation
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/simulation/rules"
+	"drawbridge/policy"
+)
+
+// tree is what the agents under one root truly began and used, and whether the
+// operator had stopped it, as the cloud, the relay and the user count it.
+type tree struct {
+	name string
+	// stopped is the number of the commit since which nothing may begin, 0 while
+	// it may; pauses are all times between a stop and its end.
+	stopped int
+	pauses  []pause
+	// launches are of subagents, turns of every agent.
+	launches, turns int
+	used            map[string]meter
+	// spent is the number of the commit that used up the budget of tokens or cost, 0 while there is some.
+	spent int
+}
+
+// pause is the time for which a tree was stopped; it may have no end.
+type pause struct{ from, to time.Time }
+
+// meter is what one agent has used, as far as the bridge was told.
+type meter struct {
+	tokens, micros int64
+	unknown        bool
+}
+
+// rootOf returns what the root of a tree was told first, by what one of its agents was.
+func (o *oracle) rootOf(tag string) string {
+	if strings.HasPrefix(tag, rootTag("")) {
+		return tag
+	}
+	for _, wr := range o.byTag[tag] {
+		if wr.run != nil {
+			return wr.run.agent.root
+		}
+	}
+	return ""
+}
+
+// rootTag is what the user tells an orchestrator of a name first.
+func rootTag(name string) string { return "root " + name }
+
+func (o *oracle) tree(root string) *tree {
+	t := o.trees[root]
+	if t == nil {
+		t = &tree{name: strings.TrimPrefix(root, rootTag("")), used: map[string]meter{}}
+		o.trees[root] = t
+	}
+	return t
+}
+
+// budget is what a tree may do by now. It never gets smaller in a play.
+func (w *world) budget(t *tree) policy.Budget {
+	b := rules.Budgets[w.purse]
+	b.Launches, b.Open, b.Turns = cmp.Or(b.Launches, 100), cmp.Or(b.Open, 10), cmp.Or(b.Turns, 500)
+	if t.name == rules.Poor {
+		b.Launches = 1
+	}
+	return b
+}
+
+// begins holds what begins at the cloud or the relay against the operator's stop.
+// What left before it may still arrive.
+func (o *oracle) begins(t *tree, left int, what string) {
+	switch {
+	case t.stopped == 0:
+	case left > t.stopped:
+		o.w.fail("%s began, and its tree %s was stopped before it was sent", what, t.name)
+	default:
+		o.w.happened("a stop met a call on its way")
+	}
+}
+
+// grew counts a new agent of a tree.
+func (o *oracle) grew(a *cloudAgent, left int) {
+	t := o.tree(a.root)
+	o.begins(t, left, "agent "+a.id)
+	if t.turns++; a.root == rootTag(t.name) && len(o.w.cloud.under(a.root)) == 0 {
+		return
+	}
+	t.launches++
+	open := 1
+	for _, other := range o.w.cloud.under(a.root)[1:] {
+		if other.wrong.IsZero() && !other.runs[0].over(o.w.now) {
+			open++
+		}
+	}
+	b := o.w.budget(t)
+	switch {
+	case o.restored: // it has forgotten what it had counted
+	case t.launches > b.Launches:
+		o.w.fail("tree %s had %d launches, and its budget is %d", t.name, t.launches, b.Launches)
+	case open > b.Open:
+		o.w.fail("tree %s had %d open subagents, and its budget is %d", t.name, open, b.Open)
+	}
+	o.spends(t, o.begun[a.op], "agent "+a.id)
+}
+
+// under returns the agents of a tree, the root first.
+func (c *cloud) under(root string) (all []*cloudAgent) {
+	for _, a := range c.agents {
+		if a.root == root {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// spoke counts a follow-up to an agent of a tree.
+func (o *oracle) spoke(a *cloudAgent, f bridge.FollowUp, left int) {
+	t := o.tree(a.root)
+	t.turns++
+	o.begins(t, left, "turn "+f.Marker)
+	o.spends(t, o.begun[f.Marker], "turn "+f.Marker)
+}
+
+// spends holds a turn that was begun by a commit against what its tree has left.
+func (o *oracle) spends(t *tree, begun int, what string) {
+	b := o.w.budget(t)
+	switch {
+	case o.restored:
+	case t.turns > b.Turns:
+		o.w.fail("tree %s had %d turns, and its budget is %d", t.name, t.turns, b.Turns)
+	case t.spent > 0 && begun > t.spent:
+		o.w.fail("%s began, and the tokens or the cost of tree %s were used up or unknown", what, t.name)
+	}
+}
+
+// ran holds an execution at the relay against the stops of all trees that asked for the action.
+func (o *oracle) ran(action string, left int) {
+	for _, wr := range o.byTag[action] {
+		if t := o.tree(wr.run.agent.root); t.stopped == 0 || left <= t.stopped {
+			o.begins(t, left, "action "+action)
+			return
+		}
+	}
+	o.w.fail("action %s ran, and its tree was stopped before it was sent", action)
+}
+
+// committed notes what a commit of a process means to trees and joins.
+func (o *oracle) committed(p *process, t *watchedTx) {
+	for _, r := range t.sent {
+		key := r.Marker()
+		if r.Seq == 1 {
+			key = o.w.agent(r.Agent).OpKey[:opLength]
+		}
+		o.begun[key] = o.w.commits
+	}
+	for _, r := range t.accepted {
+		o.metered(p, r.Agent)
+		o.awaits(r)
+	}
+	for _, id := range t.metered {
+		o.metered(p, id)
+	}
+	for _, text := range t.troubles {
+		o.budgetSaid(text)
+	}
+	for _, n := range t.notices {
+		o.budgetSaid(n.Text)
+	}
+}
+
+// opLength is how much of its operation key stands in the name of an agent's branch.
+const opLength = 24
+
+// budgetSaid notes which budget an agent or a person was told of.
+func (o *oracle) budgetSaid(text string) {
+	const key = "limits.tree."
+	if i := strings.Index(text, key); i >= 0 {
+		word, _, _ := strings.Cut(text[i+len(key):], " ")
+		o.w.happened("budget of " + strings.TrimRight(word, ");") + " used up")
+	}
+	if strings.Contains(text, "does not tell") {
+		o.w.happened("budget that cannot be kept")
+	}
+}
+
+// metered holds what the bridge recorded of an agent's usage against what it was just told.
+func (o *oracle) metered(p *process, id bridge.AgentID) {
+	a := o.w.agent(id)
+	external := o.w.cloud.byID[a.External]
+	if o.restored || external == nil {
+		return
+	}
+	t := o.tree(external.root)
+	m, told := t.used[a.External], p.frame.told[a.External]
+	if m.unknown = told == nil || (!told.CostKnown && o.w.budget(t).CostUSD > 0); !m.unknown {
+		m.tokens, m.micros = told.Tokens, told.CostMicros
+	}
+	t.used[a.External] = m
+	if got := (meter{a.Tokens, a.CostMicros, a.Unmetered}); got != m {
+		o.w.fail("agent %s: recorded as used: %+v, told: %+v", id, got, m)
+	}
+	o.count(t)
+}
+
+// count settles whether the tokens or the cost of a tree are used up.
+func (o *oracle) count(t *tree) {
+	var sum meter
+	for _, m := range t.used {
+		sum.tokens += m.tokens
+		sum.micros += m.micros
+		sum.unknown = sum.unknown || m.unknown
+	}
+	b := o.w.budget(t)
+	over := (b.Tokens > 0 && sum.tokens >= int64(b.Tokens)) || (b.CostUSD > 0 && sum.micros >= int64(b.CostUSD)*1_000_000) ||
+		((b.Tokens > 0 || b.CostUSD > 0) && sum.unknown)
+	switch {
+	case !over:
+		t.spent = 0
+	case t.spent == 0:
+		t.spent = o.w.commits
+	}
+}
+
+// trees checks the bridge's own counts, and that what went on in a stopped tree was cancelled.
+func (v *verdict) trees() {
+	for _, a := range v.w.roots() {
+		var want bridge.Tree
+		for _, b := range v.agents {
+			if b.Root != a.ID {
+				continue
+			}
+			if b.Parent != "" {
+				want.Launches++
+			}
+			for _, t := range v.turns[b.ID] {
+				if t.Attempts > 0 {
+					want.Turns++
+				}
+			}
+			want.Tokens, want.CostMicros = want.Tokens+b.Tokens, want.CostMicros+b.CostMicros
+			if b.Unmetered {
+				want.Unmetered++
+			}
+		}
+		got := v.w.tree(a.ID)
+		if want.Root, want.StoppedAt, want.Why = got.Root, got.StoppedAt, got.Why; got != want {
+			v.w.fail("tree %s is recorded as %+v, and its agents and turns as %+v", a.Name, got, want)
+		}
+	}
+}
+
+// cancelled checks that the runs of an agent did not outlive a stop by long.
+func (v *verdict) cancelled(external *cloudAgent) {
+	const patience = 10 * time.Minute
+	for _, r := range external.runs {
+		for _, p := range v.o.tree(external.root).pauses {
+			since := later(later(p.from, v.w.calmed), r.begun)
+			if !r.foreign && r.state != bridge.RunCancelled && r.ends.Sub(since) > patience && (p.to.IsZero() || p.to.After(r.ends)) {
+				v.w.fail("run %s of %s went on to its end, and its tree was stopped at %s", r.id, external.id, p.from)
+			}
+		}
+	}
+}
