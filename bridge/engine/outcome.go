@@ -26,7 +26,7 @@ func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error 
 	}
 	text := words.Completion(endedOf(*j, out))
 	// The names of artifacts are an agent's words, too.
-	if err := c.AddEchoes(j.agent.Parent, words.EchoKeys(cpl.Evidence), c.now); err != nil {
+	if err := c.AddEchoes(j.agent.Parent, words.EvidenceKeys(endedOf(*j, out)), c.now); err != nil {
 		return err
 	}
 	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Commands: commandIDs(first, j.command),
@@ -44,7 +44,7 @@ func endedOf(j job, out output) words.Ended {
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := fmt.Sprintf("the run ended with status %s", out.obs.State)
 	if out.obs.Detail != "" {
-		reason += ": " + words.OneLine(out.obs.Detail, 300)
+		reason += ": " + words.SafeLine(out.obs.Detail, 300)
 	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
