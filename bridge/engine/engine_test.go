@@ -523,6 +523,7 @@ func TestOperatorMistakes(t *testing.T) {
 	for name, spec := range map[string]engine.Spec{
 		"denied repo":  {Name: "x", Repo: "github.com/evil/x", Prompt: "p"},
 		"bad name":     {Name: "../x", Repo: "github.com/me/my-app", Prompt: "p"},
+		"like an id":   {Name: "agt_main", Repo: "github.com/me/my-app", Prompt: "p"},
 		"empty prompt": {Name: "x", Repo: "github.com/me/my-app", Prompt: "  "},
 		"bad api":      {Name: "x", Repo: "github.com/me/my-app", Prompt: "p", API: "v2"},
 		"bad utf8":     {Name: "x", Repo: "github.com/me/my-app", Prompt: "p\xff"},

@@ -228,7 +228,7 @@ func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (
 			return err
 		}
 		m.Code, m.Reason = "denied", "a person denied it"
-		if reason = words.OneLine(reason, 300); reason != "" {
+		if reason = words.SafeLine(reason, 300); reason != "" {
 			m.Reason += ": " + reason
 		}
 		if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {

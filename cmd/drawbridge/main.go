@@ -125,9 +125,9 @@ func (a app) code(err error) int {
 		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
 		return exitUsage
 	case errors.As(err, &known):
-		fmt.Fprintf(a.stderr, "drawbridge: %s\n", known.Message)
+		fmt.Fprintf(a.stderr, "drawbridge: %s\n", shown(known.Message))
 	default:
-		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
+		fmt.Fprintf(a.stderr, "drawbridge: %s\n", shown(err.Error()))
 	}
 	return exitNo
 }
