@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
@@ -58,8 +59,11 @@ func (c *change) wakeOrBind(a bridge.Agent, d bridge.Delivery) error {
 		return c.WakeLane(agentLane(a.ID), c.now)
 	}
 	t, err := c.OpenTurn(a.ID)
-	if errors.Is(err, bridge.ErrNoRow) || (err == nil && t.State == bridge.TurnQueued) {
-		return nil // never sent: a signed hint about nothing
+	if errors.Is(err, bridge.ErrNoRow) {
+		return c.alive(a, d)
+	}
+	if err == nil && t.State == bridge.TurnQueued {
+		return nil // not sent: a signed hint about nothing
 	}
 	if err != nil {
 		return err
@@ -74,4 +78,14 @@ func (c *change) wakeOrBind(a bridge.Agent, d bridge.Delivery) error {
 		return err
 	}
 	return c.WakeLane(agentLane(a.ID), c.now)
+}
+
+// alive tells a person of an agent that a launch made after all, although it was given up.
+func (c *change) alive(a bridge.Agent, d bridge.Delivery) error {
+	turns, err := c.Turns(bridge.TurnFilter{Agent: a.ID, Before: 2, Limit: 1})
+	if err != nil || len(turns) == 0 || turns[0].SentAt.IsZero() {
+		return err // never sent: a signed hint about nothing
+	}
+	return c.event(bridge.EventAlarm, a, bridge.Event{Turn: turns[0].ID, Command: a.Command,
+		Text: fmt.Sprintf("a webhook says that agent %s was launched after all, and its launch was given up: look at it, and stop it by hand", words.SafeWord(d.External))})
 }

@@ -115,3 +115,19 @@ func TestReplay(t *testing.T) {
 		t.Errorf("replayed a turn that ran: %v", err)
 	}
 }
+
+// A webhook that tells of an agent that a person said was never launched raises an alarm.
+func TestWebhookOfALaunchThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	w, m := uncertainLaunch(t, "after launch")
+	if _, err := w.engine.Resolve(t.Context(), m.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	d := bridge.Delivery{Op: m.Child, External: w.cloud.External("x"), Event: "statusChange", Status: "FINISHED", SentAt: "now"}
+	if _, err := w.engine.RecordDelivery(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Join(w.events(), "\n"); !strings.Contains(lines, "alarm") {
+		t.Errorf("nobody is told:\n%s", lines)
+	}
+}
