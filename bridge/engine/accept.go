@@ -252,7 +252,7 @@ func (c *change) start(a bridge.Agent, m *bridge.Command) error {
 			return err
 		}
 		if m.Due.IsZero() {
-			return c.refuse(&job{agent: a, turn: bridge.Turn{ID: m.Turn}}, m)
+			return c.unremindable(a, m)
 		}
 		work.Kind, work.Due = bridge.WorkRemind, m.Due
 	}

@@ -539,3 +539,27 @@ func TestOperatorMistakes(t *testing.T) {
 		t.Errorf("effects: %q", w.cloud.Log())
 	}
 }
+
+// told waits until an agent was sent a text that contains words.
+func (w *world) told(words string) {
+	w.t.Helper()
+	w.until("told of "+words, func(bridge.Tx) bool {
+		for _, line := range w.cloud.Log() {
+			if strings.HasPrefix(line, "send") && strings.Contains(line, words) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// turns waits until an agent has so many turns in a state.
+func (w *world) turns(id bridge.AgentID, state bridge.TurnState, n int) (all []bridge.Turn) {
+	w.t.Helper()
+	w.until(string(state), func(tx bridge.Tx) (ok bool) {
+		var err error
+		all, err = tx.Turns(bridge.TurnFilter{Agent: id, State: state})
+		return err == nil && len(all) == n
+	})
+	return all
+}

@@ -193,7 +193,10 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 			return err
 		}
 		m.Code, m.Reason = "", "" // what held it does so no longer
-		return c.start(a, &m)
+		if err := c.start(a, &m); err != nil || m.State != bridge.CommandRefused {
+			return err
+		}
+		return c.pump(&a) // a reminder that cannot be set any more
 	})
 	return m, notFound(err, "command", string(id))
 }
