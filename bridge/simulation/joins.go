@@ -109,8 +109,7 @@ type member struct {
 
 // members returns the members of what a turn launched.
 func (v *verdict) members(parent bridge.Agent, external *cloudAgent, t bridge.Turn) (all []member) {
-	r := external.find(func(r *run) bool { return r.marker == t.Marker() || (t.Seq == 1 && r.marker == "" && !r.foreign) })
-	if r == nil {
+	if external.find(func(r *run) bool { return r.is(t) }) == nil {
 		return nil
 	}
 	for _, m := range v.commands[t.ID] {

@@ -34,14 +34,14 @@ func (u *user) govern() {
 	if u.w.calm {
 		return
 	}
-	switch u.w.rng.IntN(7) {
+	switch u.w.rng.IntN(9) {
 	case 0, 1:
 		u.stop()
 	case 2:
 		u.resume(false)
 	case 3:
 		u.setJoin()
-	case 4:
+	case 4, 6, 7:
 		u.cancelReminder()
 	case 5:
 		u.replayFailed()
@@ -55,7 +55,7 @@ func (u *user) govern() {
 // stop stops some tree. From its acknowledgement on nothing of the tree may begin.
 func (u *user) stop() {
 	roots, p := u.w.roots(), u.door()
-	if len(roots) == 0 || p == nil || !u.w.strikes(fault.TreeStopped, 0.5) {
+	if len(roots) == 0 || p == nil || !u.w.strikes(fault.TreeStopped, 0.7) {
 		return
 	}
 	root := roots[u.w.rng.IntN(len(roots))]
@@ -74,7 +74,10 @@ func (u *user) resume(all bool) (did bool) {
 		if p == nil || !u.w.tree(root.ID).Stopped() || u.leaves("tree "+root.Name) && all {
 			continue
 		}
+		t := u.w.oracle.tree(rootTag(root.Name))
+		t.resuming = true
 		_, err := p.engine.Resume(p.ctx, root.ID)
+		t.resuming = false
 		u.w.note("user resumes", root.Name, fmt.Sprint(err))
 		u.w.happened("user resumes a tree")
 		if stopped := u.recallTree(root); err == nil && stopped {
@@ -140,7 +143,7 @@ type reminder struct {
 func (u *user) cancelReminder() {
 	p := u.door()
 	for _, m := range u.w.commands(bridge.CommandGranted) {
-		if m.Parsed.Verb != parser.Remind || p == nil || !u.w.strikes(fault.ReminderCancelled, 0.7) {
+		if m.Parsed.Verb != parser.Remind || p == nil || !u.w.strikes(fault.ReminderCancelled, 0.9) {
 			continue
 		}
 		_, err := p.engine.CancelReminder(p.ctx, m.ID)

@@ -78,7 +78,7 @@ func (o *oracle) approved(m bridge.Command) {
 func (o *oracle) allowance(tag string) int {
 	n := o.approvals[tag]
 	for _, wr := range o.byTag[tag] {
-		if wr.run != nil && !wr.run.good() {
+		if wr.run != nil && !wr.run.good() || wr.silenced && !o.restored {
 			continue
 		}
 		if wr.class == classGranted || (wr.class == classHourly && o.hourly && o.approvals[tag] == 0) {

@@ -14,6 +14,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
 	"drawbridge/store/memory"
 )
@@ -197,7 +198,7 @@ func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 
 // commit runs a transaction and tells the oracle what it changed.
 func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
-	t := &watchedTx{}
+	t := &witness.Tx{}
 	err := p.store.Update(ctx, func(tx bridge.Tx) error {
 		t.Tx = tx
 		return fn(t)
@@ -205,16 +206,16 @@ func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range t.edges {
+	for _, e := range t.Edges {
 		p.w.cover.Edges[e]++
 		p.w.note(p.m.name, e.Noun, e.From, e.To)
 	}
-	for _, e := range t.illegal {
+	for _, e := range t.Illegal {
 		p.w.fail("a commit went %s, which the state machine does not know", e)
 	}
 	p.w.commits++
 	p.frame.commit = p.w.commits
-	p.w.oracle.told(t.notices)
+	p.w.oracle.told(t.Notices)
 	p.w.oracle.committed(p, t)
 	return nil
 }
@@ -241,7 +242,7 @@ func (p *process) interrupt(kind fault.Kind) {
 	if kind == fault.Pause {
 		w.now = w.now.Add(w.span(20*time.Second, 75*time.Second))
 	}
-	if w.chance(0.2) {
+	if w.chance(0.3) {
 		w.user.govern()
 	}
 	for range 1 + w.rng.IntN(6) {
