@@ -193,7 +193,10 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 			return err
 		}
 		m.Code, m.Reason = "", "" // what held it does so no longer
-		return c.start(a, &m)
+		if err := c.start(a, &m); err != nil {
+			return err
+		}
+		return c.pump(&a) // a reminder may be refused after all
 	})
 	return m, notFound(err, "command", string(id))
 }
