@@ -45,7 +45,7 @@ type cloudAgent struct {
 	// wrong is when the API began to report another repository, zero for never.
 	wrong   time.Time
 	webhook *bridge.Webhook
-	// sick says that a run of it broke for a reason that stays for a while.
+	// sick says that a run of it broke for a reason that stays.
 	sick bool
 	runs []*run
 }
@@ -147,8 +147,11 @@ func (c *cloud) begin(a *cloudAgent, r *run) *run {
 	r.tokens, r.cost = 50+w.rng.Int64N(100), 100_000+w.rng.Int64N(200_000)
 	a.runs = append(a.runs, r)
 	r.state = bridge.RunFinished
-	if w.strikes(fault.RunBroken, map[bool]float64{false: 0.15, true: 0.85}[a.sick]) {
-		a.sick = a.sick || w.chance(0.2)
+	switch {
+	case a.sick && w.chance(0.9):
+		r.state = bridge.RunError
+	case w.strikes(fault.RunBroken, 0.15):
+		a.sick = w.chance(0.1)
 		r.state = []bridge.RunState{bridge.RunError, bridge.RunError, bridge.RunCancelled, bridge.RunExpired}[w.rng.IntN(4)]
 	}
 	r.reply = r.token + " is done.\n"

@@ -25,10 +25,12 @@ type fate struct {
 	// less: at commits, which a play passes most often, times commits; at calls
 	// with an effect, and at the look-ups behind them, times calls.
 	rate, commits, calls float64
+	// length is how long things go wrong at most.
+	length time.Duration
 }
 
 func (w *world) drawFate(calm bool) fate {
-	f := fate{enabled: map[fault.Kind]bool{}}
+	f := fate{enabled: map[fault.Kind]bool{}, length: 20 * time.Minute}
 	share := []float64{0.15, 0.5, 1}[w.rng.IntN(3)]
 	rates := []float64{0, 0.02, 0.05, 0.1, 0.2, 0.35}
 	f.rate = rates[w.rng.IntN(len(rates))]
@@ -36,6 +38,10 @@ func (w *world) drawFate(calm bool) fate {
 	f.calls = []float64{1, 2.5, 2.5}[w.rng.IntN(3)]
 	for _, kind := range fault.All {
 		f.enabled[kind] = w.rng.Float64() < share
+	}
+	if w.rng.IntN(10) == 0 { // one line that loses every other answer, and nothing else
+		f.enabled = map[fault.Kind]bool{fault.LostBefore: true, fault.LostAfter: true, fault.LateEffect: true, fault.Busy: true}
+		f.rate, f.calls, f.commits, f.length = 0.3, 2.5, 0, time.Hour
 	}
 	if calm {
 		f.rate = 0

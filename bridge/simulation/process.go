@@ -92,8 +92,9 @@ func (m *machine) step() {
 	p := m.proc
 	m.w.steps++
 	outer := p.frame
-	p.frame = frame{}
-	defer func() { p.frame = outer }()
+	busy := m.w.stepping
+	p.frame, m.w.stepping = frame{}, true
+	defer func() { p.frame, m.w.stepping = outer, busy }()
 	if _, err := p.engine.Step(p.ctx); err != nil {
 		m.w.note(m.name, "step:", err.Error())
 	}
@@ -192,6 +193,13 @@ func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	case fault.CommitUnknown:
 		p.w.hit(kind)
 		return errStore
+	case fault.Stalled:
+		if !p.w.stepping {
+			break // whoever gives orders waits for the answer
+		}
+		if p.interrupt(kind); p.dead {
+			return errDead
+		}
 	}
 	return nil
 }
@@ -237,12 +245,19 @@ func (p *process) interrupt(kind fault.Kind) {
 	}
 	w.hit(kind)
 	w.depth++
-	inner := p.frame
-	defer func() { w.depth--; p.frame = inner }()
-	if kind == fault.Pause {
+	inner, busy := p.frame, w.stepping
+	w.stepping = false
+	defer func() { w.depth--; p.frame, w.stepping = inner, busy }()
+	switch kind {
+	case fault.Pause:
 		w.now = w.now.Add(w.span(20*time.Second, 75*time.Second))
+	case fault.Stalled:
+		w.until(w.now.Add(w.span(time.Minute, 12*time.Minute)))
 	}
-	if w.chance(0.3) {
+	switch w.rng.IntN(6) {
+	case 0:
+		w.user.stop()
+	case 1, 2:
 		w.user.govern()
 	}
 	for range 1 + w.rng.IntN(6) {

@@ -284,7 +284,7 @@ func (v *verdict) trees() {
 // unless a clock that jumped let the next look wait.
 func (v *verdict) cancelled(external *cloudAgent) {
 	const patience = 10 * time.Minute
-	if !v.o.skewless() {
+	if !v.o.skewless() || external.hidden { // nobody can cancel what nobody finds
 		return
 	}
 	for _, r := range external.runs {

@@ -272,6 +272,7 @@ func (u *user) settle() bool {
 	did = u.enrich() || did
 	did = u.resume(true) || did
 	for _, a := range u.w.agents() {
+		u.w.oracle.awake(a)
 		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || u.w.tree(a.Root).Stopped() || !u.w.oracle.waits(a.ID) {
 			continue
 		}

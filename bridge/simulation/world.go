@@ -51,10 +51,12 @@ type world struct {
 	// depth is how many calls are open around what happens now.
 	depth int
 	// calm is true once nothing goes wrong any more, since when is in calmed.
-	calm     bool
-	calmed   time.Time
-	steps    int
-	commits  int
+	calm    bool
+	calmed  time.Time
+	steps   int
+	commits int
+	// stepping is true while a handler of the bridge works, and not a person.
+	stepping bool
 	due      time.Time // of the next work, when it was last looked for
 	ids      uint64
 	trace    chronicle.Trace
@@ -225,7 +227,7 @@ func (w *world) play() {
 	}
 	w.user.begin()
 	w.after(w.span(0, time.Minute), w.chaos)
-	w.until(w.now.Add(w.span(4*time.Minute, 20*time.Minute)))
+	w.until(w.now.Add(w.span(4*time.Minute, w.fate.length)))
 	w.becalm()
 	for range maxRest {
 		w.rest()

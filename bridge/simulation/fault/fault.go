@@ -41,6 +41,7 @@ const (
 	ClockForward      Kind = "clock jumps forward"
 	ClockBack         Kind = "clock jumps back"
 	Restored          Kind = "database restored from an older copy"
+	Stalled           Kind = "paused for long after a commit, others act"
 	Narrowed          Kind = "allowlist narrowed for a while"
 )
 
@@ -72,7 +73,7 @@ var All = []Kind{
 	LostBefore, LostAfter, LateEffect, Hang, Repeated, Unreachable503, RateLimited, Busy, UsageLimited, Unauthenticated, Rejected,
 	ServerError, StaleRead, Ambiguous,
 	CrashBeforeCall, CrashAfterCall, CrashBeforeCommit, CrashAfterCommit, CrashAtRest, StopInCall, Panic, StoreFails, CommitUnknown,
-	Overlap, Pause, ClockForward, ClockBack, Restored, Narrowed,
+	Overlap, Pause, Stalled, ClockForward, ClockBack, Restored, Narrowed,
 	WebhookLost, WebhookTwice, WebhookLate, WebhookReplayed, HiddenLaunch, WrongRepo, ForeignRun, RunBroken, Oversize, RelayRefuses, RelayDown, LongRun,
 	SmallBudget, TreeStopped, ReminderCancelled,
 }
@@ -88,5 +89,5 @@ var (
 	InRead     = []Kind{ServerError, StaleRead, RateLimited, Hang, CrashBeforeCall, StopInCall, Panic, Overlap, Pause}
 	InFindSend = append([]Kind{Ambiguous}, InRead...)
 	InCancel   = []Kind{ServerError, LostBefore, LostAfter, Hang, RateLimited, CrashBeforeCall, CrashAfterCall, StopInCall, Overlap, Pause}
-	InCommit   = []Kind{CrashBeforeCommit, CrashAfterCommit, StoreFails, CommitUnknown, Overlap, Pause}
+	InCommit   = []Kind{CrashBeforeCommit, CrashAfterCommit, StoreFails, CommitUnknown, Overlap, Pause, Stalled}
 )

@@ -1,9 +1,12 @@
-// Package witness sees what a transaction of the bridge changes, for the oracle of
-// package simulation. It changes nothing and judges nothing. Rule of thumb: what
-// did not commit was not seen.
+// Package witness sees what a transaction of the bridge changes, and reads what
+// its turns say, for the oracle of package simulation. It changes nothing and
+// judges nothing. Rule of thumb: what did not commit was not seen.
 package witness
 
 import (
+	"fmt"
+	"strings"
+
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/coverage"
 )
@@ -83,4 +86,58 @@ func (t *Tx) UpdateCommand(c bridge.Command) error {
 func (t *Tx) InsertNotice(n bridge.Notice) error {
 	t.Notices = append(t.Notices, n)
 	return t.Tx.InsertNotice(n)
+}
+
+// Tokens returns the tokens in a text: an r, x or m and a number between angles.
+func Tokens(text string) (all []string) {
+	for {
+		i := strings.IndexByte(text, '<')
+		if i < 0 {
+			return all
+		}
+		text = text[i:]
+		end := strings.IndexByte(text, '>')
+		if end > 1 && strings.IndexByte("rxm", text[1]) >= 0 {
+			all = append(all, text[:end+1])
+		}
+		text = text[1:]
+	}
+}
+
+// Statement is what an agent was told of joined results.
+type Statement struct {
+	// Before is the text before it.
+	Before string
+	// Seq is the number of the turn that launched, -1 when it cannot be read.
+	Seq             int64
+	Ended, Launched int
+	// Late says that the deadline had passed.
+	Late bool
+	// Missing are the lines of those that had not ended.
+	Missing []int
+}
+
+const joinedWords = "results of your turn "
+
+// Statements reads what a turn's text says of joined results.
+func Statements(text string) (all []Statement) {
+	for from := 0; ; {
+		i := strings.Index(text[from:], joinedWords)
+		if i < 0 {
+			return all
+		}
+		i += from
+		end := i + strings.Index(text[i:]+"\n\n", "\n\n")
+		s := Statement{Before: text[:i], Late: strings.Contains(text[i:end], "the deadline has passed")}
+		if _, err := fmt.Sscanf(text[i:end], joinedWords+"%d, joined: %d of its %d subagents", &s.Seq, &s.Ended, &s.Launched); err != nil {
+			s.Seq = -1
+		}
+		for line := range strings.Lines(text[i:end]) {
+			var n int
+			if _, err := fmt.Sscanf(strings.TrimSpace(line), "missing: line %d (", &n); err == nil {
+				s.Missing = append(s.Missing, n)
+			}
+		}
+		all, from = append(all, s), end
+	}
 }
