@@ -26,7 +26,7 @@ func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error 
 	}
 	text := words.Completion(endedOf(*j, out))
 	// The names of artifacts are an agent's words, too.
-	if err := c.AddEchoes(j.agent.Parent, words.EchoKeys(cpl.Evidence), c.now); err != nil {
+	if err := c.AddEchoes(j.agent.Parent, words.EchoKeys(endedOf(*j, out).Names()), c.now); err != nil {
 		return err
 	}
 	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Commands: commandIDs(first, j.command),

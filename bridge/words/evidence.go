@@ -39,6 +39,17 @@ func Completion(e Ended) string {
 	return b.String()
 }
 
+// Names are the words in Evidence that the agent chose itself, one a line.
+func (e Ended) Names() string {
+	names := []string{e.Observation.Branch, e.Observation.PR}
+	if e.Evidence != nil {
+		for _, a := range e.Evidence.Artifacts {
+			names = append(names, a.Path)
+		}
+	}
+	return strings.Join(names, "\n")
+}
+
 // maxArtifacts and maxClaims bound what is named one by one.
 const (
 	maxArtifacts = 10
