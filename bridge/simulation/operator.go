@@ -60,6 +60,7 @@ func (u *user) stop() {
 		return
 	}
 	root := roots[u.w.rng.IntN(len(roots))]
+	again := u.w.tree(root.ID).Stopped()
 	_, err := p.engine.Stop(p.ctx, root.ID, "enough")
 	u.w.note("user stops", root.Name, fmt.Sprint(err))
 	if stopped := u.recallTree(root); err == nil && !stopped {
@@ -67,7 +68,7 @@ func (u *user) stop() {
 	}
 	for _, state := range []bridge.CommandState{bridge.CommandHeld, bridge.CommandGranted} {
 		for _, m := range u.w.commands(state) {
-			if m.Child == "" && err == nil && u.w.agent(m.Agent).Root == root.ID {
+			if m.Child == "" && err == nil && !again && u.w.agent(m.Agent).Root == root.ID {
 				u.w.fail("%s is stopped, and its command %s still waits", root.Name, m.ID)
 			}
 		}
