@@ -148,6 +148,15 @@ type Tree struct {
 // Stopped reports whether a person stopped the tree.
 func (t Tree) Stopped() bool { return !t.StoppedAt.IsZero() }
 
+// StoppedText says in words that a person stopped the tree, and why.
+func (t Tree) StoppedText() string {
+	text := "the operator stopped this tree of agents"
+	if t.Why != "" {
+		text += ": " + t.Why
+	}
+	return text
+}
+
 // Cause says why an agent got a turn.
 type Cause string
 

@@ -141,7 +141,7 @@ func (c *change) judge(j *job, f reading.Findings, oversize string) error {
 	limit := c.e.o.Policy().Limits().CommandsPerTurn
 	switch {
 	case j.tree.Stopped():
-		over = stoppedText(j.tree) + "; nothing of this turn ran"
+		over = j.tree.StoppedText() + "; nothing of this turn ran"
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
 	case f.Total > limit:

@@ -82,7 +82,7 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	case err != nil:
 		return false, err
 	case tree.Stopped(): // the call was on its way when the operator stopped it
-		return false, c.actionFailed(*r, bridge.Errorf(bridge.Conflict, "%s", stoppedText(tree)))
+		return false, c.actionFailed(*r, bridge.Errorf(bridge.Conflict, "%s", tree.StoppedText()))
 	}
 	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, r.command.Approved)
 	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {

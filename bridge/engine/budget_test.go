@@ -213,3 +213,27 @@ func TestLaunchWithoutATurnLeft(t *testing.T) {
 		}
 	})
 }
+
+// Usage that could not be read once is asked for again when a turn waits for it.
+func TestUsageIsReadAgain(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		w.pour(policy.Budget{Tokens: 500})
+		looks := 0
+		w.cloud.Inspected = func(string) (bridge.Evidence, error) {
+			if looks++; looks < 4 {
+				return bridge.Evidence{}, bridge.Errorf(bridge.Unavailable, "internal error there")
+			}
+			return bridge.Evidence{Usage: &bridge.Usage{Tokens: 499}}, nil
+		}
+		w.start()
+		a := w.launch("go")
+		w.resting()
+		w.say("and on")
+		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.resting()
+		if got := w.agent(); got.Tokens != 499 || got.Unmetered || a.ID != got.ID {
+			t.Errorf("%d tokens, unmetered: %v", got.Tokens, got.Unmetered)
+		}
+	})
+}

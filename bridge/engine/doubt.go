@@ -45,7 +45,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case found:
 		return e.started(ctx, j, started)
 	case err == nil && j.tree.Stopped() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
-		return e.letGo(ctx, j, stoppedText(j.tree))
+		return e.letGo(ctx, j, j.tree.StoppedText())
 	case err == nil && j.launching() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):

@@ -103,6 +103,41 @@ func (c *change) meter(j *job, told *bridge.Usage) error {
 	return c.PutTree(tree)
 }
 
+// recount asks again for usage that could not be read, because a turn waits for
+// it: one look that failed must not shut a tree with a budget for good.
+func (e *Engine) recount(ctx context.Context, j job) error {
+	b := e.o.Policy().Budget(j.names)
+	if j.turn.State != bridge.TurnQueued || j.tree.Unmetered == 0 || b.Tokens+b.CostUSD == 0 {
+		return nil
+	}
+	var unread []bridge.Agent
+	err := e.View(ctx, func(tx bridge.Tx) error {
+		return (&change{Tx: tx}).eachUnder(j.agent.Root, func(a bridge.Agent) error {
+			if a.Unmetered && a.API == bridge.APIv1 && len(unread) < maxRecount {
+				unread = append(unread, a)
+			}
+			return nil
+		})
+	})
+	for _, a := range unread {
+		found := e.inspect(ctx, job{agent: a, turn: bridge.Turn{Seq: 1, Run: a.LastRun}})
+		if found == nil || found.Usage == nil {
+			continue
+		}
+		err = errors.Join(err, e.update(ctx, func(c *change) error {
+			now, err := c.Agent(a.ID)
+			if err != nil || !now.Unmetered {
+				return err
+			}
+			return c.meter(&job{agent: now, names: j.names}, found.Usage)
+		}))
+	}
+	return err
+}
+
+// maxRecount bounds how many agents are asked about at a time.
+const maxRecount = 10
+
 func one(b bool) int {
 	if b {
 		return 1
@@ -116,15 +151,7 @@ func (c *change) stopped(root bridge.AgentID) error {
 	if err != nil || !tree.Stopped() {
 		return err
 	}
-	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", stoppedText(tree), root)
-}
-
-func stoppedText(tree bridge.Tree) string {
-	text := "the operator stopped this tree of agents"
-	if tree.Why != "" {
-		text += ": " + tree.Why
-	}
-	return text
+	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", tree.StoppedText(), root)
 }
 
 // Stop ends everything under a root, the root included, and keeps it stopped
@@ -146,10 +173,10 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventStopped, a, bridge.Event{Text: stoppedText(tree)}); err != nil {
+		if err := c.event(bridge.EventStopped, a, bridge.Event{Text: tree.StoppedText()}); err != nil {
 			return err
 		}
-		return c.eachUnder(root, func(a bridge.Agent) error { return c.stopAgent(a, stoppedText(tree)) })
+		return c.eachUnder(root, func(a bridge.Agent) error { return c.stopAgent(a, tree.StoppedText()) })
 	})
 	return tree, notFound(err, "agent", string(root))
 }

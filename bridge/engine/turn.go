@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -102,7 +103,7 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 		return err
 	})
 	if err != nil || !sent {
-		return err
+		return errors.Join(err, e.recount(ctx, j))
 	}
 	if j.launching() && j.agent.API == bridge.APIv0 {
 		// v0 has no ids of ours: an agent that a restored database has forgotten is
@@ -128,7 +129,7 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	switch {
 	case j.tree.Stopped():
-		return false, c.failTurn(j, stoppedText(j.tree))
+		return false, c.failTurn(j, j.tree.StoppedText())
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
 	case j.agent.External == "" && !j.launching():
