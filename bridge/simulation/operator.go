@@ -189,6 +189,9 @@ func (u *user) enrich() bool {
 	if u.w.purse == 0 {
 		return false
 	}
+	if u.w.calm {
+		u.w.oracle.readable()
+	}
 	u.w.purse = 0
 	u.w.note("user raises the budget")
 	u.w.happened("user raises the budget")

@@ -252,6 +252,23 @@ func (o *oracle) count(t *tree) {
 	}
 }
 
+// readable checks, when all has come to rest, that no tree is shut for want of usage that the cloud tells.
+func (o *oracle) readable() {
+	if !o.skewless() { // a clock that jumped let the next look wait
+		return
+	}
+	for _, a := range o.w.agents() {
+		t := o.treeOf(a.ID)
+		dark := o.w.cloud.tells == tellsNothing || o.w.cloud.tells == tellsNoCost && o.w.budget(t).CostUSD > 0
+		for _, x := range o.w.cloud.under(rootTag(t.name)) {
+			dark = dark || x.api == bridge.APIv0
+		}
+		if !dark && a.State == bridge.AgentGated && strings.Contains(a.Trouble, "does not tell") {
+			o.w.fail("agent %s is gated, and the usage of its tree can be read: %s", a.ID, a.Trouble)
+		}
+	}
+}
+
 // trees checks the bridge's own counts, and that what went on in a stopped tree was cancelled.
 func (v *verdict) trees() {
 	for _, a := range v.w.roots() {
