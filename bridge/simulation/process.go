@@ -165,7 +165,7 @@ func (p *process) newID(prefix string) string {
 
 // Update implements bridge.Store. It is where a process can die on either side of a commit.
 func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
-	kind := p.w.pick(fault.InCommit, p.w.fate.commits)
+	kind := p.w.pick(fault.InCommit, p.w.fate.Commits)
 	if kind == fault.Overlap || kind == fault.Pause {
 		p.interrupt(kind)
 		kind = ""
@@ -259,6 +259,8 @@ func (p *process) interrupt(kind fault.Kind) {
 		w.user.stop()
 	case 1, 2:
 		w.user.govern()
+	case 3:
+		w.relist(0.4)
 	}
 	for range 1 + w.rng.IntN(6) {
 		if !w.turn() {
