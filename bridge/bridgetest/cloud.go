@@ -33,6 +33,8 @@ type Cloud struct {
 	// Hidden, when set, keeps launches of these prompts out of every look-up, as
 	// an API does that lists nothing to recognize them by.
 	Hidden func(prompt string) bool
+	// Finding, when set, is called before each look-up of a launch is answered.
+	Finding func()
 	// HiddenSends, when set and true, keeps follow-ups out of every look-up.
 	HiddenSends func() bool
 	// Inspected, when set, says what the cloud tells of an agent beside its runs;
@@ -131,6 +133,9 @@ func (c *Cloud) started(a *agent, r run) bridge.Started {
 
 // FindLaunch implements bridge.Launcher.
 func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+	if c.Finding != nil {
+		c.Finding()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.agents[l.AgentID]

@@ -67,7 +67,7 @@ func (e *Engine) doubtWait(j job) time.Duration {
 
 // agedWait doubles from base up to limit with the time that has passed.
 func (e *Engine) agedWait(since time.Time, base, limit time.Duration) time.Duration {
-	age := e.o.Now().Sub(since)
+	age := e.o.Now().Sub(since).Abs() // a clock that was put back makes nothing young
 	attempt := 1
 	for d := 2 * base; d < age && attempt < 10; d *= 2 {
 		attempt++
@@ -88,9 +88,11 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) 
 // relaunch repeats a v1 launch, unless the allowlist says no by now: then
 // nothing was launched and nothing will be.
 func (e *Engine) relaunch(ctx context.Context, j job) error {
-	if v := e.grantOf(j); !v.Grant.Valid() {
+	v := e.grantOf(j)
+	if !v.Grant.Valid() {
 		return e.letGo(ctx, j, refusedNow(v))
 	}
+	j.grant = v.Grant // the one that the effect was looked for with may be of a narrower list
 	return e.again(ctx, j)
 }
 

@@ -133,7 +133,7 @@ func TestReplayedTurnIsNotInDoubt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uncertain := w.turns(a.ID, bridge.TurnUncertain, 1)[0]
+	uncertain := w.turnsIn(a.ID, bridge.TurnUncertain, 1)[0]
 	again, err := w.engine.Replay(t.Context(), uncertain.ID)
 	if err != nil || !again.DoubtSince.IsZero() {
 		t.Errorf("replayed: in doubt since %s, %v", again.DoubtSince, err)
@@ -156,13 +156,13 @@ func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
 	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
 		t.Fatal(err)
 	}
-	failed := w.turns(a.ID, bridge.TurnFailed, 1)[0]
-	w.turns(a.ID, bridge.TurnQueued, 1)
+	failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+	w.turnsIn(a.ID, bridge.TurnQueued, 1)
 	heal.Store(true)
 	if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
 		t.Fatal(err)
 	}
-	w.turns(a.ID, bridge.TurnReplied, 2)
+	w.turnsIn(a.ID, bridge.TurnReplied, 2)
 	w.idle(3)
 	if n := w.cloud.Effects("send"); n != 2 {
 		t.Errorf("sent %d times: %q", n, w.cloud.Log())

@@ -277,8 +277,8 @@ func TestEachAttemptGetsTheWholeSettleTime(t *testing.T) {
 	w.launch("go")
 	<-done
 	for i := 1; i < len(times); i++ {
-		if gap := times[i].Sub(times[i-1]); gap < settle {
-			t.Errorf("attempt %d came %s after the one before; the settle time is %s", i+1, gap, settle)
+		if gap := times[i].Sub(times[i-1]); gap < w.settle {
+			t.Errorf("attempt %d came %s after the one before; the settle time is %s", i+1, gap, w.settle)
 		}
 	}
 	w.idle(2)

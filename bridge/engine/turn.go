@@ -141,7 +141,7 @@ func (c *change) begin(j *job) (bool, error) {
 			return false, err
 		}
 	}
-	j.turn.SentAt = c.now
+	j.turn.SentAt, j.turn.DoubtSince = c.now, time.Time{} // a person may have settled an earlier doubt
 	j.turn.Attempts++
 	if err := c.setTurn(&j.turn, bridge.TurnDelivering); err != nil {
 		return false, err

@@ -31,7 +31,7 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 	begun := w.now
 	weight := 1.0
 	if !r.often {
-		weight = w.fate.calls
+		weight = w.fate.Calls
 	}
 	kind := w.pick(r.faults, weight)
 	w.note(p.m.name, r.name, r.tag)

@@ -2,10 +2,10 @@ package simulation
 
 import (
 	"slices"
-	"strings"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/rules"
+	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
 )
 
@@ -78,7 +78,7 @@ func (o *oracle) approved(m bridge.Command) {
 func (o *oracle) allowance(tag string) int {
 	n := o.approvals[tag]
 	for _, wr := range o.byTag[tag] {
-		if wr.run != nil && !wr.run.good() {
+		if wr.run != nil && !wr.run.good() || wr.silenced && !o.restored {
 			continue
 		}
 		if wr.class == classGranted || (wr.class == classHourly && o.hourly && o.approvals[tag] == 0) {
@@ -135,26 +135,10 @@ func (o *oracle) sent(a *cloudAgent, f bridge.FollowUp) {
 	}
 }
 
-// tokens returns the tokens in a text: an r, x or m and a number between angles.
-func tokens(text string) (all []string) {
-	for {
-		i := strings.IndexByte(text, '<')
-		if i < 0 {
-			return all
-		}
-		text = text[i:]
-		end := strings.IndexByte(text, '>')
-		if end > 1 && strings.IndexByte("rxm", text[1]) >= 0 {
-			all = append(all, text[:end+1])
-		}
-		text = text[1:]
-	}
-}
-
 // told notes what a commit left for agents to hear.
 func (o *oracle) told(notices []bridge.Notice) {
 	for _, n := range notices {
-		for _, token := range tokens(n.Untrusted) {
+		for _, token := range witness.Tokens(n.Untrusted) {
 			if slices.Contains(o.heard[n.Agent], token) && !o.restored {
 				o.w.fail("agent %s is to hear of %s twice", n.Agent, token)
 			}
@@ -185,6 +169,20 @@ func (o *oracle) waits(id bridge.AgentID) (waits bool) {
 		return err
 	})
 	return waits
+}
+
+// awake checks that an agent at rest that may hear has nothing to hear that is worth a turn.
+func (o *oracle) awake(a bridge.Agent) {
+	if a.State == bridge.AgentBusy || a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
+		return
+	}
+	o.w.look(func(tx bridge.Tx) error {
+		waiting, err := tx.WaitingNotices(a.ID, everything)
+		if slices.ContainsFunc(waiting, func(n bridge.Notice) bool { return !n.Quiet }) {
+			o.w.fail("agent %s is %s, and what is to be told to it lies still", a.ID, a.State)
+		}
+		return err
+	})
 }
 
 // atRest reports whether nothing more will happen by itself.

@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 	"bridge/simulation/coverage":  {"bridge", "bridge/simulation/fault"},
 	"bridge/simulation/fault":     {},
 	"bridge/simulation/rules":     {"bridge", "policy"},
+	"bridge/simulation/witness":   {"bridge", "bridge/simulation/coverage"},
 
 	// A program may import everything; what stands below it may not.
 	"cmd/drawbridge/internal/demo": {"api", "bridge"},
