@@ -68,7 +68,7 @@ var (
 		AgentIdle:    {AgentBusy, AgentGated},
 		AgentBusy:    {AgentIdle, AgentWaiting, AgentGated, AgentDone, AgentFailed},
 		AgentWaiting: {AgentBusy, AgentGated},
-		AgentGated:   {AgentBusy, AgentIdle, AgentWaiting, AgentDone, AgentFailed},
+		AgentGated:   {AgentBusy, AgentIdle, AgentWaiting, AgentDone},
 		AgentDone:    {AgentBusy, AgentGated},
 		AgentFailed:  {AgentBusy},
 	}

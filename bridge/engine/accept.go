@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
@@ -141,7 +142,7 @@ func (c *change) judge(j *job, f reading.Findings, oversize string) error {
 	limit := c.e.o.Policy().Limits().CommandsPerTurn
 	switch {
 	case j.tree.Stopped():
-		over = stoppedText(j.tree) + "; nothing of this turn ran"
+		over = words.Stopped(j.tree) + "; nothing of this turn ran"
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
 	case f.Total > limit:
@@ -191,7 +192,7 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 	if err != nil {
 		return policy.Request{}, err
 	}
-	tree, _, err := c.usageOf(j.agent.Root)
+	tree, _, err := kin.Usage(c.Tx, j.agent.Root)
 	if err != nil {
 		return policy.Request{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -32,7 +33,7 @@ func loadErrand(tx bridge.Tx, w bridge.Work) (r errand, err error) {
 	if r.agent, err = tx.Agent(r.command.Agent); err != nil {
 		return r, fmt.Errorf("load agent %q: %w", r.command.Agent, err)
 	}
-	r.names, err = lineage(tx, r.agent)
+	r.names, err = kin.Lineage(tx, r.agent)
 	return r, err
 }
 
@@ -82,7 +83,7 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	case err != nil:
 		return false, err
 	case tree.Stopped(): // the call was on its way when the operator stopped it
-		return false, c.actionFailed(*r, bridge.Errorf(bridge.Conflict, "%s", stoppedText(tree)))
+		return false, c.actionFailed(*r, bridge.Errorf(bridge.Conflict, "%s", words.Stopped(tree)))
 	}
 	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, r.command.Approved)
 	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {
@@ -255,7 +256,6 @@ func (c *change) remindable(a bridge.Agent, m *bridge.Command) error {
 	return nil
 }
 
-// CancelReminder ends a reminder that has not come back yet. The agent reads of
 // unremindable refuses a reminder that cannot be set. An agent that asks for
 // nothing else is not answered for ever.
 func (c *change) unremindable(a bridge.Agent, m *bridge.Command) error {
@@ -266,6 +266,7 @@ func (c *change) unremindable(a bridge.Agent, m *bridge.Command) error {
 	return c.refuse(&job{agent: a, turn: turn, quiet: turn.Streak >= quietAfter}, m)
 }
 
+// CancelReminder ends a reminder that has not come back yet. The agent reads of
 // it in its next turn. Conflict when the command is no reminder that waits.
 func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (bridge.Command, error) {
 	var m bridge.Command

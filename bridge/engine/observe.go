@@ -21,7 +21,7 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 	case err != nil && bridge.KindOf(err) == bridge.TooLarge:
 		// A result is there only when the run is over, so there is nothing to wait for.
 		obs.State = bridge.RunFinished
-		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err)})
+		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err), evidence: e.inspect(ctx, j)})
 	case err != nil && bridge.KindOf(err) == bridge.NotFound:
 		return e.accept(ctx, j, output{gone: true, obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}})
 	case err != nil:
@@ -103,7 +103,7 @@ func (c *change) failTurn(j *job, reason string) error {
 	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
+	if err := c.fell(j); err != nil {
 		return err
 	}
 	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
@@ -121,6 +121,27 @@ func (c *change) failTurn(j *job, reason string) error {
 		return err
 	}
 	return c.failQueued(j)
+}
+
+// fell sets the state of an agent whose turn failed. While another turn is open
+// it is busy; otherwise it waits for a person's word or, when a person stopped
+// its tree, for Resume.
+func (c *change) fell(j *job) error {
+	next, lost := bridge.AgentFailed, j.agent.External == "" || j.agent.Quarantined
+	if !lost {
+		if _, err := c.OpenTurn(j.agent.ID); err == nil {
+			return c.UpdateAgent(j.agent)
+		} else if !errors.Is(err, bridge.ErrNoRow) {
+			return err
+		}
+	}
+	if !lost && j.tree.Stopped() {
+		next = bridge.AgentGated
+	}
+	if !j.agent.State.CanBecome(next) {
+		return c.UpdateAgent(j.agent)
+	}
+	return c.setAgent(&j.agent, next)
 }
 
 // failQueued ends what waits behind a turn that leaves the agent unable to get
@@ -208,6 +229,9 @@ func (c *change) notify(n bridge.Notice) error {
 	if err != nil {
 		return err
 	}
+	if a.State == bridge.AgentFailed && !n.Quiet { // nobody else would hear of it
+		return c.parked(a, "")
+	}
 	return c.pump(&a)
 }
 
@@ -232,13 +256,13 @@ func (c *change) pump(a *bridge.Agent) error {
 		return nil // a person speaks first; the notices keep
 	}
 	if tree, err := c.Tree(a.Root); err != nil || tree.Stopped() {
-		return errors.Join(err, c.shut(a, stoppedText(tree)))
+		return errors.Join(err, c.shut(a, words.Stopped(tree)))
 	}
 	waiting, err := c.WaitingNotices(a.ID, maxJoined)
 	if err != nil {
 		return err
 	}
-	cause, depth, streak := urgency(waiting)
+	cause, depth, streak := bridge.Urgency(waiting)
 	switch {
 	case cause == "":
 		return c.settle(a)
@@ -246,21 +270,6 @@ func (c *change) pump(a *bridge.Agent) error {
 		return c.gate(a, depth)
 	}
 	return c.addTurn(a, bridge.Turn{Cause: cause, Depth: depth, Streak: streak})
-}
-
-// urgency says what turn the waiting notices call for: none when all are quiet.
-func urgency(waiting []bridge.Notice) (cause bridge.Cause, depth, streak int) {
-	for _, n := range waiting {
-		depth = max(depth, n.Depth+1)
-		if !n.Quiet && (cause == "" || cause == bridge.CauseReport) {
-			cause = n.Cause
-		}
-		streak = max(streak, n.Streak)
-	}
-	if cause != bridge.CauseReport {
-		streak = 0
-	}
-	return cause, depth, streak
 }
 
 // gate stops a chain that goes on without a person.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -168,7 +169,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err := c.stopped(a.Root); err != nil {
 			return err
 		}
-		names, err := lineage(c.Tx, a)
+		names, err := kin.Lineage(c.Tx, a)
 		if err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 			return bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", v.Reason)
 		}
 		if m.Parsed.Verb == parser.Subagent {
-			used, _, err := c.usageOf(a.Root)
+			used, _, err := kin.Usage(c.Tx, a.Root)
 			if err != nil {
 				return err
 			}

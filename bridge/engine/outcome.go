@@ -62,7 +62,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if c.e.retries(*j, out) {
 		return c.retry(j, out, cpl)
 	}
-	if err := c.park(j, reason); err != nil {
+	if err := c.park(j); err != nil {
 		return err
 	}
 	return c.finishCommand(j, out, cpl)
@@ -101,19 +101,23 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 
 // park leaves an agent whose turn failed to a person, and says so once: what it
 // carried waits, and any word to the agent or a replay takes it along.
-func (c *change) park(j *job, reason string) error {
+func (c *change) park(j *job) error {
 	if _, err := c.OpenTurn(j.agent.ID); err == nil {
 		return c.UpdateAgent(j.agent) // another turn waits already, and takes along what this one carried
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
-		return err
+	if err := c.fell(j); err != nil || j.agent.State == bridge.AgentGated {
+		return err // Resume takes it along
 	}
-	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
+	return c.parked(j.agent, j.turn.ID)
+}
+
+// parked says what waits for an agent whose turn failed, and how to take it along.
+func (c *change) parked(a bridge.Agent, turn bridge.TurnID) error {
+	waiting, err := c.WaitingNotices(a.ID, maxJoined)
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
-	return c.event(bridge.EventParked, j.agent, bridge.Event{Turn: j.turn.ID,
-		Text: fmt.Sprintf("%d outcomes wait for agent %s, whose turn failed (%s); `drawbridge replay %s` or `drawbridge say %s` takes them along", len(waiting), j.agent.Name, reason, j.turn.ID, j.agent.Name)})
+	return c.event(bridge.EventParked, a, bridge.Event{Turn: turn, Text: words.Parked(a, len(waiting), turn)})
 }

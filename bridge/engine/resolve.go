@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
@@ -141,10 +143,8 @@ func (c *change) giveUp(j *job, reason string) error {
 	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if j.agent.State.CanBecome(bridge.AgentFailed) {
-		if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
-			return err
-		}
+	if err := c.fell(j); err != nil {
+		return err
 	}
 	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (c *change) giveUp(j *job, reason string) error {
 // Replay gives a turn that failed, or of which nobody knows whether it
 // arrived, another try. An uncertain turn is sent again as it is: a person has
 // looked. For a failed one the agent gets a new turn with the same words and
-// all that waits for it.
+// all that waits for it, or the one that waits with them goes now.
 func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
 	var t bridge.Turn
 	err := e.update(ctx, func(c *change) error {
@@ -181,7 +181,10 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		switch {
 		case a.External == "":
 			return bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
+		case a.Quarantined:
+			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
 		case t.State == bridge.TurnUncertain:
+			t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
 			if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
 				return err
 			}
@@ -195,6 +198,12 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		}
 		if t.Text == "" && len(waiting) == 0 {
 			return bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
+		}
+		if same, err := kin.SaidAgain(c.Tx, t); err != nil {
+			return err
+		} else if same.ID != "" {
+			t = same
+			return c.WakeLane(agentLane(a.ID), c.now)
 		}
 		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: t.Cause, Text: t.Text, Depth: t.Depth}
 		if err := c.addTurn(&a, again); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 )
 
 // uncertainLaunch runs a world in which a v0 launch's answer was lost and the
@@ -113,6 +114,58 @@ func TestReplay(t *testing.T) {
 	})
 	if _, err := w.engine.Replay(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
 		t.Errorf("replayed a turn that ran: %v", err)
+	}
+}
+
+// A person sends an uncertain turn again: what was in doubt before says nothing
+// of the new attempt, which gets the whole settle time.
+func TestReplayedTurnIsNotInDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	w.cloud.HiddenSends = func() bool { return true }
+	w.cloud.Fail = func(point, _ string) error {
+		if point == "before send" {
+			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+		}
+		return nil
+	}
+	a, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uncertain := w.turns(a.ID, bridge.TurnUncertain, 1)[0]
+	again, err := w.engine.Replay(t.Context(), uncertain.ID)
+	if err != nil || !again.DoubtSince.IsZero() {
+		t.Errorf("replayed: in doubt since %s, %v", again.DoubtSince, err)
+	}
+}
+
+// A retry that waits is the replay: the same words are not said twice.
+func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var heal atomic.Bool
+	w.cloud.Answer = func(_, text string) bridge.Observation {
+		if strings.Contains(text, "words") && !heal.Load() {
+			return bridge.Observation{State: bridge.RunError}
+		}
+		return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
+	}
+	a := w.launch("go")
+	w.idle(1)
+	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.turns(a.ID, bridge.TurnFailed, 1)[0]
+	w.turns(a.ID, bridge.TurnQueued, 1)
+	heal.Store(true)
+	if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.turns(a.ID, bridge.TurnReplied, 2)
+	w.idle(3)
+	if n := w.cloud.Effects("send"); n != 2 {
+		t.Errorf("sent %d times: %q", n, w.cloud.Log())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
@@ -68,34 +69,24 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 	if j.tree, err = tx.Tree(j.agent.Root); err != nil {
 		return j, fmt.Errorf("load tree %q: %w", j.agent.Root, err)
 	}
-	if j.names, err = lineage(tx, j.agent); err != nil || j.agent.Parent == "" {
+	if j.names, err = kin.Lineage(tx, j.agent); err != nil || j.agent.Parent == "" {
 		return j, err
 	}
 	parent, err := tx.Agent(j.agent.Parent)
 	if err != nil {
 		return j, fmt.Errorf("load parent: %w", err)
 	}
-	j.asking, err = lineage(tx, parent)
+	j.asking, err = kin.Lineage(tx, parent)
 	return j, err
-}
-
-// lineage returns the names and roles of an agent's ancestors and its own, root
-// first. Roles count besides names, so that whoever launches an orchestrator
-// under another name does not get it out of its narrowing.
-func lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
-	names := a.Names()
-	for a.Parent != "" {
-		var err error
-		if a, err = tx.Agent(a.Parent); err != nil {
-			return nil, fmt.Errorf("load parent: %w", err)
-		}
-		names = append(a.Names(), names...)
-	}
-	return names, nil
 }
 
 // deliver commits that the turn is on its way, sends it, and records the answer.
 func (e *Engine) deliver(ctx context.Context, j job) error {
+	if j.turn.Trouble != "" && j.tree.Unmetered > 0 {
+		if err := e.askUsage(ctx, j.agent.Root); err != nil {
+			return err
+		}
+	}
 	sent := false
 	err := e.update(ctx, func(c *change) (err error) {
 		sent, err = c.begin(&j)
@@ -128,7 +119,7 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	switch {
 	case j.tree.Stopped():
-		return false, c.failTurn(j, stoppedText(j.tree))
+		return false, c.failTurn(j, words.Stopped(j.tree))
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
 	case j.agent.External == "" && !j.launching():

@@ -196,7 +196,10 @@ func (o *oracle) metered(p *process, id bridge.AgentID) {
 	t := o.tree(external.root)
 	m, told := t.used[a.External], p.frame.told[a.External]
 	if m.unknown = told == nil || (!told.CostKnown && o.w.budget(t).CostUSD > 0); !m.unknown {
-		m.tokens, m.micros = told.Tokens, told.CostMicros
+		m.tokens = told.Tokens
+		if told.CostKnown {
+			m.micros = told.CostMicros
+		}
 	}
 	t.used[a.External] = m
 	if got := (meter{a.Tokens, a.CostMicros, a.Unmetered}); got != m {
