@@ -141,9 +141,9 @@ func (e *Engine) doubtAsBefore(ctx context.Context, j job, cause error) error {
 // uncertain says that nobody here can tell whether the effect happened. The
 // bridge goes on looking at long intervals; a person may decide at any time.
 func (c *change) uncertain(j job) error {
-	text := "the answer was lost and the effect cannot be found; it may have happened. A person has to look."
+	text := "it may have happened: the answer was lost and the effect cannot be found. A person has to look."
 	if j.launching() {
-		text += " The agent's branch would be bridge/" + operation(j.agent) + "."
+		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the answer was lost and the effect cannot be found. A person has to look."
 	}
 	j.turn.Trouble = text
 	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {

@@ -47,6 +47,9 @@ func TestResolveLaunched(t *testing.T) {
 		t.Errorf("resolved twice: %v", err)
 	}
 	w.reported(m.ID)
+	if m := w.oneCommand(bridge.CommandReported); m.Reason != "" {
+		t.Errorf("still in doubt: %s", m.Reason)
+	}
 	if n := w.cloud.Effects("launch github.com/acme/old"); n != 1 {
 		t.Errorf("launched %d times", n)
 	}
@@ -159,8 +162,12 @@ func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
 	failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
 	w.turnsIn(a.ID, bridge.TurnQueued, 1)
 	heal.Store(true)
-	if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
+	again, err := w.engine.Replay(t.Context(), failed.ID)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if again.Seq != 3 {
+		t.Errorf("turn %d says it again; turn 3 waits to", again.Seq)
 	}
 	w.turnsIn(a.ID, bridge.TurnReplied, 2)
 	w.idle(3)
@@ -182,5 +189,34 @@ func TestWebhookOfALaunchThatWasGivenUp(t *testing.T) {
 	}
 	if lines := strings.Join(w.events(), "\n"); !strings.Contains(lines, "alarm") {
 		t.Errorf("nobody is told:\n%s", lines)
+	}
+}
+
+// What is being said again is not said once more beside it.
+func TestReplayOfATurnThatIsBeingSaidAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var calls atomic.Int32
+	w.cloud.Answer = func(_, text string) bridge.Observation {
+		switch {
+		case !strings.Contains(text, "words"):
+			return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
+		case calls.Add(1) == 1:
+			return bridge.Observation{State: bridge.RunCancelled}
+		}
+		return bridge.Observation{State: bridge.RunRunning}
+	}
+	a := w.launch("go")
+	w.idle(1)
+	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+	for range 3 {
+		again, err := w.engine.Replay(t.Context(), failed.ID)
+		if err != nil || again.Seq != 3 {
+			t.Errorf("turn %d says it again, %v", again.Seq, err)
+		}
+		w.turnsIn(a.ID, bridge.TurnRunning, 1)
 	}
 }

@@ -19,8 +19,8 @@ func TestRetryByCause(t *testing.T) {
 		tries    int
 		from, to time.Duration
 	}{
-		bridge.RunError:     {4, 10 * time.Minute, 12 * time.Minute}, // 30 s, 2 min and 8 min, and the looks
-		bridge.RunExpired:   {4, 10 * time.Minute, 12 * time.Minute},
+		bridge.RunError:     {4, 10 * time.Minute, 13 * time.Minute}, // 30 s, 2 min and 8 min, and the looks
+		bridge.RunExpired:   {4, 10 * time.Minute, 13 * time.Minute},
 		bridge.RunCancelled: {1, 0, time.Minute},
 		bridge.RunFinished:  {1, 0, time.Minute},
 	} {
@@ -43,7 +43,7 @@ func TestRetryByCause(t *testing.T) {
 					t.Errorf("it took %s", after)
 				}
 				events, parked := strings.Join(w.events(), "\n"), state != bridge.RunFinished
-				if strings.Count(events, "retry main: ") != tt.tries-1 || strings.Contains(events, "parked main: 1 outcomes wait for agent main") != parked {
+				if strings.Count(events, "retry main: ") != tt.tries-1 || strings.Contains(events, "parked main: outcomes that wait for agent main") != parked {
 					t.Errorf("events:\n%s", events)
 				}
 				if got := w.agent().State; (got == bridge.AgentFailed) != parked {
@@ -254,7 +254,7 @@ func TestEvidence(t *testing.T) {
 		w.start()
 		a := w.launch("go")
 		w.resting()
-		wants(t, w.sent(boss)[0], "confirmed by the API: status FINISHED; artifacts artifacts/LOCAL_ACTION: backup_script (3 bytes); 512 tokens so far",
+		wants(t, w.sent(boss)[0], "confirmed by the API: status FINISHED; artifacts \"artifacts/LOCAL_ACTION: backup_script\" (3 bytes); 512 tokens so far",
 			"the API shows no branch, no pull request", "could not be checked: more artifacts",
 			"only claimed by the agent, not shown by the API: pull request https://github.com/acme/a/pull/7", "Its last words, which are only its claim:\n| See https://")
 		err := w.engine.View(t.Context(), func(tx bridge.Tx) error {

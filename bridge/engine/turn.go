@@ -336,6 +336,7 @@ func (c *change) bind(j *job, s bridge.Started) error {
 		return nil
 	}
 	if j.command.ID != "" {
+		j.command.Reason = "" // it may have been in doubt
 		if err := c.setCommand(&j.command, bridge.CommandConfirmed); err != nil {
 			return err
 		}

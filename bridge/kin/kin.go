@@ -5,6 +5,7 @@
 package kin
 
 import (
+	"errors"
 	"fmt"
 
 	"drawbridge/bridge"
@@ -101,9 +102,18 @@ func FamilyOf(tx bridge.Tx, turn bridge.TurnID) (f Family, err error) {
 	return f, nil
 }
 
-// SaidAgain returns the queued turn that says the same as one that failed, or
-// takes along what that carried; the zero turn when there is none.
+// SaidAgain returns the open turn that says the same as one that failed, or a
+// queued one that takes along what that carried; the zero turn when there is none.
 func SaidAgain(tx bridge.Tx, failed bridge.Turn) (bridge.Turn, error) {
+	open, err := tx.OpenTurn(failed.Agent)
+	switch {
+	case errors.Is(err, bridge.ErrNoRow):
+		return bridge.Turn{}, nil
+	case err != nil:
+		return bridge.Turn{}, err
+	case failed.Text != "" && open.Text == failed.Text && open.Seq > failed.Seq:
+		return open, nil // it is being said
+	}
 	queued, err := tx.Turns(bridge.TurnFilter{Agent: failed.Agent, State: bridge.TurnQueued, Limit: 100})
 	if err != nil {
 		return bridge.Turn{}, err
