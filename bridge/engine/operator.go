@@ -193,7 +193,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 			return err
 		}
 		m.Code, m.Reason = "", "" // what held it does so no longer
-		return c.start(a, &m)
+		return c.start(job{agent: a, turn: bridge.Turn{ID: m.Turn}}, &m)
 	})
 	return m, notFound(err, "command", string(id))
 }
