@@ -24,7 +24,10 @@ type Request struct {
 	// Nil applies the general lists alone.
 	Agents   []string
 	Commands []parser.Command
-	Usage    Usage
+	// Earlier are commands of the same turn that were granted or held before, by
+	// tool calls; they count against the turn's cap, and a repetition of one is held.
+	Earlier []parser.Command
+	Usage   Usage
 	// Echoed reports whether an identical command (by CommandKey) stood in
 	// untrusted text that this agent was given. Nil means no.
 	Echoed func(parser.Command) bool
@@ -55,13 +58,16 @@ type Judgement struct {
 // So a refusal beats a hold and a hold beats a grant. A turn over any cap runs
 // nothing at all: running the first few would let a flood choose what runs.
 func (p *Policy) Judge(r Request) Judgement {
-	if n, limit := len(r.Commands), p.limits.CommandsPerTurn; n > limit {
-		return overCap(n, fmt.Sprintf("this turn has %s and the limit is %d a turn, so none of them ran; write fewer in one reply",
+	if n, limit := len(r.Earlier)+len(r.Commands), p.limits.CommandsPerTurn; n > limit {
+		return overCap(len(r.Commands), fmt.Sprintf("this turn has %s and the limit is %d a turn, so none of them ran; write fewer in one reply",
 			count(n, "command"), limit))
 	}
 	s := session{p: p, agents: r.Agents}
 	verdicts := make([]Verdict, len(r.Commands))
 	seen := make(map[string]bool, len(r.Commands))
+	for _, cmd := range r.Earlier {
+		seen[CommandKey(cmd)] = true
+	}
 	launches := 0
 	for i, cmd := range r.Commands {
 		v := s.authorize(cmd)

@@ -152,6 +152,11 @@ func (c *change) judge(j *job, f reading.Findings, oversize string) error {
 		if err != nil {
 			return err
 		}
+		tools, err := c.Commands(bridge.CommandFilter{Turn: j.turn.ID, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		r.Earlier = earlierIn(tools)
 		judged = c.e.o.Policy().Judge(r)
 		over = judged.OverCap
 	}
@@ -161,7 +166,7 @@ func (c *change) judge(j *job, f reading.Findings, oversize string) error {
 		if over == "" {
 			v = judged.Verdicts[i]
 		}
-		if err := c.record(j, i, cmd, v); err != nil {
+		if _, err := c.recordAs(j, i, cmd, v); err != nil {
 			return err
 		}
 	}
@@ -214,8 +219,8 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 	}, nil
 }
 
-// record stores one command with its verdict, and what follows from it.
-func (c *change) record(j *job, ordinal int, cmd parser.Command, v policy.Verdict) error {
+// recordAs stores one command with its verdict, and what follows from it.
+func (c *change) recordAs(j *job, ordinal int, cmd parser.Command, v policy.Verdict) (bridge.Command, error) {
 	m := bridge.Command{
 		ID: bridge.CommandID(c.e.o.NewID("cmd_")), Turn: j.turn.ID, Agent: j.agent.ID, Ordinal: ordinal, Parsed: cmd, State: bridge.CommandParsed,
 		OpKey: c.e.o.Keys.OperationKey(j.agent, j.turn, ordinal, cmd),
@@ -224,22 +229,24 @@ func (c *change) record(j *job, ordinal int, cmd parser.Command, v policy.Verdic
 		Approved:  v.Decision == policy.Granted && v.ApprovalKey != "",
 		CreatedAt: c.now, UpdatedAt: c.now,
 	}
-	if err := c.InsertCommand(m); err != nil {
-		return err
+	err := c.InsertCommand(m)
+	switch {
+	case err != nil:
+	case v.Decision == policy.Granted:
+		err = c.start(*j, &m)
+	case v.Decision == policy.Held:
+		err = c.hold(j, &m)
+	case v.Decision == policy.Noted:
+		err = c.setCommand(&m, bridge.CommandFinished)
+	default:
+		err = c.refuse(j, &m)
 	}
-	switch v.Decision {
-	case policy.Granted:
-		return c.start(j.agent, &m)
-	case policy.Held:
-		return c.hold(j, &m)
-	case policy.Noted:
-		return c.setCommand(&m, bridge.CommandFinished)
-	}
-	return c.refuse(j, &m)
+	return m, err
 }
 
 // start takes a command to granted and queues its work.
-func (c *change) start(a bridge.Agent, m *bridge.Command) error {
+func (c *change) start(j job, m *bridge.Command) error {
+	a := j.agent
 	work := bridge.Work{Ref: string(m.ID), Lane: errandLane(*m), Due: c.now}
 	switch m.Parsed.Verb {
 	case parser.Subagent:
@@ -253,7 +260,8 @@ func (c *change) start(a bridge.Agent, m *bridge.Command) error {
 			return err
 		}
 		if m.Due.IsZero() {
-			return c.unremindable(a, m)
+			j.quiet = j.turn.Streak >= quietAfter // an agent that asks for nothing else is not answered for ever
+			return c.refuse(&j, m)
 		}
 		work.Kind, work.Due = bridge.WorkRemind, m.Due
 	}
@@ -319,6 +327,9 @@ func (c *change) refuse(j *job, m *bridge.Command) error {
 
 // report leaves a notice about the agent's own turn, for itself.
 func (c *change) report(j *job, n bridge.Notice) error {
+	if j.silent {
+		return nil
+	}
 	n.ID, n.Agent, n.Cause, n.CreatedAt = bridge.NoticeID(c.e.o.NewID("ntc_")), j.agent.ID, bridge.CauseReport, c.now
 	n.Depth, n.Streak, n.Quiet = j.turn.Depth, j.turn.Streak+1, j.quiet
 	return c.InsertNotice(n)

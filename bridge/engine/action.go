@@ -256,16 +256,6 @@ func (c *change) remindable(a bridge.Agent, m *bridge.Command) error {
 	return nil
 }
 
-// unremindable refuses a reminder that cannot be set. An agent that asks for
-// nothing else is not answered for ever.
-func (c *change) unremindable(a bridge.Agent, m *bridge.Command) error {
-	turn, err := c.Turn(m.Turn)
-	if err != nil {
-		return err
-	}
-	return c.refuse(&job{agent: a, turn: turn, quiet: turn.Streak >= quietAfter}, m)
-}
-
 // CancelReminder ends a reminder that has not come back yet. The agent reads of
 // it in its next turn. Conflict when the command is no reminder that waits.
 func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (bridge.Command, error) {

@@ -237,7 +237,7 @@ func (c *change) notify(n bridge.Notice) error {
 
 // keep records a notice and remembers the commands that stand in its untrusted text.
 func (c *change) keep(n bridge.Notice) error {
-	n.ID, n.CreatedAt = bridge.NoticeID(c.e.o.NewID("ntc_")), c.now
+	n.ID, n.CreatedAt = or(n.ID, bridge.NoticeID(c.e.o.NewID("ntc_"))), c.now
 	if err := c.InsertNotice(n); err != nil {
 		return err
 	}

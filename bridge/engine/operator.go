@@ -194,7 +194,11 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 			return err
 		}
 		m.Code, m.Reason = "", "" // what held it does so no longer
-		if err := c.start(a, &m); err != nil || m.State != bridge.CommandRefused {
+		turn, err := c.Turn(m.Turn)
+		if err != nil {
+			return err
+		}
+		if err := c.start(job{agent: a, turn: turn}, &m); err != nil || m.State != bridge.CommandRefused {
 			return err
 		}
 		return c.pump(&a) // a reminder that cannot be set any more

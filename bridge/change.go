@@ -1,0 +1,32 @@
+package bridge
+
+import (
+	"context"
+	"time"
+)
+
+// Change is one write transaction of the engine, in which agents may be told
+// things. It is how services beside the engine (mail, memory, doors) write: what
+// they record and the turn that follows from it are one commit. It is not for
+// concurrent use and ends with the function that got it.
+type Change interface {
+	Tx
+	// Now is the transaction's time; NewID makes an id with a prefix such as "msg_".
+	Now() time.Time
+	NewID(prefix string) string
+	// Notify leaves a notice for n.Agent, with an id and a time of its own, and gives the
+	// agent a turn when it is free, unless n.Quiet. Commands that stand in
+	// n.Untrusted are remembered by the echo guard.
+	Notify(n Notice) (NoticeID, error)
+	// Record appends a line to the timeline, which watchers see after the commit.
+	Record(kind string, a Agent, ev Event) error
+}
+
+// Desk runs Changes. Its methods are safe for concurrent use.
+type Desk interface {
+	// Change runs fn in one write transaction that is durable when Change returns
+	// nil. fn runs once, must not block, and leaves no trace when it returns an error.
+	Change(ctx context.Context, fn func(Change) error) error
+	// View runs fn on a snapshot.
+	View(ctx context.Context, fn func(Tx) error) error
+}
