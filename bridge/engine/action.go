@@ -73,7 +73,7 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	case bridge.CommandSending:
 		// Asked before; the gate was passed then, and the relay knows the id.
 	case bridge.CommandGranted:
-		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
+		if err := c.SetCommand(&r.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	default:
@@ -133,7 +133,7 @@ func waited(attempts int) (all time.Duration) {
 // tells when it is asked again.
 func (c *change) askLater(r errand, cause error, wait time.Duration) error {
 	if !r.doubt && !bridge.IsUnclear(cause) {
-		if err := c.setCommand(&r.command, bridge.CommandGranted); err != nil {
+		if err := c.SetCommand(&r.command, bridge.CommandGranted); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (c *change) actionFailed(r errand, cause error) error {
 	if r.doubt || bridge.IsUnclear(cause) { // an earlier request may have run it, whatever the last one met
 		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
 	}
-	if err := c.event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 		return err
 	}
 	return c.endErrand(r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + word + r.command.Reason})
@@ -163,7 +163,7 @@ func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + words.Action(out), Untrusted: words.Outputs(out)}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
-		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+		if err := c.Event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 			return err
 		}
 		return c.endErrand(r, bridge.CommandRefused, n)
@@ -171,7 +171,7 @@ func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	fields := words.Fields(r.command)
 	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
 	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), words.Clip(out.Stdout, 1000)
-	if err := c.event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
+	if err := c.Event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
 		return err
 	}
 	return c.endErrand(r, bridge.CommandFinished, n)
@@ -187,7 +187,7 @@ func (c *change) endErrand(r errand, next bridge.CommandState, n bridge.Notice) 
 		return err
 	}
 	r.command.State = fresh.State
-	if err := c.setCommand(&r.command, next); err != nil {
+	if err := c.SetCommand(&r.command, next); err != nil {
 		return err
 	}
 	if err := c.FinishWork(r.work); err != nil {
@@ -198,7 +198,7 @@ func (c *change) endErrand(r errand, next bridge.CommandState, n bridge.Notice) 
 		return err
 	}
 	n.Agent, n.Depth, n.Commands = r.agent.ID, turn.Depth, []bridge.CommandID{r.command.ID}
-	return c.notify(n)
+	return c.Tell(n)
 }
 
 // remindWork brings a reminder back to the agent that asked for it.
@@ -211,10 +211,10 @@ func (e *Engine) remindWork(ctx context.Context, w bridge.Work) error {
 		if r.command.State != bridge.CommandGranted {
 			return c.FinishWork(w)
 		}
-		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
+		if err := c.SetCommand(&r.command, bridge.CommandSending); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: words.OneLine(r.command.Parsed.Message, 300)}); err != nil {
+		if err := c.Event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: words.OneLine(r.command.Parsed.Message, 300)}); err != nil {
 			return err
 		}
 		return c.endErrand(r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message,
@@ -271,16 +271,16 @@ func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (bridg
 		if err != nil {
 			return err
 		}
-		if err := c.failCommand(&m, "a person cancelled it"); err != nil {
+		if err := c.FailCommand(&m, "a person cancelled it"); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventCancelled, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
+		if err := c.Event(bridge.EventCancelled, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
 			return err
 		}
 		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
 			return err
 		}
-		return c.tellLater(a, m, fmt.Sprintf("line %d of your turn (REMIND %s): a person cancelled the reminder", m.Parsed.Line, m.Parsed.When))
+		return c.TellLater(a, m, fmt.Sprintf("line %d of your turn (REMIND %s): a person cancelled the reminder", m.Parsed.Line, m.Parsed.When))
 	})
 	return m, notFound(err, "command", string(id))
 }

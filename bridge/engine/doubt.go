@@ -146,12 +146,12 @@ func (c *change) uncertain(j job) error {
 		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the answer was lost and the effect cannot be found. A person has to look."
 	}
 	j.turn.Trouble = text
-	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnUncertain); err != nil {
 		return err
 	}
 	if j.launching() && j.command.ID != "" {
 		j.command.Reason = text
-		if err := c.setCommand(&j.command, bridge.CommandUncertain); err != nil {
+		if err := c.SetCommand(&j.command, bridge.CommandUncertain); err != nil {
 			return err
 		}
 		if err := c.tellParent(j, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("line %d (%s on %s): uncertain: %s Do not ask for it again.",
@@ -159,7 +159,7 @@ func (c *change) uncertain(j job) error {
 			return err
 		}
 	}
-	if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+	if err := c.Event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
 		return err
 	}
 	return c.PutBack(j.work, c.now.Add(5*time.Minute))

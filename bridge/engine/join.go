@@ -2,12 +2,10 @@ package engine
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/kin"
-	"drawbridge/bridge/words"
 )
 
 // SetJoin says how the results of the subagents that one turn launches come
@@ -47,40 +45,6 @@ func (c *change) beginJoin(j *job) error {
 	return c.Enqueue(bridge.Work{Lane: "join/" + string(j.turn.ID), Kind: bridge.WorkJoin, Ref: string(j.turn.ID), Due: c.now.Add(j.agent.JoinWithin)})
 }
 
-// gather tells the agent of joined results once enough subagents have ended.
-func (c *change) gather(t bridge.Turn) error {
-	f, err := kin.FamilyOf(c.Tx, t.ID)
-	if err != nil {
-		return err
-	}
-	ended := len(f.Launched) - len(f.Open)
-	if len(f.Open) > 0 && (t.Joining < 0 || ended < t.Joining) {
-		return nil
-	}
-	return c.release(t, f, "")
-}
-
-// release lets go of what is there and says what is missing. What ends later
-// comes by itself.
-func (c *change) release(t bridge.Turn, f kin.Family, why string) error {
-	t.Joining = 0
-	if err := c.UpdateTurn(t); err != nil {
-		return err
-	}
-	if _, err := c.ReleaseNotices(t.ID); err != nil || len(f.Launched) == 0 {
-		return err // of nothing but held launches there is no news
-	}
-	a, err := c.Agent(t.Agent)
-	if err != nil {
-		return err
-	}
-	text := words.Joined(words.Results{Seq: t.Seq, Launched: len(f.Launched), Open: f.Open, Held: f.Held, Why: why})
-	if err := c.event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(text, "\n", 2)[0]}); err != nil {
-		return err
-	}
-	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text})
-}
-
 // joinWork ends the wait for joined results at its deadline.
 func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
 	return e.update(ctx, func(c *change) error {
@@ -95,6 +59,6 @@ func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
 		if err != nil {
 			return err
 		}
-		return c.release(t, f, "the deadline has passed")
+		return c.Release(t, f, "the deadline has passed")
 	})
 }

@@ -20,7 +20,7 @@ func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error 
 	first := j.turn.Seq == 1
 	if first {
 		j.command.Outcome = &bridge.CommandOutcome{Status: string(out.obs.State), DurationMS: c.now.Sub(j.turn.SentAt).Milliseconds()}
-		if err := c.setCommand(&j.command, bridge.CommandFinished); err != nil {
+		if err := c.SetCommand(&j.command, bridge.CommandFinished); err != nil {
 			return err
 		}
 	}
@@ -47,13 +47,13 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 		reason += ": " + words.SafeLine(out.obs.Detail, 300)
 	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
-	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.uncarry(j.turn.ID); err != nil {
+	if err := c.Uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
+	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
 		return err
 	}
 	if err := c.FinishWork(j.work); err != nil {
@@ -84,7 +84,7 @@ func (e *Engine) retries(j job, out output) bool {
 func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	wait := c.e.backoff(2*j.turn.Retry+1, c.e.o.RetryWait, time.Hour)
 	text := fmt.Sprintf("%s; it is tried again in %s (%d of %d)", j.turn.Trouble, wait.Round(time.Second), j.turn.Retry+1, maxRetries)
-	if err := c.event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
+	if err := c.Event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
 		return err
 	}
 	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
@@ -96,7 +96,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	} else if err != nil && !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.addTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
+	return c.AddTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
 }
 
 // park leaves an agent whose turn failed to a person, and says so once: what it
@@ -110,14 +110,5 @@ func (c *change) park(j *job) error {
 	if err := c.fell(j); err != nil || j.agent.State == bridge.AgentGated {
 		return err // Resume takes it along
 	}
-	return c.parked(j.agent, j.turn.ID)
-}
-
-// parked says what waits for an agent whose turn failed, and how to take it along.
-func (c *change) parked(a bridge.Agent, turn bridge.TurnID) error {
-	waiting, err := c.WaitingNotices(a.ID, maxJoined)
-	if err != nil || len(waiting) == 0 {
-		return err
-	}
-	return c.event(bridge.EventParked, a, bridge.Event{Turn: turn, Text: words.Parked(a, len(waiting), turn)})
+	return c.Parked(j.agent, j.turn.ID)
 }

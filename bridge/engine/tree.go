@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 )
@@ -50,10 +51,10 @@ func (c *change) broke(j *job, why string) error {
 		if err := c.UpdateTurn(j.turn); err != nil {
 			return err
 		}
-		if err := c.setAgent(&j.agent, bridge.AgentGated); err != nil {
+		if err := c.SetAgent(&j.agent, bridge.AgentGated); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventGated, j.agent, bridge.Event{Turn: j.turn.ID, Text: why}); err != nil {
+		if err := c.Event(bridge.EventGated, j.agent, bridge.Event{Turn: j.turn.ID, Text: why}); err != nil {
 			return err
 		}
 	}
@@ -170,7 +171,7 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventStopped, a, bridge.Event{Text: words.Stopped(tree)}); err != nil {
+		if err := c.Event(bridge.EventStopped, a, bridge.Event{Text: words.Stopped(tree)}); err != nil {
 			return err
 		}
 		return kin.Each(c.Tx, root, func(a bridge.Agent) error { return c.stopAgent(a, words.Stopped(tree)) })
@@ -214,11 +215,11 @@ func (c *change) stopAgent(a bridge.Agent, why string) error {
 		return err
 	}
 	if _, err := c.OpenTurn(a.ID); err == nil {
-		return c.WakeLane(agentLane(a.ID), c.now) // its handler cancels the run
+		return c.WakeLane(desk.AgentLane(a.ID), c.now) // its handler cancels the run
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.shut(&a, why)
+	return c.Shut(&a, why)
 }
 
 // dropCommands ends an agent's commands that wait in one state. Launches end
@@ -232,10 +233,10 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 		if m.Child != "" {
 			continue
 		}
-		if err := c.failCommand(&m, why); err != nil {
+		if err := c.FailCommand(&m, why); err != nil {
 			return err
 		}
-		if err := c.tellLater(a, m, fmt.Sprintf("line %d of your turn (%s): given up: %s", m.Parsed.Line, m.Parsed.Verb, why)); err != nil {
+		if err := c.TellLater(a, m, fmt.Sprintf("line %d of your turn (%s): given up: %s", m.Parsed.Line, m.Parsed.Verb, why)); err != nil {
 			return err
 		}
 		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
@@ -243,24 +244,6 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 		}
 	}
 	return nil
-}
-
-// tellLater leaves a quiet notice about a command's end.
-func (c *change) tellLater(a bridge.Agent, m bridge.Command, text string) error {
-	turn, err := c.Turn(m.Turn)
-	if err != nil {
-		return err
-	}
-	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: text})
-}
-
-// shut closes an agent that does nothing now until a person lets it go on.
-func (c *change) shut(a *bridge.Agent, why string) error {
-	if a.State == bridge.AgentGated || !a.State.CanBecome(bridge.AgentGated) {
-		return nil
-	}
-	a.Trouble = why
-	return c.setAgent(a, bridge.AgentGated)
 }
 
 // Resume lets a stopped tree go on: what waits for its agents is told to them,
@@ -280,7 +263,7 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventResumed, a, bridge.Event{Text: "the operator let the tree go on"}); err != nil {
+		if err := c.Event(bridge.EventResumed, a, bridge.Event{Text: "the operator let the tree go on"}); err != nil {
 			return err
 		}
 		return kin.Each(c.Tx, root, func(a bridge.Agent) error {
@@ -291,10 +274,10 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 				return err // it goes on by itself
 			}
 			a.Trouble = ""
-			if err := c.settle(&a); err != nil {
+			if err := c.Settle(&a); err != nil {
 				return err
 			}
-			return c.pump(&a)
+			return c.Pump(&a)
 		})
 	})
 	return tree, notFound(err, "agent", string(root))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
@@ -145,18 +146,18 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	j.turn.SentAt, j.turn.DoubtSince = c.now, time.Time{} // a person may have settled an earlier doubt
 	j.turn.Attempts++
-	if err := c.setTurn(&j.turn, bridge.TurnDelivering); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnDelivering); err != nil {
 		return false, err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
+	if err := c.SetAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return false, err
 	}
 	if j.launching() && j.command.ID != "" {
-		if err := c.setCommand(&j.command, bridge.CommandSending); err != nil {
+		if err := c.SetCommand(&j.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	}
-	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
+	return true, c.Event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
 		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(j.turn.Sent, 4000)}})
 }
 
@@ -195,11 +196,11 @@ func (c *change) join(j *job) error {
 	if err != nil {
 		return err
 	}
-	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
+	waiting, err := c.WaitingNotices(j.agent.ID, desk.MaxJoined)
 	if err != nil {
 		return err
 	}
-	waiting = waiting[:min(len(waiting), max(maxJoined-len(before), 0))]
+	waiting = waiting[:min(len(waiting), max(desk.MaxJoined-len(before), 0))]
 	ids := make([]bridge.NoticeID, len(waiting))
 	for i, n := range waiting {
 		ids[i] = n.ID
@@ -218,9 +219,6 @@ func (c *change) join(j *job) error {
 	j.turn.Sent = words.Compose(j.turn, carried)
 	return nil
 }
-
-// maxJoined bounds how many notices one turn carries; the rest wait for the next.
-const maxJoined = 50
 
 // send makes the one call that has the effect, and records what came of it.
 func (e *Engine) send(ctx context.Context, j job) error {
@@ -328,10 +326,10 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	}
 	j.agent.LastRun, j.turn.Run = s.Run, s.Run
 	j.turn.Trouble, j.turn.DoubtSince = "", time.Time{}
-	if err := c.setTurn(&j.turn, bridge.TurnRunning); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnRunning); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
+	if err := c.SetAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return err
 	}
 	if !launch {
@@ -339,11 +337,11 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	}
 	if j.command.ID != "" {
 		j.command.Reason = "" // it may have been in doubt
-		if err := c.setCommand(&j.command, bridge.CommandConfirmed); err != nil {
+		if err := c.SetCommand(&j.command, bridge.CommandConfirmed); err != nil {
 			return err
 		}
 	}
-	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
+	return c.Event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
 		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
 }
@@ -368,7 +366,7 @@ func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
 
 // alarm fails a turn over something that must not be, and says so loudly.
 func (c *change) alarm(j *job, text string) error {
-	if err := c.event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+	if err := c.Event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
 		return err
 	}
 	return c.failTurn(j, text)
@@ -383,11 +381,11 @@ func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Dur("wait", wait).Msg("turn waits")
 	return e.step(ctx, j, func(c *change, j *job) error {
 		j.turn.Trouble = bridge.SafeMessage(cause)
-		if err := c.setTurn(&j.turn, bridge.TurnQueued); err != nil {
+		if err := c.SetTurn(&j.turn, bridge.TurnQueued); err != nil {
 			return err
 		}
 		if j.launching() && j.command.ID != "" {
-			if err := c.setCommand(&j.command, bridge.CommandGranted); err != nil {
+			if err := c.SetCommand(&j.command, bridge.CommandGranted); err != nil {
 				return err
 			}
 		}
