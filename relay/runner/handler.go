@@ -132,11 +132,11 @@ func requestID(req *http.Request) (string, bool) {
 }
 
 // readRequest returns the request, or the reply that refuses it, whose status is then set.
-func readRequest(w http.ResponseWriter, req *http.Request) (wire.Request, reply) {
+func readRequest(w http.ResponseWriter, req *http.Request) (wire.Body, reply) {
 	types := req.Header.Values("Content-Type")
 	media, _, err := mime.ParseMediaType(strings.Join(types, ","))
 	if err != nil || media != "application/json" || req.Header.Get("Content-Encoding") != "" {
-		return wire.Request{}, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json, without Content-Encoding")
+		return wire.Body{}, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json, without Content-Encoding")
 	}
 	// A read deadline of the whole server would also cut off the wait for the answer, and with it every long action.
 	conn := http.NewResponseController(w)
@@ -145,25 +145,25 @@ func readRequest(w http.ResponseWriter, req *http.Request) (wire.Request, reply)
 	_ = conn.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return wire.Request{}, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 4 KiB")
+		return wire.Body{}, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 4 KiB")
 	}
 	if err != nil {
-		return wire.Request{}, refuse(http.StatusBadRequest, "the body could not be read")
+		return wire.Body{}, refuse(http.StatusBadRequest, "the body could not be read")
 	}
 	request, err := decodeRequest(body)
 	if err != nil {
-		return wire.Request{}, refuse(http.StatusBadRequest, `the body must be {"action": "<id>"}: `+err.Error())
+		return wire.Body{}, refuse(http.StatusBadRequest, `the body must be {"action": "<id>"}: `+err.Error())
 	}
 	return request, reply{}
 }
 
-func decodeRequest(body []byte) (wire.Request, error) {
-	var request wire.Request
+func decodeRequest(body []byte) (wire.Body, error) {
+	var request wire.Body
 	if err := strictjson.DecodeExact(body, &request); err != nil {
-		return wire.Request{}, err
+		return wire.Body{}, err
 	}
 	if request.Action == "" {
-		return wire.Request{}, errors.New("action is missing or empty")
+		return wire.Body{}, errors.New("action is missing or empty")
 	}
 	return request, nil
 }

@@ -174,7 +174,7 @@ func (r testRelay) run(action, id string) result {
 }
 
 func runCall(action, id string) call {
-	body, _ := json.Marshal(wire.Request{Action: action})
+	body, _ := json.Marshal(wire.Body{Action: action})
 	c := call{body: string(body), header: http.Header{}}
 	if id != "" {
 		c.header.Set(wire.RequestIDHeader, id)
