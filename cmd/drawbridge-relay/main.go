@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/settings"
 )
 
 // Exit codes.
@@ -113,7 +114,7 @@ func run(args []string, s streams) int {
 }
 
 func complain(w io.Writer, err error) {
-	var config *runner.ConfigError
+	var config *settings.Error
 	if errors.As(err, &config) {
 		fmt.Fprintln(w, config)
 		return
@@ -132,7 +133,7 @@ func (c runCmd) Run(ctx context.Context, s streams) error {
 
 // Run prints what a good file allows.
 func (c checkCmd) Run(s streams) error {
-	config, err := runner.Load(c.Config, os.LookupEnv)
+	config, err := settings.Load(c.Config, os.LookupEnv)
 	if err != nil {
 		return err
 	}

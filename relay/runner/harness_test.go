@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
@@ -49,10 +50,10 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 }
 
 // load reads a relay.yaml of the given actions on a port of the system's choice.
-func load(t *testing.T, actions string) runner.Config {
+func load(t *testing.T, actions string) settings.Config {
 	t.Helper()
 	text := "listen: 127.0.0.1:0\ntoken: " + token + "\n" + actions
-	config, err := runner.Load(write(t, filepath.Join(t.TempDir(), "relay.yaml"), text, 0o600), noEnv)
+	config, err := settings.Load(write(t, filepath.Join(t.TempDir(), "relay.yaml"), text, 0o600), noEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,4 +239,15 @@ func relayMain() int {
 		return 1
 	}
 	return 0
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func chmod(name string, mode os.FileMode) func(*testing.T, string) {
+	return func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Join(dir, name), mode)) }
 }

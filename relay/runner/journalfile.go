@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drawbridge/internal/linelog"
+	"drawbridge/relay/runner/trust"
 	"drawbridge/relay/wire"
 )
 
@@ -102,7 +99,7 @@ func openJournal(path string, now func() time.Time) (*FileJournal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkJournal(path); err != nil {
+	if err := trust.Place(path, "journal"); err != nil {
 		return nil, err
 	}
 	j := &FileJournal{memory: NewMemory(now)}
@@ -147,66 +144,15 @@ func unusable(err error) error {
 	var damage *linelog.DamageError
 	switch {
 	case errors.Is(err, linelog.ErrInUse):
-		return &distrust{"is in use by another relay", "stop that one, or give this one a file of its own with journal: in relay.yaml"}
+		return trust.Because("is in use by another relay", "stop that one, or give this one a file of its own with journal: in relay.yaml")
 	case errors.Is(err, linelog.ErrForeign):
-		return &distrust{
-			"is not a journal of this version of drawbridge-relay",
-			"name another file with journal: in relay.yaml, or move this one away",
-		}
+		return trust.Because("is not a journal of this version of drawbridge-relay",
+			"name another file with journal: in relay.yaml, or move this one away")
 	case errors.As(err, &damage):
-		return &distrust{
-			fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
-			"restore it, or move it away, after which what was asked for in the last 24 hours may run once more",
-		}
+		return trust.Because(fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
+			"restore it, or move it away, after which what was asked for in the last 24 hours may run once more")
 	}
 	return err
-}
-
-// checkJournal refuses a path at which others could change what the relay knows to have run.
-func checkJournal(path string) error {
-	dir := filepath.Dir(path)
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return folderError(err)
-	}
-	for _, folder := range []string{dir, real} {
-		if err := checkFolders(folder); err != nil {
-			return err
-		}
-	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return &distrust{
-			fmt.Sprintf("its folder cannot be written: %v", err),
-			"name a file in a folder of the user that runs the relay with journal: in relay.yaml",
-		}
-	}
-	for _, file := range []string{path, path + linelog.LockSuffix} {
-		if err := checkOwnFile(file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOwnFile accepts a file that is missing, or plain and ours alone.
-func checkOwnFile(path string) error {
-	stat, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return pathError(err)
-	case !stat.Mode().IsRegular():
-		return &distrust{path + " is not a regular file", "name a plain file with journal: in relay.yaml"}
-	}
-	return checkEntry(path, stat)
-}
-
-func folderError(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return &distrust{"its folder does not exist", "create it or correct the path"}
-	}
-	return pathError(err)
 }
 
 // Begin is described at [Journal]. An error that is [ErrUnrecorded] says that the disk did not take the claim.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"drawbridge/relay/runner/settings"
 )
 
 // MainOptions is what a whole relay process needs: where its file is, where its environment and its log are.
@@ -15,7 +17,7 @@ type MainOptions struct {
 	// ConfigPath is the path of relay.yaml.
 	ConfigPath string
 	// Env is os.LookupEnv in a real process.
-	Env LookupEnv
+	Env settings.LookupEnv
 	// Log receives JSON lines; the one with the message "ready" carries the address in "addr", and in "interrupted" how many
 	// requests the relay before left unfinished.
 	Log io.Writer
@@ -25,13 +27,13 @@ type MainOptions struct {
 
 // Main is a relay process from its start to its end, which comes when ctx is done. It changes the umask of the process
 // and of everything that it starts to 077, so it belongs into a process of its own. Problems with the file come back as
-// a *ConfigError.
+// a *settings.Error.
 func Main(ctx context.Context, o MainOptions) error {
 	// The umask is one per process and inherited by children. Setting it here, before anything runs beside us, is the only
 	// moment at which no other goroutine can be creating a file.
 	syscall.Umask(0o077)
 	closeInherited()
-	config, err := Load(o.ConfigPath, o.Env)
+	config, err := settings.Load(o.ConfigPath, o.Env)
 	if err != nil {
 		return err
 	}

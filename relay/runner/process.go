@@ -8,6 +8,9 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/settings"
 )
 
 // killAfter is how long a process group has between SIGTERM and SIGKILL, and how long its output may stay open after
@@ -29,7 +32,7 @@ type ended struct {
 // execute runs an action to its end and writes its output to out and errs, which it does not use after it returns.
 // When ctx is done it ends the whole process group. Nothing of the group is left when it returns, unless a process
 // moved itself into another group. An error means that nothing ran.
-func execute(ctx context.Context, a Action, out, errs *tail) (ended, error) {
+func execute(ctx context.Context, a settings.Action, out, errs *output.Tail) (ended, error) {
 	// The kernel delivers the parent-death signal when the thread that forked ends, not the process, so that thread has to
 	// live and to stay ours for as long as the child does.
 	runtime.LockOSThread()
@@ -91,7 +94,7 @@ func endOf(cmd *exec.Cmd, cut bool) ended {
 }
 
 // environment starts from nothing: a nil slice would hand the relay's own environment, token and all, to the child.
-func environment(pairs []EnvVar) []string {
+func environment(pairs []settings.EnvVar) []string {
 	env := make([]string, 0, len(pairs)+1)
 	hasPath := false
 	for _, pair := range pairs {

@@ -7,7 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"drawbridge/internal/failpoint"
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
@@ -86,7 +87,7 @@ func later(status int, reason string, retry time.Duration) reply {
 }
 
 // admit waits for a slot and runs the action; any status but 200 says that nothing ran.
-func (r *Relay) admit(waiting, running context.Context, name string, action Action) reply {
+func (r *Relay) admit(waiting, running context.Context, name string, action settings.Action) reply {
 	if err := r.slots.take(waiting, name); errors.Is(err, errQueueFull) {
 		return later(http.StatusServiceUnavailable, err.Error(), time.Second)
 	} else if err != nil {
@@ -100,15 +101,16 @@ func (r *Relay) admit(waiting, running context.Context, name string, action Acti
 	return reply{status: http.StatusOK, answer: r.run(running, name, action)}
 }
 
-func (r *Relay) run(ctx context.Context, name string, action Action) wire.Answer {
+func (r *Relay) run(ctx context.Context, name string, action settings.Action) wire.Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, action.Timeout, errTimedOut)
 	defer cancel()
-	out, errs := newTail(action.Output, r.config.secrets), newTail(action.Output, r.config.secrets)
+	secret := action.Redactor(r.secret)
+	out, errs := output.NewTail(action.Output, secret), output.NewTail(action.Output, secret)
 	began := r.now()
 	end, err := execute(ctx, action, out, errs)
 	answer := wire.Answer{Action: name, ExitCode: wire.NoExitCode, DurationMS: r.now().Sub(began).Milliseconds()}
-	answer.Stdout, answer.StdoutOmitted = out.text()
-	answer.Stderr, answer.StderrOmitted = errs.text()
+	answer.Stdout, answer.StdoutOmitted = out.Text()
+	answer.Stderr, answer.StderrOmitted = errs.Text()
 	switch {
 	case err != nil:
 		answer.Status, answer.Error = wire.StatusFailed, err.Error()

@@ -26,6 +26,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/settings"
 )
 
 var (
@@ -46,10 +49,10 @@ const (
 // DefaultGrace is how long running actions have to finish after the relay was told to stop.
 const DefaultGrace = 10 * time.Second
 
-// Options is what a [Relay] is made of. Config comes from [Load]; Grace is DefaultGrace unless set; Journal is a
+// Options is what a [Relay] is made of. Config comes from [settings.Load]; Grace is DefaultGrace unless set; Journal is a
 // [Memory], which forgets at the end of the process, unless set; Now is time.Now unless set; the zero Log logs nothing.
 type Options struct {
-	Config  Config
+	Config  settings.Config
 	Journal Journal
 	Now     func() time.Time
 	Log     zerolog.Logger
@@ -58,7 +61,8 @@ type Options struct {
 
 // Relay serves the actions of one Config on one loopback address.
 type Relay struct {
-	config   Config
+	config   settings.Config
+	secret   *output.Redactor
 	journal  Journal
 	now      func() time.Time
 	log      zerolog.Logger
@@ -71,7 +75,7 @@ type Relay struct {
 // Listen opens the configured address, so that a taken port is an error here and not later. It starts nothing: call
 // Serve next, or Close.
 func Listen(ctx context.Context, o Options) (*Relay, error) {
-	if len(o.Config.Token) < minToken || !o.Config.Listen.Addr().IsLoopback() {
+	if !o.Config.Listens() || o.Config.Listen.IsValid() && !o.Config.Listen.Addr().IsLoopback() {
 		return nil, errors.New("open relay: the configuration was not checked by Load")
 	}
 	if o.Now == nil {
@@ -89,7 +93,7 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 		return nil, fmt.Errorf("open relay: %w", err)
 	}
 	return &Relay{
-		config: o.Config, journal: o.Journal, now: o.Now, log: o.Log, grace: o.Grace,
+		config: o.Config, secret: o.Config.Redactor(), journal: o.Journal, now: o.Now, log: o.Log, grace: o.Grace,
 		slots: newSlots(o.Config.Limits), pace: newPace(o.Config.Limits.PerMinute, o.Now), listener: listener,
 	}, nil
 }

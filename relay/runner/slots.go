@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"drawbridge/relay/runner/settings"
 )
 
 var errQueueFull = errors.New("too many requests are waiting on this relay")
@@ -13,7 +15,7 @@ var errQueueFull = errors.New("too many requests are waiting on this relay")
 // slots decides who may run: one run of an action at a time, a few overall, and a queue of bounded length in which an
 // action that is busy does not hold up the others. Safe for concurrent use.
 type slots struct {
-	limits Limits
+	limits settings.Limits
 
 	mu      sync.Mutex
 	running map[string]bool
@@ -26,7 +28,7 @@ type waiter struct {
 	ready chan struct{}
 }
 
-func newSlots(limits Limits) *slots {
+func newSlots(limits settings.Limits) *slots {
 	return &slots{limits: limits, running: map[string]bool{}}
 }
 
