@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -81,6 +82,7 @@ type streams struct {
 }
 
 func main() {
+	keeper.Main()
 	os.Exit(run(os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }
 

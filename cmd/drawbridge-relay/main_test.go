@@ -13,12 +13,15 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"drawbridge/relay/runner/keeper"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef-cmd"
 
 // These tests are in package main, because nothing can import it; they use the program from outside all the same.
 func TestMain(m *testing.M) {
+	keeper.Main()
 	syscall.Umask(0o077)
 	testscript.Main(m, map[string]func(){"drawbridge-relay": main})
 }

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
@@ -27,6 +28,7 @@ import (
 const token = "0123456789abcdef0123456789abcdef-test"
 
 func TestMain(m *testing.M) {
+	keeper.Main()
 	if os.Getenv("RELAY_MAIN") != "" {
 		os.Exit(relayMain())
 	}
@@ -78,10 +80,22 @@ type testRelay struct {
 	stop func()
 }
 
+// newPool is a pool that is closed after everything that the test starts later.
+func newPool(t *testing.T, cgroups bool) *keeper.Pool {
+	t.Helper()
+	pool, err := keeper.NewPool(cgroups)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 func serve(t *testing.T, o runner.Options) testRelay {
 	t.Helper()
 	var log strings.Builder
 	o.Log = zerolog.New(zerolog.SyncWriter(&log))
+	if o.Executor == nil {
+		o.Executor = newPool(t, true)
+	}
 	relay, err := runner.Listen(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

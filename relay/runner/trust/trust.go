@@ -85,6 +85,7 @@ func Folders(dir string) error {
 	}
 }
 
+// Entry refuses what belongs to another user than us or root, or can be written by others.
 func Entry(path string, stat fs.FileInfo) error {
 	owner, known := stat.Sys().(*syscall.Stat_t)
 	if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
@@ -115,6 +116,29 @@ func Executable(path string) error {
 	return Entry(path, stat)
 }
 
+// Program opens an executable and judges what was opened, so that what is then read and executed through it is what was
+// judged, whatever happens to the path.
+func Program(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, PathError(err)
+	}
+	stat, err := file.Stat()
+	switch {
+	case err != nil:
+		err = PathError(err)
+	case !stat.Mode().IsRegular():
+		err = Because("is not a regular file", "name the program itself")
+	default:
+		err = Entry(path, stat)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Dir refuses what is not an existing folder.
 func Dir(path string) error {
 	stat, err := os.Stat(path)
 	if err != nil {
