@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -23,8 +24,8 @@ const keeperName = "drawbridge-keeper"
 
 // lookEvery is how often a keeper looks whether its tree has grown; at every countEvery-th look it counts in any case.
 const (
-	lookEvery  = 20 * time.Millisecond
-	countEvery = 25
+	lookEvery  = 10 * time.Millisecond
+	countEvery = 50
 	// noticeable is by how many processes the system has to grow for a count out of turn.
 	noticeable = 16
 )
@@ -55,24 +56,17 @@ func Main() {
 		fmt.Fprintln(os.Stderr, "drawbridge-keeper is started by a relay only")
 		os.Exit(2)
 	}
-	k := keeper{relay: relay, frames: make(chan frame), reaped: make(chan os.Signal, 1)}
+	k := keeper{relay: relay}
 	if err := k.keep(); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-type frame struct {
-	job   job
-	files []*os.File
-	err   error
-}
-
-// keeper runs one job after the other; while one runs, everything below this process belongs to it.
+// keeper runs one job after the other; while one runs, everything below this process belongs to it. It is one thread that
+// waits in the kernel and nowhere else: what starves a machine of its processors must not starve what puts an end to it.
 type keeper struct {
-	relay  *net.UnixConn
-	frames chan frame
-	reaped chan os.Signal
+	relay *net.UnixConn
 
 	leader int
 	status unix.WaitStatus
@@ -90,39 +84,33 @@ func (k *keeper) keep() error {
 	}
 	// What a program leaves in a core file may be secret.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	signal.Notify(k.reaped, unix.SIGCHLD)
+	// What whoever started the relay left open is not for its programs either.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	// Caught and dropped, not ignored: a program would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	go k.listen()
+	// Only root may; a plain user has the limit on processes instead, see bounded.
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+	}, 0)
 	for {
-		f := <-k.frames
-		if f.err != nil {
-			return f.err
+		var j job
+		files, err := receive(k.relay, &j)
+		if err != nil {
+			return err
 		}
-		if f.job.End {
+		if j.End {
 			// The job was over before the relay knew.
 			continue
 		}
-		if err := k.run(f); err != nil {
+		if err := k.run(j, files); err != nil {
 			return err
 		}
 	}
 }
 
-func (k *keeper) listen() {
-	for {
-		var f frame
-		f.files, f.err = receive(k.relay, &f.job)
-		k.frames <- f
-		if f.err != nil {
-			return
-		}
-	}
-}
-
 // run is one job, from its start to the end of the last process of it.
-func (k *keeper) run(f frame) error {
-	err := k.start(f)
+func (k *keeper) run(j job, files []*os.File) error {
+	err := k.start(j, files)
 	if err != nil {
 		k.end()
 		return send(k.relay, word{Failed: err.Error()})
@@ -131,7 +119,7 @@ func (k *keeper) run(f frame) error {
 		k.end()
 		return err
 	}
-	e, gone := k.watch(f.job.Processes)
+	e, gone := k.watch(j.Processes)
 	e.Left = k.end()
 	e.Code, e.Most = NoCode, k.most
 	switch {
@@ -148,31 +136,69 @@ func (k *keeper) run(f frame) error {
 
 // watch returns when the program is over or has to be.
 func (k *keeper) watch(limit int) (e End, gone bool) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	var kill <-chan time.Time
+	leader, err := unix.PidfdOpen(k.leader, 0)
+	if err == nil {
+		defer unix.Close(leader)
+	} else {
+		leader = -1
+	}
+	var kill time.Time
 	for !k.reap() && !k.over {
-		select {
-		case <-k.reaped:
-		case f := <-k.frames:
-			closeAll(f.files)
-			if f.err != nil {
-				return e, true
-			}
-			if f.job.End && !e.Cut {
-				e.Cut, kill = true, time.After(killAfter)
+		switch k.await(leader) {
+		case relayGone:
+			return e, true
+		case relayEnds:
+			if !e.Cut {
+				e.Cut, kill = true, time.Now().Add(killAfter)
 				k.signal(unix.SIGTERM)
 			}
-		case <-kill:
+		}
+		if e.Cut && time.Now().After(kill) {
 			return e, false
-		case <-look.C:
-			if k.grown() && limit > 0 && k.most > limit {
-				e.Overgrown = true
-				return e, false
-			}
+		}
+		if k.grown() && limit > 0 && k.most > limit {
+			e.Overgrown = true
+			return e, false
 		}
 	}
 	return e, false
+}
+
+// news is what a keeper waits for.
+type news int
+
+const (
+	nothingNew news = iota
+	relayEnds
+	relayGone
+)
+
+// await waits until the program is over or the relay says something, and at most lookEvery.
+func (k *keeper) await(leader int) news {
+	raw, err := k.relay.SyscallConn()
+	if err != nil {
+		return relayGone
+	}
+	said := false
+	err = raw.Control(func(fd uintptr) {
+		// Without a descriptor for the program, which old kernels lack, the number is negative and not looked at.
+		watched := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(leader), Events: unix.POLLIN}}
+		_, _ = unix.Poll(watched, int(lookEvery.Milliseconds()))
+		said = watched[0].Revents != 0
+	})
+	if err != nil {
+		return relayGone
+	}
+	if !said {
+		return nothingNew
+	}
+	var j job
+	files, err := receive(k.relay, &j)
+	closeAll(files)
+	if err != nil || !j.End {
+		return relayGone
+	}
+	return relayEnds
 }
 
 // grown counts the tree when the system as a whole has noticeably more processes than at the last count, and twice a second
@@ -227,9 +253,8 @@ func (k *keeper) reap() (none bool) {
 }
 
 // start starts the program and returns when it is the program, so that what kept it from being that is known.
-func (k *keeper) start(f frame) error {
-	defer closeAll(f.files)
-	j, files := f.job, f.files
+func (k *keeper) start(j job, files []*os.File) error {
+	defer closeAll(files)
 	need := 2
 	for _, more := range []bool{j.Program, j.Cgroup} {
 		if more {
@@ -260,8 +285,25 @@ func (k *keeper) start(f frame) error {
 		child.attributes.UseCgroupFD, child.attributes.CgroupFD = true, int(k.cgroup.Fd())
 	}
 	k.over, k.status, k.most, k.threads, k.looks = false, 0, 1, 0, 0
+	defer bounded(j.Processes)()
 	k.leader, err = child.start()
 	return err
+}
+
+// bounded lets the kernel refuse processes beyond a number to a plain user's program that is started before the returned
+// function is called. The kernel counts all that the user runs, so the number is put on top of what the whole machine runs
+// now. Root is not bound by it; there a keeper comes before everybody else on a processor, and counts.
+func bounded(processes int) (restore func()) {
+	var before unix.Rlimit
+	var system unix.Sysinfo_t
+	if processes == 0 || unix.Sysinfo(&system) != nil || unix.Getrlimit(unix.RLIMIT_NPROC, &before) != nil {
+		return func() {}
+	}
+	soft := min(before.Cur, uint64(system.Procs)+uint64(processes))
+	if unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: soft, Max: before.Max}) != nil {
+		return func() {}
+	}
+	return func() { _ = unix.Setrlimit(unix.RLIMIT_NPROC, &before) }
 }
 
 func procFD(file *os.File) string {

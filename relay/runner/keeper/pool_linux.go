@@ -28,11 +28,17 @@ const (
 type Pool struct {
 	cgroups *cgroups
 
-	mu      sync.Mutex
-	keepers map[int]*watch
-	idle    []*watch
-	closed  bool
+	mu     sync.Mutex
+	idle   []*watch
+	closed bool
 }
+
+// keepers are the process ids of the keepers of this process, whichever pool started them: to tell them from orphans, which
+// come to the process and not to a pool. The mutex is held while one is started and while orphans are ended.
+var keepers = struct {
+	sync.Mutex
+	pids map[int]bool
+}{pids: map[int]bool{}}
 
 // watch is a keeper as its relay sees it.
 type watch struct {
@@ -50,7 +56,7 @@ func NewPool(withCgroups bool) (*Pool, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("make pool: %w", err)
 	}
-	p := &Pool{keepers: map[int]*watch{}}
+	p := &Pool{}
 	if withCgroups {
 		p.cgroups = findCgroups()
 	}
@@ -194,11 +200,10 @@ func (p *Pool) take() (*watch, error) {
 		w.rest.Stop()
 		return w, nil
 	}
-	return p.hire()
+	return hire()
 }
 
-// hire starts a keeper. The caller holds the mutex, so that no sweep takes it for somebody's orphan.
-func (p *Pool) hire() (*watch, error) {
+func hire() (*watch, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("start keeper: %w", err)
@@ -211,15 +216,17 @@ func (p *Pool) hire() (*watch, error) {
 		return nil, fmt.Errorf("start keeper: %w", err)
 	}
 	cmd := &exec.Cmd{
-		Path: sandbox.Self, Args: []string{keeperName}, Dir: "/", Env: []string{"GOMAXPROCS=2"},
+		Path: sandbox.Self, Args: []string{keeperName}, Dir: "/", // A collection of garbage needs threads that a starved machine does not give.
+		Env:        []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=48MiB"},
 		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
+	keepers.Lock()
+	defer keepers.Unlock()
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), conn.Close())
 	}
-	w := &watch{cmd: cmd, conn: conn.(*net.UnixConn)}
-	p.keepers[cmd.Process.Pid] = w
-	return w, nil
+	keepers.pids[cmd.Process.Pid] = true
+	return &watch{cmd: cmd, conn: conn.(*net.UnixConn)}, nil
 }
 
 // give puts a keeper to rest.
@@ -256,9 +263,9 @@ func (p *Pool) retire(w *watch) {
 func (p *Pool) dismiss(w *watch) {
 	_ = w.conn.Close()
 	_ = w.cmd.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.keepers, w.cmd.Process.Pid)
+	keepers.Lock()
+	defer keepers.Unlock()
+	delete(keepers.pids, w.cmd.Process.Pid)
 }
 
 // lost ends a keeper that cannot be relied on, and everything that came to us because it is gone.
@@ -269,15 +276,15 @@ func (p *Pool) lost(w *watch, cgroup *os.File) {
 	if cgroup != nil {
 		killCgroup(cgroup)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.keepers, w.cmd.Process.Pid)
-	p.sweep()
+	keepers.Lock()
+	defer keepers.Unlock()
+	delete(keepers.pids, w.cmd.Process.Pid)
+	sweep()
 }
 
 // sweep ends our children that are neither keepers nor ours: every job has a session of its own, and what we start for
-// ourselves has our own. The caller holds the mutex.
-func (p *Pool) sweep() {
+// ourselves has our own. The caller holds the mutex of keepers.
+func sweep() {
 	session, err := unix.Getsid(0)
 	if err != nil {
 		return
@@ -286,7 +293,7 @@ func (p *Pool) sweep() {
 	for time.Now().Before(deadline) {
 		found := 0
 		for _, child := range descendants(os.Getpid()) {
-			if child.parent != os.Getpid() || p.keepers[child.pid] != nil {
+			if child.parent != os.Getpid() || keepers.pids[child.pid] {
 				continue
 			}
 			if sid, err := unix.Getsid(child.pid); err != nil || sid == session {
