@@ -156,6 +156,10 @@ func (k *keeper) watch(limit int) (e End, gone bool) {
 		if e.Cut && time.Now().After(kill) {
 			return e, false
 		}
+		if k.reap() || k.over {
+			// A count would make every short program a long one.
+			return e, false
+		}
 		if k.grown() && limit > 0 && k.most > limit {
 			e.Overgrown = true
 			return e, false
