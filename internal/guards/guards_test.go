@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"relay/runner/keeper":    {"relay/runner/sandbox"},
 	"relay/runner/audit":     {"relay/runner/trust"},
 	"relay/runner/approval":  {"relay/runner/trust", "relay/runner/output"},
+	"relay/runner/service":   {"relay/runner/trust"},
 	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval"},
 	"webhooks":               {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "policy", "parser"},

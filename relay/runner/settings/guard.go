@@ -98,7 +98,9 @@ func (r *configReader) paths(n *yaml.Node, at string) []string {
 // keepApart refuses a sandbox that lets an action write what decides about actions: relay.yaml, the relay's state, and the
 // programs of the list (Cursor CVE-2025-54135: the agent wrote the file that started a process).
 func (r *configReader) keepApart() {
-	guarded := map[string]string{resolve(r.outside.dir): "the folder of relay.yaml", resolve(r.config.State): "the relay's state"}
+	guarded := map[string]string{resolve(r.config.State): "the relay's state"}
+	// The same folder, as a rule.
+	guarded[resolve(r.outside.dir)] = "the folder of relay.yaml"
 	for id, action := range r.config.Actions {
 		if len(action.Argv) > 0 && filepath.IsAbs(action.Argv[0]) {
 			guarded[resolve(action.Argv[0])] = "the program of action " + id
