@@ -104,11 +104,10 @@ func (r *Relay) confinement(action settings.Action) string {
 	return plan.String()
 }
 
-// ran writes the audit line of an action that ran. When it cannot be written the answer still goes out: it is what happened.
-func (r *Relay) ran(a *attempt, answer wire.Answer, stdout, stderr int64) {
-	e := r.event(audit.Ran, a)
-	e.Status, e.Exit, e.Stdout, e.Stderr, e.Reason = string(answer.Status), &answer.ExitCode, &stdout, &stderr, output.Line(answer.Error)
-	if err := r.note(e); err != nil {
+// noteRan writes the audit line of an action that ran. When it cannot be written the answer still goes out: it is what
+// happened.
+func (r *Relay) noteRan(a *attempt) {
+	if err := r.note(*a.ran); err != nil {
 		r.o.Log.Error().Err(err).Str("request", a.request.ID).Msg("audit")
 	}
 }

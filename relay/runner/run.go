@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"drawbridge/relay/runner/approval"
@@ -37,6 +38,8 @@ type attempt struct {
 	definition string
 	// approvedBy names the door of the approval, when there was one.
 	approvedBy string
+	// ran is the audit line of what ran, or nil.
+	ran *audit.Event
 }
 
 // Run is described at wire.Handler. It makes the checks in this order: is it listed, is it known already, is the kill switch
@@ -72,11 +75,18 @@ func (r *Relay) Run(ctx context.Context, request wire.Request, progress func(wir
 			_ = a.program.Close()
 		}
 	}()
-	return r.settle(request, r.attempt(a))
+	return r.settle(a, r.attempt(a))
 }
 
 // settle makes the outcome durable. What was refused and may be asked for again leaves the id free; a person's no stays.
-func (r *Relay) settle(request wire.Request, out wire.Outcome) (wire.Outcome, error) {
+func (r *Relay) settle(a *attempt, out wire.Outcome) (wire.Outcome, error) {
+	request := a.request
+	// Two files, and the disk takes them side by side.
+	var auditing sync.WaitGroup
+	if a.ran != nil {
+		auditing.Go(func() { r.noteRan(a) })
+	}
+	defer auditing.Wait()
 	var err error
 	if out.Status == wire.StatusRefused && out.Refusal != wire.RefusedDenied {
 		err = r.o.Journal.Withdraw(request.ID)
@@ -250,7 +260,10 @@ func (r *Relay) execute(a *attempt) wire.Answer {
 	} else {
 		judge(&answer, a.action, end, context.Cause(ctx))
 	}
-	r.ran(a, answer, out.Total(), errs.Total())
+	stdout, stderr := out.Total(), errs.Total()
+	e := r.event(audit.Ran, a)
+	e.Status, e.Exit, e.Stdout, e.Stderr, e.Reason = string(answer.Status), &answer.ExitCode, &stdout, &stderr, output.Line(answer.Error)
+	a.ran = &e
 	return answer
 }
 

@@ -146,7 +146,14 @@ func (s *Server) Serve() error {
 }
 
 // Close ends the door, and calls that are under way.
-func (s *Server) Close() error { return s.http.Close() }
+func (s *Server) Close() error {
+	err := s.http.Close()
+	// A server that was never served does not know its listener.
+	if closed := s.listener.Close(); !errors.Is(closed, net.ErrClosed) {
+		err = errors.Join(err, closed)
+	}
+	return err
+}
 
 type peerKey struct{}
 
