@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drawbridge/bridge"
+	"drawbridge/cmd/drawbridge/internal/demo"
 	"drawbridge/relay/runner/keeper"
 )
 

@@ -167,6 +167,9 @@ var only = map[string][]string{
 	"github.com/rs/zerolog/log":      {}, // loggers are injected
 	"net/http/pprof":                 {},
 	"math/rand":                      {},
+
+	"github.com/landlock-lsm/go-landlock/landlock":         {"relay/runner/sandbox"},
+	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"relay/runner/sandbox"},
 }
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {

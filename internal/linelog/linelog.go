@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"drawbridge/internal/failpoint"
 )
 
 // Suffixes of the files beside a log: one to lock, because the log itself is replaced, and one that is being written.

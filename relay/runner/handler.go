@@ -35,7 +35,9 @@ func refuseHTTP(status int, reason string) reply {
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	began := r.o.Now()
 	out := r.route(w, req)
+	failpoint.Here("relay.answer.before")
 	r.write(w, out)
+	failpoint.Here("relay.answer.after")
 	r.record(req, out, r.o.Now().Sub(began))
 }
 

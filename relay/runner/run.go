@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"drawbridge/internal/failpoint"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/keeper"
@@ -75,7 +76,10 @@ func (r *Relay) Run(ctx context.Context, request wire.Request, progress func(wir
 			_ = a.program.Close()
 		}
 	}()
-	return r.settle(a, r.attempt(a))
+	failpoint.Here("relay.run.before")
+	out := r.attempt(a)
+	failpoint.Here("relay.run.after")
+	return r.settle(a, out)
 }
 
 // settle makes the outcome durable. What was refused and may be asked for again leaves the id free; a person's no stays.
