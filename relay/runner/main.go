@@ -122,6 +122,9 @@ func (m *mains) open(ctx context.Context) (err error) {
 	if m.door, err = control.Listen(ctx, m.config.State, m.relay); err != nil {
 		return errors.Join(err, m.relay.Close())
 	}
+	if err := m.pool.Warm(); err != nil {
+		return errors.Join(err, m.relay.Close(), m.door.Close())
+	}
 	return m.ready(ability)
 }
 

@@ -24,6 +24,9 @@ func NewPool(bool) (*Pool, error) { return &Pool{}, nil }
 // String says by what means trees are ended.
 func (*Pool) String() string { return "process group" }
 
+// Warm has nothing to do.
+func (*Pool) Warm() error { return nil }
+
 // Close ends nothing, because nothing stays.
 func (*Pool) Close() {}
 

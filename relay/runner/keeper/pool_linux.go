@@ -88,6 +88,16 @@ func (p *Pool) Close() {
 	}
 }
 
+// Warm starts a keeper ahead of the first program. An error is no harm: the first program tries again.
+func (p *Pool) Warm() error {
+	w, err := p.take()
+	if err != nil {
+		return err
+	}
+	p.give(w)
+	return nil
+}
+
 // Run runs a program to its end, and returns when nothing of it is left. When ctx is done it ends the whole tree. The error
 // is [ErrLost] when the program ran and nobody saw its end; any other says that nothing ran.
 func (p *Pool) Run(ctx context.Context, c Command) (End, error) {
