@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -88,10 +89,7 @@ func (k *keeper) keep() error {
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	// Caught and dropped, not ignored: a program would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	// Only root may; a plain user has the limit on processes instead, see bounded.
-	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
-	}, 0)
+	comeFirst()
 	for {
 		var j job
 		files, err := receive(k.relay, &j)
@@ -177,6 +175,17 @@ const (
 	relayGone
 )
 
+// poll is poll(2) behind the runtime's back: told of it, the runtime may hand this thread's place to another thread, and on a
+// starved machine that one does not give it back for a second. Nothing else in a keeper needs the place.
+func poll(watched []unix.PollFd, most time.Duration) {
+	limit := unix.NsecToTimespec(int64(most))
+	var first *unix.PollFd
+	if len(watched) > 0 {
+		first = &watched[0]
+	}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(first)), uintptr(len(watched)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+}
+
 // await waits until the program is over or the relay says something, and at most lookEvery.
 func (k *keeper) await(leader int) news {
 	raw, err := k.relay.SyscallConn()
@@ -187,7 +196,7 @@ func (k *keeper) await(leader int) news {
 	err = raw.Control(func(fd uintptr) {
 		// Without a descriptor for the program, which old kernels lack, the number is negative and not looked at.
 		watched := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(leader), Events: unix.POLLIN}}
-		_, _ = unix.Poll(watched, int(lookEvery.Milliseconds()))
+		poll(watched, lookEvery)
 		said = watched[0].Revents != 0
 	})
 	if err != nil {
@@ -235,7 +244,7 @@ func (k *keeper) end() (left int) {
 			k.cgroup = nil
 		}()
 	}
-	return endTree(os.Getpid(), k.reap)
+	return endTree(func() []proc { return descendants(os.Getpid()) }, k.reap)
 }
 
 // reap collects what has ended and reports whether nothing is left: since all that lost its parent came to us, having no

@@ -20,8 +20,12 @@ import (
 const (
 	// idleFor is how long a keeper without a job is kept: starting one takes longer than a short action.
 	idleFor = 15 * time.Second
-	// patience is how much longer than it should need a keeper may take to end its tree, before it is ended itself.
-	patience = killAfter + endFor + time.Second
+	// wakeEvery is how often a keeper that has to end its tree is told to go on: the program can stop it, since both belong
+	// to the same user.
+	wakeEvery = 100 * time.Millisecond
+	// patience is how long a keeper may take to end its tree before it is ended itself. It is long, because what it could not
+	// do with its priority the relay can hardly do without.
+	patience = time.Minute
 )
 
 // Pool runs programs under keepers. It is safe for concurrent use.
@@ -174,7 +178,8 @@ func (p *Pool) await(ctx context.Context, w *watch, sent error) (End, error) {
 			}
 		}
 	}()
-	done, late := ctx.Done(), (<-chan time.Time)(nil)
+	done := ctx.Done()
+	var late, again <-chan time.Time
 	for {
 		select {
 		case said, open := <-words:
@@ -187,11 +192,14 @@ func (p *Pool) await(ctx context.Context, w *watch, sent error) (End, error) {
 				return *said.End, nil
 			}
 		case <-done:
-			done, late = nil, time.After(patience)
+			wake := time.NewTicker(wakeEvery)
+			defer wake.Stop()
+			done, late, again = nil, time.After(patience), wake.C
 			// An error means that the keeper is gone, which shows next.
 			_ = send(w.conn, job{End: true})
+		case <-again:
+			_ = w.cmd.Process.Signal(unix.SIGCONT)
 		case <-late:
-			// Stopped or stuck: the program can do that to its keeper, which belongs to the same user.
 			_ = w.cmd.Process.Kill()
 		}
 	}
@@ -299,28 +307,33 @@ func sweep() {
 	if err != nil {
 		return
 	}
-	deadline := time.Now().Add(endFor)
-	for time.Now().Before(deadline) {
-		found := 0
-		for _, child := range descendants(os.Getpid()) {
-			if child.parent != os.Getpid() || keepers.pids[child.pid] {
-				continue
+	orphans := func() (found []proc) {
+		below := map[int]bool{}
+		// Parents come before their children.
+		for _, p := range descendants(os.Getpid()) {
+			if p.parent == os.Getpid() {
+				sid, err := unix.Getsid(p.pid)
+				below[p.pid] = err == nil && sid != session && !keepers.pids[p.pid]
+			} else {
+				below[p.pid] = below[p.parent]
 			}
-			if sid, err := unix.Getsid(child.pid); err != nil || sid == session {
-				continue
+			if below[p.pid] {
+				found = append(found, p)
 			}
-			found++
-			for _, below := range freeze(child.pid) {
-				below.signal(unix.SIGKILL)
-			}
-			child.signal(unix.SIGKILL)
-			_, _ = unix.Wait4(child.pid, nil, unix.WNOHANG, nil)
 		}
-		if found == 0 {
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
+		return found
 	}
+	promptly(func() {
+		endTree(orphans, func() (none bool) {
+			found := orphans()
+			for _, p := range found {
+				if p.zombie && p.parent == os.Getpid() {
+					_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
+				}
+			}
+			return len(found) == 0
+		})
+	})
 }
 
 // streams are the pipes through which a program's output comes.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -13,9 +14,11 @@ import (
 // proc is one living process; pid and start together are never used again.
 type proc struct {
 	pid, parent int
-	start       string
-	zombie      bool
-	frozen      bool
+	// group is its process group when it was looked at.
+	group  int
+	start  string
+	zombie bool
+	frozen bool
 }
 
 // readProc reads what /proc says of a process, or reports false when it is gone.
@@ -37,9 +40,13 @@ func readProc(pid int) (proc, bool) {
 	if err != nil {
 		return proc{}, false
 	}
+	group, err := strconv.Atoi(string(fields[2]))
+	if err != nil {
+		return proc{}, false
+	}
 	state := fields[0][0]
 	return proc{
-		pid: pid, parent: parent, start: string(fields[19]),
+		pid: pid, parent: parent, group: group, start: string(fields[19]),
 		zombie: state == 'Z' || state == 'X', frozen: state == 'T' || state == 't',
 	}, true
 }
@@ -103,41 +110,51 @@ func (p proc) signal(signal unix.Signal) {
 const (
 	// freezeRounds bounds the looks at a tree that goes on growing while it is stopped.
 	freezeRounds = 100
-	// endFor is how long everything may take to be gone after SIGKILL.
+	// endFor is how long one process may take to be gone after SIGKILL.
 	endFor = 5 * time.Second
 )
 
-// endTree kills everything below root and calls reap, which collects what is over and belongs to us, until nothing is left
-// or endFor is over; it returns how many are. All are stopped before the first is killed: a tree that forks takes the place of
-// each that goes, and one that stands still cannot.
-func endTree(root int, reap func() (none bool)) (left int) {
-	deadline := time.Now().Add(endFor)
+// endTree kills everything that list finds, and calls reap, which collects what is over and belongs to us, until nothing is
+// left. It returns how many are left when all of them were sent SIGKILL endFor ago: those wait in the kernel. However long a tree
+// goes on growing, it is not given up. All are stopped before the first is killed: a tree that forks takes the place of each
+// that goes, and one that stands still cannot.
+func endTree(list func() []proc, reap func() (none bool)) (left int) {
+	killed := map[proc]time.Time{}
 	for {
 		if reap() {
 			return 0
 		}
-		found := freeze(root)
+		found := freeze(list)
+		signalGroups(found, unix.SIGKILL)
+		fresh := false
 		for _, p := range found {
-			if !p.zombie {
-				p.signal(unix.SIGKILL)
+			if p.zombie {
+				continue
 			}
+			key := proc{pid: p.pid, start: p.start}
+			if killed[key].IsZero() {
+				killed[key] = time.Now()
+			}
+			fresh = fresh || time.Since(killed[key]) < endFor
+			p.signal(unix.SIGKILL)
 		}
 		if reap() {
 			return 0
 		}
-		if time.Now().After(deadline) {
-			return living(found)
+		if n := living(found); n > 0 && !fresh {
+			return n
 		}
 		// Not time.Sleep: it comes back through a thread of the runtime that a starved machine may not run.
-		_, _ = unix.Poll(nil, 2)
+		poll(nil, 2*time.Millisecond)
 	}
 }
 
-// freeze stops everything below root and returns what it found last.
-func freeze(root int) []proc {
+// freeze stops everything that list finds and returns what it found last.
+func freeze(list func() []proc) []proc {
 	stopped := map[proc]bool{}
 	for range freezeRounds {
-		found, fresh := descendants(root), false
+		found, fresh := list(), false
+		signalGroups(found, unix.SIGSTOP)
 		for _, p := range found {
 			key := proc{pid: p.pid, start: p.start}
 			if p.zombie || p.frozen || stopped[key] {
@@ -150,5 +167,41 @@ func freeze(root int) []proc {
 			return found
 		}
 	}
-	return descendants(root)
+	return list()
+}
+
+// signalGroups reaches whole groups at one stroke, also what is forked at the same moment. A group lies within a session, and
+// the sessions below us were made by what we started, so that nobody else is in one.
+func signalGroups(found []proc, signal unix.Signal) {
+	done := map[int]bool{unix.Getpgrp(): true, 0: true, 1: true}
+	for _, p := range found {
+		if p.zombie || p.frozen && signal == unix.SIGSTOP || done[p.group] {
+			continue
+		}
+		done[p.group] = true
+		if now, err := unix.Getpgid(p.pid); err == nil && now == p.group {
+			_ = unix.Kill(-p.group, signal)
+		}
+	}
+}
+
+// promptly runs do on a thread of its own, before everybody else on a processor where the kernel lets us.
+func promptly(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// Never unlocked, so that the thread ends with its priority.
+		runtime.LockOSThread()
+		comeFirst()
+		do()
+	}()
+	<-done
+}
+
+// comeFirst gives this thread real-time priority, which it does not hand down. Only root may; a plain user has the limit on
+// processes instead, see bounded.
+func comeFirst() {
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+	}, 0)
 }
