@@ -16,8 +16,11 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
 
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/settings"
 )
 
 // Exit codes.
@@ -31,7 +34,8 @@ const description = `Run listed actions on this machine when the bridge asks for
 
 Examples:
   drawbridge-relay check --config relay.yaml    say everything that is wrong with the file
-  drawbridge-relay run --config relay.yaml      serve POST /run on the loopback address of the file
+  drawbridge-relay run --config relay.yaml      serve the actions of the file
+  drawbridge-relay stop                         refuse everything and end what runs, until drawbridge-relay start
 
 A relay.yaml to start from:
   listen: 127.0.0.1:7420
@@ -47,9 +51,16 @@ Make a token:
 Exit codes: 0 all is well, 1 something is wrong and is said on stderr, 2 the command line is wrong.`
 
 type cli struct {
-	Run     runCmd     `cmd:"" help:"Serve the actions of relay.yaml until interrupted; a JSON line with the message 'ready' on stderr carries the address."`
-	Check   checkCmd   `cmd:"" help:"Check relay.yaml and print every problem with its line and remedy."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run       runCmd       `cmd:"" help:"Serve the actions of relay.yaml until interrupted; a JSON line with the message 'ready' on stderr carries the address."`
+	Check     checkCmd     `cmd:"" help:"Check relay.yaml and print every problem with its line and remedy."`
+	Approvals approvalsCmd `cmd:"" help:"List what waits for your word."`
+	Approve   approveCmd   `cmd:"" help:"Let one pending action run."`
+	Deny      denyCmd      `cmd:"" help:"Refuse one pending action."`
+	Stop      stopCmd      `cmd:"" help:"Turn the kill switch on: refuse everything and end what runs. It stays on over restarts."`
+	Start     startCmd     `cmd:"" help:"Turn the kill switch off."`
+	Audit     auditCmd     `cmd:"" help:"The audit log."`
+	Install   installCmd   `cmd:"" help:"Write a service file, so that the relay runs whenever you are logged in."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 const runDescription = `Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless
@@ -65,10 +76,6 @@ type runCmd struct {
 	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
 }
 
-type checkCmd struct {
-	Config string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
-}
-
 type versionCmd struct{}
 
 // Help is what run --help says beside the flags.
@@ -80,6 +87,7 @@ type streams struct {
 }
 
 func main() {
+	keeper.Main()
 	os.Exit(run(os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }
 
@@ -113,7 +121,7 @@ func run(args []string, s streams) int {
 }
 
 func complain(w io.Writer, err error) {
-	var config *runner.ConfigError
+	var config *settings.Error
 	if errors.As(err, &config) {
 		fmt.Fprintln(w, config)
 		return
@@ -127,17 +135,21 @@ func (c runCmd) Run(ctx context.Context, s streams) error {
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
 	defer context.AfterFunc(ctx, stop)()
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace})
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal()})
 }
 
-// Run prints what a good file allows.
-func (c checkCmd) Run(s streams) error {
-	config, err := runner.Load(c.Config, os.LookupEnv)
+// terminal is where a person sits who started the relay in the foreground, or nil.
+func terminal() io.ReadWriteCloser {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return err
+		return nil
 	}
-	_, err = fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served at %s\n", c.Config, len(config.Actions), config.Listen)
-	return err
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	if err != nil || foreground != unix.Getpgrp() {
+		_ = tty.Close()
+		return nil
+	}
+	return tty
 }
 
 // Run prints the module version that the binary was built from.

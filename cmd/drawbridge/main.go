@@ -17,6 +17,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/demo"
+	"drawbridge/relay/runner/keeper"
 )
 
 // version is set by the linker; "dev" otherwise.
@@ -75,6 +76,7 @@ type cli struct {
 }
 
 func main() {
+	keeper.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.

@@ -42,7 +42,15 @@ var mayImport = map[string][]string{
 	"relay/wire":             {},
 	"relay/hub":              {"bridge", "policy", "parser", "relay/wire"},
 	"relay/runner":           {"relay/wire", "relay/runner/…"},
-	"relay/runner/…":         {"relay/wire"},
+	"relay/runner/trust":     {},
+	"relay/runner/output":    {},
+	"relay/runner/settings":  {"relay/wire", "relay/runner/trust", "relay/runner/output"},
+	"relay/runner/sandbox":   {},
+	"relay/runner/keeper":    {"relay/runner/sandbox"},
+	"relay/runner/audit":     {"relay/runner/trust"},
+	"relay/runner/approval":  {"relay/runner/trust", "relay/runner/output"},
+	"relay/runner/service":   {"relay/runner/trust"},
+	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval"},
 	"webhooks":               {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
 	"internal/failport":      {"bridge"},
@@ -148,7 +156,7 @@ func TestImportsPointInward(t *testing.T) {
 
 // only says in which packages a library or a standard package may be used.
 var only = map[string][]string{
-	"gopkg.in/yaml.v3":               {"internal/yamlconf", "config", "relay/runner", "cloudagents/cloudsim/…"},
+	"gopkg.in/yaml.v3":               {"internal/yamlconf", "config", "relay/runner/settings", "cloudagents/cloudsim/…"},
 	"modernc.org/sqlite":             {"store"},
 	"modernc.org/sqlite/lib":         {"store"},
 	"github.com/go-resty/resty/v2":   {"cloudagents", "relay/hub", "api"},
@@ -162,6 +170,9 @@ var only = map[string][]string{
 	"github.com/rs/zerolog/log":      {}, // loggers are injected
 	"net/http/pprof":                 {},
 	"math/rand":                      {},
+
+	"github.com/landlock-lsm/go-landlock/landlock":         {"relay/runner/sandbox"},
+	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"relay/runner/sandbox"},
 }
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {

@@ -146,7 +146,7 @@ func (h *Hub) RunAction(ctx context.Context, r bridge.ActionRequest) (bridge.Act
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	response, err := h.client.R().SetContext(ctx).SetAuthToken(relay.Token).
 		SetHeader(wire.RequestIDHeader, r.Request).SetHeader("Content-Type", "application/json").
-		SetBody(wire.Request{Action: r.Grant.Action()}).Post(relay.URL + wire.RunPath)
+		SetBody(wire.Body{Action: r.Grant.Action()}).Post(relay.URL + wire.RunPath)
 	if err != nil {
 		return bridge.ActionOutcome{}, unanswered(name, err, connected.Load())
 	}

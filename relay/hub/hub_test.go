@@ -23,12 +23,15 @@ import (
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
 const token = "0123456789abcdef0123456789abcdef-hub"
 
 func TestMain(m *testing.M) {
+	keeper.Main()
 	syscall.Umask(0o077)
 	goleak.VerifyTestMain(m)
 }
@@ -64,7 +67,7 @@ func realRelay(t *testing.T, actions string) string {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := runner.Load(path, os.LookupEnv)
+	config, err := settings.Load(path, os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package runner_test
+package settings_test
 
 import (
 	"encoding/json"
@@ -7,13 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
@@ -34,24 +35,37 @@ actions:
     env: { HOME: "${HOME}", PATH: /opt }
     timeout: ${T:-1h}
     output: 7
-limits: { concurrent: 1, queue: 0, per_minute: 600 }
+    concurrency: 2
+    processes: 8
+    approval: once per 12h
+    approve_by: either
+    idempotent: true
+    sha256: ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB
+    sandbox: { read: [/etc], write: [`+dir+`/out], network: true }
+    redact: [ "${HOME}", { pattern: 'k-\d+' } ]
+limits: { concurrent: 1, queue: 0, per_minute: 600, per_day: 9, approval_wait: 5m }
 `, 0o644)
+	must(t, os.Mkdir(filepath.Join(dir, "out"), 0o700))
 	env := map[string]string{"X": "${file:/etc/passwd}", "HOME": "/home/me", "T": ""}
-	got, err := runner.Load(path, func(name string) (string, bool) { value, set := env[name]; return value, set })
+	got, err := settings.Load(path, func(name string) (string, bool) { value, set := env[name]; return value, set })
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]runner.Action{
+	want := map[string]settings.Action{
 		"plain": {
 			Argv: []string{"/bin/echo", "${X}", "a${file:/etc/passwd}b${file:/etc/passwd}", "5", "$HOME"},
-			Dir:  "/", Timeout: time.Minute, Output: wire.MaxOutput,
+			Dir:  "/", Timeout: time.Minute, Output: wire.MaxOutput, Concurrency: 1, Processes: 256,
+			Approval: settings.Approval{Mode: "never", By: "machine"},
 		},
 		"full": {
 			Argv: []string{"/bin/sh", "-c", "echo"}, Dir: "/usr", Timeout: time.Hour, Output: 7,
-			Env: []runner.EnvVar{{Name: "HOME", Value: "/home/me"}, {Name: "PATH", Value: "/opt"}},
+			Env:         []settings.EnvVar{{Name: "HOME", Value: "/home/me"}, {Name: "PATH", Value: "/opt"}},
+			Concurrency: 2, Processes: 8, Idempotent: true, SHA256: strings.Repeat("ab", 32),
+			Approval: settings.Approval{Mode: "once", For: 12 * time.Hour, By: "either"},
+			Sandbox:  &settings.Sandbox{Read: []string{"/etc"}, Write: []string{dir + "/out"}, Network: true},
 		},
 	}
-	if diff := cmp.Diff(want, got.Actions, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got.Actions, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(settings.Action{})); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 	if got.Journal != dir+"/relay.journal" {
@@ -60,7 +74,7 @@ limits: { concurrent: 1, queue: 0, per_minute: 600 }
 	if got.Listen.String() != "[::1]:7421" || string(got.Token) != token {
 		t.Errorf("listen %s, token of %d characters", got.Listen, len(got.Token))
 	}
-	if diff := cmp.Diff(runner.Limits{Concurrent: 1, Queue: 0, PerMinute: 600}, got.Limits); diff != "" {
+	if diff := cmp.Diff(settings.Limits{Concurrent: 1, Queue: 0, PerMinute: 600, PerDay: 9, ApprovalWait: 5 * time.Minute}, got.Limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	encoded, err := json.Marshal(got)
@@ -79,7 +93,7 @@ func TestLoadJournalPath(t *testing.T) {
 		"state/j": dir + "/state/j", other + "/j": other + "/j", "${WHERE:-j.log}": dir + "/j.log", "../" + filepath.Base(dir) + "/j": dir + "/j",
 	} {
 		path := write(t, filepath.Join(dir, "relay.yaml"), "token: "+token+"\nactions: {}\njournal: "+setting+"\n", 0o600)
-		if got, err := runner.Load(path, noEnv); err != nil || got.Journal != want {
+		if got, err := settings.Load(path, noEnv); err != nil || got.Journal != want {
 			t.Errorf("%s: %q, %v, want %q", setting, got.Journal, err, want)
 		}
 	}
@@ -96,7 +110,7 @@ func TestLoadProblems(t *testing.T) {
 		{"second document", base + "  a: { argv: [/bin/echo] }\n---\nactions: {}\n", `: holds a second document; remove it`},
 		{"nothing in it", "limits: {}\n", `: token: is missing; write token: ${file:relay.token}`},
 		{"no actions", "token: " + token + "\n", `: actions: is missing; list what may run`},
-		{"unknown key", base + "relay: x\n", `: relay: is not a known key; use one of listen, token, actions, limits`},
+		{"unknown key", base + "relay: x\n", `: relay: is not a known key; use one of listen, token, actions, limits, state, journal, redact`},
 		{"case of a key", base + "Listen: 127.0.0.1:1\n", `:3: Listen: is not a known key`},
 		{"key twice", base + "actions: {}\n", `:3: actions: stands here twice`},
 		{"merge key", base + "  a: { <<: { argv: [/bin/echo] } }\n", `:3: actions.a: has a key that is not a plain word`},
@@ -150,14 +164,33 @@ func TestLoadProblems(t *testing.T) {
 		{"journal is a folder", base + "journal: /usr\n", `:3: journal: "/usr": /usr is not a regular file; name a plain file`},
 		{"journal without a folder", base + "journal: x/y\n", `:3: journal: "x/y": its folder does not exist; create it or correct the path`},
 		{"journal as list", base + "journal: [a]\n", `:3: journal: is not a single value`},
-		{"unknown limit", base + "limits: { per_hour: 3 }\n", `limits.per_hour: is not a known key; use one of concurrent, queue, per_minute`},
+		{"unknown limit", base + "limits: { per_hour: 3 }\n", `limits.per_hour: is not a known key; use one of concurrent, queue, per_minute, per_day, approval_wait`},
+		{"approval", action("approval: always"), `:3: actions.a.approval: "always": is no way to approve; write never, each, or once per 24h`},
+		{"approval period", action("approval: once per 1s"), `:3: actions.a.approval: "once per 1s": is not a period in range`},
+		{"approver", action("approval: each, approve_by: agent"), `:3: actions.a.approve_by: "agent": is not known; write machine or bridge or either`},
+		{"digest", action("sha256: abc"), `:3: actions.a.sha256: "abc": is not a SHA-256 digest; write the 64 hex digits`},
+		{"sandbox as truth", action("sandbox: true"), `:3: actions.a.sandbox: "true": is not a mapping; write sandbox: { read:`},
+		{"sandbox key", action("sandbox: { exec: [/] }"), `:3: actions.a.sandbox.exec: is not a known key; use one of read, write, network`},
+		{"sandbox path", action("sandbox: { read: [home] }"), `:3: actions.a.sandbox.read[0]: "home": is not an absolute path`},
+		{"sandbox path with dots", action("sandbox: { read: [/etc/../root] }"), `is not an absolute path without . and ..`},
+		{"sandbox without path", action("sandbox: { write: [/no/such] }"), `:3: actions.a.sandbox.write[0]: "/no/such": does not exist`},
+		{"sandbox over everything", action("sandbox: { write: [/] }"), `actions.a.sandbox.write[0]: "/": holds the program of action a, so that the action could change what may run; name a folder beside it`},
+		{"secret in the file", base + "redact: [hunter2-hunter2]\n", `:3: redact[0]: "(hidden)": is not a reference; write ${NAME} or ${file:path}`},
+		{"secret with a default", base + "redact: ['${X:-hunter2-hunter2}']\n", `is not a reference`},
+		{"broken pattern", base + "redact: [ { pattern: 'a(' } ]\n", `:3: redact[0].pattern: "a(": is not a regular expression`},
+		{"pattern of nothing", base + "redact: [ { pattern: 'a*' } ]\n", `is not a regular expression that matches something`},
+		{"processes", action("processes: 5000"), `is not a number in range; write a number from 1 to 4096`},
+		{"approval wait", base + "limits: { approval_wait: 25h }\n", `limits.approval_wait: "25h": is not a duration in range; write one above 0 and up to 24h`},
+		{"state", base + "state: /no/such\n", `:3: state: "/no/such": its folder does not exist`},
+		{"socket without a folder", base + "listen: unix:/no/such/s\n", `:3: listen: "unix:/no/such/s": its folder does not exist`},
+		{"long socket", base + "listen: unix:/" + strings.Repeat("../", 40) + "tmp/s\n", `is too long for the path of a socket`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			path := write(t, filepath.Join(t.TempDir(), "relay.yaml"), tt.text, 0o600)
-			_, err := runner.Load(path, noEnv)
-			var problems *runner.ConfigError
+			_, err := settings.Load(path, noEnv)
+			var problems *settings.Error
 			if !errors.As(err, &problems) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), path) {
 				t.Errorf("error %v\nwant one with %s", err, tt.want)
 			}
@@ -177,8 +210,8 @@ actions:
   b: { argv: [/bin/echo], env: { LD_PRELOAD: x }, what: 1 }
 limits: { queue: -1 }
 `, 0o600)
-	_, err := runner.Load(path, noEnv)
-	var problems *runner.ConfigError
+	_, err := settings.Load(path, noEnv)
+	var problems *settings.Error
 	if !errors.As(err, &problems) {
 		t.Fatal(err)
 	}
@@ -244,7 +277,7 @@ func TestWhoCanWrite(t *testing.T) {
 			write(t, filepath.Join(dir, "relay.token"), token, 0o600)
 			path := write(t, filepath.Join(dir, "relay.yaml"), strings.ReplaceAll(good, "DIR", dir), 0o600)
 			tt.arrange(t, dir)
-			_, err := runner.Load(path, noEnv)
+			_, err := settings.Load(path, noEnv)
 			want := strings.ReplaceAll(tt.want, "DIR", dir)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("error %v\nwant %q", err, want)
@@ -275,15 +308,15 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		config, err := runner.Load(path, noEnv)
+		config, err := settings.Load(path, noEnv)
 		if err != nil {
-			var problems *runner.ConfigError
+			var problems *settings.Error
 			if !errors.As(err, &problems) || len(problems.Problems) == 0 {
 				t.Fatalf("error of type %T: %v", err, err)
 			}
 			return
 		}
-		if len(config.Token) < 32 || !config.Listen.Addr().IsLoopback() {
+		if config.Listens() && len(config.Token) < 32 || config.Listen.IsValid() && !config.Listen.Addr().IsLoopback() {
 			t.Fatalf("loaded %+v", config)
 		}
 		for id, action := range config.Actions {
@@ -295,22 +328,88 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A body that is accepted is an object with one key, "action", and means the same to any reader.
-func FuzzRequest(f *testing.F) {
-	for _, seed := range []string{`{"action":"a"}`, `{"action":"a","Action":"b"}`, ` {"\u0061ction" : "x"} `, `{"action":null}`, `[]`} {
-		f.Add([]byte(seed))
+func noEnv(string) (string, bool) { return "", false }
+
+const (
+	token = "0123456789abcdef0123456789abcdef-test"
+	hello = "  hello: { argv: [/bin/echo, hello] }\n"
+)
+
+func TestMain(m *testing.M) {
+	// Temporary folders of a process with a lax umask would be refused.
+	syscall.Umask(0o077)
+	os.Exit(m.Run())
+}
+
+// write puts text into a new file that only we can write.
+func write(t *testing.T, path, text string, mode os.FileMode) string {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte(text), mode))
+	must(t, os.Chmod(path, mode))
+	return path
+}
+
+// An action may not write what decides about actions (Cursor CVE-2025-54135).
+func TestSandboxCannotWriteWhatDecides(t *testing.T) {
+	t.Parallel()
+	dir, state := t.TempDir(), t.TempDir()
+	must(t, os.Symlink(dir, filepath.Join(state, "link")))
+	for path, want := range map[string]string{
+		dir:             "holds the folder of relay.yaml",
+		state + "/link": "holds the folder of relay.yaml",
+		state:           "holds the relay's state",
+	} {
+		text := "token: " + token + "\nstate: " + state + "\nactions: { a: { argv: [/bin/echo], sandbox: { write: [" + path + "] } } }\n"
+		_, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), text, 0o600), noEnv)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		request, err := runner.DecodeRequest(body)
-		if err != nil {
-			return
+}
+
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for listen, want := range map[string]string{"unix:door": "unix:" + dir + "/door", "none": "no address", "127.0.0.1:5": "127.0.0.1:5"} {
+		text := "token: " + token + "\nactions: {}\nlisten: " + listen + "\n"
+		config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), text, 0o600), noEnv)
+		if err != nil || config.Door() != want || config.Listens() != (listen != "none") {
+			t.Errorf("%s: %v, %v", listen, config, err)
 		}
-		var standard map[string]any
-		if err := json.Unmarshal(body, &standard); err != nil {
-			t.Fatal(err)
+	}
+	config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "actions: {}\nlisten: none\n", 0o600), noEnv)
+	if err != nil || config.Token != "" {
+		t.Errorf("a relay without a door needs no token: %v", err)
+	}
+}
+
+// An approval covers the whole definition: whatever changes, the digest does (Cursor CVE-2025-54136).
+func TestDefinitionCoversEverything(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const base = "argv: [/bin/echo, x]"
+	seen := map[string]string{}
+	for _, action := range []string{
+		base, "argv: [/bin/echo, x, y]", "argv: [/bin/echo, 'x y']", "argv: [/bin/cat, x]", base + ", dir: /usr", base + ", env: { A: x }",
+		base + ", env: { A: y }", base + ", timeout: 61s", base + ", output: 5", base + ", concurrency: 2", base + ", processes: 5",
+		base + ", approval: each", base + ", approval: once per 2h", base + ", approval: each, approve_by: either", base + ", idempotent: true",
+		base + ", sha256: " + strings.Repeat("0", 64), base + ", sandbox: {}", base + ", sandbox: { read: [/etc] }", base + ", sandbox: { network: true }",
+	} {
+		text := "token: " + token + "\nactions: { a: { " + action + " } }\n"
+		config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), text, 0o600), noEnv)
+		must(t, err)
+		definition := config.Actions["a"].Definition("a", "program", []byte("key"))
+		if other, known := seen[definition]; known {
+			t.Errorf("%s and %s have one definition", action, other)
 		}
-		if len(standard) != 1 || standard["action"] != request.Action || request.Action == "" {
-			t.Fatalf("%q read as %+v", body, request)
+		seen[definition] = action
+		for _, other := range []string{
+			config.Actions["a"].Definition("b", "program", []byte("key")), config.Actions["a"].Definition("a", "other", []byte("key")),
+			config.Actions["a"].Definition("a", "program", []byte("other")),
+		} {
+			if other == definition {
+				t.Errorf("%s: id, program or key are not covered", action)
+			}
 		}
-	})
+	}
 }

@@ -1,4 +1,4 @@
-package runner
+package settings
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"drawbridge/relay/wire"
+
+	"drawbridge/relay/runner/trust"
 )
 
 func (r *configReader) listen(n *yaml.Node, at string) {
@@ -17,13 +19,37 @@ func (r *configReader) listen(n *yaml.Node, at string) {
 	if !ok {
 		return
 	}
+	if path, unix := strings.CutPrefix(text, "unix:"); unix || text == "none" {
+		r.config.Listen, r.config.Socket = netip.AddrPort{}, r.socket(n, at, path)
+		return
+	}
 	address, err := netip.ParseAddrPort(text)
 	// What a client puts into Host has to equal the text, so there must be one spelling of it.
 	if err != nil || !address.Addr().IsLoopback() || address.Addr().Is4In6() || address.Addr().Zone() != "" {
-		r.reject(n, at, "is not a loopback address with a port", "write 127.0.0.1:7420; the relay never listens on a network")
+		r.reject(n, at, "is not a loopback address with a port", "write 127.0.0.1:7420, unix:relay.door or none; the relay never listens on a network")
 		return
 	}
 	r.config.Listen = address
+}
+
+// maxSocket is the longest path that the address of a Unix socket holds on every system.
+const maxSocket = 103
+
+// socket returns the path after unix:, or nothing for none.
+func (r *configReader) socket(n *yaml.Node, at, path string) string {
+	if n.Value == "none" {
+		return ""
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.outside.dir, path)
+	}
+	if err := trust.Folder(filepath.Dir(path), at); err != nil {
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+	}
+	if len(path) > maxSocket || strings.ContainsRune(path, 0) {
+		r.reject(n, at, "is too long for the path of a socket", fmt.Sprintf("use at most %d characters with its folders", maxSocket))
+	}
+	return path
 }
 
 func (r *configReader) token(n *yaml.Node, at string) {
@@ -56,7 +82,28 @@ func (r *configReader) limits(n *yaml.Node, at string) {
 		{"concurrent", within(&r.config.Limits.Concurrent, 1, maxConcurrent)},
 		{"queue", within(&r.config.Limits.Queue, 0, maxQueue)},
 		{"per_minute", within(&r.config.Limits.PerMinute, 1, maxPerMinute)},
+		{"per_day", within(&r.config.Limits.PerDay, 1, maxPerDay)},
+		{"approval_wait", func(n *yaml.Node, at string) {
+			if value, ok := r.duration(n, at, maxApprovalWait); ok {
+				r.config.Limits.ApprovalWait = value
+			}
+		}},
 	})
+}
+
+// state chooses the folder of everything that outlives the process.
+func (r *configReader) state(n *yaml.Node, at string) {
+	path, ok := r.scalar(n, at)
+	if !ok {
+		return
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.outside.dir, path)
+	}
+	if err := trust.Folder(path, at); err != nil {
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+	}
+	r.config.State = filepath.Clean(path)
 }
 
 func (r *configReader) journal(n *yaml.Node, at string) {
@@ -76,7 +123,7 @@ func (r *configReader) journalAt(p Problem, path string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(r.outside.dir, path)
 	}
-	if err := checkJournal(path); err != nil {
+	if err := trust.Place(path, "journal"); err != nil {
 		r.report(p, err)
 	}
 	r.config.Journal = path
@@ -85,7 +132,7 @@ func (r *configReader) journalAt(p Problem, path string) {
 func (r *configReader) actions(n *yaml.Node, at string) {
 	r.pairs(n, at, func(key, value *yaml.Node, path string) {
 		if !wire.ValidAction(key.Value) {
-			r.report(Problem{Line: key.Line, Key: at, Value: key.Value}, &distrust{"is not an action id", actionNameAdvice})
+			r.report(Problem{Line: key.Line, Key: at, Value: key.Value}, trust.Because("is not an action id", actionNameAdvice))
 			return
 		}
 		r.config.Actions[key.Value] = r.action(value, path)
@@ -94,21 +141,30 @@ func (r *configReader) actions(n *yaml.Node, at string) {
 
 func (r *configReader) action(n *yaml.Node, at string) Action {
 	action, iKnow := newAction(), false
+	number := func(target *int, most int) func(*yaml.Node, string) {
+		return func(n *yaml.Node, at string) { *target, _ = r.number(n, at, 1, most) }
+	}
 	found := r.mapping(n, at, []setting{
 		{"argv", func(n *yaml.Node, at string) { action.Argv = r.argv(n, at) }},
 		{"dir", func(n *yaml.Node, at string) { action.Dir = r.dir(n, at) }},
 		{"env", func(n *yaml.Node, at string) { action.Env = r.env(n, at) }},
-		{"timeout", func(n *yaml.Node, at string) { action.Timeout, _ = r.duration(n, at) }},
-		{"output", func(n *yaml.Node, at string) { action.Output, _ = r.number(n, at, 1, wire.MaxOutput) }},
+		{"timeout", func(n *yaml.Node, at string) { action.Timeout, _ = r.duration(n, at, maxTimeout) }},
+		{"output", number(&action.Output, wire.MaxOutput)},
+		{"concurrency", number(&action.Concurrency, maxConcurrency)},
+		{"processes", number(&action.Processes, maxProcesses)},
+		{"approval", func(n *yaml.Node, at string) { r.approval(n, at, &action.Approval) }},
+		{"approve_by", func(n *yaml.Node, at string) { action.Approval.By = r.oneOf(n, at, AtMachine, AtBridge, AtEither) }},
+		{"idempotent", func(n *yaml.Node, at string) { action.Idempotent = r.truth(n, at) }},
+		{"sha256", func(n *yaml.Node, at string) { action.SHA256 = r.digest(n, at) }},
+		{"sandbox", func(n *yaml.Node, at string) { action.Sandbox = r.sandbox(n, at) }},
+		{"redact", func(n *yaml.Node, at string) { action.secrets, action.patterns = r.redact(n, at, nil) }},
 		{"i_know", func(n *yaml.Node, at string) { iKnow = r.truth(n, at) }},
 	})
 	if !found["argv"] {
-		r.report(Problem{Line: n.Line, Key: at + ".argv"}, &distrust{"is missing", "write argv: [/path/to/program, argument]"})
+		r.report(Problem{Line: n.Line, Key: at + ".argv"}, trust.Because("is missing", "write argv: [/path/to/program, argument]"))
 	}
 	if shell := inlineShell(action.Argv); shell != "" && !iKnow {
-		r.report(Problem{Line: n.Line, Key: at + ".argv", Value: shell + " -c"}, &distrust{
-			"gives a command line to a shell", "name the program and its arguments, or add i_know: true",
-		})
+		r.report(Problem{Line: n.Line, Key: at + ".argv", Value: shell + " -c"}, trust.Because("gives a command line to a shell", "name the program and its arguments, or add i_know: true"))
 	}
 	return action
 }
@@ -146,7 +202,7 @@ func (r *configReader) program(n *yaml.Node, at, path string) {
 		r.reject(n, at, "is not an absolute path without . and ..", "write the full path; nothing is searched in PATH")
 		return
 	}
-	if err := checkExecutable(path); err != nil {
+	if err := trust.Executable(path); err != nil {
 		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
 	}
 }
@@ -158,7 +214,7 @@ func (r *configReader) dir(n *yaml.Node, at string) string {
 	}
 	if !filepath.IsAbs(path) {
 		r.reject(n, at, "is not an absolute path", "write the full path of a folder")
-	} else if err := checkDir(path); err != nil {
+	} else if err := trust.Dir(path); err != nil {
 		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
 	}
 	return path
@@ -169,12 +225,10 @@ func (r *configReader) env(n *yaml.Node, at string) []EnvVar {
 	r.pairs(n, at, func(key, value *yaml.Node, path string) {
 		switch {
 		case !validEnvName(key.Value):
-			r.report(Problem{Line: key.Line, Key: path}, &distrust{"is not a variable name", "use letters, digits and _"})
+			r.report(Problem{Line: key.Line, Key: path}, trust.Because("is not a variable name", "use letters, digits and _"))
 			return
 		case reservedEnv(key.Value):
-			r.report(Problem{Line: key.Line, Key: path}, &distrust{
-				"may not be set, because it changes which code runs or where its traffic goes", "remove it",
-			})
+			r.report(Problem{Line: key.Line, Key: path}, trust.Because("may not be set, because it changes which code runs or where its traffic goes", "remove it"))
 			return
 		}
 		text, ok := r.scalar(value, path)

@@ -1,9 +1,11 @@
-package runner
+package settings
 
 import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"drawbridge/relay/runner/trust"
 )
 
 // LookupEnv finds a variable of the relay's own environment, as os.LookupEnv does.
@@ -36,7 +38,7 @@ func (o outside) expand(value string) (expanded string, secrets []string, err er
 		out.WriteString(before)
 		reference, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", nil, &distrust{"${ is not closed", "add }, or write $${ for a plain ${"}
+			return "", nil, trust.Because("${ is not closed", "add }, or write $${ for a plain ${")
 		}
 		text, secret, err := o.resolve(reference)
 		if err != nil {
@@ -58,28 +60,26 @@ func (o outside) resolve(reference string) (text string, secret bool, err error)
 	}
 	name, fallback, hasFallback := strings.Cut(reference, ":-")
 	if !validEnvName(name) {
-		return "", false, &distrust{fmt.Sprintf("%+.80q is not a variable name", name), "write ${NAME}, ${NAME:-default} or ${file:path}"}
+		return "", false, trust.Because(fmt.Sprintf("%+.80q is not a variable name", name), "write ${NAME}, ${NAME:-default} or ${file:path}")
 	}
 	if value, set := o.env(name); set && value != "" {
 		return value, namesSecret(name), nil
 	}
 	if !hasFallback {
-		return "", false, &distrust{
-			fmt.Sprintf("the environment variable %s is not set or empty", name),
-			fmt.Sprintf("set it, or write ${%s:-default}", name),
-		}
+		return "", false, trust.Because(fmt.Sprintf("the environment variable %s is not set or empty", name),
+			fmt.Sprintf("set it, or write ${%s:-default}", name))
 	}
 	return fallback, false, nil
 }
 
 func (o outside) file(path string) (string, error) {
 	if path == "" {
-		return "", &distrust{"${file:} names no file", "write ${file:path}"}
+		return "", trust.Because("${file:} names no file", "write ${file:path}")
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(o.dir, path)
 	}
-	data, err := readTrusted(path, maxSecretFile)
+	data, err := trust.Read(path, maxSecretFile)
 	if err != nil {
 		return "", fmt.Errorf("file %s: %w", path, err)
 	}
