@@ -18,6 +18,12 @@ const (
 	Subprotocol = "drawbridge-relay-v1"
 )
 
+// Reasons in the WebSocket close frame that mean more to a relay than "try again".
+const (
+	CloseUnknown = "not enrolled"
+	CloseRevoked = "revoked"
+)
+
 // Sizes of frames, in bytes. Until both ends have proved who they are, neither reads more than MaxHandshake at a time.
 const (
 	MaxHandshake = 4 << 10

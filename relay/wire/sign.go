@@ -191,3 +191,6 @@ func (a Ask) hash() string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
+
+// Digest names a request as it was signed: the same envelope and body, for the same relay, have the same digest.
+func (s Signed) Digest(relay string) [32]byte { return sha256.Sum256(s.base(relay)) }
