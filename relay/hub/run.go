@@ -59,10 +59,9 @@ func (h *Hub) Run(ctx context.Context) error {
 			}
 		case <-h.wake:
 			h.spread()
-			if err := h.cutRevoked(ctx); err != nil && ctx.Err() == nil {
+			if err := h.look(ctx); err != nil && ctx.Err() == nil {
 				h.o.Log.Error().Err(err).Msg("relays")
 			}
-			h.serveCalls(ctx)
 		}
 	}
 }
@@ -80,10 +79,44 @@ func (h *Hub) tend(ctx context.Context) error {
 	}
 	h.announce(ctx)
 	h.cutSilent()
-	if err := h.cutRevoked(ctx); err != nil {
+	return h.look(ctx)
+}
+
+// look reads what others want of us: a relay that was revoked, a key that was made, a call. It runs after every write of
+// another replica, so it is one snapshot and three look-ups by index.
+func (h *Hub) look(ctx context.Context) error {
+	var revoked []bridge.Relay
+	var keys []bridge.RelayKey
+	var calls []bridge.RelayCall
+	err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
+		if revoked, err = tx.Relays(bridge.RelayFilter{Replica: h.replica, State: bridge.RelayRevoked}); err != nil {
+			return err
+		}
+		if keys, err = tx.RelayKeys(); err != nil || !h.o.Shared {
+			return err
+		}
+		calls, err = tx.WaitingCalls(h.replica)
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("look for what others want: %w", err)
 	}
-	h.serveCalls(ctx)
+	for _, r := range revoked {
+		h.cut(r.Name, closeRevoked)
+	}
+	if len(keys) > 0 && keys[len(keys)-1].Generation > h.ring.Load().newest().generation {
+		if ring := h.derive(keys); len(ring.signers) > 0 {
+			h.ring.Store(ring)
+			h.announce(ctx)
+		}
+	}
+	for _, k := range calls {
+		h.live.Add(1)
+		go func() {
+			defer h.live.Done()
+			h.serveCall(ctx, k)
+		}()
+	}
 	return nil
 }
 
@@ -108,19 +141,6 @@ func (h *Hub) cutSilent() {
 			c.shut(closeSilent)
 		}
 	}
-}
-
-// cutRevoked ends the connections that we hold of relays that were revoked, by us or by another replica.
-func (h *Hub) cutRevoked(ctx context.Context) error {
-	var list []bridge.Relay
-	err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
-		list, err = tx.Relays(bridge.RelayFilter{Replica: h.replica, State: bridge.RelayRevoked})
-		return err
-	})
-	for _, r := range list {
-		h.cut(r.Name, closeRevoked)
-	}
-	return err
 }
 
 func (h *Hub) cut(relay string, word closing) {
@@ -304,25 +324,6 @@ func (h *Hub) spread() {
 		case w <- struct{}{}:
 		default:
 		}
-	}
-}
-
-// serveCalls takes what other replicas ask of us.
-func (h *Hub) serveCalls(ctx context.Context) {
-	if !h.o.Shared {
-		return
-	}
-	var waiting []bridge.RelayCall
-	err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) { waiting, err = tx.WaitingCalls(h.replica); return err })
-	if err != nil && ctx.Err() == nil {
-		h.o.Log.Error().Err(err).Msg("look for calls of other replicas")
-	}
-	for _, k := range waiting {
-		h.live.Add(1)
-		go func() {
-			defer h.live.Done()
-			h.serveCall(ctx, k)
-		}()
 	}
 }
 
