@@ -87,9 +87,11 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) 
 // relaunch repeats a v1 launch, unless the allowlist says no by now: then
 // nothing was launched and nothing will be.
 func (e *Engine) relaunch(ctx context.Context, j job) error {
-	if v := e.grantOf(j); !v.Grant.Valid() {
+	v := e.grantOf(j)
+	if !v.Grant.Valid() {
 		return e.letGo(ctx, j, refusedNow(v))
 	}
+	j.grant = v.Grant // the allowlist may have been mended during the look-up, which had none
 	return e.again(ctx, j)
 }
 
