@@ -55,7 +55,7 @@ func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	if !e.holds(ctx) {
 		return bridge.ErrLeaseLost
 	}
-	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey})
+	out, err := e.o.Actions.RunAction(ctx, r.request())
 	switch {
 	case err == nil:
 		return e.update(ctx, func(c *change) error { return c.acted(r, out) })
@@ -157,6 +157,9 @@ func (c *change) actionFailed(r errand, cause error) error {
 
 // acted records the relay's answer.
 func (c *change) acted(r errand, out bridge.ActionOutcome) error {
+	if held, err := c.holdForRelay(r, out); held || err != nil {
+		return err
+	}
 	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
 	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + words.Action(out), Untrusted: words.Outputs(out)}
