@@ -205,19 +205,21 @@ func TestHostileFrames(t *testing.T) {
 		p.frame(wire.Frame{Outcome: &wire.Outcome{ID: fmt.Sprintf("op-%d", n), Answer: wire.Answer{Status: wire.StatusExecuted}}})
 	}
 	done := make(chan error, 1)
-	go func() {
-		out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
-		if err == nil && out.Stdout != "true" {
-			err = fmt.Errorf("an early answer counted: %+v", out)
+	for _, id := range []string{"between", "op-1"} { // frames are read in order: after the first, all the early ones were
+		go func() {
+			out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", id))
+			if err == nil && out.Stdout != "true" {
+				err = fmt.Errorf("an early answer counted: %+v", out)
+			}
+			done <- err
+		}()
+		if f := p.read(); f.Request == nil || f.Request.ID != id {
+			t.Errorf("%+v", f)
 		}
-		done <- err
-	}()
-	if f := p.read(); f.Request == nil || f.Request.ID != "op-1" {
-		t.Errorf("%+v", f)
-	}
-	p.frame(wire.Frame{Outcome: &wire.Outcome{ID: "op-1", Answer: wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: "true"}}})
-	if err := <-done; err != nil {
-		t.Error(err)
+		p.frame(wire.Frame{Outcome: &wire.Outcome{ID: id, Answer: wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: "true"}}})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 	// An answer for another action than was asked for is none.
 	go func() {
