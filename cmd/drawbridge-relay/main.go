@@ -60,6 +60,8 @@ type cli struct {
 	Start     startCmd     `cmd:"" help:"Turn the kill switch off."`
 	Audit     auditCmd     `cmd:"" help:"The audit log."`
 	Install   installCmd   `cmd:"" help:"Write a service file, so that the relay runs whenever you are logged in."`
+	Join      joinCmd      `cmd:"" help:"Enrol this machine at a bridge with an invitation."`
+	Keys      keysCmd      `cmd:"" help:"Show the keys of this relay and its bridge, or rotate the relay's."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
