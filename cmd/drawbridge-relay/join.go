@@ -10,10 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"drawbridge/relay/link"
-	"drawbridge/relay/wire"
 )
 
 // place says where the relay's files are.
@@ -127,23 +124,4 @@ func loadIdentity(path string) (link.Identity, error) {
 		return i, fmt.Errorf("%s is not there: this relay has not joined a bridge; make an invitation with `drawbridge relay token <name>`, and use drawbridge-relay join", path)
 	}
 	return i, err
-}
-
-// dialOut returns what keeps the connection to the bridge, or nil when this relay has joined none. given says that
-// the identity was named on the command line, so that its absence is a mistake.
-func dialOut(path, url string, given bool) (func(context.Context, wire.Handler, zerolog.Logger) error, error) {
-	_, err := loadIdentity(path)
-	if err != nil {
-		if _, gone := link.Load(path); errors.Is(gone, fs.ErrNotExist) && !given {
-			return nil, nil
-		}
-		return nil, err
-	}
-	return func(ctx context.Context, h wire.Handler, log zerolog.Logger) error {
-		l, err := link.New(link.Options{Identity: path, URL: url, Handler: h, Log: log})
-		if err != nil {
-			return err
-		}
-		return l.Run(ctx)
-	}, nil
 }

@@ -74,7 +74,8 @@ type cli struct {
 
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
-	RelayRun relayRunCmd `cmd:"" hidden:""`
+	RelayRun  relayRunCmd  `cmd:"" hidden:""`
+	RelayJoin relayJoinCmd `cmd:"" hidden:""`
 }
 
 func main() {

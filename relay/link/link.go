@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -186,4 +187,21 @@ func (s *session) why(err error) error {
 		return &refusal{e.Reason}
 	}
 	return err
+}
+
+// Beside returns what keeps a relay connected to the bridge that it joined, to run beside its other doors; nil when there is
+// no identity at path. url replaces the address in the identity when it is set.
+func Beside(path, url string) (func(context.Context, wire.Handler, zerolog.Logger) error, error) {
+	if _, err := Load(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, h wire.Handler, log zerolog.Logger) error {
+		l, err := New(Options{Identity: path, URL: url, Handler: h, Log: log})
+		if err != nil {
+			return err
+		}
+		return l.Run(ctx)
+	}, nil
 }
