@@ -76,7 +76,7 @@ Example:
 
 type runCmd struct {
 	place
-	Bridge string `placeholder:"URL" help:"Dial this address instead of the one that this relay joined at."`
+	Bridge string        `placeholder:"URL" help:"Dial this address instead of the one that this relay joined at."`
 	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
 }
 
