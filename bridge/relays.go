@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -180,4 +181,42 @@ type RelayAdmin interface {
 	Revoke(ctx context.Context, name string) (RelayView, error)
 	// Rotate makes a new signing key; each relay learns it when it is connected. Each call makes another one.
 	Rotate(ctx context.Context) (RelayKey, error)
+}
+
+// definitionKey is how an approval key names a definition at a relay, beside the policy's own keys.
+const definitionKey = "definition:"
+
+// DefinitionKey is the approval key for one definition of an action at a relay.
+func DefinitionKey(definition string) string { return definitionKey + definition }
+
+// DefinitionToApprove returns the definition that the command is held or approved for, or "".
+func (c Command) DefinitionToApprove() string {
+	definition, is := strings.CutPrefix(c.ApprovalKey, definitionKey)
+	if !is {
+		return ""
+	}
+	return definition
+}
+
+// RelayApproval is a person's word on the command, as a relay takes it, or nil when there is none for a relay.
+func (c Command) RelayApproval() *ActionApproval {
+	if definition := c.DefinitionToApprove(); c.Approved && definition != "" {
+		return &ActionApproval{Definition: definition, At: c.UpdatedAt}
+	}
+	return nil
+}
+
+// ApprovableAt returns the definition that the bridge may approve at the relay of that name, or at the only one that offers
+// the action; "" when there is none, or no telling which.
+func ApprovableAt(offers []RelayOffer, relay string) string {
+	var found []RelayOffer
+	for _, o := range offers {
+		if relay == "" || o.Relay == relay {
+			found = append(found, o)
+		}
+	}
+	if len(found) != 1 || !found[0].Bridge {
+		return ""
+	}
+	return found[0].Definition
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // doubt records that a call left without an answer. The turn stays as it is;
@@ -45,7 +46,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case found:
 		return e.started(ctx, j, started)
 	case err == nil && j.tree.Stopped() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
-		return e.letGo(ctx, j, stoppedText(j.tree))
+		return e.letGo(ctx, j, words.Stopped(j.tree))
 	case err == nil && j.launching() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
@@ -89,7 +90,7 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) 
 func (e *Engine) relaunch(ctx context.Context, j job) error {
 	v := e.grantOf(j)
 	if !v.Grant.Valid() {
-		return e.letGo(ctx, j, refusedNow(v))
+		return e.letGo(ctx, j, words.RefusedNow(v))
 	}
 	j.grant = v.Grant // the allowlist may have been mended during the look-up, which had none
 	return e.again(ctx, j)

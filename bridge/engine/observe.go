@@ -232,7 +232,7 @@ func (c *change) pump(a *bridge.Agent) error {
 		return nil // a person speaks first; the notices keep
 	}
 	if tree, err := c.Tree(a.Root); err != nil || tree.Stopped() {
-		return errors.Join(err, c.shut(a, stoppedText(tree)))
+		return errors.Join(err, c.shut(a, words.Stopped(tree)))
 	}
 	waiting, err := c.WaitingNotices(a.ID, maxJoined)
 	if err != nil {

@@ -116,15 +116,7 @@ func (c *change) stopped(root bridge.AgentID) error {
 	if err != nil || !tree.Stopped() {
 		return err
 	}
-	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", stoppedText(tree), root)
-}
-
-func stoppedText(tree bridge.Tree) string {
-	text := "the operator stopped this tree of agents"
-	if tree.Why != "" {
-		text += ": " + tree.Why
-	}
-	return text
+	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", words.Stopped(tree), root)
 }
 
 // Stop ends everything under a root, the root included, and keeps it stopped
@@ -146,10 +138,10 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventStopped, a, bridge.Event{Text: stoppedText(tree)}); err != nil {
+		if err := c.event(bridge.EventStopped, a, bridge.Event{Text: words.Stopped(tree)}); err != nil {
 			return err
 		}
-		return c.eachUnder(root, func(a bridge.Agent) error { return c.stopAgent(a, stoppedText(tree)) })
+		return c.eachUnder(root, func(a bridge.Agent) error { return c.stopAgent(a, words.Stopped(tree)) })
 	})
 	return tree, notFound(err, "agent", string(root))
 }

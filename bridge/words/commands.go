@@ -69,3 +69,8 @@ func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) string
 	}
 	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, reason)
 }
+
+// SubagentName is the repository's name and the end of the id: readable and unique.
+func SubagentName(repo string, id bridge.AgentID) string {
+	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
+}

@@ -13,24 +13,24 @@ import (
 	"drawbridge/relay/link"
 )
 
-// place says where the relay's files are.
-type place struct {
+// home says where the relay's files are.
+type home struct {
 	Config   string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
 	Identity string `placeholder:"FILE" help:"Path of the file with the relay's key; relay.identity beside relay.yaml unless given."`
 }
 
-func (p place) identity() string {
-	if p.Identity != "" {
-		return p.Identity
+func (h home) identity() string {
+	if h.Identity != "" {
+		return h.Identity
 	}
-	return filepath.Join(filepath.Dir(p.Config), link.DefaultFile)
+	return filepath.Join(filepath.Dir(h.Config), link.DefaultFile)
 }
 
 type joinCmd struct {
 	Invitation string `arg:"" optional:"" help:"What drawbridge relay token printed: drawbridge://…"`
 	Bridge     string `placeholder:"URL" help:"The bridge's address, with --token, instead of an invitation."`
 	Token      string `placeholder:"TOKEN" help:"The join token, with --bridge, instead of an invitation."`
-	place
+	home
 }
 
 // Help shows an example.
@@ -75,7 +75,7 @@ type keysCmd struct {
 	Rotate keysRotateCmd `cmd:"" help:"Give this relay a new key."`
 }
 
-type keysShowCmd struct{ place }
+type keysShowCmd struct{ home }
 
 // Help shows an example.
 func (keysShowCmd) Help() string { return "Example:\n  drawbridge-relay keys" }
@@ -89,7 +89,7 @@ func (c keysShowCmd) Run(s streams) error {
 	return printKeys(s.out, i)
 }
 
-type keysRotateCmd struct{ place }
+type keysRotateCmd struct{ home }
 
 // Help shows an example.
 func (keysRotateCmd) Help() string {

@@ -75,7 +75,7 @@ Example:
   drawbridge-relay run --config relay.yaml`
 
 type runCmd struct {
-	place
+	home
 	Bridge string        `placeholder:"URL" help:"Dial this address instead of the one that this relay joined at."`
 	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
 }
