@@ -29,7 +29,8 @@ type conn struct {
 	key     string // the public key that it proved
 	session string
 	since   time.Time
-	cancel  context.CancelFunc
+	// abort ends the reading, nil before it began; guarded by the hub's mu.
+	abort context.CancelFunc
 	// word is why we end the connection, "" as long as we do not; guarded by the hub's mu.
 	word closing
 	// signer is the newest of our keys that the relay trusts.
@@ -159,6 +160,23 @@ func (c *conn) pinned(p wire.Pinned) {
 		c.signer.Store(s)
 		c.hub.o.Log.Info().Str("relay", c.relay).Str("key", s.id).Msg("relay trusts the bridge's new key")
 	}
+}
+
+func (c *conn) setCancel(cancel context.CancelFunc) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	c.abort = cancel
+}
+
+// cancel ends the connection without a word.
+func (c *conn) cancel() {
+	c.hub.mu.Lock()
+	abort := c.abort
+	c.hub.mu.Unlock()
+	if abort != nil {
+		abort()
+	}
+	_ = c.ws.CloseNow()
 }
 
 // shut ends the connection from our side, with a word that the relay understands. It does not wait.

@@ -88,18 +88,16 @@ func servePost[In, Out any](fn func(context.Context, In) (Out, error)) func(http
 	}
 }
 
-// serveConnect is one relay's connection from its first byte to its last.
+// serveConnect lets a relay in and hands its connection to Run. It does not stay: what net/http needs for a request is more than
+// what an idle connection needs, ten thousand times.
 func (h *Hub) serveConnect(w http.ResponseWriter, r *http.Request) {
 	if !h.begin() {
 		httpx.SetRetryAfter(w.Header(), time.Second)
 		httpx.WriteError(w, http.StatusServiceUnavailable, string(bridge.Unavailable), "the bridge is stopping, or busy with other relays; try again")
 		return
 	}
-	defer h.live.Done()
-	// The connection outlives the server's stop for as long as the hub lets it.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	defer cancel()
-	c := &conn{hub: h, cancel: cancel, calls: map[string]*call{}}
+	defer func() { <-h.handshakes }()
+	c := &conn{hub: h, calls: map[string]*call{}}
 	c.heard.Store(h.o.Now().UnixNano())
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{wire.Subprotocol},
@@ -108,18 +106,40 @@ func (h *Hub) serveConnect(w http.ResponseWriter, r *http.Request) {
 			return true
 		},
 	})
-	if err != nil {
-		<-h.handshakes
-		return // Accept has answered
+	if err != nil { // Accept has answered
+		h.live.Done()
+		return
 	}
 	c.ws = ws
-	defer func() { _ = ws.CloseNow() }()
-	err = c.handshake(ctx)
-	<-h.handshakes
-	if err == nil {
-		err = c.serve(ctx)
+	// The connection outlives the server's stop for as long as the hub lets it.
+	if err = c.handshake(context.WithoutCancel(r.Context())); err == nil {
+		err = h.arrive(c)
 	}
-	c.end(err)
+	if err != nil {
+		c.end(err)
+		h.live.Done()
+	}
+}
+
+// arrive gives a connection that is let in to Run, which serves it.
+func (h *Hub) arrive(c *conn) error {
+	select {
+	case h.arrivals <- c:
+		return nil
+	case <-h.stopped:
+		return closeStopping
+	}
+}
+
+// attend serves a connection to its end. ctx is Run's own, which must not end it: stop does, in order.
+func (h *Hub) attend(ctx context.Context, c *conn) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.setCancel(cancel)
+	go func() {
+		defer h.live.Done()
+		defer cancel()
+		c.end(c.serve(ctx))
+	}()
 }
 
 // begin takes a place for a handshake and counts the connection as alive.

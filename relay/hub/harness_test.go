@@ -20,7 +20,7 @@ import (
 )
 
 // eventually waits until fn says yes.
-func eventually(t *testing.T, what string, fn func() bool) {
+func eventually(t testing.TB, what string, fn func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -66,7 +66,7 @@ func bridgeKeys(secret string) bridge.Keys {
 }
 
 // siteOn starts a replica over a disk.
-func siteOn(t *testing.T, disk *memory.Disk, change func(*hub.Options)) *site {
+func siteOn(t testing.TB, disk *memory.Disk, change func(*hub.Options)) *site {
 	t.Helper()
 	c := &clock{}
 	o := hub.Options{Store: disk.Open(), Keys: bridgeKeys("key one "), Now: c.now}
@@ -157,7 +157,7 @@ func (m *machine) requests() []wire.Request {
 }
 
 // joined enrols a relay and returns its identity file.
-func joined(t *testing.T, s *site, name string) string {
+func joined(t testing.TB, s *site, name string) string {
 	t.Helper()
 	token, err := s.NewToken(t.Context(), name, 0)
 	if err != nil {
@@ -175,7 +175,7 @@ func joined(t *testing.T, s *site, name string) string {
 }
 
 // connect runs a relay until the test or the returned function ends it.
-func connect(t *testing.T, path string, m *machine, change func(*link.Options)) func() {
+func connect(t testing.TB, path string, m wire.Handler, change func(*link.Options)) func() {
 	t.Helper()
 	o := link.Options{Identity: path, Handler: m, Rand: func() float64 { return 0 }, Log: zerolog.Nop()}
 	if change != nil {
@@ -199,7 +199,7 @@ func connect(t *testing.T, path string, m *machine, change func(*link.Options)) 
 }
 
 // online waits until the bridge has a relay.
-func (s *site) online(t *testing.T, name string) {
+func (s *site) online(t testing.TB, name string) {
 	t.Helper()
 	eventually(t, name+" is connected", func() bool {
 		v, err := s.RelayByName(t.Context(), name)
@@ -215,7 +215,7 @@ func (s *site) offline(t *testing.T, name string) {
 	})
 }
 
-func ask(t *testing.T, action, relay, id string) bridge.ActionRequest {
+func ask(t testing.TB, action, relay, id string) bridge.ActionRequest {
 	t.Helper()
 	return bridge.ActionRequest{Grant: grant(t, action, relay), Request: id, Line: "LOCAL_ACTION: " + action, Agent: "main"}
 }

@@ -77,6 +77,9 @@ type Hub struct {
 	wake    chan struct{}
 	// handshakes holds a place for each stranger who is being asked who they are.
 	handshakes chan struct{}
+	// arrivals are connections that were let in; stopped is closed when Run takes no more.
+	arrivals chan *conn
+	stopped  chan struct{}
 
 	live sync.WaitGroup // what serves connections and calls
 
@@ -105,7 +108,8 @@ func New(o Options) (*Hub, error) {
 	}
 	h := &Hub{
 		o: o, client: newClient(o.Timeout), static: make(map[string]Relay, len(o.Relays)), replica: o.NewID("rep_"),
-		wake: make(chan struct{}, 1), handshakes: make(chan struct{}, maxHandshakes), conns: map[string]*conn{}, waiters: map[chan struct{}]struct{}{},
+		wake: make(chan struct{}, 1), handshakes: make(chan struct{}, maxHandshakes),
+		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, waiters: map[chan struct{}]struct{}{},
 	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(o.Relays)) {

@@ -49,6 +49,8 @@ func (h *Hub) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case c := <-h.arrivals:
+			h.attend(ctx, c)
 		case <-ticker.C:
 			if err := h.tend(ctx); err != nil && ctx.Err() == nil {
 				h.o.Log.Error().Err(err).Msg("relays")
@@ -111,11 +113,7 @@ func (h *Hub) look(ctx context.Context) error {
 		}
 	}
 	for _, k := range calls {
-		h.live.Add(1)
-		go func() {
-			defer h.live.Done()
-			h.serveCall(ctx, k)
-		}()
+		h.spawn(func() { h.serveCall(ctx, k) })
 	}
 	return nil
 }
@@ -128,10 +126,26 @@ func (h *Hub) announce(ctx context.Context) {
 		if k == nil {
 			continue
 		}
-		if err := c.write(ctx, wire.Frame{Keys: k}); err != nil {
-			c.cancel()
-		}
+		h.spawn(func() { // one that reads slowly must not hold up the others
+			if err := c.write(context.WithoutCancel(ctx), wire.Frame{Keys: k}); err != nil {
+				c.cancel()
+			}
+		})
 	}
+}
+
+// spawn runs fn beside, unless the hub is stopping; stop waits for it.
+func (h *Hub) spawn(fn func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopping {
+		return
+	}
+	h.live.Add(1)
+	go func() {
+		defer h.live.Done()
+		fn()
+	}()
 }
 
 func (h *Hub) cutSilent() {
@@ -200,6 +214,7 @@ func (h *Hub) stop(ctx context.Context) {
 	h.mu.Lock()
 	h.stopping = true
 	h.mu.Unlock()
+	close(h.stopped)
 	for _, c := range h.all() {
 		c.shut(closeStopping)
 	}
