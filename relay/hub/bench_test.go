@@ -14,6 +14,7 @@ import (
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
 	"drawbridge/store"
 	"drawbridge/store/memory"
 )
@@ -22,7 +23,14 @@ import (
 // the journal and in the audit log on the disk, run as a process, and back. The bridge's store is SQLite.
 func BenchmarkAction(b *testing.B) {
 	dir := b.TempDir()
-	relay := realRunner(b, dir, "{ t: { argv: [/bin/true] } }")
+	benchmarkAction(b, dir, realRunner(b, dir, "{ t: { argv: [/bin/true] } }"))
+}
+
+// BenchmarkConnection is the same without what the relay does for it: signature, two frames and two look-ups.
+func BenchmarkConnection(b *testing.B) { benchmarkAction(b, b.TempDir(), newMachine("t")) }
+
+func benchmarkAction(b *testing.B, dir string, relay wire.Handler) {
+	b.Helper()
 	db, err := store.Open(b.Context(), filepath.Join(dir, "drawbridge.db"))
 	if err != nil {
 		b.Fatal(err)

@@ -114,7 +114,9 @@ func (c *conn) allow(now time.Time) bool {
 func (c *conn) take(ctx context.Context, f wire.Frame) error {
 	switch {
 	case f.Outcome != nil:
-		c.settle(*f.Outcome)
+		if c.settle(*f.Outcome) {
+			c.allowance++ // we asked for it
+		}
 	case f.Output != nil:
 		c.progress(*f.Output)
 	case f.Pinned != nil:
@@ -133,8 +135,8 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 	return nil
 }
 
-// settle ends a call. An answer that nobody waits for, any more or ever, says nothing.
-func (c *conn) settle(out wire.Outcome) {
+// settle ends a call and reports whether there was one. An answer that nobody waits for, any more or ever, says nothing.
+func (c *conn) settle(out wire.Outcome) bool {
 	c.mu.Lock()
 	k := c.calls[out.ID]
 	delete(c.calls, out.ID)
@@ -143,6 +145,7 @@ func (c *conn) settle(out wire.Outcome) {
 		k.outcome = out
 		close(k.done)
 	}
+	return k != nil
 }
 
 func (c *conn) progress(t wire.Tail) {
