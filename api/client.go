@@ -64,6 +64,9 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}}, nil
 }
 
+// URL is the bridge's address as the client calls it.
+func (c *Client) URL() string { return c.base }
+
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 

@@ -84,7 +84,7 @@ var (
 		CommandParsed:    {CommandRefused, CommandHeld, CommandGranted, CommandFinished},
 		CommandHeld:      {CommandGranted, CommandRefused},
 		CommandGranted:   {CommandSending, CommandFailed},
-		CommandSending:   {CommandConfirmed, CommandGranted, CommandFinished, CommandFailed, CommandUncertain, CommandRefused},
+		CommandSending:   {CommandConfirmed, CommandGranted, CommandFinished, CommandFailed, CommandUncertain, CommandRefused, CommandHeld},
 		CommandConfirmed: {CommandFinished, CommandFailed},
 		CommandUncertain: {CommandConfirmed, CommandFailed},
 		CommandRefused:   {CommandReported},

@@ -281,7 +281,7 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	id := bridge.AgentID(c.e.o.NewID("agt_"))
 	m.Child = id
 	child := bridge.Agent{
-		ID: id, Name: subagentName(m.Canonical, id), Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
+		ID: id, Name: words.SubagentName(m.Canonical, id), Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
 		API: or(m.API, c.e.o.API), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	m.API = child.API
@@ -295,11 +295,6 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 		return err
 	}
 	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
-}
-
-// subagentName is the repository's name and the end of the id: readable and unique.
-func subagentName(repo string, id bridge.AgentID) string {
-	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
 }
 
 func (c *change) hold(j *job, m *bridge.Command) error {

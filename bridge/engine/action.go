@@ -56,7 +56,8 @@ func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	if !e.holds(ctx) {
 		return bridge.ErrLeaseLost
 	}
-	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey})
+	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey, Agent: r.agent.Name,
+		Line: string(r.command.Parsed.Verb) + ": " + r.command.Parsed.Action, Approved: r.command.RelayApproval()})
 	switch {
 	case err == nil:
 		return e.update(ctx, func(c *change) error { return c.acted(r, out) })
@@ -91,16 +92,12 @@ func (c *change) beginAction(r *errand) (bool, error) {
 			Message: "the allowlist changed while the answer was awaited, so the relay was not asked again"})
 	}
 	if !v.Grant.Valid() {
-		v.Reason = refusedNow(v)
+		v.Reason = words.RefusedNow(v)
 		r.command.Code, r.command.Reason = string(v.Code), v.Reason
-		return false, c.endErrand(*r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(*r) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
+		return false, c.endErrand(*r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
 	}
 	r.grant = v.Grant
 	return true, nil
-}
-
-func errandLine(r errand) string {
-	return fmt.Sprintf("line %d of your turn (%s %s): ", r.command.Parsed.Line, r.command.Parsed.Verb, r.command.Canonical)
 }
 
 // actionTrouble decides by the kind of the error whether to ask again.
@@ -153,14 +150,17 @@ func (c *change) actionFailed(r errand, cause error) error {
 	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 		return err
 	}
-	return c.endErrand(r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + word + r.command.Reason})
+	return c.endErrand(r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + word + r.command.Reason})
 }
 
 // acted records the relay's answer.
 func (c *change) acted(r errand, out bridge.ActionOutcome) error {
+	if held, err := c.holdForRelay(r, out); held || err != nil {
+		return err
+	}
 	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
-	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + words.Action(out), Untrusted: words.Outputs(out)}
+	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out)}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
 		if err := c.Event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {

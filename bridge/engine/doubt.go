@@ -90,7 +90,7 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) 
 func (e *Engine) relaunch(ctx context.Context, j job) error {
 	v := e.grantOf(j)
 	if !v.Grant.Valid() {
-		return e.letGo(ctx, j, refusedNow(v))
+		return e.letGo(ctx, j, words.RefusedNow(v))
 	}
 	j.grant = v.Grant // the one that the effect was looked for with may be of a narrower list
 	return e.again(ctx, j)

@@ -191,6 +191,9 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err := c.remember(a, m); err != nil {
 			return err
 		}
+		if err := c.bindApproval(&m); err != nil {
+			return err
+		}
 		if err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
 			return err
 		}

@@ -168,15 +168,7 @@ func (c *change) regrant(j *job) (bool, error) {
 		j.grant = v.Grant
 		return true, nil
 	}
-	return false, c.failTurn(j, refusedNow(v))
-}
-
-// refusedNow is why a command that was granted may not be sent any more.
-func refusedNow(v policy.Verdict) string {
-	if v.Decision == policy.Held {
-		return "the allowlist changed since: " + v.Reason + "; ask for it again"
-	}
-	return v.Reason
+	return false, c.failTurn(j, words.RefusedNow(v))
 }
 
 // grantOf makes the Grant of a launch, by its command or by a person's word.

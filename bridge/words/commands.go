@@ -91,3 +91,8 @@ func Parked(a bridge.Agent, waiting int, turn bridge.TurnID) string {
 	}
 	return fmt.Sprintf("outcomes that wait for agent %s, whose turn failed (%s): %d; %s takes them along", a.Name, a.Trouble, waiting, how)
 }
+
+// SubagentName is the repository's name and the end of the id: readable and unique.
+func SubagentName(repo string, id bridge.AgentID) string {
+	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
+}

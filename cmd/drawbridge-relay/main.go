@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
+	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/settings"
@@ -60,6 +61,8 @@ type cli struct {
 	Start     startCmd     `cmd:"" help:"Turn the kill switch off."`
 	Audit     auditCmd     `cmd:"" help:"The audit log."`
 	Install   installCmd   `cmd:"" help:"Write a service file, so that the relay runs whenever you are logged in."`
+	Join      joinCmd      `cmd:"" help:"Enrol this machine at a bridge with an invitation."`
+	Keys      keysCmd      `cmd:"" help:"Show the keys of this relay and its bridge, or rotate the relay's."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
@@ -72,7 +75,8 @@ Example:
   drawbridge-relay run --config relay.yaml`
 
 type runCmd struct {
-	Config string        `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml; only its owner may be able to write it."`
+	home
+	Bridge string        `placeholder:"URL" help:"Dial this address instead of the one that this relay joined at."`
 	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
 }
 
@@ -135,7 +139,15 @@ func (c runCmd) Run(ctx context.Context, s streams) error {
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
 	defer context.AfterFunc(ctx, stop)()
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal()})
+	beside, err := link.Beside(c.identity(), c.Bridge)
+	if err != nil {
+		return err
+	}
+	if beside == nil && c.Identity != "" {
+		_, err := loadIdentity(c.Identity)
+		return err
+	}
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside})
 }
 
 // terminal is where a person sits who started the relay in the foreground, or nil.

@@ -70,9 +70,12 @@ type cli struct {
 	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talking to a running bridge"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
 
+	Relay relayCmd `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Talking to a running bridge"`
+
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
-	RelayRun relayRunCmd `cmd:"" hidden:""`
+	RelayRun  relayRunCmd  `cmd:"" hidden:""`
+	RelayJoin relayJoinCmd `cmd:"" hidden:""`
 }
 
 func main() {

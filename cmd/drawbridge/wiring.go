@@ -38,6 +38,7 @@ type parts struct {
 	trouble atomic.Pointer[string] // what is wrong with the allowlist on disk, nil when nothing
 	store   *store.Store
 	engine  *engine.Engine
+	relays  *hub.Hub
 	api     *api.Handler
 	metrics *api.Metrics
 }
@@ -105,16 +106,16 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, err
 	}
-	relays, err := newHub(cfg)
-	if err != nil {
-		return nil, err
-	}
 	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
 		return nil, err
 	}
 	keys := bridgeKeys(cfg)
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Log: w.log})
+	if err != nil {
+		return nil, w.close(err)
+	}
 	w.engine, err = engine.New(engine.Options{
-		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(relays), Keys: keys, Policy: w.policy.Load,
+		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
 		OnEvent: w.onEvent, Log: w.log,
@@ -167,6 +168,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat,
+		Relays: w.relays, RelayDoor: w.relays,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
@@ -211,12 +213,13 @@ func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) {
 	})
 }
 
-func newHub(cfg *config.Bridge) (*hub.Hub, error) {
-	relays := map[string]hub.Relay{}
+// newHub completes the options with the relays that are called at an address.
+func newHub(cfg *config.Bridge, o hub.Options) (*hub.Hub, error) {
+	o.Relays = map[string]hub.Relay{}
 	for name, r := range cfg.Relays {
-		relays[name] = hub.Relay{URL: r.URL, Token: r.Token.Reveal()}
+		o.Relays[name] = hub.Relay{URL: r.URL, Token: r.Token.Reveal()}
 	}
-	return hub.New(hub.Options{Relays: relays})
+	return hub.New(o)
 }
 
 func parserOptions(cfg *config.Bridge) parser.Options {

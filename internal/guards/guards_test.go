@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"cloudagents/cloudsim/…": {"cloudagents/cloudsim/…"},
 	"relay/wire":             {},
 	"relay/hub":              {"bridge", "policy", "parser", "relay/wire"},
+	"relay/link":             {"relay/wire"},
 	"relay/runner":           {"relay/wire", "relay/runner/…"},
 	"relay/runner/trust":     {},
 	"relay/runner/output":    {},
@@ -156,23 +157,23 @@ func TestImportsPointInward(t *testing.T) {
 
 // only says in which packages a library or a standard package may be used.
 var only = map[string][]string{
-	"gopkg.in/yaml.v3":               {"internal/yamlconf", "config", "relay/runner/settings", "cloudagents/cloudsim/…"},
-	"modernc.org/sqlite":             {"store"},
-	"modernc.org/sqlite/lib":         {"store"},
-	"github.com/go-resty/resty/v2":   {"cloudagents", "relay/hub", "api"},
-	"github.com/alecthomas/kong":     {"cmd/drawbridge", "cmd/drawbridge-relay"},
-	"github.com/pressly/goose/v3":    {"store"},
-	"github.com/fsnotify/fsnotify":   {"config"},
-	"os/exec":                        {"relay/runner", "relay/runner/…", "cmd/drawbridge/internal/demo", "internal/pgtest"},
-	"github.com/jackc/pgx/v5":        {"store", "internal/pgtest"},
-	"github.com/jackc/pgx/v5/pgconn": {"store"},
-	"github.com/stretchr/testify":    {},
-	"github.com/rs/zerolog/log":      {}, // loggers are injected
-	"net/http/pprof":                 {},
-	"math/rand":                      {},
-
+	"gopkg.in/yaml.v3":                                     {"internal/yamlconf", "config", "relay/runner/settings", "cloudagents/cloudsim/…"},
+	"modernc.org/sqlite":                                   {"store"},
+	"modernc.org/sqlite/lib":                               {"store"},
+	"github.com/go-resty/resty/v2":                         {"cloudagents", "relay/hub", "api"},
+	"github.com/alecthomas/kong":                           {"cmd/drawbridge", "cmd/drawbridge-relay"},
+	"github.com/pressly/goose/v3":                          {"store"},
+	"github.com/fsnotify/fsnotify":                         {"config"},
+	"os/exec":                                              {"relay/runner", "relay/runner/…", "cmd/drawbridge/internal/demo", "internal/pgtest"},
+	"github.com/jackc/pgx/v5":                              {"store", "internal/pgtest"},
+	"github.com/jackc/pgx/v5/pgconn":                       {"store"},
+	"github.com/stretchr/testify":                          {},
+	"github.com/rs/zerolog/log":                            {}, // loggers are injected
+	"net/http/pprof":                                       {},
+	"math/rand":                                            {},
 	"github.com/landlock-lsm/go-landlock/landlock":         {"relay/runner/sandbox"},
 	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"relay/runner/sandbox"},
+	"github.com/coder/websocket":                           {"relay/hub", "relay/link"},
 }
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {

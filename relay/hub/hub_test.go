@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // grant lets the policy grant an action, which is the only way to a Grant.
-func grant(t *testing.T, action, relay string) policy.Grant {
+func grant(t testing.TB, action, relay string) policy.Grant {
 	t.Helper()
 	p, problems := policy.New(policy.Rules{Actions: []policy.ActionRule{{ID: action, Relay: relay}}})
 	if len(problems) > 0 {

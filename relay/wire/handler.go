@@ -57,6 +57,8 @@ type Output struct {
 
 // Outcome is what came of a request.
 type Outcome struct {
+	// ID is the request's; a [Handler] may leave it out, the connection puts it in.
+	ID string `json:"id"`
 	Answer
 	// Replayed is true when the result was recorded earlier and nothing ran for this request.
 	Replayed bool `json:"replayed,omitempty"`

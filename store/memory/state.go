@@ -27,6 +27,7 @@ type state struct {
 	events      []bridge.Event
 	trees       table[bridge.AgentID, bridge.Tree]
 	memos       map[memo]time.Time
+	relayTables
 }
 
 // lane is the last number that was given in it, and its works in order. The
@@ -61,6 +62,7 @@ func (s *state) clone() *state {
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
+		relayTables: s.relayTables.clone(),
 	}
 }
 

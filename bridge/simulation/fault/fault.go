@@ -62,6 +62,7 @@ const (
 	RunBroken       Kind = "a run ends without FINISHED"
 	Oversize        Kind = "a reply too large to be read"
 	RelayRefuses    Kind = "the relay refuses or fails an action"
+	RelayAsks       Kind = "the relay wants the operator's word"
 	RelayDown       Kind = "the relay is away for longer than anybody waits"
 	LongRun         Kind = "a run takes much longer than others"
 )
@@ -79,7 +80,7 @@ var All = []Kind{
 	ServerError, StaleRead, Ambiguous,
 	CrashBeforeCall, CrashAfterCall, CrashBeforeCommit, CrashAfterCommit, CrashAtRest, StopInCall, Panic, StoreFails, CommitUnknown,
 	Overlap, Pause, Stalled, ClockForward, ClockBack, Restored, Narrowed,
-	WebhookLost, WebhookTwice, WebhookLate, WebhookReplayed, HiddenLaunch, WrongRepo, ForeignRun, RunBroken, Oversize, RelayRefuses, RelayDown, LongRun,
+	WebhookLost, WebhookTwice, WebhookLate, WebhookReplayed, HiddenLaunch, WrongRepo, ForeignRun, RunBroken, Oversize, RelayRefuses, RelayAsks, RelayDown, LongRun,
 	SmallBudget, TreeStopped, ReminderCancelled,
 }
 
