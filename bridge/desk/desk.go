@@ -280,5 +280,6 @@ func (c *Change) Release(t bridge.Turn, f kin.Family, why string) error {
 // AgentLane is where an agent's turns wait for one another.
 func AgentLane(id bridge.AgentID) string { return "agent/" + string(id) }
 
-// MaxJoined bounds how many notices one turn carries; the rest wait for the next.
-const MaxJoined = 50
+// MaxJoined bounds how many notices one turn carries; the rest wait for the
+// next. The results of as many subagents as may be joined fit into one.
+const MaxJoined = 110

@@ -143,7 +143,10 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 	if err != nil || t.State != bridge.TurnQueued {
 		return bridge.Turn{}, err
 	}
-	if err := c.WakeLane(desk.AgentLane(a.ID), c.now.Add(-personFirst)); err != nil || t.Text != "" {
+	if t.Attempts == 0 { // what the API put off waits as long as it said
+		err = c.WakeLane(desk.AgentLane(a.ID), c.now.Add(-personFirst))
+	}
+	if err != nil || t.Text != "" {
 		return bridge.Turn{}, err
 	}
 	t.Cause, t.Text, t.Depth, t.Streak, t.Retry = said.Cause, said.Text, 0, 0, 0

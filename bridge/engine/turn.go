@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -317,7 +318,7 @@ func (c *change) bind(j *job, s bridge.Started) error {
 		j.agent.External, j.agent.URL = s.Agent, s.URL
 	}
 	j.agent.LastRun, j.turn.Run = s.Run, s.Run
-	j.turn.Trouble, j.turn.DoubtSince = "", time.Time{}
+	j.turn.Trouble, j.turn.DoubtSince, j.agent.Trouble = "", time.Time{}, ""
 	if err := c.SetTurn(&j.turn, bridge.TurnRunning); err != nil {
 		return err
 	}
@@ -373,7 +374,8 @@ func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Dur("wait", wait).Msg("turn waits")
 	return e.step(ctx, j, func(c *change, j *job) error {
 		j.turn.Trouble = bridge.SafeMessage(cause)
-		if err := c.SetTurn(&j.turn, bridge.TurnQueued); err != nil {
+		j.agent.Trouble = j.turn.Trouble // so that a person who looks at agents sees why nothing moves
+		if err := errors.Join(c.SetTurn(&j.turn, bridge.TurnQueued), c.UpdateAgent(j.agent)); err != nil {
 			return err
 		}
 		if j.launching() && j.command.ID != "" {
