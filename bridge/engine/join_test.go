@@ -254,3 +254,25 @@ func sortedFirst(all []string) []string {
 	}
 	return all
 }
+
+// TestJoinHoldsFirstResultsAlone: what a person asks a subagent for comes back at
+// once, although its first result waits for the others.
+func TestJoinHoldsFirstResultsAlone(t *testing.T) {
+	t.Parallel()
+	virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
+		c.runs(bridge.RunRunning, team...)
+		w.start()
+		w.launchJoined(bridge.JoinAll, 24*time.Hour)
+		teamRuns(w)
+		a, b, z := child(t, w, team[0]), child(t, w, team[1]), child(t, w, team[2])
+		c.runs(bridge.RunFinished, team[0])
+		w.resting(b.ID, z.ID)
+		if _, err := w.engine.Say(t.Context(), a.ID, "one thing more"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("told", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		if told := w.sent(boss)[0]; !strings.Contains(told, "| Thanks.") || strings.Contains(told, "result-a") {
+			t.Errorf("told %s", told)
+		}
+	})
+}

@@ -116,7 +116,11 @@ func TestApprovedReminderWithoutRoom(t *testing.T) {
 		if err != nil || got.State != bridge.CommandRefused {
 			t.Fatalf("%s, %v", got.State, err)
 		}
+		begun := time.Now()
 		w.until("told", func(bridge.Tx) bool { return len(w.sent(boss)) == before+1 })
+		if after := time.Since(begun); after > time.Minute {
+			t.Errorf("after %s", after)
+		}
 		wants(t, w.sent(boss)[before], "limits.reminders")
 	})
 }

@@ -19,8 +19,8 @@ func TestRetryByCause(t *testing.T) {
 		tries    int
 		from, to time.Duration
 	}{
-		bridge.RunError:     {4, 10 * time.Minute, 13 * time.Minute}, // 30 s, 2 min and 8 min, and the looks
-		bridge.RunExpired:   {4, 10 * time.Minute, 13 * time.Minute},
+		bridge.RunError:     {4, 9 * time.Minute, 14 * time.Minute}, // 30 s, 2 min and 8 min, a tenth more or less, and the looks
+		bridge.RunExpired:   {4, 9 * time.Minute, 14 * time.Minute},
 		bridge.RunCancelled: {1, 0, time.Minute},
 		bridge.RunFinished:  {1, 0, time.Minute},
 	} {

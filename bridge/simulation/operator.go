@@ -115,6 +115,7 @@ func (u *user) recallTree(root bridge.Agent) (stopped bool) {
 
 // recall looks at everything again after the database was put back.
 func (u *user) recall() {
+	clear(u.w.oracle.fences)
 	for _, t := range u.w.oracle.trees {
 		t.stopped, t.pauses = 0, nil
 	}
@@ -190,6 +191,7 @@ func (u *user) enrich() bool {
 		return false
 	}
 	if u.w.calm {
+		u.w.until(u.w.now.Add(3 * time.Minute)) // the last look may have been a moment ago
 		u.w.oracle.readable()
 	}
 	u.w.purse = 0

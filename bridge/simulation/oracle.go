@@ -32,6 +32,7 @@ type oracle struct {
 	// begun are the commits by which turns began, by their markers, and launches, by their operations.
 	begun     map[string]int
 	joined    map[bridge.TurnID]waiting
+	fences    map[int64]int64 // of the latest claims, by work
 	reminders map[string]*reminder
 	// held are the tokens that waited for others; they come later than what was told after them.
 	held map[string]bool
@@ -40,7 +41,7 @@ type oracle struct {
 func newOracle(w *world) *oracle {
 	return &oracle{w: w, byTag: map[string][]*written{}, baits: map[string]bool{}, approvals: map[string]int{}, effects: map[string]int{},
 		doubts: map[string]bool{}, requests: map[string]int{}, outputs: map[string]string{}, sends: map[string]int{}, heard: map[bridge.AgentID][]string{},
-		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]waiting{}, reminders: map[string]*reminder{}, held: map[string]bool{}}
+		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]waiting{}, fences: map[int64]int64{}, reminders: map[string]*reminder{}, held: map[string]bool{}}
 }
 
 func (o *oracle) number() int {

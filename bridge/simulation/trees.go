@@ -159,6 +159,14 @@ func (o *oracle) committed(p *process, t *witness.Tx) {
 		}
 		o.begun[key] = o.w.commits
 	}
+	for _, w := range t.Given {
+		if o.fences[w.ID] > w.Fence {
+			o.w.fail("work in lane %s was given back by one who had lost it", w.Lane)
+		}
+	}
+	for _, w := range t.Claimed {
+		o.fences[w.ID] = w.Fence
+	}
 	for _, id := range t.Queued {
 		if tree := o.treeOf(id); tree.stopped > 0 && !tree.resuming {
 			o.w.fail("agent %s got a turn, and its tree %s is stopped", id, tree.name)

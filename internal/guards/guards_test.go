@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 
 	"bridge/simulation/chronicle": {},
 	"bridge/simulation/coverage":  {"bridge", "bridge/simulation/fault"},
-	"bridge/simulation/fault":     {},
+	"bridge/simulation/fault":     {"bridge"},
 	"bridge/simulation/rules":     {"bridge", "policy"},
 	"bridge/simulation/witness":   {"bridge", "bridge/simulation/coverage"},
 

@@ -6,6 +6,7 @@ package witness
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/coverage"
@@ -22,6 +23,8 @@ type Tx struct {
 	Begun, Ended []bridge.Turn
 	// Metered are the agents of which another usage was recorded, Queued those that got a turn.
 	Metered, Queued []bridge.AgentID
+	// Claimed is work that was taken, Given what was given back or finished.
+	Claimed, Given []bridge.Work
 	// Troubles are what was said of agents that were gated.
 	Troubles []string
 }
@@ -80,6 +83,29 @@ func (t *Tx) UpdateCommand(c bridge.Command) error {
 		moved(t, "command", was.State, c.State)
 	}
 	return t.Tx.UpdateCommand(c)
+}
+
+// ClaimWork implements bridge.LaneTx.
+func (t *Tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
+	works, err := t.Tx.ClaimWork(c)
+	t.Claimed = append(t.Claimed, works...)
+	return works, err
+}
+
+// FinishWork implements bridge.LaneTx.
+func (t *Tx) FinishWork(w bridge.Work) error { return t.given(w, t.Tx.FinishWork(w)) }
+
+// PutBack implements bridge.LaneTx.
+func (t *Tx) PutBack(w bridge.Work, due time.Time) error { return t.given(w, t.Tx.PutBack(w, due)) }
+
+// FailWork implements bridge.LaneTx.
+func (t *Tx) FailWork(w bridge.Work, due time.Time) error { return t.given(w, t.Tx.FailWork(w, due)) }
+
+func (t *Tx) given(w bridge.Work, err error) error {
+	if err == nil {
+		t.Given = append(t.Given, w)
+	}
+	return err
 }
 
 // InsertNotice implements bridge.NoticeTx.
