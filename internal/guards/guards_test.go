@@ -41,8 +41,9 @@ var mayImport = map[string][]string{
 	"relay/hub":              {"bridge", "policy", "parser", "relay/wire"},
 	"relay/runner":           {"relay/wire", "relay/runner/…"},
 	"relay/runner/…":         {"relay/wire"},
+	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},
-	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
+	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
 
