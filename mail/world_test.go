@@ -65,7 +65,7 @@ func newWorldOn(t tester, s bridge.Store, o mail.Options) *world {
 	rules, problems := policy.New(policy.Rules{
 		Repos:         []policy.RepoRule{{Pattern: "github.com/acme/*"}},
 		OperatorRepos: []string{"github.com/me/root"},
-		Limits:        policy.Limits{CommandsPerTurn: 100, LaunchesPerHour: 1000, OpenSubagents: 1000, Tree: policy.Budget{Launches: 1000, Open: 1000, Turns: 1 << 30}},
+		Limits:        policy.Limits{CommandsPerTurn: 1000, LaunchesPerHour: 1000, OpenSubagents: 1000, Tree: policy.Budget{Launches: 1000, Open: 1000, Turns: 1 << 30}},
 	})
 	if len(problems) > 0 {
 		t.Fatalf("rules: %v", problems)
