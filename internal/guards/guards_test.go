@@ -43,7 +43,8 @@ var mayImport = map[string][]string{
 	"relay/runner/…":         {"relay/wire"},
 	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},
-	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser"},
+	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/office"},
+	"api/office":             {"bridge", "mail"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
 
