@@ -10,11 +10,10 @@ import (
 	"drawbridge/mail"
 )
 
-// TestSyncIsTwoTurns: the sender is told to wait, and the reply is its next
+// testSyncIsTwoTurns: the sender is told to wait, and the reply is its next
 // turn, in the words of the seed.
-func TestSyncIsTwoTurns(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testSyncIsTwoTurns(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob")
 	w.enter("ann")
 	sent := w.send("ann", mail.Draft{To: "bob", Text: "how far are you?", Sync: true})
@@ -106,9 +105,8 @@ func TestTextsThatAreNone(t *testing.T) {
 	wantKind(t, "a deadline in the past", err, bridge.Invalid)
 }
 
-func TestBroadcast(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testBroadcast(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob", "cy")
 	sent, err := w.mail.Broadcast(w.ctx, w.id("ann"), mail.Draft{Text: "all hands"})
 	if err != nil || sent.Recipients != 2 || len(sent.Message.To) != 2 {
@@ -126,9 +124,8 @@ func TestBroadcast(t *testing.T) {
 	holds(t, w.prompt("ann"), "Message from bob")
 }
 
-func TestJoinedBroadcast(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testJoinedBroadcast(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob", "cy")
 	before := len(w.turns("ann"))
 	sent, err := w.mail.Broadcast(w.ctx, w.id("ann"), mail.Draft{Text: "votes, please", Joined: true})
@@ -150,9 +147,8 @@ func TestJoinedBroadcast(t *testing.T) {
 	equal(t, "joined events", w.kinds(bridge.EventJoined), 1)
 }
 
-func TestJoinedBroadcastEndsAtItsDeadline(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testJoinedBroadcastEndsAtItsDeadline(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob", "cy")
 	sent, err := w.mail.Broadcast(w.ctx, w.id("ann"), mail.Draft{Text: "votes, please", Joined: true, Within: 10 * time.Minute})
 	if err != nil {
@@ -171,11 +167,10 @@ func TestJoinedBroadcastEndsAtItsDeadline(t *testing.T) {
 	holds(t, w.prompt("ann"), "Reply from cy (to message "+string(sent.Message.ID)+"):\n| sorry, late")
 }
 
-// TestRateLimit: a flood between two ends in an error that says when to go on,
+// testRateLimit: a flood between two ends in an error that says when to go on,
 // and stops neither from writing to others.
-func TestRateLimit(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testRateLimit(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob")
 	ann := w.id("ann")
 	accepted := 0
@@ -259,11 +254,10 @@ func TestMailWaitsForALaunch(t *testing.T) {
 	}
 }
 
-// TestFailedTurnKeepsItsMail: what a broken turn carried waits, and a word of a
+// testFailedTurnKeepsItsMail: what a broken turn carried waits, and a word of a
 // person takes it along.
-func TestFailedTurnKeepsItsMail(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testFailedTurnKeepsItsMail(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob")
 	w.breakDown(w.agent("bob"), true)
 	sent := w.send("ann", mail.Draft{To: "bob", Text: "keep me"})

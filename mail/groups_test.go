@@ -26,9 +26,8 @@ func memberNames(c mail.Conversation) (names []string) {
 	return names
 }
 
-func TestThread(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{PerPair: -1})
+func testThread(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{PerPair: -1})
 	w.team("ann", "bob", "cy", "dee")
 	ann, bob, cy, dee := w.id("ann"), w.id("bob"), w.id("cy"), w.id("dee")
 	c, first, err := w.mail.CreateThread(w.ctx, ann, mail.ThreadDraft{Title: "release", Participants: []string{"bob", "cy", "ann", "bob"}, Text: "shall we?"})
@@ -89,11 +88,10 @@ func TestThread(t *testing.T) {
 	wantKind(t, "a post in a closed thread", err, bridge.Conflict)
 }
 
-// TestThreadWakes: the creator and who wrote before are woken one after another,
+// testThreadWakes: the creator and who wrote before are woken one after another,
 // the rest reads it later; urgent wakes all at once.
-func TestThreadWakes(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{PerPair: -1})
+func testThreadWakes(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{PerPair: -1})
 	w.team("ann", "bob", "cy", "dee")
 	c := w.thread("ann", mail.ThreadDraft{Title: "plan", Participants: []string{"bob", "cy", "dee"}})
 	w.rest()
@@ -135,11 +133,10 @@ func TestThreadWakes(t *testing.T) {
 	holds(t, w.prompt("dee"), "urgent", "| fire!", "| I begin")
 }
 
-// TestChannel: an agent's post wakes nobody; a person's wakes all, one after
+// testChannel: an agent's post wakes nobody; a person's wakes all, one after
 // another, so that each reads the answers before its own.
-func TestChannel(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testChannel(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob", "cy")
 	c, err := w.mail.CreateChannel(w.ctx, "general", "ann", "bob", "cy")
 	if err != nil {
@@ -244,10 +241,9 @@ func TestChannelRules(t *testing.T) {
 	}
 }
 
-// TestDMChain: a person's word starts at 0, and a run starts at 0, 1 and 2 only.
-func TestDMChain(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+// testDMChain: a person's word starts at 0, and a run starts at 0, 1 and 2 only.
+func testDMChain(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.root("hello", "zoe")
 	w.root("hello", "adam")
 	_, err := w.mail.DM(w.ctx, w.id("zoe"), "adam", "psst")
@@ -346,10 +342,9 @@ func TestReactions(t *testing.T) {
 	}
 }
 
-// TestEditAndDelete: what waits is changed, what was read is not.
-func TestEditAndDelete(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+// testEditAndDelete: what waits is changed, what was read is not.
+func testEditAndDelete(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob")
 	ann := w.id("ann")
 	w.enter("bob")

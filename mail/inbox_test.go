@@ -22,11 +22,10 @@ func texts(all []bridge.Message) (out []string) {
 	return out
 }
 
-// TestInboxInTheTurn: what an agent fetches in its turn does not come again, and
+// testInboxInTheTurn: what an agent fetches in its turn does not come again, and
 // waits again when that turn fails.
-func TestInboxInTheTurn(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+func testInboxInTheTurn(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	w.team("ann", "bob")
 	bob := w.id("bob")
 	w.enter("bob")
@@ -98,10 +97,9 @@ func TestInboxOutsideATurn(t *testing.T) {
 	holds(t, w.prompt("bob"), "| hello")
 }
 
-// TestMessages: newest first, ten by default, since a time, and marked as read.
-func TestMessages(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{PerPair: -1})
+// testMessages: newest first, ten by default, since a time, and marked as read.
+func testMessages(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{PerPair: -1})
 	w.team("ann", "bob")
 	bob := w.id("bob")
 	var since time.Time
@@ -133,11 +131,10 @@ func TestMessages(t *testing.T) {
 	wantKind(t, "receipts of what somebody else wrote", err, bridge.NotFound)
 }
 
-// TestQuietMailHidesNothing: fifty posts that wake nobody do not keep the agent
+// testQuietMailHidesNothing: fifty posts that wake nobody do not keep the agent
 // from hearing of what does.
-func TestQuietMailHidesNothing(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{PerPair: -1})
+func testQuietMailHidesNothing(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{PerPair: -1})
 	w.team("ann", "bob")
 	if _, err := w.mail.CreateChannel(w.ctx, "general", "ann", "bob"); err != nil {
 		t.Fatal(err)
@@ -156,10 +153,9 @@ func TestQuietMailHidesNothing(t *testing.T) {
 	holds(t, w.prompt("bob"), "| for you", "| chatter 0", "| chatter 40")
 }
 
-// TestManyWriters: 64 agents write at once; everything arrives, once, whole.
-func TestManyWriters(t *testing.T) {
-	t.Parallel()
-	w := newFileWorld(t, mail.Options{})
+// testManyWriters: 64 agents write at once; everything arrives, once, whole.
+func testManyWriters(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
 	names := []string{"target"}
 	for n := range 64 {
 		names = append(names, fmt.Sprint("w", n))
