@@ -25,6 +25,7 @@ type Source = yamlconf.Source
 //	old_keys               []                       at most 8, each as key
 //	database               drawbridge.db            a file, relative to the configuration, or postgres://…
 //	allowlist              allowlist.yaml           a file, relative to the configuration
+//	files                  files                    a folder, relative to the configuration; "" takes no files
 //	cursor.key             required to serve        visible ASCII characters, by reference
 //	cursor.api             v1                       v1, v0
 //	cursor.url             https://api.cursor.com   https://…, http:// for loopback only
@@ -35,6 +36,9 @@ type Source = yamlconf.Source
 //	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once
 //	orchestrators[].repo   required                 github.com/owner/name
 //	orchestrators[].ref    the default branch       a branch, tag or commit
+//	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
+//	mail.per_minute        10                       1 to 100000
+//	mail.max_file          33554432                 1 to 1099511627776 bytes
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
 //	chat.wait              300s                     1s to 1h
@@ -62,11 +66,14 @@ type Bridge struct {
 	OldKeys []Secret `yaml:"old_keys"`
 	// Database is a path or a PostgreSQL address, which may hold a password and is
 	// never shown. Paths, Allowlist too, are made absolute against the file's folder.
-	Database      string           `yaml:"database"`
-	Allowlist     string           `yaml:"allowlist"`
+	Database  string `yaml:"database"`
+	Allowlist string `yaml:"allowlist"`
+	// Files is the folder for what agents hand to each other; "" takes none.
+	Files         string           `yaml:"files"`
 	Cursor        Cursor           `yaml:"cursor"`
 	Poll          Poll             `yaml:"poll"`
 	Orchestrators []Orchestrator   `yaml:"orchestrators"`
+	Mail          Mail             `yaml:"mail"`
 	Chat          Chat             `yaml:"chat"`
 	Relays        map[string]Relay `yaml:"relays"`
 	Parser        Parser           `yaml:"parser"`
@@ -107,6 +114,17 @@ type Orchestrator struct {
 	// JoinDeadline bounds the wait; 0 is an hour.
 	Join         string        `yaml:"join"`
 	JoinDeadline time.Duration `yaml:"join_deadline"`
+	// Workspace is the folder in which its agents work, where that is on this
+	// machine; "" when it is not.
+	Workspace string `yaml:"workspace"`
+}
+
+// Mail bounds what agents may send each other.
+type Mail struct {
+	// PerMinute is how many messages one agent may write to another, or into one conversation.
+	PerMinute int `yaml:"per_minute"`
+	// MaxFile bounds one file in bytes.
+	MaxFile int64 `yaml:"max_file"`
 }
 
 // Chat is the /chat surface.
@@ -147,8 +165,10 @@ func defaults() Bridge {
 		Listen:    "127.0.0.1:7410",
 		Database:  "drawbridge.db",
 		Allowlist: "allowlist.yaml",
+		Files:     "files",
 		Cursor:    Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:      Poll{Min: 10 * time.Second, Max: time.Minute},
+		Mail:      Mail{PerMinute: 10, MaxFile: 32 << 20},
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
 		Parser:    Parser{Fenced: "ignore"},
 		Log:       Log{Level: "info", Format: "json"},

@@ -65,10 +65,19 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	}
 	c.required("allowlist", b.Allowlist)
 	b.Allowlist = absolute(dir, b.Allowlist)
+	if b.Files != "" {
+		b.Files = absolute(dir, b.Files)
+	}
+	for i := range b.Orchestrators {
+		if o := &b.Orchestrators[i]; o.Workspace != "" {
+			o.Workspace = absolute(dir, o.Workspace)
+		}
+	}
 	c.cursor(&b.Cursor)
 	c.span("poll.min", b.Poll.Min, 100*time.Millisecond, 10*time.Minute)
 	c.span("poll.max", b.Poll.Max, b.Poll.Min, time.Hour)
 	c.orchestrators(b.Orchestrators)
+	c.mail(b.Mail)
 	c.chat(&b.Chat, b.Orchestrators)
 	for _, n := range sortedKeys(b.Relays) {
 		b.Relays[n] = c.relay(n, b.Relays[n])
@@ -236,6 +245,15 @@ func (c *checker) orchestrators(list []Orchestrator) {
 		if o.JoinDeadline != 0 {
 			c.span(at+".join_deadline", o.JoinDeadline, time.Second, maxJoinDeadline)
 		}
+	}
+}
+
+func (c *checker) mail(m Mail) {
+	if m.PerMinute < 1 || m.PerMinute > 100_000 {
+		c.problem("mail.per_minute", strconv.Itoa(m.PerMinute), "is out of range", "use 1 to 100000")
+	}
+	if m.MaxFile < 1 || m.MaxFile > 1<<40 {
+		c.problem("mail.max_file", strconv.FormatInt(m.MaxFile, 10), "is out of range", "use 1 to 1099511627776, in bytes")
 	}
 }
 

@@ -48,6 +48,18 @@ func (c *Change) Notify(n bridge.Notice) (bridge.NoticeID, error) {
 	return n.ID, nil
 }
 
+// Rouse implements bridge.Change.
+func (c *Change) Rouse(n bridge.Notice) error {
+	if err := c.RouseNotice(n.ID); err != nil {
+		return fmt.Errorf("rouse notice %q: %w", n.ID, err)
+	}
+	a, err := c.Agent(n.Agent)
+	if err != nil {
+		return err
+	}
+	return c.Pump(&a)
+}
+
 // Record implements bridge.Change.
 func (c *Change) Record(kind string, a bridge.Agent, ev bridge.Event) error {
 	return c.Event(kind, a, ev)

@@ -23,6 +23,7 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
+	"drawbridge/mail"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
@@ -39,6 +40,7 @@ type parts struct {
 	store   *store.Store
 	engine  *engine.Engine
 	relays  *hub.Hub
+	mail    *mail.Service
 	api     *api.Handler
 	metrics *api.Metrics
 }
@@ -118,9 +120,12 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
-		OnEvent: w.onEvent, Log: w.log,
+		Mail: w.mailWork, OnEvent: w.onEvent, Log: w.log,
 	})
 	if err != nil {
+		return nil, w.close(err)
+	}
+	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, MaxFile: cfg.Mail.MaxFile}); err != nil {
 		return nil, w.close(err)
 	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
@@ -158,6 +163,18 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	return w, httpx.Recover(mux), nil
 }
 
+// mailWork hands the post office its work; it is there before the engine runs.
+func (w *parts) mailWork(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) }
+
+// workspace is where an agent works on this machine, "" when it does not. Agents
+// of the cloud do not; those below them neither.
+func (w *parts) workspace(a bridge.Agent) string {
+	if o := w.orchestrator(a.Name, a.Role); o != nil {
+		return o.Workspace
+	}
+	return ""
+}
+
 func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	cfg := w.config
 	chat := api.ChatOptions{PerMinute: cfg.Chat.PerMinute, Wait: cfg.Chat.Wait}
@@ -167,7 +184,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail,
 		Relays: w.relays, RelayDoor: w.relays,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
@@ -185,15 +202,23 @@ func (w *parts) roles(repo string) string {
 	return strings.Join(names, " ")
 }
 
-// join is how results come back to an agent: as its orchestrator's entry says,
-// by the agent's name first and else by the first of its roles.
-func (w *parts) join(name, role string) (bridge.Join, time.Duration) {
+// orchestrator finds an agent's entry: by its name first and else by the first
+// of its roles; nil for an agent that has none.
+func (w *parts) orchestrator(name, role string) *config.Orchestrator {
 	for _, want := range append([]string{name}, strings.Fields(role)...) {
-		for _, o := range w.config.Orchestrators {
+		for i, o := range w.config.Orchestrators {
 			if o.Name == want && slices.Contains(strings.Fields(role), o.Name) {
-				return bridge.Join(o.Join), o.JoinDeadline
+				return &w.config.Orchestrators[i]
 			}
 		}
+	}
+	return nil
+}
+
+// join is how results come back to an agent, as its orchestrator's entry says.
+func (w *parts) join(name, role string) (bridge.Join, time.Duration) {
+	if o := w.orchestrator(name, role); o != nil {
+		return bridge.Join(o.Join), o.JoinDeadline
 	}
 	return "", 0
 }

@@ -52,8 +52,10 @@ var mayImport = map[string][]string{
 	"relay/runner/approval":  {"relay/runner/trust", "relay/runner/output"},
 	"relay/runner/service":   {"relay/runner/trust"},
 	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval"},
+	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},
-	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
+	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/office"},
+	"api/office":             {"bridge", "mail"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
 

@@ -28,6 +28,13 @@ type state struct {
 	trees       table[bridge.AgentID, bridge.Tree]
 	memos       map[memo]time.Time
 	relayTables
+
+	messages      table[bridge.MessageID, bridge.Message]
+	letters       table[string, bridge.Letter] // by message and agent
+	conversations table[bridge.ConversationID, bridge.Conversation]
+	members       table[string, memberRow]       // by conversation and agent
+	reactions     table[string, bridge.Reaction] // by message, agent and emoji
+	files         table[bridge.FileID, bridge.File]
 }
 
 // lane is the last number that was given in it, and its works in order. The
@@ -63,6 +70,8 @@ func (s *state) clone() *state {
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
 		relayTables: s.relayTables.clone(),
+		messages:    s.messages.clone(), letters: s.letters.clone(), conversations: s.conversations.clone(),
+		members: s.members.clone(), reactions: s.reactions.clone(), files: s.files.clone(),
 	}
 }
 

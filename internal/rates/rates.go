@@ -1,13 +1,16 @@
-package api
+// Package rates counts requests a minute for each of many users. It keeps
+// nothing over a restart. Rule of thumb: exact and small; whoever needs more than a
+// count a minute needs something else.
+package rates
 
 import (
 	"sync"
 	"time"
 )
 
-// rates allows each user a number of requests in any minute, exactly: it keeps
+// Limiter allows each user a number of requests in any minute, exactly: it keeps
 // the times and not a bucket, which would let twice as many through at first.
-type rates struct {
+type Limiter struct {
 	perMinute int
 	now       func() time.Time
 
@@ -16,13 +19,14 @@ type rates struct {
 	swept time.Time
 }
 
-func newRates(perMinute int, now func() time.Time) *rates {
-	return &rates{perMinute: perMinute, now: now, users: map[string][]time.Time{}}
+// New returns a limiter that reads the time from now. Its methods are safe for concurrent use.
+func New(perMinute int, now func() time.Time) *Limiter {
+	return &Limiter{perMinute: perMinute, now: now, users: map[string][]time.Time{}}
 }
 
-// take counts a request, or returns how long the user has to wait. A refused
+// Take counts a request, or returns how long the user has to wait. A refused
 // request does not count.
-func (l *rates) take(user string) (wait time.Duration) {
+func (l *Limiter) Take(user string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -40,7 +44,7 @@ func (l *rates) take(user string) (wait time.Duration) {
 }
 
 // sweep forgets users who have been silent for a minute, once a minute.
-func (l *rates) sweep(now time.Time) {
+func (l *Limiter) sweep(now time.Time) {
 	if now.Sub(l.swept) < time.Minute {
 		return
 	}
