@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"relay/runner/…":         {"relay/wire"},
 	"webhooks":               {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
+	"mcpserver":              {"bridge", "bridge/words", "policy", "parser", "mail", "memory"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
 
@@ -156,6 +157,11 @@ var only = map[string][]string{
 	"github.com/jackc/pgx/v5":        {"store", "internal/pgtest"},
 	"github.com/jackc/pgx/v5/pgconn": {"store"},
 	"github.com/stretchr/testify":    {},
+
+	"github.com/modelcontextprotocol/go-sdk/mcp":  {"mcpserver"},
+	"github.com/modelcontextprotocol/go-sdk/auth": {"mcpserver"},
+	"github.com/google/jsonschema-go/jsonschema":  {"mcpserver"},
+
 	"github.com/rs/zerolog/log":      {}, // loggers are injected
 	"net/http/pprof":                 {},
 	"math/rand":                      {},
