@@ -141,7 +141,10 @@ func (w *world) launch(name string) bridge.Agent {
 		w.Fatal(err)
 	}
 	w.tokens.give(name, a.ID)
-	w.until(name+" is idle", func(tx bridge.Tx) bool { got, err := tx.Agent(a.ID); return err == nil && got.State == bridge.AgentIdle })
+	w.until(name+" is idle", func(tx bridge.Tx) bool {
+		got, err := tx.Agent(a.ID)
+		return err == nil && got.State == bridge.AgentIdle
+	})
 	return a
 }
 

@@ -73,7 +73,9 @@ func (d *Door) newServer(names []string) (*mcp.Server, error) {
 			}
 			taken[t.name] = true
 			s.AddTool(&mcp.Tool{Name: t.name, Description: t.about, InputSchema: t.schema, Annotations: &t.hints},
-				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return t.run(ctx, d, req), nil })
+				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					return t.run(ctx, d, req), nil
+				})
 		}
 	}
 	s.AddReceivingMiddleware(d.introduce(slices.Clone(names)))

@@ -162,9 +162,9 @@ var only = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk/auth": {"mcpserver"},
 	"github.com/google/jsonschema-go/jsonschema":  {"mcpserver"},
 
-	"github.com/rs/zerolog/log":      {}, // loggers are injected
-	"net/http/pprof":                 {},
-	"math/rand":                      {},
+	"github.com/rs/zerolog/log": {}, // loggers are injected
+	"net/http/pprof":            {},
+	"math/rand":                 {},
 }
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {
