@@ -52,6 +52,8 @@ type Tx interface {
 	MemoTx
 	LaneTx
 	EventTx
+	TokenTx
+	RunTx
 }
 
 // AgentTx keeps agents.

@@ -27,6 +27,8 @@ type state struct {
 	events      []bridge.Event
 	trees       table[bridge.AgentID, bridge.Tree]
 	memos       map[memo]time.Time
+	tokens      table[bridge.TokenID, bridge.DoorToken]
+	runs        map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 }
 
 // lane is the last number that was given in it, and its works in order. The
@@ -53,7 +55,9 @@ type commandRow struct {
 	launched time.Time
 }
 
-func newState() *state { return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}} }
+func newState() *state {
+	return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}, runs: map[bridge.TurnID][]bridge.RunMessage{}}
+}
 
 // clone copies the tables and shares the rows, which nobody changes.
 func (s *state) clone() *state {
@@ -61,6 +65,7 @@ func (s *state) clone() *state {
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
+		tokens: s.tokens.clone(), runs: maps.Clone(s.runs),
 	}
 }
 

@@ -51,6 +51,8 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"Approvals", testApprovals},
 		{"Events", testEvents},
 		{"EventsMissNothing", testEventsMissNothing},
+		{"Tokens", testTokens},
+		{"Runs", testRuns},
 		{"Misses", testMisses},
 		{"FailedUpdate", testFailedUpdate},
 		{"FailuresAmongOthers", testFailuresAmongOthers},
