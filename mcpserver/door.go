@@ -30,12 +30,11 @@ type Engine interface {
 
 // Tokens knows whose a token is.
 type Tokens interface {
-	// Holder returns the agent that a secret belongs to and the token's own id. The
-	// error is Unauthenticated for a secret that is unknown or revoked. Called once
-	// a request, concurrently.
-	Holder(ctx context.Context, secret string) (bridge.AgentID, string, error)
-	// Valid reports whether a token of that id is still good. Twice is fine.
-	Valid(ctx context.Context, token string) (bool, error)
+	// Holder returns the token that a secret is. The error is Unauthenticated for a
+	// secret that is unknown or revoked. Called once a request, concurrently.
+	Holder(ctx context.Context, secret string) (bridge.DoorToken, error)
+	// Valid reports whether the token of a hash is still good. Twice is fine.
+	Valid(ctx context.Context, hash string) (bool, error)
 }
 
 // Options configures a Door. Engine, Policy and Tokens are required.
@@ -98,6 +97,9 @@ func New(o Options) (*Door, error) {
 		h.DisableLocalhostProtection = true
 		return mcp.NewStreamableHTTPHandler(d.serverOf, &h)
 	}
+	if keys, ok := o.Tokens.(*Keyring); ok {
+		keys.end = d.live.end
+	}
 	d.stateless = handler(mcp.StreamableHTTPOptions{Stateless: true})
 	d.stateful = handler(mcp.StreamableHTTPOptions{EventStore: events, SessionTimeout: o.Idle})
 	return d, nil
@@ -127,8 +129,8 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 	}
 	rec := httpx.RecordOf(r.Context())
 	rec.Add("agent", string(c.agent.ID))
-	rec.Add("token", c.token)
-	ctx, done := d.live.enter(r, c.token)
+	rec.Add("token", string(c.token.ID))
+	ctx, done := d.live.enter(r, c.token.Hash)
 	defer done()
 	w = patientWriter{w}
 	next := d.stateful
@@ -138,7 +140,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 	// The SDK takes an identity from its own middleware alone.
 	bearer := auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
 		// A session belongs to the token that opened it, not merely to its agent.
-		return &auth.TokenInfo{UserID: c.token, Extra: map[string]any{callerKey: c}}, nil
+		return &auth.TokenInfo{UserID: string(c.token.ID), Extra: map[string]any{callerKey: c}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	bearer(next).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
 }
@@ -163,7 +165,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 type caller struct {
 	agent bridge.Agent
 	root  bridge.Agent
-	token string
+	token bridge.DoorToken
 	// server offers what the request's path and the agent's toolsets hold.
 	server *mcp.Server
 }
@@ -183,13 +185,13 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		secret = ""
 	}
-	id, token, err := d.o.Tokens.Holder(r.Context(), strings.TrimSpace(secret))
+	token, err := d.o.Tokens.Holder(r.Context(), strings.TrimSpace(secret))
 	if err != nil {
 		return nil, err
 	}
 	c := &caller{token: token}
 	err = d.o.Engine.View(r.Context(), func(tx bridge.Tx) error {
-		if c.agent, err = tx.Agent(id); err == nil {
+		if c.agent, err = tx.Agent(token.Agent); err == nil {
 			c.root, err = tx.Agent(c.agent.Root)
 		}
 		return err
@@ -198,7 +200,7 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 		return nil, bridge.Errorf(bridge.Unauthenticated, "the agent of this token is gone; make a token for another one")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load agent %q: %w", id, err)
+		return nil, fmt.Errorf("load agent %q: %w", token.Agent, err)
 	}
 	return c, nil
 }

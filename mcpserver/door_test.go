@@ -62,11 +62,11 @@ func TestADoorWithoutAKeyStaysShut(t *testing.T) {
 		want   int
 	}{
 		{"no token", http.Header{}, 401},
-		{"two tokens", http.Header{"Authorization": {"Bearer main", "Bearer main"}}, 401},
-		{"basic", http.Header{"Authorization": {"Basic main"}}, 401},
+		{"two tokens", http.Header{"Authorization": {"Bearer " + w.secret("main"), "Bearer " + w.secret("main")}}, 401},
+		{"basic", http.Header{"Authorization": {"Basic " + w.secret("main")}}, 401},
 		{"empty", http.Header{"Authorization": {"Bearer "}}, 401},
-		{"another site", http.Header{"Authorization": {"Bearer main"}, "Origin": {"https://evil.example"}}, 403},
-		{"cross-site fetch", http.Header{"Authorization": {"Bearer main"}, "Sec-Fetch-Site": {"cross-site"}}, 403},
+		{"another site", http.Header{"Authorization": {"Bearer " + w.secret("main")}, "Origin": {"https://evil.example"}}, 403},
+		{"cross-site fetch", http.Header{"Authorization": {"Bearer " + w.secret("main")}, "Sec-Fetch-Site": {"cross-site"}}, 403},
 	}
 	for _, tt := range tests {
 		tt.header.Set("Content-Type", "application/json")
@@ -75,7 +75,7 @@ func TestADoorWithoutAKeyStaysShut(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", tt.name, got, tt.want)
 		}
 	}
-	rebound := http.Header{"Authorization": {"Bearer main"}, "Host": {"evil.example"}}
+	rebound := http.Header{"Authorization": {"Bearer " + w.secret("main")}, "Host": {"evil.example"}}
 	if got := w.post("", rebound, `{}`); got != 403 {
 		t.Errorf("a rebound name: status %d", got)
 	}
@@ -100,10 +100,12 @@ func (w *world) post(path string, header http.Header, body string) int {
 func TestARevokedTokenEndsWhatItOpened(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.launch("main")
+	main := w.launch("main")
 	old, modern := w.connect("main", oldEra, ""), w.connect("main", newEra, "")
 	good[any](w, old, "list_allowed", nil)
-	w.tokens.revoke("main")
+	if n, err := w.tokens.Revoke(t.Context(), main.ID, ""); n != 1 || err != nil {
+		t.Fatalf("%d tokens revoked, %v", n, err)
+	}
 	for era, s := range map[string]*mcp.ClientSession{oldEra: old, newEra: modern} {
 		if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_allowed"}); err == nil {
 			t.Errorf("%s: a revoked token still calls tools", era)
@@ -116,13 +118,18 @@ func TestEndEndsStreamsAndSessions(t *testing.T) {
 	w := newWorld(t)
 	main := w.launch("main")
 	s := w.connect("main", oldEra, "")
-	w.tokens.revoke("main")
-	w.door.End("tok_main")
+	tokens, err := w.tokens.List(t.Context(), main.ID)
+	if err != nil || len(tokens) != 1 {
+		t.Fatal(tokens, err)
+	}
+	if n, err := w.tokens.Revoke(t.Context(), main.ID, tokens[0].ID); n != 1 || err != nil {
+		t.Fatalf("%d tokens revoked, %v", n, err)
+	}
 	if err := s.Wait(); err == nil { // its stream ended, and it may not open another
 		t.Error("the client's session ended without an error")
 	}
-	w.tokens.give("main", main.ID)
-	header := http.Header{"Authorization": {"Bearer main"}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	w.mint(main)
+	header := http.Header{"Authorization": {"Bearer " + w.secret("main")}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	if got := w.post("", header, `{"jsonrpc":"2.0","id":9,"method":"ping"}`); got != http.StatusNotFound {
 		t.Errorf("the session of a token that was revoked: status %d", got)
 	}
@@ -134,7 +141,7 @@ func TestASessionBelongsToItsToken(t *testing.T) {
 	w.launch("main")
 	w.launch("other")
 	s := w.connect("main", oldEra, "")
-	stolen := http.Header{"Authorization": {"Bearer other"}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	stolen := http.Header{"Authorization": {"Bearer " + w.secret("other")}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	if got := w.post("", stolen, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"list_agents"}}`); got != http.StatusForbidden {
 		t.Errorf("another agent's session id: status %d", got)
 	}
@@ -203,7 +210,7 @@ func TestBadArguments(t *testing.T) {
 	if n := w.cloud.Effects("launch github.com/me/my-app"); n != 0 {
 		t.Errorf("%d launches", n)
 	}
-	header := http.Header{"Authorization": {"Bearer main"}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	header := http.Header{"Authorization": {"Bearer " + w.secret("main")}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	if got := w.post("", header, `{"pad":"`+strings.Repeat("x", 3<<20)+`"}`); got != http.StatusRequestEntityTooLarge && got != http.StatusBadRequest {
 		t.Errorf("a huge message: status %d", got)
 	}

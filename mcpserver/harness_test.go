@@ -29,47 +29,17 @@ const (
 	newEra = "2026-07-28"
 )
 
-// keyring is a Tokens that a test can revoke from.
-type keyring struct {
-	mu    sync.Mutex // guards agents
-	names map[string]bridge.AgentID
-}
-
-func (k *keyring) Holder(_ context.Context, secret string) (bridge.AgentID, string, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if id, ok := k.names[secret]; ok {
-		return id, "tok_" + secret, nil
-	}
-	return "", "", bridge.Errorf(bridge.Unauthenticated, "no such token")
-}
-
-func (k *keyring) Valid(_ context.Context, token string) (bool, error) {
-	_, _, err := k.Holder(context.Background(), strings.TrimPrefix(token, "tok_"))
-	return err == nil, nil
-}
-
-func (k *keyring) give(secret string, id bridge.AgentID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.names[secret] = id
-}
-
-func (k *keyring) revoke(secret string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.names, secret)
-}
-
 // world is a door on an engine, with a fake cloud and relay.
 type world struct {
 	testing.TB
 	engine *engine.Engine
 	cloud  *bridgetest.Cloud
-	tokens *keyring
-	door   *mcpserver.Door
-	url    string
-	sets   []string
+	tokens *mcpserver.Keyring
+	// secrets are the agents' tokens by name.
+	secrets sync.Map
+	door    *mcpserver.Door
+	url     string
+	sets    []string
 }
 
 var rules = policy.Rules{
@@ -85,7 +55,7 @@ func newWorld(t testing.TB) *world {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	w := &world{TB: t, tokens: &keyring{names: map[string]bridge.AgentID{}}, sets: mcpserver.DefaultToolsets,
+	w := &world{TB: t, sets: mcpserver.DefaultToolsets,
 		cloud: &bridgetest.Cloud{Answer: func(string, string) bridge.Observation {
 			return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
 		}}}
@@ -100,6 +70,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.tokens = mcpserver.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
 	if err != nil {
 		t.Fatal(err)
@@ -140,12 +111,31 @@ func (w *world) launch(name string) bridge.Agent {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.tokens.give(name, a.ID)
+	w.mint(a)
 	w.until(name+" is idle", func(tx bridge.Tx) bool {
 		got, err := tx.Agent(a.ID)
 		return err == nil && got.State == bridge.AgentIdle
 	})
 	return a
+}
+
+// mint gives an agent a token, which connect finds by its name.
+func (w *world) mint(a bridge.Agent) bridge.DoorToken {
+	w.Helper()
+	secret, t, err := w.tokens.Mint(w.Context(), a.ID)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.secrets.Store(a.Name, secret)
+	return t
+}
+
+// secret is the token of an agent, or name itself when there is none.
+func (w *world) secret(name string) string {
+	if s, ok := w.secrets.Load(name); ok {
+		return s.(string)
+	}
+	return name
 }
 
 // until waits for a condition on the store, looked at after each change.
@@ -180,9 +170,9 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // connect opens the door with the SDK's own client.
-func (w *world) connect(token, era, path string) *mcp.ClientSession {
+func (w *world) connect(name, era, path string) *mcp.ClientSession {
 	w.Helper()
-	s, err := w.dial(token, era, path)
+	s, err := w.dial(name, era, path)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -190,9 +180,9 @@ func (w *world) connect(token, era, path string) *mcp.ClientSession {
 	return s
 }
 
-func (w *world) dial(token, era, path string) (*mcp.ClientSession, error) {
+func (w *world) dial(name, era, path string) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	transport := &mcp.StreamableClientTransport{Endpoint: w.url + path, HTTPClient: &http.Client{Transport: bearer(token)}, MaxRetries: -1}
+	transport := &mcp.StreamableClientTransport{Endpoint: w.url + path, HTTPClient: &http.Client{Transport: bearer(w.secret(name))}, MaxRetries: -1}
 	return client.Connect(w.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: era})
 }
 

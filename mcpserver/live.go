@@ -11,8 +11,8 @@ import (
 	"drawbridge/internal/httpx"
 )
 
-// live knows what is open under each token, sessions and streams, so that it
-// ends with the token: a stream may hang for hours.
+// live knows what is open under each token (by its hash), sessions and streams,
+// so that it ends with the token: a stream may hang for hours.
 type live struct {
 	mu   sync.Mutex // guards the fields below
 	open map[string]map[any]func()
@@ -147,17 +147,13 @@ func (d *Door) endRevoked(ctx context.Context) {
 	for _, token := range d.live.tokens() {
 		valid, err := d.o.Tokens.Valid(ctx, token)
 		if err != nil && ctx.Err() == nil {
-			d.o.Log.Warn().Err(err).Str("token", token).Msg("a token could not be looked at again; what it opened stays open")
+			d.o.Log.Warn().Err(err).Msg("a token could not be looked at again; what it opened stays open")
 		}
 		if err == nil && !valid {
 			d.live.end(token)
 		}
 	}
 }
-
-// End ends every session and stream that a token opened. Whoever revokes a token
-// on this replica calls it afterwards; twice is fine.
-func (d *Door) End(token string) { d.live.end(token) }
 
 // streamPatience is how long a client may take to read one write.
 const streamPatience = 15 * time.Second

@@ -64,15 +64,29 @@ func (t tool) run(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.C
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	out, err := t.checked(ctx, c, args)
-	if err != nil && bridge.KindOf(err) == "" && !errors.Is(err, context.Canceled) {
-		d.o.Log.Error().Err(err).Str("tool", t.name).Str("agent", string(c.agent.ID)).Msg("tool call failed")
+	record, err := d.recordCall(ctx, c, req.Params.Name, args)
+	if err != nil {
+		return t.told(d, c, fmt.Errorf("record the call: %w", err))
 	}
-	result := failed(err)
-	if err == nil {
+	var result *mcp.CallToolResult
+	if out, err := t.checked(ctx, c, args); err != nil {
+		result = t.told(d, c, err)
+	} else {
 		result = out.result()
 	}
+	if err := d.recordReturn(ctx, record, result); err != nil {
+		// What the call did is done; saying that it failed would have it done again.
+		d.o.Log.Error().Err(err).Str("tool", t.name).Str("agent", string(c.agent.ID)).Msg("a tool's return was not recorded")
+	}
 	return result
+}
+
+// told logs an error that is ours, and returns what the agent may know of it.
+func (t tool) told(d *Door, c *caller, err error) *mcp.CallToolResult {
+	if bridge.KindOf(err) == "" && !errors.Is(err, context.Canceled) {
+		d.o.Log.Error().Err(err).Str("tool", t.name).Str("agent", string(c.agent.ID)).Msg("tool call failed")
+	}
+	return failed(err)
 }
 
 func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (answer, error) {

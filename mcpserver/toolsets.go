@@ -101,7 +101,7 @@ func (d *Door) introduce(sets []string) mcp.Middleware {
 				told := *r
 				told.Instructions = instructions(c.agent, sets)
 				if s, ok := req.GetSession().(*mcp.ServerSession); ok && s.ID() != "" {
-					d.live.session(c.token, s, d.all())
+					d.live.session(c.token.Hash, s, d.all())
 				}
 				return &told, nil
 			case *mcp.DiscoverResult:
