@@ -52,6 +52,7 @@ type Tx interface {
 	MemoTx
 	LaneTx
 	EventTx
+	MemoryTx
 	TokenTx
 	RunTx
 }

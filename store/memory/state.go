@@ -27,6 +27,8 @@ type state struct {
 	events      []bridge.Event
 	trees       table[bridge.AgentID, bridge.Tree]
 	memos       map[memo]time.Time
+	blocks      table[string, []bridge.Block] // all versions of each
+	passages    table[bridge.PassageID, bridge.Passage]
 	tokens      table[bridge.TokenID, bridge.DoorToken]
 	runs        map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 }
@@ -65,7 +67,7 @@ func (s *state) clone() *state {
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
-		tokens: s.tokens.clone(), runs: maps.Clone(s.runs),
+		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), runs: maps.Clone(s.runs),
 	}
 }
 
