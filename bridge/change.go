@@ -18,6 +18,9 @@ type Change interface {
 	// agent a turn when it is free, unless n.Quiet. Commands that stand in
 	// n.Untrusted are remembered by the echo guard.
 	Notify(n Notice) (NoticeID, error)
+	// Rouse makes a quiet notice worth a turn, and gives its agent one when it is
+	// free. A notice that a turn carries already stays as it is.
+	Rouse(n Notice) error
 	// Record appends a line to the timeline, which watchers see after the commit.
 	Record(kind string, a Agent, ev Event) error
 }

@@ -98,6 +98,9 @@ type Letter struct {
 	CreatedAt time.Time
 }
 
+// HeldFor is the Notice.Join of the answers to a broadcast.
+func HeldFor(id MessageID) TurnID { return TurnID(id) }
+
 // ReceiptState says how far a message has come at one recipient.
 type ReceiptState string
 
@@ -199,7 +202,7 @@ type MailTx interface {
 	InsertLetter(l Letter) error
 	UpdateLetter(l Letter) error
 	Letter(id MessageID, agent AgentID) (Letter, error)
-	// Letters returns a message's letters in the order of their notices.
+	// Letters returns a message's letters in the order of their notices' ids.
 	Letters(id MessageID) ([]Letter, error)
 	// AwaitedLetter returns the oldest letter from one agent to another whose
 	// sender waits for an answer and which the recipient was shown.

@@ -260,10 +260,12 @@ type Notice struct {
 	// Commands are those whose end the notice tells.
 	Commands   []CommandID
 	Completion CompletionID
-	// Join is the turn whose subagents' results are joined, and Held is true
-	// while the notice waits for the others.
+	// Join is the turn whose subagents' results are joined, or the broadcast whose
+	// answers are (HeldFor); Held is true while the notice waits for the others.
 	Join TurnID
 	Held bool
+	// Message is the one that the notice brings, empty for everything else.
+	Message MessageID
 	// Turn carries the notice; empty while it waits.
 	Turn      TurnID
 	CreatedAt time.Time

@@ -55,6 +55,9 @@ type Tx interface {
 	MemoryTx
 	TokenTx
 	RunTx
+	MailTx
+	ConversationTx
+	AttachmentTx
 }
 
 // AgentTx keeps agents.
@@ -136,8 +139,17 @@ type CommandFilter struct {
 type NoticeTx interface {
 	InsertNotice(n Notice) error
 	// WaitingNotices returns an agent's notices that no turn carries yet and that
-	// are not held, oldest first.
+	// are not held: those that are worth a turn, then the quiet ones, each oldest first.
 	WaitingNotices(agent AgentID, limit int) ([]Notice, error)
+	// WaitingMail returns those of WaitingNotices that bring messages.
+	WaitingMail(agent AgentID, limit int) ([]Notice, error)
+	// NoticesOf returns the notices that bring a message, oldest first.
+	NoticesOf(id MessageID) ([]Notice, error)
+	// RewriteNotices changes the untrusted text of a message's notices that still
+	// wait, and returns how many there were.
+	RewriteNotices(id MessageID, untrusted string) (int, error)
+	// RouseNotice makes a quiet notice worth a turn. One that is so already is fine.
+	RouseNotice(id NoticeID) error
 	// CarryNotices binds notices to the turn that will tell them; turn "" lets them wait again.
 	CarryNotices(ids []NoticeID, turn TurnID) error
 	// CarriedNotices returns the notices that a turn carries, oldest first.
@@ -184,6 +196,7 @@ const (
 	WorkAction WorkKind = "action"
 	WorkRemind WorkKind = "remind"
 	WorkJoin   WorkKind = "join"
+	WorkMail   WorkKind = "mail"
 )
 
 // Work is one item in a lane. Items of a lane are handed out one at a time and

@@ -7,12 +7,12 @@ import (
 	"drawbridge/bridge"
 )
 
-const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, join_turn, held, turn, created_at"
+const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, join_turn, held, message, turn, created_at"
 
 var insertNotice = insertSQL("notices", noticeColumns)
 
 func scanNotice(row scanner) (n bridge.Notice, err error) {
-	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Held, &n.Turn, microTime{&n.CreatedAt})
+	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Held, &n.Message, &n.Turn, microTime{&n.CreatedAt})
 	return n, err
 }
 
@@ -22,12 +22,46 @@ func (t *tx) InsertNotice(n bridge.Notice) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Held), n.Turn, micros(n.CreatedAt))
+	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Held), n.Message, n.Turn, micros(n.CreatedAt))
 }
 
 // WaitingNotices implements bridge.NoticeTx.
 func (t *tx) WaitingNotices(agent bridge.AgentID, limit int) ([]bridge.Notice, error) {
-	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE agent = $1 AND turn = '' AND held = 0 ORDER BY id LIMIT $2", agent, limit)
+	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE agent = $1 AND turn = '' AND held = 0 ORDER BY quiet, id LIMIT $2", agent, limit)
+}
+
+// WaitingMail implements bridge.NoticeTx.
+func (t *tx) WaitingMail(agent bridge.AgentID, limit int) ([]bridge.Notice, error) {
+	return selectAll(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE agent = $1 AND turn = '' AND held = 0 AND message <> '' ORDER BY quiet, id LIMIT $2", agent, limit)
+}
+
+// NoticesOf implements bridge.NoticeTx. It goes by the letters, which saves an index on notices.
+func (t *tx) NoticesOf(id bridge.MessageID) ([]bridge.Notice, error) {
+	letters, err := t.Letters(id)
+	if err != nil {
+		return nil, err
+	}
+	var all []bridge.Notice
+	for _, l := range letters {
+		n, err := selectOne(t, scanNotice, "SELECT "+noticeColumns+" FROM notices WHERE id = $1", l.Notice)
+		if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+			return nil, err
+		}
+		if err == nil {
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// RewriteNotices implements bridge.NoticeTx.
+func (t *tx) RewriteNotices(id bridge.MessageID, untrusted string) (int, error) {
+	return t.execCount("UPDATE notices SET untrusted = $2 WHERE id IN (SELECT notice FROM letters WHERE message = $1) AND turn = ''", id, untrusted)
+}
+
+// RouseNotice implements bridge.NoticeTx.
+func (t *tx) RouseNotice(id bridge.NoticeID) error {
+	return t.execOne(bridge.ErrNoRow, "UPDATE notices SET quiet = 0 WHERE id = $1", id)
 }
 
 // CarryNotices implements bridge.NoticeTx.

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,7 +31,9 @@ func TestPlans(t *testing.T) {
 
 func checkPlans(t *testing.T, s *store.Store) {
 	t.Helper()
-	for name, fn := range hotPaths() {
+	paths := hotPaths()
+	maps.Copy(paths, mailPaths())
+	for name, fn := range paths {
 		plans, err := s.Plans(t.Context(), func(tx bridge.Tx) error {
 			if err := fn(tx); !errors.Is(err, bridge.ErrNoRow) && !errors.Is(err, bridge.ErrLeaseLost) {
 				return err
@@ -122,6 +125,52 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"Events":      func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
 		"Echoed":      func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
 		"Approved":    func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
+	}
+}
+
+// mailPaths are what the post office asks for each message.
+func mailPaths() map[string]func(bridge.Tx) error {
+	m := bridge.Message{ID: "msg_plan", Conversation: storetest.GrownChannel}
+	l := bridge.Letter{Message: "msg_0000001", Agent: "agt_000001"}
+	return map[string]func(bridge.Tx) error{
+		"InsertMessage": func(tx bridge.Tx) error { return tx.InsertMessage(m) },
+		"UpdateMessage": func(tx bridge.Tx) error { return tx.UpdateMessage(bridge.Message{ID: "msg_0000001"}) },
+		"Message":       func(tx bridge.Tx) error { return last(tx.Message("msg_0000001")) },
+		"Messages to":   func(tx bridge.Tx) error { return last(tx.Messages(bridge.MessageFilter{To: "agt_000001", Limit: 3})) },
+		"Messages before": func(tx bridge.Tx) error {
+			return last(tx.Messages(bridge.MessageFilter{To: "agt_000001", Before: "msg_0000011", Limit: 3}))
+		},
+		"Messages in": func(tx bridge.Tx) error {
+			return last(tx.Messages(bridge.MessageFilter{Conversation: storetest.GrownChannel}))
+		},
+		"Messages to USER": func(tx bridge.Tx) error { return last(tx.Messages(bridge.MessageFilter{To: bridge.User})) },
+		"InsertLetter":     func(tx bridge.Tx) error { return tx.InsertLetter(bridge.Letter{Message: "msg_plan", Agent: "agt_1"}) },
+		"UpdateLetter":     func(tx bridge.Tx) error { return tx.UpdateLetter(l) },
+		"Letter":           func(tx bridge.Tx) error { return last(tx.Letter("msg_0000001", "agt_000001")) },
+		"Letters":          func(tx bridge.Tx) error { return last(tx.Letters("msg_0000001")) },
+		"AwaitedLetter":    func(tx bridge.Tx) error { return last(tx.AwaitedLetter("agt_000002", "agt_000001")) },
+		"CountUnread":      func(tx bridge.Tx) error { return last(tx.CountUnread("agt_000001", 1000)) },
+		"LetterBack":       func(tx bridge.Tx) error { return last(tx.LetterBack("agt_000002", "agt_000001", 10)) },
+		"PostBack":         func(tx bridge.Tx) error { return last(tx.PostBack("agt_000002", storetest.GrownChannel, 10)) },
+		"WaitingMail":      func(tx bridge.Tx) error { return last(tx.WaitingMail("agt_000001", 50)) },
+		"NoticesOf":        func(tx bridge.Tx) error { return last(tx.NoticesOf("msg_0000001")) },
+		"RewriteNotices":   func(tx bridge.Tx) error { return last(tx.RewriteNotices("msg_0000001", "x")) },
+		"RouseNotice":      func(tx bridge.Tx) error { return tx.RouseNotice("ntc_000001") },
+		"Conversation":     func(tx bridge.Tx) error { return last(tx.Conversation(storetest.GrownChannel)) },
+		"FindChannel":      func(tx bridge.Tx) error { return last(tx.FindChannel("general")) },
+		"Conversations": func(tx bridge.Tx) error {
+			return last(tx.Conversations(bridge.ConversationFilter{Kind: bridge.MailChannel}))
+		},
+		"AddMember":      func(tx bridge.Tx) error { return last(tx.AddMember(storetest.GrownChannel, "agt_000001", benchTime)) },
+		"RemoveMember":   func(tx bridge.Tx) error { return last(tx.RemoveMember(storetest.GrownChannel, "agt_000001")) },
+		"IsMember":       func(tx bridge.Tx) error { return last(tx.IsMember(storetest.GrownChannel, "agt_000001")) },
+		"Members":        func(tx bridge.Tx) error { return last(tx.Members(storetest.GrownChannel)) },
+		"Posters":        func(tx bridge.Tx) error { return last(tx.Posters(storetest.GrownChannel)) },
+		"ShareChannel":   func(tx bridge.Tx) error { return last(tx.ShareChannel("agt_000001", "agt_000002")) },
+		"AddReaction":    func(tx bridge.Tx) error { return last(tx.AddReaction(bridge.Reaction{Message: "msg_0000001"})) },
+		"RemoveReaction": func(tx bridge.Tx) error { return last(tx.RemoveReaction(bridge.Reaction{Message: "msg_0000001"})) },
+		"Reactions":      func(tx bridge.Tx) error { return last(tx.Reactions("msg_0000001")) },
+		"File":           func(tx bridge.Tx) error { return last(tx.File("fil_1")) },
 	}
 }
 

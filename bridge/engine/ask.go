@@ -109,6 +109,18 @@ func (d desk) Notify(n bridge.Notice) (bridge.NoticeID, error) {
 	return n.ID, nil
 }
 
+// Rouse implements bridge.Change.
+func (d desk) Rouse(n bridge.Notice) error {
+	if err := d.RouseNotice(n.ID); err != nil {
+		return fmt.Errorf("rouse notice %q: %w", n.ID, err)
+	}
+	a, err := d.Agent(n.Agent)
+	if err != nil {
+		return err
+	}
+	return d.pump(&a)
+}
+
 // Record implements bridge.Change.
 func (d desk) Record(kind string, a bridge.Agent, ev bridge.Event) error {
 	return d.event(kind, a, ev)

@@ -37,6 +37,10 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 		return e.remindWork(ctx, w)
 	case bridge.WorkJoin:
 		return e.joinWork(ctx, w)
+	case bridge.WorkMail:
+		if e.o.Mail != nil {
+			return e.o.Mail(ctx, w)
+		}
 	}
 	return fmt.Errorf("no handler for work of kind %q", w.Kind)
 }

@@ -52,6 +52,9 @@ type Options struct {
 	Grace time.Duration
 	// Slots bounds the work that is handled side by side; default 64.
 	Slots int
+	// Mail handles work of the kind bridge.WorkMail; nil where there is no post
+	// office. It gives the work back or finishes it, as the engine's own handlers do.
+	Mail func(context.Context, bridge.Work) error
 	// Now and NewID are injected; defaults are the clock and random ids.
 	Now   func() time.Time
 	NewID func(prefix string) string

@@ -34,7 +34,55 @@ func (t *tx) noticesBy(limit int, fn func(*bridge.Notice) bool) (out []bridge.No
 
 // WaitingNotices implements bridge.NoticeTx.
 func (t *tx) WaitingNotices(agent bridge.AgentID, limit int) ([]bridge.Notice, error) {
-	return t.noticesBy(limit, func(n *bridge.Notice) bool { return n.Turn == "" && !n.Held && n.Agent == agent }), nil
+	return t.waiting(limit, func(n *bridge.Notice) bool { return n.Agent == agent }), nil
+}
+
+// waiting returns up to limit notices that wait, those that are worth a turn first.
+func (t *tx) waiting(limit int, fn func(*bridge.Notice) bool) []bridge.Notice {
+	all := t.noticesBy(len(t.state.notices.keys), func(n *bridge.Notice) bool { return n.Turn == "" && !n.Held && fn(n) })
+	slices.SortStableFunc(all, func(a, b bridge.Notice) int {
+		switch {
+		case a.Quiet == b.Quiet:
+			return 0
+		case a.Quiet:
+			return 1
+		}
+		return -1
+	})
+	return all[:min(len(all), limit)]
+}
+
+// WaitingMail implements bridge.NoticeTx.
+func (t *tx) WaitingMail(agent bridge.AgentID, limit int) ([]bridge.Notice, error) {
+	return t.waiting(limit, func(n *bridge.Notice) bool { return n.Agent == agent && n.Message != "" }), nil
+}
+
+// NoticesOf implements bridge.NoticeTx.
+func (t *tx) NoticesOf(id bridge.MessageID) ([]bridge.Notice, error) {
+	return t.noticesBy(len(t.state.notices.keys), func(n *bridge.Notice) bool { return id != "" && n.Message == id }), nil
+}
+
+// RewriteNotices implements bridge.NoticeTx.
+func (t *tx) RewriteNotices(id bridge.MessageID, untrusted string) (int, error) {
+	waiting := t.noticesBy(len(t.state.notices.keys), func(n *bridge.Notice) bool { return id != "" && n.Message == id && n.Turn == "" })
+	for _, n := range waiting {
+		n.Untrusted = untrusted
+		if err := set(t, &t.state.notices, n.ID, &n); err != nil {
+			return 0, err
+		}
+	}
+	return len(waiting), nil
+}
+
+// RouseNotice implements bridge.NoticeTx.
+func (t *tx) RouseNotice(id bridge.NoticeID) error {
+	row := t.state.notices.get(id)
+	if row == nil {
+		return bridge.ErrNoRow
+	}
+	n := *row
+	n.Quiet = false
+	return set(t, &t.state.notices, id, &n)
 }
 
 // CarriedNotices implements bridge.NoticeTx.

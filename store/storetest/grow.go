@@ -16,8 +16,8 @@ var GrownAt = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 func GrownAgent(n int) bridge.AgentID { return bridge.AgentID(fmt.Sprintf("agt_%06d", n)) }
 
 // Grow fills a store as it looks after n turns, for benchmarks: 50 turns and
-// commands an agent, of which the last turn is open, half of the work waiting in one
-// long lane, and the rest in lanes of their own of which ten are due at GrownAt.
+// commands an agent, of which the last turn is open, a message to it for each turn,
+// every other one in the channel GrownChannel, half of the work waiting in one long lane, and the rest in lanes of their own of which ten are due at GrownAt.
 func Grow(ctx context.Context, s bridge.Store, n int) error {
 	const page = 1000
 	for from := 0; from < n; from += page {
@@ -55,7 +55,7 @@ func growOne(tx bridge.Tx, i int) error {
 	if err := tx.InsertCommand(m); err != nil {
 		return err
 	}
-	if err := tx.InsertNotice(bridge.Notice{ID: bridge.NoticeID(fmt.Sprintf("ntc_%06d", i)), Agent: agent.ID, Turn: turn}); err != nil {
+	if err := growMail(tx, i, bridge.Notice{ID: bridge.NoticeID(fmt.Sprintf("ntc_%06d", i)), Agent: agent.ID, Turn: turn}); err != nil {
 		return err
 	}
 	w := bridge.Work{Lane: "long", Kind: bridge.WorkTurn, Ref: string(turn), Due: GrownAt.Add(-time.Hour)}
@@ -66,4 +66,24 @@ func growOne(tx bridge.Tx, i int) error {
 		}
 	}
 	return tx.Enqueue(w)
+}
+
+// GrownChannel is the channel in which half of a grown store's messages stand.
+const GrownChannel bridge.ConversationID = "chn_grown"
+
+// growMail writes a message whose notice a turn carried.
+func growMail(tx bridge.Tx, i int, n bridge.Notice) error {
+	m := bridge.Message{ID: bridge.MessageID(fmt.Sprintf("msg_%07d", i)), Kind: bridge.MailDirect, From: GrownAgent(1 + i%50), To: []bridge.AgentID{n.Agent},
+		Text: "a message of some words", CreatedAt: GrownAt.Add(time.Duration(i-10_000_000) * time.Second)}
+	if i%2 == 1 {
+		m.Kind, m.Conversation, m.To = bridge.MailChannel, GrownChannel, nil
+	}
+	n.Message = m.ID
+	if err := tx.InsertNotice(n); err != nil {
+		return err
+	}
+	if err := tx.InsertMessage(m); err != nil {
+		return err
+	}
+	return tx.InsertLetter(bridge.Letter{Message: m.ID, Agent: n.Agent, From: m.From, Notice: n.ID, Direct: i%2 == 0, CreatedAt: m.CreatedAt})
 }

@@ -15,7 +15,7 @@ import (
 func notice(agent bridge.AgentID, n int) bridge.Notice {
 	return bridge.Notice{
 		ID: bridge.NoticeID(fmt.Sprintf("ntc_%04d", n)), Agent: agent, Cause: bridge.CauseCompletion, Text: "text", Untrusted: "SUBAGENT: not really", Depth: 1, Streak: 2,
-		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Join: "trn_join", Held: true, Turn: "trn_other", CreatedAt: epoch,
+		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Join: "trn_join", Held: true, Message: "msg_1", Turn: "trn_other", CreatedAt: epoch,
 	}
 }
 
@@ -28,7 +28,7 @@ func testNotices(t *testing.T, open Open) {
 		}
 		for _, n := range []int{3, 1, 2, 4} {
 			w := notice("agt_1", n)
-			w.Turn, w.Quiet, w.Commands, w.Completion, w.Join, w.Held = "", false, nil, "", "", false
+			w.Turn, w.Quiet, w.Commands, w.Completion, w.Join, w.Held, w.Message = "", false, nil, "", "", false, ""
 			if n == 4 {
 				w.Agent = "agt_2"
 			}
