@@ -35,6 +35,10 @@ type Options struct {
 	Chat  ChatOptions
 	// Webhooks serves /hooks/; nil means that there is no receiver here.
 	Webhooks http.Handler
+	// Door serves /mcp, to agents with tokens of their own; nil means that there is none here.
+	Door http.Handler
+	// Tokens keeps those tokens; nil without a door.
+	Tokens Tokens
 	// Metrics is shared with the engine's OnEvent; nil makes one of its own.
 	Metrics *Metrics
 	// OpenMetrics lets /metrics be scraped without the token.
@@ -96,6 +100,9 @@ func (h *Handler) Walk(visit mux.WalkFunc) error { return h.router.Walk(visit) }
 // hooksPrefix is where the receiver hangs; the engine writes it into launches.
 const hooksPrefix = "/hooks/"
 
+// doorPath is where the MCP door hangs.
+const doorPath = "/mcp"
+
 // wrap puts the edge around the router. Webhooks pass by the browser checks and
 // the token: their signature is all they have and all they need, and they come
 // under whatever Host the way from outside gives them. The receiver writes its
@@ -129,6 +136,10 @@ func named(route string, next http.Handler) http.Handler {
 func (h *Handler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
+		if h.o.Door != nil && (path == doorPath || strings.HasPrefix(path, doorPath+"/")) {
+			named(doorPath, h.o.Door).ServeHTTP(w, r) // it has tokens of its own
+			return
+		}
 		open := path == "/health" || (path == "/metrics" && h.o.OpenMetrics)
 		if !open && !h.token.Allows(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
@@ -172,6 +183,9 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/agents/{id}/stop", h.stop},
 		{http.MethodPost, "/v1/agents/{id}/resume", h.resume},
 		{http.MethodPost, "/v1/agents/{id}/join", h.join},
+		{http.MethodGet, "/v1/agents/{id}/tokens", h.listTokens},
+		{http.MethodPost, "/v1/agents/{id}/tokens", h.mintToken},
+		{http.MethodPost, "/v1/agents/{id}/tokens/revoke", h.revokeTokens},
 		{http.MethodGet, "/v1/turns/{id}", h.getTurn},
 		{http.MethodGet, "/v1/commands", h.listCommands},
 		{http.MethodGet, "/v1/commands/{id}", h.getCommand},

@@ -35,6 +35,7 @@ type Source = yamlconf.Source
 //	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once
 //	orchestrators[].repo   required                 github.com/owner/name
 //	orchestrators[].ref    the default branch       a branch, tag or commit
+//	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
 //	chat.wait              300s                     1s to 1h
@@ -107,6 +108,8 @@ type Orchestrator struct {
 	// JoinDeadline bounds the wait; 0 is an hour.
 	Join         string        `yaml:"join"`
 	JoinDeadline time.Duration `yaml:"join_deadline"`
+	// Toolsets are what its agents are offered at the MCP door, in order; none is [bridge].
+	Toolsets []string `yaml:"toolsets"`
 }
 
 // Chat is the /chat surface.

@@ -108,6 +108,10 @@ func New(o Options) (*Door, error) {
 // prefix is where the door hangs.
 const prefix = "/mcp"
 
+// AgentHeader may name the agent that a client means to be, by id or name. It
+// opens nothing; with another agent's token it is refused.
+const AgentHeader = "Drawbridge-Agent"
+
 // newEra is the first version of the protocol in which a request stands alone.
 const newEra = "2026-07-28"
 
@@ -125,6 +129,10 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.server, err = d.pick(c, r.URL.EscapedPath()); err != nil {
 		refuse(w, r, err)
+		return
+	}
+	if named := r.Header.Get(AgentHeader); named != "" && c.is(AgentHeader, named) != nil {
+		refuse(w, r, bridge.Errorf(bridge.Denied, "this token is not that of agent %+.80q; make one with `drawbridge token`", named))
 		return
 	}
 	rec := httpx.RecordOf(r.Context())
@@ -153,6 +161,8 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case bridge.Unauthenticated:
 		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
+	case bridge.Denied:
+		status = http.StatusForbidden
 	case bridge.NotFound:
 		status = http.StatusNotFound
 	case bridge.Unavailable:

@@ -69,6 +69,10 @@ type cli struct {
 	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talking to a running bridge"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
 
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent opens the MCP door." group:"Agents that call tools"`
+	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print what an agent's .cursor/mcp.json needs." group:"Agents that call tools"`
+	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Speak MCP on standard input and output for one agent of a running bridge." group:"Agents that call tools"`
+
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
 	RelayRun relayRunCmd `cmd:"" hidden:""`

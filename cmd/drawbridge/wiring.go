@@ -23,6 +23,7 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
+	"drawbridge/mcpserver"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
@@ -38,6 +39,8 @@ type parts struct {
 	trouble atomic.Pointer[string] // what is wrong with the allowlist on disk, nil when nothing
 	store   *store.Store
 	engine  *engine.Engine
+	tokens  *mcpserver.Keyring
+	door    *mcpserver.Door
 	api     *api.Handler
 	metrics *api.Metrics
 }
@@ -126,6 +129,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
+	if err := w.openDoor(); err != nil {
+		return nil, w.close(err)
+	}
 	if w.api, err = api.New(w.apiOptions(hooks.Handler())); err != nil {
 		return nil, w.close(err)
 	}
@@ -157,6 +163,21 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	return w, httpx.Recover(mux), nil
 }
 
+// openDoor builds the MCP door; it opens with the API.
+func (w *parts) openDoor() (err error) {
+	w.tokens = mcpserver.NewKeyring(w.engine)
+	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Toolsets: w.toolsets, Version: version, Log: w.log})
+	return err
+}
+
+// toolsets are what agents under a root are offered, as its orchestrator's entry says.
+func (w *parts) toolsets(root bridge.Agent) []string {
+	if o := w.orchestrator(root.Name, root.Role); o != nil && len(o.Toolsets) > 0 {
+		return o.Toolsets
+	}
+	return mcpserver.DefaultToolsets
+}
+
 func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	cfg := w.config
 	chat := api.ChatOptions{PerMinute: cfg.Chat.PerMinute, Wait: cfg.Chat.Wait}
@@ -167,7 +188,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat,
-		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
+		Webhooks: hooks, Door: w.door, Tokens: w.tokens, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
 
@@ -183,15 +204,23 @@ func (w *parts) roles(repo string) string {
 	return strings.Join(names, " ")
 }
 
-// join is how results come back to an agent: as its orchestrator's entry says,
-// by the agent's name first and else by the first of its roles.
-func (w *parts) join(name, role string) (bridge.Join, time.Duration) {
+// orchestrator finds an agent's entry: by its name first and else by the first
+// of its roles; nil for an agent that has none.
+func (w *parts) orchestrator(name, role string) *config.Orchestrator {
 	for _, want := range append([]string{name}, strings.Fields(role)...) {
-		for _, o := range w.config.Orchestrators {
+		for i, o := range w.config.Orchestrators {
 			if o.Name == want && slices.Contains(strings.Fields(role), o.Name) {
-				return bridge.Join(o.Join), o.JoinDeadline
+				return &w.config.Orchestrators[i]
 			}
 		}
+	}
+	return nil
+}
+
+// join is how results come back to an agent, as its orchestrator's entry says.
+func (w *parts) join(name, role string) (bridge.Join, time.Duration) {
+	if o := w.orchestrator(name, role); o != nil {
+		return bridge.Join(o.Join), o.JoinDeadline
 	}
 	return "", 0
 }

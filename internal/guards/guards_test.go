@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"relay/runner/…":         {"relay/wire"},
 	"webhooks":               {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
+	"mail":                   {"bridge", "policy", "parser"},
 	"mcpserver":              {"bridge", "bridge/words", "policy", "parser", "mail", "memory"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
@@ -54,7 +55,8 @@ var mayImport = map[string][]string{
 	"bridge/simulation/rules":     {"bridge", "policy"},
 
 	// A program may import everything; what stands below it may not.
-	"cmd/drawbridge/internal/demo": {"api", "bridge"},
+	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
+	"cmd/drawbridge/internal/mcpstdio": {},
 }
 
 // isProgram tells a program's own package from those that only it uses.
