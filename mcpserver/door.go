@@ -16,6 +16,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
+	"drawbridge/mail"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -26,6 +27,8 @@ type Engine interface {
 	bridge.Desk
 	// Ask takes commands of tool calls through the gate and returns them as recorded.
 	Ask(ctx context.Context, id bridge.AgentID, commands ...parser.Command) ([]bridge.Command, error)
+	// Replay gives a failed turn another try. Conflict when there is nothing to try.
+	Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error)
 }
 
 // Tokens knows whose a token is.
@@ -43,6 +46,8 @@ type Options struct {
 	// Policy returns the policy in force; it may change between calls.
 	Policy func() *policy.Policy
 	Tokens Tokens
+	// Mail is the post office; without it there are no team, threads and channels.
+	Mail *mail.Service
 	// Toolsets names the sets that agents under a root are offered, in order; nil
 	// means DefaultToolsets for all.
 	Toolsets func(root bridge.Agent) []string
@@ -127,6 +132,10 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
+	if strings.HasPrefix(r.URL.EscapedPath(), prefix+filesPath) {
+		d.serveFile(w, r, c)
+		return
+	}
 	if c.server, err = d.pick(c, r.URL.EscapedPath()); err != nil {
 		refuse(w, r, err)
 		return
@@ -165,6 +174,8 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusForbidden
 	case bridge.NotFound:
 		status = http.StatusNotFound
+	case bridge.Invalid:
+		status = http.StatusMethodNotAllowed
 	case bridge.Unavailable:
 		status = http.StatusServiceUnavailable
 	}

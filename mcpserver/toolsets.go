@@ -31,6 +31,9 @@ const MaxTools = 40
 // toolsets collects every set and resolves its schemas.
 func (d *Door) toolsets() (map[string][]tool, error) {
 	sets := map[string][]tool{SetBridge: d.bridgeTools()}
+	if d.o.Mail != nil {
+		sets[SetTeam], sets[SetThreads], sets[SetChannels] = d.teamTools(), d.threadTools(), d.channelTools()
+	}
 	total := 0
 	for name, tools := range sets {
 		total += len(tools)
