@@ -284,7 +284,7 @@ func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
+	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
@@ -297,7 +297,7 @@ func (e *Engine) launchOf(j job) bridge.Launch {
 func operation(a bridge.Agent) string { return a.OpKey[:min(len(a.OpKey), 24)] }
 
 func followUpOf(j job) bridge.FollowUp {
-	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
+	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, Owner: j.agent.ID, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
 }
 
 // started records that the API accepted the turn. A launch whose reported

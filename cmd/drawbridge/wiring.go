@@ -116,8 +116,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		return nil, err
 	}
 	keys := bridgeKeys(cfg)
+	doors := &mcpserver.Doors{Cloud: cloud, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL}
 	w.engine, err = engine.New(engine.Options{
-		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(relays), Keys: keys, Policy: w.policy.Load,
+		Store: failport.Store(w.store), Runtime: failport.Runtime(doors), Actions: failport.Actions(relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
 		OnEvent: w.onEvent, Log: w.log,
