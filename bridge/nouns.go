@@ -366,4 +366,5 @@ const (
 	EventStopped    = "stopped"
 	EventResumed    = "resumed"
 	EventCancelled  = "cancelled"
+	EventMemory     = "memory"
 )

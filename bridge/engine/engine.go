@@ -52,6 +52,9 @@ type Options struct {
 	Grace time.Duration
 	// Slots bounds the work that is handled side by side; default 64.
 	Slots int
+	// Preamble is what of an agent's own memory stands at the head of its turns; nil is
+	// nothing. What it returns is not trusted.
+	Preamble func(bridge.Tx, bridge.AgentID) (string, error)
 	// Now and NewID are injected; defaults are the clock and random ids.
 	Now   func() time.Time
 	NewID func(prefix string) string
@@ -120,6 +123,9 @@ func setDefaults(o *Options) {
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
+	}
+	if o.Preamble == nil {
+		o.Preamble = func(bridge.Tx, bridge.AgentID) (string, error) { return "", nil }
 	}
 	if o.OnEvent == nil {
 		o.OnEvent = func(bridge.Event) {}
