@@ -368,4 +368,5 @@ const (
 	EventStopped    = "stopped"
 	EventResumed    = "resumed"
 	EventCancelled  = "cancelled"
+	EventMemory     = "memory"
 )

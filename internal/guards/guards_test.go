@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"relay/runner":           {"relay/wire", "relay/runner/…"},
 	"relay/runner/…":         {"relay/wire"},
 	"webhooks":               {"bridge"},
+	"memory":                 {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "policy", "parser"},
 	"mail":                   {"bridge", "policy", "parser"},
 	"mcpserver":              {"bridge", "bridge/words", "policy", "parser", "mail", "memory"},
