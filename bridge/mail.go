@@ -83,7 +83,8 @@ type Letter struct {
 	Message MessageID
 	Agent   AgentID
 	From    AgentID
-	Notice  NoticeID
+	// Notice is empty for a letter to User, who gets no turns.
+	Notice NoticeID
 	// Direct letters name their recipient, others reach it as a member; only
 	// direct ones count against the limit of a pair.
 	Direct bool
@@ -185,7 +186,7 @@ const (
 // To is set. Limit 0 means 100.
 type MessageFilter struct {
 	Conversation ConversationID
-	// To selects what has a letter for an agent, or what was written to User.
+	// To selects what has a letter for an agent, or for User.
 	To AgentID
 	// Since selects what was written after a time.
 	Since  time.Time

@@ -9,7 +9,7 @@ import (
 	"drawbridge/bridge"
 )
 
-const messageColumns = "id, kind, conversation, sender, sender_name, recipients, for_user, body, urgent, sync, by_bridge, reply_to, join_by, files, turn, depth, created_at, edited_at, deleted_at"
+const messageColumns = "id, kind, conversation, sender, sender_name, recipients, body, urgent, sync, by_bridge, reply_to, join_by, files, turn, depth, created_at, edited_at, deleted_at"
 
 var (
 	insertMessage = insertSQL("messages", messageColumns)
@@ -25,13 +25,12 @@ func messageArgs(m bridge.Message) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []any{m.ID, m.Kind, m.Conversation, m.From, m.FromName, to, asInt(slices.Contains(m.To, bridge.User)), m.Text, asInt(m.Urgent), asInt(m.Sync), asInt(m.System),
+	return []any{m.ID, m.Kind, m.Conversation, m.From, m.FromName, to, m.Text, asInt(m.Urgent), asInt(m.Sync), asInt(m.System),
 		m.ReplyTo, micros(m.JoinBy), files, m.Turn, m.Depth, micros(m.CreatedAt), micros(m.EditedAt), micros(m.DeletedAt)}, nil
 }
 
 func scanMessage(row scanner) (m bridge.Message, err error) {
-	var forUser bool
-	err = row.Scan(&m.ID, &m.Kind, &m.Conversation, &m.From, &m.FromName, jsonText{&m.To}, &forUser, &m.Text, &m.Urgent, &m.Sync, &m.System,
+	err = row.Scan(&m.ID, &m.Kind, &m.Conversation, &m.From, &m.FromName, jsonText{&m.To}, &m.Text, &m.Urgent, &m.Sync, &m.System,
 		&m.ReplyTo, microTime{&m.JoinBy}, jsonText{&m.Files}, &m.Turn, &m.Depth, microTime{&m.CreatedAt}, microTime{&m.EditedAt}, microTime{&m.DeletedAt})
 	return m, err
 }
@@ -83,12 +82,10 @@ func (t *tx) Messages(f bridge.MessageFilter) ([]bridge.Message, error) {
 func (t *tx) messagesBefore(f bridge.MessageFilter, before bridge.Message) ([]bridge.Message, error) {
 	const newest = " AND (created_at, id) < ($1, $2) ORDER BY created_at DESC, id DESC LIMIT $3"
 	args := []any{micros(before.CreatedAt), before.ID, f.Limit}
-	switch {
-	case f.Conversation != "":
+	if f.Conversation != "" {
 		return selectAll(t, scanMessage, "SELECT "+messageColumns+" FROM messages WHERE conversation = $4 AND conversation <> ''"+newest, append(args, f.Conversation)...)
-	case f.To == bridge.User:
-		return selectAll(t, scanMessage, "SELECT "+messageColumns+" FROM messages WHERE for_user = 1"+newest, args...)
-	case f.To == "":
+	}
+	if f.To == "" {
 		return nil, errors.New("messages of a conversation or to an agent")
 	}
 	ids, err := selectAll(t, func(row scanner) (id bridge.MessageID, err error) {

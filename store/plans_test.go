@@ -154,7 +154,7 @@ func mailPaths() map[string]func(bridge.Tx) error {
 		"PostBack":         func(tx bridge.Tx) error { return last(tx.PostBack("agt_000002", storetest.GrownChannel, 10)) },
 		"WaitingMail":      func(tx bridge.Tx) error { return last(tx.WaitingMail("agt_000001", 50)) },
 		"NoticesOf":        func(tx bridge.Tx) error { return last(tx.NoticesOf("msg_0000001")) },
-		"RewriteNotices":   func(tx bridge.Tx) error { return last(tx.RewriteNotices("msg_0000001", "x")) },
+		"RewriteNotices":   func(tx bridge.Tx) error { return last(tx.RewriteNotices("msg_0000001", "", "x")) },
 		"RouseNotice":      func(tx bridge.Tx) error { return tx.RouseNotice("ntc_000001") },
 		"Conversation":     func(tx bridge.Tx) error { return last(tx.Conversation(storetest.GrownChannel)) },
 		"FindChannel":      func(tx bridge.Tx) error { return last(tx.FindChannel("general")) },

@@ -63,10 +63,12 @@ func (t *tx) NoticesOf(id bridge.MessageID) ([]bridge.Notice, error) {
 }
 
 // RewriteNotices implements bridge.NoticeTx.
-func (t *tx) RewriteNotices(id bridge.MessageID, untrusted string) (int, error) {
+func (t *tx) RewriteNotices(id bridge.MessageID, text, untrusted string) (int, error) {
 	waiting := t.noticesBy(len(t.state.notices.keys), func(n *bridge.Notice) bool { return id != "" && n.Message == id && n.Turn == "" })
 	for _, n := range waiting {
-		n.Untrusted = untrusted
+		if n.Untrusted = untrusted; text != "" {
+			n.Text = text
+		}
 		if err := set(t, &t.state.notices, n.ID, &n); err != nil {
 			return 0, err
 		}

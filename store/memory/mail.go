@@ -82,11 +82,8 @@ func (t *tx) Messages(f bridge.MessageFilter) (out []bridge.Message, err error) 
 }
 
 func (t *tx) selects(f bridge.MessageFilter, m *bridge.Message) bool {
-	switch {
-	case f.Conversation != "":
+	if f.Conversation != "" {
 		return m.Conversation == f.Conversation
-	case f.To == bridge.User:
-		return slices.Contains(m.To, bridge.User)
 	}
 	return t.state.letters.get(pair(m.ID, f.To)) != nil
 }

@@ -61,13 +61,12 @@ func testMessageFilters(t *testing.T, open Open) {
 			case 2:
 				m.To = []bridge.AgentID{bridge.User}
 			}
-			if err := tx.InsertMessage(m); err != nil {
-				return err
+			to := bridge.AgentID("agt_2")
+			if n%3 == 2 {
+				to = bridge.User
 			}
-			if n%3 != 2 {
-				if err := tx.InsertLetter(letter(n, "agt_2")); err != nil {
-					return err
-				}
+			if err := errors.Join(tx.InsertMessage(m), tx.InsertLetter(letter(n, to))); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -164,7 +163,7 @@ func testMailNotices(t *testing.T, open Open) {
 		if err := errors.Join(tx.RouseNotice("ntc_0004"), tx.RouseNotice("ntc_0005")); err != nil {
 			return err
 		}
-		rewritten, err = tx.RewriteNotices(message(0).ID, "new")
+		rewritten, err = tx.RewriteNotices(message(0).ID, "", "new")
 		return err
 	})
 	equal(t, "rewritten", rewritten, 2)

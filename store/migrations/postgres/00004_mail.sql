@@ -12,7 +12,6 @@ CREATE TABLE messages (
     sender       TEXT COLLATE "C" NOT NULL,
     sender_name  TEXT COLLATE "C" NOT NULL,
     recipients   TEXT COLLATE "C" NOT NULL,
-    for_user     INTEGER NOT NULL,
     body         TEXT COLLATE "C" NOT NULL,
     urgent       INTEGER NOT NULL,
     sync         INTEGER NOT NULL,
@@ -28,7 +27,6 @@ CREATE TABLE messages (
 );
 CREATE INDEX messages_conversation ON messages (conversation, created_at, id) WHERE conversation <> '';
 CREATE INDEX messages_posts ON messages (conversation, sender, created_at) WHERE conversation <> '';
-CREATE INDEX messages_user ON messages (created_at, id) WHERE for_user = 1;
 
 CREATE TABLE letters (
     message    TEXT COLLATE "C" NOT NULL,

@@ -12,7 +12,6 @@ CREATE TABLE messages (
     sender       TEXT NOT NULL,
     sender_name  TEXT NOT NULL,
     recipients   TEXT NOT NULL,
-    for_user     INTEGER NOT NULL,
     body         TEXT NOT NULL,
     urgent       INTEGER NOT NULL,
     sync         INTEGER NOT NULL,
@@ -28,7 +27,6 @@ CREATE TABLE messages (
 );
 CREATE INDEX messages_conversation ON messages (conversation, created_at, id) WHERE conversation <> '';
 CREATE INDEX messages_posts ON messages (conversation, sender, created_at) WHERE conversation <> '';
-CREATE INDEX messages_user ON messages (created_at, id) WHERE for_user = 1;
 
 CREATE TABLE letters (
     message    TEXT NOT NULL,

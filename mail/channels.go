@@ -1,0 +1,318 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+)
+
+// PostChannel writes into a channel, by name or id, of which from is a member. It
+// wakes nobody. The id of a DM is fine and does what DM does.
+func (s *Service) PostChannel(ctx context.Context, from bridge.AgentID, channel, text string) (sent Sent, err error) {
+	if err := checkText(text); err != nil {
+		return Sent{}, err
+	}
+	err = s.write(ctx, from, func(p *post) error {
+		c, err := p.conversation(channel)
+		if err != nil {
+			return err
+		}
+		switch c.Kind {
+		case bridge.MailThread:
+			return bridge.Errorf(bridge.Invalid, "%s is a thread; send a message with its thread_id instead", c.ID)
+		case bridge.MailDM:
+			sent, err = p.intoDM(c, text)
+			return err
+		}
+		if err := errors.Join(isOpen(c), p.postLimit(c)); err != nil {
+			return err
+		}
+		m := p.message(bridge.MailChannel, text)
+		m.Conversation = c.ID
+		sent, err = p.toGroup(m, c, nil)
+		return err
+	})
+	return sent, err
+}
+
+// DM writes to one agent of the same tree, or with whom a channel is shared. It
+// wakes it while the chain of turns is short; see Options.ChainDepth. A root may
+// write to "USER".
+func (s *Service) DM(ctx context.Context, from bridge.AgentID, to, text string) (sent Sent, err error) {
+	if err := checkText(text); err != nil {
+		return Sent{}, err
+	}
+	err = s.write(ctx, from, func(p *post) (err error) {
+		if to == string(bridge.User) {
+			sent, err = p.toUser(Draft{Text: text})
+			return err
+		}
+		other, err := p.within(to)
+		if err != nil {
+			return err
+		}
+		c, err := p.dm(other)
+		if err != nil {
+			return err
+		}
+		sent, err = p.intoDM(c, text)
+		return err
+	})
+	return sent, err
+}
+
+// dm returns the DM of the sender and another agent, and makes it when there is
+// none. Its id is made of both names in order (seed-semantics: The office). When
+// a name went over to another agent, that one gets a DM of its own.
+func (p *post) dm(other bridge.Agent) (bridge.Conversation, error) {
+	first, second := p.from, other
+	if first.Name > second.Name {
+		first, second = second, first
+	}
+	id := bridge.ConversationID("dm:" + first.Name + ":" + second.Name)
+	for _, id := range []bridge.ConversationID{id, id + ":" + bridge.ConversationID(first.ID) + ":" + bridge.ConversationID(second.ID)} {
+		c, err := p.Conversation(id)
+		if errors.Is(err, bridge.ErrNoRow) {
+			return p.newDM(id, first, second)
+		}
+		if err != nil {
+			return c, err
+		}
+		one, err := p.IsMember(id, first.ID)
+		if err != nil {
+			return c, err
+		}
+		if two, err := p.IsMember(id, second.ID); err != nil || (one && two) {
+			return c, err
+		}
+	}
+	return bridge.Conversation{}, fmt.Errorf("DM %q has other members", id)
+}
+
+func (p *post) newDM(id bridge.ConversationID, members ...bridge.Agent) (bridge.Conversation, error) {
+	c := bridge.Conversation{ID: id, Kind: bridge.MailDM, Creator: p.from.ID, Status: bridge.ConversationActive, CreatedAt: p.Now(), UpdatedAt: p.Now()}
+	if err := p.InsertConversation(c); err != nil {
+		return c, err
+	}
+	for _, a := range members {
+		if _, err := p.AddMember(id, a.ID, p.Now()); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// intoDM writes into a DM. It wakes the other while the turn that this starts
+// would stand low enough in its chain; deeper ones are read with its next turn.
+func (p *post) intoDM(c bridge.Conversation, text string) (Sent, error) {
+	if err := isOpen(c); err != nil {
+		return Sent{}, err
+	}
+	targets, err := p.others(c, nil)
+	if err != nil {
+		return Sent{}, err
+	}
+	for i := range targets {
+		if err := errors.Join(receives(targets[i].agent), p.pairLimit(targets[i].agent)); err != nil {
+			return Sent{}, err
+		}
+		targets[i].direct, targets[i].loud = true, p.depth+1 < p.o.ChainDepth
+	}
+	m := p.message(bridge.MailDM, text)
+	m.Conversation = c.ID
+	return p.deliver(m, fmt.Sprintf("DM from %s (message %s):", m.FromName, m.ID), targets)
+}
+
+// Say is the operator's own word to a channel, a thread or a DM (by name or id),
+// or to an agent. It starts a chain anew and wakes all who get it, the members
+// of a conversation one after another.
+func (s *Service) Say(ctx context.Context, to, text string) (sent Sent, err error) {
+	if err := checkText(text); err != nil {
+		return Sent{}, err
+	}
+	err = s.change(ctx, bridge.User, func(p *post) error {
+		c, err := findConversation(p.Change, to)
+		if errors.Is(err, bridge.ErrNoRow) {
+			sent, err = p.sayTo(to, text)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if err := isOpen(c); err != nil {
+			return err
+		}
+		group, err := p.Members(c.ID)
+		if err != nil {
+			return err
+		}
+		if len(group) == 0 {
+			return bridge.Errorf(bridge.Conflict, "%s has no members; add one with `drawbridge channels add`", c.ID)
+		}
+		m := p.message(c.Kind, text)
+		m.Conversation = c.ID
+		sent, err = p.toGroup(m, c, group)
+		return err
+	})
+	return sent, err
+}
+
+func (p *post) sayTo(who, text string) (Sent, error) {
+	a, err := p.find(who)
+	if err != nil {
+		return Sent{}, noRow(err, bridge.Errorf(bridge.NotFound, "no channel and no agent %+.60q; list them with `drawbridge channels` and `drawbridge agents`", who))
+	}
+	if err := receives(a); err != nil {
+		return Sent{}, err
+	}
+	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
+		return Sent{}, bridge.Errorf(bridge.Conflict, "agent %s is %s and no message gives it a turn; use `drawbridge say %s`, which does", a.Name, a.State, a.Name)
+	}
+	m := p.message(bridge.MailDirect, text)
+	m.To = []bridge.AgentID{a.ID}
+	return p.deliver(m, fmt.Sprintf("The operator wrote to you (message %s):", m.ID), []target{{agent: a, loud: true, direct: true}})
+}
+
+// checkEmoji returns an Invalid error unless a text is short enough for one and
+// shows as itself: an emoji, or a short code such as :+1:.
+func checkEmoji(emoji string) error {
+	if emoji == "" || len(emoji) > 64 || utf8.RuneCountInString(emoji) > 24 || !utf8.ValidString(emoji) ||
+		strings.ContainsFunc(emoji, func(r rune) bool {
+			// The joiner and the variation selector hold an emoji together.
+			return unicode.IsSpace(r) || (!unicode.IsGraphic(r) && r != '\u200d' && r != '\ufe0f')
+		}) {
+		return bridge.Errorf(bridge.Invalid, "%+.80q is no emoji; use one such as 👍 or a short code such as :+1:", emoji)
+	}
+	return nil
+}
+
+// visible loads a message that the caller wrote, got, or shares a conversation with.
+func (p *post) visible(id bridge.MessageID) (bridge.Message, error) {
+	m, err := p.Message(id)
+	if err == nil && !p.byUser() && m.From != p.from.ID {
+		if _, err = p.Letter(id, p.from.ID); errors.Is(err, bridge.ErrNoRow) && m.Conversation != "" {
+			var member bool
+			if member, err = p.IsMember(m.Conversation, p.from.ID); err == nil && !member {
+				err = bridge.ErrNoRow
+			}
+		}
+	}
+	return m, noRow(err, bridge.Errorf(bridge.NotFound, "there is no message %+.60q that you can see", id))
+}
+
+// React puts an emoji on a message that the agent may see. false says that it
+// was there already, which is fine. It wakes nobody.
+func (s *Service) React(ctx context.Context, agent bridge.AgentID, id bridge.MessageID, emoji string) (bool, error) {
+	return s.react(ctx, agent, reaction{id, emoji, bridge.EventReactionAdded, bridge.Tx.AddReaction})
+}
+
+// Unreact takes a reaction away; false says that there was none, which is fine.
+func (s *Service) Unreact(ctx context.Context, agent bridge.AgentID, id bridge.MessageID, emoji string) (bool, error) {
+	return s.react(ctx, agent, reaction{id, emoji, bridge.EventReactionRemoved, bridge.Tx.RemoveReaction})
+}
+
+// reaction is a change of one, and the event that tells of it.
+type reaction struct {
+	message bridge.MessageID
+	emoji   string
+	event   string
+	change  func(bridge.Tx, bridge.Reaction) (bool, error)
+}
+
+func (s *Service) react(ctx context.Context, agent bridge.AgentID, r reaction) (changed bool, err error) {
+	if err := checkEmoji(r.emoji); err != nil {
+		return false, err
+	}
+	err = s.write(ctx, agent, func(p *post) error {
+		m, err := p.visible(r.message)
+		if err != nil {
+			return err
+		}
+		if changed, err = r.change(p.Change, bridge.Reaction{Message: m.ID, Agent: p.from.ID, Emoji: r.emoji, CreatedAt: p.Now()}); err != nil || !changed {
+			return err
+		}
+		return p.record(r.event, bridge.Event{Text: words.SafeWord(r.emoji), Fields: map[string]string{
+			"message": string(m.ID), "conversation": string(m.Conversation), "emoji": r.emoji, "from": string(p.from.ID)}})
+	})
+	return changed, err
+}
+
+// Edit changes the text of an own message (any, for bridge.User), also where it
+// still waits to be read. Who read it already is not told.
+func (s *Service) Edit(ctx context.Context, by bridge.AgentID, id bridge.MessageID, text string) (m bridge.Message, err error) {
+	if err := checkText(text); err != nil {
+		return m, err
+	}
+	err = s.write(ctx, by, func(p *post) error {
+		if m, err = p.own(id); err != nil {
+			return err
+		}
+		if !m.DeletedAt.IsZero() {
+			return bridge.Errorf(bridge.Conflict, "message %s was withdrawn; write another one", m.ID)
+		}
+		m.Text, m.EditedAt = text, p.Now()
+		return p.rewrite(m, bridge.EventMessageUpdated)
+	})
+	return m, err
+}
+
+// Delete withdraws the text of an own message (any, for bridge.User), also where
+// it still waits to be read. Twice is fine.
+func (s *Service) Delete(ctx context.Context, by bridge.AgentID, id bridge.MessageID) (m bridge.Message, err error) {
+	err = s.write(ctx, by, func(p *post) error {
+		if m, err = p.own(id); err != nil || !m.DeletedAt.IsZero() {
+			return err
+		}
+		m.Text, m.Files, m.DeletedAt = "", nil, p.Now()
+		return p.rewrite(m, bridge.EventMessageDeleted)
+	})
+	return m, err
+}
+
+// own loads a message that the caller may change. What the bridge wrote stays.
+func (p *post) own(id bridge.MessageID) (bridge.Message, error) {
+	m, err := p.Message(id)
+	if err == nil && (m.System || (len(m.Files) > 0 && !p.byUser())) {
+		return m, bridge.Errorf(bridge.Denied, "the bridge wrote message %s; it stays", m.ID)
+	}
+	if err == nil && !p.byUser() && m.From != p.from.ID {
+		err = bridge.ErrNoRow
+	}
+	return m, noRow(err, bridge.Errorf(bridge.NotFound, "you wrote no message %+.60q", id))
+}
+
+// rewrite records a message's new text, also where it still waits.
+func (p *post) rewrite(m bridge.Message, event string) error {
+	if err := p.UpdateMessage(m); err != nil {
+		return err
+	}
+	text, untrusted := "", m.Text
+	if !m.DeletedAt.IsZero() {
+		untrusted = "(this message was withdrawn)"
+	}
+	if m.From == bridge.User {
+		text, untrusted = fmt.Sprintf("The operator wrote (message %s):\n\n%s", m.ID, or(m.Text, "(this message was withdrawn)")), ""
+	}
+	if _, err := p.RewriteNotices(m.ID, text, untrusted); err != nil {
+		return err
+	}
+	letters, err := p.Letters(m.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range letters {
+		if l.Agent == bridge.User {
+			continue
+		}
+		if err := p.AddEchoes(l.Agent, words.EchoKeys(m.Text), p.Now()); err != nil {
+			return err
+		}
+	}
+	return p.tell(event, m)
+}

@@ -1,0 +1,339 @@
+package mail
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"drawbridge/bridge"
+)
+
+// partPrefix begins the names of folders whose copy is not whole yet.
+const partPrefix = ".part-"
+
+// maxDescription bounds what a sender says about a file, in bytes.
+const maxDescription = 4 << 10
+
+// Transfer copies a file out of the sender's workspace and tells the recipient,
+// who must be within the reach of SendTo, where it is. The copy is on disk
+// before the message is; when anything fails, nothing is left of it. It counts
+// as a message.
+func (s *Service) Transfer(ctx context.Context, from bridge.AgentID, d FileDraft) (bridge.File, bridge.Message, error) {
+	sender, err := s.mayTransfer(ctx, from, d)
+	if err != nil {
+		return bridge.File{}, bridge.Message{}, err
+	}
+	select {
+	case s.copies <- struct{}{}:
+		defer func() { <-s.copies }()
+	case <-ctx.Done():
+		return bridge.File{}, bridge.Message{}, ctx.Err()
+	}
+	f, err := s.copyIn(ctx, sender, d)
+	if err != nil {
+		return bridge.File{}, bridge.Message{}, err
+	}
+	m, err := s.handOver(ctx, &f, d)
+	if err != nil {
+		return bridge.File{}, bridge.Message{}, errors.Join(err, os.RemoveAll(filepath.Dir(f.Path)))
+	}
+	return f, m, nil
+}
+
+// mayTransfer refuses what cannot be delivered before anything is copied.
+func (s *Service) mayTransfer(ctx context.Context, from bridge.AgentID, d FileDraft) (sender bridge.Agent, err error) {
+	if s.o.Files == "" {
+		return sender, bridge.Errorf(bridge.Denied, "this bridge takes no files; send the text in a message")
+	}
+	if len(d.Description) > maxDescription {
+		return sender, bridge.Errorf(bridge.TooLarge, "the description has %d bytes; at most %d are allowed", len(d.Description), maxDescription)
+	}
+	if d.Description != "" {
+		if err := checkText(d.Description); err != nil {
+			return sender, err
+		}
+	}
+	err = s.write(ctx, from, func(p *post) error {
+		sender = p.from
+		to, err := p.within(d.To)
+		if err != nil {
+			return err
+		}
+		return p.pairLimit(to)
+	})
+	return sender, err
+}
+
+// handOver records the file and tells the recipient.
+func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (bridge.Message, error) {
+	var m bridge.Message
+	err := s.write(ctx, f.From, func(p *post) error {
+		to, err := p.within(d.To)
+		if err != nil {
+			return err
+		}
+		if err := p.pairLimit(to); err != nil {
+			return err
+		}
+		// Name, path and description are the sender's words.
+		text := fmt.Sprintf("%s, %d bytes, sha256 %s\n%s\n%s", f.Name, f.Size, f.SHA256, f.Path, d.Description)
+		m = p.message(bridge.MailDirect, strings.TrimRight(text, "\n"))
+		m.To, m.Files = []bridge.AgentID{to.ID}, []bridge.Attachment{{ID: f.ID, Type: typeOf(f.Name), Name: f.Name, Size: f.Size}}
+		f.Message, f.To, f.CreatedAt = m.ID, to.ID, p.Now()
+		if err := p.InsertFile(*f); err != nil {
+			return err
+		}
+		_, err = p.deliver(m, fmt.Sprintf("%s sent you file %s (message %s):", m.FromName, f.ID, m.ID), []target{{agent: to, loud: true, direct: true}})
+		return err
+	})
+	return m, err
+}
+
+func typeOf(name string) string {
+	return or(mime.TypeByExtension(filepath.Ext(name)), "application/octet-stream")
+}
+
+// checkFileName returns an Invalid error unless a name is one element of a path
+// that shows as itself.
+func checkFileName(name string) error {
+	if name == "" || len(name) > 255 || name == "." || name == ".." || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) }) {
+		return bridge.Errorf(bridge.Invalid, "file name %+.80q: use one name of at most 255 bytes, without slashes and control characters", name)
+	}
+	return nil
+}
+
+// copyIn copies a file out of a workspace into a folder of its own.
+func (s *Service) copyIn(ctx context.Context, sender bridge.Agent, d FileDraft) (f bridge.File, err error) {
+	src, name, err := s.openSource(sender, d.Source)
+	if err != nil {
+		return f, err
+	}
+	defer src.Close()
+	f = bridge.File{ID: bridge.FileID(s.o.NewID("fil_")), From: sender.ID, Name: or(d.Name, name), Description: d.Description}
+	if err := checkFileName(f.Name); err != nil {
+		return f, err
+	}
+	part, whole := filepath.Join(s.o.Files, partPrefix+string(f.ID)), filepath.Join(s.o.Files, string(f.ID))
+	if err := os.MkdirAll(part, 0o700); err != nil {
+		return f, fmt.Errorf("make folder for file: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(part))
+		}
+	}()
+	if f.Size, f.SHA256, err = s.copyFile(ctx, filepath.Join(part, f.Name), src); err != nil {
+		return f, err
+	}
+	if err := errors.Join(syncDir(part), os.Rename(part, whole), syncDir(s.o.Files)); err != nil {
+		return f, fmt.Errorf("keep file: %w", errors.Join(err, os.RemoveAll(whole)))
+	}
+	f.Path, err = filepath.Abs(filepath.Join(whole, f.Name))
+	return f, err
+}
+
+// openSource opens a regular file inside the sender's workspace. The folder is
+// the root of everything that is looked at: neither dots nor links lead out of
+// it. Not waiting for the other end of a FIFO, and looking again at what was
+// opened, keeps a file that is swapped meanwhile from holding anyone up.
+func (s *Service) openSource(sender bridge.Agent, source string) (*os.File, string, error) {
+	folder := s.o.Workspace(sender)
+	if folder == "" {
+		return nil, "", bridge.Errorf(bridge.Denied, "agent %s has no workspace on the bridge's machine to send files from; send the text in a message", sender.Name)
+	}
+	rel := source
+	if filepath.IsAbs(source) {
+		var err error
+		if rel, err = filepath.Rel(folder, source); err != nil {
+			rel = ".."
+		}
+	}
+	if !filepath.IsLocal(rel) {
+		return nil, "", bridge.Errorf(bridge.Denied, "%+.200q is not inside your workspace; copy the file there first", source)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, "", fmt.Errorf("open workspace of %q: %w", sender.ID, err)
+	}
+	defer root.Close()
+	info, err := root.Stat(rel)
+	if err == nil {
+		err = s.checkSource(source, info)
+	}
+	if err != nil {
+		return nil, "", sourceTrouble(source, err)
+	}
+	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, "", sourceTrouble(source, err)
+	}
+	if info, err = f.Stat(); err == nil {
+		err = s.checkSource(source, info)
+	}
+	if err != nil {
+		return nil, "", errors.Join(sourceTrouble(source, err), f.Close())
+	}
+	return f, filepath.Base(rel), nil
+}
+
+func (s *Service) checkSource(source string, info fs.FileInfo) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return bridge.Errorf(bridge.Denied, "%+.200q is no regular file; pack a folder into an archive first", source)
+	case info.Size() > s.o.MaxFile:
+		return bridge.Errorf(bridge.TooLarge, "%+.200q has %d bytes; at most %d are allowed; send a part of it", source, info.Size(), s.o.MaxFile)
+	}
+	return nil
+}
+
+// sourceTrouble tells the sender what is wrong with its file, and nothing of
+// what stands outside of its workspace.
+func sourceTrouble(source string, err error) error {
+	switch {
+	case bridge.KindOf(err) != "":
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return bridge.Errorf(bridge.NotFound, "there is no file %+.200q in your workspace", source)
+	}
+	return &bridge.Error{Kind: bridge.Denied, Message: fmt.Sprintf("%+.200q cannot be read inside your workspace: it leads out of it, or you may not read it", source), Cause: err}
+}
+
+// copyFile writes a new file that is on disk when it returns, and no more than the limit.
+func (s *Service) copyFile(ctx context.Context, path string, src io.Reader) (size int64, sum string, err error) {
+	dst, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, "", fmt.Errorf("create file: %w", err)
+	}
+	defer func() {
+		if e := dst.Close(); e != nil && err == nil {
+			err = fmt.Errorf("close file: %w", e)
+		}
+	}()
+	hash := sha256.New()
+	size, err = io.Copy(io.MultiWriter(dst, hash), io.LimitReader(untilDone{ctx, src}, s.o.MaxFile+1))
+	if err != nil {
+		return 0, "", fmt.Errorf("copy file: %w", err)
+	}
+	if size > s.o.MaxFile {
+		return 0, "", bridge.Errorf(bridge.TooLarge, "the file grew beyond %d bytes, which is the limit, while it was read; send it when it is complete", s.o.MaxFile)
+	}
+	if err := dst.Sync(); err != nil {
+		return 0, "", fmt.Errorf("sync file: %w", err)
+	}
+	return size, hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// untilDone reads until its context ends.
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // it lives exactly as long as the copy
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (u untilDone) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// OpenFile opens a file that the agent sent or got; bridge.User may open all.
+func (s *Service) OpenFile(ctx context.Context, agent bridge.AgentID, id bridge.FileID) (io.ReadCloser, bridge.File, error) {
+	var f bridge.File
+	err := s.o.Desk.View(ctx, func(tx bridge.Tx) (err error) {
+		f, err = tx.File(id)
+		if err == nil && agent != bridge.User && agent != f.From && agent != f.To {
+			err = bridge.ErrNoRow
+		}
+		return err
+	})
+	if err != nil {
+		return nil, bridge.File{}, noRow(err, bridge.Errorf(bridge.NotFound, "there is no file %+.60q that you may read", id))
+	}
+	r, err := os.Open(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, bridge.File{}, bridge.Errorf(bridge.NotFound, "file %s is not in the bridge's folder any more; ask %s to send it again", f.ID, f.From)
+	}
+	if err != nil {
+		return nil, bridge.File{}, fmt.Errorf("open file %q: %w", f.ID, err)
+	}
+	return r, f, nil
+}
+
+// sweepAge is how old what nobody knows must be before it is taken away; a copy
+// that is being made is younger.
+const sweepAge = time.Hour
+
+// Sweep removes what a crash left of copies that no message names, and returns
+// how many there were. It may run at any time, beside others.
+func (s *Service) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
+	if s.o.Files == "" {
+		return 0, nil
+	}
+	entries, err := os.ReadDir(s.o.Files)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read files folder: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || now.Sub(info.ModTime()) < sweepAge {
+			continue
+		}
+		known, err := s.knows(ctx, e.Name())
+		if err != nil {
+			return removed, err
+		}
+		if known {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(s.o.Files, e.Name())); err != nil {
+			return removed, fmt.Errorf("remove leftover: %w", err)
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// knows reports whether a folder is to be kept: it is a file's, or none of ours.
+func (s *Service) knows(ctx context.Context, folder string) (bool, error) {
+	if strings.HasPrefix(folder, partPrefix) {
+		return false, nil
+	}
+	if !strings.HasPrefix(folder, "fil_") {
+		return true, nil
+	}
+	err := s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+		_, err := tx.File(bridge.FileID(folder))
+		return err
+	})
+	if errors.Is(err, bridge.ErrNoRow) {
+		return false, nil
+	}
+	return true, err
+}

@@ -1,0 +1,185 @@
+package mail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"drawbridge/bridge"
+)
+
+// Bounds of what one call returns.
+const (
+	maxInbox   = 50
+	maxUnread  = 1000
+	maxQuery   = 100
+	usualQuery = 10
+)
+
+// Inbox returns what waits for the agent, oldest first, marks it read, and binds
+// it to the turn that the agent is in, so that it does not come again; when
+// that turn fails, it waits again. Outside of a turn nothing is bound, and it
+// comes again with the next one. At most 50 at a time.
+func (s *Service) Inbox(ctx context.Context, agent bridge.AgentID) (all []bridge.Message, err error) {
+	err = s.change(ctx, agent, func(p *post) error {
+		waiting, err := p.WaitingMail(agent, maxInbox)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(waiting, func(a, b bridge.Notice) int { return cmp.Compare(a.ID, b.ID) })
+		for _, n := range waiting {
+			m, err := p.Message(n.Message)
+			if err != nil {
+				return err
+			}
+			all = append(all, m)
+		}
+		return p.take(waiting)
+	})
+	return all, err
+}
+
+// take marks what waits as read, and binds it to the turn that the agent is in.
+func (p *post) take(waiting []bridge.Notice) error {
+	for _, n := range waiting {
+		l, err := p.Letter(n.Message, p.from.ID)
+		if err != nil {
+			return err
+		}
+		if l.ReadAt.IsZero() {
+			l.ReadAt = p.Now()
+		}
+		if p.open {
+			l.Offered = p.turn
+			if err := p.CarryNotices([]bridge.NoticeID{n.ID}, p.turn); err != nil {
+				return err
+			}
+		}
+		if err := p.UpdateLetter(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Messages returns what was written to the agent, or a conversation of which it
+// is a member whole, newest first, and marks it read as Inbox does.
+func (s *Service) Messages(ctx context.Context, agent bridge.AgentID, q Query) (all []bridge.Message, err error) {
+	if q.Limit < 0 {
+		return nil, bridge.Errorf(bridge.Invalid, "limit %d: use 1 to %d", q.Limit, maxQuery)
+	}
+	f := bridge.MessageFilter{Conversation: q.Thread, Since: q.Since, Limit: min(or(q.Limit, usualQuery), maxQuery)}
+	err = s.change(ctx, agent, func(p *post) error {
+		if q.Thread == "" {
+			f.To = agent
+		} else if _, err := p.conversation(string(q.Thread)); err != nil {
+			return err
+		}
+		if all, err = p.Messages(f); err != nil {
+			return err
+		}
+		return p.read(all)
+	})
+	return all, err
+}
+
+// read marks messages as read; those that still wait are taken.
+func (p *post) read(all []bridge.Message) error {
+	waiting, err := p.WaitingMail(p.from.ID, maxUnread)
+	if err != nil {
+		return err
+	}
+	var taken []bridge.Notice
+	for _, m := range all {
+		if i := slices.IndexFunc(waiting, func(n bridge.Notice) bool { return n.Message == m.ID }); i >= 0 {
+			taken = append(taken, waiting[i])
+			continue
+		}
+		l, err := p.Letter(m.ID, p.from.ID)
+		if errors.Is(err, bridge.ErrNoRow) {
+			continue // its own, or older than its membership
+		}
+		if err != nil {
+			return err
+		}
+		if !l.ReadAt.IsZero() {
+			continue
+		}
+		l.ReadAt = p.Now()
+		if err := p.UpdateLetter(l); err != nil {
+			return err
+		}
+	}
+	return p.take(taken)
+}
+
+// Unread counts what the agent neither fetched nor found in a prompt, up to 1000.
+func (s *Service) Unread(ctx context.Context, agent bridge.AgentID) (n int, err error) {
+	err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+		n, err = tx.CountUnread(agent, maxUnread)
+		return err
+	})
+	return n, err
+}
+
+// Receipts says how far a message has come at each recipient. Only its sender
+// (and bridge.User) may see it.
+func (s *Service) Receipts(ctx context.Context, sender bridge.AgentID, id bridge.MessageID) (all []bridge.Receipt, err error) {
+	err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+		m, err := tx.Message(id)
+		if err == nil && sender != bridge.User && m.From != sender {
+			err = bridge.ErrNoRow
+		}
+		if err != nil {
+			return noRow(err, bridge.Errorf(bridge.NotFound, "you sent no message %+.60q", id))
+		}
+		all, err = receipts(tx, id)
+		return err
+	})
+	return all, err
+}
+
+func receipts(tx bridge.Tx, id bridge.MessageID) ([]bridge.Receipt, error) {
+	letters, err := tx.Letters(id)
+	if err != nil {
+		return nil, err
+	}
+	notices, err := tx.NoticesOf(id)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]bridge.Receipt, len(letters))
+	for i, l := range letters {
+		r := bridge.Receipt{Agent: l.Agent, Name: string(l.Agent), State: bridge.ReceiptQueued, Answer: l.Answer, ReadAt: l.ReadAt}
+		if l.Agent != bridge.User {
+			a, err := tx.Agent(l.Agent)
+			if err != nil {
+				return nil, err
+			}
+			r.Name = a.Name
+		}
+		if n := slices.IndexFunc(notices, func(n bridge.Notice) bool { return n.ID == l.Notice }); n >= 0 && notices[n].Turn != "" {
+			t, err := tx.Turn(notices[n].Turn)
+			if err != nil {
+				return nil, err
+			}
+			r.State, r.Turn = receiptState(l, t), t.ID
+		}
+		all[i] = r
+	}
+	return all, nil
+}
+
+// receiptState reads how far a letter has come off the turn that carries it.
+func receiptState(l bridge.Letter, t bridge.Turn) bridge.ReceiptState {
+	switch {
+	case t.State.Over():
+		return bridge.ReceiptAcknowledged
+	case l.Offered == t.ID:
+		return bridge.ReceiptOffered
+	case t.State == bridge.TurnQueued:
+		return bridge.ReceiptQueued // it was sent in vain and will be sent again
+	}
+	return bridge.ReceiptInPrompt
+}

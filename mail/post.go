@@ -1,0 +1,349 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+)
+
+// post is one change of the post office, on behalf of one agent or the operator.
+type post struct {
+	bridge.Change
+	o    *Options
+	from bridge.Agent
+	// turn is the one that the agent is in, or else its last one; open says which.
+	turn bridge.TurnID
+	open bool
+	// depth is that turn's. A person stands before every chain, at -1.
+	depth int
+}
+
+// write runs fn for one who wants to write.
+func (s *Service) write(ctx context.Context, from bridge.AgentID, fn func(*post) error) error {
+	return s.change(ctx, from, func(p *post) error {
+		if p.byUser() {
+			return fn(p)
+		}
+		tree, err := p.Tree(p.from.Root)
+		if err != nil {
+			return err
+		}
+		if tree.Stopped() {
+			return bridge.Errorf(bridge.Conflict, "the operator stopped this tree of agents; nothing is sent until it is resumed")
+		}
+		return fn(p)
+	})
+}
+
+// change runs fn in one change for an agent, or for the operator.
+func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post) error) error {
+	return s.o.Desk.Change(ctx, func(c bridge.Change) error {
+		p := &post{Change: c, o: &s.o, from: bridge.Agent{ID: bridge.User, Name: string(bridge.User)}, depth: -1}
+		if from == bridge.User {
+			return fn(p)
+		}
+		var err error
+		if p.from, err = c.Agent(from); err != nil {
+			return noRow(err, bridge.Errorf(bridge.NotFound, "no agent %.60q", from))
+		}
+		if p.from.Quarantined {
+			return bridge.Errorf(bridge.Conflict, "agent %s may not use mail: %s", p.from.Name, p.from.Trouble)
+		}
+		if err := p.findTurn(); err != nil {
+			return err
+		}
+		return fn(p)
+	})
+}
+
+// findTurn looks which turn the agent is in. One that is still queued was not heard yet.
+func (p *post) findTurn() error {
+	t, err := p.OpenTurn(p.from.ID)
+	if err == nil && t.State != bridge.TurnQueued {
+		p.turn, p.depth, p.open = t.ID, t.Depth, true
+		return nil
+	}
+	if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+		return err
+	}
+	p.depth = 0
+	last, err := p.Turns(bridge.TurnFilter{Agent: p.from.ID, Limit: 2})
+	for _, t := range last {
+		if t.State != bridge.TurnQueued {
+			p.turn, p.depth = t.ID, t.Depth
+			break
+		}
+	}
+	return err
+}
+
+// noRow replaces a store's "no such row" by words for the caller.
+func noRow(err error, say *bridge.Error) error {
+	if errors.Is(err, bridge.ErrNoRow) {
+		return say
+	}
+	return err
+}
+
+func (p *post) byUser() bool { return p.from.ID == bridge.User }
+
+// checkText returns an error unless a text may be a message.
+func checkText(text string) error {
+	switch {
+	case len(text) > bridge.MaxMessage:
+		return bridge.Errorf(bridge.TooLarge, "the message has %d bytes; at most %d are allowed; send a file instead", len(text), bridge.MaxMessage)
+	case strings.ContainsRune(text, 0):
+		return bridge.Errorf(bridge.Invalid, "the message holds a NUL character; leave it out")
+	}
+	return bridge.CheckText(text)
+}
+
+// message makes one by this sender, now.
+func (p *post) message(kind bridge.MailKind, text string) bridge.Message {
+	return bridge.Message{ID: bridge.MessageID(p.NewID("msg_")), Kind: kind, From: p.from.ID, FromName: p.from.Name, Text: text,
+		Turn: p.turn, Depth: max(p.depth, 0), CreatedAt: p.Now()}
+}
+
+// target is one recipient of a message.
+type target struct {
+	agent bridge.Agent
+	// loud ones get a turn for it.
+	loud bool
+	// direct and awaited are as in the letter.
+	direct, awaited bool
+	// held is the broadcast whose answers come as one turn, "" for all others.
+	held bridge.MessageID
+}
+
+// deliver records a message and leaves it with each recipient. text is what the
+// recipients are told in the bridge's own words before the message's.
+func (p *post) deliver(m bridge.Message, text string, to []target) (Sent, error) {
+	sent := Sent{Message: m, Waiting: m.Sync, Recipients: len(to)}
+	if err := p.InsertMessage(m); err != nil {
+		return sent, err
+	}
+	for _, t := range to {
+		if t.loud {
+			sent.Woken++
+		}
+		if err := p.leave(m, text, t); err != nil {
+			return sent, err
+		}
+	}
+	return sent, p.tell(bridge.EventMessageCreated, m)
+}
+
+func (p *post) leave(m bridge.Message, text string, t target) error {
+	l := bridge.Letter{Message: m.ID, Agent: t.agent.ID, From: m.From, Direct: t.direct, Awaited: t.awaited, CreatedAt: m.CreatedAt}
+	if t.agent.ID == bridge.User {
+		return p.InsertLetter(l)
+	}
+	n := bridge.Notice{Agent: t.agent.ID, Cause: bridge.CauseMessage, Text: text, Untrusted: m.Text, Depth: p.depth, Quiet: !t.loud, Message: m.ID}
+	if t.held != "" {
+		n.Join, n.Held = bridge.HeldFor(t.held), true
+	}
+	if p.byUser() || m.System {
+		n.Text, n.Untrusted = trusted(text, m.Text), ""
+	}
+	var err error
+	if p.byUser() {
+		// A person's words may command, and an agent that repeats them is likely to echo.
+		if err := p.AddEchoes(t.agent.ID, words.EchoKeys(m.Text), p.Now()); err != nil {
+			return err
+		}
+	}
+	if l.Notice, err = p.Notify(n); err != nil {
+		return err
+	}
+	return p.InsertLetter(l)
+}
+
+// trusted is what the operator says, and what the bridge itself says, in a turn.
+func trusted(head, text string) string {
+	if head == "" {
+		return text
+	}
+	return head + "\n\n" + text
+}
+
+// tell records an event of a message. Its text is an agent's, for people to read.
+func (p *post) tell(kind string, m bridge.Message) error {
+	fields := map[string]string{"message": string(m.ID), "kind": string(m.Kind), "from": string(m.From), "text": words.Clip(m.Text, 4000)}
+	if m.Conversation != "" {
+		fields["conversation"] = string(m.Conversation)
+	}
+	if len(m.To) > 0 {
+		to := make([]string, len(m.To))
+		for i, id := range m.To {
+			to[i] = string(id)
+		}
+		fields["to"] = strings.Join(to, " ")
+	}
+	return p.record(kind, bridge.Event{Text: words.OneLine(m.Text, 300), Fields: fields})
+}
+
+func (p *post) record(kind string, ev bridge.Event) error {
+	who := p.from
+	if p.byUser() {
+		who = bridge.Agent{Name: p.from.Name}
+	}
+	ev.Turn = p.turn
+	return p.Record(kind, who, ev)
+}
+
+// limit refuses a sender who wrote too much lately. back returns when the n-th
+// latest message that counts was written.
+func (p *post) limit(whom string, back func(n int) (time.Time, error)) error {
+	if p.byUser() || p.o.PerPair < 0 {
+		return nil
+	}
+	at, err := back(p.o.PerPair)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	free := at.Add(p.o.Window)
+	if !free.After(p.Now()) {
+		return nil
+	}
+	return &bridge.Error{Kind: bridge.RateLimited, RetryAfter: free.Sub(p.Now()), Message: fmt.Sprintf(
+		"you wrote %d messages to %s within %s, which is the limit; write again after %s, and put what you have to say into one message",
+		p.o.PerPair, whom, p.o.Window, free.UTC().Format(time.RFC3339))}
+}
+
+func (p *post) pairLimit(to bridge.Agent) error {
+	return p.limit(to.Name, func(n int) (time.Time, error) { return p.LetterBack(p.from.ID, to.ID, n) })
+}
+
+func (p *post) postLimit(c bridge.Conversation) error {
+	return p.limit(string(c.ID), func(n int) (time.Time, error) { return p.PostBack(p.from.ID, c.ID, n) })
+}
+
+// receives returns a Conflict for an agent that will never get another turn.
+func receives(a bridge.Agent) error {
+	switch {
+	case a.Quarantined:
+		return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
+	case a.External == "" && a.State == bridge.AgentFailed:
+		return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; write to another one", a.Name, a.Trouble)
+	}
+	return nil
+}
+
+// find looks an agent up by id or name, whoever may write to it.
+func (p *post) find(who string) (bridge.Agent, error) { return find(p.Change, who) }
+
+func find(tx bridge.Tx, who string) (bridge.Agent, error) {
+	if len(who) > 200 {
+		return bridge.Agent{}, bridge.ErrNoRow
+	}
+	if strings.HasPrefix(who, "agt_") {
+		return tx.Agent(bridge.AgentID(who))
+	}
+	return tx.FindAgent(bridge.ByName, who)
+}
+
+var errSelf = bridge.Errorf(bridge.Invalid, "you cannot write to yourself; name another agent")
+
+// neighbor finds a parent, child or sibling. Whoever else exists is not told.
+func (p *post) neighbor(who string) (bridge.Agent, error) {
+	a, err := p.find(who)
+	if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+		return a, err
+	}
+	switch {
+	case err == nil && a.ID == p.from.ID:
+		return a, errSelf
+	case err == nil && p.near(a):
+		return a, receives(a)
+	}
+	return a, p.strange(who)
+}
+
+// near reports whether an agent is one hop away.
+func (p *post) near(a bridge.Agent) bool {
+	return a.ID == p.from.Parent || a.Parent == p.from.ID || (a.Parent != "" && a.Parent == p.from.Parent)
+}
+
+// strange says who can be written to instead.
+func (p *post) strange(who string) error {
+	near, err := p.Agents(bridge.AgentFilter{Parent: p.from.ID, Limit: 20})
+	if err != nil {
+		return err
+	}
+	if p.from.Parent != "" {
+		parent, err := p.Agent(p.from.Parent)
+		if err != nil {
+			return err
+		}
+		siblings, err := p.Agents(bridge.AgentFilter{Parent: p.from.Parent, Limit: 20})
+		if err != nil {
+			return err
+		}
+		near = append(append([]bridge.Agent{parent}, near...), siblings...)
+	}
+	var names []string
+	for _, a := range near {
+		if a.ID != p.from.ID {
+			names = append(names, a.Name)
+		}
+	}
+	if p.from.Parent == "" {
+		names = append(names, string(bridge.User))
+	}
+	return bridge.Errorf(bridge.NotFound, "%+.60q is not your parent, child or sibling; you can write to: %s", who, strings.Join(names, ", "))
+}
+
+// within finds an agent of the same tree or with whom a channel is shared.
+func (p *post) within(who string) (bridge.Agent, error) {
+	a, err := p.find(who)
+	if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+		return a, err
+	}
+	if err == nil && a.ID == p.from.ID {
+		return a, errSelf
+	}
+	if err == nil {
+		ok, err := p.reaches(a)
+		if err != nil {
+			return a, err
+		}
+		if ok {
+			return a, receives(a)
+		}
+	}
+	return a, bridge.Errorf(bridge.NotFound, "no agent %+.60q in your tree or in a channel of yours; ask your parent or the operator for its name", who)
+}
+
+func (p *post) reaches(a bridge.Agent) (bool, error) {
+	if p.byUser() || a.Root == p.from.Root {
+		return true, nil
+	}
+	return p.ShareChannel(p.from.ID, a.ID)
+}
+
+// withinAll finds several agents, each once.
+func (p *post) withinAll(who []string) ([]bridge.Agent, error) {
+	if len(who) > bridge.MaxMembers {
+		return nil, bridge.Errorf(bridge.Invalid, "%d agents are named; at most %d are allowed", len(who), bridge.MaxMembers)
+	}
+	var all []bridge.Agent
+	for _, w := range who {
+		a, err := p.within(w)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(all, func(b bridge.Agent) bool { return b.ID == a.ID }) {
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,109 @@
+package mail
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// The first words of a work's Ref.
+const (
+	refJoin = "join"
+	refWave = "wave"
+)
+
+// Work does one piece of work of the kind bridge.WorkMail, which the engine
+// hands out. Twice is fine.
+func (s *Service) Work(ctx context.Context, w bridge.Work) error {
+	kind, rest, _ := strings.Cut(w.Ref, " ")
+	switch kind {
+	case refJoin:
+		return s.change(ctx, bridge.User, func(p *post) error { return p.joinOver(w, bridge.MessageID(rest)) })
+	case refWave:
+		// What a lost look did is done by the next one.
+		return s.change(bridge.Forgettable(ctx), bridge.User, func(p *post) error { return p.wave(w, strings.Fields(rest)) })
+	}
+	return fmt.Errorf("mail has no work %q", kind)
+}
+
+// joinOver lets go of joined answers at their deadline.
+func (p *post) joinOver(w bridge.Work, id bridge.MessageID) error {
+	if err := p.FinishWork(w); err != nil {
+		return err
+	}
+	m, err := p.Message(id)
+	if err != nil || m.JoinBy.IsZero() {
+		return err
+	}
+	letters, err := p.Letters(id)
+	if err != nil {
+		return err
+	}
+	return p.release(m, letters)
+}
+
+// startWave wakes the recipients of a message in a group one after another, so
+// that each reads what those before it answered. The first is woken already.
+func (p *post) startWave(m bridge.Message, group []bridge.AgentID) error {
+	if len(group) < 2 {
+		return nil
+	}
+	ref := refWave + " " + string(m.ID)
+	for _, id := range group {
+		ref += " " + string(id)
+	}
+	return p.Enqueue(bridge.Work{Lane: "mail/" + string(m.ID), Kind: bridge.WorkMail, Ref: ref, Due: p.Now().Add(p.o.Look)})
+}
+
+// wave looks whose turn it is to read a message: a message's id and agents.
+func (p *post) wave(w bridge.Work, ref []string) error {
+	if len(ref) == 0 {
+		return p.FinishWork(w)
+	}
+	m, err := p.Message(bridge.MessageID(ref[0]))
+	if err != nil {
+		return err
+	}
+	notices, err := p.NoticesOf(m.ID)
+	if err != nil {
+		return err
+	}
+	for place, id := range ref[1:] {
+		i := slices.IndexFunc(notices, func(n bridge.Notice) bool { return n.Agent == bridge.AgentID(id) })
+		if i < 0 {
+			continue
+		}
+		heard, err := p.heard(notices[i])
+		if err != nil {
+			return err
+		}
+		if !heard && p.Now().Before(m.CreatedAt.Add(time.Duration(place+1)*p.o.TurnWithin)) {
+			return p.PutBack(w, p.Now().Add(p.o.Look))
+		}
+	}
+	return p.FinishWork(w)
+}
+
+// heard wakes an agent for a notice, if that is still to be done, and reports
+// whether nobody need wait for it any longer.
+func (p *post) heard(n bridge.Notice) (bool, error) {
+	if n.Turn != "" {
+		t, err := p.Turn(n.Turn)
+		return err == nil && t.State.Over(), err
+	}
+	if n.Quiet {
+		if err := p.Rouse(n); err != nil {
+			return false, err
+		}
+	}
+	a, err := p.Agent(n.Agent)
+	if err != nil {
+		return false, err
+	}
+	// It reads on when a person lets it.
+	return a.State == bridge.AgentGated || a.State == bridge.AgentFailed || a.Quarantined, nil
+}
