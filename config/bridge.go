@@ -25,6 +25,7 @@ type Source = yamlconf.Source
 //	old_keys               []                       at most 8, each as key
 //	database               drawbridge.db            a file, relative to the configuration, or postgres://…
 //	allowlist              allowlist.yaml           a file, relative to the configuration
+//	files                  files                    a folder, relative to the configuration; "" takes no files
 //	cursor.key             required to serve        visible ASCII characters, by reference
 //	cursor.api             v1                       v1, v0
 //	cursor.url             https://api.cursor.com   https://…, http:// for loopback only
@@ -35,6 +36,7 @@ type Source = yamlconf.Source
 //	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once
 //	orchestrators[].repo   required                 github.com/owner/name
 //	orchestrators[].ref    the default branch       a branch, tag or commit
+//	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
@@ -63,8 +65,10 @@ type Bridge struct {
 	OldKeys []Secret `yaml:"old_keys"`
 	// Database is a path or a PostgreSQL address, which may hold a password and is
 	// never shown. Paths, Allowlist too, are made absolute against the file's folder.
-	Database      string           `yaml:"database"`
-	Allowlist     string           `yaml:"allowlist"`
+	Database  string `yaml:"database"`
+	Allowlist string `yaml:"allowlist"`
+	// Files is the folder for what agents hand to each other; "" takes none.
+	Files         string           `yaml:"files"`
 	Cursor        Cursor           `yaml:"cursor"`
 	Poll          Poll             `yaml:"poll"`
 	Orchestrators []Orchestrator   `yaml:"orchestrators"`
@@ -108,6 +112,9 @@ type Orchestrator struct {
 	// JoinDeadline bounds the wait; 0 is an hour.
 	Join         string        `yaml:"join"`
 	JoinDeadline time.Duration `yaml:"join_deadline"`
+	// Workspace is the folder in which its agents work, where that is on this
+	// machine; "" when it is not.
+	Workspace string `yaml:"workspace"`
 	// Toolsets are what its agents are offered at the MCP door, in order; none is [bridge].
 	Toolsets []string `yaml:"toolsets"`
 }
@@ -150,6 +157,7 @@ func defaults() Bridge {
 		Listen:    "127.0.0.1:7410",
 		Database:  "drawbridge.db",
 		Allowlist: "allowlist.yaml",
+		Files:     "files",
 		Cursor:    Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:      Poll{Min: 10 * time.Second, Max: time.Minute},
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},

@@ -65,6 +65,14 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	}
 	c.required("allowlist", b.Allowlist)
 	b.Allowlist = absolute(dir, b.Allowlist)
+	if b.Files != "" {
+		b.Files = absolute(dir, b.Files)
+	}
+	for i := range b.Orchestrators {
+		if o := &b.Orchestrators[i]; o.Workspace != "" {
+			o.Workspace = absolute(dir, o.Workspace)
+		}
+	}
 	c.cursor(&b.Cursor)
 	c.span("poll.min", b.Poll.Min, 100*time.Millisecond, 10*time.Minute)
 	c.span("poll.max", b.Poll.Max, b.Poll.Min, time.Hour)

@@ -54,7 +54,7 @@ func TestBridgeDefaults(t *testing.T) {
 	}
 	want := &config.Bridge{
 		Listen: "127.0.0.1:7410", Token: yamlconf.NewSecret(token), Key: yamlconf.NewSecret(key),
-		Database: "/etc/drawbridge/drawbridge.db", Allowlist: "/etc/drawbridge/allowlist.yaml",
+		Database: "/etc/drawbridge/drawbridge.db", Allowlist: "/etc/drawbridge/allowlist.yaml", Files: "/etc/drawbridge/files",
 		Cursor: config.Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:   config.Poll{Min: 10 * time.Second, Max: time.Minute},
 		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
@@ -97,7 +97,7 @@ log: { level: debug, format: console }
 	want := &config.Bridge{
 		Listen: "[::1]:0", PublicURL: "https://bridge.example.com/base",
 		Token: yamlconf.NewSecret(token), Key: yamlconf.NewSecret(key), OldKeys: []config.Secret{yamlconf.NewSecret(strings.Repeat("o", 40))},
-		Database: "/var/lib/d.db", Allowlist: "/etc/drawbridge/lists/a.yaml",
+		Database: "/var/lib/d.db", Allowlist: "/etc/drawbridge/lists/a.yaml", Files: "/etc/drawbridge/files",
 		Cursor: config.Cursor{Key: yamlconf.NewSecret("cursor-key"), API: "v0", URL: "http://127.0.0.1:9", Model: "m-1", Timeout: 2 * time.Second},
 		Poll:   config.Poll{Min: time.Second, Max: time.Second},
 		Orchestrators: []config.Orchestrator{

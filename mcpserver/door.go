@@ -17,6 +17,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 	"drawbridge/mail"
+	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -48,6 +49,8 @@ type Options struct {
 	Tokens Tokens
 	// Mail is the post office; without it there are no team, threads and channels.
 	Mail *mail.Service
+	// Memory keeps what agents remember; without it there is no toolset memory.
+	Memory *memory.Service
 	// Toolsets names the sets that agents under a root are offered, in order; nil
 	// means DefaultToolsets for all.
 	Toolsets func(root bridge.Agent) []string

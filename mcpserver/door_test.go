@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -306,4 +307,24 @@ func TestSixtyFourAgentsAtOnce(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// get reads a path of the door with an agent's token.
+func (w *world) get(path, name string) (body string, status int) {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, strings.TrimSuffix(w.url, "/mcp")+path, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.secret(name))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(data), resp.StatusCode
 }

@@ -17,10 +17,12 @@ import (
 	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
+	"drawbridge/mail"
 	"drawbridge/mcpserver"
+	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
-	"drawbridge/store/memory"
+	storemem "drawbridge/store/memory"
 )
 
 // The two eras of the protocol.
@@ -39,7 +41,10 @@ type world struct {
 	secrets sync.Map
 	door    *mcpserver.Door
 	url     string
-	sets    []string
+	mail    *mail.Service
+	// sets are what all agents are offered, workspace where they work; set before agents connect.
+	sets      []string
+	workspace string
 }
 
 var rules = policy.Rules{
@@ -63,15 +68,23 @@ func newWorld(t testing.TB) *world {
 	getPolicy := func() *policy.Policy { return p }
 	var err error
 	w.engine, err = engine.New(engine.Options{
-		Store: memory.NewDisk().Open(), Runtime: w.cloud, Actions: &bridgetest.Relay{}, Policy: getPolicy,
+		Store: storemem.NewDisk().Open(), Runtime: w.cloud, Actions: &bridgetest.Relay{}, Policy: getPolicy,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
 		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, Parser: parser.Options{Remind: true}, Log: log,
+		Mail: func(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
-	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
+	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Files: t.TempDir(), Workspace: func(bridge.Agent) string { return w.workspace }}); err != nil {
+		t.Fatal(err)
+	}
+	remembered, err := memory.New(memory.Options{Desk: w.engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.door, err = mcpserver.New(mcpserver.Options{Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

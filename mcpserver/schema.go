@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"drawbridge/bridge"
 )
 
 // prop is one argument of a tool.
@@ -84,6 +86,14 @@ func takes(props ...prop) *jsonschema.Schema {
 		}
 	}
 	return s
+}
+
+// whole reads a number of 0 to limit; JSON does not tell whole ones from others.
+func whole(argument string, n float64, limit int) (int, error) {
+	if n != float64(int(n)) || n < 0 || n > float64(limit) {
+		return 0, bridge.Errorf(bridge.Invalid, "%s must be a whole number from 0 to %d", argument, limit)
+	}
+	return int(n), nil
 }
 
 // signature says in one line what a tool takes.

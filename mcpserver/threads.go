@@ -146,8 +146,9 @@ func (d *Door) getMessages(ctx context.Context, c *caller, in getArgs) (answer, 
 	}
 	q := mail.Query{Thread: bridge.ConversationID(in.Thread), Limit: 10}
 	if in.Limit != nil {
-		if q.Limit = int(*in.Limit); float64(q.Limit) != *in.Limit || q.Limit < 1 || q.Limit > 100 {
-			return answer{}, bridge.Errorf(bridge.Invalid, "limit must be a whole number from 1 to 100")
+		var err error
+		if q.Limit, err = whole("limit", *in.Limit, 100); err != nil {
+			return answer{}, err
 		}
 	}
 	if in.Since != "" {

@@ -34,6 +34,9 @@ func (d *Door) toolsets() (map[string][]tool, error) {
 	if d.o.Mail != nil {
 		sets[SetTeam], sets[SetThreads], sets[SetChannels] = d.teamTools(), d.threadTools(), d.channelTools()
 	}
+	if d.o.Memory != nil {
+		sets[SetMemory] = d.memoryTools()
+	}
 	total := 0
 	for name, tools := range sets {
 		total += len(tools)

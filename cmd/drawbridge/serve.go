@@ -41,6 +41,9 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return w.close(err)
 	}
+	if n, err := w.mail.Sweep(ctx, time.Now()); err != nil || n > 0 {
+		w.log.Warn().Err(err).Int("removed", n).Msg("files that a crash left half handed over")
+	}
 	for _, warning := range p.Warnings() {
 		w.log.Warn().Str("at", warning.At).Msg(config.Problem(warning).String())
 	}

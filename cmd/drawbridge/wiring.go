@@ -23,7 +23,9 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
+	"drawbridge/mail"
 	"drawbridge/mcpserver"
+	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
@@ -39,6 +41,8 @@ type parts struct {
 	trouble atomic.Pointer[string] // what is wrong with the allowlist on disk, nil when nothing
 	store   *store.Store
 	engine  *engine.Engine
+	mail    *mail.Service
+	memory  *memory.Service
 	tokens  *mcpserver.Keyring
 	door    *mcpserver.Door
 	api     *api.Handler
@@ -121,7 +125,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		Store: failport.Store(w.store), Runtime: failport.Runtime(doors), Actions: failport.Actions(relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
-		OnEvent: w.onEvent, Log: w.log,
+		Mail: w.mailWork, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
 	})
 	if err != nil {
 		return nil, w.close(err)
@@ -166,9 +170,27 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 
 // openDoor builds the MCP door; it opens with the API.
 func (w *parts) openDoor() (err error) {
+	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Workspace: w.workspace, Files: w.config.Files}); err != nil {
+		return err
+	}
+	if w.memory, err = memory.New(memory.Options{Desk: w.engine}); err != nil {
+		return err
+	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
-	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Toolsets: w.toolsets, Version: version, Log: w.log})
+	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Version: version, Log: w.log})
 	return err
+}
+
+// mailWork hands the post office its work; it is there before the engine runs.
+func (w *parts) mailWork(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) }
+
+// workspace is where an agent works on this machine, "" when it does not. Agents
+// of the cloud do not; those below them neither.
+func (w *parts) workspace(a bridge.Agent) string {
+	if o := w.orchestrator(a.Name, a.Role); o != nil {
+		return o.Workspace
+	}
+	return ""
 }
 
 // toolsets are what agents under a root are offered, as its orchestrator's entry says.
