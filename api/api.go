@@ -140,6 +140,10 @@ func (h *Handler) authenticate(next http.Handler) http.Handler {
 			named(doorPath, h.o.Door).ServeHTTP(w, r) // it has tokens of its own
 			return
 		}
+		if path == seedEventsPath && !h.token.Allows(r) && h.o.Tokens != nil {
+			h.agentEvents(w, r)
+			return
+		}
 		open := path == "/health" || (path == "/metrics" && h.o.OpenMetrics)
 		if !open && !h.token.Allows(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
@@ -196,6 +200,7 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/turns/{id}/resolve", h.resolveTurn},
 		{http.MethodPost, "/v1/turns/{id}/replay", h.replay},
 		{http.MethodGet, "/v1/events", h.events},
+		{http.MethodGet, seedEventsPath, h.seedEvents},
 		{http.MethodGet, "/v1/allowed", h.allowed},
 		{http.MethodGet, "/v1/status", h.status},
 	}

@@ -36,7 +36,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if wantsStream(r) {
-		return h.stream(w, r, after)
+		return h.stream(w, r, &feed{after: after})
 	}
 	found, err := h.readEvents(r.Context(), after, limit+1)
 	if err != nil {
@@ -72,13 +72,13 @@ func wantsStream(r *http.Request) bool {
 // stream writes events as they come until the reader goes away or the server
 // stops. It resumes after Last-Event-ID, which a browser sends by itself and
 // which therefore beats the query.
-func (h *Handler) stream(w http.ResponseWriter, r *http.Request, after int64) error {
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, f *feed) error {
 	if last := r.Header.Get("Last-Event-Id"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n < 0 {
 			return bridge.Errorf(bridge.Invalid, "Last-Event-ID %+.40q is not a number of an event", last)
 		}
-		after = n
+		f.after = n
 	}
 	changes, stop := h.o.Engine.Watch()
 	defer stop()
@@ -86,8 +86,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, after int64) er
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
-		var err error
-		if after, err = h.catchUp(r.Context(), s, after); err != nil {
+		if err := h.catchUp(r.Context(), s, f); err != nil {
 			httpx.RecordOf(r.Context()).Err = err
 			return nil // the answer has begun; the reader resumes
 		}
@@ -98,6 +97,9 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, after int64) er
 			return nil
 		case <-changes:
 		case <-beat.C:
+			if f.gone(r.Context()) {
+				return nil
+			}
 			if err := s.comment("heartbeat"); err != nil {
 				return nil
 			}
@@ -105,21 +107,27 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, after int64) er
 	}
 }
 
-// catchUp writes all events after a number and returns the last one written.
-func (h *Handler) catchUp(ctx context.Context, s sse, after int64) (int64, error) {
+// catchUp writes all events after those that f has seen, but for those that are not for it.
+func (h *Handler) catchUp(ctx context.Context, s sse, f *feed) error {
 	for {
-		found, err := h.readEvents(ctx, after, streamBatch)
+		found, err := h.readEvents(ctx, f.after, streamBatch)
 		if err != nil {
-			return after, err
+			return err
 		}
 		for _, e := range found {
-			if err := s.event(viewEvent(e)); err != nil {
-				return after, err
+			mine, err := h.concerns(ctx, f, e)
+			if err != nil {
+				return err
 			}
-			after = e.Seq
+			if mine {
+				if err := s.events(f.named(viewEvent(e))); err != nil {
+					return err
+				}
+			}
+			f.after = e.Seq
 		}
 		if len(found) < streamBatch {
-			return after, s.flush()
+			return s.flush()
 		}
 	}
 }
@@ -140,13 +148,22 @@ func newSSE(w http.ResponseWriter) sse {
 	return sse{w: w, c: http.NewResponseController(w)}
 }
 
-// event writes one event. JSON has no raw line break, so data is one line.
-func (s sse) event(e Event) error {
-	data, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("encode event %d: %w", e.Seq, err)
+// events writes one event of the timeline under one or more names. Only the
+// last carries the id, so that who is cut off in between gets all of them again.
+// JSON has no raw line break, so data is one line.
+func (s sse) events(all []Event) error {
+	var text strings.Builder
+	for i, e := range all {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("encode event %d: %w", e.Seq, err)
+		}
+		if i == len(all)-1 {
+			fmt.Fprintf(&text, "id: %d\n", e.Seq)
+		}
+		fmt.Fprintf(&text, "event: %s\ndata: %s\n\n", e.Kind, data)
 	}
-	return s.write("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Kind, data)
+	return s.write("%s", text.String())
 }
 
 func (s sse) comment(text string) error {
