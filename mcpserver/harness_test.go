@@ -56,6 +56,11 @@ var rules = policy.Rules{
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldOn(t, storemem.NewDisk().Open())
+}
+
+func newWorldOn(t testing.TB, db bridge.Store) *world {
+	t.Helper()
 	p, problems := policy.New(rules)
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -68,7 +73,7 @@ func newWorld(t testing.TB) *world {
 	getPolicy := func() *policy.Policy { return p }
 	var err error
 	w.engine, err = engine.New(engine.Options{
-		Store: storemem.NewDisk().Open(), Runtime: w.cloud, Actions: &bridgetest.Relay{}, Policy: getPolicy,
+		Store: db, Runtime: w.cloud, Actions: &bridgetest.Relay{}, Policy: getPolicy,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
 		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, Parser: parser.Options{Remind: true}, Log: log,
 		Mail: func(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) },
