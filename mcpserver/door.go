@@ -16,6 +16,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/tracing"
 	"drawbridge/mail"
 	"drawbridge/memory"
 	"drawbridge/parser"
@@ -55,7 +56,9 @@ type Options struct {
 	// means DefaultToolsets for all.
 	Toolsets func(root bridge.Agent) []string
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
-	Idle    time.Duration
+	Idle time.Duration
+	// Tracing gets a span of each call; nil makes none.
+	Tracing *tracing.Tracing
 	Version string
 	Log     zerolog.Logger
 }

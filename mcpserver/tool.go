@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,11 +69,14 @@ func (t tool) run(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.C
 	if err != nil {
 		return t.told(d, c, fmt.Errorf("record the call: %w", err))
 	}
+	ctx, end := d.o.Tracing.Tool(ctx, string(record.turn), string(c.agent.ID), req.Params.Name)
 	var result *mcp.CallToolResult
 	if out, err := t.checked(ctx, c, args); err != nil {
 		result = t.told(d, c, err)
+		end(cmp.Or(string(bridge.KindOf(err)), "internal"))
 	} else {
 		result = out.result()
+		end("")
 	}
 	if err := d.recordReturn(ctx, record, result); err != nil {
 		// What the call did is done; saying that it failed would have it done again.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/tracing"
 	"drawbridge/mail"
 	"drawbridge/mcpserver"
 	"drawbridge/memory"
@@ -47,6 +49,7 @@ type parts struct {
 	door    *mcpserver.Door
 	api     *api.Handler
 	metrics *api.Metrics
+	tracing *tracing.Tracing
 }
 
 // loadConfig reads bridge.yaml and its allowlist and prints every problem of both.
@@ -110,6 +113,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	w.policy.Store(p)
 	cloud, err := newCloud(cfg)
 	if err != nil {
+		return nil, err
+	}
+	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
 		return nil, err
 	}
 	relays, err := newHub(cfg)
@@ -177,7 +183,7 @@ func (w *parts) openDoor() (err error) {
 		return err
 	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
-	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Version: version, Log: w.log})
+	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Version: version, Log: w.log})
 	return err
 }
 
@@ -291,6 +297,7 @@ func bridgeKeys(cfg *config.Bridge) bridge.Keys {
 // onEvent writes the one wide line of each thing that happened, and counts it.
 func (w *parts) onEvent(e bridge.Event) {
 	w.metrics.OnEvent(e)
+	w.trace(e)
 	line := w.log.Info()
 	switch e.Kind {
 	case bridge.EventAlarm, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap:
@@ -312,7 +319,28 @@ func (w *parts) onEvent(e bridge.Event) {
 	line.Msg(e.Kind)
 }
 
+// trace tells of a run that ended.
+func (w *parts) trace(e bridge.Event) {
+	took, err := strconv.ParseInt(e.Fields["duration_ms"], 10, 64)
+	if e.Kind != bridge.EventCompleted || err != nil || w.tracing == nil {
+		return
+	}
+	status := e.Fields["status"]
+	w.tracing.Run(tracing.Run{Turn: string(e.Turn), Agent: string(e.Agent), Status: status, Begun: e.At.Add(-time.Duration(took) * time.Millisecond),
+		Ended: e.At, Failed: status != string(bridge.RunFinished)})
+}
+
+// tracesPatience bounds the sending of the last spans at the end.
+const tracesPatience = 5 * time.Second
+
 func (w *parts) close(err error) error {
+	if w.tracing != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), tracesPatience)
+		defer cancel()
+		if e := w.tracing.Close(ctx); e != nil {
+			w.log.Warn().Err(e).Msg("the last traces were not sent")
+		}
+	}
 	if w.store == nil {
 		return err
 	}

@@ -169,6 +169,9 @@ var only = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk/auth": {"mcpserver"},
 	"github.com/google/jsonschema-go/jsonschema":  {"mcpserver"},
 
+	"go.opentelemetry.io/otel/sdk/trace":                              {"internal/tracing"},
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": {"internal/tracing"},
+
 	"github.com/rs/zerolog/log": {}, // loggers are injected
 	"net/http/pprof":            {},
 	"math/rand":                 {},
