@@ -10,9 +10,11 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/rs/zerolog"
 
+	"drawbridge/api/office"
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
+	"drawbridge/mail"
 	"drawbridge/policy"
 )
 
@@ -33,6 +35,8 @@ type Options struct {
 	// Token opens every route but /health and the webhooks.
 	Token string
 	Chat  ChatOptions
+	// Mail serves channels and agents' mail; nil means that there is no post office here.
+	Mail *mail.Service
 	// Webhooks serves /hooks/; nil means that there is no receiver here.
 	Webhooks http.Handler
 	// Door serves /mcp, to agents with tokens of their own; nil means that there is none here.
@@ -206,11 +210,37 @@ func (h *Handler) table() []route {
 	}
 }
 
+// mailTable are the routes of the post office.
+func (h *Handler) mailTable() (table []route) {
+	if h.o.Mail == nil {
+		return nil
+	}
+	for _, r := range office.New(h.o.Mail, office.Tools{Body: readExact, Path: pathValue, Page: readPage}).Routes() {
+		table = append(table, route{r.Method, r.Path, r.Serve})
+	}
+	return table
+}
+
+// readPage reads which part of a list is asked for, and the value of one more key.
+func readPage(r *http.Request, key string) (p office.Page, err error) {
+	known := []string{"limit", "before"}
+	if key != "" {
+		known = append(known, key)
+	}
+	q, err := readQuery(r, known...)
+	if err != nil {
+		return p, err
+	}
+	p.Before, p.Value = q.get("before"), q.get(key)
+	p.Limit, err = q.limit()
+	return p, err
+}
+
 // routes builds the router. It matches the path as it was sent: cleaning would
 // redirect a POST, and decoding would let %2F make a segment.
 func (h *Handler) routes() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	for _, line := range h.table() {
+	for _, line := range append(h.table(), h.mailTable()...) {
 		methods := []string{line.method}
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

@@ -38,6 +38,8 @@ type Source = yamlconf.Source
 //	orchestrators[].ref    the default branch       a branch, tag or commit
 //	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
+//	mail.per_minute        10                       1 to 100000
+//	mail.max_file          33554432                 1 to 1099511627776 bytes
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
 //	chat.wait              300s                     1s to 1h
@@ -72,6 +74,7 @@ type Bridge struct {
 	Cursor        Cursor           `yaml:"cursor"`
 	Poll          Poll             `yaml:"poll"`
 	Orchestrators []Orchestrator   `yaml:"orchestrators"`
+	Mail          Mail             `yaml:"mail"`
 	Chat          Chat             `yaml:"chat"`
 	Relays        map[string]Relay `yaml:"relays"`
 	Parser        Parser           `yaml:"parser"`
@@ -119,6 +122,14 @@ type Orchestrator struct {
 	Toolsets []string `yaml:"toolsets"`
 }
 
+// Mail bounds what agents may send each other.
+type Mail struct {
+	// PerMinute is how many messages one agent may write to another, or into one conversation.
+	PerMinute int `yaml:"per_minute"`
+	// MaxFile bounds one file in bytes.
+	MaxFile int64 `yaml:"max_file"`
+}
+
 // Chat is the /chat surface.
 type Chat struct {
 	// Orchestrator is what each user gets; "" when the file defines none.
@@ -160,6 +171,7 @@ func defaults() Bridge {
 		Files:     "files",
 		Cursor:    Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:      Poll{Min: 10 * time.Second, Max: time.Minute},
+		Mail:      Mail{PerMinute: 10, MaxFile: 32 << 20},
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
 		Parser:    Parser{Fenced: "ignore"},
 		Log:       Log{Level: "info", Format: "json"},

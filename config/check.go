@@ -77,6 +77,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.span("poll.min", b.Poll.Min, 100*time.Millisecond, 10*time.Minute)
 	c.span("poll.max", b.Poll.Max, b.Poll.Min, time.Hour)
 	c.orchestrators(b.Orchestrators)
+	c.mail(b.Mail)
 	c.chat(&b.Chat, b.Orchestrators)
 	for _, n := range sortedKeys(b.Relays) {
 		b.Relays[n] = c.relay(n, b.Relays[n])
@@ -259,6 +260,15 @@ func (c *checker) toolsets(at string, list []string) {
 		case slices.Contains(list[:i], name):
 			c.problem(at, name, "is given twice", "name each toolset once")
 		}
+	}
+}
+
+func (c *checker) mail(m Mail) {
+	if m.PerMinute < 1 || m.PerMinute > 100_000 {
+		c.problem("mail.per_minute", strconv.Itoa(m.PerMinute), "is out of range", "use 1 to 100000")
+	}
+	if m.MaxFile < 1 || m.MaxFile > 1<<40 {
+		c.problem("mail.max_file", strconv.FormatInt(m.MaxFile, 10), "is out of range", "use 1 to 1099511627776, in bytes")
 	}
 }
 

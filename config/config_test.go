@@ -57,6 +57,7 @@ func TestBridgeDefaults(t *testing.T) {
 		Database: "/etc/drawbridge/drawbridge.db", Allowlist: "/etc/drawbridge/allowlist.yaml", Files: "/etc/drawbridge/files",
 		Cursor: config.Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:   config.Poll{Min: 10 * time.Second, Max: time.Minute},
+		Mail:   config.Mail{PerMinute: 10, MaxFile: 32 << 20},
 		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
 		Parser: config.Parser{Fenced: "ignore"},
 		Log:    config.Log{Level: "info", Format: "json"},
@@ -84,7 +85,8 @@ cursor: { key: "${CURSOR_API_KEY}", api: v0, url: http://127.0.0.1:9/, model: m-
 poll: { min: 1s, max: 1s }
 orchestrators:
   - { name: main, repo: https://github.com/Me/Env.git, ref: feature/x }
-  - { name: two, repo: github.com/me/two }
+  - { name: two, repo: github.com/me/two, workspace: two }
+mail: { per_minute: 30, max_file: 1000 }
 chat: { orchestrator: two, per_minute: 5, wait: 1m }
 relays:
   laptop: { url: http://localhost:7420/, token: ${RELAY} }
@@ -101,8 +103,9 @@ log: { level: debug, format: console }
 		Cursor: config.Cursor{Key: yamlconf.NewSecret("cursor-key"), API: "v0", URL: "http://127.0.0.1:9", Model: "m-1", Timeout: 2 * time.Second},
 		Poll:   config.Poll{Min: time.Second, Max: time.Second},
 		Orchestrators: []config.Orchestrator{
-			{Name: "main", Repo: "github.com/me/env", Ref: "feature/x"}, {Name: "two", Repo: "github.com/me/two"},
+			{Name: "main", Repo: "github.com/me/env", Ref: "feature/x"}, {Name: "two", Repo: "github.com/me/two", Workspace: "/etc/drawbridge/two"},
 		},
+		Mail:   config.Mail{PerMinute: 30, MaxFile: 1000},
 		Chat:   config.Chat{Orchestrator: "two", PerMinute: 5, Wait: time.Minute},
 		Relays: map[string]config.Relay{"laptop": {URL: "http://localhost:7420", Token: yamlconf.NewSecret(strings.Repeat("r", 32))}},
 		Parser: config.Parser{Fenced: "run", Remind: true, WebhookResult: true},
@@ -179,6 +182,7 @@ func TestBridgeProblems(t *testing.T) {
 			`bridge.yaml:8: chat.per_minute: "0" is out of range; use 1 to 1000`, `bridge.yaml:8: chat.wait: "2h0m0s" is out of range; use 1s to 1h0m0s`,
 			`bridge.yaml:8: chat.orchestrator: "b" is not an orchestrator`,
 		}},
+		"mail":                         {least + "mail: {per_minute: 0, max_file: -1}", []string{`bridge.yaml:3: mail.per_minute: "0" is out of range; use 1 to 100000`, `bridge.yaml:3: mail.max_file: "-1" is out of range`}},
 		"a chat without orchestrators": {least + "chat: {orchestrator: main}", []string{`"main" is not an orchestrator; use none, as none is configured`}},
 		"a relay's name":               {least + "relays: {My Laptop: {url: https://x, token: ${RELAY}}}", []string{`"My Laptop" is not a name`}},
 		"choices": {least + "parser: {fenced: maybe, remind: yes}\nlog: {level: loud, format: xml}\ncursor: {model: 'a b'}", []string{

@@ -160,6 +160,9 @@ type Peeked struct {
 	Reactions []bridge.Reaction
 }
 
+// Peek is PeekAgent or PeekConversation: newest first, from before on, at most limit.
+type Peek func(ctx context.Context, which string, before bridge.MessageID, limit int) ([]Peeked, error)
+
 // PeekAgent returns what was written to an agent, by name or id, or to "USER",
 // newest first, for the operator. Nothing is marked as read.
 func (s *Service) PeekAgent(ctx context.Context, who string, before bridge.MessageID, limit int) (all []Peeked, err error) {

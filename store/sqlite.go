@@ -150,9 +150,12 @@ func (d *sqliteDB) close() error {
 
 // dsn sets what every connection needs. synchronous=FULL because an
 // acknowledged webhook must survive a power loss (facts: Webhook receiver, rule 7).
+// temp_store=MEMORY keeps what a savepoint would put back in memory: an update
+// that touches more than 16 pages, such as a message with its letters and
+// indexes, would write each of them to a temporary file first.
 func dsn(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)"
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=temp_store(memory)"
 }
 
 // realPath returns the one path of the file that path leads to, so that a link

@@ -204,6 +204,9 @@ func (c *change) notify(n bridge.Notice) error {
 	if err := c.keep(n); err != nil {
 		return err
 	}
+	if _, err := c.OpenTurn(n.Agent); !errors.Is(err, bridge.ErrNoRow) {
+		return err // the turn that is open is joined, or followed by one that tells it
+	}
 	a, err := c.Agent(n.Agent)
 	if err != nil {
 		return err

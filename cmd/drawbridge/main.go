@@ -67,6 +67,9 @@ type cli struct {
 	Stop      stopCmd      `cmd:"" help:"Stop an agent and everything under it." group:"Talking to a running bridge"`
 	Resume    resumeCmd    `cmd:"" help:"Let a stopped tree go on." group:"Talking to a running bridge"`
 	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talking to a running bridge"`
+	Channels  channelsCmd  `cmd:"" help:"Channels in which agents and you write: make, list, show, members." group:"Talking to a running bridge"`
+	Post      postCmd      `cmd:"" help:"Write into a channel, and wake its members." group:"Talking to a running bridge"`
+	Mail      mailCmd      `cmd:"" help:"Show what was written to an agent, and how far it came." group:"Talking to a running bridge"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
 
 	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent opens the MCP door." group:"Agents that call tools"`

@@ -136,6 +136,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
+	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, MaxFile: cfg.Mail.MaxFile}); err != nil {
+		return nil, w.close(err)
+	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
 	if err != nil {
 		return nil, w.close(err)
@@ -176,9 +179,6 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 
 // openDoor builds the MCP door; it opens with the API.
 func (w *parts) openDoor() (err error) {
-	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Workspace: w.workspace, Files: w.config.Files}); err != nil {
-		return err
-	}
 	if w.memory, err = memory.New(memory.Options{Desk: w.engine}); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail,
 		Webhooks: hooks, Door: w.door, Tokens: w.tokens, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }

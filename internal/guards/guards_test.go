@@ -45,9 +45,10 @@ var mayImport = map[string][]string{
 	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},
 	"memory":                 {"bridge"},
-	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/timeline"},
+	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/timeline", "api/office"},
 	"api/timeline":           {"bridge"},
 	"mcpserver":              {"bridge", "bridge/words", "policy", "parser", "mail", "memory"},
+	"api/office":             {"bridge", "mail"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
 

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/api/office"
+)
+
+type channelsCmd struct {
+	List   channelsListCmd   `cmd:"" default:"withargs" help:"List channels, threads or DMs."`
+	Create channelsCreateCmd `cmd:"" help:"Make a channel."`
+	Add    channelsAddCmd    `cmd:"" help:"Add agents to a channel."`
+	Remove channelsRemoveCmd `cmd:"" help:"Take agents out of a channel."`
+	Show   channelsShowCmd   `cmd:"" help:"Show what stands in a channel, thread or DM."`
+	Close  channelsCloseCmd  `cmd:"" help:"Close a channel or thread, so that it takes no messages."`
+	Reopen channelsReopenCmd `cmd:"" help:"Let a closed channel or thread take messages again."`
+}
+
+type channelsListCmd struct {
+	Kind   string `help:"channel, thread or dm." enum:"channel,thread,dm" default:"channel"`
+	Limit  int    `help:"At most so many, newest first." default:"50"`
+	Before string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	target
+}
+
+// Help shows an example.
+func (channelsListCmd) Help() string { return "Example:\n  drawbridge channels --kind thread" }
+
+// Run lists.
+func (c channelsListCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.Channels(ctx, c.Kind, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, len(list.Channels))
+	for i, ch := range list.Channels {
+		rows[i] = []string{ch.ID, short(ch.Name+ch.Title, 60), ch.Status, short(memberNames(ch), 100)}
+	}
+	if err := table(a.stdout, "ID\tNAME\tSTATUS\tMEMBERS", rows); err != nil {
+		return err
+	}
+	return more(a, list.Next)
+}
+
+func memberNames(ch office.Channel) string {
+	names := make([]string, len(ch.Members))
+	for i, m := range ch.Members {
+		names[i] = m.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+type channelsCreateCmd struct {
+	Name    string   `arg:"" help:"Its name: letters, digits, dots, dashes and underscores."`
+	Members []string `arg:"" optional:"" help:"Agents, by name or id."`
+	target
+}
+
+// Help shows an example.
+func (channelsCreateCmd) Help() string {
+	return "Agents that share a channel may also write to each other directly.\n\nExample:\n  drawbridge channels create general main docs-bot"
+}
+
+// Run makes a channel.
+func (c channelsCreateCmd) Run(ctx context.Context, a app) error {
+	return c.channel(ctx, a, func(client *api.Client) (office.Channel, error) {
+		return client.CreateChannel(ctx, office.ChannelRequest{Name: c.Name, Members: c.Members})
+	})
+}
+
+type channelsAddCmd struct {
+	Channel string   `arg:"" help:"The channel's name or id."`
+	Members []string `arg:"" help:"Agents, by name or id."`
+	target
+}
+
+// Help shows an example.
+func (channelsAddCmd) Help() string {
+	return "They learn of it with their next turn.\n\nExample:\n  drawbridge channels add general main"
+}
+
+// Run adds.
+func (c channelsAddCmd) Run(ctx context.Context, a app) error {
+	return c.channel(ctx, a, func(client *api.Client) (office.Channel, error) {
+		return client.ChannelMembers(ctx, c.Channel, office.MembersRequest{Add: c.Members})
+	})
+}
+
+type channelsRemoveCmd struct {
+	Channel string   `arg:"" help:"The channel's name or id."`
+	Members []string `arg:"" help:"Agents, by name or id."`
+	target
+}
+
+// Help shows an example.
+func (channelsRemoveCmd) Help() string { return "Example:\n  drawbridge channels remove general main" }
+
+// Run removes.
+func (c channelsRemoveCmd) Run(ctx context.Context, a app) error {
+	return c.channel(ctx, a, func(client *api.Client) (office.Channel, error) {
+		return client.ChannelMembers(ctx, c.Channel, office.MembersRequest{Remove: c.Members})
+	})
+}
+
+type channelsCloseCmd struct {
+	Channel string `arg:"" help:"The channel's name, or its or the thread's id."`
+	target
+}
+
+// Help shows an example.
+func (channelsCloseCmd) Help() string {
+	return "What was written stays readable.\n\nExample:\n  drawbridge channels close general"
+}
+
+// Run closes.
+func (c channelsCloseCmd) Run(ctx context.Context, a app) error {
+	return c.channel(ctx, a, func(client *api.Client) (office.Channel, error) {
+		return client.ChannelStatus(ctx, c.Channel, "closed")
+	})
+}
+
+type channelsReopenCmd struct {
+	Channel string `arg:"" help:"The channel's name, or its or the thread's id."`
+	target
+}
+
+// Help shows an example.
+func (channelsReopenCmd) Help() string { return "Example:\n  drawbridge channels reopen general" }
+
+// Run opens again.
+func (c channelsReopenCmd) Run(ctx context.Context, a app) error {
+	return c.channel(ctx, a, func(client *api.Client) (office.Channel, error) {
+		return client.ChannelStatus(ctx, c.Channel, "active")
+	})
+}
+
+// channel makes one change of a channel and prints it.
+func (t target) channel(_ context.Context, a app, change func(*api.Client) (office.Channel, error)) error {
+	client, err := t.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ch, err := change(client)
+	if err != nil {
+		return err
+	}
+	if t.JSON {
+		return printJSON(a.stdout, ch)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s %s (%s) is %s; members: %s\n", ch.Kind, short(ch.Name+ch.Title, 80), ch.ID, ch.Status, memberNames(ch))
+	return err
+}
+
+type channelsShowCmd struct {
+	Channel string `arg:"" help:"The channel's name, or its, the thread's or the DM's id."`
+	Limit   int    `help:"At most so many, newest first." default:"50"`
+	Before  string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	target
+}
+
+// Help shows an example.
+func (channelsShowCmd) Help() string { return "Example:\n  drawbridge channels show general" }
+
+// Run shows messages.
+func (c channelsShowCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.ChannelMessages(ctx, c.Channel, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	if err != nil {
+		return err
+	}
+	return c.messages(a, list, "")
+}
+
+type mailCmd struct {
+	Agent  string `arg:"" help:"The agent's name or id; USER for what agents wrote to you."`
+	Limit  int    `help:"At most so many, newest first." default:"50"`
+	Before string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	target
+}
+
+// Help shows an example.
+func (mailCmd) Help() string {
+	return "Each message with how far it came at the agent: queued, offered (fetched by a tool call), in_prompt (of the turn that runs), acknowledged. Nothing is marked as read.\n\nExample:\n  drawbridge mail main"
+}
+
+// Run shows an agent's mail.
+func (c mailCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.Mail(ctx, c.Agent, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	if err != nil {
+		return err
+	}
+	return c.messages(a, list, c.Agent)
+}
+
+// messages prints a list, with the receipts of one agent, by name or id, or of all.
+func (t target) messages(a app, list office.MessageList, of string) error {
+	if t.JSON {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, len(list.Messages))
+	for i, m := range list.Messages {
+		text := m.Text
+		if !m.DeletedAt.IsZero() {
+			text = "(withdrawn)"
+		}
+		rows[i] = []string{m.ID, m.CreatedAt.Local().Format(time.DateTime), m.FromName, short(m.Conversation, 60), short(receiptText(m.Receipts, of), 80), short(text, 80)}
+	}
+	if err := table(a.stdout, "ID\tWRITTEN\tFROM\tIN\tRECEIPT\tTEXT", rows); err != nil {
+		return err
+	}
+	return more(a, list.Next)
+}
+
+func receiptText(all []office.Receipt, of string) string {
+	var out []string
+	for _, r := range all {
+		state := r.State
+		if r.Turn != "" {
+			state += " " + r.Turn
+		}
+		switch of {
+		case r.Name, r.Agent:
+			return state
+		case "":
+			out = append(out, r.Name+" "+r.State)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+type postCmd struct {
+	Channel string `arg:"" help:"A channel's name, a thread's or DM's id, or an agent."`
+	Text    string `arg:"" help:"What to say."`
+	target
+}
+
+// Help shows an example.
+func (postCmd) Help() string {
+	return "Wakes every member, one after another, so that each reads the answers before its own. Agents that have failed or are gated read it when drawbridge say lets them go on.\n\nExample:\n  drawbridge post general \"What is left before the release?\""
+}
+
+// Run posts.
+func (c postCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	p, err := client.Post(ctx, c.Channel, c.Text)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, p)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s goes to %d agents, of whom it wakes %d\n", p.Message.ID, p.Recipients, p.Woken)
+	return err
+}
