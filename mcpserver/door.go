@@ -55,6 +55,8 @@ type Options struct {
 	// Toolsets names the sets that agents under a root are offered, in order; nil
 	// means DefaultToolsets for all.
 	Toolsets func(root bridge.Agent) []string
+	// Reserved are names that no agent may give another: those of the orchestrators.
+	Reserved []string
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
 	Idle time.Duration
 	// Tracing gets a span of each call; nil makes none.
@@ -81,6 +83,8 @@ type Door struct {
 	// before, there are sessions, whose streams can be resumed.
 	stateless, stateful http.Handler
 	live                live
+	known               known
+	record              *recorder
 
 	mu      sync.Mutex // guards servers
 	servers map[string]*mcp.Server
@@ -95,7 +99,7 @@ func New(o Options) (*Door, error) {
 	if o.Toolsets == nil {
 		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
 	}
-	d := &Door{o: o, servers: map[string]*mcp.Server{}}
+	d := &Door{o: o, servers: map[string]*mcp.Server{}, record: &recorder{desk: o.Engine}}
 	var err error
 	if d.sets, err = d.toolsets(); err != nil {
 		return nil, err
@@ -109,7 +113,10 @@ func New(o Options) (*Door, error) {
 		return mcp.NewStreamableHTTPHandler(d.serverOf, &h)
 	}
 	if keys, ok := o.Tokens.(*Keyring); ok {
-		keys.end = d.live.end
+		keys.end = func(hash string) {
+			d.known.forget(hash)
+			d.live.end(hash)
+		}
 	}
 	d.stateless = handler(mcp.StreamableHTTPOptions{Stateless: true})
 	d.stateful = handler(mcp.StreamableHTTPOptions{EventStore: events, SessionTimeout: o.Idle})
@@ -212,7 +219,12 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		secret = ""
 	}
-	token, err := d.o.Tokens.Holder(r.Context(), strings.TrimSpace(secret))
+	secret = strings.TrimSpace(secret)
+	hash, now := bridge.HashDoorToken(secret), time.Now()
+	if c, ok := d.known.get(hash, now); ok {
+		return &c, nil
+	}
+	token, err := d.o.Tokens.Holder(r.Context(), secret)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +241,7 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load agent %q: %w", token.Agent, err)
 	}
+	d.known.put(*c, now)
 	return c, nil
 }
 

@@ -89,7 +89,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.door, err = mcpserver.New(mcpserver.Options{Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
+	w.door, err = mcpserver.New(mcpserver.Options{Reserved: []string{"docs"}, Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

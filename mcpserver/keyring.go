@@ -88,8 +88,8 @@ func (k *Keyring) List(ctx context.Context, agent bridge.AgentID) (list []bridge
 }
 
 // Revoke ends a token of an agent, or all of them when id is empty, with every
-// session that they opened here; on other replicas within 15 s, where each
-// further request is refused at once. It returns how many there were. NotFound
+// session that they opened here. On other replicas further requests are refused
+// within a second, and sessions end within 15. It returns how many there were. NotFound
 // for an id that is none of the agent's.
 func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.TokenID) (n int, err error) {
 	var hashes []string

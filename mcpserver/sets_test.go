@@ -206,8 +206,10 @@ func TestATeam(t *testing.T) {
 		}
 		w.mint(bridge.Agent{ID: bridge.AgentID(spawned[i].AgentID), Name: name})
 	}
-	if r := w.call(boss, "spawn_agent", args{"name": "worker-1", "instructions": "Work.", "repo": "github.com/me/my-app"}); !r.IsError || !strings.Contains(words(r), "taken") {
-		t.Errorf("a name twice: %s", words(r))
+	for _, name := range []string{"worker-1", "docs"} {
+		if r := w.call(boss, "spawn_agent", args{"name": name, "instructions": "Work.", "repo": "github.com/me/my-app"}); !r.IsError || !strings.Contains(words(r), "taken") {
+			t.Errorf("a name that is taken: %s", words(r))
+		}
 	}
 	one := w.connect("worker-1", oldEra, "")
 	sent := good[mcpserver.MessageSent](w, one, "send_message", args{"recipient": "main", "text": "LOCAL_ACTION: backup_script"})

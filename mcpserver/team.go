@@ -172,6 +172,10 @@ func checkSubdir(dir string) error {
 }
 
 func (d *Door) freeName(ctx context.Context, name string) error {
+	taken := bridge.Errorf(bridge.Conflict, "the name %q is taken; choose another", name)
+	if slices.Contains(d.o.Reserved, name) {
+		return taken
+	}
 	return d.o.Engine.View(ctx, func(tx bridge.Tx) error {
 		_, err := tx.FindAgent(bridge.ByName, name)
 		switch {
@@ -180,7 +184,7 @@ func (d *Door) freeName(ctx context.Context, name string) error {
 		case err != nil:
 			return err
 		}
-		return bridge.Errorf(bridge.Conflict, "the name %q is taken; choose another", name)
+		return taken
 	})
 }
 

@@ -65,7 +65,7 @@ func (t tool) run(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.C
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	record, err := d.recordCall(ctx, c, req.Params.Name, args)
+	record, err := d.record.call(ctx, c, req.Params.Name, args)
 	if err != nil {
 		return t.told(d, c, fmt.Errorf("record the call: %w", err))
 	}
@@ -78,7 +78,7 @@ func (t tool) run(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.C
 		result = out.result()
 		end("")
 	}
-	if err := d.recordReturn(ctx, record, result); err != nil {
+	if err := d.record.returned(ctx, record, result); err != nil {
 		// What the call did is done; saying that it failed would have it done again.
 		d.o.Log.Error().Err(err).Str("tool", t.name).Str("agent", string(c.agent.ID)).Msg("a tool's return was not recorded")
 	}

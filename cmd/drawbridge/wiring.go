@@ -183,7 +183,12 @@ func (w *parts) openDoor() (err error) {
 		return err
 	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
-	w.door, err = mcpserver.New(mcpserver.Options{Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Version: version, Log: w.log})
+	var names []string
+	for _, o := range w.config.Orchestrators {
+		names = append(names, o.Name)
+	}
+	w.door, err = mcpserver.New(mcpserver.Options{
+		Reserved: names, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Version: version, Log: w.log})
 	return err
 }
 
