@@ -55,6 +55,7 @@ type Tx interface {
 	MemoryTx
 	TokenTx
 	RunTx
+	WatchTx
 	MailTx
 	ConversationTx
 	AttachmentTx

@@ -31,6 +31,8 @@ type Engine interface {
 	Ask(ctx context.Context, id bridge.AgentID, commands ...parser.Command) ([]bridge.Command, error)
 	// Replay gives a failed turn another try. Conflict when there is nothing to try.
 	Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error)
+	// Watch returns a channel that gets a value after changes, and what ends it.
+	Watch() (<-chan struct{}, func())
 }
 
 // Tokens knows whose a token is.

@@ -125,11 +125,16 @@ func (l *live) end(token string) {
 // those that another replica revoked.
 const recheck = 15 * time.Second
 
-// Run ends what is open under tokens that were revoked, until ctx ends, and then
-// everything. It is called once.
+// Run ends what is open under tokens that were revoked, and tells those who
+// watch others, until ctx ends; then it ends everything. It is called once.
 func (d *Door) Run(ctx context.Context) error {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
+	watched, stop := d.o.Engine.Watch()
+	defer stop()
+	changes := watched
+	soon := time.NewTimer(0) // what came to rest while nobody ran
+	defer soon.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -139,6 +144,12 @@ func (d *Door) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			d.endRevoked(ctx)
+		case <-changes:
+			changes = nil // the rest of them count as one
+			soon.Reset(watchPause)
+		case <-soon.C:
+			changes = watched
+			d.tellWatchers(ctx)
 		}
 	}
 }

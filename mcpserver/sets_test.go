@@ -237,6 +237,18 @@ func TestATeam(t *testing.T) {
 	if r := w.call(one, "poke", args{"agent": "worker-2"}); !r.IsError || !strings.Contains(words(r), "not your child") {
 		t.Errorf("a child pokes its sibling: %s", words(r))
 	}
+	good[any](w, one, "subscribe", args{"agent": "worker-2", "event": "busy->idle"})
+	if r := w.call(one, "subscribe", args{"agent": "worker-1"}); !r.IsError {
+		t.Errorf("an agent watches itself: %s", words(r))
+	}
+	if r := w.call(one, "subscribe", args{"agent": "worker-2", "event": "idle->busy"}); !r.IsError {
+		t.Errorf("an event that is none: %s", words(r))
+	}
+	good[any](w, boss, "send_message", args{"recipient": "worker-2", "text": "Look again."})
+	w.until("the sibling's rest is told", func(tx bridge.Tx) bool {
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: bridge.AgentID(spawned[0].AgentID)})
+		return err == nil && slices.ContainsFunc(turns, func(turn bridge.Turn) bool { return strings.Contains(turn.Sent, "worker-2 is not busy any more") })
+	})
 	done := good[mcpserver.MessageSent](w, one, "complete", args{"result": "All done."})
 	if done.Status != "completed" {
 		t.Errorf("complete: %+v", done)

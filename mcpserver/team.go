@@ -35,6 +35,8 @@ func (d *Door) teamTools() []tool {
 			takes(text("result", "What you did and where it is.")), d.complete),
 		define("poke", "Wake a child of yours. If its last turn failed, that turn is tried again.",
 			takes(text("agent", "Name or id of a child.")), d.poke),
+		define("subscribe", "Be told, once, as a turn, when your parent, a child or a sibling that is busy comes to rest. Use it instead of asking again and again.",
+			takes(text("agent", "Name or id of the agent."), text("event", "What to be told of.").among(becameIdle).or(becameIdle)), d.subscribe),
 		define("list_children", "List your direct children and what each is doing.", takes(), d.listChildren).reads(),
 	}
 }

@@ -63,6 +63,8 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"ClaimWork": func(tx bridge.Tx) error {
 			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3}))
 		},
+		"Watches":             func(tx bridge.Tx) error { return last(tx.Watches(0)) },
+		"DropWatch":           func(tx bridge.Tx) error { return last(tx.DropWatch("agt_1", "agt_2")) },
 		"NextDue":             func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) },
 		"Enqueue":             func(tx bridge.Tx) error { return tx.Enqueue(w) },
 		"FinishWork":          func(tx bridge.Tx) error { return finishAnyWork(tx) },

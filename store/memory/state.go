@@ -30,6 +30,7 @@ type state struct {
 	blocks      table[string, []bridge.Block] // all versions of each
 	passages    table[bridge.PassageID, bridge.Passage]
 	tokens      table[bridge.TokenID, bridge.DoorToken]
+	watches     table[string, bridge.Watch]           // by both agents
 	runs        map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 
 	messages      table[bridge.MessageID, bridge.Message]
@@ -74,7 +75,7 @@ func (s *state) clone() *state {
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
-		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), runs: maps.Clone(s.runs),
+		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), watches: s.watches.clone(), runs: maps.Clone(s.runs),
 		messages: s.messages.clone(), letters: s.letters.clone(), conversations: s.conversations.clone(),
 		members: s.members.clone(), reactions: s.reactions.clone(), files: s.files.clone(),
 	}

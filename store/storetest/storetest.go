@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"SearchModel", testSearchModel},
 		{"Tokens", testTokens},
 		{"Runs", testRuns},
+		{"Watches", testWatches},
 		{"Misses", testMisses},
 		{"FailedUpdate", testFailedUpdate},
 		{"FailuresAmongOthers", testFailuresAmongOthers},
