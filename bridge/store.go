@@ -52,6 +52,9 @@ type Tx interface {
 	MemoTx
 	LaneTx
 	EventTx
+	RelayTx
+	EnrolTx
+	RelayCallTx
 	MailTx
 	ConversationTx
 	AttachmentTx

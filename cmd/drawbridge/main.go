@@ -17,6 +17,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/demo"
+	"drawbridge/relay/runner/keeper"
 )
 
 // version is set by the linker; "dev" otherwise.
@@ -72,12 +73,16 @@ type cli struct {
 	Mail      mailCmd      `cmd:"" help:"Show what was written to an agent, and how far it came." group:"Talking to a running bridge"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
 
+	Relay relayCmd `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Talking to a running bridge"`
+
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
-	RelayRun relayRunCmd `cmd:"" hidden:""`
+	RelayRun  relayRunCmd  `cmd:"" hidden:""`
+	RelayJoin relayJoinCmd `cmd:"" hidden:""`
 }
 
 func main() {
+	keeper.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
@@ -128,9 +133,9 @@ func (a app) code(err error) int {
 		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
 		return exitUsage
 	case errors.As(err, &known):
-		fmt.Fprintf(a.stderr, "drawbridge: %s\n", known.Message)
+		fmt.Fprintf(a.stderr, "drawbridge: %s\n", shown(known.Message))
 	default:
-		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
+		fmt.Fprintf(a.stderr, "drawbridge: %s\n", shown(err.Error()))
 	}
 	return exitNo
 }

@@ -40,6 +40,7 @@ type parts struct {
 	store   *store.Store
 	engine  *engine.Engine
 	mail    *mail.Service
+	relays  *hub.Hub
 	api     *api.Handler
 	metrics *api.Metrics
 }
@@ -107,16 +108,16 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, err
 	}
-	relays, err := newHub(cfg)
-	if err != nil {
-		return nil, err
-	}
 	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
 		return nil, err
 	}
 	keys := bridgeKeys(cfg)
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Log: w.log})
+	if err != nil {
+		return nil, w.close(err)
+	}
 	w.engine, err = engine.New(engine.Options{
-		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(relays), Keys: keys, Policy: w.policy.Load,
+		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
 		Mail: w.mailWork, OnEvent: w.onEvent, Log: w.log,
@@ -184,6 +185,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail,
+		Relays: w.relays, RelayDoor: w.relays,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
@@ -236,12 +238,13 @@ func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) {
 	})
 }
 
-func newHub(cfg *config.Bridge) (*hub.Hub, error) {
-	relays := map[string]hub.Relay{}
+// newHub completes the options with the relays that are called at an address.
+func newHub(cfg *config.Bridge, o hub.Options) (*hub.Hub, error) {
+	o.Relays = map[string]hub.Relay{}
 	for name, r := range cfg.Relays {
-		relays[name] = hub.Relay{URL: r.URL, Token: r.Token.Reveal()}
+		o.Relays[name] = hub.Relay{URL: r.URL, Token: r.Token.Reveal()}
 	}
-	return hub.New(hub.Options{Relays: relays})
+	return hub.New(o)
 }
 
 func parserOptions(cfg *config.Bridge) parser.Options {
