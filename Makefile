@@ -59,7 +59,7 @@ fuzz-long: ## every fuzz target for ten minutes
 	@scripts/fuzz.sh 10m
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
-	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks
+	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./relay/wire ./relay/hub
 
 clean: ## remove what was built
 	rm -rf bin

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/rates"
 	"drawbridge/mail"
 	"drawbridge/policy"
 )
@@ -43,6 +45,9 @@ type Options struct {
 	Door http.Handler
 	// Tokens keeps those tokens; nil without a door.
 	Tokens Tokens
+	// Relays administers the relays that dial in, and RelayDoor serves /relay/, where they do; nil means that none can.
+	Relays    bridge.RelayAdmin
+	RelayDoor http.Handler
 	// Metrics is shared with the engine's OnEvent; nil makes one of its own.
 	Metrics *Metrics
 	// OpenMetrics lets /metrics be scraped without the token.
@@ -58,7 +63,7 @@ type Options struct {
 type Handler struct {
 	o      Options
 	token  httpx.Token
-	rates  *rates
+	rates  *rates.Limiter
 	router *mux.Router
 	edge   http.Handler
 }
@@ -89,7 +94,7 @@ func New(o Options) (*Handler, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(o.Version)
 	}
-	h := &Handler{o: o, token: token, rates: newRates(o.Chat.PerMinute, o.Now)}
+	h := &Handler{o: o, token: token, rates: rates.New(o.Chat.PerMinute, o.Now)}
 	h.router = h.routes()
 	h.edge = h.wrap(guard)
 	return h, nil
@@ -101,8 +106,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.edge.Ser
 // Walk visits every route, for a page or a test that lists them.
 func (h *Handler) Walk(visit mux.WalkFunc) error { return h.router.Walk(visit) }
 
-// hooksPrefix is where the receiver hangs; the engine writes it into launches.
-const hooksPrefix = "/hooks/"
+// hooksPrefix is where the receiver hangs; the engine writes it into launches. relayPrefix is where relays dial.
+const (
+	hooksPrefix = "/hooks/"
+	relayPrefix = "/relay/"
+)
 
 // doorPath is where the MCP door hangs.
 const doorPath = "/mcp"
@@ -114,17 +122,33 @@ const doorPath = "/mcp"
 func (h *Handler) wrap(guard *httpx.Guard) http.Handler {
 	inner := guard.Wrap(h.authenticate(http.HandlerFunc(h.plainPath)))
 	main := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.onServed}, httpx.Recover(inner))
-	if h.o.Webhooks == nil {
-		return main
+	// Those who prove themselves by a signature pass by the token, and by Host: they come as the way from outside says.
+	var open []prefixed
+	if h.o.Webhooks != nil {
+		open = append(open, h.prefixed(hooksPrefix, h.o.Webhooks))
 	}
-	hooks := httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.onServed}, named(hooksPrefix, h.o.Webhooks))
+	if h.o.RelayDoor != nil {
+		open = append(open, h.prefixed(relayPrefix, httpx.Recover(h.o.RelayDoor)))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.EscapedPath(), hooksPrefix) {
-			hooks.ServeHTTP(w, r)
-			return
+		for _, p := range open {
+			if strings.HasPrefix(r.URL.EscapedPath(), p.prefix) {
+				p.handler.ServeHTTP(w, r)
+				return
+			}
 		}
 		main.ServeHTTP(w, r)
 	})
+}
+
+// prefixed is a handler that stands beside the router. It writes its own log lines.
+type prefixed struct {
+	prefix  string
+	handler http.Handler
+}
+
+func (h *Handler) prefixed(prefix string, handler http.Handler) prefixed {
+	return prefixed{prefix, httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.onServed}, named(prefix, handler))}
 }
 
 // named records the route of a handler that is reached without the router.
@@ -240,7 +264,7 @@ func readPage(r *http.Request, key string) (p office.Page, err error) {
 // redirect a POST, and decoding would let %2F make a segment.
 func (h *Handler) routes() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	for _, line := range append(h.table(), h.mailTable()...) {
+	for _, line := range slices.Concat(h.table(), h.relayRoutes(), h.mailTable()) {
 		methods := []string{line.method}
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

@@ -73,7 +73,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if wait := h.rates.take(req.UserID); wait > 0 {
+	if wait := h.rates.Take(req.UserID); wait > 0 {
 		return &bridge.Error{Kind: bridge.RateLimited, RetryAfter: wait,
 			Message: "more than " + strconv.Itoa(h.o.Chat.PerMinute) + " requests in a minute; wait and try again"}
 	}

@@ -64,6 +64,9 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}}, nil
 }
 
+// URL is the bridge's address as the client calls it.
+func (c *Client) URL() string { return c.base }
+
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -104,6 +107,9 @@ func (c *Client) doFor(ctx context.Context, k call) error {
 
 // send returns a 2xx answer, or an error with the body read and closed.
 func (c *Client) send(ctx context.Context, k call, accept string) (*http.Response, error) {
+	if err := checkPath(k.path); err != nil {
+		return nil, err
+	}
 	target := c.base + k.path
 	if len(k.query) > 0 {
 		target += "?" + k.query.Encode()
@@ -134,6 +140,20 @@ func (c *Client) send(ctx context.Context, k call, accept string) (*http.Respons
 		return nil, answerError(resp)
 	}
 	return resp, nil
+}
+
+// checkPath refuses names that would lead to another path than the one they
+// stand in. A user of the chat may have any name.
+func checkPath(path string) error {
+	if !strings.HasPrefix(path, "/v1/") {
+		return nil
+	}
+	for _, part := range strings.Split(path, "/")[1:] {
+		if part == "" || part == "." || part == ".." || strings.Contains(part, "%2F") {
+			return bridge.Errorf(bridge.Invalid, "a name or id is not empty and holds no slash; list agents with `drawbridge agents`")
+		}
+	}
+	return nil
 }
 
 // lost says that no answer came, and whether the request may have arrived.

@@ -66,14 +66,14 @@ func TestSeedEvents(t *testing.T) {
 		agent = bridge.AgentID(l.Agent.ID)
 		w.until(t, func() bool { g, err := w.client.Agent(t.Context(), name); return err == nil && g.State == "idle" })
 	}
-	operator := http.Header{"X-Bridge-Token": {testToken}}
-	all := strings.Join(w.followSeed(t, operator, "/events?after=0", "event: agent_done"), "\n")
+	operator := http.Header{"X-Bridge-Token": {testToken}, "Last-Event-Id": {"0"}}
+	all := strings.Join(w.followSeed(t, operator, "/events", "event: agent_done"), "\n")
 	if !strings.Contains(all, "event: agent_typing") || !strings.Contains(all, `"agent_name":"other"`) {
 		t.Errorf("the operator sees\n%s", all)
 	}
 	// An agent sees its own tree, resumes where it was, and gets the seed's names beside ours.
-	own := http.Header{"Authorization": {"Bearer dbt_x"}}
-	lines := w.followSeed(t, own, "/events?after=0", "event: agent_done")
+	own := http.Header{"Authorization": {"Bearer dbt_x"}, "Last-Event-Id": {"0"}}
+	lines := w.followSeed(t, own, "/events", "event: agent_done")
 	seen := strings.Join(lines, "\n")
 	if strings.Contains(seen, "other") || !strings.Contains(seen, "event: reply") {
 		t.Errorf("the agent sees\n%s", seen)

@@ -176,7 +176,7 @@ func (m *Metrics) onServed(s httpx.Served) {
 func (m *Metrics) setOpen(c Counts) {
 	for what, n := range map[string]int{
 		"agents_busy": c.AgentsBusy, "agents_waiting": c.AgentsWaiting, "agents_gated": c.AgentsGated, "agents_failed": c.AgentsFailed,
-		"subagents": c.OpenSubagents, "commands_held": c.CommandsHeld, "commands_uncertain": c.CommandsUncertain,
+		"subagents": c.OpenSubagents, "commands_held": c.CommandsHeld, "commands_uncertain": c.CommandsUncertain, "turns_uncertain": c.TurnsUncertain,
 	} {
 		m.open.WithLabelValues(what).Set(float64(n))
 	}

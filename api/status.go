@@ -103,6 +103,8 @@ type Counts struct {
 	OpenSubagents     int `json:"open_subagents"`
 	CommandsHeld      int `json:"commands_held"`
 	CommandsUncertain int `json:"commands_uncertain"`
+	// TurnsUncertain are launches and follow-ups of which nobody knows whether they arrived.
+	TurnsUncertain int `json:"turns_uncertain"`
 	// WorkOverdueMS is how long the oldest due work has waited for a hand.
 	WorkOverdueMS int64 `json:"work_overdue_ms"`
 }
@@ -136,6 +138,11 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 			}
 			*n = len(found)
 		}
+		doubtful, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnUncertain, Limit: maxCountedCommands})
+		if err != nil {
+			return err
+		}
+		c.TurnsUncertain = len(doubtful)
 		if c.OpenSubagents, err = tx.CountOpenSubagents(""); err != nil {
 			return err
 		}

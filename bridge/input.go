@@ -9,8 +9,12 @@ import (
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // CheckName returns an Invalid error unless a person may give the name to an
-// agent: 1 to 64 letters, digits, dots, dashes and underscores.
+// agent: 1 to 64 letters, digits, dots, dashes and underscores, and nothing that
+// would be taken for an id.
 func CheckName(name string) error {
+	if strings.HasPrefix(name, "agt_") {
+		return Errorf(Invalid, "agent name %q: agt_ begins an id; choose another name", name)
+	}
 	if !validName.MatchString(name) {
 		return Errorf(Invalid, "agent name %q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}

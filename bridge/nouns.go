@@ -271,6 +271,22 @@ type Notice struct {
 	CreatedAt time.Time
 }
 
+// Urgency says what turn notices that wait for an agent call for, and how deep
+// it stands in its chain and its streak; no cause when all are quiet.
+func Urgency(waiting []Notice) (cause Cause, depth, streak int) {
+	for _, n := range waiting {
+		depth = max(depth, n.Depth+1)
+		if !n.Quiet && (cause == "" || cause == CauseReport) {
+			cause = n.Cause
+		}
+		streak = max(streak, n.Streak)
+	}
+	if cause != CauseReport {
+		streak = 0
+	}
+	return cause, depth, streak
+}
+
 // Source says how we learned of a completion.
 type Source string
 

@@ -213,6 +213,16 @@ type ActionRequest struct {
 	Grant policy.Grant
 	// Request is the idempotency key: the same id never runs twice at one relay.
 	Request string
+	// Line and Agent are the agent's own line and name, for whoever approves at the relay; both untrusted.
+	Line, Agent string
+	// Approved is an operator's approval, or nil.
+	Approved *ActionApproval
+}
+
+// ActionApproval is an operator's word on one definition of an action, as the relay had it then.
+type ActionApproval struct {
+	Definition string
+	At         time.Time
 }
 
 // ActionStatus is what came of an action at the relay.
@@ -239,6 +249,8 @@ type ActionOutcome struct {
 	Error string
 	// HTTPStatus is the relay's answer status, for the seed's /chat words.
 	HTTPStatus int
+	// Wants is set when nothing ran because the relay wants an operator's approval: the definition to approve.
+	Wants string
 }
 
 // ActionRunner runs granted actions at relays. Safe for concurrent use. It

@@ -68,7 +68,7 @@ var (
 		AgentIdle:    {AgentBusy, AgentGated},
 		AgentBusy:    {AgentIdle, AgentWaiting, AgentGated, AgentDone, AgentFailed},
 		AgentWaiting: {AgentBusy, AgentGated},
-		AgentGated:   {AgentBusy, AgentIdle, AgentWaiting, AgentDone, AgentFailed},
+		AgentGated:   {AgentBusy, AgentIdle, AgentWaiting, AgentDone},
 		AgentDone:    {AgentBusy, AgentGated},
 		AgentFailed:  {AgentBusy},
 	}
@@ -84,7 +84,7 @@ var (
 		CommandParsed:    {CommandRefused, CommandHeld, CommandGranted, CommandFinished},
 		CommandHeld:      {CommandGranted, CommandRefused},
 		CommandGranted:   {CommandSending, CommandFailed},
-		CommandSending:   {CommandConfirmed, CommandGranted, CommandFinished, CommandFailed, CommandUncertain, CommandRefused},
+		CommandSending:   {CommandConfirmed, CommandGranted, CommandFinished, CommandFailed, CommandUncertain, CommandRefused, CommandHeld},
 		CommandConfirmed: {CommandFinished, CommandFailed},
 		CommandUncertain: {CommandConfirmed, CommandFailed},
 		CommandRefused:   {CommandReported},

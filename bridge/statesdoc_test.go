@@ -38,7 +38,8 @@ func statesPage() string {
 	var b strings.Builder
 	b.WriteString("# States\n\nMade from the tables in `bridge/states.go`, which refuse every change that is not listed; a test keeps them the same.\n\n")
 	b.WriteString("## Agent\n\nidle: nothing to do. busy: a turn is queued or under way. waiting: its turn is over and something it asked for is not. gated: too\n" +
-		"many turns without a person. done: a subagent with nothing left to do. failed: its last turn failed, or it was never launched.\n\n")
+		"many turns without a person, a tree that was stopped or whose budget is used up. done: a subagent with nothing left to do. failed: its\n" +
+		"last turn failed, or it was never launched.\n\n")
 	b.WriteString(diagram(bridge.AgentEdges))
 	b.WriteString("\n## Turn\n\ndelivering is committed before the request leaves. uncertain: it may have arrived, and nobody here can tell.\n\n")
 	b.WriteString(diagram(bridge.TurnEdges))

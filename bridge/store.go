@@ -56,6 +56,9 @@ type Tx interface {
 	TokenTx
 	RunTx
 	WatchTx
+	RelayTx
+	EnrolTx
+	RelayCallTx
 	MailTx
 	ConversationTx
 	AttachmentTx

@@ -393,15 +393,24 @@ func TestRulesMeetTheBridge(t *testing.T) {
 	if rules.OperatorRepos != nil || rules.Actions[0].Relay != "" {
 		t.Error("the caller's rules were changed")
 	}
-	for relays, want := range map[string][]string{
-		"{}":                             {"allowlist.yaml:2: actions.a.relay: has no relay to run on; add one below relays in bridge.yaml", `allowlist.yaml:2: actions.b.relay: "laptop" has no relay to run on; add one below relays in bridge.yaml`},
-		"{" + desk + "}":                 {`allowlist.yaml:2: actions.b.relay: "laptop" is not a configured relay; use desk`},
-		"{" + laptop + ", " + desk + "}": {`allowlist.yaml:2: actions.a.relay: is required, because several relays are configured; use desk or laptop`},
+	for relays, want := range map[string][2]string{
+		"{}":             {"", "laptop"}, // whoever dials in and offers it
+		"{" + desk + "}": {"desk", "laptop"},
 	} {
 		p, found := bridge(relays).Policy(rules)
-		if diff := cmp.Diff(want, texts(found)); diff != "" || p != nil {
-			t.Errorf("relays %s: policy %v\n%s", relays, p, diff)
+		if len(found) > 0 {
+			t.Fatal(found)
 		}
+		for i, rule := range p.ActionRules() {
+			if rule.Relay != want[i] {
+				t.Errorf("relays %s: action %s runs on %q, want %q", relays, rule.ID, rule.Relay, want[i])
+			}
+		}
+	}
+	p, found = bridge("{" + laptop + ", " + desk + "}").Policy(rules)
+	want := []string{"allowlist.yaml:2: actions.a.relay: is required, because several relays are configured; use desk or laptop, or the name of a relay that dials in"}
+	if diff := cmp.Diff(want, texts(found)); diff != "" || p != nil {
+		t.Errorf("policy %v\n%s", p, diff)
 	}
 }
 

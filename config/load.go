@@ -57,8 +57,7 @@ func (b *Bridge) ServeProblems() []Problem {
 }
 
 // Rules completes the rules of an allowlist with what only bridge.yaml knows: the
-// orchestrators' own repositories, and the relay of actions that name none. An
-// action whose relay is not configured is a problem.
+// orchestrators' own repositories, and the relay of actions that name none.
 func (b *Bridge) Rules(rules policy.Rules) (policy.Rules, []Problem) {
 	for _, o := range b.Orchestrators {
 		rules.OperatorRepos = append(rules.OperatorRepos[:len(rules.OperatorRepos):len(rules.OperatorRepos)], o.Repo)
@@ -88,21 +87,20 @@ func (b *Bridge) Policy(rules policy.Rules) (*policy.Policy, []Problem) {
 	return p, nil
 }
 
-// relayOf returns the relay for an action that names one or none, or what is wrong.
+// relayOf returns the relay for an action that names one or none. A name that has no address here is one that dials in; whether
+// it is enrolled is not for a file to know. An action that names none goes to the only address there is, or else to whichever
+// enrolled relay offers it.
 func (b *Bridge) relayOf(name string) (relay, reason, remedy string) {
 	names := sortedKeys(b.Relays)
-	if _, ok := b.Relays[name]; ok {
-		return name, "", ""
-	}
 	switch {
-	case len(names) == 0:
-		return "", "has no relay to run on", "add one below relays in " + b.file.Name()
 	case name != "":
-		return "", "is not a configured relay", "use " + oneOf(names)
+		return name, "", ""
 	case len(names) > 1:
-		return "", "is required, because several relays are configured", "use " + oneOf(names)
+		return "", "is required, because several relays are configured", "use " + oneOf(names) + ", or the name of a relay that dials in"
+	case len(names) == 1:
+		return names[0], "", ""
 	}
-	return names[0], "", ""
+	return "", "", ""
 }
 
 // Problems gives the policy's problems and warnings this package's type.

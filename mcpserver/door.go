@@ -57,8 +57,9 @@ type Options struct {
 	// Toolsets names the sets that agents under a root are offered, in order; nil
 	// means DefaultToolsets for all.
 	Toolsets func(root bridge.Agent) []string
-	// Reserved are names that no agent may give another: those of the orchestrators.
-	Reserved []string
+	// Reserved says which names no agent may give another: those of the
+	// orchestrators; nil means none.
+	Reserved func(name string) bool
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
 	Idle time.Duration
 	// Tracing gets a span of each call; nil makes none.
@@ -98,6 +99,9 @@ func New(o Options) (*Door, error) {
 		return nil, errors.New("MCP door needs an engine, a policy and tokens")
 	}
 	o.Idle = cmp.Or(o.Idle, 30*time.Minute)
+	if o.Reserved == nil {
+		o.Reserved = func(string) bool { return false }
+	}
 	if o.Toolsets == nil {
 		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
 	}

@@ -222,6 +222,7 @@ func TestTheBridgeSet(t *testing.T) {
 	w := newWorld(t)
 	main := w.launch("main")
 	s := w.connect("main", oldEra, "")
+	w.slow.Store(true) // else the second is of another turn, in which it may be asked again
 	launched := good[mcpserver.Asked](w, s, "launch_agent", args{"repo": "https://github.com/me/my-app", "prompt": "Add a health check.\nThen stop."})
 	if launched.Status != "launched" || launched.AgentID == "" || launched.Name == "" {
 		t.Fatalf("launch_agent: %+v", launched)
@@ -234,6 +235,7 @@ func TestTheBridgeSet(t *testing.T) {
 	if held.Status != "held" {
 		t.Errorf("a launch that needs approval: %+v", held)
 	}
+	w.slow.Store(false)
 	if got := good[mcpserver.Asked](w, s, "run_local_action", args{"action": "backup_script"}); got.Status != "requested" {
 		t.Errorf("run_local_action: %+v", got)
 	}

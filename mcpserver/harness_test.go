@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +44,9 @@ type world struct {
 	url     string
 	mail    *mail.Service
 	// sets are what all agents are offered, workspace where they work; set before agents connect.
-	sets      []string
+	sets []string
+	// slow keeps subagents at work.
+	slow      atomic.Bool
 	workspace string
 }
 
@@ -65,10 +68,13 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	w := &world{TB: t, sets: mcpserver.DefaultToolsets,
-		cloud: &bridgetest.Cloud{Answer: func(string, string) bridge.Observation {
-			return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
-		}}}
+	w := &world{TB: t, sets: mcpserver.DefaultToolsets}
+	w.cloud = &bridgetest.Cloud{Answer: func(repo, _ string) bridge.Observation {
+		if w.slow.Load() && repo != "github.com/me/agent-env" {
+			return bridge.Observation{State: bridge.RunRunning}
+		}
+		return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
+	}}
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 	getPolicy := func() *policy.Policy { return p }
 	var err error
@@ -89,7 +95,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.door, err = mcpserver.New(mcpserver.Options{Reserved: []string{"docs"}, Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
+	w.door, err = mcpserver.New(mcpserver.Options{Reserved: func(name string) bool { return name == "docs" }, Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

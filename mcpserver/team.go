@@ -175,7 +175,7 @@ func checkSubdir(dir string) error {
 
 func (d *Door) freeName(ctx context.Context, name string) error {
 	taken := bridge.Errorf(bridge.Conflict, "the name %q is taken; choose another", name)
-	if slices.Contains(d.o.Reserved, name) {
+	if d.o.Reserved(name) {
 		return taken
 	}
 	return d.o.Engine.View(ctx, func(tx bridge.Tx) error {

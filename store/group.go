@@ -98,6 +98,7 @@ func (g *group) commit(batch []*update) {
 			abort(batch, err)
 		}
 		for _, u := range batch {
+			u.err = runTrouble(u.err)
 			close(u.done)
 		}
 	}()
@@ -145,10 +146,19 @@ func runBatch(t *tx, batch []*update) error {
 			undo = "ROLLBACK TO u"
 		}
 		if err := endSavepoint(t, undo); err != nil {
-			return err
+			return lost(u.err, err)
 		}
 	}
 	return nil
+}
+
+// lost says why a whole transaction is gone: for the reason of the update in
+// which the database gave up, when that was the database's own.
+func lost(cause, err error) error {
+	if trouble := runTrouble(cause); trouble != cause {
+		return fmt.Errorf("%w (%w)", trouble, err)
+	}
+	return err
 }
 
 // endSavepoint fails when the database gave up the whole transaction by

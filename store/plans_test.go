@@ -127,6 +127,21 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"Events":      func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
 		"Echoed":      func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
 		"Approved":    func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
+		"PutRelay":    func(tx bridge.Tx) error { return tx.PutRelay(bridge.Relay{Name: "relay-1"}) },
+		"Relay":       func(tx bridge.Tx) error { return last(tx.Relay("relay-1")) },
+		"Relays":      func(tx bridge.Tx) error { return last(tx.Relays(bridge.RelayFilter{After: "relay-1"})) },
+		"Relays to cut off": func(tx bridge.Tx) error {
+			return last(tx.Relays(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}))
+		},
+		"PutOffers":    func(tx bridge.Tx) error { return tx.PutOffers("relay-1", []bridge.RelayOffer{{Action: "a"}}) },
+		"OfferedBy":    func(tx bridge.Tx) error { return last(tx.OfferedBy("a")) },
+		"Join":         func(tx bridge.Tx) error { return last(tx.Join("j")) },
+		"PutReplica":   func(tx bridge.Tx) error { return tx.PutReplica("rep_1", benchTime) },
+		"PutCall":      func(tx bridge.Tx) error { return tx.PutCall(bridge.RelayCall{ID: "c"}) },
+		"Call":         func(tx bridge.Tx) error { return last(tx.Call("c")) },
+		"WaitingCalls": func(tx bridge.Tx) error { return last(tx.WaitingCalls("rep_1")) },
+		"BindRequest":  func(tx bridge.Tx) error { return last(tx.BindRequest("op", "relay-1", benchTime)) },
+		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
 	}
 }
 

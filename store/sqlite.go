@@ -134,13 +134,17 @@ func (d *sqliteDB) close() error {
 		errs = append(errs, st.Close())
 	}
 	clear(d.stmts)
+	if d.read != nil {
+		errs = append(errs, d.read.Close())
+	}
 	if d.conn != nil {
+		// Whoever copies the file of a bridge that was stopped gets all of it. A
+		// look-up that was cut off may still hold its snapshot; then the log keeps the rest.
+		_, _ = d.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 		errs = append(errs, d.conn.Close())
 	}
-	for _, db := range []*sql.DB{d.read, d.write} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
+	if d.write != nil {
+		errs = append(errs, d.write.Close())
 	}
 	if d.lock != nil {
 		errs = append(errs, d.lock.Close())

@@ -271,6 +271,9 @@ func TestFullDisk(t *testing.T) {
 		if n%2 == 0 && err == nil {
 			t.Errorf("update %d had no room and returned nil", n)
 		}
+		if err != nil && (bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(bridge.SafeMessage(err), "the disk of the database is full; make room")) {
+			t.Errorf("update %d: %v, want words about the disk", n, err)
+		}
 	}
 	if n := countAgents(t, s); n != recorded {
 		t.Errorf("%d agents are there and %d were acknowledged", n, recorded)

@@ -158,6 +158,16 @@ func Last(ctx context.Context, src Source) (int64, error) {
 	return int64(sort.Search(bound, last)), failure
 }
 
+// StreamNew is Stream from Last-Event-ID on, or from now on without one.
+func StreamNew(w http.ResponseWriter, r *http.Request, f *Reader) (err error) {
+	if r.Header.Get("Last-Event-Id") == "" {
+		if f.After, err = Last(r.Context(), f.Source); err != nil {
+			return err
+		}
+	}
+	return Stream(w, r, f)
+}
+
 // Stream writes events as they come until the reader goes away or the server
 // stops. It resumes after Last-Event-ID, which a browser sends by itself and
 // which therefore beats the query.

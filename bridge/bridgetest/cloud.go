@@ -33,6 +33,8 @@ type Cloud struct {
 	// Hidden, when set, keeps launches of these prompts out of every look-up, as
 	// an API does that lists nothing to recognize them by.
 	Hidden func(prompt string) bool
+	// Finding, when set, is called before each look-up of a launch is answered.
+	Finding func()
 	// HiddenSends, when set and true, keeps follow-ups out of every look-up.
 	HiddenSends func() bool
 	// Inspected, when set, says what the cloud tells of an agent beside its runs;
@@ -131,6 +133,9 @@ func (c *Cloud) started(a *agent, r run) bridge.Started {
 
 // FindLaunch implements bridge.Launcher.
 func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+	if c.Finding != nil {
+		c.Finding()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.agents[l.AgentID]
@@ -227,6 +232,8 @@ type Relay struct {
 	Fail func(point, action string) error
 	// Answer is the outcome; nil means exit code 0 and the action's id as output.
 	Answer func(action string) bridge.ActionOutcome
+	// Wants is the definition of an action that an operator has to approve at the bridge, "" for none; nil means none.
+	Wants func(action string) string
 
 	mu      sync.Mutex // guards the fields below
 	journal map[string]bridge.ActionOutcome
@@ -252,6 +259,11 @@ func (r *Relay) RunAction(_ context.Context, q bridge.ActionRequest) (bridge.Act
 	defer r.mu.Unlock()
 	if out, ok := r.journal[q.Request]; ok {
 		return out, nil
+	}
+	if r.Wants != nil {
+		if d := r.Wants(q.Grant.Action()); d != "" && (q.Approved == nil || q.Approved.Definition != d) {
+			return bridge.ActionOutcome{Status: bridge.ActionRefused, ExitCode: -1, Error: "the operator has to approve it", Wants: d}, nil
+		}
 	}
 	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Stdout: q.Grant.Action()}
 	if r.Answer != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
@@ -60,7 +61,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err := c.FinishWork(j.work); err != nil {
 			return err
 		}
-		if err := c.pump(&j.agent); err != nil {
+		if err := c.Pump(&j.agent); err != nil {
 			return err
 		}
 		return c.finishCommand(j, out, completion)
@@ -83,7 +84,7 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 		return bridge.Completion{}, err
 	}
 	j.turn.Status = out.obs.State
-	return cpl, c.event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
+	return cpl, c.Event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
 		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": words.SafeWord(out.obs.Branch), "pr": words.SafeWord(out.obs.PR),
 			"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts)}})
 }
@@ -91,14 +92,14 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 // replied ends the turn well: what it carried is delivered.
 func (c *change) replied(j *job, out output) error {
 	j.turn.Reply, j.turn.Trouble = out.obs.Reply, out.oversize
-	if err := c.setTurn(&j.turn, bridge.TurnReplied); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnReplied); err != nil {
 		return err
 	}
 	j.agent.Trouble = ""
 	if err := c.delivered(j); err != nil {
 		return err
 	}
-	return c.event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: map[string]string{"text": words.Clip(j.turn.Reply, 4000)}})
+	return c.Event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: map[string]string{"text": words.Clip(j.turn.Reply, 4000)}})
 }
 
 // delivered marks what the turn carried: completions as delivered, commands as reported.
@@ -120,7 +121,7 @@ func (c *change) delivered(j *job) error {
 			if !m.State.CanBecome(bridge.CommandReported) {
 				continue
 			}
-			if err := c.setCommand(&m, bridge.CommandReported); err != nil {
+			if err := c.SetCommand(&m, bridge.CommandReported); err != nil {
 				return err
 			}
 		}
@@ -131,7 +132,7 @@ func (c *change) delivered(j *job) error {
 	if err := c.DeliverCompletions(completions, j.turn.ID, c.now); err != nil {
 		return err
 	}
-	return c.event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: fmt.Sprintf("%d outcomes delivered", len(carried))})
+	return c.Event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: fmt.Sprintf("%d outcomes delivered", len(carried))})
 }
 
 // judge takes the reply's commands through the gate and records each with its verdict and its work.
@@ -141,7 +142,7 @@ func (c *change) judge(j *job, f reading.Findings, oversize string) error {
 	limit := c.e.o.Policy().Limits().CommandsPerTurn
 	switch {
 	case j.tree.Stopped():
-		over = stoppedText(j.tree) + "; nothing of this turn ran"
+		over = words.Stopped(j.tree) + "; nothing of this turn ran"
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
 	case f.Total > limit:
@@ -196,7 +197,7 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 	if err != nil {
 		return policy.Request{}, err
 	}
-	tree, _, err := c.usageOf(j.agent.Root)
+	tree, _, err := kin.Usage(c.Tx, j.agent.Root)
 	if err != nil {
 		return policy.Request{}, err
 	}
@@ -236,7 +237,7 @@ func (c *change) recordAs(j *job, ordinal int, cmd parser.Command, v policy.Verd
 	case v.Decision == policy.Held:
 		err = c.hold(j, &m)
 	case v.Decision == policy.Noted:
-		err = c.setCommand(&m, bridge.CommandFinished)
+		err = c.SetCommand(&m, bridge.CommandFinished)
 	default:
 		err = c.refuse(j, &m)
 	}
@@ -259,11 +260,12 @@ func (c *change) start(j job, m *bridge.Command) error {
 			return err
 		}
 		if m.Due.IsZero() {
+			j.quiet = j.turn.Streak >= quietAfter // an agent that asks for nothing else is not answered for ever
 			return c.refuse(&j, m)
 		}
 		work.Kind, work.Due = bridge.WorkRemind, m.Due
 	}
-	if err := c.setCommand(m, bridge.CommandGranted); err != nil {
+	if err := c.SetCommand(m, bridge.CommandGranted); err != nil {
 		return err
 	}
 	if work.Kind != "" {
@@ -271,7 +273,7 @@ func (c *change) start(j job, m *bridge.Command) error {
 			return err
 		}
 	}
-	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
+	return c.Event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
 }
 
 // spawn makes the agent of a SUBAGENT command; its first turn is the launch.
@@ -279,7 +281,7 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	id := bridge.AgentID(c.e.o.NewID("agt_"))
 	m.Child = id
 	child := bridge.Agent{
-		ID: id, Name: subagentName(m.Canonical, id), Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
+		ID: id, Name: words.SubagentName(m.Canonical, id), Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
 		API: or(m.API, c.e.o.API), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	m.API = child.API
@@ -292,32 +294,27 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	if err := c.AddEchoes(id, words.EchoKeys(m.Parsed.Prompt), c.now); err != nil {
 		return err
 	}
-	return c.addTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
-}
-
-// subagentName is the repository's name and the end of the id: readable and unique.
-func subagentName(repo string, id bridge.AgentID) string {
-	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
+	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
 }
 
 func (c *change) hold(j *job, m *bridge.Command) error {
-	if err := c.setCommand(m, bridge.CommandHeld); err != nil {
+	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
 		return err
 	}
-	if err := c.event(bridge.EventHeld, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+	if err := c.Event(bridge.EventHeld, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
 	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): held as %s: %s", m.Parsed.Line, m.Parsed.Verb, m.ID, m.Reason)})
 }
 
 func (c *change) refuse(j *job, m *bridge.Command) error {
-	if err := c.setCommand(m, bridge.CommandRefused); err != nil {
+	if err := c.SetCommand(m, bridge.CommandRefused); err != nil {
 		return err
 	}
 	if m.Code == string(policy.CodeOverCap) {
 		return nil // one report for the whole turn
 	}
-	if err := c.event(bridge.EventRefused, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+	if err := c.Event(bridge.EventRefused, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
 	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
@@ -334,7 +331,7 @@ func (c *change) report(j *job, n bridge.Notice) error {
 }
 
 func (c *change) reportOver(j *job, f reading.Findings, over string) error {
-	if err := c.event(bridge.EventOverCap, j.agent, bridge.Event{Turn: j.turn.ID, Text: over}); err != nil {
+	if err := c.Event(bridge.EventOverCap, j.agent, bridge.Event{Turn: j.turn.ID, Text: over}); err != nil {
 		return err
 	}
 	all, err := c.Commands(bridge.CommandFilter{Turn: j.turn.ID, Limit: reading.MaxCommands})
@@ -355,7 +352,7 @@ func (c *change) reportMisses(j *job, f reading.Findings) error {
 		return nil
 	}
 	for _, n := range f.NearMisses {
-		if err := c.event(bridge.EventNearMiss, j.agent, bridge.Event{Turn: j.turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
+		if err := c.Event(bridge.EventNearMiss, j.agent, bridge.Event{Turn: j.turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
 			return err
 		}
 	}

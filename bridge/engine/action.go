@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -32,7 +33,7 @@ func loadErrand(tx bridge.Tx, w bridge.Work) (r errand, err error) {
 	if r.agent, err = tx.Agent(r.command.Agent); err != nil {
 		return r, fmt.Errorf("load agent %q: %w", r.command.Agent, err)
 	}
-	r.names, err = lineage(tx, r.agent)
+	r.names, err = kin.Lineage(tx, r.agent)
 	return r, err
 }
 
@@ -55,7 +56,8 @@ func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	if !e.holds(ctx) {
 		return bridge.ErrLeaseLost
 	}
-	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey})
+	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey, Agent: r.agent.Name,
+		Line: string(r.command.Parsed.Verb) + ": " + r.command.Parsed.Action, Approved: r.command.RelayApproval()})
 	switch {
 	case err == nil:
 		return e.update(ctx, func(c *change) error { return c.acted(r, out) })
@@ -72,7 +74,7 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	case bridge.CommandSending:
 		// Asked before; the gate was passed then, and the relay knows the id.
 	case bridge.CommandGranted:
-		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
+		if err := c.SetCommand(&r.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	default:
@@ -82,7 +84,7 @@ func (c *change) beginAction(r *errand) (bool, error) {
 	case err != nil:
 		return false, err
 	case tree.Stopped(): // the call was on its way when the operator stopped it
-		return false, c.actionFailed(*r, bridge.Errorf(bridge.Conflict, "%s", stoppedText(tree)))
+		return false, c.actionFailed(*r, bridge.Errorf(bridge.Conflict, "%s", words.Stopped(tree)))
 	}
 	v := c.e.o.Policy().Grant(r.names, r.command.Parsed, r.command.Approved)
 	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {
@@ -90,16 +92,12 @@ func (c *change) beginAction(r *errand) (bool, error) {
 			Message: "the allowlist changed while the answer was awaited, so the relay was not asked again"})
 	}
 	if !v.Grant.Valid() {
-		v.Reason = refusedNow(v)
+		v.Reason = words.RefusedNow(v)
 		r.command.Code, r.command.Reason = string(v.Code), v.Reason
-		return false, c.endErrand(*r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(*r) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
+		return false, c.endErrand(*r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
 	}
 	r.grant = v.Grant
 	return true, nil
-}
-
-func errandLine(r errand) string {
-	return fmt.Sprintf("line %d of your turn (%s %s): ", r.command.Parsed.Line, r.command.Parsed.Verb, r.command.Canonical)
 }
 
 // actionTrouble decides by the kind of the error whether to ask again.
@@ -132,7 +130,7 @@ func waited(attempts int) (all time.Duration) {
 // tells when it is asked again.
 func (c *change) askLater(r errand, cause error, wait time.Duration) error {
 	if !r.doubt && !bridge.IsUnclear(cause) {
-		if err := c.setCommand(&r.command, bridge.CommandGranted); err != nil {
+		if err := c.SetCommand(&r.command, bridge.CommandGranted); err != nil {
 			return err
 		}
 	}
@@ -149,20 +147,23 @@ func (c *change) actionFailed(r errand, cause error) error {
 	if r.doubt || bridge.IsUnclear(cause) { // an earlier request may have run it, whatever the last one met
 		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
 	}
-	if err := c.event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 		return err
 	}
-	return c.endErrand(r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + word + r.command.Reason})
+	return c.endErrand(r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + word + r.command.Reason})
 }
 
 // acted records the relay's answer.
 func (c *change) acted(r errand, out bridge.ActionOutcome) error {
+	if held, err := c.holdForRelay(r, out); held || err != nil {
+		return err
+	}
 	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
-	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: errandLine(r) + words.Action(out), Untrusted: words.Outputs(out)}
+	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out)}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
-		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+		if err := c.Event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 			return err
 		}
 		return c.endErrand(r, bridge.CommandRefused, n)
@@ -170,7 +171,7 @@ func (c *change) acted(r errand, out bridge.ActionOutcome) error {
 	fields := words.Fields(r.command)
 	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
 	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), words.Clip(out.Stdout, 1000)
-	if err := c.event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
+	if err := c.Event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
 		return err
 	}
 	return c.endErrand(r, bridge.CommandFinished, n)
@@ -186,7 +187,7 @@ func (c *change) endErrand(r errand, next bridge.CommandState, n bridge.Notice) 
 		return err
 	}
 	r.command.State = fresh.State
-	if err := c.setCommand(&r.command, next); err != nil {
+	if err := c.SetCommand(&r.command, next); err != nil {
 		return err
 	}
 	if err := c.FinishWork(r.work); err != nil {
@@ -197,7 +198,7 @@ func (c *change) endErrand(r errand, next bridge.CommandState, n bridge.Notice) 
 		return err
 	}
 	n.Agent, n.Depth, n.Commands = r.agent.ID, turn.Depth, []bridge.CommandID{r.command.ID}
-	return c.notify(n)
+	return c.Tell(n)
 }
 
 // remindWork brings a reminder back to the agent that asked for it.
@@ -210,10 +211,10 @@ func (e *Engine) remindWork(ctx context.Context, w bridge.Work) error {
 		if r.command.State != bridge.CommandGranted {
 			return c.FinishWork(w)
 		}
-		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
+		if err := c.SetCommand(&r.command, bridge.CommandSending); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: words.OneLine(r.command.Parsed.Message, 300)}); err != nil {
+		if err := c.Event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: words.OneLine(r.command.Parsed.Message, 300)}); err != nil {
 			return err
 		}
 		return c.endErrand(r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message,
@@ -270,16 +271,16 @@ func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (bridg
 		if err != nil {
 			return err
 		}
-		if err := c.failCommand(&m, "a person cancelled it"); err != nil {
+		if err := c.FailCommand(&m, "a person cancelled it"); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventCancelled, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
+		if err := c.Event(bridge.EventCancelled, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
 			return err
 		}
 		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
 			return err
 		}
-		return c.tellLater(a, m, fmt.Sprintf("line %d of your turn (REMIND %s): a person cancelled the reminder", m.Parsed.Line, m.Parsed.When))
+		return c.TellLater(a, m, fmt.Sprintf("line %d of your turn (REMIND %s): a person cancelled the reminder", m.Parsed.Line, m.Parsed.When))
 	})
 	return m, notFound(err, "command", string(id))
 }

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/parser"
@@ -91,37 +89,5 @@ func earlierIn(all []bridge.Command) []parser.Command {
 
 // Change implements bridge.Desk.
 func (e *Engine) Change(ctx context.Context, fn func(bridge.Change) error) error {
-	return e.update(ctx, func(c *change) error { return fn(desk{c}) })
-}
-
-// desk is a change as services beside the engine see it.
-type desk struct{ *change }
-
-func (d desk) Now() time.Time             { return d.now }
-func (d desk) NewID(prefix string) string { return d.e.o.NewID(prefix) }
-
-// Notify implements bridge.Change.
-func (d desk) Notify(n bridge.Notice) (bridge.NoticeID, error) {
-	n.ID = bridge.NoticeID(d.NewID("ntc_"))
-	if err := d.notify(n); err != nil {
-		return "", fmt.Errorf("notify agent %q: %w", n.Agent, err)
-	}
-	return n.ID, nil
-}
-
-// Rouse implements bridge.Change.
-func (d desk) Rouse(n bridge.Notice) error {
-	if err := d.RouseNotice(n.ID); err != nil {
-		return fmt.Errorf("rouse notice %q: %w", n.ID, err)
-	}
-	a, err := d.Agent(n.Agent)
-	if err != nil {
-		return err
-	}
-	return d.pump(&a)
-}
-
-// Record implements bridge.Change.
-func (d desk) Record(kind string, a bridge.Agent, ev bridge.Event) error {
-	return d.event(kind, a, ev)
+	return e.update(ctx, func(c *change) error { return fn(c.Change) })
 }

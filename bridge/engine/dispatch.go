@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/lanes"
 )
 
@@ -51,7 +52,7 @@ func (e *Engine) stuck(ctx context.Context, w bridge.Work, cause error) {
 	text := fmt.Sprintf("stuck: work in lane %s has failed %d times (%s); it is tried again about once an hour", w.Lane, w.Failures+1, cause)
 	err := e.update(ctx, func(c *change) error {
 		a := bridge.Agent{}
-		if id, ok := strings.CutPrefix(w.Lane, agentLane("")); ok {
+		if id, ok := strings.CutPrefix(w.Lane, desk.AgentLane("")); ok {
 			if known, err := c.Agent(bridge.AgentID(id)); err == nil {
 				a = known
 				a.Trouble = text
@@ -60,7 +61,7 @@ func (e *Engine) stuck(ctx context.Context, w bridge.Work, cause error) {
 				}
 			}
 		}
-		return c.event(bridge.EventAlarm, a, bridge.Event{Text: text})
+		return c.Event(bridge.EventAlarm, a, bridge.Event{Text: text})
 	})
 	if err != nil {
 		e.o.Log.Error().Err(err).Str("lane", w.Lane).Msg("tell of stuck work")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // doubt records that a call left without an answer. The turn stays as it is;
@@ -45,7 +46,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case found:
 		return e.started(ctx, j, started)
 	case err == nil && j.tree.Stopped() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
-		return e.letGo(ctx, j, stoppedText(j.tree))
+		return e.letGo(ctx, j, words.Stopped(j.tree))
 	case err == nil && j.launching() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
@@ -66,7 +67,7 @@ func (e *Engine) doubtWait(j job) time.Duration {
 
 // agedWait doubles from base up to limit with the time that has passed.
 func (e *Engine) agedWait(since time.Time, base, limit time.Duration) time.Duration {
-	age := e.o.Now().Sub(since)
+	age := e.o.Now().Sub(since).Abs() // a clock that was put back makes nothing young
 	attempt := 1
 	for d := 2 * base; d < age && attempt < 10; d *= 2 {
 		attempt++
@@ -87,9 +88,11 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) 
 // relaunch repeats a v1 launch, unless the allowlist says no by now: then
 // nothing was launched and nothing will be.
 func (e *Engine) relaunch(ctx context.Context, j job) error {
-	if v := e.grantOf(j); !v.Grant.Valid() {
-		return e.letGo(ctx, j, refusedNow(v))
+	v := e.grantOf(j)
+	if !v.Grant.Valid() {
+		return e.letGo(ctx, j, words.RefusedNow(v))
 	}
+	j.grant = v.Grant // the one that the effect was looked for with may be of a narrower list
 	return e.again(ctx, j)
 }
 
@@ -138,17 +141,17 @@ func (e *Engine) doubtAsBefore(ctx context.Context, j job, cause error) error {
 // uncertain says that nobody here can tell whether the effect happened. The
 // bridge goes on looking at long intervals; a person may decide at any time.
 func (c *change) uncertain(j job) error {
-	text := "the answer was lost and the effect cannot be found; it may have happened. A person has to look."
+	text := "it may have happened: the answer was lost and the effect cannot be found. A person has to look."
 	if j.launching() {
-		text += " The agent's branch would be bridge/" + operation(j.agent) + "."
+		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the answer was lost and the effect cannot be found. A person has to look."
 	}
 	j.turn.Trouble = text
-	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnUncertain); err != nil {
 		return err
 	}
 	if j.launching() && j.command.ID != "" {
 		j.command.Reason = text
-		if err := c.setCommand(&j.command, bridge.CommandUncertain); err != nil {
+		if err := c.SetCommand(&j.command, bridge.CommandUncertain); err != nil {
 			return err
 		}
 		if err := c.tellParent(j, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("line %d (%s on %s): uncertain: %s Do not ask for it again.",
@@ -156,7 +159,7 @@ func (c *change) uncertain(j job) error {
 			return err
 		}
 	}
-	if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+	if err := c.Event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
 		return err
 	}
 	return c.PutBack(j.work, c.now.Add(5*time.Minute))

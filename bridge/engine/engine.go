@@ -8,7 +8,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/lanes"
 	"drawbridge/bridge/streams"
 	"drawbridge/parser"
@@ -145,10 +145,9 @@ func or[T comparable](v, fallback T) T {
 
 // change is one transaction with the events that it records.
 type change struct {
-	bridge.Tx
-	e      *Engine
-	now    time.Time
-	events []bridge.Event
+	*desk.Change
+	e   *Engine
+	now time.Time
 }
 
 // recordTimeout bounds a recording that goes on although its caller has gone.
@@ -161,13 +160,14 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	defer cancel()
 	var c *change
 	err := e.o.Store.Update(ctx, func(tx bridge.Tx) error {
-		c = &change{Tx: tx, e: e, now: e.o.Now()}
+		now := e.o.Now()
+		c = &change{Change: &desk.Change{Tx: tx, At: now, IDs: e.o.NewID, Policy: e.o.Policy}, e: e, now: now}
 		return fn(c)
 	})
 	if err != nil {
 		return err
 	}
-	for _, ev := range c.events {
+	for _, ev := range c.Told {
 		e.o.OnEvent(ev)
 	}
 	e.Wake()
@@ -201,44 +201,3 @@ func (e *Engine) Watch() (<-chan struct{}, func()) {
 		e.mu.Unlock()
 	}
 }
-
-// event records one line of the timeline. Its text is for people: never a secret, never a whole body.
-func (c *change) event(kind string, a bridge.Agent, ev bridge.Event) error {
-	ev.Kind, ev.At, ev.Agent, ev.Name = kind, c.now, a.ID, a.Name
-	seq, err := c.AppendEvent(ev)
-	if err != nil {
-		return err
-	}
-	ev.Seq = seq
-	c.events = append(c.events, ev)
-	return nil
-}
-
-func (c *change) setAgent(a *bridge.Agent, next bridge.AgentState) error {
-	if !a.State.CanBecome(next) {
-		return fmt.Errorf("agent %q cannot go from %s to %s", a.ID, a.State, next)
-	}
-	a.State, a.UpdatedAt = next, c.now
-	return c.UpdateAgent(*a)
-}
-
-func (c *change) setTurn(t *bridge.Turn, next bridge.TurnState) error {
-	if !t.State.CanBecome(next) {
-		return fmt.Errorf("turn %q cannot go from %s to %s", t.ID, t.State, next)
-	}
-	t.State = next
-	if next.Over() {
-		t.EndedAt = c.now
-	}
-	return c.UpdateTurn(*t)
-}
-
-func (c *change) setCommand(m *bridge.Command, next bridge.CommandState) error {
-	if !m.State.CanBecome(next) {
-		return fmt.Errorf("command %q cannot go from %s to %s", m.ID, m.State, next)
-	}
-	m.State, m.UpdatedAt = next, c.now
-	return c.UpdateCommand(*m)
-}
-
-func agentLane(id bridge.AgentID) string { return "agent/" + string(id) }

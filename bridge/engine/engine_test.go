@@ -18,6 +18,7 @@ import (
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/store"
+	"drawbridge/store/memory"
 )
 
 // world is an engine on a real store, with a fake cloud and relay.
@@ -28,8 +29,13 @@ type world struct {
 	policy atomic.Pointer[policy.Policy]
 	engine *engine.Engine
 	path   string
-	store  *store.Store
 	stop   func()
+
+	// disk is where the store is; nil is a file at path.
+	disk *memory.Disk
+	// poll, settle and patience are how often a run is looked at, how long an
+	// effect may take to show, and how long until waits.
+	poll, settle, patience time.Duration
 }
 
 var rules = policy.Rules{
@@ -39,15 +45,12 @@ var rules = policy.Rules{
 	OperatorRepos: []string{"github.com/me/agent-env"},
 }
 
-// settle is how long the fake cloud's effects may take to show.
-const settle = 20 * time.Millisecond
-
 // v0Rule allows a repository whose agents live in v0 of the API.
 var v0Rule = policy.RepoRule{Pattern: "github.com/acme/old", API: bridge.APIv0}
 
 func newWorld(t *testing.T, answer func(repo, text string) string) *world {
 	t.Helper()
-	w := &world{t: t, relay: &bridgetest.Relay{}, path: t.TempDir() + "/bridge.db"}
+	w := &world{t: t, relay: &bridgetest.Relay{}, path: t.TempDir() + "/bridge.db", poll: time.Millisecond, settle: 20 * time.Millisecond, patience: 20 * time.Second}
 	w.cloud = &bridgetest.Cloud{Answer: func(repo, text string) bridge.Observation {
 		return bridge.Observation{State: bridge.RunFinished, Reply: answer(repo, text)}
 	}}
@@ -67,14 +70,12 @@ func (w *world) allow(r policy.Rules) {
 
 func (w *world) start() {
 	w.t.Helper()
-	s, err := store.Open(w.t.Context(), w.path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	s, shut := w.open()
+	var err error
 	w.engine, err = engine.New(engine.Options{
 		Store: s, Runtime: w.cloud, Actions: w.relay, Policy: w.policy.Load,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
-		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, Settle: settle,
+		PollMin: w.poll, PollMax: 5 * w.poll, Settle: w.settle,
 		Parser: parser.Options{Remind: true}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
 	})
 	if err != nil {
@@ -83,17 +84,29 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.engine.Run(ctx) }()
-	w.store = s
 	w.stop = func() {
 		cancel()
 		if err := <-done; err != nil {
 			w.t.Errorf("run: %v", err)
 		}
-		if err := s.Close(); err != nil {
+		if err := shut(); err != nil {
 			w.t.Errorf("close: %v", err)
 		}
 		w.stop = func() {}
 	}
+}
+
+func (w *world) open() (s bridge.Store, shut func() error) {
+	w.t.Helper()
+	if w.disk != nil {
+		m := w.disk.Open()
+		return m, m.Close
+	}
+	f, err := store.Open(w.t.Context(), w.path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f, f.Close
 }
 
 // restart stops the engine where it stands and starts another on the same file.
@@ -104,7 +117,12 @@ func (w *world) restart() {
 
 func (w *world) launch(prompt string) bridge.Agent {
 	w.t.Helper()
-	a, _, err := w.engine.LaunchAgent(w.t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: prompt})
+	return w.launchNamed("main", prompt)
+}
+
+func (w *world) launchNamed(name, prompt string) bridge.Agent {
+	w.t.Helper()
+	a, _, err := w.engine.LaunchAgent(w.t.Context(), engine.Spec{Name: name, Repo: "github.com/me/agent-env", Prompt: prompt})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -116,7 +134,7 @@ func (w *world) until(what string, ok func(bridge.Tx) bool) {
 	w.t.Helper()
 	changed, end := w.engine.Watch()
 	defer end()
-	limit := time.After(20 * time.Second)
+	limit := time.After(w.patience)
 	for {
 		met := false
 		err := w.engine.View(w.t.Context(), func(tx bridge.Tx) error { met = ok(tx); return nil })
@@ -523,6 +541,7 @@ func TestOperatorMistakes(t *testing.T) {
 	for name, spec := range map[string]engine.Spec{
 		"denied repo":  {Name: "x", Repo: "github.com/evil/x", Prompt: "p"},
 		"bad name":     {Name: "../x", Repo: "github.com/me/my-app", Prompt: "p"},
+		"like an id":   {Name: "agt_main", Repo: "github.com/me/my-app", Prompt: "p"},
 		"empty prompt": {Name: "x", Repo: "github.com/me/my-app", Prompt: "  "},
 		"bad api":      {Name: "x", Repo: "github.com/me/my-app", Prompt: "p", API: "v2"},
 		"bad utf8":     {Name: "x", Repo: "github.com/me/my-app", Prompt: "p\xff"},
@@ -537,4 +556,28 @@ func TestOperatorMistakes(t *testing.T) {
 	if len(w.cloud.Log()) != 0 {
 		t.Errorf("effects: %q", w.cloud.Log())
 	}
+}
+
+// told waits until an agent was sent a text that contains words.
+func (w *world) told(words string) {
+	w.t.Helper()
+	w.until("told of "+words, func(bridge.Tx) bool {
+		for _, line := range w.cloud.Log() {
+			if strings.HasPrefix(line, "send") && strings.Contains(line, words) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// turnsIn waits until an agent has so many turns in a state.
+func (w *world) turnsIn(id bridge.AgentID, state bridge.TurnState, n int) (all []bridge.Turn) {
+	w.t.Helper()
+	w.until(string(state), func(tx bridge.Tx) (ok bool) {
+		var err error
+		all, err = tx.Turns(bridge.TurnFilter{Agent: id, State: state})
+		return err == nil && len(all) == n
+	})
+	return all
 }

@@ -2,13 +2,10 @@ package engine
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/reading"
-	"drawbridge/bridge/words"
-	"drawbridge/parser"
+	"drawbridge/bridge/kin"
 )
 
 // SetJoin says how the results of the subagents that one turn launches come
@@ -37,8 +34,8 @@ func (c *change) beginJoin(j *job) error {
 	if need == 0 {
 		return nil
 	}
-	family, err := c.family(j.turn.ID)
-	if err != nil || len(family.launched)+family.held < 2 {
+	f, err := kin.FamilyOf(c.Tx, j.turn.ID)
+	if err != nil || len(f.Launched)+f.Held < 2 {
 		return err
 	}
 	j.turn.Joining = need
@@ -46,66 +43,6 @@ func (c *change) beginJoin(j *job) error {
 		return err
 	}
 	return c.Enqueue(bridge.Work{Lane: "join/" + string(j.turn.ID), Kind: bridge.WorkJoin, Ref: string(j.turn.ID), Due: c.now.Add(j.agent.JoinWithin)})
-}
-
-// family is what one turn launched.
-type family struct {
-	launched, open []bridge.Command
-	held           int
-}
-
-func (c *change) family(turn bridge.TurnID) (f family, err error) {
-	all, err := c.Commands(bridge.CommandFilter{Turn: turn, Limit: reading.MaxCommands})
-	if err != nil {
-		return f, err
-	}
-	for _, m := range all {
-		switch {
-		case m.Parsed.Verb != parser.Subagent:
-		case m.State == bridge.CommandHeld:
-			f.held++
-		case m.Child != "":
-			f.launched = append(f.launched, m)
-			if m.State.Open() {
-				f.open = append(f.open, m)
-			}
-		}
-	}
-	return f, nil
-}
-
-// gather tells the agent of joined results once enough subagents have ended.
-func (c *change) gather(t bridge.Turn) error {
-	f, err := c.family(t.ID)
-	if err != nil {
-		return err
-	}
-	ended := len(f.launched) - len(f.open)
-	if len(f.open) > 0 && (t.Joining < 0 || ended < t.Joining) {
-		return nil
-	}
-	return c.release(t, f, "")
-}
-
-// release lets go of what is there and says what is missing. What ends later
-// comes by itself.
-func (c *change) release(t bridge.Turn, f family, why string) error {
-	t.Joining = 0
-	if err := c.UpdateTurn(t); err != nil {
-		return err
-	}
-	if _, err := c.ReleaseNotices(t.ID); err != nil || len(f.launched) == 0 {
-		return err // of nothing but held launches there is no news
-	}
-	a, err := c.Agent(t.Agent)
-	if err != nil {
-		return err
-	}
-	text := words.Joined(words.Results{Seq: t.Seq, Launched: len(f.launched), Open: f.open, Held: f.held, Why: why})
-	if err := c.event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(text, "\n", 2)[0]}); err != nil {
-		return err
-	}
-	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text})
 }
 
 // joinWork ends the wait for joined results at its deadline.
@@ -118,10 +55,10 @@ func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
 		if err != nil || t.Joining == 0 {
 			return err
 		}
-		f, err := c.family(t.ID)
+		f, err := kin.FamilyOf(c.Tx, t.ID)
 		if err != nil {
 			return err
 		}
-		return c.release(t, f, "the deadline has passed")
+		return c.Release(t, f, "the deadline has passed")
 	})
 }

@@ -21,7 +21,7 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 	case err != nil && bridge.KindOf(err) == bridge.TooLarge:
 		// A result is there only when the run is over, so there is nothing to wait for.
 		obs.State = bridge.RunFinished
-		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err)})
+		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err), evidence: e.inspect(ctx, j)})
 	case err != nil && bridge.KindOf(err) == bridge.NotFound:
 		return e.accept(ctx, j, output{gone: true, obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}})
 	case err != nil:
@@ -97,20 +97,20 @@ func (c *change) failTurn(j *job, reason string) error {
 	launch := j.turn.Seq == 1
 	c.e.streams.Ended(j.turn.ID)
 	j.turn.Trouble, j.agent.Trouble = reason, reason
-	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.uncarry(j.turn.ID); err != nil {
+	if err := c.Uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
+	if err := c.fell(j); err != nil {
 		return err
 	}
-	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
+	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
 		return err
 	}
 	if launch && j.command.ID != "" {
-		if err := c.failCommand(&j.command, reason); err != nil {
+		if err := c.FailCommand(&j.command, reason); err != nil {
 			return err
 		}
 	}
@@ -121,6 +121,27 @@ func (c *change) failTurn(j *job, reason string) error {
 		return err
 	}
 	return c.failQueued(j)
+}
+
+// fell sets the state of an agent whose turn failed. While another turn is open
+// it is busy; otherwise it waits for a person's word or, when a person stopped
+// its tree, for Resume.
+func (c *change) fell(j *job) error {
+	next, lost := bridge.AgentFailed, j.agent.External == "" || j.agent.Quarantined
+	if !lost {
+		if _, err := c.OpenTurn(j.agent.ID); err == nil {
+			return c.UpdateAgent(j.agent)
+		} else if !errors.Is(err, bridge.ErrNoRow) {
+			return err
+		}
+	}
+	if !lost && j.tree.Stopped() {
+		next = bridge.AgentGated
+	}
+	if !j.agent.State.CanBecome(next) {
+		return c.UpdateAgent(j.agent)
+	}
+	return c.SetAgent(&j.agent, next)
 }
 
 // failQueued ends what waits behind a turn that leaves the agent unable to get
@@ -138,10 +159,10 @@ func (c *change) failQueued(j *job) error {
 			return err
 		}
 		t.Trouble = j.agent.Trouble
-		if err := c.setTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
+		if err := c.SetTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
 			return err
 		}
-		if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble}); err != nil {
+		if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble}); err != nil {
 			return err
 		}
 	}
@@ -152,29 +173,6 @@ func commandIDs(first bool, m bridge.Command) []bridge.CommandID {
 		return nil
 	}
 	return []bridge.CommandID{m.ID}
-}
-
-// failCommand ends a command in words, from whatever open state it is in.
-func (c *change) failCommand(m *bridge.Command, reason string) error {
-	m.Reason = reason
-	next := bridge.CommandFailed
-	if !m.State.CanBecome(next) {
-		next = bridge.CommandRefused
-	}
-	return c.setCommand(m, next)
-}
-
-// uncarry lets the notices of a turn that did not run wait again.
-func (c *change) uncarry(turn bridge.TurnID) error {
-	carried, err := c.CarriedNotices(turn)
-	if err != nil {
-		return err
-	}
-	ids := make([]bridge.NoticeID, len(carried))
-	for i, n := range carried {
-		ids[i] = n.ID
-	}
-	return c.CarryNotices(ids, "")
 }
 
 // tellParent leaves a notice for the agent whose command made this one. The
@@ -189,123 +187,11 @@ func (c *change) tellParent(j job, n bridge.Notice) error {
 	}
 	n.Agent, n.Depth = j.agent.Parent, asked.Depth
 	if asked.Joining == 0 || len(n.Commands) == 0 {
-		return c.notify(n)
+		return c.Tell(n)
 	}
 	n.Join, n.Held = asked.ID, true
-	if err := c.keep(n); err != nil {
+	if err := c.Keep(n); err != nil {
 		return err
 	}
-	return c.gather(asked)
-}
-
-// notify records a notice, remembers the commands that stand in its untrusted
-// text, and gives the agent a turn when it is free.
-func (c *change) notify(n bridge.Notice) error {
-	if err := c.keep(n); err != nil {
-		return err
-	}
-	if _, err := c.OpenTurn(n.Agent); !errors.Is(err, bridge.ErrNoRow) {
-		return err // the turn that is open is joined, or followed by one that tells it
-	}
-	a, err := c.Agent(n.Agent)
-	if err != nil {
-		return err
-	}
-	return c.pump(&a)
-}
-
-// keep records a notice and remembers the commands that stand in its untrusted text.
-func (c *change) keep(n bridge.Notice) error {
-	n.ID, n.CreatedAt = or(n.ID, bridge.NoticeID(c.e.o.NewID("ntc_"))), c.now
-	if err := c.InsertNotice(n); err != nil {
-		return err
-	}
-	return c.AddEchoes(n.Agent, words.EchoKeys(n.Untrusted), c.now)
-}
-
-// pump gives a free agent a turn when something waits for it that is worth
-// one, and sets its state to what it is doing now.
-func (c *change) pump(a *bridge.Agent) error {
-	if _, err := c.OpenTurn(a.ID); err == nil {
-		return nil // it is joined when that turn ends
-	} else if !errors.Is(err, bridge.ErrNoRow) {
-		return err
-	}
-	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
-		return nil // a person speaks first; the notices keep
-	}
-	if tree, err := c.Tree(a.Root); err != nil || tree.Stopped() {
-		return errors.Join(err, c.shut(a, stoppedText(tree)))
-	}
-	waiting, err := c.WaitingNotices(a.ID, maxJoined)
-	if err != nil {
-		return err
-	}
-	cause, depth, streak := urgency(waiting)
-	switch {
-	case cause == "":
-		return c.settle(a)
-	case depth >= c.e.o.Policy().Limits().TurnsPerChain:
-		return c.gate(a, depth)
-	}
-	return c.addTurn(a, bridge.Turn{Cause: cause, Depth: depth, Streak: streak})
-}
-
-// urgency says what turn the waiting notices call for: none when all are quiet.
-func urgency(waiting []bridge.Notice) (cause bridge.Cause, depth, streak int) {
-	for _, n := range waiting {
-		depth = max(depth, n.Depth+1)
-		if !n.Quiet && (cause == "" || cause == bridge.CauseReport) {
-			cause = n.Cause
-		}
-		streak = max(streak, n.Streak)
-	}
-	if cause != bridge.CauseReport {
-		streak = 0
-	}
-	return cause, depth, streak
-}
-
-// gate stops a chain that goes on without a person.
-func (c *change) gate(a *bridge.Agent, depth int) error {
-	a.Trouble = fmt.Sprintf("gated: %d turns in a row without a person; say something to it to go on", depth)
-	if err := c.setAgent(a, bridge.AgentGated); err != nil {
-		return err
-	}
-	return c.event(bridge.EventGated, *a, bridge.Event{Text: a.Trouble})
-}
-
-// settle sets the state of an agent without an open turn.
-func (c *change) settle(a *bridge.Agent) error {
-	open, err := c.CountOpenCommands(a.ID, "")
-	if err != nil {
-		return err
-	}
-	next := bridge.AgentIdle
-	switch {
-	case open > 0:
-		next = bridge.AgentWaiting
-	case a.Parent != "":
-		next = bridge.AgentDone
-	}
-	if a.State == next || !a.State.CanBecome(next) {
-		return nil
-	}
-	return c.setAgent(a, next)
-}
-
-// addTurn queues a turn and the work that will deliver it.
-func (c *change) addTurn(a *bridge.Agent, t bridge.Turn) error {
-	return c.addTurnAt(a, t, c.now)
-}
-
-func (c *change) addTurnAt(a *bridge.Agent, t bridge.Turn, due time.Time) error {
-	t.ID, t.Agent, t.State, t.CreatedAt = or(t.ID, bridge.TurnID(c.e.o.NewID("trn_"))), a.ID, bridge.TurnQueued, c.now
-	if _, err := c.InsertTurn(t); err != nil {
-		return err
-	}
-	if err := c.Enqueue(bridge.Work{Lane: agentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: due}); err != nil {
-		return err
-	}
-	return c.setAgent(a, bridge.AgentBusy)
+	return c.Gather(asked)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -63,10 +65,10 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		if err := c.AddEchoes(id, words.EchoKeys(s.Prompt), c.now); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
+		if err := c.Event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
 			return err
 		}
-		if err := c.addTurn(&a, t); err != nil {
+		if err := c.AddTurn(&a, t); err != nil {
 			return err
 		}
 		var err error
@@ -117,7 +119,7 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 			t = overtaken
 			return err
 		}
-		if err := c.addTurnAt(&a, t, c.now.Add(-personFirst)); err != nil {
+		if err := c.AddTurnAt(&a, t, c.now.Add(-personFirst)); err != nil {
 			return err
 		}
 		t, err = c.Turn(t.ID)
@@ -141,7 +143,10 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 	if err != nil || t.State != bridge.TurnQueued {
 		return bridge.Turn{}, err
 	}
-	if err := c.WakeLane(agentLane(a.ID), c.now.Add(-personFirst)); err != nil || t.Text != "" {
+	if t.Attempts == 0 { // what the API put off waits as long as it said
+		err = c.WakeLane(desk.AgentLane(a.ID), c.now.Add(-personFirst))
+	}
+	if err != nil || t.Text != "" {
 		return bridge.Turn{}, err
 	}
 	t.Cause, t.Text, t.Depth, t.Streak, t.Retry = said.Cause, said.Text, 0, 0, 0
@@ -168,7 +173,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err := c.stopped(a.Root); err != nil {
 			return err
 		}
-		names, err := lineage(c.Tx, a)
+		names, err := kin.Lineage(c.Tx, a)
 		if err != nil {
 			return err
 		}
@@ -177,7 +182,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 			return bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", v.Reason)
 		}
 		if m.Parsed.Verb == parser.Subagent {
-			used, _, err := c.usageOf(a.Root)
+			used, _, err := kin.Usage(c.Tx, a.Root)
 			if err != nil {
 				return err
 			}
@@ -189,11 +194,21 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err := c.remember(a, m); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
+		if err := c.bindApproval(&m); err != nil {
+			return err
+		}
+		if err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
 			return err
 		}
 		m.Code, m.Reason = "", "" // what held it does so no longer
-		return c.start(job{agent: a, turn: bridge.Turn{ID: m.Turn}}, &m)
+		turn, err := c.Turn(m.Turn)
+		if err != nil {
+			return err
+		}
+		if err := c.start(job{agent: a, turn: turn}, &m); err != nil || m.State != bridge.CommandRefused {
+			return err
+		}
+		return c.Pump(&a) // a reminder that cannot be set any more
 	})
 	return m, notFound(err, "command", string(id))
 }
@@ -228,20 +243,20 @@ func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (
 			return err
 		}
 		m.Code, m.Reason = "denied", "a person denied it"
-		if reason = words.OneLine(reason, 300); reason != "" {
+		if reason = words.SafeLine(reason, 300); reason != "" {
 			m.Reason += ": " + reason
 		}
-		if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+		if err := c.Event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
 			return err
 		}
-		if err := c.setCommand(&m, bridge.CommandRefused); err != nil {
+		if err := c.SetCommand(&m, bridge.CommandRefused); err != nil {
 			return err
 		}
 		turn, err := c.Turn(m.Turn)
 		if err != nil {
 			return err
 		}
-		return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
+		return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
 			Text: fmt.Sprintf("line %d of your turn (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, m.Reason)})
 	})
 	return m, notFound(err, "command", string(id))

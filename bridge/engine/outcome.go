@@ -20,13 +20,13 @@ func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error 
 	first := j.turn.Seq == 1
 	if first {
 		j.command.Outcome = &bridge.CommandOutcome{Status: string(out.obs.State), DurationMS: c.now.Sub(j.turn.SentAt).Milliseconds()}
-		if err := c.setCommand(&j.command, bridge.CommandFinished); err != nil {
+		if err := c.SetCommand(&j.command, bridge.CommandFinished); err != nil {
 			return err
 		}
 	}
 	text := words.Completion(endedOf(*j, out))
 	// The names of artifacts are an agent's words, too.
-	if err := c.AddEchoes(j.agent.Parent, words.EchoKeys(cpl.Evidence), c.now); err != nil {
+	if err := c.AddEchoes(j.agent.Parent, words.EvidenceKeys(endedOf(*j, out)), c.now); err != nil {
 		return err
 	}
 	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Commands: commandIDs(first, j.command),
@@ -44,16 +44,16 @@ func endedOf(j job, out output) words.Ended {
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := fmt.Sprintf("the run ended with status %s", out.obs.State)
 	if out.obs.Detail != "" {
-		reason += ": " + words.OneLine(out.obs.Detail, 300)
+		reason += ": " + words.SafeLine(out.obs.Detail, 300)
 	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
-	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.uncarry(j.turn.ID); err != nil {
+	if err := c.Uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
+	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
 		return err
 	}
 	if err := c.FinishWork(j.work); err != nil {
@@ -62,7 +62,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if c.e.retries(*j, out) {
 		return c.retry(j, out, cpl)
 	}
-	if err := c.park(j, reason); err != nil {
+	if err := c.park(j); err != nil {
 		return err
 	}
 	return c.finishCommand(j, out, cpl)
@@ -84,7 +84,7 @@ func (e *Engine) retries(j job, out output) bool {
 func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	wait := c.e.backoff(2*j.turn.Retry+1, c.e.o.RetryWait, time.Hour)
 	text := fmt.Sprintf("%s; it is tried again in %s (%d of %d)", j.turn.Trouble, wait.Round(time.Second), j.turn.Retry+1, maxRetries)
-	if err := c.event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
+	if err := c.Event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
 		return err
 	}
 	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
@@ -96,24 +96,19 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	} else if err != nil && !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.addTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
+	return c.AddTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
 }
 
 // park leaves an agent whose turn failed to a person, and says so once: what it
 // carried waits, and any word to the agent or a replay takes it along.
-func (c *change) park(j *job, reason string) error {
+func (c *change) park(j *job) error {
 	if _, err := c.OpenTurn(j.agent.ID); err == nil {
 		return c.UpdateAgent(j.agent) // another turn waits already, and takes along what this one carried
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
-		return err
+	if err := c.fell(j); err != nil || j.agent.State == bridge.AgentGated {
+		return err // Resume takes it along
 	}
-	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
-	if err != nil || len(waiting) == 0 {
-		return err
-	}
-	return c.event(bridge.EventParked, j.agent, bridge.Event{Turn: j.turn.ID,
-		Text: fmt.Sprintf("%d outcomes wait for agent %s, whose turn failed (%s); `drawbridge replay %s` or `drawbridge say %s` takes them along", len(waiting), j.agent.Name, reason, j.turn.ID, j.agent.Name)})
+	return c.Parked(j.agent, j.turn.ID)
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
@@ -57,13 +60,13 @@ func (c *change) settleAction(m bridge.Command) error {
 		return err
 	}
 	m.Reason = "a person says that it did not run"
-	if err := c.setCommand(&m, bridge.CommandFailed); err != nil {
+	if err := c.SetCommand(&m, bridge.CommandFailed); err != nil {
 		return err
 	}
-	if err := c.event(bridge.EventFailed, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+	if err := c.Event(bridge.EventFailed, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
 		return err
 	}
-	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
+	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
 		Text: fmt.Sprintf("line %d of your turn (%s %s): it did not run after all", m.Parsed.Line, m.Parsed.Verb, m.Canonical)})
 }
 
@@ -127,7 +130,7 @@ func (c *change) settleLaunch(j job, external string) error {
 	if err := c.bind(&j, bridge.Started{Agent: external}); err != nil {
 		return err
 	}
-	return c.WakeLane(agentLane(j.agent.ID), c.now)
+	return c.WakeLane(desk.AgentLane(j.agent.ID), c.now)
 }
 
 // giveUp ends a turn from outside of its handler. Its work stays in the lane
@@ -135,26 +138,24 @@ func (c *change) settleLaunch(j job, external string) error {
 func (c *change) giveUp(j *job, reason string) error {
 	launch := j.turn.Seq == 1
 	j.turn.Trouble, j.agent.Trouble = reason, reason
-	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.uncarry(j.turn.ID); err != nil {
+	if err := c.Uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if j.agent.State.CanBecome(bridge.AgentFailed) {
-		if err := c.setAgent(&j.agent, bridge.AgentFailed); err != nil {
-			return err
-		}
+	if err := c.fell(j); err != nil {
+		return err
 	}
-	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
+	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
 		return err
 	}
 	if launch && j.command.ID != "" {
-		if err := c.failCommand(&j.command, reason); err != nil {
+		if err := c.FailCommand(&j.command, reason); err != nil {
 			return err
 		}
 	}
-	if err := c.WakeLane(agentLane(j.agent.ID), c.now); err != nil {
+	if err := c.WakeLane(desk.AgentLane(j.agent.ID), c.now); err != nil {
 		return err
 	}
 	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: words.Failure(j.agent, j.command, launch, reason), Commands: commandIDs(launch, j.command)})
@@ -163,7 +164,7 @@ func (c *change) giveUp(j *job, reason string) error {
 // Replay gives a turn that failed, or of which nobody knows whether it
 // arrived, another try. An uncertain turn is sent again as it is: a person has
 // looked. For a failed one the agent gets a new turn with the same words and
-// all that waits for it.
+// all that waits for it, or the one that waits with them goes now.
 func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
 	var t bridge.Turn
 	err := e.update(ctx, func(c *change) error {
@@ -181,11 +182,14 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		switch {
 		case a.External == "":
 			return bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
+		case a.Quarantined:
+			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
 		case t.State == bridge.TurnUncertain:
-			if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
+			t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
+			if err := c.SetTurn(&t, bridge.TurnQueued); err != nil {
 				return err
 			}
-			return c.WakeLane(agentLane(a.ID), c.now)
+			return c.WakeLane(desk.AgentLane(a.ID), c.now)
 		case t.State != bridge.TurnFailed:
 			return bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be replayed", id, t.State)
 		}
@@ -196,8 +200,14 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		if t.Text == "" && len(waiting) == 0 {
 			return bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
 		}
+		if same, err := kin.SaidAgain(c.Tx, t); err != nil {
+			return err
+		} else if same.ID != "" {
+			t = same
+			return c.WakeLane(desk.AgentLane(a.ID), c.now)
+		}
 		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: t.Cause, Text: t.Text, Depth: t.Depth}
-		if err := c.addTurn(&a, again); err != nil {
+		if err := c.AddTurn(&a, again); err != nil {
 			return err
 		}
 		t, err = c.Turn(again.ID)

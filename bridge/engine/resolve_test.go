@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 )
 
 // uncertainLaunch runs a world in which a v0 launch's answer was lost and the
@@ -46,6 +47,9 @@ func TestResolveLaunched(t *testing.T) {
 		t.Errorf("resolved twice: %v", err)
 	}
 	w.reported(m.ID)
+	if m := w.oneCommand(bridge.CommandReported); m.Reason != "" {
+		t.Errorf("still in doubt: %s", m.Reason)
+	}
 	if n := w.cloud.Effects("launch github.com/acme/old"); n != 1 {
 		t.Errorf("launched %d times", n)
 	}
@@ -113,5 +117,106 @@ func TestReplay(t *testing.T) {
 	})
 	if _, err := w.engine.Replay(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
 		t.Errorf("replayed a turn that ran: %v", err)
+	}
+}
+
+// A person sends an uncertain turn again: what was in doubt before says nothing
+// of the new attempt, which gets the whole settle time.
+func TestReplayedTurnIsNotInDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	w.cloud.HiddenSends = func() bool { return true }
+	w.cloud.Fail = func(point, _ string) error {
+		if point == "before send" {
+			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+		}
+		return nil
+	}
+	a, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uncertain := w.turnsIn(a.ID, bridge.TurnUncertain, 1)[0]
+	again, err := w.engine.Replay(t.Context(), uncertain.ID)
+	if err != nil || !again.DoubtSince.IsZero() {
+		t.Errorf("replayed: in doubt since %s, %v", again.DoubtSince, err)
+	}
+}
+
+// A retry that waits is the replay: the same words are not said twice.
+func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var heal atomic.Bool
+	w.cloud.Answer = func(_, text string) bridge.Observation {
+		if strings.Contains(text, "words") && !heal.Load() {
+			return bridge.Observation{State: bridge.RunError}
+		}
+		return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
+	}
+	a := w.launch("go")
+	w.idle(1)
+	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+	w.turnsIn(a.ID, bridge.TurnQueued, 1)
+	heal.Store(true)
+	again, err := w.engine.Replay(t.Context(), failed.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Seq != 3 {
+		t.Errorf("turn %d says it again; turn 3 waits to", again.Seq)
+	}
+	w.turnsIn(a.ID, bridge.TurnReplied, 2)
+	w.idle(3)
+	if n := w.cloud.Effects("send"); n != 2 {
+		t.Errorf("sent %d times: %q", n, w.cloud.Log())
+	}
+}
+
+// A webhook that tells of an agent that a person said was never launched raises an alarm.
+func TestWebhookOfALaunchThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	w, m := uncertainLaunch(t, "after launch")
+	if _, err := w.engine.Resolve(t.Context(), m.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	d := bridge.Delivery{Op: m.Child, External: w.cloud.External("x"), Event: "statusChange", Status: "FINISHED", SentAt: "now"}
+	if _, err := w.engine.RecordDelivery(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Join(w.events(), "\n"); !strings.Contains(lines, "alarm") {
+		t.Errorf("nobody is told:\n%s", lines)
+	}
+}
+
+// What is being said again is not said once more beside it.
+func TestReplayOfATurnThatIsBeingSaidAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var calls atomic.Int32
+	w.cloud.Answer = func(_, text string) bridge.Observation {
+		switch {
+		case !strings.Contains(text, "words"):
+			return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
+		case calls.Add(1) == 1:
+			return bridge.Observation{State: bridge.RunCancelled}
+		}
+		return bridge.Observation{State: bridge.RunRunning}
+	}
+	a := w.launch("go")
+	w.idle(1)
+	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
+		t.Fatal(err)
+	}
+	failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+	for range 3 {
+		again, err := w.engine.Replay(t.Context(), failed.ID)
+		if err != nil || again.Seq != 3 {
+			t.Errorf("turn %d says it again, %v", again.Seq, err)
+		}
+		w.turnsIn(a.ID, bridge.TurnRunning, 1)
 	}
 }

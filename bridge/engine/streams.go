@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/streams"
 )
 
@@ -16,7 +17,7 @@ func (e *Engine) follow(j job) {
 	e.streams.Follow(j.turn.ID, e.o.Streams, streams.Follower{
 		Wait: func(ctx context.Context) error { return f.Follow(ctx, runOf(j)) },
 		Over: func(ctx context.Context) {
-			err := e.update(ctx, func(c *change) error { return c.WakeLane(agentLane(j.agent.ID), c.now) })
+			err := e.update(ctx, func(c *change) error { return c.WakeLane(desk.AgentLane(j.agent.ID), c.now) })
 			if err != nil && ctx.Err() == nil {
 				e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("wake after the stream's end")
 			}

@@ -7,26 +7,15 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
-	"drawbridge/policy"
 )
-
-// usageOf is what a tree has used, as the policy wants it. Launches and turns
-// are counted in the transaction that grants them, so that nothing slips
-// through between asking and counting.
-func (c *change) usageOf(root bridge.AgentID) (policy.TreeUsage, bridge.Tree, error) {
-	tree, err := c.Tree(root)
-	if err != nil {
-		return policy.TreeUsage{}, tree, err
-	}
-	open, err := c.CountOpenSubagents(root)
-	return policy.TreeUsage{Launches: tree.Launches, Open: open, Turns: tree.Turns, Tokens: tree.Tokens, CostMicros: tree.CostMicros, Unmetered: tree.Unmetered}, tree, err
-}
 
 // spend counts one turn of the tree, however often it is sent, or says why the
 // tree may not have another.
 func (c *change) spend(j *job) (refused string, err error) {
-	used, tree, err := c.usageOf(j.agent.Root)
+	used, tree, err := kin.Usage(c.Tx, j.agent.Root)
 	if err != nil {
 		return "", err
 	}
@@ -57,15 +46,15 @@ func (c *change) broke(j *job, why string) error {
 	if j.launching() && j.command.ID != "" {
 		return c.failTurn(j, why)
 	}
-	if j.turn.Trouble != why {
+	if j.turn.Trouble != why || j.agent.State != bridge.AgentGated {
 		j.turn.Trouble, j.agent.Trouble = why, why
 		if err := c.UpdateTurn(j.turn); err != nil {
 			return err
 		}
-		if err := c.setAgent(&j.agent, bridge.AgentGated); err != nil {
+		if err := c.SetAgent(&j.agent, bridge.AgentGated); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventGated, j.agent, bridge.Event{Turn: j.turn.ID, Text: why}); err != nil {
+		if err := c.Event(bridge.EventGated, j.agent, bridge.Event{Turn: j.turn.ID, Text: why}); err != nil {
 			return err
 		}
 	}
@@ -85,7 +74,10 @@ func (c *change) meter(j *job, told *bridge.Usage) error {
 	was := j.agent
 	j.agent.Unmetered = told == nil
 	if told != nil {
-		j.agent.Tokens, j.agent.CostMicros = told.Tokens, told.CostMicros
+		j.agent.Tokens = told.Tokens
+		if told.CostKnown { // what was told before stays, when it lags behind now
+			j.agent.CostMicros = told.CostMicros
+		}
 	}
 	if was.Tokens == j.agent.Tokens && was.CostMicros == j.agent.CostMicros && was.Unmetered == j.agent.Unmetered {
 		return nil
@@ -103,6 +95,47 @@ func (c *change) meter(j *job, told *bridge.Usage) error {
 	return c.PutTree(tree)
 }
 
+// maxAsked bounds how many agents are asked about at one look.
+const maxAsked = 10
+
+// askUsage asks again what agents of a tree used of which the API did not tell
+// when their runs ended: a cost may lag behind (facts: 4.5), and a tree that is
+// gated for it has no run whose end would ask.
+func (e *Engine) askUsage(ctx context.Context, root bridge.AgentID) error {
+	i, ok := e.o.Runtime.(bridge.Inspector)
+	if !ok {
+		return nil
+	}
+	var ask []bridge.Agent
+	err := e.View(ctx, func(tx bridge.Tx) (err error) {
+		ask, err = kin.Unmetered(tx, root, maxAsked)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range ask {
+		found, err := i.Inspect(ctx, bridge.RunRef{API: a.API, Agent: a.External, Run: a.LastRun})
+		if err != nil || found.Usage == nil {
+			continue // it stays unknown
+		}
+		err = e.update(ctx, func(c *change) error {
+			var j job
+			if j.agent, err = c.Agent(a.ID); err != nil {
+				return err
+			}
+			if j.names, err = kin.Lineage(c.Tx, j.agent); err != nil {
+				return err
+			}
+			return c.meter(&j, found.Usage)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func one(b bool) int {
 	if b {
 		return 1
@@ -116,15 +149,7 @@ func (c *change) stopped(root bridge.AgentID) error {
 	if err != nil || !tree.Stopped() {
 		return err
 	}
-	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", stoppedText(tree), root)
-}
-
-func stoppedText(tree bridge.Tree) string {
-	text := "the operator stopped this tree of agents"
-	if tree.Why != "" {
-		text += ": " + tree.Why
-	}
-	return text
+	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", words.Stopped(tree), root)
 }
 
 // Stop ends everything under a root, the root included, and keeps it stopped
@@ -142,14 +167,14 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 		if tree, err = c.Tree(root); err != nil || tree.Stopped() {
 			return err
 		}
-		tree.StoppedAt, tree.Why = c.now, words.OneLine(why, 300)
+		tree.StoppedAt, tree.Why = c.now, words.SafeLine(why, 300)
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventStopped, a, bridge.Event{Text: stoppedText(tree)}); err != nil {
+		if err := c.Event(bridge.EventStopped, a, bridge.Event{Text: words.Stopped(tree)}); err != nil {
 			return err
 		}
-		return c.eachUnder(root, func(a bridge.Agent) error { return c.stopAgent(a, stoppedText(tree)) })
+		return kin.Each(c.Tx, root, func(a bridge.Agent) error { return c.stopAgent(a, words.Stopped(tree)) })
 	})
 	return tree, notFound(err, "agent", string(root))
 }
@@ -157,31 +182,14 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 // root loads an agent that has no parent.
 func (c *change) root(id bridge.AgentID) (bridge.Agent, error) {
 	a, err := c.Agent(id)
-	if err == nil && a.Parent != "" {
-		err = bridge.Errorf(bridge.Conflict, "agent %s is under another one; name its root, %s", a.Name, a.Root)
+	if err != nil || a.Parent == "" {
+		return a, err
 	}
-	return a, err
-}
-
-// eachUnder calls fn for every agent of a tree, newest first.
-func (c *change) eachUnder(root bridge.AgentID, fn func(bridge.Agent) error) error {
-	const page = 500
-	f := bridge.AgentFilter{Root: root, Limit: page}
-	for {
-		agents, err := c.Agents(f)
-		if err != nil {
-			return err
-		}
-		for _, a := range agents {
-			if err := fn(a); err != nil {
-				return err
-			}
-			f.Before = a.ID
-		}
-		if len(agents) < page {
-			return nil
-		}
+	root, err := c.Agent(a.Root)
+	if err != nil {
+		return a, err
 	}
+	return a, bridge.Errorf(bridge.Conflict, "agent %s is under another one; name its root, %s", a.Name, root.Name)
 }
 
 func (c *change) stopAgent(a bridge.Agent, why string) error {
@@ -207,11 +215,11 @@ func (c *change) stopAgent(a bridge.Agent, why string) error {
 		return err
 	}
 	if _, err := c.OpenTurn(a.ID); err == nil {
-		return c.WakeLane(agentLane(a.ID), c.now) // its handler cancels the run
+		return c.WakeLane(desk.AgentLane(a.ID), c.now) // its handler cancels the run
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.shut(&a, why)
+	return c.Shut(&a, why)
 }
 
 // dropCommands ends an agent's commands that wait in one state. Launches end
@@ -225,10 +233,10 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 		if m.Child != "" {
 			continue
 		}
-		if err := c.failCommand(&m, why); err != nil {
+		if err := c.FailCommand(&m, why); err != nil {
 			return err
 		}
-		if err := c.tellLater(a, m, fmt.Sprintf("line %d of your turn (%s): given up: %s", m.Parsed.Line, m.Parsed.Verb, why)); err != nil {
+		if err := c.TellLater(a, m, fmt.Sprintf("line %d of your turn (%s): given up: %s", m.Parsed.Line, m.Parsed.Verb, why)); err != nil {
 			return err
 		}
 		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
@@ -238,27 +246,9 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 	return nil
 }
 
-// tellLater leaves a quiet notice about a command's end.
-func (c *change) tellLater(a bridge.Agent, m bridge.Command, text string) error {
-	turn, err := c.Turn(m.Turn)
-	if err != nil {
-		return err
-	}
-	return c.notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: text})
-}
-
-// shut closes an agent that does nothing now until a person lets it go on.
-func (c *change) shut(a *bridge.Agent, why string) error {
-	if a.State == bridge.AgentGated || !a.State.CanBecome(bridge.AgentGated) {
-		return nil
-	}
-	a.Trouble = why
-	return c.setAgent(a, bridge.AgentGated)
-}
-
-// Resume lets a stopped tree go on: what waits for its agents is told to them.
-// What was given up stays given up, and an agent that failed waits for a
-// person's word. Twice is fine.
+// Resume lets a stopped tree go on: what waits for its agents is told to them,
+// what their cancelled turns carried too. What was given up stays given up, and
+// an agent that failed by itself waits for a person's word. Twice is fine.
 func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, error) {
 	var tree bridge.Tree
 	err := e.update(ctx, func(c *change) error {
@@ -273,18 +263,21 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventResumed, a, bridge.Event{Text: "the operator let the tree go on"}); err != nil {
+		if err := c.Event(bridge.EventResumed, a, bridge.Event{Text: "the operator let the tree go on"}); err != nil {
 			return err
 		}
-		return c.eachUnder(root, func(a bridge.Agent) error {
+		return kin.Each(c.Tx, root, func(a bridge.Agent) error {
 			if a.State != bridge.AgentGated {
 				return nil
 			}
+			if _, err := c.OpenTurn(a.ID); !errors.Is(err, bridge.ErrNoRow) {
+				return err // it goes on by itself
+			}
 			a.Trouble = ""
-			if err := c.settle(&a); err != nil {
+			if err := c.Settle(&a); err != nil {
 				return err
 			}
-			return c.pump(&a)
+			return c.Pump(&a)
 		})
 	})
 	return tree, notFound(err, "agent", string(root))

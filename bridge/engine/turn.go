@@ -2,10 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
@@ -70,34 +73,24 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 	if j.tree, err = tx.Tree(j.agent.Root); err != nil {
 		return j, fmt.Errorf("load tree %q: %w", j.agent.Root, err)
 	}
-	if j.names, err = lineage(tx, j.agent); err != nil || j.agent.Parent == "" {
+	if j.names, err = kin.Lineage(tx, j.agent); err != nil || j.agent.Parent == "" {
 		return j, err
 	}
 	parent, err := tx.Agent(j.agent.Parent)
 	if err != nil {
 		return j, fmt.Errorf("load parent: %w", err)
 	}
-	j.asking, err = lineage(tx, parent)
+	j.asking, err = kin.Lineage(tx, parent)
 	return j, err
-}
-
-// lineage returns the names and roles of an agent's ancestors and its own, root
-// first. Roles count besides names, so that whoever launches an orchestrator
-// under another name does not get it out of its narrowing.
-func lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
-	names := a.Names()
-	for a.Parent != "" {
-		var err error
-		if a, err = tx.Agent(a.Parent); err != nil {
-			return nil, fmt.Errorf("load parent: %w", err)
-		}
-		names = append(a.Names(), names...)
-	}
-	return names, nil
 }
 
 // deliver commits that the turn is on its way, sends it, and records the answer.
 func (e *Engine) deliver(ctx context.Context, j job) error {
+	if j.turn.Trouble != "" && j.tree.Unmetered > 0 {
+		if err := e.askUsage(ctx, j.agent.Root); err != nil {
+			return err
+		}
+	}
 	sent := false
 	err := e.update(ctx, func(c *change) (err error) {
 		sent, err = c.begin(&j)
@@ -130,7 +123,7 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	switch {
 	case j.tree.Stopped():
-		return false, c.failTurn(j, stoppedText(j.tree))
+		return false, c.failTurn(j, words.Stopped(j.tree))
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
 	case j.agent.External == "" && !j.launching():
@@ -152,20 +145,20 @@ func (c *change) begin(j *job) (bool, error) {
 			return false, err
 		}
 	}
-	j.turn.SentAt = c.now
+	j.turn.SentAt, j.turn.DoubtSince = c.now, time.Time{} // a person may have settled an earlier doubt
 	j.turn.Attempts++
-	if err := c.setTurn(&j.turn, bridge.TurnDelivering); err != nil {
+	if err := c.SetTurn(&j.turn, bridge.TurnDelivering); err != nil {
 		return false, err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
+	if err := c.SetAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return false, err
 	}
 	if j.launching() && j.command.ID != "" {
-		if err := c.setCommand(&j.command, bridge.CommandSending); err != nil {
+		if err := c.SetCommand(&j.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	}
-	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
+	return true, c.Event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
 		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(j.turn.Sent, 4000)}})
 }
 
@@ -176,15 +169,7 @@ func (c *change) regrant(j *job) (bool, error) {
 		j.grant = v.Grant
 		return true, nil
 	}
-	return false, c.failTurn(j, refusedNow(v))
-}
-
-// refusedNow is why a command that was granted may not be sent any more.
-func refusedNow(v policy.Verdict) string {
-	if v.Decision == policy.Held {
-		return "the allowlist changed since: " + v.Reason + "; ask for it again"
-	}
-	return v.Reason
+	return false, c.failTurn(j, words.RefusedNow(v))
 }
 
 // grantOf makes the Grant of a launch, by its command or by a person's word.
@@ -204,11 +189,11 @@ func (c *change) join(j *job) error {
 	if err != nil {
 		return err
 	}
-	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
+	waiting, err := c.WaitingNotices(j.agent.ID, desk.MaxJoined)
 	if err != nil {
 		return err
 	}
-	waiting = waiting[:min(len(waiting), max(maxJoined-len(before), 0))]
+	waiting = waiting[:min(len(waiting), max(desk.MaxJoined-len(before), 0))]
 	ids := make([]bridge.NoticeID, len(waiting))
 	for i, n := range waiting {
 		ids[i] = n.ID
@@ -238,9 +223,6 @@ func (c *change) recall(j *job) error {
 	j.turn.Sent = words.Memory(text) + j.turn.Sent
 	return c.AddEchoes(j.agent.ID, words.EchoKeys(text), c.now)
 }
-
-// maxJoined bounds how many notices one turn carries; the rest wait for the next.
-const maxJoined = 50
 
 // send makes the one call that has the effect, and records what came of it.
 func (e *Engine) send(ctx context.Context, j job) error {
@@ -347,22 +329,23 @@ func (c *change) bind(j *job, s bridge.Started) error {
 		j.agent.External, j.agent.URL = s.Agent, s.URL
 	}
 	j.agent.LastRun, j.turn.Run = s.Run, s.Run
-	j.turn.Trouble, j.turn.DoubtSince = "", time.Time{}
-	if err := c.setTurn(&j.turn, bridge.TurnRunning); err != nil {
+	j.turn.Trouble, j.turn.DoubtSince, j.agent.Trouble = "", time.Time{}, ""
+	if err := c.SetTurn(&j.turn, bridge.TurnRunning); err != nil {
 		return err
 	}
-	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
+	if err := c.SetAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return err
 	}
 	if !launch {
 		return nil
 	}
 	if j.command.ID != "" {
-		if err := c.setCommand(&j.command, bridge.CommandConfirmed); err != nil {
+		j.command.Reason = "" // it may have been in doubt
+		if err := c.SetCommand(&j.command, bridge.CommandConfirmed); err != nil {
 			return err
 		}
 	}
-	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
+	return c.Event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
 		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
 }
@@ -387,7 +370,7 @@ func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
 
 // alarm fails a turn over something that must not be, and says so loudly.
 func (c *change) alarm(j *job, text string) error {
-	if err := c.event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+	if err := c.Event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
 		return err
 	}
 	return c.failTurn(j, text)
@@ -402,11 +385,12 @@ func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Dur("wait", wait).Msg("turn waits")
 	return e.step(ctx, j, func(c *change, j *job) error {
 		j.turn.Trouble = bridge.SafeMessage(cause)
-		if err := c.setTurn(&j.turn, bridge.TurnQueued); err != nil {
+		j.agent.Trouble = j.turn.Trouble // so that a person who looks at agents sees why nothing moves
+		if err := errors.Join(c.SetTurn(&j.turn, bridge.TurnQueued), c.UpdateAgent(j.agent)); err != nil {
 			return err
 		}
 		if j.launching() && j.command.ID != "" {
-			if err := c.setCommand(&j.command, bridge.CommandGranted); err != nil {
+			if err := c.SetCommand(&j.command, bridge.CommandGranted); err != nil {
 				return err
 			}
 		}

@@ -31,7 +31,7 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 	begun := w.now
 	weight := 1.0
 	if !r.often {
-		weight = w.fate.calls
+		weight = w.fate.Calls
 	}
 	kind := w.pick(r.faults, weight)
 	w.note(p.m.name, r.name, r.tag)
@@ -54,7 +54,7 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 		return v, err
 	}
 	w.hit(kind)
-	if err, plain := plainFaults[kind]; plain {
+	if err, plain := fault.Answers[kind]; plain {
 		return none, &bridge.Error{Kind: err.Kind, Message: err.Message, RetryAfter: w.wait(err.Kind)}
 	}
 	if kind == fault.StaleRead {
@@ -70,18 +70,6 @@ func (w *world) answered(r request, err error) {
 	if err != nil {
 		w.note(r.name, "answers:", err.Error())
 	}
-}
-
-// plainFaults are answers that surely had no effect.
-var plainFaults = map[fault.Kind]bridge.Error{
-	fault.Unreachable503:  {Kind: bridge.Unavailable, Message: "it cannot be reached"},
-	fault.RateLimited:     {Kind: bridge.RateLimited, Message: "slow down"},
-	fault.Busy:            {Kind: bridge.Busy, Message: "busy"},
-	fault.UsageLimited:    {Kind: bridge.UsageLimited, Message: "the plan's limit is reached"},
-	fault.Unauthenticated: {Kind: bridge.Unauthenticated, Message: "the key does not count"},
-	fault.Rejected:        {Kind: bridge.Invalid, Message: "it does not like this request"},
-	fault.ServerError:     {Kind: bridge.Unavailable, Message: "internal error there"},
-	fault.Ambiguous:       {Kind: bridge.Conflict, Message: "several runs could be ours"},
 }
 
 // wait is what the other side asks for in Retry-After, sometimes.

@@ -20,9 +20,8 @@ func (w *world) chaos() {
 	if w.strikes(fault.RelayDown, 0.1) {
 		w.relay.downUntil = w.now.Add(w.span(20*time.Second, 4*time.Minute))
 	}
-	if !w.narrow && w.strikes(fault.Narrowed, 0.08) {
-		w.narrow = true
-		w.after(w.span(10*time.Second, 3*time.Minute), func() { w.narrow = false })
+	if !w.narrow {
+		w.relist(0.08)
 	}
 	w.cloud.meddle()
 	if w.depth > 0 {
@@ -34,6 +33,17 @@ func (w *world) chaos() {
 		m.proc.die()
 	}
 	w.restore()
+}
+
+// relist puts a shorter allowlist in force for a while, by chance, or the whole one again.
+func (w *world) relist(chance float64) {
+	switch {
+	case w.narrow:
+		w.narrow = false
+	case w.strikes(fault.Narrowed, chance):
+		w.narrow = true
+		w.after(w.span(10*time.Second, 3*time.Minute), func() { w.narrow = false })
+	}
 }
 
 // jump sets the clocks wrong. Replicas stay within the skew of each other.

@@ -45,7 +45,9 @@ type cloudAgent struct {
 	// wrong is when the API began to report another repository, zero for never.
 	wrong   time.Time
 	webhook *bridge.Webhook
-	runs    []*run
+	// sick says that a run of it broke for a reason that stays.
+	sick bool
+	runs []*run
 }
 
 // run is one run of an agent, whose end is settled when it begins.
@@ -74,6 +76,11 @@ func (r *run) over(now time.Time) bool { return !now.Before(r.ends) }
 func (r *run) good() bool {
 	a := r.agent
 	return r.state == bridge.RunFinished && !r.oversize && (a.wrong.IsZero() || r.ends.Before(a.wrong))
+}
+
+// is reports whether a run is that of a turn.
+func (r *run) is(t bridge.Turn) bool {
+	return r.marker == t.Marker() || (t.Seq == 1 && r.marker == "" && !r.foreign)
 }
 
 // active returns the run that goes on now, or nil.
@@ -134,13 +141,17 @@ func (c *cloud) begin(a *cloudAgent, r *run) *run {
 	c.runs++
 	r.agent, r.id, r.token = a, fmt.Sprintf("run-%d", c.runs), fmt.Sprintf("<r%d>", c.runs)
 	r.begun, r.ends = w.now, w.now.Add(w.span(2*time.Second, 40*time.Second))
-	if !r.foreign && w.strikes(fault.LongRun, 0.05) {
+	if !r.foreign && w.strikes(fault.LongRun, 0.08) {
 		r.ends = w.now.Add(w.span(4*time.Minute, 40*time.Minute))
 	}
 	r.tokens, r.cost = 50+w.rng.Int64N(100), 100_000+w.rng.Int64N(200_000)
 	a.runs = append(a.runs, r)
 	r.state = bridge.RunFinished
-	if w.strikes(fault.RunBroken, 0.15) {
+	switch {
+	case a.sick && w.chance(0.9):
+		r.state = bridge.RunError
+	case w.strikes(fault.RunBroken, 0.15):
+		a.sick = w.chance(0.1)
 		r.state = []bridge.RunState{bridge.RunError, bridge.RunError, bridge.RunCancelled, bridge.RunExpired}[w.rng.IntN(4)]
 	}
 	r.reply = r.token + " is done.\n"

@@ -18,38 +18,13 @@ const (
 	skew = 20 * time.Second
 )
 
-// fate is which faults a seed has, and how often they strike.
-type fate struct {
-	enabled map[fault.Kind]bool
-	// rate is the chance of a fault at each place where one may strike, more or
-	// less: at commits, which a play passes most often, times commits; at calls
-	// with an effect, and at the look-ups behind them, times calls.
-	rate, commits, calls float64
-}
-
-func (w *world) drawFate(calm bool) fate {
-	f := fate{enabled: map[fault.Kind]bool{}}
-	share := []float64{0.15, 0.5, 1}[w.rng.IntN(3)]
-	rates := []float64{0, 0.02, 0.05, 0.1, 0.2, 0.35}
-	f.rate = rates[w.rng.IntN(len(rates))]
-	f.commits = []float64{1, 0.3, 0.05}[w.rng.IntN(3)]
-	f.calls = []float64{1, 2.5, 2.5}[w.rng.IntN(3)]
-	for _, kind := range fault.All {
-		f.enabled[kind] = w.rng.Float64() < share
-	}
-	if calm {
-		f.rate = 0
-	}
-	return f
-}
-
 // pick returns the fault that strikes now, mostly none.
 func (w *world) pick(kinds []fault.Kind, weight float64) fault.Kind {
-	if w.calm || w.fate.rate == 0 || w.rng.Float64() >= w.fate.rate*weight {
+	if w.calm || w.fate.Rate == 0 || w.rng.Float64() >= w.fate.Rate*weight {
 		return ""
 	}
 	kind := kinds[w.rng.IntN(len(kinds))]
-	if !w.fate.enabled[kind] {
+	if !w.fate.Enabled[kind] {
 		return ""
 	}
 	return kind
@@ -57,7 +32,7 @@ func (w *world) pick(kinds []fault.Kind, weight float64) fault.Kind {
 
 // strikes decides about one fault of the world outside, whose chance is given.
 func (w *world) strikes(kind fault.Kind, chance float64) bool {
-	if w.calm || w.fate.rate == 0 || !w.fate.enabled[kind] || w.rng.Float64() >= chance {
+	if w.calm || w.fate.Rate == 0 || !w.fate.Enabled[kind] || w.rng.Float64() >= chance {
 		return false
 	}
 	w.hit(kind)

@@ -1,13 +1,13 @@
 package simulation
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/witness"
 )
 
 // waiting is how the results of one turn's subagents were to come back, in the user's words.
@@ -25,41 +25,6 @@ func (o *oracle) awaits(t bridge.Turn) {
 	}
 }
 
-// statement is what an agent was told of joined results.
-type statement struct {
-	// before and after are the text around it.
-	before, after   string
-	seq             int64
-	ended, launched int
-	late            bool
-	missing         []int // lines
-}
-
-const joinedWords = "results of your turn "
-
-// statements reads what a turn's text says of joined results.
-func statements(text string) (all []statement) {
-	for from := 0; ; {
-		i := strings.Index(text[from:], joinedWords)
-		if i < 0 {
-			return all
-		}
-		i += from
-		end := i + strings.Index(text[i:]+"\n\n", "\n\n")
-		s := statement{before: text[:i], after: text[end:], late: strings.Contains(text[i:end], "the deadline has passed")}
-		if _, err := fmt.Sscanf(text[i:end], joinedWords+"%d, joined: %d of its %d subagents", &s.seq, &s.ended, &s.launched); err != nil {
-			s.seq = -1
-		}
-		for line := range strings.Lines(text[i:end]) {
-			var n int
-			if _, err := fmt.Sscanf(strings.TrimSpace(line), "missing: line %d (", &n); err == nil {
-				s.missing = append(s.missing, n)
-			}
-		}
-		all, from = append(all, s), end
-	}
-}
-
 // joins checks what an agent was told of joined results: each member once,
 // what is missing by its line, and the latter only afterwards.
 func (v *verdict) joins(a bridge.Agent, external *cloudAgent) {
@@ -69,13 +34,13 @@ func (v *verdict) joins(a bridge.Agent, external *cloudAgent) {
 		if r.foreign || r.state != bridge.RunFinished {
 			continue
 		}
-		for _, s := range statements(r.text) {
-			if told[s.seq]++; told[s.seq] > 1 {
-				v.w.fail("agent %s was told twice of the joined results of turn %d", a.ID, s.seq)
+		for _, s := range witness.Statements(r.text) {
+			if told[s.Seq]++; told[s.Seq] > 1 {
+				v.w.fail("agent %s was told twice of the joined results of turn %d", a.ID, s.Seq)
 			}
-			s.before = before.String() + s.before
+			s.Before = before.String() + s.Before
 			v.statement(a, external, s)
-			if v.o.skewless() && s.late && r.begun.Before(v.due(a.ID, s.seq)) {
+			if v.o.skewless() && s.Late && r.begun.Before(v.due(a.ID, s.Seq)) {
 				v.w.fail("agent %s was told of joined results before their deadline", a.ID)
 			}
 		}
@@ -109,8 +74,7 @@ type member struct {
 
 // members returns the members of what a turn launched.
 func (v *verdict) members(parent bridge.Agent, external *cloudAgent, t bridge.Turn) (all []member) {
-	r := external.find(func(r *run) bool { return r.marker == t.Marker() || (t.Seq == 1 && r.marker == "" && !r.foreign) })
-	if r == nil {
+	if external.find(func(r *run) bool { return r.is(t) }) == nil {
 		return nil
 	}
 	for _, m := range v.commands[t.ID] {
@@ -125,40 +89,40 @@ func (v *verdict) members(parent bridge.Agent, external *cloudAgent, t bridge.Tu
 	return all
 }
 
-func (v *verdict) statement(a bridge.Agent, external *cloudAgent, s statement) {
-	i := slices.IndexFunc(v.turns[a.ID], func(t bridge.Turn) bool { return t.Seq == s.seq })
+func (v *verdict) statement(a bridge.Agent, external *cloudAgent, s witness.Statement) {
+	i := slices.IndexFunc(v.turns[a.ID], func(t bridge.Turn) bool { return t.Seq == s.Seq })
 	if i < 0 {
-		v.w.fail("agent %s was told of joined results of turn %d, which it never had", a.ID, s.seq)
+		v.w.fail("agent %s was told of joined results of turn %d, which it never had", a.ID, s.Seq)
 		return
 	}
 	t := v.turns[a.ID][i]
 	need, _ := v.o.joined[t.ID].join.Need()
-	if need == 0 || s.launched == 0 {
-		v.w.fail("agent %s was told of joined results of turn %d, and there were none to be joined", a.ID, s.seq)
+	if need == 0 || s.Launched == 0 {
+		v.w.fail("agent %s was told of joined results of turn %d, and there were none to be joined", a.ID, s.Seq)
 		return
 	}
-	if need < 0 || need > s.launched {
-		need = s.launched
+	if need < 0 || need > s.Launched {
+		need = s.Launched
 	}
 	switch {
-	case s.ended != s.launched-len(s.missing):
-		v.w.fail("agent %s: %d of %d ended, and missing are lines %v", a.ID, s.ended, s.launched, s.missing)
-	case !s.late && s.ended < need:
-		v.w.fail("agent %s was told of %d joined results and was to wait for %d", a.ID, s.ended, need)
-	case s.late && s.ended >= need:
+	case s.Ended != s.Launched-len(s.Missing):
+		v.w.fail("agent %s: %d of %d ended, and missing are lines %v", a.ID, s.Ended, s.Launched, s.Missing)
+	case !s.Late && s.Ended < need:
+		v.w.fail("agent %s was told of %d joined results and was to wait for %d", a.ID, s.Ended, need)
+	case s.Late && s.Ended >= need:
 		v.w.fail("agent %s waited for the deadline, and all %d results were there", a.ID, need)
 	}
 	for _, m := range v.members(a, external, t) {
-		missing := slices.Contains(s.missing, m.line)
-		earlier := strings.Contains(s.before, m.token)
+		missing := slices.Contains(s.Missing, m.line)
+		earlier := strings.Contains(s.Before, m.token)
 		if missing == earlier && v.o.skewless() {
-			v.w.fail("agent %s: line %d of turn %d is told as missing: %v; its result was told before: %v", a.ID, m.line, s.seq, missing, earlier)
+			v.w.fail("agent %s: line %d of turn %d is told as missing: %v; its result was told before: %v", a.ID, m.line, s.Seq, missing, earlier)
 		}
 	}
 	switch {
-	case s.late:
+	case s.Late:
 		v.w.happened("joined results at the deadline")
-	case len(s.missing) > 0:
+	case len(s.Missing) > 0:
 		v.w.happened("joined results with some missing")
 	default:
 		v.w.happened("joined results, all there")

@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
 )
 
@@ -79,7 +80,7 @@ func (v *verdict) doubted(m bridge.Command) bool {
 
 // crashed reports whether a process died, lost its lease or could not record, so that any answer may be lost.
 func (w *world) crashed() bool {
-	for _, f := range []fault.Kind{fault.CrashBeforeCall, fault.CrashAfterCall, fault.CrashBeforeCommit, fault.CrashAfterCommit, fault.CrashAtRest, fault.Hang, fault.StopInCall, fault.Panic, fault.StoreFails, fault.CommitUnknown, fault.Overlap, fault.Pause, fault.Restored} {
+	for _, f := range []fault.Kind{fault.CrashBeforeCall, fault.CrashAfterCall, fault.CrashBeforeCommit, fault.CrashAfterCommit, fault.CrashAtRest, fault.Hang, fault.StopInCall, fault.Panic, fault.StoreFails, fault.CommitUnknown, fault.Overlap, fault.Pause, fault.Stalled, fault.Restored} {
 		if w.cover.Faults[f] > 0 {
 			return true
 		}
@@ -109,7 +110,7 @@ func (v *verdict) truth(m bridge.Command) {
 			v.w.fail("command %s: it ran: %v; it was told as run: %v (%s)", m.ID, ran, said, m.Reason)
 		}
 	case parser.Remind:
-		token := tokens(m.Parsed.Message)
+		token := witness.Tokens(m.Parsed.Message)
 		came := len(token) > 0 && slices.Contains(v.o.heard[m.Agent], token[0])
 		if came != (m.Reason == "") {
 			v.w.fail("command %s came back: %v (%s)", m.ID, came, m.Reason)
@@ -119,6 +120,9 @@ func (v *verdict) truth(m bridge.Command) {
 
 // agent checks that an agent is at rest and that what it heard is what it was to hear.
 func (v *verdict) agent(a bridge.Agent) {
+	if v.w.tree(a.Root).Stopped() && a.State != bridge.AgentGated && a.State != bridge.AgentFailed && !v.stuck[a.ID] {
+		v.w.fail("agent %s is %s, and its tree is stopped", a.ID, a.State)
+	}
 	if a.State == bridge.AgentBusy && !v.stuck[a.ID] {
 		v.w.fail("agent %s is busy for ever", a.ID)
 	}
@@ -152,7 +156,7 @@ func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 		}
 		for line := range strings.Lines(r.text) {
 			if strings.HasPrefix(line, "| ") {
-				got = append(got, tokens(line)...)
+				got = append(got, witness.Tokens(line)...)
 			}
 		}
 	}

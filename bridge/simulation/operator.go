@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
 )
 
@@ -34,16 +35,16 @@ func (u *user) govern() {
 	if u.w.calm {
 		return
 	}
-	switch u.w.rng.IntN(7) {
+	switch u.w.rng.IntN(10) {
 	case 0, 1:
 		u.stop()
-	case 2:
+	case 2, 3:
 		u.resume(false)
-	case 3:
-		u.setJoin()
 	case 4:
+		u.setJoin()
+	case 5, 6, 7:
 		u.cancelReminder()
-	case 5:
+	case 8:
 		u.replayFailed()
 	default:
 		if u.w.chance(0.3) {
@@ -55,14 +56,22 @@ func (u *user) govern() {
 // stop stops some tree. From its acknowledgement on nothing of the tree may begin.
 func (u *user) stop() {
 	roots, p := u.w.roots(), u.door()
-	if len(roots) == 0 || p == nil || !u.w.strikes(fault.TreeStopped, 0.5) {
+	if len(roots) == 0 || p == nil || u.w.calm || !u.w.strikes(fault.TreeStopped, 0.7) {
 		return
 	}
 	root := roots[u.w.rng.IntN(len(roots))]
+	again := u.w.tree(root.ID).Stopped()
 	_, err := p.engine.Stop(p.ctx, root.ID, "enough")
 	u.w.note("user stops", root.Name, fmt.Sprint(err))
 	if stopped := u.recallTree(root); err == nil && !stopped {
 		u.w.fail("the stop of %s was acknowledged, and it is not stopped", root.Name)
+	}
+	for _, state := range []bridge.CommandState{bridge.CommandHeld, bridge.CommandGranted} {
+		for _, m := range u.w.commands(state) {
+			if m.Child == "" && err == nil && !again && u.w.agent(m.Agent).Root == root.ID {
+				u.w.fail("%s is stopped, and its command %s still waits", root.Name, m.ID)
+			}
+		}
 	}
 }
 
@@ -74,7 +83,10 @@ func (u *user) resume(all bool) (did bool) {
 		if p == nil || !u.w.tree(root.ID).Stopped() || u.leaves("tree "+root.Name) && all {
 			continue
 		}
+		t := u.w.oracle.tree(rootTag(root.Name))
+		t.resuming = true
 		_, err := p.engine.Resume(p.ctx, root.ID)
+		t.resuming = false
 		u.w.note("user resumes", root.Name, fmt.Sprint(err))
 		u.w.happened("user resumes a tree")
 		if stopped := u.recallTree(root); err == nil && stopped {
@@ -103,6 +115,7 @@ func (u *user) recallTree(root bridge.Agent) (stopped bool) {
 
 // recall looks at everything again after the database was put back.
 func (u *user) recall() {
+	clear(u.w.oracle.fences)
 	for _, t := range u.w.oracle.trees {
 		t.stopped, t.pauses = 0, nil
 	}
@@ -125,8 +138,9 @@ func (u *user) setJoin() {
 	a, j := all[u.w.rng.IntN(len(all))], u.drawJoin()
 	_, err := p.engine.SetJoin(p.ctx, a.ID, j.join, j.within)
 	u.w.note("user joins", a.Name, string(j.join), fmt.Sprint(err))
-	if now := u.w.agent(a.ID); err == nil || now.Join == j.join && now.JoinWithin == j.within {
-		u.joins[a.ID] = j
+	now := u.w.agent(a.ID)
+	if u.joins[a.ID] = (waiting{join: now.Join, within: now.JoinWithin}); err == nil && now.Join != j.join {
+		u.w.fail("agent %s was to join %q and joins %q", a.Name, j.join, now.Join)
 	}
 }
 
@@ -140,7 +154,7 @@ type reminder struct {
 func (u *user) cancelReminder() {
 	p := u.door()
 	for _, m := range u.w.commands(bridge.CommandGranted) {
-		if m.Parsed.Verb != parser.Remind || p == nil || !u.w.strikes(fault.ReminderCancelled, 0.7) {
+		if m.Parsed.Verb != parser.Remind || p == nil || !u.w.strikes(fault.ReminderCancelled, 0.9) {
 			continue
 		}
 		_, err := p.engine.CancelReminder(p.ctx, m.ID)
@@ -148,7 +162,7 @@ func (u *user) cancelReminder() {
 		u.w.look(func(tx bridge.Tx) error {
 			now, err2 := tx.Command(m.ID)
 			if now.State == bridge.CommandFailed {
-				u.w.oracle.reminders[tokens(m.Parsed.Message)[0]].cancelled = true
+				u.w.oracle.reminders[witness.Tokens(m.Parsed.Message)[0]].cancelled = true
 			} else if err == nil {
 				u.w.fail("reminder %s was cancelled and is %s", m.ID, now.State)
 			}
@@ -175,6 +189,10 @@ func (u *user) replayFailed() {
 func (u *user) enrich() bool {
 	if u.w.purse == 0 {
 		return false
+	}
+	if u.w.calm {
+		u.w.until(u.w.now.Add(3 * time.Minute)) // the last look may have been a moment ago
+		u.w.oracle.readable()
 	}
 	u.w.purse = 0
 	u.w.note("user raises the budget")

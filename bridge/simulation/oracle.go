@@ -2,10 +2,10 @@ package simulation
 
 import (
 	"slices"
-	"strings"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/rules"
+	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
 )
 
@@ -32,6 +32,7 @@ type oracle struct {
 	// begun are the commits by which turns began, by their markers, and launches, by their operations.
 	begun     map[string]int
 	joined    map[bridge.TurnID]waiting
+	fences    map[int64]int64 // of the latest claims, by work
 	reminders map[string]*reminder
 	// held are the tokens that waited for others; they come later than what was told after them.
 	held map[string]bool
@@ -40,7 +41,7 @@ type oracle struct {
 func newOracle(w *world) *oracle {
 	return &oracle{w: w, byTag: map[string][]*written{}, baits: map[string]bool{}, approvals: map[string]int{}, effects: map[string]int{},
 		doubts: map[string]bool{}, requests: map[string]int{}, outputs: map[string]string{}, sends: map[string]int{}, heard: map[bridge.AgentID][]string{},
-		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]waiting{}, reminders: map[string]*reminder{}, held: map[string]bool{}}
+		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]waiting{}, fences: map[int64]int64{}, reminders: map[string]*reminder{}, held: map[string]bool{}}
 }
 
 func (o *oracle) number() int {
@@ -78,7 +79,7 @@ func (o *oracle) approved(m bridge.Command) {
 func (o *oracle) allowance(tag string) int {
 	n := o.approvals[tag]
 	for _, wr := range o.byTag[tag] {
-		if wr.run != nil && !wr.run.good() {
+		if wr.run != nil && !wr.run.good() || wr.silenced && !o.restored {
 			continue
 		}
 		if wr.class == classGranted || (wr.class == classHourly && o.hourly && o.approvals[tag] == 0) {
@@ -135,26 +136,10 @@ func (o *oracle) sent(a *cloudAgent, f bridge.FollowUp) {
 	}
 }
 
-// tokens returns the tokens in a text: an r, x or m and a number between angles.
-func tokens(text string) (all []string) {
-	for {
-		i := strings.IndexByte(text, '<')
-		if i < 0 {
-			return all
-		}
-		text = text[i:]
-		end := strings.IndexByte(text, '>')
-		if end > 1 && strings.IndexByte("rxm", text[1]) >= 0 {
-			all = append(all, text[:end+1])
-		}
-		text = text[1:]
-	}
-}
-
 // told notes what a commit left for agents to hear.
 func (o *oracle) told(notices []bridge.Notice) {
 	for _, n := range notices {
-		for _, token := range tokens(n.Untrusted) {
+		for _, token := range witness.Tokens(n.Untrusted) {
 			if slices.Contains(o.heard[n.Agent], token) && !o.restored {
 				o.w.fail("agent %s is to hear of %s twice", n.Agent, token)
 			}
@@ -185,6 +170,20 @@ func (o *oracle) waits(id bridge.AgentID) (waits bool) {
 		return err
 	})
 	return waits
+}
+
+// awake checks that an agent at rest that may hear has nothing to hear that is worth a turn.
+func (o *oracle) awake(a bridge.Agent) {
+	if a.State == bridge.AgentBusy || a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
+		return
+	}
+	o.w.look(func(tx bridge.Tx) error {
+		waiting, err := tx.WaitingNotices(a.ID, everything)
+		if slices.ContainsFunc(waiting, func(n bridge.Notice) bool { return !n.Quiet }) {
+			o.w.fail("agent %s is %s, and what is to be told to it lies still", a.ID, a.State)
+		}
+		return err
+	})
 }
 
 // atRest reports whether nothing more will happen by itself.

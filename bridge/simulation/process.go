@@ -14,6 +14,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
 	"drawbridge/store/memory"
 )
@@ -91,8 +92,9 @@ func (m *machine) step() {
 	p := m.proc
 	m.w.steps++
 	outer := p.frame
-	p.frame = frame{}
-	defer func() { p.frame = outer }()
+	busy := m.w.stepping
+	p.frame, m.w.stepping = frame{}, true
+	defer func() { p.frame, m.w.stepping = outer, busy }()
 	if _, err := p.engine.Step(p.ctx); err != nil {
 		m.w.note(m.name, "step:", err.Error())
 	}
@@ -163,7 +165,7 @@ func (p *process) newID(prefix string) string {
 
 // Update implements bridge.Store. It is where a process can die on either side of a commit.
 func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
-	kind := p.w.pick(fault.InCommit, p.w.fate.commits)
+	kind := p.w.pick(fault.InCommit, p.w.fate.Commits)
 	if kind == fault.Overlap || kind == fault.Pause {
 		p.interrupt(kind)
 		kind = ""
@@ -191,13 +193,20 @@ func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	case fault.CommitUnknown:
 		p.w.hit(kind)
 		return errStore
+	case fault.Stalled:
+		if !p.w.stepping {
+			break // whoever gives orders waits for the answer
+		}
+		if p.interrupt(kind); p.dead {
+			return errDead
+		}
 	}
 	return nil
 }
 
 // commit runs a transaction and tells the oracle what it changed.
 func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
-	t := &watchedTx{}
+	t := &witness.Tx{}
 	err := p.store.Update(ctx, func(tx bridge.Tx) error {
 		t.Tx = tx
 		return fn(t)
@@ -205,16 +214,16 @@ func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range t.edges {
+	for _, e := range t.Edges {
 		p.w.cover.Edges[e]++
 		p.w.note(p.m.name, e.Noun, e.From, e.To)
 	}
-	for _, e := range t.illegal {
+	for _, e := range t.Illegal {
 		p.w.fail("a commit went %s, which the state machine does not know", e)
 	}
 	p.w.commits++
 	p.frame.commit = p.w.commits
-	p.w.oracle.told(t.notices)
+	p.w.oracle.told(t.Notices)
 	p.w.oracle.committed(p, t)
 	return nil
 }
@@ -236,13 +245,22 @@ func (p *process) interrupt(kind fault.Kind) {
 	}
 	w.hit(kind)
 	w.depth++
-	inner := p.frame
-	defer func() { w.depth--; p.frame = inner }()
-	if kind == fault.Pause {
+	inner, busy := p.frame, w.stepping
+	w.stepping = false
+	defer func() { w.depth--; p.frame, w.stepping = inner, busy }()
+	switch kind {
+	case fault.Pause:
 		w.now = w.now.Add(w.span(20*time.Second, 75*time.Second))
+	case fault.Stalled:
+		w.until(w.now.Add(w.span(time.Minute, 12*time.Minute)))
 	}
-	if w.chance(0.2) {
+	switch w.rng.IntN(6) {
+	case 0:
+		w.user.stop()
+	case 1, 2:
 		w.user.govern()
+	case 3:
+		w.relist(0.4)
 	}
 	for range 1 + w.rng.IntN(6) {
 		if !w.turn() {

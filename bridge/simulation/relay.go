@@ -8,15 +8,22 @@ import (
 	"drawbridge/bridge/simulation/fault"
 )
 
+// relayDefinition is the one definition that an operator approves for a relay.
+const relayDefinition = "5f3a"
+
 // relay is the user's side: it runs actions, each request once, and keeps a journal.
 type relay struct {
-	w         *world
-	journal   map[string]bridge.ActionOutcome
+	w       *world
+	journal map[string]bridge.ActionOutcome
+	// asks holds the requests that have been looked at, and whether the relay wants the operator's word for them.
+	asks      map[string]bool
 	ran       int
 	downUntil time.Time
 }
 
-func newRelay(w *world) *relay { return &relay{w: w, journal: map[string]bridge.ActionOutcome{}} }
+func newRelay(w *world) *relay {
+	return &relay{w: w, journal: map[string]bridge.ActionOutcome{}, asks: map[string]bool{}}
+}
 
 // run takes a request that left after a commit.
 func (r *relay) run(q bridge.ActionRequest, left int) (bridge.ActionOutcome, error) {
@@ -31,6 +38,12 @@ func (r *relay) run(q bridge.ActionRequest, left int) (bridge.ActionOutcome, err
 	if out, known := r.journal[q.Request]; known {
 		w.happened("relay: the recorded answer again")
 		return out, nil
+	}
+	if _, known := r.asks[q.Request]; !known {
+		r.asks[q.Request] = w.strikes(fault.RelayAsks, 0.2)
+	}
+	if r.asks[q.Request] && q.Approved == nil {
+		return bridge.ActionOutcome{Status: bridge.ActionRefused, Error: "the operator has to approve it", Wants: relayDefinition}, nil
 	}
 	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Duration: w.span(0, 5*time.Second)}
 	if w.strikes(fault.RelayRefuses, 0.3) {

@@ -28,6 +28,8 @@ type written struct {
 	tag   string
 	class class
 	run   *run
+	// silenced says that the operator stopped it before anybody read it.
+	silenced bool
 }
 
 // most is how many lines agents write in one play.
@@ -46,11 +48,12 @@ var lines = []struct {
 	{5, func(c *cloud, r *run) string { return c.action(r, "act_", rules.PlainActions, classGranted) }},
 	{1, func(c *cloud, r *run) string { return c.action(r, "guarded_", rules.GuardedActions, classApproval) }},
 	{1, func(c *cloud, r *run) string { return c.action(r, "evil_", 100, classRefused) }},
-	{2, (*cloud).remind},
+	{3, (*cloud).remind},
 	{1, (*cloud).acknowledge},
 	{2, (*cloud).echo},
 	{2, (*cloud).nearMiss},
 	{1, (*cloud).twice},
+	{3, (*cloud).team},
 	{1, (*cloud).flood},
 }
 
@@ -61,7 +64,7 @@ func (c *cloud) write(r *run) {
 		if c.w.oracle.lines >= most || c.w.calm && c.w.chance(0.5) {
 			return
 		}
-		roll := c.w.rng.IntN(28)
+		roll := c.w.rng.IntN(32)
 		for _, l := range lines {
 			if roll -= l.share; roll < 0 {
 				r.reply += l.write(c, r)
@@ -145,6 +148,11 @@ func (c *cloud) twice(r *run) string {
 	line := c.subagent(r, rules.V1Repo, classGranted)
 	c.wrote(r, r.commands[len(r.commands)-1].tag, classDuplicate)
 	return line + line
+}
+
+// team asks for several subagents at once.
+func (c *cloud) team(r *run) string {
+	return c.subagent(r, rules.V1Repo, classGranted) + c.subagent(r, []string{rules.V0Repo, rules.V1Repo}[c.w.rng.IntN(2)], classGranted)
 }
 
 // flood writes more commands than a turn may have.

@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/rules"
+	"drawbridge/bridge/simulation/witness"
 	"drawbridge/policy"
 )
 
@@ -18,6 +19,8 @@ type tree struct {
 	// it may; pauses are all times between a stop and its end.
 	stopped int
 	pauses  []pause
+	// resuming is true while the operator's word that ends the stop is taken down.
+	resuming bool
 	// launches are of subagents, turns of every agent.
 	launches, turns int
 	used            map[string]meter
@@ -148,26 +151,59 @@ func (o *oracle) ran(action string, left int) {
 }
 
 // committed notes what a commit of a process means to trees and joins.
-func (o *oracle) committed(p *process, t *watchedTx) {
-	for _, r := range t.sent {
+func (o *oracle) committed(p *process, t *witness.Tx) {
+	for _, r := range t.Begun {
 		key := r.Marker()
 		if r.Seq == 1 {
 			key = o.w.agent(r.Agent).OpKey[:opLength]
 		}
 		o.begun[key] = o.w.commits
 	}
-	for _, r := range t.accepted {
+	for _, w := range t.Given {
+		if o.fences[w.ID] > w.Fence {
+			o.w.fail("work in lane %s was given back by one who had lost it", w.Lane)
+		}
+	}
+	for _, w := range t.Claimed {
+		o.fences[w.ID] = w.Fence
+	}
+	for _, id := range t.Queued {
+		if tree := o.treeOf(id); tree.stopped > 0 && !tree.resuming {
+			o.w.fail("agent %s got a turn, and its tree %s is stopped", id, tree.name)
+		}
+	}
+	for _, r := range t.Ended {
 		o.metered(p, r.Agent)
 		o.awaits(r)
+		o.silence(r)
 	}
-	for _, id := range t.metered {
+	for _, id := range t.Metered {
 		o.metered(p, id)
 	}
-	for _, text := range t.troubles {
+	for _, text := range t.Troubles {
 		o.budgetSaid(text)
 	}
-	for _, n := range t.notices {
+	for _, n := range t.Notices {
 		o.budgetSaid(n.Text)
+	}
+}
+
+// treeOf returns the tree of one of the bridge's agents.
+func (o *oracle) treeOf(id bridge.AgentID) *tree {
+	return o.tree(rootTag(o.w.agent(o.w.agent(id).Root).Name))
+}
+
+// silence notes that nothing of a reply may happen any more, when its tree was
+// stopped before it was taken over.
+func (o *oracle) silence(t bridge.Turn) {
+	a := o.w.cloud.of(o.w.agent(t.Agent))
+	if a == nil || o.tree(a.root).stopped == 0 {
+		return
+	}
+	if r := a.find(func(r *run) bool { return r.is(t) }); r != nil {
+		for _, wr := range r.commands {
+			wr.silenced = true
+		}
 	}
 }
 
@@ -196,7 +232,10 @@ func (o *oracle) metered(p *process, id bridge.AgentID) {
 	t := o.tree(external.root)
 	m, told := t.used[a.External], p.frame.told[a.External]
 	if m.unknown = told == nil || (!told.CostKnown && o.w.budget(t).CostUSD > 0); !m.unknown {
-		m.tokens, m.micros = told.Tokens, told.CostMicros
+		m.tokens = told.Tokens
+		if told.CostKnown {
+			m.micros = told.CostMicros
+		}
 	}
 	t.used[a.External] = m
 	if got := (meter{a.Tokens, a.CostMicros, a.Unmetered}); got != m {
@@ -221,6 +260,23 @@ func (o *oracle) count(t *tree) {
 		t.spent = 0
 	case t.spent == 0:
 		t.spent = o.w.commits
+	}
+}
+
+// readable checks, when all has come to rest, that no tree is shut for want of usage that the cloud tells.
+func (o *oracle) readable() {
+	if !o.skewless() { // a clock that jumped let the next look wait
+		return
+	}
+	for _, a := range o.w.agents() {
+		t := o.treeOf(a.ID)
+		dark := o.w.cloud.tells == tellsNothing || o.w.cloud.tells == tellsNoCost && o.w.budget(t).CostUSD > 0
+		for _, x := range o.w.cloud.under(rootTag(t.name)) {
+			dark = dark || x.api == bridge.APIv0
+		}
+		if !dark && a.State == bridge.AgentGated && strings.Contains(a.Trouble, "does not tell") {
+			o.w.fail("agent %s is gated, and the usage of its tree can be read: %s", a.ID, a.Trouble)
+		}
 	}
 }
 
@@ -252,9 +308,13 @@ func (v *verdict) trees() {
 	}
 }
 
-// cancelled checks that the runs of an agent did not outlive a stop by long.
+// cancelled checks that the runs of an agent did not outlive a stop by long,
+// unless a clock that jumped let the next look wait.
 func (v *verdict) cancelled(external *cloudAgent) {
 	const patience = 10 * time.Minute
+	if !v.o.skewless() || external.hidden { // nobody can cancel what nobody finds
+		return
+	}
 	for _, r := range external.runs {
 		for _, p := range v.o.tree(external.root).pauses {
 			since := later(later(p.from, v.w.calmed), r.begun)

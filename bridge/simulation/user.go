@@ -18,6 +18,8 @@ type user struct {
 	w     *world
 	roots int
 	said  int
+	// launching keeps two launches from having one name.
+	launching bool
 	// left are commands and turns that the user never comes back to.
 	left map[string]bool
 	// urged counts how often the user spoke to an agent that had stopped, replays
@@ -103,6 +105,12 @@ func (u *user) begin() {
 // launch starts the orchestrator, again when the first try did not get through.
 func (u *user) launch() {
 	w := u.w
+	if u.launching {
+		w.after(10*time.Second, u.launch)
+		return
+	}
+	u.launching = true
+	defer func() { u.launching = false }()
 	name := fmt.Sprintf("main%d", u.roots+1)
 	api := []string{bridge.APIv0, bridge.APIv1}[w.rng.IntN(2)]
 	j := u.drawJoin()
@@ -217,7 +225,9 @@ func (u *user) judge(m bridge.Command) bool {
 	u.w.look(func(tx bridge.Tx) error {
 		now, err := tx.Command(m.ID)
 		if now.Approved {
-			u.w.oracle.approved(m)
+			if m.Code != "relay_needs_approval" { // the gate had let that one pass already
+				u.w.oracle.approved(m)
+			}
 			u.w.happened("user approves")
 		}
 		return err
@@ -264,6 +274,7 @@ func (u *user) settle() bool {
 	did = u.enrich() || did
 	did = u.resume(true) || did
 	for _, a := range u.w.agents() {
+		u.w.oracle.awake(a)
 		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || u.w.tree(a.Root).Stopped() || !u.w.oracle.waits(a.ID) {
 			continue
 		}

@@ -29,7 +29,7 @@ const (
 type world struct {
 	ctx   context.Context //nolint:containedctx // a world lives exactly as long as the Run that got ctx
 	rng   *rand.Rand
-	fate  fate
+	fate  fault.Fate
 	start time.Time
 	now   time.Time
 	// agenda is what happens by itself.
@@ -51,10 +51,12 @@ type world struct {
 	// depth is how many calls are open around what happens now.
 	depth int
 	// calm is true once nothing goes wrong any more, since when is in calmed.
-	calm     bool
-	calmed   time.Time
-	steps    int
-	commits  int
+	calm    bool
+	calmed  time.Time
+	steps   int
+	commits int
+	// stepping is true while a handler of the bridge works, and not a person.
+	stepping bool
 	due      time.Time // of the next work, when it was last looked for
 	ids      uint64
 	trace    chronicle.Trace
@@ -65,7 +67,7 @@ type world struct {
 func newWorld(ctx context.Context, seed uint64, c Config) *world {
 	w := &world{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0x6272696467652121)), start: epoch, now: epoch, disk: memory.NewDisk(), cover: coverage.New()}
 	w.trace = chronicle.NewTrace(c.Trace)
-	w.fate = w.drawFate(c.Calm)
+	w.fate = fault.Draw(w.rng, c.Calm)
 	w.chain = []int{40, 40, 40, 40, 4, 1}[w.rng.IntN(6)]
 	if w.strikes(fault.SmallBudget, 0.6) {
 		w.purse = 1 + w.rng.IntN(len(rules.Budgets)-1)
@@ -225,7 +227,7 @@ func (w *world) play() {
 	}
 	w.user.begin()
 	w.after(w.span(0, time.Minute), w.chaos)
-	w.until(w.now.Add(w.span(4*time.Minute, 20*time.Minute)))
+	w.until(w.now.Add(w.span(4*time.Minute, w.fate.Length)))
 	w.becalm()
 	for range maxRest {
 		w.rest()

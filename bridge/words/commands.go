@@ -69,3 +69,30 @@ func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) string
 	}
 	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, reason)
 }
+
+// Stopped says that a person stopped a tree, and why.
+func Stopped(tree bridge.Tree) string {
+	text := "the operator stopped this tree of agents"
+	if tree.Why != "" {
+		text += ": " + tree.Why
+	}
+	return text
+}
+
+// Parked says how much waits for an agent whose turn failed, and what takes it
+// along. The turn may be "" when it is not at hand.
+func Parked(a bridge.Agent, waiting int, turn bridge.TurnID) string {
+	how := fmt.Sprintf("`drawbridge say %s`", a.Name)
+	switch {
+	case a.External == "" || a.Quarantined:
+		how = "nothing"
+	case turn != "":
+		how = fmt.Sprintf("`drawbridge replay %s` or %s", turn, how)
+	}
+	return fmt.Sprintf("outcomes that wait for agent %s, whose turn failed (%s): %d; %s takes them along", a.Name, a.Trouble, waiting, how)
+}
+
+// SubagentName is the repository's name and the end of the id: readable and unique.
+func SubagentName(repo string, id bridge.AgentID) string {
+	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"drawbridge/bridge"
@@ -55,7 +56,7 @@ func Evidence(e Ended) string {
 		if f.value == "" {
 			absent = append(absent, "no "+f.name)
 		} else {
-			confirmed = append(confirmed, f.name+" "+SafeWord(f.value))
+			confirmed = append(confirmed, f.name+" "+named(f.value))
 		}
 	}
 	if ev := e.Evidence; ev != nil {
@@ -82,10 +83,37 @@ func Evidence(e Ended) string {
 	return strings.Join(lines, "\n")
 }
 
+var plainName = regexp.MustCompile(`^[A-Za-z0-9._/#:@+=~%&?-]*$`)
+
+// named shows a name that an agent chose. Whatever could end it before its end
+// and go on in the bridge's own words stands in quotes.
+func named(s string) string {
+	if s = SafeWord(s); plainName.MatchString(s) {
+		return s
+	}
+	return strconv.QuoteToGraphic(s)
+}
+
+// EvidenceKeys returns the keys of the commands that stand in what an agent
+// named: its branch, its artifacts, and what the API says of them.
+func EvidenceKeys(e Ended) []string {
+	names := []string{e.Observation.Branch, e.Observation.PR, e.Observation.Detail}
+	if e.Evidence != nil {
+		names = append(names, e.Evidence.Unread)
+		for _, a := range e.Evidence.Artifacts {
+			names = append(names, a.Path)
+		}
+	}
+	for _, name := range slices.Clone(names) {
+		names = append(names, SafeWord(name)) // as it is shown
+	}
+	return EchoKeys(strings.Join(names, "\n"))
+}
+
 func artifacts(all []bridge.Artifact) string {
 	names := make([]string, 0, maxArtifacts)
 	for _, a := range all[:min(len(all), maxArtifacts)] {
-		names = append(names, fmt.Sprintf("%s (%d bytes)", SafeWord(a.Path), a.Size))
+		names = append(names, fmt.Sprintf("%s (%d bytes)", named(a.Path), a.Size))
 	}
 	text := fmt.Sprintf("artifacts %s", strings.Join(names, ", "))
 	if more := len(all) - len(names); more > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/policy"
 )
 
 // Action is the bridge's word on what an action did.
@@ -68,4 +69,22 @@ func lastByte(s string) byte {
 		return 0
 	}
 	return s[len(s)-1]
+}
+
+// RelayAsks is what the operator reads of an action for which a relay wants their word.
+func RelayAsks(out bridge.ActionOutcome) string {
+	return fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, OneLine(out.Error, 300))
+}
+
+// Errand names a command at the beginning of what the agent hears of it.
+func Errand(m bridge.Command) string {
+	return fmt.Sprintf("line %d of your turn (%s %s): ", m.Parsed.Line, m.Parsed.Verb, m.Canonical)
+}
+
+// RefusedNow is why a command that was granted may not be sent any more.
+func RefusedNow(v policy.Verdict) string {
+	if v.Decision == policy.Held {
+		return "the allowlist changed since: " + v.Reason + "; ask for it again"
+	}
+	return v.Reason
 }

@@ -150,11 +150,15 @@ func keysOf(line string) (keys []string) {
 }
 
 // SafeWord keeps a value that the API reports on one line and short.
-func SafeWord(s string) string {
-	return OneLine(strings.Map(func(r rune) rune {
-		if hidden(r) {
-			return '?'
-		}
-		return r
-	}, s), 200)
+func SafeWord(s string) string { return SafeLine(strings.Map(shown, s), 200) }
+
+// SafeLine is OneLine without what could change how the rest is shown, for
+// words that come back in an error or on a terminal.
+func SafeLine(s string, n int) string { return strings.Map(shown, OneLine(s, n)) }
+
+func shown(r rune) rune {
+	if hidden(r) {
+		return '?'
+	}
+	return r
 }

@@ -16,8 +16,12 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
 
+	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/settings"
 )
 
 // Exit codes.
@@ -31,7 +35,8 @@ const description = `Run listed actions on this machine when the bridge asks for
 
 Examples:
   drawbridge-relay check --config relay.yaml    say everything that is wrong with the file
-  drawbridge-relay run --config relay.yaml      serve POST /run on the loopback address of the file
+  drawbridge-relay run --config relay.yaml      serve the actions of the file
+  drawbridge-relay stop                         refuse everything and end what runs, until drawbridge-relay start
 
 A relay.yaml to start from:
   listen: 127.0.0.1:7420
@@ -47,9 +52,18 @@ Make a token:
 Exit codes: 0 all is well, 1 something is wrong and is said on stderr, 2 the command line is wrong.`
 
 type cli struct {
-	Run     runCmd     `cmd:"" help:"Serve the actions of relay.yaml until interrupted; a JSON line with the message 'ready' on stderr carries the address."`
-	Check   checkCmd   `cmd:"" help:"Check relay.yaml and print every problem with its line and remedy."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run       runCmd       `cmd:"" help:"Serve the actions of relay.yaml until interrupted; a JSON line with the message 'ready' on stderr carries the address."`
+	Check     checkCmd     `cmd:"" help:"Check relay.yaml and print every problem with its line and remedy."`
+	Approvals approvalsCmd `cmd:"" help:"List what waits for your word."`
+	Approve   approveCmd   `cmd:"" help:"Let one pending action run."`
+	Deny      denyCmd      `cmd:"" help:"Refuse one pending action."`
+	Stop      stopCmd      `cmd:"" help:"Turn the kill switch on: refuse everything and end what runs. It stays on over restarts."`
+	Start     startCmd     `cmd:"" help:"Turn the kill switch off."`
+	Audit     auditCmd     `cmd:"" help:"The audit log."`
+	Install   installCmd   `cmd:"" help:"Write a service file, so that the relay runs whenever you are logged in."`
+	Join      joinCmd      `cmd:"" help:"Enrol this machine at a bridge with an invitation."`
+	Keys      keysCmd      `cmd:"" help:"Show the keys of this relay and its bridge, or rotate the relay's."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 const runDescription = `Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless
@@ -61,12 +75,9 @@ Example:
   drawbridge-relay run --config relay.yaml`
 
 type runCmd struct {
-	Config string        `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml; only its owner may be able to write it."`
+	home
+	Bridge string        `placeholder:"URL" help:"Dial this address instead of the one that this relay joined at."`
 	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
-}
-
-type checkCmd struct {
-	Config string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
 }
 
 type versionCmd struct{}
@@ -80,6 +91,7 @@ type streams struct {
 }
 
 func main() {
+	keeper.Main()
 	os.Exit(run(os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }
 
@@ -113,7 +125,7 @@ func run(args []string, s streams) int {
 }
 
 func complain(w io.Writer, err error) {
-	var config *runner.ConfigError
+	var config *settings.Error
 	if errors.As(err, &config) {
 		fmt.Fprintln(w, config)
 		return
@@ -127,17 +139,29 @@ func (c runCmd) Run(ctx context.Context, s streams) error {
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
 	defer context.AfterFunc(ctx, stop)()
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace})
-}
-
-// Run prints what a good file allows.
-func (c checkCmd) Run(s streams) error {
-	config, err := runner.Load(c.Config, os.LookupEnv)
+	beside, err := link.Beside(c.identity(), c.Bridge)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served at %s\n", c.Config, len(config.Actions), config.Listen)
-	return err
+	if beside == nil && c.Identity != "" {
+		_, err := loadIdentity(c.Identity)
+		return err
+	}
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside})
+}
+
+// terminal is where a person sits who started the relay in the foreground, or nil.
+func terminal() io.ReadWriteCloser {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	if err != nil || foreground != unix.Getpgrp() {
+		_ = tty.Close()
+		return nil
+	}
+	return tty
 }
 
 // Run prints the module version that the binary was built from.

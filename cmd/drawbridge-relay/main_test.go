@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,14 +12,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"drawbridge/relay/runner/control"
+	"drawbridge/relay/runner/keeper"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef-cmd"
 
 // These tests are in package main, because nothing can import it; they use the program from outside all the same.
 func TestMain(m *testing.M) {
+	keeper.Main()
 	syscall.Umask(0o077)
 	testscript.Main(m, map[string]func(){"drawbridge-relay": main})
 }
@@ -29,13 +35,20 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("RELAY_TOKEN", testToken)
+			env.Setenv("SECRET_KEY", "hunter2-hunter2-hunter2")
+			programs, _, _ := strings.Cut(env.Getenv("PATH"), ":")
+			env.Setenv("RELAY", filepath.Join(programs, "drawbridge-relay"))
 			env.Values[relayKey{}] = new(process)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"relay":     startRelay,
 			"ask":       ask,
+			"asklater":  askLater,
+			"answer":    answer,
+			"pending":   pending,
 			"interrupt": interrupt,
+			"kill9":     kill9,
 		},
 	})
 }
@@ -47,6 +60,8 @@ type relayKey struct{}
 type process struct {
 	cmd *exec.Cmd
 	log *bufio.Reader
+	// later holds what came of a question that was asked in the background.
+	later chan string
 }
 
 // startRelay is "relay <file>": it starts a relay and puts its address into $ADDR when it is ready.
@@ -56,12 +71,15 @@ func startRelay(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	programs, _, _ := strings.Cut(ts.Getenv("PATH"), ":")
 	cmd := exec.Command(filepath.Join(programs, "drawbridge-relay"), "run", "--config", ts.MkAbs(args[0]))
-	cmd.Env = []string{"RELAY_TOKEN=" + testToken, "WORK=" + ts.Getenv("WORK"), "LEAK=do-not-leak"}
+	cmd.Env = []string{
+		"RELAY_TOKEN=" + testToken, "WORK=" + ts.Getenv("WORK"), "LEAK=do-not-leak", "BASH_ENV=/tmp/do-not-leak", "LD_LIBRARY_PATH=/do-not-leak",
+		"RELAY=" + filepath.Join(programs, "drawbridge-relay"), "SECRET_KEY=hunter2-hunter2-hunter2",
+	}
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	p := ts.Value(relayKey{}).(*process)
-	*p = process{cmd: cmd, log: bufio.NewReader(stderr)}
+	p.cmd, p.log = cmd, bufio.NewReader(stderr)
 	ts.Defer(func() { _ = cmd.Process.Kill() })
 	line, err := p.log.ReadString('\n')
 	ts.Check(err)
@@ -77,8 +95,58 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: ask <body> [header: value]...")
 	}
-	req, err := http.NewRequest(http.MethodPost, "http://"+ts.Getenv("ADDR")+"/run", strings.NewReader(args[0]))
+	said, err := post(ts.Getenv("ADDR"), args)
 	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), said)
+}
+
+// askLater is ask in the background; answer waits for it and prints what ask prints.
+func askLater(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: asklater <body> [header: value]...")
+	}
+	p, addr := ts.Value(relayKey{}).(*process), ts.Getenv("ADDR")
+	p.later = make(chan string, 1)
+	go func() {
+		said, err := post(addr, args)
+		if err != nil {
+			said = "no answer\n"
+		}
+		p.later <- said
+	}()
+}
+
+func answer(ts *testscript.TestScript, _ bool, _ []string) {
+	fmt.Fprint(ts.Stdout(), <-ts.Value(relayKey{}).(*process).later)
+}
+
+// pending waits until a question is open at the relay of a file and puts its id into $APR.
+func pending(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: pending <state folder>")
+	}
+	client := control.NewClient(ts.MkAbs(args[0]))
+	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for {
+		open, err := client.Pending(context.Background())
+		if err == nil && len(open) > 0 {
+			ts.Setenv("APR", open[0].ID)
+			return
+		}
+		select {
+		case <-deadline:
+			ts.Fatalf("nothing is pending: %v", err)
+		case <-tick.C:
+		}
+	}
+}
+
+func post(addr string, args []string) (string, error) {
+	req, err := http.NewRequest(http.MethodPost, "http://"+addr+"/run", strings.NewReader(args[0]))
+	if err != nil {
+		return "", err
+	}
 	req.Header.Set("Authorization", "Bearer "+testToken)
 	req.Header.Set("Content-Type", "application/json")
 	for _, header := range args[1:] {
@@ -90,11 +158,19 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(req)
-	ts.Check(err)
+	if err != nil {
+		return "", err
+	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	ts.Check(err)
-	fmt.Fprintf(ts.Stdout(), "%d %s", response.StatusCode, body)
+	return fmt.Sprintf("%d %s", response.StatusCode, body), err
+}
+
+// kill9 ends the relay as a crash does.
+func kill9(ts *testscript.TestScript, _ bool, _ []string) {
+	p := ts.Value(relayKey{}).(*process)
+	ts.Check(p.cmd.Process.Kill())
+	_ = p.cmd.Wait()
 }
 
 // interrupt sends the relay SIGINT, expects exit code 0 and prints the rest of its log.

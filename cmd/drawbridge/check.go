@@ -39,6 +39,7 @@ func (c checkCmd) Run(ctx context.Context, a app) error {
 		for name, r := range cfg.Relays {
 			findings = append(findings, checkRelay(ctx, name, r))
 		}
+		findings = append(findings, checkEnrolled(ctx, cfg)...)
 	}
 	ok := true
 	for _, f := range findings {

@@ -17,6 +17,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/demo"
+	"drawbridge/relay/runner/keeper"
 )
 
 // version is set by the linker; "dev" otherwise.
@@ -75,13 +76,16 @@ type cli struct {
 	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent opens the MCP door." group:"Agents that call tools"`
 	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print what an agent's .cursor/mcp.json needs." group:"Agents that call tools"`
 	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Speak MCP on standard input and output for one agent of a running bridge." group:"Agents that call tools"`
+	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Talking to a running bridge"`
 
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
-	RelayRun relayRunCmd `cmd:"" hidden:""`
+	RelayRun  relayRunCmd  `cmd:"" hidden:""`
+	RelayJoin relayJoinCmd `cmd:"" hidden:""`
 }
 
 func main() {
+	keeper.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
@@ -132,9 +136,9 @@ func (a app) code(err error) int {
 		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
 		return exitUsage
 	case errors.As(err, &known):
-		fmt.Fprintf(a.stderr, "drawbridge: %s\n", known.Message)
+		fmt.Fprintf(a.stderr, "drawbridge: %s\n", shown(known.Message))
 	default:
-		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
+		fmt.Fprintf(a.stderr, "drawbridge: %s\n", shown(err.Error()))
 	}
 	return exitNo
 }

@@ -15,11 +15,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"drawbridge/relay/runner/keeper"
 )
 
 // These tests are in package main, because nothing can import it; they use the program from outside all the same: the
 // test binary is the program, so that under -race every process of every script looks for races.
 func TestMain(m *testing.M) {
+	keeper.Main()
 	// The relay refuses to run where others may write.
 	syscall.Umask(0o077)
 	testscript.Main(manyAtOnce{m}, map[string]func(){"drawbridge": main})

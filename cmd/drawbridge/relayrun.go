@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"path/filepath"
+	"time"
 
+	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
 )
 
@@ -12,5 +15,24 @@ type relayRunCmd struct {
 
 // Run is drawbridge-relay run, in this binary.
 func (c relayRunCmd) Run(ctx context.Context, a app) error {
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: a.getenv, Log: a.stderr})
+	beside, err := link.Beside(filepath.Join(filepath.Dir(c.Config), link.DefaultFile), "")
+	if err != nil {
+		return err
+	}
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: a.getenv, Log: a.stderr, Beside: beside})
+}
+
+type relayJoinCmd struct {
+	Invitation string `arg:""`
+	Config     string `default:"relay.yaml" type:"path"`
+}
+
+// Run is drawbridge-relay join, in this binary.
+func (c relayJoinCmd) Run(ctx context.Context) error {
+	in, err := link.ReadInvitation(c.Invitation)
+	if err != nil {
+		return err
+	}
+	_, err = link.Join(ctx, filepath.Join(filepath.Dir(c.Config), link.DefaultFile), in, time.Now)
+	return err
 }

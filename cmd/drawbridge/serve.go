@@ -49,8 +49,9 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	}
 	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", store.Place(cfg.Database)).Bool("webhooks", cfg.PublicURL != "").Msg("ready")
 	err = lifecycle.Run(ctx,
+		lifecycle.Part{Name: "relays", Run: w.relays.Run, Stop: 20 * time.Second}, // what the engine still waits for comes through here
+		lifecycle.Part{Name: "wake-ups of other replicas", Run: w.listen},
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
-		lifecycle.Part{Name: "wake-ups of other replicas", Run: func(ctx context.Context) error { return w.store.Listen(ctx, w.engine.Wake) }},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
 		lifecycle.Part{Name: "MCP door", Run: w.door.Run},
 		lifecycle.Part{Name: "HTTP server", Run: server.Serve},
@@ -142,4 +143,12 @@ func (w *parts) broken(problems []config.Problem) {
 	text := fmt.Sprintf("the allowlist on disk is broken, the old one stays in force: %s", strings.Join(lines, "; "))
 	w.trouble.Store(&text)
 	w.log.Error().Str("file", w.config.Allowlist).Strs("problems", lines).Msg("allowlist is broken; the old one stays in force")
+}
+
+// listen passes on that another replica wrote something.
+func (w *parts) listen(ctx context.Context) error {
+	return w.store.Listen(ctx, func() {
+		w.engine.Wake()
+		w.relays.Wake()
+	})
 }

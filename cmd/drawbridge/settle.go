@@ -18,7 +18,7 @@ type resolveCmd struct {
 
 // Help shows an example.
 func (resolveCmd) Help() string {
-	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/agt_….\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched"
+	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names.\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched"
 }
 
 // Run resolves.

@@ -63,19 +63,25 @@ func table(w io.Writer, head string, rows [][]string) error {
 
 // short keeps a text on one line and harmless to a terminal.
 func short(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if r < 0x20 || (r >= 0x7f && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
-			return '?'
-		}
-		return r
-	}, s)
+	s = shown(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"
 	}
 	return s
+}
+
+// shown makes text that others may have written fit for a terminal: it keeps its
+// lines, and nothing of it moves the cursor or turns the writing around.
+func shown(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20 || (r >= 0x7f && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
+			return '?'
+		}
+		return r
+	}, s)
 }
 
 type launchCmd struct {

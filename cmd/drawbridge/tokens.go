@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -93,15 +92,6 @@ func (mcpConfigCmd) Help() string {
 	return "Without --inline the entry takes the token from the variable " + tokenVariable + " of the agent's environment.\n\nExample:\n  drawbridge mcp-config main > .cursor/mcp.json\n  export " + tokenVariable + "=$(drawbridge token main)"
 }
 
-// mcpEntry is one server in .cursor/mcp.json (facts: 8.3 MCP).
-type mcpEntry struct {
-	URL     string            `json:"url,omitempty"`
-	Headers map[string]string `json:"headers,omitempty"`
-	Command string            `json:"command,omitempty"`
-	Args    []string          `json:"args,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-}
-
 // Run prints the entry.
 func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
 	base, _, err := c.resolve(a)
@@ -128,17 +118,7 @@ func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
 	if c.Public != "" {
 		base = c.Public
 	}
-	entry := mcpEntry{URL: mcpstdio.Endpoint(base, c.Set), Headers: map[string]string{"Authorization": "Bearer " + token}}
-	if c.Stdio {
-		entry = mcpEntry{Command: "drawbridge", Args: []string{"mcp", "--agent", agent.Name, "--url", base}, Env: map[string]string{tokenVariable: token}}
-		if c.Set != "" {
-			entry.Args = append(entry.Args, "--set", c.Set)
-		}
-	}
-	out := json.NewEncoder(a.stdout)
-	out.SetIndent("", "  ")
-	out.SetEscapeHTML(false)
-	return out.Encode(map[string]map[string]mcpEntry{"mcpServers": {"drawbridge": entry}})
+	return mcpstdio.WriteConfig(a.stdout, mcpstdio.Config{Base: base, Set: c.Set, Agent: agent.Name, Variable: tokenVariable, Token: token, Stdio: c.Stdio})
 }
 
 type mcpCmd struct {

@@ -15,7 +15,7 @@ type treeCmd struct {
 
 // Help shows an example.
 func (treeCmd) Help() string {
-	return "The budget is limits.tree in the allowlist; a change of it takes effect at once.\n\nExample:\n  drawbridge tree main"
+	return "The budget is limits.tree in the allowlist; a change of it holds for what comes next at once, and for what waits within a minute.\n\nExample:\n  drawbridge tree main"
 }
 
 // Run shows a tree.

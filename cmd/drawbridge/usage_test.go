@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"drawbridge/bridge"
 )
 
 // callInside runs a command as main does, without a process of its own: under -race a process costs a second.
@@ -91,6 +94,17 @@ func TestWrongCalls(t *testing.T) {
 		}
 		if lines := strings.Count(got.stderr, "\n"); lines > 3 || strings.Contains(got.stderr, "Usage:") {
 			t.Errorf("drawbridge %s answers with a page of %d lines", c.args, lines)
+		}
+	}
+}
+
+// Errors carry words of others, such as why an agent failed; none of them commands the terminal.
+func TestErrorsAreShownHarmless(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{bridge.Errorf(bridge.Conflict, "failed: \x1b[2Jred\u202e"), errors.New("failed: \x1b[2Jred\u202e")} {
+		var out strings.Builder
+		if code := (app{stderr: &out}).code(err); code != exitNo || out.String() != "drawbridge: failed: ?[2Jred?\n" {
+			t.Errorf("code %d, %q", code, out.String())
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,6 +46,7 @@ type parts struct {
 	memory  *memory.Service
 	tokens  *mcpserver.Keyring
 	door    *mcpserver.Door
+	relays  *hub.Hub
 	api     *api.Handler
 	metrics *api.Metrics
 	tracing *tracing.Tracing
@@ -118,17 +118,17 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
 		return nil, err
 	}
-	relays, err := newHub(cfg)
-	if err != nil {
-		return nil, err
-	}
 	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
 		return nil, err
 	}
 	keys := bridgeKeys(cfg)
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Log: w.log})
+	if err != nil {
+		return nil, w.close(err)
+	}
 	doors := &mcpserver.Doors{Cloud: cloud, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL}
 	w.engine, err = engine.New(engine.Options{
-		Store: failport.Store(w.store), Runtime: failport.Runtime(doors), Actions: failport.Actions(relays), Keys: keys, Policy: w.policy.Load,
+		Store: failport.Store(w.store), Runtime: failport.Runtime(doors), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
 		Mail: w.mailWork, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
@@ -183,12 +183,8 @@ func (w *parts) openDoor() (err error) {
 		return err
 	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
-	var names []string
-	for _, o := range w.config.Orchestrators {
-		names = append(names, o.Name)
-	}
 	w.door, err = mcpserver.New(mcpserver.Options{
-		Reserved: names, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Version: version, Log: w.log})
+		Reserved: func(name string) bool { return w.orchestrator(name, name) != nil }, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Version: version, Log: w.log})
 	return err
 }
 
@@ -222,7 +218,8 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail,
-		Webhooks: hooks, Door: w.door, Tokens: w.tokens, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
+		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Tokens: w.tokens,
+		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
 
@@ -274,12 +271,13 @@ func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) {
 	})
 }
 
-func newHub(cfg *config.Bridge) (*hub.Hub, error) {
-	relays := map[string]hub.Relay{}
+// newHub completes the options with the relays that are called at an address.
+func newHub(cfg *config.Bridge, o hub.Options) (*hub.Hub, error) {
+	o.Relays = map[string]hub.Relay{}
 	for name, r := range cfg.Relays {
-		relays[name] = hub.Relay{URL: r.URL, Token: r.Token.Reveal()}
+		o.Relays[name] = hub.Relay{URL: r.URL, Token: r.Token.Reveal()}
 	}
-	return hub.New(hub.Options{Relays: relays})
+	return hub.New(o)
 }
 
 func parserOptions(cfg *config.Bridge) parser.Options {
@@ -302,7 +300,7 @@ func bridgeKeys(cfg *config.Bridge) bridge.Keys {
 // onEvent writes the one wide line of each thing that happened, and counts it.
 func (w *parts) onEvent(e bridge.Event) {
 	w.metrics.OnEvent(e)
-	w.trace(e)
+	mcpserver.TraceRun(w.tracing, e)
 	line := w.log.Info()
 	switch e.Kind {
 	case bridge.EventAlarm, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap:
@@ -324,25 +322,9 @@ func (w *parts) onEvent(e bridge.Event) {
 	line.Msg(e.Kind)
 }
 
-// trace tells of a run that ended.
-func (w *parts) trace(e bridge.Event) {
-	took, err := strconv.ParseInt(e.Fields["duration_ms"], 10, 64)
-	if e.Kind != bridge.EventCompleted || err != nil || w.tracing == nil {
-		return
-	}
-	status := e.Fields["status"]
-	w.tracing.Run(tracing.Run{Turn: string(e.Turn), Agent: string(e.Agent), Status: status, Begun: e.At.Add(-time.Duration(took) * time.Millisecond),
-		Ended: e.At, Failed: status != string(bridge.RunFinished)})
-}
-
-// tracesPatience bounds the sending of the last spans at the end.
-const tracesPatience = 5 * time.Second
-
 func (w *parts) close(err error) error {
 	if w.tracing != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), tracesPatience)
-		defer cancel()
-		if e := w.tracing.Close(ctx); e != nil {
+		if e := w.tracing.Close(); e != nil {
 			w.log.Warn().Err(e).Msg("the last traces were not sent")
 		}
 	}

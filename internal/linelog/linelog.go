@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"drawbridge/internal/failpoint"
 )
@@ -26,6 +27,12 @@ const (
 
 // slack is how many bytes a log may grow beyond twice its needs before Tidy writes it anew.
 const slack = 16 << 20
+
+// A lock that is taken is tried again for as long as a fork may take.
+const (
+	lockTries = 5
+	lockPause = 10 * time.Millisecond
+)
 
 // Errors of Open and of a [Log]; damage to the lines is a [*DamageError].
 var (
@@ -89,7 +96,14 @@ func takeLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for try := 0; ; try++ {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || try == lockTries {
+			break
+		}
+		// A process that is being started holds copies of our descriptors until it becomes its program.
+		time.Sleep(lockPause)
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = ErrInUse
 	}

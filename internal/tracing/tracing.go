@@ -53,11 +53,16 @@ func To(exporter sdktrace.SpanExporter, version string) *Tracing {
 	return &Tracing{provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(about))}
 }
 
-// Close sends what is left, as long as ctx lasts.
-func (t *Tracing) Close(ctx context.Context) error {
+// lastPatience bounds the sending of what is left.
+const lastPatience = 5 * time.Second
+
+// Close sends what is left.
+func (t *Tracing) Close() error {
 	if t.provider == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
+	defer cancel()
 	return t.provider.Shutdown(ctx)
 }
 

@@ -25,7 +25,7 @@ func TestRunStepTool(t *testing.T) {
 	_, end = tr.Tool(t.Context(), "trn_2", "agt_1", "remind")
 	end("denied")
 	tr.Run(tracing.Run{Turn: "trn_1", Agent: "agt_1", Status: "FINISHED", Begun: time.Unix(1, 0), Ended: time.Unix(3, 0)})
-	if err := tr.Close(t.Context()); err != nil {
+	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
 	spans := map[string]tracetest.SpanStub{}
@@ -62,7 +62,7 @@ func TestOffUntilACollectorIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr.Run(tracing.Run{Turn: "trn_1"})
-		if err := tr.Close(t.Context()); err != nil {
+		if err := tr.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestACollectorGetsSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.Run(tracing.Run{Turn: "trn_1", Begun: time.Now(), Ended: time.Now()})
-	if err := tr.Close(t.Context()); err != nil {
+	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got.Load() != 1 {

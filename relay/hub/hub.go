@@ -1,4 +1,5 @@
-// Package hub is the bridge's side of the relays: it hands granted actions to the relay that has them.
+// Package hub is the bridge's side of the relays: it knows which are enrolled and connected and what each offers, and hands
+// granted actions to the relay that has them.
 //
 // It decides nothing and repeats nothing: what may run is decided by the policy before and by the relay after it, and
 // whether to ask again by the engine. It is not a queue. Rule of thumb: an error from here says exactly whether the
@@ -6,25 +7,21 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/http"
-	"net/http/httptrace"
-	"net/netip"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-resty/resty/v2"
+	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/internal/strictjson"
 	"drawbridge/parser"
 	"drawbridge/relay/wire"
 )
@@ -53,26 +50,67 @@ func (r Relay) GoString() string { return r.URL }
 
 // Options is what a [Hub] is made of.
 type Options struct {
-	// Relays holds every relay under the name that the allowlist uses for it.
+	// Relays holds the relays that are called at an address, under the names that the allowlist uses for them.
 	Relays map[string]Relay
 	// Timeout bounds one call as a whole; DefaultTimeout unless set.
 	Timeout time.Duration
+	// Store keeps the relays that dial in; nil means that none can.
+	Store bridge.Store
+	// Keys derives the keys that sign requests; required with a Store.
+	Keys bridge.Keys
+	// Shared is true when other replicas use the same Store. Then a relay may be connected to any of them.
+	Shared bool
+	// Now is time.Now unless set; NewID is bridge.NewID unless set.
+	Now   func() time.Time
+	NewID func(prefix string) string
+	Log   zerolog.Logger
 }
 
-// Hub is a bridge.ActionRunner over HTTP. It is safe for concurrent use.
+// Hub is a bridge.ActionRunner and the door that relays dial. It is safe for concurrent use. With a Store, Run must run.
 type Hub struct {
+	o      Options
 	client *resty.Client
-	relays map[string]Relay
+	static map[string]Relay
+	// replica names this process in the Store.
+	replica string
+	ring    atomic.Pointer[keyring]
+	wake    chan struct{}
+	// handshakes holds a place for each stranger who is being asked who they are.
+	handshakes chan struct{}
+	// arrivals are connections that were let in; stopped is closed when Run takes no more.
+	arrivals chan *conn
+	stopped  chan struct{}
+
+	live sync.WaitGroup // what serves connections and calls
+
+	mu       sync.Mutex // guards what follows
+	conns    map[string]*conn
+	waiters  map[chan struct{}]struct{}
+	stopping bool
 }
 
-var _ bridge.ActionRunner = (*Hub)(nil)
+var (
+	_ bridge.ActionRunner = (*Hub)(nil)
+	_ bridge.RelayAdmin   = (*Hub)(nil)
+)
 
-// New checks every relay's address and token, and reports all problems at once. It connects to nothing.
+// New checks every relay's address and token, and reports all problems at once. It connects to nothing and reads nothing.
 func New(o Options) (*Hub, error) {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
+	o.Timeout = cmp.Or(max(o.Timeout, 0), DefaultTimeout)
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	h := &Hub{client: newClient(o.Timeout), relays: make(map[string]Relay, len(o.Relays))}
+	if o.NewID == nil {
+		o.NewID = bridge.NewID
+	}
+	if o.Store != nil && len(o.Keys.Current.Secret) < 32 {
+		return nil, errors.New("hub needs a bridge key of at least 32 bytes")
+	}
+	h := &Hub{
+		o: o, client: newClient(o.Timeout), static: make(map[string]Relay, len(o.Relays)), replica: o.NewID("rep_"),
+		wake: make(chan struct{}, 1), handshakes: make(chan struct{}, maxHandshakes),
+		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, waiters: map[chan struct{}]struct{}{},
+	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(o.Relays)) {
 		relay := o.Relays[name]
@@ -80,53 +118,12 @@ func New(o Options) (*Hub, error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("relay %q: %w", name, err))
 		}
-		h.relays[name] = Relay{URL: base, Token: relay.Token}
+		h.static[name] = Relay{URL: base, Token: relay.Token}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
 	return h, nil
-}
-
-func newClient(timeout time.Duration) *resty.Client {
-	transport := &http.Transport{
-		// A proxy of the environment would see the token.
-		Proxy:               nil,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
-		TLSHandshakeTimeout: dialTimeout,
-		// The transport repeats a request by itself when a kept connection turns out to be dead. Without kept connections
-		// it repeats nothing, and a failed dial proves that nothing was sent.
-		DisableKeepAlives:      true,
-		MaxResponseHeaderBytes: 16 << 10,
-	}
-	client := resty.NewWithClient(&http.Client{
-		Transport:     transport,
-		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	})
-	return client.SetResponseBodyLimit(wire.MaxAnswer).SetRetryCount(0).SetDisableWarn(true).
-		SetHeader("User-Agent", "drawbridge")
-}
-
-// baseURL refuses what would send the token in the clear over a network.
-func baseURL(r Relay) (string, error) {
-	u, err := url.Parse(r.URL)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-		return "", errors.New("address must be http://127.0.0.1:<port> or https://<host>, without a path")
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-		return "", fmt.Errorf("address %s would send the token unencrypted; use https, or a loopback address", u.Redacted())
-	}
-	unfit := func(c rune) bool { return c <= ' ' || c > '~' }
-	if len(r.Token) < 32 || strings.ContainsFunc(r.Token, unfit) {
-		return "", errors.New("token must be at least 32 characters of plain ASCII without blanks, as in the relay's file")
-	}
-	return u.Scheme + "://" + u.Host, nil
-}
-
-func loopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // RunAction sends the granted action to its relay and waits until it is over or refused. The error is always a
@@ -138,115 +135,141 @@ func (h *Hub) RunAction(ctx context.Context, r bridge.ActionRequest) (bridge.Act
 	if !wire.ValidRequestID(r.Request) {
 		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "request id %+.40q does not fit a relay", r.Request)
 	}
-	name, relay, err := h.relay(r.Grant.Relay())
-	if err != nil {
-		return bridge.ActionOutcome{}, err
+	t, err := h.find(ctx, r)
+	switch {
+	case err != nil:
+		return bridge.ActionOutcome{}, known(err)
+	case t.static:
+		return h.call(ctx, t.name, r)
 	}
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	response, err := h.client.R().SetContext(ctx).SetAuthToken(relay.Token).
-		SetHeader(wire.RequestIDHeader, r.Request).SetHeader("Content-Type", "application/json").
-		SetBody(wire.Request{Action: r.Grant.Action()}).Post(relay.URL + wire.RunPath)
-	if err != nil {
-		return bridge.ActionOutcome{}, unanswered(name, err, connected.Load())
+	ctx, cancel := context.WithTimeout(ctx, h.o.Timeout)
+	defer cancel()
+	if t.replica != h.replica {
+		return h.elsewhere(ctx, t, r)
 	}
-	return read(name, r.Grant.Action(), response)
+	return h.ask(ctx, t.name, askOf(r))
 }
 
-// relay finds a relay by name; a grant without a name means the only one.
-func (h *Hub) relay(name string) (string, Relay, error) {
-	if name == "" && len(h.relays) == 1 {
-		for only, relay := range h.relays {
-			return only, relay, nil
+// known makes an error of the store's one that a caller can act on: nothing was sent.
+func known(err error) error {
+	var e *bridge.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: "the relay could not be looked up", Cause: err}
+}
+
+// target is where a request goes.
+type target struct {
+	name    string
+	static  bool
+	replica string
+}
+
+// find says where a request goes: to the relay that the grant names, or else to the only one that offers the action.
+func (h *Hub) find(ctx context.Context, r bridge.ActionRequest) (target, error) {
+	name := r.Grant.Relay()
+	if _, there := h.static[name]; there {
+		return target{name: name, static: true}, nil
+	}
+	if h.o.Store == nil {
+		return h.onlyStatic(name)
+	}
+	var t target
+	err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
+		if name == "" {
+			name, err = tx.BoundRelay(r.Request)
+		}
+		if err != nil || h.static[name] != (Relay{}) {
+			t = target{name: name, static: true}
+			return err
+		}
+		t, err = h.connected(tx, name)
+		return err
+	})
+	if errors.Is(err, bridge.ErrNoRow) {
+		if name, err = h.bind(ctx, r); err != nil {
+			return target{}, err
+		}
+		if _, there := h.static[name]; there {
+			return target{name: name, static: true}, nil
+		}
+		err = h.o.Store.View(ctx, func(tx bridge.Tx) (err error) { t, err = h.connected(tx, name); return err })
+	}
+	return t, err
+}
+
+// onlyStatic is find for a hub without a store.
+func (h *Hub) onlyStatic(name string) (target, error) {
+	if name == "" && len(h.static) == 1 {
+		for only := range h.static {
+			return target{name: only, static: true}, nil
 		}
 	}
-	relay, found := h.relays[name]
+	if len(h.static) == 0 {
+		return target{}, bridge.Errorf(bridge.NotFound, "no relay is configured")
+	}
+	known := strings.Join(slices.Sorted(maps.Keys(h.static)), ", ")
+	return target{}, bridge.Errorf(bridge.NotFound, "relay %q is not configured; configured: %s", name, known)
+}
+
+// connected finds the replica that holds an enrolled relay's connection.
+func (h *Hub) connected(tx bridge.Tx, name string) (target, error) {
+	relay, err := tx.Relay(name)
 	switch {
-	case found:
-		return name, relay, nil
-	case len(h.relays) == 0:
-		return "", Relay{}, bridge.Errorf(bridge.NotFound, "no relay is configured")
-	default:
-		known := strings.Join(slices.Sorted(maps.Keys(h.relays)), ", ")
-		return "", Relay{}, bridge.Errorf(bridge.NotFound, "relay %q is not configured; configured: %s", name, known)
+	case errors.Is(err, bridge.ErrNoRow):
+		return target{}, bridge.Errorf(bridge.NotFound, "relay %q is neither enrolled nor configured; enrol it with `drawbridge relay token %s`", name, name)
+	case err != nil:
+		return target{}, err
+	case relay.State == bridge.RelayRevoked:
+		return target{}, bridge.Errorf(bridge.Denied, "relay %q was revoked", name)
 	}
+	alive, err := h.alive(tx, relay.Replica)
+	if err != nil {
+		return target{}, err
+	}
+	if !alive {
+		return target{}, bridge.Errorf(bridge.Unavailable, "relay %q is not connected; is drawbridge-relay running there?", name)
+	}
+	return target{name: name, replica: relay.Replica}, nil
 }
 
-// unanswered says what is known when no answer came: without a connection nothing was sent.
-func unanswered(name string, err error, connected bool) error {
-	e := bridge.Errorf(bridge.Unavailable, "relay %q cannot be reached; is drawbridge-relay running?", name)
-	if connected {
-		e = bridge.Errorf(bridge.Unavailable, "relay %q gave no answer; the action may have run", name)
-		e.Unclear = true
+// alive reports whether a replica, this one included, still holds what the store says it holds.
+func (h *Hub) alive(tx bridge.Tx, replica string) (bool, error) {
+	if replica == "" || replica == h.replica || !h.o.Shared {
+		return replica == h.replica, nil
 	}
-	e.Cause = err
-	return e
+	seen, err := tx.ReplicaSeen(replica)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return false, nil
+	}
+	return err == nil && h.o.Now().Sub(seen) < deadAfter, err
 }
 
-// read turns a relay's answer into the outcome or the error that it stands for.
-func read(name, action string, response *resty.Response) (bridge.ActionOutcome, error) {
-	var answer wire.Answer
-	err := strictjson.Decode(response.Body(), &answer)
-	status := response.StatusCode()
-	if err != nil || !answer.Status.Known() {
-		return bridge.ActionOutcome{}, incomprehensible(name, status, err)
-	}
-	refused := answer.Status == wire.StatusRefused
-	switch {
-	case answer.Status == wire.StatusInterrupted:
-		return bridge.ActionOutcome{}, interrupted(name, answer.Error)
-	case status == http.StatusOK && answer.Action == action && !refused:
-	case status == http.StatusForbidden && refused:
-	case refused:
-		return bridge.ActionOutcome{}, refusal(name, answer.Error, response)
-	default:
-		return bridge.ActionOutcome{}, incomprehensible(name, status, errors.New("status, action and decision do not belong together"))
-	}
-	return bridge.ActionOutcome{
-		Status:     bridge.ActionStatus(answer.Status),
-		ExitCode:   answer.ExitCode,
-		Stdout:     answer.Stdout,
-		Stderr:     answer.Stderr,
-		Omitted:    answer.StdoutOmitted + answer.StderrOmitted,
-		Duration:   time.Duration(answer.DurationMS) * time.Millisecond,
-		Error:      answer.Error,
-		HTTPStatus: status,
-	}, nil
-}
-
-// interrupted is a relay's word that an earlier call of this request was cut off. Asking again gives the same answer, so
-// it is a Conflict and nothing to wait for, whatever the HTTP status says.
-func interrupted(name, reason string) error {
-	e := bridge.Errorf(bridge.Conflict, "relay %q was interrupted: %+.200q", name, reason)
-	e.Unclear = true
-	return e
-}
-
-// refusal is a relay's word that nothing ran, for a reason that is not the action's.
-func refusal(name, reason string, response *resty.Response) error {
-	kinds := map[int]bridge.ErrorKind{
-		http.StatusUnauthorized:       bridge.Unauthenticated,
-		http.StatusConflict:           bridge.Conflict,
-		http.StatusTooManyRequests:    bridge.RateLimited,
-		http.StatusServiceUnavailable: bridge.Unavailable,
-	}
-	kind, known := kinds[response.StatusCode()]
-	if !known {
-		kind = bridge.Invalid
-	}
-	e := bridge.Errorf(kind, "relay %q refused: %+.200q", name, reason)
-	seconds, err := strconv.Atoi(response.Header().Get("Retry-After"))
-	if err == nil && seconds > 0 {
-		e.RetryAfter = time.Duration(min(seconds, maxRetryAfter)) * time.Second
-	}
-	return e
-}
-
-// incomprehensible covers what is no relay's answer. A redirect or a client error from whatever stands there means that
-// nothing ran; anything else leaves it open.
-func incomprehensible(name string, status int, cause error) error {
-	e := bridge.Errorf(bridge.Unavailable, "relay %q answered with HTTP %d and nothing that a relay says", name, status)
-	e.Cause = cause
-	e.Unclear = status < http.StatusMultipleChoices || status >= http.StatusInternalServerError
-	return e
+// bind ties a request that names no relay to the only one that offers its action, for good: asked again it must meet the
+// same journal, whoever offers the action by then.
+func (h *Hub) bind(ctx context.Context, r bridge.ActionRequest) (name string, err error) {
+	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		offers, err := tx.OfferedBy(r.Grant.Action())
+		if err != nil {
+			return err
+		}
+		names := make([]string, len(offers))
+		for i, o := range offers {
+			names[i] = o.Relay
+		}
+		if len(names) == 0 {
+			names = slices.Sorted(maps.Keys(h.static)) // nobody knows what they offer until they are asked
+		}
+		switch {
+		case len(names) == 0:
+			return bridge.Errorf(bridge.NotFound, "no relay offers action %q; enrol one with `drawbridge relay token <name>`", r.Grant.Action())
+		case len(names) > 1:
+			return bridge.Errorf(bridge.NotFound, "action %q is offered by several relays (%s); name one in the allowlist: relay: %s",
+				r.Grant.Action(), strings.Join(names[:min(len(names), 10)], ", "), names[0])
+		}
+		name, err = tx.BindRequest(r.Request, names[0], h.o.Now())
+		return err
+	})
+	return name, err
 }

@@ -23,18 +23,21 @@ import (
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
 const token = "0123456789abcdef0123456789abcdef-hub"
 
 func TestMain(m *testing.M) {
+	keeper.Main()
 	syscall.Umask(0o077)
 	goleak.VerifyTestMain(m)
 }
 
 // grant lets the policy grant an action, which is the only way to a Grant.
-func grant(t *testing.T, action, relay string) policy.Grant {
+func grant(t testing.TB, action, relay string) policy.Grant {
 	t.Helper()
 	p, problems := policy.New(policy.Rules{Actions: []policy.ActionRule{{ID: action, Relay: relay}}})
 	if len(problems) > 0 {
@@ -64,7 +67,7 @@ func realRelay(t *testing.T, actions string) string {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := runner.Load(path, os.LookupEnv)
+	config, err := settings.Load(path, os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
 	}

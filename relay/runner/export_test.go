@@ -7,16 +7,8 @@ import (
 	"drawbridge/internal/linelog"
 )
 
-// Tail gives tests the bounded stream.
-type Tail = tail
-
-var (
-	NewTail       = newTail
-	DecodeRequest = decodeRequest
-)
-
-// Text returns what the stream shows.
-func (t *tail) Text() (string, int64) { return t.text() }
+// DecodeRequest reads the body of POST /run.
+var DecodeRequest = decodeRequest
 
 // Wrap puts something between a journal and its file.
 func (j *FileJournal) Wrap(wrap func(linelog.File) linelog.File) { j.log.Wrap(wrap) }

@@ -1,14 +1,12 @@
 package runner
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -22,41 +20,31 @@ import (
 
 // reply is everything that goes back for one request, and into its log line.
 type reply struct {
-	status   int
-	answer   wire.Answer
-	id       string
-	replayed bool
-	health   bool
-	allow    string
-	// retry is when asking again may help, 0 when it will not.
-	retry time.Duration
+	status int
+	out    wire.Outcome
+	id     string
+	health bool
+	allow  string
 }
 
-func refuse(status int, reason string) reply {
-	return reply{status: status, answer: wire.Refused("", reason)}
+func refuseHTTP(status int, reason string) reply {
+	return reply{status: status, out: refused("", wire.RefusedInvalid, reason)}
 }
 
-// handler serves requests. waiting ends what has not begun, running ends what runs.
-func (r *Relay) handler(waiting, running context.Context) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		began := r.now()
-		queued, leave := context.WithCancelCause(req.Context())
-		defer leave(nil)
-		defer context.AfterFunc(waiting, func() { leave(errStopping) })()
-		out := r.route(w, req, func(id, action string) reply {
-			return r.once(queued, running, id, action)
-		})
-		failpoint.Here("relay.answer.before")
-		r.write(w, out)
-		failpoint.Here("relay.answer.after")
-		r.record(req, out, r.now().Sub(began))
-	})
+// ServeHTTP serves one request of the relay's own door.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	began := r.o.Now()
+	out := r.route(w, req)
+	failpoint.Here("relay.answer.before")
+	r.write(w, out)
+	failpoint.Here("relay.answer.after")
+	r.record(req, out, r.o.Now().Sub(began))
 }
 
 // route makes the checks in the order of what they protect: first that no web page is asking, then who asks, then what.
-func (r *Relay) route(w http.ResponseWriter, req *http.Request, run func(id, action string) reply) reply {
+func (r *Relay) route(w http.ResponseWriter, req *http.Request) reply {
 	if reason := r.fromElsewhere(req); reason != "" {
-		return refuse(http.StatusForbidden, reason)
+		return refuseHTTP(http.StatusForbidden, reason)
 	}
 	switch req.URL.EscapedPath() {
 	case wire.HealthPath:
@@ -69,28 +57,52 @@ func (r *Relay) route(w http.ResponseWriter, req *http.Request, run func(id, act
 			return notAllowed(http.MethodPost)
 		}
 	default:
-		return refuse(http.StatusNotFound, "there is only POST /run and GET /health")
+		return refuseHTTP(http.StatusNotFound, "there is only POST /run and GET /health")
 	}
 	if !r.authorized(req) {
-		return refuse(http.StatusUnauthorized, "the bearer token is missing or wrong")
+		return refuseHTTP(http.StatusUnauthorized, "the bearer token is missing or wrong")
 	}
 	id, ok := requestID(req)
 	if !ok {
-		return refuse(http.StatusBadRequest, wire.RequestIDHeader+" must be one value of 1 to 128 characters of A-Z, a-z, 0-9, '.', '_', '-'")
+		return refuseHTTP(http.StatusBadRequest, wire.RequestIDHeader+" must be one value of 1 to 128 characters of A-Z, a-z, 0-9, '.', '_', '-'")
 	}
 	request, refused := readRequest(w, req)
 	if refused.status != 0 {
 		return refused
 	}
-	out := run(id, request.Action)
-	out.id, out.answer.Action = id, request.Action
-	return out
+	out, err := r.Run(req.Context(), wire.Request{ID: id, Action: request.Action, KeyID: "door"}, nil)
+	if err != nil {
+		out = wire.Outcome{Answer: wire.Answer{Status: wire.StatusFailed, ExitCode: wire.NoExitCode, Error: err.Error()}}
+		out.Action = request.Action
+		return reply{status: http.StatusInternalServerError, out: out, id: id}
+	}
+	out.Action = request.Action
+	return reply{status: statusOf(out), out: out, id: id}
+}
+
+// statusOf is the HTTP status of an outcome. A refusal for good is 403, whatever its reason.
+func statusOf(out wire.Outcome) int {
+	switch {
+	case out.Status != wire.StatusRefused || out.Replayed && out.Refusal == "":
+		return http.StatusOK
+	case out.Refusal == wire.RefusedBusy:
+		return http.StatusServiceUnavailable
+	case out.Refusal == wire.RefusedRate:
+		return http.StatusTooManyRequests
+	case out.Refusal == wire.RefusedConflict:
+		return http.StatusConflict
+	case out.Refusal == wire.RefusedInvalid:
+		return http.StatusBadRequest
+	default:
+		return http.StatusForbidden
+	}
 }
 
 // fromElsewhere says why a request is a web page's, or was meant for another host, or returns "". Host comes first,
 // because a page that rebound its name to us sends no Origin with a plain GET (facts: relay, rule 11).
 func (r *Relay) fromElsewhere(req *http.Request) string {
-	if req.Host != r.Addr() {
+	// A Unix socket has no name that a page could rebind.
+	if r.o.Config.Socket == "" && req.Host != r.Addr() {
 		return "the Host header must be " + r.Addr()
 	}
 	for name := range req.Header {
@@ -102,7 +114,7 @@ func (r *Relay) fromElsewhere(req *http.Request) string {
 }
 
 func notAllowed(allow string) reply {
-	out := refuse(http.StatusMethodNotAllowed, "use "+allow)
+	out := refuseHTTP(http.StatusMethodNotAllowed, "use "+allow)
 	out.allow = allow
 	return out
 }
@@ -114,7 +126,7 @@ func (r *Relay) authorized(req *http.Request) bool {
 		return false
 	}
 	scheme, given, _ := strings.Cut(values[0], " ")
-	want, got := sha256.Sum256([]byte(r.config.Token)), sha256.Sum256([]byte(given))
+	want, got := sha256.Sum256([]byte(r.o.Config.Token)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
@@ -132,11 +144,11 @@ func requestID(req *http.Request) (string, bool) {
 }
 
 // readRequest returns the request, or the reply that refuses it, whose status is then set.
-func readRequest(w http.ResponseWriter, req *http.Request) (wire.Request, reply) {
+func readRequest(w http.ResponseWriter, req *http.Request) (wire.Body, reply) {
 	types := req.Header.Values("Content-Type")
 	media, _, err := mime.ParseMediaType(strings.Join(types, ","))
 	if err != nil || media != "application/json" || req.Header.Get("Content-Encoding") != "" {
-		return wire.Request{}, refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json, without Content-Encoding")
+		return wire.Body{}, refuseHTTP(http.StatusUnsupportedMediaType, "Content-Type must be application/json, without Content-Encoding")
 	}
 	// A read deadline of the whole server would also cut off the wait for the answer, and with it every long action.
 	conn := http.NewResponseController(w)
@@ -145,25 +157,25 @@ func readRequest(w http.ResponseWriter, req *http.Request) (wire.Request, reply)
 	_ = conn.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return wire.Request{}, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 4 KiB")
+		return wire.Body{}, refuseHTTP(http.StatusRequestEntityTooLarge, "the body is larger than 4 KiB")
 	}
 	if err != nil {
-		return wire.Request{}, refuse(http.StatusBadRequest, "the body could not be read")
+		return wire.Body{}, refuseHTTP(http.StatusBadRequest, "the body could not be read")
 	}
 	request, err := decodeRequest(body)
 	if err != nil {
-		return wire.Request{}, refuse(http.StatusBadRequest, `the body must be {"action": "<id>"}: `+err.Error())
+		return wire.Body{}, refuseHTTP(http.StatusBadRequest, `the body must be {"action": "<id>"}: `+err.Error())
 	}
 	return request, reply{}
 }
 
-func decodeRequest(body []byte) (wire.Request, error) {
-	var request wire.Request
+func decodeRequest(body []byte) (wire.Body, error) {
+	var request wire.Body
 	if err := strictjson.DecodeExact(body, &request); err != nil {
-		return wire.Request{}, err
+		return wire.Body{}, err
 	}
 	if request.Action == "" {
-		return wire.Request{}, errors.New("action is missing or empty")
+		return wire.Body{}, errors.New("action is missing or empty")
 	}
 	return request, nil
 }
@@ -179,13 +191,13 @@ func (r *Relay) write(w http.ResponseWriter, out reply) {
 	if out.status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", `Bearer realm="drawbridge-relay"`)
 	}
-	if out.retry > 0 {
-		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(out.retry.Seconds()))))
+	if out.out.RetryMS > 0 {
+		header.Set("Retry-After", strconv.FormatInt((out.out.RetryMS+999)/1000, 10))
 	}
-	if out.replayed {
+	if out.out.Replayed {
 		header.Set(wire.ReplayedHeader, "true")
 	}
-	var body any = out.answer
+	var body any = out.out.Answer
 	if out.health {
 		body = map[string]bool{"ok": true}
 	}
@@ -199,28 +211,21 @@ func (r *Relay) write(w http.ResponseWriter, out reply) {
 
 // record writes the one line of a request. It holds no output, no header and no token.
 func (r *Relay) record(req *http.Request, out reply, took time.Duration) {
-	line := r.log.Info()
+	line := r.o.Log.Info()
 	if out.status >= http.StatusInternalServerError {
-		line = r.log.Warn()
+		line = r.o.Log.Warn()
 	}
 	line = line.Str("method", req.Method).Str("path", clip(req.URL.Path)).Str("remote", req.RemoteAddr).
 		Int("status", out.status).Dur("took_ms", took)
+	answer := out.out.Answer
 	if !out.health {
-		line = line.Str("decision", string(out.answer.Status)).Str("reason", out.answer.Error)
+		line = line.Str("decision", string(answer.Status)).Str("reason", answer.Error)
 	}
 	if out.id != "" {
-		line = line.Str("request", out.id).Str("action", clip(out.answer.Action)).Bool("replayed", out.replayed).
-			Int("exit_code", out.answer.ExitCode).Int64("duration_ms", out.answer.DurationMS).
-			Int64("stdout_bytes", int64(len(out.answer.Stdout))+out.answer.StdoutOmitted).
-			Int64("stderr_bytes", int64(len(out.answer.Stderr))+out.answer.StderrOmitted)
+		line = line.Str("request", out.id).Str("action", clip(answer.Action)).Bool("replayed", out.out.Replayed).
+			Int("exit_code", answer.ExitCode).Int64("duration_ms", answer.DurationMS).
+			Int64("stdout_bytes", int64(len(answer.Stdout))+answer.StdoutOmitted).
+			Int64("stderr_bytes", int64(len(answer.Stderr))+answer.StderrOmitted)
 	}
 	line.Msg("request")
-}
-
-func clip(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return text[:most] + "..."
 }

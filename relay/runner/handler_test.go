@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
@@ -339,7 +340,7 @@ func TestTakenPortIsAnErrorAtStart(t *testing.T) {
 	t.Parallel()
 	relay := serveActions(t, hello)
 	text := "listen: " + relay.addr + "\ntoken: " + token + "\nactions: {}\n"
-	config, err := runner.Load(write(t, filepath.Join(t.TempDir(), "relay.yaml"), text, 0o600), noEnv)
+	config, err := settings.Load(write(t, filepath.Join(t.TempDir(), "relay.yaml"), text, 0o600), noEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,4 +350,24 @@ func TestTakenPortIsAnErrorAtStart(t *testing.T) {
 	if _, err := runner.Listen(t.Context(), runner.Options{}); err == nil {
 		t.Error("the zero Config was opened")
 	}
+}
+
+// A body that is accepted is an object with one key, "action", and means the same to any reader.
+func FuzzRequest(f *testing.F) {
+	for _, seed := range []string{`{"action":"a"}`, `{"action":"a","Action":"b"}`, ` {"\u0061ction" : "x"} `, `{"action":null}`, `[]`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		request, err := runner.DecodeRequest(body)
+		if err != nil {
+			return
+		}
+		var standard map[string]any
+		if err := json.Unmarshal(body, &standard); err != nil {
+			t.Fatal(err)
+		}
+		if len(standard) != 1 || standard["action"] != request.Action || request.Action == "" {
+			t.Fatalf("%q read as %+v", body, request)
+		}
+	})
 }

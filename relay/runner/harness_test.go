@@ -20,12 +20,15 @@ import (
 	"go.uber.org/goleak"
 
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
 const token = "0123456789abcdef0123456789abcdef-test"
 
 func TestMain(m *testing.M) {
+	keeper.Main()
 	if os.Getenv("RELAY_MAIN") != "" {
 		os.Exit(relayMain())
 	}
@@ -49,10 +52,10 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 }
 
 // load reads a relay.yaml of the given actions on a port of the system's choice.
-func load(t *testing.T, actions string) runner.Config {
+func load(t *testing.T, actions string) settings.Config {
 	t.Helper()
 	text := "listen: 127.0.0.1:0\ntoken: " + token + "\n" + actions
-	config, err := runner.Load(write(t, filepath.Join(t.TempDir(), "relay.yaml"), text, 0o600), noEnv)
+	config, err := settings.Load(write(t, filepath.Join(t.TempDir(), "relay.yaml"), text, 0o600), noEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +80,22 @@ type testRelay struct {
 	stop func()
 }
 
+// newPool is a pool that is closed after everything that the test starts later.
+func newPool(t *testing.T, cgroups bool) *keeper.Pool {
+	t.Helper()
+	pool, err := keeper.NewPool(cgroups)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 func serve(t *testing.T, o runner.Options) testRelay {
 	t.Helper()
 	var log strings.Builder
 	o.Log = zerolog.New(zerolog.SyncWriter(&log))
+	if o.Executor == nil {
+		o.Executor = newPool(t, true)
+	}
 	relay, err := runner.Listen(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +189,7 @@ func (r testRelay) run(action, id string) result {
 }
 
 func runCall(action, id string) call {
-	body, _ := json.Marshal(wire.Request{Action: action})
+	body, _ := json.Marshal(wire.Body{Action: action})
 	c := call{body: string(body), header: http.Header{}}
 	if id != "" {
 		c.header.Set(wire.RequestIDHeader, id)
@@ -238,4 +253,15 @@ func relayMain() int {
 		return 1
 	}
 	return 0
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func chmod(name string, mode os.FileMode) func(*testing.T, string) {
+	return func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Join(dir, name), mode)) }
 }

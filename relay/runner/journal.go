@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,17 +14,33 @@ import (
 var (
 	// ErrOtherAction means that the request id stands for another action already.
 	ErrOtherAction = errors.New("this request id was used for another action")
+	// ErrOtherBody means that the request id stands for the same action in another request.
+	ErrOtherBody = errors.New("this request id was used for another request")
 	// ErrJournalFull means that no further id can be remembered, so nothing further may run.
 	ErrJournalFull = errors.New("the relay remembers as many requests as it can")
 	// ErrUnrecorded means that the claim could not be made durable, so nothing ran and the id is free.
 	ErrUnrecorded = errors.New("the relay cannot record requests now, so nothing runs")
 )
 
+// Claim is what a request id is claimed for.
+type Claim struct {
+	ID, Action string
+	// Body is the hex SHA-256 of what may not change under one id.
+	Body string
+	// Later is true when the action does not start at once: somebody has to agree first. Until [Journal.Start] a crash leaves
+	// the id free.
+	Later bool
+	// Rerun allows to claim an id again of which nobody knows whether it ran.
+	Rerun bool
+}
+
 // Journal makes a request id run at most once. All methods are safe for concurrent use.
 type Journal interface {
-	// Begin claims id for action. It returns nil when the caller is to run it, and then call Finish or Withdraw, or the
-	// recorded answer. While another caller has it, Begin waits until ctx is done.
-	Begin(ctx context.Context, id, action string) (*wire.Answer, error)
+	// Begin claims an id. It returns nil when the caller is to run it, and then call Finish or Withdraw, or the recorded
+	// answer. While another caller has it, Begin waits until ctx is done.
+	Begin(ctx context.Context, c Claim) (*wire.Answer, error)
+	// Start makes a claim for later one that has begun.
+	Start(id string) error
 	// Finish records what came of a claimed id. The answer may go out when Finish returned.
 	Finish(id string, answer wire.Answer) error
 	// Withdraw gives up a claimed id of which nothing ran, so that it may be asked for again.
@@ -51,7 +68,9 @@ type Memory struct {
 }
 
 type entry struct {
-	action string
+	action, body string
+	// started is when it may have begun to run, the zero time before.
+	started time.Time
 	// over is closed when the entry has an answer or was withdrawn.
 	over   chan struct{}
 	answer *wire.Answer
@@ -65,9 +84,9 @@ func NewMemory(now func() time.Time) *Memory {
 }
 
 // Begin is described at [Journal].
-func (m *Memory) Begin(ctx context.Context, id, action string) (*wire.Answer, error) {
+func (m *Memory) Begin(ctx context.Context, c Claim) (*wire.Answer, error) {
 	for {
-		earlier, err := m.claim(id, action)
+		earlier, err := m.claim(c)
 		if err != nil || earlier == nil {
 			return nil, err
 		}
@@ -83,23 +102,54 @@ func (m *Memory) Begin(ctx context.Context, id, action string) (*wire.Answer, er
 	}
 }
 
-// claim returns nil when id is the caller's now, or the entry of whoever has it.
-func (m *Memory) claim(id, action string) (*entry, error) {
+// claim returns nil when the id is the caller's now, or the entry of whoever has it.
+func (m *Memory) claim(c Claim) (*entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget()
-	earlier := m.entries[id]
+	earlier := m.entries[c.ID]
 	switch {
 	case earlier == nil && len(m.entries) >= maxRemembered:
 		return nil, ErrJournalFull
 	case earlier == nil:
-		m.entries[id] = newEntry(action, m.now())
+		m.entries[c.ID] = newEntry(c, m.now())
 		return nil, nil
-	case earlier.action != action:
+	case earlier.action != c.Action:
 		return nil, ErrOtherAction
+	case earlier.body != c.Body:
+		return nil, ErrOtherBody
+	case c.Rerun && earlier.answer != nil && earlier.answer.Status == wire.StatusInterrupted:
+		m.finished = slices.DeleteFunc(m.finished, func(id string) bool { return id == c.ID })
+		m.entries[c.ID] = newEntry(c, m.now())
+		return nil, nil
 	default:
 		return earlier, nil
 	}
+}
+
+// Start is described at [Journal].
+func (m *Memory) Start(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.open(id)
+	if err == nil {
+		e.started = m.now()
+	}
+	return err
+}
+
+// Starts returns when actions started within the last 24 hours, the oldest first.
+func (m *Memory) Starts() []time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var starts []time.Time
+	for _, e := range m.entries {
+		if !e.started.IsZero() && m.now().Sub(e.started) < rememberFor {
+			starts = append(starts, e.started)
+		}
+	}
+	slices.SortFunc(starts, time.Time.Compare)
+	return starts
 }
 
 func (m *Memory) recorded(e *entry) *wire.Answer {
@@ -167,19 +217,23 @@ func (m *Memory) open(id string) (*entry, error) {
 	return e, nil
 }
 
-// Recorded returns what an id came to, or nil when it is not over or stands for another action. It claims nothing.
-func (m *Memory) Recorded(id, action string) *wire.Answer {
+// Recorded returns what an id came to, or nil when it is not over or stands for another request. It claims nothing.
+func (m *Memory) Recorded(id, action, body string) *wire.Answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget()
-	if e := m.entries[id]; e != nil && e.action == action {
+	if e := m.entries[id]; e != nil && e.action == action && e.body == body {
 		return e.answer
 	}
 	return nil
 }
 
-func newEntry(action string, at time.Time) *entry {
-	return &entry{action: action, over: make(chan struct{}), at: at}
+func newEntry(c Claim, at time.Time) *entry {
+	e := &entry{action: c.Action, body: c.Body, over: make(chan struct{}), at: at}
+	if !c.Later {
+		e.started = at
+	}
+	return e
 }
 
 // withoutOutput moves the output of an answer to what was omitted.

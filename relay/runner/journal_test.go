@@ -16,7 +16,7 @@ import (
 
 func claim(t *testing.T, j runner.Journal, id, action string) *wire.Answer {
 	t.Helper()
-	answer, err := j.Begin(t.Context(), id, action)
+	answer, err := j.Begin(t.Context(), runner.Claim{ID: id, Action: action})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestMemoryRemembersForADay(t *testing.T) {
 		if diff := cmp.Diff(&want, claim(t, j, "1", "a")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if _, err := j.Begin(t.Context(), "1", "b"); !errors.Is(err, runner.ErrOtherAction) {
+		if _, err := j.Begin(t.Context(), runner.Claim{ID: "1", Action: "b"}); !errors.Is(err, runner.ErrOtherAction) {
 			t.Errorf("another action: %v", err)
 		}
 		time.Sleep(2 * time.Second)
@@ -55,12 +55,12 @@ func TestMemoryWaits(t *testing.T) {
 		claim(t, j, "1", "a")
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := j.Begin(impatient, "1", "a"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := j.Begin(impatient, runner.Claim{ID: "1", Action: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("an impatient caller got %v", err)
 		}
 		took := make(chan *wire.Answer)
 		go func() {
-			answer, err := j.Begin(t.Context(), "1", "a")
+			answer, err := j.Begin(t.Context(), runner.Claim{ID: "1", Action: "a"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -96,7 +96,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := j.Begin(t.Context(), "more", "a"); !errors.Is(err, runner.ErrJournalFull) {
+		if _, err := j.Begin(t.Context(), runner.Claim{ID: "more", Action: "a"}); !errors.Is(err, runner.ErrJournalFull) {
 			t.Errorf("over the cap: %v", err)
 		}
 		slim := wire.Answer{Status: wire.StatusExecuted, StdoutOmitted: 5, StderrOmitted: 3}

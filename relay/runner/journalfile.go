@@ -2,20 +2,18 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drawbridge/internal/linelog"
+	"drawbridge/relay/runner/trust"
 	"drawbridge/relay/wire"
 )
 
@@ -24,7 +22,7 @@ const (
 	interruptedByEnd  = "the relay ended while this action ran; it may have run"
 	interruptedByDisk = "what came of this action could not be recorded; it may have run"
 
-	journalHeader = `{"journal":"drawbridge-relay","version":1}`
+	journalHeader = `{"journal":"drawbridge-relay","version":2}`
 	// maxRecord bounds a line of the journal in bytes: an answer and room for the rest.
 	maxRecord = 2 * wire.MaxAnswer
 )
@@ -33,6 +31,9 @@ const (
 type recordState string
 
 const (
+	// recordAccepted is a claim that waits for a person; nothing of it has begun.
+	recordAccepted recordState = "accepted"
+	// recordClaimed is a claim of which the action may have begun.
 	recordClaimed   recordState = "claimed"
 	recordFinished  recordState = "finished"
 	recordWithdrawn recordState = "withdrawn"
@@ -40,23 +41,28 @@ const (
 
 // record is a line of the journal.
 type record struct {
-	State  recordState  `json:"state"`
-	ID     string       `json:"id"`
-	Action string       `json:"action"`
-	At     time.Time    `json:"at"`
-	Answer *wire.Answer `json:"answer,omitempty"`
+	State  recordState `json:"state"`
+	ID     string      `json:"id"`
+	Action string      `json:"action"`
+	Body   string      `json:"body,omitempty"`
+	At     time.Time   `json:"at"`
+	// Started is set in the records of ends, when it differs from At.
+	Started *time.Time   `json:"started,omitempty"`
+	Answer  *wire.Answer `json:"answer,omitempty"`
 }
 
 // check reports what no relay would write.
 func (r record) check() error {
 	ends := r.State == recordFinished
 	switch {
-	case !ends && r.State != recordClaimed && r.State != recordWithdrawn:
+	case !ends && r.State != recordClaimed && r.State != recordWithdrawn && r.State != recordAccepted:
 		return errors.New("its state is unknown")
 	case !wire.ValidRequestID(r.ID):
 		return errors.New("its request id is malformed")
 	case !wire.ValidAction(r.Action):
 		return errors.New("its action is malformed")
+	case len(r.Body) > 2*sha256.Size:
+		return errors.New("its digest is malformed")
 	case ends != (r.Answer != nil) || ends && !r.Answer.Status.Known():
 		return errors.New("its state and its answer do not belong together")
 	}
@@ -102,7 +108,7 @@ func openJournal(path string, now func() time.Time) (*FileJournal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkJournal(path); err != nil {
+	if err := trust.Place(path, "journal"); err != nil {
 		return nil, err
 	}
 	j := &FileJournal{memory: NewMemory(now)}
@@ -147,83 +153,53 @@ func unusable(err error) error {
 	var damage *linelog.DamageError
 	switch {
 	case errors.Is(err, linelog.ErrInUse):
-		return &distrust{"is in use by another relay", "stop that one, or give this one a file of its own with journal: in relay.yaml"}
+		return trust.Because("is in use by another relay", "stop that one, or give this one a file of its own with journal: in relay.yaml")
 	case errors.Is(err, linelog.ErrForeign):
-		return &distrust{
-			"is not a journal of this version of drawbridge-relay",
-			"name another file with journal: in relay.yaml, or move this one away",
-		}
+		return trust.Because("is not a journal of this version of drawbridge-relay",
+			"name another file with journal: in relay.yaml, or move this one away")
 	case errors.As(err, &damage):
-		return &distrust{
-			fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
-			"restore it, or move it away, after which what was asked for in the last 24 hours may run once more",
-		}
+		return trust.Because(fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
+			"restore it, or move it away, after which what was asked for in the last 24 hours may run once more")
 	}
 	return err
 }
 
-// checkJournal refuses a path at which others could change what the relay knows to have run.
-func checkJournal(path string) error {
-	dir := filepath.Dir(path)
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return folderError(err)
-	}
-	for _, folder := range []string{dir, real} {
-		if err := checkFolders(folder); err != nil {
-			return err
-		}
-	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return &distrust{
-			fmt.Sprintf("its folder cannot be written: %v", err),
-			"name a file in a folder of the user that runs the relay with journal: in relay.yaml",
-		}
-	}
-	for _, file := range []string{path, path + linelog.LockSuffix} {
-		if err := checkOwnFile(file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOwnFile accepts a file that is missing, or plain and ours alone.
-func checkOwnFile(path string) error {
-	stat, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return pathError(err)
-	case !stat.Mode().IsRegular():
-		return &distrust{path + " is not a regular file", "name a plain file with journal: in relay.yaml"}
-	}
-	return checkEntry(path, stat)
-}
-
-func folderError(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return &distrust{"its folder does not exist", "create it or correct the path"}
-	}
-	return pathError(err)
-}
-
 // Begin is described at [Journal]. An error that is [ErrUnrecorded] says that the disk did not take the claim.
-func (j *FileJournal) Begin(ctx context.Context, id, action string) (*wire.Answer, error) {
-	answer, err := j.memory.Begin(ctx, id, action)
+func (j *FileJournal) Begin(ctx context.Context, c Claim) (*wire.Answer, error) {
+	answer, err := j.memory.Begin(ctx, c)
 	if answer != nil || err != nil {
 		return answer, err
 	}
+	state := recordClaimed
+	if c.Later {
+		state = recordAccepted
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.append(record{State: recordClaimed, ID: id, Action: action, At: j.now()}); err != nil {
+	if err := j.append(record{State: state, ID: c.ID, Action: c.Action, Body: c.Body, At: j.now()}); err != nil {
 		// The claim is ours and open, so that this cannot fail.
-		_ = j.memory.Withdraw(id)
+		_ = j.memory.Withdraw(c.ID)
 		return nil, fmt.Errorf("%w: %w", ErrUnrecorded, err)
 	}
 	return nil, nil
 }
+
+// Start is described at [Journal]. After an error nothing may run; the id stays claimed, for Withdraw.
+func (j *FileJournal) Start(id string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, err := j.memory.claimed(id)
+	if err != nil {
+		return err
+	}
+	if err := j.append(record{State: recordClaimed, ID: id, Action: e.action, Body: e.body, At: j.now()}); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
+	}
+	return j.memory.Start(id)
+}
+
+// Starts is described at [Memory.Starts].
+func (j *FileJournal) Starts() []time.Time { return j.memory.Starts() }
 
 // Finish is described at [Journal]. After an error the id stays claimed: asking again gives wire.StatusInterrupted, in
 // this process and in the next one.
@@ -237,7 +213,9 @@ func (j *FileJournal) Withdraw(id string) error {
 }
 
 // Recorded is described at [Memory.Recorded].
-func (j *FileJournal) Recorded(id, action string) *wire.Answer { return j.memory.Recorded(id, action) }
+func (j *FileJournal) Recorded(id, action, body string) *wire.Answer {
+	return j.memory.Recorded(id, action, body)
+}
 
 // Close lets another relay have the journal. What is claimed stays so.
 func (j *FileJournal) Close() error {
@@ -252,13 +230,13 @@ func (j *FileJournal) now() time.Time { return j.memory.now().UTC() }
 func (j *FileJournal) end(id string, r record, known func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	action, err := j.memory.claimed(id)
+	e, err := j.memory.claimed(id)
 	if err != nil {
 		return err
 	}
-	r.ID, r.Action, r.At = id, action, j.now()
+	r.ID, r.Action, r.Body, r.At = id, e.action, e.body, j.now()
 	if err := j.append(r); err != nil {
-		return errors.Join(err, j.memory.Finish(id, wire.Interrupted(action, interruptedByDisk)))
+		return errors.Join(err, j.memory.Finish(id, wire.Interrupted(e.action, interruptedByDisk)))
 	}
 	err = known()
 	// This comes after memory knows, because the new file is made from memory. Nothing is lost when it fails, and a disk
@@ -276,15 +254,15 @@ func (j *FileJournal) append(r record) error {
 	return j.log.Append(line)
 }
 
-// claimed returns the action of an id that is claimed and not over.
-func (m *Memory) claimed(id string) (string, error) {
+// claimed returns what is known of an id that is claimed and not over.
+func (m *Memory) claimed(id string) (entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, err := m.open(id)
 	if err != nil {
-		return "", err
+		return entry{}, err
 	}
-	return e.action, nil
+	return *e, nil
 }
 
 // restore puts in what a file says, in the order of the file. An error means that no relay wrote such an order.
@@ -303,19 +281,22 @@ func (m *Memory) restore(r record) error {
 	e := m.entries[r.ID]
 	open := e != nil && e.answer == nil
 	switch {
-	case r.State == recordClaimed:
-		// An earlier claim is one that the disk took although it reported an error, so that nothing ran; an earlier end was
-		// a day old, and the clock was set back since.
+	case r.State == recordClaimed || r.State == recordAccepted:
+		// An earlier claim is one that waited, or one that the disk took although it reported an error, so that nothing ran;
+		// an earlier end was interrupted and might be run again, or was a day old, and the clock was set back since.
 		if e != nil && !open {
 			m.finished = slices.DeleteFunc(m.finished, func(id string) bool { return id == r.ID })
 		}
-		m.entries[r.ID] = newEntry(r.Action, at)
+		m.entries[r.ID] = newEntry(Claim{Action: r.Action, Body: r.Body, Later: r.State == recordAccepted}, at)
 	case open && e.action != r.Action:
 		return errors.New("its id is claimed for another action")
 	case r.State == recordFinished && (open || e == nil):
 		if e == nil {
-			e = newEntry(r.Action, at)
+			e = newEntry(Claim{Action: r.Action, Body: r.Body}, at)
 			m.entries[r.ID] = e
+		}
+		if r.Started != nil && r.Started.Before(at) {
+			e.started = *r.Started
 		}
 		m.end(r.ID, e, *r.Answer, at)
 	case r.State == recordWithdrawn && open:
@@ -332,6 +313,14 @@ func (m *Memory) interrupt() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	lost := m.openIDs()
+	lost = slices.DeleteFunc(lost, func(id string) bool {
+		// What waited for a person did not begin.
+		waited := m.entries[id].started.IsZero()
+		if waited {
+			delete(m.entries, id)
+		}
+		return waited
+	})
 	for _, id := range lost {
 		e := m.entries[id]
 		m.end(id, e, wire.Interrupted(e.action, interruptedByEnd), m.now())
@@ -347,11 +336,19 @@ func (m *Memory) records() []record {
 	all := make([]record, 0, len(m.entries))
 	for _, id := range m.finished {
 		e := m.entries[id]
-		all = append(all, record{State: recordFinished, ID: id, Action: e.action, At: e.at.UTC(), Answer: e.answer})
+		r := record{State: recordFinished, ID: id, Action: e.action, Body: e.body, At: e.at.UTC(), Answer: e.answer}
+		if started := e.started.UTC(); !started.Equal(e.at) {
+			r.Started = &started
+		}
+		all = append(all, r)
 	}
 	for _, id := range m.openIDs() {
 		e := m.entries[id]
-		all = append(all, record{State: recordClaimed, ID: id, Action: e.action, At: e.at.UTC()})
+		state := recordClaimed
+		if e.started.IsZero() {
+			state = recordAccepted
+		}
+		all = append(all, record{State: state, ID: id, Action: e.action, Body: e.body, At: e.at.UTC()})
 	}
 	return all
 }

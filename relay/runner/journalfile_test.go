@@ -66,7 +66,7 @@ func TestJournalSurvivesARestart(t *testing.T) {
 			t.Errorf("lost (-want +got):\n%s", diff)
 		}
 		for _, id := range []string{"finished", "lost"} {
-			if _, err := j.Begin(t.Context(), id, "b"); !errors.Is(err, runner.ErrOtherAction) {
+			if _, err := j.Begin(t.Context(), runner.Claim{ID: id, Action: "b"}); !errors.Is(err, runner.ErrOtherAction) {
 				t.Errorf("%s: another action: %v", id, err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestJournalSurvivesARestart(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := j.Begin(t.Context(), "a b", "a"); !errors.Is(err, runner.ErrUnrecorded) {
+	if _, err := j.Begin(t.Context(), runner.Claim{ID: "a b", Action: "a"}); !errors.Is(err, runner.ErrUnrecorded) {
 		t.Errorf("a malformed id: %v", err)
 	}
 	for _, name := range []string{path, path + ".lock"} {
@@ -243,7 +243,7 @@ func TestJournalLock(t *testing.T) {
 		t.Errorf("the second relay changed the file: %v", err)
 	}
 	must(t, j.Close())
-	if _, err := j.Begin(t.Context(), "2", "a"); !errors.Is(err, runner.ErrUnrecorded) {
+	if _, err := j.Begin(t.Context(), runner.Claim{ID: "2", Action: "a"}); !errors.Is(err, runner.ErrUnrecorded) {
 		t.Errorf("a claim after Close: %v", err)
 	}
 	if err := j.Finish("1", answered("")); err == nil {
@@ -362,7 +362,7 @@ func TestJournalOnAFailingDisk(t *testing.T) {
 			j, d, path := onDisk(t)
 			claim(t, j, "early", "a")
 			fail(d)
-			if answer, err := j.Begin(t.Context(), "new", "a"); !errors.Is(err, runner.ErrUnrecorded) {
+			if answer, err := j.Begin(t.Context(), runner.Claim{ID: "new", Action: "a"}); !errors.Is(err, runner.ErrUnrecorded) {
 				t.Errorf("claimed on a bad disk: %+v, %v", answer, err)
 			}
 			*d = disk{File: d.File, room: 1 << 20}
@@ -406,7 +406,7 @@ func TestJournalWithoutItsFolder(t *testing.T) {
 	d := &disk{badSync: true, room: 1 << 20}
 	j.Wrap(func(w linelog.File) linelog.File { d.File = w; return d })
 	for _, id := range []string{"3", "4"} {
-		if _, err := j.Begin(t.Context(), id, "a"); !errors.Is(err, runner.ErrUnrecorded) {
+		if _, err := j.Begin(t.Context(), runner.Claim{ID: id, Action: "a"}); !errors.Is(err, runner.ErrUnrecorded) {
 			t.Errorf("%s was claimed: %v", id, err)
 		}
 	}
@@ -426,7 +426,7 @@ func TestJournalForManyCallers(t *testing.T) {
 	for i := range 200 {
 		group.Go(func() {
 			id := fmt.Sprint(i % 50)
-			answer, err := j.Begin(t.Context(), id, "a")
+			answer, err := j.Begin(t.Context(), runner.Claim{ID: id, Action: "a"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -463,7 +463,7 @@ func TestJournalLookupDoesNotWaitForTheDisk(t *testing.T) {
 	})
 	ended := make(chan error, 1)
 	go func() {
-		_, err := j.Begin(context.WithoutCancel(t.Context()), "slow", "a")
+		_, err := j.Begin(context.WithoutCancel(t.Context()), runner.Claim{ID: "slow", Action: "a"})
 		ended <- err
 	}()
 	<-syncing

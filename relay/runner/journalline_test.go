@@ -135,7 +135,7 @@ func TestJournalDamage(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"another file", "token: x\n", "is not a journal of this version of drawbridge-relay; name another file with journal: in relay.yaml"},
 		{"another file of one line", "x", "is not a journal"},
-		{"another version", strings.Replace(string(text), `"version":1`, `"version":2`, 1), "is not a journal of this version"},
+		{"another version", strings.Replace(string(text), `"version":2`, `"version":3`, 1), "is not a journal of this version"},
 		{"no header", without(0), "is not a journal"},
 		{"CRLF", strings.ReplaceAll(string(text), "\n", "\r\n"), "is not a journal"},
 		{"missing line", without(1), "is damaged in line 2: its checksum does not match; " + advice},
@@ -179,7 +179,7 @@ func sealedLines(t *testing.T, records ...string) string {
 	t.Helper()
 	var text bytes.Buffer
 	_, _, err := linelog.Write(&text, linelog.Options{
-		Header: `{"journal":"drawbridge-relay","version":1}`, MaxRecord: 1 << 20,
+		Header: `{"journal":"drawbridge-relay","version":2}`, MaxRecord: 1 << 20,
 		Needed: func(emit func([]byte) error) error {
 			for _, record := range strings.Split(strings.Join(records, "|"), "|") {
 				if err := emit([]byte(record)); err != nil {
@@ -282,9 +282,9 @@ func enact(t testing.TB, history string, now func() time.Time) *runner.Memory {
 		switch c / 8 % 3 {
 		case 0:
 			// Begin would wait for an id that is claimed, so that it is given up first.
-			if m.Recorded(id, action) == nil {
+			if m.Recorded(id, action, "") == nil {
 				_ = m.Withdraw(id)
-				if _, err := m.Begin(t.Context(), id, action); err != nil {
+				if _, err := m.Begin(t.Context(), runner.Claim{ID: id, Action: action}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -319,7 +319,7 @@ func roundTrip(t *testing.T, m *runner.Memory, now func() time.Time) {
 	}
 	for i := range 8 {
 		id, action := fmt.Sprintf("id-%d", i), fmt.Sprintf("action.%d", i/2)
-		if diff := cmp.Diff(m.Recorded(id, action), again.Recorded(id, action)); diff != "" {
+		if diff := cmp.Diff(m.Recorded(id, action, ""), again.Recorded(id, action, "")); diff != "" {
 			t.Fatalf("%s (-before +after):\n%s", id, diff)
 		}
 	}

@@ -2,12 +2,35 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"drawbridge/relay/runner/approval"
+	"drawbridge/relay/runner/audit"
+	"drawbridge/relay/runner/control"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/runner/trust"
+	"drawbridge/relay/wire"
+)
+
+// Names in the state folder.
+const (
+	AuditName     = "relay.audit"
+	approvalsName = "relay.approvals"
+	keyName       = "relay.key"
 )
 
 // MainOptions is what a whole relay process needs: where its file is, where its environment and its log are.
@@ -15,38 +38,215 @@ type MainOptions struct {
 	// ConfigPath is the path of relay.yaml.
 	ConfigPath string
 	// Env is os.LookupEnv in a real process.
-	Env LookupEnv
-	// Log receives JSON lines; the one with the message "ready" carries the address in "addr", and in "interrupted" how many
-	// requests the relay before left unfinished.
+	Env settings.LookupEnv
+	// Log receives JSON lines; the one with the message "ready" carries the address in "addr", in "interrupted" how many
+	// requests the relay before left unfinished, and in "audit" the head of the audit log.
 	Log io.Writer
 	// Grace is DefaultGrace unless set.
 	Grace time.Duration
+	// Terminal is where a person can be asked, or nil. Main reads it until ctx is done and then closes it.
+	Terminal io.ReadWriteCloser
+	// Beside, if set, runs beside the door with the same relay behind it, such as the connection to a bridge; it returns
+	// when its context is done. An error ends the relay.
+	Beside func(ctx context.Context, h wire.Handler, log zerolog.Logger) error
 }
 
 // Main is a relay process from its start to its end, which comes when ctx is done. It changes the umask of the process
-// and of everything that it starts to 077, so it belongs into a process of its own. Problems with the file come back as
-// a *ConfigError.
+// and of everything that it starts to 077, so it belongs into a process of its own, whose main called keeper.Main first.
+// Problems with the file come back as a *settings.Error.
 func Main(ctx context.Context, o MainOptions) error {
 	// The umask is one per process and inherited by children. Setting it here, before anything runs beside us, is the only
 	// moment at which no other goroutine can be creating a file.
 	syscall.Umask(0o077)
 	closeInherited()
-	config, err := Load(o.ConfigPath, o.Env)
+	config, err := settings.Load(o.ConfigPath, o.Env)
 	if err != nil {
 		return err
 	}
-	log := zerolog.New(o.Log).With().Timestamp().Logger()
-	journal, err := OpenJournal(config.Journal, time.Now)
+	m := &mains{o: o, config: config, log: zerolog.New(o.Log).With().Timestamp().Logger()}
+	err = m.open(ctx)
+	if err == nil {
+		err = m.serve(ctx)
+		m.log.Info().Msg("stopped")
+	}
+	return errors.Join(err, m.close())
+}
+
+// mains are the parts of a relay process.
+type mains struct {
+	o       MainOptions
+	config  settings.Config
+	log     zerolog.Logger
+	journal *FileJournal
+	audit   *audit.Log
+	pool    *keeper.Pool
+	relay   *Relay
+	door    *control.Server
+	// terminal is done when nobody reads the terminal any more.
+	terminal sync.WaitGroup
+}
+
+// open makes every part. The journal comes first: its lock keeps a second relay off everything else.
+func (m *mains) open(ctx context.Context) (err error) {
+	if m.journal, err = OpenJournal(m.config.Journal, time.Now); err != nil {
+		return err
+	}
+	if m.audit, err = audit.Open(filepath.Join(m.config.State, AuditName), time.Now); err != nil {
+		return err
+	}
+	key, err := ownKey(filepath.Join(m.config.State, keyName))
 	if err != nil {
 		return err
 	}
-	relay, err := Listen(ctx, Options{Config: config, Journal: journal, Log: log, Grace: o.Grace})
+	desk, err := approval.Open(approval.Options{
+		Path: filepath.Join(m.config.State, approvalsName), Now: time.Now, Wait: m.config.Limits.ApprovalWait, Prompters: m.prompters(),
+	})
 	if err != nil {
-		return errors.Join(err, journal.Close())
+		return err
 	}
-	log.Info().Str("addr", relay.Addr()).Int("actions", len(config.Actions)).Str("sandbox", "none").
-		Str("journal", config.Journal).Int("interrupted", journal.interrupted).Msg("ready")
-	err = relay.Serve(ctx)
-	log.Info().Msg("stopped")
-	return errors.Join(err, journal.Close())
+	if m.pool, err = keeper.NewPool(true); err != nil {
+		return err
+	}
+	ability := sandbox.Ability{}
+	if m.wantsSandbox() {
+		ability = sandbox.Probe(ctx, nil)
+	}
+	// Only now: the look at namespaces needs what this takes away.
+	hideMemory()
+	m.relay, err = Listen(ctx, Options{
+		Config: m.config, Executor: m.pool, Journal: m.journal, Audit: m.audit, Desk: desk, Ability: ability, Key: key, Log: m.log, Grace: m.o.Grace,
+	})
+	if err != nil {
+		return err
+	}
+	if m.door, err = control.Listen(ctx, m.config.State, m.relay); err != nil {
+		return errors.Join(err, m.relay.Close())
+	}
+	if err := m.pool.Warm(); err != nil {
+		return errors.Join(err, m.relay.Close(), m.door.Close())
+	}
+	return m.ready(ability)
+}
+
+// ready says what is in force, and what is not.
+func (m *mains) ready(ability sandbox.Ability) error {
+	switched := control.Switched(m.config.State)
+	m.log.Info().Str("addr", m.relay.Addr()).Int("actions", len(m.config.Actions)).Str("sandbox", ability.String()).
+		Str("trees", m.pool.String()).Str("journal", m.config.Journal).Int("interrupted", m.journal.interrupted).
+		Bool("stopped", switched).Str("audit", m.audit.Head().Hash).Msg("ready")
+	for _, offer := range m.relay.Offers() {
+		action := m.config.Actions[offer.Action]
+		if action.Sandbox == nil {
+			continue
+		}
+		plan := ability.Plan(sandbox.Wish{Read: action.Sandbox.Read, Write: action.Sandbox.Write, Network: action.Sandbox.Network})
+		if missing := plan.Missing(); missing != "" {
+			m.log.Warn().Str("action", offer.Action).Str("missing", missing).Msg("this machine cannot give the whole sandbox")
+		}
+	}
+	return m.relay.note(audit.Event{Event: audit.Ready, Sandbox: ability.String()})
+}
+
+func (m *mains) wantsSandbox() bool {
+	for _, action := range m.config.Actions {
+		if action.Sandbox != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// serve runs the doors until ctx is done or one of them fails.
+func (m *mains) serve(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() {
+		if err := m.door.Serve(); err != nil {
+			stop(fmt.Errorf("serve control socket: %w", err))
+		}
+	})
+	defer m.door.Close()
+	if m.o.Beside != nil {
+		beside.Go(func() {
+			if err := m.o.Beside(ctx, m.relay, m.log); err != nil && ctx.Err() == nil {
+				stop(err)
+			}
+		})
+	}
+	err := m.relay.Serve(ctx)
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(err, cause)
+	}
+	stop(nil)
+	return err
+}
+
+func (m *mains) close() error {
+	var errs []error
+	if m.o.Terminal != nil {
+		errs = append(errs, m.o.Terminal.Close())
+		m.terminal.Wait()
+	}
+	if m.relay != nil {
+		errs = append(errs, m.relay.note(audit.Event{Event: audit.Ended}))
+	}
+	if m.pool != nil {
+		m.pool.Close()
+	}
+	if m.audit != nil {
+		errs = append(errs, m.audit.Close())
+	}
+	if m.journal != nil {
+		errs = append(errs, m.journal.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// prompters are the ways to ask a person here. Whatever there is, drawbridge-relay approvals shows the question too.
+func (m *mains) prompters() map[string]approval.Prompter {
+	ways := map[string]approval.Prompter{}
+	if m.o.Terminal != nil {
+		terminal := approval.NewTerminal(m.o.Terminal)
+		ways["terminal"] = terminal.Prompt
+		m.terminal.Go(func() { terminal.Read(m.o.Terminal) })
+	}
+	session := []string{}
+	for _, name := range []string{"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "HOME", "LANG"} {
+		if value, set := m.o.Env(name); set {
+			session = append(session, name+"="+value)
+		}
+	}
+	if _, desktop := m.o.Env("DBUS_SESSION_BUS_ADDRESS"); desktop {
+		if path, err := exec.LookPath("notify-send"); err == nil {
+			ways["desktop"] = approval.Desktop(path, session)
+		}
+	}
+	return ways
+}
+
+// ownKey reads the key of the definitions, or makes one.
+func ownKey(path string) ([]byte, error) {
+	if err := trust.Place(path, "state"); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err == nil {
+		key := make([]byte, 32)
+		_, _ = rand.Read(key)
+		_, err = file.Write(key)
+		return key, errors.Join(err, file.Sync(), file.Close())
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	key, err := trust.Read(path, 64)
+	if err == nil && len(key) != 32 {
+		err = trust.Because("is not a key of a relay", "move it away; standing approvals are asked for again")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return key, nil
 }

@@ -4,122 +4,333 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"os"
+	"sync"
 	"time"
 
 	"drawbridge/internal/failpoint"
+	"drawbridge/relay/runner/approval"
+	"drawbridge/relay/runner/audit"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/runner/trust"
 	"drawbridge/relay/wire"
 )
 
-// once runs a listed action unless the journal knows what the id came to. waiting ends with the caller's patience or
-// the relay; running only with the relay, because half an action is worse than one whose caller has left.
-func (r *Relay) once(waiting, running context.Context, id, name string) reply {
-	action, listed := r.config.Actions[name]
+const (
+	// defaultPath is the PATH of an action that sets none.
+	defaultPath = "/usr/local/bin:/usr/bin:/bin"
+	// progressEvery is how often a caller is told the end of the output while an action runs.
+	progressEvery = 500 * time.Millisecond
+)
+
+// attempt is one request on its way through the relay.
+type attempt struct {
+	*call
+	request  wire.Request
+	action   settings.Action
+	progress func(wire.Output)
+	// program and digest are set when what is executed has to be what was looked at.
+	program *os.File
+	digest  string
+	// definition is what a person agrees to.
+	definition string
+	// approvedBy names the door of the approval, when there was one.
+	approvedBy string
+	// ran is the audit line of what ran, or nil.
+	ran *audit.Event
+}
+
+// Run is described at wire.Handler. It makes the checks in this order: is it listed, is it known already, is the kill switch
+// off, may the program be executed, does a person agree, is there room, is the rate not used up. Only then the claim is
+// one of something that ran.
+func (r *Relay) Run(ctx context.Context, request wire.Request, progress func(wire.Output)) (wire.Outcome, error) {
+	if !wire.ValidRequestID(request.ID) {
+		return r.refuse(request, wire.RefusedInvalid, "the request id is malformed"), nil
+	}
+	action, listed := r.o.Config.Actions[request.Action]
+	if recorded := r.recorded(request, listed && action.Idempotent); recorded != nil {
+		return *recorded, nil
+	}
 	if !listed {
-		return r.unlisted(id, name)
+		return r.refuse(request, wire.RefusedUnlisted, fmt.Sprintf("action %+.80q is not on this relay's list", request.Action)), nil
 	}
-	recorded, err := r.journal.Begin(waiting, id, name)
-	if errors.Is(err, ErrUnrecorded) {
-		r.log.Error().Err(err).Str("request", id).Msg("journal")
-	}
+	entered, err := r.calls.enter(ctx)
 	if err != nil {
-		return journalRefusal(err)
+		return r.gaveUp(request, err), nil
 	}
-	if recorded != nil {
-		return reply{status: http.StatusOK, answer: *recorded, replayed: true}
+	defer r.calls.leave(entered)
+	a := &attempt{call: entered, request: request, action: action, progress: progress}
+	claim := Claim{ID: request.ID, Action: request.Action, Body: request.BodyHash, Later: action.Approval.Needed(), Rerun: action.Idempotent}
+	answer, err := r.o.Journal.Begin(a.waiting, claim)
+	if err != nil {
+		return r.journalRefusal(request, err), nil
 	}
+	if answer != nil {
+		return replay(*answer), nil
+	}
+	defer func() {
+		if a.program != nil {
+			_ = a.program.Close()
+		}
+	}()
 	failpoint.Here("relay.run.before")
-	out := r.admit(waiting, running, name, action)
+	out := r.attempt(a)
 	failpoint.Here("relay.run.after")
-	if out.status != http.StatusOK {
-		err = r.journal.Withdraw(id)
+	return r.settle(a, out)
+}
+
+// settle makes the outcome durable. What was refused and may be asked for again leaves the id free; a person's no stays.
+func (r *Relay) settle(a *attempt, out wire.Outcome) (wire.Outcome, error) {
+	request := a.request
+	// Two files, and the disk takes them side by side.
+	var auditing sync.WaitGroup
+	if a.ran != nil {
+		auditing.Go(func() { r.noteRan(a) })
+	}
+	defer auditing.Wait()
+	var err error
+	if out.Status == wire.StatusRefused && out.Refusal != wire.RefusedDenied {
+		err = r.o.Journal.Withdraw(request.ID)
 	} else {
-		err = r.journal.Finish(id, out.answer)
+		err = r.o.Journal.Finish(request.ID, out.Answer)
 	}
 	if err != nil {
-		r.log.Error().Err(err).Str("request", id).Msg("journal")
-		return reply{status: http.StatusInternalServerError, answer: wire.Answer{
-			Status: wire.StatusFailed, ExitCode: wire.NoExitCode, Error: "what came of the action could not be recorded",
-		}}
+		r.o.Log.Error().Err(err).Str("request", request.ID).Msg("journal")
+		return wire.Outcome{}, errors.New("what came of the action could not be recorded")
+	}
+	return out, nil
+}
+
+// recorded returns what an id came to, also when the action has left the list or the kill switch is on since: a refusal would
+// promise that nothing ran.
+func (r *Relay) recorded(request wire.Request, rerun bool) *wire.Outcome {
+	j, remembers := r.o.Journal.(interface {
+		Recorded(id, action, body string) *wire.Answer
+	})
+	if !remembers {
+		return nil
+	}
+	answer := j.Recorded(request.ID, request.Action, request.BodyHash)
+	if answer == nil || rerun && answer.Status == wire.StatusInterrupted {
+		return nil
+	}
+	out := replay(*answer)
+	return &out
+}
+
+func replay(answer wire.Answer) wire.Outcome {
+	out := wire.Outcome{Answer: answer, Replayed: true}
+	if answer.Status == wire.StatusRefused {
+		// Nothing else that is refused is recorded.
+		out.Refusal = wire.RefusedDenied
 	}
 	return out
 }
 
-// unlisted refuses, unless the action ran under this id before it was taken off the list: a refusal would then promise
-// that nothing ran.
-func (r *Relay) unlisted(id, name string) reply {
-	if j, remembers := r.journal.(interface {
-		Recorded(id, action string) *wire.Answer
-	}); remembers {
-		if recorded := j.Recorded(id, name); recorded != nil {
-			return reply{status: http.StatusOK, answer: *recorded, replayed: true}
+// attempt does what Run is for, once the id is ours.
+func (r *Relay) attempt(a *attempt) wire.Outcome {
+	request := a.request
+	if err := r.look(a); err != nil {
+		return r.refuse(request, wire.RefusedUnsafe, err.Error())
+	}
+	if a.action.Approval.Needed() {
+		if refused := r.agree(a); refused != nil {
+			return *refused
 		}
 	}
-	return refuse(http.StatusForbidden, fmt.Sprintf("action %+.80q is not on this relay's list", name))
-}
-
-func journalRefusal(err error) reply {
-	switch {
-	case errors.Is(err, ErrOtherAction):
-		return refuse(http.StatusConflict, err.Error())
-	case errors.Is(err, ErrJournalFull):
-		return later(http.StatusServiceUnavailable, err.Error(), time.Hour)
-	case errors.Is(err, ErrUnrecorded):
-		return later(http.StatusServiceUnavailable, ErrUnrecorded.Error(), time.Minute)
-	default:
-		return gaveUp(err)
-	}
-}
-
-// gaveUp is the reply to a request that ended before its action began.
-func gaveUp(cause error) reply {
-	if errors.Is(cause, errStopping) {
-		return later(http.StatusServiceUnavailable, errStopping.Error(), 5*time.Second)
-	}
-	return later(http.StatusServiceUnavailable, "the caller left before the action began", time.Second)
-}
-
-func later(status int, reason string, retry time.Duration) reply {
-	out := refuse(status, reason)
-	out.retry = retry
-	return out
-}
-
-// admit waits for a slot and runs the action; any status but 200 says that nothing ran.
-func (r *Relay) admit(waiting, running context.Context, name string, action Action) reply {
-	if err := r.slots.take(waiting, name); errors.Is(err, errQueueFull) {
-		return later(http.StatusServiceUnavailable, err.Error(), time.Second)
+	if err := r.slots.take(a.waiting, request.Action); errors.Is(err, errQueueFull) {
+		return r.later(request, wire.RefusedBusy, err.Error(), time.Second)
 	} else if err != nil {
-		return gaveUp(err)
+		return r.gaveUp(request, err)
 	}
-	defer r.slots.give(name)
-	if wait := r.pace.start(); wait > 0 {
-		reason := fmt.Sprintf("this relay starts at most %d actions a minute", r.config.Limits.PerMinute)
-		return later(http.StatusTooManyRequests, reason, wait)
+	defer r.slots.give(request.Action)
+	if wait, period := r.pace.start(); wait > 0 {
+		reason := fmt.Sprintf("this relay starts at most %d actions a minute", r.o.Config.Limits.PerMinute)
+		if period > time.Minute {
+			reason = fmt.Sprintf("this relay starts at most %d actions a day", r.o.Config.Limits.PerDay)
+		}
+		return r.later(request, wire.RefusedRate, reason, wait)
 	}
-	return reply{status: http.StatusOK, answer: r.run(running, name, action)}
+	if a.action.Approval.Needed() {
+		// Minutes may have passed since the person looked.
+		if digest, err := digestOf(a.program); err != nil || digest != a.digest {
+			return r.refuse(request, wire.RefusedUnsafe, "the program was changed after it was approved; ask again")
+		}
+		if err := r.o.Journal.Start(request.ID); err != nil {
+			return r.journalRefusal(request, err)
+		}
+	}
+	if err := r.note(r.event(audit.Accepted, a)); err != nil {
+		r.o.Log.Error().Err(err).Str("request", request.ID).Msg("audit")
+		return r.later(request, wire.RefusedBusy, "the relay cannot write its audit log now, so nothing runs", time.Minute)
+	}
+	return wire.Outcome{Answer: r.execute(a)}
 }
 
-func (r *Relay) run(ctx context.Context, name string, action Action) wire.Answer {
-	ctx, cancel := context.WithTimeoutCause(ctx, action.Timeout, errTimedOut)
-	defer cancel()
-	out, errs := newTail(action.Output, r.config.secrets), newTail(action.Output, r.config.secrets)
-	began := r.now()
-	end, err := execute(ctx, action, out, errs)
-	answer := wire.Answer{Action: name, ExitCode: wire.NoExitCode, DurationMS: r.now().Sub(began).Milliseconds()}
-	answer.Stdout, answer.StdoutOmitted = out.text()
-	answer.Stderr, answer.StderrOmitted = errs.text()
-	switch {
-	case err != nil:
-		answer.Status, answer.Error = wire.StatusFailed, err.Error()
-	case end.cut && errors.Is(context.Cause(ctx), errTimedOut):
-		answer.Status, answer.Error = wire.StatusTimedOut, fmt.Sprintf("ended after its timeout of %s", action.Timeout)
-	case end.cut:
-		answer.Status, answer.Error = wire.StatusFailed, "ended because the relay is stopping"
-	case end.signal != 0:
-		answer.Status, answer.Error = wire.StatusFailed, fmt.Sprintf("ended by a signal: %s", end.signal)
-	default:
-		answer.Status, answer.ExitCode = wire.StatusExecuted, end.code
+// look opens and digests the program where that matters, and computes what a person agrees to.
+func (r *Relay) look(a *attempt) error {
+	if a.action.SHA256 == "" && !a.action.Approval.Needed() {
+		return nil
 	}
+	program, err := trust.Program(a.action.Argv[0])
+	if err != nil {
+		return fmt.Errorf("the program %s", err)
+	}
+	a.program = program
+	if a.digest, err = digestOf(program); err != nil {
+		return fmt.Errorf("the program cannot be read: %w", err)
+	}
+	if a.action.SHA256 != "" && a.digest != a.action.SHA256 {
+		r.alarm(a.request, "the program has not the digest that relay.yaml names")
+		return errors.New("the program has not the digest that relay.yaml names; its user compares it and corrects sha256 there")
+	}
+	a.definition = a.action.Definition(a.request.Action, a.digest, r.o.Key)
+	return nil
+}
+
+// agree returns nil when a person agrees to the action as it is now.
+func (r *Relay) agree(a *attempt) *wire.Outcome {
+	request, rules := a.request, a.action.Approval
+	if given := request.Approved; given != nil && rules.Bridge() {
+		if given.Definition == a.definition {
+			a.approvedBy = "bridge: " + output.Line(given.By)
+			_ = r.note(audit.Event{Event: audit.Approved, Request: request.ID, Action: request.Action, Config: a.definition, By: a.approvedBy})
+			return nil
+		}
+		r.alarm(request, "the approval is for another definition of the action")
+	}
+	if !rules.Machine() || r.o.Desk == nil {
+		out := r.refuse(request, wire.RefusedApproval, "the operator at the bridge has to approve this action as it is defined now")
+		out.Definition = a.definition
+		return &out
+	}
+	question := approval.Question{
+		Request: request.ID, Action: request.Action, Definition: a.definition, Argv: a.action.Argv, Dir: a.action.Dir,
+		EnvNames: a.action.EnvNames(), Sandbox: r.confinement(a.action), Agent: request.Agent, Line: request.Line,
+	}
+	if rules.Mode == settings.ApproveOnce {
+		question.Once = rules.For
+	}
+	_ = r.note(r.event(audit.Asked, a))
+	verdict, err := r.o.Desk.Ask(a.waiting, question)
+	switch {
+	case errors.Is(err, approval.ErrTooMany):
+		out := r.later(request, wire.RefusedBusy, err.Error(), r.o.Config.Limits.ApprovalWait)
+		return &out
+	case err != nil:
+		out := r.gaveUp(request, err)
+		return &out
+	}
+	e := r.event(audit.Approved, a)
+	if e.By = verdict.By; !verdict.Approved {
+		e.Event, e.Reason = audit.Denied, verdict.Reason
+	}
+	_ = r.note(e)
+	if !verdict.Approved {
+		out := refused(request.Action, wire.RefusedDenied, verdict.Reason)
+		return &out
+	}
+	a.approvedBy = verdict.By
+	return nil
+}
+
+// execute runs the program and says what came of it.
+func (r *Relay) execute(a *attempt) wire.Answer {
+	ctx, cancel := context.WithTimeoutCause(a.running, a.action.Timeout, errTimedOut)
+	defer cancel()
+	secret := a.action.Redactor(r.secret)
+	out, errs := output.NewTail(a.action.Output, secret), output.NewTail(a.action.Output, secret)
+	command := keeper.Command{
+		Path: a.action.Argv[0], Program: a.program, Argv: a.action.Argv, Dir: a.action.Dir, Env: environment(a.action.Env),
+		Stdout: out, Stderr: errs, Processes: a.action.Processes,
+	}
+	if box := a.action.Sandbox; box != nil {
+		plan := r.o.Ability.Plan(sandbox.Wish{Read: box.Read, Write: box.Write, Network: box.Network})
+		command.Sandbox = &plan
+	}
+	finish := a.report(out, errs)
+	began := r.o.Now()
+	end, err := r.o.Executor.Run(ctx, command)
+	finish()
+	answer := wire.Answer{Action: a.request.Action, DurationMS: r.o.Now().Sub(began).Milliseconds()}
+	answer.Stdout, answer.StdoutOmitted = out.Text()
+	answer.Stderr, answer.StderrOmitted = errs.Text()
+	answer.Status, answer.ExitCode, answer.Error = wire.StatusFailed, wire.NoExitCode, ""
+	if err != nil {
+		answer.Error = err.Error()
+	} else {
+		judge(&answer, a.action, end, context.Cause(ctx))
+	}
+	stdout, stderr := out.Total(), errs.Total()
+	e := r.event(audit.Ran, a)
+	e.Status, e.Exit, e.Stdout, e.Stderr, e.Reason = string(answer.Status), &answer.ExitCode, &stdout, &stderr, output.Line(answer.Error)
+	a.ran = &e
 	return answer
+}
+
+// judge says how a program ended; cause is why its context was done, if it was.
+func judge(answer *wire.Answer, action settings.Action, end keeper.End, cause error) {
+	switch {
+	case end.Overgrown:
+		answer.Error = fmt.Sprintf("ended because it had more than %d processes", action.Processes)
+	case end.Cut && errors.Is(cause, errTimedOut):
+		answer.Status, answer.Error = wire.StatusTimedOut, fmt.Sprintf("ended after its timeout of %s", action.Timeout)
+	case end.Cut && errors.Is(cause, errSwitched):
+		answer.Error = "ended by the relay's kill switch"
+	case end.Cut:
+		answer.Error = "ended because the relay is stopping"
+	case end.Signal != 0:
+		answer.Error = fmt.Sprintf("ended by a signal: %s", end.Signal)
+	default:
+		answer.Status, answer.ExitCode = wire.StatusExecuted, end.Code
+	}
+	if end.Left > 0 {
+		answer.Error += fmt.Sprintf("; %d processes could not be ended", end.Left)
+	}
+}
+
+// report tells the caller the end of the output until the returned function is called.
+func (a *attempt) report(out, errs *output.Tail) (finish func()) {
+	if a.progress == nil {
+		return func() {}
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(progressEvery)
+		defer ticker.Stop()
+		told := int64(-1)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+			}
+			if total := out.Total() + errs.Total(); total != told {
+				told = total
+				a.progress(wire.Output{Stdout: []byte(out.Sofar(wire.MaxProgress)), Stderr: []byte(errs.Sofar(wire.MaxProgress))})
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-done
+	}
+}
+
+// environment starts from nothing: a nil slice would hand the relay's own environment, token and all, to the child.
+func environment(pairs []settings.EnvVar) []string {
+	env := make([]string, 0, len(pairs)+1)
+	hasPath := false
+	for _, pair := range pairs {
+		env = append(env, pair.Name+"="+pair.Value)
+		hasPath = hasPath || pair.Name == "PATH"
+	}
+	if !hasPath {
+		env = append(env, "PATH="+defaultPath)
+	}
+	return env
 }

@@ -5,74 +5,97 @@
 // no bridge and no policy, and imports none of them, so that what runs on the user's machine stays small enough to read.
 // Two fixed paths need no router: net/http alone serves them, without redirects, patterns or another dependency.
 //
+// What it does with a request is in [Relay.Run]; how a request gets here, over its own door or over a connection that the
+// relay opened to its bridge, makes no difference. The parts have packages of their own: settings, trust, keeper, sandbox,
+// output, approval, audit, control.
+//
 // A request id runs once, also when the relay or the machine ends in between: the journal, a file of JSON lines beside
 // relay.yaml, has the claim on the disk before a process starts and the result before the answer goes out. What was
-// claimed and never finished is answered with "interrupted" and left to a person; it is never run again. The promise lasts
-// a day, and as long as nobody removes the file or sets the clock ahead.
-//
-// What it cannot see: a process that moves itself to another process group outlives its action, and a relay that is
-// killed with SIGKILL leaves the grandchildren of its actions behind. It runs on Linux and macOS.
+// claimed and never finished is answered with "interrupted" and left to a person, unless the action is idempotent. The
+// promise lasts a day, and as long as nobody removes the file or sets the clock ahead.
 //
 // Rule of thumb: when in doubt, refuse, and say which line of relay.yaml would change that.
 package runner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	stdlog "log"
+	"io"
+	"maps"
 	"net"
-	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"drawbridge/relay/runner/approval"
+	"drawbridge/relay/runner/audit"
+	"drawbridge/relay/runner/control"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/runner/trust"
+	"drawbridge/relay/wire"
 )
 
 var (
 	errStopping = errors.New("the relay is stopping")
+	errSwitched = errors.New("the relay's kill switch is on; its user turns it off with drawbridge-relay start")
 	errTimedOut = errors.New("its time is over")
-)
-
-const (
-	readHeaderTimeout = 5 * time.Second
-	readBodyTimeout   = 10 * time.Second
-	writeTimeout      = 10 * time.Second
-	idleTimeout       = time.Minute
-	maxHeaderBytes    = 8 << 10
-	// stopTimeout is enough to end every process and to write every answer.
-	stopTimeout = 2*killAfter + writeTimeout + time.Second
 )
 
 // DefaultGrace is how long running actions have to finish after the relay was told to stop.
 const DefaultGrace = 10 * time.Second
 
-// Options is what a [Relay] is made of. Config comes from [Load]; Grace is DefaultGrace unless set; Journal is a
-// [Memory], which forgets at the end of the process, unless set; Now is time.Now unless set; the zero Log logs nothing.
-type Options struct {
-	Config  Config
-	Journal Journal
-	Now     func() time.Time
-	Log     zerolog.Logger
-	Grace   time.Duration
+// Executor runs programs; *keeper.Pool is one.
+type Executor interface {
+	// Run is described at keeper.Pool.
+	Run(ctx context.Context, c keeper.Command) (keeper.End, error)
+	fmt.Stringer
 }
 
-// Relay serves the actions of one Config on one loopback address.
+// Options is what a [Relay] is made of. Config comes from [settings.Load]; Executor is a keeper.Pool of the relay's own
+// unless set, for which the main of the process has to call keeper.Main; Journal is a [Memory], which forgets at the end of
+// the process, unless set; without an Audit nothing is audited; without a Desk what needs approval at the machine is refused;
+// Grace is DefaultGrace and Now time.Now unless set; the zero Log logs nothing.
+type Options struct {
+	Config   settings.Config
+	Executor Executor
+	Journal  Journal
+	Audit    *audit.Log
+	Desk     *approval.Desk
+	Ability  sandbox.Ability
+	// Key makes the definitions' digests, see settings.Action.Definition. It should be the same at every start.
+	Key   []byte
+	Now   func() time.Time
+	Log   zerolog.Logger
+	Grace time.Duration
+}
+
+// Relay runs the actions of one Config. It is a wire.Handler, safe for concurrent use.
 type Relay struct {
-	config   Config
-	journal  Journal
-	now      func() time.Time
-	log      zerolog.Logger
-	grace    time.Duration
+	o        Options
+	secret   *output.Redactor
 	slots    *slots
 	pace     *pace
 	listener net.Listener
+	calls    calls
+	offers   []wire.Offer
+	// own is the executor when the relay made it.
+	own *keeper.Pool
 }
 
-// Listen opens the configured address, so that a taken port is an error here and not later. It starts nothing: call
-// Serve next, or Close.
+var _ wire.Handler = (*Relay)(nil)
+
+// Listen opens the configured door, so that a taken port is an error here and not later. It starts nothing: call Serve
+// next, or Close.
 func Listen(ctx context.Context, o Options) (*Relay, error) {
-	if len(o.Config.Token) < minToken || !o.Config.Listen.Addr().IsLoopback() {
-		return nil, errors.New("open relay: the configuration was not checked by Load")
+	if o.Config.Actions == nil || o.Config.Listen.IsValid() && !o.Config.Listen.Addr().IsLoopback() || o.Config.Listens() && o.Config.Token == "" {
+		return nil, errors.New("open relay: the configuration was not checked by settings.Load")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -83,59 +106,148 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 	if o.Grace <= 0 {
 		o.Grace = DefaultGrace
 	}
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", o.Config.Listen.String())
+	var own *keeper.Pool
+	if o.Executor == nil {
+		var err error
+		if own, err = keeper.NewPool(true); err != nil {
+			return nil, fmt.Errorf("open relay: %w", err)
+		}
+		o.Executor = own
+	}
+	var starts []time.Time
+	if j, remembers := o.Journal.(interface{ Starts() []time.Time }); remembers {
+		starts = j.Starts()
+	}
+	r := &Relay{
+		o: o, secret: o.Config.Redactor(), slots: newSlots(o.Config), pace: newPace(o.Config.Limits, o.Now, starts),
+		offers: offers(o.Config, o.Key), own: own,
+	}
+	if control.Switched(o.Config.State) {
+		r.calls.refuse(errSwitched)
+	}
+	var err error
+	switch {
+	case o.Config.Socket != "":
+		r.listener, err = control.ListenUnix(ctx, o.Config.Socket)
+	case o.Config.Listens():
+		var lc net.ListenConfig
+		r.listener, err = lc.Listen(ctx, "tcp", o.Config.Listen.String())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open relay: %w", err)
 	}
-	return &Relay{
-		config: o.Config, journal: o.Journal, now: o.Now, log: o.Log, grace: o.Grace,
-		slots: newSlots(o.Config.Limits), pace: newPace(o.Config.Limits.PerMinute, o.Now), listener: listener,
-	}, nil
+	return r, nil
 }
 
 // Addr is the address that the relay listens on, with the port that the system chose if the configured one was 0. It is
-// also the only Host that requests may name.
-func (r *Relay) Addr() string { return r.listener.Addr().String() }
-
-// Close gives up a relay that is not to be served.
-func (r *Relay) Close() error { return r.listener.Close() }
-
-// Serve answers requests until ctx is done. Then it accepts nothing more, refuses what waits in the queue, lets running
-// actions finish within the grace period, ends the others, and returns nil when nothing runs any more. Call it once.
-func (r *Relay) Serve(ctx context.Context) error {
-	running, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer end(nil)
-	server := &http.Server{
-		Handler:           r.handler(ctx, running),
-		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          stdlog.New(r.log, "", 0),
+// also the only Host that requests may name. It is empty when the relay does not listen.
+func (r *Relay) Addr() string {
+	switch {
+	case r.o.Config.Socket != "":
+		return "unix:" + r.o.Config.Socket
+	case r.listener == nil:
+		return ""
+	default:
+		return r.listener.Addr().String()
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(r.listener) }()
-	select {
-	case err := <-served:
-		end(errStopping)
-		_ = r.drain(ctx, server, stopTimeout)
-		return fmt.Errorf("serve relay: %w", err)
-	case <-ctx.Done():
-	}
-	if err := r.drain(ctx, server, r.grace); err != nil {
-		end(errStopping)
-		err = r.drain(ctx, server, stopTimeout)
-		if err != nil {
-			_ = server.Close()
-		}
-	}
-	<-served
-	return nil
 }
 
-// drain accepts nothing more and waits until every request is answered, or for patience.
-func (r *Relay) drain(ctx context.Context, server *http.Server, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	return server.Shutdown(ctx)
+// Close gives up a relay that is not to be served.
+func (r *Relay) Close() error {
+	if r.listener == nil {
+		return nil
+	}
+	return r.listener.Close()
+}
+
+// Offers lists what the relay may run, in the order of the ids. The definitions are those at the start: a program that is
+// replaced afterwards is refused where it needs approval or has a digest in relay.yaml.
+func (r *Relay) Offers() []wire.Offer { return slices.Clone(r.offers) }
+
+func offers(c settings.Config, key []byte) []wire.Offer {
+	var list []wire.Offer
+	for _, id := range slices.Sorted(maps.Keys(c.Actions)) {
+		action := c.Actions[id]
+		// A program that cannot be read has no digest, and is refused where one matters.
+		digest, program, _ := openProgram(action)
+		if program != nil {
+			_ = program.Close()
+		}
+		list = append(list, wire.Offer{
+			Action: id, Approval: action.Approval.String(), Bridge: action.Approval.Bridge(), Definition: action.Definition(id, digest, key),
+		})
+	}
+	return list
+}
+
+// openProgram opens the program of an action and digests what it opened.
+func openProgram(action settings.Action) (digest string, program interface {
+	io.ReaderAt
+	io.Closer
+}, err error) {
+	file, err := trust.Program(action.Argv[0])
+	if err != nil {
+		return "", nil, err
+	}
+	digest, err = digestOf(file)
+	if err != nil {
+		return "", nil, errors.Join(err, file.Close())
+	}
+	return digest, file, nil
+}
+
+// digestOf is the hex SHA-256 of a whole file, wherever it was read before.
+func digestOf(file io.ReaderAt) (string, error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, 1<<62)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Pending lists the questions that wait for a person.
+func (r *Relay) Pending() []approval.Pending {
+	if r.o.Desk == nil {
+		return nil
+	}
+	return r.o.Desk.Pending()
+}
+
+// Decide is a person's word on a question; by names the door.
+func (r *Relay) Decide(id string, approve bool, by string) error {
+	if r.o.Desk == nil {
+		return approval.ErrUnknown
+	}
+	return r.o.Desk.Decide(id, approve, by)
+}
+
+// SwitchOff follows the kill switch: if it is on, everything is refused from now on, what waits is refused, what runs is
+// ended, and the call returns when nothing runs any more.
+func (r *Relay) SwitchOff() error {
+	if !control.Switched(r.o.Config.State) || !r.calls.refuse(errSwitched) {
+		return nil
+	}
+	r.calls.end(errSwitched)
+	var err error
+	if r.o.Desk != nil {
+		err = r.o.Desk.DenyAll("kill switch")
+	}
+	r.calls.wait(context.Background())
+	return errors.Join(err, r.note(audit.Event{Event: audit.Stopped}))
+}
+
+// SwitchOn follows the kill switch: if it is off, requests are judged again.
+func (r *Relay) SwitchOn() error {
+	if control.Switched(r.o.Config.State) || !r.calls.allow(errSwitched) {
+		return nil
+	}
+	return r.note(audit.Event{Event: audit.Resumed})
+}
+
+// note writes an audit line if there is an audit.
+func (r *Relay) note(e audit.Event) error {
+	if r.o.Audit == nil {
+		return nil
+	}
+	return r.o.Audit.Add(e)
 }

@@ -6,17 +6,21 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"drawbridge/relay/runner/settings"
 )
 
 var errQueueFull = errors.New("too many requests are waiting on this relay")
 
-// slots decides who may run: one run of an action at a time, a few overall, and a queue of bounded length in which an
-// action that is busy does not hold up the others. Safe for concurrent use.
+// slots decides who may run: one run of an action at a time unless its entry says more, a few overall, and a queue of
+// bounded length in which an action that is busy does not hold up the others. Safe for concurrent use.
 type slots struct {
-	limits Limits
+	limits  settings.Limits
+	actions map[string]settings.Action
 
 	mu      sync.Mutex
-	running map[string]bool
+	running map[string]int
+	total   int
 	waiting []*waiter
 }
 
@@ -26,8 +30,8 @@ type waiter struct {
 	ready chan struct{}
 }
 
-func newSlots(limits Limits) *slots {
-	return &slots{limits: limits, running: map[string]bool{}}
+func newSlots(c settings.Config) *slots {
+	return &slots{limits: c.Limits, actions: c.Actions, running: map[string]int{}}
 }
 
 // take waits for a slot until ctx is done. Whoever got one gives it back.
@@ -60,7 +64,7 @@ func (s *slots) enter(action string) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.free(action) {
-		s.running[action] = true
+		s.occupy(action)
 		return nil, nil
 	}
 	if len(s.waiting) >= s.limits.Queue {
@@ -79,45 +83,76 @@ func (s *slots) give(action string) {
 
 // release is give for those who hold the mutex.
 func (s *slots) release(action string) {
-	delete(s.running, action)
+	s.running[action]--
+	s.total--
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
 		if !s.free(w.action) {
 			return false
 		}
-		s.running[w.action] = true
+		s.occupy(w.action)
 		close(w.ready)
 		return true
 	})
 }
 
 func (s *slots) free(action string) bool {
-	return !s.running[action] && len(s.running) < s.limits.Concurrent
+	return s.running[action] < max(1, s.actions[action].Concurrency) && s.total < s.limits.Concurrent
 }
 
-// pace allows a number of starts in any window of a minute. It counts exactly: a refilling bucket would let twice the
+func (s *slots) occupy(action string) {
+	s.running[action]++
+	s.total++
+}
+
+// pace allows a number of starts in any minute and in any day. It counts exactly: a refilling bucket would let twice the
 // number through in its first minute. Safe for concurrent use.
 type pace struct {
 	now func() time.Time
 
-	mu sync.Mutex
-	// starts is a ring of the times of the last starts.
+	mu      sync.Mutex
+	windows []window
+}
+
+// window is a ring of the times of the last starts within a period.
+type window struct {
+	period time.Duration
 	starts []time.Time
 	next   int
 }
 
-func newPace(perMinute int, now func() time.Time) *pace {
-	return &pace{now: now, starts: make([]time.Time, perMinute)}
+// newPace takes the starts of a relay that ran before, the oldest first.
+func newPace(limits settings.Limits, now func() time.Time, earlier []time.Time) *pace {
+	p := &pace{now: now, windows: []window{
+		{period: time.Minute, starts: make([]time.Time, limits.PerMinute)},
+		{period: 24 * time.Hour, starts: make([]time.Time, limits.PerDay)},
+	}}
+	for _, at := range earlier {
+		p.note(at)
+	}
+	return p
 }
 
-// start records a start and returns 0, or returns how long to wait for the next one.
-func (p *pace) start() time.Duration {
+func (p *pace) note(at time.Time) {
+	for i := range p.windows {
+		w := &p.windows[i]
+		w.starts[w.next] = at
+		w.next = (w.next + 1) % len(w.starts)
+	}
+}
+
+// start records a start and returns 0, or returns how long to wait for the next one and which period is used up.
+func (p *pace) start() (wait, period time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	if oldest := p.starts[p.next]; !oldest.IsZero() && now.Sub(oldest) < time.Minute {
-		return oldest.Add(time.Minute).Sub(now)
+	for _, w := range p.windows {
+		oldest := w.starts[w.next]
+		if !oldest.IsZero() && now.Sub(oldest) < w.period && oldest.Add(w.period).Sub(now) > wait {
+			wait, period = oldest.Add(w.period).Sub(now), w.period
+		}
 	}
-	p.starts[p.next] = now
-	p.next = (p.next + 1) % len(p.starts)
-	return 0
+	if wait == 0 {
+		p.note(now)
+	}
+	return wait, period
 }

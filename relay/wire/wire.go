@@ -4,6 +4,8 @@
 // must spell it the same way; everything that only one end decides lives at that end.
 package wire
 
+import "time"
+
 // The one call and the probe that a relay serves (orchestrator protocol, LOCAL_ACTION).
 const (
 	RunPath    = "/run"
@@ -26,13 +28,22 @@ const (
 	MaxOutput = 64 << 10
 	// MaxAnswer bounds an answer in bytes: twice MaxOutput, every byte escaped to five, and room for the rest.
 	MaxAnswer = 1 << 20
+	// MaxLine and MaxAgent bound what an agent wrote, in bytes.
+	MaxLine  = 2 << 10
+	MaxAgent = 128
+	// MaxProgress bounds each stream of an [Output], in bytes.
+	MaxProgress = 4 << 10
+	// MaxAge is the longest time from a request's creation to its expiry, and MaxSkew how far two clocks may differ
+	// (facts: relay, rule 7).
+	MaxAge  = 60 * time.Second
+	MaxSkew = 30 * time.Second
 	// NoExitCode stands where a process has no exit code: it never started, or a signal ended it.
 	NoExitCode = -1
 )
 
-// Request asks for one action. It has no other field on purpose: nothing that an agent wrote reaches a command line, an
-// environment, a folder or a standard input.
-type Request struct {
+// Body is the body of POST /run, which asks for one action. It has no other field on purpose: nothing that an agent wrote
+// reaches a command line, an environment, a folder or a standard input.
+type Body struct {
 	Action string `json:"action"`
 }
 

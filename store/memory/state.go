@@ -33,12 +33,8 @@ type state struct {
 	watches     table[string, bridge.Watch]           // by both agents
 	runs        map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 
-	messages      table[bridge.MessageID, bridge.Message]
-	letters       table[string, bridge.Letter] // by message and agent
-	conversations table[bridge.ConversationID, bridge.Conversation]
-	members       table[string, memberRow]       // by conversation and agent
-	reactions     table[string, bridge.Reaction] // by message, agent and emoji
-	files         table[bridge.FileID, bridge.File]
+	relayTables
+	mailTables
 }
 
 // lane is the last number that was given in it, and its works in order. The
@@ -76,8 +72,7 @@ func (s *state) clone() *state {
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
 		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), watches: s.watches.clone(), runs: maps.Clone(s.runs),
-		messages: s.messages.clone(), letters: s.letters.clone(), conversations: s.conversations.clone(),
-		members: s.members.clone(), reactions: s.reactions.clone(), files: s.files.clone(),
+		relayTables: s.relayTables.clone(), mailTables: s.mailTables.clone(),
 	}
 }
 

@@ -4,6 +4,11 @@
 // seeds.
 package fault
 
+import (
+	"math/rand/v2"
+	"time"
+)
+
 // Kind is a kind of thing that goes wrong.
 type Kind string
 
@@ -41,6 +46,7 @@ const (
 	ClockForward      Kind = "clock jumps forward"
 	ClockBack         Kind = "clock jumps back"
 	Restored          Kind = "database restored from an older copy"
+	Stalled           Kind = "paused for long after a commit, others act"
 	Narrowed          Kind = "allowlist narrowed for a while"
 )
 
@@ -56,6 +62,7 @@ const (
 	RunBroken       Kind = "a run ends without FINISHED"
 	Oversize        Kind = "a reply too large to be read"
 	RelayRefuses    Kind = "the relay refuses or fails an action"
+	RelayAsks       Kind = "the relay wants the operator's word"
 	RelayDown       Kind = "the relay is away for longer than anybody waits"
 	LongRun         Kind = "a run takes much longer than others"
 )
@@ -72,8 +79,8 @@ var All = []Kind{
 	LostBefore, LostAfter, LateEffect, Hang, Repeated, Unreachable503, RateLimited, Busy, UsageLimited, Unauthenticated, Rejected,
 	ServerError, StaleRead, Ambiguous,
 	CrashBeforeCall, CrashAfterCall, CrashBeforeCommit, CrashAfterCommit, CrashAtRest, StopInCall, Panic, StoreFails, CommitUnknown,
-	Overlap, Pause, ClockForward, ClockBack, Restored, Narrowed,
-	WebhookLost, WebhookTwice, WebhookLate, WebhookReplayed, HiddenLaunch, WrongRepo, ForeignRun, RunBroken, Oversize, RelayRefuses, RelayDown, LongRun,
+	Overlap, Pause, Stalled, ClockForward, ClockBack, Restored, Narrowed,
+	WebhookLost, WebhookTwice, WebhookLate, WebhookReplayed, HiddenLaunch, WrongRepo, ForeignRun, RunBroken, Oversize, RelayRefuses, RelayAsks, RelayDown, LongRun,
 	SmallBudget, TreeStopped, ReminderCancelled,
 }
 
@@ -88,5 +95,37 @@ var (
 	InRead     = []Kind{ServerError, StaleRead, RateLimited, Hang, CrashBeforeCall, StopInCall, Panic, Overlap, Pause}
 	InFindSend = append([]Kind{Ambiguous}, InRead...)
 	InCancel   = []Kind{ServerError, LostBefore, LostAfter, Hang, RateLimited, CrashBeforeCall, CrashAfterCall, StopInCall, Overlap, Pause}
-	InCommit   = []Kind{CrashBeforeCommit, CrashAfterCommit, StoreFails, CommitUnknown, Overlap, Pause}
+	InCommit   = []Kind{CrashBeforeCommit, CrashAfterCommit, StoreFails, CommitUnknown, Overlap, Pause, Stalled}
 )
+
+// Fate is which faults a seed has, and how often they strike.
+type Fate struct {
+	Enabled map[Kind]bool
+	// Rate is the chance of a fault at each place where one may strike, more or
+	// less: at commits, which a play passes most often, times Commits; at calls
+	// with an effect, and at the look-ups behind them, times Calls.
+	Rate, Commits, Calls float64
+	// Length is how long things go wrong at most.
+	Length time.Duration
+}
+
+// Draw draws a fate; a calm one has no fault.
+func Draw(rng *rand.Rand, calm bool) Fate {
+	f := Fate{Enabled: map[Kind]bool{}, Length: 20 * time.Minute}
+	share := []float64{0.15, 0.5, 1}[rng.IntN(3)]
+	rates := []float64{0, 0.02, 0.05, 0.1, 0.2, 0.35}
+	f.Rate = rates[rng.IntN(len(rates))]
+	f.Commits = []float64{1, 0.3, 0.05}[rng.IntN(3)]
+	f.Calls = []float64{1, 2.5, 2.5}[rng.IntN(3)]
+	for _, kind := range All {
+		f.Enabled[kind] = rng.Float64() < share
+	}
+	if rng.IntN(10) == 0 { // one line that loses every other answer, and nothing else
+		f.Enabled = map[Kind]bool{LostBefore: true, LostAfter: true, LateEffect: true, Busy: true}
+		f.Rate, f.Calls, f.Commits, f.Length = 0.3, 2.5, 0, time.Hour
+	}
+	if calm {
+		f.Rate = 0
+	}
+	return f
+}

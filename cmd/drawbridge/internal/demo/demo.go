@@ -90,12 +90,13 @@ func (s *stage) play(ctx context.Context, show *timeline) error {
 
 const opening = `A simulated cloud, a bridge and a relay are running on this machine, each as a process of its own.
 The orchestrator "main" can only write text. The allowlist holds github.com/me/my-app, github.com/acme/* and three
-actions on this machine, one of which waits for a person. Everything else is refused.
+actions on this machine, one of which waits for a person; the relay, which joined with a token, dials out and listens nowhere,
+has its own list and wants that person's word too. Everything else is refused.
 
 `
 
 func (s *stage) keep(ctx context.Context, show *timeline) error {
-	lines := [][2]string{{"bridge", s.bridgeURL()}, {"token", s.token}, {"cloud", s.cloudURL()}, {"relay", s.relayURL()}, {"folder", s.dir}}
+	lines := [][2]string{{"bridge", s.bridgeURL()}, {"token", s.token}, {"cloud", s.cloudURL()}, {"folder", s.dir}}
 	line := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "kept"}
 	for _, l := range lines {
 		line[l[0]] = l[1]
@@ -124,14 +125,14 @@ type stage struct {
 	fault    string
 	launched int
 
-	dir, token                       string
-	bridgePort, cloudPort, relayPort string
-	running                          []*process
+	dir, token            string
+	bridgePort, cloudPort string
+	running               []*process
 }
 
 func newStage(dir, fault string) (*stage, error) {
 	s := &stage{dir: dir, fault: fault, token: secret()}
-	for _, port := range []*string{&s.bridgePort, &s.cloudPort, &s.relayPort} {
+	for _, port := range []*string{&s.bridgePort, &s.cloudPort} {
 		var err error
 		if *port, err = freePort(); err != nil {
 			return nil, err
@@ -142,7 +143,6 @@ func newStage(dir, fault string) (*stage, error) {
 
 func (s *stage) bridgeURL() string { return "http://127.0.0.1:" + s.bridgePort }
 func (s *stage) cloudURL() string  { return "http://127.0.0.1:" + s.cloudPort }
-func (s *stage) relayURL() string  { return "http://127.0.0.1:" + s.relayPort }
 
 // secret is long enough for each of the keys and tokens of a configuration.
 func secret() string { return rand.Text() + rand.Text() }
@@ -171,11 +171,11 @@ func (s *stage) writeFiles() error {
 	if err := os.Mkdir(filepath.Join(s.dir, "work"), 0o700); err != nil {
 		return err
 	}
-	relay := fmt.Sprintf(demoRelay, s.relayPort, tar, filepath.Join(s.dir, "backup.tgz"), s.dir, echo, echo)
-	bridge := fmt.Sprintf(demoBridge, s.bridgePort, s.bridgePort, s.cloudPort, s.relayPort)
+	relay := fmt.Sprintf(demoRelay, tar, filepath.Join(s.dir, "backup.tgz"), s.dir, echo, echo)
+	bridge := fmt.Sprintf(demoBridge, s.bridgePort, s.bridgePort, s.cloudPort)
 	for name, text := range map[string]string{
 		"bridge.yaml": bridge, "allowlist.yaml": demoAllowlist, "relay.yaml": relay, "cloud.yaml": demoScript + demoFaults[s.fault],
-		"bridge.key": secret() + "\n", "bridge.token": s.token + "\n", "relay.token": secret() + "\n", "cursor.key": "cursor_sim_key\n",
+		"bridge.key": secret() + "\n", "bridge.token": s.token + "\n", "cursor.key": "cursor_sim_key\n",
 		"work/notes.txt": "Important notes.\n", "work/todo.txt": "Ship the health check.\n",
 	} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
@@ -199,12 +199,9 @@ poll: { min: 3s, max: 5s }
 orchestrators:
   - name: main
     repo: github.com/me/agent-env
-relays:
-  laptop: { url: "http://127.0.0.1:%s", token: "${file:relay.token}" }
 `
 
-const demoRelay = `listen: 127.0.0.1:%s
-token: ${file:relay.token}
+const demoRelay = `listen: none
 actions:
   backup_script:
     argv: [%q, -czvf, %q, -C, %q, work]
@@ -213,4 +210,6 @@ actions:
     argv: [%q, "a browser would open here"]
   lock_screen:
     argv: [%q, "the screen would be locked here"]
+    approval: each
+    approve_by: bridge
 `

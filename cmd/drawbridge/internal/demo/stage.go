@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -61,14 +62,40 @@ func (s *stage) start(ctx context.Context) error {
 	}
 	for _, child := range []child{
 		{"cloud", s.cloudURL() + "/v1/me", []string{"cloudsim", "--listen", "127.0.0.1:" + s.cloudPort, "--script", filepath.Join(s.dir, "cloud.yaml")}},
-		{"relay", s.relayURL() + "/health", []string{"relay-run", "--config", filepath.Join(s.dir, "relay.yaml")}},
 		s.bridgeChild(),
 	} {
 		if err := s.startOne(ctx, self, child); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.startRelay(ctx, self)
+}
+
+// startRelay enrols the relay as a user does, with a token that works once, and waits until it has dialed in.
+func (s *stage) startRelay(ctx context.Context, self string) error {
+	client, err := api.NewClient(api.ClientOptions{URL: s.bridgeURL(), Token: s.token})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	token, err := client.RelayToken(ctx, relayName, 0)
+	if err != nil {
+		return fmt.Errorf("invite the relay: %w", err)
+	}
+	config := filepath.Join(s.dir, "relay.yaml")
+	join := exec.CommandContext(ctx, self, "relay-join", "--config", config, "drawbridge+"+s.bridgeURL()+"/"+token.Token)
+	join.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
+	if out, err := join.CombinedOutput(); err != nil {
+		return fmt.Errorf("let the relay join: %w: %s", err, out)
+	}
+	p, err := s.spawn("relay", self, []string{"relay-run", "--config", config})
+	if err != nil {
+		return err
+	}
+	return p.until(ctx, "the bridge", func(ctx context.Context) bool {
+		r, err := client.Relay(ctx, relayName)
+		return err == nil && r.Connected != nil
+	})
 }
 
 // child is a program of the stage and where it answers.
@@ -89,15 +116,19 @@ func (s *stage) startOne(ctx context.Context, self string, c child) error {
 	return p.ready(ctx, c.url)
 }
 
+// bridge returns the bridge's process, which runs for as long as the story does.
+func (s *stage) bridge() *process {
+	return s.running[slices.IndexFunc(s.running, func(p *process) bool { return p.name == "bridge" })]
+}
+
 // killBridge kills the bridge as a loss of power would, and starts it again.
 func (s *stage) killBridge(ctx context.Context) error {
-	last := len(s.running) - 1 // it was started last
-	p := s.running[last]
+	p := s.bridge()
 	if err := p.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill the bridge: %w", err)
 	}
 	<-p.done
-	s.running = s.running[:last]
+	s.running = slices.DeleteFunc(s.running, func(other *process) bool { return other == p })
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -130,12 +161,17 @@ func (s *stage) spawn(name, self string, args []string) (*process, error) {
 
 // ready waits until something answers at url, or the process ended.
 func (p *process) ready(ctx context.Context, url string) error {
+	return p.until(ctx, url, func(ctx context.Context) bool { return answers(ctx, url) })
+}
+
+// until waits until yes says so, or the process ended.
+func (p *process) until(ctx context.Context, where string, yes func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if answers(ctx, url) {
+		if yes(ctx) {
 			return nil
 		}
 		select {
@@ -143,7 +179,7 @@ func (p *process) ready(ctx context.Context, url string) error {
 			p.done <- err
 			return fmt.Errorf("the %s ended at its start (%v):\n%s", p.name, err, p.log)
 		case <-ctx.Done():
-			return fmt.Errorf("the %s does not answer at %s:\n%s", p.name, url, p.log)
+			return fmt.Errorf("the %s does not answer at %s:\n%s", p.name, where, p.log)
 		case <-tick.C:
 		}
 	}
@@ -213,7 +249,7 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 		return nil
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", limit, s.running[len(s.running)-1].log)
+		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", limit, s.bridge().log)
 	}
 	return err
 }

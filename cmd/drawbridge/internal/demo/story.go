@@ -5,6 +5,8 @@ package demo
 const (
 	prompt = "Ship a health check for my app, have it documented, and back up my work first."
 	hold   = "lock_screen"
+	// relayName is what the allowlist calls the relay.
+	relayName = "laptop"
 )
 
 // demoScript is the script of the simulated cloud.

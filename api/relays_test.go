@@ -1,0 +1,105 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+)
+
+// relays is a bridge.RelayAdmin with one relay, laptop.
+type relays struct{ revoked bool }
+
+func (r *relays) view() bridge.RelayView {
+	v := bridge.RelayView{Relay: bridge.Relay{Name: "laptop", State: bridge.RelayEnrolled, Key: "public", Pin: "id", ConnectedAt: time.Unix(1000, 0).UTC()}, Connected: true,
+		Offers:  []bridge.RelayOffer{{Relay: "laptop", Action: "backup", Approval: "each", Bridge: true, Definition: "d"}},
+		Running: []bridge.RelayRun{{Request: "op", Action: "backup", Stdout: "so far"}}}
+	if r.revoked {
+		v.State, v.Connected = bridge.RelayRevoked, false
+	}
+	return v
+}
+
+func (r *relays) NewToken(_ context.Context, relay string, life time.Duration) (bridge.JoinToken, error) {
+	if relay == "taken" {
+		return bridge.JoinToken{}, bridge.Errorf(bridge.Conflict, "a relay named %q is enrolled", relay)
+	}
+	return bridge.JoinToken{Relay: relay, Text: "dbj_secret", ExpiresAt: time.Unix(0, 0).Add(life).UTC(), BridgeKey: "id"}, nil
+}
+
+func (r *relays) RelayList(_ context.Context, after string, limit int) ([]bridge.RelayView, error) {
+	list := []bridge.RelayView{r.view(), r.view(), r.view()}
+	if after != "" {
+		list = nil
+	}
+	return list[:min(limit, len(list))], nil
+}
+
+func (r *relays) RelayByName(_ context.Context, name string) (bridge.RelayView, error) {
+	if name != "laptop" {
+		return bridge.RelayView{}, bridge.Errorf(bridge.NotFound, "no relay %q is enrolled", name)
+	}
+	return r.view(), nil
+}
+
+func (r *relays) Revoke(ctx context.Context, name string) (bridge.RelayView, error) {
+	r.revoked = true
+	return r.RelayByName(ctx, name)
+}
+
+func (r *relays) Rotate(context.Context) (bridge.RelayKey, error) {
+	return bridge.RelayKey{Generation: 7, CreatedAt: time.Unix(0, 0).UTC()}, nil
+}
+
+func TestRelays(t *testing.T) {
+	t.Parallel()
+	door := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	w := newWorld(t, func(o *api.Options) { o.Relays, o.RelayDoor = &relays{}, door })
+	c, err := api.NewClient(api.ClientOptions{URL: w.url, Token: testToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := t.Context()
+	r, err := c.Relay(ctx, "laptop")
+	if err != nil || r.State != "connected" || r.Connected == nil || len(r.Offers) != 1 || !r.Offers[0].Bridge || r.Running[0].Stdout != "so far" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if list, err := c.Relays(ctx, "", 2); err != nil || len(list.Relays) != 2 || list.Next != "laptop" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if token, err := c.RelayToken(ctx, "desk", time.Minute); err != nil || token.Relay != "desk" || token.Token != "dbj_secret" || token.ExpiresAt.Unix() != 60 {
+		t.Errorf("%+v, %v", token, err)
+	}
+	if _, err := c.RelayToken(ctx, "taken", 0); bridge.KindOf(err) != bridge.Conflict {
+		t.Error(err)
+	}
+	if k, err := c.RotateRelayKey(ctx); err != nil || k.Generation != 7 {
+		t.Errorf("%+v, %v", k, err)
+	}
+	if r, err := c.RevokeRelay(ctx, "laptop"); err != nil || r.State != "revoked" || r.Connected != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := c.Relay(ctx, "nobody"); bridge.KindOf(err) != bridge.NotFound {
+		t.Error(err)
+	}
+	for path, want := range map[string]int{"/relay/connect": 418, "/relay/": 418, "/relay": 401, "/relays/connect": 401, "/v1/relays": 401, "/v1/relays/laptop": 401} {
+		resp, err := http.Get(w.url + path) //nolint:noctx // a stranger without a token
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("GET %s without a token: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	for body, want := range map[string]int{`{"seconds":-1}`: 400, `{"second":1}`: 400, `{}`: 200} {
+		if code, answer, _ := w.call(t, "POST", "/v1/relays/x/token", body); code != want {
+			t.Errorf("%s: %d %s", body, code, answer)
+		}
+	}
+}

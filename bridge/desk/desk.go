@@ -1,0 +1,300 @@
+// Package desk is one write transaction as everything that moves agents sees
+// it: states that follow their tables, notices that become turns, results that are
+// joined. The engine works on it, and services beside the engine (mail, doors) get it as a
+// bridge.Change. It calls nobody outside. Rule of thumb: what is told to an
+// agent, and whether that makes a turn, is decided here and nowhere else.
+package desk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/kin"
+	"drawbridge/bridge/words"
+	"drawbridge/policy"
+)
+
+// Change is one transaction with the events that it records. It implements
+// bridge.Change and ends with the function that got it.
+type Change struct {
+	bridge.Tx
+	// At is the transaction's time.
+	At time.Time
+	// IDs makes an id with a prefix; Policy returns the policy in force.
+	IDs    func(prefix string) string
+	Policy func() *policy.Policy
+	// Told are the events that were recorded, for telling after the commit.
+	Told []bridge.Event
+}
+
+var _ bridge.Change = (*Change)(nil)
+
+// Now implements bridge.Change.
+func (c *Change) Now() time.Time { return c.At }
+
+// NewID implements bridge.Change.
+func (c *Change) NewID(prefix string) string { return c.IDs(prefix) }
+
+// Notify implements bridge.Change.
+func (c *Change) Notify(n bridge.Notice) (bridge.NoticeID, error) {
+	n.ID = bridge.NoticeID(c.NewID("ntc_"))
+	if err := c.Tell(n); err != nil {
+		return "", fmt.Errorf("notify agent %q: %w", n.Agent, err)
+	}
+	return n.ID, nil
+}
+
+// Rouse implements bridge.Change.
+func (c *Change) Rouse(n bridge.Notice) error {
+	if err := c.RouseNotice(n.ID); err != nil {
+		return fmt.Errorf("rouse notice %q: %w", n.ID, err)
+	}
+	a, err := c.Agent(n.Agent)
+	if err != nil {
+		return err
+	}
+	return c.Pump(&a)
+}
+
+// Record implements bridge.Change.
+func (c *Change) Record(kind string, a bridge.Agent, ev bridge.Event) error {
+	return c.Event(kind, a, ev)
+}
+
+// SetAgent takes an agent to a state, if its table allows the change.
+func (c *Change) SetAgent(a *bridge.Agent, next bridge.AgentState) error {
+	if !a.State.CanBecome(next) {
+		return fmt.Errorf("agent %q cannot go from %s to %s", a.ID, a.State, next)
+	}
+	a.State, a.UpdatedAt = next, c.At
+	return c.UpdateAgent(*a)
+}
+
+// SetTurn takes a turn to a state, if its table allows the change.
+func (c *Change) SetTurn(t *bridge.Turn, next bridge.TurnState) error {
+	if !t.State.CanBecome(next) {
+		return fmt.Errorf("turn %q cannot go from %s to %s", t.ID, t.State, next)
+	}
+	t.State = next
+	if next.Over() {
+		t.EndedAt = c.At
+	}
+	return c.UpdateTurn(*t)
+}
+
+// SetCommand takes a command to a state, if its table allows the change.
+func (c *Change) SetCommand(m *bridge.Command, next bridge.CommandState) error {
+	if !m.State.CanBecome(next) {
+		return fmt.Errorf("command %q cannot go from %s to %s", m.ID, m.State, next)
+	}
+	m.State, m.UpdatedAt = next, c.At
+	return c.UpdateCommand(*m)
+}
+
+// Event records one line of the timeline. Its text is for people: never a secret, never a whole body.
+func (c *Change) Event(kind string, a bridge.Agent, ev bridge.Event) error {
+	ev.Kind, ev.At, ev.Agent, ev.Name = kind, c.At, a.ID, a.Name
+	seq, err := c.AppendEvent(ev)
+	if err != nil {
+		return err
+	}
+	ev.Seq = seq
+	c.Told = append(c.Told, ev)
+	return nil
+}
+
+// Tell records a notice, remembers the commands that stand in its untrusted
+// text, and gives the agent a turn when it is free.
+func (c *Change) Tell(n bridge.Notice) error {
+	if err := c.Keep(n); err != nil {
+		return err
+	}
+	if _, err := c.OpenTurn(n.Agent); !errors.Is(err, bridge.ErrNoRow) {
+		return err // the turn that is open is joined, or followed by one that tells it
+	}
+	a, err := c.Agent(n.Agent)
+	if err != nil {
+		return err
+	}
+	if a.State == bridge.AgentFailed && !n.Quiet { // nobody else would hear of it
+		return c.Parked(a, "")
+	}
+	return c.Pump(&a)
+}
+
+// Keep records a notice and remembers the commands that stand in its untrusted text.
+func (c *Change) Keep(n bridge.Notice) error {
+	n.ID, n.CreatedAt = cmp.Or(n.ID, bridge.NoticeID(c.NewID("ntc_"))), c.At
+	if err := c.InsertNotice(n); err != nil {
+		return err
+	}
+	return c.AddEchoes(n.Agent, words.EchoKeys(n.Untrusted), c.At)
+}
+
+// Pump gives a free agent a turn when something waits for it that is worth
+// one, and sets its state to what it is doing now.
+func (c *Change) Pump(a *bridge.Agent) error {
+	if _, err := c.OpenTurn(a.ID); err == nil {
+		return nil // it is joined when that turn ends
+	} else if !errors.Is(err, bridge.ErrNoRow) {
+		return err
+	}
+	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
+		return nil // a person speaks first; the notices keep
+	}
+	if tree, err := c.Tree(a.Root); err != nil || tree.Stopped() {
+		return errors.Join(err, c.Shut(a, words.Stopped(tree)))
+	}
+	waiting, err := c.WaitingNotices(a.ID, MaxJoined)
+	if err != nil {
+		return err
+	}
+	cause, depth, streak := bridge.Urgency(waiting)
+	switch {
+	case cause == "":
+		return c.Settle(a)
+	case depth >= c.Policy().Limits().TurnsPerChain:
+		return c.Gate(a, depth)
+	}
+	return c.AddTurn(a, bridge.Turn{Cause: cause, Depth: depth, Streak: streak})
+}
+
+// Gate stops a chain that goes on without a person.
+func (c *Change) Gate(a *bridge.Agent, depth int) error {
+	a.Trouble = fmt.Sprintf("gated: %d turns in a row without a person; say something to it to go on", depth)
+	if err := c.SetAgent(a, bridge.AgentGated); err != nil {
+		return err
+	}
+	return c.Event(bridge.EventGated, *a, bridge.Event{Text: a.Trouble})
+}
+
+// Settle sets the state of an agent without an open turn.
+func (c *Change) Settle(a *bridge.Agent) error {
+	open, err := c.CountOpenCommands(a.ID, "")
+	if err != nil {
+		return err
+	}
+	next := bridge.AgentIdle
+	switch {
+	case open > 0:
+		next = bridge.AgentWaiting
+	case a.Parent != "":
+		next = bridge.AgentDone
+	}
+	if a.State == next || !a.State.CanBecome(next) {
+		return nil
+	}
+	return c.SetAgent(a, next)
+}
+
+// AddTurn queues a turn and the work that will deliver it.
+func (c *Change) AddTurn(a *bridge.Agent, t bridge.Turn) error {
+	return c.AddTurnAt(a, t, c.At)
+}
+
+// AddTurnAt is AddTurn for a turn that is due at a time.
+func (c *Change) AddTurnAt(a *bridge.Agent, t bridge.Turn, due time.Time) error {
+	t.ID, t.Agent, t.State, t.CreatedAt = cmp.Or(t.ID, bridge.TurnID(c.NewID("trn_"))), a.ID, bridge.TurnQueued, c.At
+	if _, err := c.InsertTurn(t); err != nil {
+		return err
+	}
+	if err := c.Enqueue(bridge.Work{Lane: AgentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: due}); err != nil {
+		return err
+	}
+	return c.SetAgent(a, bridge.AgentBusy)
+}
+
+// Shut closes an agent that does nothing now until a person lets it go on.
+func (c *Change) Shut(a *bridge.Agent, why string) error {
+	if a.State == bridge.AgentGated || !a.State.CanBecome(bridge.AgentGated) {
+		return nil
+	}
+	a.Trouble = why
+	return c.SetAgent(a, bridge.AgentGated)
+}
+
+// FailCommand ends a command in words, from whatever open state it is in.
+func (c *Change) FailCommand(m *bridge.Command, reason string) error {
+	m.Reason = reason
+	next := bridge.CommandFailed
+	if !m.State.CanBecome(next) {
+		next = bridge.CommandRefused
+	}
+	return c.SetCommand(m, next)
+}
+
+// Uncarry lets the notices of a turn that did not run wait again.
+func (c *Change) Uncarry(turn bridge.TurnID) error {
+	carried, err := c.CarriedNotices(turn)
+	if err != nil {
+		return err
+	}
+	ids := make([]bridge.NoticeID, len(carried))
+	for i, n := range carried {
+		ids[i] = n.ID
+	}
+	return c.CarryNotices(ids, "")
+}
+
+// Parked says what waits for an agent whose turn failed, and how to take it along.
+func (c *Change) Parked(a bridge.Agent, turn bridge.TurnID) error {
+	waiting, err := c.WaitingNotices(a.ID, MaxJoined)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	return c.Event(bridge.EventParked, a, bridge.Event{Turn: turn, Text: words.Parked(a, len(waiting), turn)})
+}
+
+// TellLater leaves a quiet notice about a command's end.
+func (c *Change) TellLater(a bridge.Agent, m bridge.Command, text string) error {
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return err
+	}
+	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: text})
+}
+
+// Gather tells the agent of joined results once enough subagents have ended.
+func (c *Change) Gather(t bridge.Turn) error {
+	f, err := kin.FamilyOf(c.Tx, t.ID)
+	if err != nil {
+		return err
+	}
+	ended := len(f.Launched) - len(f.Open)
+	if len(f.Open) > 0 && (t.Joining < 0 || ended < t.Joining) {
+		return nil
+	}
+	return c.Release(t, f, "")
+}
+
+// Release lets go of what is there and says what is missing. What ends later
+// comes by itself.
+func (c *Change) Release(t bridge.Turn, f kin.Family, why string) error {
+	t.Joining = 0
+	if err := c.UpdateTurn(t); err != nil {
+		return err
+	}
+	if _, err := c.ReleaseNotices(t.ID); err != nil || len(f.Launched) == 0 {
+		return err // of nothing but held launches there is no news
+	}
+	a, err := c.Agent(t.Agent)
+	if err != nil {
+		return err
+	}
+	text := words.Joined(words.Results{Seq: t.Seq, Launched: len(f.Launched), Open: f.Open, Held: f.Held, Why: why})
+	if err := c.Event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(text, "\n", 2)[0]}); err != nil {
+		return err
+	}
+	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text})
+}
+
+// AgentLane is where an agent's turns wait for one another.
+func AgentLane(id bridge.AgentID) string { return "agent/" + string(id) }
+
+// MaxJoined bounds how many notices one turn carries; the rest wait for the
+// next. The results of as many subagents as may be joined fit into one.
+const MaxJoined = 110

@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+	"drawbridge/parser"
+)
+
+// codeRelayApproval marks a command that a relay wants the operator's word for.
+const codeRelayApproval = "relay_needs_approval"
+
+// holdForRelay holds a command because the relay wants the operator's word on one definition. The relay has said that nothing
+// ran. A word that was given for this very definition and did not help is not asked for again.
+func (c *change) holdForRelay(r errand, out bridge.ActionOutcome) (held bool, err error) {
+	m := &r.command
+	if out.Wants == "" || (m.Approved && m.DefinitionToApprove() == out.Wants) {
+		return false, nil
+	}
+	m.Code, m.ApprovalKey, m.Approved, m.Reason = codeRelayApproval, bridge.DefinitionKey(out.Wants), false, words.RelayAsks(out)
+	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
+		return false, err
+	}
+	if err := c.FinishWork(r.work); err != nil {
+		return false, err
+	}
+	if err := c.Event(bridge.EventHeld, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+		return false, err
+	}
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return false, err
+	}
+	text := words.Errand(r.command) + "held as " + string(m.ID) + ": a person has to approve it"
+	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Text: text})
+}
+
+// bindApproval ties a person's word to the definition that the relay offers now, where the relay lets the bridge approve, so
+// that one word serves both gates. A command that a relay held is bound already, to what the person was shown.
+func (c *change) bindApproval(m *bridge.Command) error {
+	if m.Parsed.Verb != parser.LocalAction || m.DefinitionToApprove() != "" {
+		return nil
+	}
+	offers, err := c.OfferedBy(m.Canonical)
+	if definition := bridge.ApprovableAt(offers, m.Relay); definition != "" {
+		m.ApprovalKey = bridge.DefinitionKey(definition)
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package engine_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"drawbridge/bridge"
+	"drawbridge/policy"
+)
+
+// heldCommand waits for the one command that waits for a person with a reason.
+func (w *world) heldCommand(reason string) (m bridge.Command) {
+	w.t.Helper()
+	w.until("held: "+reason, func(tx bridge.Tx) bool {
+		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
+		if err != nil || len(all) != 1 || !strings.Contains(all[0].Reason, reason) {
+			return false
+		}
+		m = all[0]
+		return true
+	})
+	return m
+}
+
+func (w *world) approve(m bridge.Command) {
+	w.t.Helper()
+	if _, err := w.engine.Approve(w.t.Context(), m.ID); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func definition(letter string) string { return strings.Repeat(letter, 64) }
+
+// The relay wants the operator's word: the command is held for it, the word counts for the definition that was shown, and a
+// definition that changed meanwhile is asked about anew. Over a restart as well.
+func TestRelayWantsApproval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	var now atomic.Value
+	now.Store(definition("a"))
+	w.relay.Wants = func(string) string { return now.Load().(string) }
+	w.launch("go")
+	m := w.heldCommand("definition aaaaaaaaaaaa")
+	if m.Code != "relay_needs_approval" || m.Approved {
+		t.Errorf("%+v", m)
+	}
+	w.restart()
+	now.Store(definition("b")) // somebody changed the action after the question
+	w.approve(m)
+	m = w.heldCommand("definition bbbbbbbbbbbb")
+	if len(w.relay.Log()) != 0 {
+		t.Fatal("it ran with an approval of another definition")
+	}
+	w.approve(m)
+	w.until("reported", func(tx bridge.Tx) bool {
+		c, err := tx.Command(m.ID)
+		return err == nil && c.State == bridge.CommandReported
+	})
+	if got := w.relay.Log(); len(got) != 1 {
+		t.Errorf("it ran %d times", len(got))
+	}
+}
+
+// One word serves both gates when the relay has told beforehand what it wants.
+func TestOneApprovalForBothGates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	r := rules
+	r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop", Approval: policy.Approval{Mode: policy.ApprovalEach}}}
+	w.allow(r)
+	w.relay.Wants = func(string) string { return definition("a") }
+	err := w.engine.Change(t.Context(), func(tx bridge.Change) error {
+		if err := tx.PutRelay(bridge.Relay{Name: "laptop", State: bridge.RelayEnrolled}); err != nil {
+			return err
+		}
+		return tx.PutOffers("laptop", []bridge.RelayOffer{{Action: "backup_script", Approval: "each", Bridge: true, Definition: definition("a")}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.launch("go")
+	m := w.heldCommand("approval")
+	w.approve(m)
+	w.until("reported", func(tx bridge.Tx) bool {
+		c, err := tx.Command(m.ID)
+		return err == nil && c.State == bridge.CommandReported
+	})
+	if got := w.relay.Log(); len(got) != 1 {
+		t.Errorf("it ran %d times", len(got))
+	}
+}
+
+// Denied is refused, and a relay that is never content is not asked about for ever.
+func TestApprovalThatDoesNotHelp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	w.relay.Wants = func(string) string { return definition("a") }
+	w.launch("go")
+	m := w.heldCommand("definition")
+	if _, err := w.engine.Deny(t.Context(), m.ID, "no"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("refused and told", func(tx bridge.Tx) bool {
+		c, err := tx.Command(m.ID)
+		return err == nil && c.State == bridge.CommandReported && c.Code == "denied"
+	})
+	if got := w.relay.Log(); len(got) != 0 {
+		t.Errorf("it ran %d times", len(got))
+	}
+}

@@ -1,0 +1,348 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"drawbridge/bridge"
+	"drawbridge/policy"
+)
+
+func (w *world) halt() {
+	w.t.Helper()
+	if _, err := w.engine.Stop(context.Background(), w.agent().ID, "enough"); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) goOn() {
+	w.t.Helper()
+	if _, err := w.engine.Resume(w.t.Context(), w.agent().ID); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// TestStopIdle: a stopped tree hears nothing, from nobody, over restarts too.
+func TestStopIdle(t *testing.T) {
+	t.Parallel()
+	first := map[string]string{boss: "SUBAGENT: repo=github.com/me/careful, prompt=x\nREMIND: 10m, tea"}
+	virtual(t, first, func(t *testing.T, w *world, _ *cast) {
+		w.start()
+		a := w.launch("go")
+		w.resting()
+		held := w.oneCommand(bridge.CommandHeld)
+		w.halt()
+		w.halt() // twice is fine
+		w.restart()
+		if got := w.agent(); got.State != bridge.AgentGated || !strings.Contains(got.Trouble, "stopped this tree of agents: enough") {
+			t.Errorf("%s: %q", got.State, got.Trouble)
+		}
+		turns := w.turns()
+		_, said := w.engine.Say(t.Context(), a.ID, "hello")
+		_, approved := w.engine.Approve(t.Context(), held.ID)
+		_, replayed := w.engine.Replay(t.Context(), w.firstTurn().ID)
+		for name, err := range map[string]error{"say": said, "approve": approved, "replay": replayed} {
+			if bridge.KindOf(err) != bridge.Conflict {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		w.until("nothing left to do", func(tx bridge.Tx) bool {
+			next, err := tx.NextDue(w.agent().CreatedAt)
+			return err == nil && next.IsZero()
+		})
+		if got := w.turns(); len(got) != len(turns) {
+			t.Errorf("turns %q, were %q", got, turns)
+		}
+		w.goOn()
+		w.goOn() // twice is fine
+		w.say("and?")
+		w.resting()
+		told := strings.Join(w.sent(boss), "\n")
+		wants(t, told, "given up: the operator stopped", "REMIND")
+		if strings.Contains(told, "reminder that you set") {
+			t.Errorf("a reminder came back:\n%s", told)
+		}
+	})
+}
+
+func (w *world) firstTurn() (t bridge.Turn) {
+	w.t.Helper()
+	err := w.engine.View(w.t.Context(), func(tx bridge.Tx) error {
+		all, err := tx.Turns(bridge.TurnFilter{Agent: w.agent().ID})
+		t = all[len(all)-1]
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return t
+}
+
+// TestStopQueued: a turn that waits to be sent is given up and not sent later.
+func TestStopQueued(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before send" {
+				return bridge.Errorf(bridge.RateLimited, "slow down")
+			}
+			return nil
+		}
+		w.start()
+		w.launch("go")
+		w.resting()
+		w.say("more")
+		w.until("refused", func(tx bridge.Tx) bool {
+			queued, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnQueued})
+			return err == nil && len(queued) == 1 && queued[0].Trouble == "slow down"
+		})
+		w.cloud.Fail = nil
+		w.halt()
+		w.resting()
+		w.goOn()
+		w.resting()
+		if got := w.turns(); got[1] != "user failed" || len(w.sent(boss)) != 0 {
+			t.Errorf("turns %q, sent %q", got, w.sent(boss))
+		}
+		w.say("and now?")
+		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+	})
+}
+
+// TestStopDelivering: a launch that was on its way is found and cancelled, one
+// whose answer was lost before it left is not repeated.
+func TestStopDelivering(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"before launch", "after launch"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
+				c.runs(bridge.RunRunning, team...)
+				w.cloud.Fail = func(at, text string) error {
+					if at != point || text != "do it" {
+						return nil
+					}
+					return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+				}
+				w.start()
+				w.launch("go")
+				w.until("in doubt", func(tx bridge.Tx) bool {
+					all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnDelivering})
+					return err == nil && len(all) == 3 && !all[0].DoubtSince.IsZero() && !all[1].DoubtSince.IsZero() && !all[2].DoubtSince.IsZero()
+				})
+				launched := w.cloud.Effects("launch github.com/acme/")
+				w.halt()
+				if point == "after launch" {
+					w.until("cancelled", func(bridge.Tx) bool { return w.cloud.Effects("cancel") >= 3 })
+					c.runs(bridge.RunCancelled, team...)
+				}
+				w.resting()
+				if n := w.cloud.Effects("launch github.com/acme/"); n != launched {
+					t.Errorf("%d launches, and it was stopped after %d", n, launched)
+				}
+				w.goOn()
+				w.resting()
+				if told := strings.Join(w.sent(boss), "\n"); strings.Count(told, "SUBAGENT on github.com/acme/") != 3 {
+					t.Errorf("told %s", told)
+				}
+			})
+		})
+	}
+}
+
+// TestStopRunning: runs are cancelled, and what ends all the same commands nothing,
+// and is told after the tree goes on.
+func TestStopRunning(t *testing.T) {
+	t.Parallel()
+	first := teamwork()
+	first[team[0]] = "result-a\nLOCAL_ACTION: backup_script"
+	virtual(t, first, func(t *testing.T, w *world, c *cast) {
+		c.runs(bridge.RunRunning, team...)
+		w.start()
+		w.launch("go")
+		teamRuns(w)
+		w.halt()
+		w.until("cancelled", func(bridge.Tx) bool { return w.cloud.Effects("cancel") >= 3 })
+		c.runs(bridge.RunFinished, team[0]) // it was faster
+		c.runs(bridge.RunCancelled, team[1:]...)
+		w.resting()
+		if n := len(w.sent(boss)) + len(w.relay.Log()); n != 0 {
+			t.Errorf("told %q, ran %q", w.sent(boss), w.relay.Log())
+		}
+		w.goOn()
+		w.resting()
+		wants(t, strings.Join(w.sent(boss), "\n"), "result-a", "ended with status FINISHED", "ended with status CANCELLED")
+		wants(t, strings.Join(w.sent(team[0]), "\n"), "nothing of this turn ran")
+		if got := w.relay.Log(); len(got) != 0 {
+			t.Errorf("ran %q", got)
+		}
+	})
+}
+
+// TestStopUncertain: what nobody can tell stays a person's to settle.
+func TestStopUncertain(t *testing.T) {
+	t.Parallel()
+	first := map[string]string{boss: "SUBAGENT: repo=github.com/acme/old, prompt=x"}
+	virtual(t, first, func(t *testing.T, w *world, _ *cast) {
+		r := rules
+		r.Repos = append(r.Repos[:len(r.Repos):len(r.Repos)], v0Rule)
+		w.allow(r)
+		w.cloud.Fail = func(point, text string) error {
+			if point == "before launch" && text == "x" {
+				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+			}
+			return nil
+		}
+		w.start()
+		w.launch("go")
+		w.until("uncertain", func(tx bridge.Tx) bool {
+			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
+			return err == nil && len(all) == 1
+		})
+		m := w.oneCommand(bridge.CommandUncertain)
+		w.resting(m.Child)
+		w.halt()
+		if _, err := w.engine.Resolve(t.Context(), m.ID, ""); err != nil {
+			t.Error(err)
+		}
+		w.resting()
+		w.goOn()
+		w.resting()
+		wants(t, strings.Join(w.sent(boss), "\n"), "a person says that it was not launched")
+	})
+}
+
+// An action that was on its way when the tree was stopped is not asked for again.
+func TestStopBetweenTwoTriesOfAnAction(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		unclear bool
+		state   bridge.CommandState
+	}{"surely not there": {false, bridge.CommandFailed}, "perhaps there": {true, bridge.CommandUncertain}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			virtual(t, map[string]string{boss: "LOCAL_ACTION: backup_script"}, func(t *testing.T, w *world, _ *cast) {
+				asked := false
+				w.relay.Fail = func(point, _ string) error {
+					if point == "before" && !asked {
+						asked = true
+						w.halt()
+						return &bridge.Error{Kind: bridge.Unavailable, Message: "no answer", Unclear: tt.unclear}
+					}
+					return nil
+				}
+				w.start()
+				w.launch("go")
+				w.until("over", func(tx bridge.Tx) bool {
+					all, err := tx.Commands(bridge.CommandFilter{State: tt.state})
+					return err == nil && len(all) == 1
+				})
+				if got := w.relay.Log(); len(got) != 0 {
+					t.Errorf("ran %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestStopNeedsARoot: what is stopped is a tree, by its root.
+func TestStopNeedsARoot(t *testing.T) {
+	t.Parallel()
+	virtual(t, teamwork(), func(t *testing.T, w *world, _ *cast) {
+		w.start()
+		a := w.launch("go")
+		w.resting()
+		sub := child(t, w, team[1])
+		_, stopped := w.engine.Stop(t.Context(), sub.ID, "")
+		_, resumed := w.engine.Resume(t.Context(), sub.ID)
+		for name, err := range map[string]error{"stop": stopped, "resume": resumed} {
+			if bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "name its root, "+a.Name) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := w.engine.Stop(t.Context(), "agt_none", ""); bridge.KindOf(err) != bridge.NotFound {
+			t.Errorf("unknown: %v", err)
+		}
+	})
+}
+
+// TestStopLeavesOtherTrees: another tree goes on.
+func TestStopLeavesOtherTrees(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		w.start()
+		w.launch("go")
+		other := w.launchNamed("other", "go")
+		w.resting()
+		w.halt()
+		if _, err := w.engine.Say(t.Context(), other.ID, "on"); err != nil {
+			t.Error(err)
+		}
+		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+	})
+}
+
+// A launch is repeated under the grant of the moment: the allowlist was a
+// narrower one while its effect was looked for, and is not any more.
+func TestRepeatedLaunchHasItsGrant(t *testing.T) {
+	t.Parallel()
+	virtual(t, map[string]string{boss: "SUBAGENT: repo=github.com/acme/a, prompt=x"}, func(t *testing.T, w *world, _ *cast) {
+		narrow := rules
+		narrow.Repos = []policy.RepoRule{}
+		lost := false
+		w.cloud.Fail = func(point, text string) error {
+			if point == "before launch" && text == "x" && !lost {
+				lost = true
+				w.allow(narrow)
+				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+			}
+			return nil
+		}
+		w.cloud.Finding = func() { w.allow(rules) }
+		w.start()
+		w.launch("go")
+		w.resting()
+		if n := w.cloud.Effects("launch github.com/acme/a"); n != 1 {
+			t.Errorf("%d launches: %q", n, w.cloud.Log())
+		}
+		err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+			turns, err := tx.Turns(bridge.TurnFilter{Agent: child(t, w, "github.com/acme/a").ID})
+			if len(turns) != 1 || turns[0].Attempts != 2 {
+				t.Errorf("turns %+v", turns)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A stop that comes while the effect is looked for keeps it from being repeated.
+func TestStopWhileTheEffectIsLookedFor(t *testing.T) {
+	t.Parallel()
+	virtual(t, map[string]string{boss: "SUBAGENT: repo=github.com/acme/a, prompt=x"}, func(t *testing.T, w *world, _ *cast) {
+		w.cloud.Fail = func(point, text string) error {
+			if point == "before launch" && text == "x" {
+				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+			}
+			return nil
+		}
+		w.cloud.Finding = func() {
+			w.cloud.Fail = nil
+			w.halt()
+		}
+		w.start()
+		w.launch("go")
+		w.until("given up", func(tx bridge.Tx) bool {
+			failed, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandFailed})
+			_, open := tx.OpenTurn(w.agent().ID)
+			return err == nil && len(failed) == 1 && errors.Is(open, bridge.ErrNoRow)
+		})
+		if n := w.cloud.Effects("launch github.com/acme/a"); n != 0 {
+			t.Errorf("%d launches: %q", n, w.cloud.Log())
+		}
+	})
+}

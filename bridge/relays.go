@@ -1,0 +1,222 @@
+package bridge
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// RelayState is where an enrolled relay stands.
+type RelayState string
+
+// The relay states. A revoked relay is refused until its name is enrolled anew.
+const (
+	RelayEnrolled RelayState = "enrolled"
+	RelayRevoked  RelayState = "revoked"
+)
+
+// Relay is a program on a user's machine that was enrolled and dials in. A relay that is called at an address of the
+// configuration has no row.
+type Relay struct {
+	// Name is what the allowlist calls it.
+	Name  string
+	State RelayState
+	// Key is the relay's public key, as package relay/wire writes it. NextKey is the one that replaces it as soon as it
+	// is used, "" when there is none.
+	Key, NextKey string
+	// Pin is the id of the newest of our keys that the relay trusts.
+	Pin string
+	// Replica and Session say which connection holds it, "" when none does.
+	Replica, Session string
+	ConnectedAt      time.Time
+	EnrolledAt       time.Time
+	// SeenAt is when the relay last came or went.
+	SeenAt time.Time
+}
+
+// RelayOffer is one action that a relay said it may run.
+type RelayOffer struct {
+	Relay, Action string
+	// Approval is the relay's own rule: never, each, or once per a time.
+	Approval string
+	// Bridge is true when an operator's approval at the bridge satisfies that rule.
+	Bridge bool
+	// Definition is a hash that changes whenever the action's definition or executable does.
+	Definition string
+}
+
+// RelayFilter selects relays by name. Zero fields select everything; Limit 0 means 100.
+type RelayFilter struct {
+	State   RelayState
+	Replica string
+	// After pages on: names greater than it.
+	After string
+	Limit int
+}
+
+// RelayJoin is a join token that was given out. Its secret is derived and nowhere stored.
+type RelayJoin struct {
+	ID        string
+	Relay     string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	// Key is the public key that joined with it, "" as long as nobody did.
+	Key string
+}
+
+// RelayKey is one generation of the key that signs requests to relays. The key itself is derived and nowhere stored.
+type RelayKey struct {
+	// Generation counts from 1.
+	Generation int64
+	// Source is the id of the bridge key that it is derived from.
+	Source    string
+	CreatedAt time.Time
+}
+
+// RelayTx keeps enrolled relays and what they offer.
+type RelayTx interface {
+	// PutRelay inserts or replaces the relay of that name.
+	PutRelay(r Relay) error
+	Relay(name string) (Relay, error)
+	// Relays lists by name.
+	Relays(f RelayFilter) ([]Relay, error)
+	// PutOffers replaces all that a relay offers.
+	PutOffers(relay string, offers []RelayOffer) error
+	// Offers lists a relay's offers by action.
+	Offers(relay string) ([]RelayOffer, error)
+	// OfferedBy lists the offers of an action by relays that are not revoked.
+	OfferedBy(action string) ([]RelayOffer, error)
+}
+
+// EnrolTx keeps what enrolling and signing need.
+type EnrolTx interface {
+	// PutJoin inserts or replaces the token of that id.
+	PutJoin(j RelayJoin) error
+	Join(id string) (RelayJoin, error)
+	// AddRelayKey fails when the generation exists.
+	AddRelayKey(k RelayKey) error
+	// RelayKeys lists all generations, oldest first.
+	RelayKeys() ([]RelayKey, error)
+}
+
+// CallState says how far a call has come.
+type CallState string
+
+// The call states. Taken means that the request may have left for the relay.
+const (
+	CallWaiting CallState = "waiting"
+	CallTaken   CallState = "taken"
+	CallDone    CallState = "done"
+)
+
+// RelayCall is a request that one replica asks another to send, because that one holds the relay's connection.
+type RelayCall struct {
+	ID string
+	// Replica is who is asked.
+	Replica string
+	Relay   string
+	// Request is the idempotency key of the action.
+	Request string
+	// Ask and Outcome are JSON, as package relay/hub writes them.
+	Ask       string
+	State     CallState
+	Outcome   string
+	CreatedAt time.Time
+}
+
+// RelayCallTx keeps what replicas ask of each other.
+type RelayCallTx interface {
+	// PutReplica says that a replica lives at a time.
+	PutReplica(id string, at time.Time) error
+	// ReplicaSeen returns when a replica last lived.
+	ReplicaSeen(id string) (time.Time, error)
+	PutCall(c RelayCall) error
+	Call(id string) (RelayCall, error)
+	DropCall(id string) error
+	// WaitingCalls lists what a replica is asked for and has not taken, oldest first, at most 100.
+	WaitingCalls(replica string) ([]RelayCall, error)
+	// BindRequest ties a request that named no relay to one, for good: it returns the first relay that was given.
+	BindRequest(request, relay string, at time.Time) (string, error)
+	// BoundRelay returns what BindRequest tied.
+	BoundRelay(request string) (string, error)
+	// PurgeRelays removes tokens that ended, calls, ties and replicas from before a time.
+	PurgeRelays(before time.Time) error
+}
+
+// RelayView is an enrolled relay as a person looks at it.
+type RelayView struct {
+	Relay
+	Offers []RelayOffer
+	// Connected is true while a living replica holds its connection.
+	Connected bool
+	// Running are the requests that this replica has with the relay.
+	Running []RelayRun
+}
+
+// RelayRun is a request that a relay works on. Its output is untrusted text.
+type RelayRun struct {
+	Request, Action string
+	Since           time.Time
+	// Stdout and Stderr are the end of what it wrote so far.
+	Stdout, Stderr string
+}
+
+// JoinToken is what enrolls one relay, once. Text is a secret.
+type JoinToken struct {
+	Relay     string
+	Text      string
+	ExpiresAt time.Time
+	// BridgeKey is the id of the key that the token carries.
+	BridgeKey string
+}
+
+// RelayAdmin is what an operator may do with relays. Safe for concurrent use. Errors are *Error: Invalid, NotFound, Conflict.
+type RelayAdmin interface {
+	// NewToken makes a join token for a name that is free or revoked; each call makes another one.
+	NewToken(ctx context.Context, relay string, life time.Duration) (JoinToken, error)
+	// RelayList lists up to limit relays by name, after a name.
+	RelayList(ctx context.Context, after string, limit int) ([]RelayView, error)
+	RelayByName(ctx context.Context, name string) (RelayView, error)
+	// Revoke cuts the relay's connection and refuses it from then on. Twice is fine.
+	Revoke(ctx context.Context, name string) (RelayView, error)
+	// Rotate makes a new signing key; each relay learns it when it is connected. Each call makes another one.
+	Rotate(ctx context.Context) (RelayKey, error)
+}
+
+// definitionKey is how an approval key names a definition at a relay, beside the policy's own keys.
+const definitionKey = "definition:"
+
+// DefinitionKey is the approval key for one definition of an action at a relay.
+func DefinitionKey(definition string) string { return definitionKey + definition }
+
+// DefinitionToApprove returns the definition that the command is held or approved for, or "".
+func (c Command) DefinitionToApprove() string {
+	definition, is := strings.CutPrefix(c.ApprovalKey, definitionKey)
+	if !is {
+		return ""
+	}
+	return definition
+}
+
+// RelayApproval is a person's word on the command, as a relay takes it, or nil when there is none for a relay.
+func (c Command) RelayApproval() *ActionApproval {
+	if definition := c.DefinitionToApprove(); c.Approved && definition != "" {
+		return &ActionApproval{Definition: definition, At: c.UpdatedAt}
+	}
+	return nil
+}
+
+// ApprovableAt returns the definition that the bridge may approve at the relay of that name, or at the only one that offers
+// the action; "" when there is none, or no telling which.
+func ApprovableAt(offers []RelayOffer, relay string) string {
+	var found []RelayOffer
+	for _, o := range offers {
+		if relay == "" || o.Relay == relay {
+			found = append(found, o)
+		}
+	}
+	if len(found) != 1 || !found[0].Bridge {
+		return ""
+	}
+	return found[0].Definition
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+)
+
+// relayCmd is "drawbridge relay …": the relays that dial in.
+type relayCmd struct {
+	Token  relayTokenCmd  `cmd:"" help:"Make a join command for one relay; it works once."`
+	List   relayListCmd   `cmd:"" help:"List relays: who is connected, since when, and what each offers."`
+	Show   relayShowCmd   `cmd:"" help:"Show one relay, with what it is running."`
+	Revoke relayRevokeCmd `cmd:"" help:"Cut a relay off and refuse it from now on."`
+	Rotate relayRotateCmd `cmd:"" help:"Give the bridge a new key to sign requests with."`
+}
+
+// withClient runs fn with a client of the target.
+func (t target) withClient(a app, fn func(*api.Client) error) error {
+	client, err := t.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return fn(client)
+}
+
+type relayTokenCmd struct {
+	Name string        `arg:"" help:"What the allowlist calls the relay, such as laptop."`
+	For  time.Duration `help:"How long the command works, 1m to 24h." default:"15m" placeholder:"TIME"`
+	At   string        `help:"The address under which the relay reaches this bridge, when it is not public_url or the address that you use." placeholder:"URL"`
+	target
+}
+
+// Help shows an example.
+func (relayTokenCmd) Help() string {
+	return "Run the command that it prints on the relay's machine. It holds a secret; who has it first is the relay.\n\nExample:\n  drawbridge relay token laptop"
+}
+
+// Run makes a token and prints the command for the other machine.
+func (c relayTokenCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		t, err := client.RelayToken(ctx, c.Name, c.For)
+		if err != nil {
+			return err
+		}
+		at := c.At
+		for _, known := range []string{t.URL, client.URL()} {
+			if at == "" {
+				at = known
+			}
+		}
+		join, err := joinCommand(at, t.Token)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, struct {
+				api.JoinToken
+				Command string `json:"command"`
+			}{t, join})
+		}
+		_, err = fmt.Fprintf(a.stdout, "On the machine of %s, before %s, beside its relay.yaml:\n\n  %s\n\nThen start it there: drawbridge-relay run\n",
+			t.Relay, t.ExpiresAt.Local().Format(time.TimeOnly), join)
+		return err
+	})
+}
+
+// joinCommand writes an address and a token as one word.
+func joinCommand(at, token string) (string, error) {
+	u, err := url.Parse(at)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return "", usageError{fmt.Errorf("%q is no address for a relay to dial; use --at https://…", at)}
+	}
+	scheme := "drawbridge://"
+	if u.Scheme == "http" {
+		scheme = "drawbridge+http://"
+		if host := u.Hostname(); host != "localhost" && !strings.HasPrefix(host, "127.") && host != "::1" {
+			return "", usageError{errors.New("a relay on another machine reaches a bridge by https:// only; set public_url, or use --at https://…")}
+		}
+	}
+	return "drawbridge-relay join " + scheme + u.Host + strings.TrimRight(u.EscapedPath(), "/") + "/" + token, nil
+}
+
+type relayListCmd struct {
+	After string `help:"Those after this name, to page on." placeholder:"NAME"`
+	Limit int    `help:"At most so many." default:"100"`
+	target
+}
+
+// Help shows an example.
+func (relayListCmd) Help() string { return "Example:\n  drawbridge relay list" }
+
+// Run lists relays.
+func (c relayListCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		list, err := client.Relays(ctx, c.After, c.Limit)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, list)
+		}
+		rows := make([][]string, len(list.Relays))
+		for i, r := range list.Relays {
+			rows[i] = relayRow(r)
+		}
+		if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", rows); err != nil {
+			return err
+		}
+		if list.Next != "" {
+			_, err = fmt.Fprintf(a.stdout, "more: --after %s\n", list.Next)
+		}
+		return err
+	})
+}
+
+func relayRow(r api.Relay) []string {
+	since := ""
+	if r.Connected != nil {
+		since = r.Connected.Local().Format(time.DateTime)
+	}
+	offers := make([]string, len(r.Offers))
+	for i, o := range r.Offers {
+		offers[i] = o.Action
+		if o.Approval != "never" {
+			offers[i] += " (" + o.Approval + ")"
+		}
+	}
+	return []string{r.Name, r.State, since, r.SeenAt.Local().Format(time.DateTime), short(strings.Join(offers, ", "), 100), r.BridgeKey}
+}
+
+type relayShowCmd struct {
+	Name string `arg:"" help:"The relay's name."`
+	target
+}
+
+// Help shows an example.
+func (relayShowCmd) Help() string { return "Example:\n  drawbridge relay show laptop" }
+
+// Run shows a relay.
+func (c relayShowCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		r, err := client.Relay(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		return c.print(a, r)
+	})
+}
+
+func (c relayShowCmd) print(a app, r api.Relay) error {
+	if c.JSON {
+		return printJSON(a.stdout, r)
+	}
+	if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", [][]string{relayRow(r)}); err != nil {
+		return err
+	}
+	for _, o := range r.Offers {
+		who := "at the machine"
+		if o.Bridge {
+			who = "by the operator here, or at the machine"
+		}
+		if o.Approval == "never" {
+			who = "nobody"
+		}
+		fmt.Fprintf(a.stdout, "  offers %s, approval %s (%s), definition %.16s\n", o.Action, short(o.Approval, 40), who, short(o.Definition, 64))
+	}
+	for _, run := range r.Running {
+		fmt.Fprintf(a.stdout, "  running %s since %s, request %.16s\n", run.Action, run.Since.Local().Format(time.TimeOnly), run.Request)
+		for _, line := range strings.Split(strings.TrimRight(run.Stdout+run.Stderr, "\n"), "\n") {
+			fmt.Fprintf(a.stdout, "  | %s\n", short(line, 160))
+		}
+	}
+	return nil
+}
+
+type relayRevokeCmd struct {
+	Name string `arg:"" help:"The relay's name."`
+	target
+}
+
+// Help shows an example.
+func (relayRevokeCmd) Help() string {
+	return "What it is running goes on there; its answer is not taken any more. The name can be given to another machine afterwards.\n\nExample:\n  drawbridge relay revoke laptop"
+}
+
+// Run revokes.
+func (c relayRevokeCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		r, err := client.RevokeRelay(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, r)
+		}
+		_, err = fmt.Fprintf(a.stdout, "relay %s is %s\n", r.Name, r.State)
+		return err
+	})
+}
+
+type relayRotateCmd struct{ target }
+
+// Help shows an example.
+func (relayRotateCmd) Help() string {
+	return "Each relay learns the new key over its own connection, at once or when it comes back, vouched for by the old one, which it\ntrusts for another day. A relay's own key is rotated there: drawbridge-relay keys rotate.\n\nExample:\n  drawbridge relay rotate"
+}
+
+// Run rotates.
+func (c relayRotateCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		k, err := client.RotateRelayKey(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, k)
+		}
+		_, err = fmt.Fprintf(a.stdout, "requests are signed with key number %d from now on; relays that are away learn it when they come back\n", k.Generation)
+		return err
+	})
+}

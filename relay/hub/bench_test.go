@@ -1,0 +1,99 @@
+package hub_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/relay/hub"
+	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/audit"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
+	"drawbridge/store"
+	"drawbridge/store/memory"
+)
+
+// BenchmarkAction is a granted action from the hub's door to its outcome: signed, over a WebSocket on loopback, verified, in
+// the journal and in the audit log on the disk, run as a process, and back. The bridge's store is SQLite.
+func BenchmarkAction(b *testing.B) {
+	dir := b.TempDir()
+	benchmarkAction(b, dir, realRunner(b, dir, "{ t: { argv: [/bin/true] } }"))
+}
+
+// BenchmarkConnection is the same without what the relay does for it: signature, two frames and two look-ups.
+func BenchmarkConnection(b *testing.B) { benchmarkAction(b, b.TempDir(), newMachine("t")) }
+
+func benchmarkAction(b *testing.B, dir string, relay wire.Handler) {
+	b.Helper()
+	db, err := store.Open(b.Context(), filepath.Join(dir, "drawbridge.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	s := siteOn(b, memory.NewDisk(), func(o *hub.Options) { o.Store = db })
+	defer s.stop()
+	defer connect(b, joined(b, s, "laptop"), relay, nil)()
+	s.online(b, "laptop")
+	n := 0
+	var took []time.Duration
+	for b.Loop() {
+		n++
+		request := ask(b, "t", "laptop", fmt.Sprintf("op-%d", n))
+		began := time.Now()
+		out, err := s.RunAction(b.Context(), request)
+		took = append(took, time.Since(began))
+		if err != nil || out.Status != bridge.ActionExecuted {
+			b.Fatal(out, err)
+		}
+	}
+	slices.Sort(took)
+	for _, p := range []int{50, 95, 99} {
+		b.ReportMetric(float64(took[len(took)*p/100].Microseconds())/1000, fmt.Sprintf("ms-p%d", p))
+	}
+}
+
+// realRunner is what a relay has behind its connection, with all that it writes on the disk. By its clock a minute goes by
+// with each look, so that no rate is used up.
+func realRunner(b *testing.B, dir, actions string) *runner.Relay {
+	b.Helper()
+	path := filepath.Join(dir, "relay.yaml")
+	if err := os.WriteFile(path, []byte("listen: none\nlimits: { per_minute: 600, per_day: 50000 }\nactions: "+actions+"\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	config, err := settings.Load(path, os.LookupEnv)
+	if err != nil {
+		b.Fatal(err)
+	}
+	log, err := audit.Open(filepath.Join(dir, "audit"), time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	journal, err := runner.OpenJournal(config.Journal, time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool, err := keeper.NewPool(true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		pool.Close()
+		for _, file := range []interface{ Close() error }{journal, log} {
+			if err := file.Close(); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	now := time.Now()
+	r, err := runner.Listen(b.Context(), runner.Options{Config: config, Executor: pool, Audit: log, Journal: journal, Now: func() time.Time { now = now.Add(time.Minute); return now }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}

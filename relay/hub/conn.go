@@ -1,0 +1,267 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"drawbridge/bridge"
+	"drawbridge/relay/wire"
+)
+
+const (
+	// framesPerSecond and burst bound what one relay may say. Each of its running actions says four things a second.
+	framesPerSecond = 500
+	burst           = 2000
+	// silence is how long a relay may say nothing at all; it pings every 20 s.
+	silence = 75 * time.Second
+)
+
+// conn is one relay's connection.
+type conn struct {
+	hub     *Hub
+	ws      *websocket.Conn
+	relay   string
+	key     string // the public key that it proved
+	session string
+	since   time.Time
+	// abort ends the reading, nil before it began; guarded by the hub's mu.
+	abort context.CancelFunc
+	// word is why we end the connection, "" as long as we do not; guarded by the hub's mu.
+	word closing
+	// signer is the newest of our keys that the relay trusts.
+	signer atomic.Pointer[signer]
+	// heard is when the relay last said anything, in Unix nanoseconds.
+	heard atomic.Int64
+
+	// Only the reading goroutine uses these.
+	allowance float64
+	allowed   time.Time
+	offered   time.Time
+
+	mu     sync.Mutex // guards calls, ended and last
+	calls  map[string]*call
+	ended  bool
+	signed int64 // when the last request was signed, in Unix milliseconds
+}
+
+// call is one request that the relay has in hand. Several may wait for it.
+type call struct {
+	action string
+	since  time.Time
+	tail   wire.Tail
+	// outcome and err are set before done is closed.
+	outcome wire.Outcome
+	err     error
+	done    chan struct{}
+}
+
+func (c *conn) write(ctx context.Context, f wire.Frame) error {
+	data, err := f.Bytes()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return c.ws.Write(ctx, websocket.MessageText, data)
+}
+
+func (c *conn) read(ctx context.Context) (wire.Frame, error) {
+	kind, data, err := c.ws.Read(ctx)
+	if err != nil {
+		return wire.Frame{}, err
+	}
+	if kind != websocket.MessageText {
+		return wire.Frame{}, closing("a frame is not text")
+	}
+	f, err := wire.ReadFrame(data)
+	if err != nil {
+		return wire.Frame{}, closing("a frame is malformed")
+	}
+	return f, nil
+}
+
+// serve reads what the relay says until the connection ends.
+func (c *conn) serve(ctx context.Context) error {
+	c.allowance, c.allowed = burst, c.hub.o.Now()
+	for {
+		f, err := c.read(ctx)
+		if err != nil {
+			return err
+		}
+		now := c.hub.o.Now()
+		c.heard.Store(now.UnixNano())
+		if !c.allow(now) {
+			return closeFlood
+		}
+		if err := c.take(ctx, f); err != nil {
+			return err
+		}
+	}
+}
+
+// allow keeps a relay from drowning us.
+func (c *conn) allow(now time.Time) bool {
+	c.allowance = min(burst, c.allowance+now.Sub(c.allowed).Seconds()*framesPerSecond) - 1
+	c.allowed = now
+	return c.allowance >= 0
+}
+
+func (c *conn) take(ctx context.Context, f wire.Frame) error {
+	switch {
+	case f.Outcome != nil:
+		if c.settle(*f.Outcome) {
+			c.allowance++ // we asked for it
+		}
+	case f.Output != nil:
+		c.progress(*f.Output)
+	case f.Pinned != nil:
+		c.pinned(*f.Pinned)
+	case f.Offers != nil:
+		// Each costs a write, and a relay reads its own list at its start.
+		if now := c.hub.o.Now(); now.Sub(c.offered) >= time.Second {
+			c.offered = now
+		} else {
+			return closeFlood
+		}
+		return c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PutOffers(c.relay, offersOf(c.relay, *f.Offers)) })
+	default:
+		return errOrder
+	}
+	return nil
+}
+
+// settle ends a call and reports whether there was one. An answer that nobody waits for, any more or ever, says nothing.
+func (c *conn) settle(out wire.Outcome) bool {
+	c.mu.Lock()
+	k := c.calls[out.ID]
+	delete(c.calls, out.ID)
+	c.mu.Unlock()
+	if k != nil {
+		k.outcome = out
+		close(k.done)
+	}
+	return k != nil
+}
+
+func (c *conn) progress(t wire.Tail) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.calls[t.ID]; k != nil {
+		k.tail = t
+	}
+}
+
+// pinned notes which of our keys the relay trusts from now on. It never goes back: what counts is the newest.
+func (c *conn) pinned(p wire.Pinned) {
+	ring := c.hub.ring.Load()
+	if s := ring.trusted(p.Pins); s != nil && s.generation > c.signer.Load().generation {
+		c.signer.Store(s)
+		c.hub.o.Log.Info().Str("relay", c.relay).Str("key", s.id).Msg("relay trusts the bridge's new key")
+	}
+}
+
+func (c *conn) setCancel(cancel context.CancelFunc) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	c.abort = cancel
+}
+
+// cancel ends the connection without a word.
+func (c *conn) cancel() {
+	c.hub.mu.Lock()
+	abort := c.abort
+	c.hub.mu.Unlock()
+	if abort != nil {
+		abort()
+	}
+	_ = c.ws.CloseNow()
+}
+
+// shut ends the connection from our side, with a word that the relay understands. It does not wait.
+func (c *conn) shut(word closing) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.word != "" {
+		return
+	}
+	c.word = word
+	h.live.Add(1) // the connection itself is counted as alive still, or is on its way out of the list
+	go func() {
+		defer h.live.Done()
+		_ = c.ws.Close(websocket.StatusPolicyViolation, string(word))
+		c.cancel()
+	}()
+}
+
+// end gives up every call, takes the relay off the list and closes. err is why.
+func (c *conn) end(err error) {
+	c.mu.Lock()
+	calls := c.calls
+	c.calls, c.ended = nil, true
+	c.mu.Unlock()
+	for _, k := range calls {
+		k.err = errLost
+		close(k.done)
+	}
+	ours := c.hub.leave(c)
+	var word closing
+	if ours == "" && errors.As(err, &word) {
+		_ = c.ws.Close(websocket.StatusPolicyViolation, string(word))
+	}
+	switch {
+	case ours != "":
+		err = ours
+	case websocket.CloseStatus(err) == websocket.StatusNormalClosure:
+		err = nil
+	}
+	log := c.hub.o.Log.Info()
+	if c.relay == "" {
+		log = c.hub.o.Log.Warn()
+	}
+	log.Str("relay", c.relay).Str("session", c.session).AnErr("reason", err).Msg("relay disconnected")
+}
+
+var errLost = errors.New("the connection was lost")
+
+// errGone is returned by begin when the connection had ended already: nothing was sent.
+var errGone = errors.New("the connection had ended")
+
+// begin registers a call, or joins the one under the same id. It says whether the request is still to be sent.
+func (c *conn) begin(id, action string) (k *call, first bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return nil, false, errGone
+	}
+	if k := c.calls[id]; k != nil {
+		return k, false, nil
+	}
+	k = &call{action: action, since: c.hub.o.Now(), done: make(chan struct{})}
+	c.calls[id] = k
+	return k, true, nil
+}
+
+// stamp returns a time for the next request that no earlier one on this connection had, so that two requests are never
+// the same bytes, which the relay would take for a replay.
+func (c *conn) stamp() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.signed = max(c.signed+1, c.hub.o.Now().UnixMilli())
+	return time.UnixMilli(c.signed)
+}
+
+func (c *conn) running() []bridge.RelayRun {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []bridge.RelayRun
+	for id, k := range c.calls {
+		out = append(out, bridge.RelayRun{Request: id, Action: k.action, Since: k.since, Stdout: k.tail.Stdout, Stderr: k.tail.Stderr})
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"drawbridge/internal/strictjson"
+	"drawbridge/relay/wire"
+)
+
+// The schemes of a join command. What follows is the bridge's host, port and path, and then the token.
+const (
+	scheme      = "drawbridge://"
+	plainScheme = "drawbridge+http://"
+)
+
+// Invitation is what `drawbridge relay token` gave out.
+type Invitation struct {
+	Bridge string
+	Token  wire.Token
+}
+
+// ReadInvitation reads drawbridge://host/dbj_…, or drawbridge+http:// for a bridge on this machine.
+func ReadInvitation(text string) (Invitation, error) {
+	rest, web := "", ""
+	switch {
+	case strings.HasPrefix(text, scheme):
+		rest, web = text[len(scheme):], "https://"
+	case strings.HasPrefix(text, plainScheme):
+		rest, web = text[len(plainScheme):], "http://"
+	default:
+		return Invitation{}, errors.New("a join command begins with drawbridge://; copy it whole from `drawbridge relay token <name>`")
+	}
+	at := strings.LastIndexByte(rest, '/')
+	if at < 0 {
+		return Invitation{}, errors.New("the join command is cut off; copy it whole from `drawbridge relay token <name>`")
+	}
+	return NewInvitation(web+rest[:at], rest[at+1:])
+}
+
+// NewInvitation is ReadInvitation of an address and a token that came apart.
+func NewInvitation(bridge, token string) (Invitation, error) {
+	t, err := wire.ReadToken(token)
+	if err != nil {
+		return Invitation{}, err
+	}
+	bridge, err = CheckURL(bridge)
+	return Invitation{Bridge: bridge, Token: t}, err
+}
+
+// ErrJoined is returned by Join when there is an identity already.
+var ErrJoined = errors.New("this relay has joined a bridge already")
+
+// Join enrols this machine: it makes a key, proves the token without sending it, checks that the answer is the bridge's of
+// the invitation, and writes the identity to path, which must not exist. A second try after an answer was lost
+// works, because the key is on disk before it is sent.
+func Join(ctx context.Context, path string, in Invitation, now func() time.Time) (Identity, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return Identity{}, fmt.Errorf("%w: %s is there; move it away to join another", ErrJoined, path)
+	}
+	key, err := pendingKey(path + ".joining")
+	if err != nil {
+		return Identity{}, err
+	}
+	body, err := wire.NewJoin(in.Token, key)
+	if err != nil {
+		return Identity{}, err
+	}
+	answer, err := post[wire.Joined](ctx, in.Bridge+wire.JoinPath, body)
+	if err != nil {
+		return Identity{}, fmt.Errorf("join: %w", err)
+	}
+	if !answer.Proved(in.Token, body) {
+		return Identity{}, errors.New("join: what answered is not the bridge that gave out the token; nothing was kept")
+	}
+	i := Identity{Bridge: in.Bridge, Relay: answer.Relay, Key: key, Pins: []Pin{{Key: in.Token.Bridge, Since: now()}}}
+	if err := save(path, i); err != nil {
+		return Identity{}, err
+	}
+	return i, os.Remove(path + ".joining")
+}
+
+// pendingKey returns the key of an earlier try, or makes one and keeps it.
+func pendingKey(path string) (ed25519.PrivateKey, error) {
+	if data, err := os.ReadFile(path); err == nil {
+		if key, err := readSeed(strings.TrimSpace(string(data))); err == nil {
+			return key, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read pending key: %w", err)
+	}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("keep key: %w", err)
+	}
+	_, err = io.WriteString(file, seedText(key)+"\n")
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return nil, fmt.Errorf("keep key: %w", err)
+	}
+	return key, nil
+}
+
+// Rotate gives the relay a new key: the bridge takes it first, and both count until the new one is used. Interrupted at any
+// point, it goes on where it was when it is called again. A relay that runs uses the new key from its next connection on.
+func Rotate(ctx context.Context, path string, now func() time.Time) (Identity, error) {
+	i, err := change(path, func(i Identity) (Identity, error) {
+		if i.Next != nil {
+			return i, nil // an earlier try; the bridge may know this key already
+		}
+		_, next, err := ed25519.GenerateKey(rand.Reader)
+		i.Next = next
+		return i, err
+	})
+	if err != nil {
+		return Identity{}, err
+	}
+	trusted := i.Trusted(now())
+	body := wire.Rekey{Relay: i.Relay, Key: keyID(i.Key), Public: publicText(i.Next), Created: now().UnixMilli(), Pins: idsOf(trusted)}.Prove(i.Key, i.Next)
+	answer, err := post[wire.Rekeyed](ctx, i.Bridge+wire.RekeyPath, body)
+	if err != nil {
+		return Identity{}, fmt.Errorf("rotate: %w", err)
+	}
+	if !answer.Proved(byID(trusted), body) {
+		return Identity{}, errors.New("rotate: what answered is not the bridge that this relay trusts; the old key stays in use")
+	}
+	return change(path, func(fresh Identity) (Identity, error) {
+		if fresh.Next != nil && fresh.Next.Equal(i.Next) {
+			fresh.Key, fresh.Next = fresh.Next, nil
+		}
+		return fresh, nil
+	})
+}
+
+func keyID(key ed25519.PrivateKey) string { return wire.KeyID(key.Public().(ed25519.PublicKey)) }
+
+func publicText(key ed25519.PrivateKey) string { return wire.KeyText(key.Public().(ed25519.PublicKey)) }
+
+// KeyIDs are the ids of the relay's key and of the bridge's keys that it trusts, for people to compare.
+func (i Identity) KeyIDs(now time.Time) (own string, bridge []string) {
+	return keyID(i.Key), idsOf(i.Trusted(now))
+}
+
+// newTransport dials the bridge as the environment of this process says, proxies included. It follows no redirect.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: 20 * time.Second,
+		DisableKeepAlives:     true,
+		MaxIdleConns:          1,
+		// A WebSocket needs HTTP/1.1; with no map of protocols the transport offers nothing else.
+		ForceAttemptHTTP2: false,
+	}
+}
+
+const (
+	postTimeout = 30 * time.Second
+	maxAnswer   = 64 << 10
+)
+
+// post is the one kind of plain request that a relay makes.
+func post[Out any](ctx context.Context, address string, body any) (out Out, err error) {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	data, err := json.Marshal(body)
+	if err != nil {
+		return out, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(data))
+	if err != nil {
+		return out, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := http.Client{Transport: newTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(req)
+	if err != nil {
+		return out, fmt.Errorf("the bridge cannot be reached: %w", err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return out, fmt.Errorf("read the bridge's answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return out, refused(response.StatusCode, answer)
+	}
+	if err := strictjson.Decode(answer, &out); err != nil {
+		return out, errors.New("what answered is no bridge; is the address right?")
+	}
+	return out, nil
+}
+
+// refused reads the bridge's word, which is untrusted text until its signature was checked.
+func refused(status int, answer []byte) error {
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := strictjson.Decode(answer, &body); err != nil || body.Error.Message == "" {
+		return fmt.Errorf("what answered is no bridge (HTTP %d); is the address right?", status)
+	}
+	return fmt.Errorf("the bridge says: %+.300q", body.Error.Message)
+}

@@ -1,0 +1,345 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"drawbridge/relay/wire"
+)
+
+const (
+	// maxInFlight bounds the requests that wait or run at a time; the handler's own bounds are much lower.
+	maxInFlight = 256
+	// progressEvery is how often one action's output is told, at most.
+	progressEvery = 250 * time.Millisecond
+)
+
+// session is one connection that the bridge has let in.
+type session struct {
+	link     *Link
+	ws       *websocket.Conn
+	identity Identity
+	name     string
+	// proved is true once we know that this is our bridge.
+	proved bool
+	slots  chan struct{}
+	// out carries output, which may be dropped.
+	out  chan wire.Frame
+	over chan struct{}
+
+	draining atomic.Bool
+	running  sync.WaitGroup
+}
+
+var errOrder = errors.New("the bridge sent a frame out of order")
+
+func (s *session) write(ctx context.Context, f wire.Frame) error {
+	data, err := f.Bytes()
+	if err != nil {
+		return err
+	}
+	if len(data) > wire.MaxToBridge {
+		return errors.New("a frame is larger than the bridge reads")
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return s.ws.Write(ctx, websocket.MessageText, data)
+}
+
+func (s *session) read(ctx context.Context) (wire.Frame, error) {
+	kind, data, err := s.ws.Read(ctx)
+	if err != nil {
+		return wire.Frame{}, err
+	}
+	if kind != websocket.MessageText {
+		return wire.Frame{}, errors.New("the bridge sent a frame that is not text")
+	}
+	return wire.ReadFrame(data)
+}
+
+// handshake lets the bridge prove itself before we say anything but our name, then proves us.
+func (s *session) handshake(ctx context.Context) error {
+	s.ws.SetReadLimit(wire.MaxHandshake)
+	i := s.identity
+	trusted := i.Trusted(s.link.o.Now())
+	hello := wire.Hello{Relay: i.Relay, Key: keyID(i.Key), Pins: idsOf(trusted)}
+	var err error
+	if hello.Nonce, err = wire.NewNonce(); err != nil {
+		return err
+	}
+	if err := s.write(ctx, wire.Frame{Hello: &hello}); err != nil {
+		return err
+	}
+	f, err := s.read(ctx)
+	if err != nil || f.Challenge == nil {
+		return firstError(err, errOrder)
+	}
+	if key, known := byID(trusted)[f.Challenge.Key]; !known || !f.Challenge.Proved(key, hello) {
+		return errors.New("what answered is not the bridge that this relay trusts")
+	}
+	s.proved = true
+	proof := wire.NewProof(i.Key, hello, *f.Challenge)
+	if err := s.write(ctx, wire.Frame{Proof: &proof}); err != nil {
+		return err
+	}
+	if f, err = s.read(ctx); err != nil || f.Welcome == nil {
+		return firstError(err, errOrder)
+	}
+	s.name = f.Welcome.Session
+	s.ws.SetReadLimit(wire.MaxToRelay)
+	if f.Welcome.Keys != nil {
+		if err := s.learn(ctx, *f.Welcome.Keys); err != nil {
+			return err
+		}
+	}
+	return s.write(ctx, wire.Frame{Offers: &wire.Offers{Offers: s.link.o.Handler.Offers()}})
+}
+
+func firstError(err, fallback error) error {
+	if err != nil {
+		return err
+	}
+	return fallback
+}
+
+// learn pins the bridge's next key, on disk first, and says so.
+func (s *session) learn(ctx context.Context, k wire.Keys) error {
+	now := s.link.o.Now()
+	next, err := k.Next(s.identity.Relay, byID(s.identity.Trusted(now)))
+	if err != nil {
+		return err
+	}
+	fresh, err := change(s.link.o.Identity, func(i Identity) (Identity, error) { return i.pin(next, now), nil })
+	if err != nil {
+		return err
+	}
+	s.identity.Pins = fresh.Pins
+	s.link.o.Log.Info().Str("key", wire.KeyID(next)).Str("by", k.By).Msg("trusting the bridge's new key")
+	return s.write(ctx, wire.Frame{Pinned: &wire.Pinned{Pins: idsOf(s.identity.Trusted(now))}})
+}
+
+// serve reads requests until the connection ends, or until ctx ends and what runs has answered.
+func (s *session) serve(ctx context.Context) error {
+	// The connection must stay whole until the last answer is out, so it does not end with ctx.
+	conn, cut := context.WithCancel(context.WithoutCancel(ctx))
+	var helpers sync.WaitGroup
+	helpers.Go(func() { s.ping(conn) })
+	helpers.Go(func() { s.tell(conn) })
+	helpers.Go(func() { s.drain(ctx) })
+	err := s.loop(ctx, conn)
+	close(s.over)
+	cut()
+	helpers.Wait()
+	s.running.Wait()
+	return err
+}
+
+// drain waits for the end and lets what runs answer before it closes the connection.
+func (s *session) drain(ctx context.Context) {
+	select {
+	case <-s.over:
+		return
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.running.Wait()
+	_ = s.ws.Close(websocket.StatusGoingAway, "the relay is stopping")
+}
+
+// loop reads frames. The work of a request belongs to ctx, its answer to conn.
+func (s *session) loop(ctx, conn context.Context) error {
+	for {
+		f, err := s.read(conn)
+		switch {
+		case err != nil:
+			return err
+		case f.Request != nil:
+			err = s.take(ctx, conn, *f.Request)
+		case f.Keys != nil:
+			err = s.learn(conn, *f.Keys)
+		default:
+			err = errOrder
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// ping keeps the way through firewalls open and notices when the other end is gone.
+func (s *session) ping(ctx context.Context) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		wait, cancel := context.WithTimeout(ctx, pingTimeout)
+		err := s.ws.Ping(wait)
+		cancel()
+		if err != nil {
+			_ = s.ws.CloseNow()
+			return
+		}
+	}
+}
+
+// tell sends output that is waiting.
+func (s *session) tell(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case f := <-s.out:
+			if err := s.write(ctx, f); err != nil {
+				_ = s.ws.CloseNow()
+				return
+			}
+		}
+	}
+}
+
+// take verifies a request and starts it. An error ends the connection; a refusal is an answer.
+func (s *session) take(ctx, conn context.Context, signed wire.Signed) error {
+	now := s.link.o.Now()
+	r, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: now}.Verify(signed)
+	if err != nil {
+		s.link.o.Log.Warn().Err(err).Str("request", clip(signed.ID)).Msg("request refused")
+		return s.refuse(conn, signed.ID, wire.Outcome{Refusal: wire.RefusedInvalid, Answer: wire.Refused("", err.Error())})
+	}
+	if reason, refusal := s.link.seen.first(signed.Digest(s.identity.Relay), now); reason != "" {
+		s.link.o.Log.Warn().Str("request", r.ID).Str("reason", reason).Msg("request refused")
+		return s.refuse(conn, r.ID, wire.Outcome{Refusal: refusal, RetryMS: 1000, Answer: wire.Refused(r.Action, reason)})
+	}
+	busy := wire.Outcome{Refusal: wire.RefusedBusy, RetryMS: 1000, Answer: wire.Refused(r.Action, "too many requests at once")}
+	if s.draining.Load() {
+		busy.Error, busy.RetryMS = "the relay is stopping", 5000
+		return s.refuse(conn, r.ID, busy)
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return s.refuse(conn, r.ID, busy)
+	}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		defer func() { <-s.slots }()
+		s.run(ctx, conn, r)
+	}()
+	return nil
+}
+
+func clip(text string) string {
+	if !wire.ValidRequestID(text) {
+		return "(malformed)"
+	}
+	return text
+}
+
+// refuse answers a request that did not get to the handler. One without an id cannot be answered, and is no bridge's.
+func (s *session) refuse(ctx context.Context, id string, out wire.Outcome) error {
+	if !wire.ValidRequestID(id) {
+		return errors.New("the bridge sent a request without an id")
+	}
+	out.ID = id
+	return s.write(ctx, wire.Frame{Outcome: &out})
+}
+
+// run lets the handler do its work and sends what came of it. When the connection is gone by then, the handler's journal
+// has the answer for whoever asks again.
+func (s *session) run(ctx, conn context.Context, r wire.Request) {
+	out, err := s.link.o.Handler.Run(ctx, r, s.progress(r.ID))
+	if err != nil {
+		s.link.o.Log.Error().Err(err).Str("request", r.ID).Str("action", r.Action).Msg("nobody knows what came of a request")
+		out = wire.Outcome{Answer: wire.Interrupted(r.Action, "the relay could not tell what came of it")}
+	}
+	out = proper(out, r)
+	if err := s.write(conn, wire.Frame{Outcome: &out}); err != nil {
+		s.link.o.Log.Warn().Err(err).Str("request", r.ID).Msg("the answer did not get through; asked again, the journal has it")
+		_ = s.ws.CloseNow()
+	}
+}
+
+// progress returns what tells the bridge of an action's output, now and then. What does not fit is dropped: more will come.
+func (s *session) progress(id string) func(wire.Output) {
+	var last atomic.Int64
+	return func(o wire.Output) {
+		now, before := s.link.o.Now().UnixNano(), last.Load()
+		if now-before < int64(progressEvery) || !last.CompareAndSwap(before, now) {
+			return
+		}
+		select {
+		case s.out <- wire.Frame{Output: &wire.Tail{ID: id, Stdout: end(o.Stdout), Stderr: end(o.Stderr)}}:
+		default:
+		}
+	}
+}
+
+// proper makes of a handler's word one that the bridge can read.
+func proper(out wire.Outcome, r wire.Request) wire.Outcome {
+	out.ID, out.Action = r.ID, r.Action
+	switch {
+	case !out.Status.Known():
+		out = wire.Outcome{ID: r.ID, Answer: wire.Interrupted(r.Action, fmt.Sprintf("the relay has no word %q", out.Status))}
+	case out.Status != wire.StatusRefused:
+		out.Refusal = ""
+	case out.Refusal == "":
+		out.Refusal = wire.RefusedDenied
+	}
+	return out
+}
+
+// end returns at most the last MaxProgress bytes, from the beginning of a character.
+func end(b []byte) string {
+	if over := len(b) - wire.MaxProgress; over > 0 {
+		b = b[over:]
+		for len(b) > 0 && !utf8.RuneStart(b[0]) {
+			b = b[1:]
+		}
+	}
+	return string(b)
+}
+
+// seen remembers the requests that could still be replayed.
+type seen struct {
+	mu  sync.Mutex // guards all
+	all map[[32]byte]time.Time
+}
+
+// maxSeen bounds the memory. A bridge of ours sends nowhere near as many in the minute and a half that they are kept.
+const maxSeen = 16 << 10
+
+// first returns a reason for a request that was here before, byte for byte. The same id with a new signature is another
+// matter: it is how a bridge asks again.
+func (s *seen) first(digest [32]byte, now time.Time) (reason string, refusal wire.Refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[[32]byte]time.Time{}
+	}
+	if _, again := s.all[digest]; again {
+		return "this very request was here before", wire.RefusedInvalid
+	}
+	if len(s.all) >= maxSeen {
+		for d, until := range s.all {
+			if until.Before(now) {
+				delete(s.all, d)
+			}
+		}
+	}
+	if len(s.all) >= maxSeen {
+		return "too many requests in a minute", wire.RefusedBusy
+	}
+	s.all[digest] = now.Add(wire.MaxAge + 2*wire.MaxSkew)
+	return "", ""
+}

@@ -1,0 +1,373 @@
+// Package approval is the desk at which a person agrees to an action or does not.
+//
+// A question shows everything that will happen and everything that an agent wrote, on lines of plain ASCII; an answer counts
+// for exactly the definition that was shown. Open questions and standing answers are kept in a file, so that they outlive the
+// relay. The package knows no network and runs no action. Rule of thumb: no answer is a no.
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/trust"
+)
+
+const (
+	// maxOpen bounds the open questions: nobody judges more, and an agent must not be able to tire a person out.
+	maxOpen = 16
+	maxFile = 1 << 20
+)
+
+// Errors of a [Desk].
+var (
+	// ErrTooMany means that too many questions are open already.
+	ErrTooMany = errors.New("too many approvals are pending on this relay")
+	// ErrUnknown means that no open question has the id.
+	ErrUnknown = errors.New("no approval is pending under this id; see drawbridge-relay approvals")
+)
+
+// Question is what a person is asked. Agent and Line are an agent's own text.
+type Question struct {
+	Request    string   `json:"request"`
+	Action     string   `json:"action"`
+	Definition string   `json:"definition"`
+	Argv       []string `json:"argv"`
+	Dir        string   `json:"dir"`
+	EnvNames   []string `json:"env_names"`
+	Sandbox    string   `json:"sandbox"`
+	Agent      string   `json:"agent"`
+	Line       string   `json:"line"`
+	// Once is how long a yes stands for the same definition; 0 means for this request only.
+	Once time.Duration `json:"once,omitempty"`
+}
+
+// Pending is an open question, or one that was answered with yes while nobody waited for it.
+type Pending struct {
+	ID string `json:"id"`
+	Question
+	Asked time.Time `json:"asked"`
+	Until time.Time `json:"until"`
+	// By names the door of a yes, and is empty while the question is open.
+	By string `json:"by,omitempty"`
+}
+
+// Text is the question on lines of printable ASCII, whatever it holds.
+func (p Pending) Text(now time.Time) string {
+	var b strings.Builder
+	show := func(name, value string) { fmt.Fprintf(&b, "  %-12s %s\n", name, value) }
+	fmt.Fprintf(&b, "%s: may action %s run?\n", p.ID, output.Line(p.Action))
+	for i, word := range p.Argv {
+		name := ""
+		if i == 0 {
+			name = "program"
+		}
+		show(name, output.Line(word))
+	}
+	show("folder", output.Line(p.Dir))
+	names := make([]string, len(p.EnvNames))
+	for i, name := range p.EnvNames {
+		names[i] = output.Line(name)
+	}
+	show("environment", strings.Join(append([]string{"PATH"}, slices.DeleteFunc(names, func(n string) bool { return n == "PATH" })...), " "))
+	show("sandbox", p.Sandbox)
+	show("agent", output.Line(p.Agent))
+	show("wrote", output.Line(p.Line))
+	if p.Once > 0 {
+		show("a yes lasts", p.Once.String())
+	}
+	show("no answer", fmt.Sprintf("is a no in %s", p.Until.Sub(now).Round(time.Second)))
+	return b.String()
+}
+
+// Verdict is a person's word, or that there was none.
+type Verdict struct {
+	Approved bool
+	// By names the door: terminal, desktop, command line, earlier.
+	By string
+	// Reason says why not.
+	Reason string
+}
+
+// standing is a yes that lasts.
+type standing struct {
+	Action     string    `json:"action"`
+	Definition string    `json:"definition"`
+	Until      time.Time `json:"until"`
+}
+
+// Prompter shows a question where a person may see it. It must return when ctx is done. decide may be called by it, at most
+// once; a person who answers elsewhere ends ctx.
+type Prompter func(ctx context.Context, p Pending, decide func(approve bool))
+
+// Options is what a [Desk] is made of. Path is the file; Wait is how long a question stays open.
+type Options struct {
+	Path      string
+	Now       func() time.Time
+	Wait      time.Duration
+	Prompters map[string]Prompter
+}
+
+// Desk keeps questions and answers. It is safe for concurrent use.
+type Desk struct {
+	o Options
+
+	mu       sync.Mutex
+	pending  map[string]*Pending
+	verdicts map[string]chan Verdict
+	standing []standing
+}
+
+// Open reads the file, which need not exist. A file that others can write, or that no relay wrote, is an error.
+func Open(o Options) (*Desk, error) {
+	d := &Desk{o: o, pending: map[string]*Pending{}, verdicts: map[string]chan Verdict{}}
+	if err := d.load(); err != nil {
+		return nil, fmt.Errorf("open approvals %s: %w", o.Path, err)
+	}
+	return d, nil
+}
+
+// file is what is kept.
+type file struct {
+	Version  int        `json:"version"`
+	Pending  []*Pending `json:"pending"`
+	Standing []standing `json:"standing"`
+}
+
+func (d *Desk) load() error {
+	if err := trust.Place(d.o.Path, "state"); err != nil {
+		return err
+	}
+	text, err := trust.Read(d.o.Path, maxFile)
+	if _, statErr := os.Lstat(d.o.Path); errors.Is(statErr, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var f file
+	if err := json.Unmarshal(text, &f); err != nil || f.Version != 1 {
+		return trust.Because("is not a file of approvals of this version", "move it away; what was approved in it is asked again")
+	}
+	for _, p := range f.Pending {
+		d.pending[p.ID] = p
+	}
+	d.standing = f.Standing
+	return nil
+}
+
+// save writes the file anew; a crash leaves the old one or the new one. The caller holds the mutex.
+func (d *Desk) save() error {
+	f := file{Version: 1, Pending: d.list(), Standing: d.standing}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	fresh := d.o.Path + ".new"
+	_ = os.Remove(fresh)
+	out, err := os.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep approvals: %w", err)
+	}
+	_, err = out.Write(text)
+	if err == nil {
+		err = out.Sync()
+	}
+	err = errors.Join(err, out.Close())
+	if err == nil {
+		err = os.Rename(fresh, d.o.Path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep approvals: %w", err)
+	}
+	folder, err := os.Open(filepath.Dir(d.o.Path))
+	if err != nil {
+		return fmt.Errorf("keep approvals: %w", err)
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+// list returns what is pending, the oldest first. The caller holds the mutex.
+func (d *Desk) list() []*Pending {
+	all := make([]*Pending, 0, len(d.pending))
+	for _, p := range d.pending {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *Pending) int {
+		if c := a.Asked.Compare(b.Asked); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all
+}
+
+// Pending returns the open questions, the oldest first.
+func (d *Desk) Pending() []Pending {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expire()
+	var open []Pending
+	for _, p := range d.list() {
+		if p.By == "" {
+			open = append(open, *p)
+		}
+	}
+	return open
+}
+
+// expire drops what nobody answered in time and what no longer stands. The caller holds the mutex.
+func (d *Desk) expire() {
+	now := d.o.Now()
+	for id, p := range d.pending {
+		if !now.Before(p.Until) && d.verdicts[id] == nil {
+			delete(d.pending, id)
+		}
+	}
+	d.standing = slices.DeleteFunc(d.standing, func(s standing) bool { return !now.Before(s.Until) })
+}
+
+// Ask returns a person's verdict on q. It waits for one until the question's time is over, which is a no, or until ctx is
+// done, which leaves the question open: whoever asks again for the same request and definition finds it, and its answer. The
+// error is [ErrTooMany], ctx's cause, or that the question could not be kept.
+func (d *Desk) Ask(ctx context.Context, q Question) (Verdict, error) {
+	p, answer, err := d.open(q)
+	if err != nil || answer.By != "" {
+		return answer, err
+	}
+	prompting, answered := context.WithCancel(ctx)
+	var prompts sync.WaitGroup
+	for by, prompt := range d.o.Prompters {
+		prompts.Go(func() {
+			prompt(prompting, p, func(approve bool) { _ = d.Decide(p.ID, approve, by) })
+		})
+	}
+	defer prompts.Wait()
+	defer answered()
+	timer := time.NewTimer(p.Until.Sub(d.o.Now()))
+	defer timer.Stop()
+	d.mu.Lock()
+	word := d.verdicts[p.ID]
+	d.mu.Unlock()
+	select {
+	case v := <-word:
+		return v, d.close(p.ID, v, q)
+	case <-timer.C:
+		v := Verdict{By: "nobody", Reason: "nobody approved it within " + d.o.Wait.String()}
+		return v, d.close(p.ID, v, q)
+	case <-ctx.Done():
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.verdicts, p.ID)
+		return Verdict{}, context.Cause(ctx)
+	}
+}
+
+// open finds or makes the question, or finds its answer.
+func (d *Desk) open(q Question) (Pending, Verdict, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expire()
+	for _, s := range d.standing {
+		if q.Once > 0 && s.Action == q.Action && s.Definition == q.Definition {
+			return Pending{}, Verdict{Approved: true, By: "earlier"}, nil
+		}
+	}
+	for id, p := range d.pending {
+		switch {
+		case p.Request != q.Request || d.verdicts[id] != nil:
+		case p.Definition != q.Definition:
+			// What was shown is not what would run.
+			delete(d.pending, id)
+		case p.By != "":
+			v := Verdict{Approved: true, By: p.By}
+			return *p, v, d.settle(id, v, q)
+		default:
+			d.verdicts[id] = make(chan Verdict, 1)
+			return *p, Verdict{}, nil
+		}
+	}
+	if len(d.pending) >= maxOpen {
+		return Pending{}, Verdict{}, ErrTooMany
+	}
+	now := d.o.Now()
+	p := &Pending{ID: "apr_" + strings.ToLower(rand.Text()[:8]), Question: q, Asked: now.UTC(), Until: now.Add(d.o.Wait).UTC()}
+	d.pending[p.ID] = p
+	if err := d.save(); err != nil {
+		delete(d.pending, p.ID)
+		return Pending{}, Verdict{}, err
+	}
+	d.verdicts[p.ID] = make(chan Verdict, 1)
+	return *p, Verdict{}, nil
+}
+
+// Decide is a person's word on an open question; by names the door. The error is [ErrUnknown], or that the word could not
+// be kept.
+func (d *Desk) Decide(id string, approve bool, by string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expire()
+	p := d.pending[id]
+	if p == nil || p.By != "" {
+		return ErrUnknown
+	}
+	v := Verdict{Approved: approve, By: by}
+	if !approve {
+		v.Reason = "a person denied it"
+	}
+	if word := d.verdicts[id]; word != nil {
+		select {
+		case word <- v:
+			return nil
+		default:
+			return ErrUnknown
+		}
+	}
+	// Nobody waits: the bridge will ask again. A no needs no memory, because asking again asks a person again.
+	if !approve {
+		delete(d.pending, id)
+		return d.save()
+	}
+	p.By, p.Until = by, d.o.Now().Add(d.o.Wait).UTC()
+	return d.save()
+}
+
+func (d *Desk) close(id string, v Verdict, q Question) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.settle(id, v, q)
+}
+
+// settle ends a question. The caller holds the mutex.
+func (d *Desk) settle(id string, v Verdict, q Question) error {
+	delete(d.pending, id)
+	delete(d.verdicts, id)
+	if v.Approved && q.Once > 0 {
+		d.standing = append(d.standing, standing{Action: q.Action, Definition: q.Definition, Until: d.o.Now().Add(q.Once).UTC()})
+	}
+	return d.save()
+}
+
+// DenyAll answers every open question with no, and forgets every yes that stands.
+func (d *Desk) DenyAll(by string) error {
+	for _, p := range d.Pending() {
+		if err := d.Decide(p.ID, false, by); err != nil && !errors.Is(err, ErrUnknown) {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.standing = nil
+	return d.save()
+}

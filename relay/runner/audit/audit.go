@@ -1,0 +1,243 @@
+// Package audit keeps the record of what a relay was asked for, what a person said, and what ran: JSON lines, each of which
+// holds the hash of the one before it, so that a line that is changed, taken out, put in or moved shows where.
+//
+// It is no defense against a program of the same user that writes the whole file and its head anew; whoever needs that keeps
+// the head's hash elsewhere, as the relay's log does at every start, and asks [Verify] for it. It holds no output, no
+// argument and no environment. Rule of thumb: what a person would ask afterwards is a field, and nothing else is.
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"drawbridge/relay/runner/trust"
+)
+
+// Kinds of an [Event].
+const (
+	Ready    = "ready"
+	Ended    = "ended"
+	Torn     = "torn"
+	Accepted = "accepted"
+	Ran      = "ran"
+	Refused  = "refused"
+	Asked    = "asked"
+	Approved = "approved"
+	Denied   = "denied"
+	Alarm    = "alarm"
+	Stopped  = "stopped"
+	Resumed  = "resumed"
+)
+
+// Event is what a line says. Texts of others are escaped by the caller.
+type Event struct {
+	Event   string `json:"event"`
+	Request string `json:"request,omitempty"`
+	Action  string `json:"action,omitempty"`
+	// Key names the key that signed the request, or the door that it came through.
+	Key   string `json:"key,omitempty"`
+	Agent string `json:"agent,omitempty"`
+	// Config is the definition of the action, Argv the hash of its arguments.
+	Config string `json:"config,omitempty"`
+	Argv   string `json:"argv,omitempty"`
+	Status string `json:"status,omitempty"`
+	// Exit, Stdout and Stderr are set when something ran; the latter count bytes before any cut.
+	Exit   *int   `json:"exit,omitempty"`
+	Stdout *int64 `json:"stdout_bytes,omitempty"`
+	Stderr *int64 `json:"stderr_bytes,omitempty"`
+	// Sandbox is what was in force, not what was wished for.
+	Sandbox string `json:"sandbox,omitempty"`
+	By      string `json:"by,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	// Skipped counts the refusals since the line before that were too many to write.
+	Skipped int `json:"skipped,omitempty"`
+}
+
+// line is an Event in the chain. The hash follows as the last field of the text.
+type line struct {
+	Seq  uint64    `json:"seq"`
+	Time time.Time `json:"time"`
+	Prev string    `json:"prev"`
+	Event
+}
+
+const (
+	// HeadSuffix is added to the path of a log for the file that holds its head.
+	HeadSuffix = ".head"
+	hashMark   = `,"hash":"`
+	maxLine    = 16 << 10
+	// refusalsPerMinute bounds what a caller who is refused everything can make us write.
+	refusalsPerMinute = 60
+)
+
+// zeroHash stands before the first line.
+var zeroHash = hex.EncodeToString(make([]byte, sha256.Size))
+
+// Head is the end of a chain: how many lines it has, and the hash of the last.
+type Head struct {
+	Seq  uint64
+	Hash string
+}
+
+// String is what head files hold and people compare.
+func (h Head) String() string { return fmt.Sprintf("%020d %s", h.Seq, h.Hash) }
+
+// Log appends to an audit file. It is safe for concurrent use.
+type Log struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	file    *os.File
+	head    *os.File
+	at      Head
+	minute  time.Time
+	refused int
+	skipped int
+}
+
+// Open opens the log at path, or creates it (mode 0600), and checks all of it. A last line that a kill cut off is taken out
+// and recorded. Any other damage is an error that says where it is.
+func Open(path string, now func() time.Time) (*Log, error) {
+	l, err := open(path, now)
+	if err != nil {
+		return nil, fmt.Errorf("open audit log %s: %w", path, err)
+	}
+	return l, nil
+}
+
+func open(path string, now func() time.Time) (*Log, error) {
+	if err := trust.Place(path, "state"); err != nil {
+		return nil, err
+	}
+	if err := trust.Place(path+HeadSuffix, "state"); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	head, err := os.OpenFile(path+HeadSuffix, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	l := &Log{now: now, file: file, head: head}
+	if err := l.start(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *Log) start() error {
+	if err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return trust.Because("is in use by another relay", "stop that one, or give this one a folder of its own with state: in relay.yaml")
+	}
+	known, err := readHead(l.head)
+	if err != nil {
+		return err
+	}
+	report, err := check(l.file, known, "")
+	if err != nil {
+		return trust.Because(err.Error(), "keep it as evidence, see drawbridge-relay audit verify, and move it and "+HeadSuffix+" away to begin a new one")
+	}
+	l.at = report.Head
+	if report.Torn == 0 {
+		return nil
+	}
+	if err := l.file.Truncate(report.Size); err != nil {
+		return err
+	}
+	return l.Add(Event{Event: Torn, Reason: fmt.Sprintf("%d bytes of a line that was not finished were taken out", report.Torn)})
+}
+
+// Add writes one line. It is on the disk when Add returns, with two exceptions: what was accepted is on the disk with the
+// next line, because the journal has it already; and refusals come as fast as a caller likes, so at most 60 a minute are
+// written, and the rest is counted.
+func (l *Log) Add(e Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now().UTC()
+	if e.Event == Refused && !l.admit(now) {
+		l.skipped++
+		return nil
+	}
+	e.Skipped, l.skipped = l.skipped, 0
+	next := Head{Seq: l.at.Seq + 1}
+	text, hash, err := seal(line{Seq: next.Seq, Time: now, Prev: l.previous(), Event: e})
+	if err != nil {
+		return fmt.Errorf("write audit line: %w", err)
+	}
+	next.Hash = hash
+	before, err := l.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("write audit line: %w", err)
+	}
+	if _, err := l.file.Write(text); err != nil {
+		return errors.Join(fmt.Errorf("write audit line: %w", err), l.file.Truncate(before))
+	}
+	l.at = next
+	if e.Event == Refused || e.Event == Accepted {
+		return nil
+	}
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("sync audit log: %w", err)
+	}
+	// The head comes after the line is safe, so that it is never ahead of what a power cut leaves.
+	if _, err := l.head.WriteAt([]byte(next.String()+"\n"), 0); err != nil {
+		return fmt.Errorf("write head of the audit log: %w", err)
+	}
+	return nil
+}
+
+func (l *Log) admit(now time.Time) bool {
+	if now.Sub(l.minute) >= time.Minute || now.Before(l.minute) {
+		l.minute, l.refused = now, 0
+	}
+	l.refused++
+	return l.refused <= refusalsPerMinute
+}
+
+func (l *Log) previous() string {
+	if l.at.Seq == 0 {
+		return zeroHash
+	}
+	return l.at.Hash
+}
+
+// Head is the end of the chain now.
+func (l *Log) Head() Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at
+}
+
+// Close lets another relay have the log.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.file.Close(), l.head.Close())
+}
+
+// seal returns the text of a line with its end, and its hash.
+func seal(n line) (text []byte, hash string, err error) {
+	body, err := json.Marshal(n)
+	if err != nil {
+		return nil, "", err
+	}
+	body = bytes.TrimSuffix(body, []byte("}"))
+	sum := sha256.Sum256(body)
+	hash = hex.EncodeToString(sum[:])
+	text = append(append(append(body, hashMark...), hash...), "\"}\n"...)
+	if len(text) > maxLine {
+		return nil, "", errors.New("it is too long")
+	}
+	return text, hash, nil
+}

@@ -1,0 +1,407 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"drawbridge/relay/runner/sandbox"
+)
+
+// keeperName is the first argument vector element of a keeper.
+const keeperName = "drawbridge-keeper"
+
+// lookEvery is how often a keeper looks whether its tree has grown; at every countEvery-th look it counts in any case.
+const (
+	lookEvery  = 10 * time.Millisecond
+	countEvery = 50
+	// noticeable is by how many processes the system has to grow for a count out of turn.
+	noticeable = 16
+)
+
+// mains is true when Main was called, without which a keeper would be something else altogether.
+var mains bool
+
+func init() {
+	if os.Args[0] == keeperName {
+		// The kernel delivers the parent-death signal when the thread that forked ends, so the main thread has to do it.
+		runtime.LockOSThread()
+	}
+}
+
+// Main is a keeper, or a stage of package sandbox, if the process was started as one, and then never returns. The main of
+// every binary that makes a [Pool] calls it before anything else.
+func Main() {
+	mains = true
+	sandbox.Main()
+	if os.Args[0] != keeperName {
+		return
+	}
+	file := os.NewFile(3, "relay")
+	conn, err := net.FileConn(file)
+	_ = file.Close()
+	relay, isSocket := conn.(*net.UnixConn)
+	if err != nil || !isSocket {
+		fmt.Fprintln(os.Stderr, "drawbridge-keeper is started by a relay only")
+		os.Exit(2)
+	}
+	k := keeper{relay: relay}
+	if err := k.keep(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// keeper runs one job after the other; while one runs, everything below this process belongs to it. It is one thread that
+// waits in the kernel and nowhere else: what starves a machine of its processors must not starve what puts an end to it.
+type keeper struct {
+	relay *net.UnixConn
+
+	leader int
+	status unix.WaitStatus
+	over   bool
+	most   int
+	// threads is how many the system had when the tree was counted last.
+	threads, looks int
+	cgroup         *os.File
+}
+
+// keep returns when the relay is gone, and with it everything that it had started here.
+func (k *keeper) keep() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	// What a program leaves in a core file may be secret.
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	// What whoever started the relay left open is not for its programs either.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	// Caught and dropped, not ignored: a program would inherit that.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	comeFirst()
+	for {
+		var j job
+		files, err := receive(k.relay, &j)
+		if err != nil {
+			return err
+		}
+		if j.End {
+			// The job was over before the relay knew.
+			continue
+		}
+		if err := k.run(j, files); err != nil {
+			return err
+		}
+	}
+}
+
+// run is one job, from its start to the end of the last process of it.
+func (k *keeper) run(j job, files []*os.File) error {
+	err := k.start(j, files)
+	if err != nil {
+		k.end()
+		return send(k.relay, word{Failed: err.Error()})
+	}
+	if err := send(k.relay, word{Started: true}); err != nil {
+		k.end()
+		return err
+	}
+	e, gone := k.watch(j.Processes)
+	e.Left = k.end()
+	e.Code, e.Most = NoCode, k.most
+	switch {
+	case k.status.Exited():
+		e.Code = k.status.ExitStatus()
+	case k.status.Signaled():
+		e.Signal = k.status.Signal()
+	}
+	if gone {
+		return io.EOF
+	}
+	return send(k.relay, word{End: &e})
+}
+
+// watch returns when the program is over or has to be.
+func (k *keeper) watch(limit int) (e End, gone bool) {
+	leader, err := unix.PidfdOpen(k.leader, 0)
+	if err == nil {
+		defer unix.Close(leader)
+	} else {
+		leader = -1
+	}
+	var kill time.Time
+	for !k.reap() && !k.over {
+		switch k.await(leader) {
+		case relayGone:
+			return e, true
+		case relayEnds:
+			if !e.Cut {
+				e.Cut, kill = true, time.Now().Add(killAfter)
+				k.signal(unix.SIGTERM)
+			}
+		}
+		if e.Cut && time.Now().After(kill) {
+			return e, false
+		}
+		if k.reap() || k.over {
+			// A count would make every short program a long one.
+			return e, false
+		}
+		if k.grown() && limit > 0 && k.most > limit {
+			e.Overgrown = true
+			return e, false
+		}
+	}
+	return e, false
+}
+
+// news is what a keeper waits for.
+type news int
+
+const (
+	nothingNew news = iota
+	relayEnds
+	relayGone
+)
+
+// poll is poll(2) behind the runtime's back: told of it, the runtime may hand this thread's place to another thread, and on a
+// starved machine that one does not give it back for a second. Nothing else in a keeper needs the place.
+func poll(watched []unix.PollFd, most time.Duration) {
+	limit := unix.NsecToTimespec(int64(most))
+	var first *unix.PollFd
+	if len(watched) > 0 {
+		first = &watched[0]
+	}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(first)), uintptr(len(watched)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+}
+
+// await waits until the program is over or the relay says something, and at most lookEvery.
+func (k *keeper) await(leader int) news {
+	raw, err := k.relay.SyscallConn()
+	if err != nil {
+		return relayGone
+	}
+	said := false
+	err = raw.Control(func(fd uintptr) {
+		// Without a descriptor for the program, which old kernels lack, the number is negative and not looked at.
+		watched := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(leader), Events: unix.POLLIN}}
+		poll(watched, lookEvery)
+		said = watched[0].Revents != 0
+	})
+	if err != nil {
+		return relayGone
+	}
+	if !said {
+		return nothingNew
+	}
+	var j job
+	files, err := receive(k.relay, &j)
+	closeAll(files)
+	if err != nil || !j.End {
+		return relayGone
+	}
+	return relayEnds
+}
+
+// grown counts the tree when the system as a whole has noticeably more processes than at the last count, and twice a second
+// anyway: a count reads all of /proc, which is too much for every look. It reports whether it counted.
+func (k *keeper) grown() bool {
+	var system unix.Sysinfo_t
+	err := unix.Sysinfo(&system)
+	k.looks++
+	if err == nil && int(system.Procs) < k.threads+noticeable && k.looks%countEvery != 1 {
+		k.threads = min(k.threads, int(system.Procs))
+		return false
+	}
+	k.threads = int(system.Procs)
+	k.most = max(k.most, living(descendants(os.Getpid())))
+	return true
+}
+
+func (k *keeper) signal(signal unix.Signal) {
+	for _, p := range descendants(os.Getpid()) {
+		p.signal(signal)
+	}
+}
+
+// end leaves nothing of the job, and returns how many processes did not go.
+func (k *keeper) end() (left int) {
+	if k.cgroup != nil {
+		killCgroup(k.cgroup)
+		defer func() {
+			_ = k.cgroup.Close()
+			k.cgroup = nil
+		}()
+	}
+	return endTree(func() []proc { return descendants(os.Getpid()) }, k.reap)
+}
+
+// reap collects what has ended and reports whether nothing is left: since all that lost its parent came to us, having no
+// child means that there is no descendant.
+func (k *keeper) reap() (none bool) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return true
+		case pid == 0:
+			return false
+		case pid == k.leader:
+			k.status, k.over = status, true
+		}
+	}
+}
+
+// start starts the program and returns when it is the program, so that what kept it from being that is known.
+func (k *keeper) start(j job, files []*os.File) error {
+	defer closeAll(files)
+	need := 2
+	for _, more := range []bool{j.Program, j.Cgroup} {
+		if more {
+			need++
+		}
+	}
+	if len(files) != need {
+		return fmt.Errorf("%d descriptors came for a job that needs %d", len(files), need)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	child := launch{job: j, files: []*os.File{null, files[0], files[1]}, attributes: &syscall.SysProcAttr{}}
+	if j.Program {
+		child.program = files[2]
+	}
+	if j.Sandbox != nil {
+		child.attributes = sandbox.Attributes(*j.Sandbox)
+	}
+	child.attributes.Setsid, child.attributes.Pdeathsig = true, syscall.SIGKILL
+	if j.Cgroup {
+		k.cgroup, err = os.Open(procFD(files[need-1]))
+		if err != nil {
+			return fmt.Errorf("open cgroup: %w", err)
+		}
+		child.attributes.UseCgroupFD, child.attributes.CgroupFD = true, int(k.cgroup.Fd())
+	}
+	k.over, k.status, k.most, k.threads, k.looks = false, 0, 1, 0, 0
+	defer bounded(j.Processes)()
+	k.leader, err = child.start()
+	return err
+}
+
+// bounded lets the kernel refuse processes beyond a number to a plain user's program that is started before the returned
+// function is called. The kernel counts all that the user runs, so the number is put on top of what the whole machine runs
+// now. Root is not bound by it; there a keeper comes before everybody else on a processor, and counts.
+func bounded(processes int) (restore func()) {
+	var before unix.Rlimit
+	var system unix.Sysinfo_t
+	if processes == 0 || unix.Sysinfo(&system) != nil || unix.Getrlimit(unix.RLIMIT_NPROC, &before) != nil {
+		return func() {}
+	}
+	soft := min(before.Cur, uint64(system.Procs)+uint64(processes))
+	if unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: soft, Max: before.Max}) != nil {
+		return func() {}
+	}
+	return func() { _ = unix.Setrlimit(unix.RLIMIT_NPROC, &before) }
+}
+
+func procFD(file *os.File) string {
+	return filepath.Join("/proc/self/fd", strconv.Itoa(int(file.Fd())))
+}
+
+// launch is one fork.
+type launch struct {
+	job        job
+	files      []*os.File
+	program    *os.File
+	attributes *syscall.SysProcAttr
+}
+
+func (l launch) start() (pid int, err error) {
+	if l.job.Sandbox != nil {
+		return l.staged()
+	}
+	path := l.job.Path
+	if l.program != nil {
+		// A binary is started by our own descriptor, which is gone when it runs; a script has to be readable for its
+		// interpreter, at a number that it is told by the same name.
+		path = procFD(l.program)
+		if isScript(l.program) {
+			l.files = append(l.files, l.program)
+			path = "/proc/self/fd/" + strconv.Itoa(sandbox.ProgramFD)
+		}
+	}
+	return l.fork(path, l.job.Argv)
+}
+
+// staged starts a stage and waits until it has become the program or said why not.
+func (l launch) staged() (pid int, err error) {
+	order := sandbox.Order{Plan: *l.job.Sandbox, Path: l.job.Path, Argv: l.job.Argv, Env: l.job.Env, ByDescriptor: l.program != nil}
+	if l.program == nil {
+		l.program = l.files[0]
+	} else {
+		order.Script = isScript(l.program)
+	}
+	descriptor, err := order.Descriptor()
+	if err != nil {
+		return 0, err
+	}
+	defer descriptor.Close()
+	status, said, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer status.Close()
+	path, argv, err := order.Start()
+	if err == nil {
+		l.files = append(l.files, l.program, descriptor, said)
+		// The stage needs nothing from an environment, and bwrap must not be led by one.
+		l.job.Env = []string{}
+		pid, err = l.fork(path, argv)
+	}
+	_ = said.Close()
+	if err != nil {
+		return 0, err
+	}
+	reason, err := io.ReadAll(io.LimitReader(status, 4<<10))
+	if err != nil {
+		return pid, err
+	}
+	if len(reason) > 0 {
+		return pid, errors.New(string(reason))
+	}
+	return pid, nil
+}
+
+func (l launch) fork(path string, argv []string) (int, error) {
+	descriptors := make([]uintptr, len(l.files))
+	for i, file := range l.files {
+		descriptors[i] = file.Fd()
+	}
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Dir: l.job.Dir, Env: l.job.Env, Files: descriptors, Sys: l.attributes})
+	runtime.KeepAlive(l.files)
+	if err != nil {
+		return 0, fmt.Errorf("start %q: %w", l.job.Path, err)
+	}
+	return pid, nil
+}
+
+func isScript(file *os.File) bool {
+	head := make([]byte, 2)
+	n, _ := file.ReadAt(head, 0)
+	return n == 2 && string(head) == "#!"
+}

@@ -1,0 +1,489 @@
+package keeper_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	keeper.Main()
+	if os.Getenv("KEEPER_RELAY") != "" {
+		os.Exit(relay())
+	}
+	syscall.Umask(0o077)
+	goleak.VerifyTestMain(m)
+}
+
+// relay is this binary as a relay that is going to be killed: it runs a script and tells when it began.
+func relay() int {
+	pool, err := keeper.NewPool(os.Getenv("KEEPER_CGROUPS") != "")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_, _ = pool.Run(context.Background(), keeper.Command{
+		Path: "/bin/sh", Argv: []string{"sh", "-c", os.Getenv("KEEPER_RELAY")}, Dir: "/", Stdout: os.Stdout, Stderr: os.Stdout,
+	})
+	return 0
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// safe is a buffer for two writers.
+type safe struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safe) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safe) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// pools are the pools that every attack is tried on: with cgroups, where this machine lets us make some, and without.
+func pools(t *testing.T, each func(t *testing.T, pool *keeper.Pool)) {
+	t.Helper()
+	for _, cgroups := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cgroups %t", cgroups), func(t *testing.T) {
+			t.Parallel()
+			pool, err := keeper.NewPool(cgroups)
+			must(t, err)
+			t.Cleanup(pool.Close)
+			t.Logf("trees are ended by: %s", pool)
+			each(t, pool)
+		})
+	}
+}
+
+// script runs a shell script with a mark in its arguments, by which whatever is left of it can be found.
+func script(ctx context.Context, pool *keeper.Pool, text string, more ...func(*keeper.Command)) (keeper.End, string, error) {
+	var out safe
+	c := keeper.Command{Path: "/bin/sh", Argv: []string{"sh", "-c", text}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}, Stdout: &out, Stderr: &out, Processes: 200}
+	for _, change := range more {
+		change(&c)
+	}
+	end, err := pool.Run(ctx, c)
+	return end, out.String(), err
+}
+
+// left returns the processes whose environment holds exactly this mark.
+func left(mark string) (pids []string) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte("MARK="+mark+"\x00")) {
+			pids = append(pids, path)
+		}
+	}
+	return pids
+}
+
+func marked(mark string) func(*keeper.Command) {
+	return func(c *keeper.Command) { c.Env = append(c.Env, "MARK="+mark) }
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	pools(t, func(t *testing.T, pool *keeper.Pool) {
+		for text, want := range map[string]keeper.End{
+			"exit 7":     {Code: 7},
+			"kill -9 $$": {Code: keeper.NoCode, Signal: syscall.SIGKILL},
+			"true":       {},
+		} {
+			end, said, err := script(t.Context(), pool, text)
+			end.Most = 0
+			if err != nil || end != want {
+				t.Errorf("%s: %+v, %q, %v", text, end, said, err)
+			}
+		}
+		_, err := pool.Run(t.Context(), keeper.Command{Path: "/no/such", Argv: []string{"x"}, Stdout: &safe{}, Stderr: &safe{}, Dir: "/"})
+		if err == nil || errors.Is(err, keeper.ErrLost) || !strings.Contains(err.Error(), `start "/no/such": no such file or directory`) {
+			t.Errorf("a program that is not there: %v", err)
+		}
+		if _, said, err := script(t.Context(), pool, "ps -o stat= -p $$ 2>/dev/null; ls /proc/self/fd | wc -l"); err != nil || !strings.HasSuffix(said, "4\n") {
+			t.Errorf("descriptors of a program: %q, %v", said, err)
+		}
+	})
+}
+
+// What a program does to outlive its end or its time: other group, other session, no parent, deaf to signals, output held.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	escapes := map[string]string{
+		"background":      "sleep 300 & echo begun",
+		"setsid":          "setsid sleep 300 & echo begun",
+		"daemon":          "(setsid sh -c 'trap \"\" TERM HUP INT; (sleep 300 &) ; sleep 300' &) ; echo begun",
+		"deaf":            "trap '' TERM HUP INT; (trap '' TERM; sleep 300) & echo begun; sleep 300",
+		"holds the pipe":  "setsid sh -c 'exec 3>&1; while :; do sleep 1; done' & echo begun; exit 0",
+		"stopped":         "sh -c 'kill -STOP $$' & echo begun; sleep 300",
+		"forks all along": "sh -c 'while :; do setsid sleep 300 & sleep 0.01; done' & echo begun; sleep 300",
+	}
+	pools(t, func(t *testing.T, pool *keeper.Pool) {
+		for name, text := range escapes {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				mark := fmt.Sprintf("escape-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
+				ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				end, said, err := script(ctx, pool, text, marked(mark))
+				took := time.Since(began)
+				if err != nil || !strings.HasPrefix(said, "begun\n") || end.Left != 0 {
+					t.Errorf("%+v, %q, %v", end, said, err)
+				}
+				if found := left(mark); len(found) > 0 {
+					t.Errorf("left behind: %v", found)
+				}
+				// Two seconds after the limit it is gone; the rest is for a machine that is busy.
+				if took > 10*time.Second {
+					t.Errorf("took %s", took)
+				}
+				t.Logf("gone %s after its limit", (took - 400*time.Millisecond).Round(time.Millisecond))
+			})
+		}
+	})
+}
+
+// bomb forks for as long as its fuse is there, so that a keeper that fails takes no machine with it.
+const bomb = `b() { [ -e $FUSE ] || exit 0; b | b & }; echo begun; b; while [ -e $FUSE ]; do sleep 0.1; done`
+
+// A fork bomb is bounded to a few hundred processes and gone soon after. Not parallel: everything else would have to wait.
+func TestForkBomb(t *testing.T) {
+	for _, cgroups := range []bool{false, true} {
+		pool, err := keeper.NewPool(cgroups)
+		must(t, err)
+		fuse := filepath.Join(t.TempDir(), "fuse")
+		must(t, os.WriteFile(fuse, nil, 0o600))
+		// A plain user's bomb is held by the kernel and goes on being small until its fuse is gone.
+		fuseTime := 30 * time.Second
+		if os.Geteuid() != 0 {
+			fuseTime = time.Second
+		}
+		pulled := time.AfterFunc(fuseTime, func() { _ = os.Remove(fuse) })
+		began := time.Now()
+		end, said, err := script(t.Context(), pool, bomb, marked("bomb-"+fuse), func(c *keeper.Command) { c.Env = append(c.Env, "FUSE="+fuse) })
+		took := time.Since(began)
+		pulled.Stop()
+		if os.Geteuid() == 0 && !end.Overgrown || end.Most > 1500 {
+			t.Errorf("%s: %+v", pool, end)
+		}
+		if err != nil || end.Left != 0 || !strings.HasPrefix(said, "begun\n") {
+			t.Errorf("%s: %+v, %.200q, %v", pool, end, said, err)
+		}
+		if found := left("bomb-" + fuse); len(found) > 0 {
+			t.Errorf("%s: %d left behind", pool, len(found))
+		}
+		t.Logf("%s: a bomb grew to %d processes and was gone after %s", pool, end.Most, took.Round(time.Millisecond))
+		pool.Close()
+	}
+}
+
+// A bomb that ends its keeper first is left to the relay, which has to win the same race.
+func TestForkBombWithoutKeeper(t *testing.T) {
+	for _, cgroups := range []bool{false, true} {
+		pool, err := keeper.NewPool(cgroups)
+		must(t, err)
+		fuse := filepath.Join(t.TempDir(), "fuse")
+		must(t, os.WriteFile(fuse, nil, 0o600))
+		pulled := time.AfterFunc(30*time.Second, func() { _ = os.Remove(fuse) })
+		began := time.Now()
+		end, said, err := script(t.Context(), pool, "kill -9 $PPID; "+bomb, marked("bomb-"+fuse), func(c *keeper.Command) { c.Env = append(c.Env, "FUSE="+fuse) })
+		took := time.Since(began)
+		pulled.Stop()
+		if !errors.Is(err, keeper.ErrLost) {
+			t.Errorf("%s: %+v, %.200q, %v", pool, end, said, err)
+		}
+		if found := left("bomb-" + fuse); len(found) > 0 {
+			t.Errorf("%s: %d left behind", pool, len(found))
+		}
+		t.Logf("%s: gone after %s", pool, took.Round(time.Millisecond))
+		pool.Close()
+	}
+}
+
+// A program of the same user can end or stop its own keeper. In the first case the relay ends what comes to it, in the second
+// it wakes the keeper.
+func TestKeeperIsAttacked(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []string{"KILL", "STOP"} {
+		pools(t, func(t *testing.T, pool *keeper.Pool) {
+			mark := fmt.Sprintf("attack-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			end, said, err := script(ctx, pool, "setsid sleep 300 & (setsid sleep 300 &); echo begun; kill -"+signal+" $PPID; sleep 300", marked(mark))
+			if signal == "KILL" && !errors.Is(err, keeper.ErrLost) || signal == "STOP" && (err != nil || !end.Cut) {
+				t.Errorf("SIG%s: %+v, %q, %v", signal, end, said, err)
+			}
+			if found := left(mark); len(found) > 0 {
+				t.Errorf("SIG%s: left behind: %v", signal, found)
+			}
+			if end, _, err := script(t.Context(), pool, "exit 3"); err != nil || end.Code != 3 {
+				t.Errorf("the next one: %+v, %v", end, err)
+			}
+		})
+	}
+}
+
+// A relay that is killed leaves nothing behind, whatever its actions have started.
+func TestRelayIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, cgroups := range []string{"", "1"} {
+		mark := fmt.Sprintf("orphan-%d-%s", os.Getpid(), cgroups)
+		self, err := os.Executable()
+		must(t, err)
+		cmd := exec.CommandContext(t.Context(), self)
+		// The keeper gives its programs nothing of the relay's environment.
+		cmd.Env = []string{"KEEPER_CGROUPS=" + cgroups, "KEEPER_RELAY=export PATH=/usr/bin:/bin MARK=" + mark +
+			"; (setsid sleep 300 &); setsid sh -c \"trap '' TERM; sleep 300\" & echo begun; sleep 300"}
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		if _, err := out.Read(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() bool { return len(left(mark)) > 0 })
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		eventually(t, func() bool { return len(left(mark)) == 0 })
+	}
+}
+
+// eventually waits for what other processes do.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatal("it did not come to be within 20 s")
+		case <-tick.C:
+		}
+	}
+}
+
+// A job is ended without harm to the one beside it.
+func TestJobsAreApart(t *testing.T) {
+	t.Parallel()
+	pools(t, func(t *testing.T, pool *keeper.Pool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan string, 1)
+		go func() {
+			_, said, err := script(t.Context(), pool, "setsid sleep 1 & wait; echo whole")
+			first <- fmt.Sprint(said, err)
+		}()
+		go cancel()
+		_, _, _ = script(ctx, pool, "(setsid sleep 300 &); sleep 300")
+		if got := <-first; got != "whole\n<nil>" {
+			t.Errorf("the other job: %q", got)
+		}
+	})
+}
+
+// What is executed is what was opened, whatever stands at the path by then.
+func TestExecutesTheDescriptor(t *testing.T) {
+	t.Parallel()
+	pools(t, func(t *testing.T, pool *keeper.Pool) {
+		for name, content := range map[string]string{"script": "#!/bin/sh\necho genuine $1\n", "binary": ""} {
+			path := filepath.Join(t.TempDir(), name)
+			want := "genuine arg\n"
+			if content == "" {
+				echo, err := os.ReadFile("/bin/echo")
+				must(t, err)
+				content, want = string(echo), "arg\n"
+			}
+			must(t, os.WriteFile(path, []byte(content), 0o700))
+			program, err := os.Open(path)
+			must(t, err)
+			must(t, os.Remove(path))
+			must(t, os.WriteFile(path, []byte("#!/bin/sh\necho swapped\n"), 0o700))
+			var out safe
+			end, err := pool.Run(t.Context(), keeper.Command{Path: path, Program: program, Argv: []string{path, "arg"}, Dir: "/", Stdout: &out, Stderr: &out})
+			must(t, program.Close())
+			if err != nil || end.Code != 0 || out.String() != want {
+				t.Errorf("%s: %+v, %q, %v", name, end, out.String(), err)
+			}
+		}
+	})
+}
+
+// Not parallel, so that the memory is this test's own. Ten gigabytes take a while; this is what fits into the limit.
+func TestOutputFlood(t *testing.T) {
+	pool, err := keeper.NewPool(true)
+	must(t, err)
+	defer pool.Close()
+	var count counter
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	began := time.Now()
+	end, err := pool.Run(ctx, keeper.Command{
+		Path: "/usr/bin/head", Argv: []string{"head", "-c", "10000000000", "/dev/zero"}, Dir: "/", Stdout: &count, Stderr: &count,
+	})
+	if err != nil || !end.Cut && count < 1e10 {
+		t.Errorf("%+v, %v after %d bytes", end, err, count)
+	}
+	t.Logf("%d MB in %s, %s resident", count/1e6, time.Since(began).Round(time.Millisecond), resident(t))
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+func resident(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	must(t, err)
+	_, after, _ := strings.Cut(string(text), "VmRSS:")
+	line, _, _ := strings.Cut(after, "\n")
+	return strings.TrimSpace(line)
+}
+
+// The sandbox, seen from inside. Where the kernel has no Landlock and no namespaces, the plan has to say so.
+func TestSandbox(t *testing.T) {
+	t.Parallel()
+	// Without bubblewrap, and with it where it is installed.
+	for _, look := range []func(string) (string, error){func(string) (string, error) { return "", os.ErrNotExist }, exec.LookPath} {
+		ability := sandbox.Probe(t.Context(), look)
+		t.Logf("this machine: %s", ability)
+		checkSandbox(t, ability)
+	}
+}
+
+func checkSandbox(t *testing.T, ability sandbox.Ability) {
+	t.Helper()
+	dir := t.TempDir()
+	inside, outside := filepath.Join(dir, "in"), filepath.Join(dir, "secret")
+	must(t, os.Mkdir(inside, 0o700))
+	must(t, os.WriteFile(outside, []byte("hunter2"), 0o600))
+	plan := ability.Plan(sandbox.Wish{Write: []string{inside}})
+	pool, err := keeper.NewPool(true)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	_, said, err := script(t.Context(), pool, "cat "+outside+"; echo x >"+dir+"/new; echo y >"+inside+"/new; cat "+inside+"/new; mv "+inside+"/new "+
+		inside+"/moved; ls /root /home; cat /proc/$PPID/environ; ls /sys/class/net; kill -0 $PPID && echo can-signal; echo end",
+		func(c *keeper.Command) { c.Sandbox = &plan })
+	must(t, err)
+	if ability.Landlock == 0 && ability.Bubblewrap == "" {
+		if plan.Missing() == "" || !strings.Contains(said, "hunter2") {
+			t.Errorf("without Landlock: plan %s, missing %q, said %q", plan, plan.Missing(), said)
+		}
+		return
+	}
+	if strings.Contains(said, "hunter2") || !strings.Contains(said, "y\n") || !strings.Contains(said, "end\n") {
+		t.Errorf("said %q", said)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
+		t.Error("it wrote outside its folder")
+	}
+	if ability.Landlock >= 6 && strings.Contains(said, "can-signal") {
+		t.Error("it can signal its keeper")
+	}
+	if got := exec.Command("/bin/sh", "-c", "cat "+outside); got.Run() != nil {
+		t.Error("the limits apply to us as well")
+	}
+}
+
+func TestSandboxNetwork(t *testing.T) {
+	t.Parallel()
+	ability := sandbox.Probe(t.Context(), func(string) (string, error) { return "", os.ErrNotExist })
+	pool, err := keeper.NewPool(true)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	for _, network := range []bool{false, true} {
+		plan := ability.Plan(sandbox.Wish{Network: network, Read: []string{"/proc"}})
+		_, said, err := script(t.Context(), pool, "cat /proc/net/dev | tail -n +3 | grep -cv lo:", func(c *keeper.Command) { c.Sandbox = &plan })
+		must(t, err)
+		interfaces, _ := strconv.Atoi(strings.TrimSpace(said))
+		if cut := !network && ability.Namespace; cut && interfaces != 0 {
+			t.Errorf("%s: it sees %d interfaces", plan, interfaces)
+		}
+		if !network && !ability.Namespace && plan.Missing() == "" {
+			t.Errorf("%s claims more than the machine has (%s)", plan, ability)
+		}
+	}
+}
+
+// A stage that cannot become its program says why, as a program without a stage does.
+func TestSandboxOfNothing(t *testing.T) {
+	t.Parallel()
+	pool, err := keeper.NewPool(true)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "broken")
+	must(t, os.WriteFile(path, []byte("no program"), 0o700))
+	_, err = pool.Run(t.Context(), keeper.Command{Path: path, Argv: []string{path}, Dir: "/", Stdout: &safe{}, Stderr: &safe{}, Sandbox: &sandbox.Plan{}})
+	if err == nil || errors.Is(err, keeper.ErrLost) || !strings.Contains(err.Error(), "exec format error") {
+		t.Errorf("%v", err)
+	}
+}
+
+func BenchmarkTrue(b *testing.B) {
+	for _, cgroups := range []bool{false, true} {
+		b.Run(fmt.Sprintf("cgroups=%t", cgroups), func(b *testing.B) {
+			pool, err := keeper.NewPool(cgroups)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer pool.Close()
+			for b.Loop() {
+				end, err := pool.Run(b.Context(), keeper.Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/", Stdout: &safe{}, Stderr: &safe{}, Processes: 256})
+				if err != nil || end.Code != 0 {
+					b.Fatal(end, err)
+				}
+			}
+		})
+	}
+	b.Run("exec", func(b *testing.B) {
+		for b.Loop() {
+			if err := exec.Command("/bin/true").Run(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// The plan is what goes over the wire to a stage.
+func TestPlanSurvivesJSON(t *testing.T) {
+	t.Parallel()
+	plan := sandbox.Ability{Landlock: 7, Namespace: true}.Plan(sandbox.Wish{Read: []string{"/a"}, Write: []string{"/b"}})
+	text, err := json.Marshal(plan)
+	must(t, err)
+	var again sandbox.Plan
+	must(t, json.Unmarshal(text, &again))
+	if again.String() != plan.String() || again.Missing() != "" {
+		t.Errorf("%s became %s, missing %q", plan, again, again.Missing())
+	}
+}

@@ -1,0 +1,406 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/approval"
+	"drawbridge/relay/runner/audit"
+	"drawbridge/relay/runner/control"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
+)
+
+// recorder is an executor that runs nothing and remembers what it was told to run.
+type recorder struct {
+	mu       sync.Mutex
+	commands []keeper.Command
+}
+
+func (r *recorder) Run(_ context.Context, c keeper.Command) (keeper.End, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.commands = append(r.commands, c)
+	return keeper.End{}, nil
+}
+
+func (*recorder) String() string { return "recorder" }
+
+// handled is a relay without a door, an audit log, and a desk.
+type handled struct {
+	*runner.Relay
+	config settings.Config
+	desk   *approval.Desk
+	audit  string
+}
+
+func handle(t *testing.T, actions string, executor runner.Executor) handled {
+	t.Helper()
+	dir := t.TempDir()
+	config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "listen: none\n"+actions, 0o600), noEnv)
+	must(t, err)
+	h := handled{config: config, audit: filepath.Join(dir, runner.AuditName)}
+	log, err := audit.Open(h.audit, time.Now)
+	must(t, err)
+	t.Cleanup(func() { must(t, log.Close()) })
+	h.desk, err = approval.Open(approval.Options{Path: filepath.Join(dir, "approvals"), Now: time.Now, Wait: config.Limits.ApprovalWait})
+	must(t, err)
+	h.Relay, err = runner.Listen(t.Context(), runner.Options{
+		Config: config, Executor: executor, Audit: log, Desk: h.desk, Key: []byte("key"), Log: zerolog.Nop(),
+	})
+	must(t, err)
+	return h
+}
+
+func (h handled) ask(t *testing.T, r wire.Request) wire.Outcome {
+	t.Helper()
+	out, err := h.Run(t.Context(), r, nil)
+	must(t, err)
+	return out
+}
+
+// A caller who holds every key and sends what it likes starts nothing but the listed command lines, with the listed
+// environments.
+func TestHostileRequests(t *testing.T) {
+	t.Parallel()
+	const requests = 100_000
+	rec := &recorder{}
+	h := handle(t, "limits: { per_minute: 600, per_day: 50000 }\nactions: { hello: { argv: [/bin/echo, hi] }, other: { argv: [/bin/true], env: { A: b } } }\n", rec)
+	random := rand.New(rand.NewPCG(1, 2))
+	parts := []string{"hello", "other", "/bin/sh", "-c", ";", "\n", "\x00", "..", "$(id)", "`id`", "HELLO", "é", "\u202e", " ", "", "%s", "|", "&", "'"}
+	word := func() string {
+		var b strings.Builder
+		for range random.IntN(3) + 1 {
+			b.WriteString(parts[random.IntN(len(parts))])
+		}
+		return b.String()
+	}
+	statuses := map[wire.Status]int{}
+	for i := range requests {
+		r := wire.Request{
+			ID: fmt.Sprint("r", random.IntN(requests)), Action: word(), Line: word(), Agent: word(), KeyID: word(), BodyHash: word(),
+			Created: time.Unix(random.Int64(), 0), Approved: &wire.Approval{Definition: word(), By: word(), At: random.Int64()},
+		}
+		if i%5 == 0 {
+			r.ID = word()
+		}
+		out := h.ask(t, r)
+		statuses[out.Status]++
+		if (out.Status == wire.StatusRefused) != (out.Refusal != "") {
+			t.Fatalf("%+v gave %+v", r, out)
+		}
+	}
+	for _, c := range rec.commands {
+		line := strings.Join(c.Argv, " ") + "|" + strings.Join(c.Env, " ")
+		if line != "/bin/echo hi|PATH=/usr/local/bin:/usr/bin:/bin" && line != "/bin/true|A=b PATH=/usr/local/bin:/usr/bin:/bin" || c.Dir != "/" {
+			t.Fatalf("ran %q in %q", line, c.Dir)
+		}
+	}
+	if len(rec.commands) == 0 || len(rec.commands) > 600 {
+		t.Errorf("%d ran within a minute", len(rec.commands))
+	}
+	t.Logf("%d requests: %v", requests, statuses)
+	if _, err := audit.Verify(h.audit, ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// A web page can send many things to an address of the machine, and none is let in.
+func TestWebPages(t *testing.T) {
+	t.Parallel()
+	relay := serveActions(t, hello)
+	port := relay.addr[strings.LastIndex(relay.addr, ":"):]
+	var variants []call
+	for _, host := range []string{
+		"localhost" + port, "evil.example", "evil.example" + port, "127.0.0.1", "127.0.0.1:1", "127.1" + port, "2130706433" + port, "0x7f.1" + port,
+		"[::1]" + port, "0.0.0.0" + port, "127.0.0.1.nip.io" + port, "LOCALHOST" + port, "127.0.0.1" + port + ".", "127.0.0.2" + port, "localhost.", "a@127.0.0.1" + port,
+	} {
+		variants = append(variants, call{host: host})
+	}
+	for name, values := range map[string][]string{
+		"Origin":         {"http://evil.example", "null", "http://127.0.0.1" + port, "http://localhost", "file://", "chrome-extension://x", "", "https://127.0.0.1"},
+		"Sec-Fetch-Site": {"same-origin", "cross-site", "none", "same-site", ""},
+		"Sec-Fetch-Mode": {"navigate", "cors", "no-cors", "websocket", "same-origin"},
+		"Sec-Fetch-Dest": {"empty", "document", "iframe", "script"},
+		"Sec-Fetch-User": {"?1"},
+	} {
+		for _, value := range values {
+			variants = append(variants, call{header: http.Header{name: {value}}}, call{method: http.MethodOptions, header: http.Header{name: {value}}})
+		}
+	}
+	for i, c := range variants {
+		if c.body = `{"action":"hello"}`; c.method == http.MethodOptions {
+			c.body = ""
+		}
+		if got := relay.call(c); got.status != 403 || got.answer.Status != wire.StatusRefused || got.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("variant %d, %s host %q %v: HTTP %d %s", i, c.method, c.host, c.header, got.status, got.body)
+		}
+	}
+	if len(variants) < 50 {
+		t.Errorf("only %d variants", len(variants))
+	}
+	// What a form or a beacon can send without a preflight is no request either.
+	for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "text/json", "application/json, text/plain"} {
+		if got := relay.call(call{body: `{"action":"hello"}`, header: http.Header{"Content-Type": {media}}}); got.status != 415 {
+			t.Errorf("%q: HTTP %d", media, got.status)
+		}
+	}
+}
+
+// An id stands for one body: the same action for another agent or line is another request.
+func TestOtherBody(t *testing.T) {
+	t.Parallel()
+	rec := &recorder{}
+	h := handle(t, "actions:\n"+hello, rec)
+	first := wire.Request{ID: "1", Action: "hello", BodyHash: strings.Repeat("a", 64)}
+	if out := h.ask(t, first); out.Status != wire.StatusExecuted || out.Replayed {
+		t.Errorf("first: %+v", out)
+	}
+	if out := h.ask(t, first); out.Status != wire.StatusExecuted || !out.Replayed {
+		t.Errorf("again: %+v", out)
+	}
+	second := first
+	second.BodyHash = strings.Repeat("b", 64)
+	if out := h.ask(t, second); out.Refusal != wire.RefusedConflict {
+		t.Errorf("another body: %+v", out)
+	}
+	if len(rec.commands) != 1 || !strings.Contains(auditText(t, h), `"event":"alarm","request":"1","action":"hello"`) {
+		t.Errorf("%d ran; audit:\n%s", len(rec.commands), auditText(t, h))
+	}
+}
+
+func auditText(t *testing.T, h handled) string {
+	t.Helper()
+	text, err := os.ReadFile(h.audit)
+	must(t, err)
+	return string(text)
+}
+
+// The operator's word at the bridge counts where the relay's own file says so, and for the definition that he saw.
+func TestApprovalAtTheBridge(t *testing.T) {
+	t.Parallel()
+	rec := &recorder{}
+	h := handle(t, `
+limits: { approval_wait: 1ms }
+actions:
+  here:   { argv: [/bin/echo, 1], approval: each }
+  there:  { argv: [/bin/echo, 2], approval: each, approve_by: bridge }
+  either: { argv: [/bin/echo, 3], approval: each, approve_by: either }
+`, rec)
+	definitions := map[string]string{}
+	for _, offer := range h.Offers() {
+		definitions[offer.Action] = offer.Definition
+		if offer.Approval != "each" || offer.Bridge != (offer.Action != "here") || len(offer.Definition) != 64 {
+			t.Errorf("offers %+v", offer)
+		}
+	}
+	n := 0
+	ask := func(action string, approved *wire.Approval) wire.Outcome {
+		n++
+		return h.ask(t, wire.Request{ID: fmt.Sprint(n), Action: action, Approved: approved})
+	}
+	if out := ask("there", nil); out.Refusal != wire.RefusedApproval || out.Definition != definitions["there"] {
+		t.Errorf("not approved: %+v", out)
+	}
+	for _, action := range []string{"there", "either"} {
+		if out := ask(action, &wire.Approval{Definition: definitions[action]}); out.Status != wire.StatusExecuted {
+			t.Errorf("approved: %+v", out)
+		}
+	}
+	if out := ask("here", &wire.Approval{Definition: definitions["here"]}); out.Refusal != wire.RefusedDenied {
+		t.Errorf("approved at the bridge, but only a word at the machine counts: %+v", out)
+	}
+	if out := ask("there", &wire.Approval{Definition: definitions["either"]}); out.Refusal != wire.RefusedApproval {
+		t.Errorf("approved for another definition: %+v", out)
+	}
+	if out := ask("there", &wire.Approval{}); out.Refusal != wire.RefusedApproval {
+		t.Errorf("approved for nothing: %+v", out)
+	}
+	if len(rec.commands) != 2 {
+		t.Errorf("%d ran", len(rec.commands))
+	}
+	// The same id may come again with the word that was missing.
+	if out := h.ask(t, wire.Request{ID: "late", Action: "there"}); out.Refusal != wire.RefusedApproval {
+		t.Errorf("%+v", out)
+	}
+	if out := h.ask(t, wire.Request{ID: "late", Action: "there", Approved: &wire.Approval{Definition: definitions["there"]}}); out.Status != wire.StatusExecuted {
+		t.Errorf("%+v", out)
+	}
+}
+
+// The tail comes while the action runs, without its secrets.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	pipe := fifo(t)
+	h := handle(t, "redact: [ { pattern: 'pin-\\d+' } ]\nactions:\n"+shell("a", "echo pin-1234; echo begun; cat "+pipe), newPool(t, true))
+	seen := make(chan wire.Output, 100)
+	finished := make(chan wire.Outcome, 1)
+	go func() {
+		out, err := h.Run(context.WithoutCancel(t.Context()), wire.Request{ID: "1", Action: "a"}, func(o wire.Output) { seen <- o })
+		if err != nil {
+			t.Error(err)
+		}
+		finished <- out
+	}()
+	if got := <-seen; string(got.Stdout) != "[redacted]\nbegun\n" || len(got.Stderr) != 0 {
+		t.Errorf("progress %q", got)
+	}
+	must(t, os.WriteFile(pipe, []byte("end\n"), 0o600))
+	if out := <-finished; out.Stdout != "[redacted]\nbegun\nend\n" {
+		t.Errorf("%+v", out)
+	}
+}
+
+// An action that its owner calls idempotent may run again when nobody knows whether it did.
+func TestIdempotentRunsAgain(t *testing.T) {
+	t.Parallel()
+	for _, idempotent := range []bool{false, true} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "journal")
+		j := openJournal(t, path)
+		if _, err := j.Begin(t.Context(), runner.Claim{ID: "1", Action: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		j = reopen(t, j, path)
+		rec := &recorder{}
+		text := fmt.Sprintf("listen: none\nactions: { a: { argv: [/bin/true], idempotent: %t } }\n", idempotent)
+		config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), text, 0o600), noEnv)
+		must(t, err)
+		relay, err := runner.Listen(t.Context(), runner.Options{Config: config, Executor: rec, Journal: j})
+		must(t, err)
+		out, err := relay.Run(t.Context(), wire.Request{ID: "1", Action: "a"}, nil)
+		must(t, err)
+		want := map[bool]wire.Status{false: wire.StatusInterrupted, true: wire.StatusExecuted}[idempotent]
+		if out.Status != want || len(rec.commands) != map[bool]int{true: 1}[idempotent] {
+			t.Errorf("idempotent %t: %+v, %d ran", idempotent, out, len(rec.commands))
+		}
+		again, err := relay.Run(t.Context(), wire.Request{ID: "1", Action: "a"}, nil)
+		must(t, err)
+		if again.Status != want || !again.Replayed || len(rec.commands) > 1 {
+			t.Errorf("idempotent %t, again: %+v, %d ran", idempotent, again, len(rec.commands))
+		}
+	}
+}
+
+// A Unix socket is a door as well, for its owner only.
+func TestUnixDoor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := "listen: unix:door\ntoken: " + token + "\nactions:\n" + hello
+	config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), text, 0o600), noEnv)
+	must(t, err)
+	relay := serve(t, runner.Options{Config: config})
+	stat, err := os.Stat(filepath.Join(dir, "door"))
+	if err != nil || stat.Mode().Perm() != 0o600 || relay.addr != "unix:"+dir+"/door" {
+		t.Fatalf("%v, %v, %s", stat.Mode(), err, relay.addr)
+	}
+	var dialer net.Dialer
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "unix", dir+"/door")
+	}}}
+	for origin, want := range map[string]int{"": 200, "http://evil.example": 403} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://relay/run", strings.NewReader(`{"action":"hello"}`))
+		must(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
+		response, err := client.Do(req)
+		must(t, err)
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("origin %q: HTTP %d", origin, response.StatusCode)
+		}
+	}
+}
+
+// The switch is a file, so that it works without the relay being asked, and it never takes back what ran.
+func TestKillSwitch(t *testing.T) {
+	t.Parallel()
+	rec := &recorder{}
+	h := handle(t, "actions:\n"+hello, rec)
+	ran := h.ask(t, wire.Request{ID: "1", Action: "hello"})
+	must(t, control.Switch(h.config.State, true))
+	must(t, h.SwitchOff())
+	if out := h.ask(t, wire.Request{ID: "2", Action: "hello"}); out.Refusal != wire.RefusedStopped {
+		t.Errorf("stopped: %+v", out)
+	}
+	if out := h.ask(t, wire.Request{ID: "1", Action: "hello"}); out.Status != ran.Status || !out.Replayed {
+		t.Errorf("what ran before: %+v", out)
+	}
+	must(t, h.SwitchOn())
+	if out := h.ask(t, wire.Request{ID: "2", Action: "hello"}); out.Refusal != wire.RefusedStopped {
+		t.Errorf("nobody turned it off: %+v", out)
+	}
+	must(t, control.Switch(h.config.State, false))
+	must(t, h.SwitchOn())
+	if out := h.ask(t, wire.Request{ID: "2", Action: "hello"}); out.Status != wire.StatusExecuted || out.Replayed {
+		t.Errorf("turned off: %+v", out)
+	}
+	if text := auditText(t, h); !strings.Contains(text, `"event":"stopped"`) || !strings.Contains(text, `"event":"resumed"`) {
+		t.Error(text)
+	}
+}
+
+func BenchmarkTrue(b *testing.B) {
+	dir := b.TempDir()
+	path := filepath.Join(dir, "relay.yaml")
+	if err := os.WriteFile(path, []byte("listen: none\nlimits: { per_minute: 600, per_day: 50000 }\nactions: { t: { argv: [/bin/true] } }\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	config, err := settings.Load(path, noEnv)
+	if err != nil {
+		b.Fatal(err)
+	}
+	log, err := audit.Open(filepath.Join(dir, "audit"), time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	journal, err := runner.OpenJournal(config.Journal, time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer journal.Close()
+	pool, err := keeper.NewPool(true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer pool.Close()
+	// Every run takes a minute by this clock, so that no rate is used up.
+	now := time.Now()
+	tick := func() time.Time { now = now.Add(time.Minute); return now }
+	relay, err := runner.Listen(b.Context(), runner.Options{Config: config, Executor: pool, Audit: log, Journal: journal, Now: tick})
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	var took []time.Duration
+	for b.Loop() {
+		n++
+		began := time.Now()
+		out, err := relay.Run(b.Context(), wire.Request{ID: fmt.Sprint(n), Action: "t"}, nil)
+		if err != nil || out.Status != wire.StatusExecuted {
+			b.Fatal(out, err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "ms-p95")
+}

@@ -1,0 +1,199 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	llsyscall "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	probeArg = "probe"
+	becomes  = "become"
+	// Self is this binary, also after its file was replaced.
+	Self = "/proc/self/exe"
+	// probeTimeout bounds each look at what the machine can do.
+	probeTimeout = 5 * time.Second
+)
+
+// Probe tries what the machine can do; it starts this binary as a stage, so its main has to call [Main]. lookPath finds
+// bwrap; nil means exec.LookPath.
+func Probe(ctx context.Context, lookPath func(string) (string, error)) Ability {
+	var a Ability
+	if version, err := llsyscall.LandlockGetABIVersion(); err == nil {
+		a.Landlock = version
+	}
+	a.Namespace = try(ctx, Self, []string{StageName, probeArg}, Attributes(Plan{Network: viaNamespace}))
+	if lookPath == nil {
+		lookPath = exec.LookPath
+	}
+	if path, err := lookPath("bwrap"); err == nil {
+		if self, err := os.Executable(); err == nil && filepath.IsAbs(path) {
+			argv := append(Plan{Bubblewrap: path, Network: viaBubblewrap, Files: viaBubblewrap}.wrap(self, self), self, "--help")
+			// Under its own name the binary would be no stage; that it starts at all is what counts.
+			if try(ctx, path, argv, &syscall.SysProcAttr{}) {
+				a.Bubblewrap = path
+			}
+		}
+	}
+	return a
+}
+
+func try(ctx context.Context, path string, argv []string, attributes *syscall.SysProcAttr) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = argv, []string{}, attributes, time.Second
+	return cmd.Run() == nil
+}
+
+// Attributes are the clone flags by which a plan's namespaces come into being.
+func Attributes(p Plan) *syscall.SysProcAttr {
+	attributes := &syscall.SysProcAttr{}
+	if p.Network != viaNamespace {
+		return attributes
+	}
+	attributes.Cloneflags = syscall.CLONE_NEWNET
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		// Only in a user namespace of its own may a plain user make a network. The ids stay what they are.
+		attributes.Cloneflags |= syscall.CLONE_NEWUSER
+		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	}
+	return attributes
+}
+
+// Start says what to execute for an order, and with which arguments: this binary as a stage, behind bwrap if need be.
+func (o Order) Start() (path string, argv []string, err error) {
+	stage := []string{StageName, becomes}
+	if o.Plan.Bubblewrap == "" {
+		return Self, stage, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	// bwrap takes the first argument for the path, so the stage has to be told by the second.
+	return o.Plan.Bubblewrap, append(o.Plan.wrap(self, o.Path), self, becomes), nil
+}
+
+// Main is a stage if the process was started as one, and then never returns. A main calls it before anything else.
+func Main() {
+	staged := len(os.Args) == 2 && (os.Args[0] == StageName || os.Args[1] == becomes && isOrder(orderFD))
+	if !staged {
+		return
+	}
+	if os.Args[1] == probeArg {
+		os.Exit(0)
+	}
+	err := become()
+	status := os.NewFile(statusFD, "status")
+	_, _ = io.WriteString(status, err.Error())
+	os.Exit(127)
+}
+
+// isOrder reports whether fd is a sealed memory file, which nobody has there by chance.
+func isOrder(fd int) bool {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	return err == nil && seals&unix.F_SEAL_WRITE != 0
+}
+
+// Descriptor writes the order into a sealed memory file, to be the stage's descriptor for orders.
+func (o Order) Descriptor() (*os.File, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("write order: %w", err)
+	}
+	fd, err := unix.MemfdCreate("order", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("make order: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "order")
+	_, err = file.Write(text)
+	if err == nil {
+		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write order: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+// become limits this process and turns it into the program. It returns only with an error.
+func become() error {
+	file := os.NewFile(orderFD, "order")
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<24))
+	if err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	var o Order
+	if err := json.Unmarshal(text, &o); err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	unix.CloseOnExec(orderFD)
+	unix.CloseOnExec(statusFD)
+	if !o.Script {
+		unix.CloseOnExec(ProgramFD)
+	}
+	if err := o.restrict(); err != nil {
+		return fmt.Errorf("limit the program: %w", err)
+	}
+	path := o.Path
+	if o.ByDescriptor {
+		path = fmt.Sprintf("/proc/self/fd/%d", ProgramFD)
+	}
+	if err := unix.Exec(path, o.Argv, o.Env); err != nil {
+		return fmt.Errorf("start %q: %w", o.Path, err)
+	}
+	return nil
+}
+
+// restrict applies Landlock. What the plan does not name is not there for the program and for all that it starts.
+func (o Order) restrict() error {
+	if o.Plan.Landlock == 0 {
+		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	}
+	config := landlock.V11
+	if !o.Plan.NoNetwork {
+		config.HandledAccessNet = 0
+	}
+	// The plan was made from what the kernel was seen to have, so the best effort is not none.
+	return config.BestEffort().Restrict(o.rules()...)
+}
+
+func (o Order) rules() []landlock.Rule {
+	rules := []landlock.Rule{
+		landlock.RODirs(systemFolders...).IgnoreIfMissing(),
+		landlock.ROFiles(systemFiles...).IgnoreIfMissing(),
+		landlock.RWFiles(systemDevices...).IgnoreIfMissing(),
+		landlock.ROFiles(o.Path),
+	}
+	for _, path := range o.Plan.Read {
+		rules = append(rules, rule(path, landlock.RODirs, landlock.ROFiles))
+	}
+	for _, path := range o.Plan.Write {
+		r := rule(path, landlock.RWDirs, landlock.RWFiles)
+		if stat, err := os.Stat(path); err == nil && stat.IsDir() && o.Plan.Landlock >= 2 {
+			r = r.WithRefer()
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+func rule(path string, folder, file func(...string) landlock.FSRule) landlock.FSRule {
+	if stat, err := os.Stat(path); err == nil && !stat.IsDir() {
+		return file(path)
+	}
+	return folder(path)
+}

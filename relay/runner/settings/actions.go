@@ -1,0 +1,312 @@
+package settings
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"drawbridge/relay/wire"
+
+	"drawbridge/relay/runner/trust"
+)
+
+func (r *configReader) listen(n *yaml.Node, at string) {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return
+	}
+	if path, unix := strings.CutPrefix(text, "unix:"); unix || text == "none" {
+		r.config.Listen, r.config.Socket = netip.AddrPort{}, r.socket(n, at, path)
+		return
+	}
+	address, err := netip.ParseAddrPort(text)
+	// What a client puts into Host has to equal the text, so there must be one spelling of it.
+	if err != nil || !address.Addr().IsLoopback() || address.Addr().Is4In6() || address.Addr().Zone() != "" {
+		r.reject(n, at, "is not a loopback address with a port", "write 127.0.0.1:7420, unix:relay.door or none; the relay never listens on a network")
+		return
+	}
+	r.config.Listen = address
+}
+
+// maxSocket is the longest path that the address of a Unix socket holds on every system.
+const maxSocket = 103
+
+// socket returns the path after unix:, or nothing for none.
+func (r *configReader) socket(n *yaml.Node, at, path string) string {
+	if n.Value == "none" {
+		return ""
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.outside.dir, path)
+	}
+	if err := trust.Folder(filepath.Dir(path), at); err != nil {
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+	}
+	if len(path) > maxSocket || strings.ContainsRune(path, 0) {
+		r.reject(n, at, "is too long for the path of a socket", fmt.Sprintf("use at most %d characters with its folders", maxSocket))
+	}
+	return path
+}
+
+func (r *configReader) token(n *yaml.Node, at string) {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return
+	}
+	unfit := func(c rune) bool { return c <= ' ' || c > '~' }
+	switch {
+	case len(text) < minToken || len(text) > maxToken:
+		r.rejectHidden(n, at, fmt.Sprintf("has %d characters", len(text)),
+			fmt.Sprintf("use %d to %d, for example: openssl rand -hex 32", minToken, maxToken))
+	case strings.ContainsFunc(text, unfit):
+		r.rejectHidden(n, at, "holds a blank or a character that is not plain ASCII", "for example: openssl rand -hex 32")
+	default:
+		r.config.Token = Secret(text)
+		r.config.secrets = append(r.config.secrets, text)
+	}
+}
+
+func (r *configReader) limits(n *yaml.Node, at string) {
+	within := func(target *int, least, most int) func(*yaml.Node, string) {
+		return func(n *yaml.Node, at string) {
+			if value, ok := r.number(n, at, least, most); ok {
+				*target = value
+			}
+		}
+	}
+	r.mapping(n, at, []setting{
+		{"concurrent", within(&r.config.Limits.Concurrent, 1, maxConcurrent)},
+		{"queue", within(&r.config.Limits.Queue, 0, maxQueue)},
+		{"per_minute", within(&r.config.Limits.PerMinute, 1, maxPerMinute)},
+		{"per_day", within(&r.config.Limits.PerDay, 1, maxPerDay)},
+		{"approval_wait", func(n *yaml.Node, at string) {
+			if value, ok := r.duration(n, at, maxApprovalWait); ok {
+				r.config.Limits.ApprovalWait = value
+			}
+		}},
+	})
+}
+
+// state chooses the folder of everything that outlives the process.
+func (r *configReader) state(n *yaml.Node, at string) {
+	path, ok := r.scalar(n, at)
+	if !ok {
+		return
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.outside.dir, path)
+	}
+	if err := trust.Folder(path, at); err != nil {
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+	}
+	r.config.State = filepath.Clean(path)
+}
+
+func (r *configReader) journal(n *yaml.Node, at string) {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return
+	}
+	if text == "" || strings.ContainsRune(text, 0) || strings.HasSuffix(text, "/") {
+		r.reject(n, at, "is not the path of a file", "write a path, or leave it out for "+defaultJournal+" beside this file")
+		return
+	}
+	r.journalAt(Problem{Line: n.Line, Key: at, Value: n.Value}, text)
+}
+
+// journalAt sets the journal to a path relative to the folder of the file, and reports p when it cannot be used there.
+func (r *configReader) journalAt(p Problem, path string) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.outside.dir, path)
+	}
+	if err := trust.Place(path, "journal"); err != nil {
+		r.report(p, err)
+	}
+	r.config.Journal = path
+}
+
+func (r *configReader) actions(n *yaml.Node, at string) {
+	r.pairs(n, at, func(key, value *yaml.Node, path string) {
+		if !wire.ValidAction(key.Value) {
+			r.report(Problem{Line: key.Line, Key: at, Value: key.Value}, trust.Because("is not an action id", actionNameAdvice))
+			return
+		}
+		r.config.Actions[key.Value] = r.action(value, path)
+	})
+}
+
+func (r *configReader) action(n *yaml.Node, at string) Action {
+	action, iKnow := newAction(), false
+	number := func(target *int, most int) func(*yaml.Node, string) {
+		return func(n *yaml.Node, at string) { *target, _ = r.number(n, at, 1, most) }
+	}
+	found := r.mapping(n, at, []setting{
+		{"argv", func(n *yaml.Node, at string) { action.Argv = r.argv(n, at) }},
+		{"dir", func(n *yaml.Node, at string) { action.Dir = r.dir(n, at) }},
+		{"env", func(n *yaml.Node, at string) { action.Env = r.env(n, at) }},
+		{"timeout", func(n *yaml.Node, at string) { action.Timeout, _ = r.duration(n, at, maxTimeout) }},
+		{"output", number(&action.Output, wire.MaxOutput)},
+		{"concurrency", number(&action.Concurrency, maxConcurrency)},
+		{"processes", number(&action.Processes, maxProcesses)},
+		{"approval", func(n *yaml.Node, at string) { r.approval(n, at, &action.Approval) }},
+		{"approve_by", func(n *yaml.Node, at string) { action.Approval.By = r.oneOf(n, at, AtMachine, AtBridge, AtEither) }},
+		{"idempotent", func(n *yaml.Node, at string) { action.Idempotent = r.truth(n, at) }},
+		{"sha256", func(n *yaml.Node, at string) { action.SHA256 = r.digest(n, at) }},
+		{"sandbox", func(n *yaml.Node, at string) { action.Sandbox = r.sandbox(n, at) }},
+		{"redact", func(n *yaml.Node, at string) { action.secrets, action.patterns = r.redact(n, at, nil) }},
+		{"i_know", func(n *yaml.Node, at string) { iKnow = r.truth(n, at) }},
+	})
+	if !found["argv"] {
+		r.report(Problem{Line: n.Line, Key: at + ".argv"}, trust.Because("is missing", "write argv: [/path/to/program, argument]"))
+	}
+	if shell := inlineShell(action.Argv); shell != "" && !iKnow {
+		r.report(Problem{Line: n.Line, Key: at + ".argv", Value: shell + " -c"}, trust.Because("gives a command line to a shell", "name the program and its arguments, or add i_know: true"))
+	}
+	return action
+}
+
+func (r *configReader) truth(n *yaml.Node, at string) bool {
+	text, ok := r.scalar(n, at)
+	if ok && text != "true" && text != "false" {
+		r.reject(n, at, "is neither true nor false", "write true or false")
+	}
+	return text == "true"
+}
+
+func (r *configReader) argv(n *yaml.Node, at string) []string {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		r.reject(n, at, "is not a list", "write argv: [/path/to/program, argument]; there is no shell to split a line")
+		return nil
+	}
+	argv := make([]string, 0, len(n.Content))
+	for i, element := range n.Content {
+		path := fmt.Sprintf("%s[%d]", at, i)
+		text, ok := r.scalar(element, path)
+		if ok && strings.ContainsRune(text, 0) {
+			r.reject(element, path, "holds a NUL character", "remove it")
+		}
+		argv = append(argv, text)
+		if i == 0 && ok {
+			r.program(element, path, text)
+		}
+	}
+	return argv
+}
+
+func (r *configReader) program(n *yaml.Node, at, path string) {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		r.reject(n, at, "is not an absolute path without . and ..", "write the full path; nothing is searched in PATH")
+		return
+	}
+	if err := trust.Executable(path); err != nil {
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+	}
+}
+
+func (r *configReader) dir(n *yaml.Node, at string) string {
+	path, ok := r.scalar(n, at)
+	if !ok {
+		return ""
+	}
+	if !filepath.IsAbs(path) {
+		r.reject(n, at, "is not an absolute path", "write the full path of a folder")
+	} else if err := trust.Dir(path); err != nil {
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+	}
+	return path
+}
+
+func (r *configReader) env(n *yaml.Node, at string) []EnvVar {
+	var env []EnvVar
+	r.pairs(n, at, func(key, value *yaml.Node, path string) {
+		switch {
+		case !validEnvName(key.Value):
+			r.report(Problem{Line: key.Line, Key: path}, trust.Because("is not a variable name", "use letters, digits and _"))
+			return
+		case reservedEnv(key.Value):
+			r.report(Problem{Line: key.Line, Key: path}, trust.Because("may not be set, because it changes which code runs or where its traffic goes", "remove it"))
+			return
+		}
+		text, ok := r.scalar(value, path)
+		if ok && strings.ContainsRune(text, 0) {
+			r.rejectHidden(value, path, "holds a NUL character", "remove it")
+		}
+		env = append(env, EnvVar{Name: key.Value, Value: text})
+	})
+	return env
+}
+
+// reservedEnv reports the variables by which an environment runs other code than the argv says (facts: relay, rule 3).
+func reservedEnv(name string) bool {
+	upper := strings.ToUpper(name)
+	for _, prefix := range []string{"LD_", "DYLD_", "GIT_", "BASH_FUNC_"} {
+		if strings.HasPrefix(upper, prefix) {
+			return true
+		}
+	}
+	return strings.HasSuffix(upper, "_PROXY") || slices.Contains([]string{"BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS"}, upper)
+}
+
+// inlineShell returns the shell that argv hands a command line to, also behind a wrapper such as env or nice, or "".
+func inlineShell(argv []string) string {
+	for i, word := range argv {
+		if filepath.Base(word) == "env" && i+1 < len(argv) && splitsString(argv[i+1]) {
+			return word + " -S, which is as good as sh"
+		}
+		if !isShell(word) {
+			continue
+		}
+		if takesCommand(argv[i+1:]) {
+			return word
+		}
+	}
+	return ""
+}
+
+// splitsString reports the option by which env takes a whole command line as one word.
+func splitsString(option string) bool {
+	short := strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(option, "S")
+	return short || strings.HasPrefix(option, "--split")
+}
+
+func isShell(word string) bool {
+	names := []string{filepath.Base(word)}
+	if real, err := filepath.EvalSymlinks(word); err == nil && filepath.IsAbs(word) {
+		names = append(names, filepath.Base(real))
+	}
+	for _, name := range names {
+		switch name {
+		case "sh", "ash", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ksh93", "fish", "csh", "tcsh", "pwsh", "elvish", "nu", "xonsh":
+			return true
+		}
+	}
+	return false
+}
+
+// takesCommand reports whether a shell with these arguments reads its program from one of them.
+func takesCommand(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case strings.HasPrefix(strings.ToLower(arg), "--command") || strings.EqualFold(arg, "-command"):
+			return true
+		case arg == "--rcfile" || arg == "--init-file":
+			i++
+		case strings.HasPrefix(arg, "--"):
+		case strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "+"):
+			if arg[0] == '-' && strings.Contains(arg, "c") {
+				return true
+			}
+			if strings.HasSuffix(arg, "o") || strings.HasSuffix(arg, "O") {
+				i++
+			}
+		default:
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,193 @@
+package settings
+
+import (
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/trust"
+)
+
+// approval reads never, each, or once per <duration>.
+func (r *configReader) approval(n *yaml.Node, at string, into *Approval) {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return
+	}
+	if period, once := strings.CutPrefix(text, "once per "); once {
+		d, err := time.ParseDuration(strings.TrimSpace(period))
+		if err != nil || d < time.Minute || d > maxApprovalFor {
+			r.reject(n, at, "is not a period in range", "write once per 24h, from 1m to 720h")
+		}
+		into.Mode, into.For = ApproveOnce, d
+		return
+	}
+	if text != ApproveNever && text != ApproveEach {
+		r.reject(n, at, "is no way to approve", "write never, each, or once per 24h")
+	}
+	into.Mode = text
+}
+
+func (r *configReader) oneOf(n *yaml.Node, at string, words ...string) string {
+	text, ok := r.scalar(n, at)
+	if ok && !slices.Contains(words, text) {
+		r.reject(n, at, "is not known", "write "+strings.Join(words, " or "))
+	}
+	return text
+}
+
+func (r *configReader) digest(n *yaml.Node, at string) string {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return ""
+	}
+	if raw, err := hex.DecodeString(text); err != nil || len(raw) != 32 {
+		r.reject(n, at, "is not a SHA-256 digest", "write the 64 hex digits that sha256sum prints for the program")
+	}
+	return strings.ToLower(text)
+}
+
+func (r *configReader) sandbox(n *yaml.Node, at string) *Sandbox {
+	var s Sandbox
+	if n.Kind != yaml.MappingNode {
+		r.reject(n, at, "is not a mapping", "write sandbox: { read: [/path], write: [/path], network: false }")
+		return &s
+	}
+	r.mapping(n, at, []setting{
+		{"read", func(n *yaml.Node, at string) { s.Read = r.paths(n, at) }},
+		{"write", func(n *yaml.Node, at string) { s.Write = r.paths(n, at) }},
+		{"network", func(n *yaml.Node, at string) { s.Network = r.truth(n, at) }},
+	})
+	return &s
+}
+
+// paths reads a list of existing paths. They are resolved, because a link decides at run time where it leads.
+func (r *configReader) paths(n *yaml.Node, at string) []string {
+	if n.Kind != yaml.SequenceNode || len(n.Content) > maxPaths {
+		r.reject(n, at, "is not a list of paths", fmt.Sprintf("write [/path, /other], at most %d", maxPaths))
+		return nil
+	}
+	list := []string{}
+	for i, element := range n.Content {
+		place := fmt.Sprintf("%s[%d]", at, i)
+		text, ok := r.scalar(element, place)
+		if !ok {
+			continue
+		}
+		if !filepath.IsAbs(text) || filepath.Clean(text) != text {
+			r.reject(element, place, "is not an absolute path without . and ..", "write the full path")
+			continue
+		}
+		leaf, err := filepath.EvalSymlinks(text)
+		if err != nil {
+			r.report(Problem{Line: element.Line, Key: place, Value: element.Value}, trust.PathError(err))
+			continue
+		}
+		list = append(list, leaf)
+	}
+	return list
+}
+
+// keepApart refuses a sandbox that lets an action write what decides about actions: relay.yaml, the relay's state, and the
+// programs of the list (Cursor CVE-2025-54135: the agent wrote the file that started a process).
+func (r *configReader) keepApart() {
+	guarded := map[string]string{resolve(r.config.State): "the relay's state"}
+	// The same folder, as a rule.
+	guarded[resolve(r.outside.dir)] = "the folder of relay.yaml"
+	for id, action := range r.config.Actions {
+		if len(action.Argv) > 0 && filepath.IsAbs(action.Argv[0]) {
+			guarded[resolve(action.Argv[0])] = "the program of action " + id
+		}
+	}
+	for _, id := range sorted(r.config.Actions) {
+		action := r.config.Actions[id]
+		if action.Sandbox == nil {
+			continue
+		}
+		for i, write := range action.Sandbox.Write {
+			for _, path := range sorted(guarded) {
+				if within(path, write) {
+					r.report(Problem{Key: fmt.Sprintf("actions.%s.sandbox.write[%d]", id, i), Value: write},
+						trust.Because("holds "+guarded[path]+", so that the action could change what may run", "name a folder beside it"))
+				}
+			}
+		}
+	}
+}
+
+func sorted[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func resolve(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	return path
+}
+
+// within reports whether path is dir or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// redact reads a list of secrets by reference, and of patterns. A secret that stood in the file itself would be no secret.
+func (r *configReader) redact(n *yaml.Node, at string, secrets []string) ([]string, []*regexp.Regexp) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) > maxRedact {
+		r.reject(n, at, "is not a list", fmt.Sprintf("write [ ${file:path}, ${NAME}, { pattern: 'ghp_[A-Za-z0-9]{36}' } ], at most %d", maxRedact))
+		return secrets, nil
+	}
+	var patterns []*regexp.Regexp
+	for i, element := range n.Content {
+		place := fmt.Sprintf("%s[%d]", at, i)
+		if element.Kind == yaml.MappingNode {
+			r.mapping(element, place, []setting{{"pattern", func(n *yaml.Node, at string) {
+				if pattern := r.pattern(n, at); pattern != nil {
+					patterns = append(patterns, pattern)
+				}
+			}}})
+			continue
+		}
+		if !strings.HasPrefix(element.Value, "${") || !strings.HasSuffix(element.Value, "}") || strings.Contains(element.Value, ":-") {
+			r.rejectHidden(element, place, "is not a reference", "write ${NAME} or ${file:path}, so that the secret does not stand here")
+			continue
+		}
+		text, ok := r.scalar(element, place)
+		switch {
+		case !ok:
+		case len(text) < output.MinSecret:
+			r.rejectHidden(element, place, fmt.Sprintf("has %d characters", len(text)),
+				fmt.Sprintf("shorter than %d it would blacken ordinary text; remove it", output.MinSecret))
+		default:
+			secrets = append(secrets, text)
+		}
+	}
+	return secrets, patterns
+}
+
+func (r *configReader) pattern(n *yaml.Node, at string) *regexp.Regexp {
+	// A pattern is taken as it stands: $ and braces mean something in it.
+	if n.Kind != yaml.ScalarNode {
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because("is not a single value", "write one regular expression"))
+		return nil
+	}
+	pattern, err := regexp.Compile(n.Value)
+	if err != nil || n.Value == "" || pattern.MatchString("") {
+		r.reject(n, at, "is not a regular expression that matches something", "write one in RE2 syntax, such as 'ghp_[A-Za-z0-9]{36}'")
+		return nil
+	}
+	return pattern
+}

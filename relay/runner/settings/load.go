@@ -1,0 +1,227 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/trust"
+)
+
+// Load reads and checks relay.yaml at path. The file and every ${file:…} in it must be changeable by us or root only.
+// Programs and folders that it names must exist; the journal need not, and is not opened. A nil env has no variables. All problems come back together as one *Error.
+func Load(path string, env LookupEnv) (Config, error) {
+	if env == nil {
+		env = func(string) (string, bool) { return "", false }
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("find %q: %w", path, err)
+	}
+	r := configReader{file: path, outside: outside{env: env, dir: filepath.Dir(abs)}}
+	data, err := trust.Read(abs, maxConfigBytes)
+	if err != nil {
+		r.report(Problem{}, err)
+		return Config{}, &Error{Problems: r.problems}
+	}
+	return r.load(data)
+}
+
+// configReader walks the nodes of the file rather than decoding into structs, because it has to say line, key and value
+// of every problem, and to put in ${…} after parsing, so that no value can change the file's structure.
+type configReader struct {
+	file     string
+	outside  outside
+	config   Config
+	problems []Problem
+}
+
+// setting is one known key and what reads its value.
+type setting struct {
+	name string
+	read func(n *yaml.Node, at string)
+}
+
+func (r *configReader) load(data []byte) (Config, error) {
+	r.config = Config{
+		Listen:  netip.MustParseAddrPort("127.0.0.1:7420"),
+		Actions: map[string]Action{},
+		Limits:  defaultLimits(),
+		State:   r.outside.dir,
+	}
+	if root := r.document(data); root != nil {
+		r.top(root)
+	}
+	if len(r.problems) > 0 {
+		return Config{}, &Error{Problems: r.problems}
+	}
+	return r.config, nil
+}
+
+// document returns the root of the only document of the file.
+func (r *configReader) document(data []byte) *yaml.Node {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		r.report(Problem{}, trust.Because("is empty", "write token and actions; see drawbridge-relay run --help"))
+		return nil
+	case err != nil:
+		r.report(Problem{}, trust.Because(strings.TrimPrefix(err.Error(), "yaml: "), "correct the YAML"))
+		return nil
+	}
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		r.report(Problem{Line: second.Line}, trust.Because("holds a second document", "remove it and its ---"))
+	}
+	return doc.Content[0]
+}
+
+func (r *configReader) top(root *yaml.Node) {
+	found := r.mapping(root, "", []setting{
+		{"listen", r.listen},
+		{"token", r.token},
+		{"actions", r.actions},
+		{"limits", r.limits},
+		{"state", r.state},
+		{"journal", r.journal},
+		{"redact", func(n *yaml.Node, at string) { r.config.secrets, r.config.patterns = r.redact(n, at, r.config.secrets) }},
+	})
+	if root.Kind != yaml.MappingNode && len(r.problems) > 0 {
+		return
+	}
+	if !found["journal"] {
+		r.journalAt(Problem{Key: "journal", Value: defaultJournal}, filepath.Join(r.config.State, defaultJournal))
+	}
+	r.keepApart()
+	if !found["token"] && r.config.Listens() {
+		r.report(Problem{Key: "token"}, trust.Because("is missing", "write token: ${file:relay.token}"))
+	}
+	if !found["actions"] {
+		r.report(Problem{Key: "actions"}, trust.Because("is missing", "list what may run, or write actions: {} to allow nothing"))
+	}
+}
+
+// report adds a problem, whose reason and remedy are taken from err.
+func (r *configReader) report(p Problem, err error) {
+	p.File = r.file
+	p.Reason = err.Error()
+	var why *trust.Problem
+	if errors.As(err, &why) {
+		p.Reason = strings.TrimSuffix(p.Reason, "; "+why.Remedy)
+		p.Remedy = why.Remedy
+	}
+	r.problems = append(r.problems, p)
+}
+
+// reject reports the value of n as it stands in the file, before anything was put in.
+func (r *configReader) reject(n *yaml.Node, at, reason, remedy string) {
+	r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, trust.Because(reason, remedy))
+}
+
+// rejectHidden is reject for values that may be secret.
+func (r *configReader) rejectHidden(n *yaml.Node, at, reason, remedy string) {
+	r.report(Problem{Line: n.Line, Key: at, Value: hiddenValue}, trust.Because(reason, remedy))
+}
+
+// mapping reads n by the settings given and returns which of them it held.
+func (r *configReader) mapping(n *yaml.Node, at string, settings []setting) map[string]bool {
+	readers, names := map[string]func(*yaml.Node, string){}, make([]string, len(settings))
+	for i, s := range settings {
+		readers[s.name], names[i] = s.read, s.name
+	}
+	found := map[string]bool{}
+	r.pairs(n, at, func(key, value *yaml.Node, path string) {
+		read, known := readers[key.Value]
+		if !known {
+			r.report(Problem{Line: key.Line, Key: path}, trust.Because("is not a known key", "use one of "+strings.Join(names, ", ")))
+			return
+		}
+		found[key.Value] = true
+		read(value, path)
+	})
+	return found
+}
+
+// pairs calls each for every member of a mapping, and reports what is none and keys that come twice.
+func (r *configReader) pairs(n *yaml.Node, at string, each func(key, value *yaml.Node, path string)) {
+	if n.Kind != yaml.MappingNode {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!null" {
+			r.report(Problem{Line: n.Line, Key: at}, trust.Because("is not a mapping", "write key: value lines below it"))
+		}
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		path := key.Value
+		if at != "" {
+			path = at + "." + key.Value
+		}
+		switch {
+		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
+			r.report(Problem{Line: key.Line, Key: at}, trust.Because("has a key that is not a plain word", "write the keys out"))
+		case seen[key.Value]:
+			r.report(Problem{Line: key.Line, Key: path}, trust.Because("stands here twice", "keep one of them"))
+		default:
+			seen[key.Value] = true
+			each(key, value, path)
+		}
+	}
+}
+
+// scalar returns the text of a value with everything put in.
+func (r *configReader) scalar(n *yaml.Node, at string) (string, bool) {
+	if n.Kind != yaml.ScalarNode {
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because("is not a single value", "write one value; anchors and aliases are not read"))
+		return "", false
+	}
+	text, secrets, err := r.outside.expand(n.Value)
+	if err != nil {
+		r.report(Problem{Line: n.Line, Key: at}, err)
+		return "", false
+	}
+	for _, secret := range secrets {
+		if len(secret) >= output.MinSecret {
+			r.config.secrets = append(r.config.secrets, secret)
+		}
+	}
+	return text, true
+}
+
+func (r *configReader) number(n *yaml.Node, at string, least, most int) (int, bool) {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return 0, false
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil || value < least || value > most {
+		r.reject(n, at, "is not a number in range", fmt.Sprintf("write a number from %d to %d", least, most))
+		return 0, false
+	}
+	return value, true
+}
+
+func (r *configReader) duration(n *yaml.Node, at string, most time.Duration) (time.Duration, bool) {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return 0, false
+	}
+	value, err := time.ParseDuration(text)
+	if err != nil || value <= 0 || value > most {
+		r.reject(n, at, "is not a duration in range", fmt.Sprintf("write one above 0 and up to %s, such as 60s or 5m", short(most)))
+		return 0, false
+	}
+	return value, true
+}
+
+// short is a whole number of hours without its zeros.
+func short(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }

@@ -1,0 +1,217 @@
+// Package trust says whether a file is ours alone, so that nobody else decides what a relay runs or remembers.
+//
+// It looks at owners and modes of a path and of every folder on the way; it is no access control of its own, and against
+// programs of the same user it is no defense. Rule of thumb: what decides something is read through this package only.
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Problem is a reason for refusing something, and what to do about it.
+type Problem struct {
+	Reason, Remedy string
+}
+
+// Because returns a Problem.
+func Because(reason, remedy string) *Problem { return &Problem{Reason: reason, Remedy: remedy} }
+
+// Error is reason; remedy.
+func (p *Problem) Error() string { return p.Reason + "; " + p.Remedy }
+
+// Read reads a file that only its owner, who must be us or root, can change: neither the file nor any folder on
+// the way to it may be writable for others (facts: relay, rule 1). A sticky folder of root, such as /tmp, is accepted,
+// because nobody can replace another user's entry there.
+func Read(path string, limit int64) ([]byte, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, PathError(err)
+	}
+	// The folder of a link decides where the link leads, so it counts as well as the folder of the file.
+	for _, leaf := range []string{path, real} {
+		if err := Folders(filepath.Dir(leaf)); err != nil {
+			return nil, err
+		}
+	}
+	// Without O_NONBLOCK a pipe of that name would hold us here.
+	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, PathError(err)
+	}
+	defer file.Close()
+	stat, err := file.Stat()
+	if err != nil {
+		return nil, PathError(err)
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, Because("is not a regular file", "name a plain file")
+	}
+	if err := Entry(real, stat); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, PathError(err)
+	}
+	if int64(len(data)) > limit {
+		return nil, Because(fmt.Sprintf("is larger than %d bytes", limit), "make it smaller")
+	}
+	return data, nil
+}
+
+// Folders checks dir and every folder above it.
+func Folders(dir string) error {
+	for {
+		stat, err := os.Stat(dir)
+		if err != nil {
+			return PathError(err)
+		}
+		if err := Entry(dir, stat); err != nil {
+			return err
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil
+		}
+		dir = parent
+	}
+}
+
+// Entry refuses what belongs to another user than us or root, or can be written by others.
+func Entry(path string, stat fs.FileInfo) error {
+	owner, known := stat.Sys().(*syscall.Stat_t)
+	if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
+		return Because(fmt.Sprintf("%s belongs to another user, who could change what runs here", path),
+			fmt.Sprintf("run: chown %d %s", os.Geteuid(), path))
+	}
+	sticky := stat.IsDir() && stat.Mode()&fs.ModeSticky != 0 && owner.Uid == 0
+	if stat.Mode().Perm()&0o022 != 0 && !sticky {
+		return Because(fmt.Sprintf("%s can be written by others (mode %04o)", path, stat.Mode().Perm()),
+			fmt.Sprintf("run: chmod go-w %s", path))
+	}
+	return nil
+}
+
+// Executable refuses a program that is missing, cannot be run, or can be rewritten by others. Its folders are not
+// judged: package managers keep theirs writable for a group.
+func Executable(path string) error {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return PathError(err)
+	}
+	if !stat.Mode().IsRegular() {
+		return Because("is not a regular file", "name the program itself")
+	}
+	if stat.Mode().Perm()&0o111 == 0 {
+		return Because("is not executable", fmt.Sprintf("run: chmod +x %s", path))
+	}
+	return Entry(path, stat)
+}
+
+// Program opens an executable and judges what was opened, so that what is then read and executed through it is what was
+// judged, whatever happens to the path.
+func Program(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, PathError(err)
+	}
+	stat, err := file.Stat()
+	switch {
+	case err != nil:
+		err = PathError(err)
+	case !stat.Mode().IsRegular():
+		err = Because("is not a regular file", "name the program itself")
+	default:
+		err = Entry(path, stat)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Dir refuses what is not an existing folder.
+func Dir(path string) error {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return PathError(err)
+	}
+	if !stat.IsDir() {
+		return Because("is not a folder", "name an existing folder")
+	}
+	return nil
+}
+
+// PathError turns an error of the os package into a reason without the path, which every problem names itself.
+func PathError(err error) error {
+	var cause *fs.PathError
+	reason := err
+	if errors.As(err, &cause) {
+		reason = cause.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return Because("does not exist", "create it or correct the path")
+	}
+	return Because(reason.Error(), "make it readable for the user that runs the relay")
+}
+
+// Place refuses the path of a file of state, which need not exist, when others could change what is there, or when we cannot.
+// Key is the setting that chooses the path.
+func Place(path, key string) error {
+	if err := Folder(filepath.Dir(path), key); err != nil {
+		return err
+	}
+	for _, file := range []string{path, path + ".lock"} {
+		if err := ownFile(file, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Folder refuses a folder for files of state when others could change what is there, or when we cannot.
+func Folder(dir, key string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return folderError(err)
+	}
+	for _, folder := range []string{dir, real} {
+		if err := Folders(folder); err != nil {
+			return err
+		}
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return Because(fmt.Sprintf("its folder cannot be written: %v", err),
+			"name a file in a folder of the user that runs the relay with "+key+": in relay.yaml")
+	}
+	return nil
+}
+
+// ownFile accepts a file that is missing, or plain and ours alone.
+func ownFile(path, key string) error {
+	stat, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return PathError(err)
+	case !stat.Mode().IsRegular():
+		return Because(path+" is not a regular file", "name a plain file with "+key+": in relay.yaml")
+	}
+	return Entry(path, stat)
+}
+
+func folderError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return Because("its folder does not exist", "create it or correct the path")
+	}
+	return PathError(err)
+}

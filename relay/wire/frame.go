@@ -1,0 +1,226 @@
+package wire
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"drawbridge/internal/strictjson"
+)
+
+// The paths of a bridge that relays call, and the WebSocket subprotocol that both ends must name.
+const (
+	ConnectPath = "/relay/connect"
+	JoinPath    = "/relay/join"
+	RekeyPath   = "/relay/rekey"
+	Subprotocol = "drawbridge-relay-v1"
+)
+
+// Reasons in the WebSocket close frame that mean more to a relay than "try again".
+const (
+	CloseUnknown = "not enrolled"
+	CloseRevoked = "revoked"
+)
+
+// Sizes of frames, in bytes. Until both ends have proved who they are, neither reads more than MaxHandshake at a time.
+const (
+	MaxHandshake = 4 << 10
+	// MaxToRelay bounds a frame that a relay reads: a request and what JSON makes of it.
+	MaxToRelay = 32 << 10
+	// MaxToBridge bounds a frame that a bridge reads: an answer, the largest thing that a relay says.
+	MaxToBridge = strictjson.MaxBytes
+	// MaxOffers is how many actions a relay may offer.
+	MaxOffers = 512
+)
+
+// Frame is one WebSocket text message: a JSON object with exactly one member, named after what it is.
+type Frame struct {
+	// The handshake, in this order; the relay speaks first.
+	Hello     *Hello     `json:"hello,omitempty"`
+	Challenge *Challenge `json:"challenge,omitempty"`
+	Proof     *Proof     `json:"proof,omitempty"`
+	Welcome   *Welcome   `json:"welcome,omitempty"`
+	// The relay tells what it may run, once after the welcome and again when it changed.
+	Offers *Offers `json:"offers,omitempty"`
+	// Keys announces a newer key of the bridge; Pinned is the relay's answer.
+	Keys   *Keys   `json:"keys,omitempty"`
+	Pinned *Pinned `json:"pinned,omitempty"`
+	// Request is what the bridge asks for; Output and Outcome are the relay's answers.
+	Request *Signed  `json:"request,omitempty"`
+	Output  *Tail    `json:"output,omitempty"`
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Hello opens a connection: who the relay says it is, and which keys of the bridge it trusts.
+type Hello struct {
+	Relay string `json:"relay"`
+	// Key is the id of the relay's key, see [KeyID].
+	Key   string `json:"key"`
+	Nonce string `json:"nonce"`
+	// Pins are the ids of the bridge's keys that the relay trusts, oldest first.
+	Pins []string `json:"pins"`
+}
+
+// Challenge is the bridge's answer to a Hello, signed with one of the pinned keys.
+type Challenge struct {
+	Key   string `json:"key"`
+	Nonce string `json:"nonce"`
+	Sig   string `json:"sig"`
+}
+
+// Proof is the relay's signature over both nonces.
+type Proof struct {
+	Sig string `json:"sig"`
+}
+
+// Welcome ends the handshake.
+type Welcome struct {
+	// Session names the connection in the logs of both ends.
+	Session string `json:"session"`
+	// Keys is set when the bridge has a newer key than the one that it proved.
+	Keys *Keys `json:"keys,omitempty"`
+}
+
+// Keys hands over a newer key of the bridge, signed with one that the relay trusts.
+type Keys struct {
+	Public string `json:"public"`
+	// By is the id of the key that made Sig.
+	By  string `json:"by"`
+	Sig string `json:"sig"`
+}
+
+// Pinned says which keys of the bridge the relay trusts from now on.
+type Pinned struct {
+	Pins []string `json:"pins"`
+}
+
+// Offers is the whole list of what the relay may run.
+type Offers struct {
+	Offers []Offer `json:"offers"`
+}
+
+// Tail is the end of what a running request has written, see [Output].
+type Tail struct {
+	ID     string `json:"id"`
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+// ReadFrame reads one frame strictly: unknown, repeated and case-variant keys, more or fewer than one member, and
+// anything behind the document are refused.
+func ReadFrame(data []byte) (Frame, error) {
+	var f Frame
+	if err := strictjson.DecodeExact(data, &f); err != nil {
+		return Frame{}, fmt.Errorf("read frame: %w", err)
+	}
+	if n := f.members(); n != 1 {
+		return Frame{}, fmt.Errorf("read frame: %d members; a frame has exactly one", n)
+	}
+	if err := f.check(); err != nil {
+		return Frame{}, fmt.Errorf("read frame: %w", err)
+	}
+	return f, nil
+}
+
+// Bytes encodes the frame. What ReadFrame returned comes out as a frame that reads the same.
+func (f Frame) Bytes() ([]byte, error) {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("write frame: %w", err)
+	}
+	return data, nil
+}
+
+func (f Frame) members() (n int) {
+	for _, there := range []bool{
+		f.Hello != nil, f.Challenge != nil, f.Proof != nil, f.Welcome != nil, f.Offers != nil,
+		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil,
+	} {
+		if there {
+			n++
+		}
+	}
+	return n
+}
+
+// check holds the bounds of each frame's fields, so that neither end has to remember them.
+func (f Frame) check() error {
+	switch {
+	case f.Hello != nil:
+		return f.Hello.check()
+	case f.Offers != nil:
+		return f.Offers.check()
+	case f.Pinned != nil:
+		return checkPins(f.Pinned.Pins)
+	case f.Output != nil:
+		if !ValidRequestID(f.Output.ID) || len(f.Output.Stdout) > 2*MaxProgress || len(f.Output.Stderr) > 2*MaxProgress {
+			return errors.New("output without an id, or larger than is allowed")
+		}
+	case f.Outcome != nil:
+		return f.Outcome.check()
+	}
+	return nil
+}
+
+// maxPins bounds the pins that a relay lists.
+const maxPins = 8
+
+func checkPins(pins []string) error {
+	if len(pins) == 0 || len(pins) > maxPins {
+		return fmt.Errorf("%d pins; there must be 1 to %d", len(pins), maxPins)
+	}
+	for _, pin := range pins {
+		if raw, err := hex.DecodeString(pin); err != nil || len(raw) != keyIDSize {
+			return errors.New("a pin is no id of a key")
+		}
+	}
+	return nil
+}
+
+func (h Hello) check() error {
+	if !ValidAction(h.Relay) {
+		return errors.New("the relay's name is none")
+	}
+	if len(h.Nonce) != nonceText {
+		return errors.New("the nonce is none")
+	}
+	return checkPins(h.Pins)
+}
+
+func (o Offers) check() error {
+	if len(o.Offers) > MaxOffers {
+		return fmt.Errorf("%d offers; at most %d are allowed", len(o.Offers), MaxOffers)
+	}
+	seen := make(map[string]bool, len(o.Offers))
+	for _, offer := range o.Offers {
+		if !ValidAction(offer.Action) || len(offer.Approval) > 64 || len(offer.Definition) > 128 || seen[offer.Action] {
+			return errors.New("an offer is malformed, or there twice")
+		}
+		seen[offer.Action] = true
+	}
+	return nil
+}
+
+func (o Outcome) check() error {
+	switch {
+	case !ValidRequestID(o.ID):
+		return errors.New("outcome without an id")
+	case !o.Status.Known():
+		return errors.New("outcome with an unknown status")
+	case (o.Status == StatusRefused) != (o.Refusal != ""):
+		return errors.New("outcome whose status and refusal do not belong together")
+	case o.RetryMS < 0 || o.DurationMS < 0 || o.StdoutOmitted < 0 || o.StderrOmitted < 0:
+		return errors.New("outcome with a negative number")
+	}
+	return nil
+}
+
+// checkText bounds what an agent wrote.
+func checkText(what, text string, limit int) error {
+	if len(text) > limit || !utf8.ValidString(text) {
+		return fmt.Errorf("%s is longer than %d bytes or no UTF-8", what, limit)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/relay/wire"
+)
+
+const anID = "0123456789abcdef"
+
+func frames(t testing.TB) []wire.Frame {
+	n := strings.Repeat("n", 43)
+	s, err := wire.Sign(key("bridge"), order())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []wire.Frame{
+		{Hello: &wire.Hello{Relay: "laptop", Key: anID, Nonce: n, Pins: []string{anID}}},
+		{Challenge: &wire.Challenge{Key: anID, Nonce: n, Sig: "s"}},
+		{Proof: &wire.Proof{Sig: "s"}},
+		{Welcome: &wire.Welcome{Session: "s", Keys: &wire.Keys{Public: "p", By: anID, Sig: "s"}}},
+		{Offers: &wire.Offers{Offers: []wire.Offer{{Action: "a", Approval: "never", Bridge: true, Definition: "d"}}}},
+		{Keys: &wire.Keys{Public: "p", By: anID, Sig: "s"}},
+		{Pinned: &wire.Pinned{Pins: []string{anID}}},
+		{Request: &s},
+		{Output: &wire.Tail{ID: "x", Stdout: "o"}},
+		{Outcome: &wire.Outcome{ID: "x", Answer: wire.Refused("a", "why"), Refusal: wire.RefusedBusy, RetryMS: 5}},
+	}
+}
+
+func TestFramesArriveAsTheyLeft(t *testing.T) {
+	t.Parallel()
+	for _, f := range frames(t) {
+		data, err := f.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.ReadFrame(data)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if diff := cmp.Diff(f, got); diff != "" {
+			t.Errorf("(-sent +read):\n%s", diff)
+		}
+	}
+}
+
+func TestFramesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	outcome := `{"outcome":{"id":"x","action":"a","status":"refused","exit_code":-1,"stdout":"","stderr":"","stdout_omitted":0,"stderr_omitted":0,"duration_ms":0,"error":"","refusal":"busy"}}`
+	if _, err := wire.ReadFrame([]byte(outcome)); err != nil {
+		t.Fatal(err)
+	}
+	hello := `{"hello":{"relay":"laptop","key":"k","nonce":"` + strings.Repeat("n", 43) + `","pins":["` + anID + `"]}}`
+	if _, err := wire.ReadFrame([]byte(hello)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		``, `{`, `{}`, `null`, `[]`, `7`, `"hello"`, `{"proof":null}`, `{"proof":{"sig":"a"},"pinned":{"pins":["` + anID + `"]}}`,
+		`{"proof":{"sig":"a"}}{"proof":{"sig":"b"}}`, `{"proof":{"sig":"a","sig":"b"}}`, `{"proof":{"sig":"a","Sig":"b"}}`, `{"Proof":{"sig":"a"}}`,
+		`{"proof":{"sig":"a","alg":"none"}}`, `{"proof":{"sig":7}}`, `{"what":{}}`, "{\"proof\":{\"sig\":\"\xff\"}}",
+		hello[:len(hello)-1], strings.Replace(hello, "laptop", "Laptop", 1), strings.Replace(hello, "laptop", "lap\\ntop", 1),
+		strings.Replace(hello, anID, "zz", 1), strings.Replace(hello, `["`+anID+`"]`, `[]`, 1), strings.Replace(hello, "nnn", "n", 1),
+		strings.Replace(hello, `"`+anID+`"`, strings.Repeat(`"`+anID+`",`, 8)+`"`+anID+`"`, 1),
+		`{"offers":{"offers":[{"action":"A","approval":"","definition":""}]}}`,
+		`{"offers":{"offers":[{"action":"a","approval":"","definition":""},{"action":"a","approval":"","definition":""}]}}`,
+		`{"output":{"id":"","stdout":"","stderr":""}}`,
+		`{"output":{"id":"x","stdout":"` + strings.Repeat("x", 2*wire.MaxProgress+1) + `","stderr":""}}`,
+		strings.Replace(outcome, `"x"`, `"x y"`, 1), strings.Replace(outcome, `refused`, `done`, 1), strings.Replace(outcome, `"refused"`, `"executed"`, 1),
+		strings.Replace(outcome, `,"refusal":"busy"`, ``, 1), strings.Replace(outcome, `"duration_ms":0`, `"duration_ms":-1`, 1),
+		`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
+	} {
+		if f, err := wire.ReadFrame([]byte(text)); err == nil {
+			t.Errorf("%.200s is read as %+v", text, f)
+		}
+	}
+}
+
+// What is read once has one reading: written and read again it is the same.
+func FuzzReadFrame(f *testing.F) {
+	for _, frame := range frames(f) {
+		data, err := frame.Bytes()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Add([]byte(`{"proof":{"sig":"a","Sig":"b"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		frame, err := wire.ReadFrame(data)
+		if err != nil {
+			return
+		}
+		again, err := frame.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := wire.ReadFrame(again)
+		if err != nil {
+			t.Fatalf("%q is read, and %q, which is the same, is not: %v", data, again, err)
+		}
+		if diff := cmp.Diff(frame, second); diff != "" {
+			t.Errorf("two readings of %q (-first +second):\n%s", data, diff)
+		}
+	})
+}

@@ -1,0 +1,215 @@
+package store
+
+import (
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+const relayColumns = "name, state, key, next_key, pin, replica, session, connected_at, enrolled_at, seen_at"
+
+var putRelay = putSQL("relays", relayColumns)
+
+func scanRelay(row scanner) (r bridge.Relay, err error) {
+	err = row.Scan(&r.Name, &r.State, &r.Key, &r.NextKey, &r.Pin, &r.Replica, &r.Session, microTime{&r.ConnectedAt}, microTime{&r.EnrolledAt}, microTime{&r.SeenAt})
+	return r, err
+}
+
+// PutRelay implements bridge.RelayTx.
+func (t *tx) PutRelay(r bridge.Relay) error {
+	return t.exec(putRelay, r.Name, r.State, r.Key, r.NextKey, r.Pin, r.Replica, r.Session, micros(r.ConnectedAt), micros(r.EnrolledAt), micros(r.SeenAt))
+}
+
+// Relay implements bridge.RelayTx.
+func (t *tx) Relay(name string) (bridge.Relay, error) {
+	return selectOne(t, scanRelay, "SELECT "+relayColumns+" FROM relays WHERE name = $1", name)
+}
+
+// Relays implements bridge.RelayTx.
+func (t *tx) Relays(f bridge.RelayFilter) ([]bridge.Relay, error) {
+	var w where
+	add(&w, "state =", f.State)
+	add(&w, "replica =", f.Replica)
+	if f.Replica != "" { // the index holds no others
+		w.conditions = append(w.conditions, "replica <> ''")
+	}
+	add(&w, "name >", f.After)
+	tail, args := w.sql("name", f.Limit)
+	return selectAll(t, scanRelay, "SELECT "+relayColumns+" FROM relays"+tail, args...)
+}
+
+const offerColumns = "relay, action, approval, bridge, definition"
+
+var insertOffer = insertSQL("relay_offers", offerColumns)
+
+func scanOffer(row scanner) (o bridge.RelayOffer, err error) {
+	err = row.Scan(&o.Relay, &o.Action, &o.Approval, &o.Bridge, &o.Definition)
+	return o, err
+}
+
+// PutOffers implements bridge.RelayTx. A relay that comes back with what it offered before, which is nearly always, costs no write.
+func (t *tx) PutOffers(relay string, offers []bridge.RelayOffer) error {
+	had, err := t.Offers(relay)
+	if err != nil {
+		return err
+	}
+	known := make(map[string]bridge.RelayOffer, len(had))
+	for _, o := range had {
+		known[o.Action] = o
+	}
+	for _, o := range offers {
+		o.Relay = relay
+		old, there := known[o.Action]
+		delete(known, o.Action)
+		if there && old == o {
+			continue
+		}
+		if there {
+			if err := t.exec("DELETE FROM relay_offers WHERE relay = $1 AND action = $2", relay, o.Action); err != nil {
+				return err
+			}
+		}
+		if err := t.exec(insertOffer, o.Relay, o.Action, o.Approval, asInt(o.Bridge), o.Definition); err != nil {
+			return err
+		}
+	}
+	for action := range known {
+		if err := t.exec("DELETE FROM relay_offers WHERE relay = $1 AND action = $2", relay, action); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Offers implements bridge.RelayTx.
+func (t *tx) Offers(relay string) ([]bridge.RelayOffer, error) {
+	return selectAll(t, scanOffer, "SELECT "+offerColumns+" FROM relay_offers WHERE relay = $1 ORDER BY action", relay)
+}
+
+// OfferedBy implements bridge.RelayTx.
+func (t *tx) OfferedBy(action string) ([]bridge.RelayOffer, error) {
+	return selectAll(t, scanOffer, "SELECT o.relay, o.action, o.approval, o.bridge, o.definition FROM relay_offers o JOIN relays r ON r.name = o.relay WHERE o.action = $1 AND r.state <> $2 ORDER BY o.relay",
+		action, bridge.RelayRevoked)
+}
+
+const joinColumns = "id, relay, created_at, expires_at, key"
+
+var putJoin = putSQL("relay_joins", joinColumns)
+
+func scanJoin(row scanner) (j bridge.RelayJoin, err error) {
+	err = row.Scan(&j.ID, &j.Relay, microTime{&j.CreatedAt}, microTime{&j.ExpiresAt}, &j.Key)
+	return j, err
+}
+
+// PutJoin implements bridge.EnrolTx.
+func (t *tx) PutJoin(j bridge.RelayJoin) error {
+	return t.exec(putJoin, j.ID, j.Relay, micros(j.CreatedAt), micros(j.ExpiresAt), j.Key)
+}
+
+// Join implements bridge.EnrolTx.
+func (t *tx) Join(id string) (bridge.RelayJoin, error) {
+	return selectOne(t, scanJoin, "SELECT "+joinColumns+" FROM relay_joins WHERE id = $1", id)
+}
+
+// AddRelayKey implements bridge.EnrolTx.
+func (t *tx) AddRelayKey(k bridge.RelayKey) error {
+	return t.exec("INSERT INTO relay_keys (generation, source, created_at) VALUES ($1, $2, $3)", k.Generation, k.Source, micros(k.CreatedAt))
+}
+
+// RelayKeys implements bridge.EnrolTx.
+func (t *tx) RelayKeys() ([]bridge.RelayKey, error) {
+	return selectAll(t, func(row scanner) (k bridge.RelayKey, err error) {
+		err = row.Scan(&k.Generation, &k.Source, microTime{&k.CreatedAt})
+		return k, err
+	}, "SELECT generation, source, created_at FROM relay_keys ORDER BY generation")
+}
+
+// PutReplica implements bridge.RelayCallTx.
+func (t *tx) PutReplica(id string, at time.Time) error {
+	return t.exec("INSERT INTO replicas (id, seen_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at", id, micros(at))
+}
+
+// ReplicaSeen implements bridge.RelayCallTx.
+func (t *tx) ReplicaSeen(id string) (time.Time, error) {
+	n, err := selectOne(t, scanInt, "SELECT seen_at FROM replicas WHERE id = $1", id)
+	return fromMicros(n), err
+}
+
+const callColumns = "id, replica, relay, request, ask, state, outcome, created_at"
+
+var putCall = putSQL("relay_calls", callColumns)
+
+func scanCall(row scanner) (c bridge.RelayCall, err error) {
+	err = row.Scan(&c.ID, &c.Replica, &c.Relay, &c.Request, &c.Ask, &c.State, &c.Outcome, microTime{&c.CreatedAt})
+	return c, err
+}
+
+// PutCall implements bridge.RelayCallTx.
+func (t *tx) PutCall(c bridge.RelayCall) error {
+	return t.exec(putCall, c.ID, c.Replica, c.Relay, c.Request, c.Ask, c.State, c.Outcome, micros(c.CreatedAt))
+}
+
+// Call implements bridge.RelayCallTx.
+func (t *tx) Call(id string) (bridge.RelayCall, error) {
+	return selectOne(t, scanCall, "SELECT "+callColumns+" FROM relay_calls WHERE id = $1", id)
+}
+
+// DropCall implements bridge.RelayCallTx.
+func (t *tx) DropCall(id string) error { return t.exec("DELETE FROM relay_calls WHERE id = $1", id) }
+
+// WaitingCalls implements bridge.RelayCallTx.
+func (t *tx) WaitingCalls(replica string) ([]bridge.RelayCall, error) {
+	return selectAll(t, scanCall, "SELECT "+callColumns+" FROM relay_calls WHERE replica = $1 AND state = 'waiting' ORDER BY id LIMIT 100", replica)
+}
+
+func scanText(row scanner) (s string, err error) {
+	err = row.Scan(&s)
+	return s, err
+}
+
+// BindRequest implements bridge.RelayCallTx.
+func (t *tx) BindRequest(request, relay string, at time.Time) (string, error) {
+	err := t.exec("INSERT INTO relay_ties (request, relay, created_at) VALUES ($1, $2, $3) ON CONFLICT (request) DO NOTHING", request, relay, micros(at))
+	if err != nil {
+		return "", err
+	}
+	return t.BoundRelay(request)
+}
+
+// BoundRelay implements bridge.RelayCallTx.
+func (t *tx) BoundRelay(request string) (string, error) {
+	return selectOne(t, scanText, "SELECT relay FROM relay_ties WHERE request = $1", request)
+}
+
+// PurgeRelays implements bridge.RelayCallTx.
+func (t *tx) PurgeRelays(before time.Time) error {
+	for _, query := range []string{
+		"DELETE FROM relay_joins WHERE expires_at < $1", "DELETE FROM relay_calls WHERE created_at < $1",
+		"DELETE FROM relay_ties WHERE created_at < $1", "DELETE FROM replicas WHERE seen_at < $1",
+	} {
+		if err := t.exec(query, micros(before)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putSQL returns an INSERT that replaces all columns but the first, which is the key.
+func putSQL(table, columns string) string {
+	return insertSQL(table, columns) + " ON CONFLICT (" + firstColumn(columns) + ") DO UPDATE SET " + excluded(columns)
+}
+
+func firstColumn(columns string) string {
+	first, _, _ := strings.Cut(columns, ",")
+	return first
+}
+
+// excluded renders "b = excluded.b, c = excluded.c" for "a, b, c".
+func excluded(columns string) string {
+	names := strings.Split(columns, ", ")[1:]
+	for i, name := range names {
+		names[i] = name + " = excluded." + name
+	}
+	return strings.Join(names, ", ")
+}

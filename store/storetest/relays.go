@@ -1,0 +1,205 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+func relay(n int) bridge.Relay {
+	return bridge.Relay{Name: fmt.Sprintf("relay-%04d", n), State: bridge.RelayEnrolled, Key: "key", NextKey: "next", Pin: "pin", Replica: "rep_1", Session: "ses_1",
+		ConnectedAt: at(time.Minute), EnrolledAt: epoch, SeenAt: at(time.Hour)}
+}
+
+func testRelays(t *testing.T, open Open) {
+	s := open(t)
+	first := relay(1)
+	noZeroField(t, first)
+	revoked, elsewhere, away := relay(3), relay(2), relay(0)
+	revoked.State, elsewhere.Replica = bridge.RelayRevoked, "rep_2"
+	away.Replica, away.Session, away.ConnectedAt, away.NextKey = "", "", time.Time{}, ""
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		for _, r := range []bridge.Relay{revoked, elsewhere, first, away} {
+			if err := tx.PutRelay(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	get := func(name string) bridge.Relay {
+		return read(t, s, func(tx bridge.Tx) (bridge.Relay, error) { return tx.Relay(name) })
+	}
+	list := func(f bridge.RelayFilter) []bridge.Relay {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.Relay, error) { return tx.Relays(f) })
+	}
+	equal(t, "relay", get(first.Name), first)
+	equal(t, "relay without a connection", get(away.Name), away)
+	equal(t, "all, by name", list(bridge.RelayFilter{}), []bridge.Relay{away, first, elsewhere, revoked})
+	equal(t, "paged", list(bridge.RelayFilter{After: away.Name, Limit: 2}), []bridge.Relay{first, elsewhere})
+	equal(t, "of a replica", list(bridge.RelayFilter{Replica: "rep_1"}), []bridge.Relay{first, revoked})
+	equal(t, "to cut off", list(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}), []bridge.Relay{revoked})
+	equal(t, "in a state", list(bridge.RelayFilter{State: bridge.RelayRevoked}), []bridge.Relay{revoked})
+	first.Key, first.NextKey, first.Session = "next", "", "ses_2"
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutRelay(first) })
+	equal(t, "replaced", get(first.Name), first)
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.Relay, error) { return tx.Relay("nobody") }); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("a relay that is not there: %v", err)
+	}
+}
+
+func testRelayOffers(t *testing.T, open Open) {
+	s := open(t)
+	offer := func(relay, action, definition string) bridge.RelayOffer {
+		return bridge.RelayOffer{Relay: relay, Action: action, Approval: "each", Bridge: true, Definition: definition}
+	}
+	noZeroField(t, offer("a", "b", "c"))
+	put := func(relay string, offers ...bridge.RelayOffer) {
+		t.Helper()
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOffers(relay, offers) })
+	}
+	one, two, gone := relay(1), relay(2), relay(3)
+	gone.State = bridge.RelayRevoked
+	for _, r := range []bridge.Relay{one, two, gone} {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutRelay(r) })
+	}
+	put(one.Name, bridge.RelayOffer{Action: "lock", Approval: "never", Definition: "d"}, offer("ignored", "backup", "d1"))
+	put(two.Name, offer(two.Name, "backup", "d2"))
+	put(gone.Name, offer(gone.Name, "backup", "d3"))
+	of := func(relay string) []bridge.RelayOffer {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.RelayOffer, error) { return tx.Offers(relay) })
+	}
+	by := func(action string) []bridge.RelayOffer {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.RelayOffer, error) { return tx.OfferedBy(action) })
+	}
+	equal(t, "of a relay, by action", of(one.Name), []bridge.RelayOffer{offer(one.Name, "backup", "d1"), {Relay: one.Name, Action: "lock", Approval: "never", Definition: "d"}})
+	equal(t, "of nobody", len(of("nobody")), 0)
+	equal(t, "by action, without the revoked", by("backup"), []bridge.RelayOffer{offer(one.Name, "backup", "d1"), offer(two.Name, "backup", "d2")})
+	put(one.Name, offer(one.Name, "backup", "changed"), offer(one.Name, "new", "d"))
+	equal(t, "replaced", of(one.Name), []bridge.RelayOffer{offer(one.Name, "backup", "changed"), offer(one.Name, "new", "d")})
+	put(one.Name)
+	equal(t, "none left", len(of(one.Name)), 0)
+	equal(t, "others untouched", by("backup"), []bridge.RelayOffer{offer(two.Name, "backup", "d2")})
+}
+
+func testRelayJoins(t *testing.T, open Open) {
+	s := open(t)
+	j := bridge.RelayJoin{ID: "j1", Relay: "laptop", CreatedAt: epoch, ExpiresAt: at(time.Hour), Key: "key"}
+	noZeroField(t, j)
+	fresh := j
+	fresh.Key = ""
+	get := func() bridge.RelayJoin {
+		return read(t, s, func(tx bridge.Tx) (bridge.RelayJoin, error) { return tx.Join("j1") })
+	}
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutJoin(fresh) })
+	equal(t, "fresh", get(), fresh)
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutJoin(j) })
+	equal(t, "used", get(), j)
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.RelayJoin, error) { return tx.Join("j2") }); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("a token that is not there: %v", err)
+	}
+}
+
+func testRelayKeys(t *testing.T, open Open) {
+	s := open(t)
+	first := bridge.RelayKey{Generation: 1, Source: "k1", CreatedAt: epoch}
+	noZeroField(t, first)
+	second := bridge.RelayKey{Generation: 2, Source: "k2", CreatedAt: at(time.Hour)}
+	for _, k := range []bridge.RelayKey{second, first} {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.AddRelayKey(k) })
+	}
+	if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+		return tx.AddRelayKey(bridge.RelayKey{Generation: 2, Source: "k3", CreatedAt: epoch})
+	}); err == nil {
+		t.Error("a generation is there twice")
+	}
+	equal(t, "oldest first", read(t, s, func(tx bridge.Tx) ([]bridge.RelayKey, error) { return tx.RelayKeys() }), []bridge.RelayKey{first, second})
+}
+
+func call(n int) bridge.RelayCall {
+	return bridge.RelayCall{ID: fmt.Sprintf("rcl_%04d", n), Replica: "rep_1", Relay: "laptop", Request: "op", Ask: `{"a":1}`, State: bridge.CallWaiting, Outcome: `{"b":2}`, CreatedAt: epoch}
+}
+
+func testRelayCalls(t *testing.T, open Open) {
+	s := open(t)
+	first, second, other := call(1), call(2), call(3)
+	noZeroField(t, first)
+	other.Replica = "rep_2"
+	for _, c := range []bridge.RelayCall{second, first, other} {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutCall(c) })
+	}
+	waiting := func() []bridge.RelayCall {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.RelayCall, error) { return tx.WaitingCalls("rep_1") })
+	}
+	equal(t, "waiting, oldest first", waiting(), []bridge.RelayCall{first, second})
+	first.State, first.Outcome = bridge.CallDone, "done"
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutCall(first) })
+	equal(t, "one is done", waiting(), []bridge.RelayCall{second})
+	equal(t, "the done one", read(t, s, func(tx bridge.Tx) (bridge.RelayCall, error) { return tx.Call(first.ID) }), first)
+	mustUpdate(t, s, func(tx bridge.Tx) error { return errors.Join(tx.DropCall(first.ID), tx.DropCall("nobody")) })
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.RelayCall, error) { return tx.Call(first.ID) }); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("a call that was dropped: %v", err)
+	}
+	seen := func() (time.Time, error) {
+		return lookUp(t.Context(), s, func(tx bridge.Tx) (time.Time, error) { return tx.ReplicaSeen("rep_1") })
+	}
+	if _, err := seen(); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("a replica that never lived: %v", err)
+	}
+	for _, when := range []time.Time{epoch, at(time.Second)} {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutReplica("rep_1", when) })
+		got, err := seen()
+		equal(t, "seen", got, when)
+		equal(t, "seen, error", err, nil)
+	}
+}
+
+func testRelayTies(t *testing.T, open Open) {
+	s := open(t)
+	bind := func(relay string) (got string) {
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+			got, err = tx.BindRequest("op", relay, epoch)
+			return err
+		})
+		return got
+	}
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (string, error) { return tx.BoundRelay("op") }); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("a tie that is not there: %v", err)
+	}
+	equal(t, "the first wins", bind("laptop"), "laptop")
+	equal(t, "and stays", bind("desk"), "laptop")
+	equal(t, "bound", read(t, s, func(tx bridge.Tx) (string, error) { return tx.BoundRelay("op") }), "laptop")
+}
+
+func testPurgeRelays(t *testing.T, open Open) {
+	s := open(t)
+	for n, when := range []time.Time{epoch, at(time.Hour)} {
+		id := fmt.Sprintf("x%d", n)
+		c := call(n)
+		c.ID, c.CreatedAt = id, when
+		mustUpdate(t, s, func(tx bridge.Tx) error {
+			_, err := tx.BindRequest(id, "laptop", when)
+			return errors.Join(err, tx.PutCall(c), tx.PutReplica(id, when), tx.PutJoin(bridge.RelayJoin{ID: id, Relay: "r", CreatedAt: when, ExpiresAt: when}))
+		})
+	}
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PurgeRelays(at(time.Minute)) })
+	mustView(t, s, func(tx bridge.Tx) error {
+		looks := map[string]func(id string) error{
+			"tie":     func(id string) error { _, err := tx.BoundRelay(id); return err },
+			"call":    func(id string) error { _, err := tx.Call(id); return err },
+			"replica": func(id string) error { _, err := tx.ReplicaSeen(id); return err },
+			"token":   func(id string) error { _, err := tx.Join(id); return err },
+		}
+		for what, look := range looks {
+			if err := look("x0"); !errors.Is(err, bridge.ErrNoRow) {
+				t.Errorf("old %s: %v", what, err)
+			}
+			if err := look("x1"); err != nil {
+				t.Errorf("newer %s: %v", what, err)
+			}
+		}
+		return nil
+	})
+}
