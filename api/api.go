@@ -41,6 +41,10 @@ type Options struct {
 	Mail *mail.Service
 	// Webhooks serves /hooks/; nil means that there is no receiver here.
 	Webhooks http.Handler
+	// Door serves /mcp, to agents with tokens of their own; nil means that there is none here.
+	Door http.Handler
+	// Tokens keeps those tokens; nil without a door.
+	Tokens Tokens
 	// Relays administers the relays that dial in, and RelayDoor serves /relay/, where they do; nil means that none can.
 	Relays    bridge.RelayAdmin
 	RelayDoor http.Handler
@@ -108,6 +112,9 @@ const (
 	relayPrefix = "/relay/"
 )
 
+// doorPath is where the MCP door hangs.
+const doorPath = "/mcp"
+
 // wrap puts the edge around the router. Webhooks pass by the browser checks and
 // the token: their signature is all they have and all they need, and they come
 // under whatever Host the way from outside gives them. The receiver writes its
@@ -157,6 +164,14 @@ func named(route string, next http.Handler) http.Handler {
 func (h *Handler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
+		if h.o.Door != nil && (path == doorPath || strings.HasPrefix(path, doorPath+"/")) {
+			named(doorPath, h.o.Door).ServeHTTP(w, r) // it has tokens of its own
+			return
+		}
+		if path == seedEventsPath && !h.token.Allows(r) && h.o.Tokens != nil {
+			h.agentEvents(w, r)
+			return
+		}
 		open := path == "/health" || (path == "/metrics" && h.o.OpenMetrics)
 		if !open && !h.token.Allows(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
@@ -200,6 +215,9 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/agents/{id}/stop", h.stop},
 		{http.MethodPost, "/v1/agents/{id}/resume", h.resume},
 		{http.MethodPost, "/v1/agents/{id}/join", h.join},
+		{http.MethodGet, "/v1/agents/{id}/tokens", h.listTokens},
+		{http.MethodPost, "/v1/agents/{id}/tokens", h.mintToken},
+		{http.MethodPost, "/v1/agents/{id}/tokens/revoke", h.revokeTokens},
 		{http.MethodGet, "/v1/turns/{id}", h.getTurn},
 		{http.MethodGet, "/v1/commands", h.listCommands},
 		{http.MethodGet, "/v1/commands/{id}", h.getCommand},
@@ -210,6 +228,7 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/turns/{id}/resolve", h.resolveTurn},
 		{http.MethodPost, "/v1/turns/{id}/replay", h.replay},
 		{http.MethodGet, "/v1/events", h.events},
+		{http.MethodGet, seedEventsPath, h.seedEvents},
 		{http.MethodGet, "/v1/allowed", h.allowed},
 		{http.MethodGet, "/v1/status", h.status},
 	}

@@ -174,12 +174,12 @@ func receipts(tx bridge.Tx, id bridge.MessageID) ([]bridge.Receipt, error) {
 // receiptState reads how far a letter has come off the turn that carries it.
 func receiptState(l bridge.Letter, t bridge.Turn) bridge.ReceiptState {
 	switch {
-	case t.State.Over():
+	case t.State == bridge.TurnReplied:
 		return bridge.ReceiptAcknowledged
+	case t.State == bridge.TurnQueued, t.State == bridge.TurnFailed:
+		return bridge.ReceiptQueued // it was sent in vain and will be sent again
 	case l.Offered == t.ID:
 		return bridge.ReceiptOffered
-	case t.State == bridge.TurnQueued:
-		return bridge.ReceiptQueued // it was sent in vain and will be sent again
 	}
 	return bridge.ReceiptInPrompt
 }

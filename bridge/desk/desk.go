@@ -113,6 +113,9 @@ func (c *Change) Tell(n bridge.Notice) error {
 	if err := c.Keep(n); err != nil {
 		return err
 	}
+	if _, err := c.OpenTurn(n.Agent); !errors.Is(err, bridge.ErrNoRow) {
+		return err // the turn that is open is joined, or followed by one that tells it
+	}
 	a, err := c.Agent(n.Agent)
 	if err != nil {
 		return err

@@ -10,6 +10,23 @@ import (
 	"drawbridge/bridge"
 )
 
+// mailTables are the tables of mail.
+type mailTables struct {
+	messages      table[bridge.MessageID, bridge.Message]
+	letters       table[string, bridge.Letter] // by message and agent
+	conversations table[bridge.ConversationID, bridge.Conversation]
+	members       table[string, memberRow]       // by conversation and agent
+	reactions     table[string, bridge.Reaction] // by message, agent and emoji
+	files         table[bridge.FileID, bridge.File]
+}
+
+func (m *mailTables) clone() mailTables {
+	return mailTables{
+		messages: m.messages.clone(), letters: m.letters.clone(), conversations: m.conversations.clone(),
+		members: m.members.clone(), reactions: m.reactions.clone(), files: m.files.clone(),
+	}
+}
+
 // memberRow is one agent in one conversation.
 type memberRow struct {
 	conversation bridge.ConversationID

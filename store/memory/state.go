@@ -27,14 +27,14 @@ type state struct {
 	events      []bridge.Event
 	trees       table[bridge.AgentID, bridge.Tree]
 	memos       map[memo]time.Time
-	relayTables
+	blocks      table[string, []bridge.Block] // all versions of each
+	passages    table[bridge.PassageID, bridge.Passage]
+	tokens      table[bridge.TokenID, bridge.DoorToken]
+	watches     table[string, bridge.Watch]           // by both agents
+	runs        map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 
-	messages      table[bridge.MessageID, bridge.Message]
-	letters       table[string, bridge.Letter] // by message and agent
-	conversations table[bridge.ConversationID, bridge.Conversation]
-	members       table[string, memberRow]       // by conversation and agent
-	reactions     table[string, bridge.Reaction] // by message, agent and emoji
-	files         table[bridge.FileID, bridge.File]
+	relayTables
+	mailTables
 }
 
 // lane is the last number that was given in it, and its works in order. The
@@ -61,7 +61,9 @@ type commandRow struct {
 	launched time.Time
 }
 
-func newState() *state { return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}} }
+func newState() *state {
+	return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}, runs: map[bridge.TurnID][]bridge.RunMessage{}}
+}
 
 // clone copies the tables and shares the rows, which nobody changes.
 func (s *state) clone() *state {
@@ -69,9 +71,8 @@ func (s *state) clone() *state {
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
-		relayTables: s.relayTables.clone(),
-		messages:    s.messages.clone(), letters: s.letters.clone(), conversations: s.conversations.clone(),
-		members: s.members.clone(), reactions: s.reactions.clone(), files: s.files.clone(),
+		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), watches: s.watches.clone(), runs: maps.Clone(s.runs),
+		relayTables: s.relayTables.clone(), mailTables: s.mailTables.clone(),
 	}
 }
 
