@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 	"bridge/simulation/witness":   {"bridge", "bridge/simulation/coverage"},
 
 	// A program may import everything; what stands below it may not.
+	"cmd/drawbridge/internal/handout":  {"policy"},
 	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
 	"cmd/drawbridge/internal/mcpstdio": {},
 }
