@@ -58,6 +58,8 @@ type Tx interface {
 	MailTx
 	ConversationTx
 	AttachmentTx
+	TokenTx
+	RunTx
 }
 
 // AgentTx keeps agents.

@@ -112,6 +112,15 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
 		"Echoed":       func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
 		"Approved":     func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
+		"FindToken":    func(tx bridge.Tx) error { return last(tx.FindToken("hash")) },
+		"Tokens":       func(tx bridge.Tx) error { return last(tx.Tokens("agt_000001")) },
+		"UseToken":     func(tx bridge.Tx) error { return tx.UseToken("tok_1", benchTime) },
+		"RevokeToken":  func(tx bridge.Tx) error { return tx.RevokeToken("tok_1", benchTime) },
+		"RevokeTokens": func(tx bridge.Tx) error { return last(tx.RevokeTokens("agt_000001", benchTime)) },
+		"AppendRunMessage": func(tx bridge.Tx) error {
+			return last(tx.AppendRunMessage(bridge.RunMessage{Turn: "trn_000001", Kind: bridge.ToolCallMessage, CallID: "1"}))
+		},
+		"RunMessages": func(tx bridge.Tx) error { return last(tx.RunMessages("trn_000001", 5, 100)) },
 	}
 }
 

@@ -35,6 +35,8 @@ type state struct {
 	members       table[string, memberRow]       // by conversation and agent
 	reactions     table[string, bridge.Reaction] // by message, agent and emoji
 	files         table[bridge.FileID, bridge.File]
+	tokens        table[bridge.TokenID, bridge.DoorToken]
+	runs          map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 }
 
 // lane is the last number that was given in it, and its works in order. The
@@ -61,7 +63,9 @@ type commandRow struct {
 	launched time.Time
 }
 
-func newState() *state { return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}} }
+func newState() *state {
+	return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}, runs: map[bridge.TurnID][]bridge.RunMessage{}}
+}
 
 // clone copies the tables and shares the rows, which nobody changes.
 func (s *state) clone() *state {
@@ -72,6 +76,7 @@ func (s *state) clone() *state {
 		relayTables: s.relayTables.clone(),
 		messages:    s.messages.clone(), letters: s.letters.clone(), conversations: s.conversations.clone(),
 		members: s.members.clone(), reactions: s.reactions.clone(), files: s.files.clone(),
+		tokens: s.tokens.clone(), runs: maps.Clone(s.runs),
 	}
 }
 

@@ -67,6 +67,8 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"PurgeRelays", testPurgeRelays},
 		{"Events", testEvents},
 		{"EventsMissNothing", testEventsMissNothing},
+		{"Tokens", testTokens},
+		{"Runs", testRuns},
 		{"Misses", testMisses},
 		{"FailedUpdate", testFailedUpdate},
 		{"FailuresAmongOthers", testFailuresAmongOthers},
