@@ -32,7 +32,8 @@ func (t DoorToken) Revoked() bool { return !t.RevokedAt.IsZero() }
 
 // TokenTx keeps door tokens.
 type TokenTx interface {
-	// InsertToken fails with a Conflict error when the id or the hash is there already.
+	// InsertToken fails with a Conflict error when the id or the hash is there
+	// already; the transaction may go on after it.
 	InsertToken(t DoorToken) error
 	// FindToken looks a token up by its hash, a revoked one too.
 	FindToken(hash string) (DoorToken, error)

@@ -9,20 +9,18 @@ import (
 
 const tokenColumns = "id, agent, hash, generation, created_at, last_used, revoked_at"
 
-var insertToken = insertSQL("door_tokens", tokenColumns)
+var insertToken = insertSQL("door_tokens", tokenColumns) + " ON CONFLICT DO NOTHING"
 
 func scanToken(row scanner) (k bridge.DoorToken, err error) {
 	err = row.Scan(&k.ID, &k.Agent, &k.Hash, &k.Generation, microTime{&k.CreatedAt}, microTime{&k.LastUsed}, microTime{&k.RevokedAt})
 	return k, err
 }
 
-// InsertToken implements bridge.TokenTx.
+// InsertToken implements bridge.TokenTx. A token that is there already does not
+// spoil the transaction, so that a launch which is repeated can go on.
 func (t *tx) InsertToken(k bridge.DoorToken) error {
-	err := t.exec(insertToken, k.ID, k.Agent, k.Hash, k.Generation, micros(k.CreatedAt), micros(k.LastUsed), micros(k.RevokedAt))
-	if isUnique(err) {
-		return &bridge.Error{Kind: bridge.Conflict, Message: "this door token exists already", Cause: err}
-	}
-	return err
+	return t.execOne(bridge.Errorf(bridge.Conflict, "this door token exists already"),
+		insertToken, k.ID, k.Agent, k.Hash, k.Generation, micros(k.CreatedAt), micros(k.LastUsed), micros(k.RevokedAt))
 }
 
 // FindToken implements bridge.TokenTx.

@@ -34,27 +34,29 @@ func testTokens(t *testing.T, open Open) {
 	sameHash, sameID := token("agt_2", 9), token("agt_2", 2)
 	sameHash.Hash, sameID.Hash = full.Hash, bridge.HashDoorToken("another")
 	for what, k := range map[string]bridge.DoorToken{"the same hash": sameHash, "the same id": sameID} {
-		err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.InsertToken(k) })
-		if bridge.KindOf(err) != bridge.Conflict {
-			t.Errorf("insert a token with %s: %v, want a Conflict", what, err)
-		}
+		mustUpdate(t, s, func(tx bridge.Tx) error {
+			if err := tx.InsertToken(k); bridge.KindOf(err) != bridge.Conflict {
+				t.Errorf("insert a token with %s: %v, want a Conflict", what, err)
+			}
+			return second(tx.Tokens("agt_1")) // the transaction goes on
+		})
 	}
 
 	use := func(id bridge.TokenID, when time.Time) {
 		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UseToken(id, when) })
 	}
-	second := token("agt_1", 2)
-	use(second.ID, at(time.Hour))
-	use(second.ID, at(time.Minute)) // late news
-	second.LastUsed = at(time.Hour)
-	equal(t, "a used token", find(second.Hash), second)
+	older := token("agt_1", 2)
+	use(older.ID, at(time.Hour))
+	use(older.ID, at(time.Minute)) // late news
+	older.LastUsed = at(time.Hour)
+	equal(t, "a used token", find(older.Hash), older)
 
 	mustUpdate(t, s, func(tx bridge.Tx) error {
-		return errors.Join(tx.RevokeToken(second.ID, at(2*time.Hour)), tx.RevokeToken(second.ID, at(3*time.Hour)))
+		return errors.Join(tx.RevokeToken(older.ID, at(2*time.Hour)), tx.RevokeToken(older.ID, at(3*time.Hour)))
 	})
-	second.RevokedAt = at(2 * time.Hour)
-	equal(t, "a revoked token keeps its time", find(second.Hash), second)
-	equal(t, "it is revoked", find(second.Hash).Revoked(), true)
+	older.RevokedAt = at(2 * time.Hour)
+	equal(t, "a revoked token keeps its time", find(older.Hash), older)
+	equal(t, "it is revoked", find(older.Hash).Revoked(), true)
 	equal(t, "another is not", find(token("agt_2", 3).Hash).Revoked(), false)
 
 	revoke := func() (n int) {
@@ -68,7 +70,7 @@ func testTokens(t *testing.T, open Open) {
 	equal(t, "revoked again", revoke(), 0)
 	last := token("agt_1", 4)
 	last.RevokedAt = at(4 * time.Hour)
-	equal(t, "all are revoked", of("agt_1"), []bridge.DoorToken{last, second, full})
+	equal(t, "all are revoked", of("agt_1"), []bridge.DoorToken{last, older, full})
 	equal(t, "another agent's are good", of("agt_2"), []bridge.DoorToken{token("agt_2", 3)})
 }
 
