@@ -58,6 +58,7 @@ type Tx interface {
 	MailTx
 	ConversationTx
 	AttachmentTx
+	MemoryTx
 	TokenTx
 	RunTx
 }

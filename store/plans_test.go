@@ -45,6 +45,9 @@ func checkPlans(t *testing.T, s *store.Store) {
 		}
 		for _, p := range plans {
 			for _, step := range p.Steps {
+				if strings.HasPrefix(step, "SCAN passage_index VIRTUAL TABLE INDEX") && strings.Contains(step, "M") {
+					continue // by the words of MATCH
+				}
 				if strings.HasPrefix(step, "SCAN") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {
 					t.Errorf("%s: %s\n\t%s", name, step, p.Query)
 				}
@@ -112,6 +115,22 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
 		"Echoed":       func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
 		"Approved":     func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
+		"PutBlock": func(tx bridge.Tx) error {
+			return tx.PutBlock(bridge.Block{Agent: "agt_000001", Label: "mood", Version: 1})
+		},
+		"Block":         func(tx bridge.Tx) error { return last(tx.Block("agt_000001", "mood")) },
+		"Blocks":        func(tx bridge.Tx) error { return last(tx.Blocks("agt_000001")) },
+		"BlockVersions": func(tx bridge.Tx) error { return last(tx.BlockVersions("agt_000001", "mood", 5)) },
+		"InsertPassage": func(tx bridge.Tx) error {
+			return last(tx.InsertPassage(bridge.Passage{ID: "psg_1", Agent: "agt_000001"}))
+		},
+		"SearchPassages": func(tx bridge.Tx) error { return last(tx.SearchPassages(bridge.PassageQuery{Agent: "agt_000001"})) },
+		"SearchPassages by tag": func(tx bridge.Tx) error {
+			return last(tx.SearchPassages(bridge.PassageQuery{Agent: "agt_000001", Tags: []string{"tag"}}))
+		},
+		"SearchPassages by word": func(tx bridge.Tx) error {
+			return last(tx.SearchPassages(bridge.PassageQuery{Agent: "agt_000001", Text: "word"}))
+		},
 		"FindToken":    func(tx bridge.Tx) error { return last(tx.FindToken("hash")) },
 		"Tokens":       func(tx bridge.Tx) error { return last(tx.Tokens("agt_000001")) },
 		"UseToken":     func(tx bridge.Tx) error { return tx.UseToken("tok_1", benchTime) },

@@ -35,8 +35,11 @@ type state struct {
 	members       table[string, memberRow]       // by conversation and agent
 	reactions     table[string, bridge.Reaction] // by message, agent and emoji
 	files         table[bridge.FileID, bridge.File]
-	tokens        table[bridge.TokenID, bridge.DoorToken]
-	runs          map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
+
+	blocks   table[string, []bridge.Block] // all versions of each
+	passages table[bridge.PassageID, bridge.Passage]
+	tokens   table[bridge.TokenID, bridge.DoorToken]
+	runs     map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 }
 
 // lane is the last number that was given in it, and its works in order. The
@@ -76,7 +79,7 @@ func (s *state) clone() *state {
 		relayTables: s.relayTables.clone(),
 		messages:    s.messages.clone(), letters: s.letters.clone(), conversations: s.conversations.clone(),
 		members: s.members.clone(), reactions: s.reactions.clone(), files: s.files.clone(),
-		tokens: s.tokens.clone(), runs: maps.Clone(s.runs),
+		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), runs: maps.Clone(s.runs),
 	}
 }
 
