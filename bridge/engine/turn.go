@@ -210,7 +210,18 @@ func (c *change) join(j *job) error {
 		j.turn.Depth = 0
 	}
 	j.turn.Sent = words.Compose(j.turn, carried)
-	return nil
+	return c.recall(j)
+}
+
+// recall puts the agent's memory at the head of its turn. What stands in it is
+// watched for echoes, or a block would launder a command that somebody planted.
+func (c *change) recall(j *job) error {
+	text, err := c.e.o.Preamble(c.Tx, j.agent.ID)
+	if err != nil || text == "" {
+		return err
+	}
+	j.turn.Sent = words.Memory(text) + j.turn.Sent
+	return c.AddEchoes(j.agent.ID, words.EchoKeys(text), c.now)
 }
 
 // send makes the one call that has the effect, and records what came of it.

@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"relay/runner/service":   {"relay/runner/trust"},
 	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval"},
 	"mail":                   {"bridge", "bridge/words"},
+	"memory":                 {"bridge"},
 	"webhooks":               {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/office"},
 	"api/office":             {"bridge", "mail"},
