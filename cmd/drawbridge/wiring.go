@@ -24,6 +24,7 @@ import (
 	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
 	"drawbridge/mail"
+	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
@@ -120,7 +121,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
-		Mail: w.mailWork, OnEvent: w.onEvent, Log: w.log,
+		Mail: w.mailWork, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
 	})
 	if err != nil {
 		return nil, w.close(err)
