@@ -121,7 +121,7 @@ const doorPath = "/mcp"
 // own log line.
 func (h *Handler) wrap(guard *httpx.Guard) http.Handler {
 	inner := guard.Wrap(h.authenticate(http.HandlerFunc(h.plainPath)))
-	main := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.onServed}, httpx.Recover(inner))
+	main := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.OnServed}, httpx.Recover(inner))
 	// Those who prove themselves by a signature pass by the token, and by Host: they come as the way from outside says.
 	var open []prefixed
 	if h.o.Webhooks != nil {
@@ -148,7 +148,7 @@ type prefixed struct {
 }
 
 func (h *Handler) prefixed(prefix string, handler http.Handler) prefixed {
-	return prefixed{prefix, httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.onServed}, named(prefix, handler))}
+	return prefixed{prefix, httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.OnServed}, named(prefix, handler))}
 }
 
 // named records the route of a handler that is reached without the router.
@@ -264,7 +264,7 @@ func readPage(r *http.Request, key string) (p office.Page, err error) {
 // redirect a POST, and decoding would let %2F make a segment.
 func (h *Handler) routes() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	for _, line := range slices.Concat(h.table(), h.relayRoutes(), h.mailTable()) {
+	for _, line := range slices.Concat(h.table(), h.relayRoutes(), h.mailTable(), h.recallTable()) {
 		methods := []string{line.method}
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

@@ -59,11 +59,15 @@ type MemoryTx interface {
 	// InsertPassage gives the passage the agent's next Seq and returns it.
 	InsertPassage(p Passage) (int64, error)
 	// SearchPassages returns what matches, the best first and among equals the newest;
-	// the newest when the query asks for neither words nor tags. While no more than
-	// SearchPool match, every store gives the same answer; beyond that it chooses
-	// by its own measure which SearchPool are compared. Invalid for too many words.
+	// the newest when the query asks for no words. While no more than SearchPool
+	// match, every store gives the same answer. Of more it compares the SearchPool best
+	// by its own measure, among the newest SearchNewest. Invalid for too many words.
 	SearchPassages(q PassageQuery) ([]Passage, error)
 }
 
-// SearchPool is how many of the passages that match a store compares.
-const SearchPool = 200
+// The bounds of a search, so that a word which stands everywhere costs no more
+// than others do.
+const (
+	SearchPool   = 200
+	SearchNewest = 2000
+)

@@ -62,6 +62,9 @@ type Tx interface {
 	MailTx
 	ConversationTx
 	AttachmentTx
+	MemoryTx
+	TokenTx
+	RunTx
 }
 
 // AgentTx keeps agents.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,8 +46,8 @@ func checkPlans(t *testing.T, s *store.Store) {
 		}
 		for _, p := range plans {
 			for _, step := range p.Steps {
-				if strings.HasPrefix(step, "SCAN passage_index VIRTUAL TABLE INDEX") && strings.Contains(step, "M") {
-					continue // by the words of MATCH
+				if byWords(p, step) {
+					continue
 				}
 				if strings.HasPrefix(step, "SCAN") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {
 					t.Errorf("%s: %s\n\t%s", name, step, p.Query)
@@ -54,6 +55,16 @@ func checkPlans(t *testing.T, s *store.Store) {
 			}
 		}
 	}
+}
+
+// matched is a look into the full-text index by the words of MATCH.
+var matched = regexp.MustCompile(`^SCAN passage_index VIRTUAL TABLE INDEX \d+:M\d+$`)
+
+// byWords reports a step of a search: what it finds by words, and the sorting of
+// that, of which there is no more than bridge.SearchNewest.
+func byWords(p store.Plan, step string) bool {
+	sorted := strings.Contains(p.Query, "ORDER BY rowid DESC LIMIT $3) ORDER BY cost") && (step == "SCAN (subquery-1)" || step == "USE TEMP B-TREE FOR ORDER BY")
+	return matched.MatchString(step) || sorted
 }
 
 // hotPaths are what the engine, the doors and the page ask all the time.
@@ -98,6 +109,25 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"DeliverCompletions": func(tx bridge.Tx) error {
 			return tx.DeliverCompletions([]bridge.CompletionID{"cpl_1"}, "trn_1", benchTime)
 		},
+		"Deliveries": func(tx bridge.Tx) error { return last(tx.Deliveries("agt_000001", 1)) },
+		"Events":     func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
+		"PutRelay":   func(tx bridge.Tx) error { return tx.PutRelay(bridge.Relay{Name: "relay-1"}) },
+		"Relay":      func(tx bridge.Tx) error { return last(tx.Relay("relay-1")) },
+		"Relays":     func(tx bridge.Tx) error { return last(tx.Relays(bridge.RelayFilter{After: "relay-1"})) },
+		"Relays to cut off": func(tx bridge.Tx) error {
+			return last(tx.Relays(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}))
+		},
+		"PutOffers":    func(tx bridge.Tx) error { return tx.PutOffers("relay-1", []bridge.RelayOffer{{Action: "a"}}) },
+		"OfferedBy":    func(tx bridge.Tx) error { return last(tx.OfferedBy("a")) },
+		"Join":         func(tx bridge.Tx) error { return last(tx.Join("j")) },
+		"PutReplica":   func(tx bridge.Tx) error { return tx.PutReplica("rep_1", benchTime) },
+		"PutCall":      func(tx bridge.Tx) error { return tx.PutCall(bridge.RelayCall{ID: "c"}) },
+		"Call":         func(tx bridge.Tx) error { return last(tx.Call("c")) },
+		"WaitingCalls": func(tx bridge.Tx) error { return last(tx.WaitingCalls("rep_1")) },
+		"BindRequest":  func(tx bridge.Tx) error { return last(tx.BindRequest("op", "relay-1", benchTime)) },
+		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
+		"Echoed":       func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
+		"Approved":     func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
 		"PutBlock": func(tx bridge.Tx) error {
 			return tx.PutBlock(bridge.Block{Agent: "agt_000001", Label: "mood", Version: 1})
 		},
@@ -123,25 +153,6 @@ func hotPaths() map[string]func(bridge.Tx) error {
 			return last(tx.AppendRunMessage(bridge.RunMessage{Turn: "trn_000001", Kind: bridge.ToolCallMessage, CallID: "1"}))
 		},
 		"RunMessages": func(tx bridge.Tx) error { return last(tx.RunMessages("trn_000001", 5, 100)) },
-		"Deliveries":  func(tx bridge.Tx) error { return last(tx.Deliveries("agt_000001", 1)) },
-		"Events":      func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
-		"Echoed":      func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
-		"Approved":    func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
-		"PutRelay":    func(tx bridge.Tx) error { return tx.PutRelay(bridge.Relay{Name: "relay-1"}) },
-		"Relay":       func(tx bridge.Tx) error { return last(tx.Relay("relay-1")) },
-		"Relays":      func(tx bridge.Tx) error { return last(tx.Relays(bridge.RelayFilter{After: "relay-1"})) },
-		"Relays to cut off": func(tx bridge.Tx) error {
-			return last(tx.Relays(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}))
-		},
-		"PutOffers":    func(tx bridge.Tx) error { return tx.PutOffers("relay-1", []bridge.RelayOffer{{Action: "a"}}) },
-		"OfferedBy":    func(tx bridge.Tx) error { return last(tx.OfferedBy("a")) },
-		"Join":         func(tx bridge.Tx) error { return last(tx.Join("j")) },
-		"PutReplica":   func(tx bridge.Tx) error { return tx.PutReplica("rep_1", benchTime) },
-		"PutCall":      func(tx bridge.Tx) error { return tx.PutCall(bridge.RelayCall{ID: "c"}) },
-		"Call":         func(tx bridge.Tx) error { return last(tx.Call("c")) },
-		"WaitingCalls": func(tx bridge.Tx) error { return last(tx.WaitingCalls("rep_1")) },
-		"BindRequest":  func(tx bridge.Tx) error { return last(tx.BindRequest("op", "relay-1", benchTime)) },
-		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
 	}
 }
 

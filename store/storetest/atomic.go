@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"drawbridge/bridge"
+	"drawbridge/store/storetest/recalltest"
 )
 
 // everything writes a row of each kind.
@@ -30,19 +31,13 @@ func everything(tx bridge.Tx) error {
 	if _, err := tx.AppendEvent(bridge.Event{At: epoch, Kind: bridge.EventTurn}); err != nil {
 		return err
 	}
-	if _, err := tx.InsertPassage(passage("agt_full", 1, "text#tag")); err != nil {
-		return err
-	}
-	if _, err := tx.AppendRunMessage(runMessage("trn_full", 1, bridge.ToolCallMessage)); err != nil {
-		return err
-	}
 	return errors.Join(tx.InsertCommand(fullCommand(1)), tx.InsertNotice(notice("agt_full", 1)), tx.AddEchoes("agt_full", []string{"key"}, epoch),
 		tx.PutTree(fullTree()), tx.PutApproval("agt_full", "key", at(time.Hour)), tx.Enqueue(bridge.Work{Lane: "lane", Kind: bridge.WorkTurn, Ref: "trn_full", Due: epoch}),
-		tx.InsertToken(token("agt_full", 1)), tx.PutBlock(block("agt_full", "mood", 1)))
+		recalltest.Everything(tx))
 }
 
 // census counts what everything writes, one place a kind of row.
-func census(tx bridge.Tx) (n [15]int, err error) {
+func census(tx bridge.Tx) (n [12]int, err error) {
 	agents, e1 := tx.Agents(bridge.AgentFilter{})
 	turns, e2 := tx.Turns(bridge.TurnFilter{})
 	commands, e3 := tx.Commands(bridge.CommandFilter{})
@@ -54,22 +49,19 @@ func census(tx bridge.Tx) (n [15]int, err error) {
 	echoed, e9 := tx.Echoed("agt_full", "key")
 	approved, e10 := tx.Approved("agt_full", "key", epoch)
 	tree, e11 := tx.Tree("agt_root")
-	tokens, e12 := tx.Tokens("agt_full")
-	run, e13 := tx.RunMessages("trn_full", 0, 0)
-	blocks, e14 := tx.Blocks("agt_full")
-	found, e15 := tx.SearchPassages(bridge.PassageQuery{Agent: "agt_full", Text: "text", Tags: []string{"tag"}})
-	n = [15]int{len(agents), len(turns), len(commands), len(notices), len(completions), len(deliveries), len(events), len(tokens), len(run), len(blocks), len(found)}
+	kept, e12 := recalltest.Census(tx)
+	n = [12]int{len(agents), len(turns), len(commands), len(notices), len(completions), len(deliveries), len(events), kept}
 	for i, there := range []bool{!next.IsZero(), echoed, approved, tree.Stopped()} {
 		if there {
-			n[11+i] = 1
+			n[8+i] = 1
 		}
 	}
-	return n, errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15)
+	return n, errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12)
 }
 
 func testFailedUpdate(t *testing.T, open Open) {
 	s := open(t)
-	none := [15]int{}
+	none := [12]int{}
 	err := s.Update(t.Context(), func(tx bridge.Tx) error { return errors.Join(everything(tx), errUndo) })
 	if !errors.Is(err, errUndo) {
 		t.Fatalf("update: %v, want the function's own error", err)
@@ -87,7 +79,7 @@ func testFailedUpdate(t *testing.T, open Open) {
 	}
 	equal(t, "rows of an update that panicked", read(t, s, census), none)
 	mustUpdate(t, s, everything)
-	equal(t, "rows of the same update when it ends well", read(t, s, census), [15]int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})
+	equal(t, "rows of the same update when it ends well", read(t, s, census), [12]int{1, 1, 1, 1, 1, 1, 1, recalltest.Kinds, 1, 1, 1, 1})
 }
 
 // recovered lets a store choose whether a panic reaches the caller as a panic or as an error.
@@ -193,7 +185,7 @@ func testViewWritesNothing(t *testing.T, open Open) {
 	if err == nil {
 		t.Error("a view that writes returned nil")
 	}
-	equal(t, "rows written in a view", read(t, s, census), [15]int{})
+	equal(t, "rows written in a view", read(t, s, census), [12]int{})
 }
 
 // testConcurrentUpdates moves counts between two agents in 64 goroutines while
