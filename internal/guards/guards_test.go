@@ -75,6 +75,7 @@ var mayImport = map[string][]string{
 	// A program may import everything; what stands below it may not.
 	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
 	"cmd/drawbridge/internal/mcpstdio": {},
+	"cmd/drawbridge/internal/probe":    {"api", "bridge", "cloudagents", "config"},
 }
 
 // isProgram tells a program's own package from those that only it uses.
