@@ -85,9 +85,11 @@ type Door struct {
 	// The two eras of the protocol: from 2026-07-28 on each request stands alone;
 	// before, there are sessions, whose streams can be resumed.
 	stateless, stateful http.Handler
-	live                live
-	known               known
-	record              *recorder
+	// edge refuses browsers of other sites before anything else is looked at.
+	edge   http.Handler
+	live   live
+	known  known
+	record *recorder
 
 	mu      sync.Mutex // guards servers
 	servers map[string]*mcp.Server
@@ -118,6 +120,7 @@ func New(o Options) (*Door, error) {
 		h.DisableLocalhostProtection = true
 		return mcp.NewStreamableHTTPHandler(d.serverOf, &h)
 	}
+	d.edge = http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.authenticated))
 	if keys, ok := o.Tokens.(*Keyring); ok {
 		keys.end = func(hash string) {
 			d.known.forget(hash)
@@ -142,7 +145,7 @@ const newEra = "2026-07-28"
 // ServeHTTP implements http.Handler. Host and Origin are checked by whoever
 // stands in front (package httpx); here come cross-origin browsers and the token.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.authenticated)).ServeHTTP(w, r)
+	d.edge.ServeHTTP(w, r)
 }
 
 func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
