@@ -62,9 +62,6 @@ type Tx interface {
 	MailTx
 	ConversationTx
 	AttachmentTx
-	MemoryTx
-	TokenTx
-	RunTx
 }
 
 // AgentTx keeps agents.

@@ -109,25 +109,6 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"DeliverCompletions": func(tx bridge.Tx) error {
 			return tx.DeliverCompletions([]bridge.CompletionID{"cpl_1"}, "trn_1", benchTime)
 		},
-		"Deliveries": func(tx bridge.Tx) error { return last(tx.Deliveries("agt_000001", 1)) },
-		"Events":     func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
-		"PutRelay":   func(tx bridge.Tx) error { return tx.PutRelay(bridge.Relay{Name: "relay-1"}) },
-		"Relay":      func(tx bridge.Tx) error { return last(tx.Relay("relay-1")) },
-		"Relays":     func(tx bridge.Tx) error { return last(tx.Relays(bridge.RelayFilter{After: "relay-1"})) },
-		"Relays to cut off": func(tx bridge.Tx) error {
-			return last(tx.Relays(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}))
-		},
-		"PutOffers":    func(tx bridge.Tx) error { return tx.PutOffers("relay-1", []bridge.RelayOffer{{Action: "a"}}) },
-		"OfferedBy":    func(tx bridge.Tx) error { return last(tx.OfferedBy("a")) },
-		"Join":         func(tx bridge.Tx) error { return last(tx.Join("j")) },
-		"PutReplica":   func(tx bridge.Tx) error { return tx.PutReplica("rep_1", benchTime) },
-		"PutCall":      func(tx bridge.Tx) error { return tx.PutCall(bridge.RelayCall{ID: "c"}) },
-		"Call":         func(tx bridge.Tx) error { return last(tx.Call("c")) },
-		"WaitingCalls": func(tx bridge.Tx) error { return last(tx.WaitingCalls("rep_1")) },
-		"BindRequest":  func(tx bridge.Tx) error { return last(tx.BindRequest("op", "relay-1", benchTime)) },
-		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
-		"Echoed":       func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
-		"Approved":     func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
 		"PutBlock": func(tx bridge.Tx) error {
 			return tx.PutBlock(bridge.Block{Agent: "agt_000001", Label: "mood", Version: 1})
 		},
@@ -153,6 +134,25 @@ func hotPaths() map[string]func(bridge.Tx) error {
 			return last(tx.AppendRunMessage(bridge.RunMessage{Turn: "trn_000001", Kind: bridge.ToolCallMessage, CallID: "1"}))
 		},
 		"RunMessages": func(tx bridge.Tx) error { return last(tx.RunMessages("trn_000001", 5, 100)) },
+		"Deliveries":  func(tx bridge.Tx) error { return last(tx.Deliveries("agt_000001", 1)) },
+		"Events":      func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
+		"Echoed":      func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
+		"Approved":    func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
+		"PutRelay":    func(tx bridge.Tx) error { return tx.PutRelay(bridge.Relay{Name: "relay-1"}) },
+		"Relay":       func(tx bridge.Tx) error { return last(tx.Relay("relay-1")) },
+		"Relays":      func(tx bridge.Tx) error { return last(tx.Relays(bridge.RelayFilter{After: "relay-1"})) },
+		"Relays to cut off": func(tx bridge.Tx) error {
+			return last(tx.Relays(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}))
+		},
+		"PutOffers":    func(tx bridge.Tx) error { return tx.PutOffers("relay-1", []bridge.RelayOffer{{Action: "a"}}) },
+		"OfferedBy":    func(tx bridge.Tx) error { return last(tx.OfferedBy("a")) },
+		"Join":         func(tx bridge.Tx) error { return last(tx.Join("j")) },
+		"PutReplica":   func(tx bridge.Tx) error { return tx.PutReplica("rep_1", benchTime) },
+		"PutCall":      func(tx bridge.Tx) error { return tx.PutCall(bridge.RelayCall{ID: "c"}) },
+		"Call":         func(tx bridge.Tx) error { return last(tx.Call("c")) },
+		"WaitingCalls": func(tx bridge.Tx) error { return last(tx.WaitingCalls("rep_1")) },
+		"BindRequest":  func(tx bridge.Tx) error { return last(tx.BindRequest("op", "relay-1", benchTime)) },
+		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
 	}
 }
 

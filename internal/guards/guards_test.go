@@ -55,9 +55,9 @@ var mayImport = map[string][]string{
 	"relay/runner/service":   {"relay/runner/trust"},
 	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval"},
 	"mail":                   {"bridge", "bridge/words"},
-	"memory":                 {"bridge"},
 	"webhooks":               {"bridge"},
-	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/office", "api/recall", "api/metrics", "api/timeline"},
+	"memory":                 {"bridge"},
+	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/timeline", "api/office", "api/recall", "api/metrics"},
 	"api/timeline":           {"bridge"},
 	"mcpserver":              {"bridge", "bridge/words", "policy", "parser", "mail", "memory"},
 	"api/office":             {"bridge", "mail"},
@@ -73,9 +73,10 @@ var mayImport = map[string][]string{
 	"bridge/simulation/witness":   {"bridge", "bridge/simulation/coverage"},
 
 	// A program may import everything; what stands below it may not.
+	"cmd/drawbridge/internal/handout":  {"policy"},
 	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
-	"cmd/drawbridge/internal/mcpstdio": {},
 	"cmd/drawbridge/internal/probe":    {"api", "bridge", "cloudagents", "config"},
+	"cmd/drawbridge/internal/mcpstdio": {},
 }
 
 // isProgram tells a program's own package from those that only it uses.

@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"PurgeRelays", testPurgeRelays},
 		{"Events", testEvents},
 		{"EventsMissNothing", testEventsMissNothing},
+		{"Watches", testWatches},
 		{"Misses", testMisses},
 		{"FailedUpdate", testFailedUpdate},
 		{"FailuresAmongOthers", testFailuresAmongOthers},

@@ -1,5 +1,5 @@
 // Package recalltest is the part of the store's contract that is about what
-// agents keep: memory, door tokens, the record of runs, watches. It is run by package
+// agents keep: memory, door tokens, the record of runs. It is run by package
 // storetest and not alone. Rule of thumb: every store gives the same answer to the same
 // search, whatever its own index is.
 package recalltest
@@ -29,7 +29,6 @@ func Tests() []Test {
 		{"SearchModel", testSearchModel},
 		{"Tokens", testTokens},
 		{"Runs", testRuns},
-		{"Watches", testWatches},
 	}
 }
 
