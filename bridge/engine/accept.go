@@ -304,7 +304,7 @@ func (c *change) hold(j *job, m *bridge.Command) error {
 	if err := c.Event(bridge.EventHeld, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
-	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): held as %s: %s", m.Parsed.Line, m.Parsed.Verb, m.ID, m.Reason)})
+	return c.report(j, bridge.Notice{Text: fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, m.Reason)})
 }
 
 func (c *change) refuse(j *job, m *bridge.Command) error {
@@ -317,7 +317,7 @@ func (c *change) refuse(j *job, m *bridge.Command) error {
 	if err := c.Event(bridge.EventRefused, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
-	return c.report(j, bridge.Notice{Text: fmt.Sprintf("line %d (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
+	return c.report(j, bridge.Notice{Text: fmt.Sprintf("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
 }
 
 // report leaves a notice about the agent's own turn, for itself.

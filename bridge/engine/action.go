@@ -280,7 +280,7 @@ func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (bridg
 		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
 			return err
 		}
-		return c.TellLater(a, m, fmt.Sprintf("line %d of your turn (REMIND %s): a person cancelled the reminder", m.Parsed.Line, m.Parsed.When))
+		return c.TellLater(a, m, fmt.Sprintf("%s (REMIND %s): a person cancelled the reminder", words.OfTurn(m.Parsed.Line), m.Parsed.When))
 	})
 	return m, notFound(err, "command", string(id))
 }

@@ -154,8 +154,8 @@ func (c *change) uncertain(j job) error {
 		if err := c.SetCommand(&j.command, bridge.CommandUncertain); err != nil {
 			return err
 		}
-		if err := c.tellParent(j, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("line %d (%s on %s): uncertain: %s Do not ask for it again.",
-			j.command.Parsed.Line, j.command.Parsed.Verb, j.command.Canonical, text)}); err != nil {
+		if err := c.tellParent(j, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("%s (%s on %s): uncertain: %s Do not ask for it again.",
+			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, text)}); err != nil {
 			return err
 		}
 	}

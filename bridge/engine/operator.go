@@ -257,7 +257,7 @@ func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (
 			return err
 		}
 		return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
-			Text: fmt.Sprintf("line %d of your turn (%s): refused: %s", m.Parsed.Line, m.Parsed.Verb, m.Reason)})
+			Text: fmt.Sprintf("%s (%s): refused: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Reason)})
 	})
 	return m, notFound(err, "command", string(id))
 }

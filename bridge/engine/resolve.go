@@ -67,7 +67,7 @@ func (c *change) settleAction(m bridge.Command) error {
 		return err
 	}
 	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
-		Text: fmt.Sprintf("line %d of your turn (%s %s): it did not run after all", m.Parsed.Line, m.Parsed.Verb, m.Canonical)})
+		Text: fmt.Sprintf("%s (%s %s): it did not run after all", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical)})
 }
 
 // ResolveTurn settles an uncertain turn by a person's word. A launch is settled

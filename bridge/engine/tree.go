@@ -236,7 +236,7 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 		if err := c.FailCommand(&m, why); err != nil {
 			return err
 		}
-		if err := c.TellLater(a, m, fmt.Sprintf("line %d of your turn (%s): given up: %s", m.Parsed.Line, m.Parsed.Verb, why)); err != nil {
+		if err := c.TellLater(a, m, fmt.Sprintf("%s (%s): given up: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, why)); err != nil {
 			return err
 		}
 		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over

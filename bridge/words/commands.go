@@ -54,7 +54,7 @@ func Joined(r Results) string {
 		b.WriteString(" (" + r.Why + ")")
 	}
 	for _, m := range r.Open {
-		fmt.Fprintf(&b, "\n   missing: line %d (SUBAGENT on %s), %s; its result comes when it has ended", m.Parsed.Line, m.Canonical, m.State)
+		fmt.Fprintf(&b, "\n   missing: %s (SUBAGENT on %s), %s; its result comes when it has ended", Where(m.Parsed.Line), m.Canonical, m.State)
 	}
 	if r.Held > 0 {
 		fmt.Fprintf(&b, "\n   %d more wait for a person's approval", r.Held)
@@ -65,7 +65,7 @@ func Joined(r Results) string {
 // Failure says why a subagent's turn failed: its launch, when first is true, or a later one.
 func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) string {
 	if m.ID != "" && first {
-		return fmt.Sprintf("line %d (SUBAGENT on %s) failed: %s", m.Parsed.Line, m.Canonical, reason)
+		return fmt.Sprintf("%s (SUBAGENT on %s) failed: %s", Where(m.Parsed.Line), m.Canonical, reason)
 	}
 	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, reason)
 }
@@ -95,4 +95,20 @@ func Parked(a bridge.Agent, waiting int, turn bridge.TurnID) string {
 // SubagentName is the repository's name and the end of the id: readable and unique.
 func SubagentName(repo string, id bridge.AgentID) string {
 	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
+}
+
+// Where names the place of a command in a turn: its line, or a tool call, which has none.
+func Where(line int) string {
+	if line == 0 {
+		return "tool call"
+	}
+	return fmt.Sprintf("line %d", line)
+}
+
+// OfTurn is Where as it is said to the agent whose turn it was.
+func OfTurn(line int) string {
+	if line == 0 {
+		return "your tool call"
+	}
+	return Where(line) + " of your turn"
 }

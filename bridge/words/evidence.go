@@ -28,7 +28,7 @@ type Ended struct {
 func Completion(e Ended) string {
 	var b strings.Builder
 	status := e.Observation.State
-	fmt.Fprintf(&b, "line %d of your turn (SUBAGENT on %s): agent %s ended with status %s.", e.Line, e.Repo, e.Name, status)
+	fmt.Fprintf(&b, "%s (SUBAGENT on %s): agent %s ended with status %s.", OfTurn(e.Line), e.Repo, e.Name, status)
 	fmt.Fprintf(&b, "\nWEBHOOK_RESULT: agent_id=%s, status=%s", e.External, status)
 	b.WriteString("\n   " + strings.ReplaceAll(Evidence(e), "\n", "\n   "))
 	if e.Oversize != "" {

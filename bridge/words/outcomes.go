@@ -78,7 +78,7 @@ func RelayAsks(out bridge.ActionOutcome) string {
 
 // Errand names a command at the beginning of what the agent hears of it.
 func Errand(m bridge.Command) string {
-	return fmt.Sprintf("line %d of your turn (%s %s): ", m.Parsed.Line, m.Parsed.Verb, m.Canonical)
+	return fmt.Sprintf("%s (%s %s): ", OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical)
 }
 
 // RefusedNow is why a command that was granted may not be sent any more.

@@ -77,7 +77,6 @@ var mayImport = map[string][]string{
 	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
 	"cmd/drawbridge/internal/probe":    {"api", "bridge", "cloudagents", "config"},
 	"cmd/drawbridge/internal/mcpstdio": {},
-	"cmd/drawbridge/internal/probe":    {"api", "bridge", "cloudagents", "config"},
 }
 
 // isProgram tells a program's own package from those that only it uses.
