@@ -9,7 +9,7 @@ FUZZTIME ?= 3s
 SOAK ?= 30m
 SEED ?= 1
 
-.PHONY: help build demo check test lint fmt vet staticcheck vuln race fuzz scripts soak bench fuzz-long clean
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts soak bench fuzz-long clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -39,11 +39,14 @@ staticcheck:
 vuln: ## known vulnerabilities, when their data can be had
 	@scripts/vuln.sh
 
-test: race fuzz ## tests under the race detector in random order (guards and scripts among them), then short fuzzing
+test: race seeds fuzz ## tests under the race detector in random order (guards and scripts among them), then short fuzzing
 
 race:
 	@scripts/postgres.sh
 	$(GO) test -race -shuffle=on -timeout=12m $(PACKAGES)
+
+seeds: ## ten thousand plays of the simulation, without the race detector
+	$(GO) test -count=1 ./bridge/simulation
 
 scripts: ## only the scripts against the built binaries
 	$(GO) test -count=1 ./cmd/...
@@ -59,7 +62,7 @@ fuzz-long: ## every fuzz target for ten minutes
 	@scripts/fuzz.sh 10m
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
-	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./relay/wire ./relay/hub
+	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./relay/wire ./relay/hub
 
 clean: ## remove what was built
 	rm -rf bin

@@ -41,6 +41,10 @@ type Options struct {
 	Mail *mail.Service
 	// Webhooks serves /hooks/; nil means that there is no receiver here.
 	Webhooks http.Handler
+	// Door serves /mcp, to agents with tokens of their own; nil means that there is none here.
+	Door http.Handler
+	// Tokens keeps those tokens; nil without a door.
+	Tokens Tokens
 	// Relays administers the relays that dial in, and RelayDoor serves /relay/, where they do; nil means that none can.
 	Relays    bridge.RelayAdmin
 	RelayDoor http.Handler
@@ -108,13 +112,16 @@ const (
 	relayPrefix = "/relay/"
 )
 
+// doorPath is where the MCP door hangs.
+const doorPath = "/mcp"
+
 // wrap puts the edge around the router. Webhooks pass by the browser checks and
 // the token: their signature is all they have and all they need, and they come
 // under whatever Host the way from outside gives them. The receiver writes its
 // own log line.
 func (h *Handler) wrap(guard *httpx.Guard) http.Handler {
 	inner := guard.Wrap(h.authenticate(http.HandlerFunc(h.plainPath)))
-	main := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.onServed}, httpx.Recover(inner))
+	main := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.OnServed}, httpx.Recover(inner))
 	// Those who prove themselves by a signature pass by the token, and by Host: they come as the way from outside says.
 	var open []prefixed
 	if h.o.Webhooks != nil {
@@ -141,7 +148,7 @@ type prefixed struct {
 }
 
 func (h *Handler) prefixed(prefix string, handler http.Handler) prefixed {
-	return prefixed{prefix, httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.onServed}, named(prefix, handler))}
+	return prefixed{prefix, httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.OnServed}, named(prefix, handler))}
 }
 
 // named records the route of a handler that is reached without the router.
@@ -157,6 +164,14 @@ func named(route string, next http.Handler) http.Handler {
 func (h *Handler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
+		if h.o.Door != nil && (path == doorPath || strings.HasPrefix(path, doorPath+"/")) {
+			named(doorPath, h.o.Door).ServeHTTP(w, r) // it has tokens of its own
+			return
+		}
+		if path == seedEventsPath && !h.token.Allows(r) && h.o.Tokens != nil {
+			h.agentEvents(w, r)
+			return
+		}
 		open := path == "/health" || (path == "/metrics" && h.o.OpenMetrics)
 		if !open && !h.token.Allows(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
@@ -200,6 +215,9 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/agents/{id}/stop", h.stop},
 		{http.MethodPost, "/v1/agents/{id}/resume", h.resume},
 		{http.MethodPost, "/v1/agents/{id}/join", h.join},
+		{http.MethodGet, "/v1/agents/{id}/tokens", h.listTokens},
+		{http.MethodPost, "/v1/agents/{id}/tokens", h.mintToken},
+		{http.MethodPost, "/v1/agents/{id}/tokens/revoke", h.revokeTokens},
 		{http.MethodGet, "/v1/turns/{id}", h.getTurn},
 		{http.MethodGet, "/v1/commands", h.listCommands},
 		{http.MethodGet, "/v1/commands/{id}", h.getCommand},
@@ -210,6 +228,7 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/turns/{id}/resolve", h.resolveTurn},
 		{http.MethodPost, "/v1/turns/{id}/replay", h.replay},
 		{http.MethodGet, "/v1/events", h.events},
+		{http.MethodGet, seedEventsPath, h.seedEvents},
 		{http.MethodGet, "/v1/allowed", h.allowed},
 		{http.MethodGet, "/v1/status", h.status},
 	}
@@ -245,7 +264,7 @@ func readPage(r *http.Request, key string) (p office.Page, err error) {
 // redirect a POST, and decoding would let %2F make a segment.
 func (h *Handler) routes() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	for _, line := range slices.Concat(h.table(), h.relayRoutes(), h.mailTable()) {
+	for _, line := range slices.Concat(h.table(), h.relayRoutes(), h.mailTable(), h.recallTable()) {
 		methods := []string{line.method}
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

@@ -1,24 +1,11 @@
 package api
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
 
-	"drawbridge/bridge"
+	"drawbridge/api/timeline"
 	"drawbridge/internal/httpx"
-)
-
-// The bounds of an event stream. A reader that takes nothing for streamPatience
-// is cut off and resumes where it was.
-const (
-	heartbeat      = 30 * time.Second
-	streamPatience = 15 * time.Second
-	streamBatch    = 200
 )
 
 // events answers with a page of the timeline, or with the timeline as it goes on.
@@ -35,10 +22,10 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if wantsStream(r) {
-		return h.stream(w, r, after)
+	if timeline.Wanted(r) {
+		return timeline.Stream(w, r, &timeline.Reader{Source: h.o.Engine, After: after})
 	}
-	found, err := h.readEvents(r.Context(), after, limit+1)
+	found, err := timeline.Read(r.Context(), h.o.Engine, after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -49,123 +36,4 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	httpx.WriteJSON(w, http.StatusOK, list)
 	return nil
-}
-
-func (h *Handler) readEvents(ctx context.Context, after int64, limit int) (found []bridge.Event, err error) {
-	err = h.o.Engine.View(ctx, func(tx bridge.Tx) error {
-		found, err = tx.Events(after, limit)
-		return err
-	})
-	return found, err
-}
-
-func wantsStream(r *http.Request) bool {
-	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
-		kind, _, _ := strings.Cut(part, ";")
-		if strings.TrimSpace(kind) == "text/event-stream" {
-			return r.Method == http.MethodGet
-		}
-	}
-	return false
-}
-
-// stream writes events as they come until the reader goes away or the server
-// stops. It resumes after Last-Event-ID, which a browser sends by itself and
-// which therefore beats the query.
-func (h *Handler) stream(w http.ResponseWriter, r *http.Request, after int64) error {
-	if last := r.Header.Get("Last-Event-Id"); last != "" {
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n < 0 {
-			return bridge.Errorf(bridge.Invalid, "Last-Event-ID %+.40q is not a number of an event", last)
-		}
-		after = n
-	}
-	changes, stop := h.o.Engine.Watch()
-	defer stop()
-	s := newSSE(w)
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-	for {
-		var err error
-		if after, err = h.catchUp(r.Context(), s, after); err != nil {
-			httpx.RecordOf(r.Context()).Err = err
-			return nil // the answer has begun; the reader resumes
-		}
-		select {
-		case <-r.Context().Done():
-			return nil
-		case <-httpx.Draining(r.Context()):
-			return nil
-		case <-changes:
-		case <-beat.C:
-			if err := s.comment("heartbeat"); err != nil {
-				return nil
-			}
-		}
-	}
-}
-
-// catchUp writes all events after a number and returns the last one written.
-func (h *Handler) catchUp(ctx context.Context, s sse, after int64) (int64, error) {
-	for {
-		found, err := h.readEvents(ctx, after, streamBatch)
-		if err != nil {
-			return after, err
-		}
-		for _, e := range found {
-			if err := s.event(viewEvent(e)); err != nil {
-				return after, err
-			}
-			after = e.Seq
-		}
-		if len(found) < streamBatch {
-			return after, s.flush()
-		}
-	}
-}
-
-// sse writes a stream of server-sent events.
-type sse struct {
-	w http.ResponseWriter
-	c *http.ResponseController
-}
-
-func newSSE(w http.ResponseWriter) sse {
-	httpx.Linger(w, streamPatience)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
-	w.WriteHeader(http.StatusOK)
-	return sse{w: w, c: http.NewResponseController(w)}
-}
-
-// event writes one event. JSON has no raw line break, so data is one line.
-func (s sse) event(e Event) error {
-	data, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("encode event %d: %w", e.Seq, err)
-	}
-	return s.write("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Kind, data)
-}
-
-func (s sse) comment(text string) error {
-	if err := s.write(": %s\n\n", text); err != nil {
-		return err
-	}
-	return s.flush()
-}
-
-// write gives each event its own deadline, so that a reader that stands still
-// holds no handler for ever.
-func (s sse) write(format string, args ...any) error {
-	// Only a test's writer has no deadlines.
-	_ = s.c.SetWriteDeadline(time.Now().Add(streamPatience))
-	_, err := fmt.Fprintf(s.w, format, args...)
-	return err
-}
-
-func (s sse) flush() error {
-	_ = s.c.SetWriteDeadline(time.Now().Add(streamPatience))
-	return s.c.Flush()
 }

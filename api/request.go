@@ -87,7 +87,7 @@ func readQuery(r *http.Request, known ...string) (query, error) {
 		switch {
 		case !slices.Contains(known, key):
 			return query{}, bridge.Errorf(bridge.Invalid, "unknown query parameter %+.60q; known here: %s", key, strings.Join(known, ", "))
-		case len(list) > 1:
+		case len(list) > 1 && key != "tag": // of which there may be several
 			return query{}, bridge.Errorf(bridge.Invalid, "query parameter %q is given twice", key)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/api/timeline"
 	"drawbridge/bridge"
 )
 
@@ -158,23 +159,10 @@ func viewCommand(c bridge.Command) Command {
 	return v
 }
 
-// Event is one line of the timeline.
-type Event struct {
-	// Seq orders events; a reader resumes after the last one it saw.
-	Seq     int64             `json:"seq"`
-	At      time.Time         `json:"time"`
-	Kind    string            `json:"event"`
-	Agent   string            `json:"agent,omitempty"`
-	Name    string            `json:"agent_name,omitempty"`
-	Turn    string            `json:"turn,omitempty"`
-	Command string            `json:"command,omitempty"`
-	Text    string            `json:"text,omitempty"`
-	Fields  map[string]string `json:"fields,omitempty"`
-}
+// Event is a line of the timeline as the API shows it.
+type Event = timeline.Event
 
-func viewEvent(e bridge.Event) Event {
-	return Event{Seq: e.Seq, At: e.At, Kind: e.Kind, Agent: string(e.Agent), Name: e.Name, Turn: string(e.Turn), Command: string(e.Command), Text: e.Text, Fields: e.Fields}
-}
+func viewEvent(e bridge.Event) Event { return timeline.View(e) }
 
 // The lists. Next, when it is not empty, asks for what follows: as before in
 // the next request, or as after for events.

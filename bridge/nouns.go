@@ -384,4 +384,5 @@ const (
 	EventStopped    = "stopped"
 	EventResumed    = "resumed"
 	EventCancelled  = "cancelled"
+	EventMemory     = "memory"
 )

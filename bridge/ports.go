@@ -49,6 +49,17 @@ type Launch struct {
 	Ref string
 	// Webhook is nil when no public URL is configured; v1 ignores it.
 	Webhook *Webhook
+	// Owner is our own id of the agent.
+	Owner AgentID
+	// Door is nil for an agent that gets no tools of ours; v0 ignores it.
+	Door *Door
+}
+
+// Door is where an agent calls the bridge's tools, and the token that lets it
+// in. A repeated launch sends the same.
+type Door struct {
+	URL   string
+	Token string
 }
 
 // Webhook is where a v0 agent's end is reported, and the secret that signs it
@@ -89,6 +100,10 @@ type FollowUp struct {
 	LastRun string
 	Marker  string
 	Text    string
+	// Owner and Door are as in a Launch. An API that was given a door at the launch
+	// takes this one in its place for the run.
+	Owner AgentID
+	Door  *Door
 }
 
 // Observation is what the API itself says of a run.

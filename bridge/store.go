@@ -52,6 +52,10 @@ type Tx interface {
 	MemoTx
 	LaneTx
 	EventTx
+	MemoryTx
+	TokenTx
+	RunTx
+	WatchTx
 	RelayTx
 	EnrolTx
 	RelayCallTx

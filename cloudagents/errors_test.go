@@ -121,6 +121,24 @@ func TestWebhookSecretIsScrubbed(t *testing.T) {
 	}
 }
 
+func TestDoorTokenIsScrubbed(t *testing.T) {
+	t.Parallel()
+	door := &bridge.Door{URL: "https://bridge.example.com/mcp", Token: "dbt_0123456789"}
+	answer := reply{status: 400, body: `{"error":{"code":"validation_error","message":"Bearer ` + door.Token + ` is no header"}}`}
+	f := newFake(t, map[string][]reply{"POST /v1/agents": {answer}, "POST /v1/agents/" + agentID + "/runs": {answer}})
+	l := launchOf(t)
+	l.Door = door
+	client := newClient(t, f.URL)
+	_, launched := client.Launch(t.Context(), l)
+	_, sent := client.Send(t.Context(), bridge.FollowUp{API: bridge.APIv1, Agent: agentID, Text: "x", Marker: "m", Door: door})
+	for _, err := range []error{launched, sent} {
+		check(t, err, bridge.Invalid, false)
+		if strings.Contains(err.Error(), door.Token) || !strings.Contains(err.Error(), "[redacted]") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)

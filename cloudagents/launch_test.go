@@ -38,6 +38,7 @@ func TestLaunchSendsFixedFieldsOnly(t *testing.T) {
 			"model":        map[string]any{"id": "m-1"},
 			"repos":        []any{map[string]any{"url": "https://github.com/me/my-app", "startingRef": "main"}},
 			"autoCreatePR": true,
+			"mcpServers":   []any{map[string]any{"name": "drawbridge", "url": "https://bridge.example.com/mcp", "headers": map[string]any{"Authorization": "Bearer dbt_1"}}},
 		}, wantV1()},
 		"v0": {bridge.APIv0, "POST /v0/agents", createdV0, map[string]any{
 			"prompt":  map[string]any{"text": "do <this> & that"},
@@ -54,7 +55,7 @@ func TestLaunchSendsFixedFieldsOnly(t *testing.T) {
 				o.API, o.Model, o.AutoCreatePR, o.UserAgent = c.api, "m-1", true, "drawbridge/test"
 			})
 			l := launchOf(t)
-			l.Webhook = hook
+			l.Webhook, l.Door = hook, &bridge.Door{URL: "https://bridge.example.com/mcp", Token: "dbt_1"}
 			got, err := client.Launch(t.Context(), l)
 			if err != nil {
 				t.Fatal(err)

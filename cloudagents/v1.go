@@ -17,7 +17,10 @@ func (c *Client) launchV1(ctx context.Context, l bridge.Launch) (bridge.Started,
 		return bridge.Started{}, bridge.Errorf(bridge.Invalid, "launch agent: the agent id is not bc- and a UUID")
 	}
 	k := post("launch agent", "/v1/agents")
+	servers, secrets := serversOf(l.Door)
+	k.secrets = secrets
 	k.body = createV1{
+		MCPServers:   servers,
 		AgentID:      l.AgentID,
 		Name:         agentName(l.Name),
 		Prompt:       promptJSON{Text: l.Grant.Prompt()},
@@ -104,7 +107,9 @@ func (c *Client) runsV1(ctx context.Context, what, agent string, p page) ([]runV
 
 func (c *Client) sendV1(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
 	k := post("send follow-up", "/v1/agents/"+f.Agent+"/runs")
-	k.body = followUpJSON{Prompt: promptJSON{Text: followUpText(f)}}
+	servers, secrets := serversOf(f.Door)
+	k.secrets = secrets
+	k.body = followUpJSON{Prompt: promptJSON{Text: followUpText(f)}, MCPServers: servers}
 	var out struct {
 		Run runV1 `json:"run"`
 	}

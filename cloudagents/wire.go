@@ -61,6 +61,25 @@ type repoJSON struct {
 	StartingRef string `json:"startingRef,omitempty"`
 }
 
+// mcpServerJSON is a remote tool server (facts: 4.3 MCP servers). Its type is left
+// out; http is the default.
+type mcpServerJSON struct {
+	Name    string            `json:"name"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+}
+
+// doorName is what the agent's tools are listed under.
+const doorName = "drawbridge"
+
+// serversOf are an agent's tool servers, none without a door, and what of them is secret.
+func serversOf(d *bridge.Door) (servers []mcpServerJSON, secrets []string) {
+	if d == nil {
+		return nil, nil
+	}
+	return []mcpServerJSON{{Name: doorName, URL: d.URL, Headers: map[string]string{"Authorization": "Bearer " + d.Token}}}, []string{d.Token}
+}
+
 type createV1 struct {
 	AgentID      string     `json:"agentId"`
 	Name         string     `json:"name,omitempty"`
@@ -68,6 +87,8 @@ type createV1 struct {
 	Model        *modelJSON `json:"model,omitempty"`
 	Repos        []repoJSON `json:"repos"`
 	AutoCreatePR bool       `json:"autoCreatePR,omitempty"`
+
+	MCPServers []mcpServerJSON `json:"mcpServers,omitempty"`
 }
 
 type agentV1 struct {
@@ -112,6 +133,8 @@ type branchJSON struct {
 
 type followUpJSON struct {
 	Prompt promptJSON `json:"prompt"`
+	// MCPServers, when present, replace those of the launch for the run.
+	MCPServers []mcpServerJSON `json:"mcpServers,omitempty"`
 }
 
 type createV0 struct {

@@ -37,6 +37,7 @@ type Source = yamlconf.Source
 //	orchestrators[].repo   required                 github.com/owner/name
 //	orchestrators[].ref    the default branch       a branch, tag or commit
 //	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
+//	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	mail.per_minute        10                       1 to 100000
 //	mail.max_file          33554432                 1 to 1099511627776 bytes
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
@@ -117,6 +118,8 @@ type Orchestrator struct {
 	// Workspace is the folder in which its agents work, where that is on this
 	// machine; "" when it is not.
 	Workspace string `yaml:"workspace"`
+	// Toolsets are what its agents are offered at the MCP door, in order; none is [bridge].
+	Toolsets []string `yaml:"toolsets"`
 }
 
 // Mail bounds what agents may send each other.

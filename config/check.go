@@ -245,6 +245,21 @@ func (c *checker) orchestrators(list []Orchestrator) {
 		if o.JoinDeadline != 0 {
 			c.span(at+".join_deadline", o.JoinDeadline, time.Second, maxJoinDeadline)
 		}
+		c.toolsets(at+".toolsets", o.Toolsets)
+	}
+}
+
+// toolsetNames are the sets of the MCP door.
+var toolsetNames = []string{"bridge", "team", "threads", "channels", "memory"}
+
+func (c *checker) toolsets(at string, list []string) {
+	for i, name := range list {
+		switch {
+		case !slices.Contains(toolsetNames, name):
+			c.problem(at, name, "is not a toolset", "use "+oneOf(toolsetNames))
+		case slices.Contains(list[:i], name):
+			c.problem(at, name, "is given twice", "name each toolset once")
+		}
 	}
 }
 

@@ -169,13 +169,14 @@ func TestBridgeProblems(t *testing.T) {
 			`cursor.url: "https://x/?k=v" has a ?`, `relays.a.url: "ftp://x" is not an address of the web`, `relays.b.url: "https://" is not an address of the web`,
 		}},
 		"loopback look-alikes": {least + "public_url: http://127.0.0.1.evil.com\ncursor: {url: 'http://localhost.evil.com'}", []string{"in the clear", "in the clear"}},
-		"orchestrators": {least + "orchestrators:\n- {name: Main, repo: me/env}\n- {name: a, repo: github.com/a/b, ref: -x}\n- {name: a, repo: github.com/a/*, ref: a..b}\n- {join: some, join_deadline: 10ms}\nchat: {orchestrator: b, per_minute: 0, wait: 2h}", []string{
+		"orchestrators": {least + "orchestrators:\n- {name: Main, repo: me/env}\n- {name: a, repo: github.com/a/b, ref: -x}\n- {name: a, repo: github.com/a/*, ref: a..b}\n- {join: some, join_deadline: 10ms, toolsets: [tools, team, team]}\nchat: {orchestrator: b, per_minute: 0, wait: 2h}", []string{
 			`bridge.yaml:4: orchestrators[0].name: "Main" is not a name`,
 			`bridge.yaml:4: orchestrators[0].repo: "me/env" is not a repository; write https://github.com/owner/name: the host github.com/ is missing`,
 			`bridge.yaml:5: orchestrators[1].ref: "-x" is not a branch`,
 			`bridge.yaml:6: orchestrators[2].name: "a" is given twice`,
 			`bridge.yaml:7: orchestrators[3].join: "some" is not known; use each, all, any or a number from 1 to 100`, `bridge.yaml:7: orchestrators[3].join_deadline: "10ms" is out of range; use 1s to 720h0m0s`,
 			`bridge.yaml:6: orchestrators[2].repo: "github.com/a/*" is not a repository`,
+			`bridge.yaml:7: orchestrators[3].toolsets: "tools" is not a toolset; use bridge, team, threads, channels or memory`, `bridge.yaml:7: orchestrators[3].toolsets: "team" is given twice`,
 			`bridge.yaml:6: orchestrators[2].ref: "a..b" is not a branch`,
 			`bridge.yaml:7: orchestrators[3].name: is not a name`, `bridge.yaml:7: orchestrators[3].repo: is not a repository`,
 			`bridge.yaml:8: chat.per_minute: "0" is out of range; use 1 to 1000`, `bridge.yaml:8: chat.wait: "2h0m0s" is out of range; use 1s to 1h0m0s`,

@@ -23,7 +23,7 @@ func (s *Store) Plans(ctx context.Context, fn func(bridge.Tx) error) ([]Plan, er
 	undo := fmt.Errorf("undo")
 	err := s.Update(ctx, func(bridge.Tx) error {
 		e := &explainer{q: cachedConn{s.sqlite()}}
-		if err := fn(&tx{ctx: ctx, q: e}); err != nil {
+		if err := fn(&tx{ctx: ctx, q: e, index: fts5}); err != nil {
 			return err
 		}
 		plans = e.plans

@@ -107,7 +107,7 @@ func (g *group) commit(batch []*update) {
 		return
 	}
 	err = errAborted // until the batch says otherwise
-	if err = runBatch(&tx{ctx: ctx, q: q}, batch); err != nil {
+	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index()}, batch); err != nil {
 		return
 	}
 	done := q

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,12 +46,25 @@ func checkPlans(t *testing.T, s *store.Store) {
 		}
 		for _, p := range plans {
 			for _, step := range p.Steps {
+				if byWords(p, step) {
+					continue
+				}
 				if strings.HasPrefix(step, "SCAN") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {
 					t.Errorf("%s: %s\n\t%s", name, step, p.Query)
 				}
 			}
 		}
 	}
+}
+
+// matched is a look into the full-text index by the words of MATCH.
+var matched = regexp.MustCompile(`^SCAN passage_index VIRTUAL TABLE INDEX \d+:M\d+$`)
+
+// byWords reports a step of a search: what it finds by words, and the sorting of
+// that, of which there is no more than bridge.SearchNewest.
+func byWords(p store.Plan, step string) bool {
+	sorted := strings.Contains(p.Query, "ORDER BY rowid DESC LIMIT $3) ORDER BY cost") && (step == "SCAN (subquery-1)" || step == "USE TEMP B-TREE FOR ORDER BY")
+	return matched.MatchString(step) || sorted
 }
 
 // hotPaths are what the engine, the doors and the page ask all the time.
@@ -60,6 +74,8 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"ClaimWork": func(tx bridge.Tx) error {
 			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3}))
 		},
+		"Watches":             func(tx bridge.Tx) error { return last(tx.Watches(0)) },
+		"DropWatch":           func(tx bridge.Tx) error { return last(tx.DropWatch("agt_1", "agt_2")) },
 		"NextDue":             func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) },
 		"Enqueue":             func(tx bridge.Tx) error { return tx.Enqueue(w) },
 		"FinishWork":          func(tx bridge.Tx) error { return finishAnyWork(tx) },
@@ -93,11 +109,38 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"DeliverCompletions": func(tx bridge.Tx) error {
 			return tx.DeliverCompletions([]bridge.CompletionID{"cpl_1"}, "trn_1", benchTime)
 		},
-		"Deliveries": func(tx bridge.Tx) error { return last(tx.Deliveries("agt_000001", 1)) },
-		"Events":     func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
-		"PutRelay":   func(tx bridge.Tx) error { return tx.PutRelay(bridge.Relay{Name: "relay-1"}) },
-		"Relay":      func(tx bridge.Tx) error { return last(tx.Relay("relay-1")) },
-		"Relays":     func(tx bridge.Tx) error { return last(tx.Relays(bridge.RelayFilter{After: "relay-1"})) },
+		"PutBlock": func(tx bridge.Tx) error {
+			return tx.PutBlock(bridge.Block{Agent: "agt_000001", Label: "mood", Version: 1})
+		},
+		"Block":         func(tx bridge.Tx) error { return last(tx.Block("agt_000001", "mood")) },
+		"Blocks":        func(tx bridge.Tx) error { return last(tx.Blocks("agt_000001")) },
+		"BlockVersions": func(tx bridge.Tx) error { return last(tx.BlockVersions("agt_000001", "mood", 5)) },
+		"InsertPassage": func(tx bridge.Tx) error {
+			return last(tx.InsertPassage(bridge.Passage{ID: "psg_1", Agent: "agt_000001"}))
+		},
+		"SearchPassages": func(tx bridge.Tx) error { return last(tx.SearchPassages(bridge.PassageQuery{Agent: "agt_000001"})) },
+		"SearchPassages by tag": func(tx bridge.Tx) error {
+			return last(tx.SearchPassages(bridge.PassageQuery{Agent: "agt_000001", Tags: []string{"tag"}}))
+		},
+		"SearchPassages by word": func(tx bridge.Tx) error {
+			return last(tx.SearchPassages(bridge.PassageQuery{Agent: "agt_000001", Text: "word"}))
+		},
+		"FindToken":    func(tx bridge.Tx) error { return last(tx.FindToken("hash")) },
+		"Tokens":       func(tx bridge.Tx) error { return last(tx.Tokens("agt_000001")) },
+		"UseToken":     func(tx bridge.Tx) error { return tx.UseToken("tok_1", benchTime) },
+		"RevokeToken":  func(tx bridge.Tx) error { return tx.RevokeToken("tok_1", benchTime) },
+		"RevokeTokens": func(tx bridge.Tx) error { return last(tx.RevokeTokens("agt_000001", benchTime)) },
+		"AppendRunMessage": func(tx bridge.Tx) error {
+			return last(tx.AppendRunMessage(bridge.RunMessage{Turn: "trn_000001", Kind: bridge.ToolCallMessage, CallID: "1"}))
+		},
+		"RunMessages": func(tx bridge.Tx) error { return last(tx.RunMessages("trn_000001", 5, 100)) },
+		"Deliveries":  func(tx bridge.Tx) error { return last(tx.Deliveries("agt_000001", 1)) },
+		"Events":      func(tx bridge.Tx) error { return last(tx.Events(5, 100)) },
+		"Echoed":      func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
+		"Approved":    func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
+		"PutRelay":    func(tx bridge.Tx) error { return tx.PutRelay(bridge.Relay{Name: "relay-1"}) },
+		"Relay":       func(tx bridge.Tx) error { return last(tx.Relay("relay-1")) },
+		"Relays":      func(tx bridge.Tx) error { return last(tx.Relays(bridge.RelayFilter{After: "relay-1"})) },
 		"Relays to cut off": func(tx bridge.Tx) error {
 			return last(tx.Relays(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}))
 		},
@@ -110,8 +153,6 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"WaitingCalls": func(tx bridge.Tx) error { return last(tx.WaitingCalls("rep_1")) },
 		"BindRequest":  func(tx bridge.Tx) error { return last(tx.BindRequest("op", "relay-1", benchTime)) },
 		"PurgeRelays":  func(tx bridge.Tx) error { return tx.PurgeRelays(benchTime) },
-		"Echoed":       func(tx bridge.Tx) error { return last(tx.Echoed("agt_000001", "key")) },
-		"Approved":     func(tx bridge.Tx) error { return last(tx.Approved("agt_000001", "key", benchTime)) },
 	}
 }
 

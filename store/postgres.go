@@ -180,6 +180,8 @@ func (d *postgresDB) view(ctx context.Context) (querier, func(), error) {
 	return pgTx{t}, func() { _ = t.Rollback() }, nil // a view has nothing to keep
 }
 
+func (d *postgresDB) index() *textIndex { return tsvector }
+
 func (d *postgresDB) close() error { return d.db.Close() }
 
 // pgConn and pgTx give PostgreSQL arguments that it can take.

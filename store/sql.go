@@ -57,6 +57,8 @@ func (c cachedConn) QueryContext(ctx context.Context, query string, args ...any)
 type tx struct {
 	ctx context.Context //nolint:containedctx // a tx lives exactly as long as the call that got ctx
 	q   querier
+	// index is the database's way to search.
+	index *textIndex
 }
 
 func (t *tx) exec(query string, args ...any) error {

@@ -126,6 +126,8 @@ func (d *sqliteDB) view(ctx context.Context) (querier, func(), error) {
 	return t, func() { _ = t.Rollback() }, nil // a view has nothing to keep
 }
 
+func (d *sqliteDB) index() *textIndex { return fts5 }
+
 func (d *sqliteDB) close() error {
 	var errs []error
 	for _, st := range d.stmts {

@@ -43,6 +43,8 @@ type backend interface {
 	end(ctx context.Context, q querier, commit bool) error
 	// view opens a snapshot for reading and returns what ends it.
 	view(ctx context.Context) (querier, func(), error)
+	// index is how memory is searched.
+	index() *textIndex
 	close() error
 }
 
@@ -104,5 +106,5 @@ func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 		return fmt.Errorf("begin view: %w", err)
 	}
 	defer done()
-	return fn(&tx{ctx: ctx, q: q})
+	return fn(&tx{ctx: ctx, q: q, index: s.db.index()})
 }

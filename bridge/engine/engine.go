@@ -55,6 +55,9 @@ type Options struct {
 	// Mail handles work of the kind bridge.WorkMail; nil where there is no post
 	// office. It gives the work back or finishes it, as the engine's own handlers do.
 	Mail func(context.Context, bridge.Work) error
+	// Preamble is what of an agent's own memory stands at the head of its turns; nil is
+	// nothing. What it returns is not trusted.
+	Preamble func(bridge.Tx, bridge.AgentID) (string, error)
 	// Now and NewID are injected; defaults are the clock and random ids.
 	Now   func() time.Time
 	NewID func(prefix string) string
@@ -123,6 +126,9 @@ func setDefaults(o *Options) {
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
+	}
+	if o.Preamble == nil {
+		o.Preamble = func(bridge.Tx, bridge.AgentID) (string, error) { return "", nil }
 	}
 	if o.OnEvent == nil {
 		o.OnEvent = func(bridge.Event) {}

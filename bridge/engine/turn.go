@@ -210,7 +210,18 @@ func (c *change) join(j *job) error {
 		j.turn.Depth = 0
 	}
 	j.turn.Sent = words.Compose(j.turn, carried)
-	return nil
+	return c.recall(j)
+}
+
+// recall puts the agent's memory at the head of its turn. What stands in it is
+// watched for echoes, or a block would launder a command that somebody planted.
+func (c *change) recall(j *job) error {
+	text, err := c.e.o.Preamble(c.Tx, j.agent.ID)
+	if err != nil || text == "" {
+		return err
+	}
+	j.turn.Sent = words.Memory(text) + j.turn.Sent
+	return c.AddEchoes(j.agent.ID, words.EchoKeys(text), c.now)
 }
 
 // send makes the one call that has the effect, and records what came of it.
@@ -266,7 +277,7 @@ func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
+	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
@@ -279,7 +290,7 @@ func (e *Engine) launchOf(j job) bridge.Launch {
 func operation(a bridge.Agent) string { return a.OpKey[:min(len(a.OpKey), 24)] }
 
 func followUpOf(j job) bridge.FollowUp {
-	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
+	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, Owner: j.agent.ID, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
 }
 
 // started records that the API accepted the turn. A launch whose reported

@@ -153,7 +153,12 @@ type found struct {
 
 // FindLaunch implements bridge.Launcher.
 func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
-	f, err := ask(ctx, p, request{name: "find launch", tag: l.Op, faults: fault.InRead}, func() (found, error) { return p.w.cloud.findLaunch(l), nil })
+	f, err := ask(ctx, p, request{name: "find launch", tag: l.Op, faults: fault.InRead}, func() (found, error) {
+		if p.w.narrow && p.w.chance(0.3) {
+			p.w.relist(0) // somebody writes the list while the answer is on its way
+		}
+		return p.w.cloud.findLaunch(l), nil
+	})
 	return f.started, f.there, err
 }
 

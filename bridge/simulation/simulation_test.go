@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("sim.seeds", 10_000, "how many seeds to play")
+	seeds = flag.Uint64("sim.seeds", defaultSeeds, "how many seeds to play")
 	start = flag.Uint64("sim.start", 1, "the first seed")
 )
 

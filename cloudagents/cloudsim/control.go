@@ -97,14 +97,16 @@ type State struct {
 
 // AgentState is one agent in a [State].
 type AgentState struct {
-	ID       string     `json:"id"`
-	API      script.API `json:"api"`
-	Name     string     `json:"name"`
-	Repo     string     `json:"repo,omitempty"`
-	Archived bool       `json:"archived,omitempty"`
-	Deleted  bool       `json:"deleted,omitempty"`
-	Runs     []RunState `json:"runs"`
-	Queued   int        `json:"queued,omitempty"` // v0 follow-ups that wait
+	ID   string     `json:"id"`
+	API  script.API `json:"api"`
+	Name string     `json:"name"`
+	Repo string     `json:"repo,omitempty"`
+	// Servers are the remote tool servers of the latest run.
+	Servers  []request.Server `json:"mcpServers,omitempty"`
+	Archived bool             `json:"archived,omitempty"`
+	Deleted  bool             `json:"deleted,omitempty"`
+	Runs     []RunState       `json:"runs"`
+	Queued   int              `json:"queued,omitempty"` // v0 follow-ups that wait
 }
 
 // RunState is one run in a [State].
@@ -122,7 +124,7 @@ func (s *Sim) State() State {
 	defer s.mu.Unlock()
 	for _, a := range s.order {
 		v := AgentState{
-			ID: a.id, API: a.API, Name: a.displayName(), Repo: a.Repo(), Archived: a.archived, Deleted: a.deleted, Queued: len(a.queue),
+			ID: a.id, API: a.API, Name: a.displayName(), Repo: a.Repo(), Servers: a.Servers, Archived: a.archived, Deleted: a.deleted, Queued: len(a.queue),
 		}
 		for _, r := range a.runs {
 			v.Runs = append(v.Runs, RunState{ID: r.id, Status: r.status, Prompt: r.prompt, Result: r.result})

@@ -192,7 +192,7 @@ func (s *Sim) v0Followup(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	prompt, err := c.body.Followup()
+	prompt, _, err := c.body.Followup()
 	if err != nil {
 		return reply{}, err
 	}

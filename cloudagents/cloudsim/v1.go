@@ -209,7 +209,7 @@ func (s *Sim) setArchived(c *call, archived bool) (reply, error) {
 
 func (s *Sim) v1CreateRun(c *call) (reply, error) {
 	return s.withAgent(c, func(a *agent) (reply, error) {
-		prompt, err := c.body.Followup()
+		prompt, servers, err := c.body.Followup()
 		if err != nil {
 			return reply{}, err
 		}
@@ -219,6 +219,9 @@ func (s *Sim) v1CreateRun(c *call) (reply, error) {
 		r, err := s.followup(c.req.Context(), a, c, prompt)
 		if err != nil {
 			return reply{}, err
+		}
+		if servers != nil {
+			a.Servers = servers
 		}
 		return created(map[string]any{"run": r.v1View(s.scheme(c))})
 	})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
 	"drawbridge/policy"
 )
@@ -108,9 +109,9 @@ func samplePage(allowlist string, a app) (string, error) {
 	if len(bad) > 0 {
 		return "", a.problems("allowlist.yaml", config.Problems(bad))
 	}
-	var page bytes.Buffer
-	err := writeProtocol(&page, p, protocolPage{Format: "rule"})
-	return page.String(), err
+	var text bytes.Buffer
+	err := handout.Write(&text, p, handout.Options{Format: "rule"})
+	return text.String(), err
 }
 
 const sampleRelay = `# relay.yaml: what may run on this machine. What is not here is refused, whatever the bridge says.

@@ -72,8 +72,13 @@ type cli struct {
 	Post      postCmd      `cmd:"" help:"Write into a channel, and wake its members." group:"Talking to a running bridge"`
 	Mail      mailCmd      `cmd:"" help:"Show what was written to an agent, and how far it came." group:"Talking to a running bridge"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
+	Memory    memoryCmd    `cmd:"" help:"Show an agent's memory, and search it." group:"Talking to a running bridge"`
+	Tools     toolsCmd     `cmd:"" help:"Show the tool calls of a turn." group:"Talking to a running bridge"`
 
-	Relay relayCmd `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Talking to a running bridge"`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent opens the MCP door." group:"Agents that call tools"`
+	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print what an agent's .cursor/mcp.json needs." group:"Agents that call tools"`
+	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Speak MCP on standard input and output for one agent of a running bridge." group:"Agents that call tools"`
+	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Talking to a running bridge"`
 
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"drawbridge/relay/runner/keeper"
@@ -55,6 +56,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
 			env.Values[stageKey{}] = newTestStage()
+			env.Values[clientsKey{}] = map[string]*mcp.ClientSession{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -74,6 +76,9 @@ func TestScripts(t *testing.T) {
 			"expect":   expectJSON,
 			"json":     printField,
 			"login":    setLogin,
+			"open":     openClient,
+			"tool":     callTool,
+			"close":    closeClient,
 			"mode":     checkMode,
 			"keep":     keepSecret,
 			"repeat":   repeatLine,

@@ -53,6 +53,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 		lifecycle.Part{Name: "wake-ups of other replicas", Run: w.listen},
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
+		lifecycle.Part{Name: "MCP door", Run: w.door.Run},
 		lifecycle.Part{Name: "HTTP server", Run: server.Serve},
 	)
 	w.log.Info().Msg("stopped")

@@ -21,23 +21,34 @@ type target struct {
 }
 
 func (t target) client(a app) (*api.Client, error) {
-	url, token := t.URL, t.Token
-	if url == "" || token == "" {
-		cfg, problems := config.Load(t.Config, a.getenv)
-		if cfg == nil {
-			if len(problems) > 0 && url == "" && token == "" {
-				return nil, usageError{fmt.Errorf("no bridge given: set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN, or use --config (%s)", problems[0].String())}
-			}
-			return nil, a.problems(t.Config, problems)
-		}
-		if url == "" {
-			url = "http://" + cfg.Listen
-		}
-		if token == "" {
-			token = cfg.Token.Reveal()
-		}
+	url, token, err := t.resolve(a)
+	if err != nil {
+		return nil, err
 	}
 	return api.NewClient(api.ClientOptions{URL: url, Token: token})
+}
+
+// resolve returns the bridge's address and the operator's token. With an error,
+// what was given by flag or variable is there all the same.
+func (t target) resolve(a app) (url, token string, err error) {
+	url, token = t.URL, t.Token
+	if url != "" && token != "" {
+		return url, token, nil
+	}
+	cfg, problems := config.Load(t.Config, a.getenv)
+	if cfg == nil {
+		if len(problems) > 0 && url == "" && token == "" {
+			return "", "", usageError{fmt.Errorf("no bridge given: set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN, or use --config (%s)", problems[0].String())}
+		}
+		return url, token, a.problems(t.Config, problems)
+	}
+	if url == "" {
+		url = "http://" + cfg.Listen
+	}
+	if token == "" {
+		token = cfg.Token.Reveal()
+	}
+	return url, token, nil
 }
 
 // table prints rows with aligned columns.

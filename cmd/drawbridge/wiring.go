@@ -23,7 +23,10 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/tracing"
 	"drawbridge/mail"
+	"drawbridge/mcpserver"
+	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
@@ -40,9 +43,13 @@ type parts struct {
 	store   *store.Store
 	engine  *engine.Engine
 	mail    *mail.Service
+	memory  *memory.Service
+	tokens  *mcpserver.Keyring
+	door    *mcpserver.Door
 	relays  *hub.Hub
 	api     *api.Handler
 	metrics *api.Metrics
+	tracing *tracing.Tracing
 }
 
 // loadConfig reads bridge.yaml and its allowlist and prints every problem of both.
@@ -108,6 +115,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, err
 	}
+	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
+		return nil, err
+	}
 	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
 		return nil, err
 	}
@@ -116,11 +126,12 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
+	doors := &mcpserver.Doors{Cloud: cloud, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL}
 	w.engine, err = engine.New(engine.Options{
-		Store: failport.Store(w.store), Runtime: failport.Runtime(cloud), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
+		Store: failport.Store(w.store), Runtime: failport.Runtime(doors), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
-		Mail: w.mailWork, OnEvent: w.onEvent, Log: w.log,
+		Mail: w.mailWork, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
 	})
 	if err != nil {
 		return nil, w.close(err)
@@ -130,6 +141,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
 	if err != nil {
+		return nil, w.close(err)
+	}
+	if err := w.openDoor(); err != nil {
 		return nil, w.close(err)
 	}
 	if w.api, err = api.New(w.apiOptions(hooks.Handler())); err != nil {
@@ -163,6 +177,17 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	return w, httpx.Recover(mux), nil
 }
 
+// openDoor builds the MCP door; it opens with the API.
+func (w *parts) openDoor() (err error) {
+	if w.memory, err = memory.New(memory.Options{Desk: w.engine}); err != nil {
+		return err
+	}
+	w.tokens = mcpserver.NewKeyring(w.engine)
+	w.door, err = mcpserver.New(mcpserver.Options{
+		Reserved: func(name string) bool { return w.orchestrator(name, name) != nil }, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Version: version, Log: w.log})
+	return err
+}
+
 // mailWork hands the post office its work; it is there before the engine runs.
 func (w *parts) mailWork(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) }
 
@@ -175,6 +200,14 @@ func (w *parts) workspace(a bridge.Agent) string {
 	return ""
 }
 
+// toolsets are what agents under a root are offered, as its orchestrator's entry says.
+func (w *parts) toolsets(root bridge.Agent) []string {
+	if o := w.orchestrator(root.Name, root.Role); o != nil && len(o.Toolsets) > 0 {
+		return o.Toolsets
+	}
+	return mcpserver.DefaultToolsets
+}
+
 func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	cfg := w.config
 	chat := api.ChatOptions{PerMinute: cfg.Chat.PerMinute, Wait: cfg.Chat.Wait}
@@ -185,7 +218,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail,
-		Relays: w.relays, RelayDoor: w.relays,
+		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
@@ -267,6 +300,7 @@ func bridgeKeys(cfg *config.Bridge) bridge.Keys {
 // onEvent writes the one wide line of each thing that happened, and counts it.
 func (w *parts) onEvent(e bridge.Event) {
 	w.metrics.OnEvent(e)
+	mcpserver.TraceRun(w.tracing, e)
 	line := w.log.Info()
 	switch e.Kind {
 	case bridge.EventAlarm, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap:
@@ -289,6 +323,11 @@ func (w *parts) onEvent(e bridge.Event) {
 }
 
 func (w *parts) close(err error) error {
+	if w.tracing != nil {
+		if e := w.tracing.Close(); e != nil {
+			w.log.Warn().Err(e).Msg("the last traces were not sent")
+		}
+	}
 	if w.store == nil {
 		return err
 	}

@@ -29,12 +29,14 @@ var mayImport = map[string][]string{
 	"bridge/lanes":           {"bridge"},
 	"bridge/streams":         {"bridge"},
 	"bridge/reading":         {"parser"},
+	"bridge/search":          {"bridge"},
 	"bridge/kin":             {"bridge", "bridge/reading", "policy", "parser"},
 	"bridge/engine":          {"bridge", "bridge/desk", "bridge/words", "bridge/kin", "bridge/lanes", "bridge/streams", "bridge/reading", "policy", "parser"},
 	"bridge/bridgetest":      {"bridge"},
-	"store":                  {"bridge", "parser"},
-	"store/storetest":        {"bridge", "parser"},
-	"store/memory":           {"bridge", "parser"},
+	"store":                  {"bridge", "bridge/search", "parser"},
+	"store/storetest":        {"bridge", "parser", "store/storetest/…"},
+	"store/storetest/…":      {"bridge", "bridge/search", "store/storetest/kit"},
+	"store/memory":           {"bridge", "bridge/search", "parser"},
 	"bridge/simulation":      {"bridge", "bridge/engine", "bridge/bridgetest", "policy", "parser", "store/memory", "bridge/simulation/…"},
 	"cloudagents":            {"bridge", "policy"},
 	"cloudagents/cloudsim":   {"cloudagents/cloudsim/…"},
@@ -43,7 +45,6 @@ var mayImport = map[string][]string{
 	"relay/hub":              {"bridge", "policy", "parser", "relay/wire"},
 	"relay/link":             {"relay/wire"},
 	"relay/runner":           {"relay/wire", "relay/runner/…"},
-	"mail":                   {"bridge", "bridge/words"},
 	"relay/runner/trust":     {},
 	"relay/runner/output":    {},
 	"relay/runner/settings":  {"relay/wire", "relay/runner/trust", "relay/runner/output"},
@@ -53,9 +54,15 @@ var mayImport = map[string][]string{
 	"relay/runner/approval":  {"relay/runner/trust", "relay/runner/output"},
 	"relay/runner/service":   {"relay/runner/trust"},
 	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval"},
+	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},
-	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/office"},
+	"memory":                 {"bridge"},
+	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/timeline", "api/office", "api/recall", "api/metrics"},
+	"api/timeline":           {"bridge"},
+	"mcpserver":              {"bridge", "bridge/words", "policy", "parser", "mail", "memory"},
 	"api/office":             {"bridge", "mail"},
+	"api/recall":             {"bridge"},
+	"api/metrics":            {"bridge", "parser"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
 
@@ -66,12 +73,19 @@ var mayImport = map[string][]string{
 	"bridge/simulation/witness":   {"bridge", "bridge/simulation/coverage"},
 
 	// A program may import everything; what stands below it may not.
-	"cmd/drawbridge/internal/demo": {"api", "bridge"},
+	"cmd/drawbridge/internal/handout":  {"policy"},
+	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
+	"cmd/drawbridge/internal/mcpstdio": {},
 }
 
 // isProgram tells a program's own package from those that only it uses.
 func isProgram(pkg string) bool {
 	return strings.HasPrefix(pkg, "cmd/") && strings.Count(pkg, "/") == 1
+}
+
+// isSuite tells tests that are no _test files, because several packages run them.
+func isSuite(pkg string) bool {
+	return pkg == "store/storetest" || strings.HasPrefix(pkg, "store/storetest/")
 }
 
 type source struct {
@@ -159,29 +173,36 @@ func TestImportsPointInward(t *testing.T) {
 
 // only says in which packages a library or a standard package may be used.
 var only = map[string][]string{
-	"gopkg.in/yaml.v3":                                     {"internal/yamlconf", "config", "relay/runner/settings", "cloudagents/cloudsim/…"},
-	"modernc.org/sqlite":                                   {"store"},
-	"modernc.org/sqlite/lib":                               {"store"},
-	"github.com/go-resty/resty/v2":                         {"cloudagents", "relay/hub", "api"},
-	"github.com/alecthomas/kong":                           {"cmd/drawbridge", "cmd/drawbridge-relay"},
-	"github.com/pressly/goose/v3":                          {"store"},
-	"github.com/fsnotify/fsnotify":                         {"config"},
-	"os/exec":                                              {"relay/runner", "relay/runner/…", "cmd/drawbridge/internal/demo", "internal/pgtest"},
-	"github.com/jackc/pgx/v5":                              {"store", "internal/pgtest"},
-	"github.com/jackc/pgx/v5/pgconn":                       {"store"},
-	"github.com/stretchr/testify":                          {},
-	"github.com/rs/zerolog/log":                            {}, // loggers are injected
-	"net/http/pprof":                                       {},
-	"math/rand":                                            {},
-	"github.com/landlock-lsm/go-landlock/landlock":         {"relay/runner/sandbox"},
-	"github.com/landlock-lsm/go-landlock/landlock/syscall": {"relay/runner/sandbox"},
-	"github.com/coder/websocket":                           {"relay/hub", "relay/link"},
+	"gopkg.in/yaml.v3":                                                {"internal/yamlconf", "config", "relay/runner/settings", "cloudagents/cloudsim/…"},
+	"modernc.org/sqlite":                                              {"store"},
+	"modernc.org/sqlite/lib":                                          {"store"},
+	"github.com/go-resty/resty/v2":                                    {"cloudagents", "relay/hub", "api"},
+	"github.com/alecthomas/kong":                                      {"cmd/drawbridge", "cmd/drawbridge-relay"},
+	"github.com/pressly/goose/v3":                                     {"store"},
+	"github.com/fsnotify/fsnotify":                                    {"config"},
+	"os/exec":                                                         {"relay/runner", "relay/runner/…", "cmd/drawbridge/internal/demo", "internal/pgtest"},
+	"github.com/jackc/pgx/v5":                                         {"store", "internal/pgtest"},
+	"github.com/jackc/pgx/v5/pgconn":                                  {"store"},
+	"github.com/stretchr/testify":                                     {},
+	"github.com/rs/zerolog/log":                                       {}, // loggers are injected
+	"net/http/pprof":                                                  {},
+	"math/rand":                                                       {},
+	"github.com/landlock-lsm/go-landlock/landlock":                    {"relay/runner/sandbox"},
+	"github.com/landlock-lsm/go-landlock/landlock/syscall":            {"relay/runner/sandbox"},
+	"github.com/coder/websocket":                                      {"relay/hub", "relay/link"},
+	"golang.org/x/text/cases":                                         {"bridge/search"},
+	"golang.org/x/text/unicode/norm":                                  {"bridge/search"},
+	"github.com/modelcontextprotocol/go-sdk/mcp":                      {"mcpserver"},
+	"github.com/modelcontextprotocol/go-sdk/auth":                     {"mcpserver"},
+	"github.com/google/jsonschema-go/jsonschema":                      {"mcpserver"},
+	"go.opentelemetry.io/otel/sdk/trace":                              {"internal/tracing"},
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": {"internal/tracing"},
 }
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
-		if s.test || s.pkg == "store/storetest" {
+		if s.test || isSuite(s.pkg) {
 			continue
 		}
 		for _, spec := range s.file.Imports {
@@ -311,7 +332,7 @@ func functionSizes(t *testing.T, s source) (sizes []int) {
 			t.Errorf("%s: %s has %d lines; at most %d", s.path, f.Name.Name, lines, maxFunction)
 		}
 		// A suite's helper carries *testing.T besides.
-		if n := f.Type.Params.NumFields(); n > maxParams && s.pkg != "store/storetest" {
+		if n := f.Type.Params.NumFields(); n > maxParams && !isSuite(s.pkg) {
 			t.Errorf("%s: %s has %d parameters; at most %d, beyond that a struct", s.path, f.Name.Name, n, maxParams)
 		}
 		return true

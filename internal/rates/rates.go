@@ -1,7 +1,6 @@
-// Package rates bounds how often each user may ask for something. It keeps the
-// times in memory and not in a database, so that it is for what may begin anew
-// with the process. Rule of thumb: exact within any minute, and nothing is kept
-// of who has been silent for one.
+// Package rates counts requests a minute for each of many users. It keeps
+// nothing over a restart. Rule of thumb: exact and small; whoever needs more than a
+// count a minute needs something else.
 package rates
 
 import (
@@ -11,7 +10,6 @@ import (
 
 // Limiter allows each user a number of requests in any minute, exactly: it keeps
 // the times and not a bucket, which would let twice as many through at first.
-// Safe for concurrent use.
 type Limiter struct {
 	perMinute int
 	now       func() time.Time
@@ -21,7 +19,7 @@ type Limiter struct {
 	swept time.Time
 }
 
-// New returns a limiter that reads the time from now.
+// New returns a limiter that reads the time from now. Its methods are safe for concurrent use.
 func New(perMinute int, now func() time.Time) *Limiter {
 	return &Limiter{perMinute: perMinute, now: now, users: map[string][]time.Time{}}
 }

@@ -35,16 +35,26 @@ func eventually(t testing.TB, what string, fn func() bool) {
 	}
 }
 
-// clock is a time that a test can put forward.
+// clock is a time that a test can put forward, or stop.
 type clock struct {
-	mu    sync.Mutex // guards ahead
-	ahead time.Duration
+	mu      sync.Mutex // guards what follows
+	ahead   time.Duration
+	stopped time.Time
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.stopped.IsZero() {
+		return c.stopped
+	}
 	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = time.Now()
 }
 
 func (c *clock) forward(d time.Duration) {

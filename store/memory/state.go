@@ -27,6 +27,12 @@ type state struct {
 	events      []bridge.Event
 	trees       table[bridge.AgentID, bridge.Tree]
 	memos       map[memo]time.Time
+	blocks      table[string, []bridge.Block] // all versions of each
+	passages    table[bridge.PassageID, bridge.Passage]
+	tokens      table[bridge.TokenID, bridge.DoorToken]
+	watches     table[string, bridge.Watch]           // by both agents
+	runs        map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
+
 	relayTables
 	mailTables
 }
@@ -55,7 +61,9 @@ type commandRow struct {
 	launched time.Time
 }
 
-func newState() *state { return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}} }
+func newState() *state {
+	return &state{lanes: map[string]lane{}, memos: map[memo]time.Time{}, runs: map[bridge.TurnID][]bridge.RunMessage{}}
+}
 
 // clone copies the tables and shares the rows, which nobody changes.
 func (s *state) clone() *state {
@@ -63,6 +71,7 @@ func (s *state) clone() *state {
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
+		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), watches: s.watches.clone(), runs: maps.Clone(s.runs),
 		relayTables: s.relayTables.clone(), mailTables: s.mailTables.clone(),
 	}
 }

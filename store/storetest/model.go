@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"drawbridge/bridge"
+	"drawbridge/store/storetest/kit"
 )
 
 // model is the lanes as one would write them without a database: a list a
@@ -32,18 +33,7 @@ type step struct {
 	Limit  int
 }
 
-// dice are even: rapid's own ranges prefer the ends, and then hardly any play
-// gets as far as giving back what was woken meanwhile.
-var dice = rapid.Custom(func(t *rapid.T) int {
-	n := 0
-	for range 8 {
-		n *= 2
-		if rapid.Bool().Draw(t, "bit") {
-			n++
-		}
-	}
-	return n
-})
+var dice = kit.Dice
 
 var verbs = []string{"enqueue", "enqueue", "claim", "claim", "claim", "finish", "put back", "put back", "extend", "wake", "wake", "advance", "release"}
 

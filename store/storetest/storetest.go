@@ -6,16 +6,14 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"drawbridge/bridge"
+	"drawbridge/store/storetest/kit"
+	"drawbridge/store/storetest/recalltest"
 )
 
 // Open returns a store over the database that belongs to t. A second call with
@@ -67,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"PurgeRelays", testPurgeRelays},
 		{"Events", testEvents},
 		{"EventsMissNothing", testEventsMissNothing},
+		{"Watches", testWatches},
 		{"Misses", testMisses},
 		{"FailedUpdate", testFailedUpdate},
 		{"FailuresAmongOthers", testFailuresAmongOthers},
@@ -94,20 +93,24 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 			tt.test(t, open)
 		})
 	}
+	for _, tt := range recalltest.Tests() {
+		t.Run(tt.Name, func(t *testing.T) {
+			t.Parallel()
+			tt.Run(t, open)
+		})
+	}
 }
 
-// epoch is when the tests play. It has microseconds, the finest that a store must keep.
-var epoch = time.Date(2026, 3, 4, 5, 6, 7, 890_123_000, time.UTC)
+var (
+	epoch   = kit.Epoch
+	errUndo = kit.ErrUndo
+)
 
-func at(d time.Duration) time.Time { return epoch.Add(d) }
+func at(d time.Duration) time.Time { return kit.At(d) }
 
-// mustUpdate runs fn in an Update that must succeed. fn returns errors and
-// never ends the test: it may run on another caller's goroutine.
 func mustUpdate(t *testing.T, s bridge.Store, fn func(bridge.Tx) error) {
 	t.Helper()
-	if err := s.Update(t.Context(), fn); err != nil {
-		t.Fatalf("update: %v", err)
-	}
+	kit.Update(t, s, fn)
 }
 
 func mustView(t *testing.T, s bridge.Store, fn func(bridge.Tx) error) {
@@ -117,41 +120,23 @@ func mustView(t *testing.T, s bridge.Store, fn func(bridge.Tx) error) {
 	}
 }
 
-// read returns what one look-up sees in a View.
 func read[T any](t *testing.T, s bridge.Store, look func(bridge.Tx) (T, error)) T {
 	t.Helper()
-	got, err := lookUp(t.Context(), s, look)
-	if err != nil {
-		t.Fatalf("look-up: %v", err)
-	}
-	return got
+	return kit.Read(t, s, look)
 }
 
-func lookUp[T any](ctx context.Context, s bridge.Store, look func(bridge.Tx) (T, error)) (got T, err error) {
-	err = s.View(ctx, func(tx bridge.Tx) error {
-		got, err = look(tx)
-		return err
-	})
-	return got, err
+func lookUp[T any](ctx context.Context, s bridge.Store, look func(bridge.Tx) (T, error)) (T, error) {
+	return kit.LookUp(ctx, s, look)
 }
 
 func equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	kit.Equal(t, what, got, want)
 }
 
-// noZeroField fails when v leaves a field out, so that a field that is added
-// to a noun later cannot be forgotten by a store unseen.
 func noZeroField(t *testing.T, v any) {
 	t.Helper()
-	r := reflect.ValueOf(v)
-	for i := range r.NumField() {
-		if r.Field(i).IsZero() {
-			t.Fatalf("the sample %s leaves %s empty; fill it", r.Type(), r.Type().Field(i).Name)
-		}
-	}
+	kit.NoZeroField(t, v)
 }
 
 // reopen closes s and opens its database again.
@@ -166,8 +151,6 @@ func reopen(t *testing.T, s bridge.Store, open Open) bridge.Store {
 	}
 	return open(t)
 }
-
-var errUndo = errors.New("undo")
 
 // insert returns a function that inserts agents.
 func insert(agents ...bridge.Agent) func(bridge.Tx) error {

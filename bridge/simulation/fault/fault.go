@@ -93,7 +93,7 @@ var (
 	InAction = []Kind{LostBefore, LostAfter, LateEffect, Hang, Repeated, Unreachable503, RateLimited, Busy,
 		CrashBeforeCall, CrashAfterCall, StopInCall, Panic, Overlap, Pause}
 	InRead     = []Kind{ServerError, StaleRead, RateLimited, Hang, CrashBeforeCall, StopInCall, Panic, Overlap, Pause}
-	InFindSend = append([]Kind{Ambiguous}, InRead...)
+	InFindSend = append([]Kind{Ambiguous, Ambiguous, Ambiguous, Ambiguous}, InRead...)
 	InCancel   = []Kind{ServerError, LostBefore, LostAfter, Hang, RateLimited, CrashBeforeCall, CrashAfterCall, StopInCall, Overlap, Pause}
 	InCommit   = []Kind{CrashBeforeCommit, CrashAfterCommit, StoreFails, CommitUnknown, Overlap, Pause, Stalled}
 )
@@ -121,7 +121,7 @@ func Draw(rng *rand.Rand, calm bool) Fate {
 		f.Enabled[kind] = rng.Float64() < share
 	}
 	if rng.IntN(10) == 0 { // one line that loses every other answer, and nothing else
-		f.Enabled = map[Kind]bool{LostBefore: true, LostAfter: true, LateEffect: true, Busy: true}
+		f.Enabled = map[Kind]bool{LostBefore: true, LostAfter: true, LateEffect: true, Busy: true, Ambiguous: true}
 		f.Rate, f.Calls, f.Commits, f.Length = 0.3, 2.5, 0, time.Hour
 	}
 	if calm {

@@ -66,17 +66,18 @@ func (b *Body) Repo() string {
 	return repo
 }
 
-// Followup is the prompt of a v0 follow-up or of a v1 run.
-func (b *Body) Followup() (string, error) {
+// Followup is the prompt of a v0 follow-up or of a v1 run, and the remote tool
+// servers that the run gets in place of the launch's; nil when it does not say.
+func (b *Body) Followup() (prompt string, servers []Server, err error) {
 	if b.broken != nil {
-		return "", b.broken
+		return "", nil, b.broken
 	}
-	prompt := b.prompt()
+	prompt = b.prompt()
 	if b.api == script.V1 {
 		b.root.word("mode", "agent", "plan")
-		checkServers(b.root)
+		servers = readServers(b.root)
 	}
-	return prompt, b.problem
+	return prompt, servers, b.problem
 }
 
 // prompt reads prompt.text and looks at the images.

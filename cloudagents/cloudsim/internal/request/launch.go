@@ -33,10 +33,19 @@ type Launch struct {
 	PRURL    string   // v0: the pull request that the agent is launched on
 	Hook     *Webhook // v0 only
 	Metadata map[string]string
+	// Servers are the remote ones of mcpServers.
+	Servers []Server
 	// Subagents is customSubagents, to be echoed as it came.
 	Subagents any
 
 	WorkOnCurrentBranch, AutoCreatePR, SkipReviewer, OpenAsApp *bool
+}
+
+// Server is a remote tool server that an agent was given.
+type Server struct {
+	Name    string            `json:"name"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // RepoRef is one repository of a launch, Path as made by script.RepoPath.
@@ -101,7 +110,7 @@ func (s Rules) readV1(body *Body) (Launch, string, error) {
 	}
 	b.word("mode", "agent", "plan")
 	checkEnvVars(b)
-	checkServers(b)
+	l.Servers = readServers(b)
 	checkSubagents(b)
 	for _, r := range b.objects("repos", maxRepos) {
 		l.Repos = append(l.Repos, readRepo(r))
@@ -171,7 +180,7 @@ func checkEnvVars(b object) {
 	}
 }
 
-func checkServers(b object) {
+func readServers(b object) (remote []Server) {
 	seen := map[string]bool{}
 	for _, m := range b.objects("mcpServers", maxServers) {
 		name := m.needText("name", 0)
@@ -194,13 +203,14 @@ func checkServers(b object) {
 		if u := m.link("url", 0); strings.Contains(strings.SplitN(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"), "/", 2)[0], "@") {
 			m.fail("url", "must not contain userinfo")
 		}
-		m.texts("headers")
+		remote = append(remote, Server{Name: name, URL: m.text("url", 0), Headers: m.texts("headers")})
 		if m.has("auth") {
 			auth := m.object("auth")
 			auth.only("CLIENT_ID", "CLIENT_SECRET", "scopes")
 			auth.needText("CLIENT_ID", 0)
 		}
 	}
+	return remote
 }
 
 func checkSubagents(b object) {

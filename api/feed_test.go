@@ -1,0 +1,104 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+)
+
+// oneToken lets one agent in, and keeps nothing.
+type oneToken struct{ agent *bridge.AgentID }
+
+func (o oneToken) Mint(context.Context, bridge.AgentID) (string, bridge.DoorToken, error) {
+	return "dbt_x", bridge.DoorToken{ID: "tok_x", Agent: *o.agent}, nil
+}
+func (oneToken) List(context.Context, bridge.AgentID) ([]bridge.DoorToken, error)    { return nil, nil }
+func (oneToken) Revoke(context.Context, bridge.AgentID, bridge.TokenID) (int, error) { return 1, nil }
+func (o oneToken) Holder(_ context.Context, secret string) (bridge.DoorToken, error) {
+	if secret != "dbt_x" {
+		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "no such token")
+	}
+	return bridge.DoorToken{ID: "tok_x", Agent: *o.agent}, nil
+}
+
+// follow reads /events until a line begins with last, and returns all lines.
+func (w *world) followSeed(t *testing.T, header http.Header, path, last string) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var lines []string
+	for s := bufio.NewScanner(resp.Body); s.Scan(); {
+		lines = append(lines, s.Text())
+		if strings.HasPrefix(s.Text(), last) {
+			return lines
+		}
+	}
+	t.Fatalf("no %q in status %d:\n%s", last, resp.StatusCode, strings.Join(lines, "\n"))
+	return nil
+}
+
+func TestSeedEvents(t *testing.T) {
+	t.Parallel()
+	var agent bridge.AgentID
+	w := newWorld(t, func(o *api.Options) { o.Tokens = oneToken{agent: &agent} })
+	for _, name := range []string{"other", "mine"} {
+		l, err := w.client.Launch(t.Context(), api.LaunchRequest{Name: name, Repo: chatRepo, Prompt: "hello " + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent = bridge.AgentID(l.Agent.ID)
+		w.until(t, func() bool { g, err := w.client.Agent(t.Context(), name); return err == nil && g.State == "idle" })
+	}
+	operator := http.Header{"X-Bridge-Token": {testToken}, "Last-Event-Id": {"0"}}
+	all := strings.Join(w.followSeed(t, operator, "/events", "event: agent_done"), "\n")
+	if !strings.Contains(all, "event: agent_typing") || !strings.Contains(all, `"agent_name":"other"`) {
+		t.Errorf("the operator sees\n%s", all)
+	}
+	// An agent sees its own tree, resumes where it was, and gets the seed's names beside ours.
+	own := http.Header{"Authorization": {"Bearer dbt_x"}, "Last-Event-Id": {"0"}}
+	lines := w.followSeed(t, own, "/events", "event: agent_done")
+	seen := strings.Join(lines, "\n")
+	if strings.Contains(seen, "other") || !strings.Contains(seen, "event: reply") {
+		t.Errorf("the agent sees\n%s", seen)
+	}
+	id := ""
+	for _, line := range lines {
+		if rest, ok := strings.CutPrefix(line, "id: "); ok {
+			id = rest
+		}
+	}
+	// The last of an event's names carries its id, so that the one before comes again.
+	own.Set("Last-Event-Id", id)
+	if _, err := w.client.Say(t.Context(), "mine", "again"); err != nil {
+		t.Fatal(err)
+	}
+	again := strings.Join(w.followSeed(t, own, "/events", "event: agent_done"), "\n")
+	if strings.Contains(again, "id: "+id+"\n") || !strings.Contains(again, "event: agent_typing") {
+		t.Errorf("after %s the agent sees\n%s", id, again)
+	}
+	for _, bad := range [][]string{{"X-Bridge-Token", "dbt_x"}, {"X-Bridge-Token", "no", "Authorization", "Bearer dbt_x"}, {"Authorization", "Bearer dbt_y"}} {
+		if code, _, _ := w.call(t, http.MethodGet, "/events", "", bad...); code != http.StatusUnauthorized {
+			t.Errorf("%v: status %d", bad, code)
+		}
+	}
+	if code, _, header := w.call(t, http.MethodPost, "/events", ""); code != http.StatusMethodNotAllowed || header.Get("Allow") == "" {
+		t.Errorf("POST: status %d", code)
+	}
+}

@@ -1,0 +1,83 @@
+package bridge
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// TokenID is "tok_…"; it names a door token and opens nothing.
+type TokenID string
+
+// DoorToken lets one agent in at the doors (MCP). The token itself is shown
+// once and never kept: who reads the database cannot enter with what is there.
+type DoorToken struct {
+	ID    TokenID
+	Agent AgentID
+	// Hash is HashDoorToken of the token.
+	Hash string
+	// Generation is 0 for a random token, and which of the agent's derived ones
+	// it is from 1 (Keys.DoorToken).
+	Generation int
+	CreatedAt  time.Time
+	// LastUsed is the zero time for a token that nobody came with yet, RevokedAt while it is good.
+	LastUsed  time.Time
+	RevokedAt time.Time
+}
+
+// Revoked reports whether the token lets nobody in any more.
+func (t DoorToken) Revoked() bool { return !t.RevokedAt.IsZero() }
+
+// TokenTx keeps door tokens.
+type TokenTx interface {
+	// InsertToken fails with a Conflict error when the id or the hash is there
+	// already; the transaction may go on after it.
+	InsertToken(t DoorToken) error
+	// FindToken looks a token up by its hash, a revoked one too.
+	FindToken(hash string) (DoorToken, error)
+	// Tokens returns an agent's tokens, newest first.
+	Tokens(agent AgentID) ([]DoorToken, error)
+	// UseToken notes that somebody came with the token; an earlier time than is noted changes nothing.
+	UseToken(id TokenID, at time.Time) error
+	// RevokeToken ends a token for good; one that ended before keeps its time.
+	RevokeToken(id TokenID, at time.Time) error
+	// RevokeTokens ends all of an agent's good tokens and returns how many there were.
+	RevokeTokens(agent AgentID, at time.Time) (int, error)
+}
+
+// doorTokenPrefix makes a token that leaked into a text easy to find.
+const doorTokenPrefix = "dbt_"
+
+// NewDoorToken returns a token of 256 random bits: "dbt_" and 52 characters.
+func NewDoorToken() string {
+	var raw [32]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		// crypto/rand never fails on the systems that we run on; see its documentation.
+		panic(err)
+	}
+	return doorTokenPrefix + idText.EncodeToString(raw[:])
+}
+
+// HashDoorToken returns the hex SHA-256 under which a token is kept. A token has
+// 256 bits, so that no salt and no slow hash is needed; because what is looked up is the
+// hash, the time of a look-up says nothing about the token.
+func HashDoorToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// DoorToken derives the token that a launch gives its agent, in the form of
+// NewDoorToken. A launch that is repeated must send the same words, so the token is an
+// HMAC of the launch's operation key and a generation from 1 and is there again
+// after a crash or in a restored database, where the agent's own id may be
+// another. The next generation is for an agent whose token was revoked. A new
+// bridge key makes other tokens; what was recorded before stays good until it is revoked.
+func (k Keys) DoorToken(a Agent, generation int) string {
+	owner := a.OpKey
+	if owner == "" {
+		owner = string(a.ID)
+	}
+	return doorTokenPrefix + idText.EncodeToString(k.Current.derive("door token", owner, strconv.Itoa(generation)))
+}

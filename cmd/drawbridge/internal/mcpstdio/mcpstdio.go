@@ -1,0 +1,422 @@
+// Package mcpstdio carries MCP messages between standard input and output and
+// the door of a running bridge, one line a message, so that a client which can
+// only start a process reaches the same daemon as all others. It understands
+// nothing of the messages but what the HTTP transport needs in its headers. Rule
+// of thumb: every request that came in gets one answer out, whatever happens to
+// the bridge meanwhile.
+package mcpstdio
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options configures Run. All but Log are required.
+type Options struct {
+	// URL is the door's, see Endpoint; Token the agent's own.
+	URL   string
+	Token string
+	// Agent is whose token it should be; another's is refused.
+	Agent string
+	In    io.Reader
+	Out   io.Writer
+	// Log gets a line when something goes wrong; it never gets a message.
+	Log io.Writer
+}
+
+// Endpoint returns the door's address at a bridge: all toolsets of the agent, or
+// one when set is not empty.
+func Endpoint(base, set string) string {
+	address := strings.TrimRight(base, "/") + "/mcp"
+	if set != "" {
+		address += "/" + url.PathEscape(set)
+	}
+	return address
+}
+
+// The bounds of the pipe: how long one message may be in bytes, how long one
+// answer may take, and how many requests are under way at a time.
+const (
+	maxLine  = 4 << 20
+	patience = 2 * time.Minute
+	slots    = 16
+)
+
+// newEra is the first version of the protocol in which a request stands alone.
+const newEra = "2026-07-28"
+
+// pipe is one client's connection.
+type pipe struct {
+	o    Options
+	http *http.Client
+
+	out sync.Mutex // guards o.Out
+
+	mu      sync.Mutex // guards session, version, hello
+	session string
+	version string
+	// hello are the client's own first messages, to begin a session anew with.
+	hello [][]byte
+	// again makes one goroutine at a time do that.
+	again sync.Mutex
+}
+
+// Run carries messages until In ends or ctx does; then what is under way is
+// answered first. It returns an error only when In or Out fails.
+func Run(ctx context.Context, o Options) error {
+	p := &pipe{o: o, http: &http.Client{
+		Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: slots, IdleConnTimeout: time.Minute},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	defer p.http.CloseIdleConnections()
+	lines := make(chan []byte)
+	failed := make(chan error, 1)
+	go func() { // ends with In, which nothing can interrupt; main ends the process
+		defer close(lines)
+		failed <- p.read(ctx, lines)
+	}()
+	var busy sync.WaitGroup
+	free := make(chan struct{}, slots)
+	defer p.bye(ctx)
+	defer busy.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case line, ok := <-lines:
+			if !ok {
+				return <-failed
+			}
+			m := look(line)
+			if m.Method == "" || m.ID == nil || m.Method == "initialize" {
+				// What has no answer, and what all others wait for, stays in order.
+				p.carry(ctx, m)
+				continue
+			}
+			free <- struct{}{}
+			busy.Go(func() {
+				defer func() { <-free }()
+				p.carry(ctx, m)
+			})
+		}
+	}
+}
+
+// read takes lines from In. One that is too long is answered and passed over.
+func (p *pipe) read(ctx context.Context, lines chan<- []byte) error {
+	in := bufio.NewReaderSize(p.o.In, 64<<10)
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line) <= maxLine {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		switch text := bytes.TrimSpace(line); {
+		case len(line) > maxLine:
+			p.answer(message{ID: json.RawMessage("null")}, -32600, fmt.Sprintf("a message of more than %d bytes", maxLine))
+		case len(text) > 0:
+			select {
+			case lines <- bytes.Clone(text):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		line = line[:0]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+// message is what the transport must know of one.
+type message struct {
+	raw    []byte
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name string `json:"name"`
+		URI  string `json:"uri"`
+		Meta struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+// look reads a message; one that is none is carried as it is, for the bridge to refuse.
+func look(line []byte) message {
+	m := message{}
+	_ = json.Unmarshal(line, &m)
+	m.raw = line
+	if string(m.ID) == "null" {
+		m.ID = nil
+	}
+	return m
+}
+
+// carry sends one message and writes what comes back.
+func (p *pipe) carry(ctx context.Context, m message) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	resp, err := p.post(ctx, m)
+	if err == nil && resp.StatusCode == http.StatusNotFound && m.Method != "initialize" && resp.Request.Header.Get("Mcp-Session-Id") != "" {
+		// The bridge does not know the session: it restarted, or nobody spoke for
+		// long. The message did nothing, so that it may be sent again.
+		_ = resp.Body.Close()
+		if err = p.begin(ctx, resp.Request.Header.Get("Mcp-Session-Id")); err == nil {
+			resp, err = p.post(ctx, m)
+		}
+	}
+	if err != nil {
+		p.lost(m, err)
+		return
+	}
+	defer resp.Body.Close()
+	if m.Method == "initialize" || m.Method == "notifications/initialized" {
+		p.greet(m, resp)
+	}
+	p.relay(m, resp)
+}
+
+// greet remembers how a session began.
+func (p *pipe) greet(m message, resp *http.Response) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.Method == "initialize" {
+		p.hello, p.session, p.version = nil, resp.Header.Get("Mcp-Session-Id"), ""
+	}
+	p.hello = append(p.hello, m.raw)
+}
+
+// begin opens a session again with the client's own first messages, unless
+// another request did so already.
+func (p *pipe) begin(ctx context.Context, lost string) error {
+	p.again.Lock()
+	defer p.again.Unlock()
+	p.mu.Lock()
+	done, hello := p.session != lost, p.hello
+	if !done {
+		p.session, p.version = "", ""
+	}
+	p.mu.Unlock()
+	if done {
+		return nil
+	}
+	for _, raw := range hello {
+		m := look(raw)
+		resp, err := p.post(ctx, m)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxLine))
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode > 299 {
+			return fmt.Errorf("the session could not be begun anew: HTTP %d", resp.StatusCode)
+		}
+		if m.Method == "initialize" {
+			p.mu.Lock()
+			p.session = resp.Header.Get("Mcp-Session-Id")
+			p.mu.Unlock()
+			eachMessage(resp.Header.Get("Content-Type"), bytes.NewReader(body), p.note)
+		}
+	}
+	fmt.Fprintln(p.o.Log, "drawbridge: the bridge had forgotten the session; it was begun anew")
+	return nil
+}
+
+// note learns the version from the answer to initialize.
+func (p *pipe) note(data []byte) bool {
+	var hello struct {
+		Result struct {
+			Version string `json:"protocolVersion"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(data, &hello) == nil && hello.Result.Version != "" {
+		p.mu.Lock()
+		p.version = hello.Result.Version
+		p.mu.Unlock()
+	}
+	return true
+}
+
+func (p *pipe) post(ctx context.Context, m message) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.o.URL, bytes.NewReader(m.raw))
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	p.mu.Lock()
+	session, version := p.session, p.version
+	p.mu.Unlock()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	p.identify(req)
+	if v := m.Params.Meta.Version; v >= newEra {
+		// The new era repeats in headers what the body says.
+		version, session = v, ""
+		req.Header.Set("Mcp-Method", m.Method)
+		if name := m.Params.Name + m.Params.URI; name != "" {
+			req.Header.Set("Mcp-Name", name)
+		}
+	}
+	if version != "" && m.Method != "initialize" {
+		req.Header.Set("Mcp-Protocol-Version", version)
+	}
+	if session != "" && m.Method != "initialize" {
+		req.Header.Set("Mcp-Session-Id", session)
+	}
+	return p.http.Do(req)
+}
+
+func (p *pipe) identify(req *http.Request) {
+	req.Header.Set("Authorization", "Bearer "+p.o.Token)
+	req.Header.Set("Drawbridge-Agent", p.o.Agent)
+}
+
+// relay writes the messages of an answer. A request that got none is told so.
+func (p *pipe) relay(m message, resp *http.Response) {
+	kind := resp.Header.Get("Content-Type")
+	protocol := strings.HasPrefix(kind, "text/event-stream") || strings.HasPrefix(kind, "application/json")
+	if resp.StatusCode > 299 {
+		p.refused(m, resp)
+		return
+	}
+	answered := m.ID == nil
+	if protocol {
+		eachMessage(kind, resp.Body, func(data []byte) bool {
+			if m.Method == "initialize" {
+				p.note(data)
+			}
+			// An answer has the request's id and no method.
+			if got := look(data); got.Method == "" && bytes.Equal(got.ID, m.ID) {
+				answered = true
+			}
+			return p.write(data)
+		})
+	}
+	if !answered {
+		p.lost(m, errors.New("the answer was cut off"))
+	}
+}
+
+// refused tells of an answer that is an error of HTTP: with the bridge's own
+// message, or the protocol's when it carries one.
+func (p *pipe) refused(m message, resp *http.Response) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var ours struct {
+		Jsonrpc string `json:"jsonrpc"`
+		Error   struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err == nil && json.Unmarshal(body, &ours) == nil && ours.Jsonrpc != "" && m.ID != nil {
+		p.write(body)
+		return
+	}
+	text := ours.Error.Message
+	if text == "" {
+		text = "the bridge answered with HTTP " + resp.Status
+	}
+	p.answer(m, -32000, text)
+}
+
+// lost tells of a request without an answer, and whether it may have had its effect.
+func (p *pipe) lost(m message, err error) {
+	var op *net.OpError
+	text := "the bridge gave no answer, so the call may or may not have had its effect; look before you repeat it"
+	if errors.As(err, &op) && op.Op == "dial" {
+		text = "no bridge answers at " + p.o.URL + "; start it with `drawbridge serve`"
+	}
+	p.answer(m, -32000, text)
+}
+
+// answer writes an error of the protocol in answer to a request, or to the log
+// when nobody waits for an answer.
+func (p *pipe) answer(m message, code int, text string) {
+	if m.ID == nil {
+		fmt.Fprintln(p.o.Log, "drawbridge:", text)
+		return
+	}
+	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": code, "message": text}})
+	if err == nil {
+		p.write(data)
+	}
+}
+
+// write puts one message on a line of its own; false when nobody reads any more.
+func (p *pipe) write(data []byte) bool {
+	var line bytes.Buffer
+	if json.Compact(&line, data) != nil {
+		return true // not a message; there is nothing to tell of it
+	}
+	line.WriteByte('\n')
+	p.out.Lock()
+	defer p.out.Unlock()
+	_, err := p.o.Out.Write(line.Bytes())
+	return err == nil
+}
+
+// bye ends the session at the bridge, so that it does not wait for its time-out.
+func (p *pipe) bye(ctx context.Context) {
+	p.mu.Lock()
+	session := p.session
+	p.mu.Unlock()
+	if session == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, p.o.URL, nil)
+	if err != nil {
+		return
+	}
+	p.identify(req)
+	req.Header.Set("Mcp-Session-Id", session)
+	if resp, err := p.http.Do(req); err == nil {
+		_ = resp.Body.Close()
+	}
+}
+
+// eachMessage calls fn with each message of an answer, as JSON or as a stream of
+// events, until fn returns false.
+func eachMessage(kind string, body io.Reader, fn func([]byte) bool) {
+	if !strings.HasPrefix(kind, "text/event-stream") {
+		if data, err := io.ReadAll(io.LimitReader(body, maxLine)); err == nil && len(bytes.TrimSpace(data)) > 0 {
+			fn(data)
+		}
+		return
+	}
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxLine)
+	var data []byte
+	for lines.Scan() {
+		line := lines.Bytes()
+		if text, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			data = append(append(data, bytes.TrimPrefix(text, []byte(" "))...), '\n')
+			continue
+		}
+		if len(line) == 0 && len(bytes.TrimSpace(data)) > 0 {
+			if !fn(data) {
+				return
+			}
+		}
+		if len(line) == 0 {
+			data = data[:0]
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/api/recall"
+)
+
+type memoryCmd struct {
+	Agent string   `arg:"" help:"The agent's name or id."`
+	Words []string `arg:"" optional:"" help:"Only passages that hold every one of these words; the best first."`
+	Tag   []string `help:"Only passages with this tag; may be given several times." placeholder:"TAG"`
+	Block string   `help:"Show the versions of this block, newest first." placeholder:"LABEL"`
+	Limit int      `help:"At most so many passages." default:"20" placeholder:"N"`
+	target
+}
+
+// Help shows an example.
+func (memoryCmd) Help() string {
+	return "Shows the blocks that stand in each of the agent's turns, and its passages, newest first.\n\nExamples:\n  drawbridge memory main\n  drawbridge memory main invoice deadline --tag customer\n  drawbridge memory main --block plan"
+}
+
+// shownMemory is what --json prints.
+type shownMemory struct {
+	Blocks   []recall.Block   `json:"blocks"`
+	Passages []recall.Passage `json:"passages"`
+}
+
+// Run shows an agent's memory.
+func (c memoryCmd) Run(ctx context.Context, a app) error {
+	if c.Block != "" && (len(c.Words) > 0 || len(c.Tag) > 0) {
+		return usageError{fmt.Errorf("--block shows versions of one block; leave out words and --tag")}
+	}
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	shown, err := c.read(ctx, client)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, shown)
+	}
+	if !c.searches() {
+		if err := table(a.stdout, "BLOCK\tVERSION\tUPDATED\tTEXT", blockRows(shown.Blocks)); err != nil || c.Block != "" {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	rows := make([][]string, len(shown.Passages))
+	for i, p := range shown.Passages {
+		rows[i] = []string{p.ID, p.CreatedAt.Local().Format(time.DateTime), short(strings.Join(p.Tags, ", "), 40), short(p.Content, 100)}
+	}
+	return table(a.stdout, "PASSAGE\tSTORED\tTAGS\tTEXT", rows)
+}
+
+// searches reports whether passages alone were asked for.
+func (c memoryCmd) searches() bool { return len(c.Words) > 0 || len(c.Tag) > 0 }
+
+func (c memoryCmd) read(ctx context.Context, client *api.Client) (shown shownMemory, err error) {
+	shown = shownMemory{Blocks: []recall.Block{}, Passages: []recall.Passage{}}
+	if !c.searches() {
+		list, err := client.Blocks(ctx, c.Agent, c.Block)
+		if err != nil || c.Block != "" {
+			shown.Blocks = list.Blocks
+			return shown, err
+		}
+		shown.Blocks = list.Blocks
+	}
+	found, err := client.Passages(ctx, c.Agent, api.PassageSearch{Text: strings.Join(c.Words, " "), Tags: c.Tag, Limit: c.Limit})
+	shown.Passages = found.Passages
+	return shown, err
+}
+
+func blockRows(blocks []recall.Block) [][]string {
+	rows := make([][]string, len(blocks))
+	for i, b := range blocks {
+		rows[i] = []string{short(b.Label, 64), fmt.Sprint(b.Version), b.UpdatedAt.Local().Format(time.DateTime), short(b.Content, 100)}
+	}
+	return rows
+}
+
+type toolsCmd struct {
+	Turn  string `arg:"" help:"The turn's id, trn_…"`
+	After int64  `help:"Only what follows this number." placeholder:"N"`
+	Limit int    `help:"At most so many lines." default:"100" placeholder:"N"`
+	target
+}
+
+// Help shows an example.
+func (toolsCmd) Help() string {
+	return "Each tool call of the turn's run and what it returned, in order.\n\nExample:\n  drawbridge tools trn_0069… --json"
+}
+
+// Run shows the record of a run.
+func (c toolsCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	list, err := client.Run(ctx, c.Turn, c.After, c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, list)
+	}
+	rows := make([][]string, len(list.Messages))
+	for i, m := range list.Messages {
+		rows[i] = []string{fmt.Sprint(m.Seq), m.At.Local().Format(time.TimeOnly), strings.TrimSuffix(m.Kind, "_message"), short(m.Name, 40), short(m.CallID, 40), short(string(m.Payload), 100)}
+	}
+	if err := table(a.stdout, "SEQ\tTIME\tWHAT\tTOOL\tCALL\tPAYLOAD", rows); err != nil {
+		return err
+	}
+	if list.Next == "" {
+		return nil
+	}
+	_, err = fmt.Fprintf(a.stdout, "more: --after %s\n", list.Next)
+	return err
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/cmd/drawbridge/internal/mcpstdio"
+)
+
+type tokenCmd struct {
+	Agent  string `arg:"" help:"The agent's name or id."`
+	List   bool   `help:"List the agent's tokens instead." xor:"what"`
+	Revoke bool   `help:"Revoke all of the agent's tokens instead, and end what they opened." xor:"what"`
+	ID     string `help:"With --revoke: only this one." placeholder:"TOK"`
+	target
+}
+
+// Help shows an example.
+func (tokenCmd) Help() string {
+	return "The token is printed this once; the bridge keeps only its hash. It lets the agent, and nobody else, in at /mcp.\n\nExample:\n  drawbridge token main\n  drawbridge token main --revoke"
+}
+
+// Run makes, lists or revokes.
+func (c tokenCmd) Run(ctx context.Context, a app) error {
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	switch {
+	case c.List:
+		return c.list(ctx, a, client)
+	case c.Revoke:
+		got, err := client.RevokeTokens(ctx, c.Agent, c.ID)
+		if err != nil || c.JSON {
+			return firstError(err, func() error { return printJSON(a.stdout, got) })
+		}
+		_, err = fmt.Fprintf(a.stdout, "%s: %d tokens revoked\n", c.Agent, got.Revoked)
+		return err
+	case c.ID != "":
+		return usageError{fmt.Errorf("--id goes with --revoke")}
+	}
+	t, err := client.MintToken(ctx, c.Agent)
+	if err != nil || c.JSON {
+		return firstError(err, func() error { return printJSON(a.stdout, t) })
+	}
+	_, err = fmt.Fprintln(a.stdout, t.Secret)
+	return err
+}
+
+func firstError(err error, next func() error) error {
+	if err != nil {
+		return err
+	}
+	return next()
+}
+
+func (c tokenCmd) list(ctx context.Context, a app, client *api.Client) error {
+	list, err := client.Tokens(ctx, c.Agent)
+	if err != nil || c.JSON {
+		return firstError(err, func() error { return printJSON(a.stdout, list) })
+	}
+	day := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return t.Local().Format(time.DateTime)
+	}
+	rows := make([][]string, len(list.Tokens))
+	for i, t := range list.Tokens {
+		rows[i] = []string{t.ID, day(t.CreatedAt), day(t.LastUsed), day(t.RevokedAt)}
+	}
+	return table(a.stdout, "ID\tMADE\tLAST USED\tREVOKED", rows)
+}
+
+// tokenVariable is where an agent's own token is looked for.
+const tokenVariable = "DRAWBRIDGE_AGENT_TOKEN"
+
+type mcpConfigCmd struct {
+	Agent  string `arg:"" help:"The agent's name or id."`
+	Inline bool   `help:"Make a token and write it into the entry; keep such a file out of the repository."`
+	Stdio  bool   `help:"An entry that runs drawbridge mcp, for clients that cannot do HTTP."`
+	Set    string `help:"Only this toolset." placeholder:"NAME"`
+	Public string `help:"The bridge's address as the agent reaches it, when that is another." placeholder:"URL"`
+	target
+}
+
+// Help shows an example.
+func (mcpConfigCmd) Help() string {
+	return "Without --inline the entry takes the token from the variable " + tokenVariable + " of the agent's environment.\n\nExample:\n  drawbridge mcp-config main > .cursor/mcp.json\n  export " + tokenVariable + "=$(drawbridge token main)"
+}
+
+// Run prints the entry.
+func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
+	base, _, err := c.resolve(a)
+	if err != nil {
+		return err
+	}
+	client, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	agent, err := client.Agent(ctx, c.Agent)
+	if err != nil {
+		return err
+	}
+	token := "${env:" + tokenVariable + "}"
+	if c.Inline {
+		t, err := client.MintToken(ctx, agent.ID)
+		if err != nil {
+			return err
+		}
+		token = t.Secret
+	}
+	if c.Public != "" {
+		base = c.Public
+	}
+	return mcpstdio.WriteConfig(a.stdout, mcpstdio.Config{Base: base, Set: c.Set, Agent: agent.Name, Variable: tokenVariable, Token: token, Stdio: c.Stdio})
+}
+
+type mcpCmd struct {
+	Agent      string `help:"The agent that speaks, by name or id." required:"" placeholder:"NAME"`
+	Set        string `help:"Only this toolset." placeholder:"NAME"`
+	AgentToken string `help:"The agent's own token; better in the environment. Without it, one is made with the operator's token and revoked at the end." env:"DRAWBRIDGE_AGENT_TOKEN" placeholder:"TOKEN"`
+	target
+}
+
+// Help shows an example.
+func (mcpCmd) Help() string {
+	return "Standard output carries the protocol and nothing else. Several agents may each run one against the same bridge; when the bridge restarts, the session is begun anew behind the agent's back.\n\nExample:\n  drawbridge mcp --agent main"
+}
+
+// Run carries messages until standard input ends.
+func (c mcpCmd) Run(ctx context.Context, a app) error {
+	base, operator, token := c.URL, "", c.AgentToken
+	if base == "" || token == "" { // else the operator's token is not needed, nor its file
+		var err error
+		if base, operator, err = c.resolve(a); err != nil {
+			return err
+		}
+	}
+	if token == "" {
+		client, err := api.NewClient(api.ClientOptions{URL: base, Token: operator})
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		t, err := client.MintToken(ctx, c.Agent)
+		if err != nil {
+			return err
+		}
+		token = t.Secret
+		defer func() {
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			if _, err := client.RevokeTokens(ending, c.Agent, t.ID); err != nil {
+				fmt.Fprintf(a.stderr, "drawbridge: token %s was not revoked: %v\n", t.ID, err)
+			}
+		}()
+	}
+	return mcpstdio.Run(ctx, mcpstdio.Options{URL: mcpstdio.Endpoint(base, c.Set), Token: token, Agent: c.Agent, In: a.stdin, Out: a.stdout, Log: a.stderr})
+}

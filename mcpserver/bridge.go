@@ -1,0 +1,342 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"drawbridge/bridge"
+	"drawbridge/parser"
+)
+
+// bridgeTools is the set that does what the text protocol does, through the same
+// policy and ledger.
+func (d *Door) bridgeTools() []tool {
+	return []tool{
+		define("launch_agent", "Launch a subagent on another repository. It starts with the prompt alone, so say everything it needs. Returns at once; its result arrives as your next turn after it has ended. status is launched, or held when a person must approve it first.",
+			takes(text("repo", "GitHub repository that the subagent works on, as github.com/owner/name. list_allowed says which ones are allowed."),
+				text("prompt", "Self-contained task description for the subagent.")), d.launchAgent),
+		define("list_agents", "List the agents of your tree: you, the agent that launched you, your subagents and theirs, newest first, with what each is doing.",
+			takes(), d.listAgents).reads(),
+		define("agent_status", "Show what one agent of your tree is doing and how its latest turn stands. Do not call it in a loop: results arrive as your next turn by themselves.",
+			takes(text("agent", "Name or id of the agent.")), d.agentStatus).reads(),
+		define("run_local_action", "Run one of the listed actions on the user's machine. It takes no arguments. Returns at once; what came of it arrives as your next turn. status is requested, or held when a person must approve it first.",
+			takes(text("action", "Id of the action. list_allowed says which ones are allowed.")), d.runLocalAction),
+		define("list_allowed", "List the repositories you may launch subagents on, the actions you may run, and your limits. Everything else is refused.",
+			takes(), d.listAllowed).reads(),
+		define("remind", "Have a message come back to you as a turn at a later time. Use it instead of waiting.",
+			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, or a span from now: 10m, 2h, 3d."),
+				text("message", "What you want to be told then.")), d.remind),
+		define("cancel_reminder", "Cancel a reminder of yours that has not come back yet.",
+			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder),
+	}
+}
+
+// Asked is what launch_agent, run_local_action and remind answer.
+type Asked struct {
+	// Status is launched, requested, set, or held.
+	Status    string `json:"status"`
+	CommandID string `json:"command_id"`
+	AgentID   string `json:"agent_id,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// Due is when a reminder comes back.
+	Due time.Time `json:"due,omitzero"`
+	// Reason says why the request is held.
+	Reason string `json:"reason,omitempty"`
+}
+
+type launchArgs struct {
+	Repo   string `json:"repo"`
+	Prompt string `json:"prompt"`
+}
+
+func (d *Door) launchAgent(ctx context.Context, c *caller, in launchArgs) (answer, error) {
+	if err := checkWords("prompt", in.Prompt); err != nil {
+		return answer{}, err
+	}
+	got, err := d.launch(ctx, c, parser.Command{Verb: parser.Subagent, Repo: strings.TrimSpace(in.Repo), Prompt: strings.TrimSpace(in.Prompt)})
+	return answer{data: got}, err
+}
+
+// launch asks for a subagent and names the one that comes of it.
+func (d *Door) launch(ctx context.Context, c *caller, cmd parser.Command) (Asked, error) {
+	got, m, err := d.ask(ctx, c, cmd)
+	if err != nil || m.Child == "" {
+		return got, err
+	}
+	err = d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		child, err := tx.Agent(m.Child)
+		got.Status, got.AgentID, got.Name = "launched", string(child.ID), child.Name
+		return err
+	})
+	return got, err
+}
+
+// ask takes one command through the gate. A refusal is an error that says what is allowed.
+func (d *Door) ask(ctx context.Context, c *caller, cmd parser.Command) (Asked, bridge.Command, error) {
+	cmd.Raw = string(cmd.Verb) + ": (by a tool call)"
+	asked, err := d.o.Engine.Ask(ctx, c.agent.ID, cmd)
+	if err != nil {
+		return Asked{}, bridge.Command{}, err
+	}
+	m := asked[0]
+	switch m.State {
+	case bridge.CommandRefused:
+		return Asked{}, m, bridge.Errorf(bridge.Denied, "refused: %s", strings.TrimPrefix(m.Reason, "refused: "))
+	case bridge.CommandHeld:
+		return Asked{Status: "held", CommandID: string(m.ID), Reason: m.Reason}, m, nil
+	}
+	return Asked{Status: "requested", CommandID: string(m.ID), Due: m.Due}, m, nil
+}
+
+type actionArgs struct {
+	Action string `json:"action"`
+}
+
+func (d *Door) runLocalAction(ctx context.Context, c *caller, in actionArgs) (answer, error) {
+	if err := checkLine("action", in.Action); err != nil {
+		return answer{}, err
+	}
+	got, _, err := d.ask(ctx, c, parser.Command{Verb: parser.LocalAction, Action: strings.TrimSpace(in.Action)})
+	return answer{data: got}, err
+}
+
+type remindArgs struct {
+	When    string `json:"when"`
+	Message string `json:"message"`
+}
+
+func (d *Door) remind(ctx context.Context, c *caller, in remindArgs) (answer, error) {
+	if err := errors.Join(checkLine("when", in.When), checkWords("message", in.Message)); err != nil {
+		return answer{}, err
+	}
+	got, _, err := d.ask(ctx, c, parser.Command{Verb: parser.Remind, When: strings.TrimSpace(in.When), Message: strings.TrimSpace(in.Message)})
+	if got.Status == "requested" {
+		got.Status = "set"
+	}
+	return answer{data: got}, err
+}
+
+type cancelArgs struct {
+	ID string `json:"reminder_id"`
+}
+
+// cancelReminder ends a reminder by its own agent's word. Its work stays in its
+// lane until it is due, and finds it over.
+func (d *Door) cancelReminder(ctx context.Context, c *caller, in cancelArgs) (answer, error) {
+	err := d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+		m, err := tx.Command(bridge.CommandID(in.ID))
+		switch {
+		case errors.Is(err, bridge.ErrNoRow), err == nil && (m.Agent != c.agent.ID || m.Parsed.Verb != parser.Remind):
+			return bridge.Errorf(bridge.NotFound, "you have no reminder %+.60q; remind returns the id", in.ID)
+		case err != nil:
+			return err
+		case m.State != bridge.CommandGranted:
+			return bridge.Errorf(bridge.Conflict, "reminder %s does not wait any more; it is %s", m.ID, m.State)
+		}
+		m.State, m.Reason, m.UpdatedAt = bridge.CommandFailed, "the agent cancelled it", tx.Now()
+		if err := tx.UpdateCommand(m); err != nil {
+			return err
+		}
+		if err := tx.Record(bridge.EventCancelled, c.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: c.agent.Name + " cancelled its reminder"}); err != nil {
+			return err
+		}
+		_, err = tx.Notify(bridge.Notice{Agent: c.agent.ID, Cause: bridge.CauseReport, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: fmt.Sprintf("your reminder %s is cancelled, as you asked", m.ID)})
+		return err
+	})
+	return answer{data: Asked{Status: "cancelled", CommandID: in.ID}}, err
+}
+
+// AgentView is an agent as another of its tree sees it.
+type AgentView struct {
+	ID    string `json:"agent_id"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Repo  string `json:"repo"`
+	// Relation is self, parent, child, sibling, or "" for one that is further away.
+	Relation string `json:"relation,omitempty"`
+	Parent   string `json:"parent_id,omitempty"`
+	Trouble  string `json:"trouble,omitempty"`
+	URL      string `json:"url,omitempty"`
+	// Turn is the latest turn; only agent_status tells it.
+	Turn *TurnView `json:"latest_turn,omitempty"`
+}
+
+// TurnView is a turn without its texts.
+type TurnView struct {
+	ID     string `json:"turn_id"`
+	Seq    int64  `json:"number"`
+	Cause  string `json:"cause"`
+	State  string `json:"state"`
+	Status string `json:"status,omitempty"`
+}
+
+func (c *caller) view(a bridge.Agent) AgentView {
+	return AgentView{ID: string(a.ID), Name: a.Name, State: string(a.State), Repo: a.Repo, Relation: c.relation(a), Parent: string(a.Parent), Trouble: a.Trouble, URL: a.URL}
+}
+
+// relation says how near an agent of the same tree is.
+func (c *caller) relation(a bridge.Agent) string {
+	switch {
+	case a.ID == c.agent.ID:
+		return "self"
+	case a.ID == c.agent.Parent:
+		return "parent"
+	case a.Parent == c.agent.ID:
+		return "child"
+	case a.Parent != "" && a.Parent == c.agent.Parent:
+		return "sibling"
+	}
+	return ""
+}
+
+// maxAgents bounds a list of agents.
+const maxAgents = 200
+
+func (d *Door) listAgents(ctx context.Context, c *caller, _ struct{}) (answer, error) {
+	views := []AgentView{}
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		all, err := tx.Agents(bridge.AgentFilter{Root: c.agent.Root, Limit: maxAgents})
+		for _, a := range all {
+			views = append(views, c.view(a))
+		}
+		return err
+	})
+	return answer{data: map[string]any{"agents": views, "you": string(c.agent.ID)}}, err
+}
+
+type agentArgs struct {
+	Agent string `json:"agent"`
+}
+
+func (d *Door) agentStatus(ctx context.Context, c *caller, in agentArgs) (answer, error) {
+	var v AgentView
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		a, err := c.find(tx, in.Agent)
+		if err != nil {
+			return err
+		}
+		v = c.view(a)
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
+		for _, t := range turns {
+			v.Turn = &TurnView{ID: string(t.ID), Seq: t.Seq, Cause: string(t.Cause), State: string(t.State), Status: string(t.Status)}
+		}
+		return err
+	})
+	return answer{data: v}, err
+}
+
+// find looks an agent of the caller's own tree up by id or name. One of another
+// tree is not found in the same words as one that never was.
+func (c *caller) find(tx bridge.Tx, key string) (a bridge.Agent, err error) {
+	key = strings.TrimSpace(key)
+	if strings.HasPrefix(key, "agt_") {
+		a, err = tx.Agent(bridge.AgentID(key))
+	} else {
+		a, err = tx.FindAgent(bridge.ByName, key)
+	}
+	if errors.Is(err, bridge.ErrNoRow) || (err == nil && a.Root != c.agent.Root) {
+		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no agent %+.80q in your tree; list_agents lists them", key)
+	}
+	return a, err
+}
+
+// is refuses an id in an argument that is not the caller's own (facts: AGSLAG, fault to fix).
+func (c *caller) is(argument, value string) error {
+	if value == string(c.agent.ID) || value == c.agent.Name {
+		return nil
+	}
+	return bridge.Errorf(bridge.Denied, "%s is %+.80q, but you are %s (%s); give your own id", argument, value, c.agent.ID, c.agent.Name)
+}
+
+// Allowed is what list_allowed answers.
+type Allowed struct {
+	Repos   []string `json:"repos"`
+	Actions []string `json:"actions"`
+	Limits  struct {
+		CommandsPerTurn int `json:"commands_per_turn"`
+		LaunchesPerHour int `json:"launches_per_hour"`
+		OpenSubagents   int `json:"open_subagents"`
+		Depth           int `json:"depth"`
+		Reminders       int `json:"reminders"`
+	} `json:"limits"`
+}
+
+func (d *Door) listAllowed(ctx context.Context, c *caller, _ struct{}) (answer, error) {
+	var names []string
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+		names, err = lineage(tx, c.agent)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	p := d.o.Policy()
+	out := Allowed{Repos: orEmpty(p.AllowedRepos(names)), Actions: orEmpty(p.AllowedActions(names))}
+	l := p.Limits()
+	out.Limits.CommandsPerTurn, out.Limits.LaunchesPerHour, out.Limits.OpenSubagents = l.CommandsPerTurn, l.LaunchesPerHour, l.OpenSubagents
+	out.Limits.Depth, out.Limits.Reminders = l.Depth, l.Reminders
+	return answer{data: out}, nil
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// lineage names an agent and its ancestors, root first, as the policy narrows them.
+func lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
+	names := a.Names()
+	for a.Parent != "" {
+		parent, err := tx.Agent(a.Parent)
+		if err != nil {
+			return nil, fmt.Errorf("load agent %q: %w", a.Parent, err)
+		}
+		names, a = append(parent.Names(), names...), parent
+	}
+	return names, nil
+}
+
+// maxWords bounds a prompt or a message of a tool call, in bytes, as a line of text is bounded.
+const maxWords = 64 << 10
+
+// checkWords refuses text that could not be shown as it is read: the same
+// characters as in a command line, but line breaks and tabs are fine here.
+func checkWords(argument, value string) error {
+	switch {
+	case strings.TrimSpace(value) == "":
+		return bridge.Errorf(bridge.Invalid, "%s is empty; say what you want", argument)
+	case len(value) > maxWords:
+		return bridge.Errorf(bridge.TooLarge, "%s has %d bytes; at most %d are allowed: put the rest into a file of the repository", argument, len(value), maxWords)
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, hidden):
+		return bridge.Errorf(bridge.Invalid, "%s holds control characters or invisible ones that change how it is read; write it without them", argument)
+	}
+	return nil
+}
+
+func hidden(r rune) bool {
+	switch {
+	case r == '\n', r == '\t', r == '\r':
+		return false
+	case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == utf8.RuneError:
+		return true
+	}
+	return (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) || (r >= 0xe0000 && r <= 0xe007f)
+}
+
+// checkLine refuses what is no short line.
+func checkLine(argument, value string) error {
+	if err := checkWords(argument, value); err != nil {
+		return err
+	}
+	if len(value) > 300 || strings.ContainsAny(value, "\n\r\t") {
+		return bridge.Errorf(bridge.Invalid, "%s must be one short line", argument)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package mcpserver
+
+import (
+	"context"
+
+	"drawbridge/bridge"
+)
+
+// channelTools is the set for channels and DMs (seed: the office).
+func (d *Door) channelTools() []tool {
+	return []tool{
+		define("send_channel_message", "Post a message in a channel of which you are a member.",
+			takes(text("channelId", "Id or name of the channel."), text("text", "The message.")), d.sendChannel),
+		define("send_dm", "Send a direct message to another agent. It may answer in a turn of its own.",
+			takes(text("targetAgentId", "Id or name of the agent."), text("text", "The message.")), d.sendDM),
+		define("react_to_message", "Add an emoji reaction to a message.",
+			takes(text("messageId", "Id of the message."), text("emoji", "One emoji.")), d.react),
+		define("do_nothing", "Choose not to respond. Nothing happens. A message that is not relevant to you needs no answer.",
+			takes(), doNothing).reads(),
+	}
+}
+
+type channelArgs struct {
+	Channel string `json:"channelId"`
+	Text    string `json:"text"`
+}
+
+func (d *Door) sendChannel(ctx context.Context, c *caller, in channelArgs) (answer, error) {
+	sent, err := d.o.Mail.PostChannel(ctx, c.agent.ID, in.Channel, in.Text)
+	return answer{data: map[string]any{"messageId": string(sent.Message.ID)}}, err
+}
+
+type dmArgs struct {
+	Target string `json:"targetAgentId"`
+	Text   string `json:"text"`
+}
+
+func (d *Door) sendDM(ctx context.Context, c *caller, in dmArgs) (answer, error) {
+	sent, err := d.o.Mail.DM(ctx, c.agent.ID, in.Target, in.Text)
+	return answer{data: map[string]any{"messageId": string(sent.Message.ID)}}, err
+}
+
+type reactArgs struct {
+	Message string `json:"messageId"`
+	Emoji   string `json:"emoji"`
+}
+
+func (d *Door) react(ctx context.Context, c *caller, in reactArgs) (answer, error) {
+	_, err := d.o.Mail.React(ctx, c.agent.ID, bridge.MessageID(in.Message), in.Emoji)
+	return answer{data: map[string]any{"success": err == nil}}, err
+}
+
+func doNothing(context.Context, *caller, struct{}) (answer, error) {
+	return answer{data: map[string]any{"action": "none"}}, nil
+}

@@ -1,0 +1,288 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
+	"drawbridge/internal/tracing"
+	"drawbridge/mail"
+	"drawbridge/memory"
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+// Engine is what the door needs of the engine. Its methods are safe for
+// concurrent use.
+type Engine interface {
+	bridge.Desk
+	// Ask takes commands of tool calls through the gate and returns them as recorded.
+	Ask(ctx context.Context, id bridge.AgentID, commands ...parser.Command) ([]bridge.Command, error)
+	// Replay gives a failed turn another try. Conflict when there is nothing to try.
+	Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error)
+	// Watch returns a channel that gets a value after changes, and what ends it.
+	Watch() (<-chan struct{}, func())
+}
+
+// Tokens knows whose a token is.
+type Tokens interface {
+	// Holder returns the token that a secret is. The error is Unauthenticated for a
+	// secret that is unknown or revoked. Called once a request, concurrently.
+	Holder(ctx context.Context, secret string) (bridge.DoorToken, error)
+	// Valid reports whether the token of a hash is still good. Twice is fine.
+	Valid(ctx context.Context, hash string) (bool, error)
+}
+
+// Options configures a Door. Engine, Policy and Tokens are required.
+type Options struct {
+	Engine Engine
+	// Policy returns the policy in force; it may change between calls.
+	Policy func() *policy.Policy
+	Tokens Tokens
+	// Mail is the post office; without it there are no team, threads and channels.
+	Mail *mail.Service
+	// Memory keeps what agents remember; without it there is no toolset memory.
+	Memory *memory.Service
+	// Toolsets names the sets that agents under a root are offered, in order; nil
+	// means DefaultToolsets for all.
+	Toolsets func(root bridge.Agent) []string
+	// Reserved says which names no agent may give another: those of the
+	// orchestrators; nil means none.
+	Reserved func(name string) bool
+	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
+	Idle time.Duration
+	// Tracing gets a span of each call; nil makes none.
+	Tracing *tracing.Tracing
+	Version string
+	Log     zerolog.Logger
+}
+
+// DefaultToolsets is what an agent is offered whose orchestrator names none.
+var DefaultToolsets = []string{SetBridge}
+
+// maxBody bounds one message of a client, in bytes.
+const maxBody = 2 << 20
+
+// maxEvents bounds what is kept of all sessions for resumption, in bytes.
+const maxEvents = 16 << 20
+
+// Door serves MCP at /mcp, with all toolsets of the calling agent, and at
+// /mcp/{toolset}, with one. Safe for concurrent use.
+type Door struct {
+	o    Options
+	sets map[string][]tool
+	// The two eras of the protocol: from 2026-07-28 on each request stands alone;
+	// before, there are sessions, whose streams can be resumed.
+	stateless, stateful http.Handler
+	live                live
+	known               known
+	record              *recorder
+
+	mu      sync.Mutex // guards servers
+	servers map[string]*mcp.Server
+}
+
+// New checks the options; it starts nothing. Run ends what outlives its token.
+func New(o Options) (*Door, error) {
+	if o.Engine == nil || o.Policy == nil || o.Tokens == nil {
+		return nil, errors.New("MCP door needs an engine, a policy and tokens")
+	}
+	o.Idle = cmp.Or(o.Idle, 30*time.Minute)
+	if o.Reserved == nil {
+		o.Reserved = func(string) bool { return false }
+	}
+	if o.Toolsets == nil {
+		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
+	}
+	d := &Door{o: o, servers: map[string]*mcp.Server{}, record: &recorder{desk: o.Engine}}
+	var err error
+	if d.sets, err = d.toolsets(); err != nil {
+		return nil, err
+	}
+	events := mcp.NewMemoryEventStore(nil)
+	events.SetMaxBytes(maxEvents)
+	handler := func(h mcp.StreamableHTTPOptions) http.Handler {
+		h.MaxRequestBodyBytes, h.PropagateRequestCancellation = maxBody, true
+		// The guard in front checks Host and Origin, and knows the public name, too.
+		h.DisableLocalhostProtection = true
+		return mcp.NewStreamableHTTPHandler(d.serverOf, &h)
+	}
+	if keys, ok := o.Tokens.(*Keyring); ok {
+		keys.end = func(hash string) {
+			d.known.forget(hash)
+			d.live.end(hash)
+		}
+	}
+	d.stateless = handler(mcp.StreamableHTTPOptions{Stateless: true})
+	d.stateful = handler(mcp.StreamableHTTPOptions{EventStore: events, SessionTimeout: o.Idle})
+	return d, nil
+}
+
+// prefix is where the door hangs.
+const prefix = "/mcp"
+
+// AgentHeader may name the agent that a client means to be, by id or name. It
+// opens nothing; with another agent's token it is refused.
+const AgentHeader = "Drawbridge-Agent"
+
+// newEra is the first version of the protocol in which a request stands alone.
+const newEra = "2026-07-28"
+
+// ServeHTTP implements http.Handler. Host and Origin are checked by whoever
+// stands in front (package httpx); here come cross-origin browsers and the token.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.authenticated)).ServeHTTP(w, r)
+}
+
+func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
+	c, err := d.identify(r)
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	if strings.HasPrefix(r.URL.EscapedPath(), prefix+filesPath) {
+		d.serveFile(w, r, c)
+		return
+	}
+	if c.server, err = d.pick(c, r.URL.EscapedPath()); err != nil {
+		refuse(w, r, err)
+		return
+	}
+	if named := r.Header.Get(AgentHeader); named != "" && c.is(AgentHeader, named) != nil {
+		refuse(w, r, bridge.Errorf(bridge.Denied, "this token is not that of agent %+.80q; make one with `drawbridge token`", named))
+		return
+	}
+	rec := httpx.RecordOf(r.Context())
+	rec.Add("agent", string(c.agent.ID))
+	rec.Add("token", string(c.token.ID))
+	ctx, done := d.live.enter(r, c.token.Hash)
+	defer done()
+	w = patientWriter{w}
+	next := d.stateful
+	if r.Header.Get("Mcp-Protocol-Version") >= newEra {
+		next = d.stateless
+	}
+	// The SDK takes an identity from its own middleware alone.
+	bearer := auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+		// A session belongs to the token that opened it, not merely to its agent.
+		return &auth.TokenInfo{UserID: string(c.token.ID), Extra: map[string]any{callerKey: c}}, nil
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	bearer(next).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
+}
+
+// refuse answers before the protocol begins.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	httpx.RecordOf(r.Context()).Err = err
+	status := http.StatusInternalServerError
+	switch bridge.KindOf(err) {
+	case bridge.Unauthenticated:
+		status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
+	case bridge.Denied:
+		status = http.StatusForbidden
+	case bridge.NotFound:
+		status = http.StatusNotFound
+	case bridge.Invalid:
+		status = http.StatusMethodNotAllowed
+	case bridge.Unavailable:
+		status = http.StatusServiceUnavailable
+	}
+	httpx.WriteError(w, status, string(cmp.Or(bridge.KindOf(err), "internal")), bridge.SafeMessage(err))
+}
+
+// caller is who a request comes from.
+type caller struct {
+	agent bridge.Agent
+	root  bridge.Agent
+	token bridge.DoorToken
+	// server offers what the request's path and the agent's toolsets hold.
+	server *mcp.Server
+}
+
+type callerContext struct{}
+
+// callerKey is where the SDK carries a *caller.
+const callerKey = "caller"
+
+// identify reads the one bearer token of a request and loads its agent.
+func (d *Door) identify(r *http.Request) (*caller, error) {
+	shown := r.Header.Values("Authorization")
+	if len(shown) != 1 {
+		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; `drawbridge token AGENT` makes one")
+	}
+	scheme, secret, _ := strings.Cut(shown[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		secret = ""
+	}
+	secret = strings.TrimSpace(secret)
+	hash, now := bridge.HashDoorToken(secret), time.Now()
+	if c, ok := d.known.get(hash, now); ok {
+		return &c, nil
+	}
+	token, err := d.o.Tokens.Holder(r.Context(), secret)
+	if err != nil {
+		return nil, err
+	}
+	c := &caller{token: token}
+	err = d.o.Engine.View(r.Context(), func(tx bridge.Tx) error {
+		if c.agent, err = tx.Agent(token.Agent); err == nil {
+			c.root, err = tx.Agent(c.agent.Root)
+		}
+		return err
+	})
+	if errors.Is(err, bridge.ErrNoRow) {
+		return nil, bridge.Errorf(bridge.Unauthenticated, "the agent of this token is gone; make a token for another one")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load agent %q: %w", token.Agent, err)
+	}
+	d.known.put(*c, now)
+	return c, nil
+}
+
+// pick returns the server for a path: all of the agent's toolsets, or one.
+func (d *Door) pick(c *caller, path string) (*mcp.Server, error) {
+	names := d.o.Toolsets(c.root)
+	if one := strings.Trim(strings.TrimPrefix(path, prefix), "/"); one != "" {
+		found := false
+		for _, name := range names {
+			found = found || name == one
+		}
+		if !found {
+			return nil, bridge.Errorf(bridge.NotFound, "no toolset %+.40q for this agent; it has: %s", one, strings.Join(names, ", "))
+		}
+		names = []string{one}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := strings.Join(names, ",")
+	if s, ok := d.servers[key]; ok {
+		return s, nil
+	}
+	s, err := d.newServer(names)
+	if err != nil {
+		return nil, err
+	}
+	d.servers[key] = s
+	return s, nil
+}
+
+// serverOf is how the SDK's handlers learn what was picked.
+func (d *Door) serverOf(r *http.Request) *mcp.Server {
+	c, _ := r.Context().Value(callerContext{}).(*caller)
+	if c == nil {
+		return nil
+	}
+	return c.server
+}

@@ -1,0 +1,97 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// Cloud is a Runtime with everything that the Cloud Agents API's client can do.
+type Cloud interface {
+	bridge.Runtime
+	bridge.Follower
+	bridge.Inspector
+}
+
+// Doors is a Cloud that gives each agent of v1 its own door and token with its
+// launch and with each further turn. The token is derived from the launch, so
+// that a repeat sends the same; it is good before it is sent. An agent whose
+// derived token was revoked is given none any more. Safe for concurrent use.
+type Doors struct {
+	Cloud
+	Store bridge.Store
+	Keys  bridge.Keys
+	// PublicURL is where the cloud reaches the bridge, without a slash at the end;
+	// empty means that agents get no doors.
+	PublicURL string
+}
+
+// Launch implements bridge.Launcher.
+func (d *Doors) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
+	var err error
+	if l.API == bridge.APIv1 {
+		if l.Door, err = d.door(ctx, l.Owner); err != nil {
+			return bridge.Started{}, err
+		}
+	}
+	return d.Cloud.Launch(ctx, l)
+}
+
+// Send implements bridge.Sender.
+func (d *Doors) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	var err error
+	if f.API == bridge.APIv1 {
+		if f.Door, err = d.door(ctx, f.Owner); err != nil {
+			return bridge.Started{}, err
+		}
+	}
+	return d.Cloud.Send(ctx, f)
+}
+
+// door returns an agent's door, after its token was recorded; nil when it is to have none.
+func (d *Doors) door(ctx context.Context, owner bridge.AgentID) (*bridge.Door, error) {
+	if d.PublicURL == "" || owner == "" {
+		return nil, nil
+	}
+	var secret string
+	var known, revoked bool
+	look := func(tx bridge.Tx) error {
+		a, err := tx.Agent(owner)
+		if err != nil {
+			return err
+		}
+		secret = d.Keys.DoorToken(a, 1)
+		known, revoked, err = derived(tx, owner, bridge.HashDoorToken(secret))
+		return err
+	}
+	err := d.Store.View(ctx, look)
+	if err == nil && !known && !revoked {
+		err = d.Store.Update(ctx, func(tx bridge.Tx) error {
+			if err := look(tx); err != nil || known || revoked {
+				return err
+			}
+			return tx.InsertToken(bridge.DoorToken{ID: bridge.TokenID(bridge.NewID("tok_")), Agent: owner, Hash: bridge.HashDoorToken(secret), Generation: 1, CreatedAt: time.Now()})
+		})
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return nil, err
+	case err != nil: // nothing was sent, so that the turn is tried again
+		return nil, &bridge.Error{Kind: bridge.Unavailable, Message: "the agent's door token could not be recorded", Cause: err}
+	case revoked:
+		return nil, nil
+	}
+	return &bridge.Door{URL: d.PublicURL + prefix, Token: secret}, nil
+}
+
+// derived looks for an agent's derived token, and whether any of them was revoked.
+func derived(tx bridge.Tx, owner bridge.AgentID, hash string) (known, revoked bool, err error) {
+	all, err := tx.Tokens(owner)
+	for _, t := range all {
+		known = known || t.Hash == hash
+		revoked = revoked || (t.Generation > 0 && t.Revoked())
+	}
+	return known, revoked, err
+}

@@ -1,0 +1,45 @@
+package mcpserver
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"drawbridge/bridge"
+)
+
+// filesPath is where, below the door's prefix, files that were handed over are read.
+const filesPath = "/files/"
+
+// serveFile answers with a file that the caller sent or got, as bytes that no
+// browser shows: an agent made them.
+func (d *Door) serveFile(w http.ResponseWriter, r *http.Request, c *caller) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "a file is read with GET"))
+		return
+	}
+	if d.o.Mail == nil {
+		refuse(w, r, bridge.Errorf(bridge.NotFound, "no files are handed over here"))
+		return
+	}
+	content, f, err := d.o.Mail.OpenFile(r.Context(), c.agent.ID, bridge.FileID(strings.TrimPrefix(r.URL.EscapedPath(), prefix+filesPath)))
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	defer content.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(f.Name))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
+	h.Set("X-Content-Sha256", f.SHA256)
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = io.Copy(patientWriter{w}, content) // a reader that is gone is nobody's error
+}

@@ -1,0 +1,131 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// Keyring makes, knows and revokes door tokens. It keeps them as hashes in the
+// store, so that every replica sees the same. Safe for concurrent use.
+type Keyring struct {
+	desk bridge.Desk
+	end  func(hash string)
+}
+
+// NewKeyring returns a keyring over a desk. It implements Tokens.
+func NewKeyring(desk bridge.Desk) *Keyring { return &Keyring{desk: desk, end: func(string) {}} }
+
+// usedEvery is how exactly the last use of a token is known.
+const usedEvery = time.Minute
+
+// Holder implements Tokens.
+func (k *Keyring) Holder(ctx context.Context, secret string) (bridge.DoorToken, error) {
+	t, err := k.find(ctx, bridge.HashDoorToken(secret))
+	if err != nil {
+		return bridge.DoorToken{}, err
+	}
+	if t.ID == "" || t.Revoked() {
+		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "this token is unknown or was revoked; `drawbridge token AGENT` makes another")
+	}
+	if time.Since(t.LastUsed) > usedEvery {
+		err = k.desk.Change(bridge.Forgettable(ctx), func(tx bridge.Change) error { return tx.UseToken(t.ID, tx.Now()) })
+	}
+	return t, err
+}
+
+// Valid implements Tokens.
+func (k *Keyring) Valid(ctx context.Context, hash string) (bool, error) {
+	t, err := k.find(ctx, hash)
+	return t.ID != "" && !t.Revoked(), err
+}
+
+// find returns the zero token for a hash that is none.
+func (k *Keyring) find(ctx context.Context, hash string) (t bridge.DoorToken, err error) {
+	err = k.desk.View(ctx, func(tx bridge.Tx) error {
+		if t, err = tx.FindToken(hash); errors.Is(err, bridge.ErrNoRow) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return bridge.DoorToken{}, fmt.Errorf("look up a door token: %w", err)
+	}
+	return t, nil
+}
+
+// Mint makes a token for an agent and returns it with its record; it is shown
+// this once. Twice makes two.
+func (k *Keyring) Mint(ctx context.Context, agent bridge.AgentID) (secret string, t bridge.DoorToken, err error) {
+	secret = bridge.NewDoorToken()
+	err = k.desk.Change(ctx, func(tx bridge.Change) error {
+		a, err := tx.Agent(agent)
+		if err != nil {
+			return err
+		}
+		t = bridge.DoorToken{ID: bridge.TokenID(tx.NewID("tok_")), Agent: agent, Hash: bridge.HashDoorToken(secret), CreatedAt: tx.Now()}
+		if err := tx.InsertToken(t); err != nil {
+			return err
+		}
+		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("door token %s for %s", t.ID, a.Name)})
+	})
+	return secret, t, err
+}
+
+// EventToken tells of a door token that was made or revoked.
+const EventToken = "token"
+
+// List returns an agent's tokens, newest first, revoked ones too.
+func (k *Keyring) List(ctx context.Context, agent bridge.AgentID) (list []bridge.DoorToken, err error) {
+	err = k.desk.View(ctx, func(tx bridge.Tx) error {
+		list, err = tx.Tokens(agent)
+		return err
+	})
+	return list, err
+}
+
+// Revoke ends a token of an agent, or all of them when id is empty, with every
+// session that they opened here. On other replicas further requests are refused
+// within a second, and sessions end within 15. It returns how many there were. NotFound
+// for an id that is none of the agent's.
+func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.TokenID) (n int, err error) {
+	var hashes []string
+	err = k.desk.Change(ctx, func(tx bridge.Change) error {
+		a, err := tx.Agent(agent)
+		if err != nil {
+			return err
+		}
+		all, err := tx.Tokens(agent)
+		if err != nil {
+			return err
+		}
+		known := id == ""
+		for _, t := range all {
+			if id != "" && t.ID != id {
+				continue
+			}
+			known = true
+			if t.Revoked() {
+				continue
+			}
+			if err := tx.RevokeToken(t.ID, tx.Now()); err != nil {
+				return err
+			}
+			hashes = append(hashes, t.Hash)
+		}
+		if !known {
+			return bridge.Errorf(bridge.NotFound, "agent %s has no token %+.60q", a.Name, string(id))
+		}
+		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("%d door tokens of %s revoked", len(hashes), a.Name)})
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, hash := range hashes {
+		k.end(hash)
+	}
+	return len(hashes), nil
+}

@@ -1,0 +1,183 @@
+package mcpserver
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"drawbridge/internal/httpx"
+)
+
+// live knows what is open under each token (by its hash), sessions and streams,
+// so that it ends with the token: a stream may hang for hours.
+type live struct {
+	mu   sync.Mutex // guards the fields below
+	open map[string]map[any]func()
+	// added counts sessions since the last look at which of them are over.
+	added int
+}
+
+// pruneEvery is after how many new sessions those that ended are forgotten.
+const pruneEvery = 64
+
+func (l *live) add(token string, key any, end func()) {
+	if l.open == nil {
+		l.open = map[string]map[any]func(){}
+	}
+	if l.open[token] == nil {
+		l.open[token] = map[any]func(){}
+	}
+	l.open[token][key] = end
+}
+
+func (l *live) remove(token string, key any) {
+	if delete(l.open[token], key); len(l.open[token]) == 0 {
+		delete(l.open, token)
+	}
+}
+
+// session remembers a session. The SDK tells nobody that one is over, so those
+// that a server does not have any more are looked for now and then.
+func (l *live) session(token string, s *mcp.ServerSession, servers []*mcp.Server) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(token, s, func() { _ = s.Close() })
+	if l.added++; l.added < pruneEvery {
+		return
+	}
+	l.added = 0
+	alive := map[any]bool{}
+	for _, server := range servers {
+		for s := range server.Sessions() {
+			alive[s] = true
+		}
+	}
+	for token, all := range l.open {
+		for key := range all {
+			if s, ok := key.(*mcp.ServerSession); ok && !alive[s] {
+				l.remove(token, key)
+			}
+		}
+	}
+}
+
+// enter returns the context for a request. That of a stream ends with its token
+// and when the HTTP server begins to stop; the others return at once by themselves.
+func (l *live) enter(r *http.Request, token string) (context.Context, func()) {
+	if r.Method != http.MethodGet {
+		return r.Context(), func() {}
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	key := new(int)
+	l.mu.Lock()
+	l.add(token, key, cancel)
+	l.mu.Unlock()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-httpx.Draining(ctx):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-watched
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.remove(token, key)
+	}
+}
+
+// tokens lists the tokens under which something is open.
+func (l *live) tokens() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]string, 0, len(l.open))
+	for token := range l.open {
+		list = append(list, token)
+	}
+	return list
+}
+
+// end ends everything that is open under a token. Closing a session waits for
+// its calls, so that it happens outside of the lock.
+func (l *live) end(token string) {
+	l.mu.Lock()
+	ends := make([]func(), 0, len(l.open[token]))
+	for key, end := range l.open[token] {
+		ends = append(ends, end)
+		if _, ok := key.(*mcp.ServerSession); ok {
+			l.remove(token, key)
+		}
+	}
+	l.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+}
+
+// recheck is how often the tokens of what is open are looked at again, for
+// those that another replica revoked.
+const recheck = 15 * time.Second
+
+// Run ends what is open under tokens that were revoked, and tells those who
+// watch others, until ctx ends; then it ends everything. It is called once.
+func (d *Door) Run(ctx context.Context) error {
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	watched, stop := d.o.Engine.Watch()
+	defer stop()
+	changes := watched
+	soon := time.NewTimer(0) // what came to rest while nobody ran
+	defer soon.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			for _, token := range d.live.tokens() {
+				d.live.end(token)
+			}
+			return nil
+		case <-tick.C:
+			d.endRevoked(ctx)
+		case <-changes:
+			changes = nil // the rest of them count as one
+			soon.Reset(watchPause)
+		case <-soon.C:
+			changes = watched
+			d.tellWatchers(ctx)
+		}
+	}
+}
+
+func (d *Door) endRevoked(ctx context.Context) {
+	for _, token := range d.live.tokens() {
+		valid, err := d.o.Tokens.Valid(ctx, token)
+		if err != nil && ctx.Err() == nil {
+			d.o.Log.Warn().Err(err).Msg("a token could not be looked at again; what it opened stays open")
+		}
+		if err == nil && !valid {
+			d.live.end(token)
+		}
+	}
+}
+
+// streamPatience is how long a client may take to read one write.
+const streamPatience = 15 * time.Second
+
+// patientWriter gives each write its own deadline, so that a stream may outlive
+// the server's write timeout and a reader that stands still may not.
+type patientWriter struct{ http.ResponseWriter }
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write implements io.Writer.
+func (w patientWriter) Write(p []byte) (int, error) {
+	httpx.Linger(w.ResponseWriter, streamPatience)
+	return w.ResponseWriter.Write(p)
+}

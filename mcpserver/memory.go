@@ -1,0 +1,87 @@
+package mcpserver
+
+import (
+	"context"
+	"time"
+
+	"drawbridge/bridge/words"
+	"drawbridge/memory"
+)
+
+// memoryTools is the set for what an agent remembers (seed: the office).
+func (d *Door) memoryTools() []tool {
+	return []tool{
+		define("update_memory", "Update one of your own core memory blocks: its content is replaced whole. Your blocks stand at the head of each of your turns.",
+			takes(text("label", "Name of the block."), text("content", "What the block shall say; empty leaves it out of your turns."),
+				number("if_version", "Optional: the version that you read, 0 for a block that is new. If another is there by now, nothing is changed and you are told.").maybe()), d.updateMemory),
+		define("search_memory", "Search your own archival passages by keyword, best first. Every word must be in the passage; no character is syntax.",
+			takes(text("query", "Words to look for; empty finds the newest."), list("tags", "Optional: tags that must all be on the passage.").maybe(),
+				number("limit", "Optional: how many at most.").maybe()), d.searchMemory).reads(),
+		define("store_memory", "Save a new archival passage, which you find again with search_memory.",
+			takes(text("content", "What to remember."), list("tags", "Optional: words to find it by.").maybe()), d.storeMemory),
+	}
+}
+
+type updateArgs struct {
+	Label   string   `json:"label"`
+	Content string   `json:"content"`
+	If      *float64 `json:"if_version"`
+}
+
+func (d *Door) updateMemory(ctx context.Context, c *caller, in updateArgs) (answer, error) {
+	draft := memory.Draft{Label: in.Label, Content: in.Content}
+	if in.If != nil {
+		version, err := whole("if_version", *in.If, 1<<30)
+		if err != nil {
+			return answer{}, err
+		}
+		draft.IfVersion = &version
+	}
+	b, err := d.o.Memory.Update(ctx, c.agent.ID, draft)
+	return answer{data: map[string]any{"success": err == nil, "version": b.Version}}, err
+}
+
+type searchArgs struct {
+	Query string   `json:"query"`
+	Tags  []string `json:"tags"`
+	Limit *float64 `json:"limit"`
+}
+
+// PassageView is a passage as the seed's tool shows it.
+type PassageView struct {
+	ID        string    `json:"id"`
+	Content   string    `json:"content"`
+	Tags      []string  `json:"tags"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+func (d *Door) searchMemory(ctx context.Context, c *caller, in searchArgs) (answer, error) {
+	q := memory.Query{Text: in.Query, Tags: in.Tags}
+	if in.Limit != nil {
+		var err error
+		if q.Limit, err = whole("limit", *in.Limit, memory.MaxFound); err != nil {
+			return answer{}, err
+		}
+	}
+	found, err := d.o.Memory.Search(ctx, c.agent.ID, q)
+	if err != nil {
+		return answer{}, err
+	}
+	views := make([]PassageView, len(found))
+	var keys []string
+	for i, p := range found {
+		views[i] = PassageView{ID: string(p.ID), Content: p.Content, Tags: orEmpty(p.Tags), CreatedAt: p.CreatedAt.UTC()}
+		keys = append(keys, words.EchoKeys(p.Content)...) // it may have been copied from others
+	}
+	return answer{data: map[string]any{"passages": views}}, d.echo(ctx, c, keys)
+}
+
+type storeArgs struct {
+	Content string   `json:"content"`
+	Tags    []string `json:"tags"`
+}
+
+func (d *Door) storeMemory(ctx context.Context, c *caller, in storeArgs) (answer, error) {
+	p, err := d.o.Memory.Store(ctx, c.agent.ID, in.Content, in.Tags)
+	return answer{data: map[string]any{"passageId": string(p.ID)}}, err
+}

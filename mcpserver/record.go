@@ -1,0 +1,109 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"drawbridge/bridge"
+)
+
+// turnOf returns the turn that an agent's tool calls belong to: the one that it
+// is in, or else its last one. The zero turn for an agent that never had one.
+func turnOf(tx bridge.Tx, agent bridge.AgentID) (bridge.Turn, error) {
+	turns, err := tx.Turns(bridge.TurnFilter{Agent: agent, Limit: 3})
+	if err != nil {
+		return bridge.Turn{}, err
+	}
+	for _, t := range turns { // newest first; a queued one has not begun
+		if t.State != bridge.TurnQueued {
+			return t, nil
+		}
+	}
+	return bridge.Turn{}, nil
+}
+
+// begun is a tool call whose record has begun.
+type begun struct {
+	turn bridge.TurnID
+	id   string
+	tool string
+}
+
+// recorder writes the records of many calls in one transaction: whoever comes
+// first writes what has gathered while the transaction before was under way. What
+// is lost in a power failure harms nothing, because the effects of calls have a
+// ledger of their own.
+type recorder struct {
+	desk bridge.Desk
+	// writing is held by the one who writes.
+	writing sync.Mutex
+
+	mu      sync.Mutex // guards waiting
+	waiting []*entry
+}
+
+// entry is one write into a record, and what came of it.
+type entry struct {
+	fn   func(bridge.Change) error
+	err  error
+	done bool
+}
+
+// do returns when fn has run in a transaction that is committed.
+func (r *recorder) do(ctx context.Context, fn func(bridge.Change) error) error {
+	e := &entry{fn: fn}
+	r.mu.Lock()
+	r.waiting = append(r.waiting, e)
+	r.mu.Unlock()
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if e.done { // another wrote it with its own
+		return e.err
+	}
+	r.mu.Lock()
+	batch := r.waiting
+	r.waiting = nil
+	r.mu.Unlock()
+	err := r.desk.Change(bridge.Forgettable(ctx), func(tx bridge.Change) error {
+		for _, e := range batch {
+			if err := e.fn(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, e := range batch {
+		e.err, e.done = err, true
+	}
+	return err
+}
+
+// call writes a call into the record of its turn before it has any effect, so
+// that one which a crash cuts off is seen.
+func (r *recorder) call(ctx context.Context, c *caller, name string, args json.RawMessage) (b begun, err error) {
+	err = r.do(ctx, func(tx bridge.Change) error {
+		t, err := turnOf(tx, c.agent.ID)
+		if err != nil || t.ID == "" {
+			return err
+		}
+		b = begun{turn: t.ID, id: tx.NewID("call_"), tool: name}
+		_, err = tx.AppendRunMessage(bridge.RunMessage{Turn: t.ID, Kind: bridge.ToolCallMessage, Name: name, CallID: b.id, Payload: bridge.RunPayload(args), At: tx.Now()})
+		return err
+	})
+	return b, err
+}
+
+// returned writes what came back.
+func (r *recorder) returned(ctx context.Context, b begun, result *mcp.CallToolResult) error {
+	if b.turn == "" {
+		return nil
+	}
+	payload, _ := result.StructuredContent.(json.RawMessage)
+	return r.do(ctx, func(tx bridge.Change) error {
+		_, err := tx.AppendRunMessage(bridge.RunMessage{Turn: b.turn, Kind: bridge.ToolReturnMessage, Name: b.tool, CallID: b.id, Payload: bridge.RunPayload(payload), At: tx.Now()})
+		return err
+	})
+}

@@ -1,0 +1,375 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+	"drawbridge/mail"
+	"drawbridge/parser"
+)
+
+// teamTools is the set for agents in a tree (seed: Substrat).
+func (d *Door) teamTools() []tool {
+	return []tool{
+		define("send_message", "Send a message to another agent: your parent, a child or a sibling. Without a parent you may write to USER, the operator. Returns at once; with sync the reply arrives as your next message, so do not poll for it.",
+			takes(text("recipient", "Agent name."), text("text", "Message body."),
+				flag("sync", "If true, the reply is delivered as your next message.").or(true)), d.sendMessage),
+		define("broadcast", "Send one message to all your siblings. Replies arrive as separate messages, one per respondent, or as one turn if joined.",
+			takes(text("text", "Message body."), flag("joined", "If true, the replies come together as one turn, when all are there or an hour has passed.").or(false)), d.broadcast),
+		define("check_inbox", "Retrieve the messages that wait for you. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
+			takes(), d.checkInbox),
+		define("spawn_agent", "Create a subagent of yours. It starts with the instructions alone, so say everything it needs. Returns at once; its result arrives as your next turn. status is created, or held when a person must approve it first.",
+			takes(text("name", "Name of the new agent; letters, digits, dots, dashes and underscores."), text("instructions", "Its task, self-contained."),
+				text("role", "What it is for.").among("worker", "reviewer").or("worker"), text("workspace_subdir", "Subdirectory of your workspace that it works in.").nullable(),
+				text("repo", "Repository it works on, as github.com/owner/name; your own when absent.").maybe()), d.spawnAgent),
+		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
+			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
+		define("complete", "Tell your parent (or the operator, if you have none) that your task is done, with its result.",
+			takes(text("result", "What you did and where it is.")), d.complete),
+		define("poke", "Wake a child of yours. If its last turn failed, that turn is tried again.",
+			takes(text("agent", "Name or id of a child.")), d.poke),
+		define("subscribe", "Be told, once, as a turn, when your parent, a child or a sibling that is busy comes to rest. Use it instead of asking again and again.",
+			takes(text("agent", "Name or id of the agent."), text("event", "What to be told of.").among(becameIdle).or(becameIdle)), d.subscribe),
+		define("list_children", "List your direct children and what each is doing.", takes(), d.listChildren).reads(),
+	}
+}
+
+type sendArgs struct {
+	Recipient string `json:"recipient"`
+	Text      string `json:"text"`
+	Sync      *bool  `json:"sync"`
+}
+
+// MessageSent is what send_message and broadcast answer.
+type MessageSent struct {
+	Status    string `json:"status"`
+	MessageID string `json:"message_id"`
+	// Waiting is send_message's, Recipients broadcast's.
+	Waiting    *bool `json:"waiting_for_reply,omitempty"`
+	Recipients *int  `json:"recipient_count,omitempty"`
+}
+
+func (d *Door) sendMessage(ctx context.Context, c *caller, in sendArgs) (answer, error) {
+	sent, err := d.o.Mail.Send(ctx, c.agent.ID, mail.Draft{To: in.Recipient, Text: in.Text, Sync: in.Sync == nil || *in.Sync})
+	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Waiting: &sent.Waiting}}, err
+}
+
+type broadcastArgs struct {
+	Text   string `json:"text"`
+	Joined bool   `json:"joined"`
+}
+
+func (d *Door) broadcast(ctx context.Context, c *caller, in broadcastArgs) (answer, error) {
+	sent, err := d.o.Mail.Broadcast(ctx, c.agent.ID, mail.Draft{Text: in.Text, Joined: in.Joined})
+	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Recipients: &sent.Recipients}}, err
+}
+
+// Letter is a message as check_inbox shows it.
+type Letter struct {
+	From      string `json:"from"`
+	Text      string `json:"text"`
+	MessageID string `json:"message_id"`
+	// Thread is the thread or channel it was written in.
+	Thread  string `json:"thread_id,omitempty"`
+	ReplyTo string `json:"reply_to,omitempty"`
+}
+
+func (d *Door) checkInbox(ctx context.Context, c *caller, _ struct{}) (answer, error) {
+	got, err := d.o.Mail.Inbox(ctx, c.agent.ID)
+	letters := make([]Letter, len(got))
+	for i, m := range got {
+		letters[i] = Letter{From: m.FromName, Text: m.Text, MessageID: string(m.ID), Thread: string(m.Conversation), ReplyTo: string(m.ReplyTo)}
+	}
+	if err == nil {
+		err = d.heard(ctx, c, got)
+	}
+	return answer{data: map[string]any{"messages": letters}}, err
+}
+
+// heard remembers commands that stand in messages which a tool shows to an
+// agent, as those in a turn are remembered: one that repeats them is held.
+func (d *Door) heard(ctx context.Context, c *caller, messages []bridge.Message) error {
+	var keys []string
+	for _, m := range messages {
+		if m.From != c.agent.ID && m.From != bridge.User {
+			keys = append(keys, words.EchoKeys(m.Text)...)
+		}
+	}
+	return d.echo(ctx, c, keys)
+}
+
+func (d *Door) echo(ctx context.Context, c *caller, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	return d.o.Engine.Change(ctx, func(tx bridge.Change) error { return tx.AddEchoes(c.agent.ID, keys, tx.Now()) })
+}
+
+type spawnArgs struct {
+	Name         string  `json:"name"`
+	Instructions string  `json:"instructions"`
+	Role         string  `json:"role"`
+	Subdir       *string `json:"workspace_subdir"`
+	Repo         string  `json:"repo"`
+}
+
+// Spawned is what spawn_agent answers.
+type Spawned struct {
+	// Status is created, or held; then there is no agent yet.
+	Status    string `json:"status"`
+	AgentID   string `json:"agent_id"`
+	Name      string `json:"name"`
+	CommandID string `json:"command_id"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer, error) {
+	if err := errors.Join(bridge.CheckName(in.Name), checkWords("instructions", in.Instructions)); err != nil {
+		return answer{}, err
+	}
+	subdir := ""
+	if in.Subdir != nil {
+		subdir = *in.Subdir
+	}
+	if err := checkSubdir(subdir); err != nil {
+		return answer{}, err
+	}
+	if err := d.freeName(ctx, in.Name); err != nil {
+		return answer{}, err
+	}
+	if in.Role == "" {
+		in.Role = "worker"
+	}
+	if in.Repo == "" {
+		in.Repo = c.agent.Repo
+	}
+	got, err := d.launch(ctx, c, parser.Command{Verb: parser.Subagent, Repo: strings.TrimSpace(in.Repo), Prompt: spawnPrompt(c, in, subdir)})
+	if err != nil {
+		return answer{}, err
+	}
+	out := Spawned{Status: got.Status, AgentID: got.AgentID, Name: got.Name, CommandID: got.CommandID, Reason: got.Reason}
+	if got.AgentID != "" {
+		out.Status = "created"
+		out.Name, err = d.christen(ctx, bridge.AgentID(got.AgentID), in, subdir)
+	}
+	return answer{data: out}, err
+}
+
+// checkSubdir refuses what could lead out of a workspace. Empty is the workspace itself.
+func checkSubdir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if len(dir) > 255 || !filepath.IsLocal(dir) || strings.ContainsAny(dir, "\\:\n\r\t") || strings.ContainsFunc(dir, hidden) || slices.Contains(strings.Split(dir, "/"), "..") {
+		return bridge.Errorf(bridge.Invalid, "workspace_subdir %+.60q does not stay within your workspace; name a folder below it, such as services/api", dir)
+	}
+	return nil
+}
+
+func (d *Door) freeName(ctx context.Context, name string) error {
+	taken := bridge.Errorf(bridge.Conflict, "the name %q is taken; choose another", name)
+	if d.o.Reserved(name) {
+		return taken
+	}
+	return d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		_, err := tx.FindAgent(bridge.ByName, name)
+		switch {
+		case errors.Is(err, bridge.ErrNoRow):
+			return nil
+		case err != nil:
+			return err
+		}
+		return taken
+	})
+}
+
+func spawnPrompt(c *caller, in spawnArgs, subdir string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "You are %s, a %s; the agent %s spawned you.\n", in.Name, in.Role, c.agent.Name)
+	if subdir != "" {
+		fmt.Fprintf(&b, "Work in the subdirectory %s.\n", subdir)
+	}
+	b.WriteString("\n" + strings.TrimSpace(in.Instructions))
+	return b.String()
+}
+
+// christen gives a new agent the name that its parent chose. When another took
+// it meanwhile, the agent keeps the one that it has.
+func (d *Door) christen(ctx context.Context, id bridge.AgentID, in spawnArgs, subdir string) (name string, err error) {
+	err = d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+		a, err := tx.Agent(id)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.FindAgent(bridge.ByName, in.Name); errors.Is(err, bridge.ErrNoRow) {
+			a.Name = in.Name
+			if err := tx.UpdateAgent(a); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		name = a.Name
+		return tx.Record(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s, a %s", a.Name, in.Role), Fields: map[string]string{"role": in.Role, "workspace_subdir": subdir}})
+	})
+	return name, err
+}
+
+type nameArgs struct {
+	Name string `json:"name"`
+}
+
+// Inspection is what inspect_agent answers.
+type Inspection struct {
+	// State is one of the seed's words; Detail is the bridge's own, with what is wrong.
+	State   string `json:"state"`
+	Detail  string `json:"detail"`
+	Trouble string `json:"trouble,omitempty"`
+	// Recent is what the agent was told and replied in its last turns, oldest first.
+	Recent []Said `json:"recent_messages"`
+}
+
+// Said is one side of a turn, clipped.
+type Said struct {
+	Turn int64  `json:"turn"`
+	From string `json:"from"`
+	Text string `json:"text"`
+	At   string `json:"at"`
+}
+
+// What inspect_agent shows: so many turns, and so many bytes of each side.
+const (
+	recentTurns = 5
+	recentBytes = 4000
+)
+
+func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer, error) {
+	out := Inspection{Recent: []Said{}}
+	var keys []string
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		a, err := c.find(tx, in.Name)
+		if err != nil {
+			return err
+		}
+		if below, err := c.leads(tx, a); err != nil || !below {
+			return errors.Join(err, bridge.Errorf(bridge.Denied, "%s is not below you; list_children lists whom you may inspect", a.Name))
+		}
+		out.State, out.Detail, out.Trouble = seedState(a.State), string(a.State), a.Trouble
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: recentTurns})
+		for _, t := range slices.Backward(turns) {
+			out.Recent = append(out.Recent, Said{Turn: t.Seq, From: "prompt", Text: words.Clip(cmpOr(t.Sent, t.Text), recentBytes), At: t.CreatedAt.UTC().Format(time.RFC3339)})
+			if t.Reply != "" {
+				keys = append(keys, words.EchoKeys(t.Reply)...)
+				out.Recent = append(out.Recent, Said{Turn: t.Seq, From: a.Name, Text: words.Clip(t.Reply, recentBytes), At: t.EndedAt.UTC().Format(time.RFC3339)})
+			}
+		}
+		return err
+	})
+	if err == nil {
+		err = d.echo(ctx, c, keys)
+	}
+	return answer{data: out}, err
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// seedState tells one of the seed's three words.
+func seedState(s bridge.AgentState) string {
+	switch s {
+	case bridge.AgentBusy:
+		return "busy"
+	case bridge.AgentWaiting, bridge.AgentGated:
+		return "waiting"
+	}
+	return "idle"
+}
+
+// leads reports whether an agent is below the caller.
+func (c *caller) leads(tx bridge.Tx, a bridge.Agent) (bool, error) {
+	for a.Parent != "" {
+		if a.Parent == c.agent.ID {
+			return true, nil
+		}
+		var err error
+		if a, err = tx.Agent(a.Parent); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+type resultArgs struct {
+	Result string `json:"result"`
+}
+
+func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, error) {
+	to := string(c.agent.Parent)
+	if to == "" {
+		to = string(bridge.User)
+	}
+	sent, err := d.o.Mail.Send(ctx, c.agent.ID, mail.Draft{To: to, Text: "Completed: " + in.Result})
+	return answer{data: MessageSent{Status: "completed", MessageID: string(sent.Message.ID)}}, err
+}
+
+func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error) {
+	var child bridge.Agent
+	var last bridge.Turn
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+		if child, err = c.find(tx, in.Agent); err != nil {
+			return err
+		}
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: child.ID, Limit: 1})
+		if len(turns) > 0 {
+			last = turns[0]
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return answer{}, err
+	case child.Parent != c.agent.ID:
+		return answer{}, bridge.Errorf(bridge.Denied, "%s is not your child; list_children lists whom you may poke", child.Name)
+	case child.State == bridge.AgentGated || child.Quarantined:
+		return answer{}, bridge.Errorf(bridge.Conflict, "%s gets no turns until a person has looked: %s", child.Name, child.Trouble)
+	case last.State == bridge.TurnUncertain:
+		return answer{}, bridge.Errorf(bridge.Conflict, "nobody knows whether the last turn of %s arrived; a person must look", child.Name)
+	case last.State == bridge.TurnFailed:
+		t, err := d.o.Engine.Replay(ctx, last.ID)
+		return answer{data: map[string]any{"status": "retried", "turn_id": string(t.ID)}}, err
+	case child.State == bridge.AgentBusy:
+		return answer{data: map[string]any{"status": "busy"}}, nil
+	}
+	err = d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+		t, err := turnOf(tx, c.agent.ID)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Notify(bridge.Notice{Agent: child.ID, Cause: bridge.CauseMessage, Depth: t.Depth, Text: "your parent " + c.agent.Name + " pokes you: look at what waits for you and go on"})
+		return err
+	})
+	return answer{data: map[string]any{"status": "poked"}}, err
+}
+
+func (d *Door) listChildren(ctx context.Context, c *caller, _ struct{}) (answer, error) {
+	views := []AgentView{}
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		all, err := tx.Agents(bridge.AgentFilter{Parent: c.agent.ID, Limit: maxAgents})
+		for _, a := range all {
+			views = append(views, c.view(a))
+		}
+		return err
+	})
+	return answer{data: map[string]any{"children": views}}, err
+}

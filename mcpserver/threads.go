@@ -1,0 +1,293 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/mail"
+)
+
+// threadTools is the set for discussions (seed: AGSLAG). Its tools take the
+// caller's own id, as the seed has it, and believe none but the connection's.
+func (d *Door) threadTools() []tool {
+	self := func(name string) prop { return text(name, "Your unique Agent ID.") }
+	thread := text("thread_id", "The unique ID of the thread.")
+	return []tool{
+		define("send_message", "Send a message either directly to one agent or into a thread: give recipient_id or thread_id, not both. Replies arrive as your next turn.",
+			takes(self("sender_id"), text("recipient_id", "Optional: The unique Agent ID of the recipient (for direct 1-to-1 messages). Do not use if sending to a thread.").maybe(),
+				text("thread_id", "Optional: The ID of the thread to post the message in (for group discussions). Do not use if sending a direct message.").maybe(),
+				text("content", "The textual content of the message."), flag("urgent", "Set to true if this message requires immediate attention.").or(false)), d.threadSend),
+		define("get_messages", "Retrieve messages to you, direct ones and those of your threads, most recent first. What is retrieved is marked as read and does not come again as a turn.",
+			takes(self("agent_id"), text("thread_id", "Optional: Retrieve messages only from this specific thread ID.").maybe(),
+				number("limit", "Maximum number of messages to retrieve (most recent first).").or(10),
+				text("since", "Optional: Retrieve messages created after this ISO 8601 timestamp (e.g., '2025-03-30T12:00:00Z').").formatted("date-time").maybe()), d.getMessages),
+		define("create_thread", "Create a discussion thread for a group of agents. You are a participant; the others are told.",
+			takes(self("creator_id"), text("title", "A concise and descriptive title for the discussion thread."),
+				list("participants", "List of unique Agent IDs of all initial participants (creator is added automatically if not included)."),
+				text("initial_message", "Optional first message to post in the newly created thread.").maybe()), d.createThread),
+		define("join_thread", "Join an existing discussion thread. Its participants are told.",
+			takes(text("thread_id", "The unique ID of the thread you want to join."), self("agent_id")), d.joinThread),
+		define("broadcast_message", "Send the same message to several agents at once, for announcements or requests without a thread.",
+			takes(self("sender_id"), list("recipient_ids", "List of unique Agent IDs of the recipients.").some(), text("content", "The textual content of the message to send to all recipients."),
+				flag("urgent", "Set to true if this message requires immediate attention from all recipients.").or(false)), d.broadcastMessage),
+		define("check_new_messages", "Say how many unread messages wait for you.", takes(self("agent_id")), d.checkNew).reads(),
+		define("transfer_file", "Hand a file of your workspace to another agent. The bridge keeps a copy and tells the recipient where it is.",
+			takes(self("sender_id"), text("recipient_id", "The unique Agent ID of the recipient."), text("source_path", "The absolute path to the file on your local filesystem that you want to send."),
+				text("destination_filename", "Optional: A specific filename for the file when the recipient accesses it (defaults to the original filename).").maybe(),
+				text("description", "Optional text description of the file being sent.").maybe()), d.transferFile),
+		define("get_thread_details", "Show a thread's title, creator, participants and when it was made.", takes(text("thread_id", "The unique ID of the thread to retrieve details for.")), d.threadDetails).reads(),
+		define("add_participant_to_thread", "Add an agent to a thread of yours. It is told, and a message is posted to the thread.",
+			takes(thread, text("agent_id_to_add", "The unique Agent ID of the agent to add."), text("inviting_agent_id", "Your unique Agent ID (must be a current participant).")), d.addParticipant),
+		define("remove_participant_from_thread", "Remove an agent from a thread: yourself, or anyone if you created it. The creator cannot be removed.",
+			takes(thread, text("agent_id_to_remove", "The unique Agent ID of the agent to remove."), text("removing_agent_id", "Your unique Agent ID (must be the thread creator or the agent being removed).")), d.removeParticipant),
+	}
+}
+
+// Post is a message as the seed's tools show it.
+type Post struct {
+	ID          string              `json:"id"`
+	SenderID    string              `json:"sender_id"`
+	SenderName  string              `json:"sender_name"`
+	RecipientID string              `json:"recipient_id,omitempty"`
+	Recipients  []string            `json:"recipient_ids,omitempty"`
+	ThreadID    string              `json:"thread_id,omitempty"`
+	Content     string              `json:"content"`
+	Timestamp   time.Time           `json:"timestamp"`
+	Urgent      bool                `json:"urgent"`
+	ReplyTo     string              `json:"reply_to,omitempty"`
+	Attachments []bridge.Attachment `json:"attachments,omitempty"`
+}
+
+func viewPost(m bridge.Message) Post {
+	p := Post{ID: string(m.ID), SenderID: string(m.From), SenderName: m.FromName, ThreadID: string(m.Conversation), Content: m.Text,
+		Timestamp: m.CreatedAt.UTC(), Urgent: m.Urgent, ReplyTo: string(m.ReplyTo), Attachments: m.Files}
+	if len(m.To) == 1 {
+		p.RecipientID = string(m.To[0])
+	} else {
+		for _, to := range m.To {
+			p.Recipients = append(p.Recipients, string(to))
+		}
+	}
+	return p
+}
+
+// ThreadView is a thread as the seed's tools show it.
+type ThreadView struct {
+	ID           string    `json:"id"`
+	Title        string    `json:"title"`
+	CreatorID    string    `json:"creator_id"`
+	Participants []string  `json:"participants"`
+	CreatedAt    time.Time `json:"created_at"`
+	UpdatedAt    time.Time `json:"updated_at"`
+	Status       string    `json:"status"`
+}
+
+func viewThread(t mail.Conversation) ThreadView {
+	v := ThreadView{ID: string(t.ID), Title: t.Title, CreatorID: string(t.Creator), Participants: []string{}, CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(), Status: string(t.Status)}
+	for _, m := range t.Members {
+		v.Participants = append(v.Participants, string(m.ID))
+	}
+	return v
+}
+
+// confirm answers with the seed's confirmation message and the data behind it.
+func confirm(err error, data map[string]any, format string, args ...any) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	said := fmt.Sprintf(format, args...)
+	whole := map[string]any{"message": said, "data": data}
+	rest, err := json.Marshal(data)
+	if err != nil {
+		return answer{}, fmt.Errorf("encode result: %w", err)
+	}
+	return answer{data: whole, text: said + "\n" + string(rest)}, nil
+}
+
+type threadSendArgs struct {
+	Sender    string `json:"sender_id"`
+	Recipient string `json:"recipient_id"`
+	Thread    string `json:"thread_id"`
+	Content   string `json:"content"`
+	Urgent    bool   `json:"urgent"`
+}
+
+func (d *Door) threadSend(ctx context.Context, c *caller, in threadSendArgs) (answer, error) {
+	if err := c.is("sender_id", in.Sender); err != nil {
+		return answer{}, err
+	}
+	if (in.Recipient == "") == (in.Thread == "") {
+		return answer{}, bridge.Errorf(bridge.Invalid, "give either recipient_id or thread_id, and not both")
+	}
+	draft := mail.Draft{Text: in.Content, Urgent: in.Urgent}
+	var sent mail.Sent
+	var err error
+	if in.Thread != "" {
+		sent, err = d.o.Mail.PostThread(ctx, c.agent.ID, bridge.ConversationID(in.Thread), draft)
+	} else {
+		sent, err = d.o.Mail.SendTo(ctx, c.agent.ID, []string{in.Recipient}, draft)
+	}
+	return confirm(err, map[string]any{"message": viewPost(sent.Message)}, "Message sent. Message ID: %s", sent.Message.ID)
+}
+
+type getArgs struct {
+	Agent  string   `json:"agent_id"`
+	Thread string   `json:"thread_id"`
+	Limit  *float64 `json:"limit"`
+	Since  string   `json:"since"`
+}
+
+func (d *Door) getMessages(ctx context.Context, c *caller, in getArgs) (answer, error) {
+	if err := c.is("agent_id", in.Agent); err != nil {
+		return answer{}, err
+	}
+	q := mail.Query{Thread: bridge.ConversationID(in.Thread), Limit: 10}
+	if in.Limit != nil {
+		var err error
+		if q.Limit, err = whole("limit", *in.Limit, 100); err != nil {
+			return answer{}, err
+		}
+	}
+	if in.Since != "" {
+		var err error
+		if q.Since, err = time.Parse(time.RFC3339, in.Since); err != nil {
+			return answer{}, bridge.Errorf(bridge.Invalid, "since %+.40q is no timestamp; write it like 2025-03-30T12:00:00Z", in.Since)
+		}
+	}
+	got, err := d.o.Mail.Messages(ctx, c.agent.ID, q)
+	if err == nil {
+		err = d.heard(ctx, c, got)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	posts := make([]Post, len(got))
+	for i, m := range got {
+		posts[i] = viewPost(m)
+	}
+	// The seed's answer is an array, which structured content cannot be in the older protocols.
+	plain, err := json.Marshal(posts)
+	return answer{data: map[string]any{"messages": posts}, text: string(plain)}, err
+}
+
+type createArgs struct {
+	Creator      string   `json:"creator_id"`
+	Title        string   `json:"title"`
+	Participants []string `json:"participants"`
+	Initial      string   `json:"initial_message"`
+}
+
+func (d *Door) createThread(ctx context.Context, c *caller, in createArgs) (answer, error) {
+	if err := c.is("creator_id", in.Creator); err != nil {
+		return answer{}, err
+	}
+	t, first, err := d.o.Mail.CreateThread(ctx, c.agent.ID, mail.ThreadDraft{Title: in.Title, Participants: in.Participants, Text: in.Initial})
+	data := map[string]any{"thread": viewThread(t)}
+	if in.Initial != "" {
+		data["initial_message_id"] = string(first)
+	}
+	return confirm(err, data, "Thread created. Thread ID: %s", t.ID)
+}
+
+type joinArgs struct {
+	Thread string `json:"thread_id"`
+	Agent  string `json:"agent_id"`
+}
+
+func (d *Door) joinThread(ctx context.Context, c *caller, in joinArgs) (answer, error) {
+	if err := c.is("agent_id", in.Agent); err != nil {
+		return answer{}, err
+	}
+	t, joined, err := d.o.Mail.Join(ctx, c.agent.ID, bridge.ConversationID(in.Thread))
+	if err == nil && !joined {
+		return confirm(nil, map[string]any{"status": "already_participant", "thread": viewThread(t)}, "You are a participant of thread %s already.", t.ID)
+	}
+	return confirm(err, map[string]any{"status": "joined", "thread": viewThread(t)}, "You joined thread %s.", t.ID)
+}
+
+type broadcastMessageArgs struct {
+	Sender     string   `json:"sender_id"`
+	Recipients []string `json:"recipient_ids"`
+	Content    string   `json:"content"`
+	Urgent     bool     `json:"urgent"`
+}
+
+func (d *Door) broadcastMessage(ctx context.Context, c *caller, in broadcastMessageArgs) (answer, error) {
+	if err := c.is("sender_id", in.Sender); err != nil {
+		return answer{}, err
+	}
+	sent, err := d.o.Mail.SendTo(ctx, c.agent.ID, in.Recipients, mail.Draft{Text: in.Content, Urgent: in.Urgent})
+	return confirm(err, map[string]any{"message": viewPost(sent.Message)}, "Message sent to %d agents. Message ID: %s", sent.Recipients, sent.Message.ID)
+}
+
+type selfArgs struct {
+	Agent string `json:"agent_id"`
+}
+
+func (d *Door) checkNew(ctx context.Context, c *caller, in selfArgs) (answer, error) {
+	if err := c.is("agent_id", in.Agent); err != nil {
+		return answer{}, err
+	}
+	n, err := d.o.Mail.Unread(ctx, c.agent.ID)
+	return confirm(err, map[string]any{"unread_count": n}, "You have %d unread messages.", n)
+}
+
+type transferArgs struct {
+	Sender      string `json:"sender_id"`
+	Recipient   string `json:"recipient_id"`
+	Source      string `json:"source_path"`
+	Destination string `json:"destination_filename"`
+	Description string `json:"description"`
+}
+
+func (d *Door) transferFile(ctx context.Context, c *caller, in transferArgs) (answer, error) {
+	if err := c.is("sender_id", in.Sender); err != nil {
+		return answer{}, err
+	}
+	f, m, err := d.o.Mail.Transfer(ctx, c.agent.ID, mail.FileDraft{To: in.Recipient, Source: in.Source, Name: in.Destination, Description: in.Description})
+	return confirm(err, map[string]any{"file_id": string(f.ID), "file_name": f.Name, "server_path": f.Path, "door_path": prefix + filesPath + string(f.ID),
+		"size": f.Size, "sha256": f.SHA256, "message_id": string(m.ID)}, "File %q handed over. Notification message ID: %s", f.Name, m.ID)
+}
+
+type threadArgs struct {
+	Thread string `json:"thread_id"`
+}
+
+func (d *Door) threadDetails(ctx context.Context, c *caller, in threadArgs) (answer, error) {
+	t, err := d.o.Mail.Thread(ctx, c.agent.ID, bridge.ConversationID(in.Thread))
+	return answer{data: viewThread(t)}, err
+}
+
+type addArgs struct {
+	Thread   string `json:"thread_id"`
+	Agent    string `json:"agent_id_to_add"`
+	Inviting string `json:"inviting_agent_id"`
+}
+
+func (d *Door) addParticipant(ctx context.Context, c *caller, in addArgs) (answer, error) {
+	if err := c.is("inviting_agent_id", in.Inviting); err != nil {
+		return answer{}, err
+	}
+	t, added, err := d.o.Mail.AddParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
+	if err == nil && !added {
+		return confirm(nil, map[string]any{"status": "already_participant", "thread": viewThread(t)}, "%.64s is a participant of thread %s already.", in.Agent, t.ID)
+	}
+	return confirm(err, map[string]any{"status": "added", "thread": viewThread(t)}, "%.64s added to thread %s.", in.Agent, t.ID)
+}
+
+type removeArgs struct {
+	Thread   string `json:"thread_id"`
+	Agent    string `json:"agent_id_to_remove"`
+	Removing string `json:"removing_agent_id"`
+}
+
+func (d *Door) removeParticipant(ctx context.Context, c *caller, in removeArgs) (answer, error) {
+	if err := c.is("removing_agent_id", in.Removing); err != nil {
+		return answer{}, err
+	}
+	t, err := d.o.Mail.RemoveParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
+	return confirm(err, map[string]any{"status": "removed", "thread": viewThread(t)}, "%.64s removed from thread %s.", in.Agent, t.ID)
+}

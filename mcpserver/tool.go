@@ -1,0 +1,143 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
+	"drawbridge/internal/strictjson"
+)
+
+// tool is one tool as its set defines it.
+type tool struct {
+	name string
+	// about is for a model: what it does, when to use it, what comes back.
+	about  string
+	schema *jsonschema.Schema
+	hints  mcp.ToolAnnotations
+	call   func(ctx context.Context, c *caller, args json.RawMessage) (answer, error)
+
+	resolved *jsonschema.Resolved
+}
+
+// answer is what a tool returns. Data becomes the structured content and must
+// encode as a JSON object. Text is for clients that read text alone; empty
+// means the JSON of Data.
+type answer struct {
+	data any
+	text string
+}
+
+// define makes a tool whose arguments are checked against the schema and read
+// into an In. In's fields and the schema's properties must be the same.
+func define[In any](name, about string, schema *jsonschema.Schema, call func(context.Context, *caller, In) (answer, error)) tool {
+	return tool{name: name, about: about, schema: schema, call: func(ctx context.Context, c *caller, args json.RawMessage) (answer, error) {
+		var in In
+		if err := strictjson.DecodeExact(args, &in); err != nil {
+			return answer{}, bridge.Errorf(bridge.Invalid, "the arguments cannot be read: %s", clip(err.Error()))
+		}
+		return call(ctx, c, in)
+	}}
+}
+
+// reads marks a tool that changes nothing.
+func (t tool) reads() tool {
+	t.hints.ReadOnlyHint, t.hints.IdempotentHint = true, true
+	return t
+}
+
+// run takes one call from its raw arguments to its result. An error that the
+// agent can act on is a result; only a fault of ours is hidden from it.
+func (t tool) run(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.CallToolResult {
+	c, ok := req.Extra.TokenInfo.Extra[callerKey].(*caller)
+	if !ok {
+		return failed(errors.New("a call without a caller"))
+	}
+	args := req.Params.Arguments
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	record, err := d.record.call(ctx, c, req.Params.Name, args)
+	if err != nil {
+		return t.told(d, c, fmt.Errorf("record the call: %w", err))
+	}
+	ctx, end := d.o.Tracing.Tool(ctx, string(record.turn), string(c.agent.ID), req.Params.Name)
+	var result *mcp.CallToolResult
+	if out, err := t.checked(ctx, c, args); err != nil {
+		result = t.told(d, c, err)
+		end(cmp.Or(string(bridge.KindOf(err)), "internal"))
+	} else {
+		result = out.result()
+		end("")
+	}
+	if err := d.record.returned(ctx, record, result); err != nil {
+		// What the call did is done; saying that it failed would have it done again.
+		d.o.Log.Error().Err(err).Str("tool", t.name).Str("agent", string(c.agent.ID)).Msg("a tool's return was not recorded")
+	}
+	return result
+}
+
+// told logs an error that is ours, and returns what the agent may know of it.
+func (t tool) told(d *Door, c *caller, err error) *mcp.CallToolResult {
+	if bridge.KindOf(err) == "" && !errors.Is(err, context.Canceled) {
+		d.o.Log.Error().Err(err).Str("tool", t.name).Str("agent", string(c.agent.ID)).Msg("tool call failed")
+	}
+	return failed(err)
+}
+
+func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (answer, error) {
+	var plain map[string]any
+	if err := strictjson.Decode(args, &plain); err != nil {
+		return answer{}, t.wrong(err)
+	}
+	if err := t.resolved.Validate(plain); err != nil {
+		return answer{}, t.wrong(err)
+	}
+	return t.call(ctx, c, args)
+}
+
+// wrong says what is the matter with arguments, and what they should be.
+func (t tool) wrong(err error) error {
+	why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "validating root: "), "validating ")
+	return bridge.Errorf(bridge.Invalid, "%s: %s; it takes %s", t.name, clip(why), signature(t.schema))
+}
+
+// result renders an answer in both forms that clients read.
+func (a answer) result() *mcp.CallToolResult {
+	data, err := json.Marshal(a.data)
+	if err != nil {
+		return failed(fmt.Errorf("encode result: %w", err))
+	}
+	if a.text == "" {
+		a.text = string(data)
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text}}, StructuredContent: json.RawMessage(data)}
+}
+
+// failed renders an error: its kind as a stable word, and what may be shown of it.
+func failed(err error) *mcp.CallToolResult {
+	kind := string(bridge.KindOf(err))
+	if kind == "" {
+		kind = "internal"
+	}
+	detail := httpx.ErrorBody{Error: httpx.ErrorDetail{Kind: kind, Message: bridge.SafeMessage(err)}}
+	data, _ := json.Marshal(detail) // two strings always encode
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: kind + ": " + detail.Error.Message}}, StructuredContent: json.RawMessage(data)}
+}
+
+// clip keeps what a caller sent from coming back at length.
+func clip(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= 300 {
+		return text
+	}
+	return strings.ToValidUTF8(text[:300], "") + "…"
+}

@@ -1,0 +1,199 @@
+// Package memory is what agents keep between turns: blocks, which stand in
+// every turn of theirs, and passages, which they look for. It checks what they
+// write, lets no update be lost, and says what of it enters a turn. It is no
+// place for what others say to an agent (package mail), and knows no database.
+// Rule of thumb: an agent reads and writes its own memory alone, and what comes
+// back from it is text that nobody trusts.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"drawbridge/bridge"
+)
+
+// Options configures a Service. Desk is required.
+type Options struct {
+	Desk bridge.Desk
+	// Blocks and Passages bound what one agent may keep; default MaxBlocks and MaxPassages.
+	Blocks   int
+	Passages int64
+}
+
+// Service keeps agents' memory. Its methods are safe for concurrent use. The
+// agent of each call is who asks, as the door knows it, and never an argument of
+// theirs. Errors are *bridge.Error: NotFound for an unknown agent, Invalid and
+// TooLarge for what cannot be kept.
+type Service struct{ o Options }
+
+// New returns a service; it starts nothing.
+func New(o Options) (*Service, error) {
+	if o.Desk == nil {
+		return nil, errors.New("memory needs a desk")
+	}
+	if o.Blocks <= 0 {
+		o.Blocks = MaxBlocks
+	}
+	if o.Passages <= 0 {
+		o.Passages = MaxPassages
+	}
+	return &Service{o: o}, nil
+}
+
+// Draft is what a block shall say.
+type Draft struct {
+	Label, Content string
+	// IfVersion is the version that the writer read, 0 for a block that was not
+	// there; nil replaces whatever is there.
+	IfVersion *int
+}
+
+// Update replaces a block of the agent, or makes it, and returns it as it stands
+// now. What it said before is kept as a version. Conflict when d.IfVersion is not
+// the present version, and when there would be too many blocks.
+func (s *Service) Update(ctx context.Context, agent bridge.AgentID, d Draft) (b bridge.Block, err error) {
+	if err := checkDraft(d); err != nil {
+		return b, err
+	}
+	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
+		a, err := findAgent(c, agent)
+		if err != nil {
+			return err
+		}
+		b, err = s.next(c, a, d)
+		if err != nil {
+			return err
+		}
+		b.UpdatedAt = c.Now()
+		if err := c.PutBlock(b); err != nil {
+			return fmt.Errorf("put block %q: %w", b.Label, err)
+		}
+		return c.Record(bridge.EventMemory, a, bridge.Event{Text: fmt.Sprintf("block %s is at version %d", b.Label, b.Version)})
+	})
+	return b, err
+}
+
+// next is the block that a draft makes of what is there.
+func (s *Service) next(tx bridge.MemoryTx, a bridge.Agent, d Draft) (bridge.Block, error) {
+	was, err := tx.Block(a.ID, d.Label)
+	switch {
+	case err != nil && !errors.Is(err, bridge.ErrNoRow):
+		return was, fmt.Errorf("read block %q: %w", d.Label, err)
+	case d.IfVersion != nil && *d.IfVersion != was.Version:
+		return was, stale(d, was)
+	case err != nil:
+		if err := s.room(tx, a.ID); err != nil {
+			return was, err
+		}
+	}
+	return bridge.Block{Agent: a.ID, Label: d.Label, Content: d.Content, Version: was.Version + 1}, nil
+}
+
+func stale(d Draft, was bridge.Block) error {
+	if was.Version == 0 {
+		return bridge.Errorf(bridge.Conflict, "there is no block %q yet, so it has no version %d; write it with version 0, or without one", d.Label, *d.IfVersion)
+	}
+	return bridge.Errorf(bridge.Conflict, "block %q is at version %d, not %d: it was changed since you read it; read it again, put both together and write with version %d",
+		d.Label, was.Version, *d.IfVersion, was.Version)
+}
+
+// room refuses one block more than an agent may have.
+func (s *Service) room(tx bridge.MemoryTx, agent bridge.AgentID) error {
+	all, err := tx.Blocks(agent)
+	if err != nil {
+		return fmt.Errorf("read blocks: %w", err)
+	}
+	if len(all) >= s.o.Blocks {
+		return bridge.Errorf(bridge.Conflict, "you have %d blocks, which is the most; write into one that is there, or store passages", len(all))
+	}
+	return nil
+}
+
+// Blocks returns the agent's blocks by label.
+func (s *Service) Blocks(ctx context.Context, agent bridge.AgentID) ([]bridge.Block, error) {
+	return view(ctx, s, func(tx bridge.Tx) ([]bridge.Block, error) {
+		if _, err := findAgent(tx, agent); err != nil {
+			return nil, err
+		}
+		return tx.Blocks(agent)
+	})
+}
+
+// Versions returns what a block of the agent said, newest first and at most
+// limit of them (0 means 100); NotFound when there is no such block.
+func (s *Service) Versions(ctx context.Context, agent bridge.AgentID, label string, limit int) ([]bridge.Block, error) {
+	return view(ctx, s, func(tx bridge.Tx) ([]bridge.Block, error) {
+		all, err := tx.BlockVersions(agent, label, limit)
+		if err == nil && len(all) == 0 {
+			err = bridge.Errorf(bridge.NotFound, "no block %.80q", label)
+		}
+		return all, err
+	})
+}
+
+// Store keeps a passage for good. Tags that are given twice count once.
+// Conflict when the agent has too many.
+func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content string, tags []string) (p bridge.Passage, err error) {
+	if tags, err = checkPassage(content, tags); err != nil {
+		return p, err
+	}
+	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
+		a, err := findAgent(c, agent)
+		if err != nil {
+			return err
+		}
+		p = bridge.Passage{ID: bridge.PassageID(c.NewID("psg_")), Agent: a.ID, Content: content, Tags: tags, CreatedAt: c.Now()}
+		if p.Seq, err = c.InsertPassage(p); err != nil {
+			return fmt.Errorf("insert passage: %w", err)
+		}
+		if p.Seq > s.o.Passages {
+			return bridge.Errorf(bridge.Conflict, "you have stored %d passages, which is the most", s.o.Passages)
+		}
+		return c.Record(bridge.EventMemory, a, bridge.Event{Text: "passage " + string(p.ID) + " is stored"})
+	})
+	return p, err
+}
+
+// Query is what an agent looks for in its passages.
+type Query struct {
+	// Text is words of which each must be in the passage, in any order; no
+	// character of it is syntax. Empty lets every passage pass.
+	Text string
+	// Tags must all be on the passage.
+	Tags []string
+	// Limit is at most MaxFound; 0 means bridge.DefaultPassages.
+	Limit int
+}
+
+// Search returns the agent's passages that match, the best first and among
+// equals the newest. Invalid for more words than can be looked for.
+func (s *Service) Search(ctx context.Context, agent bridge.AgentID, q Query) ([]bridge.Passage, error) {
+	tags, err := checkQuery(q)
+	if err != nil {
+		return nil, err
+	}
+	return view(ctx, s, func(tx bridge.Tx) ([]bridge.Passage, error) {
+		if _, err := findAgent(tx, agent); err != nil {
+			return nil, err
+		}
+		return tx.SearchPassages(bridge.PassageQuery{Agent: agent, Text: q.Text, Tags: tags, Limit: q.Limit})
+	})
+}
+
+func findAgent(tx bridge.AgentTx, id bridge.AgentID) (bridge.Agent, error) {
+	a, err := tx.Agent(id)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return a, bridge.Errorf(bridge.NotFound, "no agent %.80q", string(id))
+	}
+	return a, err
+}
+
+func view[T any](ctx context.Context, s *Service, look func(bridge.Tx) (T, error)) (out T, err error) {
+	err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+		out, err = look(tx)
+		return err
+	})
+	return out, err
+}

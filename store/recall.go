@@ -1,0 +1,129 @@
+package store
+
+import (
+	"strings"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/search"
+)
+
+const blockColumns = "agent, label, version, content, updated_at"
+
+var (
+	insertBlock        = insertSQL("blocks", blockColumns) + " ON CONFLICT DO NOTHING"
+	insertBlockVersion = insertSQL("block_versions", blockColumns)
+)
+
+func scanBlock(row scanner) (b bridge.Block, err error) {
+	err = row.Scan(&b.Agent, &b.Label, &b.Version, &b.Content, microTime{&b.UpdatedAt})
+	return b, err
+}
+
+// PutBlock implements bridge.MemoryTx.
+func (t *tx) PutBlock(b bridge.Block) error {
+	stale := bridge.Errorf(bridge.Conflict, "block %q has another version by now; read it again", b.Label)
+	args := []any{b.Agent, b.Label, b.Version, b.Content, micros(b.UpdatedAt)}
+	put := insertBlock
+	if b.Version != 1 {
+		put = "UPDATE blocks SET version = $3, content = $4, updated_at = $5 WHERE agent = $1 AND label = $2 AND version = $3 - 1"
+	}
+	if err := t.execOne(stale, put, args...); err != nil {
+		return err
+	}
+	if err := t.exec(insertBlockVersion, args...); err != nil {
+		return err
+	}
+	return t.exec("DELETE FROM block_versions WHERE agent = $1 AND label = $2 AND version <= $3", b.Agent, b.Label, b.Version-bridge.KeptVersions)
+}
+
+// Block implements bridge.MemoryTx.
+func (t *tx) Block(agent bridge.AgentID, label string) (bridge.Block, error) {
+	return selectOne(t, scanBlock, "SELECT "+blockColumns+" FROM blocks WHERE agent = $1 AND label = $2", agent, label)
+}
+
+// Blocks implements bridge.MemoryTx.
+func (t *tx) Blocks(agent bridge.AgentID) ([]bridge.Block, error) {
+	return selectAll(t, scanBlock, "SELECT "+blockColumns+" FROM blocks WHERE agent = $1 ORDER BY label", agent)
+}
+
+// BlockVersions implements bridge.MemoryTx.
+func (t *tx) BlockVersions(agent bridge.AgentID, label string, limit int) ([]bridge.Block, error) {
+	var w where
+	w.conditions, w.args = []string{"agent = $1", "label = $2"}, []any{agent, label}
+	tail, args := w.sql("version DESC", limit)
+	return selectAll(t, scanBlock, "SELECT "+blockColumns+" FROM block_versions"+tail, args...)
+}
+
+const passageColumns = "id, agent, seq, content, tags, created_at"
+
+func scanPassage(row scanner) (p bridge.Passage, err error) {
+	err = row.Scan(&p.ID, &p.Agent, &p.Seq, &p.Content, jsonText{&p.Tags}, microTime{&p.CreatedAt})
+	return p, err
+}
+
+// textIndex is how one kind of database is told what to index and asked for it.
+type textIndex struct {
+	insert string
+	terms  func([]string) string
+	query  func([]search.Term) string
+	// ranked finds the best $2 by the database's own measure among the newest $3, newest the newest $2.
+	ranked, newest string
+}
+
+// fts5 ranks by BM25.
+var fts5 = &textIndex{
+	insert: "INSERT INTO passage_index (rowid, terms) VALUES ($1, $2)",
+	terms:  func(terms []string) string { return strings.Join(terms, " ") },
+	query:  search.FTS5,
+	ranked: `SELECT n FROM (SELECT rowid AS n, bm25(passage_index) AS cost FROM passage_index WHERE passage_index MATCH $1 ORDER BY rowid DESC LIMIT $3)
+		ORDER BY cost, n DESC LIMIT $2`,
+	newest: "SELECT rowid FROM passage_index WHERE passage_index MATCH $1 ORDER BY rowid DESC LIMIT $2",
+}
+
+// tsvector ranks by how often the words stand there, less for a longer text.
+// n + 0 keeps the planner from walking all rows from the newest on in the hope
+// that many match, which took 50 times as long for words that are rare.
+var tsvector = &textIndex{
+	insert: "INSERT INTO passage_index (n, terms) VALUES ($1, $2::tsvector)",
+	terms:  search.TSVector,
+	query:  search.TSQuery,
+	ranked: `SELECT n FROM passage_index JOIN (SELECT n FROM passage_index WHERE terms @@ $1::tsquery ORDER BY n + 0 DESC LIMIT $3) AS newest USING (n)
+		ORDER BY ts_rank(terms, $1::tsquery, 1) DESC, n DESC LIMIT $2`,
+	newest: "SELECT n FROM passage_index WHERE terms @@ $1::tsquery ORDER BY n + 0 DESC LIMIT $2",
+}
+
+// InsertPassage implements bridge.MemoryTx. There is one writer at a time, so
+// that the number that is next stays it until the row is there.
+func (t *tx) InsertPassage(p bridge.Passage) (int64, error) {
+	tags, err := toJSON(p.Tags)
+	if err != nil {
+		return 0, err
+	}
+	type row struct{ n, seq int64 }
+	r, err := selectOne(t, func(s scanner) (r row, err error) { return r, s.Scan(&r.n, &r.seq) }, "INSERT INTO passages ("+passageColumns+`)
+		VALUES ($1, $2, (SELECT coalesce(max(seq), 0) + 1 FROM passages WHERE agent = $2), $3, $4, $5) RETURNING n, seq`,
+		p.ID, p.Agent, p.Content, tags, micros(p.CreatedAt))
+	if err != nil {
+		return 0, err
+	}
+	return r.seq, t.exec(t.index.insert, r.n, t.index.terms(search.IndexTerms(p)))
+}
+
+// SearchPassages implements bridge.MemoryTx. The index finds candidates; which
+// are the best of them is the same on every store.
+func (t *tx) SearchPassages(q bridge.PassageQuery) ([]bridge.Passage, error) {
+	query, err := search.Parse(q)
+	if err != nil || query.Never {
+		return nil, err
+	}
+	terms := query.QueryTerms()
+	if len(terms) == 0 {
+		return selectAll(t, scanPassage, "SELECT "+passageColumns+" FROM passages WHERE agent = $1 ORDER BY seq DESC LIMIT $2", q.Agent, query.Limit)
+	}
+	find, args := t.index.ranked, []any{t.index.query(terms), max(bridge.SearchPool, query.Limit), bridge.SearchNewest}
+	if len(query.Terms) == 0 {
+		find, args = t.index.newest, args[:2]
+	}
+	candidates, err := selectAll(t, scanPassage, "SELECT "+passageColumns+" FROM passages WHERE n IN ("+find+")", args...)
+	return query.Best(candidates), err
+}
