@@ -175,7 +175,9 @@ func TestNothingIsLeft(t *testing.T) {
 // bomb forks for as long as its fuse is there, so that a keeper that fails takes no machine with it.
 const bomb = `b() { [ -e $FUSE ] || exit 0; b | b & }; echo begun; b; while [ -e $FUSE ]; do sleep 0.1; done`
 
-// A fork bomb is bounded to a few hundred processes and gone soon after. Not parallel: everything else would have to wait.
+// A fork bomb is bounded and gone soon after, with nothing left. How many processes it gets to before the keeper is through
+// depends on who else wants the processors; a bomb that nobody holds passes the bound here within a second or two. Not
+// parallel: everything else would have to wait.
 func TestForkBomb(t *testing.T) {
 	for _, cgroups := range []bool{false, true} {
 		pool, err := keeper.NewPool(cgroups)
@@ -192,7 +194,7 @@ func TestForkBomb(t *testing.T) {
 		end, said, err := script(t.Context(), pool, bomb, marked("bomb-"+fuse), func(c *keeper.Command) { c.Env = append(c.Env, "FUSE="+fuse) })
 		took := time.Since(began)
 		pulled.Stop()
-		if os.Geteuid() == 0 && !end.Overgrown || end.Most > 1500 {
+		if os.Geteuid() == 0 && !end.Overgrown || end.Most > 6000 {
 			t.Errorf("%s: %+v", pool, end)
 		}
 		if err != nil || end.Left != 0 || !strings.HasPrefix(said, "begun\n") {
