@@ -88,29 +88,35 @@ func (h *Handler) getCommand(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Handler) approve(w http.ResponseWriter, r *http.Request) error {
+// decide makes a person's decision on the command of the path and answers with
+// what it is now. The body is exact and may be empty.
+func decide(w http.ResponseWriter, r *http.Request, body any, act func(bridge.CommandID) (bridge.Command, error)) error {
 	id, err := pathValue(r, "id")
 	if err != nil {
 		return err
 	}
-	if err := readOptional(w, r, &struct{}{}); err != nil {
+	if err := readOptional(w, r, body); err != nil {
 		return err
 	}
-	c, err := h.o.Engine.Approve(r.Context(), bridge.CommandID(id))
+	c, err := act(bridge.CommandID(id))
 	return decided(w, r, c, err)
 }
 
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request) error {
+	return decide(w, r, &struct{}{}, func(id bridge.CommandID) (bridge.Command, error) { return h.o.Engine.Approve(r.Context(), id) })
+}
+
 func (h *Handler) deny(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
-	if err != nil {
-		return err
-	}
 	var req DenyRequest
-	if err := readOptional(w, r, &req); err != nil {
-		return err
-	}
-	c, err := h.o.Engine.Deny(r.Context(), bridge.CommandID(id), req.Reason)
-	return decided(w, r, c, err)
+	return decide(w, r, &req, func(id bridge.CommandID) (bridge.Command, error) {
+		return h.o.Engine.Deny(r.Context(), id, req.Reason)
+	})
+}
+
+func (h *Handler) cancelReminder(w http.ResponseWriter, r *http.Request) error {
+	return decide(w, r, &struct{}{}, func(id bridge.CommandID) (bridge.Command, error) {
+		return h.o.Engine.CancelReminder(r.Context(), id)
+	})
 }
 
 // ResolveRequest is a person's word on an uncertain command: exactly one of the two.
@@ -161,18 +167,6 @@ func readResolve(w http.ResponseWriter, r *http.Request) (launched string, err e
 		return "", bridge.Errorf(bridge.Invalid, "say either launched with the agent's id, or not_launched")
 	}
 	return req.Launched, nil
-}
-
-func (h *Handler) cancelReminder(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathValue(r, "id")
-	if err != nil {
-		return err
-	}
-	if err := readOptional(w, r, &struct{}{}); err != nil {
-		return err
-	}
-	c, err := h.o.Engine.CancelReminder(r.Context(), bridge.CommandID(id))
-	return decided(w, r, c, err)
 }
 
 // readOptional reads an exact body that may be empty.

@@ -84,3 +84,23 @@ func TestJudgeKeepsTheBudget(t *testing.T) {
 		t.Errorf("within the budget: %+v", j)
 	}
 }
+
+// TestApprovalLiftsNoCap: what a person lets pass is held against every cap on launches.
+func TestApprovalLiftsNoCap(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(t, policy.Rules{Limits: policy.Limits{Depth: 2, LaunchesPerHour: 5, OpenSubagents: 4, Tree: policy.Budget{Launches: 3}}})
+	for name, c := range map[string]struct {
+		used policy.Usage
+		want string
+	}{
+		"room":     {policy.Usage{Depth: 1, LaunchesLastHour: 4, OpenSubagents: 3, Tree: policy.TreeUsage{Launches: 2}}, ""},
+		"depth":    {policy.Usage{Depth: 2}, "the limit is 2, so it may not launch subagents; do the work here"},
+		"an hour":  {policy.Usage{LaunchesLastHour: 5}, "5 were made in the last hour and the limit is 5 an hour; wait until some are an hour old"},
+		"open":     {policy.Usage{OpenSubagents: 4}, "4 subagents are open and the limit is 4; wait until some have ended"},
+		"the tree": {policy.Usage{Tree: policy.TreeUsage{Launches: 3}}, "its budget is 3 (limits.tree.launches)"},
+	} {
+		if got := p.ApprovalRefused(nil, c.used); (got == "") != (c.want == "") || !strings.Contains(got, c.want) || strings.Contains(got, "nothing of this turn") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

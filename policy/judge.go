@@ -79,8 +79,11 @@ func (p *Policy) Judge(r Request) Judgement {
 		}
 		verdicts[i] = v
 	}
-	if sentence := p.launchCap(r, launches); sentence != "" {
-		return overCap(len(r.Commands), sentence)
+	if what, remedy := p.launchCap(r, launches); what != "" {
+		if remedy == "" {
+			return overCap(len(r.Commands), what+"; nothing of this turn ran")
+		}
+		return overCap(len(r.Commands), what+", so nothing of this turn ran; "+remedy)
 	}
 	return Judgement{Verdicts: verdicts}
 }
@@ -143,29 +146,37 @@ func (r Request) approved(v Verdict) bool {
 	return v.ApprovalKey != "" && r.Approved != nil && r.Approved(v.ApprovalKey)
 }
 
-// launchCap returns the sentence for the first cap that the turn's launches exceed, or "".
-func (p *Policy) launchCap(r Request, launches int) string {
+// ApprovalRefused says why a launch that was held may not begin now, or "": a
+// person's approval lifts what held it and no cap.
+func (p *Policy) ApprovalRefused(agents []string, u Usage) string {
+	what, remedy := p.launchCap(Request{Agents: agents, Usage: u}, 1)
+	if remedy != "" {
+		what += "; " + remedy
+	}
+	return what
+}
+
+// launchCap says which cap the launches exceed first, "" for none, and what the
+// agent can do about it, where the first does not say so.
+func (p *Policy) launchCap(r Request, launches int) (what, remedy string) {
 	u := r.Usage
 	if launches == 0 {
-		return ""
+		return "", ""
 	}
 	l := p.limits
 	if u.Depth >= l.Depth {
-		return fmt.Sprintf("this agent stands at depth %d of delegation and the limit is %d, so it may not launch subagents and nothing of this turn ran; do the work here or report to the parent",
-			u.Depth, l.Depth)
+		return fmt.Sprintf("this agent stands at depth %d of delegation and the limit is %d, so it may not launch subagents", u.Depth, l.Depth),
+			"do the work here or report to the parent"
 	}
 	if had := max(u.LaunchesLastHour, 0); launches > l.LaunchesPerHour-had {
-		return fmt.Sprintf("this turn asks for %s, %d were made in the last hour and the limit is %d an hour, so nothing of this turn ran; %s",
-			count(launches, "launch"), had, l.LaunchesPerHour, room(l.LaunchesPerHour-had, "wait until some are an hour old"))
+		return fmt.Sprintf("this turn asks for %s, %d were made in the last hour and the limit is %d an hour", count(launches, "launch"), had, l.LaunchesPerHour),
+			room(l.LaunchesPerHour-had, "wait until some are an hour old")
 	}
 	if had := max(u.OpenSubagents, 0); launches > l.OpenSubagents-had {
-		return fmt.Sprintf("this turn asks for %s, %d subagents are open and the limit is %d, so nothing of this turn ran; %s",
-			count(launches, "launch"), had, l.OpenSubagents, room(l.OpenSubagents-had, "wait until some have ended"))
+		return fmt.Sprintf("this turn asks for %s, %d subagents are open and the limit is %d", count(launches, "launch"), had, l.OpenSubagents),
+			room(l.OpenSubagents-had, "wait until some have ended")
 	}
-	if reason := p.LaunchRefused(r.Agents, u.Tree, launches); reason != "" {
-		return reason + "; nothing of this turn ran"
-	}
-	return ""
+	return p.LaunchRefused(r.Agents, u.Tree, launches), ""
 }
 
 func overCap(n int, sentence string) Judgement {

@@ -187,17 +187,22 @@ func productive(judged policy.Judgement) bool {
 	})
 }
 
+// used is where the counters stand that a launch by an agent is held against.
+func (c *change) used(a bridge.Agent) (u policy.Usage, err error) {
+	if u.LaunchesLastHour, err = c.CountLaunches(c.now.Add(-hour)); err != nil {
+		return u, err
+	}
+	if u.OpenSubagents, err = c.CountOpenSubagents(""); err != nil {
+		return u, err
+	}
+	u.Depth = a.Depth
+	u.Tree, _, err = kin.Usage(c.Tx, a.Root)
+	return u, err
+}
+
 // request collects what the pure policy needs to know.
 func (c *change) request(j *job, commands []parser.Command) (policy.Request, error) {
-	launches, err := c.CountLaunches(c.now.Add(-hour))
-	if err != nil {
-		return policy.Request{}, err
-	}
-	open, err := c.CountOpenSubagents("")
-	if err != nil {
-		return policy.Request{}, err
-	}
-	tree, _, err := kin.Usage(c.Tx, j.agent.Root)
+	used, err := c.used(j.agent)
 	if err != nil {
 		return policy.Request{}, err
 	}
@@ -210,7 +215,7 @@ func (c *change) request(j *job, commands []parser.Command) (policy.Request, err
 	}
 	return policy.Request{
 		Agents: j.names, Commands: commands,
-		Usage:  policy.Usage{LaunchesLastHour: launches, OpenSubagents: open, Depth: j.agent.Depth, Tree: tree},
+		Usage:  used,
 		Echoed: func(cmd parser.Command) bool { return echoed[policy.CommandKey(cmd)] },
 		Approved: func(key string) bool {
 			ok, err := c.Approved(j.agent.Root, key, c.now)

@@ -182,12 +182,12 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 			return bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", v.Reason)
 		}
 		if m.Parsed.Verb == parser.Subagent {
-			used, _, err := kin.Usage(c.Tx, a.Root)
+			used, err := c.used(a)
 			if err != nil {
 				return err
 			}
-			if refused := e.o.Policy().LaunchRefused(names, used, 1); refused != "" {
-				return bridge.Errorf(bridge.Denied, "%s (deny it, or raise the budget)", refused)
+			if refused := e.o.Policy().ApprovalRefused(names, used); refused != "" {
+				return bridge.Errorf(bridge.Denied, "%s (deny it, wait, or raise the limit)", refused)
 			}
 		}
 		m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay

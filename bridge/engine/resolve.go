@@ -122,6 +122,9 @@ func (c *change) settleLaunch(j job, external string) error {
 		// The lane's own work goes: nothing is left to look for.
 		return c.giveUp(&j, "a person says that it was not launched")
 	}
+	if own := bridge.ExternalID(j.agent.OpKey); j.agent.API == bridge.APIv1 && external != own {
+		return bridge.Errorf(bridge.Invalid, "this launch can only have made agent %s; look for that one", own)
+	}
 	if other, err := c.FindAgent(bridge.ByExternal, external); err == nil {
 		return bridge.Errorf(bridge.Conflict, "agent %s is %s already", external, other.Name)
 	} else if !errors.Is(err, bridge.ErrNoRow) {

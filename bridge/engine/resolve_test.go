@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -218,5 +219,51 @@ func TestReplayOfATurnThatIsBeingSaidAgain(t *testing.T) {
 			t.Errorf("turn %d says it again, %v", again.Seq, err)
 		}
 		w.turnsIn(a.ID, bridge.TurnRunning, 1)
+	}
+}
+
+// A v1 launch can only have made the one agent whose id comes from its operation.
+func TestResolveTakesOnlyTheLaunchsOwnAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/me/my-app, prompt=x"}))
+	w.cloud.Fail = func(point, text string) error {
+		if point == "before launch" && text == "x" {
+			return bridge.Errorf(bridge.RateLimited, "slow down")
+		}
+		return nil
+	}
+	w.launch("go")
+	var m bridge.Command
+	w.until("waiting to be sent", func(tx bridge.Tx) bool {
+		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandGranted})
+		if err != nil || len(all) != 1 {
+			return false
+		}
+		m = all[0]
+		return true
+	})
+	w.stop()
+	w.start()
+	var own string
+	if err := w.engine.Change(t.Context(), func(c bridge.Change) error {
+		a, err := c.Agent(m.Child)
+		if err != nil {
+			return err
+		}
+		own = bridge.ExternalID(a.OpKey)
+		turn, err := c.OpenTurn(a.ID)
+		if err != nil {
+			return err
+		}
+		turn.State, turn.DoubtSince, m.State = bridge.TurnUncertain, c.Now(), bridge.CommandUncertain
+		return errors.Join(c.UpdateTurn(turn), c.UpdateCommand(m))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.engine.Resolve(t.Context(), m.ID, "bc-somebody-elses"); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), own) {
+		t.Errorf("another agent's id: %v, want one that names %s", err, own)
+	}
+	if got, err := w.engine.Resolve(t.Context(), m.ID, own); err != nil || got.State != bridge.CommandConfirmed {
+		t.Errorf("its own id: %s, %v", got.State, err)
 	}
 }

@@ -32,26 +32,18 @@ func (channelsListCmd) Help() string { return "Example:\n  drawbridge channels -
 
 // Run lists.
 func (c channelsListCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	list, err := client.Channels(ctx, c.Kind, api.ListOptions{Limit: c.Limit, Before: c.Before})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, list)
-	}
-	rows := make([][]string, len(list.Channels))
-	for i, ch := range list.Channels {
-		rows[i] = []string{ch.ID, short(ch.Name+ch.Title, 60), ch.Status, short(memberNames(ch), 100)}
-	}
-	if err := table(a.stdout, "ID\tNAME\tSTATUS\tMEMBERS", rows); err != nil {
-		return err
-	}
-	return more(a, list.Next)
+	return tell(c.target, a, func(client *api.Client) (office.ChannelList, error) {
+		return client.Channels(ctx, c.Kind, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	}, func(list office.ChannelList) error {
+		rows := make([][]string, len(list.Channels))
+		for i, ch := range list.Channels {
+			rows[i] = []string{ch.ID, short(ch.Name+ch.Title, 60), ch.Status, short(memberNames(ch), 100)}
+		}
+		if err := table(a.stdout, "ID\tNAME\tSTATUS\tMEMBERS", rows); err != nil {
+			return err
+		}
+		return more(a, list.Next)
+	})
 }
 
 func memberNames(ch office.Channel) string {
@@ -148,20 +140,10 @@ func (c channelsReopenCmd) Run(ctx context.Context, a app) error {
 
 // channel makes one change of a channel and prints it.
 func (t target) channel(_ context.Context, a app, change func(*api.Client) (office.Channel, error)) error {
-	client, err := t.client(a)
-	if err != nil {
+	return tell(t, a, change, func(ch office.Channel) error {
+		_, err := fmt.Fprintf(a.stdout, "%s %s (%s) is %s; members: %s\n", ch.Kind, short(ch.Name+ch.Title, 80), ch.ID, ch.Status, memberNames(ch))
 		return err
-	}
-	defer client.Close()
-	ch, err := change(client)
-	if err != nil {
-		return err
-	}
-	if t.JSON {
-		return printJSON(a.stdout, ch)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s %s (%s) is %s; members: %s\n", ch.Kind, short(ch.Name+ch.Title, 80), ch.ID, ch.Status, memberNames(ch))
-	return err
+	})
 }
 
 type channelsShowCmd struct {
@@ -176,12 +158,9 @@ func (channelsShowCmd) Help() string { return "Example:\n  drawbridge channels s
 
 // Run shows messages.
 func (c channelsShowCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	list, err := client.ChannelMessages(ctx, c.Channel, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	list, err := ask(c.target, a, func(client *api.Client) (office.MessageList, error) {
+		return client.ChannelMessages(ctx, c.Channel, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	})
 	if err != nil {
 		return err
 	}
@@ -202,12 +181,9 @@ func (mailCmd) Help() string {
 
 // Run shows an agent's mail.
 func (c mailCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	list, err := client.Mail(ctx, c.Agent, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	list, err := ask(c.target, a, func(client *api.Client) (office.MessageList, error) {
+		return client.Mail(ctx, c.Agent, api.ListOptions{Limit: c.Limit, Before: c.Before})
+	})
 	if err != nil {
 		return err
 	}
@@ -263,18 +239,8 @@ func (postCmd) Help() string {
 
 // Run posts.
 func (c postCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
+	return tell(c.target, a, func(client *api.Client) (office.Posted, error) { return client.Post(ctx, c.Channel, c.Text) }, func(p office.Posted) error {
+		_, err := fmt.Fprintf(a.stdout, "%s goes to %d agents, of whom it wakes %d\n", p.Message.ID, p.Recipients, p.Woken)
 		return err
-	}
-	defer client.Close()
-	p, err := client.Post(ctx, c.Channel, c.Text)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, p)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s goes to %d agents, of whom it wakes %d\n", p.Message.ID, p.Recipients, p.Woken)
-	return err
+	})
 }

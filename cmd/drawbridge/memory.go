@@ -35,12 +35,7 @@ func (c memoryCmd) Run(ctx context.Context, a app) error {
 	if c.Block != "" && (len(c.Words) > 0 || len(c.Tag) > 0) {
 		return usageError{fmt.Errorf("--block shows versions of one block; leave out words and --tag")}
 	}
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	shown, err := c.read(ctx, client)
+	shown, err := ask(c.target, a, func(client *api.Client) (shownMemory, error) { return c.read(ctx, client) })
 	if err != nil {
 		return err
 	}
@@ -100,28 +95,20 @@ func (toolsCmd) Help() string {
 
 // Run shows the record of a run.
 func (c toolsCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
+	return tell(c.target, a, func(client *api.Client) (recall.RunMessageList, error) {
+		return client.Run(ctx, c.Turn, c.After, c.Limit)
+	}, func(list recall.RunMessageList) error {
+		rows := make([][]string, len(list.Messages))
+		for i, m := range list.Messages {
+			rows[i] = []string{fmt.Sprint(m.Seq), m.At.Local().Format(time.TimeOnly), strings.TrimSuffix(m.Kind, "_message"), short(m.Name, 40), short(m.CallID, 40), short(string(m.Payload), 100)}
+		}
+		if err := table(a.stdout, "SEQ\tTIME\tWHAT\tTOOL\tCALL\tPAYLOAD", rows); err != nil {
+			return err
+		}
+		if list.Next == "" {
+			return nil
+		}
+		_, err := fmt.Fprintf(a.stdout, "more: --after %s\n", list.Next)
 		return err
-	}
-	defer client.Close()
-	list, err := client.Run(ctx, c.Turn, c.After, c.Limit)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, list)
-	}
-	rows := make([][]string, len(list.Messages))
-	for i, m := range list.Messages {
-		rows[i] = []string{fmt.Sprint(m.Seq), m.At.Local().Format(time.TimeOnly), strings.TrimSuffix(m.Kind, "_message"), short(m.Name, 40), short(m.CallID, 40), short(string(m.Payload), 100)}
-	}
-	if err := table(a.stdout, "SEQ\tTIME\tWHAT\tTOOL\tCALL\tPAYLOAD", rows); err != nil {
-		return err
-	}
-	if list.Next == "" {
-		return nil
-	}
-	_, err = fmt.Fprintf(a.stdout, "more: --after %s\n", list.Next)
-	return err
+	})
 }

@@ -20,16 +20,6 @@ type relayCmd struct {
 	Rotate relayRotateCmd `cmd:"" help:"Give the bridge a new key to sign requests with."`
 }
 
-// withClient runs fn with a client of the target.
-func (t target) withClient(a app, fn func(*api.Client) error) error {
-	client, err := t.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return fn(client)
-}
-
 type relayTokenCmd struct {
 	Name string        `arg:"" help:"What the allowlist calls the relay, such as laptop."`
 	For  time.Duration `help:"How long the command works, 1m to 24h." default:"15m" placeholder:"TIME"`

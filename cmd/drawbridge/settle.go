@@ -26,20 +26,15 @@ func (c resolveCmd) Run(ctx context.Context, a app) error {
 	if c.Launched == "" && !c.NotLaunched {
 		return usageError{errors.New("say what happened: --launched AGENT or --not-launched")}
 	}
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	word := api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched}
 	if strings.HasPrefix(c.ID, "trn_") {
-		t, err := client.ResolveTurn(ctx, c.ID, word)
+		t, err := ask(c.target, a, func(client *api.Client) (api.Turn, error) { return client.ResolveTurn(ctx, c.ID, word) })
 		if err != nil {
 			return err
 		}
 		return printTurn(a, c.JSON, t)
 	}
-	m, err := client.Resolve(ctx, c.ID, word)
+	m, err := ask(c.target, a, func(client *api.Client) (api.Command, error) { return client.Resolve(ctx, c.ID, word) })
 	if err != nil {
 		return err
 	}
@@ -58,12 +53,7 @@ func (replayCmd) Help() string {
 
 // Run replays.
 func (c replayCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	t, err := client.Replay(ctx, c.Turn)
+	t, err := ask(c.target, a, func(client *api.Client) (api.Turn, error) { return client.Replay(ctx, c.Turn) })
 	if err != nil {
 		return err
 	}

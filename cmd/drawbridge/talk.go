@@ -51,6 +51,38 @@ func (t target) resolve(a app) (url, token string, err error) {
 	return url, token, nil
 }
 
+// withClient runs fn with a client of the target.
+func (t target) withClient(a app, fn func(*api.Client) error) error {
+	client, err := t.client(a)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return fn(client)
+}
+
+// ask calls the bridge once.
+func ask[T any](t target, a app, call func(*api.Client) (T, error)) (answer T, err error) {
+	err = t.withClient(a, func(client *api.Client) (err error) {
+		answer, err = call(client)
+		return err
+	})
+	return answer, err
+}
+
+// tell calls the bridge once and prints the answer: as JSON when that was asked
+// for, and otherwise as show does.
+func tell[T any](t target, a app, call func(*api.Client) (T, error), show func(T) error) error {
+	answer, err := ask(t, a, call)
+	if err != nil {
+		return err
+	}
+	if t.JSON {
+		return printJSON(a.stdout, answer)
+	}
+	return show(answer)
+}
+
 // table prints rows with aligned columns.
 func table(w io.Writer, head string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
@@ -102,20 +134,12 @@ func (launchCmd) Help() string {
 
 // Run launches.
 func (c launchCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
+	return tell(c.target, a, func(client *api.Client) (api.Launched, error) {
+		return client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: c.Prompt, API: c.API, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
+	}, func(l api.Launched) error {
+		_, err := fmt.Fprintf(a.stdout, "%s is %s on %s; its first turn is %s\nSee what comes of it: drawbridge turns %s\n", l.Agent.Name, l.Agent.ID, l.Agent.Repo, l.Turn.ID, l.Agent.Name)
 		return err
-	}
-	defer client.Close()
-	l, err := client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: c.Prompt, API: c.API, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, l)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s is %s on %s; its first turn is %s\nSee what comes of it: drawbridge turns %s\n", l.Agent.Name, l.Agent.ID, l.Agent.Repo, l.Turn.ID, l.Agent.Name)
-	return err
+	})
 }
 
 type sayCmd struct {
@@ -131,20 +155,10 @@ func (sayCmd) Help() string {
 
 // Run says.
 func (c sayCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
+	return tell(c.target, a, func(client *api.Client) (api.Turn, error) { return client.Say(ctx, c.Agent, c.Text) }, func(t api.Turn) error {
+		_, err := fmt.Fprintf(a.stdout, "turn %d of %s is %s (%s)\n", t.Seq, c.Agent, t.State, t.ID)
 		return err
-	}
-	defer client.Close()
-	t, err := client.Say(ctx, c.Agent, c.Text)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, t)
-	}
-	_, err = fmt.Fprintf(a.stdout, "turn %d of %s is %s (%s)\n", t.Seq, c.Agent, t.State, t.ID)
-	return err
+	})
 }
 
 // page selects rows of a list.
@@ -176,26 +190,16 @@ func (agentsCmd) Help() string { return "Example:\n  drawbridge agents --state b
 
 // Run lists agents.
 func (c agentsCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	list, err := client.Agents(ctx, c.options())
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, list)
-	}
-	rows := make([][]string, len(list.Agents))
-	for i, g := range list.Agents {
-		rows[i] = []string{g.Name, g.State, g.Repo, g.API, g.ID, g.External, short(g.Trouble, 80)}
-	}
-	if err := table(a.stdout, "NAME\tSTATE\tREPOSITORY\tAPI\tID\tEXTERNAL\tTROUBLE", rows); err != nil {
-		return err
-	}
-	return more(a, list.Next)
+	return tell(c.target, a, func(client *api.Client) (api.AgentList, error) { return client.Agents(ctx, c.options()) }, func(list api.AgentList) error {
+		rows := make([][]string, len(list.Agents))
+		for i, g := range list.Agents {
+			rows[i] = []string{g.Name, g.State, g.Repo, g.API, g.ID, g.External, short(g.Trouble, 80)}
+		}
+		if err := table(a.stdout, "NAME\tSTATE\tREPOSITORY\tAPI\tID\tEXTERNAL\tTROUBLE", rows); err != nil {
+			return err
+		}
+		return more(a, list.Next)
+	})
 }
 
 type turnsCmd struct {
@@ -209,30 +213,20 @@ func (turnsCmd) Help() string { return "Example:\n  drawbridge turns main --json
 
 // Run lists turns.
 func (c turnsCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	list, err := client.Turns(ctx, c.Agent, c.options())
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, list)
-	}
-	rows := make([][]string, len(list.Turns))
-	for i, t := range list.Turns {
-		said := t.Sent
-		if said == "" {
-			said = t.Text
+	return tell(c.target, a, func(client *api.Client) (api.TurnList, error) { return client.Turns(ctx, c.Agent, c.options()) }, func(list api.TurnList) error {
+		rows := make([][]string, len(list.Turns))
+		for i, t := range list.Turns {
+			said := t.Sent
+			if said == "" {
+				said = t.Text
+			}
+			rows[i] = []string{fmt.Sprint(t.Seq), t.State, t.Cause, short(said, 50), short(t.Reply, 50), t.ID, short(t.Trouble, 80)}
 		}
-		rows[i] = []string{fmt.Sprint(t.Seq), t.State, t.Cause, short(said, 50), short(t.Reply, 50), t.ID, short(t.Trouble, 80)}
-	}
-	if err := table(a.stdout, "TURN\tSTATE\tCAUSE\tHEARD\tREPLIED\tID\tTROUBLE", rows); err != nil {
-		return err
-	}
-	return more(a, list.Next)
+		if err := table(a.stdout, "TURN\tSTATE\tCAUSE\tHEARD\tREPLIED\tID\tTROUBLE", rows); err != nil {
+			return err
+		}
+		return more(a, list.Next)
+	})
 }
 
 type commandsCmd struct {
@@ -249,28 +243,18 @@ func (commandsCmd) Help() string {
 
 // Run lists commands.
 func (c commandsCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	o := c.options()
 	o.Agent, o.Turn = c.Agent, c.Turn
-	list, err := client.Commands(ctx, o)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, list)
-	}
-	rows := make([][]string, len(list.Commands))
-	for i, m := range list.Commands {
-		rows[i] = []string{m.ID, m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, 100)}
-	}
-	if err := table(a.stdout, "ID\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
-		return err
-	}
-	return more(a, list.Next)
+	return tell(c.target, a, func(client *api.Client) (api.CommandList, error) { return client.Commands(ctx, o) }, func(list api.CommandList) error {
+		rows := make([][]string, len(list.Commands))
+		for i, m := range list.Commands {
+			rows[i] = []string{m.ID, m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, 100)}
+		}
+		if err := table(a.stdout, "ID\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
+			return err
+		}
+		return more(a, list.Next)
+	})
 }
 
 type approveCmd struct {
@@ -285,12 +269,7 @@ func (approveCmd) Help() string {
 
 // Run approves.
 func (c approveCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	m, err := client.Approve(ctx, c.Command)
+	m, err := ask(c.target, a, func(client *api.Client) (api.Command, error) { return client.Approve(ctx, c.Command) })
 	if err != nil {
 		return err
 	}
@@ -310,12 +289,7 @@ func (denyCmd) Help() string {
 
 // Run denies.
 func (c denyCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	m, err := client.Deny(ctx, c.Command, c.Reason)
+	m, err := ask(c.target, a, func(client *api.Client) (api.Command, error) { return client.Deny(ctx, c.Command, c.Reason) })
 	if err != nil {
 		return err
 	}

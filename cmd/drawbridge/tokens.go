@@ -98,18 +98,13 @@ func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	agent, err := client.Agent(ctx, c.Agent)
+	agent, err := ask(c.target, a, func(client *api.Client) (api.Agent, error) { return client.Agent(ctx, c.Agent) })
 	if err != nil {
 		return err
 	}
 	token := "${env:" + tokenVariable + "}"
 	if c.Inline {
-		t, err := client.MintToken(ctx, agent.ID)
+		t, err := ask(c.target, a, func(client *api.Client) (api.Token, error) { return client.MintToken(ctx, agent.ID) })
 		if err != nil {
 			return err
 		}

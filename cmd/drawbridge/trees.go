@@ -20,12 +20,7 @@ func (treeCmd) Help() string {
 
 // Run shows a tree.
 func (c treeCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	t, err := client.Tree(ctx, c.Agent)
+	t, err := ask(c.target, a, func(client *api.Client) (api.Tree, error) { return client.Tree(ctx, c.Agent) })
 	if err != nil {
 		return err
 	}
@@ -75,12 +70,7 @@ func (stopCmd) Help() string {
 
 // Run stops a tree.
 func (c stopCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	t, err := client.Stop(ctx, c.Agent, c.Why)
+	t, err := ask(c.target, a, func(client *api.Client) (api.Tree, error) { return client.Stop(ctx, c.Agent, c.Why) })
 	if err != nil {
 		return err
 	}
@@ -99,12 +89,7 @@ func (resumeCmd) Help() string {
 
 // Run lets a tree go on.
 func (c resumeCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	t, err := client.Resume(ctx, c.Agent)
+	t, err := ask(c.target, a, func(client *api.Client) (api.Tree, error) { return client.Resume(ctx, c.Agent) })
 	if err != nil {
 		return err
 	}
@@ -125,20 +110,12 @@ func (joinCmd) Help() string {
 
 // Run sets the policy.
 func (c joinCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
+	return tell(c.target, a, func(client *api.Client) (api.Agent, error) {
+		return client.Join(ctx, c.Agent, api.JoinRequest{Join: c.Policy, JoinDeadline: c.Deadline.String()})
+	}, func(g api.Agent) error {
+		_, err := fmt.Fprintf(a.stdout, "%s: results of its subagents come back by %s\n", g.Name, joinText(g))
 		return err
-	}
-	defer client.Close()
-	g, err := client.Join(ctx, c.Agent, api.JoinRequest{Join: c.Policy, JoinDeadline: c.Deadline.String()})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, g)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s: results of its subagents come back by %s\n", g.Name, joinText(g))
-	return err
+	})
 }
 
 func joinText(g api.Agent) string {
@@ -165,26 +142,18 @@ func (remindersListCmd) Help() string { return "Example:\n  drawbridge reminders
 
 // Run lists reminders.
 func (c remindersListCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	list, err := client.Commands(ctx, api.ListOptions{Verb: "REMIND", State: "granted", Agent: c.Agent, Limit: c.Limit, Before: c.Before})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(a.stdout, list)
-	}
-	rows := make([][]string, len(list.Commands))
-	for i, m := range list.Commands {
-		rows[i] = []string{m.ID, m.Agent, m.Due.Local().Format(time.DateTime), short(m.When, 30), short(m.Message, 80)}
-	}
-	if err := table(a.stdout, "ID\tAGENT\tDUE\tAS WRITTEN\tMESSAGE", rows); err != nil {
-		return err
-	}
-	return more(a, list.Next)
+	return tell(c.target, a, func(client *api.Client) (api.CommandList, error) {
+		return client.Commands(ctx, api.ListOptions{Verb: "REMIND", State: "granted", Agent: c.Agent, Limit: c.Limit, Before: c.Before})
+	}, func(list api.CommandList) error {
+		rows := make([][]string, len(list.Commands))
+		for i, m := range list.Commands {
+			rows[i] = []string{m.ID, m.Agent, m.Due.Local().Format(time.DateTime), short(m.When, 30), short(m.Message, 80)}
+		}
+		if err := table(a.stdout, "ID\tAGENT\tDUE\tAS WRITTEN\tMESSAGE", rows); err != nil {
+			return err
+		}
+		return more(a, list.Next)
+	})
 }
 
 type remindersCancelCmd struct {
@@ -199,12 +168,7 @@ func (remindersCancelCmd) Help() string {
 
 // Run cancels.
 func (c remindersCancelCmd) Run(ctx context.Context, a app) error {
-	client, err := c.client(a)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	m, err := client.CancelReminder(ctx, c.Command)
+	m, err := ask(c.target, a, func(client *api.Client) (api.Command, error) { return client.CancelReminder(ctx, c.Command) })
 	if err != nil {
 		return err
 	}
