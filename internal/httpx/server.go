@@ -58,9 +58,6 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 // Addr returns the address that was taken, with the real port.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Close gives the address back when Serve will not be called.
-func (s *Server) Close() error { return s.listener.Close() }
-
 type drainKey struct{}
 
 // Draining returns a channel that is closed when the server that serves ctx's
