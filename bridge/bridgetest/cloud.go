@@ -20,7 +20,8 @@ var (
 )
 
 // Cloud is a strict in-memory bridge.Runtime and bridge.Inspector. Safe for
-// concurrent use, once its fields are set.
+// concurrent use, once its fields are set; its functions are called from as many
+// goroutines as there are lanes, so what they count must be safe for that too.
 type Cloud struct {
 	// Answer says what an agent on a repository replies to a text.
 	Answer func(repo, text string) bridge.Observation

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,12 +147,10 @@ func TestJoinDeadline(t *testing.T) {
 func TestJoinCountsFailures(t *testing.T) {
 	t.Parallel()
 	virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
-		var launches int
+		var launches atomic.Int32 // three lanes launch at once
 		w.cloud.Fail = func(point, text string) error {
-			if point == "before launch" && text == "do it" {
-				if launches++; launches == 2 {
-					return bridge.Errorf(bridge.Denied, "no access to this repository")
-				}
+			if point == "before launch" && text == "do it" && launches.Add(1) == 2 {
+				return bridge.Errorf(bridge.Denied, "no access to this repository")
 			}
 			return nil
 		}
