@@ -16,7 +16,7 @@ help: ## list the targets
 
 build: ## build bin/drawbridge and bin/drawbridge-relay
 	@mkdir -p bin
-	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/drawbridge ./cmd/drawbridge-relay
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/drawbridge ./cmd/drawbridge-relay
 
 demo: build ## run the demo
 	bin/drawbridge demo

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/control"
@@ -19,26 +21,24 @@ import (
 	"drawbridge/relay/runner/settings"
 )
 
-type checkCmd struct {
-	Config string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
+const checkDescription = `Check relay.yaml and print every problem with its line and remedy; then what this machine can do, and what of each action it
+cannot. Nothing is started and nothing is changed.`
+
+func newCheck(s streams) *cobra.Command {
+	var config string
+	cmd := command(help{"check", "Check relay.yaml and print every problem with its line and remedy", checkDescription, "  drawbridge-relay check --config relay.yaml"},
+		func(ctx context.Context) error { return check(ctx, s, config) })
+	configFlag(cmd.Flags(), &config)
+	return cmd
 }
 
-// Help is what check --help says beside the flags.
-func (checkCmd) Help() string {
-	return `Every problem of the file comes with its line and remedy; then what this machine can do, and what of each action it cannot.
-Nothing is started and nothing is changed.
-
-Example:
-  drawbridge-relay check --config relay.yaml`
-}
-
-// Run prints what a good file allows, and what the machine makes of it.
-func (c checkCmd) Run(ctx context.Context, s streams) error {
-	config, err := settings.Load(c.Config, os.LookupEnv)
+// check prints what a good file allows, and what the machine makes of it.
+func check(ctx context.Context, s streams, path string) error {
+	config, err := settings.Load(path, os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served at %s\n", c.Config, len(config.Actions), config.Door())
+	fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served at %s\n", path, len(config.Actions), config.Door())
 	if control.Switched(config.State) {
 		fmt.Fprintln(s.out, "the kill switch is on: everything is refused until drawbridge-relay start")
 	}
@@ -73,27 +73,30 @@ func describe(a settings.Action, ability sandbox.Ability) string {
 	return strings.Join(parts, "; ")
 }
 
-type auditCmd struct {
-	Verify auditVerifyCmd `cmd:"" help:"Check that no line of the audit log was changed, taken out, moved or cut off."`
+const auditDescription = `Check that no line of the audit log was changed, taken out, moved or cut off.
+
+Each line holds the hash of the one before it, and a file beside the log holds the last. Whoever can write both can write
+both anew; to notice that, keep the hash that this command prints somewhere else and give it next time with --contains.`
+
+type auditVerify struct {
+	Config, Log, Contains string
 }
 
-type auditVerifyCmd struct {
-	Config   string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
-	Log      string `placeholder:"FILE" help:"Path of the log, instead of the one that relay.yaml leads to."`
-	Contains string `placeholder:"HASH" help:"A hash of an earlier line that you kept elsewhere; the log must contain it."`
+func newAudit(s streams) *cobra.Command {
+	const example = "  drawbridge-relay audit verify --config relay.yaml"
+	var c auditVerify
+	verify := command(help{"verify", "Check that no line of the audit log was changed, taken out, moved or cut off", auditDescription, example},
+		func(context.Context) error { return c.run(s) })
+	configFlag(verify.Flags(), &c.Config)
+	verify.Flags().StringVar(&c.Log, "log", "", "verify this `FILE` instead of the one that relay.yaml leads to")
+	verify.Flags().StringVar(&c.Contains, "contains", "", "a `HASH` of an earlier line that you kept elsewhere; the log must contain it")
+	audit := group(help{"audit", "The audit log", "The audit log: one line for each thing that was asked for, with what became of it.", example})
+	audit.AddCommand(verify)
+	return audit
 }
 
-// Help is what audit verify --help says beside the flags.
-func (auditVerifyCmd) Help() string {
-	return `Each line holds the hash of the one before it, and a file beside the log holds the last. Whoever can write both can write
-both anew; to notice that, keep the hash that this command prints somewhere else and give it next time with --contains.
-
-Example:
-  drawbridge-relay audit verify --config relay.yaml`
-}
-
-// Run prints where a log is broken, or its head.
-func (c auditVerifyCmd) Run(s streams) error {
+// run prints where a log is broken, or its head.
+func (c auditVerify) run(s streams) error {
 	path := c.Log
 	if path == "" {
 		config, err := settings.Load(c.Config, os.LookupEnv)
@@ -116,29 +119,36 @@ func (c auditVerifyCmd) Run(s streams) error {
 	return nil
 }
 
-type installCmd struct {
-	Config string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
-	Print  bool   `help:"Print the file instead of writing it."`
-	Kind   string `default:"auto" enum:"auto,systemd,launchd" help:"The service manager: ${enum}."`
+const installDescription = `Write a service file, so that the relay runs whenever you are logged in: a systemd user unit or a launchd agent for this
+program and this relay.yaml. It says what to type next, starts nothing, and replaces no file that is there already.`
+
+type install struct {
+	Config, Kind string
+	Print        bool
 }
 
-// Help is what install --help says beside the flags.
-func (installCmd) Help() string {
-	return `It writes a systemd user unit or a launchd agent for this binary and this relay.yaml and says what to type next. It starts
-nothing, and replaces no file that is there already.
-
-Example:
-  drawbridge-relay install --config ~/bridge/relay.yaml`
+func newInstall(s streams) *cobra.Command {
+	var c install
+	cmd := command(help{"install", "Write a service file, so that the relay runs whenever you are logged in", installDescription, "  drawbridge-relay install --config ~/bridge/relay.yaml"},
+		func(context.Context) error { return c.run(s) })
+	configFlag(cmd.Flags(), &c.Config)
+	cmd.Flags().BoolVar(&c.Print, "print", false, "print the file instead of writing it")
+	cmd.Flags().StringVar(&c.Kind, "kind", "auto", "the service manager: auto, systemd or launchd")
+	return cmd
 }
 
-// Run writes or prints the file.
-func (c installCmd) Run(s streams) error {
+// run writes or prints the file.
+func (c install) run(s streams) error {
+	kind := c.Kind
+	switch c.Kind {
+	case service.Systemd, service.Launchd:
+	case "auto":
+		kind = map[string]string{"linux": service.Systemd, "darwin": service.Launchd}[runtime.GOOS]
+	default:
+		return &usageError{"drawbridge-relay install", fmt.Errorf("--kind %q is none of auto, systemd, launchd", c.Kind)}
+	}
 	if _, err := settings.Load(c.Config, os.LookupEnv); err != nil {
 		return err
-	}
-	kind := map[string]string{"auto/linux": service.Systemd, "auto/darwin": service.Launchd}[c.Kind+"/"+runtime.GOOS]
-	if c.Kind != "auto" {
-		kind = c.Kind
 	}
 	program, err := os.Executable()
 	if err != nil {

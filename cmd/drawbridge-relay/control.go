@@ -8,6 +8,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/settings"
@@ -15,8 +18,12 @@ import (
 
 // place is where a command finds the relay.
 type place struct {
-	Config string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
-	State  string `placeholder:"DIR" help:"The relay's state folder, for when relay.yaml cannot be read."`
+	Config, State string
+}
+
+func (p *place) flags(f *pflag.FlagSet) {
+	configFlag(f, &p.Config)
+	f.StringVar(&p.State, "state", "", "the relay's state folder, a `DIR`, for when relay.yaml cannot be read")
 }
 
 func (p place) state() (string, error) {
@@ -35,23 +42,27 @@ func (p place) client() (*control.Client, error) {
 	return control.NewClient(state), nil
 }
 
-type approvalsCmd struct {
+const approvalsDescription = `List what waits for your word.
+
+Each entry shows what would run, and what the agent wrote with everything but plain ASCII escaped. What nobody approves in
+time is refused.`
+
+type approvals struct {
 	place
-	JSON bool `name:"json" help:"Print JSON."`
+	JSON bool
 }
 
-// Help is what approvals --help says beside the flags.
-func (approvalsCmd) Help() string {
-	return `Each entry shows what would run, and what the agent wrote with everything but plain ASCII escaped. What nobody approves in
-time is refused.
-
-Example:
-  drawbridge-relay approvals
-  drawbridge-relay approve apr_k3jx7qpa`
+func newApprovals(s streams) *cobra.Command {
+	var c approvals
+	cmd := command(help{"approvals", "List what waits for your word", approvalsDescription, "  drawbridge-relay approvals\n  drawbridge-relay approve apr_k3jx7qpa"},
+		func(ctx context.Context) error { return c.run(ctx, s) })
+	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
+	return cmd
 }
 
-// Run lists the open questions.
-func (c approvalsCmd) Run(ctx context.Context, s streams) error {
+// run lists the open questions.
+func (c approvals) run(ctx context.Context, s streams) error {
 	client, err := c.client()
 	if err != nil {
 		return err
@@ -76,34 +87,23 @@ func (c approvalsCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-type approveCmd struct {
-	place
-	ID string `arg:"" help:"The id that drawbridge-relay approvals shows, such as apr_k3jx7qpa."`
-}
-
-// Help is what approve --help says beside the flags.
-func (approveCmd) Help() string {
-	return "Example:\n  drawbridge-relay approve apr_k3jx7qpa"
-}
-
-// Run says yes.
-func (c approveCmd) Run(ctx context.Context, s streams) error {
-	return c.decide(ctx, s, c.ID, true)
-}
-
-type denyCmd struct {
-	place
-	ID string `arg:"" help:"The id that drawbridge-relay approvals shows, such as apr_k3jx7qpa."`
-}
-
-// Help is what deny --help says beside the flags.
-func (denyCmd) Help() string {
-	return "Example:\n  drawbridge-relay deny apr_k3jx7qpa"
-}
-
-// Run says no.
-func (c denyCmd) Run(ctx context.Context, s streams) error {
-	return c.decide(ctx, s, c.ID, false)
+// newDecision is approve, or deny.
+func newDecision(s streams, yes bool) *cobra.Command {
+	name, short := "deny", "Refuse one pending action"
+	if yes {
+		name, short = "approve", "Let one pending action run"
+	}
+	var p place
+	cmd := command(help{name + " <id>", short, short + "; the id is one that drawbridge-relay approvals shows.", "  drawbridge-relay " + name + " apr_k3jx7qpa"}, nil)
+	cmd.Args = usage(func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return errors.New("give one id that drawbridge-relay approvals shows")
+		}
+		return nil
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.decide(cmd.Context(), s, args[0], yes) }
+	p.flags(cmd.Flags())
+	return cmd
 }
 
 func (p place) decide(ctx context.Context, s streams, id string, approve bool) error {
@@ -119,20 +119,20 @@ func (p place) decide(ctx context.Context, s streams, id string, approve bool) e
 	return err
 }
 
-type stopCmd struct{ place }
+const stopDescription = `Turn the kill switch on. From then on the relay refuses everything, also after a restart; what runs is ended and what waits for
+an approval is denied. It needs no running relay.`
 
-// Help is what stop --help says beside the flags.
-func (stopCmd) Help() string {
-	return `From then on the relay refuses everything, also after a restart; what runs is ended and what waits for an approval is
-denied. It needs no running relay.
-
-Example:
-  drawbridge-relay stop`
+func newStop(s streams) *cobra.Command {
+	var p place
+	cmd := command(help{"stop", "Turn the kill switch on: refuse everything and end what runs, also over restarts", stopDescription, "  drawbridge-relay stop"},
+		func(ctx context.Context) error { return p.stop(ctx, s) })
+	p.flags(cmd.Flags())
+	return cmd
 }
 
-// Run turns the kill switch on. The file comes first: it counts whether or not the relay can be told.
-func (c stopCmd) Run(ctx context.Context, s streams) error {
-	state, err := c.state()
+// stop turns the kill switch on. The file comes first: it counts whether or not the relay can be told.
+func (p place) stop(ctx context.Context, s streams) error {
+	state, err := p.state()
 	if err != nil {
 		return err
 	}
@@ -150,16 +150,17 @@ func (c stopCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-type startCmd struct{ place }
-
-// Help is what start --help says beside the flags.
-func (startCmd) Help() string {
-	return "It takes drawbridge-relay stop back. It does not start a relay; that is drawbridge-relay run.\n\nExample:\n  drawbridge-relay start"
+func newStart(s streams) *cobra.Command {
+	var p place
+	cmd := command(help{"start", "Turn the kill switch off", "Take drawbridge-relay stop back. It does not start a relay; that is drawbridge-relay run.", "  drawbridge-relay start"},
+		func(ctx context.Context) error { return p.start(ctx, s) })
+	p.flags(cmd.Flags())
+	return cmd
 }
 
-// Run turns the kill switch off.
-func (c startCmd) Run(ctx context.Context, s streams) error {
-	state, err := c.state()
+// start turns the kill switch off.
+func (p place) start(ctx context.Context, s streams) error {
+	state, err := p.state()
 	if err != nil {
 		return err
 	}

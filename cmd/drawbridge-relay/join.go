@@ -10,13 +10,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"drawbridge/relay/link"
 )
 
 // home says where the relay's files are.
 type home struct {
-	Config   string `default:"relay.yaml" placeholder:"FILE" help:"Path of relay.yaml."`
-	Identity string `placeholder:"FILE" help:"Path of the file with the relay's key; relay.identity beside relay.yaml unless given."`
+	Config, Identity string
+}
+
+func (h *home) flags(f *pflag.FlagSet) {
+	configFlag(f, &h.Config)
+	f.StringVar(&h.Identity, "identity", "", "the `FILE` with the relay's key; relay.identity beside relay.yaml unless given")
 }
 
 func (h home) identity() string {
@@ -26,26 +33,36 @@ func (h home) identity() string {
 	return filepath.Join(filepath.Dir(h.Config), link.DefaultFile)
 }
 
-type joinCmd struct {
-	Invitation string `arg:"" optional:"" help:"What drawbridge relay token printed: drawbridge://…"`
-	Bridge     string `placeholder:"URL" help:"The bridge's address, with --token, instead of an invitation."`
-	Token      string `placeholder:"TOKEN" help:"The join token, with --bridge, instead of an invitation."`
+const joinDescription = `Enrol this machine at a bridge, with what drawbridge relay token printed there.
+
+Makes a key for this machine and exchanges it for the bridge's, which the invitation names, so that nobody in between can
+pose as the bridge. The invitation works once and not for long. From then on drawbridge-relay run dials the bridge; no port
+needs to be open here. HTTPS_PROXY and NO_PROXY of the environment count.`
+
+type join struct {
+	Invitation, Bridge, Token string
 	home
 }
 
-// Help shows an example.
-func (joinCmd) Help() string {
-	return `Makes a key for this machine and exchanges it for the bridge's, which the invitation names, so that nobody in between can
-pose as the bridge. The invitation works once and not for long. From then on drawbridge-relay run dials the bridge; no port
-needs to be open here. HTTPS_PROXY and NO_PROXY of the environment count.
-
-Example:
-  drawbridge-relay join drawbridge://bridge.example.com/dbj_…
-  drawbridge-relay join --bridge https://bridge.example.com --token dbj_…`
+func newJoin(s streams) *cobra.Command {
+	var c join
+	cmd := command(help{"join [invitation]", "Enrol this machine at a bridge with an invitation", joinDescription,
+		"  drawbridge-relay join drawbridge://bridge.example.com/dbj_…\n  drawbridge-relay join --bridge https://bridge.example.com --token dbj_…"}, nil)
+	cmd.Args = usage(cobra.MaximumNArgs(1))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			c.Invitation = args[0]
+		}
+		return c.run(cmd.Context(), s)
+	}
+	c.flags(cmd.Flags())
+	cmd.Flags().StringVar(&c.Bridge, "bridge", "", "the bridge's address, a `URL`, with --token, instead of an invitation")
+	cmd.Flags().StringVar(&c.Token, "token", "", "the join `TOKEN`, with --bridge, instead of an invitation")
+	return cmd
 }
 
-// Run joins and says what comes next.
-func (c joinCmd) Run(ctx context.Context, s streams) error {
+// run joins and says what comes next.
+func (c join) run(ctx context.Context, s streams) error {
 	in, err := c.invitation()
 	if err != nil {
 		return err
@@ -60,7 +77,7 @@ func (c joinCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-func (c joinCmd) invitation() (link.Invitation, error) {
+func (c join) invitation() (link.Invitation, error) {
 	switch {
 	case c.Invitation != "" && c.Bridge == "" && c.Token == "":
 		return link.ReadInvitation(c.Invitation)
@@ -70,42 +87,38 @@ func (c joinCmd) invitation() (link.Invitation, error) {
 	return link.Invitation{}, errors.New("give the invitation that `drawbridge relay token <name>` printed, or --bridge and --token")
 }
 
-type keysCmd struct {
-	Show   keysShowCmd   `cmd:"" default:"withargs" help:"Say which keys count; compare them with drawbridge relay show."`
-	Rotate keysRotateCmd `cmd:"" help:"Give this relay a new key."`
+const rotateDescription = `Give this relay a new key. The bridge takes the new key before this relay uses it, and the old one counts until then. A relay
+that runs uses the new key from its next connection on; restart it to make that now. Interrupted, it goes on where it was when
+you call it again.`
+
+func newKeys(s streams) *cobra.Command {
+	var shown, rotated home
+	keys := group(help{"keys", "Show the keys of this relay and its bridge, or rotate the relay's",
+		"Say which keys count; compare them with drawbridge relay show.", "  drawbridge-relay keys\n  drawbridge-relay keys rotate"})
+	keys.RunE = func(*cobra.Command, []string) error { return shown.showKeys(s) }
+	shown.flags(keys.Flags())
+	rotate := command(help{"rotate", "Give this relay a new key", rotateDescription, "  drawbridge-relay keys rotate"},
+		func(ctx context.Context) error { return rotated.rotateKeys(ctx, s) })
+	rotated.flags(rotate.Flags())
+	keys.AddCommand(rotate)
+	return keys
 }
 
-type keysShowCmd struct{ home }
-
-// Help shows an example.
-func (keysShowCmd) Help() string { return "Example:\n  drawbridge-relay keys" }
-
-// Run prints ids, never a key.
-func (c keysShowCmd) Run(s streams) error {
-	i, err := loadIdentity(c.identity())
+// showKeys prints ids, never a key.
+func (h home) showKeys(s streams) error {
+	i, err := loadIdentity(h.identity())
 	if err != nil {
 		return err
 	}
 	return printKeys(s.out, i)
 }
 
-type keysRotateCmd struct{ home }
-
-// Help shows an example.
-func (keysRotateCmd) Help() string {
-	return `The bridge takes the new key before this relay uses it, and the old one counts until then. A relay that runs uses the new key
-from its next connection on; restart it to make that now. Interrupted, it goes on where it was when you call it again.
-
-Example:
-  drawbridge-relay keys rotate`
-}
-
-// Run rotates.
-func (c keysRotateCmd) Run(ctx context.Context, s streams) error {
-	if _, err := loadIdentity(c.identity()); err != nil {
+// rotateKeys makes a new key count.
+func (h home) rotateKeys(ctx context.Context, s streams) error {
+	if _, err := loadIdentity(h.identity()); err != nil {
 		return err
 	}
-	i, err := link.Rotate(ctx, c.identity(), time.Now)
+	i, err := link.Rotate(ctx, h.identity(), time.Now)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"drawbridge/relay/link"
@@ -33,11 +35,6 @@ const (
 
 const description = `Run listed actions on this machine when the bridge asks for them, and refuse everything else.
 
-Examples:
-  drawbridge-relay check --config relay.yaml    say everything that is wrong with the file
-  drawbridge-relay run --config relay.yaml      serve the actions of the file
-  drawbridge-relay stop                         refuse everything and end what runs, until drawbridge-relay start
-
 A relay.yaml to start from:
   listen: 127.0.0.1:7420
   token: ${file:relay.token}
@@ -51,39 +48,32 @@ Make a token:
 
 Exit codes: 0 all is well, 1 something is wrong and is said on stderr, 2 the command line is wrong.`
 
-type cli struct {
-	Run       runCmd       `cmd:"" help:"Serve the actions of relay.yaml until interrupted; a JSON line with the message 'ready' on stderr carries the address."`
-	Check     checkCmd     `cmd:"" help:"Check relay.yaml and print every problem with its line and remedy."`
-	Approvals approvalsCmd `cmd:"" help:"List what waits for your word."`
-	Approve   approveCmd   `cmd:"" help:"Let one pending action run."`
-	Deny      denyCmd      `cmd:"" help:"Refuse one pending action."`
-	Stop      stopCmd      `cmd:"" help:"Turn the kill switch on: refuse everything and end what runs. It stays on over restarts."`
-	Start     startCmd     `cmd:"" help:"Turn the kill switch off."`
-	Audit     auditCmd     `cmd:"" help:"The audit log."`
-	Install   installCmd   `cmd:"" help:"Write a service file, so that the relay runs whenever you are logged in."`
-	Join      joinCmd      `cmd:"" help:"Enrol this machine at a bridge with an invitation."`
-	Keys      keysCmd      `cmd:"" help:"Show the keys of this relay and its bridge, or rotate the relay's."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
-}
+const examples = `  drawbridge-relay check --config relay.yaml    say everything that is wrong with the file
+  drawbridge-relay run --config relay.yaml      serve the actions of the file
+  drawbridge-relay stop                         refuse everything and end what runs, until drawbridge-relay start`
 
-const runDescription = `Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless
-set) keeps what each came to for 24 hours, also over a restart. An id that was running when the relay was killed is answered
-with "interrupted" and never run again. One journal serves one relay. If the relay says that its journal is damaged, restore
-it, or move it away and know that what was asked for in the last 24 hours may run once more.
+const runDescription = `Serve the actions of relay.yaml until interrupted. A JSON line with the message "ready" on stderr carries the address.
 
-Example:
-  drawbridge-relay run --config relay.yaml`
+Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless set)
+keeps what each came to for 24 hours, also over a restart. An id that was running when the relay was killed is answered with
+"interrupted" and never run again. One journal serves one relay. If the relay says that its journal is damaged, restore
+it, or move it away and know that what was asked for in the last 24 hours may run once more.`
 
 type runCmd struct {
 	home
-	Bridge string        `placeholder:"URL" help:"Dial this address instead of the one that this relay joined at."`
-	Grace  time.Duration `default:"10s" help:"How long running actions may take to finish after an interrupt."`
+	Bridge string
+	Grace  time.Duration
 }
 
-type versionCmd struct{}
-
-// Help is what run --help says beside the flags.
-func (runCmd) Help() string { return runDescription }
+func newRun(s streams) *cobra.Command {
+	var c runCmd
+	cmd := command(help{"run", "Serve the actions of relay.yaml until interrupted", runDescription, "  drawbridge-relay run --config relay.yaml"},
+		func(ctx context.Context) error { return c.run(ctx, s) })
+	c.flags(cmd.Flags())
+	cmd.Flags().StringVar(&c.Bridge, "bridge", "", "dial this `URL` instead of the one that this relay joined at")
+	cmd.Flags().DurationVar(&c.Grace, "grace", 10*time.Second, "how long running actions may take to finish after an interrupt")
+	return cmd
+}
 
 // streams are where a command writes.
 type streams struct {
@@ -96,32 +86,96 @@ func main() {
 }
 
 func run(args []string, s streams) int {
-	var flags cli
-	// kong goes on parsing after --help when its exit does not end the process, so what it found then does not count.
-	ended, endedWith := false, exitOK
-	parser, err := kong.New(&flags,
-		kong.Name("drawbridge-relay"), kong.Description(description), kong.Writers(s.out, s.err),
-		kong.Exit(func(code int) { ended, endedWith = true, code }),
-		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(s),
-	)
-	if err != nil {
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	var wrong *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &wrong):
 		complain(s.err, err)
+		fmt.Fprintln(s.err, "See: "+wrong.path+" --help")
 		return exitUsage
 	}
-	command, err := parser.Parse(args)
-	if ended {
-		return endedWith
+	complain(s.err, err)
+	return exitProblem
+}
+
+func newRoot(s streams) *cobra.Command {
+	root := group(help{"drawbridge-relay", "Run listed actions on this machine when the bridge asks for them", description, examples})
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd.CommandPath(), err} })
+	root.AddCommand(newRun(s), newCheck(s), newApprovals(s), newDecision(s, true), newDecision(s, false), newStop(s), newStart(s),
+		newAudit(s), newInstall(s), newJoin(s), newKeys(s), newVersion(s))
+	return root
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	path string
+	err  error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func (e *usageError) Unwrap() error { return e.err }
+
+// help is what is said about a command: its use line, a line in the list of commands, and what --help says beside the flags.
+type help struct {
+	use, short, long, example string
+}
+
+func (h help) command() *cobra.Command {
+	return &cobra.Command{Use: h.use, Short: h.short, Long: h.long, Example: h.example, DisableFlagsInUseLine: true, SuggestionsMinimumDistance: 2}
+}
+
+// command is a leaf that takes no arguments.
+func command(h help, run func(context.Context) error) *cobra.Command {
+	cmd := h.command()
+	cmd.Args = usage(cobra.NoArgs)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) }
+	return cmd
+}
+
+// group is a command that only has others under it.
+func group(h help) *cobra.Command {
+	cmd := h.command()
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		message := fmt.Sprintf("unknown command %q", args[0])
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			message += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return &usageError{cmd.CommandPath(), errors.New(message)}
 	}
-	if err != nil {
-		complain(s.err, err)
-		fmt.Fprintln(s.err, "See: drawbridge-relay --help")
-		return exitUsage
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		return &usageError{cmd.CommandPath(), errors.New("give one of " + strings.Join(names, ", "))}
 	}
-	if err := command.Run(); err != nil {
-		complain(s.err, err)
-		return exitProblem
+	return cmd
+}
+
+// usage makes a rule's complaint one about the command line.
+func usage(rule cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := rule(cmd, args); err != nil {
+			return &usageError{cmd.CommandPath(), err}
+		}
+		return nil
 	}
-	return exitOK
+}
+
+// configFlag is --config of every command.
+func configFlag(f *pflag.FlagSet, path *string) {
+	f.StringVar(path, "config", "relay.yaml", "read this `FILE`")
 }
 
 func complain(w io.Writer, err error) {
@@ -134,7 +188,7 @@ func complain(w io.Writer, err error) {
 }
 
 // Run serves until SIGINT or SIGTERM.
-func (c runCmd) Run(ctx context.Context, s streams) error {
+func (c runCmd) run(ctx context.Context, s streams) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
@@ -164,12 +218,13 @@ func terminal() io.ReadWriteCloser {
 	return tty
 }
 
-// Run prints the module version that the binary was built from.
-func (versionCmd) Run(s streams) error {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	_, err := fmt.Fprintln(s.out, "drawbridge-relay", version)
-	return err
+func newVersion(s streams) *cobra.Command {
+	return command(help{"version", "Print the version", "Print the version that this program was built from.", "  drawbridge-relay version"}, func(context.Context) error {
+		version := "unknown"
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version = info.Main.Version
+		}
+		_, err := fmt.Fprintln(s.out, "drawbridge-relay", version)
+		return err
+	})
 }
