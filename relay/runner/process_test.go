@@ -144,10 +144,10 @@ func TestProgramGoneAtRunTime(t *testing.T) {
 	}
 	got := relay.run("gone", "")
 	want := wire.Answer{
-		Action: "gone", Status: wire.StatusFailed, ExitCode: wire.NoExitCode,
-		Error: `start "` + program + `": no such file or directory`,
+		Action: "gone", Status: wire.StatusRefused, ExitCode: wire.NoExitCode,
+		Error: "the program does not exist; create it or correct the path",
 	}
-	if diff := cmp.Diff(want, got.answer, ignoreDuration); diff != "" || got.status != 200 {
+	if diff := cmp.Diff(want, got.answer, ignoreDuration); diff != "" || got.status != 403 {
 		t.Errorf("HTTP %d (-want +got):\n%s", got.status, diff)
 	}
 }

@@ -170,14 +170,18 @@ func (r *Relay) attempt(a *attempt) wire.Outcome {
 	return wire.Outcome{Answer: r.execute(a)}
 }
 
-// look opens and digests the program where that matters, and computes what a person agrees to.
+// look judges the program once more, opens and digests it where that matters, and computes what a person agrees to.
 func (r *Relay) look(a *attempt) error {
+	// What was judged at the start may have changed hands since.
+	if err := trust.Executable(a.action.Argv[0]); err != nil {
+		return fmt.Errorf("the program %w", err)
+	}
 	if a.action.SHA256 == "" && !a.action.Approval.Needed() {
 		return nil
 	}
 	program, err := trust.Program(a.action.Argv[0])
 	if err != nil {
-		return fmt.Errorf("the program %s", err)
+		return fmt.Errorf("the program %w", err)
 	}
 	a.program = program
 	if a.digest, err = digestOf(program); err != nil {

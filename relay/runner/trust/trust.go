@@ -100,8 +100,10 @@ func Entry(path string, stat fs.FileInfo) error {
 	return nil
 }
 
-// Executable refuses a program that is missing, cannot be run, or can be rewritten by others. Its folders are not
-// judged: package managers keep theirs writable for a group.
+// Executable refuses a program that is missing, cannot be run, or can be rewritten or replaced by others: a name in a folder
+// that anybody may write, or that belongs to another user, stands for whatever program they put there. Folders that a group
+// may write pass, because package managers keep theirs so. It judges the path; what is then executed by it may be another
+// file only if one of those who pass changed it meanwhile.
 func Executable(path string) error {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -113,7 +115,62 @@ func Executable(path string) error {
 	if stat.Mode().Perm()&0o111 == 0 {
 		return Because("is not executable", fmt.Sprintf("run: chmod +x %s", path))
 	}
-	return Entry(path, stat)
+	if err := Entry(path, stat); err != nil {
+		return err
+	}
+	return way(path)
+}
+
+// maxLinks bounds a chain of links, as the kernel does.
+const maxLinks = 40
+
+// way judges every folder in which a name on the way to a program can be replaced: those of each link and of the file.
+func way(path string) error {
+	for range maxLinks {
+		real, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return PathError(err)
+		}
+		for _, dir := range []string{filepath.Dir(path), real} {
+			if err := reserved(dir); err != nil {
+				return err
+			}
+		}
+		next, err := os.Readlink(path)
+		if err != nil {
+			return nil // no link: the file itself
+		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(real, next)
+		}
+		path = next
+	}
+	return Because("leads through too many links", "name the program itself")
+}
+
+// reserved refuses dir when it or a folder above it belongs to another user, or can be written by everybody.
+func reserved(dir string) error {
+	for {
+		stat, err := os.Stat(dir)
+		if err != nil {
+			return PathError(err)
+		}
+		owner, known := stat.Sys().(*syscall.Stat_t)
+		if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
+			return Because(fmt.Sprintf("%s belongs to another user, who could replace the program", dir),
+				fmt.Sprintf("move the program to a folder of yours, or run: chown %d %s", os.Geteuid(), dir))
+		}
+		sticky := stat.Mode()&fs.ModeSticky != 0 && owner.Uid == 0
+		if stat.Mode().Perm()&0o002 != 0 && !sticky {
+			return Because(fmt.Sprintf("%s can be written by everybody (mode %04o), who could replace the program", dir, stat.Mode().Perm()),
+				fmt.Sprintf("run: chmod o-w %s", dir))
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return nil
+		}
+		dir = parent
+	}
 }
 
 // Program opens an executable and judges what was opened, so that what is then read and executed through it is what was
