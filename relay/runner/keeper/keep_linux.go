@@ -83,6 +83,8 @@ func (k *keeper) keep() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
+	// Programs of the same user must not reach into a keeper: whoever has its socket tells the relay that an action is over.
+	k.hide(true)
 	// What a program leaves in a core file may be secret.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	// What whoever started the relay left open is not for its programs either.
@@ -104,6 +106,12 @@ func (k *keeper) keep() error {
 			return err
 		}
 	}
+}
+
+// hide takes the right to trace this process, and with it to read its memory and to copy its descriptors, from other programs
+// of the same user, or gives it back. It does not hold against root, nor on a kernel that lets nobody trace anyway.
+func (*keeper) hide(hidden bool) {
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(map[bool]int{false: 1}[hidden]), 0, 0, 0)
 }
 
 // run is one job, from its start to the end of the last process of it.
@@ -299,6 +307,12 @@ func (k *keeper) start(j job, files []*os.File) error {
 	}
 	k.over, k.status, k.most, k.threads, k.looks = false, 0, 1, 0, 0
 	defer bounded(j.Processes)()
+	if child.attributes.UidMappings != nil {
+		// The ids of a namespace are written to a file in /proc that belongs to root while we are hidden. Nothing of a job
+		// runs here yet.
+		k.hide(false)
+		defer k.hide(true)
+	}
 	k.leader, err = child.start()
 	return err
 }

@@ -254,6 +254,23 @@ func TestKeeperIsAttacked(t *testing.T) {
 	}
 }
 
+// A program cannot reach into its own keeper, by whose word the relay knows that an action is over. Root can, so this relay is
+// not root's.
+func TestKeeperKeepsItsSocket(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // its folder may be root's alone
+	cmd.Dir = "/"
+	cmd.Env = []string{"KEEPER_RELAY=PATH=/usr/bin:/bin; ls /proc/self/fd >/dev/null && ls /proc/$PPID/fd"}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	out, err := cmd.CombinedOutput()
+	must(t, err)
+	if said := string(out); !strings.Contains(said, "Permission denied") {
+		t.Errorf("the keeper's descriptors: %q", said)
+	}
+}
+
 // A relay that is killed leaves nothing behind, whatever its actions have started.
 func TestRelayIsKilled(t *testing.T) {
 	t.Parallel()
