@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,9 @@ type Link struct {
 	o         Options
 	seen      seen
 	connected atomic.Bool
+	// slots and running are of all connections together: what a request started outlives the connection on which it came.
+	slots   chan struct{}
+	running sync.WaitGroup
 }
 
 // New checks the identity; it connects to nothing.
@@ -85,13 +89,13 @@ func New(o Options) (*Link, error) {
 		}
 		o.URL = address
 	}
-	return &Link{o: o}, nil
+	return &Link{o: o, slots: make(chan struct{}, maxInFlight)}, nil
 }
 
 // Connected reports whether the bridge has let us in now.
 func (l *Link) Connected() bool { return l.connected.Load() }
 
-// Run connects, and connects again whenever the connection ends, until ctx ends; then it lets what runs answer, as long as
+// Run connects, and connects again whenever the connection ends, whatever still runs, until ctx ends; then it lets what runs answer, as long as
 // the handler takes, and returns nil.
 func (l *Link) Run(ctx context.Context) error {
 	for failed := 0; ctx.Err() == nil; {
@@ -113,6 +117,7 @@ func (l *Link) Run(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
+	l.running.Wait()
 	return nil
 }
 
@@ -162,7 +167,7 @@ func (l *Link) once(ctx context.Context) error {
 	if l.o.URL != "" {
 		i.Bridge = l.o.URL
 	}
-	s := &session{link: l, identity: i, slots: make(chan struct{}, maxInFlight), out: make(chan wire.Frame, 32), over: make(chan struct{})}
+	s := &session{link: l, identity: i, out: make(chan wire.Frame, 32), over: make(chan struct{})}
 	start, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if s.ws, err = l.o.Dial(start, i.Bridge+wire.ConnectPath); err != nil {

@@ -29,7 +29,6 @@ type session struct {
 	name     string
 	// proved is true once we know that this is our bridge.
 	proved bool
-	slots  chan struct{}
 	// out carries output, which may be dropped.
 	out  chan wire.Frame
 	over chan struct{}
@@ -125,7 +124,8 @@ func (s *session) learn(ctx context.Context, k wire.Keys) error {
 	return s.write(ctx, wire.Frame{Pinned: &wire.Pinned{Pins: idsOf(s.identity.Trusted(now))}})
 }
 
-// serve reads requests until the connection ends, or until ctx ends and what runs has answered.
+// serve reads requests until the connection ends, or until ctx ends and what runs has answered. What runs when the connection
+// is lost goes on: an action may take an hour, in which the bridge has to reach this machine.
 func (s *session) serve(ctx context.Context) error {
 	// The connection must stay whole until the last answer is out, so it does not end with ctx.
 	conn, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -137,7 +137,6 @@ func (s *session) serve(ctx context.Context) error {
 	close(s.over)
 	cut()
 	helpers.Wait()
-	s.running.Wait()
 	return err
 }
 
@@ -226,16 +225,16 @@ func (s *session) take(ctx, conn context.Context, signed wire.Signed) error {
 		return s.refuse(conn, r.ID, busy)
 	}
 	select {
-	case s.slots <- struct{}{}:
+	case s.link.slots <- struct{}{}:
 	default:
 		return s.refuse(conn, r.ID, busy)
 	}
 	s.running.Add(1)
-	go func() {
+	s.link.running.Go(func() {
 		defer s.running.Done()
-		defer func() { <-s.slots }()
+		defer func() { <-s.link.slots }()
 		s.run(ctx, conn, r)
-	}()
+	})
 	return nil
 }
 
