@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,4 +55,45 @@ func TestComesBackWhileAnActionRuns(t *testing.T) {
 	if n := h.count("listed"); n != 1 {
 		t.Errorf("it ran %d times", n)
 	}
+}
+
+// A key of the bridge that was left behind, and perhaps stolen, vouches for no other key, although it still counts.
+func TestOldKeyVouchesForNone(t *testing.T) {
+	t.Parallel()
+	announce := func(p *peer, by, next string) []string {
+		k, err := wire.NewKeys(key(by), "laptop", public(key(next)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.frame(wire.Frame{Keys: &k}); err != nil {
+			t.Error(err)
+		}
+		f, err := p.read()
+		if err != nil || f.Pinned == nil {
+			t.Errorf("%s by %s: %+v, %v", next, by, f, err)
+			return nil
+		}
+		return f.Pinned.Pins
+	}
+	relayWith(t, newHandler(), func(p *peer) {
+		if err := p.let(); err != nil {
+			t.Error(err)
+			return
+		}
+		first, second, third := wire.KeyID(public(key("bridge"))), wire.KeyID(public(key("second"))), wire.KeyID(public(key("third")))
+		for _, step := range []struct {
+			by, next string
+			want     []string
+		}{
+			{"bridge", "second", []string{first, second}},
+			{"bridge", "evil", []string{first, second}},
+			{"bridge", "second", []string{first, second}},
+			{"second", "bridge", []string{second, first}},
+			{"bridge", "third", []string{second, first, third}},
+		} {
+			if got := announce(p, step.by, step.next); !slices.Equal(got, step.want) {
+				t.Errorf("%s by %s: %v, want %v", step.next, step.by, got, step.want)
+			}
+		}
+	})
 }

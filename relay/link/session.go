@@ -108,19 +108,29 @@ func firstError(err, fallback error) error {
 	return fallback
 }
 
-// learn pins the bridge's next key, on disk first, and says so.
+// learn pins the bridge's next key, on disk first, and says what is pinned. Only the newest key vouches for the next: one that
+// was left behind still signs requests for [Overlap], and whoever stole it must not make itself the bridge meanwhile, nor begin
+// the overlap anew by announcing once more what is known.
 func (s *session) learn(ctx context.Context, k wire.Keys) error {
 	now := s.link.o.Now()
 	next, err := k.Next(s.identity.Relay, byID(s.identity.Trusted(now)))
 	if err != nil {
 		return err
 	}
-	fresh, err := change(s.link.o.Identity, func(i Identity) (Identity, error) { return i.pin(next, now), nil })
-	if err != nil {
-		return err
+	newest := s.identity.Pins[len(s.identity.Pins)-1].Key
+	switch {
+	case next.Equal(newest):
+	case k.By != wire.KeyID(newest):
+		// An honest bridge that made two keys at once says it again with the newer one when it hears what we have.
+		s.link.o.Log.Warn().Str("key", wire.KeyID(next)).Str("by", k.By).Msg("not trusting a key that an older one vouches for")
+	default:
+		fresh, err := change(s.link.o.Identity, func(i Identity) (Identity, error) { return i.pin(next, now), nil })
+		if err != nil {
+			return err
+		}
+		s.identity.Pins = fresh.Pins
+		s.link.o.Log.Info().Str("key", wire.KeyID(next)).Str("by", k.By).Msg("trusting the bridge's new key")
 	}
-	s.identity.Pins = fresh.Pins
-	s.link.o.Log.Info().Str("key", wire.KeyID(next)).Str("by", k.By).Msg("trusting the bridge's new key")
 	return s.write(ctx, wire.Frame{Pinned: &wire.Pinned{Pins: idsOf(s.identity.Trusted(now))}})
 }
 
