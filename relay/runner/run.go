@@ -163,6 +163,10 @@ func (r *Relay) attempt(a *attempt) wire.Outcome {
 			return r.journalRefusal(request, err)
 		}
 	}
+	if a.running.Err() != nil {
+		// The kill switch, or the end of the relay, was faster than what came before this.
+		return r.gaveUp(request, context.Cause(a.running))
+	}
 	if err := r.note(r.event(audit.Accepted, a)); err != nil {
 		r.o.Log.Error().Err(err).Str("request", request.ID).Msg("audit")
 		return r.later(request, wire.RefusedBusy, "the relay cannot write its audit log now, so nothing runs", time.Minute)

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -355,6 +356,86 @@ func TestKillSwitch(t *testing.T) {
 	if text := auditText(t, h); !strings.Contains(text, `"event":"stopped"`) || !strings.Contains(text, `"event":"resumed"`) {
 		t.Error(text)
 	}
+}
+
+// held is an executor whose programs end late, although they are told to.
+type held struct {
+	begun, free chan struct{}
+}
+
+func (h held) Run(ctx context.Context, _ keeper.Command) (keeper.End, error) {
+	close(h.begun)
+	<-ctx.Done()
+	<-h.free
+	return keeper.End{Cut: true}, nil
+}
+
+func (held) String() string { return "held" }
+
+// Whoever turns the kill switch is told that nothing runs when nothing runs, also when somebody else turned it just before.
+func TestKillSwitchTwice(t *testing.T) {
+	t.Parallel()
+	executor := held{make(chan struct{}), make(chan struct{})}
+	h := handle(t, "actions:\n"+hello, executor)
+	ran := make(chan error, 1)
+	go func() {
+		_, err := h.Run(context.WithoutCancel(t.Context()), wire.Request{ID: "1", Action: "hello"}, nil)
+		ran <- err
+	}()
+	<-executor.begun
+	must(t, control.Switch(h.config.State, true))
+	over := make(chan error, 2)
+	for range 2 {
+		go func() { over <- h.SwitchOff() }()
+	}
+	select {
+	case <-over:
+		t.Error("told that nothing runs while something does")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(executor.free)
+	must(t, errors.Join(<-ran, <-over, <-over))
+}
+
+// A yes does not outlive a kill switch that was turned while no relay ran.
+func TestKillSwitchWithoutRelay(t *testing.T) {
+	t.Parallel()
+	h := handle(t, "actions:\n  a: { argv: [/bin/true], approval: once per 1h }\n", &recorder{})
+	asked := make(chan wire.Outcome, 1)
+	again := func(id string) {
+		out, _ := h.Run(context.WithoutCancel(t.Context()), wire.Request{ID: id, Action: "a"}, nil)
+		asked <- out
+	}
+	go again("1")
+	decide(t, h.desk)
+	if out := <-asked; out.Status != wire.StatusExecuted {
+		t.Fatalf("%+v", out)
+	}
+	must(t, control.Switch(h.config.State, true))
+	relay, err := runner.Listen(t.Context(), runner.Options{Config: h.config, Executor: &recorder{}, Desk: h.desk, Key: []byte("key"), Log: zerolog.Nop()})
+	must(t, err)
+	must(t, control.Switch(h.config.State, false))
+	must(t, relay.SwitchOn())
+	go again("2")
+	decide(t, h.desk)
+	if out := <-asked; out.Status != wire.StatusExecuted {
+		t.Errorf("%+v", out)
+	}
+}
+
+// decide waits for a question, which has to come, and says yes to it.
+func decide(t *testing.T, desk *approval.Desk) {
+	t.Helper()
+	deadline, tick := time.After(20*time.Second), time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for len(desk.Pending()) == 0 {
+		select {
+		case <-deadline:
+			t.Fatal("nobody was asked")
+		case <-tick.C:
+		}
+	}
+	must(t, desk.Decide(desk.Pending()[0].ID, true, "test"))
 }
 
 func BenchmarkTrue(b *testing.B) {

@@ -122,10 +122,17 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 		o: o, secret: o.Config.Redactor(), slots: newSlots(o.Config), pace: newPace(o.Config.Limits, o.Now, starts),
 		offers: offers(o.Config, o.Key), own: own,
 	}
+	var err error
 	if control.Switched(o.Config.State) {
 		r.calls.refuse(errSwitched)
+		// It was turned on while no relay ran, and means the same.
+		if o.Desk != nil {
+			err = o.Desk.DenyAll("kill switch")
+		}
 	}
-	var err error
+	if err != nil {
+		return nil, fmt.Errorf("open relay: %w", err)
+	}
 	switch {
 	case o.Config.Socket != "":
 		r.listener, err = control.ListenUnix(ctx, o.Config.Socket)
@@ -224,16 +231,20 @@ func (r *Relay) Decide(id string, approve bool, by string) error {
 // SwitchOff follows the kill switch: if it is on, everything is refused from now on, what waits is refused, what runs is
 // ended, and the call returns when nothing runs any more.
 func (r *Relay) SwitchOff() error {
-	if !control.Switched(r.o.Config.State) || !r.calls.refuse(errSwitched) {
+	if !control.Switched(r.o.Config.State) {
 		return nil
 	}
+	fresh := r.calls.refuse(errSwitched)
 	r.calls.end(errSwitched)
+	if !fresh {
+		// Somebody else turned it off a moment ago; that nothing runs is not yet true.
+		return r.calls.wait(context.Background())
+	}
 	var err error
 	if r.o.Desk != nil {
 		err = r.o.Desk.DenyAll("kill switch")
 	}
-	r.calls.wait(context.Background())
-	return errors.Join(err, r.note(audit.Event{Event: audit.Stopped}))
+	return errors.Join(err, r.calls.wait(context.Background()), r.note(audit.Event{Event: audit.Stopped}))
 }
 
 // SwitchOn follows the kill switch: if it is off, requests are judged again.

@@ -227,11 +227,13 @@ func (d *Desk) Pending() []Pending {
 	return open
 }
 
-// expire drops what nobody answered in time and what no longer stands. The caller holds the mutex.
+// expire drops what nobody answered in time and what no longer stands. An end that is further away than it could be was
+// written under a clock that has been set back since, and counts as over. The caller holds the mutex.
 func (d *Desk) expire() {
 	now := d.o.Now()
 	for id, p := range d.pending {
-		if !now.Before(p.Until) && d.verdicts[id] == nil {
+		over := !now.Before(p.Until) || p.Until.Sub(now) > d.o.Wait
+		if over && d.verdicts[id] == nil {
 			delete(d.pending, id)
 		}
 	}
@@ -265,13 +267,42 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Verdict, error) {
 		return v, d.close(p.ID, v, q)
 	case <-timer.C:
 		v := Verdict{By: "nobody", Reason: "nobody approved it within " + d.o.Wait.String()}
+		select {
+		case v = <-word:
+		default:
+		}
 		return v, d.close(p.ID, v, q)
 	case <-ctx.Done():
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.verdicts, p.ID)
-		return Verdict{}, context.Cause(ctx)
+		return Verdict{}, errors.Join(context.Cause(ctx), d.leave(p.ID, word))
 	}
+}
+
+// leave lets the question wait for whoever asks again. A word that came in the same moment is not lost.
+func (d *Desk) leave(id string, word <-chan Verdict) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.verdicts, id)
+	select {
+	case v := <-word:
+		return d.keep(id, v)
+	default:
+		return nil
+	}
+}
+
+// keep records a word for which nobody waits: the bridge will ask again. A no needs no memory, because asking again asks a
+// person again. The caller holds the mutex.
+func (d *Desk) keep(id string, v Verdict) error {
+	p := d.pending[id]
+	switch {
+	case p == nil:
+		return nil
+	case v.Approved:
+		p.By, p.Until = v.By, d.o.Now().Add(d.o.Wait).UTC()
+	default:
+		delete(d.pending, id)
+	}
+	return d.save()
 }
 
 // open finds or makes the question, or finds its answer.
@@ -280,7 +311,9 @@ func (d *Desk) open(q Question) (Pending, Verdict, error) {
 	defer d.mu.Unlock()
 	d.expire()
 	for _, s := range d.standing {
-		if q.Once > 0 && s.Action == q.Action && s.Definition == q.Definition {
+		// The period is part of the definition. A yes that has longer to go was given under a clock that was set back since.
+		fits := s.Action == q.Action && s.Definition == q.Definition && s.Until.Sub(d.o.Now()) <= q.Once
+		if q.Once > 0 && fits {
 			return Pending{}, Verdict{Approved: true, By: "earlier"}, nil
 		}
 	}
@@ -334,13 +367,7 @@ func (d *Desk) Decide(id string, approve bool, by string) error {
 			return ErrUnknown
 		}
 	}
-	// Nobody waits: the bridge will ask again. A no needs no memory, because asking again asks a person again.
-	if !approve {
-		delete(d.pending, id)
-		return d.save()
-	}
-	p.By, p.Until = by, d.o.Now().Add(d.o.Wait).UTC()
-	return d.save()
+	return d.keep(id, v)
 }
 
 func (d *Desk) close(id string, v Verdict, q Question) error {
@@ -349,25 +376,30 @@ func (d *Desk) close(id string, v Verdict, q Question) error {
 	return d.settle(id, v, q)
 }
 
-// settle ends a question. The caller holds the mutex.
+// settle ends a question. A yes to one that [Desk.DenyAll] has ended does not stand. The caller holds the mutex.
 func (d *Desk) settle(id string, v Verdict, q Question) error {
+	asked := d.pending[id] != nil
 	delete(d.pending, id)
 	delete(d.verdicts, id)
-	if v.Approved && q.Once > 0 {
+	if v.Approved && q.Once > 0 && asked {
 		d.standing = append(d.standing, standing{Action: q.Action, Definition: q.Definition, Until: d.o.Now().Add(q.Once).UTC()})
 	}
 	return d.save()
 }
 
-// DenyAll answers every open question with no, and forgets every yes that stands.
+// DenyAll answers every open question with no, and forgets every yes that stands or that nobody has come for yet.
 func (d *Desk) DenyAll(by string) error {
-	for _, p := range d.Pending() {
-		if err := d.Decide(p.ID, false, by); err != nil && !errors.Is(err, ErrUnknown) {
-			return err
-		}
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for id := range d.pending {
+		if word := d.verdicts[id]; word != nil {
+			select {
+			case word <- Verdict{By: by, Reason: "a person denied it"}:
+			default: // a person was faster; whoever waits for it is refused by the caller's own switch
+			}
+		}
+	}
+	clear(d.pending)
 	d.standing = nil
 	return d.save()
 }

@@ -248,3 +248,60 @@ func TestDesktop(t *testing.T) {
 		}
 	}
 }
+
+// The kill switch ends every yes, also one that nobody has come for and one that comes in the same moment.
+func TestKillSwitchEndsEveryYes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "approvals")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, crash := context.WithCancel(t.Context())
+		desk := open(t, path, nil)
+		said := ask(ctx, desk, question("1", "d"))
+		synctest.Wait()
+		id := desk.Pending()[0].ID
+		crash()
+		<-said
+		must(t, desk.Decide(id, true, "command line"))
+		must(t, desk.DenyAll("kill switch"))
+		if v, err := desk.Ask(t.Context(), question("1", "d")); err != nil || v.Approved {
+			t.Errorf("a yes that waited: %+v, %v", v, err)
+		}
+
+		q := question("2", "d")
+		q.Once = time.Hour
+		said = ask(t.Context(), desk, q)
+		synctest.Wait()
+		must(t, desk.Decide(desk.Pending()[0].ID, true, "command line"))
+		must(t, desk.DenyAll("kill switch"))
+		<-said
+		q.Request = "3"
+		if v, err := desk.Ask(t.Context(), q); err != nil || v.Approved {
+			t.Errorf("a yes of the same moment: %+v, %v", v, err)
+		}
+	})
+}
+
+// A clock that is set back lengthens no yes.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "approvals")
+	synctest.Test(t, func(t *testing.T) {
+		var back time.Duration
+		yes := map[string]approval.Prompter{"desktop": func(ctx context.Context, _ approval.Pending, decide func(bool)) { decide(true); <-ctx.Done() }}
+		at := func(prompters map[string]approval.Prompter) *approval.Desk {
+			desk, err := approval.Open(approval.Options{Path: path, Now: func() time.Time { return time.Now().Add(-back) }, Wait: time.Minute, Prompters: prompters})
+			must(t, err)
+			return desk
+		}
+		q := question("1", "d")
+		q.Once = time.Hour
+		if v, err := at(yes).Ask(t.Context(), q); err != nil || !v.Approved {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		back = 24 * time.Hour
+		q.Request = "2"
+		if v, err := at(nil).Ask(t.Context(), q); err != nil || v.Approved {
+			t.Errorf("a day back: %+v, %v", v, err)
+		}
+	})
+}
