@@ -99,11 +99,11 @@ func newAudit(s streams) *cobra.Command {
 func (c auditVerify) run(s streams) error {
 	path := c.Log
 	if path == "" {
-		config, err := settings.Load(c.Config, os.LookupEnv)
+		state, err := settings.StateOf(c.Config, os.LookupEnv)
 		if err != nil {
 			return err
 		}
-		path = filepath.Join(config.State, runner.AuditName)
+		path = filepath.Join(state, runner.AuditName)
 	}
 	report, err := audit.Verify(path, c.Contains)
 	if err != nil {

@@ -30,8 +30,7 @@ func (p place) state() (string, error) {
 	if p.State != "" {
 		return p.State, nil
 	}
-	config, err := settings.Load(p.Config, os.LookupEnv)
-	return config.State, err
+	return settings.StateOf(p.Config, os.LookupEnv)
 }
 
 func (p place) client() (*control.Client, error) {
@@ -120,7 +119,8 @@ func (p place) decide(ctx context.Context, s streams, id string, approve bool) e
 }
 
 const stopDescription = `Turn the kill switch on. From then on the relay refuses everything, also after a restart; what runs is ended and what waits for
-an approval is denied. It needs no running relay.`
+an approval is denied. It needs no running relay, and of relay.yaml nothing but state:; if that cannot be read, --state names the
+folder.`
 
 func newStop(s streams) *cobra.Command {
 	var p place

@@ -389,8 +389,9 @@ func TestKillSwitchTwice(t *testing.T) {
 		go func() { over <- h.SwitchOff() }()
 	}
 	select {
-	case <-over:
+	case err := <-over:
 		t.Error("told that nothing runs while something does")
+		over <- err
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(executor.free)

@@ -36,6 +36,31 @@ func Load(path string, env LookupEnv) (Config, error) {
 	return r.load(data)
 }
 
+// StateOf returns the state folder of relay.yaml at path, whatever else is wrong with the file: the kill switch must not need a
+// variable that only the relay's service has. The file must be changeable by us or root only. Problems come back as *Error.
+func StateOf(path string, env LookupEnv) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find %q: %w", path, err)
+	}
+	r := configReader{file: path, outside: outside{env: env, dir: filepath.Dir(abs)}}
+	r.config.State = r.outside.dir
+	data, err := trust.Read(abs, maxConfigBytes)
+	if err != nil {
+		r.report(Problem{}, err)
+	} else if root := r.document(data); root != nil {
+		r.pairs(root, "", func(key, value *yaml.Node, at string) {
+			if key.Value == "state" {
+				r.state(value, at)
+			}
+		})
+	}
+	if len(r.problems) > 0 {
+		return "", &Error{Problems: r.problems}
+	}
+	return r.config.State, nil
+}
+
 // configReader walks the nodes of the file rather than decoding into structs, because it has to say line, key and value
 // of every problem, and to put in ${…} after parsing, so that no value can change the file's structure.
 type configReader struct {
