@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -58,7 +59,7 @@ type Event struct {
 	Sandbox string `json:"sandbox,omitempty"`
 	By      string `json:"by,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// Skipped counts the refusals since the line before that were too many to write.
+	// Skipped counts the events since the line before that were too many of their kind to write.
 	Skipped int `json:"skipped,omitempty"`
 }
 
@@ -75,9 +76,13 @@ const (
 	HeadSuffix = ".head"
 	hashMark   = `,"hash":"`
 	maxLine    = 16 << 10
-	// refusalsPerMinute bounds what a caller who is refused everything can make us write.
-	refusalsPerMinute = 60
+	// perMinute bounds, for each kind apart, what a caller of whose requests nothing runs can make us write: one kind that is
+	// used up must not hide another.
+	perMinute = 60
 )
+
+// bounded are the kinds that need no more than a caller; the others need a person, or a start, which have bounds of their own.
+var bounded = []string{Refused, Alarm, Asked, Approved}
 
 // zeroHash stands before the first line.
 var zeroHash = hex.EncodeToString(make([]byte, sha256.Size))
@@ -100,7 +105,7 @@ type Log struct {
 	head    *os.File
 	at      Head
 	minute  time.Time
-	refused int
+	count   map[string]int
 	skipped int
 }
 
@@ -159,13 +164,13 @@ func (l *Log) start() error {
 }
 
 // Add writes one line. It is on the disk when Add returns, with two exceptions: what was accepted is on the disk with the
-// next line, because the journal has it already; and refusals come as fast as a caller likes, so at most 60 a minute are
-// written, and the rest is counted.
+// next line, because the journal has it already; and what comes as fast as a caller likes, such as refusals and alarms, is
+// written at most 60 times a minute of each kind, and the rest is counted.
 func (l *Log) Add(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now().UTC()
-	if e.Event == Refused && !l.admit(now) {
+	if slices.Contains(bounded, e.Event) && !l.admit(e.Event, now) {
 		l.skipped++
 		return nil
 	}
@@ -197,12 +202,12 @@ func (l *Log) Add(e Event) error {
 	return nil
 }
 
-func (l *Log) admit(now time.Time) bool {
+func (l *Log) admit(kind string, now time.Time) bool {
 	if now.Sub(l.minute) >= time.Minute || now.Before(l.minute) {
-		l.minute, l.refused = now, 0
+		l.minute, l.count = now, map[string]int{}
 	}
-	l.refused++
-	return l.refused <= refusalsPerMinute
+	l.count[kind]++
+	return l.count[kind] <= perMinute
 }
 
 func (l *Log) previous() string {

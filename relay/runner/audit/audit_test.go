@@ -1,8 +1,10 @@
 package audit_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,6 +168,36 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 	if _, err := audit.Verify(path, ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// A bridge that uses one id for two requests, or asks and asks, is on record without filling the disk, and what it floods the log
+// with does not hide the rest.
+func TestFloodHidesNothingElse(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "relay.audit")
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	log, err := audit.Open(path, func() time.Time { return now })
+	must(t, err)
+	for _, kind := range []string{audit.Refused, audit.Alarm, audit.Asked, audit.Approved} {
+		for range 1000 {
+			must(t, log.Add(audit.Event{Event: kind}))
+		}
+	}
+	for range 100 {
+		must(t, log.Add(audit.Event{Event: audit.Ran}))
+	}
+	must(t, log.Close())
+	count := map[string]int{}
+	for _, line := range read(t, path) {
+		var e audit.Event
+		must(t, json.Unmarshal([]byte(line), &e))
+		count[e.Event]++
+		count["skipped"] += e.Skipped
+	}
+	want := map[string]int{audit.Refused: 60, audit.Alarm: 60, audit.Asked: 60, audit.Approved: 60, audit.Ran: 100, "skipped": 4 * 940}
+	if !maps.Equal(count, want) {
+		t.Errorf("%v, want %v", count, want)
 	}
 }
 
