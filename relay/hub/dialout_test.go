@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"net/http"
 	"os"
@@ -442,7 +443,7 @@ func TestRotateRelay(t *testing.T) {
 	if _, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1")); err != nil {
 		t.Errorf("the connection that was there: %v", err)
 	}
-	// Until the new key is used, the old one works; from then on it is refused.
+	// Until the new key is used, the old one works; from then on it is refused. Asking for another key uses it, too.
 	stop()
 	s.offline(t, "laptop")
 	stopOld := connect(t, copied, m, nil)
@@ -454,6 +455,17 @@ func TestRotateRelay(t *testing.T) {
 	if got := trouble(t, copied); !strings.Contains(got, "not enrolled") {
 		t.Errorf("the old key still works: %s", got)
 	}
+	for range 2 {
+		if _, err := link.Rotate(t.Context(), path, time.Now); err != nil {
+			t.Errorf("twice without a connection between: %v", err)
+		}
+	}
+	connect(t, path, m, nil) // takes over
+	eventually(t, "the newest key is in use", func() bool {
+		v, err := s.RelayByName(t.Context(), "laptop")
+		i, _ := loaded(t, path)
+		return err == nil && v.NextKey == "" && v.Key == wire.KeyText(i.Key.Public().(ed25519.PublicKey))
+	})
 }
 
 func TestDoorKeepsWebPagesOut(t *testing.T) {

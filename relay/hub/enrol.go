@@ -135,7 +135,8 @@ func keyName(text string) string {
 
 var errRekey = bridge.Errorf(bridge.Denied, "the bridge does not know this relay by this key; is it enrolled, and do the clocks agree?")
 
-// rekey records the key that a relay is going to use. The one in use counts until the next one is used.
+// rekey records the key that a relay is going to use. The one in use counts until the next one is used, which is also by asking
+// for one more: a relay may change its key twice before it connects.
 func (h *Hub) rekey(ctx context.Context, r wire.Rekey) (wire.Rekeyed, error) {
 	ring, err := h.keys(ctx)
 	if err != nil {
@@ -153,16 +154,17 @@ func (h *Hub) rekey(ctx context.Context, r wire.Rekey) (wire.Rekeyed, error) {
 		if err != nil {
 			return err
 		}
-		key, err := wire.ReadKey(relay.Key)
-		if err != nil {
-			return err
+		for _, text := range []string{relay.Key, relay.NextKey} {
+			key, err := wire.ReadKey(text)
+			if err != nil {
+				continue // there is no next one
+			}
+			if next, err := r.Check(key, h.o.Now()); err == nil {
+				relay.Key, relay.NextKey = text, wire.KeyText(next)
+				return tx.PutRelay(relay)
+			}
 		}
-		next, err := r.Check(key, h.o.Now())
-		if err != nil {
-			return errRekey
-		}
-		relay.NextKey = wire.KeyText(next)
-		return tx.PutRelay(relay)
+		return errRekey
 	})
 	if err != nil {
 		return wire.Rekeyed{}, err
