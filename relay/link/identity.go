@@ -171,7 +171,7 @@ func decode(data []byte) (Identity, error) {
 const maxFile = 64 << 10
 
 // Load reads the identity at path. It must be a plain file that belongs to us (or root) and that nobody else can read, in
-// a folder that nobody else can write. A file that is not there is fs.ErrNotExist.
+// folders that nobody else can write. A file that is not there is fs.ErrNotExist.
 func Load(path string) (Identity, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -204,21 +204,47 @@ func private(path string, file *os.File) error {
 	if stat.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("identity %s can be read by others (mode %04o); run: chmod 600 %s", path, stat.Mode().Perm(), path)
 	}
-	folder := filepath.Dir(path)
-	above, err := os.Stat(folder)
+	if err := own(path, stat); err != nil {
+		return err
+	}
+	return reserved(filepath.Dir(path))
+}
+
+func own(path string, stat fs.FileInfo) error {
+	owner, known := stat.Sys().(*syscall.Stat_t)
+	if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
+		return fmt.Errorf("%s belongs to another user; run: chown %d %s", path, os.Geteuid(), path)
+	}
+	return nil
+}
+
+// reserved refuses a folder in which others could put a key of theirs in the place of ours: it and all above it must be ours or
+// root's. A sticky one of root's, such as /tmp, passes, because nobody can replace another user's entry there.
+func reserved(folder string) error {
+	real, err := filepath.Abs(folder)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", folder, err)
 	}
-	for where, info := range map[string]fs.FileInfo{path: stat, folder: above} {
-		owner, known := info.Sys().(*syscall.Stat_t)
-		if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
-			return fmt.Errorf("%s belongs to another user; run: chown %d %s", where, os.Geteuid(), where)
+	for {
+		stat, err := os.Stat(real)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", real, err)
 		}
+		if err := own(real, stat); err != nil {
+			return err
+		}
+		sticky := stat.Mode()&fs.ModeSticky != 0 && stat.Sys().(*syscall.Stat_t).Uid == 0
+		if stat.Mode().Perm()&0o022 != 0 && !sticky {
+			return fmt.Errorf("%s can be written by others (mode %04o); run: chmod go-w %s", real, stat.Mode().Perm(), real)
+		}
+		if real == filepath.Dir(real) {
+			return nil
+		}
+		real = filepath.Dir(real)
 	}
-	if above.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s can be written by others (mode %04o); run: chmod go-w %s", folder, above.Mode().Perm(), folder)
-	}
-	return nil
 }
 
 // save writes the identity as a whole: who reads it finds the old one or the new one, also after a loss of power.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drawbridge/relay/link"
+	"drawbridge/relay/wire"
 )
 
 func identity() link.Identity {
@@ -62,6 +63,51 @@ func TestIdentityFile(t *testing.T) {
 		if _, err := link.Load(own); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Who can write the folder in which a relay joins could put a key there that they know, and be that relay.
+func TestJoinTakesNoKeyOfOthers(t *testing.T) {
+	t.Parallel()
+	in, err := link.NewInvitation("http://127.0.0.1:1", wire.Token{ID: "id", Secret: strings.Repeat("s", 43), Bridge: public(key("bridge"))}.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	above := t.TempDir()
+	path := filepath.Join(above, "relay", link.DefaultFile)
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for dir, mode := range map[string]os.FileMode{above: 0o777, filepath.Dir(path): 0o770} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := link.Join(t.Context(), path, in, time.Now); err == nil || !strings.Contains(err.Error(), "chmod go-w "+dir) {
+			t.Errorf("%s with mode %o: %v", dir, mode, err)
+		}
+		if found, _ := filepath.Glob(path + "*"); len(found) > 0 {
+			t.Errorf("it left %v", found)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending := path + ".joining"
+	if err := errors.Join(os.WriteFile(pending, []byte("known to others"), 0o600), os.Chmod(pending, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := link.Join(t.Context(), path, in, time.Now); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a key that others can read: %v", err)
+	}
+	// Half a key of our own, as a crash leaves it, is replaced.
+	if err := os.Chmod(pending, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := link.Join(t.Context(), path, in, time.Now); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Errorf("half a key: %v", err)
+	}
+	if text, err := os.ReadFile(pending); err != nil || strings.Contains(string(text), "known") {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"drawbridge/internal/strictjson"
@@ -70,6 +72,10 @@ func Join(ctx context.Context, path string, in Invitation, now func() time.Time)
 	if _, err := os.Lstat(path); err == nil {
 		return Identity{}, fmt.Errorf("%w: %s is there; move it away to join another", ErrJoined, path)
 	}
+	// Before anything is read there: who can write that folder could have put a key there that they know.
+	if err := reserved(filepath.Dir(path)); err != nil {
+		return Identity{}, fmt.Errorf("join: %w", err)
+	}
 	key, err := pendingKey(path + ".joining")
 	if err != nil {
 		return Identity{}, err
@@ -94,18 +100,15 @@ func Join(ctx context.Context, path string, in Invitation, now func() time.Time)
 
 // pendingKey returns the key of an earlier try, or makes one and keeps it.
 func pendingKey(path string) (ed25519.PrivateKey, error) {
-	if data, err := os.ReadFile(path); err == nil {
-		if key, err := readSeed(strings.TrimSpace(string(data))); err == nil {
-			return key, nil
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read pending key: %w", err)
+	key, err := keptKey(path)
+	if key != nil || err != nil {
+		return key, err
 	}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	_, key, err = ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make key: %w", err)
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("keep key: %w", err)
 	}
@@ -114,6 +117,32 @@ func pendingKey(path string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("keep key: %w", err)
 	}
 	return key, nil
+}
+
+// keptKey returns the key in the file, or nil when there is none; what a crash left half written is removed.
+func keptKey(path string) (ed25519.PrivateKey, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pending key: %w", err)
+	}
+	defer file.Close()
+	if err := private(path, file); err != nil {
+		return nil, fmt.Errorf("read pending key: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("read pending key: %w", err)
+	}
+	if key, err := readSeed(strings.TrimSpace(string(data))); err == nil {
+		return key, nil
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, fmt.Errorf("remove damaged pending key: %w", err)
+	}
+	return nil, nil
 }
 
 // Rotate gives the relay a new key: the bridge takes it first, and both count until the new one is used. Interrupted at any
