@@ -101,9 +101,12 @@ func (r *configReader) keepApart() {
 	guarded := map[string]string{resolve(r.config.State): "the relay's state"}
 	// The same folder, as a rule.
 	guarded[resolve(r.outside.dir)] = "the folder of relay.yaml"
+	guarded[entry(r.config.Journal)] = "the relay's journal"
 	for id, action := range r.config.Actions {
 		if len(action.Argv) > 0 && filepath.IsAbs(action.Argv[0]) {
 			guarded[resolve(action.Argv[0])] = "the program of action " + id
+			// A link leads to another program when it is replaced.
+			guarded[entry(action.Argv[0])] = "the program of action " + id
 		}
 	}
 	for _, id := range sorted(r.config.Actions) {
@@ -137,6 +140,9 @@ func resolve(path string) string {
 	}
 	return path
 }
+
+// entry is where the name itself stands, also when it is a link or nothing is there yet.
+func entry(path string) string { return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path)) }
 
 // within reports whether path is dir or below it.
 func within(path, dir string) bool {
