@@ -251,6 +251,8 @@ type ActionOutcome struct {
 	HTTPStatus int
 	// Wants is set when nothing ran because the relay wants an operator's approval: the definition to approve.
 	Wants string
+	// Shows is what that definition would run, in the relay's words; untrusted.
+	Shows string
 }
 
 // ActionRunner runs granted actions at relays. Safe for concurrent use. It

@@ -263,7 +263,7 @@ func (r *Relay) RunAction(_ context.Context, q bridge.ActionRequest) (bridge.Act
 	}
 	if r.Wants != nil {
 		if d := r.Wants(q.Grant.Action()); d != "" && (q.Approved == nil || q.Approved.Definition != d) {
-			return bridge.ActionOutcome{Status: bridge.ActionRefused, ExitCode: -1, Error: "the operator has to approve it", Wants: d}, nil
+			return bridge.ActionOutcome{Status: bridge.ActionRefused, ExitCode: -1, Error: "the operator has to approve it", Wants: d, Shows: "it would run /bin/" + q.Grant.Action()}, nil
 		}
 	}
 	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Stdout: q.Grant.Action()}

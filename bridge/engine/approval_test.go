@@ -42,7 +42,7 @@ func TestRelayWantsApproval(t *testing.T) {
 	w.relay.Wants = func(string) string { return now.Load().(string) }
 	w.launch("go")
 	m := w.heldCommand("definition aaaaaaaaaaaa")
-	if m.Code != "relay_needs_approval" || m.Approved {
+	if m.Code != "relay_needs_approval" || m.Approved || !strings.Contains(m.Reason, "it would run /bin/backup_script") {
 		t.Errorf("%+v", m)
 	}
 	w.restart()

@@ -71,9 +71,17 @@ func lastByte(s string) byte {
 	return s[len(s)-1]
 }
 
+// maxShows is how much of what would run an operator is shown, in characters: all that a relay may say of it, because what is
+// cut off is approved unseen.
+const maxShows = 4 << 10
+
 // RelayAsks is what the operator reads of an action for which a relay wants their word.
 func RelayAsks(out bridge.ActionOutcome) string {
-	return fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, OneLine(out.Error, 300))
+	text := fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, OneLine(out.Error, 300))
+	if out.Shows != "" {
+		text += "; " + OneLine(out.Shows, maxShows)
+	}
+	return text
 }
 
 // Errand names a command at the beginning of what the agent hears of it.

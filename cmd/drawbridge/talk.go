@@ -248,14 +248,25 @@ func (c commandsCmd) Run(ctx context.Context, a app) error {
 	return tell(c.target, a, func(client *api.Client) (api.CommandList, error) { return client.Commands(ctx, o) }, func(list api.CommandList) error {
 		rows := make([][]string, len(list.Commands))
 		for i, m := range list.Commands {
-			rows[i] = []string{m.ID, m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, 100)}
+			rows[i] = []string{m.ID, m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, maxReason)}
 		}
 		if err := table(a.stdout, "ID\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
 			return err
 		}
+		for _, m := range list.Commands {
+			if m.State == "held" && len(m.Reason) > maxReason {
+				// Nobody should have to approve what was cut off.
+				if _, err := fmt.Fprintf(a.stdout, "\n%s waits: %s\n", m.ID, short(m.Reason, len(m.Reason))); err != nil {
+					return err
+				}
+			}
+		}
 		return more(a, list.Next)
 	})
 }
+
+// maxReason is how much of a reason stands in a table, in characters.
+const maxReason = 100
 
 type approveCmd struct {
 	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`

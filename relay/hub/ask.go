@@ -122,7 +122,7 @@ func result(relay, action string, out wire.Outcome) (bridge.ActionOutcome, error
 	return bridge.ActionOutcome{
 		Status: bridge.ActionStatus(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.StdoutOmitted + out.StderrOmitted, Duration: time.Duration(out.DurationMS) * time.Millisecond,
-		Error: out.Error, HTTPStatus: status, Wants: wants(out),
+		Error: out.Error, HTTPStatus: status, Wants: wants(out), Shows: out.Shows,
 	}, nil
 }
 

@@ -72,10 +72,10 @@ func TestRefusals(t *testing.T) {
 	}
 	for refusal, want := range tests {
 		m.set("a", func(context.Context, wire.Request, func(wire.Output)) wire.Outcome {
-			return wire.Outcome{Answer: wire.Refused("a", "why not"), Refusal: refusal, RetryMS: 1500, Definition: "def"}
+			return wire.Outcome{Answer: wire.Refused("a", "why not"), Refusal: refusal, RetryMS: 1500, Definition: "def", Shows: "what would run"}
 		})
 		out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
-		if bridge.KindOf(err) != want.kind || bridge.IsUnclear(err) || out.Wants != want.wants {
+		if bridge.KindOf(err) != want.kind || bridge.IsUnclear(err) || out.Wants != want.wants || err == nil && out.Shows != "what would run" {
 			t.Errorf("%s: %+v, %v", refusal, out, err)
 		}
 		if want.kind != "" && bridge.RetryAfter(err) != 1500*time.Millisecond {

@@ -210,14 +210,14 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 		}
 		r.alarm(request, "the approval is for another definition of the action")
 	}
-	if !rules.Machine() || r.o.Desk == nil {
-		out := r.refuse(request, wire.RefusedApproval, "the operator at the bridge has to approve this action as it is defined now")
-		out.Definition = a.definition
-		return &out
-	}
 	question := approval.Question{
 		Request: request.ID, Action: request.Action, Definition: a.definition, Argv: a.action.Argv, Dir: a.action.Dir,
 		EnvNames: a.action.EnvNames(), Sandbox: r.confinement(a.action), Agent: request.Agent, Line: request.Line,
+	}
+	if !rules.Machine() || r.o.Desk == nil {
+		out := r.refuse(request, wire.RefusedApproval, "the operator at the bridge has to approve this action as it is defined now")
+		out.Definition, out.Shows = a.definition, r.shows(a, question)
+		return &out
 	}
 	if rules.Mode == settings.ApproveOnce {
 		question.Once = rules.For
@@ -243,6 +243,16 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 	}
 	a.approvedBy = verdict.By
 	return nil
+}
+
+// shows is what a definition would run, without its secrets, for an operator who is elsewhere (facts: relay, rule 10). It says
+// so when it is too long, since what is not shown must not be approved unseen.
+func (r *Relay) shows(a *attempt, q approval.Question) string {
+	text := q.Summary(a.action.Redactor(r.secret).Hide)
+	if len(text) > wire.MaxShows {
+		return "what would run is too long to be shown here; look at relay.yaml on that machine"
+	}
+	return text
 }
 
 // execute runs the program and says what came of it.

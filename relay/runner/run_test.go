@@ -195,11 +195,13 @@ func auditText(t *testing.T, h handled) string {
 func TestApprovalAtTheBridge(t *testing.T) {
 	t.Parallel()
 	rec := &recorder{}
+	secret := write(t, filepath.Join(t.TempDir(), "secret"), "hunter2-hunter2", 0o600)
 	h := handle(t, `
 limits: { approval_wait: 1ms }
 actions:
   here:   { argv: [/bin/echo, 1], approval: each }
-  there:  { argv: [/bin/echo, 2], approval: each, approve_by: bridge }
+  there:  { argv: [/bin/echo, 2, "${file:`+secret+`}", "\u202e"], env: { A: b }, approval: each, approve_by: bridge }
+  long:   { argv: [/bin/echo, `+strings.Repeat("x", wire.MaxShows)+`], approval: each, approve_by: bridge }
   either: { argv: [/bin/echo, 3], approval: each, approve_by: either }
 `, rec)
 	definitions := map[string]string{}
@@ -233,6 +235,12 @@ actions:
 	}
 	if len(rec.commands) != 2 {
 		t.Errorf("%d ran", len(rec.commands))
+	}
+	if out := ask("there", nil); out.Shows != `it would run "/bin/echo" "2" "[redacted]" "\u202e" in /, environment PATH A, sandbox none` {
+		t.Errorf("the operator sees %s", out.Shows)
+	}
+	if out := ask("long", nil); !strings.Contains(out.Shows, "too long") || len(out.Shows) > wire.MaxShows {
+		t.Errorf("the operator sees %s", out.Shows)
 	}
 	// The same id may come again with the word that was missing.
 	if out := h.ask(t, wire.Request{ID: "late", Action: "there"}); out.Refusal != wire.RefusedApproval {

@@ -213,6 +213,8 @@ func (o Outcome) check() error {
 		return errors.New("outcome whose status and refusal do not belong together")
 	case o.RetryMS < 0 || o.DurationMS < 0 || o.StdoutOmitted < 0 || o.StderrOmitted < 0:
 		return errors.New("outcome with a negative number")
+	case len(o.Shows) > MaxShows:
+		return errors.New("outcome that shows more than is allowed")
 	}
 	return nil
 }

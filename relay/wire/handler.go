@@ -68,7 +68,13 @@ type Outcome struct {
 	RetryMS int64 `json:"retry_ms,omitempty"`
 	// Definition is the hash of the action's definition as it is now, when Refusal is RefusedApproval.
 	Definition string `json:"definition,omitempty"`
+	// Shows is what that definition would run, for the operator who is to approve it, on one line of printable ASCII of at most
+	// [MaxShows] bytes.
+	Shows string `json:"shows,omitempty"`
 }
+
+// MaxShows bounds [Outcome.Shows]. A definition that does not fit is for the machine to approve.
+const MaxShows = 4 << 10
 
 // Refusal sorts the refusals by what the other end can do about them.
 type Refusal string

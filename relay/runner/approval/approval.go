@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -52,6 +53,27 @@ type Question struct {
 	Once time.Duration `json:"once,omitempty"`
 }
 
+// Summary is what would run, on one line of printable ASCII. hide takes the secrets out of each argument.
+func (q Question) Summary(hide func(string) string) string {
+	words := make([]string, len(q.Argv))
+	for i, word := range q.Argv {
+		words[i] = strconv.QuoteToASCII(hide(word))
+	}
+	return fmt.Sprintf("it would run %s in %s, environment %s, sandbox %s",
+		strings.Join(words, " "), output.Line(q.Dir), strings.Join(q.environment(), " "), q.Sandbox)
+}
+
+// environment is the names of all variables.
+func (q Question) environment() []string {
+	names := []string{"PATH"}
+	for _, name := range q.EnvNames {
+		if name != "PATH" {
+			names = append(names, output.Line(name))
+		}
+	}
+	return names
+}
+
 // Pending is an open question, or one that was answered with yes while nobody waited for it.
 type Pending struct {
 	ID string `json:"id"`
@@ -75,11 +97,7 @@ func (p Pending) Text(now time.Time) string {
 		show(name, output.Line(word))
 	}
 	show("folder", output.Line(p.Dir))
-	names := make([]string, len(p.EnvNames))
-	for i, name := range p.EnvNames {
-		names[i] = output.Line(name)
-	}
-	show("environment", strings.Join(append([]string{"PATH"}, slices.DeleteFunc(names, func(n string) bool { return n == "PATH" })...), " "))
+	show("environment", strings.Join(p.environment(), " "))
 	show("sandbox", p.Sandbox)
 	show("agent", output.Line(p.Agent))
 	show("wrote", output.Line(p.Line))

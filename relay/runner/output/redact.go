@@ -57,6 +57,18 @@ func (r *Redactor) With(literals []string, patterns []*regexp.Regexp) *Redactor 
 	return NewRedactor(append(slices.Clone(r.literals), literals...), append(slices.Clone(r.patterns), patterns...))
 }
 
+// Hide takes what is secret out of a text that is whole. It escapes nothing.
+func (r *Redactor) Hide(text string) string {
+	var out strings.Builder
+	at := 0
+	for _, s := range r.spans([]byte(text)) {
+		out.WriteString(text[at:s.from] + redacted)
+		at = s.to
+	}
+	out.WriteString(text[at:])
+	return out.String()
+}
+
 // span is a part of a stream, from and up to.
 type span struct{ from, to int }
 

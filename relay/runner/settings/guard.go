@@ -142,7 +142,9 @@ func resolve(path string) string {
 }
 
 // entry is where the name itself stands, also when it is a link or nothing is there yet.
-func entry(path string) string { return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path)) }
+func entry(path string) string {
+	return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
+}
 
 // within reports whether path is dir or below it.
 func within(path, dir string) bool {
