@@ -154,13 +154,19 @@ func (l *Log) start() error {
 		return trust.Because(err.Error(), "keep it as evidence, see drawbridge-relay audit verify, and move it and "+HeadSuffix+" away to begin a new one")
 	}
 	l.at = report.Head
-	if report.Torn == 0 {
-		return nil
+	if report.Torn > 0 {
+		if err := l.file.Truncate(report.Size); err != nil {
+			return err
+		}
+		if err := l.Add(Event{Event: Torn, Reason: fmt.Sprintf("%d bytes of a line that was not finished were taken out", report.Torn)}); err != nil {
+			return err
+		}
 	}
-	if err := l.file.Truncate(report.Size); err != nil {
-		return err
+	if report.NoHead && report.Head.Seq > 0 {
+		// The next line makes a new head, which would hide that there was none.
+		return l.Add(Event{Event: Alarm, Reason: "the head file was missing or empty, so that lines may have been cut off before this one"})
 	}
-	return l.Add(Event{Event: Torn, Reason: fmt.Sprintf("%d bytes of a line that was not finished were taken out", report.Torn)})
+	return nil
 }
 
 // Add writes one line. It is on the disk when Add returns, with two exceptions: what was accepted is on the disk with the

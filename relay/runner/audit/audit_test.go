@@ -128,7 +128,7 @@ func TestTornLine(t *testing.T) {
 		dir := t.TempDir()
 		torn := filepath.Join(dir, "relay.audit")
 		must(t, os.WriteFile(torn, []byte(strings.Join(lines, "")[:whole+extra]), 0o600))
-		// The head is written after the line, so it stands before it.
+		// The head is written after the line, so it stands before it; here it is empty, which is put on record with a line of its own.
 		must(t, os.WriteFile(torn+audit.HeadSuffix, head[:0], 0o600))
 		report, err := audit.Verify(torn, "")
 		if err != nil || report.Torn != int64(extra) || report.Head.Seq != 2 {
@@ -139,7 +139,7 @@ func TestTornLine(t *testing.T) {
 		must(t, log.Add(audit.Event{Event: audit.Ran}))
 		must(t, log.Close())
 		report, err = audit.Verify(torn, "")
-		if err != nil || report.Torn != 0 || report.Head.Seq != 4 {
+		if err != nil || report.Torn != 0 || report.Head.Seq != 5 {
 			t.Errorf("after a start: %+v, %v", report, err)
 		}
 		if got := read(t, torn)[2]; !strings.Contains(got, `"event":"torn"`) {
@@ -198,6 +198,27 @@ func TestFloodHidesNothingElse(t *testing.T) {
 	want := map[string]int{audit.Refused: 60, audit.Alarm: 60, audit.Asked: 60, audit.Approved: 60, audit.Ran: 100, "skipped": 4 * 940}
 	if !maps.Equal(count, want) {
 		t.Errorf("%v, want %v", count, want)
+	}
+}
+
+// Lines that were cut off together with the head file cannot be told, but that the head file was gone stays on record.
+func TestMissingHeadIsOnRecord(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "relay.audit")
+	for _, want := range []int{0, 0, 1, 1} {
+		log, err := audit.Open(path, time.Now)
+		must(t, err)
+		must(t, log.Add(audit.Event{Event: audit.Ran}))
+		must(t, log.Close())
+		if n := strings.Count(strings.Join(read(t, path), "\n"), "the head file was missing or empty"); n != want {
+			t.Errorf("%d alarms, want %d", n, want)
+		}
+		if want == 0 && len(read(t, path)) == 2 {
+			must(t, os.Remove(path+audit.HeadSuffix))
+		}
+	}
+	if _, err := audit.Verify(path, ""); err != nil {
+		t.Error(err)
 	}
 }
 
