@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +29,9 @@ import (
 
 // BenchmarkIntake measures durable intake: verify, record, acknowledge, over
 // real connections on loopback, client and server on the same processors. Every
-// delivery is a new one. The file database commits with synchronous=FULL.
+// delivery is a new one. The file database commits with synchronous=FULL. Beside
+// it runs the same without the record (read, verify, acknowledge): "durable/bare"
+// is how much of that rate is left.
 func BenchmarkIntake(b *testing.B) {
 	for _, connections := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) { intake(b, connections) })
@@ -65,24 +68,50 @@ func intake(b *testing.B, connections int) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.ResetTimer()
+	durable := load(b, connections, receiver.Handler(), keys.Current)
+	b.StopTimer()
+	bare := load(b, connections, verifyOnly(keys.Current), keys.Current)
+	b.ReportMetric(durable.rate, "deliveries/s")
+	b.ReportMetric(bare.rate, "bare/s")
+	b.ReportMetric(durable.rate/bare.rate, "durable/bare")
+	b.ReportMetric(durable.p50, "p50-ms")
+	b.ReportMetric(durable.p99, "p99-ms")
+}
+
+// verifyOnly acknowledges what is signed and records nothing.
+func verifyOnly(key bridge.Key) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil || r.Header.Get("X-Webhook-Signature") != signature(body, key, path.Base(r.URL.Path)) {
+			http.Error(w, "no", http.StatusUnauthorized)
+		}
+	})
+}
+
+func signature(body []byte, key bridge.Key, op string) string {
+	mac := hmac.New(sha256.New, []byte(key.WebhookSecret(bridge.AgentID(op))))
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// pace is a rate in deliveries a second and latencies in milliseconds.
+type pace struct{ rate, p50, p99 float64 }
+
+// load sends b.N deliveries over so many connections to a server of its own.
+func load(b *testing.B, connections int, h http.Handler, key bridge.Key) pace {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := &http.Server{Handler: receiver.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
-	load(b, connections, "http://"+l.Addr().String(), keys.Current)
-}
-
-// load sends b.N deliveries over so many connections and reports the rate and the latencies.
-func load(b *testing.B, connections int, base string, key bridge.Key) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}
 	defer client.CloseIdleConnections()
 	var next atomic.Int64
 	took := make([][]time.Duration, connections)
 	var senders sync.WaitGroup
-	b.ResetTimer()
 	start := time.Now()
 	for c := range connections {
 		senders.Go(func() {
@@ -92,7 +121,7 @@ func load(b *testing.B, connections int, base string, key bridge.Key) {
 					return
 				}
 				begin := time.Now()
-				if err := deliver(client, base, key, n); err != nil {
+				if err := deliver(client, "http://"+l.Addr().String(), key, n); err != nil {
 					b.Error(err)
 					return
 				}
@@ -102,23 +131,22 @@ func load(b *testing.B, connections int, base string, key bridge.Key) {
 	}
 	senders.Wait()
 	all := time.Since(start)
-	b.StopTimer()
 	sorted := slices.Sorted(slices.Values(slices.Concat(took...)))
-	b.ReportMetric(float64(len(sorted))/all.Seconds(), "deliveries/s")
-	b.ReportMetric(float64(sorted[len(sorted)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(sorted[len(sorted)*99/100].Microseconds())/1000, "p99-ms")
+	if len(sorted) == 0 {
+		b.Fatal("nothing was delivered")
+	}
+	ms := func(i int) float64 { return float64(sorted[i].Microseconds()) / 1000 }
+	return pace{float64(len(sorted)) / all.Seconds(), ms(len(sorted) / 2), ms(len(sorted) * 99 / 100)}
 }
 
 func deliver(client *http.Client, base string, key bridge.Key, n int64) error {
 	op := fmt.Sprintf("agt_%04d", n%benchAgents)
 	body := []byte(fmt.Sprintf(`{"event":"statusChange","timestamp":"2026-11-21T10:00:00.%09dZ","id":"bc-%04d","status":"FINISHED","source":{"repository":"https://github.com/me/my-app"},"target":{"url":"https://cursor.com/agents?id=x"},"summary":"done"}`, n, n%benchAgents))
-	mac := hmac.New(sha256.New, []byte(key.WebhookSecret(bridge.AgentID(op))))
-	mac.Write(body)
 	req, err := http.NewRequest(http.MethodPost, base+"/hooks/cursor/"+key.ID+"/"+op, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("X-Webhook-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	req.Header.Set("X-Webhook-Signature", signature(body, key, op))
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
