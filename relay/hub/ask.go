@@ -107,6 +107,8 @@ func result(relay, action string, out wire.Outcome) (bridge.ActionOutcome, error
 	switch {
 	case out.Status == wire.StatusInterrupted:
 		return bridge.ActionOutcome{}, interrupted(relay, out.Error)
+	case out.Action == "" && out.Refusal == wire.RefusedInvalid:
+		// It was refused before it was read: its signature or its time is wrong there, such as by a clock that is off.
 	case out.Action != action:
 		e := bridge.Errorf(bridge.Unavailable, "relay %q answered for another action", relay)
 		e.Unclear = true

@@ -93,6 +93,19 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A relay whose clock is off refuses before it reads what it is asked for. Nothing ran, and its words say what to do.
+func TestClockOff(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memory.NewDisk(), nil)
+	m := newMachine("a")
+	connect(t, joined(t, s, "laptop"), m, func(o *link.Options) { o.Now = func() time.Time { return time.Now().Add(-5 * time.Minute) } })
+	s.online(t, "laptop")
+	_, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
+	if bridge.KindOf(err) != bridge.Invalid || bridge.IsUnclear(err) || !strings.Contains(err.Error(), "compare the clocks") || len(m.requests()) != 0 {
+		t.Errorf("%v, asked %+v", err, m.requests())
+	}
+}
+
 func TestWhoIsNotThere(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memory.NewDisk(), func(o *hub.Options) { o.Relays = map[string]hub.Relay{"static": {"http://127.0.0.1:1", token}} })
