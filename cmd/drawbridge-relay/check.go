@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/control"
@@ -25,20 +28,24 @@ const checkDescription = `Check relay.yaml and print every problem with its line
 cannot. Nothing is started and nothing is changed.`
 
 func newCheck(s streams) *cobra.Command {
-	var config string
+	var c home
 	cmd := command(help{"check", "Check relay.yaml and print every problem with its line and remedy", checkDescription, "  drawbridge-relay check --config relay.yaml"},
-		func(ctx context.Context) error { return check(ctx, s, config) })
-	configFlag(cmd.Flags(), &config)
+		func(ctx context.Context) error { return check(ctx, s, c) })
+	c.flags(cmd.Flags())
 	return cmd
 }
 
 // check prints what a good file allows, and what the machine makes of it.
-func check(ctx context.Context, s streams, path string) error {
-	config, err := settings.Load(path, os.LookupEnv)
+func check(ctx context.Context, s streams, h home) error {
+	config, err := settings.Load(h.Config, os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served at %s\n", path, len(config.Actions), config.Door())
+	doors, err := h.doors(config)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served %s\n", h.Config, len(config.Actions), doors)
 	if control.Switched(config.State) {
 		fmt.Fprintln(s.out, "the kill switch is on: everything is refused until drawbridge-relay start")
 	}
@@ -52,6 +59,24 @@ func check(ctx context.Context, s streams, path string) error {
 		fmt.Fprintf(s.out, "  %-20s %s\n", id, describe(config.Actions[id], ability))
 	}
 	return nil
+}
+
+// doors is where the actions can be asked for, and by whom.
+func (h home) doors(config settings.Config) (string, error) {
+	i, err := link.Load(h.identity())
+	joined := fmt.Sprintf("%s, which knows this machine as %s", i.Bridge, i.Relay)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case err != nil && config.Listens():
+		return "at " + config.Door(), nil
+	case err != nil:
+		return "to nobody yet: " + runner.NotJoined, nil
+	case config.Listens():
+		return "at " + config.Door() + " and to " + joined, nil
+	default:
+		return "to " + joined, nil
+	}
 }
 
 // describe is an action in one line.

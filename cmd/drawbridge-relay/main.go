@@ -36,20 +36,16 @@ const (
 const description = `Run listed actions on this machine when the bridge asks for them, and refuse everything else.
 
 A relay.yaml to start from:
-  listen: 127.0.0.1:7420
-  token: ${file:relay.token}
-  journal: relay.journal
+  listen: none
   actions:
     backup_script:
       argv: [/usr/local/bin/backup, --quick]
 
-Make a token:
-  (umask 077; openssl rand -hex 32 > relay.token)
-
 Exit codes: 0 all is well, 1 something is wrong and is said on stderr, 2 the command line is wrong.`
 
 const examples = `  drawbridge-relay check --config relay.yaml    say everything that is wrong with the file
-  drawbridge-relay run --config relay.yaml      serve the actions of the file
+  drawbridge-relay join drawbridge://…          once: what drawbridge relay token <name> printed at the bridge
+  drawbridge-relay run --config relay.yaml      dial the bridge and run the actions of the file
   drawbridge-relay stop                         refuse everything and end what runs, until drawbridge-relay start`
 
 const runDescription = `Serve the actions of relay.yaml until interrupted. A JSON line with the message "ready" on stderr carries the address.

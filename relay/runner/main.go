@@ -51,6 +51,9 @@ type MainOptions struct {
 	Beside func(ctx context.Context, h wire.Handler, log zerolog.Logger) error
 }
 
+// NotJoined is what to do with a relay that nobody can ask for anything.
+const NotJoined = "make an invitation at the bridge with `drawbridge relay token <name>` and join here with the command that it prints"
+
 // Main is a relay process from its start to its end, which comes when ctx is done. It changes the umask of the process
 // and of everything that it starts to 077, so it belongs into a process of its own, whose main called keeper.Main first.
 // Problems with the file come back as a *settings.Error.
@@ -62,6 +65,9 @@ func Main(ctx context.Context, o MainOptions) error {
 	config, err := settings.Load(o.ConfigPath, o.Env)
 	if err != nil {
 		return err
+	}
+	if !config.Listens() && o.Beside == nil {
+		return trust.Because(o.ConfigPath+" says listen: none, and this relay has not joined a bridge", NotJoined)
 	}
 	m := &mains{o: o, config: config, log: zerolog.New(o.Log).With().Timestamp().Logger()}
 	err = m.open(ctx)

@@ -98,7 +98,7 @@ func (r *configReader) document(data []byte) *yaml.Node {
 	var doc, second yaml.Node
 	switch err := decoder.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		r.report(Problem{}, trust.Because("is empty", "write token and actions; see drawbridge-relay run --help"))
+		r.report(Problem{}, trust.Because("is empty", "write listen and actions; see drawbridge-relay --help"))
 		return nil
 	case err != nil:
 		r.report(Problem{}, trust.Because(strings.TrimPrefix(err.Error(), "yaml: "), "correct the YAML"))
@@ -128,7 +128,7 @@ func (r *configReader) top(root *yaml.Node) {
 	}
 	r.keepApart()
 	if !found["token"] && r.config.Listens() {
-		r.report(Problem{Key: "token"}, trust.Because("is missing", "write token: ${file:relay.token}"))
+		r.report(Problem{Key: "token"}, trust.Because("is missing", "write listen: none for a relay that joins and dials out, or token: ${file:relay.token} for one that is called at an address"))
 	}
 	if !found["actions"] {
 		r.report(Problem{Key: "actions"}, trust.Because("is missing", "list what may run, or write actions: {} to allow nothing"))

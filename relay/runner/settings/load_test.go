@@ -104,11 +104,11 @@ func TestLoadProblems(t *testing.T) {
 	base := "token: " + token + "\nactions:\n"
 	action := func(settings string) string { return base + "  a: { argv: [/bin/echo], " + settings + " }\n" }
 	tests := []struct{ name, text, want string }{
-		{"empty", "", `: is empty; write token and actions`},
+		{"empty", "", `: is empty; write listen and actions`},
 		{"not a mapping", "- a\n", `:1: is not a mapping`},
 		{"broken", "a: [\n", `: line `},
 		{"second document", base + "  a: { argv: [/bin/echo] }\n---\nactions: {}\n", `: holds a second document; remove it`},
-		{"nothing in it", "limits: {}\n", `: token: is missing; write token: ${file:relay.token}`},
+		{"nothing in it", "limits: {}\n", `: token: is missing; write listen: none for a relay that joins and dials out, or token: ${file:relay.token}`},
 		{"no actions", "token: " + token + "\n", `: actions: is missing; list what may run`},
 		{"unknown key", base + "relay: x\n", `: relay: is not a known key; use one of listen, token, actions, limits, state, journal, redact`},
 		{"case of a key", base + "Listen: 127.0.0.1:1\n", `:3: Listen: is not a known key`},
