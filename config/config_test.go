@@ -237,6 +237,34 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Whoever only talks to a bridge needs its address and the operator's token, and not what else the bridge was started with.
+func TestLoadToTalk(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bridge.yaml")
+	const good = "listen: 127.0.0.1:7\ntoken: ${TOKEN}\ncursor: { key: \"${NOT_SET}\" }\nkey: ${file:gone}\n"
+	write(t, path, good)
+	if b, problems := config.LoadToTalk(path, env); len(problems) > 0 || b.Listen != "127.0.0.1:7" || b.Token.Reveal() != token {
+		t.Errorf("bridge %v, problems %v", b, problems)
+	}
+	if b, problems := config.Load(path, env); b != nil || len(problems) < 2 {
+		t.Errorf("to serve: bridge %v, problems %v", b, problems)
+	}
+	for want, text := range map[string]string{
+		"token: is required":      strings.Replace(good, "token:", "tokn:", 1),
+		"NOT_SET":                 strings.Replace(good, "${TOKEN}", "${NOT_SET}", 1),
+		"listen":                  strings.Replace(good, "127.0.0.1:7", "here", 1),
+		"YAML":                    "token: [",
+		"token: is":               "",
+		"holds the secret itself": strings.Replace(good, "${TOKEN}", token, 1),
+	} {
+		write(t, path, text)
+		b, problems := config.LoadToTalk(path, env)
+		if b != nil || len(problems) == 0 || !strings.Contains(strings.Join(texts(problems), "\n"), want) {
+			t.Errorf("%q: bridge %v, problems %q", want, b, texts(problems))
+		}
+	}
+}
+
 func write(tb testing.TB, path, text string) {
 	tb.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
@@ -24,21 +25,43 @@ func Load(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) 
 	return ParseBridge(src)
 }
 
+// LoadToTalk is Load for whoever only talks to a bridge that runs: it needs to know where that is and the operator's token,
+// and nothing else has to be right here, such as a variable that is set where the bridge was started. Only Listen and
+// Token of what it returns count.
+func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
+	src, problem := open(path)
+	if problem != nil {
+		return nil, []Problem{*problem}
+	}
+	src.Getenv = getenv
+	b, problems := readBridge(src)
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Key != "" && p.Key != "listen" && p.Key != "token" })
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return b, nil
+}
+
 // ParseBridge is Load for a text that is in memory already.
 func ParseBridge(src Source) (*Bridge, []Problem) {
+	b, problems := readBridge(src)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return b, nil
+}
+
+// readBridge returns what could be read beside all that is wrong with it.
+func readBridge(src Source) (*Bridge, []Problem) {
 	b := defaults()
 	file, problems := yamlconf.Read(src, &b)
 	b.file = file
 	if unreadable(file, problems) {
-		return nil, problems
+		return &b, problems
 	}
 	c := checker{file: file, reported: keysOf(problems)}
 	c.bridge(&b, src.Dir)
-	problems = append(problems, c.problems...)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return &b, nil
+	return &b, append(problems, c.problems...)
 }
 
 // unreadable reports whether nothing of a file could be read, so that checking

@@ -21,9 +21,10 @@ type SampleValues struct {
 	API       string // v1
 	// Repo is the orchestrator's repository.
 	Repo string // github.com/me/agent-env
-	// Relay names the user's machine; RelayURL is where its relay listens.
-	Relay      string // laptop
-	RelayURL   string // http://127.0.0.1:7420
+	// Relay names the user's machine.
+	Relay string // laptop
+	// RelayURL is where its relay listens; when empty, it is one that joins and dials in.
+	RelayURL   string
 	RelayToken string // ${file:relay.token}
 	// Repos and Actions are for the allowlist. Nil means the examples; empty and
 	// not nil means none.
@@ -44,7 +45,6 @@ func (v SampleValues) withDefaults() SampleValues {
 		{&v.API, "v1"},
 		{&v.Repo, "github.com/me/agent-env"},
 		{&v.Relay, "laptop"},
-		{&v.RelayURL, "http://127.0.0.1:7420"},
 		{&v.RelayToken, "${file:relay.token}"},
 	} {
 		if *f.value == "" {
@@ -93,17 +93,23 @@ orchestrators:
 # What each user of POST /chat talks to.
 chat: { orchestrator: main, per_minute: 20, wait: 300s }
 
-# The machines that run actions.
-relays:
-  %s:
-    url: %s # https://, or http:// on this machine
-    token: %s
+%s
 
 # Commands in code fences are ignored and reported to the agent, unless fenced: run.
 parser: { fenced: ignore, remind: false, webhook_result: false }
 
 log: { level: info, format: console }
 `
+
+const sampleDialIn = `# A machine that runs actions joins by itself: drawbridge relay token laptop.
+# One stands here only when the bridge has to call it at an address:
+# relays: { desk: { url: "https://desk.example.com:7420", token: "${file:desk.token}" } }`
+
+const sampleCalled = `# The machines that run actions and that the bridge calls.
+relays:
+  %s:
+    url: %s # https://, or http:// on this machine
+    token: %s`
 
 // SampleBridge returns a bridge.yaml with comments. It loads without problems when
 // the references in it lead to secrets of the right length.
@@ -113,8 +119,12 @@ func SampleBridge(v SampleValues) string {
 	if v.PublicURL != "" {
 		public = "public_url: " + yamlText(v.PublicURL)
 	}
+	relays := sampleDialIn
+	if v.RelayURL != "" {
+		relays = fmt.Sprintf(sampleCalled, yamlText(v.Relay), yamlText(v.RelayURL), yamlText(v.RelayToken))
+	}
 	return fmt.Sprintf(sampleBridge, yamlText(v.Listen), public, yamlText(v.Token), yamlText(v.Key), yamlText(v.CursorKey),
-		yamlText(v.API), yamlText(v.CursorURL), yamlText(v.Repo), yamlText(v.Relay), yamlText(v.RelayURL), yamlText(v.RelayToken))
+		yamlText(v.API), yamlText(v.CursorURL), yamlText(v.Repo), relays)
 }
 
 const sampleAllowlist = `# allowlist.yaml: what agents may do. What is not here is refused.

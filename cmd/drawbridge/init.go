@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
@@ -19,11 +21,13 @@ type initCmd struct {
 	Dir   string `arg:"" optional:"" default:"." help:"The folder; made when missing." type:"path"`
 	Repo  string `help:"The orchestrator's own repository." default:"github.com/me/agent-env" placeholder:"REPO"`
 	Allow string `help:"A repository that agents may be launched on." default:"github.com/me/my-app" placeholder:"REPO"`
+	Relay string `help:"What to call the machine that runs actions." default:"laptop" placeholder:"NAME"`
+	Cloud string `help:"The Cloud Agents API, when it is not Cursor's own: the stand-in of drawbridge cloudsim." placeholder:"URL"`
 }
 
 // Help shows an example.
 func (initCmd) Help() string {
-	return "Files that exist are left alone. Keys and tokens are made new and readable by you alone.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app"
+	return "Files that exist are left alone. Keys and tokens are made new and readable by you alone.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app\n  drawbridge init try --cloud http://127.0.0.1:7411"
 }
 
 // Run writes what is missing.
@@ -33,10 +37,16 @@ func (c initCmd) Run(a app) error {
 			return usageError{err}
 		}
 	}
+	if !relayName.MatchString(c.Relay) {
+		return usageError{fmt.Errorf("--relay %+.40q is no name for a relay; use a to z, 0 to 9, '_', '.' and '-', such as laptop", c.Relay)}
+	}
+	if u, err := url.Parse(c.Cloud); err != nil || (c.Cloud != "" && (u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"))) {
+		return usageError{fmt.Errorf("--cloud %+.80q is no address; write https://…, or http://127.0.0.1:7411 for drawbridge cloudsim", c.Cloud)}
+	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	values := config.SampleValues{Repo: c.Repo, Repos: []string{c.Allow}}
+	values := config.SampleValues{Repo: c.Repo, Repos: []string{c.Allow}, Relay: c.Relay, CursorURL: c.Cloud}
 	allowlist := config.SampleAllowlist(values)
 	page, err := samplePage(allowlist, a)
 	if err != nil {
@@ -51,7 +61,6 @@ func (c initCmd) Run(a app) error {
 		{"relay.yaml", sampleRelay, 0o600},
 		{"bridge.key", secret(), 0o600},
 		{"bridge.token", secret(), 0o600},
-		{"relay.token", secret(), 0o600},
 		{"drawbridge.mdc", page, 0o644},
 	}
 	for _, f := range files {
@@ -59,18 +68,23 @@ func (c initCmd) Run(a app) error {
 			return err
 		}
 	}
-	fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo)
-	return nil
+	_, err = fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo, c.Relay)
+	return err
 }
 
+// relayName is what may name a relay in an allowlist and on the wire.
+var relayName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
+
 const initNext = `
-Next, in %s:
+Next, in %[1]s:
   1. put the Cursor API key into the environment:   export CURSOR_API_KEY=…
   2. look through allowlist.yaml and relay.yaml; what is not there is refused
-  3. commit drawbridge.mdc as .cursor/rules/drawbridge.mdc into %s
-  4. drawbridge check        all problems at once
-  5. drawbridge-relay run    on the machine with the actions
-  6. drawbridge serve
+  3. commit drawbridge.mdc as .cursor/rules/drawbridge.mdc into %[2]s
+  4. drawbridge serve                  the bridge; it keeps this terminal
+  5. drawbridge relay token %[3]s      in another terminal, here: prints the join command for the machine with the actions
+  6. drawbridge-relay join drawbridge…  there, beside relay.yaml: what step 5 printed
+  7. drawbridge-relay run               there; it keeps its terminal (or: drawbridge-relay install)
+  8. drawbridge check                   here: all problems at once
 `
 
 // secret returns 64 hex digits from the system's randomness.
@@ -116,8 +130,7 @@ func samplePage(allowlist string, a app) (string, error) {
 
 const sampleRelay = `# relay.yaml: what may run on this machine. What is not here is refused, whatever the bridge says.
 # This file and its folder must be writable by you alone.
-listen: 127.0.0.1:7420
-token: ${file:relay.token}
+listen: none # no port is open here: the relay joins once (drawbridge-relay join) and dials the bridge
 actions:
   backup_script:
     argv: [/bin/echo, "put your backup command here"]

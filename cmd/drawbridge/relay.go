@@ -55,8 +55,12 @@ func (c relayTokenCmd) Run(ctx context.Context, a app) error {
 				Command string `json:"command"`
 			}{t, join})
 		}
-		_, err = fmt.Fprintf(a.stdout, "On the machine of %s, before %s, beside its relay.yaml:\n\n  %s\n\nThen start it there: drawbridge-relay run\n",
-			t.Relay, t.ExpiresAt.Local().Format(time.TimeOnly), join)
+		where := "the machine of " + t.Relay
+		if strings.Contains(join, " drawbridge+http://") {
+			where = "this machine (for another one set public_url in bridge.yaml, or use --at https://…)"
+		}
+		_, err = fmt.Fprintf(a.stdout, "On %s, before %s, beside its relay.yaml:\n\n  %s\n\nThen start it there: drawbridge-relay run\n",
+			where, t.ExpiresAt.Local().Format(time.TimeOnly), join)
 		return err
 	})
 }

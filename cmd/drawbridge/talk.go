@@ -35,7 +35,7 @@ func (t target) resolve(a app) (url, token string, err error) {
 	if url != "" && token != "" {
 		return url, token, nil
 	}
-	cfg, problems := config.Load(t.Config, a.getenv)
+	cfg, problems := config.LoadToTalk(t.Config, a.getenv)
 	if cfg == nil {
 		if len(problems) > 0 && url == "" && token == "" {
 			return "", "", usageError{fmt.Errorf("no bridge given: set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN, or use --config (%s)", problems[0].String())}

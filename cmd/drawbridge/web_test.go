@@ -30,6 +30,9 @@ func (r request) ask(ts *testscript.TestScript) (status int, body []byte, err er
 	req, err := http.NewRequest(r.method, r.url, r.body)
 	ts.Check(err)
 	token := operatorToken
+	if file := ts.Getenv("TOKENFILE"); file != "" { // a bridge that init made
+		token = strings.TrimSpace(ts.ReadFile(file))
+	}
 	if cloud := ts.Getenv("CLOUD"); cloud != "" && strings.HasPrefix(r.url, cloud) {
 		token = cursorKey
 	}
