@@ -73,6 +73,9 @@ type RelayKey struct {
 	CreatedAt time.Time
 }
 
+// ActionLane is where requests for an action at a relay wait for one another; relay is "" for an action that names none.
+func ActionLane(relay, action string) string { return "action/" + relay + "/" + action }
+
 // RelayTx keeps enrolled relays and what they offer.
 type RelayTx interface {
 	// PutRelay inserts or replaces the relay of that name.

@@ -246,6 +246,8 @@ type LaneTx interface {
 	ExtendLease(w Work, until time.Time) error
 	// WakeLane makes the head of a lane due now.
 	WakeLane(lane string, now time.Time) error
+	// WakeLanes is WakeLane for each of many; nearly all of them may be empty.
+	WakeLanes(lanes []string, now time.Time) error
 	// NextDue returns when the next item that nobody holds is due, or the zero time.
 	NextDue(now time.Time) (time.Time, error)
 	// ReleaseAll frees every lease; only for a store that one process owns alone, at its start.

@@ -2,6 +2,9 @@ package store
 
 import (
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -76,6 +79,25 @@ func (t *tx) ExtendLease(w bridge.Work, until time.Time) error {
 // WakeLane implements bridge.LaneTx. Waking a lane that is empty is fine.
 func (t *tx) WakeLane(lane string, now time.Time) error {
 	return t.exec("UPDATE work SET due_at = $2, woken = woken + 1 WHERE lane = $1 AND head = 1", lane, micros(now))
+}
+
+// wakesAtOnce is how many lanes one statement wakes; it bounds how many texts of statements there are.
+const wakesAtOnce = 128
+
+// WakeLanes implements bridge.LaneTx. A relay that connects has hundreds of lanes of which most are empty, and so they are
+// looked up together.
+func (t *tx) WakeLanes(lanes []string, now time.Time) error {
+	for some := range slices.Chunk(lanes, wakesAtOnce) {
+		marks, args := make([]string, len(some)), []any{micros(now)}
+		for i, lane := range some {
+			marks[i] = "$" + strconv.Itoa(i+2)
+			args = append(args, lane)
+		}
+		if err := t.exec("UPDATE work SET due_at = $1, woken = woken + 1 WHERE head = 1 AND lane IN ("+strings.Join(marks, ", ")+")", args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nextDue's second condition holds always; it makes the look-up a search in work_ready.

@@ -82,6 +82,7 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"PutBack":             func(tx bridge.Tx) error { return tx.PutBack(w, benchTime) },
 		"ExtendLease":         func(tx bridge.Tx) error { return tx.ExtendLease(w, benchTime) },
 		"WakeLane":            func(tx bridge.Tx) error { return tx.WakeLane("lane/1", benchTime) },
+		"WakeLanes":           func(tx bridge.Tx) error { return tx.WakeLanes([]string{"lane/1", "lane/2", "none"}, benchTime) },
 		"InsertTurn":          func(tx bridge.Tx) error { return last(tx.InsertTurn(bridge.Turn{ID: "trn_plan", Agent: "agt_000001"})) },
 		"UpdateTurn":          func(tx bridge.Tx) error { return tx.UpdateTurn(bridge.Turn{ID: "trn_000001"}) },
 		"OpenTurn":            func(tx bridge.Tx) error { return last(tx.OpenTurn("agt_000001")) },

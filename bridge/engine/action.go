@@ -105,7 +105,7 @@ func (e *Engine) actionTrouble(ctx context.Context, r errand, cause error) error
 	wait := e.backoff(r.work.Attempts, actionWait, maxActionWait)
 	e.o.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("attempt", r.work.Attempts).Msg("action waits")
 	kind := bridge.KindOf(cause)
-	if kind == bridge.RateLimited || kind == bridge.Busy || (kind == bridge.Unavailable && waited(r.work.Attempts) < e.o.ActionPatience) {
+	if kind == bridge.RateLimited || kind == bridge.Busy || (kind == bridge.Unavailable && waited(tries(r.work)) < e.o.ActionPatience) {
 		return e.update(ctx, func(c *change) error { return c.askLater(r, cause, max(wait, bridge.RetryAfter(cause))) })
 	}
 	return e.update(ctx, func(c *change) error { return c.actionFailed(r, cause) })
@@ -116,6 +116,10 @@ const (
 	actionWait    = 500 * time.Millisecond
 	maxActionWait = 10 * time.Second
 )
+
+// tries are the attempts that use up patience: not those that a relay brought about by connecting, so that one that flaps
+// leaves an action as much time as one that is away. One attempt in ten counts all the same, so that it ends some day.
+func tries(w bridge.Work) int { return max(w.Attempts-int(w.Woken), w.Attempts/10) }
 
 // waited is how long so many attempts have waited in all, about.
 func waited(attempts int) (all time.Duration) {
@@ -227,7 +231,7 @@ func errandLane(m bridge.Command) string {
 	if m.Parsed.Verb == parser.Remind {
 		return "remind/" + string(m.ID)
 	}
-	return "action/" + m.Relay + "/" + m.Canonical
+	return bridge.ActionLane(m.Relay, m.Canonical)
 }
 
 // codeReminders says that too many reminders of the agent wait already.

@@ -122,7 +122,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		return nil, err
 	}
 	keys := bridgeKeys(cfg)
-	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Log: w.log})
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Log: w.log})
 	if err != nil {
 		return nil, w.close(err)
 	}

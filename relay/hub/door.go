@@ -314,7 +314,23 @@ func (h *Hub) admit(ctx context.Context, c *conn, offers wire.Offers) error {
 		return closeStopping
 	}
 	h.o.Log.Info().Str("relay", c.relay).Str("session", c.session).Int("offers", len(offers.Offers)).Msg("relay connected")
+	h.rouse(ctx, c.relay, offers)
 	return nil
+}
+
+// rouse makes due what waits for a relay, whichever replica takes it up. It comes after the relay is on our list, so that
+// what is tried finds it there. Lost, it costs no more than the wait that was meant anyway.
+func (h *Hub) rouse(ctx context.Context, relay string, offers wire.Offers) {
+	var lanes []string
+	for _, o := range offers.Offers {
+		lanes = append(lanes, bridge.ActionLane(relay, o.Action), bridge.ActionLane("", o.Action))
+	}
+	err := h.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error { return tx.WakeLanes(lanes, h.o.Now()) })
+	if err != nil {
+		h.o.Log.Error().Err(err).Str("relay", relay).Msg("wake what waits for a relay")
+		return
+	}
+	h.o.Woken()
 }
 
 func offersOf(relay string, list wire.Offers) []bridge.RelayOffer {

@@ -60,6 +60,8 @@ type Options struct {
 	Keys bridge.Keys
 	// Shared is true when other replicas use the same Store. Then a relay may be connected to any of them.
 	Shared bool
+	// Woken is called when a relay has connected and what waits for it was made due; it must not block. Nil is nobody.
+	Woken func()
 	// Now is time.Now unless set; NewID is bridge.NewID unless set.
 	Now   func() time.Time
 	NewID func(prefix string) string
@@ -102,6 +104,9 @@ func New(o Options) (*Hub, error) {
 	}
 	if o.NewID == nil {
 		o.NewID = bridge.NewID
+	}
+	if o.Woken == nil {
+		o.Woken = func() {}
 	}
 	if o.Store != nil && len(o.Keys.Current.Secret) < 32 {
 		return nil, errors.New("hub needs a bridge key of at least 32 bytes")

@@ -140,6 +140,16 @@ func (t *tx) WakeLane(name string, now time.Time) error {
 	return t.setWork(w)
 }
 
+// WakeLanes implements bridge.LaneTx.
+func (t *tx) WakeLanes(lanes []string, now time.Time) error {
+	for _, name := range lanes {
+		if err := t.WakeLane(name, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // NextDue implements bridge.LaneTx. Work that someone holds counts as due when
 // the lease ends, because its holder may have died.
 func (t *tx) NextDue(now time.Time) (next time.Time, err error) {

@@ -231,6 +231,26 @@ func testWakeLane(t *testing.T, open Open) {
 	equal(t, "wakes of b", b["b"].Woken, 0)
 }
 
+func testWakeLanes(t *testing.T, open Open) {
+	s := open(t)
+	lanes := make([]string, 300)
+	for i := range lanes {
+		lanes[i] = fmt.Sprintf("lane/%d", i)
+	}
+	for _, n := range []int{0, 127, 128, 299} {
+		enqueue(t, s, lanes[n], at(time.Hour), fmt.Sprint(n), "behind")
+	}
+	enqueue(t, s, "other", at(time.Hour), "other")
+	for _, some := range [][]string{nil, {"none"}, {"lane/%", "lane/*"}} {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.WakeLanes(some, epoch) })
+		claimNone(t, s, epoch)
+	}
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.WakeLanes(lanes, epoch) })
+	woken := claim(t, s, epoch)
+	equal(t, "woken", refs(woken), []string{"0", "127", "128", "299"})
+	equal(t, "wakes of one", woken["299"].Woken, 1)
+}
+
 // testFailures: failures in a row are counted, survive, and end with a PutBack.
 func testFailures(t *testing.T, open Open) {
 	s := open(t)

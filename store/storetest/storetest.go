@@ -81,6 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"LeaseExpiry", testLeaseExpiry},
 		{"LeaseEnds", testLeaseEnds},
 		{"WakeLane", testWakeLane},
+		{"WakeLanes", testWakeLanes},
 		{"Failures", testFailures},
 		{"NextDue", testNextDue},
 		{"ReleaseAll", testReleaseAll},
