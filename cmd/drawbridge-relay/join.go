@@ -37,10 +37,10 @@ const joinDescription = `Enrol this machine at a bridge, with what drawbridge re
 
 Makes a key for this machine and exchanges it for the bridge's, which the invitation names, so that nobody in between can
 pose as the bridge. The invitation works once and not for long. From then on drawbridge-relay run dials the bridge; no port
-needs to be open here. HTTPS_PROXY and NO_PROXY of the environment count.`
+needs to be open here. HTTPS_PROXY and NO_PROXY of the environment count. Certificates that are given with --ca are kept.`
 
 type join struct {
-	Invitation, Bridge, Token string
+	Invitation, Bridge, Token, CA string
 	home
 }
 
@@ -58,6 +58,7 @@ func newJoin(s streams) *cobra.Command {
 	c.flags(cmd.Flags())
 	cmd.Flags().StringVar(&c.Bridge, "bridge", "", "the bridge's address, a `URL`, with --token, instead of an invitation")
 	cmd.Flags().StringVar(&c.Token, "token", "", "the join `TOKEN`, with --bridge, instead of an invitation")
+	cmd.Flags().StringVar(&c.CA, "ca", "", "a PEM `FILE` of the authority that signed the bridge's certificate, if the system does not know it; no other counts then")
 	return cmd
 }
 
@@ -77,22 +78,30 @@ func (c join) run(ctx context.Context, s streams) error {
 	return err
 }
 
-func (c join) invitation() (link.Invitation, error) {
+func (c join) invitation() (in link.Invitation, err error) {
 	switch {
 	case c.Invitation != "" && c.Bridge == "" && c.Token == "":
-		return link.ReadInvitation(c.Invitation)
+		in, err = link.ReadInvitation(c.Invitation)
 	case c.Invitation == "" && c.Bridge != "" && c.Token != "":
-		return link.NewInvitation(c.Bridge, c.Token)
+		in, err = link.NewInvitation(c.Bridge, c.Token)
+	default:
+		err = errors.New("give the invitation that `drawbridge relay token <name>` printed, or --bridge and --token")
 	}
-	return link.Invitation{}, errors.New("give the invitation that `drawbridge relay token <name>` printed, or --bridge and --token")
+	if err == nil && c.CA != "" {
+		in.CA, err = link.ReadCA(c.CA)
+	}
+	return in, err
 }
 
 const rotateDescription = `Give this relay a new key. The bridge takes the new key before this relay uses it, and the old one counts until then. A relay
 that runs uses the new key from its next connection on; restart it to make that now. Interrupted, it goes on where it was when
 you call it again.`
 
+const caDescription = `Keep the certificates (PEM) of another authority than the one that was given to join; without a file, count on those that the
+system knows again. A relay that runs does so from its next connection on.`
+
 func newKeys(s streams) *cobra.Command {
-	var shown, rotated home
+	var shown, rotated, vouched home
 	keys := group(help{"keys", "Show the keys of this relay and its bridge, or rotate the relay's",
 		"Say which keys count; compare them with drawbridge relay show.", "  drawbridge-relay keys\n  drawbridge-relay keys rotate"})
 	keys.RunE = func(*cobra.Command, []string) error { return shown.showKeys(s) }
@@ -100,7 +109,11 @@ func newKeys(s streams) *cobra.Command {
 	rotate := command(help{"rotate", "Give this relay a new key", rotateDescription, "  drawbridge-relay keys rotate"},
 		func(ctx context.Context) error { return rotated.rotateKeys(ctx, s) })
 	rotated.flags(rotate.Flags())
-	keys.AddCommand(rotate)
+	ca := command(help{"ca [file]", "Change which authority vouches for the bridge's TLS certificate", caDescription, "  drawbridge-relay keys ca our-ca.pem"}, nil)
+	ca.Args = usage(cobra.MaximumNArgs(1))
+	ca.RunE = func(_ *cobra.Command, args []string) error { return vouched.setCA(s, args) }
+	vouched.flags(ca.Flags())
+	keys.AddCommand(rotate, ca)
 	return keys
 }
 
@@ -123,6 +136,25 @@ func (h home) rotateKeys(ctx context.Context, s streams) error {
 		return err
 	}
 	return printKeys(s.out, i)
+}
+
+// setCA keeps the certificates of the file, or none.
+func (h home) setCA(s streams, files []string) (err error) {
+	if _, err := loadIdentity(h.identity()); err != nil {
+		return err
+	}
+	ca, whose := "", "the authorities that the system knows"
+	if len(files) > 0 {
+		whose = files[0] + ", and no other"
+		if ca, err = link.ReadCA(files[0]); err != nil {
+			return err
+		}
+	}
+	if err := link.SetCA(h.identity(), ca); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "what vouches for the bridge's certificate: %s\n", whose)
+	return err
 }
 
 func printKeys(w io.Writer, i link.Identity) error {

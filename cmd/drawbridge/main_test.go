@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"world":    setWorld,
+			"front":    setFront,
 			"port":     setPorts,
 			"postgres": setDatabase,
 			"replica":  setReplica,

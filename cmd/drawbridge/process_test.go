@@ -66,7 +66,7 @@ func spawnBeside(ts *testscript.TestScript, name string, args []string) *sidePro
 	ts.Check(err)
 	defer log.Close()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = ts.MkAbs("."), log, log
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "CURSOR_API_KEY"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "CURSOR_API_KEY", "HTTPS_PROXY"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	ts.Check(p.cmd.Start())

@@ -24,12 +24,16 @@ func (c relayRunCmd) Run(ctx context.Context, a app) error {
 
 type relayJoinCmd struct {
 	Invitation string `arg:""`
+	CA         string `name:"ca"`
 	Config     string `default:"relay.yaml" type:"path"`
 }
 
 // Run is drawbridge-relay join, in this binary.
 func (c relayJoinCmd) Run(ctx context.Context) error {
 	in, err := link.ReadInvitation(c.Invitation)
+	if err == nil && c.CA != "" {
+		in.CA, err = link.ReadCA(c.CA)
+	}
 	if err != nil {
 		return err
 	}

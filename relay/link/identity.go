@@ -30,6 +30,8 @@ const Overlap = 24 * time.Hour
 type Identity struct {
 	// Bridge is the bridge's address without a slash at the end: https://…, or http:// on this machine.
 	Bridge string
+	// CA are the certificates (PEM) that vouch for that address, and no others do; when empty, those that the system knows.
+	CA string
 	// Relay is the name that the bridge knows.
 	Relay string
 	// Key is the relay's own; Next the one that replaces it once the bridge has taken it, nil most of the time.
@@ -102,6 +104,7 @@ const maxPins = 8
 type stored struct {
 	Note   string      `json:"note"`
 	Bridge string      `json:"bridge"`
+	CA     string      `json:"ca,omitempty"`
 	Relay  string      `json:"relay"`
 	Key    string      `json:"key"`
 	Next   string      `json:"next,omitempty"`
@@ -116,7 +119,7 @@ type storedPin struct {
 const note = "A secret: whoever has this file is this relay. Written by drawbridge-relay; do not edit."
 
 func (i Identity) encode() ([]byte, error) {
-	s := stored{Note: note, Bridge: i.Bridge, Relay: i.Relay, Key: seedText(i.Key), Next: seedText(i.Next)}
+	s := stored{Note: note, Bridge: i.Bridge, CA: i.CA, Relay: i.Relay, Key: seedText(i.Key), Next: seedText(i.Next)}
 	for _, p := range i.Pins {
 		s.Pins = append(s.Pins, storedPin{Public: wire.KeyText(p.Key), Since: p.Since.UTC()})
 	}
@@ -147,7 +150,10 @@ func decode(data []byte) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	i := Identity{Bridge: bridge, Relay: s.Relay}
+	if _, err := roots(s.CA); err != nil {
+		return Identity{}, err
+	}
+	i := Identity{Bridge: bridge, CA: s.CA, Relay: s.Relay}
 	if i.Key, err = readSeed(s.Key); err == nil && s.Next != "" {
 		i.Next, err = readSeed(s.Next)
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,6 +31,8 @@ const (
 type Invitation struct {
 	Bridge string
 	Token  wire.Token
+	// CA are the certificates that vouch for the bridge's address, as [ReadCA] returns them; those that the system knows when empty.
+	CA string
 }
 
 // ReadInvitation reads drawbridge://host/dbj_…, or drawbridge+http:// for a bridge on this machine.
@@ -84,14 +85,14 @@ func Join(ctx context.Context, path string, in Invitation, now func() time.Time)
 	if err != nil {
 		return Identity{}, err
 	}
-	answer, err := post[wire.Joined](ctx, in.Bridge+wire.JoinPath, body)
+	answer, err := post[wire.Joined](ctx, in.CA, in.Bridge+wire.JoinPath, body)
 	if err != nil {
 		return Identity{}, fmt.Errorf("join: %w", err)
 	}
 	if !answer.Proved(in.Token, body) {
 		return Identity{}, errors.New("join: what answered is not the bridge that gave out the token; nothing was kept")
 	}
-	i := Identity{Bridge: in.Bridge, Relay: answer.Relay, Key: key, Pins: []Pin{{Key: in.Token.Bridge, Since: now()}}}
+	i := Identity{Bridge: in.Bridge, CA: in.CA, Relay: answer.Relay, Key: key, Pins: []Pin{{Key: in.Token.Bridge, Since: now()}}}
 	if err := save(path, i); err != nil {
 		return Identity{}, err
 	}
@@ -161,7 +162,7 @@ func Rotate(ctx context.Context, path string, now func() time.Time) (Identity, e
 	}
 	trusted := i.Trusted(now())
 	body := wire.Rekey{Relay: i.Relay, Key: keyID(i.Key), Public: publicText(i.Next), Created: now().UnixMilli(), Pins: idsOf(trusted)}.Prove(i.Key, i.Next)
-	answer, err := post[wire.Rekeyed](ctx, i.Bridge+wire.RekeyPath, body)
+	answer, err := post[wire.Rekeyed](ctx, i.CA, i.Bridge+wire.RekeyPath, body)
 	if err != nil {
 		return Identity{}, fmt.Errorf("rotate: %w", err)
 	}
@@ -185,27 +186,13 @@ func (i Identity) KeyIDs(now time.Time) (own string, bridge []string) {
 	return keyID(i.Key), idsOf(i.Trusted(now))
 }
 
-// newTransport dials the bridge as the environment of this process says, proxies included. It follows no redirect.
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: 20 * time.Second,
-		DisableKeepAlives:     true,
-		MaxIdleConns:          1,
-		// A WebSocket needs HTTP/1.1; with no map of protocols the transport offers nothing else.
-		ForceAttemptHTTP2: false,
-	}
-}
-
 const (
 	postTimeout = 30 * time.Second
 	maxAnswer   = 64 << 10
 )
 
 // post is the one kind of plain request that a relay makes.
-func post[Out any](ctx context.Context, address string, body any) (out Out, err error) {
+func post[Out any](ctx context.Context, ca, address string, body any) (out Out, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	data, err := json.Marshal(body)
@@ -217,10 +204,13 @@ func post[Out any](ctx context.Context, address string, body any) (out Out, err 
 		return out, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := http.Client{Transport: newTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client, err := newClient(ca)
+	if err != nil {
+		return out, err
+	}
 	response, err := client.Do(req)
 	if err != nil {
-		return out, fmt.Errorf("the bridge cannot be reached: %w", err)
+		return out, unreached(err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))

@@ -9,7 +9,6 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -51,7 +50,7 @@ type Options struct {
 	Now  func() time.Time
 	Rand func() float64
 	Log  zerolog.Logger
-	// Dial replaces the network, for tests; nil dials as the environment says.
+	// Dial replaces the network, for tests; nil dials as the environment and the identity say.
 	Dial func(ctx context.Context, address string) (*websocket.Conn, error)
 }
 
@@ -75,9 +74,6 @@ func New(o Options) (*Link, error) {
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
-	}
-	if o.Dial == nil {
-		o.Dial = dial
 	}
 	if _, err := Load(o.Identity); err != nil {
 		return nil, err
@@ -145,15 +141,22 @@ type refusal struct{ reason string }
 // Error implements error.
 func (r *refusal) Error() string { return "the bridge refuses this relay: " + r.reason }
 
-func dial(ctx context.Context, address string) (*websocket.Conn, error) {
-	client := &http.Client{Transport: newTransport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+func (l *Link) dial(ctx context.Context, i Identity) (*websocket.Conn, error) {
+	address := i.Bridge + wire.ConnectPath
+	if l.o.Dial != nil {
+		return l.o.Dial(ctx, address)
+	}
+	client, err := newClient(i.CA)
+	if err != nil {
+		return nil, err
+	}
 	ws, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol}})
 	if err != nil && response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
 		return nil, refused(response.StatusCode, body)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dial the bridge: %w", err)
+		return nil, unreached(err)
 	}
 	return ws, nil
 }
@@ -170,7 +173,7 @@ func (l *Link) once(ctx context.Context) error {
 	s := &session{link: l, identity: i, out: make(chan wire.Frame, 32), over: make(chan struct{})}
 	start, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	if s.ws, err = l.o.Dial(start, i.Bridge+wire.ConnectPath); err != nil {
+	if s.ws, err = l.dial(start, i); err != nil {
 		return err
 	}
 	defer func() { _ = s.ws.CloseNow() }()
