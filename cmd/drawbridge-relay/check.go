@@ -46,6 +46,9 @@ func check(ctx context.Context, s streams, h home) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served %s\n", h.Config, len(config.Actions), doors)
+	if report, err := audit.Verify(filepath.Join(config.State, runner.AuditName), ""); err == nil && report.File != "" && report.File != config.SHA256 {
+		fmt.Fprintf(s.out, "changed since the last start: its sha256 is %s and was %s\n", config.SHA256, report.File)
+	}
 	if control.Switched(config.State) {
 		fmt.Fprintln(s.out, "the kill switch is on: everything is refused until drawbridge-relay start")
 	}

@@ -139,7 +139,7 @@ func (m *mains) ready(ability sandbox.Ability) error {
 	switched := control.Switched(m.config.State)
 	m.log.Info().Str("addr", m.relay.Addr()).Int("actions", len(m.config.Actions)).Str("sandbox", ability.String()).
 		Str("trees", m.pool.String()).Str("journal", m.config.Journal).Int("interrupted", m.journal.interrupted).
-		Bool("stopped", switched).Str("audit", m.audit.Head().Hash).Msg("ready")
+		Bool("stopped", switched).Str("audit", m.audit.Head().Hash).Str("file", m.config.SHA256).Msg("ready")
 	for _, offer := range m.relay.Offers() {
 		action := m.config.Actions[offer.Action]
 		if action.Sandbox == nil {
@@ -150,7 +150,21 @@ func (m *mains) ready(ability sandbox.Ability) error {
 			m.log.Warn().Str("action", offer.Action).Str("missing", missing).Msg("this machine cannot give the whole sandbox")
 		}
 	}
-	return m.relay.note(audit.Event{Event: audit.Ready, Sandbox: ability.String()})
+	if err := m.noteFile(); err != nil {
+		return err
+	}
+	return m.relay.note(audit.Event{Event: audit.Ready, File: m.config.SHA256, Sandbox: ability.String()})
+}
+
+// noteFile says that relay.yaml is not what it was at the start before. Whoever changed it is not known: an action without a
+// sandbox could, and so could its user.
+func (m *mains) noteFile() error {
+	before := m.audit.Before()
+	if before == "" || before == m.config.SHA256 {
+		return nil
+	}
+	m.log.Warn().Str("file", m.config.SHA256).Str("before", before).Msg("relay.yaml changed since the last start; if that was not you, type drawbridge-relay stop and look through it")
+	return m.relay.note(audit.Event{Event: audit.Changed, File: m.config.SHA256, Reason: "relay.yaml was " + before})
 }
 
 func (m *mains) wantsSandbox() bool {

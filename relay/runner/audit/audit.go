@@ -26,6 +26,7 @@ import (
 // Kinds of an [Event].
 const (
 	Ready    = "ready"
+	Changed  = "changed"
 	Ended    = "ended"
 	Torn     = "torn"
 	Accepted = "accepted"
@@ -41,7 +42,9 @@ const (
 
 // Event is what a line says. Texts of others are escaped by the caller.
 type Event struct {
-	Event   string `json:"event"`
+	Event string `json:"event"`
+	// File is the digest of relay.yaml, as it was read at a start.
+	File    string `json:"file,omitempty"`
 	Request string `json:"request,omitempty"`
 	Action  string `json:"action,omitempty"`
 	// Key names the key that signed the request, or the door that it came through.
@@ -104,6 +107,7 @@ type Log struct {
 	file    *os.File
 	head    *os.File
 	at      Head
+	before  string
 	minute  time.Time
 	count   map[string]int
 	skipped int
@@ -153,7 +157,7 @@ func (l *Log) start() error {
 	if err != nil {
 		return trust.Because(err.Error(), "keep it as evidence, see drawbridge-relay audit verify, and move it and "+HeadSuffix+" away to begin a new one")
 	}
-	l.at = report.Head
+	l.at, l.before = report.Head, report.File
 	if report.Torn > 0 {
 		if err := l.file.Truncate(report.Size); err != nil {
 			return err
@@ -229,6 +233,9 @@ func (l *Log) Head() Head {
 	defer l.mu.Unlock()
 	return l.at
 }
+
+// Before is the digest of relay.yaml that the last start before this one noted, "" when there is none.
+func (l *Log) Before() string { return l.before }
 
 // Close lets another relay have the log.
 func (l *Log) Close() error {

@@ -232,3 +232,29 @@ func TestOneRelayALog(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The next start knows which relay.yaml the one before read, whatever was recorded in between.
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	for start, want := range []string{"", "one", "two", "two"} {
+		log, err := audit.Open(path, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := log.Before(); got != want {
+			t.Errorf("start %d: before it was %q, want %q", start, got, want)
+		}
+		for _, e := range []audit.Event{{Event: audit.Ready, File: []string{"one", "two", "two", "three"}[start]}, {Event: audit.Accepted, Action: "a"}, {Event: audit.Ended}} {
+			if err := log.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := audit.Verify(path, ""); err != nil || report.File != "three" {
+		t.Errorf("%+v, %v", report, err)
+	}
+}

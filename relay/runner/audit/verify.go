@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -21,6 +22,8 @@ type Report struct {
 	Size, Torn int64
 	// NoHead is true when there is no head file, so that lines cut off the end would not show.
 	NoHead bool
+	// File is the digest of relay.yaml that was noted last, "" when none was.
+	File string
 }
 
 // Damage is where a chain is broken, and how. Line counts from 1.
@@ -84,10 +87,11 @@ func check(r io.Reader, known *Head, contains string) (Report, error) {
 		if err != nil {
 			return report, err
 		}
-		hash, err := follows(text, report.Head)
+		hash, n, err := follows(text, report.Head)
 		if err != nil {
 			return report, &Damage{number, err.Error()}
 		}
+		report.File = cmp.Or(n.File, report.File)
 		report.Head = Head{Seq: report.Head.Seq + 1, Hash: hash}
 		report.Size += int64(len(text))
 		found = found || hash == contains
@@ -104,27 +108,26 @@ func check(r io.Reader, known *Head, contains string) (Report, error) {
 	return report, nil
 }
 
-// follows returns the hash of a whole line, or what is wrong with it behind the line of head.
-func follows(text []byte, head Head) (hash string, err error) {
+// follows returns a whole line and its hash, or what is wrong with it behind the line of head.
+func follows(text []byte, head Head) (hash string, n line, err error) {
 	body, rest, marked := cutLast(text, hashMark)
 	sum := sha256.Sum256(body)
 	hash = hex.EncodeToString(sum[:])
 	if !marked || rest != hash+"\"}\n" {
-		return "", errors.New("was changed: its hash does not match")
+		return "", line{}, errors.New("was changed: its hash does not match")
 	}
-	var n line
 	if err := json.Unmarshal(append(bytes.Clone(body), '}'), &n); err != nil {
-		return "", errors.New("was changed: it is no line of an audit log")
+		return "", line{}, errors.New("was changed: it is no line of an audit log")
 	}
 	switch want := head.Seq + 1; {
 	case n.Seq > want:
-		return "", fmt.Errorf("is number %d: %d to %d are missing before it", n.Seq, want, n.Seq-1)
+		return "", line{}, fmt.Errorf("is number %d: %d to %d are missing before it", n.Seq, want, n.Seq-1)
 	case n.Seq < want:
-		return "", fmt.Errorf("is number %d and stands where %d belongs: lines were moved or put in", n.Seq, want)
+		return "", line{}, fmt.Errorf("is number %d and stands where %d belongs: lines were moved or put in", n.Seq, want)
 	case n.Prev != head.Hash:
-		return "", errors.New("does not follow the line before it: that one was replaced")
+		return "", line{}, errors.New("does not follow the line before it: that one was replaced")
 	}
-	return hash, nil
+	return hash, n, nil
 }
 
 func cutLast(text []byte, mark string) (before []byte, after string, found bool) {

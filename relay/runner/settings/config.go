@@ -53,6 +53,8 @@ type Config struct {
 	State string
 	// Journal is the absolute path of the journal; relay.journal in State unless set.
 	Journal string
+	// SHA256 is the digest in hex of the file itself, without what ${…} put in.
+	SHA256 string
 	// secrets are the token, what ${file:…} put in, variables named like secrets, and redact; they are taken out of every
 	// output.
 	secrets  []string

@@ -2,6 +2,8 @@ package settings
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +35,12 @@ func Load(path string, env LookupEnv) (Config, error) {
 		r.report(Problem{}, err)
 		return Config{}, &Error{Problems: r.problems}
 	}
-	return r.load(data)
+	config, err := r.load(data)
+	if err == nil {
+		sum := sha256.Sum256(data)
+		config.SHA256 = hex.EncodeToString(sum[:])
+	}
+	return config, err
 }
 
 // StateOf returns the state folder of relay.yaml at path, whatever else is wrong with the file: the kill switch must not need a
