@@ -27,6 +27,9 @@ func TestBothErasOfferTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if era == newEra && listed.CacheScope != "private" {
+			t.Errorf("%s: the list of one agent's tools may be cached for others: its scope is %q", era, listed.CacheScope)
+		}
 		var names []string
 		for _, tool := range listed.Tools {
 			names = append(names, tool.Name)

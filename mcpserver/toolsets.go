@@ -62,11 +62,14 @@ func SetNames() []string {
 // newServer makes the server that offers some toolsets. Where two of them have a
 // tool of one name, the later one's carries its set's name in front.
 func (d *Door) newServer(names []string) (*mcp.Server, error) {
-	s := mcp.NewServer(&mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: d.o.Version}, &mcp.ServerOptions{
+	options := &mcp.ServerOptions{
 		Logger: slog.New(zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))),
 		// The tools of an agent do not change while it is connected, and nothing is logged to it.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-	})
+		// What is offered, and the words about it, are one agent's: the default would let a cache give them to another.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: d.o.Version}, options)
 	taken := map[string]bool{}
 	for _, set := range names {
 		tools, ok := d.sets[set]
