@@ -62,6 +62,10 @@ type Options struct {
 	Reserved func(name string) bool
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
 	Idle time.Duration
+	// Extend may change the options of each server before it is made; what it returns
+	// adds to the tools that are on it. Nil in every release: package
+	// internal/conformance has the one that there is.
+	Extend func(*mcp.ServerOptions) func(*mcp.Server)
 	// Tracing gets a span of each call; nil makes none.
 	Tracing *tracing.Tracing
 	Version string

@@ -69,6 +69,10 @@ func (d *Door) newServer(names []string) (*mcp.Server, error) {
 		// What is offered, and the words about it, are one agent's: the default would let a cache give them to another.
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	}
+	extend := func(*mcp.Server) {}
+	if d.o.Extend != nil {
+		extend = d.o.Extend(options)
+	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: d.o.Version}, options)
 	taken := map[string]bool{}
 	for _, set := range names {
@@ -87,6 +91,7 @@ func (d *Door) newServer(names []string) (*mcp.Server, error) {
 				})
 		}
 	}
+	extend(s)
 	s.AddReceivingMiddleware(d.introduce(slices.Clone(names)))
 	return s, nil
 }

@@ -21,6 +21,7 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
+	"drawbridge/internal/conformance"
 	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/tracing"
@@ -184,7 +185,7 @@ func (w *parts) openDoor() (err error) {
 	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{
-		Reserved: func(name string) bool { return w.orchestrator(name, name) != nil }, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Version: version, Log: w.log})
+		Reserved: func(name string) bool { return w.orchestrator(name, name) != nil }, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Extend: conformance.Extend, Version: version, Log: w.log})
 	return err
 }
 
