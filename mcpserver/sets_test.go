@@ -249,6 +249,9 @@ func TestATeam(t *testing.T) {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: bridge.AgentID(spawned[0].AgentID)})
 		return err == nil && slices.ContainsFunc(turns, func(turn bridge.Turn) bool { return strings.Contains(turn.Sent, "worker-2 is not busy any more") })
 	})
+	if r := w.call(one, "complete", args{"result": " "}); !r.IsError || !strings.Contains(words(r), "result is empty") {
+		t.Errorf("complete without a result: %s", words(r))
+	}
 	done := good[mcpserver.MessageSent](w, one, "complete", args{"result": "All done."})
 	if done.Status != "completed" {
 		t.Errorf("complete: %+v", done)

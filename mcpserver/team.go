@@ -315,6 +315,9 @@ type resultArgs struct {
 }
 
 func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, error) {
+	if err := checkWords("result", in.Result); err != nil {
+		return answer{}, err
+	}
 	to := string(c.agent.Parent)
 	if to == "" {
 		to = string(bridge.User)
