@@ -9,7 +9,7 @@ FUZZTIME ?= 3s
 SOAK ?= 30m
 SEED ?= 1
 
-.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts soak bench fuzz-long clean
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts conformance soak bench fuzz-long clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -22,6 +22,7 @@ demo: build ## run the demo
 	bin/drawbridge demo
 
 check: lint vuln test ## everything that CI runs
+	@scripts/conformance.sh --if-possible
 
 lint: fmt vet staticcheck ## gofmt, go vet, staticcheck
 
@@ -31,10 +32,12 @@ fmt:
 vet:
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags failpoint ./internal/failpoint ./internal/failport ./cmd/...
+	$(GO) vet -tags conformance ./internal/conformance ./cmd/drawbridge
 
 staticcheck:
 	$(GO) tool staticcheck $(PACKAGES)
 	$(GO) tool staticcheck -tags failpoint ./internal/failpoint ./internal/failport
+	$(GO) tool staticcheck -tags conformance ./internal/conformance
 
 vuln: ## known vulnerabilities, when their data can be had
 	@scripts/vuln.sh
@@ -50,6 +53,9 @@ seeds: ## ten thousand plays of the simulation, without the race detector
 
 scripts: ## only the scripts against the built binaries
 	$(GO) test -count=1 ./cmd/...
+
+conformance: ## the official MCP conformance suite and the official TypeScript clients against the MCP door; needs npm
+	@scripts/conformance.sh
 
 soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store
 	@scripts/postgres.sh
