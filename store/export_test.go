@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -113,3 +114,6 @@ func (s *Store) sqlite() *sqliteDB { return s.db.(*sqliteDB) }
 
 // CutOff is how an error of the migration at the start is told.
 func CutOff(err error) error { return cutOff(err, &pgx.ConnConfig{}) }
+
+// Lock is the descriptor that keeps other bridges off the file.
+func (s *Store) Lock() *os.File { return s.sqlite().lock }

@@ -48,11 +48,13 @@ type postgresDB struct {
 	id string
 }
 
+// errAddress does not repeat what the library says: its text may hold the address, and with it the password.
+var errAddress = bridge.Errorf(bridge.Invalid, "the database address is no PostgreSQL URL; write postgres://user:password@host:5432/database")
+
 func openPostgres(ctx context.Context, address string) (*Store, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
-		// The library's text may repeat the address, and with it the password.
-		return nil, bridge.Errorf(bridge.Invalid, "the database address is no PostgreSQL URL; write postgres://user:password@host:5432/database")
+		return nil, errAddress
 	}
 	for name, value := range sessionLimits {
 		config.RuntimeParams[name] = value

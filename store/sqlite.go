@@ -147,7 +147,10 @@ func (d *sqliteDB) close() error {
 		errs = append(errs, d.write.Close())
 	}
 	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
+		// A lock goes with the last descriptor, and a child that this process is just
+		// starting holds copies of all of them until its exec: closing alone would
+		// leave the file locked for as long as that takes.
+		errs = append(errs, unix.Flock(int(d.lock.Fd()), unix.LOCK_UN), d.lock.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pressly/goose/v3"
-
 	"drawbridge/bridge"
 )
 
@@ -57,8 +55,9 @@ func IsURL(database string) bool {
 // its schema up to date. A file is created when it is missing and taken for
 // this process alone; a PostgreSQL database is shared with other replicas. It
 // fails with an Invalid error when path cannot be a database, with Conflict when
-// another process has the file, with Unavailable when the server cannot be
-// reached, and otherwise when what is there is no database of ours.
+// another process has the file or a newer program made the schema, with
+// Unavailable when the server cannot be reached, and otherwise when what is there
+// is no database of ours.
 func Open(ctx context.Context, database string) (*Store, error) {
 	if IsURL(database) {
 		return openPostgres(ctx, database)
@@ -80,13 +79,6 @@ func Place(database string) string {
 
 // migrationsOf returns the migrations of one dialect.
 func migrationsOf(dialect string) (fs.FS, error) { return fs.Sub(migrations, "migrations/"+dialect) }
-
-func migrateUp(ctx context.Context, p *goose.Provider) error {
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
-}
 
 // Close lets the commit that runs end, then closes; an Update or View that
 // comes later fails. Closing twice is fine.

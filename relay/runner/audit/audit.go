@@ -241,7 +241,8 @@ func (l *Log) Before() string { return l.before }
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(l.file.Close(), l.head.Close())
+	// Closing alone would leave the lock to a child that is just being started, until its exec.
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close(), l.head.Close())
 }
 
 // seal returns the text of a line with its end, and its hash.

@@ -1,5 +1,5 @@
 // Package probe asks the world that a configuration names whether it is there:
-// the Cloud Agents API, the bridge's own public address, the relays. It changes
+// the database, the Cloud Agents API, the bridge's own public address, the relays. It changes
 // nothing and reads no file but the allowlist. Rule of thumb: every answer says
 // what to do next.
 package probe
@@ -17,6 +17,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
+	"drawbridge/store"
 )
 
 // Finding is one line of what was found.
@@ -28,7 +29,7 @@ type Finding struct {
 
 // All asks everybody; open makes the client of the Cloud Agents API.
 func All(ctx context.Context, cfg *config.Bridge, open func(*config.Bridge) (*cloudagents.Client, error)) []Finding {
-	out := []Finding{cloudOf(ctx, cfg, open), publicURL(ctx, cfg)}
+	out := []Finding{database(ctx, cfg), cloudOf(ctx, cfg, open), publicURL(ctx, cfg)}
 	for name, r := range cfg.Relays {
 		out = append(out, calledRelay(ctx, name, r))
 	}
@@ -37,6 +38,19 @@ func All(ctx context.Context, cfg *config.Bridge, open func(*config.Bridge) (*cl
 
 // patience bounds one question.
 const patience = 15 * time.Second
+
+// database looks whether this program may work on the schema that is there.
+func database(ctx context.Context, cfg *config.Bridge) Finding {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	f := Finding{What: "database " + store.Place(cfg.Database)}
+	if err := store.CheckSchema(ctx, cfg.Database); err != nil {
+		f.Detail = textOf(err)
+		return f
+	}
+	f.OK, f.Detail = true, "nothing keeps this program from opening it"
+	return f
+}
 
 func cloudOf(ctx context.Context, cfg *config.Bridge, open func(*config.Bridge) (*cloudagents.Client, error)) Finding {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"drawbridge/bridge"
+)
+
+// migrateUp brings a schema up to date, unless a newer program has been there.
+func migrateUp(ctx context.Context, p *goose.Provider) error {
+	has, err := p.GetDBVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("read the schema's version: %w", err)
+	}
+	knows := int64(0)
+	for _, s := range p.ListSources() {
+		knows = max(knows, s.Version)
+	}
+	if err := notNewer(has, knows); err != nil {
+		return err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// notNewer keeps an older program off a schema that it does not know: what it
+// writes would lack what the newer one counts on.
+func notNewer(has, knows int64) error {
+	if has <= knows {
+		return nil
+	}
+	return bridge.Errorf(bridge.Conflict, "the database was made by a newer drawbridge: its schema is version %d and this program knows %d; start the newer program, or restore a backup from before the upgrade. Nothing was changed", has, knows)
+}
+
+// CheckSchema reports whether this program may open a database, without opening
+// it for work: it takes no lock and changes nothing, so that it may be asked
+// while a bridge serves. A database that is not there yet, or is empty, is fine.
+// Conflict when its schema is of a newer program, Unavailable when it cannot be read.
+func CheckSchema(ctx context.Context, database string) error {
+	dialect, db, err := openToRead(database)
+	if db == nil || err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	knows, err := newest(dialect)
+	if err != nil {
+		return err
+	}
+	var has int64
+	err = db.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+goose.DefaultTablename).Scan(&has)
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg) && pg.Code == "42P01", err != nil && strings.Contains(err.Error(), "no such table"):
+		return nil // undefined_table: the first start fills it
+	case err != nil && dialect == "sqlite":
+		return startTrouble(err, database)
+	case err != nil:
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the database at " + Place(database) + " cannot be read; is PostgreSQL running, and are user and password right?", Cause: err}
+	}
+	return notNewer(has, knows)
+}
+
+// openToRead returns no database when there is none yet.
+func openToRead(database string) (dialect string, db *sql.DB, err error) {
+	if IsURL(database) {
+		config, err := pgx.ParseConfig(database)
+		if err != nil {
+			return "", nil, errAddress
+		}
+		return "postgres", stdlib.OpenDB(*config), nil
+	}
+	path, err := realPath(database)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := checkRegular(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil, nil
+	} else if err != nil {
+		return "", nil, err
+	}
+	db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(10000)")
+	return "sqlite", db, err
+}
+
+// newest is the last version of a schema that this program knows.
+func newest(dialect string) (version int64, err error) {
+	dir, err := migrationsOf(dialect)
+	if err != nil {
+		return 0, err
+	}
+	names, err := fs.Glob(dir, "*.sql")
+	for _, name := range names {
+		n, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("read migrations: %w", err)
+		}
+		version = max(version, n)
+	}
+	return version, err
+}
