@@ -214,10 +214,16 @@ type Work struct {
 	Due   time.Time
 	Lease time.Time
 	// Fence grows with every claim; giving back with an old one fails.
-	Fence    int64
+	Fence int64
+	// Attempts counts claims, crashes and wakes among them; Tries counts the times
+	// that the handler tried and was put off (PutOff).
 	Attempts int
+	Tries    int
 	// Failures counts how many times in a row the handler failed.
 	Failures int
+	// Lost counts the claims in a row before this one that ended without an answer:
+	// whoever held the work gave it back in no way, most likely because it died.
+	Lost int
 	// Woken counts calls of Wake, so that one that comes while the work is
 	// held is not lost when it is put back.
 	Woken int64
@@ -239,8 +245,10 @@ type LaneTx interface {
 	FinishWork(w Work) error
 	// PutBack makes work due again at a time, or at once if it was woken meanwhile. Failures begin anew.
 	PutBack(w Work, due time.Time) error
+	// PutOff is PutBack for work that was tried in vain: it counts one try more.
+	PutOff(w Work, due time.Time) error
 	// FailWork is PutBack for work whose handler failed: it counts one failure
-	// more than w has.
+	// more than w has, and the claims that were lost as failures too.
 	FailWork(w Work, due time.Time) error
 	// ExtendLease holds work for longer.
 	ExtendLease(w Work, until time.Time) error
@@ -250,7 +258,8 @@ type LaneTx interface {
 	WakeLanes(lanes []string, now time.Time) error
 	// NextDue returns when the next item that nobody holds is due, or the zero time.
 	NextDue(now time.Time) (time.Time, error)
-	// ReleaseAll frees every lease; only for a store that one process owns alone, at its start.
+	// ReleaseAll frees every lease, which counts as a lost claim; only for a store
+	// that one process owns alone, at its start.
 	ReleaseAll() error
 }
 

@@ -10,10 +10,10 @@ import (
 	"drawbridge/bridge"
 )
 
-const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, failures, woken"
+const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, tries, failures, lost, woken"
 
 func scanWork(row scanner) (w bridge.Work, err error) {
-	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Failures, &w.Woken)
+	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Tries, &w.Failures, &w.Lost, &w.Woken)
 	return w, err
 }
 
@@ -34,8 +34,9 @@ func (t *tx) Enqueue(w bridge.Work) error {
 		w.Lane, seq, w.Kind, w.Ref, micros(w.Due))
 }
 
-// claimWork takes the heads that have been ready for longest.
-const claimWork = `UPDATE work SET lease_until = $2, fence = fence + 1, attempts = attempts + 1
+// claimWork takes the heads that have been ready for longest. A lease that still
+// stands there was never given back.
+const claimWork = `UPDATE work SET lease_until = $2, fence = fence + 1, attempts = attempts + 1, lost = CASE WHEN lease_until > 0 THEN lost + 1 ELSE lost END
 WHERE id IN (SELECT id FROM work WHERE head = 1 AND ` + readyAt + ` <= $1 ORDER BY ` + readyAt + `, id LIMIT $3)
 RETURNING ` + workColumns
 
@@ -58,17 +59,25 @@ func (t *tx) FinishWork(w bridge.Work) error {
 
 // PutBack implements bridge.LaneTx.
 func (t *tx) PutBack(w bridge.Work, due time.Time) error {
-	return t.giveBack(w, due, 0)
+	w.Failures = 0
+	return t.giveBack(w, due)
+}
+
+// PutOff implements bridge.LaneTx.
+func (t *tx) PutOff(w bridge.Work, due time.Time) error {
+	w.Tries, w.Failures = w.Tries+1, 0
+	return t.giveBack(w, due)
 }
 
 // FailWork implements bridge.LaneTx.
 func (t *tx) FailWork(w bridge.Work, due time.Time) error {
-	return t.giveBack(w, due, w.Failures+1)
+	w.Failures += w.Lost + 1
+	return t.giveBack(w, due)
 }
 
-func (t *tx) giveBack(w bridge.Work, due time.Time, failures int) error {
-	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, failures = $5, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
-		w.ID, w.Fence, w.Woken, micros(due), failures)
+func (t *tx) giveBack(w bridge.Work, due time.Time) error {
+	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, lost = 0, failures = $5, tries = $6, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
+		w.ID, w.Fence, w.Woken, micros(due), w.Failures, w.Tries)
 }
 
 // ExtendLease implements bridge.LaneTx.
@@ -119,5 +128,5 @@ func (t *tx) NextDue(now time.Time) (time.Time, error) {
 
 // ReleaseAll implements bridge.LaneTx.
 func (t *tx) ReleaseAll() error {
-	return t.exec("UPDATE work SET lease_until = 0 WHERE head = 1 AND lease_until > 0")
+	return t.exec("UPDATE work SET lease_until = 0, lost = lost + 1 WHERE head = 1 AND lease_until > 0")
 }

@@ -102,10 +102,11 @@ func (c *change) beginAction(r *errand) (bool, error) {
 
 // actionTrouble decides by the kind of the error whether to ask again.
 func (e *Engine) actionTrouble(ctx context.Context, r errand, cause error) error {
-	wait := e.backoff(r.work.Attempts, actionWait, maxActionWait)
-	e.o.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("attempt", r.work.Attempts).Msg("action waits")
+	tries := r.work.Tries + 1 // and not the claims: a crash is no relay's refusal
+	wait := e.backoff(tries, actionWait, maxActionWait)
+	e.o.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("try", tries).Msg("action waits")
 	kind := bridge.KindOf(cause)
-	if kind == bridge.RateLimited || kind == bridge.Busy || (kind == bridge.Unavailable && waited(tries(r.work)) < e.o.ActionPatience) {
+	if kind == bridge.RateLimited || kind == bridge.Busy || (kind == bridge.Unavailable && waited(patient(tries, r.work)) < e.o.ActionPatience) {
 		return e.update(ctx, func(c *change) error { return c.askLater(r, cause, max(wait, bridge.RetryAfter(cause))) })
 	}
 	return e.update(ctx, func(c *change) error { return c.actionFailed(r, cause) })
@@ -117,13 +118,13 @@ const (
 	maxActionWait = 10 * time.Second
 )
 
-// tries are the attempts that use up patience: not those that a relay brought about by connecting, so that one that flaps
-// leaves an action as much time as one that is away. One attempt in ten counts all the same, so that it ends some day.
-func tries(w bridge.Work) int { return max(w.Attempts-int(w.Woken), w.Attempts/10) }
+// patient is how many of the tries use up patience: not those that a relay brought about by connecting, so that one that flaps
+// leaves an action as much time as one that is away. One try in ten counts all the same, so that it ends some day.
+func patient(tries int, w bridge.Work) int { return max(tries-int(w.Woken), tries/10) }
 
-// waited is how long so many attempts have waited in all, about.
-func waited(attempts int) (all time.Duration) {
-	for i := range min(attempts, 100) {
+// waited is how long so many tries have waited in all, about.
+func waited(tries int) (all time.Duration) {
+	for i := range min(tries, 100) {
 		all += min(actionWait<<min(i, 10), maxActionWait)
 	}
 	return all
@@ -138,7 +139,7 @@ func (c *change) askLater(r errand, cause error, wait time.Duration) error {
 			return err
 		}
 	}
-	return c.PutBack(r.work, c.now.Add(wait))
+	return c.PutOff(r.work, c.now.Add(wait))
 }
 
 // actionFailed ends an action that could not be run, or of which nobody knows whether it ran.

@@ -48,8 +48,8 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 
 // stuck tells a person of work that fails again and again. Nothing is given
 // up: the lane is tried at long intervals, and at once when it is woken.
-func (e *Engine) stuck(ctx context.Context, w bridge.Work, cause error) {
-	text := fmt.Sprintf("stuck: work in lane %s has failed %d times (%s); it is tried again about once an hour", w.Lane, w.Failures+1, cause)
+func (e *Engine) stuck(ctx context.Context, w bridge.Work, failures int, cause error) {
+	text := fmt.Sprintf("stuck: work in lane %s has failed %d times (%s); it is tried again about once an hour", w.Lane, failures, cause)
 	err := e.update(ctx, func(c *change) error {
 		a := bridge.Agent{}
 		if id, ok := strings.CutPrefix(w.Lane, desk.AgentLane("")); ok {

@@ -237,7 +237,7 @@ func (e *Engine) send(ctx context.Context, j job) error {
 		return e.doubt(ctx, j, 0)
 	case bridge.IsUnclear(err):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("answer lost; looking for the effect")
-		return e.doubt(ctx, j, e.backoff(j.work.Attempts, 500*time.Millisecond, time.Minute))
+		return e.doubt(ctx, j, e.backoff(j.turn.Attempts, 500*time.Millisecond, time.Minute))
 	}
 	switch bridge.KindOf(err) {
 	case bridge.RateLimited, bridge.Busy, bridge.Unavailable, bridge.Unauthenticated:

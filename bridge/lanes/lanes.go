@@ -1,7 +1,8 @@
 // Package lanes hands out due work from a store: one item at a time within a
 // lane, lanes side by side. It keeps leases alive while a handler lives, takes
 // over what a process left behind, refuses what was done by someone who no
-// longer holds it, and sets aside what fails again and again without losing it.
+// longer holds it, and sets aside what fails again and again, or ends its
+// process again and again, without losing it.
 // It knows nothing of what the work is. Rule of thumb: whatever must go on
 // after a restart is a row, and nobody but this package claims one.
 package lanes
@@ -28,10 +29,20 @@ const (
 	recordTimeout  = 30 * time.Second
 )
 
-// StuckAfter is how many times in a row a handler fails before its work counts
-// as stuck: somebody is told, and from then on it is tried at long intervals
+// StuckAfter is how many times in a row a handler fails, or dies, before its work
+// counts as stuck: somebody is told, and from then on it is tried at long intervals
 // only. Until then the waits add up to about four minutes.
 const StuckAfter = 10
+
+// suspectAfter is how many claims in a row end without an answer until work is
+// no longer taken up at once after the next: it may be what ends the process. It
+// waits as work that failed does, so that what was held beside it only by chance
+// is handled at another time and clears itself. A bridge that is stopped gives
+// everything back, and one that was killed now and then comes nowhere near it.
+const suspectAfter = 3
+
+// errNoAnswer is the failure of work whose holders died.
+var errNoAnswer = errors.New("whoever handled it ended without an answer: the bridge crashed, was killed or stood still")
 
 // Options configures a Dispatcher. Store and Handle are required.
 type Options struct {
@@ -41,8 +52,8 @@ type Options struct {
 	// tried again later. Its context ends when the lease is lost.
 	Handle func(ctx context.Context, w bridge.Work) error
 	// Stuck is called when work has failed StuckAfter times in a row, once for
-	// every further failure too. It may be nil.
-	Stuck func(ctx context.Context, w bridge.Work, cause error)
+	// every further failure too; claims that were lost count. It may be nil.
+	Stuck func(ctx context.Context, w bridge.Work, failures int, cause error)
 	// Slots bounds the work that is handled side by side; required.
 	Slots int
 	// Grace is how long handlers may go on when Run is told to stop.
@@ -183,6 +194,9 @@ func (d *Dispatcher) handle(ctx context.Context, w bridge.Work) {
 	}
 }
 
+// suspect reports whether work may be what ends the process that handles it.
+func suspect(w bridge.Work) bool { return w.Lost > 0 && w.Failures+w.Lost >= suspectAfter }
+
 // try calls the handler. A panic is a bug of ours: it is logged with its stack
 // and treated as an error, so that other work goes on.
 func (d *Dispatcher) try(ctx context.Context, w bridge.Work) (err error) {
@@ -192,6 +206,9 @@ func (d *Dispatcher) try(ctx context.Context, w bridge.Work) (err error) {
 			err = fmt.Errorf("handler panicked: %v", p)
 		}
 	}()
+	if suspect(w) {
+		return errNoAnswer
+	}
 	return d.o.Handle(ctx, w)
 }
 
@@ -204,7 +221,10 @@ func (d *Dispatcher) conclude(ctx context.Context, w bridge.Work, cause error) e
 	if errors.Is(cause, context.Canceled) && ctx.Err() != nil {
 		err = d.giveBack(ctx, func(tx bridge.Tx) error { return tx.PutBack(w, d.o.Now()) })
 	} else {
-		failures := w.Failures + 1
+		if errors.Is(cause, errNoAnswer) {
+			w.Lost-- // this claim was not lost, nor did it try
+		}
+		failures := w.Failures + w.Lost + 1
 		limit := time.Minute
 		if failures >= StuckAfter {
 			limit = time.Hour
@@ -213,7 +233,7 @@ func (d *Dispatcher) conclude(ctx context.Context, w bridge.Work, cause error) e
 		due := d.o.Now().Add(Backoff(d.o.Rand, failures, time.Second, limit))
 		err = d.giveBack(ctx, func(tx bridge.Tx) error { return tx.FailWork(w, due) })
 		if err == nil && failures >= StuckAfter && d.o.Stuck != nil {
-			d.o.Stuck(ctx, w, cause)
+			d.o.Stuck(ctx, w, failures, cause)
 		}
 	}
 	if errors.Is(err, bridge.ErrLeaseLost) {

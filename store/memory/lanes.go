@@ -66,6 +66,9 @@ func (t *tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
 	var out []bridge.Work
 	for _, row := range due[:min(len(due), c.Limit)] {
 		w := *row
+		if !w.Lease.IsZero() { // it was never given back
+			w.Lost++
+		}
 		w.Lease = stamp(c.Now.Add(c.Lease))
 		w.Fence++
 		w.Attempts++
@@ -101,17 +104,29 @@ func (t *tx) FinishWork(w bridge.Work) error {
 }
 
 // PutBack implements bridge.LaneTx.
-func (t *tx) PutBack(w bridge.Work, due time.Time) error { return t.giveBack(w, due, 0) }
+func (t *tx) PutBack(w bridge.Work, due time.Time) error {
+	w.Failures = 0
+	return t.giveBack(w, due)
+}
+
+// PutOff implements bridge.LaneTx.
+func (t *tx) PutOff(w bridge.Work, due time.Time) error {
+	w.Tries, w.Failures = w.Tries+1, 0
+	return t.giveBack(w, due)
+}
 
 // FailWork implements bridge.LaneTx.
-func (t *tx) FailWork(w bridge.Work, due time.Time) error { return t.giveBack(w, due, w.Failures+1) }
+func (t *tx) FailWork(w bridge.Work, due time.Time) error {
+	w.Failures += w.Lost + 1
+	return t.giveBack(w, due)
+}
 
-func (t *tx) giveBack(w bridge.Work, due time.Time, failures int) error {
+func (t *tx) giveBack(w bridge.Work, due time.Time) error {
 	row, err := t.held(w)
 	if err != nil {
 		return err
 	}
-	row.Lease, row.Failures = time.Time{}, failures
+	row.Lease, row.Lost, row.Failures, row.Tries = time.Time{}, 0, w.Failures, w.Tries
 	if row.Woken == w.Woken {
 		row.Due = stamp(due)
 	}
@@ -173,6 +188,7 @@ func (t *tx) ReleaseAll() error {
 			continue
 		}
 		w.Lease = time.Time{}
+		w.Lost++
 		if err := t.setWork(w); err != nil {
 			return err
 		}

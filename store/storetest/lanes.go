@@ -182,6 +182,7 @@ func testLeaseExpiry(t *testing.T, open Open) {
 		t.Errorf("fence %d after %d, want a higher one", taken.Fence, old.Fence)
 	}
 	equal(t, "attempts", taken.Attempts, 2)
+	equal(t, "lost claims", []int{old.Lost, taken.Lost}, []int{0, 1})
 	mustBeLost(t, s, old)
 	claimNone(t, s, at(2*lease-time.Microsecond)) // the old holder's ExtendLease and PutBack did nothing
 	finish(t, s, taken)
@@ -279,6 +280,46 @@ func testFailures(t *testing.T, open Open) {
 	}
 }
 
+// testTries: what was tried and put off is counted, whatever else happens to the work.
+func testTries(t *testing.T, open Open) {
+	s := open(t)
+	enqueue(t, s, "lane", epoch, "a")
+	w := claimOne(t, s, epoch, "a")
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOff(w, at(time.Hour)) })
+	claimNone(t, s, at(time.Hour-time.Microsecond))
+	mustBeLost(t, s, w)
+	putBack(t, s, claimOne(t, s, at(time.Hour), "a"), at(2*time.Hour))
+	claimOne(t, s, at(2*time.Hour), "a") // and its holder dies
+	s = reopen(t, s, open)
+	w = claimOne(t, s, at(3*time.Hour), "a")
+	equal(t, "tries and lost claims", []int{w.Tries, w.Lost}, []int{1, 1})
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOff(w, at(4*time.Hour)) })
+	w = claimOne(t, s, at(4*time.Hour), "a")
+	equal(t, "tries, lost claims and failures", []int{w.Tries, w.Lost, w.Failures}, []int{2, 0, 0})
+}
+
+// testLost: claims that ended without an answer are counted in a row, as
+// failures once the work fails, and forgotten when it is given back.
+func testLost(t *testing.T, open Open) {
+	s := open(t)
+	enqueue(t, s, "lane", epoch, "a")
+	var w bridge.Work
+	now := time.Duration(0)
+	for n := range 4 {
+		w = claimOne(t, s, at(now), "a")
+		equal(t, "lost claims in a row", w.Lost, n)
+		now += lease
+	}
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.FailWork(w, at(now)) })
+	w = claimOne(t, s, at(now), "a")
+	equal(t, "failures and lost claims", []int{w.Failures, w.Lost}, []int{4, 0})
+	w = claimOne(t, s, at(now+lease), "a")
+	equal(t, "failures and lost claims", []int{w.Failures, w.Lost}, []int{4, 1})
+	putBack(t, s, w, at(now))
+	w = claimOne(t, s, at(now), "a")
+	equal(t, "failures and lost claims after an answer", []int{w.Failures, w.Lost}, []int{0, 0})
+}
+
 func testNextDue(t *testing.T, open Open) {
 	s := open(t)
 	next := func(want time.Time, why string) {
@@ -314,6 +355,7 @@ func testReleaseAll(t *testing.T, open Open) {
 	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.ReleaseAll() })
 	mustBeLost(t, s, old)
 	again := claimOne(t, s, epoch, "x1")
+	equal(t, "lost claims", again.Lost, 1)
 	if again.Fence <= old.Fence {
 		t.Errorf("fence %d after %d, want a higher one", again.Fence, old.Fence)
 	}

@@ -144,6 +144,9 @@ func (m *model) claim(tx bridge.Tx, c bridge.Claim) error {
 // take compares what was handed out with the model's head of that lane.
 func (m *model) take(c bridge.Claim, got bridge.Work) error {
 	head := m.lanes[got.Lane][0]
+	if !head.Lease.IsZero() {
+		head.Lost++
+	}
 	head.Lease = c.Now.Add(c.Lease)
 	head.Fence++
 	head.Attempts++
@@ -189,7 +192,7 @@ func (m *model) speak(tx bridge.Tx, p step, ticket bridge.Work) error {
 	case "finish":
 		m.lanes[ticket.Lane] = m.lanes[ticket.Lane][1:]
 	case "put back":
-		head.Lease = time.Time{}
+		head.Lease, head.Lost = time.Time{}, 0
 		if head.Woken == ticket.Woken {
 			head.Due = until
 		}
@@ -214,6 +217,9 @@ func (m *model) release(tx bridge.Tx, p step) error {
 	}
 	for _, works := range m.lanes {
 		for _, w := range works {
+			if !w.Lease.IsZero() {
+				w.Lost++
+			}
 			w.Lease = time.Time{}
 		}
 	}

@@ -83,6 +83,8 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"WakeLane", testWakeLane},
 		{"WakeLanes", testWakeLanes},
 		{"Failures", testFailures},
+		{"Tries", testTries},
+		{"Lost", testLost},
 		{"NextDue", testNextDue},
 		{"ReleaseAll", testReleaseAll},
 		{"LaneWorkers", testLaneWorkers},

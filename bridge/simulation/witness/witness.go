@@ -98,6 +98,9 @@ func (t *Tx) FinishWork(w bridge.Work) error { return t.given(w, t.Tx.FinishWork
 // PutBack implements bridge.LaneTx.
 func (t *Tx) PutBack(w bridge.Work, due time.Time) error { return t.given(w, t.Tx.PutBack(w, due)) }
 
+// PutOff implements bridge.LaneTx.
+func (t *Tx) PutOff(w bridge.Work, due time.Time) error { return t.given(w, t.Tx.PutOff(w, due)) }
+
 // FailWork implements bridge.LaneTx.
 func (t *Tx) FailWork(w bridge.Work, due time.Time) error { return t.given(w, t.Tx.FailWork(w, due)) }
 
