@@ -201,6 +201,24 @@ type Turn struct {
 // where an answer was lost (facts: Effects over an unreliable API).
 func (t Turn) Marker() string { return "[bridge " + string(t.ID) + "]" }
 
+// SayFirst puts words that were said before in front of the turn's own. It
+// reports false, and changes nothing, when both are too long for one turn.
+func (t *Turn) SayFirst(text string) bool {
+	both := strings.Trim(text+betweenWords+t.Text, "\n")
+	if len(both) > MaxText {
+		return false
+	}
+	t.Text = both
+	return true
+}
+
+const betweenWords = "\n\n"
+
+// Says reports whether a text is what the turn says, or stands in front of it.
+func (t Turn) Says(text string) bool {
+	return text != "" && (t.Text == text || strings.HasPrefix(t.Text, text+betweenWords))
+}
+
 // Command is what an agent's text asks for; nobody trusts it.
 type Command struct {
 	ID      CommandID

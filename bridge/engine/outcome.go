@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/words"
 )
 
@@ -91,12 +92,35 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 		Text: fmt.Sprintf("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, text)}); err != nil {
 		return err
 	}
-	if _, err := c.OpenTurn(j.agent.ID); err == nil && j.turn.Text == "" {
-		return c.UpdateAgent(j.agent) // the turn that stands behind carries what waits
-	} else if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+	behind, err := c.OpenTurn(j.agent.ID)
+	if err == nil {
+		if said, err := c.sayFirst(j.turn, behind, wait); said || err != nil {
+			return errors.Join(err, c.UpdateAgent(j.agent))
+		}
+	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
 	return c.AddTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
+}
+
+// sayFirst lets the turn that stands behind one that broke say its words, too, so
+// that what a person said first is said first: words that came later go at once
+// with those before them and share their tries, and news waits until the next try
+// of the words is due. It carries what waits in any case. false when both together are too long.
+func (c *change) sayFirst(broke, behind bridge.Turn, wait time.Duration) (bool, error) {
+	if broke.Text == "" {
+		return true, nil
+	}
+	news := behind.Text == ""
+	if behind.State != bridge.TurnQueued || !behind.SayFirst(broke.Text) {
+		return false, nil
+	}
+	behind.Retry = max(behind.Retry, broke.Retry+1) // so that nothing is said more often than is due
+	if !news {
+		return true, c.UpdateTurn(behind)
+	}
+	behind.Cause, behind.Depth, behind.Streak = broke.Cause, broke.Depth, broke.Streak
+	return true, errors.Join(c.UpdateTurn(behind), c.WakeLane(desk.AgentLane(behind.Agent), c.now.Add(wait)))
 }
 
 // park leaves an agent whose turn failed to a person, and says so once: what it

@@ -200,6 +200,71 @@ func TestWordsStandInLine(t *testing.T) {
 	})
 }
 
+// TestBrokenWordsStandInLine: words whose run broke are said again in front of
+// what a person said after them, and not behind it; a replay says nothing twice.
+func TestBrokenWordsStandInLine(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, c *cast) {
+		w.start()
+		w.launch("go")
+		w.resting()
+		broken := ""
+		w.cloud.Answer = func(_, text string) bridge.Observation {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if broken == "" {
+				return bridge.Observation{State: bridge.RunRunning}
+			}
+			if strings.HasSuffix(text, broken) {
+				return bridge.Observation{State: bridge.RunError}
+			}
+			return bridge.Observation{State: bridge.RunFinished}
+		}
+		first := w.say("one")
+		w.turnsIn(first.Agent, bridge.TurnRunning, 1)
+		second := w.say("two")
+		w.say("three")
+		c.mu.Lock()
+		broken = "one"
+		c.mu.Unlock()
+		w.turnsIn(first.Agent, bridge.TurnFailed, 1)
+		if again, err := w.engine.Replay(t.Context(), first.ID); bridge.KindOf(err) != bridge.Conflict && (err != nil || again.ID != second.ID) {
+			t.Errorf("replayed as turn %d, %v", again.Seq, err)
+		}
+		w.resting()
+		if diff := cmp.Diff([]string{"one", "one\n\ntwo", "three"}, w.sent(boss)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestBrokenWordsGoWithNews: news that waits behind words whose run broke goes
+// with them when they are due again, and what is said meanwhile comes after.
+func TestBrokenWordsGoWithNews(t *testing.T) {
+	t.Parallel()
+	virtual(t, map[string]string{boss: "REMIND: 1m, tea"}, func(t *testing.T, w *world, c *cast) {
+		w.start()
+		a := w.launch("go")
+		w.resting()
+		c.follows(bridge.RunRunning, boss)
+		w.say("one")
+		w.until("the reminder waits", func(tx bridge.Tx) bool {
+			all, err := tx.WaitingNotices(a.ID, 10)
+			return err == nil && len(all) == 1
+		})
+		begun := time.Now()
+		c.follows(bridge.RunError, boss)
+		w.turnsIn(a.ID, bridge.TurnFailed, 1)
+		w.say("two")
+		c.follows(bridge.RunFinished, boss)
+		w.resting()
+		sent := w.sent(boss)
+		if len(sent) != 3 || !strings.HasPrefix(sent[1], "one\n\nWhat happened") || sent[2] != "two" || time.Since(begun) > 3*time.Minute {
+			t.Errorf("after %s said %q", time.Since(begun), sent)
+		}
+	})
+}
+
 // A turn that a person sends again has the whole settle time to show: its doubt
 // does not begin with the first try's.
 func TestReplayedTurnIsInDoubtAnew(t *testing.T) {

@@ -111,7 +111,7 @@ func SaidAgain(tx bridge.Tx, failed bridge.Turn) (bridge.Turn, error) {
 		return bridge.Turn{}, nil
 	case err != nil:
 		return bridge.Turn{}, err
-	case failed.Text != "" && open.Text == failed.Text && open.Seq > failed.Seq:
+	case open.Says(failed.Text) && open.Seq > failed.Seq:
 		return open, nil // it is being said
 	}
 	queued, err := tx.Turns(bridge.TurnFilter{Agent: failed.Agent, State: bridge.TurnQueued, Limit: 100})
@@ -119,7 +119,7 @@ func SaidAgain(tx bridge.Tx, failed bridge.Turn) (bridge.Turn, error) {
 		return bridge.Turn{}, err
 	}
 	for _, t := range queued {
-		if failed.Text == "" || (t.Text == failed.Text && t.Seq > failed.Seq) {
+		if failed.Text == "" || (t.Says(failed.Text) && t.Seq > failed.Seq) {
 			return t, nil
 		}
 	}

@@ -199,7 +199,7 @@ func (v *verdict) words() {
 	for _, text := range slices.Sorted(maps.Keys(v.w.user.words)) {
 		said := v.w.user.words[text]
 		external := v.w.cloud.of(v.agents[said.Agent])
-		rows := slices.DeleteFunc(slices.Clone(v.turns[said.Agent]), func(t bridge.Turn) bool { return t.Text != text })
+		rows := slices.DeleteFunc(slices.Clone(v.turns[said.Agent]), func(t bridge.Turn) bool { return !says(t.Text, text) })
 		if len(rows) == 0 {
 			v.w.fail("what a person said to agent %s is lost: %s", said.Agent, text)
 		}
@@ -208,8 +208,8 @@ func (v *verdict) words() {
 		}
 		good, broken := 0, 0
 		for _, r := range external.runs {
-			switch rest, is := strings.CutPrefix(r.text, text); {
-			case !is || rest != "" && rest[0] != '\n':
+			switch {
+			case !says(r.text, text):
 			case r.state == bridge.RunFinished:
 				good++
 			case r.state != bridge.RunCancelled:
@@ -227,6 +227,9 @@ func (v *verdict) words() {
 	}
 }
 
+// says reports whether a person's words stand in a text, alone or among others.
+func says(text, words string) bool { return slices.Contains(strings.Split(text, "\n\n"), words) }
+
 // retried checks that each turn whose run broke has a successor.
 func (v *verdict) retried(a bridge.Agent) {
 	root := v.w.cloud.of(a)
@@ -238,7 +241,7 @@ func (v *verdict) retried(a bridge.Agent) {
 		if !broke || t.Text == "" || t.Retry >= 3 || t.Seq == 1 && a.Parent != "" {
 			continue
 		}
-		if !slices.ContainsFunc(v.turns[a.ID], func(n bridge.Turn) bool { return n.Text == t.Text && n.Retry == t.Retry+1 }) {
+		if !slices.ContainsFunc(v.turns[a.ID], func(n bridge.Turn) bool { return n.Says(t.Text) && n.Retry == t.Retry+1 }) {
 			v.w.fail("turn %s of %s ended %s and was not tried again", t.ID, a.ID, t.Status)
 		}
 	}
