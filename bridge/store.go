@@ -201,6 +201,7 @@ const (
 	WorkRemind WorkKind = "remind"
 	WorkJoin   WorkKind = "join"
 	WorkMail   WorkKind = "mail"
+	WorkUsage  WorkKind = "usage"
 )
 
 // Work is one item in a lane. Items of a lane are handed out one at a time and

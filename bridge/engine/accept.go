@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/kin"
+	"drawbridge/bridge/meter"
 	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
@@ -46,7 +47,10 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if out.evidence != nil {
 			used = out.evidence.Usage
 		}
-		if err := c.meter(j, used); err != nil {
+		if err := meter.Take(c.Change, &j.agent, j.names, used); err != nil {
+			return err
+		}
+		if err := e.meter.Later(c.Change, j.agent, j.names, j.turn); err != nil {
 			return err
 		}
 		if out.obs.State != bridge.RunFinished {

@@ -38,6 +38,8 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 		return e.remindWork(ctx, w)
 	case bridge.WorkJoin:
 		return e.joinWork(ctx, w)
+	case bridge.WorkUsage:
+		return e.meter.Look(ctx, w)
 	case bridge.WorkMail:
 		if e.o.Mail != nil {
 			return e.o.Mail(ctx, w)

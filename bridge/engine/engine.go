@@ -17,6 +17,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
 	"drawbridge/bridge/lanes"
+	"drawbridge/bridge/meter"
 	"drawbridge/bridge/streams"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -78,6 +79,7 @@ type Engine struct {
 	watchers map[chan struct{}]struct{}
 
 	streams streams.Set
+	meter   meter.Meter
 }
 
 // New returns an engine that does nothing until Run. It fails when a required option is missing.
@@ -104,6 +106,10 @@ func NewRecorder(o Options) (*Engine, error) {
 
 func newEngine(o Options) *Engine {
 	e := &Engine{o: o, watchers: map[chan struct{}]struct{}{}}
+	e.meter = meter.Meter{View: e.View, Update: func(ctx context.Context, fn func(*desk.Change) error) error {
+		return e.update(ctx, func(c *change) error { return fn(c.Change) })
+	}}
+	e.meter.Inspector, _ = o.Runtime.(bridge.Inspector)
 	e.lanes = lanes.New(lanes.Options{Store: o.Store, Handle: e.dispatch, Stuck: e.stuck, Slots: o.Slots, Grace: o.Grace, Now: o.Now, Rand: o.Rand, Log: o.Log})
 	return e
 }

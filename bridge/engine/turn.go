@@ -87,7 +87,7 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 // deliver commits that the turn is on its way, sends it, and records the answer.
 func (e *Engine) deliver(ctx context.Context, j job) error {
 	if j.turn.Trouble != "" && j.tree.Unmetered > 0 {
-		if err := e.askUsage(ctx, j.agent.Root); err != nil {
+		if err := e.meter.Unknown(ctx, j.agent.Root); err != nil {
 			return err
 		}
 	}
