@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
 	"drawbridge/parser"
@@ -124,6 +125,8 @@ type ResolveRequest struct {
 	// Launched is the external id of the agent that is there after all.
 	Launched    string `json:"launched,omitempty"`
 	NotLaunched bool   `json:"not_launched,omitempty"`
+	// Unchecked takes Launched as it is, when the Cloud Agents API cannot be asked.
+	Unchecked bool `json:"unchecked,omitempty"`
 }
 
 func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
@@ -131,11 +134,11 @@ func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	launched, err := readResolve(w, r)
+	word, err := readResolve(w, r)
 	if err != nil {
 		return err
 	}
-	c, err := h.o.Engine.Resolve(r.Context(), bridge.CommandID(id), launched)
+	c, err := h.o.Engine.Resolve(r.Context(), bridge.CommandID(id), word)
 	return decided(w, r, c, err)
 }
 
@@ -144,11 +147,11 @@ func (h *Handler) resolveTurn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	launched, err := readResolve(w, r)
+	word, err := readResolve(w, r)
 	if err != nil {
 		return err
 	}
-	t, err := h.o.Engine.ResolveTurn(r.Context(), bridge.TurnID(id), launched)
+	t, err := h.o.Engine.ResolveTurn(r.Context(), bridge.TurnID(id), word)
 	if err != nil {
 		return err
 	}
@@ -157,16 +160,16 @@ func (h *Handler) resolveTurn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readResolve returns the agent that is there after all, "" when none is.
-func readResolve(w http.ResponseWriter, r *http.Request) (launched string, err error) {
+// readResolve returns a person's word: the agent that is there after all, or that none is.
+func readResolve(w http.ResponseWriter, r *http.Request) (engine.Word, error) {
 	var req ResolveRequest
 	if err := readExact(w, r, &req); err != nil {
-		return "", err
+		return engine.Word{}, err
 	}
-	if (req.Launched == "") == !req.NotLaunched {
-		return "", bridge.Errorf(bridge.Invalid, "say either launched with the agent's id, or not_launched")
+	if (req.Launched == "") == !req.NotLaunched || (req.Unchecked && req.Launched == "") {
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "say either launched with the agent's id (and unchecked, if the API cannot be asked), or not_launched")
 	}
-	return req.Launched, nil
+	return engine.Word{External: req.Launched, Unchecked: req.Unchecked}, nil
 }
 
 // readOptional reads an exact body that may be empty.

@@ -125,11 +125,15 @@ func (c *Cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, erro
 }
 
 func (c *Cloud) started(a *agent, r run) bridge.Started {
-	repo := a.repo
+	return bridge.Started{Agent: a.id, Run: r.id, Repo: c.reported(a.repo), Branch: a.branch}
+}
+
+// reported is what the cloud says of a repository.
+func (c *Cloud) reported(repo string) string {
 	if c.Report != nil {
-		repo = c.Report(repo)
+		return c.Report(repo)
 	}
-	return bridge.Started{Agent: a.id, Run: r.id, Repo: repo, Branch: a.branch}
+	return repo
 }
 
 // FindLaunch implements bridge.Launcher.
@@ -198,6 +202,9 @@ func (c *Cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation,
 			obs := c.Answer(a.repo, run.text)
 			if obs.State == "" {
 				obs.State = bridge.RunFinished
+			}
+			if obs.Repo == "" {
+				obs.Repo = c.reported(a.repo)
 			}
 			return obs, nil
 		}

@@ -31,6 +31,9 @@ type world struct {
 	path   string
 	stop   func()
 
+	// silent is true while runs of uncertainLaunch cannot be looked at.
+	silent atomic.Bool
+
 	// disk is where the store is; nil is a file at path.
 	disk *memory.Disk
 	// poll, settle and patience are how often a run is looked at, how long an

@@ -13,18 +13,33 @@ import (
 	"drawbridge/parser"
 )
 
-// Resolve settles an uncertain command by a person's word: external is the id
-// of the agent that the launch made after all, or "" when nothing happened. A
-// launched agent is looked at as any other from then on; what did not happen is
-// told to the agent that asked as a failure, so that it may ask again. An
-// action has no id: it can only be settled as not done. Conflict when the
-// command is not uncertain or the id belongs to another agent.
-func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, external string) (bridge.Command, error) {
-	if err := bridge.CheckExternal(external); err != nil {
-		return bridge.Command{}, err
-	}
+// Word is a person's word on what became of something that is in doubt.
+type Word struct {
+	// External is the id of the agent that a launch made after all, "" when nothing happened.
+	External string
+	// Unchecked takes the id as it is, without asking the API about it.
+	Unchecked bool
+}
+
+// Resolve settles an uncertain command by a person's word. A launched agent is
+// looked at as any other from then on; what did not happen is told to the agent
+// that asked as a failure, so that it may ask again. An action has no id: it can
+// only be settled as not done. Conflict when the command is not uncertain or the
+// id belongs to another agent, Invalid when the API does not know the agent or
+// knows it on another repository, Unavailable when the API cannot be asked.
+func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, word Word) (bridge.Command, error) {
 	var m bridge.Command
-	err := e.update(ctx, func(c *change) error {
+	err := e.believe(ctx, word, func(tx bridge.Tx) (doubted bridge.AgentID, err error) {
+		if m, err = tx.Command(id); err == nil && m.State == bridge.CommandUncertain {
+			doubted = m.Child
+		}
+		return doubted, err
+	})
+	if err != nil {
+		return m, notFound(err, "command", string(id))
+	}
+	external := word.External
+	err = e.update(ctx, func(c *change) error {
 		var err error
 		if m, err = c.Command(id); err != nil {
 			return err
@@ -47,6 +62,40 @@ func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, external stri
 		return err
 	})
 	return m, notFound(err, "command", string(id))
+}
+
+// believe asks the API about the agent that a person names for a v0 launch: an id
+// that was mistyped could be anybody's, and the bridge would read that agent's
+// replies as commands, or cancel it for being on another repository. At v1 only
+// one id is possible, and settleLaunch knows it. doubted is whose launch it is, or none.
+func (e *Engine) believe(ctx context.Context, word Word, doubted func(bridge.Tx) (bridge.AgentID, error)) error {
+	if err := bridge.CheckExternal(word.External); err != nil {
+		return err
+	}
+	var a bridge.Agent
+	err := e.View(ctx, func(tx bridge.Tx) error {
+		id, err := doubted(tx)
+		if err == nil && id != "" {
+			a, err = tx.Agent(id)
+		}
+		return err
+	})
+	if err != nil || a.API != bridge.APIv0 || word.External == "" || word.Unchecked {
+		return err
+	}
+	const instead = "; try again later, or take your own word for it with --unchecked (unchecked in the API)"
+	obs, err := e.o.Runtime.Observe(ctx, bridge.RunRef{API: a.API, Agent: word.External})
+	switch {
+	case bridge.KindOf(err) == bridge.NotFound:
+		return bridge.Errorf(bridge.Invalid, "the Cloud Agents API knows no agent %s; look at its address again", word.External)
+	case err != nil:
+		return &bridge.Error{Kind: bridge.Unavailable, Cause: err, Message: fmt.Sprintf("the Cloud Agents API does not say what agent %s is (%s)%s", word.External, bridge.SafeMessage(err), instead)}
+	case obs.Repo == "":
+		return bridge.Errorf(bridge.Unavailable, "the Cloud Agents API does not say on which repository agent %s works%s", word.External, instead)
+	case !sameRepo(obs.Repo, a.Repo):
+		return bridge.Errorf(bridge.Invalid, "agent %s works on %q and this launch was granted for %q: it is another one; look at its address again", word.External, words.OneLine(obs.Repo, 200), a.Repo)
+	}
+	return nil
 }
 
 // settleAction ends an action of which a person says that it did not run.
@@ -74,12 +123,19 @@ func (c *change) settleAction(m bridge.Command) error {
 // as Resolve settles its command, whoever asked for it; a follow-up can only be
 // settled as not arrived: then it ends as failed, and what it carried waits for
 // another turn. Conflict when the turn is not uncertain.
-func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, external string) (bridge.Turn, error) {
-	if err := bridge.CheckExternal(external); err != nil {
-		return bridge.Turn{}, err
-	}
+func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (bridge.Turn, error) {
 	var t bridge.Turn
-	err := e.update(ctx, func(c *change) error {
+	err := e.believe(ctx, word, func(tx bridge.Tx) (doubted bridge.AgentID, err error) {
+		if t, err = tx.Turn(id); err == nil && t.State == bridge.TurnUncertain && t.Seq == 1 {
+			doubted = t.Agent
+		}
+		return doubted, err
+	})
+	if err != nil {
+		return t, notFound(err, "turn", string(id))
+	}
+	external := word.External
+	err = e.update(ctx, func(c *change) error {
 		j, err := loadJob(c.Tx, bridge.Work{Ref: string(id)})
 		if err != nil {
 			return err

@@ -20,6 +20,12 @@ func uncertainLaunch(t *testing.T, lose string) (*world, bridge.Command) {
 	w.allow(r)
 	var lost atomic.Bool
 	w.cloud.Hidden = func(prompt string) bool { return prompt == "x" }
+	w.cloud.Unreadable = func(text string) error {
+		if w.silent.Load() && text == "x" {
+			return bridge.Errorf(bridge.Unavailable, "the Cloud Agents API cannot be reached")
+		}
+		return nil
+	}
 	w.cloud.Fail = func(point, text string) error {
 		if point == lose && text == "x" && !lost.Swap(true) {
 			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
@@ -38,13 +44,13 @@ func TestResolveLaunched(t *testing.T) {
 	t.Parallel()
 	w, m := uncertainLaunch(t, "after launch")
 	external := w.cloud.External("x")
-	if _, err := w.engine.Resolve(t.Context(), m.ID, "no such/id"); bridge.KindOf(err) != bridge.Invalid {
+	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: "no such/id"}); bridge.KindOf(err) != bridge.Invalid {
 		t.Errorf("bad id: %v", err)
 	}
-	if _, err := w.engine.Resolve(t.Context(), m.ID, external); err != nil {
+	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: external}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.engine.Resolve(t.Context(), m.ID, external); bridge.KindOf(err) != bridge.Conflict {
+	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: external}); bridge.KindOf(err) != bridge.Conflict {
 		t.Errorf("resolved twice: %v", err)
 	}
 	w.reported(m.ID)
@@ -59,7 +65,7 @@ func TestResolveLaunched(t *testing.T) {
 func TestResolveNotLaunched(t *testing.T) {
 	t.Parallel()
 	w, m := uncertainLaunch(t, "before launch")
-	if _, err := w.engine.Resolve(t.Context(), m.ID, ""); err != nil {
+	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{}); err != nil {
 		t.Fatal(err)
 	}
 	w.reported(m.ID)
@@ -181,7 +187,7 @@ func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
 func TestWebhookOfALaunchThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	w, m := uncertainLaunch(t, "after launch")
-	if _, err := w.engine.Resolve(t.Context(), m.ID, ""); err != nil {
+	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{}); err != nil {
 		t.Fatal(err)
 	}
 	d := bridge.Delivery{Op: m.Child, External: w.cloud.External("x"), Event: "statusChange", Status: "FINISHED", SentAt: "now"}
@@ -260,10 +266,46 @@ func TestResolveTakesOnlyTheLaunchsOwnAgent(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.engine.Resolve(t.Context(), m.ID, "bc-somebody-elses"); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), own) {
+	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: "bc-somebody-elses"}); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), own) {
 		t.Errorf("another agent's id: %v, want one that names %s", err, own)
 	}
-	if got, err := w.engine.Resolve(t.Context(), m.ID, own); err != nil || got.State != bridge.CommandConfirmed {
+	if got, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: own}); err != nil || got.State != bridge.CommandConfirmed {
 		t.Errorf("its own id: %s, %v", got.State, err)
 	}
+}
+
+// The id that a person names for a v0 launch is somebody's: the API says whether
+// it can be the agent that was granted. A stranger's would be obeyed, or cancelled.
+func TestResolveAsksTheAPIAboutAnAgent(t *testing.T) {
+	t.Parallel()
+	w, m := uncertainLaunch(t, "after launch")
+	resolve := func(word engine.Word) error {
+		_, err := w.engine.Resolve(t.Context(), m.ID, word)
+		return err
+	}
+	w.launchNamed("other", "go elsewhere")
+	w.until("another", func(bridge.Tx) bool { return w.cloud.External("go elsewhere") != "" })
+	for name, tt := range map[string]struct {
+		external, want string
+	}{
+		"nobody's":              {"bc-nobody", "knows no agent bc-nobody"},
+		"on another repository": {w.cloud.External("go elsewhere"), `works on "github.com/me/agent-env" and this launch was granted for "github.com/acme/old"`},
+	} {
+		if err := resolve(engine.Word{External: tt.external}); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	external := w.cloud.External("x")
+	w.silent.Store(true)
+	if err := resolve(engine.Word{External: external}); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "--unchecked") {
+		t.Errorf("asked in vain: %v", err)
+	}
+	if n := w.cloud.Effects("cancel"); n != 0 || w.oneCommand(bridge.CommandUncertain).ID != m.ID {
+		t.Errorf("it was believed: %q", w.cloud.Log())
+	}
+	if err := resolve(engine.Word{External: external, Unchecked: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.silent.Store(false)
+	w.reported(m.ID)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 	"drawbridge/policy"
 )
 
@@ -204,7 +205,7 @@ func TestStopUncertain(t *testing.T) {
 		m := w.oneCommand(bridge.CommandUncertain)
 		w.resting(m.Child)
 		w.halt()
-		if _, err := w.engine.Resolve(t.Context(), m.ID, ""); err != nil {
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{}); err != nil {
 			t.Error(err)
 		}
 		w.resting()

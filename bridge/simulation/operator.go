@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 	"drawbridge/bridge/simulation/fault"
 	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
@@ -214,7 +215,7 @@ func (u *user) resolveTurn(t bridge.Turn) bool {
 	if x := u.w.cloud.of(a); x != nil && t.Seq == 1 {
 		external = x.id
 	}
-	_, err := p.engine.ResolveTurn(p.ctx, t.ID, external)
+	_, err := p.engine.ResolveTurn(p.ctx, t.ID, engine.Word{External: external})
 	u.w.note("user resolves", string(t.ID), external, fmt.Sprint(err))
 	u.w.happened("user resolves a turn")
 	return err == nil || errors.Is(err, errStore)

@@ -249,7 +249,7 @@ func (u *user) resolve(m bridge.Command) bool {
 	} else if u.w.oracle.requests[m.OpKey] > 0 {
 		return false // it ran: there is no word for that, it stays uncertain
 	}
-	_, err := p.engine.Resolve(p.ctx, m.ID, external)
+	_, err := p.engine.Resolve(p.ctx, m.ID, engine.Word{External: external})
 	u.w.note("user resolves", string(m.ID), external, fmt.Sprint(err))
 	u.w.happened("user resolves")
 	return true

@@ -13,12 +13,13 @@ type resolveCmd struct {
 	ID          string `arg:"" help:"The uncertain command's or turn's id; see drawbridge commands --state uncertain, drawbridge turns AGENT --state uncertain."`
 	Launched    string `help:"It happened: the id of the agent that is there." placeholder:"AGENT" xor:"word"`
 	NotLaunched bool   `help:"It did not happen; the agent that asked is told so." xor:"word"`
+	Unchecked   bool   `help:"Take --launched as it is: the Cloud Agents API cannot be asked whether that agent is on the granted repository."`
 	target
 }
 
 // Help shows an example.
 func (resolveCmd) Help() string {
-	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names.\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched"
+	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names. The agent must be on the repository that was granted; --unchecked takes your word for it.\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched"
 }
 
 // Run resolves.
@@ -26,7 +27,10 @@ func (c resolveCmd) Run(ctx context.Context, a app) error {
 	if c.Launched == "" && !c.NotLaunched {
 		return usageError{errors.New("say what happened: --launched AGENT or --not-launched")}
 	}
-	word := api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched}
+	if c.Unchecked && c.Launched == "" {
+		return usageError{errors.New("--unchecked goes with --launched AGENT")}
+	}
+	word := api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched, Unchecked: c.Unchecked}
 	if strings.HasPrefix(c.ID, "trn_") {
 		t, err := ask(c.target, a, func(client *api.Client) (api.Turn, error) { return client.ResolveTurn(ctx, c.ID, word) })
 		if err != nil {
