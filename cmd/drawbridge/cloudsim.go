@@ -15,7 +15,7 @@ type cloudsimCmd struct {
 
 // Help shows an example.
 func (cloudsimCmd) Help() string {
-	return "Serves v0 and v1 of the API on this machine, with state, streams, signed webhooks and scripted agents.\n\nExample:\n  drawbridge cloudsim --listen 127.0.0.1:7411 --script story.yaml"
+	return "Serves v0 and v1 of the API on this machine, with state, streams, signed webhooks and scripted agents. The API key that it accepts is " + cloudsim.DefaultKey + ", or those under keys: in the script.\n\nExample:\n  drawbridge cloudsim --listen 127.0.0.1:7411 --script story.yaml\nand for the bridge beside it, in bridge.yaml:\n  cursor: { url: \"http://127.0.0.1:7411\", key: \"${CURSOR_API_KEY}\" }\nwith CURSOR_API_KEY=" + cloudsim.DefaultKey + " in the environment"
 }
 
 // Run serves until the process is told to stop.

@@ -20,6 +20,11 @@ type channelsCmd struct {
 	Reopen channelsReopenCmd `cmd:"" help:"Let a closed channel or thread take messages again."`
 }
 
+// Help shows examples.
+func (channelsCmd) Help() string {
+	return "Without a further word it lists.\n\nExamples:\n  drawbridge channels --kind thread\n  drawbridge channels create general main docs-bot\n  drawbridge channels show general"
+}
+
 type channelsListCmd struct {
 	Kind   string `help:"channel, thread or dm." enum:"channel,thread,dm" default:"channel"`
 	Limit  int    `help:"At most so many, newest first." default:"50"`

@@ -20,6 +20,11 @@ type relayCmd struct {
 	Rotate relayRotateCmd `cmd:"" help:"Give the bridge a new key to sign requests with."`
 }
 
+// Help shows examples.
+func (relayCmd) Help() string {
+	return "Examples:\n  drawbridge relay token laptop\n  drawbridge relay list\n  drawbridge relay revoke laptop"
+}
+
 type relayTokenCmd struct {
 	Name string        `arg:"" help:"What the allowlist calls the relay, such as laptop."`
 	For  time.Duration `help:"How long the command works, 1m to 24h." default:"15m" placeholder:"TIME"`

@@ -130,6 +130,11 @@ type remindersCmd struct {
 	Cancel remindersCancelCmd `cmd:"" help:"Cancel a reminder."`
 }
 
+// Help shows examples.
+func (remindersCmd) Help() string {
+	return "Without a further word it lists.\n\nExamples:\n  drawbridge reminders --agent main\n  drawbridge reminders cancel cmd_0123"
+}
+
 type remindersListCmd struct {
 	Agent  string `help:"Only those of this agent (name or id)." placeholder:"AGENT"`
 	Limit  int    `help:"At most so many, newest first." default:"50"`
