@@ -1,10 +1,7 @@
 package mail_test
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -54,7 +51,7 @@ func TestStories(t *testing.T) {
 func TestStoriesOnPostgres(t *testing.T) {
 	t.Parallel()
 	play(t, func(t testing.TB, o mail.Options) *world {
-		s, err := store.Open(t.Context(), database(t))
+		s, err := store.Open(t.Context(), pgtest.Database(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,43 +60,6 @@ func TestStoriesOnPostgres(t *testing.T) {
 	})
 }
 
-// cluster is started once, by the first test that needs it, and stopped by TestMain.
-var cluster struct {
-	sync.Once
-	server *pgtest.Server
-	err    error
-}
-
-// database makes a database that goes when t ends.
-func database(t testing.TB) string {
-	t.Helper()
-	cluster.Do(func() { cluster.server, cluster.err = pgtest.Start(context.Background()) })
-	if cluster.err != nil {
-		t.Fatal(cluster.err)
-	}
-	address, err := cluster.server.Database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.server.Drop(context.Background(), address); err != nil {
-			t.Errorf("drop database: %v", err)
-		}
-	})
-	return address
-}
-
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if cluster.server != nil {
-		if err := cluster.server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop PostgreSQL:", err)
-			code = 1
-		}
-	}
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, "leaked goroutines:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(pgtest.Main(m, func() error { return goleak.Find() }))
 }

@@ -19,45 +19,13 @@ import (
 	"drawbridge/store/storetest"
 )
 
-// cluster is started once, by the first test that needs it, and stopped by TestMain.
-var cluster struct {
-	sync.Once
-	server *pgtest.Server
-	err    error
-}
-
-func postgres(t testing.TB) *pgtest.Server {
-	t.Helper()
-	cluster.Do(func() { cluster.server, cluster.err = pgtest.Start(context.Background()) })
-	if cluster.err != nil {
-		t.Fatal(cluster.err)
-	}
-	return cluster.server
-}
-
-// database makes a database that goes when t ends.
-func database(t testing.TB) string {
-	t.Helper()
-	server := postgres(t)
-	address, err := server.Database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Drop(context.Background(), address); err != nil {
-			t.Errorf("drop database: %v", err)
-		}
-	})
-	return address
-}
-
 func TestPostgresContract(t *testing.T) {
 	t.Parallel()
 	var addresses sync.Map // *testing.T to the address of its database
 	storetest.Run(t, func(t *testing.T) bridge.Store {
 		address, seen := addresses.Load(t)
 		if !seen {
-			address = database(t)
+			address = pgtest.Database(t)
 			addresses.Store(t, address)
 		}
 		return open(t, address.(string))
@@ -85,7 +53,7 @@ func TestPostgresAddressIsNeverShown(t *testing.T) {
 
 func TestPostgresTextOfAnyBytes(t *testing.T) {
 	t.Parallel()
-	s := open(t, database(t))
+	s := open(t, pgtest.Database(t))
 	turn := bridge.Turn{ID: "trn_1", Agent: "agt_1", State: bridge.TurnQueued, Reply: "a\x00b\xffc"}
 	err := s.Update(t.Context(), func(tx bridge.Tx) error {
 		if err := tx.InsertAgent(bridge.Agent{ID: "agt_1", Name: "a", Root: "agt_1", State: bridge.AgentIdle}); err != nil {
@@ -112,7 +80,7 @@ func TestPostgresTextOfAnyBytes(t *testing.T) {
 // Two replicas on one database wake each other, and neither loses an update.
 func TestPostgresReplicas(t *testing.T) {
 	t.Parallel()
-	address := database(t)
+	address := pgtest.Database(t)
 	a, b := open(t, address), open(t, address)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pgtest"
 	"drawbridge/store"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkSearch(b *testing.B) {
 			b.Run(fmt.Sprint(kind, "/", size), func(b *testing.B) {
 				path := filepath.Join(b.TempDir(), "drawbridge.db")
 				if kind == "postgres" {
-					path = database(b)
+					path = pgtest.Database(b)
 				}
 				s := open(b, path)
 				stored := fillPassages(b, s, size)

@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"drawbridge/internal/pgtest"
 	"drawbridge/relay/runner/keeper"
 )
 
@@ -39,13 +40,7 @@ func (m manyAtOnce) Run() int {
 			panic(err)
 		}
 	}
-	code := m.M.Run()
-	if cluster.server != nil {
-		if err := cluster.server.Stop(); err != nil {
-			panic(err)
-		}
-	}
-	return code
+	return pgtest.Main(m.M)
 }
 
 // TestScripts runs each file of testdata/script: one story or one attack a file, with its history in the head.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -13,22 +12,15 @@ import (
 	"drawbridge/internal/pgtest"
 )
 
-// cluster is the PostgreSQL server of all scripts that want one; TestMain stops it.
-var cluster struct {
-	sync.Once
-	server *pgtest.Server
-	err    error
-}
-
 // setDatabase is "postgres": it makes a database for the script's world, whose
 // address is in DATABASE_URL and in database.url. It comes before world.
 func setDatabase(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: postgres")
 	}
-	cluster.Do(func() { cluster.server, cluster.err = pgtest.Start(context.Background()) })
-	ts.Check(cluster.err)
-	address, err := cluster.server.Database(context.Background())
+	server, err := pgtest.Shared()
+	ts.Check(err)
+	address, err := server.Database(context.Background())
 	ts.Check(err)
 	ts.Setenv("DATABASE_URL", address)
 	ts.Check(os.WriteFile(ts.MkAbs("database.url"), []byte(address), 0o600))

@@ -1,7 +1,6 @@
 package soak_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -32,12 +31,6 @@ var (
 // programs is the folder of the binaries under test, built with the tag failpoint.
 var programs string
 
-var cluster struct {
-	sync.Once
-	server *pgtest.Server
-	err    error
-}
-
 func TestMain(m *testing.M) {
 	syscall.Umask(0o077) // the relay refuses to run where others may write
 	flag.Parse()
@@ -62,13 +55,7 @@ func run(m *testing.M) int {
 		fmt.Printf("build the programs: %v\n%s", err, out)
 		return 1
 	}
-	code := m.Run()
-	if cluster.server != nil {
-		if err := cluster.server.Stop(); err != nil {
-			fmt.Println(err)
-			code = 1
-		}
-	}
+	code := pgtest.Main(m)
 	totals.print()
 	return code
 }
@@ -88,25 +75,6 @@ func lookAtSources() error {
 		}
 		return err
 	})
-}
-
-// database makes a PostgreSQL database of its own for a test.
-func database(t *testing.T) string {
-	t.Helper()
-	cluster.Do(func() { cluster.server, cluster.err = pgtest.Start(context.Background()) })
-	if cluster.err != nil {
-		t.Fatal(cluster.err)
-	}
-	address, err := cluster.server.Database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.server.Drop(context.Background(), address); err != nil {
-			t.Log(err)
-		}
-	})
-	return address
 }
 
 // tally counts what the proofs did and found; it is printed at the end.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drawbridge/internal/pgtest"
 )
 
 // TestReleaseHasNoFailPoints: what is built without the tag does not even know the variables.
@@ -59,7 +61,7 @@ func worldOn(t *testing.T, db string) setting {
 		return setting{}
 	}
 	// What a killed bridge held is free on SQLite at the next start, on PostgreSQL when its lease ends.
-	return setting{database: database(t), lease: 2 * time.Second}
+	return setting{database: pgtest.Database(t), lease: 2 * time.Second}
 }
 
 func pointsOn(t *testing.T, db string, sample int) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"drawbridge/internal/pgtest"
 )
 
 // trouble is something that is done to a world at a time after its start.
@@ -101,7 +103,7 @@ func TestRandomKills(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 3, func(t *testing.T, r *random) {
-		address := database(t)
+		address := pgtest.Database(t)
 		r.w = newWorld(t, setting{database: address, lease: 2 * time.Second, cloud: r.faults(), proxied: true, replicas: 3})
 		r.plot("a replica of three is killed", r.within(), r.w.bridges[r.IntN(3)].crash)
 		for range 1 + r.IntN(2) {
