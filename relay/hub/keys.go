@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"crypto/ed25519"
 	"fmt"
 	"slices"
@@ -55,6 +56,9 @@ func (h *Hub) keys(ctx context.Context) (*keyring, error) {
 	return h.loadKeys(ctx)
 }
 
+// errNoKey is the one failure that no waiting mends.
+var errNoKey = errors.New("none of the relay keys can be derived from the bridge keys that are configured")
+
 // loadKeys reads the generations, and makes a new one when there is none for the bridge key in force: with a new bridge
 // key the relays get a new signing key, and learn it while the old one is still listed under old_keys.
 func (h *Hub) loadKeys(ctx context.Context) (*keyring, error) {
@@ -80,7 +84,7 @@ func (h *Hub) loadKeys(ctx context.Context) (*keyring, error) {
 	}
 	ring := h.derive(list)
 	if len(ring.signers) == 0 {
-		return nil, fmt.Errorf("none of %d relay keys can be derived from the bridge keys that are configured", len(list))
+		return nil, fmt.Errorf("%w (of %d)", errNoKey, len(list))
 	}
 	h.ring.Store(ring)
 	return ring, nil

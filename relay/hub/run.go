@@ -39,8 +39,13 @@ func (h *Hub) Run(ctx context.Context) error {
 		return nil
 	}
 	defer h.stop(ctx)
-	if err := h.tend(ctx); err != nil && ctx.Err() == nil {
+	switch err := h.tend(ctx); {
+	case errors.Is(err, errNoKey):
 		return err
+	case err != nil && ctx.Err() == nil:
+		// The store was there when it was opened. A connection that is cut just now is no reason to end the bridge: the next
+		// beat makes up for it.
+		h.o.Log.Error().Err(err).Msg("relays")
 	}
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
