@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -509,10 +510,14 @@ func TestClientWithoutABridge(t *testing.T) {
 // last whole one, and what was seen is not seen again.
 func TestFollowComesBack(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex // guards asked
 	var asked []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		asked = append(asked, r.URL.Query().Get("after"))
-		switch len(asked) {
+		n := len(asked)
+		mu.Unlock()
+		switch n {
 		case 1:
 			_, _ = w.Write([]byte(": hello\n\nid: 4\nevent: turn\ndata: {\"seq\":4}\n\nid: 5\nda"))
 		case 2:
@@ -537,6 +542,8 @@ func TestFollowComesBack(t *testing.T) {
 	if diff := cmp.Diff([]int64{4, 5}, seen); diff != "" {
 		t.Error(diff)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if diff := cmp.Diff([]string{"3", "4", "4", "5"}, asked); diff != "" {
 		t.Error(diff)
 	}

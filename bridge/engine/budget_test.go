@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,9 +170,9 @@ func TestATurnIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
 		w.pour(policy.Budget{Turns: 2})
-		sends := 0
+		var sends atomic.Int64
 		w.cloud.Fail = func(point, _ string) error {
-			if sends++; point == "before send" && sends < 20 {
+			if n := sends.Add(1); point == "before send" && n < 20 {
 				return bridge.Errorf(bridge.RateLimited, "slow down")
 			}
 			return nil
@@ -219,9 +220,9 @@ func TestUsageIsReadAgain(t *testing.T) {
 	t.Parallel()
 	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
 		w.pour(policy.Budget{Tokens: 500})
-		looks := 0
+		var looks atomic.Int64 // from the agent's lane, and from that of its late usage
 		w.cloud.Inspected = func(string) (bridge.Evidence, error) {
-			if looks++; looks < 4 {
+			if looks.Add(1) < 4 {
 				return bridge.Evidence{}, bridge.Errorf(bridge.Unavailable, "internal error there")
 			}
 			return bridge.Evidence{Usage: &bridge.Usage{Tokens: 499}}, nil

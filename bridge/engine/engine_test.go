@@ -440,8 +440,9 @@ func TestRelayDown(t *testing.T) {
 	}
 	w.launch("go")
 	w.until("ran", func(bridge.Tx) bool { return len(w.relay.Log()) == 1 })
-	w.restart()
+	w.stop()
 	w.relay.Fail = nil
+	w.start()
 	w.idle(2)
 	if got := w.relay.Log(); len(got) != 1 {
 		t.Errorf("ran %d times", len(got))

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,8 +128,9 @@ func TestRetryOfASubagent(t *testing.T) {
 func TestParked(t *testing.T) {
 	t.Parallel()
 	virtual(t, map[string]string{boss: "LOCAL_ACTION: backup_script"}, func(t *testing.T, w *world, _ *cast) {
+		var paid atomic.Bool
 		w.cloud.Fail = func(point, _ string) error {
-			if point == "before send" {
+			if point == "before send" && !paid.Load() {
 				return bridge.Errorf(bridge.UsageLimited, "the plan's limit is reached")
 			}
 			return nil
@@ -139,7 +141,7 @@ func TestParked(t *testing.T) {
 		if got := w.agent(); got.State != bridge.AgentFailed || got.Trouble != "the plan's limit is reached" || len(w.turns()) != 2 {
 			t.Fatalf("%s: %s, turns %q", got.State, got.Trouble, w.turns())
 		}
-		w.cloud.Fail = nil
+		paid.Store(true)
 		w.say("it is paid now")
 		w.resting()
 		if got := w.sent(boss); len(got) != 1 || !strings.HasPrefix(got[0], "it is paid now\n\nWhat happened") {

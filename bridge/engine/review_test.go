@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -262,12 +263,15 @@ func TestEachAttemptGetsTheWholeSettleTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
 	w.cloud.HiddenSends = func() bool { return true }
+	var mu sync.Mutex // guards times
 	var times []time.Time
 	done := make(chan struct{})
 	w.cloud.Fail = func(point, _ string) error {
 		if point != "before send" {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if times = append(times, time.Now()); len(times) == 3 {
 			close(done)
 			return nil
@@ -276,11 +280,13 @@ func TestEachAttemptGetsTheWholeSettleTime(t *testing.T) {
 	}
 	w.launch("go")
 	<-done
+	mu.Lock()
 	for i := 1; i < len(times); i++ {
 		if gap := times[i].Sub(times[i-1]); gap < w.settle {
 			t.Errorf("attempt %d came %s after the one before; the settle time is %s", i+1, gap, w.settle)
 		}
 	}
+	mu.Unlock()
 	w.idle(2)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"drawbridge/bridge"
@@ -85,8 +86,9 @@ func (w *world) firstTurn() (t bridge.Turn) {
 func TestStopQueued(t *testing.T) {
 	t.Parallel()
 	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		var calm atomic.Bool
 		w.cloud.Fail = func(point, _ string) error {
-			if point == "before send" {
+			if point == "before send" && !calm.Load() {
 				return bridge.Errorf(bridge.RateLimited, "slow down")
 			}
 			return nil
@@ -99,7 +101,7 @@ func TestStopQueued(t *testing.T) {
 			queued, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnQueued})
 			return err == nil && len(queued) == 1 && queued[0].Trouble == "slow down"
 		})
-		w.cloud.Fail = nil
+		calm.Store(true)
 		w.halt()
 		w.resting()
 		w.goOn()
@@ -225,10 +227,9 @@ func TestStopBetweenTwoTriesOfAnAction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			virtual(t, map[string]string{boss: "LOCAL_ACTION: backup_script"}, func(t *testing.T, w *world, _ *cast) {
-				asked := false
+				var asked atomic.Bool
 				w.relay.Fail = func(point, _ string) error {
-					if point == "before" && !asked {
-						asked = true
+					if point == "before" && !asked.Swap(true) {
 						w.halt()
 						return &bridge.Error{Kind: bridge.Unavailable, Message: "no answer", Unclear: tt.unclear}
 					}
@@ -292,10 +293,9 @@ func TestRepeatedLaunchHasItsGrant(t *testing.T) {
 	virtual(t, map[string]string{boss: "SUBAGENT: repo=github.com/acme/a, prompt=x"}, func(t *testing.T, w *world, _ *cast) {
 		narrow := rules
 		narrow.Repos = []policy.RepoRule{}
-		lost := false
+		var lost atomic.Bool
 		w.cloud.Fail = func(point, text string) error {
-			if point == "before launch" && text == "x" && !lost {
-				lost = true
+			if point == "before launch" && text == "x" && !lost.Swap(true) {
 				w.allow(narrow)
 				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
 			}
@@ -325,14 +325,15 @@ func TestRepeatedLaunchHasItsGrant(t *testing.T) {
 func TestStopWhileTheEffectIsLookedFor(t *testing.T) {
 	t.Parallel()
 	virtual(t, map[string]string{boss: "SUBAGENT: repo=github.com/acme/a, prompt=x"}, func(t *testing.T, w *world, _ *cast) {
+		var looked atomic.Bool
 		w.cloud.Fail = func(point, text string) error {
-			if point == "before launch" && text == "x" {
+			if point == "before launch" && text == "x" && !looked.Load() {
 				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
 			}
 			return nil
 		}
 		w.cloud.Finding = func() {
-			w.cloud.Fail = nil
+			looked.Store(true)
 			w.halt()
 		}
 		w.start()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -289,8 +290,8 @@ func TestAnswerThatNeverComes(t *testing.T) {
 
 // The environment's proxy would see the token and every action.
 func TestNoProxy(t *testing.T) {
-	proxied := false
-	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied = true }))
+	var proxied atomic.Bool
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Store(true) }))
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	t.Setenv("HTTPS_PROXY", proxy.URL)
 	h, err := hub.New(hub.Options{Relays: map[string]hub.Relay{"far": {"https://relay.invalid", token}}})
@@ -299,8 +300,8 @@ func TestNoProxy(t *testing.T) {
 	}
 	_, err = h.RunAction(t.Context(), bridge.ActionRequest{Grant: grant(t, "a", ""), Request: "x"})
 	proxy.Close()
-	if bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) || proxied {
-		t.Errorf("error %v, proxied %v", err, proxied)
+	if bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) || proxied.Load() {
+		t.Errorf("error %v, proxied %v", err, proxied.Load())
 	}
 }
 

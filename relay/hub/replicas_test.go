@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,12 +92,11 @@ func twoReplicas(t *testing.T) (a, b *replica) {
 	disk := memory.NewDisk()
 	start := func(name string) *replica {
 		r := &replica{store: &sharedStore{Store: disk.Open()}}
-		first := true
+		var named atomic.Bool
 		r.site = siteOn(t, disk, func(o *hub.Options) {
 			o.Store, o.Shared = r.store, true
 			o.NewID = func(prefix string) string {
-				if first { // the replica's own id
-					first = false
+				if !named.Swap(true) { // the replica's own id
 					return name
 				}
 				return bridge.NewID(prefix)
