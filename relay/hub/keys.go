@@ -2,8 +2,8 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
