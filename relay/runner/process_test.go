@@ -41,12 +41,12 @@ func TestProcessEnds(t *testing.T) {
 			wire.Answer{Status: "executed", Stdout: "6789", StdoutOmitted: 6, Stderr: "cdef", StderrOmitted: 2},
 		},
 		{
-			"slow", shell("slow", "echo begun; exec sleep 300", "timeout: 200ms"),
-			wire.Answer{Status: "timed_out", ExitCode: -1, Stdout: "begun\n", Error: "ended after its timeout of 200ms"},
+			"slow", shell("slow", "echo begun; exec sleep 300", "timeout: 3s"),
+			wire.Answer{Status: "timed_out", ExitCode: -1, Stdout: "begun\n", Error: "ended after its timeout of 3s"},
 		},
 		{
-			"polite", shell("polite", "exec 2>/dev/null; trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", "timeout: 300ms"),
-			wire.Answer{Status: "timed_out", ExitCode: -1, Stdout: "bye\n", Error: "ended after its timeout of 300ms"},
+			"polite", shell("polite", "exec 2>/dev/null; trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", "timeout: 3s"),
+			wire.Answer{Status: "timed_out", ExitCode: -1, Stdout: "bye\n", Error: "ended after its timeout of 3s"},
 		},
 		{
 			"secret", shell("secret", "echo it is "+token+" there"),
@@ -85,7 +85,7 @@ func TestGrandchildIsEnded(t *testing.T) {
 		"exec 3>$PIPE; echo begun >&3; (trap '' TERM HUP; sleep 300) & echo begun; sleep 300",
 	} {
 		pipe := watch(t)
-		relay := serveActions(t, shell("spawn", script, "timeout: 1s", "env: { PIPE: "+pipe.path+" }"))
+		relay := serveActions(t, shell("spawn", script, "timeout: 3s", "env: { PIPE: "+pipe.path+" }"))
 		got := relay.run("spawn", "")
 		if got.answer.Stdout != "begun\n" {
 			t.Errorf("answer %s", got.body)
