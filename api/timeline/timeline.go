@@ -1,5 +1,5 @@
 // Package timeline tells what happened to readers that stay: as server-sent
-// events, resumed where a reader was cut off, to an agent its own tree alone. It
+// events, resumed where a reader was cut off, to an agent what its tools may show it. It
 // keeps nothing and lets nobody in; who may read is decided by the API in front.
 // Rule of thumb: a reader that was away misses nothing, and one that stands
 // still holds nothing.
@@ -93,15 +93,11 @@ type Reader struct {
 	After int64
 	// Seed adds the seed's names.
 	Seed bool
-	// Root is set for an agent: it sees its own tree, while Valid says that its token is good.
-	Root  bridge.AgentID
+	// Valid says that the reader's token is good; nil for the operator.
 	Valid func(context.Context) bool
-	// kin remembers of agents whether they are of the tree.
-	kin map[bridge.AgentID]bool
+	// eyes are an agent's; the operator sees everything.
+	eyes *eyes
 }
-
-// maxKin bounds what a reader remembers.
-const maxKin = 10_000
 
 // named returns an event under all its names.
 func (f *Reader) named(e Event) []Event {
@@ -113,34 +109,17 @@ func (f *Reader) named(e Event) []Event {
 	return []Event{e}
 }
 
+var errGone = bridge.Errorf(bridge.Unauthenticated, "the token was revoked while its events were told")
+
 // gone reports whether the reader's token ended meanwhile.
 func (f *Reader) gone(ctx context.Context) bool { return f.Valid != nil && !f.Valid(ctx) }
 
-// concerns reports whether an event is for the reader.
-func (f *Reader) concerns(ctx context.Context, e bridge.Event) (bool, error) {
-	if f.Root == "" {
-		return true, nil
+// sees returns what the reader may know of an event; false for nothing.
+func (f *Reader) sees(ctx context.Context, e bridge.Event) (bridge.Event, bool, error) {
+	if f.eyes == nil {
+		return e, true, nil
 	}
-	if mine, known := f.kin[e.Agent]; known || e.Agent == "" {
-		return mine, nil
-	}
-	mine := false
-	err := f.Source.View(ctx, func(tx bridge.Tx) error {
-		a, err := tx.Agent(e.Agent)
-		if errors.Is(err, bridge.ErrNoRow) {
-			return nil
-		}
-		mine = a.Root == f.Root
-		return err
-	})
-	if len(f.kin) >= maxKin {
-		clear(f.kin)
-	}
-	if f.kin == nil {
-		f.kin = map[bridge.AgentID]bool{}
-	}
-	f.kin[e.Agent] = mine
-	return mine, err
+	return f.eyes.see(ctx, f.Source, e)
 }
 
 // Last finds the end of the timeline by halving, as no look-up tells it.
@@ -213,13 +192,16 @@ func (f *Reader) catchUp(ctx context.Context, s sse) error {
 		if err != nil {
 			return err
 		}
+		if len(found) > 0 && f.gone(ctx) {
+			return errGone // before anything that came after the token's end is told
+		}
 		for _, e := range found {
-			mine, err := f.concerns(ctx, e)
+			seen, ok, err := f.sees(ctx, e)
 			if err != nil {
 				return err
 			}
-			if mine {
-				if err := s.events(f.named(View(e))); err != nil {
+			if ok {
+				if err := s.events(f.named(View(seen))); err != nil {
 					return err
 				}
 			}

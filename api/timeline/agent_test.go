@@ -1,0 +1,181 @@
+package timeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/api/timeline"
+	"drawbridge/bridge"
+	"drawbridge/store/memory"
+)
+
+// town is a store with two trees: main over ann and bob, ann over deep; and the root other.
+type town struct {
+	*memory.Store
+	changed chan struct{}
+	revoked atomic.Bool
+}
+
+// Watch implements timeline.Source.
+func (w *town) Watch() (<-chan struct{}, func()) { return w.changed, func() {} }
+
+// Holder implements timeline.Holders: a token is its agent's id.
+func (w *town) Holder(_ context.Context, secret string) (bridge.DoorToken, error) {
+	if w.revoked.Load() {
+		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "revoked")
+	}
+	return bridge.DoorToken{Agent: bridge.AgentID(secret)}, nil
+}
+
+func newTown(t *testing.T) *town {
+	t.Helper()
+	w := &town{Store: memory.NewDisk().Open(), changed: make(chan struct{}, 1)}
+	w.do(t, func(tx bridge.Tx) error {
+		for _, a := range [][3]string{{"main", "", "main"}, {"ann", "main", "main"}, {"bob", "main", "main"}, {"deep", "ann", "main"}, {"other", "", "other"}} {
+			if err := tx.InsertAgent(bridge.Agent{ID: bridge.AgentID(a[0]), Name: a[0], Parent: bridge.AgentID(a[1]), Root: bridge.AgentID(a[2]), OpKey: a[0]}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return w
+}
+
+func (w *town) do(t *testing.T, fn func(bridge.Tx) error) {
+	t.Helper()
+	if err := w.Update(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell appends an event of an agent with a text that names it.
+func (w *town) tell(t *testing.T, kind string, agent bridge.AgentID, fields map[string]string) {
+	t.Helper()
+	w.do(t, func(tx bridge.Tx) error {
+		_, err := tx.AppendEvent(bridge.Event{Kind: kind, Agent: agent, Name: string(agent), Turn: "trn_1", Text: "words of " + string(agent), Fields: fields})
+		return err
+	})
+}
+
+// message records one with a letter for each recipient, and its event.
+func (w *town) message(t *testing.T, m bridge.Message, to ...bridge.AgentID) {
+	t.Helper()
+	w.do(t, func(tx bridge.Tx) error {
+		for _, a := range to {
+			if err := tx.InsertLetter(bridge.Letter{Message: m.ID, Agent: a, From: m.From, Notice: bridge.NoticeID(string(m.ID) + string(a))}); err != nil {
+				return err
+			}
+		}
+		return tx.InsertMessage(m)
+	})
+	w.tell(t, bridge.EventMessageCreated, m.From, map[string]string{"message": string(m.ID), "text": "text of " + string(m.ID)})
+}
+
+// seen returns what an agent reads from the beginning: kind, name and text of each event.
+func (w *town) seen(t *testing.T, agent string) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", nil)
+	r.Header.Set("Authorization", "Bearer "+agent)
+	r.Header.Set("Last-Event-Id", "0")
+	reader, err := timeline.ForAgent(r, w, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Seed = false
+	out, over := httptest.NewRecorder(), make(chan error)
+	go func() { over <- timeline.StreamNew(out, r, reader) }()
+	synctest.Wait()
+	cancel()
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	all := []string{}
+	for line := range strings.Lines(out.Body.String()) {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			var e timeline.Event
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, strings.TrimSpace(e.Kind+" "+e.Name+" "+e.Fields["text"]+e.Fields["secret"]+" "+e.Text))
+		}
+	}
+	return all
+}
+
+// What an agent may read on the timeline is what its tools may tell it. It guards
+// against the whole tree's mail, replies and memory being told to every agent of it.
+func TestAgentSeesWhatItsToolsTell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t)
+		w.message(t, bridge.Message{ID: "msg_dm", From: "ann", Kind: bridge.MailDirect}, "bob")
+		w.do(t, func(tx bridge.Tx) error {
+			if err := tx.InsertConversation(bridge.Conversation{ID: "chn_1", Kind: bridge.MailChannel, Name: "general"}); err != nil {
+				return err
+			}
+			_, err := tx.AddMember("chn_1", "bob", time.Time{})
+			return err
+		})
+		w.message(t, bridge.Message{ID: "msg_chn", From: "other", Kind: bridge.MailChannel, Conversation: "chn_1"})
+		w.message(t, bridge.Message{ID: "msg_gone", From: "ann", Kind: bridge.MailDirect, DeletedAt: time.Unix(9, 0)}, "bob")
+		w.tell(t, bridge.EventReactionAdded, "ann", map[string]string{"message": "msg_dm"})
+		w.tell(t, bridge.EventReply, "deep", map[string]string{"secret": "reply"})
+		w.tell(t, bridge.EventMemory, "ann", nil)
+		w.tell(t, bridge.EventGranted, "deep", map[string]string{"secret": "prompt"})
+		w.tell(t, bridge.EventReply, "other", nil)
+		for agent, want := range map[string][]string{
+			"ann": {"message_created ann text of msg_dm words of ann", "message_created ann", "reaction_added ann  words of ann",
+				"reply deep reply words of deep", "memory ann  words of ann"},
+			"bob":  {"message_created ann text of msg_dm words of ann", "message_created other text of msg_chn words of other", "message_created ann", "reaction_added ann  words of ann", "reply deep"},
+			"main": {"reply deep reply words of deep"},
+			"deep": {"reply deep reply words of deep", "granted deep prompt words of deep"},
+			// A conversation reaches over trees, and what its own members write there is theirs to see.
+			"other": {"message_created other text of msg_chn words of other", "reply other  words of other"},
+		} {
+			if d := cmp.Diff(want, w.seen(t, agent)); d != "" {
+				t.Errorf("%s sees (-want +got):\n%s", agent, d)
+			}
+		}
+	})
+}
+
+// A token that was revoked while its stream stood open tells nothing that comes after.
+func TestRevokedTokenEndsTheStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/events", nil)
+		r.Header.Set("Authorization", "Bearer ann")
+		r.Header.Set("Last-Event-Id", "0")
+		reader, err := timeline.ForAgent(r, w, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tell(t, bridge.EventReply, "ann", nil)
+		out, over := httptest.NewRecorder(), make(chan error)
+		go func() { over <- timeline.StreamNew(out, r, reader) }()
+		synctest.Wait()
+		w.revoked.Store(true)
+		w.tell(t, bridge.EventMemory, "ann", nil)
+		w.changed <- struct{}{}
+		if err := <-over; err != nil {
+			t.Fatal(err)
+		}
+		kinds := slices.DeleteFunc(strings.Split(out.Body.String(), "\n"), func(line string) bool { return !strings.HasPrefix(line, "event: ") })
+		if d := cmp.Diff([]string{"event: reply", "event: agent_done"}, kinds); d != "" {
+			t.Errorf("the stream told (-want +got):\n%s", d)
+		}
+	})
+}
