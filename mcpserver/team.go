@@ -28,7 +28,7 @@ func (d *Door) teamTools() []tool {
 		define("spawn_agent", "Create a subagent of yours. It starts with the instructions alone, so say everything it needs. Returns at once; its result arrives as your next turn. status is created, or held when a person must approve it first.",
 			takes(text("name", "Name of the new agent; letters, digits, dots, dashes and underscores."), text("instructions", "Its task, self-contained."),
 				text("role", "What it is for.").among("worker", "reviewer").or("worker"), text("workspace_subdir", "Subdirectory of your workspace that it works in.").nullable(),
-				text("repo", "Repository it works on, as github.com/owner/name; your own when absent.").maybe()), d.spawnAgent),
+				text("repo", "Repository it works on, as github.com/owner/name; your own when absent, if that one is allowed. list_allowed says which ones are.").maybe()), d.spawnAgent),
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
 		define("complete", "Tell your parent (or the operator, if you have none) that your task is done, with its result.",
@@ -122,7 +122,7 @@ type spawnArgs struct {
 
 // Spawned is what spawn_agent answers.
 type Spawned struct {
-	// Status is created, or held; then there is no agent yet.
+	// Status is created, or held; then there is no agent yet, and Name is what it will be called.
 	Status    string `json:"status"`
 	AgentID   string `json:"agent_id"`
 	Name      string `json:"name"`
@@ -147,19 +147,27 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 	if in.Role == "" {
 		in.Role = "worker"
 	}
-	if in.Repo == "" {
-		in.Repo = c.agent.Repo
-	}
-	got, err := d.launch(ctx, c, parser.Command{Verb: parser.Subagent, Repo: strings.TrimSpace(in.Repo), Prompt: spawnPrompt(c, in, subdir)})
+	repo := cmpOr(strings.TrimSpace(in.Repo), c.agent.Repo)
+	got, err := d.launch(ctx, c, parser.Command{Verb: parser.Subagent, Repo: repo, Prompt: spawnPrompt(c, in, subdir), Name: in.Name})
 	if err != nil {
-		return answer{}, err
+		return answer{}, ownRepo(err, in.Repo)
 	}
-	out := Spawned{Status: got.Status, AgentID: got.AgentID, Name: got.Name, CommandID: got.CommandID, Reason: got.Reason}
+	out := Spawned{Status: got.Status, AgentID: got.AgentID, Name: cmpOr(got.Name, in.Name), CommandID: got.CommandID, Reason: got.Reason}
 	if got.AgentID != "" {
 		out.Status = "created"
-		out.Name, err = d.christen(ctx, bridge.AgentID(got.AgentID), in, subdir)
+		err = d.tellSpawned(ctx, bridge.AgentID(got.AgentID), in.Role, subdir)
 	}
 	return answer{data: out}, err
+}
+
+// ownRepo says, of a refusal, whose repository it was when none was named. The
+// child works where its parent does (seed: workspace_subdir is below the parent's
+// workspace), if the policy lets it; an orchestrator's own repository it does not.
+func ownRepo(err error, named string) error {
+	if strings.TrimSpace(named) != "" || bridge.KindOf(err) != bridge.Denied {
+		return err
+	}
+	return bridge.Errorf(bridge.Denied, "%s; you named no repo, so it was to be your own: name one that is allowed as repo", bridge.SafeMessage(err))
 }
 
 // checkSubdir refuses what could lead out of a workspace. Empty is the workspace itself.
@@ -200,26 +208,15 @@ func spawnPrompt(c *caller, in spawnArgs, subdir string) string {
 	return b.String()
 }
 
-// christen gives a new agent the name that its parent chose. When another took
-// it meanwhile, the agent keeps the one that it has.
-func (d *Door) christen(ctx context.Context, id bridge.AgentID, in spawnArgs, subdir string) (name string, err error) {
-	err = d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+// tellSpawned puts on the timeline what an agent is for.
+func (d *Door) tellSpawned(ctx context.Context, id bridge.AgentID, role, subdir string) error {
+	return d.o.Engine.Change(ctx, func(tx bridge.Change) error {
 		a, err := tx.Agent(id)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.FindAgent(bridge.ByName, in.Name); errors.Is(err, bridge.ErrNoRow) {
-			a.Name = in.Name
-			if err := tx.UpdateAgent(a); err != nil {
-				return err
-			}
-		} else if err != nil {
-			return err
-		}
-		name = a.Name
-		return tx.Record(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s, a %s", a.Name, in.Role), Fields: map[string]string{"role": in.Role, "workspace_subdir": subdir}})
+		return tx.Record(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s, a %s", a.Name, role), Fields: map[string]string{"role": role, "workspace_subdir": subdir}})
 	})
-	return name, err
 }
 
 type nameArgs struct {

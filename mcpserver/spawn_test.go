@@ -1,0 +1,75 @@
+package mcpserver_test
+
+import (
+	"strings"
+	"testing"
+
+	"drawbridge/bridge"
+	"drawbridge/mcpserver"
+)
+
+// A name that a parent chose outlives the wait for a person. It guards against
+// the child of an approved spawn_agent getting a made-up name, under which nobody
+// writes to it, while its prompt calls it by the other.
+func TestHeldSpawnKeepsItsName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam}
+	w.launch("main")
+	boss := w.connect("main", newEra, "")
+	spawn := args{"name": "careful-1", "instructions": "Work.", "repo": "github.com/me/careful"}
+	held := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn)
+	if held.Status != "held" || held.Name != "careful-1" || held.AgentID != "" || held.Reason == "" {
+		t.Fatalf("spawn_agent: %+v", held)
+	}
+	spawn["instructions"] = "Work, too." // the same command again would be held as a duplicate
+	rival := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn)
+	name := func(command string) string {
+		t.Helper()
+		m, err := w.engine.Approve(t.Context(), bridge.CommandID(command))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var child bridge.Agent
+		if err := w.engine.View(t.Context(), func(tx bridge.Tx) (err error) { child, err = tx.Agent(m.Child); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return child.Name
+	}
+	if got := name(held.CommandID); got != "careful-1" {
+		t.Errorf("the approved agent is called %q", got)
+	}
+	// The first to be approved has the name; the other must not fail for it.
+	if got := name(rival.CommandID); !strings.HasPrefix(got, "careful-") || got == "careful-1" {
+		t.Errorf("the rival is called %q", got)
+	}
+	good[any](w, boss, "send_message", args{"recipient": "careful-1", "text": "Hello."})
+}
+
+// Without a repo the child works in its parent's repository, if the policy lets it.
+func TestSpawnWithoutARepo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam}
+	w.launch("main")
+	boss := w.connect("main", newEra, "")
+	r := w.call(boss, "spawn_agent", args{"name": "helper", "instructions": "Work."})
+	for _, want := range []string{"denied: ", "github.com/me/agent-env", "allowed: github.com/acme/*, github.com/me/careful, github.com/me/my-app", "you named no repo"} {
+		if !r.IsError || !strings.Contains(words(r), want) {
+			t.Errorf("on an orchestrator's repository: %s, without %q", words(r), want)
+		}
+	}
+	if r := w.call(boss, "spawn_agent", args{"name": "helper", "instructions": "Work.", "repo": "github.com/evil/x"}); !r.IsError || strings.Contains(words(r), "you named no repo") {
+		t.Errorf("on a repository that was named: %s", words(r))
+	}
+	worker := good[mcpserver.Spawned](w, boss, "spawn_agent", args{"name": "worker", "instructions": "Work.", "repo": "github.com/me/my-app", "workspace_subdir": nil})
+	w.mint(bridge.Agent{ID: bridge.AgentID(worker.AgentID), Name: "worker"})
+	w.until("the worker had a turn", func(tx bridge.Tx) bool {
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: bridge.AgentID(worker.AgentID)})
+		return err == nil && len(turns) > 0 && turns[0].State == bridge.TurnReplied
+	})
+	below := good[mcpserver.Spawned](w, w.connect("worker", newEra, ""), "spawn_agent", args{"name": "below", "instructions": "Work.", "workspace_subdir": "api"})
+	if below.Status != "created" || below.Name != "below" {
+		t.Errorf("below a subagent: %+v", below)
+	}
+}
