@@ -46,3 +46,23 @@ func (c *Client) Post(ctx context.Context, to, text string) (office.Posted, erro
 func (c *Client) Mail(ctx context.Context, idOrName string, o ListOptions) (office.MessageList, error) {
 	return get[office.MessageList](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/mail", o.query())
 }
+
+// EditMessage changes what a message says, also where it still waits to be read.
+func (c *Client) EditMessage(ctx context.Context, id, text string) (office.Message, error) {
+	return post[office.Message](ctx, c, "/v1/messages/"+url.PathEscape(id)+"/edit", office.EditRequest{Text: text})
+}
+
+// DeleteMessage withdraws a message's text. Twice is fine.
+func (c *Client) DeleteMessage(ctx context.Context, id string) (office.Message, error) {
+	return post[office.Message](ctx, c, "/v1/messages/"+url.PathEscape(id)+"/delete", struct{}{})
+}
+
+// React puts the operator's emoji on a message or takes it away. Twice is fine.
+func (c *Client) React(ctx context.Context, id string, r office.ReactionRequest) (office.Changed, error) {
+	return post[office.Changed](ctx, c, "/v1/messages/"+url.PathEscape(id)+"/reactions", r)
+}
+
+// MarkRead notes that messages to the operator were read. Twice is fine.
+func (c *Client) MarkRead(ctx context.Context, messages ...string) (office.ReadAnswer, error) {
+	return post[office.ReadAnswer](ctx, c, "/v1/mail/read", office.ReadRequest{Messages: messages})
+}

@@ -284,6 +284,9 @@ func (p *post) own(id bridge.MessageID) (bridge.Message, error) {
 	if err == nil && !p.byUser() && m.From != p.from.ID {
 		err = bridge.ErrNoRow
 	}
+	if p.byUser() {
+		return m, noRow(err, bridge.Errorf(bridge.NotFound, "there is no message %+.60q; `drawbridge mail` and `drawbridge channels show` tell ids", id))
+	}
 	return m, noRow(err, bridge.Errorf(bridge.NotFound, "you wrote no message %+.60q", id))
 }
 

@@ -152,7 +152,11 @@ func receipts(tx bridge.Tx, id bridge.MessageID) ([]bridge.Receipt, error) {
 	all := make([]bridge.Receipt, len(letters))
 	for i, l := range letters {
 		r := bridge.Receipt{Agent: l.Agent, Name: string(l.Agent), State: bridge.ReceiptQueued, Answer: l.Answer, ReadAt: l.ReadAt}
-		if l.Agent != bridge.User {
+		if l.Agent == bridge.User {
+			if !l.ReadAt.IsZero() { // no turn carries it: the operator's word does
+				r.State = bridge.ReceiptAcknowledged
+			}
+		} else {
 			a, err := tx.Agent(l.Agent)
 			if err != nil {
 				return nil, err

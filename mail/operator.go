@@ -121,6 +121,38 @@ func (s *Service) SetStatus(ctx context.Context, which string, status bridge.Con
 	return v, err
 }
 
+// Acknowledge notes that the operator read messages that agents wrote to it, and
+// returns how many were new. Nobody is woken for it; the sender sees it in its
+// receipts. Twice is fine. NotFound, and nothing is noted, when one was not
+// written to the operator.
+func (s *Service) Acknowledge(ctx context.Context, ids ...bridge.MessageID) (news int, err error) {
+	if len(ids) == 0 || len(ids) > maxAcknowledged {
+		return 0, bridge.Errorf(bridge.Invalid, "%d messages are named; name 1 to %d", len(ids), maxAcknowledged)
+	}
+	err = s.change(ctx, bridge.User, func(p *post) error {
+		news = 0
+		for _, id := range ids {
+			l, err := p.Letter(id, bridge.User)
+			if err != nil {
+				return noRow(err, bridge.Errorf(bridge.NotFound, "no agent wrote you a message %+.60q; list them with `drawbridge mail USER`", id))
+			}
+			if !l.ReadAt.IsZero() {
+				continue
+			}
+			l.ReadAt = p.Now()
+			if err := p.UpdateLetter(l); err != nil {
+				return err
+			}
+			news++
+		}
+		return nil
+	})
+	return news, err
+}
+
+// maxAcknowledged bounds one Acknowledge: as many as one page of a list may hold.
+const maxAcknowledged = 1000
+
 func unknownConversation(which string) *bridge.Error {
 	return bridge.Errorf(bridge.NotFound, "no channel or thread %+.60q; list them with `drawbridge channels`", which)
 }

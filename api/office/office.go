@@ -92,6 +92,32 @@ type StatusRequest struct {
 	Status string `json:"status"`
 }
 
+// EditRequest changes what a message says.
+type EditRequest struct {
+	Text string `json:"text"`
+}
+
+// ReactionRequest puts the operator's emoji on a message, or takes it away.
+type ReactionRequest struct {
+	Emoji  string `json:"emoji"`
+	Remove bool   `json:"remove,omitempty"`
+}
+
+// Changed says whether a reaction was not there already, or was there to be taken away.
+type Changed struct {
+	Changed bool `json:"changed"`
+}
+
+// ReadRequest names messages to the operator that were read, at most 1,000.
+type ReadRequest struct {
+	Messages []string `json:"messages"`
+}
+
+// ReadAnswer says how many of them were new.
+type ReadAnswer struct {
+	Read int `json:"read"`
+}
+
 // PostRequest is the operator's own word.
 type PostRequest struct {
 	Text string `json:"text"`
@@ -188,6 +214,10 @@ func (h *Handler) Routes() []Route {
 		{http.MethodGet, "/v1/channels/{id}/messages", h.channelMessages},
 		{http.MethodPost, "/v1/channels/{id}/messages", h.post},
 		{http.MethodGet, "/v1/agents/{id}/mail", h.agentMail},
+		{http.MethodPost, "/v1/mail/read", h.read},
+		{http.MethodPost, "/v1/messages/{id}/edit", h.edit},
+		{http.MethodPost, "/v1/messages/{id}/delete", h.withdraw},
+		{http.MethodPost, "/v1/messages/{id}/reactions", h.react},
 		{http.MethodGet, "/v1/files/{id}", h.file},
 	}
 }

@@ -176,23 +176,36 @@ type mailCmd struct {
 	Agent  string `arg:"" help:"The agent's name or id; USER for what agents wrote to you."`
 	Limit  int    `help:"At most so many, newest first." default:"50"`
 	Before string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	Read   bool   `help:"Mark what is shown as read; only with USER."`
 	target
 }
 
 // Help shows an example.
 func (mailCmd) Help() string {
-	return "Each message with how far it came at the agent: queued, offered (fetched by a tool call), in_prompt (of the turn that runs), acknowledged. Nothing is marked as read.\n\nExample:\n  drawbridge mail main"
+	return "Each message with how far it came at the agent: queued, offered (fetched by a tool call), in_prompt (of the turn that runs), acknowledged. What agents wrote to you is queued until you mark it as read.\n\nExamples:\n  drawbridge mail main\n  drawbridge mail USER --read"
 }
 
 // Run shows an agent's mail.
 func (c mailCmd) Run(ctx context.Context, a app) error {
+	if c.Read && c.Agent != "USER" {
+		return usageError{fmt.Errorf("--read marks what agents wrote to you: use it with USER; what others got, they read themselves")}
+	}
 	list, err := ask(c.target, a, func(client *api.Client) (office.MessageList, error) {
 		return client.Mail(ctx, c.Agent, api.ListOptions{Limit: c.Limit, Before: c.Before})
 	})
 	if err != nil {
 		return err
 	}
-	return c.messages(a, list, c.Agent)
+	if err := c.messages(a, list, c.Agent); err != nil || !c.Read || len(list.Messages) == 0 {
+		return err
+	}
+	ids := make([]string, len(list.Messages))
+	for i, m := range list.Messages {
+		ids[i] = m.ID
+	}
+	// It was shown above as it was before; who cannot read it there must not lose it here.
+	_, err = ask(c.target, a, func(client *api.Client) (office.ReadAnswer, error) { return client.MarkRead(ctx, ids...) })
+	return err
 }
 
 // messages prints a list, with the receipts of one agent, by name or id, or of all.

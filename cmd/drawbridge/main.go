@@ -70,7 +70,8 @@ type cli struct {
 	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talking to a running bridge"`
 	Channels  channelsCmd  `cmd:"" help:"Channels in which agents and you write: make, list, show, members." group:"Talking to a running bridge"`
 	Post      postCmd      `cmd:"" help:"Write into a channel, and wake its members." group:"Talking to a running bridge"`
-	Mail      mailCmd      `cmd:"" help:"Show what was written to an agent, and how far it came." group:"Talking to a running bridge"`
+	Message   messageCmd   `cmd:"" help:"Change or withdraw a message, put an emoji on it." group:"Talking to a running bridge"`
+	Mail      mailCmd      `cmd:"" help:"Show what was written to an agent or to you, and how far it came." group:"Talking to a running bridge"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
 	Memory    memoryCmd    `cmd:"" help:"Show an agent's memory, and search it." group:"Talking to a running bridge"`
 	Tools     toolsCmd     `cmd:"" help:"Show the tool calls of a turn." group:"Talking to a running bridge"`

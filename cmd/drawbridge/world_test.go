@@ -51,7 +51,7 @@ token: ${file:bridge.token}
 key: ${file:bridge.key}
 cursor: { key: "${file:cursor.key}", url: "http://127.0.0.1:%s", timeout: %s }
 poll: { min: 100ms, max: 400ms }
-orchestrators: [{ name: main, repo: github.com/me/agent-env }]
+orchestrators: [{ name: main, repo: github.com/me/agent-env%s }]
 relays:
   laptop: { url: "http://127.0.0.1:%s", token: "${file:relay.token}" }
 `
@@ -74,7 +74,7 @@ actions:
 
 // setWorld is "world [timeout]": it writes the files of a bridge, a relay and a simulated cloud on ports of their own,
 // but for those that the script brought along, and sets the variables of the CLI. A file bridge.more is appended to
-// bridge.yaml.
+// bridge.yaml, a file main.more to its orchestrator.
 func setWorld(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: world [timeout of the API]")
@@ -85,8 +85,9 @@ func setWorld(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	bridge, cloud, relay := freeTestPort(ts), freeTestPort(ts), freeTestPort(ts)
 	more, _ := os.ReadFile(ts.MkAbs("bridge.more")) // most scripts have none
+	orchestrator, _ := os.ReadFile(ts.MkAbs("main.more"))
 	for name, text := range map[string]string{
-		"bridge.yaml": fmt.Sprintf(worldBridge, bridge, bridge, cloud, timeout, relay) + string(more),
+		"bridge.yaml": fmt.Sprintf(worldBridge, bridge, bridge, cloud, timeout, strings.TrimRight(string(orchestrator), "\n"), relay) + string(more),
 		"relay.yaml":  fmt.Sprintf(worldRelay, relay, ts.MkAbs(".")), "backup.sh": worldBackup, "allowlist.yaml": worldAllowlist, "cloud.yaml": "{}\n",
 		"bridge.token": operatorToken, "bridge.key": bridgeKey, "relay.token": relayToken, "cursor.key": cursorKey,
 	} {
