@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/api/office"
+	"drawbridge/api/recall"
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
@@ -39,6 +40,8 @@ type Options struct {
 	Chat  ChatOptions
 	// Mail serves channels and agents' mail; nil means that there is no post office here.
 	Mail *mail.Service
+	// Memory deletes what agents remember, for the operator; nil means that nothing is remembered here.
+	Memory recall.Forgetter
 	// Webhooks serves /hooks/; nil means that there is no receiver here.
 	Webhooks http.Handler
 	// Door serves /mcp, to agents with tokens of their own; nil means that there is none here.

@@ -66,3 +66,8 @@ func (c *Client) React(ctx context.Context, id string, r office.ReactionRequest)
 func (c *Client) MarkRead(ctx context.Context, messages ...string) (office.ReadAnswer, error) {
 	return post[office.ReadAnswer](ctx, c, "/v1/mail/read", office.ReadRequest{Messages: messages})
 }
+
+// DeleteFile takes away a file that an agent handed over.
+func (c *Client) DeleteFile(ctx context.Context, id string) (office.DeletedFile, error) {
+	return post[office.DeletedFile](ctx, c, "/v1/files/"+url.PathEscape(id)+"/delete", struct{}{})
+}

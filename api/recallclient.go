@@ -11,8 +11,8 @@ import (
 
 // recallTable are the routes that show memory and runs.
 func (h *Handler) recallTable() (table []route) {
-	for _, r := range recall.Routes(recall.Tools{Agent: h.findAgent, Path: pathValue, Query: readLimited, View: h.o.Engine.View}) {
-		table = append(table, route{http.MethodGet, r.Path, r.Serve})
+	for _, r := range recall.Routes(recall.Tools{Agent: h.findAgent, Path: pathValue, Query: readLimited, View: h.o.Engine.View, Memory: h.o.Memory}) {
+		table = append(table, route{r.Method, r.Path, r.Serve})
 	}
 	return table
 }
@@ -57,4 +57,14 @@ func (c *Client) Run(ctx context.Context, turn string, after int64, limit int) (
 	q := ListOptions{Limit: limit}.query()
 	q.Set("after", strconv.FormatInt(after, 10))
 	return get[recall.RunMessageList](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/run", q)
+}
+
+// Forget deletes a passage of an agent for good.
+func (c *Client) Forget(ctx context.Context, idOrName, passage string) (recall.Deleted, error) {
+	return post[recall.Deleted](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/passages/"+url.PathEscape(passage)+"/delete", struct{}{})
+}
+
+// ForgetBlock deletes a block of an agent with its versions.
+func (c *Client) ForgetBlock(ctx context.Context, idOrName, label string) (recall.Deleted, error) {
+	return post[recall.Deleted](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/blocks/"+url.PathEscape(label)+"/delete", struct{}{})
 }

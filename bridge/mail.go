@@ -255,4 +255,6 @@ type AttachmentTx interface {
 	Reactions(id MessageID) ([]Reaction, error)
 	InsertFile(f File) error
 	File(id FileID) (File, error)
+	// DropFile forgets a file; false when there is none. Its copy is another's affair.
+	DropFile(id FileID) (bool, error)
 }

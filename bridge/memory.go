@@ -56,8 +56,15 @@ type MemoryTx interface {
 	Blocks(agent AgentID) ([]Block, error)
 	// BlockVersions returns versions of a block, newest first, the present one included. Limit 0 means 100.
 	BlockVersions(agent AgentID, label string, limit int) ([]Block, error)
-	// InsertPassage gives the passage the agent's next Seq and returns it.
+	// InsertPassage gives the passage the agent's next Seq, which is at least how
+	// many passages it has, and returns it.
 	InsertPassage(p Passage) (int64, error)
+	// DropBlock takes a block away with all its versions, and DropPassage a
+	// passage; false when it is not there. What comes next under the label is version 1.
+	DropBlock(agent AgentID, label string) (bool, error)
+	DropPassage(agent AgentID, id PassageID) (bool, error)
+	// CountPassages counts an agent's passages, which takes time that grows with them.
+	CountPassages(agent AgentID) (int64, error)
 	// SearchPassages returns what matches, the best first and among equals the newest;
 	// the newest when the query asks for no words. While no more than SearchPool
 	// match, every store gives the same answer. Of more it compares the SearchPool best

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -281,6 +282,40 @@ func (s *Service) OpenFile(ctx context.Context, agent bridge.AgentID, id bridge.
 		return nil, bridge.File{}, fmt.Errorf("open file %q: %w", f.ID, err)
 	}
 	return r, f, nil
+}
+
+// DeleteFile takes a file away for the operator: its copy, and its name from the
+// message that told of it. NotFound when there is none.
+func (s *Service) DeleteFile(ctx context.Context, id bridge.FileID) error {
+	var f bridge.File
+	err := s.change(ctx, bridge.User, func(p *post) (err error) {
+		if f, err = p.File(id); err != nil {
+			return noRow(err, bridge.Errorf(bridge.NotFound, "there is no file %+.60q", id))
+		}
+		if _, err := p.DropFile(id); err != nil {
+			return err
+		}
+		m, err := p.Message(f.Message)
+		if err != nil {
+			return err
+		}
+		m.Files = slices.DeleteFunc(slices.Clone(m.Files), func(a bridge.Attachment) bool { return a.ID == id })
+		m.EditedAt = p.Now()
+		if err := p.UpdateMessage(m); err != nil {
+			return err
+		}
+		return p.tell(bridge.EventMessageUpdated, m)
+	})
+	if err != nil {
+		return err
+	}
+	// A copy that cannot be removed now is a leftover that Sweep takes away.
+	if folder := filepath.Dir(f.Path); filepath.Base(folder) == string(id) {
+		if err := os.RemoveAll(folder); err != nil {
+			return fmt.Errorf("remove copy of file %q: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // sweepAge is how old what nobody knows must be before it is taken away; a copy

@@ -106,7 +106,7 @@ func (s *Service) room(tx bridge.MemoryTx, agent bridge.AgentID) error {
 		return fmt.Errorf("read blocks: %w", err)
 	}
 	if len(all) >= s.o.Blocks {
-		return bridge.Errorf(bridge.Conflict, "you have %d blocks, which is the most; write into one that is there, or store passages", len(all))
+		return bridge.Errorf(bridge.Conflict, "you have %d blocks, which is the most; write into one that is there, store passages, or ask the operator to delete one (`drawbridge memory AGENT --forget-block LABEL`)", len(all))
 	}
 	return nil
 }
@@ -148,12 +148,56 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 		if p.Seq, err = c.InsertPassage(p); err != nil {
 			return fmt.Errorf("insert passage: %w", err)
 		}
-		if p.Seq > s.o.Passages {
-			return bridge.Errorf(bridge.Conflict, "you have stored %d passages, which is the most", s.o.Passages)
+		if err := s.fits(c, p); err != nil {
+			return err
 		}
 		return c.Record(bridge.EventMemory, a, bridge.Event{Text: "passage " + string(p.ID) + " is stored"})
 	})
 	return p, err
+}
+
+// fits refuses a passage that is one too many.
+func (s *Service) fits(tx bridge.MemoryTx, p bridge.Passage) error {
+	if p.Seq <= s.o.Passages {
+		return nil // only beyond it is worth counting, because some may have been deleted
+	}
+	n, err := tx.CountPassages(p.Agent)
+	if err != nil {
+		return fmt.Errorf("count passages: %w", err)
+	}
+	if n > s.o.Passages {
+		return bridge.Errorf(bridge.Conflict, "you have stored %d passages, which is the most; ask the operator to delete some (`drawbridge memory AGENT --forget psg_…`)", s.o.Passages)
+	}
+	return nil
+}
+
+// Forget deletes a passage of an agent for good, and ForgetBlock a block with
+// all that it said before, both on the operator's behalf: agents only add to
+// their passages. NotFound when it is not there.
+func (s *Service) Forget(ctx context.Context, agent bridge.AgentID, id bridge.PassageID) error {
+	return s.forget(ctx, agent, fmt.Sprintf("passage %+.80q", id), func(c bridge.Change) (bool, error) { return c.DropPassage(agent, id) })
+}
+
+// ForgetBlock is Forget for a block.
+func (s *Service) ForgetBlock(ctx context.Context, agent bridge.AgentID, label string) error {
+	return s.forget(ctx, agent, fmt.Sprintf("block %+.80q", label), func(c bridge.Change) (bool, error) { return c.DropBlock(agent, label) })
+}
+
+func (s *Service) forget(ctx context.Context, agent bridge.AgentID, what string, drop func(bridge.Change) (bool, error)) error {
+	return s.o.Desk.Change(ctx, func(c bridge.Change) error {
+		a, err := findAgent(c, agent)
+		if err != nil {
+			return err
+		}
+		dropped, err := drop(c)
+		if err != nil {
+			return fmt.Errorf("delete %s: %w", what, err)
+		}
+		if !dropped {
+			return bridge.Errorf(bridge.NotFound, "agent %s has no %s; list them with `drawbridge memory %s`", a.Name, what, a.Name)
+		}
+		return c.Record(bridge.EventMemory, a, bridge.Event{Text: "the operator deleted " + what})
+	})
 }
 
 // Query is what an agent looks for in its passages.

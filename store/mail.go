@@ -293,3 +293,9 @@ func (t *tx) File(id bridge.FileID) (bridge.File, error) {
 		return f, err
 	}, "SELECT "+fileColumns+" FROM files WHERE id = $1", id)
 }
+
+// DropFile implements bridge.AttachmentTx.
+func (t *tx) DropFile(id bridge.FileID) (bool, error) {
+	n, err := t.execCount("DELETE FROM files WHERE id = $1", id)
+	return n > 0, err
+}

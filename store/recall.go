@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"strings"
 
 	"drawbridge/bridge"
@@ -46,6 +47,37 @@ func (t *tx) Blocks(agent bridge.AgentID) ([]bridge.Block, error) {
 	return selectAll(t, scanBlock, "SELECT "+blockColumns+" FROM blocks WHERE agent = $1 ORDER BY label", agent)
 }
 
+// DropBlock implements bridge.MemoryTx.
+func (t *tx) DropBlock(agent bridge.AgentID, label string) (bool, error) {
+	if err := t.exec("DELETE FROM block_versions WHERE agent = $1 AND label = $2", agent, label); err != nil {
+		return false, err
+	}
+	n, err := t.execCount("DELETE FROM blocks WHERE agent = $1 AND label = $2", agent, label)
+	return n > 0, err
+}
+
+// DropPassage implements bridge.MemoryTx.
+func (t *tx) DropPassage(agent bridge.AgentID, id bridge.PassageID) (bool, error) {
+	n, err := selectOne(t, scanInt64, "DELETE FROM passages WHERE agent = $1 AND id = $2 RETURNING n", agent, id)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, t.exec(t.index.remove, n)
+}
+
+// CountPassages implements bridge.MemoryTx.
+func (t *tx) CountPassages(agent bridge.AgentID) (int64, error) {
+	return selectOne(t, scanInt64, "SELECT count(*) FROM passages WHERE agent = $1", agent)
+}
+
+func scanInt64(row scanner) (n int64, err error) {
+	err = row.Scan(&n)
+	return n, err
+}
+
 // BlockVersions implements bridge.MemoryTx.
 func (t *tx) BlockVersions(agent bridge.AgentID, label string, limit int) ([]bridge.Block, error) {
 	var w where
@@ -64,6 +96,8 @@ func scanPassage(row scanner) (p bridge.Passage, err error) {
 // textIndex is how one kind of database is told what to index and asked for it.
 type textIndex struct {
 	insert string
+	// remove takes a row away; what its words were is not asked for.
+	remove string
 	terms  func([]string) string
 	query  func([]search.Term) string
 	// ranked finds the best $2 by the database's own measure among the newest $3, newest the newest $2.
@@ -73,6 +107,7 @@ type textIndex struct {
 // fts5 ranks by BM25.
 var fts5 = &textIndex{
 	insert: "INSERT INTO passage_index (rowid, terms) VALUES ($1, $2)",
+	remove: "DELETE FROM passage_index WHERE rowid = $1",
 	terms:  func(terms []string) string { return strings.Join(terms, " ") },
 	query:  search.FTS5,
 	ranked: `SELECT n FROM (SELECT rowid AS n, bm25(passage_index) AS cost FROM passage_index WHERE passage_index MATCH $1 ORDER BY rowid DESC LIMIT $3)
@@ -85,6 +120,7 @@ var fts5 = &textIndex{
 // that many match, which took 50 times as long for words that are rare.
 var tsvector = &textIndex{
 	insert: "INSERT INTO passage_index (n, terms) VALUES ($1, $2::tsvector)",
+	remove: "DELETE FROM passage_index WHERE n = $1",
 	terms:  search.TSVector,
 	query:  search.TSQuery,
 	ranked: `SELECT n FROM passage_index JOIN (SELECT n FROM passage_index WHERE terms @@ $1::tsquery ORDER BY n + 0 DESC LIMIT $3) AS newest USING (n)

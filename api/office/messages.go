@@ -79,3 +79,21 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, ReadAnswer{Read: news})
 	return nil
 }
+
+// DeletedFile names a file that is no more.
+type DeletedFile struct {
+	Deleted string `json:"deleted"`
+}
+
+// deleteFile takes the copy of a file away, and its name from its message.
+func (h *Handler) deleteFile(w http.ResponseWriter, r *http.Request) error {
+	id, err := h.use.Path(r, "id")
+	if err != nil {
+		return err
+	}
+	if err := h.mail.DeleteFile(r.Context(), bridge.FileID(id)); err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, DeletedFile{Deleted: id})
+	return nil
+}

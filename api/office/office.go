@@ -219,6 +219,7 @@ func (h *Handler) Routes() []Route {
 		{http.MethodPost, "/v1/messages/{id}/delete", h.withdraw},
 		{http.MethodPost, "/v1/messages/{id}/reactions", h.react},
 		{http.MethodGet, "/v1/files/{id}", h.file},
+		{http.MethodPost, "/v1/files/{id}/delete", h.deleteFile},
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package recall shows the operator what agents keep and what their tools were
-// called with: blocks, passages, the record of a run. It only reads and decides
-// nothing: package api stands in front with token, limits and errors. Rule of
+// called with: blocks, passages, the record of a run; and it deletes what the
+// operator does not want to be remembered. It decides nothing: package api stands in front with token, limits and errors. Rule of
 // thumb: a handler reads a request, looks once, and shows what it found.
 package recall
 
@@ -62,6 +62,11 @@ type (
 	}
 )
 
+// Deleted names what is no more.
+type Deleted struct {
+	Deleted string `json:"deleted"`
+}
+
 func viewBlock(b bridge.Block) Block {
 	return Block{Label: b.Label, Version: b.Version, Content: b.Content, UpdatedAt: b.UpdatedAt}
 }
@@ -94,22 +99,37 @@ type Tools struct {
 	// Query reads a query whose every key must be known, besides limit, which it reads, too.
 	Query func(r *http.Request, known ...string) (values url.Values, limit int, err error)
 	View  func(context.Context, func(bridge.Tx) error) error
+	// Memory deletes for the operator; nil where nothing is remembered.
+	Memory Forgetter
+}
+
+// Forgetter deletes what agents remember.
+type Forgetter interface {
+	// Forget deletes a passage of an agent, ForgetBlock a block with its versions;
+	// NotFound when it is not there. Both may be called concurrently.
+	Forget(ctx context.Context, agent bridge.AgentID, id bridge.PassageID) error
+	ForgetBlock(ctx context.Context, agent bridge.AgentID, label string) error
 }
 
 // Route is one line of the table of routes.
 type Route struct {
-	Path  string
-	Serve func(http.ResponseWriter, *http.Request) error
+	Method, Path string
+	Serve        func(http.ResponseWriter, *http.Request) error
 }
 
-// Routes returns what is served here, all of it by GET.
+// Routes returns what is served here.
 func Routes(t Tools) []Route {
 	h := handler{t}
-	return []Route{
-		{"/v1/agents/{id}/blocks", h.blocks},
-		{"/v1/agents/{id}/passages", h.passages},
-		{"/v1/turns/{id}/run", h.run},
+	routes := []Route{
+		{http.MethodGet, "/v1/agents/{id}/blocks", h.blocks},
+		{http.MethodGet, "/v1/agents/{id}/passages", h.passages},
+		{http.MethodGet, "/v1/turns/{id}/run", h.run},
 	}
+	if t.Memory != nil {
+		routes = append(routes, Route{http.MethodPost, "/v1/agents/{id}/blocks/{label}/delete", h.forgetBlock},
+			Route{http.MethodPost, "/v1/agents/{id}/passages/{passage}/delete", h.forget})
+	}
+	return routes
 }
 
 type handler struct{ Tools }
@@ -154,6 +174,33 @@ func (h handler) passages(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, PassageList{Passages: all(found, viewPassage)})
+	return nil
+}
+
+// forget deletes a passage, and forgetBlock a block.
+func (h handler) forget(w http.ResponseWriter, r *http.Request) error {
+	return h.delete(w, r, "passage", func(a bridge.AgentID, id string) error {
+		return h.Memory.Forget(r.Context(), a, bridge.PassageID(id))
+	})
+}
+
+func (h handler) forgetBlock(w http.ResponseWriter, r *http.Request) error {
+	return h.delete(w, r, "label", func(a bridge.AgentID, label string) error { return h.Memory.ForgetBlock(r.Context(), a, label) })
+}
+
+func (h handler) delete(w http.ResponseWriter, r *http.Request, name string, forget func(bridge.AgentID, string) error) error {
+	a, err := h.Agent(r)
+	if err != nil {
+		return err
+	}
+	what, err := h.Path(r, name)
+	if err != nil {
+		return err
+	}
+	if err := forget(a.ID, what); err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, Deleted{Deleted: what})
 	return nil
 }
 

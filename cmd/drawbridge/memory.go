@@ -16,12 +16,15 @@ type memoryCmd struct {
 	Tag   []string `help:"Only passages with this tag; may be given several times." placeholder:"TAG"`
 	Block string   `help:"Show the versions of this block, newest first." placeholder:"LABEL"`
 	Limit int      `help:"At most so many passages." default:"20" placeholder:"N"`
+	// One at a time, so that a word too many deletes nothing.
+	Forget      string `help:"Delete this passage for good." placeholder:"psg_…" xor:"what"`
+	ForgetBlock string `help:"Delete this block with all its versions." placeholder:"LABEL" xor:"what"`
 	target
 }
 
 // Help shows an example.
 func (memoryCmd) Help() string {
-	return "Shows the blocks that stand in each of the agent's turns, and its passages, newest first.\n\nExamples:\n  drawbridge memory main\n  drawbridge memory main invoice deadline --tag customer\n  drawbridge memory main --block plan"
+	return "Shows the blocks that stand in each of the agent's turns, and its passages, newest first.\n\nExamples:\n  drawbridge memory main\n  drawbridge memory main invoice deadline --tag customer\n  drawbridge memory main --block plan\n  drawbridge memory main --forget psg_0123456789"
 }
 
 // shownMemory is what --json prints.
@@ -32,6 +35,9 @@ type shownMemory struct {
 
 // Run shows an agent's memory.
 func (c memoryCmd) Run(ctx context.Context, a app) error {
+	if c.Forget+c.ForgetBlock != "" {
+		return c.forget(ctx, a)
+	}
 	if c.Block != "" && (len(c.Words) > 0 || len(c.Tag) > 0) {
 		return usageError{fmt.Errorf("--block shows versions of one block; leave out words and --tag")}
 	}
@@ -53,6 +59,22 @@ func (c memoryCmd) Run(ctx context.Context, a app) error {
 		rows[i] = []string{p.ID, p.CreatedAt.Local().Format(time.DateTime), short(strings.Join(p.Tags, ", "), 40), short(p.Content, 100)}
 	}
 	return table(a.stdout, "PASSAGE\tSTORED\tTAGS\tTEXT", rows)
+}
+
+// forget deletes one passage or one block.
+func (c memoryCmd) forget(ctx context.Context, a app) error {
+	if c.Block != "" || c.searches() {
+		return usageError{fmt.Errorf("--forget and --forget-block delete one thing; leave out words, --tag and --block")}
+	}
+	return tell(c.target, a, func(client *api.Client) (recall.Deleted, error) {
+		if c.ForgetBlock != "" {
+			return client.ForgetBlock(ctx, c.Agent, c.ForgetBlock)
+		}
+		return client.Forget(ctx, c.Agent, c.Forget)
+	}, func(d recall.Deleted) error {
+		_, err := fmt.Fprintf(a.stdout, "%s is deleted\n", short(d.Deleted, 80))
+		return err
+	})
 }
 
 // searches reports whether passages alone were asked for.

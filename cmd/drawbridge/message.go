@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"drawbridge/api"
 	"drawbridge/api/office"
@@ -37,15 +38,23 @@ func (c messageEditCmd) Run(ctx context.Context, a app) error {
 }
 
 type messageDeleteCmd struct {
-	Message string `arg:"" help:"The message's id, msg_…."`
+	Message string `arg:"" help:"The message's id, msg_…, or that of a file that was handed over, fil_…."`
 	target
 }
 
 // Help shows an example.
-func (messageDeleteCmd) Help() string { return "Example:\n  drawbridge message delete msg_0123456789" }
+func (messageDeleteCmd) Help() string {
+	return "Of a file the bridge's copy is deleted; its message stays.\n\nExample:\n  drawbridge message delete msg_0123456789"
+}
 
 // Run withdraws.
 func (c messageDeleteCmd) Run(ctx context.Context, a app) error {
+	if strings.HasPrefix(c.Message, "fil_") {
+		return tell(c.target, a, func(client *api.Client) (office.DeletedFile, error) { return client.DeleteFile(ctx, c.Message) }, func(d office.DeletedFile) error {
+			_, err := fmt.Fprintf(a.stdout, "file %s is deleted\n", short(d.Deleted, 60))
+			return err
+		})
+	}
 	return c.change(a, "withdrawn", func(client *api.Client) (office.Message, error) { return client.DeleteMessage(ctx, c.Message) })
 }
 

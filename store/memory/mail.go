@@ -378,3 +378,11 @@ func (t *tx) File(id bridge.FileID) (bridge.File, error) {
 	}
 	return *row, nil
 }
+
+// DropFile implements bridge.AttachmentTx.
+func (t *tx) DropFile(id bridge.FileID) (bool, error) {
+	if t.state.files.get(id) == nil {
+		return false, nil
+	}
+	return true, set(t, &t.state.files, id, nil)
+}

@@ -65,6 +65,33 @@ func (t *tx) BlockVersions(agent bridge.AgentID, label string, limit int) ([]bri
 	return cut(versions, limit), nil
 }
 
+// DropBlock implements bridge.MemoryTx.
+func (t *tx) DropBlock(agent bridge.AgentID, label string) (bool, error) {
+	key := blockKey(agent, label)
+	if t.state.blocks.get(key) == nil {
+		return false, nil
+	}
+	return true, set(t, &t.state.blocks, key, nil)
+}
+
+// DropPassage implements bridge.MemoryTx.
+func (t *tx) DropPassage(agent bridge.AgentID, id bridge.PassageID) (bool, error) {
+	if p := t.state.passages.get(id); p == nil || p.Agent != agent {
+		return false, nil
+	}
+	return true, set(t, &t.state.passages, id, nil)
+}
+
+// CountPassages implements bridge.MemoryTx.
+func (t *tx) CountPassages(agent bridge.AgentID) (n int64, err error) {
+	for _, p := range t.state.passages.rows {
+		if p.Agent == agent {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // InsertPassage implements bridge.MemoryTx.
 func (t *tx) InsertPassage(p bridge.Passage) (int64, error) {
 	if t.state.passages.get(p.ID) != nil {

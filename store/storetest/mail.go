@@ -364,4 +364,11 @@ func testFiles(t *testing.T, open Open) {
 	if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.InsertFile(want) }); err == nil {
 		t.Error("a file was inserted twice")
 	}
+	for _, there := range []bool{true, false} {
+		mustUpdate(t, s, func(tx bridge.Tx) error {
+			dropped, err := tx.DropFile("fil_1")
+			equal(t, "dropped", dropped, there)
+			return err
+		})
+	}
 }

@@ -25,6 +25,7 @@ func Tests() []Test {
 	return []Test{
 		{"Blocks", testBlocks},
 		{"Passages", testPassages},
+		{"Forgetting", testForgetting},
 		{"Search", testSearch},
 		{"SearchModel", testSearchModel},
 		{"Tokens", testTokens},
