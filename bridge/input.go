@@ -10,8 +10,11 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // CheckName returns an Invalid error unless a person may give the name to an
 // agent: 1 to 64 letters, digits, dots, dashes and underscores, and nothing that
-// would be taken for an id.
+// would be taken for an id, or for the operator, whose words others heed.
 func CheckName(name string) error {
+	if strings.EqualFold(name, string(User)) {
+		return Errorf(Invalid, "agent name %q: that is the operator; choose another name", name)
+	}
 	if strings.HasPrefix(name, "agt_") {
 		return Errorf(Invalid, "agent name %q: agt_ begins an id; choose another name", name)
 	}

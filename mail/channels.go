@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -182,7 +183,7 @@ func (p *post) sayTo(who, text string) (Sent, error) {
 // checkEmoji returns an Invalid error unless a text is short enough for one and
 // shows as itself: an emoji, or a short code such as :+1:.
 func checkEmoji(emoji string) error {
-	if emoji == "" || len(emoji) > 64 || utf8.RuneCountInString(emoji) > 24 || !utf8.ValidString(emoji) ||
+	if emoji == "" || !(shortCode.MatchString(emoji) || symbols(emoji)) || len(emoji) > 64 || utf8.RuneCountInString(emoji) > 24 || !utf8.ValidString(emoji) ||
 		strings.ContainsFunc(emoji, func(r rune) bool {
 			// The joiner and the variation selector hold an emoji together.
 			return unicode.IsSpace(r) || (!unicode.IsGraphic(r) && r != '\u200d' && r != '\ufe0f')
@@ -190,6 +191,21 @@ func checkEmoji(emoji string) error {
 		return bridge.Errorf(bridge.Invalid, "%+.80q is no emoji; use one such as 👍 or a short code such as :+1:", emoji)
 	}
 	return nil
+}
+
+var shortCode = regexp.MustCompile(`^:[A-Za-z0-9_+-]{1,40}:$`)
+
+// symbols reports whether a text is more than letters, digits and signs of ASCII:
+// those would be words under a message that nobody checks as words.
+func symbols(text string) bool {
+	beyond := false
+	for _, r := range text {
+		if r < utf8.RuneSelf && unicode.IsLetter(r) {
+			return false
+		}
+		beyond = beyond || r >= utf8.RuneSelf
+	}
+	return beyond
 }
 
 // visible loads a message that the caller wrote, got, or shares a conversation with.

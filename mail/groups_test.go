@@ -324,7 +324,7 @@ func TestReactions(t *testing.T) {
 	}
 	_, err := w.mail.React(w.ctx, w.id("cy"), sent.Message.ID, "👍")
 	wantKind(t, "a reaction to somebody else's message", err, bridge.NotFound)
-	for _, emoji := range []string{"", "two words", "a\nb", "\x00", "\u202e", "\xff", strings.Repeat("x", 25)} {
+	for _, emoji := range []string{"", "two words", "a\nb", "\x00", "\u202e", "\xff", strings.Repeat("x", 25), "LOCAL_ACTION", "ok", "!!", "👍ok", "::"} {
 		_, err := w.mail.React(w.ctx, bob, sent.Message.ID, emoji)
 		wantKind(t, "the emoji "+emoji, err, bridge.Invalid)
 	}

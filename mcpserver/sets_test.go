@@ -288,7 +288,7 @@ func TestThreadsFilesChannelsMemory(t *testing.T) {
 	if len(got.Messages) == 0 || got.Messages[0].Content != "This." || got.Messages[0].SenderID != worker.AgentID {
 		t.Errorf("get_messages: %+v", got)
 	}
-	for _, bad := range []args{{"limit": 1.5}, {"limit": 1e9}, {"since": "yesterday"}} {
+	for _, bad := range []args{{"limit": 1.5}, {"limit": 0}, {"limit": -1}, {"limit": 1e10}, {"since": "yesterday"}} {
 		bad["agent_id"] = "main"
 		if r := w.call(s, "get_messages", bad); !r.IsError {
 			t.Errorf("get_messages%v: %s", bad, words(r))

@@ -141,7 +141,7 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 	if err := checkSubdir(subdir); err != nil {
 		return answer{}, err
 	}
-	if err := d.freeName(ctx, in.Name); err != nil {
+	if err := d.freeName(ctx, c, in.Name); err != nil {
 		return answer{}, err
 	}
 	if in.Role == "" {
@@ -181,20 +181,29 @@ func checkSubdir(dir string) error {
 	return nil
 }
 
-func (d *Door) freeName(ctx context.Context, name string) error {
+// freeName refuses a name that an agent or a channel has, and one that differs
+// from another of the tree in its case alone: nobody could tell the two apart.
+func (d *Door) freeName(ctx context.Context, c *caller, name string) error {
 	taken := bridge.Errorf(bridge.Conflict, "the name %q is taken; choose another", name)
 	if d.o.Reserved(name) {
 		return taken
 	}
 	return d.o.Engine.View(ctx, func(tx bridge.Tx) error {
 		_, err := tx.FindAgent(bridge.ByName, name)
-		switch {
-		case errors.Is(err, bridge.ErrNoRow):
-			return nil
-		case err != nil:
+		if errors.Is(err, bridge.ErrNoRow) {
+			_, err = tx.FindChannel(name)
+		}
+		if err == nil {
+			return taken
+		}
+		if !errors.Is(err, bridge.ErrNoRow) {
 			return err
 		}
-		return taken
+		tree, err := tx.Agents(bridge.AgentFilter{Root: c.agent.Root, Limit: maxAgents})
+		if err == nil && slices.ContainsFunc(tree, func(a bridge.Agent) bool { return strings.EqualFold(a.Name, name) }) {
+			err = taken
+		}
+		return err
 	})
 }
 

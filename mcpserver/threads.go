@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"drawbridge/bridge"
@@ -22,7 +23,7 @@ func (d *Door) threadTools() []tool {
 				text("content", "The textual content of the message."), flag("urgent", "Set to true if this message requires immediate attention.").or(false)), d.threadSend),
 		define("get_messages", "Retrieve messages to you, direct ones and those of your threads, most recent first. What is retrieved is marked as read and does not come again as a turn.",
 			takes(self("agent_id"), text("thread_id", "Optional: Retrieve messages only from this specific thread ID.").maybe(),
-				number("limit", "Maximum number of messages to retrieve (most recent first).").or(10),
+				number("limit", "Maximum number of messages to retrieve (most recent first), at most 100 at a time.").or(10),
 				text("since", "Optional: Retrieve messages created after this ISO 8601 timestamp (e.g., '2025-03-30T12:00:00Z').").formatted("date-time").maybe()), d.getMessages),
 		define("create_thread", "Create a discussion thread for a group of agents. You are a participant; the others are told.",
 			takes(self("creator_id"), text("title", "A concise and descriptive title for the discussion thread."),
@@ -63,7 +64,7 @@ type Post struct {
 
 func viewPost(m bridge.Message) Post {
 	p := Post{ID: string(m.ID), SenderID: string(m.From), SenderName: m.FromName, ThreadID: string(m.Conversation), Content: m.Text,
-		Timestamp: m.CreatedAt.UTC(), Urgent: m.Urgent, ReplyTo: string(m.ReplyTo), Attachments: m.Files}
+		Timestamp: shown(m.CreatedAt), Urgent: m.Urgent, ReplyTo: string(m.ReplyTo), Attachments: m.Files}
 	if len(m.To) == 1 {
 		p.RecipientID = string(m.To[0])
 	} else {
@@ -73,6 +74,9 @@ func viewPost(m bridge.Message) Post {
 	}
 	return p
 }
+
+// shown is a time as it is kept, so that it is the same in every answer.
+func shown(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // ThreadView is a thread as the seed's tools show it.
 type ThreadView struct {
@@ -86,7 +90,7 @@ type ThreadView struct {
 }
 
 func viewThread(t mail.Conversation) ThreadView {
-	v := ThreadView{ID: string(t.ID), Title: t.Title, CreatorID: string(t.Creator), Participants: []string{}, CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(), Status: string(t.Status)}
+	v := ThreadView{ID: string(t.ID), Title: t.Title, CreatorID: string(t.Creator), Participants: []string{}, CreatedAt: shown(t.CreatedAt), UpdatedAt: shown(t.UpdatedAt), Status: string(t.Status)}
 	for _, m := range t.Members {
 		v.Participants = append(v.Participants, string(m.ID))
 	}
@@ -140,22 +144,43 @@ type getArgs struct {
 	Since  string   `json:"since"`
 }
 
+// maxMessages is how many messages one call returns at most.
+const maxMessages = 100
+
+// query reads which messages are asked for. A limit is the most that is wanted,
+// so that fewer are no fault.
+func (in getArgs) query() (q mail.Query, err error) {
+	q = mail.Query{Thread: bridge.ConversationID(in.Thread), Limit: 10}
+	if in.Limit != nil {
+		if q.Limit, err = whole("limit", *in.Limit, math.MaxInt32); err == nil && q.Limit == 0 {
+			err = bridge.Errorf(bridge.Invalid, "limit must be at least 1")
+		}
+		q.Limit = min(q.Limit, maxMessages)
+	}
+	if in.Since != "" && err == nil {
+		q.Since, err = timestamp("since", in.Since)
+	}
+	return q, err
+}
+
+// timestamp reads ISO 8601 as agents write it: a time without a zone is UTC, and
+// a day begins at midnight.
+func timestamp(argument, value string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(layout, value); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, bridge.Errorf(bridge.Invalid, "%s %+.40q is no timestamp; write it like 2025-03-30T12:00:00Z", argument, value)
+}
+
 func (d *Door) getMessages(ctx context.Context, c *caller, in getArgs) (answer, error) {
 	if err := c.is("agent_id", in.Agent); err != nil {
 		return answer{}, err
 	}
-	q := mail.Query{Thread: bridge.ConversationID(in.Thread), Limit: 10}
-	if in.Limit != nil {
-		var err error
-		if q.Limit, err = whole("limit", *in.Limit, 100); err != nil {
-			return answer{}, err
-		}
-	}
-	if in.Since != "" {
-		var err error
-		if q.Since, err = time.Parse(time.RFC3339, in.Since); err != nil {
-			return answer{}, bridge.Errorf(bridge.Invalid, "since %+.40q is no timestamp; write it like 2025-03-30T12:00:00Z", in.Since)
-		}
+	q, err := in.query()
+	if err != nil {
+		return answer{}, err
 	}
 	got, err := d.o.Mail.Messages(ctx, c.agent.ID, q)
 	if err == nil {
@@ -220,7 +245,11 @@ func (d *Door) broadcastMessage(ctx context.Context, c *caller, in broadcastMess
 		return answer{}, err
 	}
 	sent, err := d.o.Mail.SendTo(ctx, c.agent.ID, in.Recipients, mail.Draft{Text: in.Content, Urgent: in.Urgent})
-	return confirm(err, map[string]any{"message": viewPost(sent.Message)}, "Message sent to %d agents. Message ID: %s", sent.Recipients, sent.Message.ID)
+	p := viewPost(sent.Message)
+	if p.RecipientID != "" { // one recipient is a list, too (seed: broadcast_message)
+		p.RecipientID, p.Recipients = "", []string{p.RecipientID}
+	}
+	return confirm(err, map[string]any{"message": p}, "Message sent to %d agents. Message ID: %s", sent.Recipients, sent.Message.ID)
 }
 
 type selfArgs struct {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -96,7 +97,16 @@ func (t tool) told(d *Door, c *caller, err error) *mcp.CallToolResult {
 func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (answer, error) {
 	var plain map[string]any
 	if err := strictjson.Decode(args, &plain); err != nil {
+		if strings.Contains(err.Error(), "cannot unmarshal") {
+			err = errors.New("the arguments are no JSON object")
+		}
 		return answer{}, t.wrong(err)
+	}
+	if t.leaveOut(plain) {
+		var err error
+		if args, err = json.Marshal(plain); err != nil {
+			return answer{}, fmt.Errorf("encode arguments: %w", err)
+		}
 	}
 	if err := t.resolved.Validate(plain); err != nil {
 		return answer{}, t.wrong(err)
@@ -104,9 +114,23 @@ func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (ans
 	return t.call(ctx, c, args)
 }
 
+// leaveOut takes away optional arguments that are null, as models write what
+// they do not mean to give, and reports whether there were any.
+func (t tool) leaveOut(plain map[string]any) (found bool) {
+	for name, value := range plain {
+		p := t.schema.Properties[name]
+		if value == nil && p != nil && p.Type != "" && !slices.Contains(t.schema.Required, name) {
+			delete(plain, name)
+			found = true
+		}
+	}
+	return found
+}
+
 // wrong says what is the matter with arguments, and what they should be.
 func (t tool) wrong(err error) error {
 	why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "validating root: "), "validating ")
+	why = strings.ReplaceAll(why, "<invalid reflect.Value>", "null") // what the library calls it
 	return bridge.Errorf(bridge.Invalid, "%s: %s; it takes %s", t.name, clip(why), signature(t.schema))
 }
 

@@ -53,7 +53,8 @@ func RemindAt(when string, now time.Time) (time.Time, error) {
 		if unit == 0 || nerr != nil || n <= 0 {
 			return time.Time{}, fmt.Errorf("%q is no time: write 10m, 2h, 3d or a time such as %s", OneLine(when, 60), now.Add(time.Hour).UTC().Format(time.RFC3339))
 		}
-		at = now.Add(time.Duration(n) * unit)
+		// Beyond the bound the product could wrap around into the near future.
+		at = now.Add(time.Duration(min(n, int64(maxRemind/unit)+1)) * unit)
 	}
 	switch {
 	case !at.After(now):
