@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"drawbridge/api"
+	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/mcpstdio"
 )
 
@@ -125,7 +127,7 @@ type mcpCmd struct {
 
 // Help shows an example.
 func (mcpCmd) Help() string {
-	return "Standard output carries the protocol and nothing else. Several agents may each run one against the same bridge; when the bridge restarts, the session is begun anew behind the agent's back.\n\nExample:\n  drawbridge mcp --agent main"
+	return "Standard output carries the protocol and nothing else. Several agents may each run one against the same bridge; when the bridge restarts, the session is begun anew behind the agent's back. While no bridge answers, every request is answered with an error that says so.\n\nExample:\n  drawbridge mcp --agent main"
 }
 
 // Run carries messages until standard input ends.
@@ -137,24 +139,51 @@ func (c mcpCmd) Run(ctx context.Context, a app) error {
 			return err
 		}
 	}
+	secret := func(context.Context) (string, error) { return token, nil }
 	if token == "" {
 		client, err := api.NewClient(api.ClientOptions{URL: base, Token: operator})
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		t, err := client.MintToken(ctx, c.Agent)
-		if err != nil {
-			return err
+		minted := ""
+		secret = func(ctx context.Context) (string, error) {
+			t, err := client.MintToken(ctx, c.Agent)
+			minted = t.ID
+			return t.Secret, err
 		}
-		token = t.Secret
-		defer func() {
-			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			if _, err := client.RevokeTokens(ending, c.Agent, t.ID); err != nil {
-				fmt.Fprintf(a.stderr, "drawbridge: token %s was not revoked: %v\n", t.ID, err)
-			}
-		}()
+		// What a person must mend ends the command; a bridge that is not up yet may come.
+		if token, err = secret(ctx); err == nil {
+			secret = func(context.Context) (string, error) { return token, nil }
+		} else if bridge.KindOf(err) != bridge.Unavailable {
+			return err
+		} else {
+			fmt.Fprintf(a.stderr, "drawbridge: %s; calls are answered with an error until it does\n", bridge.SafeMessage(err))
+		}
+		defer func() { c.disown(ctx, a, client, minted) }()
 	}
-	return mcpstdio.Run(ctx, mcpstdio.Options{URL: mcpstdio.Endpoint(base, c.Set), Token: token, Agent: c.Agent, In: a.stdin, Out: a.stdout, Log: a.stderr})
+	return mcpstdio.Run(ctx, mcpstdio.Options{URL: mcpstdio.Endpoint(base, c.Set), Token: safely(secret), Agent: c.Agent, In: a.stdin, Out: a.stdout, Log: a.stderr})
+}
+
+// safely makes a token's error fit to be shown to an agent.
+func safely(secret func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		token, err := secret(ctx)
+		if err != nil {
+			err = errors.New(bridge.SafeMessage(err))
+		}
+		return token, err
+	}
+}
+
+// disown revokes the token that this command made, if it made one.
+func (c mcpCmd) disown(ctx context.Context, a app, client *api.Client, token string) {
+	if token == "" {
+		return
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if _, err := client.RevokeTokens(ending, c.Agent, token); err != nil {
+		fmt.Fprintf(a.stderr, "drawbridge: token %s was not revoked: %v\n", token, err)
+	}
 }

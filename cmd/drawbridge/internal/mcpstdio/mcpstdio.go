@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -24,9 +25,11 @@ import (
 
 // Options configures Run. All but Log are required.
 type Options struct {
-	// URL is the door's, see Endpoint; Token the agent's own.
-	URL   string
-	Token string
+	// URL is the door's, see Endpoint.
+	URL string
+	// Token returns the agent's own. It is called until it succeeds, one call at a
+	// time; its error is told to the client as it is.
+	Token func(context.Context) (string, error)
 	// Agent is whose token it should be; another's is refused.
 	Agent string
 	In    io.Reader
@@ -70,6 +73,27 @@ type pipe struct {
 	hello [][]byte
 	// again makes one goroutine at a time do that.
 	again sync.Mutex
+
+	asking sync.Mutex // guards token
+	token  string
+}
+
+// errNoToken is the end of a message that could not be sent for want of a token.
+type errNoToken struct{ error }
+
+// secret returns the token, and asks for it when there is none yet: the bridge
+// may come up later than its clients.
+func (p *pipe) secret(ctx context.Context) (string, error) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if p.token == "" {
+		token, err := p.o.Token(ctx)
+		if err != nil {
+			return "", errNoToken{err}
+		}
+		p.token = token
+	}
+	return p.token, nil
 }
 
 // Run carries messages until In ends or ctx does; then what is under way is
@@ -116,18 +140,21 @@ func Run(ctx context.Context, o Options) error {
 // read takes lines from In. One that is too long is answered and passed over.
 func (p *pipe) read(ctx context.Context, lines chan<- []byte) error {
 	in := bufio.NewReaderSize(p.o.In, 64<<10)
-	var line []byte
+	var line, tail []byte // tail is the end of what did not fit
 	for {
 		part, err := in.ReadSlice('\n')
 		if len(line) <= maxLine {
 			line = append(line, part...)
+		} else {
+			tail = append(tail, part...)
+			tail = tail[max(len(tail)-maxTail, 0):]
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		switch text := bytes.TrimSpace(line); {
 		case len(line) > maxLine:
-			p.answer(message{ID: json.RawMessage("null")}, -32600, fmt.Sprintf("a message of more than %d bytes", maxLine))
+			p.answer(message{ID: idOf(line, tail)}, -32600, fmt.Sprintf("a message of more than %d bytes; send less", maxLine))
 		case len(text) > 0:
 			select {
 			case lines <- bytes.Clone(text):
@@ -135,7 +162,7 @@ func (p *pipe) read(ctx context.Context, lines chan<- []byte) error {
 				return nil
 			}
 		}
-		line = line[:0]
+		line, tail = line[:0], tail[:0]
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -143,6 +170,36 @@ func (p *pipe) read(ctx context.Context, lines chan<- []byte) error {
 			return fmt.Errorf("read standard input: %w", err)
 		}
 	}
+}
+
+// maxTail is how much of the end of a message that is too long is kept, in bytes.
+const maxTail = 512
+
+// lastID finds the id where it is a message's last key, as some SDKs write it:
+// the brace that ends the line is the message's own.
+var lastID = regexp.MustCompile(`"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{1,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?\}\s*$`)
+
+// idOf finds the id of a message that is too long to be kept, so that its sender
+// does not wait for ever: among its first keys or at its end, else null.
+func idOf(head, tail []byte) json.RawMessage {
+	if m := lastID.FindSubmatch(tail); m != nil {
+		return m[1]
+	}
+	in := json.NewDecoder(bytes.NewReader(head))
+	if t, err := in.Token(); err != nil || t != json.Delim('{') {
+		return json.RawMessage("null")
+	}
+	for in.More() {
+		key, err := in.Token()
+		var value json.RawMessage
+		if err != nil || in.Decode(&value) != nil {
+			break
+		}
+		if key == "id" {
+			return value
+		}
+	}
+	return json.RawMessage("null")
 }
 
 // message is what the transport must know of one.
@@ -265,7 +322,9 @@ func (p *pipe) post(ctx context.Context, m message) (*http.Response, error) {
 	p.mu.Unlock()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	p.identify(req)
+	if err := p.identify(ctx, req); err != nil {
+		return nil, err
+	}
 	if v := m.Params.Meta.Version; v >= newEra {
 		// The new era repeats in headers what the body says.
 		version, session = v, ""
@@ -283,9 +342,11 @@ func (p *pipe) post(ctx context.Context, m message) (*http.Response, error) {
 	return p.http.Do(req)
 }
 
-func (p *pipe) identify(req *http.Request) {
-	req.Header.Set("Authorization", "Bearer "+p.o.Token)
+func (p *pipe) identify(ctx context.Context, req *http.Request) error {
+	token, err := p.secret(ctx)
+	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Drawbridge-Agent", p.o.Agent)
+	return err
 }
 
 // relay writes the messages of an answer. A request that got none is told so.
@@ -329,7 +390,11 @@ func (p *pipe) refused(m message, resp *http.Response) {
 		return
 	}
 	text := ours.Error.Message
-	if text == "" {
+	switch {
+	case text != "":
+	case resp.StatusCode == http.StatusRequestEntityTooLarge:
+		text = fmt.Sprintf("the message has %d bytes, which is more than the bridge takes; send less", len(m.raw))
+	default:
 		text = "the bridge answered with HTTP " + resp.Status
 	}
 	p.answer(m, -32000, text)
@@ -338,8 +403,12 @@ func (p *pipe) refused(m message, resp *http.Response) {
 // lost tells of a request without an answer, and whether it may have had its effect.
 func (p *pipe) lost(m message, err error) {
 	var op *net.OpError
+	var none errNoToken
 	text := "the bridge gave no answer, so the call may or may not have had its effect; look before you repeat it"
-	if errors.As(err, &op) && op.Op == "dial" {
+	switch {
+	case errors.As(err, &none):
+		text = none.Error()
+	case errors.As(err, &op) && op.Op == "dial":
 		text = "no bridge answers at " + p.o.URL + "; start it with `drawbridge serve`"
 	}
 	p.answer(m, -32000, text)
@@ -385,7 +454,9 @@ func (p *pipe) bye(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	p.identify(req)
+	if p.identify(ctx, req) != nil {
+		return
+	}
 	req.Header.Set("Mcp-Session-Id", session)
 	if resp, err := p.http.Do(req); err == nil {
 		_ = resp.Body.Close()
