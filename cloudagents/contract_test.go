@@ -51,7 +51,12 @@ type world struct {
 
 func newWorld(t *testing.T, api string, faults ...cloudsim.Fault) world {
 	t.Helper()
-	s, err := script.Parse([]byte(simScript))
+	return newWorldWith(t, api, simScript, faults...)
+}
+
+func newWorldWith(t *testing.T, api, text string, faults ...cloudsim.Fault) world {
+	t.Helper()
+	s, err := script.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,9 @@ type Cloud struct {
 	// Inspected, when set, says what the cloud tells of an agent beside its runs;
 	// without it that is nothing.
 	Inspected func(repo string) (bridge.Evidence, error)
+	// Deaf lets a run that was cancelled go on to the end that Answer gives it, as
+	// one does that was faster.
+	Deaf bool
 	// Report, when set, replaces the repository that the cloud reports.
 	Report func(repo string) string
 
@@ -57,7 +60,21 @@ type agent struct {
 func (a *agent) last() run { return a.runs[len(a.runs)-1] }
 
 type run struct {
-	id, text string
+	id, text  string
+	cancelled bool
+}
+
+// find returns a run by its id, the latest for none, nil when there is no such run.
+func (a *agent) find(id string) *run {
+	for i := range a.runs {
+		if a.runs[i].id == id {
+			return &a.runs[i]
+		}
+	}
+	if id == "" {
+		return &a.runs[len(a.runs)-1]
+	}
+	return nil
 }
 
 // Log returns one line for each effect, in order.
@@ -98,9 +115,12 @@ func (c *Cloud) fail(point, text string) error {
 }
 
 // Launch implements bridge.Launcher.
-func (c *Cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, error) {
+func (c *Cloud) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	if !l.Grant.Valid() {
 		return bridge.Started{}, bridge.Errorf(bridge.Denied, "no grant")
+	}
+	if err := ctx.Err(); err != nil {
+		return bridge.Started{}, err
 	}
 	if err := c.fail("before launch", l.Grant.Prompt()); err != nil {
 		return bridge.Started{}, err
@@ -151,7 +171,10 @@ func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, 
 }
 
 // Send implements bridge.Sender.
-func (c *Cloud) Send(_ context.Context, f bridge.FollowUp) (bridge.Started, error) {
+func (c *Cloud) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	if err := ctx.Err(); err != nil {
+		return bridge.Started{}, err
+	}
 	if err := c.fail("before send", f.Text); err != nil {
 		return bridge.Started{}, err
 	}
@@ -184,39 +207,54 @@ func (c *Cloud) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, 
 	return c.started(a, last), strings.HasPrefix(last.text, f.Marker+"\n"), nil
 }
 
-// Observe implements bridge.Observer: every run is over when it is looked at.
-func (c *Cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation, error) {
+// Observe implements bridge.Observer: a run is over when it is looked at, unless
+// Answer says otherwise or it was cancelled before.
+func (c *Cloud) Observe(ctx context.Context, r bridge.RunRef) (bridge.Observation, error) {
+	if err := ctx.Err(); err != nil {
+		return bridge.Observation{}, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.agents[r.Agent]
 	if !ok {
 		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such agent")
 	}
-	for _, run := range a.runs {
-		if run.id == r.Run || (r.Run == "" && run.id == a.last().id) {
-			if c.Unreadable != nil {
-				if err := c.Unreadable(run.text); err != nil {
-					return bridge.Observation{}, err
-				}
-			}
-			obs := c.Answer(a.repo, run.text)
-			if obs.State == "" {
-				obs.State = bridge.RunFinished
-			}
-			if obs.Repo == "" {
-				obs.Repo = c.reported(a.repo)
-			}
-			return obs, nil
+	run := a.find(r.Run)
+	if run == nil {
+		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such run")
+	}
+	if c.Unreadable != nil {
+		if err := c.Unreadable(run.text); err != nil {
+			return bridge.Observation{}, err
 		}
 	}
-	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such run")
+	obs := c.Answer(a.repo, run.text)
+	if obs.State == "" {
+		obs.State = bridge.RunFinished
+	}
+	if run.cancelled && !obs.State.Terminal() {
+		obs = bridge.Observation{State: bridge.RunCancelled}
+	}
+	if obs.Repo == "" {
+		obs.Repo = c.reported(a.repo)
+	}
+	return obs, nil
 }
 
-// Cancel implements bridge.Observer.
+// Cancel implements bridge.Observer. What Answer says is over stays as it ended.
 func (c *Cloud) Cancel(_ context.Context, r bridge.RunRef) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = append(c.log, "cancel "+r.Agent)
+	a, ok := c.agents[r.Agent]
+	if !ok {
+		return bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	run := a.find(r.Run)
+	if run == nil {
+		return bridge.Errorf(bridge.NotFound, "no such run")
+	}
+	run.cancelled = !c.Deaf
 	return nil
 }
 

@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"bridge/meter":           {"bridge", "bridge/desk", "bridge/kin"},
 	"bridge/engine":          {"bridge", "bridge/desk", "bridge/words", "bridge/kin", "bridge/lanes", "bridge/meter", "bridge/streams", "bridge/reading", "policy", "parser"},
 	"bridge/bridgetest":      {"bridge"},
+	"bridge/runtimetest":     {"bridge", "policy"},
 	"store":                  {"bridge", "bridge/search", "parser"},
 	"store/storetest":        {"bridge", "parser", "store/storetest/…"},
 	"store/storetest/…":      {"bridge", "bridge/search", "store/storetest/kit"},
@@ -87,7 +88,7 @@ func isProgram(pkg string) bool {
 
 // isSuite tells tests that are no _test files, because several packages run them.
 func isSuite(pkg string) bool {
-	return pkg == "store/storetest" || strings.HasPrefix(pkg, "store/storetest/")
+	return pkg == "bridge/runtimetest" || pkg == "store/storetest" || strings.HasPrefix(pkg, "store/storetest/")
 }
 
 type source struct {
