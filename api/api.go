@@ -32,6 +32,9 @@ type Options struct {
 	// Roles names the orchestrators that the configuration has on a canonical
 	// repository, separated by blanks; nil means none anywhere.
 	Roles func(repo string) string
+	// Runtime names the one, besides the Cloud Agents API, for an agent of that name
+	// and role; "" for the cloud. Nil means the cloud for all.
+	Runtime func(name, role string) string
 	// Join returns how results come back to an agent of that name and role when
 	// its launch does not say; nil means one by one.
 	Join func(name, role string) (bridge.Join, time.Duration)
@@ -90,6 +93,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Roles == nil {
 		o.Roles = func(string) string { return "" }
+	}
+	if o.Runtime == nil {
+		o.Runtime = func(string, string) string { return "" }
 	}
 	if o.Join == nil {
 		o.Join = func(string, string) (bridge.Join, time.Duration) { return "", 0 }

@@ -41,7 +41,8 @@ type Agent struct {
 	// Root is the agent's own id when it has no parent.
 	Root  AgentID
 	Depth int
-	// API is the version of the Cloud Agents API that the agent lives in.
+	// API is where the agent lives, for good: a version of the Cloud Agents API, or
+	// the name of another Runtime.
 	API string
 	// OpKey is the hex operation key of the launch; the external id of a v1
 	// agent is made from it.

@@ -37,6 +37,10 @@ type Source = yamlconf.Source
 //	orchestrators[].repo   required                 github.com/owner/name
 //	orchestrators[].ref    the default branch       a branch, tag or commit
 //	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
+//	orchestrators[].runtime cursor                  cursor, or a name of runtimes
+//	runtimes.<name>.kind   required                 scripted, a stand-in for tests and demonstrations
+//	runtimes.<name>.script required                 a file, relative to the configuration
+//	runtimes.<name>.dir    <name>.agents            a folder, relative to the configuration
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	mail.per_minute        10                       1 to 100000
 //	mail.max_file          33554432                 1 to 1099511627776 bytes
@@ -70,15 +74,17 @@ type Bridge struct {
 	Database  string `yaml:"database"`
 	Allowlist string `yaml:"allowlist"`
 	// Files is the folder for what agents hand to each other; "" takes none.
-	Files         string           `yaml:"files"`
-	Cursor        Cursor           `yaml:"cursor"`
-	Poll          Poll             `yaml:"poll"`
-	Orchestrators []Orchestrator   `yaml:"orchestrators"`
-	Mail          Mail             `yaml:"mail"`
-	Chat          Chat             `yaml:"chat"`
-	Relays        map[string]Relay `yaml:"relays"`
-	Parser        Parser           `yaml:"parser"`
-	Log           Log              `yaml:"log"`
+	Files         string         `yaml:"files"`
+	Cursor        Cursor         `yaml:"cursor"`
+	Poll          Poll           `yaml:"poll"`
+	Orchestrators []Orchestrator `yaml:"orchestrators"`
+	// Runtimes are what executes agents besides the Cloud Agents API, by name.
+	Runtimes map[string]Runtime `yaml:"runtimes"`
+	Mail     Mail               `yaml:"mail"`
+	Chat     Chat               `yaml:"chat"`
+	Relays   map[string]Relay   `yaml:"relays"`
+	Parser   Parser             `yaml:"parser"`
+	Log      Log                `yaml:"log"`
 
 	file *yamlconf.File
 }
@@ -120,6 +126,18 @@ type Orchestrator struct {
 	Workspace string `yaml:"workspace"`
 	// Toolsets are what its agents are offered at the MCP door, in order; none is [bridge].
 	Toolsets []string `yaml:"toolsets"`
+	// Runtime names the one of Runtimes in which its agents live, and all below them;
+	// "" is the Cloud Agents API, which the file may also call cursor.
+	Runtime string `yaml:"runtime"`
+}
+
+// Runtime is what executes agents besides the Cloud Agents API.
+type Runtime struct {
+	// Kind is "scripted": no agents, but a stand-in that follows a script.
+	Kind   string `yaml:"kind"`
+	Script string `yaml:"script"`
+	// Dir keeps what its agents know; one process alone may use it.
+	Dir string `yaml:"dir"`
 }
 
 // Mail bounds what agents may send each other.

@@ -77,6 +77,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.span("poll.min", b.Poll.Min, 100*time.Millisecond, 10*time.Minute)
 	c.span("poll.max", b.Poll.Max, b.Poll.Min, time.Hour)
 	c.orchestrators(b.Orchestrators)
+	c.runtimes(b, dir)
 	c.mail(b.Mail)
 	c.chat(&b.Chat, b.Orchestrators)
 	for _, n := range sortedKeys(b.Relays) {
@@ -259,6 +260,41 @@ func (c *checker) toolsets(at string, list []string) {
 			c.problem(at, name, "is not a toolset", "use "+oneOf(toolsetNames))
 		case slices.Contains(list[:i], name):
 			c.problem(at, name, "is given twice", "name each toolset once")
+		}
+	}
+}
+
+// cloudRuntime is what the file may call the Cloud Agents API.
+const cloudRuntime = "cursor"
+
+func (c *checker) runtimes(b *Bridge, dir string) {
+	names := sortedKeys(b.Runtimes)
+	for _, n := range names {
+		at, r := "runtimes."+n, b.Runtimes[n]
+		c.name(at, n)
+		if n == cloudRuntime || n == "v0" || n == "v1" {
+			c.problem(at, "", "is a name of the Cloud Agents API", "choose another")
+		}
+		c.choice(at+".kind", r.Kind, "scripted")
+		if r.Script == "" {
+			c.problem(at+".script", "", "is required", "name the file that says what its agents do")
+		}
+		if r.Dir == "" {
+			r.Dir = n + ".agents"
+		}
+		r.Script, r.Dir = absolute(dir, r.Script), absolute(dir, r.Dir)
+		b.Runtimes[n] = r
+	}
+	if _, port, err := net.SplitHostPort(b.Listen); err == nil && port == "0" && len(names) > 0 {
+		c.problem("listen", b.Listen, "has no port of its own, and agents on this machine must find it", "choose a port")
+	}
+	for i := range b.Orchestrators {
+		o := &b.Orchestrators[i]
+		if o.Runtime == cloudRuntime {
+			o.Runtime = ""
+		}
+		if _, ok := b.Runtimes[o.Runtime]; o.Runtime != "" && !ok {
+			c.problem(fmt.Sprintf("orchestrators[%d].runtime", i), o.Runtime, "is not a runtime", "use "+oneOf(append([]string{cloudRuntime}, names...)))
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Cloud interface {
 	bridge.Inspector
 }
 
-// Doors is a Cloud that gives each agent of v1 its own door and token with its
+// Doors is a Cloud that gives each agent its own door and token, except at the v0 API, with its
 // launch and with each further turn. The token is derived from the launch, so
 // that a repeat sends the same; it is good before it is sent. An agent whose
 // derived token was revoked is given none any more. Safe for concurrent use.
@@ -24,15 +24,16 @@ type Doors struct {
 	Store bridge.Store
 	Keys  bridge.Keys
 	// PublicURL is where the cloud reaches the bridge, without a slash at the end;
-	// empty means that agents get no doors.
-	PublicURL string
+	// empty means that agents there get no doors. LocalURL is the same for agents of
+	// other Runtimes, which are on this machine.
+	PublicURL, LocalURL string
 }
 
 // Launch implements bridge.Launcher.
 func (d *Doors) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	var err error
-	if l.API == bridge.APIv1 {
-		if l.Door, err = d.door(ctx, l.Owner); err != nil {
+	if l.API != bridge.APIv0 {
+		if l.Door, err = d.door(ctx, d.address(l.API), l.Owner); err != nil {
 			return bridge.Started{}, err
 		}
 	}
@@ -42,17 +43,25 @@ func (d *Doors) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, er
 // Send implements bridge.Sender.
 func (d *Doors) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
 	var err error
-	if f.API == bridge.APIv1 {
-		if f.Door, err = d.door(ctx, f.Owner); err != nil {
+	if f.API != bridge.APIv0 {
+		if f.Door, err = d.door(ctx, d.address(f.API), f.Owner); err != nil {
 			return bridge.Started{}, err
 		}
 	}
 	return d.Cloud.Send(ctx, f)
 }
 
+// address is where agents of that API reach the bridge.
+func (d *Doors) address(api string) string {
+	if bridge.InCloud(api) {
+		return d.PublicURL
+	}
+	return d.LocalURL
+}
+
 // door returns an agent's door, after its token was recorded; nil when it is to have none.
-func (d *Doors) door(ctx context.Context, owner bridge.AgentID) (*bridge.Door, error) {
-	if d.PublicURL == "" || owner == "" {
+func (d *Doors) door(ctx context.Context, address string, owner bridge.AgentID) (*bridge.Door, error) {
+	if address == "" || owner == "" {
 		return nil, nil
 	}
 	var secret string
@@ -83,7 +92,7 @@ func (d *Doors) door(ctx context.Context, owner bridge.AgentID) (*bridge.Door, e
 	case revoked:
 		return nil, nil
 	}
-	return &bridge.Door{URL: d.PublicURL + prefix, Token: secret}, nil
+	return &bridge.Door{URL: address + prefix, Token: secret}, nil
 }
 
 // derived looks for an agent's derived token, and whether any of them was revoked.

@@ -296,7 +296,7 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	}
 	child := bridge.Agent{
 		ID: id, Name: name, Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
-		API: or(m.API, c.e.o.API), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
+		API: c.e.runtimeOf(parent, m), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	m.API = child.API
 	if err := c.reserve(parent.Root); err != nil {
@@ -326,6 +326,15 @@ func (c *change) childName(m bridge.Command, id bridge.AgentID) (string, error) 
 		return "", fmt.Errorf("look for agent %q: %w", m.Parsed.Name, err)
 	}
 	return made, nil
+}
+
+// runtimeOf is where a subagent will live: with its parent, unless that is the
+// cloud, where the rule of its repository chooses the version.
+func (e *Engine) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
+	if bridge.InCloud(parent.API) {
+		return or(m.API, e.o.API)
+	}
+	return parent.API
 }
 
 func (c *change) hold(j *job, m *bridge.Command) error {

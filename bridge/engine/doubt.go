@@ -45,13 +45,13 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		return e.putBack(ctx, j.work, wait)
 	case found:
 		return e.started(ctx, j, started)
-	case err == nil && j.tree.Stopped() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
+	case err == nil && j.tree.Stopped() && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
 		return e.letGo(ctx, j, words.Stopped(j.tree))
-	case err == nil && j.launching() && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
+	case err == nil && j.launching() && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
 		return e.putBack(ctx, j.work, wait)
-	case err == nil && j.agent.API == bridge.APIv1 && j.turn.State == bridge.TurnDelivering:
+	case err == nil && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
 		return e.again(ctx, j) // no new run appeared in the settle time
 	case j.turn.State == bridge.TurnUncertain:
 		return e.putBack(ctx, j.work, 5*time.Minute)

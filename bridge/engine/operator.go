@@ -26,7 +26,10 @@ type Spec struct {
 	// Role is what narrows the agent besides its name; see bridge.Agent.
 	Role string
 	// API overrides the version; empty leaves it to the rules and the configuration.
-	API      string
+	API string
+	// Runtime names one other than the Cloud Agents API, in which the agent and all
+	// below it will live; then versions mean nothing.
+	Runtime  string
 	ChatUser string
 	// Join and JoinWithin say how results of several subagents come back; see SetJoin.
 	Join       bridge.Join
@@ -51,7 +54,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Denied, "%s", v.Reason)
 	}
 	id := bridge.AgentID(e.o.NewID("agt_"))
-	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.API, or(v.API, e.o.API)), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
+	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.Runtime, or(s.API, or(v.API, e.o.API))), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
 		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
 	err = e.update(ctx, func(c *change) error {

@@ -178,7 +178,7 @@ func (c *change) settleLaunch(j job, external string) error {
 		// The lane's own work goes: nothing is left to look for.
 		return c.giveUp(&j, "a person says that it was not launched")
 	}
-	if own := bridge.ExternalID(j.agent.OpKey); j.agent.API == bridge.APIv1 && external != own {
+	if own := bridge.ExternalID(j.agent.OpKey); bridge.Repeatable(j.agent.API) && external != own {
 		return bridge.Errorf(bridge.Invalid, "this launch can only have made agent %s; look for that one", own)
 	}
 	if other, err := c.FindAgent(bridge.ByExternal, external); err == nil {

@@ -11,7 +11,7 @@ import (
 // follow waits for the end of a turn's run beside the polling, if the Runtime can.
 func (e *Engine) follow(j job) {
 	f, ok := e.o.Runtime.(bridge.Follower)
-	if !ok || j.agent.API != bridge.APIv1 || j.turn.Run == "" {
+	if !ok || j.agent.API == bridge.APIv0 || j.turn.Run == "" {
 		return
 	}
 	e.streams.Follow(j.turn.ID, e.o.Streams, streams.Follower{

@@ -62,11 +62,11 @@ func Each(tx bridge.Tx, root bridge.AgentID, fn func(bridge.Agent) error) error 
 	}
 }
 
-// Unmetered returns up to limit agents of a tree of which the v1 API did not
-// tell what they used, newest first. The v0 API never does.
+// Unmetered returns up to limit agents of a tree of which their Runtime did
+// not tell what they used, newest first. The v0 API never does.
 func Unmetered(tx bridge.Tx, root bridge.AgentID, limit int) (found []bridge.Agent, err error) {
 	err = Each(tx, root, func(a bridge.Agent) error {
-		if a.Unmetered && a.API == bridge.APIv1 && len(found) < limit {
+		if a.Unmetered && a.API != bridge.APIv0 && len(found) < limit {
 			found = append(found, a)
 		}
 		return nil

@@ -51,6 +51,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	err = lifecycle.Run(ctx,
 		lifecycle.Part{Name: "relays", Run: w.relays.Run, Stop: 20 * time.Second}, // what the engine still waits for comes through here
 		lifecycle.Part{Name: "wake-ups of other replicas", Run: w.listen},
+		lifecycle.Part{Name: "scripted agents", Run: w.runScripts, Stop: 40 * time.Second},
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
 		lifecycle.Part{Name: "MCP door", Run: w.door.Run},

@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +23,7 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/bridge/runtimes"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
 	"drawbridge/internal/conformance"
@@ -31,6 +36,7 @@ import (
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hub"
+	"drawbridge/scripted"
 	"drawbridge/store"
 	"drawbridge/webhooks"
 )
@@ -48,6 +54,7 @@ type parts struct {
 	tokens  *mcpserver.Keyring
 	door    *mcpserver.Door
 	relays  *hub.Hub
+	scripts []*scripted.Runtime
 	api     *api.Handler
 	metrics *api.Metrics
 	tracing *tracing.Tracing
@@ -127,7 +134,11 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	doors := &mcpserver.Doors{Cloud: cloud, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL}
+	named, err := w.openRuntimes()
+	if err != nil {
+		return nil, w.close(err)
+	}
+	doors := &mcpserver.Doors{Cloud: runtimes.Set{Cloud: cloud, Named: named}, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
 	w.engine, err = engine.New(engine.Options{
 		Store: failport.Store(w.store), Runtime: failport.Runtime(doors), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
@@ -178,6 +189,49 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	return w, httpx.Recover(mux), nil
 }
 
+// openRuntimes opens what the configuration names besides the cloud.
+func (w *parts) openRuntimes() (map[string]bridge.Runtime, error) {
+	named := map[string]bridge.Runtime{}
+	for name, c := range w.config.Runtimes {
+		script, err := scripted.Load(c.Script)
+		if err != nil {
+			return nil, fmt.Errorf("runtime %s: %w", name, err)
+		}
+		r, err := scripted.Open(scripted.Options{Script: script, Dir: c.Dir, Log: w.log})
+		if err != nil {
+			return nil, fmt.Errorf("runtime %s: %w", name, err)
+		}
+		w.scripts = append(w.scripts, r)
+		named[name] = r
+		w.log.Warn().Str("runtime", name).Str("script", c.Script).Msg("this runtime is a stand-in: its agents follow a script and think nothing")
+	}
+	return named, nil
+}
+
+// runScripts lets scripted agents work until ctx ends.
+func (w *parts) runScripts(ctx context.Context) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(w.scripts))
+	for i, r := range w.scripts {
+		all.Go(func() { errs[i] = r.Run(ctx) })
+	}
+	<-ctx.Done()
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// localURL is where a process on this machine reaches the API.
+func localURL(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return ""
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
 // openDoor builds the MCP door; it opens with the API.
 func (w *parts) openDoor() (err error) {
 	if w.memory, err = memory.New(memory.Options{Desk: w.engine}); err != nil {
@@ -218,7 +272,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Runtime: w.runtime, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
@@ -247,6 +301,14 @@ func (w *parts) orchestrator(name, role string) *config.Orchestrator {
 		}
 	}
 	return nil
+}
+
+// runtime is where an agent lives, as its orchestrator's entry says; "" for the cloud.
+func (w *parts) runtime(name, role string) string {
+	if o := w.orchestrator(name, role); o != nil {
+		return o.Runtime
+	}
+	return ""
 }
 
 // join is how results come back to an agent, as its orchestrator's entry says.
@@ -327,6 +389,11 @@ func (w *parts) close(err error) error {
 	if w.tracing != nil {
 		if e := w.tracing.Close(); e != nil {
 			w.log.Warn().Err(e).Msg("the last traces were not sent")
+		}
+	}
+	for _, r := range w.scripts {
+		if e := r.Close(); e != nil && err == nil {
+			err = fmt.Errorf("close the journal of scripted agents: %w", e)
 		}
 	}
 	if w.store == nil {

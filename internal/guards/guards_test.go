@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"bridge/engine":          {"bridge", "bridge/desk", "bridge/words", "bridge/kin", "bridge/lanes", "bridge/meter", "bridge/streams", "bridge/reading", "policy", "parser"},
 	"bridge/bridgetest":      {"bridge"},
 	"bridge/runtimetest":     {"bridge", "policy"},
+	"bridge/runtimes":        {"bridge"},
 	"store":                  {"bridge", "bridge/search", "parser"},
 	"store/storetest":        {"bridge", "parser", "store/storetest/…"},
 	"store/storetest/…":      {"bridge", "bridge/search", "store/storetest/kit"},

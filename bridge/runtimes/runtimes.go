@@ -1,0 +1,120 @@
+// Package runtimes lets several Runtimes stand where the engine knows one: the
+// cloud's, and those that the configuration names besides. It decides nothing:
+// which Runtime an agent lives in was settled when its launch was recorded.
+// Rule of thumb: a Runtime that is gone makes its agents wait, never fail, and
+// never move to another.
+package runtimes
+
+import (
+	"context"
+
+	"drawbridge/bridge"
+)
+
+// Full is a Runtime with everything that one can do.
+type Full interface {
+	bridge.Runtime
+	bridge.Follower
+	bridge.Inspector
+}
+
+// Set is a Runtime made of others: each call goes to the one that its API names.
+// Safe for concurrent use as far as they are.
+type Set struct {
+	// Cloud takes both versions of the Cloud Agents API.
+	Cloud Full
+	// Named are the others, which may lack what Full adds.
+	Named map[string]bridge.Runtime
+}
+
+var _ Full = Set{}
+
+// of returns the Runtime of that name. Unavailable when there is none: a person
+// may put it back, and nothing was sent.
+func (s Set) of(api string) (bridge.Runtime, error) {
+	if api == "" || bridge.InCloud(api) {
+		return s.Cloud, nil
+	}
+	if r, ok := s.Named[api]; ok {
+		return r, nil
+	}
+	return nil, bridge.Errorf(bridge.Unavailable, "the runtime %+.60q of this agent is not configured any more; put it back below runtimes in bridge.yaml, or stop the agent", api)
+}
+
+// Launch implements bridge.Launcher.
+func (s Set) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
+	r, err := s.of(l.API)
+	if err != nil {
+		return bridge.Started{}, err
+	}
+	return r.Launch(ctx, l)
+}
+
+// FindLaunch implements bridge.Launcher.
+func (s Set) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+	r, err := s.of(l.API)
+	if err != nil {
+		return bridge.Started{}, false, err
+	}
+	return r.FindLaunch(ctx, l)
+}
+
+// Send implements bridge.Sender.
+func (s Set) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	r, err := s.of(f.API)
+	if err != nil {
+		return bridge.Started{}, err
+	}
+	return r.Send(ctx, f)
+}
+
+// FindSend implements bridge.Sender.
+func (s Set) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+	r, err := s.of(f.API)
+	if err != nil {
+		return bridge.Started{}, false, err
+	}
+	return r.FindSend(ctx, f)
+}
+
+// Observe implements bridge.Observer.
+func (s Set) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observation, error) {
+	r, err := s.of(ref.API)
+	if err != nil {
+		return bridge.Observation{}, err
+	}
+	return r.Observe(ctx, ref)
+}
+
+// Cancel implements bridge.Observer.
+func (s Set) Cancel(ctx context.Context, ref bridge.RunRef) error {
+	r, err := s.of(ref.API)
+	if err != nil {
+		return err
+	}
+	return r.Cancel(ctx, ref)
+}
+
+// Follow implements bridge.Follower. Invalid for a Runtime that cannot.
+func (s Set) Follow(ctx context.Context, ref bridge.RunRef) error {
+	r, err := s.of(ref.API)
+	if err != nil {
+		return err
+	}
+	if f, ok := r.(bridge.Follower); ok {
+		return f.Follow(ctx, ref)
+	}
+	return bridge.Errorf(bridge.Invalid, "the runtime %q has no streams", ref.API)
+}
+
+// Inspect implements bridge.Inspector. A Runtime that cannot tells nothing.
+func (s Set) Inspect(ctx context.Context, ref bridge.RunRef) (bridge.Evidence, error) {
+	r, err := s.of(ref.API)
+	if err != nil {
+		return bridge.Evidence{}, err
+	}
+	if i, ok := r.(bridge.Inspector); ok {
+		return i.Inspect(ctx, ref)
+	}
+	return bridge.Evidence{}, nil
+}

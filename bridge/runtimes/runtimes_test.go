@@ -1,0 +1,86 @@
+package runtimes_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/bridgetest"
+	"drawbridge/bridge/runtimes"
+	"drawbridge/bridge/runtimetest"
+)
+
+// plain is a Runtime that can do nothing more than each must.
+type plain struct{ bridge.Runtime }
+
+// followed is a cloud that has streams.
+type followed struct{ *bridgetest.Cloud }
+
+func (followed) Follow(context.Context, bridge.RunRef) error { return nil }
+
+func newCloud() *bridgetest.Cloud {
+	return &bridgetest.Cloud{Answer: func(_, text string) bridge.Observation {
+		switch {
+		case strings.Contains(text, runtimetest.NeverEnds):
+			return bridge.Observation{State: bridge.RunRunning}
+		case strings.Contains(text, runtimetest.Fails):
+			return bridge.Observation{State: bridge.RunError}
+		}
+		return bridge.Observation{Reply: text}
+	}}
+}
+
+// TestEachInItsOwn: the contract holds for each Runtime of a set, and the other hears nothing of it.
+func TestEachInItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, api := range []string{bridge.APIv1, "", "local"} {
+		t.Run("api "+api, func(t *testing.T) {
+			t.Parallel()
+			runtimetest.Run(t, runtimetest.Suite{
+				Abilities: runtimetest.Abilities{Repeats: true, Cancelled: true, Inspects: true},
+				New: func(t *testing.T) runtimetest.World {
+					mine, other := newCloud(), newCloud()
+					s := runtimes.Set{Cloud: followed{mine}, Named: map[string]bridge.Runtime{"local": plain{other}}}
+					if api == "local" {
+						s = runtimes.Set{Cloud: followed{other}, Named: map[string]bridge.Runtime{"local": mine}}
+					}
+					t.Cleanup(func() {
+						if log := other.Log(); len(log) > 0 {
+							t.Errorf("the other runtime did %q", log)
+						}
+					})
+					return runtimetest.World{Runtime: s, API: api, Made: func() (int, int) { return mine.Effects("launch "), mine.Effects("send ") }}
+				},
+			})
+		})
+	}
+}
+
+// TestGone: agents of a runtime that is not configured wait, and what one cannot do harms nothing.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	s := runtimes.Set{Cloud: followed{newCloud()}, Named: map[string]bridge.Runtime{"local": plain{newCloud()}}}
+	ctx, gone := t.Context(), bridge.RunRef{API: "gone", Agent: "a"}
+	_, launch := s.Launch(ctx, bridge.Launch{API: "gone"})
+	_, _, findLaunch := s.FindLaunch(ctx, bridge.Launch{API: "gone"})
+	_, send := s.Send(ctx, bridge.FollowUp{API: "gone"})
+	_, _, findSend := s.FindSend(ctx, bridge.FollowUp{API: "gone"})
+	_, observe := s.Observe(ctx, gone)
+	_, inspect := s.Inspect(ctx, gone)
+	for i, err := range []error{launch, findLaunch, send, findSend, observe, inspect, s.Cancel(ctx, gone), s.Follow(ctx, gone)} {
+		if bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	local := bridge.RunRef{API: "local", Agent: "a"}
+	if err := s.Follow(ctx, local); bridge.KindOf(err) != bridge.Invalid {
+		t.Errorf("follow: %v", err)
+	}
+	if e, err := s.Inspect(ctx, local); err != nil || e.Usage != nil {
+		t.Errorf("inspect: %+v %v", e, err)
+	}
+	if err := s.Follow(ctx, bridge.RunRef{API: bridge.APIv1}); err != nil {
+		t.Errorf("follow in the cloud: %v", err)
+	}
+}
