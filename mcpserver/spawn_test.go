@@ -6,6 +6,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/mcpserver"
+	"drawbridge/parser"
 )
 
 // A name that a parent chose outlives the wait for a person. It guards against
@@ -71,5 +72,38 @@ func TestSpawnWithoutARepo(t *testing.T) {
 	below := good[mcpserver.Spawned](w, w.connect("worker", newEra, ""), "spawn_agent", args{"name": "below", "instructions": "Work.", "workspace_subdir": "api"})
 	if below.Status != "created" || below.Name != "below" {
 		t.Errorf("below a subagent: %+v", below)
+	}
+}
+
+// TestSpawnAgain: an agent whose answer was lost spawns once more. It gets the one that is there, also where the bridge
+// died before it answered; nothing is held and no second one is made.
+func TestSpawnAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam}
+	w.slow.Store(true) // what ends would begin another turn
+	main := w.launch("main")
+	boss := w.connect("main", newEra, "")
+	ask := args{"name": "worker", "instructions": "Work.", "repo": "github.com/me/my-app"}
+	first := good[mcpserver.Spawned](w, boss, "spawn_agent", ask)
+	if again := good[mcpserver.Spawned](w, boss, "spawn_agent", ask); again != first || again.Status != "created" {
+		t.Errorf("spawned again: %+v, the first was %+v", again, first)
+	}
+	asked, err := w.engine.Ask(t.Context(), main.ID, parser.Command{Verb: parser.Subagent, Repo: "github.com/me/my-app",
+		Name: "nameless", Prompt: "You are nameless, a worker; the agent main spawned you.\n\nWork."})
+	if err != nil || asked[0].Child == "" {
+		t.Fatalf("%+v %v", asked, err)
+	}
+	ask["name"] = "nameless"
+	if got := good[mcpserver.Spawned](w, boss, "spawn_agent", ask); got.AgentID != string(asked[0].Child) || got.Name != "nameless" || got.CommandID != string(asked[0].ID) {
+		t.Errorf("spawned %+v, there was %+v", got, asked[0])
+	}
+	if children := good[struct{ Children []mcpserver.AgentView }](w, boss, "list_children", nil); len(children.Children) != 2 {
+		t.Errorf("list_children: %+v", children)
+	}
+	held := args{"name": "careful", "instructions": "Work.", "repo": "github.com/me/careful"}
+	waits := good[mcpserver.Spawned](w, boss, "spawn_agent", held)
+	if again := good[mcpserver.Spawned](w, boss, "spawn_agent", held); again != waits || again.Status != "held" {
+		t.Errorf("spawned again: %+v, the first was %+v", again, waits)
 	}
 }

@@ -142,9 +142,6 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 	if err := checkSubdir(subdir); err != nil {
 		return answer{}, err
 	}
-	if err := d.freeName(ctx, c, in.Name); err != nil {
-		return answer{}, err
-	}
 	if in.Role == "" {
 		in.Role = "worker"
 	}
@@ -152,13 +149,22 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 	if err := d.ownIdea(ctx, c, parser.Command{Verb: parser.Subagent, Repo: repo, Prompt: strings.TrimSpace(in.Instructions)}); err != nil {
 		return answer{}, err
 	}
-	got, err := d.launch(ctx, c, parser.Command{Verb: parser.Subagent, Repo: repo, Prompt: spawnPrompt(c, in, subdir), Name: in.Name})
+	cmd := parser.Command{Verb: parser.Subagent, Repo: repo, Prompt: spawnPrompt(c, in, subdir), Name: in.Name}
+	got, err := d.spawnedBefore(ctx, c, cmd)
+	again := got.Status != ""
+	if err == nil && !again {
+		if err = d.freeName(ctx, c, in.Name); err == nil {
+			got, err = d.launch(ctx, c, cmd)
+		}
+	}
 	if err != nil {
 		return answer{}, ownRepo(err, in.Repo)
 	}
 	out := Spawned{Status: got.Status, AgentID: got.AgentID, Name: cmpOr(got.Name, in.Name), CommandID: got.CommandID, Reason: got.Reason}
 	if got.AgentID != "" {
 		out.Status = "created"
+	}
+	if out.Status == "created" && !again {
 		err = d.tellSpawned(ctx, bridge.AgentID(got.AgentID), in.Role, subdir)
 	}
 	return answer{data: out}, err
@@ -185,6 +191,37 @@ func ownRepo(err error, named string) error {
 		return err
 	}
 	return bridge.Errorf(bridge.Denied, "%s; you named no repo, so it was to be your own: name one that is allowed as repo", bridge.SafeMessage(err))
+}
+
+// spawnedBefore finds what the same call made earlier in this turn, the zero
+// Asked for nothing: an agent whose answer was lost asks once more, and names
+// and instructions that are the same cannot mean another agent.
+func (d *Door) spawnedBefore(ctx context.Context, c *caller, cmd parser.Command) (got Asked, err error) {
+	err = d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		t, err := turnOf(tx, c.agent.ID)
+		if err != nil || t.ID == "" {
+			return err
+		}
+		all, err := tx.Commands(bridge.CommandFilter{Turn: t.ID, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			if m.Parsed.Verb != cmd.Verb || m.Parsed.Repo != cmd.Repo || m.Parsed.Prompt != cmd.Prompt || m.Parsed.Name != cmd.Name {
+				continue
+			}
+			switch {
+			case m.Child != "":
+				child, err := tx.Agent(m.Child)
+				got = Asked{Status: "launched", CommandID: string(m.ID), AgentID: string(child.ID), Name: child.Name}
+				return err
+			case m.State == bridge.CommandHeld:
+				got = Asked{Status: "held", CommandID: string(m.ID), Reason: m.Reason}
+			}
+		}
+		return nil
+	})
+	return got, err
 }
 
 // checkSubdir refuses what could lead out of a workspace. Empty is the workspace itself.
