@@ -182,6 +182,10 @@ func TestBridgeProblems(t *testing.T) {
 			`bridge.yaml:8: chat.per_minute: "0" is out of range; use 1 to 1000`, `bridge.yaml:8: chat.wait: "2h0m0s" is out of range; use 1s to 1h0m0s`,
 			`bridge.yaml:8: chat.orchestrator: "b" is not an orchestrator`,
 		}},
+		"runtimes": {least + "listen: 127.0.0.1:0\nruntimes:\n  v1: {kind: scripted, script: s.yaml}\n  local: {kind: cli}\norchestrators: [{name: a, repo: github.com/a/b, runtime: locl}]", []string{
+			`runtimes.v1: is a name of the Cloud Agents API; choose another`, `runtimes.local.kind: "cli" is not known; use scripted`, `runtimes.local.script: is required`,
+			`orchestrators[0].runtime: "locl" is not a runtime; use cursor, local or v1`, `listen: "127.0.0.1:0" has no port of its own`,
+		}},
 		"mail":                         {least + "mail: {per_minute: 0, max_file: -1}", []string{`bridge.yaml:3: mail.per_minute: "0" is out of range; use 1 to 100000`, `bridge.yaml:3: mail.max_file: "-1" is out of range`}},
 		"a chat without orchestrators": {least + "chat: {orchestrator: main}", []string{`"main" is not an orchestrator; use none, as none is configured`}},
 		"a relay's name":               {least + "relays: {My Laptop: {url: https://x, token: ${RELAY}}}", []string{`"My Laptop" is not a name`}},
@@ -565,5 +569,20 @@ func checkProblems(t *testing.T, text string, problems []string) {
 		if strings.ContainsAny(p, "\n\r\x00") || strings.Contains(p, token) || strings.Contains(p, key) {
 			t.Fatalf("problem %q", p)
 		}
+	}
+}
+
+// TestRuntimes: an orchestrator's agents live in the cloud unless its entry names another runtime.
+func TestRuntimes(t *testing.T) {
+	t.Parallel()
+	b, problems := parseBridge(least + "runtimes: {local: {kind: scripted, script: team.yaml}}\norchestrators:\n- {name: a, repo: github.com/a/a}\n- {name: b, repo: github.com/a/b, runtime: cursor}\n- {name: c, repo: github.com/a/c, runtime: local}\n")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if b.Orchestrators[0].Runtime != "" || b.Orchestrators[1].Runtime != "" || b.Orchestrators[2].Runtime != "local" {
+		t.Errorf("%+v", b.Orchestrators)
+	}
+	if r := b.Runtimes["local"]; filepath.Base(r.Dir) != "local.agents" || !filepath.IsAbs(r.Script) || !filepath.IsAbs(r.Dir) {
+		t.Errorf("%+v", r)
 	}
 }

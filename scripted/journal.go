@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"drawbridge/bridge"
 	"drawbridge/internal/linelog"
@@ -91,17 +92,22 @@ type returned struct {
 	Refused string
 }
 
-// field is a value of the result as text, empty when there is none.
-func (r returned) field(name string) string {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(r.Result, &fields) != nil {
-		return ""
+// field is a value of the result as text, by its path such as data.thread.id;
+// empty when there is none.
+func (r returned) field(path string) string {
+	value := r.Result
+	for name := range strings.SplitSeq(path, ".") {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(value, &fields) != nil {
+			return ""
+		}
+		value = fields[name]
 	}
 	var text string
-	if json.Unmarshal(fields[name], &text) == nil {
+	if json.Unmarshal(value, &text) == nil {
 		return text
 	}
-	return string(fields[name])
+	return string(value)
 }
 
 // apply takes a line into what is known; the journal is nothing but such lines.

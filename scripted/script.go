@@ -53,7 +53,7 @@ type turnFile struct {
 type stepFile struct {
 	When string `yaml:"when"`
 	// Call names a tool, With is the JSON of its arguments. What it returned is in
-	// the variables that Keep names, by the names of its fields; "error" says why it refused, or is empty.
+	// the variables that Keep names, by the paths of its fields; "error" says why it refused, or is empty.
 	Call string            `yaml:"call"`
 	With string            `yaml:"with"`
 	Keep map[string]string `yaml:"keep"`

@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/cmd/drawbridge/internal/probe"
 	"drawbridge/config"
+	"drawbridge/scripted"
 )
 
 type checkCmd struct {
@@ -59,6 +60,9 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 		problems = append(problems, cfg.ServeProblems()...)
 	}
 	out = append(out, problemFindings(c.Config, problems)...)
+	if cfg != nil {
+		out = append(out, scriptFindings(cfg)...)
+	}
 	if cfg == nil {
 		for _, p := range besideProblems(c.Config) {
 			out = append(out, probe.Finding{What: p.At, Detail: p.String()})
@@ -78,6 +82,18 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 		}
 	}
 	return append(out, problemFindings(cfg.Allowlist, problems)...), cfg
+}
+
+// scriptFindings reads what stand-ins for agents follow.
+func scriptFindings(cfg *config.Bridge) (out []probe.Finding) {
+	for name, r := range cfg.Runtimes {
+		f := probe.Finding{What: "runtime " + name, OK: true, Detail: "a stand-in: its agents follow " + r.Script + " and think nothing"}
+		if _, err := scripted.Load(r.Script); err != nil {
+			f.OK, f.Detail = false, err.Error()
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 func problemFindings(file string, problems []config.Problem) []probe.Finding {
