@@ -66,6 +66,8 @@ type setting struct {
 	// proxied puts a proxy that can cut connections before cloud, relay and database.
 	proxied  bool
 	replicas int
+	// team makes a world of a bridge alone, in whose own runtime a team works; see TestTeam.
+	team bool
 	// strayed makes the cloud report another repository for the library than was asked for.
 	strayed bool
 	// timeout is of the cloud's API; the bridge waits twice as long for what may still appear.
@@ -128,6 +130,9 @@ func newWorld(t testing.TB, set setting) *world {
 	for i := range set.replicas {
 		port := freePort(t)
 		text := fmt.Sprintf(bridgeYAML, port, port, cloudFor, set.timeout, relayFor)
+		if set.team {
+			text = strings.Replace(text, storyOrchestrators, teamOrchestrators, 1)
+		}
 		if set.database != "" {
 			text += "database: ${file:database.url}\n"
 		}
