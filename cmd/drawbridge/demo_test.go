@@ -81,6 +81,27 @@ func TestDemoFaults(t *testing.T) {
 	}
 }
 
+// A team of scripted agents comes to the right result, also when the bridge is killed with all of them at work.
+func TestDemoTeam(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"", "kill"} {
+		t.Run("fault "+fault, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			got := call(t, dir, "", "demo", "--team", "--fault="+fault)
+			if got.code != exitOK || got.stderr != "" || !strings.Contains(got.stdout, "The lead told you: The text has 19 words") || strings.Contains(got.stdout, "  ! ") {
+				t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
+			}
+			if left := leftBehind(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
+	}
+	if got := call(t, t.TempDir(), "", "demo", "--team", "--keep"); got.code != exitUsage || !strings.Contains(got.stderr, "leave --keep") {
+		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+}
+
 func TestDemoJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -110,7 +110,7 @@ func newTeam(t *testing.T, db string) *world {
 	set := worldOn(t, db)
 	set.team = true
 	w := newWorld(t, set)
-	script, err := os.ReadFile("testdata/team.yaml")
+	script, err := os.ReadFile("../../cmd/drawbridge/internal/demo/team.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,6 +117,9 @@ func words(e api.Event) (text, tone string) {
 	case bridge.EventTurn:
 		return "hears (turn " + f["seq"] + ", " + f["cause"] + ")\n" + quoteLines(f["text"]), toneQuiet
 	case bridge.EventReply:
+		if f["text"] == "" {
+			return "ends its turn without a word", toneQuiet
+		}
 		return "says\n" + quoteLines(f["text"]), ""
 	case bridge.EventGranted:
 		return "✓ allowed   line " + f["line"] + ": " + e.Text, toneGood
@@ -138,6 +141,10 @@ func words(e api.Event) (text, tone string) {
 		return "⇐ webhook   signature right, recorded: " + f["status"], toneQuiet
 	case bridge.EventCompleted:
 		return strings.TrimSpace("■ completed " + f["status"] + ", learned by " + f["source"] + " " + f["branch"] + " " + f["pr"]), toneGood
+	case bridge.EventMessageCreated:
+		return "✉ writes\n" + quoteLines(f["text"]), ""
+	case bridge.EventMemory:
+		return "◆ remembers " + e.Text, toneQuiet
 	case bridge.EventDelivered:
 		return "→ delivered " + e.Text, toneQuiet
 	case bridge.EventAgent, bridge.EventDuplicate:
