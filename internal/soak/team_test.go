@@ -264,8 +264,11 @@ func (w *world) judgeTeam(now picture) []string {
 				want = append(want, "[bridge "+t.ID+"]")
 			}
 		}
-		if s := by[a.Name]; s == nil || !slices.Equal(want, s.markers) {
-			wrong("%s got the turns %v, the bridge sent %v", a.Name, s, want)
+		s := by[a.Name]
+		if s == nil {
+			wrong("the bridge has an agent %s, which nobody launched", a.Name)
+		} else if !slices.Equal(want, s.markers) {
+			wrong("%s got the turns %v, the bridge sent %v", a.Name, s.markers, want)
 		}
 	}
 	return append(problems, w.judgeResult(by["lead"])...)

@@ -28,7 +28,7 @@ const (
 const teamBridge = `listen: 127.0.0.1:%s
 token: ${file:bridge.token}
 key: ${file:bridge.key}
-cursor: { key: "${file:cursor.key}", url: "http://127.0.0.1:9" } # nobody in this story lives there
+cursor: { key: "${file:cursor.key}", url: "http://127.0.0.1:9", timeout: 1s } # nobody in this story lives there
 poll: { min: 300ms, max: 1s }
 orchestrators: [{ name: lead, repo: github.com/me/agent-env, runtime: team, toolsets: [team, threads, memory] }]
 runtimes: { team: { kind: scripted, script: team.yaml } }
