@@ -110,7 +110,8 @@ func (p *performance) try(tool string, args json.RawMessage) (returned, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), callPatience)
 	defer cancel()
 	if p.session == nil {
-		transport := &mcp.StreamableClientTransport{Endpoint: p.door.URL, MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer(p.door.Token)}}
+		client := &http.Client{Transport: bearer(p.door.Token), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		transport := &mcp.StreamableClientTransport{Endpoint: p.door.URL, MaxRetries: -1, HTTPClient: client}
 		session, err := mcp.NewClient(&mcp.Implementation{Name: "drawbridge-scripted", Version: "1"}, nil).Connect(ctx, transport, nil)
 		if err != nil {
 			return returned{}, err
