@@ -45,30 +45,6 @@ func TestTeam(t *testing.T) {
 		teamDiesAt(t, db, death)
 		return
 	}
-	for _, db := range []struct {
-		name          string
-		sample, seeds int
-	}{{"sqlite", 7, 2}, {"postgres", 3, 1}} {
-		t.Run(db.name, func(t *testing.T) {
-			t.Parallel()
-			teamOn(t, db.name, db.sample, db.seeds)
-		})
-	}
-}
-
-func teamOn(t *testing.T, db string, sample, seeds int) {
-	w := newTeam(t, db)
-	w.bridges[0].notes = filepath.Join(w.dir, "bridge0.points")
-	check(t, w.playTeam(undisturbed), "")
-	points := choose(occurrences(t, w.bridges[0]), sample)
-	w.end()
-	totals.add("occurrences of points counted with a team on "+db, len(points))
-	if *long > 0 {
-		seeds = 2 * len(points)
-	}
-	if *rounds > 0 {
-		points, seeds = nil, *rounds
-	}
 	started := time.Now()
 	play := func(name string, story func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
@@ -78,20 +54,46 @@ func teamOn(t *testing.T, db string, sample, seeds int) {
 			}
 		})
 	}
-	for i := range max(len(points), seeds) {
-		if i < len(points) {
-			play(points[i], func(t *testing.T) { teamDiesAt(t, db, points[i]) })
+	points, seeds := map[string][]string{}, map[string]int{"sqlite": 2, "postgres": 1}
+	for db, sample := range map[string]int{"sqlite": 5, "postgres": 2} {
+		if *rounds > 0 {
+			seeds[db] = *rounds
+			continue
 		}
-		if s := *seed + int64(i); i < seeds {
-			play(fmt.Sprint("seed", s), func(t *testing.T) { teamAtRandom(t, db, s) })
+		points[db] = teamPoints(t, db, sample)
+		if *long > 0 {
+			seeds[db] = 2 * len(points[db])
 		}
 	}
+	// In turns, so that neither database takes all the time.
+	for i := range int64(max(len(points["sqlite"]), len(points["postgres"]), seeds["sqlite"], seeds["postgres"])) {
+		for _, db := range []string{"sqlite", "postgres"} {
+			if i < int64(len(points[db])) {
+				play(db+"/"+points[db][i], func(t *testing.T) { teamDiesAt(t, db, points[db][i]) })
+			}
+			if i < int64(seeds[db]) {
+				play(fmt.Sprintf("%s/seed%d", db, *seed+i), func(t *testing.T) { teamAtRandom(t, db, *seed+i) })
+			}
+		}
+	}
+}
+
+// teamPoints plays a story in which every point is counted, and returns those at which the next ones die.
+func teamPoints(t *testing.T, db string, sample int) []string {
+	w := newTeam(t, db)
+	w.bridges[0].notes = filepath.Join(w.dir, "bridge0.points")
+	check(t, w.playTeam(undisturbed), "")
+	points := occurrences(t, w.bridges[0])
+	w.end()
+	totals.add("occurrences of points counted with a team on "+db, len(points))
+	return choose(points, sample)
 }
 
 func teamDiesAt(t *testing.T, db, death string) {
 	w := newTeam(t, db)
 	_, points, _ := strings.Cut(death, "/")
 	w.bridges[0].deaths = strings.Split(points, ",")
+	totals.add("stories of a team with a death at a point on "+db, 1)
 	check(t, w.playTeam(undisturbed), fmt.Sprintf("go test ./internal/soak -run TestTeam -soak.only='%s/%s'", db, death))
 }
 
@@ -101,7 +103,8 @@ func teamAtRandom(t *testing.T, db string, s int64) {
 	for range 2 + r.IntN(5) {
 		r.plot("the team's bridge is killed", time.Duration(r.Int64N(int64(2*time.Second))), r.w.bridges[0].crash)
 	}
-	again := fmt.Sprintf("go test ./internal/soak -run '%s$' -soak.seed=%d -soak.rounds=1", strings.ReplaceAll(t.Name(), "/", "$/^"), s)
+	totals.add("stories of a team with random kills on "+db, 1)
+	again := fmt.Sprintf("go test ./internal/soak -run '^TestTeam$/^%s$/^seed%d$' -soak.seed=%d -soak.rounds=1", db, s, s)
 	t.Logf("seed %d: %s\nrepeat with: %s", s, strings.Join(r.plan, "; "), again)
 	check(t, r.w.playTeam(r.sorted().act), again)
 }
