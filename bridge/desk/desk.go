@@ -298,3 +298,21 @@ func AgentLane(id bridge.AgentID) string { return "agent/" + string(id) }
 // MaxJoined bounds how many notices one turn carries; the rest wait for the
 // next. The results of as many subagents as may be joined fit into one.
 const MaxJoined = 110
+
+// ChildName is what a launched agent will be called: the name that a tool call
+// chose or, when another agent took it meanwhile or none was chosen, one made of
+// the repository.
+func (c *Change) ChildName(m bridge.Command, id bridge.AgentID) (string, error) {
+	made := words.SubagentName(m.Canonical, id)
+	if m.Parsed.Name == "" {
+		return made, nil
+	}
+	_, err := c.FindAgent(bridge.ByName, m.Parsed.Name)
+	switch {
+	case errors.Is(err, bridge.ErrNoRow):
+		return m.Parsed.Name, nil
+	case err != nil:
+		return "", fmt.Errorf("look for agent %q: %w", m.Parsed.Name, err)
+	}
+	return made, nil
+}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -290,7 +289,7 @@ func (c *change) start(j job, m *bridge.Command) error {
 func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	id := bridge.AgentID(c.e.o.NewID("agt_"))
 	m.Child = id
-	name, err := c.childName(*m, id)
+	name, err := c.ChildName(*m, id)
 	if err != nil {
 		return err
 	}
@@ -309,23 +308,6 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 		return err
 	}
 	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
-}
-
-// childName is the name that a tool call chose. When another agent took it
-// meanwhile, or none was chosen, it is one made of the repository.
-func (c *change) childName(m bridge.Command, id bridge.AgentID) (string, error) {
-	made := words.SubagentName(m.Canonical, id)
-	if m.Parsed.Name == "" {
-		return made, nil
-	}
-	_, err := c.FindAgent(bridge.ByName, m.Parsed.Name)
-	switch {
-	case errors.Is(err, bridge.ErrNoRow):
-		return m.Parsed.Name, nil
-	case err != nil:
-		return "", fmt.Errorf("look for agent %q: %w", m.Parsed.Name, err)
-	}
-	return made, nil
 }
 
 // runtimeOf is where a subagent will live: with its parent, unless that is the
