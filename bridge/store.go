@@ -40,6 +40,21 @@ func IsForgettable(ctx context.Context) bool {
 	return marked
 }
 
+type unheard struct{}
+
+// Unheard marks an Update that gives nobody anything to do: no work, no event
+// and no state that others wait for, such as a line in a run's record. The
+// engine wakes nobody after it.
+func Unheard(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unheard{}, true)
+}
+
+// IsUnheard reports whether an Update's context was marked by Unheard.
+func IsUnheard(ctx context.Context) bool {
+	marked, _ := ctx.Value(unheard{}).(bool)
+	return marked
+}
+
 // Tx is one transaction. It is not for concurrent use and ends with the
 // function that got it. Look-ups return ErrNoRow when nothing is there.
 type Tx interface {
@@ -106,6 +121,19 @@ type TurnTx interface {
 	Turns(f TurnFilter) ([]Turn, error)
 	// OpenTurn returns the agent's first turn that is not over.
 	OpenTurn(agent AgentID) (Turn, error)
+	// HasOpenTurn reports whether OpenTurn finds one, without reading its texts.
+	HasOpenTurn(agent AgentID) (bool, error)
+	// CurrentTurn returns the turn that the agent is in, or else the newest that it
+	// was in. One that is queued does not count, because nobody has heard of it
+	// yet. ErrNoRow for an agent that was in none.
+	CurrentTurn(agent AgentID) (TurnHead, error)
+}
+
+// TurnHead is a turn without its texts.
+type TurnHead struct {
+	ID    TurnID
+	State TurnState
+	Depth int
 }
 
 // TurnFilter selects turns, newest first. Limit 0 means 100.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"drawbridge/bridge"
 	"drawbridge/mail"
@@ -47,6 +48,7 @@ func benchSend(b *testing.B, writers int, lazy bool) {
 	}
 	var mu sync.Mutex // guards all
 	var all []time.Duration
+	used := processorTime(b)
 	b.ResetTimer()
 	var group errgroup.Group
 	for n := range writers {
@@ -62,8 +64,19 @@ func benchSend(b *testing.B, writers int, lazy bool) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(len(all))/b.Elapsed().Seconds(), "messages/s")
+	b.ReportMetric(float64((processorTime(b)-used).Microseconds())/float64(len(all)), "cpu-µs/message")
 	slices.Sort(all)
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+}
+
+// processorTime is what this process has used of the processors. Unlike the
+// time that passed it does not grow with what else runs on the machine.
+func processorTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func sendMany(ctx context.Context, post *mail.Service, pair [2]bridge.AgentID, n int) ([]time.Duration, error) {

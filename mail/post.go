@@ -64,22 +64,12 @@ func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post
 
 // findTurn looks which turn the agent is in. One that is still queued was not heard yet.
 func (p *post) findTurn() error {
-	t, err := p.OpenTurn(p.from.ID)
-	if err == nil && t.State != bridge.TurnQueued {
-		p.turn, p.depth, p.open = t.ID, t.Depth, true
+	t, err := p.CurrentTurn(p.from.ID)
+	if errors.Is(err, bridge.ErrNoRow) {
+		p.depth = 0
 		return nil
 	}
-	if err != nil && !errors.Is(err, bridge.ErrNoRow) {
-		return err
-	}
-	p.depth = 0
-	last, err := p.Turns(bridge.TurnFilter{Agent: p.from.ID, Limit: 2})
-	for _, t := range last {
-		if t.State != bridge.TurnQueued {
-			p.turn, p.depth = t.ID, t.Depth
-			break
-		}
-	}
+	p.turn, p.depth, p.open = t.ID, t.Depth, !t.State.Over()
 	return err
 }
 

@@ -32,7 +32,7 @@ func (k *Keyring) Holder(ctx context.Context, secret string) (bridge.DoorToken, 
 		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "this token is unknown or was revoked; `drawbridge token AGENT` makes another")
 	}
 	if time.Since(t.LastUsed) > usedEvery {
-		err = k.desk.Change(bridge.Forgettable(ctx), func(tx bridge.Change) error { return tx.UseToken(t.ID, tx.Now()) })
+		err = k.desk.Change(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Change) error { return tx.UseToken(t.ID, tx.Now()) })
 	}
 	return t, err
 }

@@ -3,7 +3,9 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -12,17 +14,12 @@ import (
 
 // turnOf returns the turn that an agent's tool calls belong to: the one that it
 // is in, or else its last one. The zero turn for an agent that never had one.
-func turnOf(tx bridge.Tx, agent bridge.AgentID) (bridge.Turn, error) {
-	turns, err := tx.Turns(bridge.TurnFilter{Agent: agent, Limit: 3})
-	if err != nil {
-		return bridge.Turn{}, err
+func turnOf(tx bridge.Tx, agent bridge.AgentID) (bridge.TurnHead, error) {
+	t, err := tx.CurrentTurn(agent)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return bridge.TurnHead{}, nil
 	}
-	for _, t := range turns { // newest first; a queued one has not begun
-		if t.State != bridge.TurnQueued {
-			return t, nil
-		}
-	}
-	return bridge.Turn{}, nil
+	return t, err
 }
 
 // begun is a tool call whose record has begun.
@@ -67,7 +64,7 @@ func (r *recorder) do(ctx context.Context, fn func(bridge.Change) error) error {
 	batch := r.waiting
 	r.waiting = nil
 	r.mu.Unlock()
-	err := r.desk.Change(bridge.Forgettable(ctx), func(tx bridge.Change) error {
+	err := r.desk.Change(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Change) error {
 		for _, e := range batch {
 			if err := e.fn(tx); err != nil {
 				return err
@@ -81,16 +78,18 @@ func (r *recorder) do(ctx context.Context, fn func(bridge.Change) error) error {
 	return err
 }
 
+// asked is a tool call as it came.
+type asked struct {
+	tool string
+	args json.RawMessage
+	at   time.Time
+}
+
 // call writes a call into the record of its turn before it has any effect, so
 // that one which a crash cuts off is seen.
-func (r *recorder) call(ctx context.Context, c *caller, name string, args json.RawMessage) (b begun, err error) {
+func (r *recorder) call(ctx context.Context, c *caller, a asked) (b begun, err error) {
 	err = r.do(ctx, func(tx bridge.Change) error {
-		t, err := turnOf(tx, c.agent.ID)
-		if err != nil || t.ID == "" {
-			return err
-		}
-		b = begun{turn: t.ID, id: tx.NewID("call_"), tool: name}
-		_, err = tx.AppendRunMessage(bridge.RunMessage{Turn: t.ID, Kind: bridge.ToolCallMessage, Name: name, CallID: b.id, Payload: bridge.RunPayload(args), At: tx.Now()})
+		b, err = a.record(tx, c)
 		return err
 	})
 	return b, err
@@ -101,9 +100,38 @@ func (r *recorder) returned(ctx context.Context, b begun, result *mcp.CallToolRe
 	if b.turn == "" {
 		return nil
 	}
-	payload, _ := result.StructuredContent.(json.RawMessage)
-	return r.do(ctx, func(tx bridge.Change) error {
-		_, err := tx.AppendRunMessage(bridge.RunMessage{Turn: b.turn, Kind: bridge.ToolReturnMessage, Name: b.tool, CallID: b.id, Payload: bridge.RunPayload(payload), At: tx.Now()})
-		return err
+	return r.do(ctx, func(tx bridge.Change) error { return b.record(tx, result) })
+}
+
+// both writes a call that changes nothing, and what came back, at once. What a
+// crash cuts off before that had no effect and was not answered: to the agent and
+// to the bridge it is as if it had never come.
+func (r *recorder) both(ctx context.Context, c *caller, a asked, result *mcp.CallToolResult) (b begun, err error) {
+	err = r.do(ctx, func(tx bridge.Change) error {
+		if b, err = a.record(tx, c); err != nil || b.turn == "" {
+			return err
+		}
+		return b.record(tx, result)
 	})
+	return b, err
+}
+
+// record writes a call into the record of its turn, with the time at which it came.
+func (a asked) record(tx bridge.Change, c *caller) (begun, error) {
+	t, err := turnOf(tx, c.agent.ID)
+	if err != nil || t.ID == "" {
+		return begun{}, err
+	}
+	b := begun{turn: t.ID, id: tx.NewID("call_"), tool: a.tool}
+	_, err = tx.AppendRunMessage(bridge.RunMessage{Turn: t.ID, Kind: bridge.ToolCallMessage, Name: a.tool, CallID: b.id,
+		Payload: bridge.RunPayload(a.args), At: tx.Now().Add(-time.Since(a.at))})
+	return b, err
+}
+
+// record writes what a call returned.
+func (b begun) record(tx bridge.Change, result *mcp.CallToolResult) error {
+	payload, _ := result.StructuredContent.(json.RawMessage)
+	_, err := tx.AppendRunMessage(bridge.RunMessage{Turn: b.turn, Kind: bridge.ToolReturnMessage, Name: b.tool, CallID: b.id,
+		Payload: bridge.RunPayload(payload), At: tx.Now()})
+	return err
 }

@@ -1,11 +1,14 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +16,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/mcpserver"
+	storemem "drawbridge/store/memory"
 )
 
 // seeds is what each seed's tools take, "?" behind what is optional there; ours
@@ -368,5 +372,52 @@ func TestCallsAreRecorded(t *testing.T) {
 	want := []string{"tool_call_message list_allowed", "tool_return_message list_allowed", "tool_call_message launch_agent", "tool_return_message launch_agent"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// forgetful is a store that cannot write records of runs while it is broken.
+type forgetful struct {
+	bridge.Store
+	broken atomic.Bool
+}
+
+func (f *forgetful) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+	return f.Store.Update(ctx, func(tx bridge.Tx) error { return fn(forgetfulTx{tx, f}) })
+}
+
+type forgetfulTx struct {
+	bridge.Tx
+	f *forgetful
+}
+
+func (tx forgetfulTx) AppendRunMessage(m bridge.RunMessage) (int64, error) {
+	if tx.f.broken.Load() {
+		return 0, errors.New("the disk is full")
+	}
+	return tx.Tx.AppendRunMessage(m)
+}
+
+// Nothing is told to an agent, and nothing is done for it, that is not on record.
+func TestNothingIsToldOffTheRecord(t *testing.T) {
+	t.Parallel()
+	db := &forgetful{Store: storemem.NewDisk().Open()}
+	w := newWorldOn(t, db)
+	main := w.launch("main")
+	s := w.connect("main", newEra, "")
+	good[any](w, s, "list_allowed", nil)
+	db.broken.Store(true)
+	for tool, arguments := range map[string]args{"list_allowed": nil, "launch_agent": {"repo": "github.com/me/my-app", "prompt": "x"}} {
+		if r := w.call(s, tool, arguments); !r.IsError || strings.Contains(words(r), "my-app") {
+			t.Errorf("%s that cannot be recorded: %s", tool, words(r))
+		}
+	}
+	if err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+		all, err := tx.Agents(bridge.AgentFilter{Parent: main.ID})
+		if len(all) > 0 {
+			t.Errorf("%d agents were launched off the record", len(all))
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,6 +16,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
+	"drawbridge/internal/tracing"
 )
 
 // tool is one tool as its set defines it.
@@ -66,24 +68,48 @@ func (t tool) run(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.C
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	record, err := d.record.call(ctx, c, req.Params.Name, args)
+	call := asked{tool: req.Params.Name, args: args, at: time.Now()}
+	if t.hints.ReadOnlyHint {
+		return t.look(ctx, d, c, call)
+	}
+	record, err := d.record.call(ctx, c, call)
 	if err != nil {
 		return t.told(d, c, fmt.Errorf("record the call: %w", err))
 	}
-	ctx, end := d.o.Tracing.Tool(ctx, string(record.turn), string(c.agent.ID), req.Params.Name)
-	var result *mcp.CallToolResult
-	if out, err := t.checked(ctx, c, args); err != nil {
-		result = t.told(d, c, err)
-		end(cmp.Or(string(bridge.KindOf(err)), "internal"))
-	} else {
-		result = out.result()
-		end("")
-	}
+	ctx, end := d.o.Tracing.Tool(ctx, record.span(c, call))
+	result, failed := t.answered(ctx, d, c, args)
+	end(failed)
 	if err := d.record.returned(ctx, record, result); err != nil {
 		// What the call did is done; saying that it failed would have it done again.
 		d.o.Log.Error().Err(err).Str("tool", t.name).Str("agent", string(c.agent.ID)).Msg("a tool's return was not recorded")
 	}
 	return result
+}
+
+// look is run for a tool that changes nothing.
+func (t tool) look(ctx context.Context, d *Door, c *caller, call asked) *mcp.CallToolResult {
+	result, failed := t.answered(ctx, d, c, call.args)
+	record, err := d.record.both(ctx, c, call, result)
+	if err != nil { // nothing is told that is not on record
+		return t.told(d, c, fmt.Errorf("record the call: %w", err))
+	}
+	_, end := d.o.Tracing.Tool(ctx, record.span(c, call))
+	end(failed)
+	return result
+}
+
+// span is how a call is traced.
+func (b begun) span(c *caller, call asked) tracing.ToolCall {
+	return tracing.ToolCall{Turn: string(b.turn), Agent: string(c.agent.ID), Tool: call.tool, Begun: call.at}
+}
+
+// answered makes the result of a call, and says in a word why it failed, if it did.
+func (t tool) answered(ctx context.Context, d *Door, c *caller, args json.RawMessage) (result *mcp.CallToolResult, failed string) {
+	out, err := t.checked(ctx, c, args)
+	if err != nil {
+		return t.told(d, c, err), cmp.Or(string(bridge.KindOf(err)), "internal")
+	}
+	return out.result(), ""
 }
 
 // told logs an error that is ours, and returns what the agent may know of it.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/search"
 )
 
 // Plan is one statement that ran and how SQLite goes about it.
@@ -24,7 +26,7 @@ func (s *Store) Plans(ctx context.Context, fn func(bridge.Tx) error) ([]Plan, er
 	undo := fmt.Errorf("undo")
 	err := s.Update(ctx, func(bridge.Tx) error {
 		e := &explainer{q: cachedConn{s.sqlite()}}
-		if err := fn(&tx{ctx: ctx, q: e, index: fts5}); err != nil {
+		if err := fn(&tx{ctx: ctx, q: e, index: fts5, kept: &kept{}}); err != nil {
 			return err
 		}
 		plans = e.plans
@@ -70,7 +72,54 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	s.leader <- struct{}{}
 	defer func() { <-s.leader }()
 	_, err := s.sqlite().conn.ExecContext(ctx, query, args...)
+	s.sqlite().kept.forget()
 	return err
+}
+
+// ExecBeside runs SQL on a connection of its own, as another program does.
+func (s *Store) ExecBeside(ctx context.Context, query string) error {
+	var path string
+	if err := s.sqlite().read.QueryRowContext(ctx, "SELECT file FROM pragma_database_list").Scan(&path); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, query)
+	return errors.Join(err, db.Close())
+}
+
+// Log returns how many pages stand in the log.
+func (s *Store) Log(ctx context.Context) (pages int, err error) {
+	var busy, copied int
+	err = s.sqlite().read.QueryRowContext(ctx, "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &pages, &copied)
+	return pages, err
+}
+
+// TwoWays looks for the same words by a walk over an agent's passages behind a
+// number and by the index of a PostgreSQL database, and says whether a search walks.
+func (s *Store) TwoWays(ctx context.Context, agent bridge.AgentID, terms []search.Term, ranked bool) (walk, index []int64, walks bool, err error) {
+	err = s.View(ctx, func(view bridge.Tx) error {
+		t := view.(*tx) //nolint:forcetypeassert // it is ours
+		args, need := []any{tsvector.query(terms), bridge.SearchPool}, bridge.SearchPool
+		ways := [2]string{tsvector.common.newest, tsvector.newest}
+		if ranked {
+			args, need = append(args, bridge.SearchNewest), bridge.SearchNewest
+			ways = [2]string{tsvector.common.ranked, tsvector.ranked}
+		}
+		behind, err := t.walkBehind(agent, tsvector.query(terms), need)
+		if err != nil {
+			return err
+		}
+		walks = behind >= 0
+		if walk, err = selectAll(t, scanInt, ways[0], append(args, agent, max(behind, 0))...); err != nil {
+			return err
+		}
+		index, err = selectAll(t, scanInt, ways[1], args...)
+		return err
+	})
+	return walk, index, walks, err
 }
 
 // Pragma reads a setting of the write connection.

@@ -49,24 +49,28 @@ func (g *group) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	select {
 	case <-u.done:
 	case g.leader <- struct{}{}:
-		g.lead(u)
+		n := g.lead(u)
+		g.db.tidy(context.WithoutCancel(ctx), n)
 	}
 	return u.err
 }
 
-// lead commits batches until its own update is done.
-func (g *group) lead(own *update) {
+// lead commits batches until its own update is done, and returns how many
+// updates that were.
+func (g *group) lead(own *update) (n int) {
 	defer func() { <-g.leader }()
 	for {
 		select {
 		case <-own.done:
-			return
+			return n
 		default:
 		}
 		// Those whom the last commit let go get to queue up again first;
 		// otherwise every other commit is for one caller alone.
 		runtime.Gosched()
-		g.commit(g.nextBatch())
+		batch := g.nextBatch()
+		g.commit(batch)
+		n += len(batch)
 	}
 }
 
@@ -107,7 +111,7 @@ func (g *group) commit(batch []*update) {
 		return
 	}
 	err = errAborted // until the batch says otherwise
-	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index()}, batch); err != nil {
+	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index(), kept: g.db.rows()}, batch); err != nil {
 		return
 	}
 	done := q

@@ -86,18 +86,21 @@ func (t *tx) ReleaseNotices(join bridge.TurnID) (int, error) {
 
 // Tree implements bridge.TreeTx.
 func (t *tx) Tree(root bridge.AgentID) (bridge.Tree, error) {
-	tree := bridge.Tree{Root: root}
-	_, err := selectOne(t, func(row scanner) (any, error) {
-		return nil, row.Scan(&tree.Launches, &tree.Turns, &tree.Tokens, &tree.CostMicros, &tree.Unmetered, microTime{&tree.StoppedAt}, &tree.Why)
-	}, "SELECT launches, turns, tokens, cost, unmetered, stopped_at, why FROM trees WHERE root = $1", root)
-	if errors.Is(err, bridge.ErrNoRow) {
-		return tree, nil
-	}
-	return tree, err
+	return readKept(&t.kept.trees, root, func() (bridge.Tree, error) {
+		tree := bridge.Tree{Root: root}
+		_, err := selectOne(t, func(row scanner) (any, error) {
+			return nil, row.Scan(&tree.Launches, &tree.Turns, &tree.Tokens, &tree.CostMicros, &tree.Unmetered, microTime{&tree.StoppedAt}, &tree.Why)
+		}, "SELECT launches, turns, tokens, cost, unmetered, stopped_at, why FROM trees WHERE root = $1", root)
+		if errors.Is(err, bridge.ErrNoRow) {
+			return tree, nil
+		}
+		return tree, err
+	})
 }
 
 // PutTree implements bridge.TreeTx.
 func (t *tx) PutTree(tree bridge.Tree) error {
+	t.kept.trees.change(tree.Root)
 	return t.exec(`INSERT INTO trees (root, launches, turns, tokens, cost, unmetered, stopped_at, why) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (root) DO UPDATE SET launches = $2, turns = $3, tokens = $4, cost = $5, unmetered = $6, stopped_at = $7, why = $8`,
 		tree.Root, tree.Launches, tree.Turns, tree.Tokens, tree.CostMicros, tree.Unmetered, micros(tree.StoppedAt), tree.Why)

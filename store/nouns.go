@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ func scanAgent(row scanner) (a bridge.Agent, err error) {
 
 // InsertAgent implements bridge.AgentTx.
 func (t *tx) InsertAgent(a bridge.Agent) error {
+	t.kept.agents.change(a.ID)
 	err := t.exec(insertAgent, append(agentArgs(a), 0)...)
 	if isUnique(err) {
 		return conflict(a, err)
@@ -46,12 +48,15 @@ func conflict(a bridge.Agent, err error) error {
 
 // UpdateAgent implements bridge.AgentTx.
 func (t *tx) UpdateAgent(a bridge.Agent) error {
+	t.kept.agents.change(a.ID)
 	return t.execOne(bridge.ErrNoRow, updateAgent, agentArgs(a)...)
 }
 
 // Agent implements bridge.AgentTx.
 func (t *tx) Agent(id bridge.AgentID) (bridge.Agent, error) {
-	return selectOne(t, scanAgent, "SELECT "+agentColumns+" FROM agents WHERE id = $1", id)
+	return readKept(&t.kept.agents, id, func() (bridge.Agent, error) {
+		return selectOne(t, scanAgent, "SELECT "+agentColumns+" FROM agents WHERE id = $1", id)
+	})
 }
 
 // FindAgent implements bridge.AgentTx.
@@ -116,11 +121,13 @@ func (t *tx) InsertTurn(r bridge.Turn) (int64, error) {
 		return 0, err
 	}
 	r.Seq = seq
+	t.kept.changeTurn(r.Agent)
 	return seq, t.exec(insertTurn, turnArgs(r)...)
 }
 
 // UpdateTurn implements bridge.TurnTx.
 func (t *tx) UpdateTurn(r bridge.Turn) error {
+	t.kept.changeTurn(r.Agent)
 	return t.execOne(bridge.ErrNoRow, updateTurn, turnArgs(r)...)
 }
 
@@ -132,6 +139,37 @@ func (t *tx) Turn(id bridge.TurnID) (bridge.Turn, error) {
 // OpenTurn implements bridge.TurnTx.
 func (t *tx) OpenTurn(agent bridge.AgentID) (bridge.Turn, error) {
 	return selectOne(t, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE agent = $1 AND state NOT IN ('replied', 'failed') ORDER BY seq LIMIT 1", agent)
+}
+
+func scanTurnHead(row scanner) (h bridge.TurnHead, err error) {
+	err = row.Scan(&h.ID, &h.State, &h.Depth)
+	return h, err
+}
+
+// CurrentTurn implements bridge.TurnTx.
+func (t *tx) CurrentTurn(agent bridge.AgentID) (bridge.TurnHead, error) {
+	current, err := readKept(&t.kept.current, agent, func() (currentTurn, error) {
+		h, err := selectOne(t, scanTurnHead, "SELECT id, state, depth FROM turns WHERE agent = $1 AND state NOT IN ('replied', 'failed') AND state <> 'queued' ORDER BY seq LIMIT 1", agent)
+		if errors.Is(err, bridge.ErrNoRow) {
+			h, err = selectOne(t, scanTurnHead, "SELECT id, state, depth FROM turns WHERE agent = $1 AND state <> 'queued' ORDER BY seq DESC LIMIT 1", agent)
+		}
+		if errors.Is(err, bridge.ErrNoRow) {
+			return currentTurn{}, nil
+		}
+		return currentTurn{h, true}, err
+	})
+	if err == nil && !current.ok {
+		err = bridge.ErrNoRow
+	}
+	return current.TurnHead, err
+}
+
+// HasOpenTurn implements bridge.TurnTx.
+func (t *tx) HasOpenTurn(agent bridge.AgentID) (bool, error) {
+	return readKept(&t.kept.open, agent, func() (bool, error) {
+		found, err := selectAll(t, scanInt, "SELECT 1 FROM turns WHERE agent = $1 AND state NOT IN ('replied', 'failed') LIMIT 1", agent)
+		return len(found) > 0, err
+	})
 }
 
 // Turns implements bridge.TurnTx.

@@ -86,6 +86,8 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"InsertTurn":          func(tx bridge.Tx) error { return last(tx.InsertTurn(bridge.Turn{ID: "trn_plan", Agent: "agt_000001"})) },
 		"UpdateTurn":          func(tx bridge.Tx) error { return tx.UpdateTurn(bridge.Turn{ID: "trn_000001"}) },
 		"OpenTurn":            func(tx bridge.Tx) error { return last(tx.OpenTurn("agt_000001")) },
+		"HasOpenTurn":         func(tx bridge.Tx) error { return last(tx.HasOpenTurn("agt_000001")) },
+		"CurrentTurn":         func(tx bridge.Tx) error { return last(tx.CurrentTurn("agt_000001")) },
 		"Turns":               func(tx bridge.Tx) error { return last(tx.Turns(bridge.TurnFilter{Agent: "agt_000001"})) },
 		"Turns before":        func(tx bridge.Tx) error { return last(tx.Turns(bridge.TurnFilter{Agent: "agt_000001", Before: 7})) },
 		"Turns in a state":    func(tx bridge.Tx) error { return last(tx.Turns(bridge.TurnFilter{State: bridge.TurnUncertain})) },

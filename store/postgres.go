@@ -182,6 +182,12 @@ func (d *postgresDB) view(ctx context.Context) (querier, func(), error) {
 	return pgTx{t}, func() { _ = t.Rollback() }, nil // a view has nothing to keep
 }
 
+// tidy implements backend: the server does that by itself.
+func (d *postgresDB) tidy(context.Context, int) {}
+
+// rows implements backend: between two transactions another replica may have written.
+func (d *postgresDB) rows() *kept { return &kept{} }
+
 func (d *postgresDB) index() *textIndex { return tsvector }
 
 func (d *postgresDB) close() error { return d.db.Close() }

@@ -59,6 +59,8 @@ type tx struct {
 	q   querier
 	// index is the database's way to search.
 	index *textIndex
+	// kept are rows that need not be read again.
+	kept *kept
 }
 
 func (t *tx) exec(query string, args ...any) error {

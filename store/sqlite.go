@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
@@ -26,7 +28,14 @@ type sqliteDB struct {
 	stmts map[string]*sql.Stmt
 	// lazy is true while commits do not wait for the disk.
 	lazy bool
-	lock *os.File
+	// kept are rows as they were committed, good while version stays what it is.
+	kept    kept
+	version int64
+	// written counts updates since the log was last written back.
+	written atomic.Int64
+	// tidying is held by whoever writes the log back.
+	tidying sync.Mutex
+	lock    *os.File
 }
 
 func openSQLite(ctx context.Context, path string) (*Store, error) {
@@ -83,8 +92,27 @@ func (d *sqliteDB) begin(ctx context.Context, durable bool) (querier, error) {
 		return nil, err
 	}
 	q := cachedConn{d}
-	_, err := q.ExecContext(ctx, "BEGIN IMMEDIATE")
-	return q, err
+	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return nil, err
+	}
+	if err := d.checkKept(ctx, q); err != nil {
+		return nil, errors.Join(err, d.end(ctx, q, false))
+	}
+	return q, nil
+}
+
+// checkKept forgets what is kept when another program wrote: the lock keeps
+// other bridges off the file, but not a person with a sqlite3 shell.
+func (d *sqliteDB) checkKept(ctx context.Context, q querier) error {
+	version, err := selectOne(&tx{ctx: ctx, q: q}, scanInt, "PRAGMA data_version")
+	if err != nil {
+		return fmt.Errorf("read data version: %w", err)
+	}
+	if version != d.version {
+		d.kept.forget()
+		d.version = version
+	}
+	return nil
 }
 
 // setLazy chooses whether commits wait for the disk. The next one that does
@@ -111,8 +139,39 @@ func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 		word = "COMMIT"
 	}
 	_, err := q.ExecContext(ctx, word)
+	if err == nil || !commit { // a commit that failed is rolled back next
+		d.kept.settle()
+	}
 	return err
 }
+
+// Every tidyEvery updates somebody looks how many pages stand in the log alone,
+// and copies them into the file when they are more than tidyPages. SQLite begins
+// the log anew when nothing is left to copy. What a commit finds left when the log
+// has grown to logPages it copies itself, and everybody waits.
+const (
+	tidyEvery = 256
+	tidyPages = 1000
+	logPages  = 8000
+)
+
+// tidy implements backend. It copies beside the writer that comes next, on a
+// connection for reading. A failure is told to nobody: the writer's own copying
+// meets it, too, and a commit that cannot be written says so.
+func (d *sqliteDB) tidy(ctx context.Context, updates int) {
+	if d.read == nil || d.written.Add(int64(updates)) < tidyEvery || !d.tidying.TryLock() {
+		return
+	}
+	defer d.tidying.Unlock()
+	d.written.Store(0)
+	var busy, pages, copied int
+	if err := d.read.QueryRowContext(ctx, "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &pages, &copied); err == nil && pages-copied > tidyPages {
+		_, _ = d.read.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	}
+}
+
+// rows implements backend.
+func (d *sqliteDB) rows() *kept { return &d.kept }
 
 // view implements backend.
 func (d *sqliteDB) view(ctx context.Context) (querier, func(), error) {
@@ -134,6 +193,8 @@ func (d *sqliteDB) close() error {
 		errs = append(errs, st.Close())
 	}
 	clear(d.stmts)
+	d.tidying.Lock() // whoever is at it ends first
+	defer d.tidying.Unlock()
 	if d.read != nil {
 		errs = append(errs, d.read.Close())
 	}
@@ -162,7 +223,8 @@ func (d *sqliteDB) close() error {
 // indexes, would write each of them to a temporary file first.
 func dsn(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=temp_store(memory)"
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=temp_store(memory)" +
+		fmt.Sprintf("&_pragma=wal_autocheckpoint(%d)", logPages)
 }
 
 // realPath returns the one path of the file that path leads to, so that a link

@@ -39,6 +39,11 @@ type backend interface {
 	begin(ctx context.Context, durable bool) (querier, error)
 	// end commits, or takes back when told so; either way the transaction is over.
 	end(ctx context.Context, q querier, commit bool) error
+	// tidy is called after commits, when others may begin and end transactions
+	// already, with how many updates they held.
+	tidy(ctx context.Context, updates int)
+	// rows is what the transaction that runs need not read again.
+	rows() *kept
 	// view opens a snapshot for reading and returns what ends it.
 	view(ctx context.Context) (querier, func(), error)
 	// index is how memory is searched.
@@ -98,5 +103,5 @@ func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 		return fmt.Errorf("begin view: %w", err)
 	}
 	defer done()
-	return fn(&tx{ctx: ctx, q: q, index: s.db.index()})
+	return fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}})
 }

@@ -113,7 +113,7 @@ func (c *Change) Tell(n bridge.Notice) error {
 	if err := c.Keep(n); err != nil {
 		return err
 	}
-	if _, err := c.OpenTurn(n.Agent); !errors.Is(err, bridge.ErrNoRow) {
+	if open, err := c.HasOpenTurn(n.Agent); err != nil || open {
 		return err // the turn that is open is joined, or followed by one that tells it
 	}
 	a, err := c.Agent(n.Agent)
@@ -138,10 +138,8 @@ func (c *Change) Keep(n bridge.Notice) error {
 // Pump gives a free agent a turn when something waits for it that is worth
 // one, and sets its state to what it is doing now.
 func (c *Change) Pump(a *bridge.Agent) error {
-	if _, err := c.OpenTurn(a.ID); err == nil {
-		return nil // it is joined when that turn ends
-	} else if !errors.Is(err, bridge.ErrNoRow) {
-		return err
+	if open, err := c.HasOpenTurn(a.ID); err != nil || open {
+		return err // it is joined when that turn ends
 	}
 	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
 		return nil // a person speaks first; the notices keep

@@ -176,7 +176,9 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	for _, ev := range c.Told {
 		e.o.OnEvent(ev)
 	}
-	e.Wake()
+	if !bridge.IsUnheard(ctx) {
+		e.Wake()
+	}
 	return nil
 }
 

@@ -93,18 +93,26 @@ func (t *Tracing) Run(r Run) {
 	span.End(trace.WithTimestamp(r.Ended))
 }
 
-// Tool begins the spans of a tool call of a turn: the step, and the tool within
-// it. The returned function ends both; kind is the error's word, or "".
-func (t *Tracing) Tool(ctx context.Context, turn, agent, tool string) (context.Context, func(kind string)) {
+// ToolCall is one tool call of a turn.
+type ToolCall struct {
+	Turn, Agent, Tool string
+	Begun             time.Time
+}
+
+// Tool begins the spans of a tool call: the step, and the tool within it, both
+// from when the call began. The returned function ends both; kind is the
+// error's word, or "".
+func (t *Tracing) Tool(ctx context.Context, call ToolCall) (context.Context, func(kind string)) {
 	if t == nil || t.provider == nil {
 		return ctx, func(string) {}
 	}
-	if turn != "" {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, ofTurn(turn))
+	if call.Turn != "" {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, ofTurn(call.Turn))
 	}
-	about := trace.WithAttributes(attribute.String("drawbridge.turn", turn), attribute.String("drawbridge.agent", agent))
-	ctx, step := t.tracer().Start(ctx, "step", about)
-	ctx, span := t.tracer().Start(ctx, "tool "+tool, about)
+	about := trace.WithAttributes(attribute.String("drawbridge.turn", call.Turn), attribute.String("drawbridge.agent", call.Agent))
+	begun := trace.WithTimestamp(call.Begun)
+	ctx, step := t.tracer().Start(ctx, "step", about, begun)
+	ctx, span := t.tracer().Start(ctx, "tool "+call.Tool, about, begun)
 	return ctx, func(kind string) {
 		if kind != "" {
 			span.SetStatus(codes.Error, kind)

@@ -20,9 +20,9 @@ func TestRunStepTool(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	tr := tracing.To(keep{out}, "test")
 	// The tools come first, while the run lasts; another turn is another trace.
-	_, end := tr.Tool(t.Context(), "trn_1", "agt_1", "list_agents")
+	_, end := tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_1", Agent: "agt_1", Tool: "list_agents", Begun: time.Now()})
 	end("")
-	_, end = tr.Tool(t.Context(), "trn_2", "agt_1", "remind")
+	_, end = tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_2", Agent: "agt_1", Tool: "remind", Begun: time.Now()})
 	end("denied")
 	tr.Run(tracing.Run{Turn: "trn_1", Agent: "agt_1", Status: "FINISHED", Begun: time.Unix(1, 0), Ended: time.Unix(3, 0)})
 	if err := tr.Close(); err != nil {
@@ -54,7 +54,7 @@ func (keep) Shutdown(context.Context) error { return nil }
 func TestOffUntilACollectorIsNamed(t *testing.T) {
 	t.Parallel()
 	var zero *tracing.Tracing
-	_, end := zero.Tool(t.Context(), "trn_1", "agt_1", "x")
+	_, end := zero.Tool(t.Context(), tracing.ToolCall{Turn: "trn_1", Agent: "agt_1", Tool: "x"})
 	end("")
 	for _, env := range []map[string]string{{}, {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}} {
 		tr, err := tracing.New(t.Context(), "test", func(name string) (string, bool) { v, ok := env[name]; return v, ok })

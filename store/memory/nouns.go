@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -187,6 +188,34 @@ func (t *tx) OpenTurn(agent bridge.AgentID) (bridge.Turn, error) {
 		return bridge.Turn{}, bridge.ErrNoRow
 	}
 	return *first, nil
+}
+
+// HasOpenTurn implements bridge.TurnTx.
+func (t *tx) HasOpenTurn(agent bridge.AgentID) (bool, error) {
+	_, err := t.OpenTurn(agent)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// CurrentTurn implements bridge.TurnTx.
+func (t *tx) CurrentTurn(agent bridge.AgentID) (bridge.TurnHead, error) {
+	var current *bridge.Turn
+	t.state.turns.oldest(func(r *bridge.Turn) bool {
+		switch {
+		case r.Agent != agent || r.State == bridge.TurnQueued:
+		case current == nil, current.State.Over() && !r.State.Over():
+			current = r
+		case current.State.Over() == r.State.Over() && (r.Seq > current.Seq) == r.State.Over():
+			current = r // of those that are over the newest, of the others the oldest
+		}
+		return true
+	})
+	if current == nil {
+		return bridge.TurnHead{}, bridge.ErrNoRow
+	}
+	return bridge.TurnHead{ID: current.ID, State: current.State, Depth: current.Depth}, nil
 }
 
 // InsertCommand implements bridge.CommandTx.

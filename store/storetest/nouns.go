@@ -228,6 +228,70 @@ func testOpenTurn(t *testing.T, open Open) {
 	}
 }
 
+// testCurrentTurn plays an agent's turns, among them one that is tried again
+// while a later one is over.
+func testCurrentTurn(t *testing.T, open Open) {
+	s := open(t)
+	mustUpdate(t, s, insert(agent(1), agent(2)))
+	expect := func(what, current string, isOpen bool) {
+		t.Helper()
+		look := func(tx bridge.Tx) error {
+			h, err := tx.CurrentTurn("agt_0001")
+			if errors.Is(err, bridge.ErrNoRow) != (current == "") || err == nil && string(h.ID) != current {
+				return fmt.Errorf("%s: the current turn is %q (%w), want %q", what, h.ID, err, current)
+			}
+			if r, err := tx.Turn(h.ID); current != "" && (err != nil || h != bridge.TurnHead{ID: r.ID, State: r.State, Depth: r.Depth}) {
+				return fmt.Errorf("%s: head %+v of turn %+v (%w)", what, h, r, err)
+			}
+			if got, err := tx.HasOpenTurn("agt_0001"); err != nil || got != isOpen {
+				return fmt.Errorf("%s: a turn is open: %v (%w), want %v", what, got, err, isOpen)
+			}
+			return nil
+		}
+		mustUpdate(t, s, look) // the writer may keep rows
+		if err := s.View(t.Context(), look); err != nil {
+			t.Error(err)
+		}
+	}
+	add := func(n int) {
+		mustUpdate(t, s, func(tx bridge.Tx) error {
+			r := turn("agt_0001", n)
+			r.Depth = n
+			_, err := tx.InsertTurn(r)
+			return err
+		})
+	}
+	become := func(id bridge.TurnID, state bridge.TurnState) {
+		mustUpdate(t, s, func(tx bridge.Tx) error {
+			r, err := tx.Turn(id)
+			if err != nil {
+				return err
+			}
+			r.State = state
+			return tx.UpdateTurn(r)
+		})
+	}
+	expect("no turn", "", false)
+	add(1)
+	expect("queued", "", true)
+	become("trn_0001", bridge.TurnRunning)
+	expect("running", "trn_0001", true)
+	become("trn_0001", bridge.TurnFailed)
+	add(2)
+	add(3)
+	expect("failed, others queued", "trn_0001", true)
+	become("trn_0002", bridge.TurnReplied)
+	become("trn_0003", bridge.TurnReplied)
+	expect("all over", "trn_0003", false)
+	become("trn_0001", bridge.TurnQueued)
+	expect("an older one is tried again", "trn_0003", true)
+	become("trn_0001", bridge.TurnUncertain)
+	expect("an older one is under way", "trn_0001", true)
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.TurnHead, error) { return tx.CurrentTurn("agt_0002") }); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("current turn of another agent: %v, want ErrNoRow", err)
+	}
+}
+
 // testTurnNumbers: numbers of an agent are 1, 2, 3 … in the order of commits,
 // whoever races, and an update that failed takes none.
 func testTurnNumbers(t *testing.T, open Open) {

@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"Turns", testTurns},
 		{"TurnFilters", testTurnFilters},
 		{"OpenTurn", testOpenTurn},
+		{"CurrentTurn", testCurrentTurn},
 		{"TurnNumbers", testTurnNumbers},
 		{"Commands", testCommands},
 		{"CommandFilters", testCommandFilters},
