@@ -111,7 +111,8 @@ func (h *Hub) look(ctx context.Context) error {
 	for _, r := range revoked {
 		h.cut(r.Name, closeRevoked)
 	}
-	if len(keys) > 0 && keys[len(keys)-1].Generation > h.ring.Load().newest().generation {
+	// Before the first beat that succeeds there is no ring, and no relay that could be told of a key.
+	if ring := h.ring.Load(); ring != nil && len(keys) > 0 && keys[len(keys)-1].Generation > ring.newest().generation {
 		if ring := h.derive(keys); len(ring.signers) > 0 {
 			h.ring.Store(ring)
 			h.announce(ctx)

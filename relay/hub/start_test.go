@@ -31,7 +31,20 @@ func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 func TestCutAtTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &cutStore{Store: memory.NewDisk().Open()}
+		disk := memory.NewDisk()
+		first, err := hub.New(hub.Options{Store: disk.Open(), Shared: true, Keys: bridgeKeys("key one ")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		over, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- first.Run(over) }()
+		synctest.Wait() // it has made the first key
+		end()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		s := &cutStore{Store: disk.Open()}
 		s.left.Store(1)
 		h, err := hub.New(hub.Options{Store: s, Shared: true, Keys: bridgeKeys("key one ")})
 		if err != nil {
@@ -40,6 +53,8 @@ func TestCutAtTheStart(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
+		synctest.Wait()
+		h.Wake() // another replica wrote before the first beat that succeeds
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		select {
