@@ -56,6 +56,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"the operator's name":        {"spawn_agent", spawn("USER"), "that is the operator"},
 		"much like it":               {"spawn_agent", spawn("User"), "that is the operator"},
 		"a channel's name":           {"spawn_agent", spawn("general"), "is taken"},
+		"a channel's, but for case":  {"spawn_agent", spawn("General"), "is taken"},
 		"a relative's, but for case": {"spawn_agent", spawn("MAIN"), "is taken"},
 		"null for what is needed":    {"send_message", args{"recipient": nil, "text": "x"}, `null has type "null", want "string"`},
 		"no object":                  {"send_message", []string{"main"}, "no JSON object"},

@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,46 @@ func TestHeldSpawnKeepsItsName(t *testing.T) {
 		t.Errorf("the rival is called %q", got)
 	}
 	good[any](w, boss, "send_message", args{"recipient": "careful-1", "text": "Hello."})
+}
+
+// While a spawn waits for a person its name may go to a channel, or in another case to a relative. It guards against an approval
+// that gives it to the child all the same, so that nobody can tell the two apart, and against a parent that is not
+// told of the other name.
+func TestApprovalLooksAtTheNameAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam}
+	main := w.launch("main")
+	boss := w.connect("main", newEra, "")
+	var held []string
+	for _, name := range []string{"general", "News", "zoe"} {
+		held = append(held, good[mcpserver.Spawned](w, boss, "spawn_agent", args{"name": name, "instructions": "Work as " + name, "repo": "github.com/me/careful"}).CommandID)
+	}
+	for _, name := range []string{"general", "news"} {
+		if _, err := w.mail.CreateChannel(t.Context(), name, "main"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good[mcpserver.Spawned](w, boss, "spawn_agent", args{"name": "ZOE", "instructions": "Work.", "repo": "github.com/me/my-app"})
+	for i, id := range held {
+		m, err := w.engine.Approve(t.Context(), bridge.CommandID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var child bridge.Agent
+		if err := w.engine.View(t.Context(), func(tx bridge.Tx) (err error) { child, err = tx.Agent(m.Child); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(child.Name, "careful-") {
+			t.Errorf("approved agent %d is called %q", i, child.Name)
+		}
+		w.until("the parent was told of "+child.Name, func(tx bridge.Tx) bool {
+			turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID, Limit: 100})
+			return err == nil && slices.ContainsFunc(turns, func(t bridge.Turn) bool {
+				return strings.Contains(t.Sent, "was taken meanwhile: your subagent is called "+child.Name)
+			})
+		})
+	}
 }
 
 // Without a repo the child works in its parent's repository, if the policy lets it.

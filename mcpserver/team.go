@@ -235,30 +235,20 @@ func checkSubdir(dir string) error {
 	return nil
 }
 
-// freeName refuses a name that an agent or a channel has, and one that differs
-// from another of the tree in its case alone: nobody could tell the two apart.
+// freeName refuses a name that nobody could tell from another's; see
+// bridge.NameTaken. The launch looks again, in its own transaction.
 func (d *Door) freeName(ctx context.Context, c *caller, name string) error {
-	taken := bridge.Errorf(bridge.Conflict, "the name %q is taken; choose another", name)
-	if d.o.Reserved(name) {
-		return taken
-	}
-	return d.o.Engine.View(ctx, func(tx bridge.Tx) error {
-		_, err := tx.FindAgent(bridge.ByName, name)
-		if errors.Is(err, bridge.ErrNoRow) {
-			_, err = tx.FindChannel(name)
-		}
-		if err == nil {
-			return taken
-		}
-		if !errors.Is(err, bridge.ErrNoRow) {
-			return err
-		}
-		tree, err := tx.Agents(bridge.AgentFilter{Root: c.agent.Root, Limit: maxAgents})
-		if err == nil && slices.ContainsFunc(tree, func(a bridge.Agent) bool { return strings.EqualFold(a.Name, name) }) {
-			err = taken
+	taken := d.o.Reserved(name)
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+		if !taken {
+			taken, err = bridge.NameTaken(tx, c.agent.Root, name)
 		}
 		return err
 	})
+	if err == nil && taken {
+		err = bridge.Errorf(bridge.Conflict, "the name %q is taken; choose another", name)
+	}
+	return err
 }
 
 func spawnPrompt(c *caller, in spawnArgs, subdir string) string {

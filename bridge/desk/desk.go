@@ -298,19 +298,33 @@ func AgentLane(id bridge.AgentID) string { return "agent/" + string(id) }
 const MaxJoined = 110
 
 // ChildName is what a launched agent will be called: the name that a tool call
-// chose or, when another agent took it meanwhile or none was chosen, one made of
-// the repository.
-func (c *Change) ChildName(m bridge.Command, id bridge.AgentID) (string, error) {
+// chose or, when that was taken meanwhile or none was chosen, one made of the
+// repository. See bridge.NameTaken.
+func (c *Change) ChildName(m bridge.Command, id, root bridge.AgentID) (string, error) {
 	made := words.SubagentName(m.Canonical, id)
 	if m.Parsed.Name == "" {
 		return made, nil
 	}
-	_, err := c.FindAgent(bridge.ByName, m.Parsed.Name)
+	taken, err := bridge.NameTaken(c.Tx, root, m.Parsed.Name)
 	switch {
-	case errors.Is(err, bridge.ErrNoRow):
-		return m.Parsed.Name, nil
 	case err != nil:
-		return "", fmt.Errorf("look for agent %q: %w", m.Parsed.Name, err)
+		return "", fmt.Errorf("look for the name %q: %w", m.Parsed.Name, err)
+	case taken:
+		return made, nil
 	}
-	return made, nil
+	return m.Parsed.Name, nil
+}
+
+// TellName tells an agent what the subagent is called that a person approved for
+// it, when that is not the name that it chose: it would write to another.
+func (c *Change) TellName(m bridge.Command, name string) error {
+	if !m.Approved || m.Parsed.Name == "" || m.Parsed.Name == name {
+		return nil
+	}
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return err
+	}
+	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth,
+		Text: fmt.Sprintf("a person approved %s, but the name %s was taken meanwhile: your subagent is called %s", m.ID, m.Parsed.Name, name)})
 }

@@ -289,7 +289,7 @@ func (c *change) start(j job, m *bridge.Command) error {
 func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	id := bridge.AgentID(c.e.o.NewID("agt_"))
 	m.Child = id
-	name, err := c.ChildName(*m, id)
+	name, err := c.ChildName(*m, id, parent.Root)
 	if err != nil {
 		return err
 	}
@@ -305,6 +305,9 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 		return err
 	}
 	if err := c.AddEchoes(id, words.EchoKeys(m.Parsed.Prompt), c.now); err != nil {
+		return err
+	}
+	if err := c.TellName(*m, name); err != nil {
 		return err
 	}
 	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})

@@ -239,8 +239,14 @@ func (w *parts) openDoor() (err error) {
 	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{
-		Reserved: func(name string) bool { return w.orchestrator(name, name) != nil }, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Extend: conformance.Extend, Version: version, Log: w.log})
+		Reserved: w.reserved, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Extend: conformance.Extend, Version: version, Log: w.log})
 	return err
+}
+
+// reserved reports whether an orchestrator has a name, in whatever case: it may
+// be launched at any time, and nobody could tell another agent from it.
+func (w *parts) reserved(name string) bool {
+	return slices.ContainsFunc(w.config.Orchestrators, func(o config.Orchestrator) bool { return strings.EqualFold(o.Name, name) })
 }
 
 // mailWork hands the post office its work; it is there before the engine runs.
