@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"mime"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -182,23 +184,49 @@ func (s *Service) openSource(sender bridge.Agent, source string) (*os.File, stri
 	if err != nil {
 		return nil, "", sourceTrouble(source, err)
 	}
-	if info, err = f.Stat(); err == nil {
-		err = s.checkSource(source, info)
-	}
-	if err != nil {
+	if err := s.checkOpened(root, rel, source, f); err != nil {
 		return nil, "", errors.Join(sourceTrouble(source, err), f.Close())
 	}
 	return f, filepath.Base(rel), nil
+}
+
+// checkOpened looks at what was opened by its name once more: only while the
+// name leads to it does one link mean that it stands nowhere else.
+func (s *Service) checkOpened(root *os.Root, rel, source string, f *os.File) error {
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := root.Stat(rel)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(opened, named) {
+		return bridge.Errorf(bridge.Conflict, "%+.200q was replaced while it was opened; send it again", source)
+	}
+	return s.checkSource(source, named)
 }
 
 func (s *Service) checkSource(source string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
 		return bridge.Errorf(bridge.Denied, "%+.200q is no regular file; pack a folder into an archive first", source)
+	case links(info) > 1:
+		// Its other name may stand anywhere on the disk, where no os.Root can see it.
+		return bridge.Errorf(bridge.Denied, "%+.200q has other names (hard links), so that nobody can tell whether it belongs to your workspace; send a copy of it", source)
 	case info.Size() > s.o.MaxFile:
 		return bridge.Errorf(bridge.TooLarge, "%+.200q has %d bytes; at most %d are allowed; send a part of it", source, info.Size(), s.o.MaxFile)
 	}
 	return nil
+}
+
+// links counts the names of a file.
+func links(info fs.FileInfo) uint64 {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return math.MaxUint64 // none of a file system's
+	}
+	return uint64(stat.Nlink) //nolint:unconvert // narrower on some platforms
 }
 
 // sourceTrouble tells the sender what is wrong with its file, and nothing of

@@ -124,6 +124,9 @@ func TestTransferRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Link(secret, in("hard")); err != nil {
+		t.Fatal(err)
+	}
 	// 10 GB that take no room.
 	if err := errors.Join(os.Truncate(large, 10<<30), unix.Mkfifo(in("fifo"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -141,6 +144,7 @@ func TestTransferRefuses(t *testing.T) {
 		{"link out", mail.FileDraft{To: "bob", Source: "link"}, bridge.Denied},
 		{"relative link out", mail.FileDraft{To: "bob", Source: "relative"}, bridge.Denied},
 		{"through a folder that leads out", mail.FileDraft{To: "bob", Source: "up/secret.txt"}, bridge.Denied},
+		{"hard link to what stands outside", mail.FileDraft{To: "bob", Source: "hard"}, bridge.Denied},
 		{"a link to itself", mail.FileDraft{To: "bob", Source: "self"}, bridge.Denied},
 		{"device", mail.FileDraft{To: "bob", Source: "device"}, bridge.Denied},
 		{"fifo", mail.FileDraft{To: "bob", Source: "fifo"}, bridge.Denied},
