@@ -248,11 +248,18 @@ func TestATeam(t *testing.T) {
 	if r := w.call(one, "subscribe", args{"agent": "worker-2", "event": "idle->busy"}); !r.IsError {
 		t.Errorf("an event that is none: %s", words(r))
 	}
-	good[any](w, boss, "send_message", args{"recipient": "worker-2", "text": "Look again."})
+	again := good[mcpserver.MessageSent](w, boss, "send_message", args{"recipient": "worker-2", "text": "Look again."})
 	w.until("the sibling's rest is told", func(tx bridge.Tx) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: bridge.AgentID(spawned[0].AgentID)})
 		return err == nil && slices.ContainsFunc(turns, func(turn bridge.Turn) bool { return strings.Contains(turn.Sent, "worker-2 is not busy any more") })
 	})
+	w.until("the parent sees that its message was read", func(bridge.Tx) bool {
+		told := good[struct{ Receipts []mcpserver.ReceiptView }](w, boss, "message_status", args{"message_id": again.MessageID}).Receipts
+		return len(told) == 1 && told[0].Name == "worker-2" && told[0].State == string(bridge.ReceiptAcknowledged) && told[0].TurnID != ""
+	})
+	if r := w.call(one, "message_status", args{"message_id": again.MessageID}); !r.IsError || !strings.Contains(words(r), "you sent no message") {
+		t.Errorf("another's receipts: %s", words(r))
+	}
 	if r := w.call(one, "complete", args{"result": " "}); !r.IsError || !strings.Contains(words(r), "result is empty") {
 		t.Errorf("complete without a result: %s", words(r))
 	}

@@ -26,6 +26,8 @@ func (d *Door) teamTools() []tool {
 			takes(text("text", "Message body."), flag("joined", "If true, the replies come together as one turn, when all are there or an hour has passed.").or(false)), d.broadcast),
 		define("check_inbox", "Retrieve the messages that wait for you. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
 			takes(), d.checkInbox),
+		define("message_status", "Show how far a message of yours, of whatever kind, has come at each recipient: queued, offered (fetched by a tool), in_prompt (of a turn that runs) or acknowledged (that turn ended well). Do not call it in a loop: replies arrive as your next turn.",
+			takes(text("message_id", "Id of a message that you sent, msg_….")), d.messageStatus).reads(),
 		define("spawn_agent", "Create a subagent of yours. It starts with the instructions alone, so say everything it needs. Returns at once; its result arrives as your next turn. status is created, or held when a person must approve it first. The same call once more in one turn returns the same agent.",
 			takes(text("name", "Name of the new agent; letters, digits, dots, dashes and underscores."), text("instructions", "Its task, self-contained."),
 				text("role", "What it is for.").among("worker", "reviewer").or("worker"), text("workspace_subdir", "Subdirectory of your workspace that it works in.").nullable(),

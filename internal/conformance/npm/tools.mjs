@@ -43,8 +43,9 @@ export async function everyTool({ main, child, id, childID, sibling, round, acti
   // team
   const spawned = await use(main, 'spawn_agent', { name: `spawned-${round}`, instructions: `Wait for ${round}.`, role: 'reviewer', workspace_subdir: null, repo: 'github.com/me/my-app' },
     (s) => s.status === 'created' && s.name === `spawned-${round}`, { name: `other-${round}`, workspace_subdir: '../..' }, 'invalid');
-  await use(main, 'send_message', { recipient: spawned.name, text: 'Are you there?', sync: false },
+  const asked = await use(main, 'send_message', { recipient: spawned.name, text: 'Are you there?', sync: false },
     (s) => s.status === 'sent' && message(s.message_id) && s.waiting_for_reply === false, { recipient: 'nobody' }, 'not_found');
+  await use(main, 'message_status', { message_id: asked.message_id }, (s) => s.receipts.length === 1 && s.receipts[0].agent_id === spawned.agent_id, { message_id: 'msg_nothing' }, 'not_found');
   await use(child, 'broadcast', { text: 'Hello, siblings.', joined: false }, (s) => s.status === 'sent' && s.recipient_count >= 1, { text: '' }, 'invalid');
   await use(main, 'check_inbox', {}, (s) => Array.isArray(s.messages), ...misspelt);
   await use(main, 'inspect_agent', { name: spawned.name }, (s) => ['idle', 'busy', 'waiting'].includes(s.state) && Array.isArray(s.recent_messages), { name: 'nobody' }, 'not_found');
