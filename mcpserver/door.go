@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -88,6 +89,8 @@ type Door struct {
 	sets map[string][]tool
 	// names are those of our tools, with the name of their set in front and without.
 	names map[string]bool
+	// id tells this door's sessions from those of other replicas.
+	id string
 	// The two eras of the protocol: from 2026-07-28 on each request stands alone;
 	// before, there are sessions, whose streams can be resumed.
 	stateless, stateful http.Handler
@@ -115,7 +118,7 @@ func New(o Options) (*Door, error) {
 	if o.Toolsets == nil {
 		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
 	}
-	d := &Door{o: o, names: map[string]bool{}, servers: map[string]*mcp.Server{}, record: &recorder{desk: o.Engine}}
+	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, servers: map[string]*mcp.Server{}, record: &recorder{desk: o.Engine}}
 	var err error
 	if d.sets, err = d.toolsets(); err != nil {
 		return nil, err
@@ -186,19 +189,12 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 	ctx, done := d.live.enter(r, c.token.Hash)
 	defer done()
 	w = patientWriter{w}
-	next := d.stateful
-	if r.Header.Get("Mcp-Protocol-Version") >= newEra {
-		next = d.stateless
-		if d.isBrief(r) {
-			next = d.brief
-		}
-	}
 	// The SDK takes an identity from its own middleware alone.
 	bearer := auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
 		// A session belongs to the token that opened it, not merely to its agent.
 		return &auth.TokenInfo{UserID: string(c.token.ID), Extra: map[string]any{callerKey: c}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	bearer(next).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
+	bearer(d.handler(r)).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
 }
 
 // isBrief reports whether a request of the new era gets one answer and nothing

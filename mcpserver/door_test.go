@@ -1,10 +1,13 @@
 package mcpserver_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,6 +151,53 @@ func TestASessionBelongsToItsToken(t *testing.T) {
 	stolen := http.Header{"Authorization": {"Bearer " + w.secret("other")}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	if got := w.post("", stolen, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"list_agents"}}`); got != http.StatusForbidden {
 		t.Errorf("another agent's session id: status %d", got)
+	}
+}
+
+// turning sends requests to doors in turn, as a load balancer does.
+type turning struct {
+	doors []http.Handler
+	next  atomic.Int64
+}
+
+func (b *turning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.doors[int(b.next.Add(1))%len(b.doors)].ServeHTTP(w, r)
+}
+
+// A session of the older protocols that began at one replica goes on at another. It guards against clients that are cut off,
+// because few begin another session by themselves.
+func TestASessionGoesOnAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.launch("main")
+	other, err := mcpserver.New(w.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&turning{doors: []http.Handler{w.door, other}})
+	w.url = server.URL + "/mcp"
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error)
+	go func() { done <- other.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		server.CloseClientConnections()
+		server.Close()
+	})
+	s := w.connect("main", oldEra, "")
+	for range 4 {
+		if got := good[struct{ Repos []string }](w, s, "list_allowed", nil); len(got.Repos) == 0 {
+			t.Errorf("list_allowed: %+v", got)
+		}
+	}
+	header := http.Header{"Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer nobody"}}
+	for range 2 {
+		if got := w.post("", header, `{"jsonrpc":"2.0","id":9,"method":"ping"}`); got != http.StatusUnauthorized {
+			t.Errorf("without a token: status %d", got)
+		}
 	}
 }
 

@@ -41,6 +41,7 @@ type world struct {
 	// secrets are the agents' tokens by name.
 	secrets sync.Map
 	door    *mcpserver.Door
+	options mcpserver.Options
 	url     string
 	mail    *mail.Service
 	// sets are what all agents are offered, workspace where they work; set before agents connect.
@@ -95,8 +96,8 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.door, err = mcpserver.New(mcpserver.Options{Reserved: func(name string) bool { return name == "docs" }, Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log})
-	if err != nil {
+	w.options = mcpserver.Options{Reserved: func(name string) bool { return name == "docs" }, Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, Version: "test", Log: log}
+	if w.door, err = mcpserver.New(w.options); err != nil {
 		t.Fatal(err)
 	}
 	w.run()

@@ -63,7 +63,8 @@ func SetNames() []string {
 // tool of one name, the later one's carries its set's name in front.
 func (d *Door) newServer(names []string) (*mcp.Server, error) {
 	options := &mcp.ServerOptions{
-		Logger: slog.New(zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))),
+		Logger:       slog.New(zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))),
+		GetSessionID: d.newSessionID,
 		// The tools of an agent do not change while it is connected, and nothing is logged to it.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		// What is offered, and the words about it, are one agent's: the default would let a cache give them to another.
