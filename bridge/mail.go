@@ -206,7 +206,8 @@ type MailTx interface {
 	// Letters returns a message's letters in the order of their notices' ids.
 	Letters(id MessageID) ([]Letter, error)
 	// AwaitedLetter returns the oldest letter from one agent to another whose
-	// sender waits for an answer and which the recipient was shown.
+	// sender waits for an answer and which the recipient was shown. The operator,
+	// whom no notice reaches, was shown what is marked as read.
 	AwaitedLetter(from, to AgentID) (Letter, error)
 	// CountUnread counts letters that no turn carries and that were not fetched,
 	// up to limit.

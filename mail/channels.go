@@ -177,7 +177,20 @@ func (p *post) sayTo(who, text string) (Sent, error) {
 	}
 	m := p.message(bridge.MailDirect, text)
 	m.To = []bridge.AgentID{a.ID}
-	return p.deliver(m, fmt.Sprintf("The operator wrote to you (message %s):", m.ID), []target{{agent: a, loud: true, direct: true}})
+	head := fmt.Sprintf("The operator wrote to you (message %s):", m.ID)
+	answered, err := p.answers(Draft{}, []bridge.Agent{a})
+	if err != nil {
+		return Sent{}, err
+	}
+	if answered.ID != "" {
+		m.ReplyTo = answered.ID
+		head = directHead(m)
+	}
+	sent, err := p.deliver(m, head, []target{{agent: a, loud: true, direct: true}})
+	if err != nil {
+		return Sent{}, err
+	}
+	return sent, p.settle(answered, m)
 }
 
 // checkEmoji returns an Invalid error unless a text is short enough for one and
@@ -311,9 +324,12 @@ func (p *post) rewrite(m bridge.Message, event string) error {
 	if err := p.UpdateMessage(m); err != nil {
 		return err
 	}
-	text, untrusted := "", m.Text
-	if !m.DeletedAt.IsZero() {
-		untrusted = "(this message was withdrawn)"
+	text, untrusted := "", "(this message was withdrawn)"
+	if m.DeletedAt.IsZero() {
+		var err error
+		if untrusted, err = p.toldOf(m); err != nil {
+			return err
+		}
 	}
 	if m.From == bridge.User {
 		text, untrusted = fmt.Sprintf("The operator wrote (message %s):\n\n%s", m.ID, or(m.Text, "(this message was withdrawn)")), ""

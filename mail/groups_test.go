@@ -342,6 +342,53 @@ func TestReactions(t *testing.T) {
 	}
 }
 
+// testTheOperatorAnswers: what a root asked the operator comes back as every answer does, once it was read.
+func testTheOperatorAnswers(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{})
+	w.root("hello", "boss")
+	w.rest()
+	asked := w.send("boss", mail.Draft{To: "USER", Text: "May I?", Sync: true})
+	say := func(text string) {
+		t.Helper()
+		if _, err := w.mail.Say(w.ctx, "boss", text); err != nil {
+			t.Fatal(err)
+		}
+		w.deliver()
+		w.turnOver()
+	}
+	say("good morning")
+	holds(t, w.prompt("boss"), "The operator wrote to you (message ", "good morning")
+	if _, err := w.mail.Acknowledge(w.ctx, asked.Message.ID); err != nil {
+		t.Fatal(err)
+	}
+	say("you may")
+	holds(t, w.prompt("boss"), "Reply from USER (to message "+string(asked.Message.ID)+"):\n\nyou may")
+	say("and hurry")
+	holds(t, w.prompt("boss"), "The operator wrote to you (message ", "and hurry")
+}
+
+// testEditOfAThreadsBeginning: who has not read a thread's first message reads its title with the new words.
+func testEditOfAThreadsBeginning(t *testing.T, begin beginner) {
+	w := begin(t, mail.Options{PerPair: -1})
+	w.team("ann", "bob")
+	w.enter("bob")
+	c, first, err := w.mail.CreateThread(w.ctx, w.id("ann"), mail.ThreadDraft{Title: "release", Participants: []string{"bob"}, Text: "draft"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := w.mail.PostThread(w.ctx, w.id("ann"), c.ID, mail.Draft{Text: "more"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, text := range map[bridge.MessageID]string{first: "final", sent.Message.ID: "much more"} {
+		if _, err := w.mail.Edit(w.ctx, bridge.User, id, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.turnOver()
+	holds(t, w.prompt("bob"), "its title and first message:\n| title: release\n| final\n", "):\n| much more\n")
+}
+
 // testEditAndDelete: what waits is changed, what was read is not.
 func testEditAndDelete(t *testing.T, begin beginner) {
 	w := begin(t, mail.Options{})

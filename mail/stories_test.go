@@ -35,6 +35,8 @@ func play(t *testing.T, begin beginner) {
 		{"Channel", testChannel},
 		{"DMChain", testDMChain},
 		{"EditAndDelete", testEditAndDelete},
+		{"EditOfAThreadsBeginning", testEditOfAThreadsBeginning},
+		{"TheOperatorAnswers", testTheOperatorAnswers},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()

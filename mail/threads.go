@@ -144,7 +144,7 @@ func (p *post) openThread(c bridge.Conversation, others []bridge.Agent, text str
 	// The title is an agent's words and stands with the message's, not in the head.
 	told := m
 	told.System = false
-	told.Text = strings.TrimSuffix("title: "+c.Title+"\n"+text, "\n")
+	told.Text = withTitle(c.Title, text)
 	if err := p.InsertMessage(m); err != nil {
 		return "", err
 	}
@@ -154,6 +154,24 @@ func (p *post) openThread(c bridge.Conversation, others []bridge.Agent, text str
 		}
 	}
 	return m.ID, p.tell(bridge.EventMessageCreated, m)
+}
+
+// withTitle is a thread's first message as its members are told it.
+func withTitle(title, text string) string {
+	return strings.TrimSuffix("title: "+title+"\n"+text, "\n")
+}
+
+// toldOf is a message's text as its recipients are told it. What opened a thread
+// was written with it, by its creator.
+func (p *post) toldOf(m bridge.Message) (string, error) {
+	if m.Kind != bridge.MailThread {
+		return m.Text, nil
+	}
+	c, err := p.Conversation(m.Conversation)
+	if err != nil || c.Creator != m.From || !c.CreatedAt.Equal(m.CreatedAt) {
+		return m.Text, err
+	}
+	return withTitle(c.Title, m.Text), nil
 }
 
 // system writes into a conversation what an agent did there, for all members but

@@ -139,7 +139,7 @@ func (t *tx) Letters(id bridge.MessageID) ([]bridge.Letter, error) {
 // AwaitedLetter implements bridge.MailTx.
 func (t *tx) AwaitedLetter(from, to bridge.AgentID) (bridge.Letter, error) {
 	return selectOne(t, scanLetter, `SELECT l.message, l.agent, l.sender, l.notice, l.direct, l.awaited, l.answer, l.offered, l.read_at, l.created_at FROM letters l
-		JOIN notices n ON n.id = l.notice WHERE l.agent = $1 AND l.sender = $2 AND l.awaited = 1 AND (n.turn <> '' OR l.read_at <> 0) ORDER BY l.message LIMIT 1`, to, from)
+		LEFT JOIN notices n ON n.id = l.notice WHERE l.agent = $1 AND l.sender = $2 AND l.awaited = 1 AND (n.turn <> '' OR l.read_at <> 0) ORDER BY l.message LIMIT 1`, to, from)
 }
 
 // CountUnread implements bridge.MailTx.

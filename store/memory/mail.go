@@ -161,7 +161,7 @@ func (t *tx) Letters(id bridge.MessageID) ([]bridge.Letter, error) {
 func (t *tx) AwaitedLetter(from, to bridge.AgentID) (bridge.Letter, error) {
 	all := t.lettersBy(func(l *bridge.Letter) bool {
 		n := t.state.notices.get(l.Notice)
-		return l.Agent == to && l.From == from && l.Awaited && n != nil && (n.Turn != "" || !l.ReadAt.IsZero())
+		return l.Agent == to && l.From == from && l.Awaited && ((n != nil && n.Turn != "") || !l.ReadAt.IsZero())
 	})
 	if len(all) == 0 {
 		return bridge.Letter{}, bridge.ErrNoRow

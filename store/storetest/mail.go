@@ -211,6 +211,10 @@ func testMailState(t *testing.T, open Open) {
 	equal(t, "unread after one was fetched and one carried", unread(10), 2)
 	equal(t, "the oldest awaited one that was shown", awaited("agt_1"), message(1).ID)
 	equal(t, "awaited by another", awaited("agt_3"), "")
+	mustUpdate(t, s, func(tx bridge.Tx) error { // as a letter to the operator, which has no notice
+		return tx.InsertLetter(bridge.Letter{Message: "msg_read", Agent: "agt_2", From: "agt_9", Awaited: true, ReadAt: epoch, CreatedAt: epoch})
+	})
+	equal(t, "one without a notice that was read", awaited("agt_9"), "msg_read")
 	back := func(from bridge.AgentID, n int) time.Time {
 		got, err := lookUp(t.Context(), s, func(tx bridge.Tx) (time.Time, error) { return tx.LetterBack(from, "agt_2", n) })
 		if err != nil && !errors.Is(err, bridge.ErrNoRow) {
