@@ -13,13 +13,18 @@ import (
 // text come before, so that neither can take the other's place.
 const toolOrdinal = 1000
 
+// maxAsked bounds the commands of one turn, refused ones too; the ordinals of
+// tool calls are counted in as many.
+const maxAsked = 1000
+
 // Ask takes commands that an agent asked for by a tool call through the gate, in
 // one transaction, and returns each as it was recorded: the same policy, caps
 // and ledger as for its text. They belong to the turn that the agent is in, or else to its
 // last one. What is refused or held is said in the answer and not in the next
 // turn; what comes of the rest comes as a turn. Twice is two requests, of which
 // the policy holds the second for a person. NotFound for an unknown agent,
-// Conflict for one that never had a turn or whose tree was stopped.
+// Conflict for one that never had a turn or whose tree was stopped, RateLimited
+// when a turn asked for too many.
 func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, commands ...parser.Command) ([]bridge.Command, error) {
 	var asked []bridge.Command
 	err := e.update(ctx, func(c *change) error {
@@ -27,9 +32,12 @@ func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, commands ...parser.
 		if err != nil {
 			return err
 		}
-		earlier, err := c.Commands(bridge.CommandFilter{Turn: j.turn.ID, Limit: 1000})
+		earlier, err := c.Commands(bridge.CommandFilter{Turn: j.turn.ID, Limit: maxAsked})
 		if err != nil {
 			return err
+		}
+		if len(earlier)+len(commands) > maxAsked { // refused ones count: each is on record
+			return bridge.Errorf(bridge.RateLimited, "%d commands were asked for in this turn, and the limit is %d; end your turn, and ask in the next one", len(earlier), maxAsked)
 		}
 		r, err := c.request(j, commands)
 		if err != nil {
