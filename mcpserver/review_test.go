@@ -63,6 +63,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"null for what is needed":    {"send_message", args{"recipient": nil, "text": "x"}, `null has type "null", want "string"`},
 		"no object":                  {"send_message", []string{"main"}, "no JSON object"},
 		"an empty result":            {"complete", args{"result": " \n"}, "result is empty"},
+		"a long result":              {"complete", args{"result": strings.Repeat("x", 64<<10-10)}, "at most 65525 are allowed"},
 	} {
 		r := w.call(s, tt.tool, tt.args)
 		if !r.IsError || !strings.Contains(words(r), tt.want) || strings.Contains(words(r), "reflect") {

@@ -370,11 +370,15 @@ func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, 
 	if err := checkWords("result", in.Result); err != nil {
 		return answer{}, err
 	}
+	const head = "Completed: "
+	if room := bridge.MaxMessage - len(head); len(in.Result) > room {
+		return answer{}, bridge.Errorf(bridge.TooLarge, "result has %d bytes; at most %d are allowed: put the rest into a file of the repository", len(in.Result), room)
+	}
 	to := string(c.agent.Parent)
 	if to == "" {
 		to = string(bridge.User)
 	}
-	sent, err := d.o.Mail.Send(ctx, c.agent.ID, mail.Draft{To: to, Text: "Completed: " + in.Result})
+	sent, err := d.o.Mail.Send(ctx, c.agent.ID, mail.Draft{To: to, Text: head + in.Result})
 	return answer{data: MessageSent{Status: "completed", MessageID: string(sent.Message.ID)}}, err
 }
 
