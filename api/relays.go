@@ -42,6 +42,8 @@ type RelayOffer struct {
 	Approval   string `json:"approval"`
 	Bridge     bool   `json:"bridge_may_approve,omitempty"`
 	Definition string `json:"definition"`
+	// Shows is what that definition would run, where the operator's word counts; in the relay's words.
+	Shows string `json:"shows,omitempty"`
 }
 
 // RelayRun is a request that a relay works on. Its output is untrusted text.
@@ -85,7 +87,7 @@ func viewRelay(v bridge.RelayView) Relay {
 	out := Relay{
 		Name: v.Name, State: relayAway, EnrolledAt: v.EnrolledAt, SeenAt: v.SeenAt, Key: v.Key, NextKey: v.NextKey, BridgeKey: v.Pin,
 		Offers: viewAll(v.Offers, func(o bridge.RelayOffer) RelayOffer {
-			return RelayOffer{Action: o.Action, Approval: o.Approval, Bridge: o.Bridge, Definition: o.Definition}
+			return RelayOffer{Action: o.Action, Approval: o.Approval, Bridge: o.Bridge, Definition: o.Definition, Shows: o.Shows}
 		}),
 		Running: viewAll(v.Running, func(r bridge.RelayRun) RelayRun {
 			return RelayRun{Request: r.Request, Action: r.Action, Since: r.Since, Stdout: r.Stdout, Stderr: r.Stderr}

@@ -43,6 +43,8 @@ type RelayOffer struct {
 	Bridge bool
 	// Definition is a hash that changes whenever the action's definition or executable does.
 	Definition string
+	// Shows is what that definition would run, in the relay's words, for the operator who may approve it; untrusted.
+	Shows string
 }
 
 // RelayFilter selects relays by name. Zero fields select everything; Limit 0 means 100.
@@ -186,18 +188,26 @@ type RelayAdmin interface {
 	Rotate(ctx context.Context) (RelayKey, error)
 }
 
-// definitionKey is how an approval key names a definition at a relay, beside the policy's own keys.
+// definitionKey is how an approval key names a definition at a relay, behind the policy's own key, which holds no colon.
 const definitionKey = "definition:"
 
 // DefinitionKey is the approval key for one definition of an action at a relay.
 func DefinitionKey(definition string) string { return definitionKey + definition }
 
+// BindDefinition binds a person's word on the command to one definition at a relay, and keeps the policy's own key.
+func (c *Command) BindDefinition(definition string) {
+	c.ApprovalKey = c.PolicyKey() + DefinitionKey(definition)
+}
+
+// PolicyKey is the part of the approval key that is the policy's own, or "".
+func (c Command) PolicyKey() string {
+	key, _, _ := strings.Cut(c.ApprovalKey, definitionKey)
+	return key
+}
+
 // DefinitionToApprove returns the definition that the command is held or approved for, or "".
 func (c Command) DefinitionToApprove() string {
-	definition, is := strings.CutPrefix(c.ApprovalKey, definitionKey)
-	if !is {
-		return ""
-	}
+	_, definition, _ := strings.Cut(c.ApprovalKey, definitionKey)
 	return definition
 }
 
@@ -209,9 +219,9 @@ func (c Command) RelayApproval() *ActionApproval {
 	return nil
 }
 
-// ApprovableAt returns the definition that the bridge may approve at the relay of that name, or at the only one that offers
-// the action; "" when there is none, or no telling which.
-func ApprovableAt(offers []RelayOffer, relay string) string {
+// ApprovableAt returns the offer that the bridge may approve at the relay of that name, or at the only one that offers the
+// action; the zero offer when there is none, or no telling which.
+func ApprovableAt(offers []RelayOffer, relay string) RelayOffer {
 	var found []RelayOffer
 	for _, o := range offers {
 		if relay == "" || o.Relay == relay {
@@ -219,7 +229,7 @@ func ApprovableAt(offers []RelayOffer, relay string) string {
 		}
 	}
 	if len(found) != 1 || !found[0].Bridge {
-		return ""
+		return RelayOffer{}
 	}
-	return found[0].Definition
+	return found[0]
 }

@@ -323,13 +323,18 @@ func (e *Engine) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
 }
 
 func (c *change) hold(j *job, m *bridge.Command) error {
+	told := m.Reason // what would run at the user's machine is not the agent's to read
+	if err := c.bindApproval(m); err != nil {
+		return err
+	}
 	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
 		return err
 	}
 	if err := c.Event(bridge.EventHeld, j.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
-	return c.report(j, bridge.Notice{Text: fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, m.Reason)})
+	m.Reason = told
+	return c.report(j, bridge.Notice{Text: fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, told)})
 }
 
 func (c *change) refuse(j *job, m *bridge.Command) error {

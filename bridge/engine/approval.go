@@ -34,15 +34,17 @@ func (c *change) holdForRelay(r errand, out bridge.ActionOutcome) (held bool, er
 	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Text: text})
 }
 
-// bindApproval ties a person's word to the definition that the relay offers now, where the relay lets the bridge approve, so
-// that one word serves both gates. A command that a relay held is bound already, to what the person was shown.
+// bindApproval ties a person's word to the definition that the relay offers, where the relay lets the bridge approve, so that
+// one word serves both gates. It does so when the command is held, and only to what the reason shows: a relay that had nothing
+// to show, or shows something else by the time of the word, asks for itself.
 func (c *change) bindApproval(m *bridge.Command) error {
-	if m.Parsed.Verb != parser.LocalAction || m.DefinitionToApprove() != "" {
+	if m.Parsed.Verb != parser.LocalAction {
 		return nil
 	}
 	offers, err := c.OfferedBy(m.Canonical)
-	if definition := bridge.ApprovableAt(offers, m.Relay); definition != "" {
-		m.ApprovalKey = bridge.DefinitionKey(definition)
+	if offer := bridge.ApprovableAt(offers, m.Relay); offer.Shows != "" {
+		m.BindDefinition(offer.Definition)
+		m.Reason += "; " + words.Offered(offer)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/policy"
@@ -62,32 +63,68 @@ func TestRelayWantsApproval(t *testing.T) {
 	}
 }
 
-// One word serves both gates when the relay has told beforehand what it wants.
-func TestOneApprovalForBothGates(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	r := rules
-	r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop", Approval: policy.Approval{Mode: policy.ApprovalEach}}}
-	w.allow(r)
-	w.relay.Wants = func(string) string { return definition("a") }
-	err := w.engine.Change(t.Context(), func(tx bridge.Change) error {
+// offer lets the relay say what it would run.
+func (w *world) offer(offer bridge.RelayOffer) {
+	w.t.Helper()
+	err := w.engine.Change(w.t.Context(), func(tx bridge.Change) error {
 		if err := tx.PutRelay(bridge.Relay{Name: "laptop", State: bridge.RelayEnrolled}); err != nil {
 			return err
 		}
-		return tx.PutOffers("laptop", []bridge.RelayOffer{{Action: "backup_script", Approval: "each", Bridge: true, Definition: definition("a")}})
+		return tx.PutOffers("laptop", []bridge.RelayOffer{offer})
 	})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	w.launch("go")
-	m := w.heldCommand("approval")
-	w.approve(m)
-	w.until("reported", func(tx bridge.Tx) bool {
-		c, err := tx.Command(m.ID)
-		return err == nil && c.State == bridge.CommandReported
-	})
-	if got := w.relay.Log(); len(got) != 1 {
-		t.Errorf("it ran %d times", len(got))
+}
+
+// One word serves both gates when the relay has told beforehand what it wants, and the person sees what that is. The agent does
+// not. What was not shown when the command was held, or is another thing since, is asked about once more.
+func TestOneApprovalForBothGates(t *testing.T) {
+	t.Parallel()
+	shown := bridge.RelayOffer{Action: "backup_script", Approval: "each", Bridge: true, Definition: definition("a"), Shows: "it would run /bin/backup --all"}
+	blind, other := shown, shown
+	blind.Shows = ""
+	other.Definition = definition("b")
+	once := policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour}
+	for _, c := range []struct {
+		name     string
+		rule     policy.Approval
+		offer    bridge.RelayOffer
+		shows    string
+		askAgain bool
+	}{
+		{"shown", policy.Approval{Mode: policy.ApprovalEach}, shown, "aaaaaaaaaaaa: it would run /bin/backup --all", false},
+		{"shown, once", once, shown, "aaaaaaaaaaaa: it would run /bin/backup --all", false},
+		{"not shown", policy.Approval{Mode: policy.ApprovalEach}, blind, "approval", true},
+		{"changed since", policy.Approval{Mode: policy.ApprovalEach}, other, "bbbbbbbbbbbb: it would run /bin/backup --all", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+			r := rules
+			r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop", Approval: c.rule}}
+			w.allow(r)
+			w.relay.Wants = func(string) string { return definition("a") }
+			w.offer(c.offer)
+			w.launch("go")
+			m := w.heldCommand(c.shows)
+			w.offer(shown) // nobody was shown this one
+			w.approve(m)
+			if c.askAgain {
+				w.approve(w.heldCommand("the relay wants your word for it (definition aaaaaaaaaaaa)"))
+			}
+			w.until("reported", func(tx bridge.Tx) bool {
+				got, err := tx.Command(m.ID)
+				return err == nil && got.State == bridge.CommandReported
+			})
+			if got := w.relay.Log(); len(got) != 1 {
+				t.Errorf("it ran %d times", len(got))
+			}
+			told := w.sent("github.com/me/agent-env")
+			if len(told) == 0 || strings.Contains(strings.Join(told, "\n"), "/bin/backup") {
+				t.Errorf("the agent reads %q", told)
+			}
+		})
 	}
 }
 

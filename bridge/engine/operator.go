@@ -200,10 +200,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 		if err := c.remember(a, m); err != nil {
 			return err
 		}
-		if err := c.bindApproval(&m); err != nil {
-			return err
-		}
-		if err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m)}); err != nil {
+		if err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(m)}); err != nil {
 			return err
 		}
 		m.Code, m.Reason = "", "" // what held it does so no longer
@@ -221,14 +218,14 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Comma
 
 // remember keeps a "once per" approval for as long as its rule says.
 func (c *change) remember(a bridge.Agent, m bridge.Command) error {
-	if m.Code != string(policy.CodeNeedsApproval) || m.ApprovalKey == "" {
+	if m.Code != string(policy.CodeNeedsApproval) || m.PolicyKey() == "" {
 		return nil
 	}
 	span := c.e.approvalSpan(m)
 	if span <= 0 {
 		return nil
 	}
-	return c.PutApproval(a.Root, m.ApprovalKey, c.now.Add(span))
+	return c.PutApproval(a.Root, m.PolicyKey(), c.now.Add(span))
 }
 
 // approvalSpan is how long one approval of the command's rule lasts; 0 for "each".

@@ -85,6 +85,19 @@ func RelayAsks(out bridge.ActionOutcome) string {
 	return text
 }
 
+// Offered is what the operator reads of a definition that a relay offers.
+func Offered(o bridge.RelayOffer) string {
+	return fmt.Sprintf("relay %s offers definition %.12s: %s", o.Relay, o.Definition, OneLine(o.Shows, maxShows))
+}
+
+// Approved is what a person let pass: what it asks for, and what was shown to them of it.
+func Approved(m bridge.Command) string {
+	if m.DefinitionToApprove() == "" {
+		return Describe(m)
+	}
+	return Describe(m) + "; " + m.Reason
+}
+
 // Errand names a command at the beginning of what the agent hears of it.
 func Errand(m bridge.Command) string {
 	return fmt.Sprintf("%s (%s %s): ", OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical)

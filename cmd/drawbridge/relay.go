@@ -169,6 +169,9 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 			who = "nobody"
 		}
 		fmt.Fprintf(a.stdout, "  offers %s, approval %s (%s), definition %.16s\n", o.Action, short(o.Approval, 40), who, short(o.Definition, 64))
+		if o.Shows != "" {
+			fmt.Fprintf(a.stdout, "    %s\n", short(o.Shows, len(o.Shows)))
+		}
 	}
 	for _, run := range r.Running {
 		fmt.Fprintf(a.stdout, "  running %s since %s, request %.16s\n", run.Action, run.Since.Local().Format(time.TimeOnly), run.Request)

@@ -210,13 +210,12 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 		}
 		r.alarm(request, "the approval is for another definition of the action")
 	}
-	question := approval.Question{
-		Request: request.ID, Action: request.Action, Definition: a.definition, Argv: a.action.Argv, Dir: a.action.Dir,
-		EnvNames: a.action.EnvNames(), Sandbox: r.confinement(a.action), Agent: request.Agent, Line: request.Line,
-	}
+	question := r.question(a.action)
+	question.Request, question.Action, question.Definition = request.ID, request.Action, a.definition
+	question.Agent, question.Line = request.Agent, request.Line
 	if !rules.Machine() || r.o.Desk == nil {
 		out := r.refuse(request, wire.RefusedApproval, "the operator at the bridge has to approve this action as it is defined now")
-		out.Definition, out.Shows = a.definition, r.shows(a, question)
+		out.Definition, out.Shows = a.definition, r.shows(a.action, question, wire.MaxShows)
 		return &out
 	}
 	if rules.Mode == settings.ApproveOnce {
@@ -245,12 +244,21 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 	return nil
 }
 
+// question is what a person is asked of an action, whoever asked for it.
+func (r *Relay) question(action settings.Action) approval.Question {
+	return approval.Question{Argv: action.Argv, Dir: action.Dir, EnvNames: action.EnvNames(), Sandbox: r.confinement(action)}
+}
+
 // shows is what a definition would run, without its secrets, for an operator who is elsewhere (facts: relay, rule 10). It says
-// so when it is too long, since what is not shown must not be approved unseen.
-func (r *Relay) shows(a *attempt, q approval.Question) string {
-	text := q.Summary(a.action.Redactor(r.secret).Hide)
-	if len(text) > wire.MaxShows {
-		return "what would run is too long to be shown here; look at relay.yaml on that machine"
+// so when it is longer than most allows, since what is not shown must not be approved unseen; with no room for that either it is "".
+func (r *Relay) shows(action settings.Action, q approval.Question, most int) string {
+	const tooLong = "what would run is too long to be shown here; look at relay.yaml on that machine"
+	text := q.Summary(action.Redactor(r.secret).Hide)
+	if len(text) > min(most, wire.MaxShows) {
+		text = tooLong
+	}
+	if len(text) > most {
+		return ""
 	}
 	return text
 }

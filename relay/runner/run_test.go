@@ -204,12 +204,13 @@ actions:
   long:   { argv: [/bin/echo, `+strings.Repeat("x", wire.MaxShows)+`], approval: each, approve_by: bridge }
   either: { argv: [/bin/echo, 3], approval: each, approve_by: either }
 `, rec)
-	definitions := map[string]string{}
+	definitions, shows := map[string]string{}, map[string]string{}
 	for _, offer := range h.Offers() {
 		definitions[offer.Action] = offer.Definition
-		if offer.Approval != "each" || offer.Bridge != (offer.Action != "here") || len(offer.Definition) != 64 {
+		if offer.Approval != "each" || offer.Bridge != (offer.Action != "here") || len(offer.Definition) != 64 || offer.Bridge != (offer.Shows != "") {
 			t.Errorf("offers %+v", offer)
 		}
+		shows[offer.Action] = offer.Shows
 	}
 	n := 0
 	ask := func(action string, approved *wire.Approval) wire.Outcome {
@@ -236,11 +237,11 @@ actions:
 	if len(rec.commands) != 2 {
 		t.Errorf("%d ran", len(rec.commands))
 	}
-	if out := ask("there", nil); out.Shows != `it would run "/bin/echo" "2" "[redacted]" "\u202e" in /, environment PATH A, sandbox none` {
-		t.Errorf("the operator sees %s", out.Shows)
+	if out := ask("there", nil); out.Shows != `it would run "/bin/echo" "2" "[redacted]" "\u202e" in /, environment PATH A, sandbox none` || shows["there"] != out.Shows {
+		t.Errorf("the operator sees %s, and before %s", out.Shows, shows["there"])
 	}
-	if out := ask("long", nil); !strings.Contains(out.Shows, "too long") || len(out.Shows) > wire.MaxShows {
-		t.Errorf("the operator sees %s", out.Shows)
+	if out := ask("long", nil); !strings.Contains(out.Shows, "too long") || len(out.Shows) > wire.MaxShows || shows["long"] != out.Shows {
+		t.Errorf("the operator sees %s, and before %s", out.Shows, shows["long"])
 	}
 	// The same id may come again with the word that was missing.
 	if out := h.ask(t, wire.Request{ID: "late", Action: "there"}); out.Refusal != wire.RefusedApproval {

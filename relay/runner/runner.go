@@ -120,8 +120,9 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		o: o, secret: o.Config.Redactor(), slots: newSlots(o.Config), pace: newPace(o.Config.Limits, o.Now, starts),
-		offers: offers(o.Config, o.Key), own: own,
+		own: own,
 	}
+	r.offers = r.makeOffers()
 	var err error
 	if control.Switched(o.Config.State) {
 		r.calls.refuse(errSwitched)
@@ -171,18 +172,25 @@ func (r *Relay) Close() error {
 // replaced afterwards is refused where it needs approval or has a digest in relay.yaml.
 func (r *Relay) Offers() []wire.Offer { return slices.Clone(r.offers) }
 
-func offers(c settings.Config, key []byte) []wire.Offer {
+func (r *Relay) makeOffers() []wire.Offer {
 	var list []wire.Offer
-	for _, id := range slices.Sorted(maps.Keys(c.Actions)) {
-		action := c.Actions[id]
+	left := wire.MaxShown
+	for _, id := range slices.Sorted(maps.Keys(r.o.Config.Actions)) {
+		action := r.o.Config.Actions[id]
 		// A program that cannot be read has no digest, and is refused where one matters.
 		digest, program, _ := openProgram(action)
 		if program != nil {
 			_ = program.Close()
 		}
-		list = append(list, wire.Offer{
-			Action: id, Approval: action.Approval.String(), Bridge: action.Approval.Bridge(), Definition: action.Definition(id, digest, key),
-		})
+		offer := wire.Offer{
+			Action: id, Approval: action.Approval.String(), Bridge: action.Approval.Bridge(), Definition: action.Definition(id, digest, r.o.Key),
+		}
+		if offer.Bridge {
+			// What nobody at the bridge can approve is not the bridge's to know.
+			offer.Shows = r.shows(action, r.question(action), left)
+			left = max(0, left-len(offer.Shows))
+		}
+		list = append(list, offer)
 	}
 	return list
 }

@@ -193,14 +193,31 @@ func (o Offers) check() error {
 	if len(o.Offers) > MaxOffers {
 		return fmt.Errorf("%d offers; at most %d are allowed", len(o.Offers), MaxOffers)
 	}
-	seen := make(map[string]bool, len(o.Offers))
+	seen, shown := make(map[string]bool, len(o.Offers)), 0
 	for _, offer := range o.Offers {
 		if !ValidAction(offer.Action) || len(offer.Approval) > 64 || len(offer.Definition) > 128 || seen[offer.Action] {
 			return errors.New("an offer is malformed, or there twice")
 		}
+		if !ValidShows(offer.Shows) {
+			return errors.New("an offer shows more than is allowed, or what is not printable ASCII")
+		}
 		seen[offer.Action] = true
+		shown += len(offer.Shows)
+	}
+	if shown > MaxShown {
+		return fmt.Errorf("the offers show %d bytes; at most %d are allowed", shown, MaxShown)
 	}
 	return nil
+}
+
+// ValidShows reports whether text fits [Outcome.Shows]: at most [MaxShows] bytes of printable ASCII.
+func ValidShows(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return len(text) <= MaxShows
 }
 
 func (o Outcome) check() error {
@@ -213,8 +230,8 @@ func (o Outcome) check() error {
 		return errors.New("outcome whose status and refusal do not belong together")
 	case o.RetryMS < 0 || o.DurationMS < 0 || o.StdoutOmitted < 0 || o.StderrOmitted < 0:
 		return errors.New("outcome with a negative number")
-	case len(o.Shows) > MaxShows:
-		return errors.New("outcome that shows more than is allowed")
+	case !ValidShows(o.Shows):
+		return errors.New("outcome that shows more than is allowed, or what is not printable ASCII")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func frames(t testing.TB) []wire.Frame {
 		{Challenge: &wire.Challenge{Key: anID, Nonce: n, Sig: "s"}},
 		{Proof: &wire.Proof{Sig: "s"}},
 		{Welcome: &wire.Welcome{Session: "s", Keys: &wire.Keys{Public: "p", By: anID, Sig: "s"}}},
-		{Offers: &wire.Offers{Offers: []wire.Offer{{Action: "a", Approval: "never", Bridge: true, Definition: "d"}}}},
+		{Offers: &wire.Offers{Offers: []wire.Offer{{Action: "a", Approval: "never", Bridge: true, Definition: "d", Shows: "it would run /bin/a"}}}},
 		{Keys: &wire.Keys{Public: "p", By: anID, Sig: "s"}},
 		{Pinned: &wire.Pinned{Pins: []string{anID}}},
 		{Request: &s},
@@ -67,6 +68,9 @@ func TestFramesThatAreRefused(t *testing.T) {
 		strings.Replace(hello, `"`+anID+`"`, strings.Repeat(`"`+anID+`",`, 8)+`"`+anID+`"`, 1),
 		`{"offers":{"offers":[{"action":"A","approval":"","definition":""}]}}`,
 		`{"offers":{"offers":[{"action":"a","approval":"","definition":""},{"action":"a","approval":"","definition":""}]}}`,
+		`{"offers":{"offers":[{"action":"a","approval":"","definition":"","shows":"\u001b[2J"}]}}`,
+		`{"offers":{"offers":[{"action":"a","approval":"","definition":"","shows":"` + strings.Repeat("x", wire.MaxShows+1) + `"}]}}`,
+		offersThatShow(wire.MaxShown/wire.MaxShows + 1),
 		`{"output":{"id":"","stdout":"","stderr":""}}`,
 		`{"output":{"id":"x","stdout":"` + strings.Repeat("x", 2*wire.MaxProgress+1) + `","stderr":""}}`,
 		strings.Replace(outcome, `"x"`, `"x y"`, 1), strings.Replace(outcome, `refused`, `done`, 1), strings.Replace(outcome, `"refused"`, `"executed"`, 1),
@@ -107,4 +111,33 @@ func FuzzReadFrame(f *testing.F) {
 			t.Errorf("two readings of %q (-first +second):\n%s", data, diff)
 		}
 	})
+}
+
+// offersThatShow are so many offers, each of which shows as much as one may.
+func offersThatShow(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"action":"a%d","approval":"","definition":"","shows":%q}`, i, strings.Repeat("x", wire.MaxShows))
+	}
+	return `{"offers":{"offers":[` + strings.Join(list, ",") + `]}}`
+}
+
+// Whatever a relay shows of all its offers fits into one frame.
+func TestOffersThatShowAllTheyMay(t *testing.T) {
+	t.Parallel()
+	offers := wire.Offers{}
+	for i := range wire.MaxOffers {
+		o := wire.Offer{Action: fmt.Sprintf("a%063d", i), Approval: strings.Repeat("\\", 64), Bridge: true, Definition: strings.Repeat("d", 64)}
+		if i < wire.MaxShown/wire.MaxShows {
+			o.Shows = strings.Repeat("<", wire.MaxShows)
+		}
+		offers.Offers = append(offers.Offers, o)
+	}
+	data, err := wire.Frame{Offers: &offers}.Bytes()
+	if err != nil || len(data) > wire.MaxToBridge {
+		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+	if _, err := wire.ReadFrame(data); err != nil {
+		t.Error(err)
+	}
 }

@@ -73,8 +73,12 @@ type Outcome struct {
 	Shows string `json:"shows,omitempty"`
 }
 
-// MaxShows bounds [Outcome.Shows]. A definition that does not fit is for the machine to approve.
-const MaxShows = 4 << 10
+const (
+	// MaxShows bounds [Outcome.Shows] and [Offer.Shows], each. A definition that does not fit is for the machine to approve.
+	MaxShows = 4 << 10
+	// MaxShown bounds all [Offer.Shows] of a relay together, so that their frame fits into [MaxToBridge] whatever JSON makes of it.
+	MaxShown = 128 << 10
+)
 
 // Refusal sorts the refusals by what the other end can do about them.
 type Refusal string
@@ -110,4 +114,6 @@ type Offer struct {
 	Bridge bool `json:"bridge,omitempty"`
 	// Definition is the hex SHA-256 over the action's definition and executable; it changes when either does.
 	Definition string `json:"definition"`
+	// Shows is what that definition would run, as in [Outcome.Shows]; set where Bridge is, and only there.
+	Shows string `json:"shows,omitempty"`
 }
