@@ -53,7 +53,7 @@ const runDescription = `Serve the actions of relay.yaml until interrupted. A JSO
 Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless set)
 keeps what each came to for 24 hours, also over a restart. An id that was running when the relay was killed is answered with
 "interrupted" and never run again. One journal serves one relay. If the relay says that its journal is damaged, restore
-it, or move it away and know that what was asked for in the last 24 hours may run once more.`
+it, or move it away. What the audit log says was started in the last 24 hours does not run again all the same.`
 
 type runCmd struct {
 	home

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ const (
 	// interruptedByEnd and interruptedByDisk are why nobody knows what an action came to.
 	interruptedByEnd  = "the relay ended while this action ran; it may have run"
 	interruptedByDisk = "what came of this action could not be recorded; it may have run"
+	// interruptedByBackup is for what another record than the journal says.
+	interruptedByBackup = "the relay's audit log says that this action was started, and its journal does not know it, as after a backup was put back; it does not run again"
 
 	journalHeader = `{"journal":"drawbridge-relay","version":2}`
 	// maxRecord bounds a line of the journal in bytes: an answer and room for the rest.
@@ -159,7 +162,7 @@ func unusable(err error) error {
 			"name another file with journal: in relay.yaml, or move this one away")
 	case errors.As(err, &damage):
 		return trust.Because(fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
-			"restore it, or move it away, after which what was asked for in the last 24 hours may run once more")
+			"restore it, or move it away; what the audit log says was started in the last 24 hours does not run again all the same")
 	}
 	return err
 }
@@ -215,6 +218,36 @@ func (j *FileJournal) Withdraw(id string) error {
 // Recorded is described at [Memory.Recorded].
 func (j *FileJournal) Recorded(id, action, body string) *wire.Answer {
 	return j.memory.Recorded(id, action, body)
+}
+
+// knows reports whether the journal has an id, in whatever state.
+func (j *FileJournal) knows(id string) bool {
+	j.memory.mu.Lock()
+	defer j.memory.mu.Unlock()
+	return j.memory.entries[id] != nil
+}
+
+// recall takes in ids that were started although the journal does not know them. They are answered as interrupted, for a day
+// from now, because nobody knows here what they came to.
+func (j *FileJournal) recall(started map[string]record) error {
+	if len(started) == 0 {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.memory.recall(started)
+	return j.log.Rewrite()
+}
+
+func (m *Memory) recall(started map[string]record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(started)) {
+		r := started[id]
+		e := newEntry(Claim{Action: r.Action, Body: r.Body}, r.At)
+		m.entries[id] = e
+		m.end(id, e, wire.Interrupted(e.action, interruptedByBackup), m.now())
+	}
 }
 
 // Close lets another relay have the journal. What is claimed stays so.

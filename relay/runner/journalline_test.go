@@ -131,7 +131,7 @@ func TestJournalDamage(t *testing.T) {
 	without := func(drop int) string {
 		return strings.Join(append(append([]string{}, lines[:drop]...), lines[drop+1:]...), "")
 	}
-	advice := "restore it, or move it away, after which what was asked for in the last 24 hours may run once more"
+	advice := "restore it, or move it away; what the audit log says was started in the last 24 hours does not run again all the same"
 	tests := []struct{ name, text, want string }{
 		{"another file", "token: x\n", "is not a journal of this version of drawbridge-relay; name another file with journal: in relay.yaml"},
 		{"another file of one line", "x", "is not a journal"},

@@ -90,6 +90,8 @@ type mains struct {
 	door    *control.Server
 	// terminal is done when nobody reads the terminal any more.
 	terminal sync.WaitGroup
+	// alarm is what was found wrong at the start, or "".
+	alarm string
 }
 
 // open makes every part. The journal comes first: its lock keeps a second relay off everything else.
@@ -97,7 +99,7 @@ func (m *mains) open(ctx context.Context) (err error) {
 	if m.journal, err = OpenJournal(m.config.Journal, time.Now); err != nil {
 		return err
 	}
-	if m.audit, err = audit.Open(filepath.Join(m.config.State, AuditName), time.Now); err != nil {
+	if err := m.openAudit(); err != nil {
 		return err
 	}
 	key, err := ownKey(filepath.Join(m.config.State, keyName))
@@ -134,12 +136,37 @@ func (m *mains) open(ctx context.Context) (err error) {
 	return m.ready(ability)
 }
 
+// openAudit opens the audit log and holds its last day against the journal: a journal that was put back from a backup, or removed,
+// forgot what ran since. Both put back from one backup agree, and nobody notices.
+func (m *mains) openAudit() (err error) {
+	now, forgotten := time.Now(), map[string]record{}
+	m.audit, err = audit.OpenEach(filepath.Join(m.config.State, AuditName), time.Now, func(at time.Time, e audit.Event) {
+		started := e.Event == audit.Accepted || e.Event == audit.Ran
+		// The journal takes its time a moment before the audit log takes its own, and may have forgotten by right.
+		if started && now.Sub(at) < rememberFor-time.Minute && wire.ValidRequestID(e.Request) && wire.ValidAction(e.Action) && !m.journal.knows(e.Request) {
+			forgotten[e.Request] = record{Action: e.Action, Body: e.Body, At: at}
+		}
+	})
+	if err != nil || len(forgotten) == 0 {
+		return err
+	}
+	if err := m.journal.recall(forgotten); err != nil {
+		return fmt.Errorf("journal %s: %w", m.config.Journal, err)
+	}
+	reason := fmt.Sprintf("the journal did not know %d requests that were started in the last 24 hours; was it put back from a backup, or removed? They do not run again", len(forgotten))
+	m.alarm = reason
+	return m.audit.Add(audit.Event{Event: audit.Alarm, Reason: reason})
+}
+
 // ready says what is in force, and what is not.
 func (m *mains) ready(ability sandbox.Ability) error {
 	switched := control.Switched(m.config.State)
 	m.log.Info().Str("addr", m.relay.Addr()).Int("actions", len(m.config.Actions)).Str("sandbox", ability.String()).
 		Str("trees", m.pool.String()).Str("journal", m.config.Journal).Int("interrupted", m.journal.interrupted).
 		Bool("stopped", switched).Str("audit", m.audit.Head().Hash).Str("file", m.config.SHA256).Msg("ready")
+	if m.alarm != "" {
+		m.log.Error().Str("journal", m.config.Journal).Str("reason", m.alarm).Msg("alarm")
+	}
 	for _, offer := range m.relay.Offers() {
 		action := m.config.Actions[offer.Action]
 		if action.Sandbox == nil {

@@ -74,7 +74,7 @@ func (r *Relay) alarm(request wire.Request, reason string) {
 // event is an audit line about an attempt.
 func (r *Relay) event(kind string, a *attempt) audit.Event {
 	return audit.Event{
-		Event: kind, Request: a.request.ID, Action: a.request.Action, Key: output.Line(a.request.KeyID), Agent: output.Line(a.request.Agent),
+		Event: kind, Request: a.request.ID, Action: a.request.Action, Body: a.request.BodyHash, Key: output.Line(a.request.KeyID), Agent: output.Line(a.request.Agent),
 		Config: r.definition(a), Argv: a.action.ArgvHash(), Sandbox: r.confinement(a.action), By: a.approvedBy,
 	}
 }

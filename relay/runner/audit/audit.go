@@ -47,6 +47,8 @@ type Event struct {
 	File    string `json:"file,omitempty"`
 	Request string `json:"request,omitempty"`
 	Action  string `json:"action,omitempty"`
+	// Body is the digest of what may not change under one request id, set when something ran or was about to.
+	Body string `json:"body,omitempty"`
 	// Key names the key that signed the request, or the door that it came through.
 	Key   string `json:"key,omitempty"`
 	Agent string `json:"agent,omitempty"`
@@ -115,15 +117,19 @@ type Log struct {
 
 // Open opens the log at path, or creates it (mode 0600), and checks all of it. A last line that a kill cut off is taken out
 // and recorded. Any other damage is an error that says where it is.
-func Open(path string, now func() time.Time) (*Log, error) {
-	l, err := open(path, now)
+func Open(path string, now func() time.Time) (*Log, error) { return OpenEach(path, now, nil) }
+
+// OpenEach is [Open] that hands every event to each as it is read, the oldest first; nil is nobody. After an error what it got
+// means nothing.
+func OpenEach(path string, now func() time.Time, each func(at time.Time, e Event)) (*Log, error) {
+	l, err := open(path, now, each)
 	if err != nil {
 		return nil, fmt.Errorf("open audit log %s: %w", path, err)
 	}
 	return l, nil
 }
 
-func open(path string, now func() time.Time) (*Log, error) {
+func open(path string, now func() time.Time, each func(time.Time, Event)) (*Log, error) {
 	if err := trust.Place(path, "state"); err != nil {
 		return nil, err
 	}
@@ -139,13 +145,13 @@ func open(path string, now func() time.Time) (*Log, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	l := &Log{now: now, file: file, head: head}
-	if err := l.start(); err != nil {
+	if err := l.start(each); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-func (l *Log) start() error {
+func (l *Log) start(each func(time.Time, Event)) error {
 	if err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return trust.Because("is in use by another relay", "stop that one, or give this one a folder of its own with state: in relay.yaml")
 	}
@@ -153,7 +159,7 @@ func (l *Log) start() error {
 	if err != nil {
 		return err
 	}
-	report, err := check(l.file, known, "")
+	report, err := check(l.file, known, "", each)
 	if err != nil {
 		return trust.Because(err.Error(), "keep it as evidence, see drawbridge-relay audit verify, and move it and "+HeadSuffix+" away to begin a new one")
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // Report is what a look at a whole log found.
@@ -53,7 +54,7 @@ func Verify(path, contains string) (Report, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Report{}, err
 	}
-	return check(file, known, contains)
+	return check(file, known, contains, nil)
 }
 
 // readHead returns nil for an empty file, which is what a first start leaves.
@@ -71,7 +72,7 @@ func readHead(file *os.File) (*Head, error) {
 }
 
 // check reads lines one by one, so that a log of any size needs little memory.
-func check(r io.Reader, known *Head, contains string) (Report, error) {
+func check(r io.Reader, known *Head, contains string, each func(time.Time, Event)) (Report, error) {
 	report := Report{Head: Head{Hash: zeroHash}, NoHead: known == nil}
 	lines := bufio.NewReaderSize(r, maxLine)
 	found := contains == ""
@@ -90,6 +91,9 @@ func check(r io.Reader, known *Head, contains string) (Report, error) {
 		hash, n, err := follows(text, report.Head)
 		if err != nil {
 			return report, &Damage{number, err.Error()}
+		}
+		if each != nil {
+			each(n.Time, n.Event)
 		}
 		report.File = cmp.Or(n.File, report.File)
 		report.Head = Head{Seq: report.Head.Seq + 1, Hash: hash}
