@@ -37,6 +37,8 @@ type attempt struct {
 	digest  string
 	// definition is what a person agrees to.
 	definition string
+	// answered is set when a person, or nobody in time, answered for this very request.
+	answered bool
 	// approvedBy names the door of the approval, when there was one.
 	approvedBy string
 	// ran is the audit line of what ran, or nil.
@@ -82,7 +84,7 @@ func (r *Relay) Run(ctx context.Context, request wire.Request, progress func(wir
 	return r.settle(a, out)
 }
 
-// settle makes the outcome durable. What was refused and may be asked for again leaves the id free; a person's no stays.
+// settle makes the outcome durable. What was refused and may be asked for again leaves the id free; a person's no to it stays.
 func (r *Relay) settle(a *attempt, out wire.Outcome) (wire.Outcome, error) {
 	request := a.request
 	// Two files, and the disk takes them side by side.
@@ -92,7 +94,7 @@ func (r *Relay) settle(a *attempt, out wire.Outcome) (wire.Outcome, error) {
 	}
 	defer auditing.Wait()
 	var err error
-	if out.Status == wire.StatusRefused && out.Refusal != wire.RefusedDenied {
+	if out.Status == wire.StatusRefused && !a.answered {
 		err = r.o.Journal.Withdraw(request.ID)
 	} else {
 		err = r.o.Journal.Finish(request.ID, out.Answer)
@@ -223,7 +225,14 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 	}
 	_ = r.note(r.event(audit.Asked, a))
 	verdict, err := r.o.Desk.Ask(a.waiting, question)
+	var unasked *approval.UnaskedError
 	switch {
+	case errors.As(err, &unasked) && unasked.Denied:
+		out := r.refuse(request, wire.RefusedDenied, err.Error())
+		return &out
+	case errors.As(err, &unasked):
+		out := r.later(request, wire.RefusedRate, err.Error(), unasked.Wait)
+		return &out
 	case errors.Is(err, approval.ErrTooMany):
 		out := r.later(request, wire.RefusedBusy, err.Error(), r.o.Config.Limits.ApprovalWait)
 		return &out
@@ -231,6 +240,7 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 		out := r.gaveUp(request, err)
 		return &out
 	}
+	a.answered = true
 	e := r.event(audit.Approved, a)
 	if e.By = verdict.By; !verdict.Approved {
 		e.Event, e.Reason = audit.Denied, verdict.Reason

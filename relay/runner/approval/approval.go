@@ -144,11 +144,14 @@ type Desk struct {
 	pending  map[string]*Pending
 	verdicts map[string]chan Verdict
 	standing []standing
+	noes     []no
+	// asked is when somebody was asked about each action within the last hour, the oldest first.
+	asked map[string][]time.Time
 }
 
 // Open reads the file, which need not exist. A file that others can write, or that no relay wrote, is an error.
 func Open(o Options) (*Desk, error) {
-	d := &Desk{o: o, pending: map[string]*Pending{}, verdicts: map[string]chan Verdict{}}
+	d := &Desk{o: o, pending: map[string]*Pending{}, verdicts: map[string]chan Verdict{}, asked: map[string][]time.Time{}}
 	if err := d.load(); err != nil {
 		return nil, fmt.Errorf("open approvals %s: %w", o.Path, err)
 	}
@@ -160,6 +163,7 @@ type file struct {
 	Version  int        `json:"version"`
 	Pending  []*Pending `json:"pending"`
 	Standing []standing `json:"standing"`
+	Noes     []no       `json:"noes,omitempty"`
 }
 
 func (d *Desk) load() error {
@@ -181,12 +185,13 @@ func (d *Desk) load() error {
 		d.pending[p.ID] = p
 	}
 	d.standing = f.Standing
+	d.noes = slices.DeleteFunc(f.Noes, func(n no) bool { return n.Row < 1 })
 	return nil
 }
 
 // save writes the file anew; a crash leaves the old one or the new one. The caller holds the mutex.
 func (d *Desk) save() error {
-	f := file{Version: 1, Pending: d.list(), Standing: d.standing}
+	f := file{Version: 1, Pending: d.list(), Standing: d.standing, Noes: d.noes}
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err
@@ -260,7 +265,7 @@ func (d *Desk) expire() {
 
 // Ask returns a person's verdict on q. It waits for one until the question's time is over, which is a no, or until ctx is
 // done, which leaves the question open: whoever asks again for the same request and definition finds it, and its answer. The
-// error is [ErrTooMany], ctx's cause, or that the question could not be kept.
+// error is [ErrTooMany], an *[UnaskedError], ctx's cause, or that the question could not be kept.
 func (d *Desk) Ask(ctx context.Context, q Question) (Verdict, error) {
 	p, answer, err := d.open(q)
 	if err != nil || answer.By != "" {
@@ -316,8 +321,10 @@ func (d *Desk) keep(id string, v Verdict) error {
 	case p == nil:
 		return nil
 	case v.Approved:
+		d.answered(p.Action, true)
 		p.By, p.Until = v.By, d.o.Now().Add(d.o.Wait).UTC()
 	default:
+		d.answered(p.Action, false)
 		delete(d.pending, id)
 	}
 	return d.save()
@@ -353,12 +360,16 @@ func (d *Desk) open(q Question) (Pending, Verdict, error) {
 		return Pending{}, Verdict{}, ErrTooMany
 	}
 	now := d.o.Now()
+	if err := d.unasked(q.Action, now); err != nil {
+		return Pending{}, Verdict{}, err
+	}
 	p := &Pending{ID: "apr_" + strings.ToLower(rand.Text()[:8]), Question: q, Asked: now.UTC(), Until: now.Add(d.o.Wait).UTC()}
 	d.pending[p.ID] = p
 	if err := d.save(); err != nil {
 		delete(d.pending, p.ID)
 		return Pending{}, Verdict{}, err
 	}
+	d.asked[q.Action] = append(d.asked[q.Action], now)
 	d.verdicts[p.ID] = make(chan Verdict, 1)
 	return *p, Verdict{}, nil
 }
@@ -397,6 +408,9 @@ func (d *Desk) close(id string, v Verdict, q Question) error {
 // settle ends a question. A yes to one that [Desk.DenyAll] has ended does not stand. The caller holds the mutex.
 func (d *Desk) settle(id string, v Verdict, q Question) error {
 	asked := d.pending[id] != nil
+	if asked {
+		d.answered(q.Action, v.Approved)
+	}
 	delete(d.pending, id)
 	delete(d.verdicts, id)
 	if v.Approved && q.Once > 0 && asked {
@@ -405,7 +419,8 @@ func (d *Desk) settle(id string, v Verdict, q Question) error {
 	return d.save()
 }
 
-// DenyAll answers every open question with no, and forgets every yes that stands or that nobody has come for yet.
+// DenyAll answers every open question with no, and forgets every yes that stands or that nobody has come for yet. It forgets the
+// noes, too: afterwards a person is asked again.
 func (d *Desk) DenyAll(by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -418,6 +433,6 @@ func (d *Desk) DenyAll(by string) error {
 		}
 	}
 	clear(d.pending)
-	d.standing = nil
+	d.standing, d.noes = nil, nil
 	return d.save()
 }

@@ -159,7 +159,9 @@ func TestTooManyQuestions(t *testing.T) {
 		desk := open(t, path, nil)
 		var asked []<-chan word
 		for i := range 16 {
-			asked = append(asked, ask(t.Context(), desk, question(string(rune('a'+i)), "d")))
+			q := question(string(rune('a'+i)), "d")
+			q.Action = q.Request
+			asked = append(asked, ask(t.Context(), desk, q))
 		}
 		synctest.Wait()
 		if _, err := desk.Ask(t.Context(), question("more", "d")); !errors.Is(err, approval.ErrTooMany) {
@@ -268,7 +270,7 @@ func TestKillSwitchEndsEveryYes(t *testing.T) {
 		}
 
 		q := question("2", "d")
-		q.Once = time.Hour
+		q.Action, q.Once = "b", time.Hour
 		said = ask(t.Context(), desk, q)
 		synctest.Wait()
 		must(t, desk.Decide(desk.Pending()[0].ID, true, "command line"))
