@@ -188,6 +188,9 @@ type RelayAdmin interface {
 	Rotate(ctx context.Context) (RelayKey, error)
 }
 
+// CodeRelayApproval marks a command that a relay wants the operator's word for.
+const CodeRelayApproval = "relay_needs_approval"
+
 // definitionKey is how an approval key names a definition at a relay, behind the policy's own key, which holds no colon.
 const definitionKey = "definition:"
 

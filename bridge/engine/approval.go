@@ -6,9 +6,6 @@ import (
 	"drawbridge/parser"
 )
 
-// codeRelayApproval marks a command that a relay wants the operator's word for.
-const codeRelayApproval = "relay_needs_approval"
-
 // holdForRelay holds a command because the relay wants the operator's word on one definition. The relay has said that nothing
 // ran. A word that was given for this very definition and did not help is not asked for again.
 func (c *change) holdForRelay(r errand, out bridge.ActionOutcome) (held bool, err error) {
@@ -16,7 +13,7 @@ func (c *change) holdForRelay(r errand, out bridge.ActionOutcome) (held bool, er
 	if out.Wants == "" || (m.Approved && m.DefinitionToApprove() == out.Wants) {
 		return false, nil
 	}
-	m.Code, m.ApprovalKey, m.Approved, m.Reason = codeRelayApproval, bridge.DefinitionKey(out.Wants), false, words.RelayAsks(out)
+	m.Code, m.ApprovalKey, m.Approved, m.Reason = bridge.CodeRelayApproval, bridge.DefinitionKey(out.Wants), false, words.RelayAsks(out)
 	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
 		return false, err
 	}

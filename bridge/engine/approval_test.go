@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/policy"
 )
 
@@ -144,5 +146,64 @@ func TestApprovalThatDoesNotHelp(t *testing.T) {
 	})
 	if got := w.relay.Log(); len(got) != 0 {
 		t.Errorf("it ran %d times", len(got))
+	}
+}
+
+// A person at the relay's machine may answer what the operator here was asked: then the relay is asked again, once. Another relay
+// cannot say so, and it is no word for what the allowlist wants the operator's for.
+func TestAnsweredAtTheMachine(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the allowlist wants a word %t", own), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+			r := rules
+			r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop"}}
+			if own {
+				r.Actions[0].Approval = policy.Approval{Mode: policy.ApprovalEach}
+			}
+			w.allow(r)
+			p, err := policy.New(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var yes atomic.Bool
+			w.relay.Wants = func(string) string {
+				if yes.Load() {
+					return ""
+				}
+				return definition("a")
+			}
+			w.launch("go")
+			if own {
+				w.approve(w.heldCommand("approval"))
+			}
+			m := w.heldCommand("definition aaaaaaaaaaaa")
+			answered := func(relay string) {
+				t.Helper()
+				err := w.engine.Change(t.Context(), func(tx bridge.Change) error { return desk.Answered(tx, relay, m.OpKey, p) })
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			yes.Store(true)
+			answered("other")
+			if got := w.heldCommand("definition aaaaaaaaaaaa"); got.ID != m.ID {
+				t.Error("another relay let it go")
+			}
+			answered("laptop")
+			answered("laptop") // it says so until it is asked again
+			if own {
+				w.approve(w.heldCommand("definition aaaaaaaaaaaa"))
+			}
+			w.until("reported", func(tx bridge.Tx) bool {
+				got, err := tx.Command(m.ID)
+				return err == nil && got.State == bridge.CommandReported && got.Approved == own
+			})
+			answered("laptop")
+			if got := w.relay.Log(); len(got) != 1 {
+				t.Errorf("it ran %d times", len(got))
+			}
+		})
 	}
 }

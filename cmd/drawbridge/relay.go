@@ -163,7 +163,7 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 	for _, o := range r.Offers {
 		who := "at the machine"
 		if o.Bridge {
-			who = "by the operator here, or at the machine"
+			who = "by the operator here, and at the machine where its file says either"
 		}
 		if o.Approval == "never" {
 			who = "nobody"

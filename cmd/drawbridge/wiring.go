@@ -22,6 +22,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/engine"
 	"drawbridge/bridge/runtimes"
 	"drawbridge/cloudagents"
@@ -130,7 +131,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		return nil, err
 	}
 	keys := bridgeKeys(cfg)
-	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Log: w.log})
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Answered: w.answered, Log: w.log})
 	if err != nil {
 		return nil, w.close(err)
 	}
@@ -338,6 +339,11 @@ func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) {
 		BaseURL: cfg.Cursor.URL, Key: cfg.Cursor.Key.Reveal(), API: cfg.Cursor.API, Model: cfg.Cursor.Model,
 		Timeout: cfg.Cursor.Timeout, UserAgent: "drawbridge/" + version,
 	})
+}
+
+// answered has a relay asked again, because a person at its machine has said something.
+func (w *parts) answered(ctx context.Context, relay, request string) error {
+	return w.engine.Change(ctx, func(tx bridge.Change) error { return desk.Answered(tx, relay, request, w.policy.Load()) })
 }
 
 // newHub completes the options with the relays that are called at an address.

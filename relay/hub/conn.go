@@ -17,6 +17,8 @@ const (
 	// framesPerSecond and burst bound what one relay may say. Each of its running actions says four things a second.
 	framesPerSecond = 500
 	burst           = 2000
+	// answeredCost is what a word that needs the store costs beyond a frame.
+	answeredCost = 20
 	// silence is how long a relay may say nothing at all; it pings every 20 s.
 	silence = 75 * time.Second
 )
@@ -121,6 +123,9 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		c.progress(*f.Output)
 	case f.Pinned != nil:
 		c.pinned(*f.Pinned)
+	case f.Answered != nil:
+		c.allowance -= answeredCost
+		c.answered(ctx, *f.Answered)
 	case f.Offers != nil:
 		// Each costs a write, and a relay reads its own list at its start.
 		if now := c.hub.o.Now(); now.Sub(c.offered) >= time.Second {
@@ -153,6 +158,16 @@ func (c *conn) progress(t wire.Tail) {
 	defer c.mu.Unlock()
 	if k := c.calls[t.ID]; k != nil {
 		k.tail = t
+	}
+}
+
+// answered passes on that the machine has answered. Lost, the relay says it again.
+func (c *conn) answered(ctx context.Context, a wire.Answered) {
+	if c.hub.o.Answered == nil {
+		return
+	}
+	if err := c.hub.o.Answered(ctx, c.relay, a.ID); err != nil {
+		c.hub.o.Log.Error().Err(err).Str("relay", c.relay).Str("request", a.ID).Msg("ask again what was answered at the relay's machine")
 	}
 }
 

@@ -62,6 +62,9 @@ type Options struct {
 	Shared bool
 	// Woken is called when a relay has connected and what waits for it was made due; it must not block. Nil is nobody.
 	Woken func()
+	// Answered is called when a relay says that a request for which it wanted the operator's word was answered at its machine, so
+	// that it is to be asked again. Nil is nobody.
+	Answered func(ctx context.Context, relay, request string) error
 	// Now is time.Now unless set; NewID is bridge.NewID unless set.
 	Now   func() time.Time
 	NewID func(prefix string) string

@@ -202,17 +202,24 @@ func (s *session) ping(ctx context.Context) {
 	}
 }
 
-// tell sends output that is waiting.
+// tell sends output that is waiting, and which requests were answered at this machine.
 func (s *session) tell(ctx context.Context) {
+	var answered <-chan string
+	if h, asks := s.link.o.Handler.(wire.Answerer); asks {
+		answered = h.Answered()
+	}
 	for {
+		var f wire.Frame
 		select {
 		case <-ctx.Done():
 			return
-		case f := <-s.out:
-			if err := s.write(ctx, f); err != nil {
-				_ = s.ws.CloseNow()
-				return
-			}
+		case id := <-answered:
+			f.Answered = &wire.Answered{ID: id}
+		case f = <-s.out:
+		}
+		if err := s.write(ctx, f); err != nil {
+			_ = s.ws.CloseNow()
+			return
 		}
 	}
 }

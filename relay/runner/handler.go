@@ -18,6 +18,9 @@ import (
 	"drawbridge/relay/wire"
 )
 
+// doorKey stands for the bridge's key in requests through the relay's own door.
+const doorKey = "door"
+
 // reply is everything that goes back for one request, and into its log line.
 type reply struct {
 	status int
@@ -70,7 +73,7 @@ func (r *Relay) route(w http.ResponseWriter, req *http.Request) reply {
 	if refused.status != 0 {
 		return refused
 	}
-	out, err := r.Run(req.Context(), wire.Request{ID: id, Action: request.Action, KeyID: "door"}, nil)
+	out, err := r.Run(req.Context(), wire.Request{ID: id, Action: request.Action, KeyID: doorKey}, nil)
 	if err != nil {
 		out = wire.Outcome{Answer: wire.Answer{Status: wire.StatusFailed, ExitCode: wire.NoExitCode, Error: err.Error()}}
 		out.Action = request.Action

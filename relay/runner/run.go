@@ -94,7 +94,7 @@ func (r *Relay) settle(a *attempt, out wire.Outcome) (wire.Outcome, error) {
 	}
 	defer auditing.Wait()
 	var err error
-	if out.Status == wire.StatusRefused && !a.answered {
+	if out.Status == wire.StatusRefused && (!a.answered || out.Refusal != wire.RefusedDenied) {
 		err = r.o.Journal.Withdraw(request.ID)
 	} else {
 		err = r.o.Journal.Finish(request.ID, out.Answer)
@@ -204,41 +204,23 @@ func (r *Relay) look(a *attempt) error {
 // agree returns nil when a person agrees to the action as it is now.
 func (r *Relay) agree(a *attempt) *wire.Outcome {
 	request, rules := a.request, a.action.Approval
-	if given := request.Approved; given != nil && rules.Bridge() {
-		if given.Definition == a.definition {
-			a.approvedBy = "bridge: " + output.Line(given.By)
-			_ = r.note(audit.Event{Event: audit.Approved, Request: request.ID, Action: request.Action, Config: a.definition, By: a.approvedBy})
-			return nil
-		}
-		r.alarm(request, "the approval is for another definition of the action")
+	if r.approvedThere(a) {
+		_ = r.note(audit.Event{Event: audit.Approved, Request: request.ID, Action: request.Action, Config: a.definition, By: a.approvedBy})
+		return nil
 	}
 	question := r.question(a.action)
 	question.Request, question.Action, question.Definition = request.ID, request.Action, a.definition
 	question.Agent, question.Line = request.Agent, request.Line
 	if !rules.Machine() || r.o.Desk == nil {
-		out := r.refuse(request, wire.RefusedApproval, "the operator at the bridge has to approve this action as it is defined now")
-		out.Definition, out.Shows = a.definition, r.shows(a.action, question, wire.MaxShows)
+		out := r.wantsWord(a, question, "the operator at the bridge has to approve this action as it is defined now")
 		return &out
 	}
 	if rules.Mode == settings.ApproveOnce {
 		question.Once = rules.For
 	}
-	_ = r.note(r.event(audit.Asked, a))
-	verdict, err := r.o.Desk.Ask(a.waiting, question)
-	var unasked *approval.UnaskedError
-	switch {
-	case errors.As(err, &unasked) && unasked.Denied:
-		out := r.refuse(request, wire.RefusedDenied, err.Error())
-		return &out
-	case errors.As(err, &unasked):
-		out := r.later(request, wire.RefusedRate, err.Error(), unasked.Wait)
-		return &out
-	case errors.Is(err, approval.ErrTooMany):
-		out := r.later(request, wire.RefusedBusy, err.Error(), r.o.Config.Limits.ApprovalWait)
-		return &out
-	case err != nil:
-		out := r.gaveUp(request, err)
-		return &out
+	verdict, refusal := r.ask(a, question)
+	if refusal != nil {
+		return refusal
 	}
 	a.answered = true
 	e := r.event(audit.Approved, a)

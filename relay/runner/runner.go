@@ -85,11 +85,15 @@ type Relay struct {
 	listener net.Listener
 	calls    calls
 	offers   []wire.Offer
+	either   *either
 	// own is the executor when the relay made it.
 	own *keeper.Pool
 }
 
-var _ wire.Handler = (*Relay)(nil)
+var (
+	_ wire.Handler  = (*Relay)(nil)
+	_ wire.Answerer = (*Relay)(nil)
+)
 
 // Listen opens the configured door, so that a taken port is an error here and not later. It starts nothing: call Serve
 // next, or Close.
@@ -120,7 +124,7 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		o: o, secret: o.Config.Redactor(), slots: newSlots(o.Config), pace: newPace(o.Config.Limits, o.Now, starts),
-		own: own,
+		own: own, either: newEither(),
 	}
 	r.offers = r.makeOffers()
 	var err error

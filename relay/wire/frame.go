@@ -51,6 +51,8 @@ type Frame struct {
 	Request *Signed  `json:"request,omitempty"`
 	Output  *Tail    `json:"output,omitempty"`
 	Outcome *Outcome `json:"outcome,omitempty"`
+	// Answered says that a request which was refused with RefusedApproval has its answer from the relay's machine.
+	Answered *Answered `json:"answered,omitempty"`
 }
 
 // Hello opens a connection: who the relay says it is, and which keys of the bridge it trusts.
@@ -101,6 +103,12 @@ type Offers struct {
 	Offers []Offer `json:"offers"`
 }
 
+// Answered names a request for which asking again, under the same id and without an approval, gives an answer now. It does not say
+// which one.
+type Answered struct {
+	ID string `json:"id"`
+}
+
 // Tail is the end of what a running request has written, see [Output].
 type Tail struct {
 	ID     string `json:"id"`
@@ -136,7 +144,7 @@ func (f Frame) Bytes() ([]byte, error) {
 func (f Frame) members() (n int) {
 	for _, there := range []bool{
 		f.Hello != nil, f.Challenge != nil, f.Proof != nil, f.Welcome != nil, f.Offers != nil,
-		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil,
+		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
 	} {
 		if there {
 			n++
@@ -160,6 +168,8 @@ func (f Frame) check() error {
 		}
 	case f.Outcome != nil:
 		return f.Outcome.check()
+	case f.Answered != nil && !ValidRequestID(f.Answered.ID):
+		return errors.New("an answer without an id")
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ func frames(t testing.TB) []wire.Frame {
 		{Request: &s},
 		{Output: &wire.Tail{ID: "x", Stdout: "o"}},
 		{Outcome: &wire.Outcome{ID: "x", Answer: wire.Refused("a", "why"), Refusal: wire.RefusedBusy, RetryMS: 5}},
+		{Answered: &wire.Answered{ID: "x"}},
 	}
 }
 
@@ -71,6 +72,7 @@ func TestFramesThatAreRefused(t *testing.T) {
 		`{"offers":{"offers":[{"action":"a","approval":"","definition":"","shows":"\u001b[2J"}]}}`,
 		`{"offers":{"offers":[{"action":"a","approval":"","definition":"","shows":"` + strings.Repeat("x", wire.MaxShows+1) + `"}]}}`,
 		offersThatShow(wire.MaxShown/wire.MaxShows + 1),
+		`{"answered":{"id":"no id"}}`, `{"answered":{"id":"x","approved":true}}`,
 		`{"output":{"id":"","stdout":"","stderr":""}}`,
 		`{"output":{"id":"x","stdout":"` + strings.Repeat("x", 2*wire.MaxProgress+1) + `","stderr":""}}`,
 		strings.Replace(outcome, `"x"`, `"x y"`, 1), strings.Replace(outcome, `refused`, `done`, 1), strings.Replace(outcome, `"refused"`, `"executed"`, 1),

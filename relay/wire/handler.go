@@ -16,6 +16,13 @@ type Handler interface {
 	Offers() []Offer
 }
 
+// Answerer is a [Handler] that asks people on its own machine beside the operator at the bridge.
+type Answerer interface {
+	// Answered gives the ids of requests that were refused with RefusedApproval and have their answer now. The same id may come
+	// more than once.
+	Answered() <-chan string
+}
+
 // Request is one verified request. Only Action chooses what runs; everything else is for the journal, the approval and the
 // audit, and what is called untrusted is an agent's own text.
 type Request struct {

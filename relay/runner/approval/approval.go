@@ -330,16 +330,24 @@ func (d *Desk) keep(id string, v Verdict) error {
 	return d.save()
 }
 
-// open finds or makes the question, or finds its answer.
-func (d *Desk) open(q Question) (Pending, Verdict, error) {
+// Known is what [Desk.Ask] would say without asking anybody: an answer that was given before, why nobody would be asked, or the
+// zero verdict.
+func (d *Desk) Known(q Question) (Verdict, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	_, v, err := d.find(q)
+	return v, err
+}
+
+// find returns the open question for the same request and definition that nobody waits for, or nil, or an answer that was given
+// before, or why no further question can be opened. The caller holds the mutex.
+func (d *Desk) find(q Question) (*Pending, Verdict, error) {
 	d.expire()
 	for _, s := range d.standing {
 		// The period is part of the definition. A yes that has longer to go was given under a clock that was set back since.
 		fits := s.Action == q.Action && s.Definition == q.Definition && s.Until.Sub(d.o.Now()) <= q.Once
 		if q.Once > 0 && fits {
-			return Pending{}, Verdict{Approved: true, By: "earlier"}, nil
+			return nil, Verdict{Approved: true, By: "earlier"}, nil
 		}
 	}
 	for id, p := range d.pending {
@@ -350,28 +358,55 @@ func (d *Desk) open(q Question) (Pending, Verdict, error) {
 			delete(d.pending, id)
 		case p.By != "":
 			v := Verdict{Approved: true, By: p.By}
-			return *p, v, d.settle(id, v, q)
+			return nil, v, d.settle(id, v, q)
 		default:
-			d.verdicts[id] = make(chan Verdict, 1)
-			return *p, Verdict{}, nil
+			return p, Verdict{}, nil
 		}
 	}
 	if len(d.pending) >= maxOpen {
-		return Pending{}, Verdict{}, ErrTooMany
+		return nil, Verdict{}, ErrTooMany
 	}
-	now := d.o.Now()
-	if err := d.unasked(q.Action, now); err != nil {
-		return Pending{}, Verdict{}, err
+	return nil, Verdict{}, d.unasked(q.Action, d.o.Now())
+}
+
+// open finds or makes the question, or finds its answer.
+func (d *Desk) open(q Question) (Pending, Verdict, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, v, err := d.find(q)
+	if err != nil || v.By != "" {
+		return Pending{}, v, err
 	}
-	p := &Pending{ID: "apr_" + strings.ToLower(rand.Text()[:8]), Question: q, Asked: now.UTC(), Until: now.Add(d.o.Wait).UTC()}
-	d.pending[p.ID] = p
-	if err := d.save(); err != nil {
-		delete(d.pending, p.ID)
-		return Pending{}, Verdict{}, err
+	if p == nil {
+		now := d.o.Now()
+		p = &Pending{ID: "apr_" + strings.ToLower(rand.Text()[:8]), Question: q, Asked: now.UTC(), Until: now.Add(d.o.Wait).UTC()}
+		d.pending[p.ID] = p
+		if err := d.save(); err != nil {
+			delete(d.pending, p.ID)
+			return Pending{}, Verdict{}, err
+		}
+		d.asked[q.Action] = append(d.asked[q.Action], now)
 	}
-	d.asked[q.Action] = append(d.asked[q.Action], now)
 	d.verdicts[p.ID] = make(chan Verdict, 1)
 	return *p, Verdict{}, nil
+}
+
+// Withdraw ends the questions of a request that somebody answered elsewhere. Here that is neither a yes nor a no.
+func (d *Desk) Withdraw(request string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, p := range d.pending {
+		if p.Request != request {
+			continue
+		}
+		delete(d.pending, id)
+		if word := d.verdicts[id]; word != nil {
+			select {
+			case word <- Verdict{By: "elsewhere", Reason: "it was answered elsewhere"}:
+			default: // a person was faster here, and whoever waits for it wants it no more
+			}
+		}
+	}
 }
 
 // Decide is a person's word on an open question; by names the door. The error is [ErrUnknown], or that the word could not
