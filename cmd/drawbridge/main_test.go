@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"machine":  machineSays,
 			"world":    setWorld,
 			"front":    setFront,
 			"port":     setPorts,
