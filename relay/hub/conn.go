@@ -122,7 +122,9 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 	case f.Output != nil:
 		c.progress(*f.Output)
 	case f.Pinned != nil:
-		c.pinned(*f.Pinned)
+		if c.pinned(*f.Pinned) {
+			return c.notePin(ctx)
+		}
 	case f.Answered != nil:
 		c.allowance -= answeredCost
 		c.answered(ctx, *f.Answered)
@@ -172,12 +174,26 @@ func (c *conn) answered(ctx context.Context, a wire.Answered) {
 }
 
 // pinned notes which of our keys the relay trusts from now on. It never goes back: what counts is the newest.
-func (c *conn) pinned(p wire.Pinned) {
+func (c *conn) pinned(p wire.Pinned) (news bool) {
 	ring := c.hub.ring.Load()
 	if s := ring.trusted(p.Pins); s != nil && s.generation > c.signer.Load().generation {
 		c.signer.Store(s)
 		c.hub.o.Log.Info().Str("relay", c.relay).Str("key", s.id).Msg("relay trusts the bridge's new key")
+		return true
 	}
+	return false
+}
+
+// notePin writes down which of our keys a connected relay trusts now, unless another connection has taken over.
+func (c *conn) notePin(ctx context.Context) error {
+	return c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		relay, err := tx.Relay(c.relay)
+		if err != nil || relay.Session != c.session {
+			return err
+		}
+		relay.Pin = c.signer.Load().id
+		return tx.PutRelay(relay)
+	})
 }
 
 func (c *conn) setCancel(cancel context.CancelFunc) {

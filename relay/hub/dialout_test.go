@@ -387,11 +387,19 @@ func TestRotateBridge(t *testing.T) {
 		return list[len(list)-1].KeyID
 	}
 	first := keyUsed("op-1")
+	before, err := s.RelayByName(t.Context(), "laptop")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	eventually(t, "the new key signs", func() bool { n++; return keyUsed("op-2-"+strings.Repeat("x", n%100)) != first })
+	eventually(t, "the operator sees the new key", func() bool {
+		v, err := s.RelayByName(t.Context(), "laptop")
+		return err == nil && v.Pin != before.Pin && v.Connected && v.Session == before.Session
+	})
 	stop()
 	s.offline(t, "laptop")
 	second := keyOf(t, path)
