@@ -3,12 +3,14 @@ package timeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
 
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
+	"drawbridge/parser"
 )
 
 // Holders knows whose a door token is.
@@ -71,6 +73,8 @@ const maxKin = 10_000
 var (
 	plainKinds = map[string]bool{bridge.EventAgent: true, bridge.EventTurn: true, bridge.EventReply: true, bridge.EventTurnFailed: true, bridge.EventCompleted: true}
 	wordyKinds = map[string]bool{bridge.EventTurn: true, bridge.EventReply: true, bridge.EventTurnFailed: true}
+	// forOperator are told with what would run at the user's machine, which is not the agent's to read.
+	forOperator = map[string]bool{bridge.EventHeld: true, bridge.EventApproved: true}
 )
 
 // see returns what the agent may know of an event; ok is false for nothing.
@@ -86,6 +90,9 @@ func (y *eyes) see(ctx context.Context, src Source, e bridge.Event) (seen bridge
 	switch {
 	case err != nil || near == stranger:
 		return e, false, err
+	case near == self && forOperator[e.Kind] && e.Fields["verb"] == string(parser.LocalAction):
+		e.Text = fmt.Sprintf("%s %s", parser.LocalAction, e.Fields["action"])
+		return e, true, nil
 	case near == self:
 		return e, true, nil
 	case !plainKinds[e.Kind]:

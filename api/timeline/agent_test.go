@@ -134,13 +134,18 @@ func TestAgentSeesWhatItsToolsTell(t *testing.T) {
 		w.tell(t, bridge.EventReply, "deep", map[string]string{"secret": "reply"})
 		w.tell(t, bridge.EventMemory, "ann", nil)
 		w.tell(t, bridge.EventGranted, "deep", map[string]string{"secret": "prompt"})
+		for _, kind := range []string{bridge.EventHeld, bridge.EventApproved} { // with what would run at the user's machine
+			w.tell(t, kind, "deep", map[string]string{"verb": "LOCAL_ACTION", "action": "backup"})
+		}
+		w.tell(t, bridge.EventHeld, "deep", map[string]string{"verb": "SUBAGENT"})
 		w.tell(t, bridge.EventReply, "other", nil)
 		for agent, want := range map[string][]string{
 			"ann": {"message_created ann text of msg_dm words of ann", "message_created ann", "reaction_added ann  words of ann",
 				"reply deep reply words of deep", "memory ann  words of ann"},
 			"bob":  {"message_created ann text of msg_dm words of ann", "message_created other text of msg_chn words of other", "message_created ann", "reaction_added ann  words of ann", "reply deep"},
 			"main": {"reply deep reply words of deep"},
-			"deep": {"reply deep reply words of deep", "granted deep prompt words of deep"},
+			"deep": {"reply deep reply words of deep", "granted deep prompt words of deep",
+				"held deep  LOCAL_ACTION backup", "approved deep  LOCAL_ACTION backup", "held deep  words of deep"},
 			// A conversation reaches over trees, and what its own members write there is theirs to see.
 			"other": {"message_created other text of msg_chn words of other", "reply other  words of other"},
 		} {

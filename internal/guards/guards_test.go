@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"webhooks":               {"bridge"},
 	"memory":                 {"bridge"},
 	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/timeline", "api/office", "api/recall", "api/metrics"},
-	"api/timeline":           {"bridge"},
+	"api/timeline":           {"bridge", "parser"},
 	"mcpserver":              {"bridge", "bridge/words", "policy", "parser", "mail", "memory"},
 	"api/office":             {"bridge", "mail"},
 	"api/recall":             {"bridge"},
