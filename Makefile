@@ -68,7 +68,7 @@ fuzz-long: ## every fuzz target for ten minutes
 	@scripts/fuzz.sh 10m
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
-	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper
+	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper
 
 clean: ## remove what was built
 	rm -rf bin
