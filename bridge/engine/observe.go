@@ -96,6 +96,20 @@ func (c *change) failTurn(j *job, reason string) error {
 	// A launch never gets further than its first turn without an external agent.
 	launch := j.turn.Seq == 1
 	c.e.streams.Ended(j.turn.ID)
+	if err := c.fail(j, reason); err != nil {
+		return err
+	}
+	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: words.Failure(j.agent, j.command, launch, reason), Commands: commandIDs(launch, j.command)}); err != nil {
+		return err
+	}
+	if err := c.FinishWork(j.work); err != nil {
+		return err
+	}
+	return c.failQueued(j)
+}
+
+// fail ends a turn, what it carried, and the command that launched by it.
+func (c *change) fail(j *job, reason string) error {
 	j.turn.Trouble, j.agent.Trouble = reason, reason
 	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
@@ -109,18 +123,10 @@ func (c *change) failTurn(j *job, reason string) error {
 	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
 		return err
 	}
-	if launch && j.command.ID != "" {
-		if err := c.FailCommand(&j.command, reason); err != nil {
-			return err
-		}
+	if j.turn.Seq == 1 && j.command.ID != "" {
+		return c.FailCommand(&j.command, reason)
 	}
-	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: words.Failure(j.agent, j.command, launch, reason), Commands: commandIDs(launch, j.command)}); err != nil {
-		return err
-	}
-	if err := c.FinishWork(j.work); err != nil {
-		return err
-	}
-	return c.failQueued(j)
+	return nil
 }
 
 // fell sets the state of an agent whose turn failed. While another turn is open

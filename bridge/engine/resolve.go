@@ -196,23 +196,8 @@ func (c *change) settleLaunch(j job, external string) error {
 // for the handler, which removes what is over.
 func (c *change) giveUp(j *job, reason string) error {
 	launch := j.turn.Seq == 1
-	j.turn.Trouble, j.agent.Trouble = reason, reason
-	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
+	if err := c.fail(j, reason); err != nil {
 		return err
-	}
-	if err := c.Uncarry(j.turn.ID); err != nil {
-		return err
-	}
-	if err := c.fell(j); err != nil {
-		return err
-	}
-	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
-		return err
-	}
-	if launch && j.command.ID != "" {
-		if err := c.FailCommand(&j.command, reason); err != nil {
-			return err
-		}
 	}
 	if err := c.WakeLane(desk.AgentLane(j.agent.ID), c.now); err != nil {
 		return err

@@ -347,22 +347,55 @@ func functionSizes(t *testing.T, s source) (sizes []int) {
 	return sizes
 }
 
+// TestNoSleepAndNoSkip: a sleep stands in a function that opens a bubble of virtual time, by itself or by a helper of its
+// package; there it costs nothing and waits for nothing real. No test is left out.
 func TestNoSleepAndNoSkip(t *testing.T) {
 	t.Parallel()
-	for _, s := range sources(t) {
-		if !s.test || s.pkg == "internal/guards" {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join("../..", s.path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A sleep in a bubble of virtual time costs nothing and waits for nothing real.
-		if strings.Contains(string(text), "time.Sleep(") && !strings.Contains(string(text), "testing/synctest") {
-			t.Errorf("%s sleeps; wait for the event, or use testing/synctest", s.path)
-		}
-		if strings.Contains(string(text), "t.Skip(") {
-			t.Errorf("%s skips a test", s.path)
+	all := sources(t)
+	opens := map[string]bool{} // package and function
+	each := func(do func(s source, name string, calls map[string]bool)) {
+		for _, s := range all {
+			for _, d := range s.file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && s.test {
+					do(s, f.Name.Name, calledBy(f))
+				}
+			}
 		}
 	}
+	each(func(s source, name string, calls map[string]bool) {
+		opens[s.pkg+" "+name] = calls["synctest.Test"]
+	})
+	each(func(s source, name string, calls map[string]bool) {
+		bubble := false
+		for call := range calls {
+			bubble = bubble || call == "synctest.Test" || opens[s.pkg+" "+call]
+			if _, method, ok := strings.Cut(call, "."); ok && strings.HasPrefix(method, "Skip") {
+				t.Errorf("%s: %s leaves a test out by %s", s.path, name, call)
+			}
+		}
+		if calls["time.Sleep"] && !bubble {
+			t.Errorf("%s: %s sleeps outside of a bubble; wait for the event, or use testing/synctest", s.path, name)
+		}
+	})
+}
+
+// calledBy are the calls of the forms f and x.f in a function.
+func calledBy(f *ast.FuncDecl) map[string]bool {
+	found := map[string]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch fun := call.Fun.(type) {
+		case *ast.Ident:
+			found[fun.Name] = true
+		case *ast.SelectorExpr:
+			if x, ok := fun.X.(*ast.Ident); ok {
+				found[x.Name+"."+fun.Sel.Name] = true
+			}
+		}
+		return true
+	})
+	return found
 }
