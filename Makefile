@@ -5,7 +5,7 @@ SHELL := bash
 GO ?= go
 PACKAGES := ./...
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-FUZZTIME ?= 3s
+FUZZRUNS ?= 10000
 SOAK ?= 30m
 SEED ?= 1
 
@@ -61,11 +61,11 @@ soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pa
 	@scripts/postgres.sh
 	$(GO) test -count=1 -v -timeout=0 ./internal/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
 
-fuzz: ## every fuzz target for FUZZTIME (3s)
-	@scripts/fuzz.sh $(FUZZTIME)
+fuzz: ## every fuzz target with FUZZRUNS (10000) inputs
+	@scripts/fuzz.sh $(FUZZRUNS)
 
-fuzz-long: ## every fuzz target for ten minutes
-	@scripts/fuzz.sh 10m
+fuzz-long: ## every fuzz target with two million inputs, some ten minutes each
+	@scripts/fuzz.sh 2000000
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
 	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper
