@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -101,9 +102,10 @@ type Door struct {
 	live   live
 	known  known
 	record *recorder
+	fast   fastPath
 
-	mu      sync.Mutex // guards servers
-	servers map[string]*mcp.Server
+	mu     sync.Mutex // guards offers
+	offers map[string]*offer
 }
 
 // New checks the options; it starts nothing. Run ends what outlives its token.
@@ -118,7 +120,8 @@ func New(o Options) (*Door, error) {
 	if o.Toolsets == nil {
 		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
 	}
-	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, servers: map[string]*mcp.Server{}, record: &recorder{desk: o.Engine}}
+	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, offers: map[string]*offer{}, record: &recorder{desk: o.Engine}}
+	d.fast.fresh = min(freshFrame, o.Idle/3)
 	var err error
 	if d.sets, err = d.toolsets(); err != nil {
 		return nil, err
@@ -175,7 +178,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		d.serveFile(w, r, c)
 		return
 	}
-	if c.server, err = d.pick(c, r.URL.EscapedPath()); err != nil {
+	if c.offer, err = d.pick(c, r.URL.EscapedPath()); err != nil {
 		refuse(w, r, err)
 		return
 	}
@@ -194,7 +197,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		// A session belongs to the token that opened it, not merely to its agent.
 		return &auth.TokenInfo{UserID: string(c.token.ID), Extra: map[string]any{callerKey: c}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	bearer(d.handler(r)).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
+	d.fast.serve(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)), d, bearer(d.handler(r)))
 }
 
 // isBrief reports whether a request of the new era gets one answer and nothing
@@ -229,8 +232,10 @@ type caller struct {
 	agent bridge.Agent
 	root  bridge.Agent
 	token bridge.DoorToken
-	// server offers what the request's path and the agent's toolsets hold.
-	server *mcp.Server
+	// offer is what the request's path and the agent's toolsets hold.
+	offer *offer
+	// ran is set when a tool runs for the request; nil where nobody asks.
+	ran *atomic.Bool
 }
 
 type callerContext struct{}
@@ -274,8 +279,8 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 	return c, nil
 }
 
-// pick returns the server for a path: all of the agent's toolsets, or one.
-func (d *Door) pick(c *caller, path string) (*mcp.Server, error) {
+// pick returns what a path offers: all of the agent's toolsets, or one.
+func (d *Door) pick(c *caller, path string) (*offer, error) {
 	names := d.o.Toolsets(c.root)
 	if one := strings.Trim(strings.TrimPrefix(path, prefix), "/"); one != "" {
 		found := false
@@ -290,22 +295,27 @@ func (d *Door) pick(c *caller, path string) (*mcp.Server, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := strings.Join(names, ",")
-	if s, ok := d.servers[key]; ok {
-		return s, nil
+	if o, ok := d.offers[key]; ok {
+		return o, nil
 	}
-	s, err := d.newServer(names)
+	o, err := d.newOffer(names)
 	if err != nil {
 		return nil, err
 	}
-	d.servers[key] = s
-	return s, nil
+	d.offers[key] = o
+	return o, nil
 }
 
 // serverOf is how the SDK's handlers learn what was picked.
 func (d *Door) serverOf(r *http.Request) *mcp.Server {
-	c, _ := r.Context().Value(callerContext{}).(*caller)
+	c := callerOf(r.Context())
 	if c == nil {
 		return nil
 	}
-	return c.server
+	return c.offer.server
+}
+
+func callerOf(ctx context.Context) *caller {
+	c, _ := ctx.Value(callerContext{}).(*caller)
+	return c
 }

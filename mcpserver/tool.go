@@ -57,18 +57,26 @@ func (t tool) reads() tool {
 	return t
 }
 
-// run takes one call from its raw arguments to its result. An error that the
-// agent can act on is a result; only a fault of ours is hidden from it.
-func (t tool) run(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.CallToolResult {
+// asked is run for a call that the SDK read for the server of an offer.
+func (t tool) asked(ctx context.Context, d *Door, o *offer, req *mcp.CallToolRequest) *mcp.CallToolResult {
 	c, ok := req.Extra.TokenInfo.Extra[callerKey].(*caller)
 	if !ok {
 		return failed(errors.New("a call without a caller"))
 	}
-	args := req.Params.Arguments
+	if c.ran != nil && c.offer == o {
+		c.ran.Store(true)
+	}
+	return t.run(ctx, d, c, call{name: req.Params.Name, args: req.Params.Arguments})
+}
+
+// run takes one call from its raw arguments to its result. An error that the
+// agent can act on is a result; only a fault of ours is hidden from it.
+func (t tool) run(ctx context.Context, d *Door, c *caller, k call) *mcp.CallToolResult {
+	args := k.args
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	call := asked{tool: req.Params.Name, args: args, at: time.Now()}
+	call := asked{tool: k.name, args: args, at: time.Now()}
 	if t.hints.ReadOnlyHint {
 		return t.look(ctx, d, c, call)
 	}

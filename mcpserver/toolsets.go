@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 
@@ -59,9 +58,20 @@ func SetNames() []string {
 	return []string{SetBridge, SetTeam, SetThreads, SetChannels, SetMemory}
 }
 
-// newServer makes the server that offers some toolsets. Where two of them have a
-// tool of one name, the later one's carries its set's name in front.
-func (d *Door) newServer(names []string) (*mcp.Server, error) {
+// offer is what some toolsets hold: the SDK's server of it, and the tools by the
+// names under which they are offered.
+type offer struct {
+	server *mcp.Server
+	tools  map[string]tool
+}
+
+func (d *Door) implementation() *mcp.Implementation {
+	return &mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: d.o.Version}
+}
+
+// newOffer makes what offers some toolsets. Where two of them have a tool of one
+// name, the later one's carries its set's name in front.
+func (d *Door) newOffer(names []string) (*offer, error) {
 	options := &mcp.ServerOptions{
 		Logger:       slog.New(zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))),
 		GetSessionID: d.newSessionID,
@@ -74,27 +84,27 @@ func (d *Door) newServer(names []string) (*mcp.Server, error) {
 	if d.o.Extend != nil {
 		extend = d.o.Extend(options)
 	}
-	s := mcp.NewServer(&mcp.Implementation{Name: "drawbridge", Title: "Drawbridge", Version: d.o.Version}, options)
-	taken := map[string]bool{}
+	s := mcp.NewServer(d.implementation(), options)
+	o := &offer{server: s, tools: map[string]tool{}}
 	for _, set := range names {
 		tools, ok := d.sets[set]
 		if !ok {
 			return nil, bridge.Errorf(bridge.NotFound, "no toolset %+.40q; there are %s", set, strings.Join(SetNames(), ", "))
 		}
 		for _, t := range tools {
-			if taken[t.name] {
+			if _, taken := o.tools[t.name]; taken {
 				t.name = set + "_" + t.name
 			}
-			taken[t.name] = true
+			o.tools[t.name] = t
 			s.AddTool(&mcp.Tool{Name: t.name, Description: t.about, InputSchema: t.schema, Annotations: &t.hints},
 				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-					return t.run(ctx, d, req), nil
+					return t.asked(ctx, d, o, req), nil
 				})
 		}
 	}
 	extend(s)
 	s.AddReceivingMiddleware(d.introduce(slices.Clone(names)))
-	return s, nil
+	return o, nil
 }
 
 // introduce tells each caller who it is when it asks what the server is, and
@@ -144,5 +154,9 @@ func instructions(a bridge.Agent, sets []string) string {
 func (d *Door) all() []*mcp.Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Collect(maps.Values(d.servers))
+	list := make([]*mcp.Server, 0, len(d.offers))
+	for _, o := range d.offers {
+		list = append(list, o.server)
+	}
+	return list
 }

@@ -1,0 +1,34 @@
+package mcpserver
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// CountSDK counts the requests that the SDK gets from now on.
+func (d *Door) CountSDK() *atomic.Int64 {
+	n := new(atomic.Int64)
+	for _, h := range []*http.Handler{&d.brief, &d.stateless, &d.stateful} {
+		next := *h
+		*h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n.Add(1)
+			next.ServeHTTP(w, r)
+		})
+	}
+	return n
+}
+
+// SetFresh says for how long the fast path believes what the SDK took.
+func (d *Door) SetFresh(fresh time.Duration) { d.fast.fresh = fresh }
+
+// RemembersLate plays a call that is under way when its session ends, and
+// reports whether another one would then be answered without the SDK.
+func (d *Door) RemembersLate() bool {
+	f, now := frame{session: "late"}, time.Now()
+	_, ended := d.fast.has(f, now)
+	d.fast.end(f.session)
+	d.fast.put(f, ended, now)
+	fresh, _ := d.fast.has(f, now)
+	return fresh
+}
