@@ -1,7 +1,10 @@
 package mcpserver
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"time"
 )
@@ -31,4 +34,10 @@ func (d *Door) RemembersLate() bool {
 	d.fast.put(f, ended, now)
 	fresh, _ := d.fast.has(f, now)
 	return fresh
+}
+
+// Split is what the fast path reads in a body; not ok when it leaves that to the SDK.
+func Split(body []byte) (id json.RawMessage, name string, args json.RawMessage, meta string, ok bool) {
+	f, k, ok := split(httptest.NewRequest(http.MethodPost, "/mcp", bytes.NewReader(body)), &caller{})
+	return k.id, k.name, k.args, f.meta, ok
 }

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -47,7 +46,9 @@ const (
 // what call holds.
 type frame struct {
 	token, accept, contentType, version, session, meta string
-	offer                                              *offer
+	// Whether headers repeat the method and the tool's name, as the newer era demands.
+	saysMethod, saysName bool
+	offer                *offer
 }
 
 // call is the rest of a request: which tool is called with what.
@@ -96,7 +97,9 @@ func split(r *http.Request, c *caller) (f frame, k call, ok bool) {
 	if err != nil || strictjson.DecodeExact(body, &message) != nil || message.Version != "2.0" || message.Method != methodCall || !plainID.Match(message.ID) {
 		return f, k, false
 	}
-	if cmp.Or(r.Header.Get("Mcp-Method"), methodCall) != methodCall || cmp.Or(r.Header.Get("Mcp-Name"), message.Params.Name) != message.Params.Name {
+	method, name := r.Header.Values("Mcp-Method"), r.Header.Values("Mcp-Name")
+	f.saysMethod, f.saysName = method != nil, name != nil
+	if (f.saysMethod && method[0] != methodCall) || (f.saysName && name[0] != message.Params.Name) {
 		return f, k, false
 	}
 	if f.meta = string(message.Params.Meta); len(f.accept)+len(f.contentType)+len(f.version)+len(f.session)+len(f.meta) > maxFrame {
