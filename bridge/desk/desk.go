@@ -170,6 +170,15 @@ func (c *Change) Gate(a *bridge.Agent, depth int) error {
 	return c.Event(bridge.EventGated, *a, bridge.Event{Text: a.Trouble})
 }
 
+// NotStopped returns a Conflict when the tree under root was stopped.
+func (c *Change) NotStopped(root bridge.AgentID) error {
+	tree, err := c.Tree(root)
+	if err != nil || !tree.Stopped() {
+		return err
+	}
+	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", words.Stopped(tree), root)
+}
+
 // Settle sets the state of an agent without an open turn.
 func (c *Change) Settle(a *bridge.Agent) error {
 	open, err := c.CountOpenCommands(a.ID, "")
@@ -254,6 +263,24 @@ func (c *Change) TellLater(a bridge.Agent, m bridge.Command, text string) error 
 		return err
 	}
 	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: text})
+}
+
+// BeginJoin makes a turn that launched several subagents wait for them, if its
+// agent's policy says so. A held launch counts: a person may let it pass.
+func (c *Change) BeginJoin(a bridge.Agent, t *bridge.Turn) error {
+	need, _ := a.Join.Need()
+	if need == 0 {
+		return nil
+	}
+	f, err := kin.FamilyOf(c.Tx, t.ID)
+	if err != nil || len(f.Launched)+f.Held < 2 {
+		return err
+	}
+	t.Joining = need
+	if err := c.UpdateTurn(*t); err != nil {
+		return err
+	}
+	return c.Enqueue(bridge.Work{Lane: "join/" + string(t.ID), Kind: bridge.WorkJoin, Ref: string(t.ID), Due: c.At.Add(a.JoinWithin)})
 }
 
 // Gather tells the agent of joined results once enough subagents have ended.

@@ -33,9 +33,9 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 	case bridge.WorkTurn:
 		return e.turnWork(ctx, w)
 	case bridge.WorkAction:
-		return e.actionWork(ctx, w)
+		return e.errands.Action(ctx, w)
 	case bridge.WorkRemind:
-		return e.remindWork(ctx, w)
+		return e.errands.Remind(ctx, w)
 	case bridge.WorkJoin:
 		return e.joinWork(ctx, w)
 	case bridge.WorkUsage:

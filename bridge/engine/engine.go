@@ -16,6 +16,8 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
+	"drawbridge/bridge/errands"
+	"drawbridge/bridge/gate"
 	"drawbridge/bridge/lanes"
 	"drawbridge/bridge/meter"
 	"drawbridge/bridge/streams"
@@ -80,6 +82,8 @@ type Engine struct {
 
 	streams streams.Set
 	meter   meter.Meter
+	gate    gate.Gate
+	errands errands.Runner
 }
 
 // New returns an engine that does nothing until Run. It fails when a required option is missing.
@@ -106,10 +110,10 @@ func NewRecorder(o Options) (*Engine, error) {
 
 func newEngine(o Options) *Engine {
 	e := &Engine{o: o, watchers: map[chan struct{}]struct{}{}}
-	e.meter = meter.Meter{View: e.View, Update: func(ctx context.Context, fn func(*desk.Change) error) error {
-		return e.update(ctx, func(c *change) error { return fn(c.Change) })
-	}}
+	e.meter = meter.Meter{View: e.View, Update: e.atDesk}
 	e.meter.Inspector, _ = o.Runtime.(bridge.Inspector)
+	e.gate = gate.Gate{Keys: o.Keys, API: o.API}
+	e.errands = errands.Runner{Actions: o.Actions, Patience: o.ActionPatience, Update: e.atDesk, Holds: e.holds, Backoff: e.backoff, Log: o.Log}
 	e.lanes = lanes.New(lanes.Options{Store: o.Store, Handle: e.dispatch, Stuck: e.stuck, Slots: o.Slots, Grace: o.Grace, Now: o.Now, Rand: o.Rand, Log: o.Log})
 	return e
 }
@@ -180,6 +184,16 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 		e.Wake()
 	}
 	return nil
+}
+
+// atDesk is update for those beside the engine who need its transaction alone.
+func (e *Engine) atDesk(ctx context.Context, fn func(*desk.Change) error) error {
+	return e.update(ctx, func(c *change) error { return fn(c.Change) })
+}
+
+// Change implements bridge.Desk.
+func (e *Engine) Change(ctx context.Context, fn func(bridge.Change) error) error {
+	return e.update(ctx, func(c *change) error { return fn(c.Change) })
 }
 
 // Wake makes the engine look for work, and everyone who watches look again. It

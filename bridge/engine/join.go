@@ -27,24 +27,6 @@ func (e *Engine) SetJoin(ctx context.Context, id bridge.AgentID, join bridge.Joi
 	return a, notFound(err, "agent", string(id))
 }
 
-// beginJoin makes a turn that launched several subagents wait for them, if its
-// agent's policy says so. A held launch counts: a person may let it pass.
-func (c *change) beginJoin(j *job) error {
-	need, _ := j.agent.Join.Need()
-	if need == 0 {
-		return nil
-	}
-	f, err := kin.FamilyOf(c.Tx, j.turn.ID)
-	if err != nil || len(f.Launched)+f.Held < 2 {
-		return err
-	}
-	j.turn.Joining = need
-	if err := c.UpdateTurn(j.turn); err != nil {
-		return err
-	}
-	return c.Enqueue(bridge.Work{Lane: "join/" + string(j.turn.ID), Kind: bridge.WorkJoin, Ref: string(j.turn.ID), Due: c.now.Add(j.agent.JoinWithin)})
-}
-
 // joinWork ends the wait for joined results at its deadline.
 func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
 	return e.update(ctx, func(c *change) error {

@@ -9,10 +9,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
-	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
-	"drawbridge/parser"
-	"drawbridge/policy"
 )
 
 // Spec is what a person wants launched.
@@ -115,7 +112,7 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if a.External == "" && a.State == bridge.AgentFailed {
 			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
 		}
-		if err := c.stopped(a.Root); err != nil {
+		if err := c.NotStopped(a.Root); err != nil {
 			return err
 		}
 		if err := c.AddEchoes(id, words.EchoKeys(text), c.now); err != nil {
@@ -165,119 +162,6 @@ func notFound(err error, noun, id string) error {
 		return bridge.Errorf(bridge.NotFound, "no %s %q; list them with `drawbridge %ss`", noun, id, noun)
 	}
 	return err
-}
-
-// Approve lets a held command pass. It passes the gate once more: what the
-// allowlist does not hold any more stays refused.
-func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (bridge.Command, error) {
-	var m bridge.Command
-	err := e.update(ctx, func(c *change) (err error) {
-		a, err := c.held(id, &m)
-		if err != nil {
-			return err
-		}
-		if err := c.stopped(a.Root); err != nil {
-			return err
-		}
-		names, err := kin.Lineage(c.Tx, a)
-		if err != nil {
-			return err
-		}
-		v := e.o.Policy().Grant(names, m.Parsed, true)
-		if !v.Grant.Valid() {
-			return bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", v.Reason)
-		}
-		if m.Parsed.Verb == parser.Subagent {
-			used, err := c.used(a)
-			if err != nil {
-				return err
-			}
-			if refused := e.o.Policy().ApprovalRefused(names, used); refused != "" {
-				return bridge.Errorf(bridge.Denied, "%s (deny it, wait, or raise the limit)", refused)
-			}
-		}
-		m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
-		if err := c.remember(a, m); err != nil {
-			return err
-		}
-		if err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(m)}); err != nil {
-			return err
-		}
-		m.Code, m.Reason = "", "" // what held it does so no longer
-		turn, err := c.Turn(m.Turn)
-		if err != nil {
-			return err
-		}
-		if err := c.start(job{agent: a, turn: turn}, &m); err != nil || m.State != bridge.CommandRefused {
-			return err
-		}
-		return c.Pump(&a) // a reminder that cannot be set any more
-	})
-	return m, notFound(err, "command", string(id))
-}
-
-// remember keeps a "once per" approval for as long as its rule says.
-func (c *change) remember(a bridge.Agent, m bridge.Command) error {
-	if m.Code != string(policy.CodeNeedsApproval) || m.PolicyKey() == "" {
-		return nil
-	}
-	span := c.e.approvalSpan(m)
-	if span <= 0 {
-		return nil
-	}
-	return c.PutApproval(a.Root, m.PolicyKey(), c.now.Add(span))
-}
-
-// approvalSpan is how long one approval of the command's rule lasts; 0 for "each".
-func (e *Engine) approvalSpan(m bridge.Command) time.Duration {
-	approval := e.o.Policy().Grant(nil, m.Parsed, false).Approval
-	if approval.Mode != policy.ApprovalOnce {
-		return 0
-	}
-	return approval.For
-}
-
-// Deny refuses a held command; the agent is told, with the reason when there is one.
-func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (bridge.Command, error) {
-	var m bridge.Command
-	err := e.update(ctx, func(c *change) error {
-		a, err := c.held(id, &m)
-		if err != nil {
-			return err
-		}
-		m.Code, m.Reason = "denied", "a person denied it"
-		if reason = words.SafeLine(reason, 300); reason != "" {
-			m.Reason += ": " + reason
-		}
-		if err := c.Event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
-			return err
-		}
-		if err := c.SetCommand(&m, bridge.CommandRefused); err != nil {
-			return err
-		}
-		turn, err := c.Turn(m.Turn)
-		if err != nil {
-			return err
-		}
-		return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
-			Text: fmt.Sprintf("%s (%s): refused: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Reason)})
-	})
-	return m, notFound(err, "command", string(id))
-}
-
-// held loads a command that waits for a person, and its agent.
-func (c *change) held(id bridge.CommandID, m *bridge.Command) (bridge.Agent, error) {
-	var err error
-	if *m, err = c.Command(id); err != nil {
-		return bridge.Agent{}, err
-	}
-	if m.State == bridge.CommandUncertain {
-		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is uncertain: look whether it happened, then use `drawbridge resolve`", m.ID)
-	}
-	if m.State != bridge.CommandHeld {
-		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is %s and waits for nobody; see `drawbridge commands --state held`", m.ID, m.State)
-	}
-	return c.Agent(m.Agent)
 }
 
 // View runs a look-up on a snapshot of the store.

@@ -10,8 +10,6 @@ import (
 	"drawbridge/bridge/words"
 )
 
-const hour = time.Hour
-
 // finishCommand ends the command that launched this agent, if this was its
 // first run, and tells the parent how the run ended.
 func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error {

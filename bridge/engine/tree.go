@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
+	"drawbridge/bridge/errands"
 	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 )
@@ -27,16 +28,6 @@ func (c *change) spend(j *job) (refused string, err error) {
 	}
 	tree.Turns++
 	return "", c.PutTree(tree)
-}
-
-// reserve counts one launch of the tree before it is sent.
-func (c *change) reserve(root bridge.AgentID) error {
-	tree, err := c.Tree(root)
-	if err != nil {
-		return err
-	}
-	tree.Launches++
-	return c.PutTree(tree)
 }
 
 // broke keeps a turn that the tree's budget does not reach for. It is looked at
@@ -63,15 +54,6 @@ func (c *change) broke(j *job, why string) error {
 
 // budgetLook is how often a turn without a budget asks whether there is one by now.
 const budgetLook = time.Minute
-
-// stopped returns a Conflict when the tree under root was stopped.
-func (c *change) stopped(root bridge.AgentID) error {
-	tree, err := c.Tree(root)
-	if err != nil || !tree.Stopped() {
-		return err
-	}
-	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", words.Stopped(tree), root)
-}
 
 // Stop ends everything under a root, the root included, and keeps it stopped
 // until Resume, over restarts too: queued turns and commands that wait are
@@ -160,7 +142,7 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 		if err := c.TellLater(a, m, fmt.Sprintf("%s (%s): given up: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, why)); err != nil {
 			return err
 		}
-		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
+		if err := c.WakeLane(errands.Lane(m), c.now); err != nil { // its handler finds it over
 			return err
 		}
 	}

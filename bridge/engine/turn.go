@@ -24,10 +24,6 @@ type job struct {
 	// the agent whose command made this one.
 	names, asking []string
 	grant         policy.Grant
-	// quiet reports wait for another reason to speak to the agent.
-	quiet bool
-	// silent turns get no reports: a tool call was answered already.
-	silent bool
 	// tree is that of the agent, with whether a person stopped it.
 	tree bridge.Tree
 	// doubted is since when an earlier attempt has been in doubt, zero when none is.

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/errands"
+	"drawbridge/parser"
+)
+
+// Ask takes commands that an agent asked for by a tool call through the gate, in
+// one transaction, and returns each as it was recorded: the same policy, caps
+// and ledger as for its text. They belong to the turn that the agent is in, or else to its
+// last one. What is refused or held is said in the answer and not in the next
+// turn; what comes of the rest comes as a turn. Twice is two requests, of which
+// the policy holds the second for a person. NotFound for an unknown agent,
+// Conflict for one that never had a turn or whose tree was stopped, RateLimited
+// when a turn asked for too many.
+func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, commands ...parser.Command) (asked []bridge.Command, err error) {
+	err = e.update(ctx, func(c *change) (err error) {
+		asked, err = e.gate.Ask(c.Change, id, commands)
+		return err
+	})
+	return asked, notFound(err, "agent", string(id))
+}
+
+// Approve lets a held command pass. It passes the gate once more: what the
+// allowlist does not hold any more stays refused.
+func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (m bridge.Command, err error) {
+	err = e.update(ctx, func(c *change) (err error) {
+		m, err = e.gate.Approve(c.Change, id)
+		return err
+	})
+	return m, notFound(err, "command", string(id))
+}
+
+// Deny refuses a held command; the agent is told, with the reason when there is one.
+func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (m bridge.Command, err error) {
+	err = e.update(ctx, func(c *change) (err error) {
+		m, err = e.gate.Deny(c.Change, id, reason)
+		return err
+	})
+	return m, notFound(err, "command", string(id))
+}
+
+// CancelReminder ends a reminder that has not come back yet. The agent reads of
+// it in its next turn. Conflict when the command is no reminder that waits.
+func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (m bridge.Command, err error) {
+	err = e.update(ctx, func(c *change) (err error) {
+		m, err = errands.Cancel(c.Change, id)
+		return err
+	})
+	return m, notFound(err, "command", string(id))
+}

@@ -1,0 +1,185 @@
+package errands
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/words"
+)
+
+// Action asks the relay to run an action. The request id is the operation
+// key: asking again after a crash, a lost answer or from a restored database
+// meets the relay's record of the first time.
+func (x Runner) Action(ctx context.Context, w bridge.Work) error {
+	var r errand
+	ready := false
+	err := x.Update(ctx, func(c *desk.Change) (err error) {
+		if r, err = load(c.Tx, w); err != nil {
+			return err
+		}
+		ready, err = begin(c, &r)
+		return err
+	})
+	if err != nil || !ready {
+		return err
+	}
+	if !x.Holds(ctx) {
+		return bridge.ErrLeaseLost
+	}
+	out, err := x.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey, Agent: r.agent.Name,
+		Line: string(r.command.Parsed.Verb) + ": " + r.command.Parsed.Action, Approved: r.command.RelayApproval()})
+	switch {
+	case err == nil:
+		return x.Update(ctx, func(c *desk.Change) error { return acted(c, r, out) })
+	case ctx.Err() != nil:
+		return x.Update(ctx, func(c *desk.Change) error { return c.PutBack(w, c.At) })
+	}
+	return x.trouble(ctx, r, err)
+}
+
+// begin commits that the request is about to leave. It reports whether it is to be sent.
+func begin(c *desk.Change, r *errand) (bool, error) {
+	r.doubt = r.command.State == bridge.CommandSending
+	switch r.command.State {
+	case bridge.CommandSending:
+		// Asked before; the gate was passed then, and the relay knows the id.
+	case bridge.CommandGranted:
+		if err := c.SetCommand(&r.command, bridge.CommandSending); err != nil {
+			return false, err
+		}
+	default:
+		return false, c.FinishWork(r.work)
+	}
+	switch tree, err := c.Tree(r.agent.Root); {
+	case err != nil:
+		return false, err
+	case tree.Stopped(): // the call was on its way when the operator stopped it
+		return false, failed(c, *r, bridge.Errorf(bridge.Conflict, "%s", words.Stopped(tree)))
+	}
+	v := c.Policy().Grant(r.names, r.command.Parsed, r.command.Approved)
+	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {
+		return false, failed(c, *r, &bridge.Error{Kind: bridge.Conflict, Unclear: true,
+			Message: "the allowlist changed while the answer was awaited, so the relay was not asked again"})
+	}
+	if !v.Grant.Valid() {
+		v.Reason = words.RefusedNow(v)
+		r.command.Code, r.command.Reason = string(v.Code), v.Reason
+		return false, finish(c, *r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
+	}
+	r.grant = v.Grant
+	return true, nil
+}
+
+// trouble decides by the kind of the error whether to ask again.
+func (x Runner) trouble(ctx context.Context, r errand, cause error) error {
+	tries := r.work.Tries + 1 // and not the claims: a crash is no relay's refusal
+	wait := x.Backoff(tries, actionWait, maxActionWait)
+	x.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("try", tries).Msg("action waits")
+	kind := bridge.KindOf(cause)
+	if kind == bridge.RateLimited || kind == bridge.Busy || (kind == bridge.Unavailable && waited(patient(tries, r.work)) < x.Patience) {
+		return x.Update(ctx, func(c *desk.Change) error { return askLater(c, r, cause, max(wait, bridge.RetryAfter(cause))) })
+	}
+	return x.Update(ctx, func(c *desk.Change) error { return failed(c, r, cause) })
+}
+
+// The waits between two requests to a relay.
+const (
+	actionWait    = 500 * time.Millisecond
+	maxActionWait = 10 * time.Second
+)
+
+// patient is how many of the tries use up patience: not those that a relay brought about by connecting, so that one that flaps
+// leaves an action as much time as one that is away. One try in ten counts all the same, so that it ends some day.
+func patient(tries int, w bridge.Work) int { return max(tries-int(w.Woken), tries/10) }
+
+// waited is how long so many tries have waited in all, about.
+func waited(tries int) (all time.Duration) {
+	for i := range min(tries, 100) {
+		all += min(actionWait<<min(i, 10), maxActionWait)
+	}
+	return all
+}
+
+// askLater puts an action back. One that surely did not reach the relay is as
+// it was before; one that may have stays in sending, and the relay's journal
+// tells when it is asked again.
+func askLater(c *desk.Change, r errand, cause error, wait time.Duration) error {
+	if !r.doubt && !bridge.IsUnclear(cause) {
+		if err := c.SetCommand(&r.command, bridge.CommandGranted); err != nil {
+			return err
+		}
+	}
+	return c.PutOff(r.work, c.At.Add(wait))
+}
+
+// failed ends an action that could not be run, or of which nobody knows whether it ran.
+func failed(c *desk.Change, r errand, cause error) error {
+	r.command.Reason = bridge.SafeMessage(cause)
+	if bridge.KindOf(cause) == bridge.NotFound {
+		r.command.Code = codeNoRelay
+	}
+	next, kind, word := bridge.CommandFailed, bridge.EventFailed, "failed: "
+	if r.doubt || bridge.IsUnclear(cause) { // an earlier request may have run it, whatever the last one met
+		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
+	}
+	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+		return err
+	}
+	return finish(c, r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + word + r.command.Reason})
+}
+
+// acted records the relay's answer.
+func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
+	if held, err := holdForRelay(c, r, out); held || err != nil {
+		return err
+	}
+	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
+		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
+	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out)}
+	if out.Status == bridge.ActionRefused {
+		r.command.Reason = "the relay refused it: " + out.Error
+		if err := c.Event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+			return err
+		}
+		return finish(c, r, bridge.CommandRefused, n)
+	}
+	fields := words.Fields(r.command)
+	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
+	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), words.Clip(out.Stdout, 1000)
+	if err := c.Event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
+		return err
+	}
+	return finish(c, r, bridge.CommandFinished, n)
+}
+
+// codeNoRelay is the seed's word for an action that no relay is configured for.
+const codeNoRelay = "missing_local_action_runner"
+
+// holdForRelay holds a command because the relay wants the operator's word on one definition. The relay has said that nothing
+// ran. A word that was given for this very definition and did not help is not asked for again.
+func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool, err error) {
+	m := &r.command
+	if out.Wants == "" || (m.Approved && m.DefinitionToApprove() == out.Wants) {
+		return false, nil
+	}
+	m.Code, m.ApprovalKey, m.Approved, m.Reason = bridge.CodeRelayApproval, bridge.DefinitionKey(out.Wants), false, words.RelayAsks(out)
+	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
+		return false, err
+	}
+	if err := c.FinishWork(r.work); err != nil {
+		return false, err
+	}
+	if err := c.Event(bridge.EventHeld, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+		return false, err
+	}
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return false, err
+	}
+	text := words.Errand(r.command) + "held as " + string(m.ID) + ": a person has to approve it"
+	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Text: text})
+}

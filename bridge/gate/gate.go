@@ -1,0 +1,150 @@
+// Package gate takes what agents ask for through the policy, inside one
+// transaction of whoever calls: each command is recorded with its verdict, and
+// what was granted gets the work or the agent that will carry it out. A person's
+// word on what was held passes the policy once more. It decides no verdict, which
+// is the policy's, and carries nothing out. Rule of thumb: whatever an agent asks
+// for, by text or by tool call, becomes a command here and nowhere else.
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/kin"
+	"drawbridge/bridge/reading"
+	"drawbridge/bridge/words"
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+// Gate is what commands are recorded with besides the policy, which is the
+// transaction's. It keeps nothing; its methods are safe for concurrent use.
+type Gate struct {
+	// Keys make the operation keys.
+	Keys bridge.Keys
+	// API is the version for launches whose rule does not say.
+	API string
+}
+
+// Asker is an agent in the turn that asks.
+type Asker struct {
+	Agent bridge.Agent
+	// Turn is marked by Judge when it has to wait for what it launched.
+	Turn *bridge.Turn
+	// Names are the agent's and its ancestors', root first.
+	Names []string
+	// Tree is that of the agent, with whether a person stopped it.
+	Tree bridge.Tree
+	// quiet reports wait for another reason to speak to the agent.
+	quiet bool
+	// silent turns get no reports: a tool call was answered already.
+	silent bool
+}
+
+// change is a transaction at this gate.
+type change struct {
+	*desk.Change
+	g Gate
+}
+
+// quietAfter is how many turns in a row may only report refusals and near misses.
+const quietAfter = 3
+
+// Judge takes a reply's commands through the policy and records each with its
+// verdict and its work; what was refused, held or nearly a command is reported to
+// the agent. Nothing of a reply runs that is over a cap, oversize, if that is not
+// empty, for which it says why, or of a stopped tree.
+func (g Gate) Judge(tx *desk.Change, by Asker, f reading.Findings, oversize string) error {
+	return change{tx, g}.judge(&by, f, oversize)
+}
+
+func (c change) judge(by *Asker, f reading.Findings, oversize string) error {
+	over := oversize
+	var judged policy.Judgement
+	limit := c.Policy().Limits().CommandsPerTurn
+	switch {
+	case by.Tree.Stopped():
+		over = words.Stopped(by.Tree) + "; nothing of this turn ran"
+	case over != "":
+		over = "this reply is too large to be read: " + over + "; nothing of it ran"
+	case f.Total > limit:
+		over = fmt.Sprintf("this turn has %d commands and the limit is %d a turn, so none of them ran; write fewer in one reply", f.Total, limit)
+	default:
+		r, err := c.request(by, f.Commands)
+		if err != nil {
+			return err
+		}
+		tools, err := c.Commands(bridge.CommandFilter{Turn: by.Turn.ID, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		r.Earlier = earlierIn(tools)
+		judged = c.Policy().Judge(r)
+		over = judged.OverCap
+	}
+	by.quiet = by.Turn.Streak >= quietAfter && !productive(judged)
+	for i, cmd := range f.Commands {
+		v := policy.Verdict{Decision: policy.Refused, Code: policy.CodeOverCap, Reason: over}
+		if over == "" {
+			v = judged.Verdicts[i]
+		}
+		if _, err := c.recordAs(by, i, cmd, v); err != nil {
+			return err
+		}
+	}
+	if over != "" {
+		return c.reportOver(by, f, over)
+	}
+	if err := c.BeginJoin(by.Agent, by.Turn); err != nil {
+		return err
+	}
+	return c.reportMisses(by, f)
+}
+
+// productive reports whether anything of a turn may have an effect. An agent
+// that goes on asking for what it may not have is not answered for ever.
+func productive(judged policy.Judgement) bool {
+	return judged.OverCap == "" && slices.ContainsFunc(judged.Verdicts, func(v policy.Verdict) bool {
+		return v.Decision == policy.Granted || v.Decision == policy.Held
+	})
+}
+
+// used is where the counters stand that a launch by an agent is held against.
+func (c change) used(a bridge.Agent) (u policy.Usage, err error) {
+	if u.LaunchesLastHour, err = c.CountLaunches(c.At.Add(-time.Hour)); err != nil {
+		return u, err
+	}
+	if u.OpenSubagents, err = c.CountOpenSubagents(""); err != nil {
+		return u, err
+	}
+	u.Depth = a.Depth
+	u.Tree, _, err = kin.Usage(c.Tx, a.Root)
+	return u, err
+}
+
+// request collects what the pure policy needs to know.
+func (c change) request(by *Asker, commands []parser.Command) (policy.Request, error) {
+	used, err := c.used(by.Agent)
+	if err != nil {
+		return policy.Request{}, err
+	}
+	echoed := make(map[string]bool)
+	for _, cmd := range commands {
+		key := policy.CommandKey(cmd)
+		if echoed[key], err = c.Echoed(by.Agent.ID, key); err != nil {
+			return policy.Request{}, err
+		}
+	}
+	return policy.Request{
+		Agents: by.Names, Commands: commands,
+		Usage:  used,
+		Echoed: func(cmd parser.Command) bool { return echoed[policy.CommandKey(cmd)] },
+		Approved: func(key string) bool {
+			ok, err := c.Approved(by.Agent.Root, key, c.At)
+			return ok && err == nil // an unreadable memo is no approval
+		},
+	}, nil
+}

@@ -1,0 +1,200 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/errands"
+	"drawbridge/bridge/reading"
+	"drawbridge/bridge/words"
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+// recordAs stores one command with its verdict, and what follows from it.
+func (c change) recordAs(by *Asker, ordinal int, cmd parser.Command, v policy.Verdict) (bridge.Command, error) {
+	m := bridge.Command{
+		ID: bridge.CommandID(c.NewID("cmd_")), Turn: by.Turn.ID, Agent: by.Agent.ID, Ordinal: ordinal, Parsed: cmd, State: bridge.CommandParsed,
+		OpKey: c.g.Keys.OperationKey(by.Agent, *by.Turn, ordinal, cmd),
+		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
+		// Granted under a rule that asks for approval once: an earlier one still lasts.
+		Approved:  v.Decision == policy.Granted && v.ApprovalKey != "",
+		CreatedAt: c.At, UpdatedAt: c.At,
+	}
+	err := c.InsertCommand(m)
+	switch {
+	case err != nil:
+	case v.Decision == policy.Granted:
+		err = c.start(*by, &m)
+	case v.Decision == policy.Held:
+		err = c.hold(by, &m)
+	case v.Decision == policy.Noted:
+		err = c.SetCommand(&m, bridge.CommandFinished)
+	default:
+		err = c.refuse(by, &m)
+	}
+	return m, err
+}
+
+// start takes a command to granted and queues its work.
+func (c change) start(by Asker, m *bridge.Command) error {
+	a := by.Agent
+	work := bridge.Work{Ref: string(m.ID), Lane: errands.Lane(*m), Due: c.At}
+	switch m.Parsed.Verb {
+	case parser.Subagent:
+		if err := c.spawn(a, m); err != nil {
+			return err
+		}
+	case parser.LocalAction:
+		work.Kind = bridge.WorkAction
+	case parser.Remind:
+		if err := errands.SetDue(c.Change, a, m); err != nil {
+			return err
+		}
+		if m.Due.IsZero() {
+			by.quiet = by.Turn.Streak >= quietAfter // an agent that asks for nothing else is not answered for ever
+			return c.refuse(&by, m)
+		}
+		work.Kind, work.Due = bridge.WorkRemind, m.Due
+	}
+	if err := c.SetCommand(m, bridge.CommandGranted); err != nil {
+		return err
+	}
+	if work.Kind != "" {
+		if err := c.Enqueue(work); err != nil {
+			return err
+		}
+	}
+	return c.Event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
+}
+
+// spawn makes the agent of a SUBAGENT command; its first turn is the launch.
+func (c change) spawn(parent bridge.Agent, m *bridge.Command) error {
+	id := bridge.AgentID(c.NewID("agt_"))
+	m.Child = id
+	name, err := c.ChildName(*m, id, parent.Root)
+	if err != nil {
+		return err
+	}
+	child := bridge.Agent{
+		ID: id, Name: name, Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
+		API: c.g.runtimeOf(parent, m), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.At, UpdatedAt: c.At,
+	}
+	m.API = child.API
+	if err := c.reserve(parent.Root); err != nil {
+		return err
+	}
+	if err := c.InsertAgent(child); err != nil {
+		return err
+	}
+	if err := c.AddEchoes(id, words.EchoKeys(m.Parsed.Prompt), c.At); err != nil {
+		return err
+	}
+	if err := c.TellName(*m, name); err != nil {
+		return err
+	}
+	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
+}
+
+// runtimeOf is where a subagent will live: with its parent, unless that is the
+// cloud, where the rule of its repository chooses the version.
+func (g Gate) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
+	if bridge.InCloud(parent.API) {
+		return cmp.Or(m.API, g.API)
+	}
+	return parent.API
+}
+
+// reserve counts one launch of the tree before it is sent.
+func (c change) reserve(root bridge.AgentID) error {
+	tree, err := c.Tree(root)
+	if err != nil {
+		return err
+	}
+	tree.Launches++
+	return c.PutTree(tree)
+}
+
+func (c change) hold(by *Asker, m *bridge.Command) error {
+	told := m.Reason // what would run at the user's machine is not the agent's to read
+	if err := c.bindApproval(m); err != nil {
+		return err
+	}
+	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
+		return err
+	}
+	if err := c.Event(bridge.EventHeld, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+		return err
+	}
+	m.Reason = told
+	return c.report(by, bridge.Notice{Text: fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, told)})
+}
+
+// bindApproval ties a person's word to the definition that the relay offers, where the relay lets the bridge approve, so that
+// one word serves both gates. It does so when the command is held, and only to what the reason shows: a relay that had nothing
+// to show, or shows something else by the time of the word, asks for itself.
+func (c change) bindApproval(m *bridge.Command) error {
+	if m.Parsed.Verb != parser.LocalAction {
+		return nil
+	}
+	offers, err := c.OfferedBy(m.Canonical)
+	if offer := bridge.ApprovableAt(offers, m.Relay); offer.Shows != "" {
+		m.BindDefinition(offer.Definition)
+		m.Reason += "; " + words.Offered(offer)
+	}
+	return err
+}
+
+func (c change) refuse(by *Asker, m *bridge.Command) error {
+	if err := c.SetCommand(m, bridge.CommandRefused); err != nil {
+		return err
+	}
+	if m.Code == string(policy.CodeOverCap) {
+		return nil // one report for the whole turn
+	}
+	if err := c.Event(bridge.EventRefused, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+		return err
+	}
+	return c.report(by, bridge.Notice{Text: fmt.Sprintf("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
+}
+
+// report leaves a notice about the agent's own turn, for itself.
+func (c change) report(by *Asker, n bridge.Notice) error {
+	if by.silent {
+		return nil
+	}
+	n.ID, n.Agent, n.Cause, n.CreatedAt = bridge.NoticeID(c.NewID("ntc_")), by.Agent.ID, bridge.CauseReport, c.At
+	n.Depth, n.Streak, n.Quiet = by.Turn.Depth, by.Turn.Streak+1, by.quiet
+	return c.InsertNotice(n)
+}
+
+func (c change) reportOver(by *Asker, f reading.Findings, over string) error {
+	if err := c.Event(bridge.EventOverCap, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: over}); err != nil {
+		return err
+	}
+	all, err := c.Commands(bridge.CommandFilter{Turn: by.Turn.ID, Limit: reading.MaxCommands})
+	if err != nil {
+		return err
+	}
+	ids := make([]bridge.CommandID, len(all))
+	for i, m := range all {
+		ids[i] = m.ID
+	}
+	return c.report(by, bridge.Notice{Text: over, Commands: ids})
+}
+
+// reportMisses tells the agent which lines looked like commands and were
+// none. An agent that goes on producing nothing else is not answered for ever.
+func (c change) reportMisses(by *Asker, f reading.Findings) error {
+	if len(f.NearMisses) == 0 {
+		return nil
+	}
+	for _, n := range f.NearMisses {
+		if err := c.Event(bridge.EventNearMiss, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
+			return err
+		}
+	}
+	return c.report(by, bridge.Notice{Text: f.Report()})
+}
