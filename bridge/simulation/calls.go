@@ -28,13 +28,13 @@ type request struct {
 func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)) (T, error) {
 	var none T
 	w := p.w
-	begun := w.now
+	begun := w.Now
 	weight := 1.0
 	if !r.often {
-		weight = w.fate.Calls
+		weight = w.Fate.Calls
 	}
-	kind := w.pick(r.faults, weight)
-	w.note(p.m.name, r.name, r.tag)
+	kind := w.Pick(r.faults, weight)
+	w.Note(p.m.name, r.name, r.tag)
 	if kind == fault.Overlap || kind == fault.Pause {
 		p.interrupt(kind)
 		kind = ""
@@ -44,16 +44,16 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 		return none, errDead
 	case ctx.Err() != nil:
 		return none, ctx.Err()
-	case r.effect && w.now.Sub(begun) > latest/2:
+	case r.effect && w.Now.Sub(begun) > latest/2:
 		// The connection did not live that long.
-		w.oracle.doubt(r.tag)
+		w.oracle.Doubt(r.tag)
 		return none, lost(r)
 	case kind == "" || (kind == fault.Repeated && !r.again):
 		v, err := do()
 		w.answered(r, err)
 		return v, err
 	}
-	w.hit(kind)
+	w.Hit(kind)
 	if err, plain := fault.Answers[kind]; plain {
 		return none, &bridge.Error{Kind: err.Kind, Message: err.Message, RetryAfter: w.wait(err.Kind)}
 	}
@@ -62,22 +62,22 @@ func ask[T any](ctx context.Context, p *process, r request, do func() (T, error)
 		defer func() { w.cloud.stale = false }()
 		return do()
 	}
-	w.oracle.doubt(r.tag)
+	w.oracle.Doubt(r.tag)
 	return strike(p, r, kind, do)
 }
 
 func (w *world) answered(r request, err error) {
 	if err != nil {
-		w.note(r.name, "answers:", err.Error())
+		w.Note(r.name, "answers:", err.Error())
 	}
 }
 
 // wait is what the other side asks for in Retry-After, sometimes.
 func (w *world) wait(kind bridge.ErrorKind) time.Duration {
-	if kind != bridge.RateLimited || w.chance(0.5) {
+	if kind != bridge.RateLimited || w.Chance(0.5) {
 		return 0
 	}
-	return w.span(time.Second, 90*time.Second)
+	return w.Span(time.Second, 90*time.Second)
 }
 
 // lost is what a caller gets to whom no answer came.
@@ -100,21 +100,21 @@ func strike[T any](p *process, r request, kind fault.Kind, do func() (T, error))
 		return none, errDead
 	case fault.StopInCall:
 		p.cancel()
-		if w.chance(0.5) {
+		if w.Chance(0.5) {
 			run()
 		}
 		return none, context.Canceled
 	case fault.Panic:
-		if w.chance(0.5) {
+		if w.Chance(0.5) {
 			run()
 		}
 		panic("simulated bug in " + r.name)
 	case fault.LostAfter:
 		run()
 	case fault.LateEffect:
-		d := w.span(time.Second, latest/2)
-		w.note(r.name, "takes effect after", strconv.Itoa(int(d.Seconds())))
-		w.afterAll(d, run)
+		d := w.Span(time.Second, latest/2)
+		w.Note(r.name, "takes effect after", strconv.Itoa(int(d.Seconds())))
+		w.AfterAll(d, run)
 	case fault.Hang:
 		return none, hang(w, r, run)
 	case fault.Repeated:
@@ -127,11 +127,11 @@ func strike[T any](p *process, r request, kind fault.Kind, do func() (T, error))
 
 // hang is a call that has its effect at its start, at its end, or not at all.
 func hang(w *world, r request, run func()) error {
-	when := w.rng.IntN(3)
+	when := w.Rng.IntN(3)
 	if when == 0 {
 		run()
 	}
-	w.now = w.now.Add(w.span(20*time.Second, time.Minute))
+	w.Now = w.Now.Add(w.Span(20*time.Second, time.Minute))
 	if when == 1 {
 		run()
 	}
@@ -154,7 +154,7 @@ type found struct {
 // FindLaunch implements bridge.Launcher.
 func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
 	f, err := ask(ctx, p, request{name: "find launch", tag: l.Op, faults: fault.InRead}, func() (found, error) {
-		if p.w.narrow && p.w.chance(0.3) {
+		if p.w.narrow && p.w.Chance(0.3) {
 			p.w.relist(0) // somebody writes the list while the answer is on its way
 		}
 		return p.w.cloud.findLaunch(l), nil

@@ -8,17 +8,17 @@ import (
 
 // pending reports whether an effect is still under way of which nobody knows.
 func (w *world) pending() bool {
-	return w.agenda.Late() || w.depth > 0
+	return w.Agenda.Late() || w.depth > 0
 }
 
 // chaos is what goes wrong by itself, every now and then until all is calm.
 func (w *world) chaos() {
-	if w.calm {
+	if w.Calm {
 		return
 	}
-	w.after(w.span(15*time.Second, 90*time.Second), w.chaos)
-	if w.strikes(fault.RelayDown, 0.1) {
-		w.relay.downUntil = w.now.Add(w.span(20*time.Second, 4*time.Minute))
+	w.After(w.Span(15*time.Second, 90*time.Second), w.chaos)
+	if w.Strikes(fault.RelayDown, 0.1) {
+		w.relay.downUntil = w.Now.Add(w.Span(20*time.Second, 4*time.Minute))
 	}
 	if !w.narrow {
 		w.relist(0.08)
@@ -28,8 +28,8 @@ func (w *world) chaos() {
 		return // a clock that jumps or a restore in the middle of a call is past the promises
 	}
 	w.jump()
-	m := w.machines[w.rng.IntN(len(w.machines))]
-	if m.proc != nil && w.strikes(fault.CrashAtRest, 0.1) {
+	m := w.machines[w.Rng.IntN(len(w.machines))]
+	if m.proc != nil && w.Strikes(fault.CrashAtRest, 0.1) {
 		m.proc.die()
 	}
 	w.restore()
@@ -40,27 +40,27 @@ func (w *world) relist(chance float64) {
 	switch {
 	case w.narrow:
 		w.narrow = false
-	case w.strikes(fault.Narrowed, chance):
+	case w.Strikes(fault.Narrowed, chance):
 		w.narrow = true
-		w.after(w.span(10*time.Second, 3*time.Minute), func() { w.narrow = false })
+		w.After(w.Span(10*time.Second, 3*time.Minute), func() { w.narrow = false })
 	}
 }
 
 // jump sets the clocks wrong. Replicas stay within the skew of each other.
 func (w *world) jump() {
-	kind := []fault.Kind{fault.ClockForward, fault.ClockBack}[w.rng.IntN(2)]
-	if !w.strikes(kind, 0.08) {
+	kind := []fault.Kind{fault.ClockForward, fault.ClockBack}[w.Rng.IntN(2)]
+	if !w.Strikes(kind, 0.08) {
 		return
 	}
-	w.settleLate()
-	w.cloud.jumped = w.now
-	d := w.span(time.Second, []time.Duration{time.Minute, 3 * time.Hour}[w.rng.IntN(2)])
+	w.SettleLate()
+	w.cloud.jumped = w.Now
+	d := w.Span(time.Second, []time.Duration{time.Minute, 3 * time.Hour}[w.Rng.IntN(2)])
 	if kind == fault.ClockBack {
 		d = -d
 	}
 	base := w.machines[0].offset + d
 	for _, m := range w.machines {
-		m.offset = base + w.span(0, skew)
+		m.offset = base + w.Span(0, skew)
 	}
 }
 
@@ -68,18 +68,18 @@ func (w *world) jump() {
 func (w *world) restore() {
 	switch {
 	case w.backup == nil:
-		if w.user.roots > 0 && w.chance(0.2) {
-			w.backup = w.disk.Copy()
+		if w.user.roots > 0 && w.Chance(0.2) {
+			w.backup = w.Disk.Copy()
 		}
-	case !w.oracle.restored && w.strikes(fault.Restored, 0.03):
+	case !w.Restored && w.Strikes(fault.Restored, 0.03):
 		for _, m := range w.machines {
 			if m.proc != nil {
 				m.proc.die()
 			}
 		}
-		w.settleLate()
-		w.disk.Restore(w.backup)
-		w.oracle.restored = true
-		w.user.recall()
+		w.SettleLate()
+		w.Disk.Restore(w.backup)
+		w.Restored = true
+		w.oracle.Recall()
 	}
 }

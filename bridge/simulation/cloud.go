@@ -7,99 +7,22 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/oracle"
 )
 
 // cloud is the vendor's side: agents and their runs, as they truly are.
 type cloud struct {
-	w      *world
-	agents []*cloudAgent
-	byID   map[string]*cloudAgent
-	runs   int
+	w *world
+	oracle.Truth
+	begun int
 	// stale makes the next read an old one, by no more than the lag, and none
 	// from before a clock jumped.
 	stale  bool
 	jumped time.Time
-	// tells is what it says of usage.
-	tells telling
-}
-
-// telling is what a cloud says of what its agents have used.
-type telling int
-
-const (
-	tellsAll telling = iota
-	tellsLate
-	tellsNoCost
-	tellsNothing
-)
-
-// cloudAgent is one agent of the vendor.
-type cloudAgent struct {
-	id, api string
-	// root is what the root of its tree was told first.
-	root string
-	// op is the bridge's id for it, which stands in the name of its branch.
-	op, repo string
-	// hidden says that no look-up finds the agent.
-	hidden bool
-	// wrong is when the API began to report another repository, zero for never.
-	wrong   time.Time
-	webhook *bridge.Webhook
-	// sick says that a run of it broke for a reason that stays.
-	sick bool
-	runs []*run
-}
-
-// run is one run of an agent, whose end is settled when it begins.
-type run struct {
-	agent *cloudAgent
-	id    string
-	// marker is empty for a first run and for somebody else's.
-	marker, text string
-	foreign      bool
-	begun, ends  time.Time
-	state        bridge.RunState
-	token        string
-	reply        string
-	oversize     bool
-	commands     []*written
-	tokens, cost int64
 }
 
 func newCloud(w *world) *cloud {
-	return &cloud{w: w, byID: map[string]*cloudAgent{}, tells: telling(w.rng.IntN(4))}
-}
-
-func (r *run) over(now time.Time) bool { return !now.Before(r.ends) }
-
-// good reports whether what the run's text asks for may happen at all.
-func (r *run) good() bool {
-	a := r.agent
-	return r.state == bridge.RunFinished && !r.oversize && (a.wrong.IsZero() || r.ends.Before(a.wrong))
-}
-
-// is reports whether a run is that of a turn.
-func (r *run) is(t bridge.Turn) bool {
-	return r.marker == t.Marker() || (t.Seq == 1 && r.marker == "" && !r.foreign)
-}
-
-// active returns the run that goes on now, or nil.
-func (a *cloudAgent) active(now time.Time) *run {
-	for _, r := range a.runs {
-		if !r.over(now) {
-			return r
-		}
-	}
-	return nil
-}
-
-func (a *cloudAgent) find(match func(*run) bool) *run {
-	for _, r := range a.runs {
-		if match(r) {
-			return r
-		}
-	}
-	return nil
+	return &cloud{w: w, Truth: oracle.Truth{ByID: map[string]*oracle.Agent{}, Tells: oracle.Telling(w.Rng.IntN(4))}}
 }
 
 // launch is the create request of both versions. An agent that is there already
@@ -107,124 +30,122 @@ func (a *cloudAgent) find(match func(*run) bool) *run {
 // request left after a commit of the bridge.
 func (c *cloud) launch(l bridge.Launch, left int) (bridge.Started, error) {
 	if !l.Grant.Valid() {
-		c.w.fail("a launch without a grant")
+		c.w.Fail("a launch without a grant")
 		return bridge.Started{}, bridge.Errorf(bridge.Denied, "no grant")
 	}
-	if a := c.byID[l.AgentID]; a != nil && l.API == bridge.APIv1 {
-		c.w.happened("409: a launch met its earlier self")
-		return c.started(a, a.runs[0]), nil
+	if a := c.ByID[l.AgentID]; a != nil && l.API == bridge.APIv1 {
+		c.w.Happened("409: a launch met its earlier self")
+		return c.started(a, a.Runs[0]), nil
 	}
-	a := &cloudAgent{id: l.AgentID, api: l.API, root: c.w.oracle.rootOf(l.Grant.Prompt()), op: l.Op, repo: string(l.Grant.Repo()), webhook: l.Webhook}
+	a := &oracle.Agent{ID: l.AgentID, API: l.API, Root: c.w.oracle.RootOf(l.Grant.Prompt()), Op: l.Op, Repo: string(l.Grant.Repo()), Webhook: l.Webhook}
 	if l.API == bridge.APIv0 {
-		a.id = fmt.Sprintf("bc-%08d", len(c.agents)+1)
-		a.hidden = c.w.strikes(fault.HiddenLaunch, 0.3)
+		a.ID = fmt.Sprintf("bc-%08d", len(c.Agents)+1)
+		a.Hidden = c.w.Strikes(fault.HiddenLaunch, 0.3)
 	} else {
-		a.webhook = nil
+		a.Webhook = nil
 	}
-	if c.w.strikes(fault.WrongRepo, 0.04) {
-		a.wrong = c.w.now.Add(c.w.span(0, 5*time.Minute))
-		if c.w.chance(0.5) {
-			a.wrong = c.w.now
+	if c.w.Strikes(fault.WrongRepo, 0.04) {
+		a.Wrong = c.w.Now.Add(c.w.Span(0, 5*time.Minute))
+		if c.w.Chance(0.5) {
+			a.Wrong = c.w.Now
 		}
 	}
-	c.w.oracle.grew(a, left)
-	c.agents = append(c.agents, a)
-	c.byID[a.id] = a
-	c.w.happened("launch " + l.API)
-	c.w.oracle.launched(a, l.Grant.Prompt())
-	return c.started(a, c.begin(a, &run{text: l.Grant.Prompt()})), nil
+	c.w.oracle.Launched(a, l.Grant.Prompt(), left)
+	c.Agents = append(c.Agents, a)
+	c.ByID[a.ID] = a
+	c.w.Happened("launch " + l.API)
+	return c.started(a, c.begin(a, &oracle.Run{Text: l.Grant.Prompt()})), nil
 }
 
 // begin adds a run and settles how it will end.
-func (c *cloud) begin(a *cloudAgent, r *run) *run {
+func (c *cloud) begin(a *oracle.Agent, r *oracle.Run) *oracle.Run {
 	w := c.w
-	c.runs++
-	r.agent, r.id, r.token = a, fmt.Sprintf("run-%d", c.runs), fmt.Sprintf("<r%d>", c.runs)
-	r.begun, r.ends = w.now, w.now.Add(w.span(2*time.Second, 40*time.Second))
-	if !r.foreign && w.strikes(fault.LongRun, 0.08) {
-		r.ends = w.now.Add(w.span(4*time.Minute, 40*time.Minute))
+	c.begun++
+	r.Agent, r.ID, r.Token = a, fmt.Sprintf("run-%d", c.begun), fmt.Sprintf("<r%d>", c.begun)
+	r.Begun, r.Ends = w.Now, w.Now.Add(w.Span(2*time.Second, 40*time.Second))
+	if !r.Foreign && w.Strikes(fault.LongRun, 0.08) {
+		r.Ends = w.Now.Add(w.Span(4*time.Minute, 40*time.Minute))
 	}
-	r.tokens, r.cost = 50+w.rng.Int64N(100), 100_000+w.rng.Int64N(200_000)
-	a.runs = append(a.runs, r)
-	r.state = bridge.RunFinished
+	r.Tokens, r.Cost = 50+w.Rng.Int64N(100), 100_000+w.Rng.Int64N(200_000)
+	a.Runs = append(a.Runs, r)
+	r.State = bridge.RunFinished
 	switch {
-	case a.sick && w.chance(0.9):
-		r.state = bridge.RunError
-	case w.strikes(fault.RunBroken, 0.15):
-		a.sick = w.chance(0.1)
-		r.state = []bridge.RunState{bridge.RunError, bridge.RunError, bridge.RunCancelled, bridge.RunExpired}[w.rng.IntN(4)]
+	case a.Sick && w.Chance(0.9):
+		r.State = bridge.RunError
+	case w.Strikes(fault.RunBroken, 0.15):
+		a.Sick = w.Chance(0.1)
+		r.State = []bridge.RunState{bridge.RunError, bridge.RunError, bridge.RunCancelled, bridge.RunExpired}[w.Rng.IntN(4)]
 	}
-	r.reply = r.token + " is done.\n"
-	if !r.foreign {
+	r.Reply = r.Token + " is done.\n"
+	if !r.Foreign {
 		c.write(r)
 	}
-	r.oversize = r.state == bridge.RunFinished && w.strikes(fault.Oversize, 0.05)
-	w.note("cloud", a.id, r.id, r.marker, r.reply)
-	if a.webhook != nil && (r.state == bridge.RunFinished || r.state == bridge.RunError) {
-		w.after(r.ends.Sub(w.now), func() { c.notify(r) })
+	r.Oversize = r.State == bridge.RunFinished && w.Strikes(fault.Oversize, 0.05)
+	w.Note("cloud", a.ID, r.ID, r.Marker, r.Reply)
+	if a.Webhook != nil && (r.State == bridge.RunFinished || r.State == bridge.RunError) {
+		w.After(r.Ends.Sub(w.Now), func() { c.notify(r) })
 	}
 	return r
 }
 
-func (c *cloud) started(a *cloudAgent, r *run) bridge.Started {
-	s := bridge.Started{Agent: a.id, Repo: c.reported(a), URL: "https://cloud.example/" + a.id, Branch: "bridge/" + a.op}
-	if a.api == bridge.APIv1 {
-		s.Run = r.id
+func (c *cloud) started(a *oracle.Agent, r *oracle.Run) bridge.Started {
+	s := bridge.Started{Agent: a.ID, Repo: c.reported(a), URL: "https://cloud.example/" + a.ID, Branch: "bridge/" + a.Op}
+	if a.API == bridge.APIv1 {
+		s.Run = r.ID
 	}
 	return s
 }
 
 // reported is the repository as the API tells it.
-func (c *cloud) reported(a *cloudAgent) string {
-	if !a.wrong.IsZero() && !c.w.now.Before(a.wrong) {
+func (c *cloud) reported(a *oracle.Agent) string {
+	if !a.Wrong.IsZero() && !c.w.Now.Before(a.Wrong) {
 		return "https://github.com/evil/renamed"
 	}
-	return "https://" + a.repo
+	return "https://" + a.Repo
 }
 
 func (c *cloud) findLaunch(l bridge.Launch) found {
-	for _, a := range c.agents {
-		if a.hidden || a.api != l.API || (a.api == bridge.APIv1 && a.id != l.AgentID) || (a.api == bridge.APIv0 && a.op != l.Op) {
+	for _, a := range c.Agents {
+		if a.Hidden || a.API != l.API || (a.API == bridge.APIv1 && a.ID != l.AgentID) || (a.API == bridge.APIv0 && a.Op != l.Op) {
 			continue
 		}
-		if c.unseen(a.runs[0]) {
+		if c.unseen(a.Runs[0]) {
 			break
 		}
-		return found{c.started(a, a.runs[0]), true}
+		return found{c.started(a, a.Runs[0]), true}
 	}
 	return found{}
 }
 
 // unseen reports whether a stale read does not show a run yet.
-func (c *cloud) unseen(r *run) bool {
-	return c.stale && c.w.now.Sub(r.begun) < lag && r.begun.After(c.jumped)
+func (c *cloud) unseen(r *oracle.Run) bool {
+	return c.stale && c.w.Now.Sub(r.Begun) < lag && r.Begun.After(c.jumped)
 }
 
 // send is a follow-up of both versions. It left after a commit of the bridge.
 func (c *cloud) send(f bridge.FollowUp, left int) (bridge.Started, error) {
-	a := c.byID[f.Agent]
+	a := c.ByID[f.Agent]
 	if a == nil {
 		return bridge.Started{}, bridge.Errorf(bridge.NotFound, "no such agent")
 	}
-	now := a.active(c.w.now)
+	now := a.Active(c.w.Now)
 	switch {
-	case now != nil && a.api == bridge.APIv1:
-		c.w.happened("409: an agent is busy")
+	case now != nil && a.API == bridge.APIv1:
+		c.w.Happened("409: an agent is busy")
 		return bridge.Started{}, bridge.Errorf(bridge.Busy, "the agent has an active run")
-	case now != nil && !now.foreign && !c.w.oracle.restored:
-		c.w.fail("two turns in flight: %s got %s while %s ran", a.id, f.Marker, now.id)
+	case now != nil && !now.Foreign && !c.w.Restored:
+		c.w.Fail("two turns in flight: %s got %s while %s ran", a.ID, f.Marker, now.ID)
 	}
-	c.w.oracle.sent(a, f)
-	c.w.oracle.spoke(a, f, left)
-	return c.started(a, c.begin(a, &run{marker: f.Marker, text: f.Text})), nil
+	c.w.oracle.Sent(a, f, left)
+	return c.started(a, c.begin(a, &oracle.Run{Marker: f.Marker, Text: f.Text})), nil
 }
 
 func (c *cloud) findSend(f bridge.FollowUp) (found, error) {
-	a := c.byID[f.Agent]
+	a := c.ByID[f.Agent]
 	if a == nil {
 		return found{}, bridge.Errorf(bridge.NotFound, "no such agent")
 	}
-	r := a.find(func(r *run) bool { return r.marker == f.Marker })
+	r := a.Find(func(r *oracle.Run) bool { return r.Marker == f.Marker })
 	if r == nil || c.unseen(r) {
 		return found{}, nil
 	}
@@ -232,28 +153,28 @@ func (c *cloud) findSend(f bridge.FollowUp) (found, error) {
 }
 
 func (c *cloud) observe(ref bridge.RunRef) (bridge.Observation, error) {
-	a := c.byID[ref.Agent]
+	a := c.ByID[ref.Agent]
 	if a == nil {
 		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such agent")
 	}
-	r := a.find(func(r *run) bool {
+	r := a.Find(func(r *oracle.Run) bool {
 		if ref.API == bridge.APIv1 {
-			return r.id == ref.Run
+			return r.ID == ref.Run
 		}
-		return r.marker == ref.Marker && !r.foreign
+		return r.Marker == ref.Marker && !r.Foreign
 	})
 	switch {
 	case r == nil && ref.API == bridge.APIv1:
 		return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "no such run")
-	case r == nil || !r.over(c.w.now) || (c.stale && c.w.now.Sub(r.ends) < lag):
+	case r == nil || !r.Over(c.w.Now) || (c.stale && c.w.Now.Sub(r.Ends) < lag):
 		return bridge.Observation{State: bridge.RunRunning, Repo: c.reported(a)}, nil
-	case r.oversize:
+	case r.Oversize:
 		return bridge.Observation{}, bridge.Errorf(bridge.TooLarge, "the reply is too large")
 	}
-	o := bridge.Observation{State: r.state, Repo: c.reported(a), Branch: "bridge/" + a.op, Reply: r.reply}
-	if r.state != bridge.RunFinished {
-		o.Detail = r.token + " broke"
-		if c.w.rng.IntN(2) == 0 {
+	o := bridge.Observation{State: r.State, Repo: c.reported(a), Branch: "bridge/" + a.Op, Reply: r.Reply}
+	if r.State != bridge.RunFinished {
+		o.Detail = r.Token + " broke"
+		if c.w.Rng.IntN(2) == 0 {
 			o.Reply = ""
 		}
 	}
@@ -262,22 +183,22 @@ func (c *cloud) observe(ref bridge.RunRef) (bridge.Observation, error) {
 
 // inspect tells what an agent has used. It may be behind the truth.
 func (c *cloud) inspect(ref bridge.RunRef) (bridge.Evidence, error) {
-	a := c.byID[ref.Agent]
+	a := c.ByID[ref.Agent]
 	switch {
 	case a == nil:
 		return bridge.Evidence{}, bridge.Errorf(bridge.NotFound, "no such agent")
-	case a.api == bridge.APIv0 || c.tells == tellsNothing:
+	case a.API == bridge.APIv0 || c.Tells == oracle.TellsNothing:
 		return bridge.Evidence{}, nil
 	}
-	until := c.w.now
-	if c.stale || c.tells == tellsLate {
+	until := c.w.Now
+	if c.stale || c.Tells == oracle.TellsLate {
 		until = until.Add(-lag)
 	}
-	u := &bridge.Usage{CostKnown: c.tells != tellsNoCost}
-	for _, r := range a.runs {
-		if r.over(until) {
-			u.Tokens += r.tokens
-			u.CostMicros += r.cost
+	u := &bridge.Usage{CostKnown: c.Tells != oracle.TellsNoCost}
+	for _, r := range a.Runs {
+		if r.Over(until) {
+			u.Tokens += r.Tokens
+			u.CostMicros += r.Cost
 		}
 	}
 	if !u.CostKnown {
@@ -288,49 +209,49 @@ func (c *cloud) inspect(ref bridge.RunRef) (bridge.Evidence, error) {
 
 // cancel ends one run, or at v0 whatever runs.
 func (c *cloud) cancel(ref bridge.RunRef) {
-	a := c.byID[ref.Agent]
+	a := c.ByID[ref.Agent]
 	if a == nil {
-		c.w.fail("cancelled an agent that is not there: %q", ref.Agent)
+		c.w.Fail("cancelled an agent that is not there: %q", ref.Agent)
 		return
 	}
-	if r := a.active(c.w.now); r != nil && (a.api == bridge.APIv0 || r.id == ref.Run) {
-		r.state, r.ends, r.oversize = bridge.RunCancelled, c.w.now, false
+	if r := a.Active(c.w.Now); r != nil && (a.API == bridge.APIv0 || r.ID == ref.Run) {
+		r.State, r.Ends, r.Oversize = bridge.RunCancelled, c.w.Now, false
 	}
-	c.w.happened("cancel")
+	c.w.Happened("cancel")
 }
 
 // meddle lets somebody else speak to an agent in the vendor's own page.
 func (c *cloud) meddle() {
-	if len(c.agents) == 0 {
+	if len(c.Agents) == 0 {
 		return
 	}
-	a := c.agents[c.w.rng.IntN(len(c.agents))]
-	if a.api != bridge.APIv1 || a.active(c.w.now) != nil || !c.w.strikes(fault.ForeignRun, 0.5) {
+	a := c.Agents[c.w.Rng.IntN(len(c.Agents))]
+	if a.API != bridge.APIv1 || a.Active(c.w.Now) != nil || !c.w.Strikes(fault.ForeignRun, 0.5) {
 		return
 	}
-	c.begin(a, &run{text: "hello from the web page", foreign: true})
+	c.begin(a, &oracle.Run{Text: "hello from the web page", Foreign: true})
 }
 
 // notify sends the webhook of a run's end, with what goes wrong on the way.
-func (c *cloud) notify(r *run) {
+func (c *cloud) notify(r *oracle.Run) {
 	w := c.w
-	if r.state == bridge.RunCancelled || w.strikes(fault.WebhookLost, 0.4) {
+	if r.State == bridge.RunCancelled || w.Strikes(fault.WebhookLost, 0.4) {
 		return
 	}
-	op := bridge.AgentID(r.agent.webhook.URL[strings.LastIndexByte(r.agent.webhook.URL, '/')+1:])
-	d := bridge.Delivery{Op: op, External: r.agent.id, Event: "statusChange", Status: string(r.state), SentAt: w.now.Format(time.RFC3339Nano), WebhookID: r.id, Body: []byte(r.token)}
-	times, wait := 1, w.span(0, 3*time.Second)
-	if w.strikes(fault.WebhookTwice, 0.3) {
+	op := bridge.AgentID(r.Agent.Webhook.URL[strings.LastIndexByte(r.Agent.Webhook.URL, '/')+1:])
+	d := bridge.Delivery{Op: op, External: r.Agent.ID, Event: "statusChange", Status: string(r.State), SentAt: w.Now.Format(time.RFC3339Nano), WebhookID: r.ID, Body: []byte(r.Token)}
+	times, wait := 1, w.Span(0, 3*time.Second)
+	if w.Strikes(fault.WebhookTwice, 0.3) {
 		times = 2
 	}
-	if w.strikes(fault.WebhookLate, 0.3) {
-		wait = w.span(30*time.Second, 4*time.Minute)
+	if w.Strikes(fault.WebhookLate, 0.3) {
+		wait = w.Span(30*time.Second, 4*time.Minute)
 	}
 	for range times {
-		w.after(wait+w.span(0, 2*time.Second), func() { c.deliver(d, 3) })
+		w.After(wait+w.Span(0, 2*time.Second), func() { c.deliver(d, 3) })
 	}
-	if w.strikes(fault.WebhookReplayed, 0.3) {
-		w.after(w.span(time.Minute, 10*time.Minute), func() { c.deliver(d, 1) })
+	if w.Strikes(fault.WebhookReplayed, 0.3) {
+		w.After(w.Span(time.Minute, 10*time.Minute), func() { c.deliver(d, 1) })
 	}
 }
 
@@ -340,13 +261,13 @@ func (c *cloud) deliver(d bridge.Delivery, tries int) {
 	p := w.user.door()
 	if p != nil {
 		verdict, err := p.engine.RecordDelivery(p.ctx, d)
-		w.note("webhook", d.External, d.Status, verdict)
+		w.Note("webhook", d.External, d.Status, verdict)
 		if err == nil {
-			w.happened("webhook " + verdict)
+			w.Happened("webhook " + verdict)
 			return
 		}
 	}
 	if tries > 1 {
-		w.after(w.span(5*time.Second, 20*time.Second), func() { c.deliver(d, tries-1) })
+		w.After(w.Span(5*time.Second, 20*time.Second), func() { c.deliver(d, tries-1) })
 	}
 }

@@ -8,35 +8,16 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/bridge/simulation/fault"
-	"drawbridge/bridge/simulation/witness"
+	"drawbridge/bridge/simulation/oracle"
 	"drawbridge/parser"
 )
 
-// tree reads what the bridge has recorded of a tree.
-func (w *world) tree(root bridge.AgentID) (t bridge.Tree) {
-	w.look(func(tx bridge.Tx) (err error) {
-		t, err = tx.Tree(root)
-		return err
-	})
-	return t
-}
-
-// roots returns the agents that the user launched.
-func (w *world) roots() (all []bridge.Agent) {
-	for _, a := range w.agents() {
-		if a.Parent == "" {
-			all = append(all, a)
-		}
-	}
-	return all
-}
-
 // govern is what the operator does to trees and to what waits, between words to agents.
 func (u *user) govern() {
-	if u.w.calm {
+	if u.w.Calm {
 		return
 	}
-	switch u.w.rng.IntN(10) {
+	switch u.w.Rng.IntN(10) {
 	case 0, 1:
 		u.stop()
 	case 2, 3:
@@ -48,7 +29,7 @@ func (u *user) govern() {
 	case 8:
 		u.replayFailed()
 	default:
-		if u.w.chance(0.3) {
+		if u.w.Chance(0.3) {
 			u.enrich()
 		}
 	}
@@ -56,21 +37,21 @@ func (u *user) govern() {
 
 // stop stops some tree. From its acknowledgement on nothing of the tree may begin.
 func (u *user) stop() {
-	roots, p := u.w.roots(), u.door()
-	if len(roots) == 0 || p == nil || u.w.calm || !u.w.strikes(fault.TreeStopped, 0.7) {
+	roots, p := u.w.Roots(), u.door()
+	if len(roots) == 0 || p == nil || u.w.Calm || !u.w.Strikes(fault.TreeStopped, 0.7) {
 		return
 	}
-	root := roots[u.w.rng.IntN(len(roots))]
-	again := u.w.tree(root.ID).Stopped()
+	root := roots[u.w.Rng.IntN(len(roots))]
+	again := u.w.Tree(root.ID).Stopped()
 	_, err := p.engine.Stop(p.ctx, root.ID, "enough")
-	u.w.note("user stops", root.Name, fmt.Sprint(err))
-	if stopped := u.recallTree(root); err == nil && !stopped {
-		u.w.fail("the stop of %s was acknowledged, and it is not stopped", root.Name)
+	u.w.Note("user stops", root.Name, fmt.Sprint(err))
+	if stopped := u.w.oracle.RecallTree(root); err == nil && !stopped {
+		u.w.Fail("the stop of %s was acknowledged, and it is not stopped", root.Name)
 	}
 	for _, state := range []bridge.CommandState{bridge.CommandHeld, bridge.CommandGranted} {
-		for _, m := range u.w.commands(state) {
-			if m.Child == "" && err == nil && !again && u.w.agent(m.Agent).Root == root.ID {
-				u.w.fail("%s is stopped, and its command %s still waits", root.Name, m.ID)
+		for _, m := range u.w.Commands(state) {
+			if m.Child == "" && err == nil && !again && u.w.Agent(m.Agent).Root == root.ID {
+				u.w.Fail("%s is stopped, and its command %s still waits", root.Name, m.ID)
 			}
 		}
 	}
@@ -79,93 +60,59 @@ func (u *user) stop() {
 // resume lets stopped trees go on: some, or when all is calm every one but
 // those which the user leaves for good.
 func (u *user) resume(all bool) (did bool) {
-	for _, root := range u.w.roots() {
+	for _, root := range u.w.Roots() {
 		p := u.door()
-		if p == nil || !u.w.tree(root.ID).Stopped() || u.leaves("tree "+root.Name) && all {
+		if p == nil || !u.w.Tree(root.ID).Stopped() || u.leaves("tree "+root.Name) && all {
 			continue
 		}
-		t := u.w.oracle.tree(rootTag(root.Name))
-		t.resuming = true
+		resumed := u.w.oracle.Resumes(root)
 		_, err := p.engine.Resume(p.ctx, root.ID)
-		t.resuming = false
-		u.w.note("user resumes", root.Name, fmt.Sprint(err))
-		u.w.happened("user resumes a tree")
-		if stopped := u.recallTree(root); err == nil && stopped {
-			u.w.fail("%s was resumed, and it is still stopped", root.Name)
+		resumed()
+		u.w.Note("user resumes", root.Name, fmt.Sprint(err))
+		u.w.Happened("user resumes a tree")
+		if stopped := u.w.oracle.RecallTree(root); err == nil && stopped {
+			u.w.Fail("%s was resumed, and it is still stopped", root.Name)
 		}
 		did = true
 	}
 	return did
 }
 
-// recallTree takes over whether a tree is stopped now. Whoever is not told that
-// an order was carried out looks; then it counts.
-func (u *user) recallTree(root bridge.Agent) (stopped bool) {
-	t := u.w.oracle.tree(rootTag(root.Name))
-	stopped = u.w.tree(root.ID).Stopped()
-	switch {
-	case stopped && t.stopped == 0:
-		t.stopped = u.w.commits
-		t.pauses = append(t.pauses, pause{from: u.w.now})
-	case !stopped && t.stopped > 0:
-		t.stopped = 0
-		t.pauses[len(t.pauses)-1].to = u.w.now
-	}
-	return stopped
-}
-
-// recall looks at everything again after the database was put back.
-func (u *user) recall() {
-	clear(u.w.oracle.fences)
-	for _, t := range u.w.oracle.trees {
-		t.stopped, t.pauses = 0, nil
-	}
-	for _, root := range u.w.roots() {
-		u.recallTree(root)
-	}
-}
-
 // drawJoin returns a policy and a deadline.
-func (u *user) drawJoin() waiting {
-	return waiting{join: []bridge.Join{"", bridge.JoinAny, bridge.JoinAll, bridge.JoinAll, "2"}[u.w.rng.IntN(5)], within: u.w.span(time.Minute, 8*time.Minute)}
+func (u *user) drawJoin() oracle.Waiting {
+	return oracle.Waiting{Join: []bridge.Join{"", bridge.JoinAny, bridge.JoinAll, bridge.JoinAll, "2"}[u.w.Rng.IntN(5)], Within: u.w.Span(time.Minute, 8*time.Minute)}
 }
 
 // setJoin changes how results come back to some agent.
 func (u *user) setJoin() {
-	all, p := u.w.agents(), u.door()
+	all, p := u.w.Agents(), u.door()
 	if len(all) == 0 || p == nil {
 		return
 	}
-	a, j := all[u.w.rng.IntN(len(all))], u.drawJoin()
-	_, err := p.engine.SetJoin(p.ctx, a.ID, j.join, j.within)
-	u.w.note("user joins", a.Name, string(j.join), fmt.Sprint(err))
-	now := u.w.agent(a.ID)
-	if u.joins[a.ID] = (waiting{join: now.Join, within: now.JoinWithin}); err == nil && now.Join != j.join {
-		u.w.fail("agent %s was to join %q and joins %q", a.Name, j.join, now.Join)
+	a, j := all[u.w.Rng.IntN(len(all))], u.drawJoin()
+	_, err := p.engine.SetJoin(p.ctx, a.ID, j.Join, j.Within)
+	u.w.Note("user joins", a.Name, string(j.Join), fmt.Sprint(err))
+	now := u.w.Agent(a.ID)
+	if u.Joins[a.ID] = (oracle.Waiting{Join: now.Join, Within: now.JoinWithin}); err == nil && now.Join != j.Join {
+		u.w.Fail("agent %s was to join %q and joins %q", a.Name, j.Join, now.Join)
 	}
-}
-
-// reminder is when a reminder may come back, and whether it was cancelled.
-type reminder struct {
-	from      time.Time
-	cancelled bool
 }
 
 // cancelReminder cancels some reminder that waits. It never comes back.
 func (u *user) cancelReminder() {
 	p := u.door()
-	for _, m := range u.w.commands(bridge.CommandGranted) {
-		if m.Parsed.Verb != parser.Remind || p == nil || !u.w.strikes(fault.ReminderCancelled, 0.9) {
+	for _, m := range u.w.Commands(bridge.CommandGranted) {
+		if m.Parsed.Verb != parser.Remind || p == nil || !u.w.Strikes(fault.ReminderCancelled, 0.9) {
 			continue
 		}
 		_, err := p.engine.CancelReminder(p.ctx, m.ID)
-		u.w.note("user cancels", string(m.ID), fmt.Sprint(err))
-		u.w.look(func(tx bridge.Tx) error {
+		u.w.Note("user cancels", string(m.ID), fmt.Sprint(err))
+		u.w.Look(func(tx bridge.Tx) error {
 			now, err2 := tx.Command(m.ID)
 			if now.State == bridge.CommandFailed {
-				u.w.oracle.reminders[witness.Tokens(m.Parsed.Message)[0]].cancelled = true
+				u.w.oracle.Cancelled(m)
 			} else if err == nil {
-				u.w.fail("reminder %s was cancelled and is %s", m.ID, now.State)
+				u.w.Fail("reminder %s was cancelled and is %s", m.ID, now.State)
 			}
 			return err2
 		})
@@ -175,48 +122,46 @@ func (u *user) cancelReminder() {
 
 // replayFailed gives some turn that failed another try.
 func (u *user) replayFailed() {
-	all, p := u.w.turns(bridge.TurnFailed), u.door()
+	all, p := u.w.Turns(bridge.TurnFailed), u.door()
 	if len(all) == 0 || p == nil {
 		return
 	}
-	t := all[u.w.rng.IntN(len(all))]
+	t := all[u.w.Rng.IntN(len(all))]
 	if _, err := p.engine.Replay(p.ctx, t.ID); err == nil || bridge.KindOf(err) == "" {
-		u.replays[t.Agent]++
-		u.w.note("user replays a failed turn", string(t.ID), fmt.Sprint(err))
+		u.Replays[t.Agent]++
+		u.w.Note("user replays a failed turn", string(t.ID), fmt.Sprint(err))
 	}
 }
 
 // enrich raises the budget of all trees.
 func (u *user) enrich() bool {
-	if u.w.purse == 0 {
+	if u.w.Purse == 0 {
 		return false
 	}
-	if u.w.calm {
-		u.w.until(u.w.now.Add(3 * time.Minute)) // the last look may have been a moment ago
-		u.w.oracle.readable()
+	if u.w.Calm {
+		u.w.until(u.w.Now.Add(3 * time.Minute)) // the last look may have been a moment ago
+		u.w.oracle.Readable()
 	}
-	u.w.purse = 0
-	u.w.note("user raises the budget")
-	u.w.happened("user raises the budget")
-	for _, t := range u.w.oracle.trees {
-		u.w.oracle.count(t)
-	}
+	u.w.Purse = 0
+	u.w.Note("user raises the budget")
+	u.w.Happened("user raises the budget")
+	u.w.oracle.Recount()
 	return true
 }
 
 // resolveTurn says of an uncertain turn what the vendor's page shows.
 func (u *user) resolveTurn(t bridge.Turn) bool {
-	p, a := u.door(), u.w.agent(t.Agent)
-	arrived := u.w.cloud.arrived(a, t)
+	p, a := u.door(), u.w.Agent(t.Agent)
+	arrived := u.w.cloud.Arrived(a, t)
 	if u.leaves(string(t.ID)) || p == nil || u.w.pending() || (t.Seq > 1 && arrived) {
 		return false
 	}
 	external := ""
-	if x := u.w.cloud.of(a); x != nil && t.Seq == 1 {
-		external = x.id
+	if x := u.w.cloud.Of(a); x != nil && t.Seq == 1 {
+		external = x.ID
 	}
 	_, err := p.engine.ResolveTurn(p.ctx, t.ID, engine.Word{External: external})
-	u.w.note("user resolves", string(t.ID), external, fmt.Sprint(err))
-	u.w.happened("user resolves a turn")
+	u.w.Note("user resolves", string(t.ID), external, fmt.Sprint(err))
+	u.w.Happened("user resolves a turn")
 	return err == nil || errors.Is(err, errStore)
 }

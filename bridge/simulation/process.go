@@ -33,7 +33,7 @@ type machine struct {
 	proc   *process
 }
 
-func (m *machine) now() time.Time { return m.w.now.Add(m.offset) }
+func (m *machine) now() time.Time { return m.w.Now.Add(m.offset) }
 
 // usable reports whether the machine has a process that takes new work.
 func (m *machine) usable() bool { return m.proc != nil && m.proc.ctx.Err() == nil }
@@ -43,30 +43,30 @@ var keys = bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte("0123456789ab
 // boot starts a process on what the last one left.
 func (m *machine) boot() {
 	w := m.w
-	p := &process{w: w, m: m, store: w.disk.Open()}
-	p.ctx, p.cancel = context.WithCancel(w.ctx)
+	p := &process{w: w, m: m, store: w.Disk.Open()}
+	p.ctx, p.cancel = context.WithCancel(w.Ctx)
 	e, err := engine.New(engine.Options{
 		Store: p, Runtime: p, Actions: p, Keys: keys, Policy: w.policy, PublicURL: "https://bridge.example",
 		Settle: settle, Streams: -1, Parser: parser.Options{Remind: true, WebhookResult: true},
-		Now: m.now, NewID: p.newID, Rand: w.rng.Float64, Log: w.log(m),
+		Now: m.now, NewID: p.newID, Rand: w.Rng.Float64, Log: w.log(m),
 	})
 	if err != nil {
-		w.fail("start engine: %v", err)
+		w.Fail("start engine: %v", err)
 		return
 	}
 	p.engine, m.proc = e, p
-	w.note(m.name, "starts")
+	w.Note(m.name, "starts")
 	if len(w.machines) == 1 {
 		// As the embedded store does for the one process that owns it.
 		if err := p.store.Update(p.ctx, func(tx bridge.Tx) error { return tx.ReleaseAll() }); err != nil {
-			w.fail("release leases: %v", err)
+			w.Fail("release leases: %v", err)
 		}
 	}
 }
 
 // log is the engine's log, which is in the trace when that is kept.
 func (w *world) log(m *machine) zerolog.Logger {
-	if !w.trace.Keep {
+	if !w.Trace.Keep {
 		return zerolog.Nop()
 	}
 	return zerolog.New(logWriter{w, m})
@@ -83,7 +83,7 @@ func (l logWriter) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte(`"stack":`)) {
 		return len(line), nil
 	}
-	l.w.trace.Lines = append(l.w.trace.Lines, l.w.now.Sub(l.w.start).String()+" "+l.m.name+" logs "+strings.TrimSpace(string(line)))
+	l.w.Trace.Lines = append(l.w.Trace.Lines, l.w.Now.Sub(l.w.Start).String()+" "+l.m.name+" logs "+strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
@@ -96,7 +96,7 @@ func (m *machine) step() {
 	p.frame, m.w.stepping = frame{}, true
 	defer func() { p.frame, m.w.stepping = outer, busy }()
 	if _, err := p.engine.Step(p.ctx); err != nil {
-		m.w.note(m.name, "step:", err.Error())
+		m.w.Note(m.name, "step:", err.Error())
 	}
 }
 
@@ -137,12 +137,12 @@ func (p *process) die() {
 	}
 	p.dead = true
 	p.cancel()
-	p.w.note(p.m.name, "dies")
+	p.w.Note(p.m.name, "dies")
 	if p.m.proc == p {
 		p.m.proc = nil
 	}
-	wait := p.w.span(0, 40*time.Second)
-	p.w.after(wait, func() {
+	wait := p.w.Span(0, 40*time.Second)
+	p.w.After(wait, func() {
 		if p.m.proc == nil {
 			p.m.boot()
 		}
@@ -165,7 +165,7 @@ func (p *process) newID(prefix string) string {
 
 // Update implements bridge.Store. It is where a process can die on either side of a commit.
 func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
-	kind := p.w.pick(fault.InCommit, p.w.fate.Commits)
+	kind := p.w.Pick(fault.InCommit, p.w.Fate.Commits)
 	if kind == fault.Overlap || kind == fault.Pause {
 		p.interrupt(kind)
 		kind = ""
@@ -175,11 +175,11 @@ func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	}
 	switch kind {
 	case fault.CrashBeforeCommit:
-		p.w.hit(kind)
+		p.w.Hit(kind)
 		p.die()
 		return errDead
 	case fault.StoreFails:
-		p.w.hit(kind)
+		p.w.Hit(kind)
 		return errStore
 	}
 	if err := p.commit(ctx, fn); err != nil {
@@ -187,11 +187,11 @@ func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	}
 	switch kind {
 	case fault.CrashAfterCommit:
-		p.w.hit(kind)
+		p.w.Hit(kind)
 		p.die()
 		return errDead
 	case fault.CommitUnknown:
-		p.w.hit(kind)
+		p.w.Hit(kind)
 		return errStore
 	case fault.Stalled:
 		if !p.w.stepping {
@@ -215,16 +215,15 @@ func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
 		return err
 	}
 	for _, e := range t.Edges {
-		p.w.cover.Edges[e]++
-		p.w.note(p.m.name, e.Noun, e.From, e.To)
+		p.w.Cover.Edges[e]++
+		p.w.Note(p.m.name, e.Noun, e.From, e.To)
 	}
 	for _, e := range t.Illegal {
-		p.w.fail("a commit went %s, which the state machine does not know", e)
+		p.w.Fail("a commit went %s, which the state machine does not know", e)
 	}
-	p.w.commits++
-	p.frame.commit = p.w.commits
-	p.w.oracle.told(t.Notices)
-	p.w.oracle.committed(p, t)
+	p.w.Commits++
+	p.frame.commit = p.w.Commits
+	p.w.oracle.Committed(t, p.frame.told)
 	return nil
 }
 
@@ -243,18 +242,18 @@ func (p *process) interrupt(kind fault.Kind) {
 	if w.depth >= maxDepth {
 		return
 	}
-	w.hit(kind)
+	w.Hit(kind)
 	w.depth++
 	inner, busy := p.frame, w.stepping
 	w.stepping = false
 	defer func() { w.depth--; p.frame, w.stepping = inner, busy }()
 	switch kind {
 	case fault.Pause:
-		w.now = w.now.Add(w.span(20*time.Second, 75*time.Second))
+		w.Now = w.Now.Add(w.Span(20*time.Second, 75*time.Second))
 	case fault.Stalled:
-		w.until(w.now.Add(w.span(time.Minute, 12*time.Minute)))
+		w.until(w.Now.Add(w.Span(time.Minute, 12*time.Minute)))
 	}
-	switch w.rng.IntN(6) {
+	switch w.Rng.IntN(6) {
 	case 0:
 		w.user.stop()
 	case 1, 2:
@@ -262,7 +261,7 @@ func (p *process) interrupt(kind fault.Kind) {
 	case 3:
 		w.relist(0.4)
 	}
-	for range 1 + w.rng.IntN(6) {
+	for range 1 + w.Rng.IntN(6) {
 		if !w.turn() {
 			return
 		}

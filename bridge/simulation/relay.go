@@ -29,34 +29,33 @@ func newRelay(w *world) *relay {
 func (r *relay) run(q bridge.ActionRequest, left int) (bridge.ActionOutcome, error) {
 	w := r.w
 	if !q.Grant.Valid() {
-		w.fail("an action without a grant")
+		w.Fail("an action without a grant")
 		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Denied, "no grant")
 	}
-	if w.now.Before(r.downUntil) {
+	if w.Now.Before(r.downUntil) {
 		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Unavailable, "the relay cannot be reached")
 	}
 	if out, known := r.journal[q.Request]; known {
-		w.happened("relay: the recorded answer again")
+		w.Happened("relay: the recorded answer again")
 		return out, nil
 	}
 	if _, known := r.asks[q.Request]; !known {
-		r.asks[q.Request] = w.strikes(fault.RelayAsks, 0.2)
+		r.asks[q.Request] = w.Strikes(fault.RelayAsks, 0.2)
 	}
 	if r.asks[q.Request] && q.Approved == nil {
 		return bridge.ActionOutcome{Status: bridge.ActionRefused, Error: "the operator has to approve it", Wants: relayDefinition}, nil
 	}
-	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Duration: w.span(0, 5*time.Second)}
-	if w.strikes(fault.RelayRefuses, 0.3) {
-		out.Status = []bridge.ActionStatus{bridge.ActionRefused, bridge.ActionFailed, bridge.ActionTimedOut}[w.rng.IntN(3)]
+	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Duration: w.Span(0, 5*time.Second)}
+	if w.Strikes(fault.RelayRefuses, 0.3) {
+		out.Status = []bridge.ActionStatus{bridge.ActionRefused, bridge.ActionFailed, bridge.ActionTimedOut}[w.Rng.IntN(3)]
 		out.Error = "as the dice fell"
 	}
 	if out.Status != bridge.ActionRefused {
 		r.ran++
 		out.Stdout = fmt.Sprintf("<x%d>", r.ran)
-		w.oracle.acted(q.Grant.Action(), q.Request, out.Stdout)
-		w.oracle.ran(q.Grant.Action(), left)
+		w.oracle.Acted(q, left)
 	}
-	w.happened("action " + string(out.Status))
+	w.Happened("action " + string(out.Status))
 	r.journal[q.Request] = out
 	return out, nil
 }

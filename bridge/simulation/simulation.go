@@ -47,5 +47,5 @@ func (r Report) String() string {
 func Run(ctx context.Context, seed uint64, c Config) Report {
 	w := newWorld(ctx, seed, c)
 	w.play()
-	return Report{Seed: seed, Failures: w.failures, Hash: w.trace.Hash, Trace: w.trace.Lines, Steps: w.steps, Coverage: w.cover}
+	return Report{Seed: seed, Failures: w.Failures, Hash: w.Trace.Hash, Trace: w.Trace.Lines, Steps: w.steps, Coverage: w.Cover}
 }

@@ -1,13 +1,13 @@
 package simulation
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/bridge/simulation/oracle"
 	"drawbridge/bridge/simulation/rules"
 	"drawbridge/parser"
 )
@@ -20,18 +20,14 @@ type user struct {
 	said  int
 	// launching keeps two launches from having one name.
 	launching bool
-	// left are commands and turns that the user never comes back to.
-	left map[string]bool
-	// urged counts how often the user spoke to an agent that had stopped, replays
-	// how often a turn of it that failed was sent again.
-	urged, replays map[bridge.AgentID]int
-	joins          map[bridge.AgentID]waiting
-	// words are what agents were told, and by which turn it was to go out.
-	words map[string]bridge.Turn
+	// urged counts how often the user spoke to an agent that had stopped.
+	urged map[bridge.AgentID]int
+	oracle.Deeds
 }
 
 func newUser(w *world) *user {
-	return &user{w: w, left: map[string]bool{}, urged: map[bridge.AgentID]int{}, replays: map[bridge.AgentID]int{}, joins: map[bridge.AgentID]waiting{}, words: map[string]bridge.Turn{}}
+	return &user{w: w, urged: map[bridge.AgentID]int{},
+		Deeds: oracle.Deeds{Left: map[string]bool{}, Replays: map[bridge.AgentID]int{}, Joins: map[bridge.AgentID]oracle.Waiting{}, Words: map[string]bridge.Turn{}}}
 }
 
 // door returns a process that answers, or nil.
@@ -45,105 +41,59 @@ func (u *user) door() *process {
 	if len(open) == 0 {
 		return nil
 	}
-	return open[u.w.rng.IntN(len(open))]
-}
-
-// look reads the store as it is, past every process.
-func (w *world) look(fn func(bridge.Tx) error) {
-	if err := w.disk.Open().View(w.ctx, fn); err != nil {
-		w.fail("look at the store: %v", err)
-	}
-}
-
-const everything = 1 << 20
-
-func (w *world) agents() (all []bridge.Agent) {
-	w.look(func(tx bridge.Tx) (err error) {
-		all, err = tx.Agents(bridge.AgentFilter{Limit: everything})
-		return err
-	})
-	return all
-}
-
-// agent returns an agent, or none at all.
-func (w *world) agent(id bridge.AgentID) (a bridge.Agent) {
-	w.look(func(tx bridge.Tx) (err error) {
-		if a, err = tx.Agent(id); errors.Is(err, bridge.ErrNoRow) {
-			return nil
-		}
-		return err
-	})
-	return a
-}
-
-// commands returns the commands in a state, or all for "".
-func (w *world) commands(in bridge.CommandState) (all []bridge.Command) {
-	w.look(func(tx bridge.Tx) (err error) {
-		all, err = tx.Commands(bridge.CommandFilter{State: in, Limit: everything})
-		return err
-	})
-	return all
-}
-
-// turns returns the turns in a state, or all for "".
-func (w *world) turns(in bridge.TurnState) (all []bridge.Turn) {
-	w.look(func(tx bridge.Tx) (err error) {
-		all, err = tx.Turns(bridge.TurnFilter{State: in, Limit: everything})
-		return err
-	})
-	return all
+	return open[u.w.Rng.IntN(len(open))]
 }
 
 func (u *user) begin() {
 	u.launch()
-	if u.w.chance(0.25) {
-		u.w.after(u.w.span(time.Second, 2*time.Minute), u.launch)
+	if u.w.Chance(0.25) {
+		u.w.After(u.w.Span(time.Second, 2*time.Minute), u.launch)
 	}
-	u.w.after(u.w.span(10*time.Second, 2*time.Minute), u.act)
+	u.w.After(u.w.Span(10*time.Second, 2*time.Minute), u.act)
 }
 
 // launch starts the orchestrator, again when the first try did not get through.
 func (u *user) launch() {
 	w := u.w
 	if u.launching {
-		w.after(10*time.Second, u.launch)
+		w.After(10*time.Second, u.launch)
 		return
 	}
 	u.launching = true
 	defer func() { u.launching = false }()
 	name := fmt.Sprintf("main%d", u.roots+1)
-	api := []string{bridge.APIv0, bridge.APIv1}[w.rng.IntN(2)]
+	api := []string{bridge.APIv0, bridge.APIv1}[w.Rng.IntN(2)]
 	j := u.drawJoin()
 	if p := u.door(); p != nil {
-		a, _, err := p.engine.LaunchAgent(p.ctx, engine.Spec{Name: name, Repo: rules.RootRepo, Prompt: rootTag(name), API: api, Join: j.join, JoinWithin: j.within})
-		w.note("user launches", name, fmt.Sprint(err))
-		if now := w.agent(a.ID); err == nil && now.Join != j.join {
-			w.fail("agent %s was launched with join %q and has %q", name, j.join, now.Join)
+		a, _, err := p.engine.LaunchAgent(p.ctx, engine.Spec{Name: name, Repo: rules.RootRepo, Prompt: oracle.RootTag(name), API: api, Join: j.Join, JoinWithin: j.Within})
+		w.Note("user launches", name, fmt.Sprint(err))
+		if now := w.Agent(a.ID); err == nil && now.Join != j.Join {
+			w.Fail("agent %s was launched with join %q and has %q", name, j.Join, now.Join)
 		}
 	}
-	for _, a := range w.agents() {
+	for _, a := range w.Agents() {
 		if a.Name == name {
 			u.roots++
-			u.joins[a.ID] = waiting{join: a.Join, within: a.JoinWithin}
-			w.oracle.wrote(&written{tag: rootTag(name), class: classGranted})
+			u.Joins[a.ID] = oracle.Waiting{Join: a.Join, Within: a.JoinWithin}
+			w.oracle.Wrote(&oracle.Line{Tag: oracle.RootTag(name), Class: oracle.Granted})
 			return
 		}
 	}
-	w.after(10*time.Second, u.launch)
+	w.After(10*time.Second, u.launch)
 }
 
 // act is what the user does now and then while things go wrong.
 func (u *user) act() {
 	w := u.w
-	if w.calm {
+	if w.Calm {
 		return
 	}
-	switch w.rng.IntN(8) {
+	switch w.Rng.IntN(8) {
 	case 6, 7:
 		u.govern()
 	case 0, 1:
-		if all := w.agents(); len(all) > 0 {
-			u.say(all[w.rng.IntN(len(all))].ID)
+		if all := w.Agents(); len(all) > 0 {
+			u.say(all[w.Rng.IntN(len(all))].ID)
 		}
 	case 2, 3, 4:
 		u.decide()
@@ -152,12 +102,12 @@ func (u *user) act() {
 			u.launch()
 		}
 	}
-	w.after(w.span(10*time.Second, 3*time.Minute), u.act)
+	w.After(w.Span(10*time.Second, 3*time.Minute), u.act)
 }
 
 // rootFailed reports whether no orchestrator was ever launched.
 func (u *user) rootFailed() bool {
-	for _, a := range u.w.agents() {
+	for _, a := range u.w.Agents() {
 		if a.Parent == "" && (a.State != bridge.AgentFailed || a.External != "") {
 			return false
 		}
@@ -174,27 +124,27 @@ func (u *user) say(id bridge.AgentID) {
 	text := "go on " + strconv.Itoa(u.said)
 	t, err := p.engine.Say(p.ctx, id, text)
 	if err == nil {
-		if u.words[text] = t; t.CreatedAt.Before(p.m.now().Add(-time.Second)) {
-			u.w.happened("user overtakes what is only news")
+		if u.Words[text] = t; t.CreatedAt.Before(p.m.now().Add(-time.Second)) {
+			u.w.Happened("user overtakes what is only news")
 		}
 	}
-	u.w.note("user says", string(id), fmt.Sprint(err))
-	u.w.happened("user says")
+	u.w.Note("user says", string(id), fmt.Sprint(err))
+	u.w.Happened("user says")
 }
 
 // decide looks at everything that waits for a person and settles some of it.
 func (u *user) decide() (did bool) {
-	for _, m := range u.w.commands(bridge.CommandHeld) {
+	for _, m := range u.w.Commands(bridge.CommandHeld) {
 		did = u.judge(m) || did
 	}
-	for _, m := range u.w.commands(bridge.CommandUncertain) {
+	for _, m := range u.w.Commands(bridge.CommandUncertain) {
 		did = u.resolve(m) || did
 	}
-	for _, t := range u.w.turns(bridge.TurnUncertain) {
+	for _, t := range u.w.Turns(bridge.TurnUncertain) {
 		switch {
-		case t.Seq > 1 && u.w.chance(0.6):
+		case t.Seq > 1 && u.w.Chance(0.6):
 			did = u.replay(t) || did
-		case t.Seq > 1 || u.w.agent(t.Agent).Parent == "":
+		case t.Seq > 1 || u.w.Agent(t.Agent).Parent == "":
 			did = u.resolveTurn(t) || did
 		}
 	}
@@ -203,10 +153,10 @@ func (u *user) decide() (did bool) {
 
 // leaves reports whether the user never comes back to this.
 func (u *user) leaves(id string) bool {
-	if _, known := u.left[id]; !known {
-		u.left[id] = u.w.chance(0.1)
+	if _, known := u.Left[id]; !known {
+		u.Left[id] = u.w.Chance(0.1)
 	}
-	return u.left[id] || (!u.w.calm && u.w.chance(0.5))
+	return u.Left[id] || (!u.w.Calm && u.w.Chance(0.5))
 }
 
 func (u *user) judge(m bridge.Command) bool {
@@ -214,21 +164,21 @@ func (u *user) judge(m bridge.Command) bool {
 	if u.leaves(string(m.ID)) || p == nil {
 		return false
 	}
-	if u.w.chance(0.4) {
+	if u.w.Chance(0.4) {
 		_, err := p.engine.Deny(p.ctx, m.ID, "not today")
-		u.w.note("user denies", string(m.ID), fmt.Sprint(err))
-		u.w.happened("user denies")
+		u.w.Note("user denies", string(m.ID), fmt.Sprint(err))
+		u.w.Happened("user denies")
 		return true
 	}
 	_, err := p.engine.Approve(p.ctx, m.ID)
-	u.w.note("user approves", string(m.ID), fmt.Sprint(err))
-	u.w.look(func(tx bridge.Tx) error {
+	u.w.Note("user approves", string(m.ID), fmt.Sprint(err))
+	u.w.Look(func(tx bridge.Tx) error {
 		now, err := tx.Command(m.ID)
 		if now.Approved {
 			if m.Code != "relay_needs_approval" { // the gate had let that one pass already
-				u.w.oracle.approved(m)
+				u.w.oracle.Approved(m)
 			}
-			u.w.happened("user approves")
+			u.w.Happened("user approves")
 		}
 		return err
 	})
@@ -243,27 +193,27 @@ func (u *user) resolve(m bridge.Command) bool {
 	}
 	external := ""
 	if m.Parsed.Verb == parser.Subagent {
-		if a := u.w.cloud.of(u.w.agent(m.Child)); a != nil {
-			external = a.id
+		if a := u.w.cloud.Of(u.w.Agent(m.Child)); a != nil {
+			external = a.ID
 		}
-	} else if u.w.oracle.requests[m.OpKey] > 0 {
+	} else if u.w.oracle.Executed(m.OpKey) {
 		return false // it ran: there is no word for that, it stays uncertain
 	}
 	_, err := p.engine.Resolve(p.ctx, m.ID, engine.Word{External: external})
-	u.w.note("user resolves", string(m.ID), external, fmt.Sprint(err))
-	u.w.happened("user resolves")
+	u.w.Note("user resolves", string(m.ID), external, fmt.Sprint(err))
+	u.w.Happened("user resolves")
 	return true
 }
 
 // replay sends a turn again that surely did not arrive.
 func (u *user) replay(t bridge.Turn) bool {
 	p := u.door()
-	if u.leaves(string(t.ID)) || p == nil || u.w.pending() || u.w.cloud.arrived(u.w.agent(t.Agent), t) {
+	if u.leaves(string(t.ID)) || p == nil || u.w.pending() || u.w.cloud.Arrived(u.w.Agent(t.Agent), t) {
 		return false
 	}
 	_, err := p.engine.Replay(p.ctx, t.ID)
-	u.w.note("user replays", string(t.ID), fmt.Sprint(err))
-	u.w.happened("user replays")
+	u.w.Note("user replays", string(t.ID), fmt.Sprint(err))
+	u.w.Happened("user replays")
 	return true
 }
 
@@ -273,9 +223,9 @@ func (u *user) settle() bool {
 	did := u.decide()
 	did = u.enrich() || did
 	did = u.resume(true) || did
-	for _, a := range u.w.agents() {
-		u.w.oracle.awake(a)
-		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || u.w.tree(a.Root).Stopped() || !u.w.oracle.waits(a.ID) {
+	for _, a := range u.w.Agents() {
+		u.w.oracle.Awake(a)
+		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || u.w.Tree(a.Root).Stopped() || !u.w.oracle.Waits(a.ID) {
 			continue
 		}
 		u.urged[a.ID]++

@@ -3,20 +3,16 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/simulation/chronicle"
-	"drawbridge/bridge/simulation/coverage"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/oracle"
 	"drawbridge/bridge/simulation/rules"
+	"drawbridge/bridge/simulation/stage"
 	"drawbridge/policy"
 	"drawbridge/store/memory"
 )
-
-// epoch is when every play begins.
-var epoch = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 // Bounds of a play. Whoever does not come to rest within them has failed.
 const (
@@ -25,99 +21,59 @@ const (
 	maxRest  = 30
 )
 
+// The bounds of the promises: what is later than these is the documented hole
+// of an API without idempotency keys (facts: Effects over an unreliable API).
+const (
+	settle = 5 * time.Minute
+	// latest is how long after a request left, or was about to, it may take effect.
+	latest = 3 * time.Minute
+	// lag is how long an effect may stay hidden from look-ups.
+	lag = 30 * time.Second
+	// skew is how far two replicas' clocks may be apart.
+	skew = 20 * time.Second
+)
+
 // world is one play. Everything in it runs on one goroutine.
 type world struct {
-	ctx   context.Context //nolint:containedctx // a world lives exactly as long as the Run that got ctx
-	rng   *rand.Rand
-	fate  fault.Fate
-	start time.Time
-	now   time.Time
-	// agenda is what happens by itself.
-	agenda chronicle.Agenda
+	*stage.Stage
 
-	disk     *memory.Disk
 	backup   *memory.Disk
 	machines []*machine
 	cloud    *cloud
 	relay    *relay
 	user     *user
-	oracle   *oracle
-	// narrow is true while the allowlist is a shorter one; purse is the budget of trees.
+	oracle   *oracle.Oracle
+	// narrow is true while the allowlist is a shorter one.
 	narrow bool
-	purse  int
 	// chain is how many turns may follow from one another without a person.
 	chain int
 
 	// depth is how many calls are open around what happens now.
 	depth int
-	// calm is true once nothing goes wrong any more, since when is in calmed.
-	calm    bool
-	calmed  time.Time
-	steps   int
-	commits int
+	steps int
 	// stepping is true while a handler of the bridge works, and not a person.
 	stepping bool
 	due      time.Time // of the next work, when it was last looked for
 	ids      uint64
-	trace    chronicle.Trace
-	cover    coverage.Coverage
-	failures []string
 }
 
 func newWorld(ctx context.Context, seed uint64, c Config) *world {
-	w := &world{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0x6272696467652121)), start: epoch, now: epoch, disk: memory.NewDisk(), cover: coverage.New()}
-	w.trace = chronicle.NewTrace(c.Trace)
-	w.fate = fault.Draw(w.rng, c.Calm)
-	w.chain = []int{40, 40, 40, 40, 4, 1}[w.rng.IntN(6)]
-	if w.strikes(fault.SmallBudget, 0.6) {
-		w.purse = 1 + w.rng.IntN(len(rules.Budgets)-1)
+	w := &world{Stage: stage.New(ctx, seed, c.Trace, c.Calm)}
+	w.chain = []int{40, 40, 40, 40, 4, 1}[w.Rng.IntN(6)]
+	if w.Strikes(fault.SmallBudget, 0.6) {
+		w.Purse = 1 + w.Rng.IntN(len(rules.Budgets)-1)
 	}
-	w.cloud, w.relay, w.oracle = newCloud(w), newRelay(w), newOracle(w)
-	w.user = newUser(w)
-	for i := range 1 + w.rng.IntN(2) {
+	w.cloud, w.relay, w.user = newCloud(w), newRelay(w), newUser(w)
+	w.oracle = oracle.New(w.Stage, &w.cloud.Truth, &w.user.Deeds)
+	for i := range 1 + w.Rng.IntN(2) {
 		w.machines = append(w.machines, &machine{w: w, name: fmt.Sprintf("bridge%d", i+1)})
 	}
 	return w
 }
 
-// note writes one line of the trace.
-func (w *world) note(words ...string) { w.trace.Add(w.now.Sub(w.start), words) }
-
-// fail records a broken promise.
-func (w *world) fail(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.note("FAILURE", text)
-	if len(w.failures) < 5 {
-		w.failures = append(w.failures, text)
-	}
-}
-
-func (w *world) happened(what string) { w.cover.Happenings[what]++ }
-
-// span returns a time between two others.
-func (w *world) span(from, to time.Duration) time.Duration {
-	return from + time.Duration(w.rng.Int64N(int64(to-from)/int64(time.Millisecond)+1))*time.Millisecond
-}
-
-func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
-
 // policy is the allowlist in force.
 func (w *world) policy() *policy.Policy {
-	return rules.Policies()[rules.Book{Chain: w.chain, Narrow: w.narrow, Purse: w.purse}]
-}
-
-// after lets something happen in a while.
-func (w *world) after(d time.Duration, do func()) { w.agenda.Add(w.now.Add(d), false, do) }
-
-// afterAll lets an effect take place although nobody waits for it any more.
-func (w *world) afterAll(d time.Duration, do func()) { w.agenda.Add(w.now.Add(d), true, do) }
-
-// settleLate lets late effects happen at once. A clock that jumps makes the
-// settle time meaningless for what is under way; that hole is documented.
-func (w *world) settleLate() {
-	for _, do := range w.agenda.TakeLate() {
-		do()
-	}
+	return rules.Policies()[rules.Book{Chain: w.chain, Narrow: w.narrow, Purse: w.Purse}]
 }
 
 // move is one thing that can happen now.
@@ -128,7 +84,7 @@ type move struct {
 // moves returns what can happen now.
 func (w *world) moves() []move {
 	var all []move
-	if at, ok := w.agenda.Next(); ok && !at.After(w.now) {
+	if at, ok := w.Agenda.Next(); ok && !at.After(w.Now) {
 		all = append(all, move{})
 	}
 	w.due = w.nextDue()
@@ -144,12 +100,12 @@ func (w *world) moves() []move {
 }
 
 func (w *world) nextDue() (next time.Time) {
-	err := w.disk.Open().View(w.ctx, func(tx bridge.Tx) (err error) {
-		next, err = tx.NextDue(epoch)
+	err := w.Disk.Open().View(w.Ctx, func(tx bridge.Tx) (err error) {
+		next, err = tx.NextDue(w.Start)
 		return err
 	})
 	if err != nil {
-		w.fail("next due: %v", err)
+		w.Fail("next due: %v", err)
 	}
 	return next
 }
@@ -163,12 +119,12 @@ func (w *world) turn() bool {
 	if len(all) == 0 {
 		return false
 	}
-	next := all[w.rng.IntN(len(all))]
+	next := all[w.Rng.IntN(len(all))]
 	if next.m != nil {
 		next.m.step()
 		return true
 	}
-	w.agenda.Take()()
+	w.Agenda.Take()()
 	return true
 }
 
@@ -181,7 +137,7 @@ func (w *world) advance(limit time.Time) bool {
 			next = at
 		}
 	}
-	if at, ok := w.agenda.Next(); ok {
+	if at, ok := w.Agenda.Next(); ok {
 		sooner(at)
 	}
 	for _, m := range w.machines {
@@ -190,26 +146,19 @@ func (w *world) advance(limit time.Time) bool {
 		}
 	}
 	if next.IsZero() || next.After(limit) {
-		w.now = later(w.now, limit)
+		w.Now = stage.Later(w.Now, limit)
 		return false
 	}
-	w.now = later(w.now, next)
+	w.Now = stage.Later(w.Now, next)
 	return true
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // until plays on to a time, or until nothing is left to happen.
 func (w *world) until(limit time.Time) {
-	for len(w.failures) == 0 && w.ctx.Err() == nil {
+	for len(w.Failures) == 0 && w.Ctx.Err() == nil {
 		if w.turn() {
 			if w.steps > maxSteps {
-				w.fail("no rest after %d works", w.steps)
+				w.Fail("no rest after %d works", w.steps)
 			}
 			continue
 		}
@@ -226,30 +175,30 @@ func (w *world) play() {
 		m.boot()
 	}
 	w.user.begin()
-	w.after(w.span(0, time.Minute), w.chaos)
-	w.until(w.now.Add(w.span(4*time.Minute, w.fate.Length)))
+	w.After(w.Span(0, time.Minute), w.chaos)
+	w.until(w.Now.Add(w.Span(4*time.Minute, w.Fate.Length)))
 	w.becalm()
 	for range maxRest {
 		w.rest()
-		if len(w.failures) > 0 || !w.user.settle() {
+		if len(w.Failures) > 0 || !w.user.settle() {
 			break
 		}
 	}
-	if w.ctx.Err() != nil {
-		w.fail("cut off: %v", w.ctx.Err())
+	if w.Ctx.Err() != nil {
+		w.Fail("cut off: %v", w.Ctx.Err())
 		return
 	}
-	if len(w.failures) == 0 {
-		w.oracle.judge()
+	if len(w.Failures) == 0 {
+		w.oracle.Judge()
 	}
 }
 
 // becalm ends all faults: clocks are right again and every machine runs.
 func (w *world) becalm() {
-	w.settleLate()
-	w.calm, w.calmed, w.narrow = true, w.now, false
+	w.SettleLate()
+	w.Calm, w.Calmed, w.narrow = true, w.Now, false
 	w.relay.downUntil = time.Time{}
-	w.note("calm")
+	w.Note("calm")
 	for _, m := range w.machines {
 		m.offset = 0
 	}
@@ -257,10 +206,10 @@ func (w *world) becalm() {
 
 // rest plays until nothing moves but looks for what cannot be found.
 func (w *world) rest() {
-	limit := w.now.Add(12 * time.Hour)
-	for w.now.Before(limit) && len(w.failures) == 0 && w.ctx.Err() == nil {
-		w.until(w.now.Add(10 * time.Minute))
-		if _, more := w.agenda.Next(); !more && w.oracle.atRest() {
+	limit := w.Now.Add(12 * time.Hour)
+	for w.Now.Before(limit) && len(w.Failures) == 0 && w.Ctx.Err() == nil {
+		w.until(w.Now.Add(10 * time.Minute))
+		if _, more := w.Agenda.Next(); !more && w.oracle.AtRest() {
 			return
 		}
 	}

@@ -75,7 +75,9 @@ var mayImport = map[string][]string{
 	"bridge/simulation/chronicle": {},
 	"bridge/simulation/coverage":  {"bridge", "bridge/simulation/fault"},
 	"bridge/simulation/fault":     {"bridge"},
+	"bridge/simulation/oracle":    {"bridge", "policy", "parser", "bridge/simulation/fault", "bridge/simulation/rules", "bridge/simulation/stage", "bridge/simulation/witness"},
 	"bridge/simulation/rules":     {"bridge", "policy"},
+	"bridge/simulation/stage":     {"bridge", "store/memory", "bridge/simulation/chronicle", "bridge/simulation/coverage", "bridge/simulation/fault"},
 	"bridge/simulation/witness":   {"bridge", "bridge/simulation/coverage"},
 
 	// A program may import everything; what stands below it may not.

@@ -1,4 +1,4 @@
-package simulation
+package oracle
 
 import (
 	"maps"
@@ -7,14 +7,15 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/bridge/simulation/stage"
 	"drawbridge/bridge/simulation/witness"
 	"drawbridge/parser"
 )
 
 // verdict is the oracle's last look at a play that has come to rest.
 type verdict struct {
-	o      *oracle
-	w      *world
+	o      *Oracle
+	s      *stage.Stage
 	agents map[bridge.AgentID]bridge.Agent
 	turns  map[bridge.AgentID][]bridge.Turn // by number
 	stuck  map[bridge.AgentID]bool
@@ -22,21 +23,21 @@ type verdict struct {
 	commands map[bridge.TurnID][]bridge.Command
 }
 
-// judge holds what the bridge recorded against what truly happened.
-func (o *oracle) judge() {
-	v := &verdict{o: o, w: o.w, agents: map[bridge.AgentID]bridge.Agent{}, turns: map[bridge.AgentID][]bridge.Turn{},
+// Judge holds what the bridge recorded against what truly happened.
+func (o *Oracle) Judge() {
+	v := &verdict{o: o, s: o.s, agents: map[bridge.AgentID]bridge.Agent{}, turns: map[bridge.AgentID][]bridge.Turn{},
 		stuck: o.stuckTurns(), commands: map[bridge.TurnID][]bridge.Command{}}
-	for _, a := range o.w.agents() {
+	for _, a := range o.s.Agents() {
 		v.agents[a.ID] = a
 	}
-	for _, t := range slices.Backward(o.w.turns("")) {
+	for _, t := range slices.Backward(o.s.Turns("")) {
 		v.turns[t.Agent] = append(v.turns[t.Agent], t)
 	}
-	for _, m := range o.w.commands("") {
+	for _, m := range o.s.Commands("") {
 		v.commands[m.Turn] = append(v.commands[m.Turn], m)
 		v.command(m)
 	}
-	for _, a := range o.w.agents() {
+	for _, a := range o.s.Agents() {
 		v.agent(a)
 	}
 	v.trees()
@@ -45,7 +46,7 @@ func (o *oracle) judge() {
 
 // healthy reports whether an agent hears all that it is to hear.
 func (v *verdict) healthy(a bridge.Agent) bool {
-	return !v.stuck[a.ID] && a.State != bridge.AgentGated && a.State != bridge.AgentFailed && !v.w.tree(a.Root).Stopped()
+	return !v.stuck[a.ID] && a.State != bridge.AgentGated && a.State != bridge.AgentFailed && !v.s.Tree(a.Root).Stopped()
 }
 
 // command checks that a command has come to an end that is true and told.
@@ -53,19 +54,19 @@ func (v *verdict) command(m bridge.Command) {
 	switch m.State {
 	case bridge.CommandReported:
 	case bridge.CommandHeld:
-		if !v.w.user.left[string(m.ID)] && v.healthy(v.agents[m.Agent]) {
-			v.w.fail("command %s is still held, and nobody left it", m.ID)
+		if !v.o.user.Left[string(m.ID)] && v.healthy(v.agents[m.Agent]) {
+			v.s.Fail("command %s is still held, and nobody left it", m.ID)
 		}
 	case bridge.CommandUncertain:
 		if !v.doubted(m) {
-			v.w.fail("command %s is uncertain without a fault: %s", m.ID, m.Reason)
+			v.s.Fail("command %s is uncertain without a fault: %s", m.ID, m.Reason)
 		}
 	case bridge.CommandFinished, bridge.CommandFailed, bridge.CommandRefused:
 		if m.Parsed.Verb != parser.WebhookResult && v.healthy(v.agents[m.Agent]) {
-			v.w.fail("command %s is %s and was never reported", m.ID, m.State)
+			v.s.Fail("command %s is %s and was never reported", m.ID, m.State)
 		}
 	default:
-		v.w.fail("command %s is stuck at %s", m.ID, m.State)
+		v.s.Fail("command %s is stuck at %s", m.ID, m.State)
 	}
 	v.truth(m)
 }
@@ -73,74 +74,64 @@ func (v *verdict) command(m bridge.Command) {
 // doubted reports whether something went wrong that makes a command uncertain.
 func (v *verdict) doubted(m bridge.Command) bool {
 	if m.Parsed.Verb == parser.LocalAction {
-		return v.o.doubts[m.OpKey] || v.w.crashed()
+		return v.o.doubts[m.OpKey] || v.s.Crashed()
 	}
-	return v.o.doubts[tagOf(m)] || v.w.crashed()
-}
-
-// crashed reports whether a process died, lost its lease or could not record, so that any answer may be lost.
-func (w *world) crashed() bool {
-	for _, f := range []fault.Kind{fault.CrashBeforeCall, fault.CrashAfterCall, fault.CrashBeforeCommit, fault.CrashAfterCommit, fault.CrashAtRest, fault.Hang, fault.StopInCall, fault.Panic, fault.StoreFails, fault.CommitUnknown, fault.Overlap, fault.Pause, fault.Stalled, fault.Restored} {
-		if w.cover.Faults[f] > 0 {
-			return true
-		}
-	}
-	return false
+	return v.o.doubts[tagOf(m)] || v.s.Crashed()
 }
 
 // truth checks that what is recorded of an effect is what happened.
 func (v *verdict) truth(m bridge.Command) {
-	if v.o.restored || m.State == bridge.CommandUncertain {
+	if v.o.s.Restored || m.State == bridge.CommandUncertain {
 		return
 	}
 	switch m.Parsed.Verb {
 	case parser.Subagent:
-		a := v.w.cloud.of(v.agents[m.Child])
+		a := v.o.truth.Of(v.agents[m.Child])
 		switch external := v.agents[m.Child].External; {
 		case m.Child == "":
 		case a != nil && external == "":
-			v.w.fail("command %s is told as not launched (%s), and agent %s runs", m.ID, m.Reason, a.id)
+			v.s.Fail("command %s is told as not launched (%s), and agent %s runs", m.ID, m.Reason, a.ID)
 		case a == nil && external != "":
-			v.w.fail("command %s is told as launched, and there is no agent", m.ID)
+			v.s.Fail("command %s is told as launched, and there is no agent", m.ID)
 		}
 	case parser.LocalAction:
 		ran := v.o.requests[m.OpKey] > 0
 		said := m.Outcome != nil && m.Outcome.Status != string(bridge.ActionRefused)
 		if ran != said {
-			v.w.fail("command %s: it ran: %v; it was told as run: %v (%s)", m.ID, ran, said, m.Reason)
+			v.s.Fail("command %s: it ran: %v; it was told as run: %v (%s)", m.ID, ran, said, m.Reason)
 		}
 	case parser.Remind:
 		token := witness.Tokens(m.Parsed.Message)
 		came := len(token) > 0 && slices.Contains(v.o.heard[m.Agent], token[0])
 		if came != (m.Reason == "") {
-			v.w.fail("command %s came back: %v (%s)", m.ID, came, m.Reason)
+			v.s.Fail("command %s came back: %v (%s)", m.ID, came, m.Reason)
 		}
 	}
 }
 
 // agent checks that an agent is at rest and that what it heard is what it was to hear.
 func (v *verdict) agent(a bridge.Agent) {
-	if v.w.tree(a.Root).Stopped() && a.State != bridge.AgentGated && a.State != bridge.AgentFailed && !v.stuck[a.ID] {
-		v.w.fail("agent %s is %s, and its tree is stopped", a.ID, a.State)
+	if v.s.Tree(a.Root).Stopped() && a.State != bridge.AgentGated && a.State != bridge.AgentFailed && !v.stuck[a.ID] {
+		v.s.Fail("agent %s is %s, and its tree is stopped", a.ID, a.State)
 	}
 	if a.State == bridge.AgentBusy && !v.stuck[a.ID] {
-		v.w.fail("agent %s is busy for ever", a.ID)
+		v.s.Fail("agent %s is busy for ever", a.ID)
 	}
 	for _, t := range v.turns[a.ID] {
 		if !t.State.Over() && !v.stuck[a.ID] {
-			v.w.fail("turn %s of %s is stuck at %s", t.ID, a.ID, t.State)
+			v.s.Fail("turn %s of %s is stuck at %s", t.ID, a.ID, t.State)
 		}
 	}
-	external := v.w.cloud.of(a)
-	if a.Parent == "" && external != nil && a.External == "" && !v.stuck[a.ID] && !v.o.restored {
-		v.w.fail("agent %s is told as not launched, and %s runs", a.ID, external.id)
+	external := v.o.truth.Of(a)
+	if a.Parent == "" && external != nil && a.External == "" && !v.stuck[a.ID] && !v.o.s.Restored {
+		v.s.Fail("agent %s is told as not launched, and %s runs", a.ID, external.ID)
 	}
-	if external != nil && !v.o.restored {
+	if external != nil && !v.o.s.Restored {
 		v.heard(a, external)
 		v.order(a.ID, external)
 		v.runs(a.ID, external)
 		v.joins(a, external)
-		if a.External != "" && !v.stuck[a.ID] && external.wrong.IsZero() {
+		if a.External != "" && !v.stuck[a.ID] && external.Wrong.IsZero() {
 			v.cancelled(external)
 		}
 	}
@@ -148,26 +139,26 @@ func (v *verdict) agent(a bridge.Agent) {
 
 // heard compares what was to be told, in the order of its commits, with what
 // stood in the agent's turns that ran.
-func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
+func (v *verdict) heard(a bridge.Agent, external *Agent) {
 	var got []string
-	for _, r := range external.runs {
-		if r.state != bridge.RunFinished || r.foreign || !r.over(v.w.now) {
+	for _, r := range external.Runs {
+		if r.State != bridge.RunFinished || r.Foreign || !r.Over(v.s.Now) {
 			continue
 		}
-		for line := range strings.Lines(r.text) {
+		for line := range strings.Lines(r.Text) {
 			if strings.HasPrefix(line, "| ") {
 				got = append(got, witness.Tokens(line)...)
 			}
 		}
 	}
 	want := slices.Clone(v.o.heard[a.ID])
-	if v.w.cover.Faults[fault.ClockForward]+v.w.cover.Faults[fault.ClockBack] > 0 {
+	if v.s.Cover.Faults[fault.ClockForward]+v.s.Cover.Faults[fault.ClockBack] > 0 {
 		// Notices are told in the order of their ids, and ids begin with the time
 		// on the clock of whoever made them: order holds as far as clocks do.
 		slices.Sort(got)
 		slices.Sort(want)
 	}
-	complete := v.healthy(a) && external.wrong.IsZero()
+	complete := v.healthy(a) && external.Wrong.IsZero()
 	for _, late := range []bool{false, true} {
 		got, want := v.pick(got, late), v.pick(want, late)
 		if late { // what waited for others comes in the order of their ends, as joins checks
@@ -175,7 +166,7 @@ func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 			slices.Sort(want)
 		}
 		if complete && !slices.Equal(got, want) || !complete && !subsequence(got, want) {
-			v.w.fail("agent %s (%s) heard %v and was to hear %v", a.ID, a.State, got, want)
+			v.s.Fail("agent %s (%s) heard %v and was to hear %v", a.ID, a.State, got, want)
 		}
 	}
 }
@@ -193,36 +184,36 @@ func (v *verdict) pick(all []string, held bool) (some []string) {
 // words checks that what a person said reached its agent, that what broke was
 // said again, and no more often than is due.
 func (v *verdict) words() {
-	if v.o.restored {
+	if v.o.s.Restored {
 		return
 	}
-	for _, text := range slices.Sorted(maps.Keys(v.w.user.words)) {
-		said := v.w.user.words[text]
-		external := v.w.cloud.of(v.agents[said.Agent])
+	for _, text := range slices.Sorted(maps.Keys(v.o.user.Words)) {
+		said := v.o.user.Words[text]
+		external := v.o.truth.Of(v.agents[said.Agent])
 		rows := slices.DeleteFunc(slices.Clone(v.turns[said.Agent]), func(t bridge.Turn) bool { return !says(t.Text, text) })
 		if len(rows) == 0 {
-			v.w.fail("what a person said to agent %s is lost: %s", said.Agent, text)
+			v.s.Fail("what a person said to agent %s is lost: %s", said.Agent, text)
 		}
 		if external == nil {
 			continue
 		}
 		good, broken := 0, 0
-		for _, r := range external.runs {
+		for _, r := range external.Runs {
 			switch {
-			case !says(r.text, text):
-			case r.state == bridge.RunFinished:
+			case !says(r.Text, text):
+			case r.State == bridge.RunFinished:
 				good++
-			case r.state != bridge.RunCancelled:
+			case r.State != bridge.RunCancelled:
 				if broken++; broken == 2 {
-					v.w.happened("a turn was tried again")
+					v.s.Happened("a turn was tried again")
 				}
 			}
 		}
-		if most := 1 + v.w.user.replays[said.Agent]; good > most || broken > 4*most {
-			v.w.fail("agent %s got %q %d times, %d of them broken", said.Agent, text, good+broken, broken)
+		if most := 1 + v.o.user.Replays[said.Agent]; good > most || broken > 4*most {
+			v.s.Fail("agent %s got %q %d times, %d of them broken", said.Agent, text, good+broken, broken)
 		}
 	}
-	for _, a := range v.w.agents() {
+	for _, a := range v.s.Agents() {
 		v.retried(a)
 	}
 }
@@ -232,8 +223,8 @@ func says(text, words string) bool { return slices.Contains(strings.Split(text, 
 
 // retried checks that each turn whose run broke has a successor.
 func (v *verdict) retried(a bridge.Agent) {
-	root := v.w.cloud.of(a)
-	if root == nil || len(v.o.tree(root.root).pauses) > 0 {
+	root := v.o.truth.Of(a)
+	if root == nil || len(v.o.tree(root.Root).pauses) > 0 {
 		return
 	}
 	for _, t := range v.turns[a.ID] {
@@ -242,7 +233,7 @@ func (v *verdict) retried(a bridge.Agent) {
 			continue
 		}
 		if !slices.ContainsFunc(v.turns[a.ID], func(n bridge.Turn) bool { return n.Says(t.Text) && n.Retry == t.Retry+1 }) {
-			v.w.fail("turn %s of %s ended %s and was not tried again", t.ID, a.ID, t.Status)
+			v.s.Fail("turn %s of %s ended %s and was not tried again", t.ID, a.ID, t.Status)
 		}
 	}
 }
@@ -261,18 +252,18 @@ func subsequence(got, want []string) bool {
 
 // order checks that an agent's turns arrived in the order of their numbers, and
 // that those which are told as not sent did not arrive.
-func (v *verdict) order(id bridge.AgentID, a *cloudAgent) {
+func (v *verdict) order(id bridge.AgentID, a *Agent) {
 	var last int64
-	for _, r := range a.runs {
-		if r.marker == "" {
+	for _, r := range a.Runs {
+		if r.Marker == "" {
 			continue
 		}
-		t, known := v.byMarker(id, r.marker)
+		t, known := v.byMarker(id, r.Marker)
 		switch {
 		case !known:
-			v.w.fail("agent %s got %s, of which the bridge knows nothing", a.id, r.marker)
+			v.s.Fail("agent %s got %s, of which the bridge knows nothing", a.ID, r.Marker)
 		case t.Seq <= last:
-			v.w.fail("agent %s got its turn %d after %d", a.id, t.Seq, last)
+			v.s.Fail("agent %s got its turn %d after %d", a.ID, t.Seq, last)
 		}
 		last = max(last, t.Seq)
 	}
@@ -288,42 +279,25 @@ func (v *verdict) byMarker(id bridge.AgentID, marker string) (bridge.Turn, bool)
 }
 
 // runs checks that each run's end is recorded, with its commands, and told to the parent.
-func (v *verdict) runs(id bridge.AgentID, a *cloudAgent) {
-	if !a.wrong.IsZero() {
+func (v *verdict) runs(id bridge.AgentID, a *Agent) {
+	if !a.Wrong.IsZero() {
 		return
 	}
-	for _, r := range a.runs {
-		t, known := v.byMarker(id, r.marker)
-		if r.foreign || !known || v.stuck[t.Agent] {
+	for _, r := range a.Runs {
+		t, known := v.byMarker(id, r.Marker)
+		if r.Foreign || !known || v.stuck[t.Agent] {
 			continue
 		}
 		parent := v.agents[t.Agent].Parent
 		switch {
-		case t.Text != "" && r.marker != "" && !strings.HasPrefix(r.text, t.Text):
-			v.w.fail("run %s of %s was to begin with %q: %q", r.id, a.id, t.Text, r.text)
-		case t.Status != r.state:
-			v.w.fail("run %s of %s ended %s, and turn %d is %s with status %q: %s", r.id, a.id, r.state, t.Seq, t.State, t.Status, t.Trouble)
-		case r.good() && len(v.commands[t.ID]) != len(r.commands):
-			v.w.fail("run %s wrote %d commands, and %d are recorded", r.id, len(r.commands), len(v.commands[t.ID]))
-		case parent != "" && !r.oversize && !slices.Contains(v.o.heard[parent], r.token):
-			v.w.fail("run %s of %s ended, and its parent was never to hear of it", r.id, a.id)
+		case t.Text != "" && r.Marker != "" && !strings.HasPrefix(r.Text, t.Text):
+			v.s.Fail("run %s of %s was to begin with %q: %q", r.ID, a.ID, t.Text, r.Text)
+		case t.Status != r.State:
+			v.s.Fail("run %s of %s ended %s, and turn %d is %s with status %q: %s", r.ID, a.ID, r.State, t.Seq, t.State, t.Status, t.Trouble)
+		case r.good() && len(v.commands[t.ID]) != len(r.Commands):
+			v.s.Fail("run %s wrote %d commands, and %d are recorded", r.ID, len(r.Commands), len(v.commands[t.ID]))
+		case parent != "" && !r.Oversize && !slices.Contains(v.o.heard[parent], r.Token):
+			v.s.Fail("run %s of %s ended, and its parent was never to hear of it", r.ID, a.ID)
 		}
 	}
-}
-
-// of returns the agent that the bridge's agent truly has, or nil. The operation's
-// name is made from its key.
-func (c *cloud) of(a bridge.Agent) *cloudAgent {
-	for _, x := range c.agents {
-		if a.ID != "" && strings.HasPrefix(a.OpKey, x.op) {
-			return x
-		}
-	}
-	return nil
-}
-
-// arrived reports whether a turn has a run.
-func (c *cloud) arrived(owner bridge.Agent, t bridge.Turn) bool {
-	a := c.of(owner)
-	return a != nil && a.find(func(r *run) bool { return r.marker == t.Marker() }) != nil
 }
