@@ -38,31 +38,42 @@ type Options struct {
 // limit bounds the whole story.
 const limit = 60 * time.Second
 
+// story is what can be told on a stage. Its functions are methods of the stage.
+type story struct {
+	// start writes the files and runs the processes.
+	start   func(*stage, context.Context) error
+	opening string
+	launch  api.LaunchRequest
+	// end shows what happens up to the end of the story, and checks it.
+	end func(*stage, context.Context, *api.Client, *timeline) error
+}
+
 // Run tells the whole story and cleans up behind it. The error says what did not
 // happen as expected; the folder and the processes are gone in any case.
 func Run(ctx context.Context, o Options) error {
+	return tell(ctx, o, story{(*stage).start, opening, api.LaunchRequest{Name: "main", Repo: "github.com/me/agent-env", Prompt: prompt}, (*stage).end})
+}
+
+func tell(ctx context.Context, o Options, t story) error {
 	dir, err := os.MkdirTemp("", "drawbridge-demo-")
 	if err != nil {
 		return fmt.Errorf("make the demo's folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	s, err := newStage(dir, o.Fault)
-	if err != nil {
-		return err
-	}
-	if err := s.start(ctx); err != nil {
+	s := &stage{dir: dir, fault: o.Fault, token: secret()}
+	if err := t.start(s, ctx); err != nil {
 		return errors.Join(err, s.stop())
 	}
 	show := &timeline{out: o.Out, json: o.JSON, color: o.Color, start: time.Now()}
-	err = s.play(ctx, show)
+	err = s.play(ctx, show, t)
 	if err == nil && o.Keep {
 		err = s.keep(ctx, show)
 	}
 	return errors.Join(err, s.stop())
 }
 
-// play launches the orchestrator, shows what happens and checks the end.
-func (s *stage) play(ctx context.Context, show *timeline) error {
+// play launches the story's first agent, shows what happens and checks the end.
+func (s *stage) play(ctx context.Context, show *timeline, t story) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	client, err := api.NewClient(api.ClientOptions{URL: s.bridgeURL(), Token: s.token})
@@ -70,10 +81,15 @@ func (s *stage) play(ctx context.Context, show *timeline) error {
 		return err
 	}
 	defer client.Close()
-	show.say(opening)
-	if _, err := client.Launch(ctx, api.LaunchRequest{Name: "main", Repo: "github.com/me/agent-env", Prompt: prompt}); err != nil {
-		return fmt.Errorf("launch the orchestrator: %w", err)
+	show.say(t.opening)
+	if _, err := client.Launch(ctx, t.launch); err != nil {
+		return fmt.Errorf("launch %q: %w", t.launch.Name, err)
 	}
+	return t.end(s, ctx, client, show)
+}
+
+// end follows the orchestrator and checks what came of it.
+func (s *stage) end(ctx context.Context, client *api.Client, show *timeline) error {
 	if err := s.follow(ctx, client, show); err != nil {
 		return err
 	}
@@ -128,17 +144,6 @@ type stage struct {
 	dir, token            string
 	bridgePort, cloudPort string
 	running               []*process
-}
-
-func newStage(dir, fault string) (*stage, error) {
-	s := &stage{dir: dir, fault: fault, token: secret()}
-	for _, port := range []*string{&s.bridgePort, &s.cloudPort} {
-		var err error
-		if *port, err = freePort(); err != nil {
-			return nil, err
-		}
-	}
-	return s, s.writeFiles()
 }
 
 func (s *stage) bridgeURL() string { return "http://127.0.0.1:" + s.bridgePort }

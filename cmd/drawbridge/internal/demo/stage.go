@@ -54,8 +54,17 @@ func (t *tail) String() string {
 	return string(t.data)
 }
 
-// start runs the three programs and waits until each answers.
+// start writes the files, runs the three programs and waits until each answers.
 func (s *stage) start(ctx context.Context) error {
+	for _, port := range []*string{&s.bridgePort, &s.cloudPort} {
+		var err error
+		if *port, err = freePort(); err != nil {
+			return err
+		}
+	}
+	if err := s.writeFiles(); err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)

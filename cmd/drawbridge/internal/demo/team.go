@@ -40,14 +40,13 @@ The lead has a text counted: it spawns four agents, they answer by mail, two agr
 `
 
 // RunTeam tells how a team solves a task by mail, checks the result and cleans up
-// behind it, as Run does. Of the faults it knows FaultKill.
+// behind it, as Run does. Of the faults it knows FaultKill, and it never stays up.
 func RunTeam(ctx context.Context, o Options) error {
-	dir, err := os.MkdirTemp("", "drawbridge-demo-")
-	if err != nil {
-		return fmt.Errorf("make the demo's folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	s := &stage{dir: dir, fault: o.Fault, token: secret()}
+	o.Keep = false
+	return tell(ctx, o, story{(*stage).startTeam, teamOpening, api.LaunchRequest{Name: "lead", Repo: "github.com/me/agent-env", Prompt: teamPrompt}, (*stage).endTeam})
+}
+
+func (s *stage) startTeam(ctx context.Context) error {
 	if err := s.writeTeam(); err != nil {
 		return err
 	}
@@ -55,10 +54,7 @@ func RunTeam(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	if err := s.startOne(ctx, self, s.bridgeChild()); err != nil {
-		return errors.Join(err, s.stop())
-	}
-	return errors.Join(s.playTeam(ctx, &timeline{out: o.Out, json: o.JSON, color: o.Color, start: time.Now()}), s.stop())
+	return s.startOne(ctx, self, s.bridgeChild())
 }
 
 func (s *stage) writeTeam() (err error) {
@@ -76,19 +72,8 @@ func (s *stage) writeTeam() (err error) {
 	return nil
 }
 
-// playTeam launches the lead, shows what happens and looks where the result went.
-func (s *stage) playTeam(ctx context.Context, show *timeline) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	client, err := api.NewClient(api.ClientOptions{URL: s.bridgeURL(), Token: s.token})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	show.say(teamOpening)
-	if _, err := client.Launch(ctx, api.LaunchRequest{Name: "lead", Repo: "github.com/me/agent-env", Prompt: teamPrompt}); err != nil {
-		return fmt.Errorf("launch the lead: %w", err)
-	}
+// endTeam shows what happens and looks where the result went.
+func (s *stage) endTeam(ctx context.Context, client *api.Client, show *timeline) error {
 	if err := s.followTeam(ctx, client, show); err != nil {
 		return err
 	}
