@@ -10,6 +10,19 @@ import (
 	"drawbridge/parser"
 )
 
+// approve lets a held spawn pass and returns its agent.
+func (w *world) approve(command string) (child bridge.Agent) {
+	w.Helper()
+	m, err := w.engine.Approve(w.Context(), bridge.CommandID(command))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := w.engine.View(w.Context(), func(tx bridge.Tx) (err error) { child, err = tx.Agent(m.Child); return err }); err != nil {
+		w.Fatal(err)
+	}
+	return child
+}
+
 // A name that a parent chose outlives the wait for a person. It guards against
 // the child of an approved spawn_agent getting a made-up name, under which nobody
 // writes to it, while its prompt calls it by the other.
@@ -26,23 +39,11 @@ func TestHeldSpawnKeepsItsName(t *testing.T) {
 	}
 	spawn["instructions"] = "Work, too." // the same command again would be held as a duplicate
 	rival := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn)
-	name := func(command string) string {
-		t.Helper()
-		m, err := w.engine.Approve(t.Context(), bridge.CommandID(command))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var child bridge.Agent
-		if err := w.engine.View(t.Context(), func(tx bridge.Tx) (err error) { child, err = tx.Agent(m.Child); return err }); err != nil {
-			t.Fatal(err)
-		}
-		return child.Name
-	}
-	if got := name(held.CommandID); got != "careful-1" {
+	if got := w.approve(held.CommandID).Name; got != "careful-1" {
 		t.Errorf("the approved agent is called %q", got)
 	}
 	// The first to be approved has the name; the other must not fail for it.
-	if got := name(rival.CommandID); !strings.HasPrefix(got, "careful-") || got == "careful-1" {
+	if got := w.approve(rival.CommandID).Name; !strings.HasPrefix(got, "careful-") || got == "careful-1" {
 		t.Errorf("the rival is called %q", got)
 	}
 	good[any](w, boss, "send_message", args{"recipient": "careful-1", "text": "Hello."})
@@ -68,14 +69,7 @@ func TestApprovalLooksAtTheNameAgain(t *testing.T) {
 	}
 	good[mcpserver.Spawned](w, boss, "spawn_agent", args{"name": "ZOE", "instructions": "Work.", "repo": "github.com/me/my-app"})
 	for i, id := range held {
-		m, err := w.engine.Approve(t.Context(), bridge.CommandID(id))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var child bridge.Agent
-		if err := w.engine.View(t.Context(), func(tx bridge.Tx) (err error) { child, err = tx.Agent(m.Child); return err }); err != nil {
-			t.Fatal(err)
-		}
+		child := w.approve(id)
 		if !strings.HasPrefix(child.Name, "careful-") {
 			t.Errorf("approved agent %d is called %q", i, child.Name)
 		}

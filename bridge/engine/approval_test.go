@@ -33,6 +33,20 @@ func (w *world) approve(m bridge.Command) {
 	}
 }
 
+// ranOnce waits until the agent was told what came of a command, which ran once.
+func (w *world) ranOnce(m bridge.Command) bridge.Command {
+	w.t.Helper()
+	w.until("reported", func(tx bridge.Tx) (over bool) {
+		var err error
+		m, err = tx.Command(m.ID)
+		return err == nil && m.State == bridge.CommandReported
+	})
+	if got := w.relay.Log(); len(got) != 1 {
+		w.t.Errorf("it ran %d times", len(got))
+	}
+	return m
+}
+
 func definition(letter string) string { return strings.Repeat(letter, 64) }
 
 // The relay wants the operator's word: the command is held for it, the word counts for the definition that was shown, and a
@@ -56,13 +70,7 @@ func TestRelayWantsApproval(t *testing.T) {
 		t.Fatal("it ran with an approval of another definition")
 	}
 	w.approve(m)
-	w.until("reported", func(tx bridge.Tx) bool {
-		c, err := tx.Command(m.ID)
-		return err == nil && c.State == bridge.CommandReported
-	})
-	if got := w.relay.Log(); len(got) != 1 {
-		t.Errorf("it ran %d times", len(got))
-	}
+	w.ranOnce(m)
 }
 
 // offer lets the relay say what it would run.
@@ -115,13 +123,7 @@ func TestOneApprovalForBothGates(t *testing.T) {
 			if c.askAgain {
 				w.approve(w.heldCommand("the relay wants your word for it (definition aaaaaaaaaaaa)"))
 			}
-			w.until("reported", func(tx bridge.Tx) bool {
-				got, err := tx.Command(m.ID)
-				return err == nil && got.State == bridge.CommandReported
-			})
-			if got := w.relay.Log(); len(got) != 1 {
-				t.Errorf("it ran %d times", len(got))
-			}
+			w.ranOnce(m)
 			told := w.sent("github.com/me/agent-env")
 			if len(told) == 0 || strings.Contains(strings.Join(told, "\n"), "/bin/backup") {
 				t.Errorf("the agent reads %q", told)
@@ -196,14 +198,11 @@ func TestAnsweredAtTheMachine(t *testing.T) {
 			if own {
 				w.approve(w.heldCommand("definition aaaaaaaaaaaa"))
 			}
-			w.until("reported", func(tx bridge.Tx) bool {
-				got, err := tx.Command(m.ID)
-				return err == nil && got.State == bridge.CommandReported && got.Approved == own
-			})
-			answered("laptop")
-			if got := w.relay.Log(); len(got) != 1 {
-				t.Errorf("it ran %d times", len(got))
+			if got := w.ranOnce(m); got.Approved != own {
+				t.Errorf("approved: %v", got.Approved)
 			}
+			answered("laptop")
+			w.ranOnce(m)
 		})
 	}
 }

@@ -121,6 +121,14 @@ func TestApprovedReminderWithoutRoom(t *testing.T) {
 		if after := time.Since(begun); after > time.Minute {
 			t.Errorf("after %s", after)
 		}
-		wants(t, w.sent(boss)[before], "limits.reminders")
+		wants(t, w.sent(boss)[before], "the limit is 1 (limits.reminders)")
 	})
+}
+
+// An agent that only asks for reminders that cannot be set is not answered for ever.
+func TestBadRemindersAreNotAnsweredForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(string, string) string { return "REMIND: soon, look" })
+	w.launch("go")
+	w.idle(4)
 }
