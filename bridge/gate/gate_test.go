@@ -1,0 +1,88 @@
+package gate_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/gate"
+	"drawbridge/bridge/reading"
+	"drawbridge/parser"
+	"drawbridge/policy"
+	"drawbridge/store/memory"
+)
+
+// TestReply: each line of a reply becomes a command with a verdict, and what was granted or approved has somebody who will
+// carry it out. No engine is needed for it, and nothing is carried out here.
+func TestReply(t *testing.T) {
+	t.Parallel()
+	rules, problems := policy.New(policy.Rules{
+		Repos:   []policy.RepoRule{{Pattern: "github.com/me/my-app"}, {Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
+		Actions: []policy.ActionRule{{ID: "backup", Relay: "laptop"}},
+	})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	g := gate.Gate{API: bridge.APIv1, Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}}
+	found := reading.Read("LOCAL_ACTION: backup\nSUBAGENT: repo=github.com/me/my-app, prompt=x\nSUBAGENT: repo=github.com/me/careful, prompt=y\nLOCAL_ACTION: evil\n", parser.Options{})
+	err := memory.NewDisk().Open().Update(t.Context(), func(tx bridge.Tx) error {
+		c := &desk.Change{Tx: tx, At: at, IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
+		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1, Join: bridge.JoinAll, JoinWithin: time.Hour}
+		if err := c.InsertAgent(a); err != nil {
+			return err
+		}
+		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
+			return err
+		}
+		turn, err := c.Turn("trn_1")
+		if err != nil {
+			return err
+		}
+		if err := g.Judge(c, gate.Asker{Agent: a, Turn: &turn, Names: a.Names()}, found, ""); err != nil {
+			return err
+		}
+		if turn.Joining == 0 {
+			t.Error("the turn does not wait for what it launched")
+		}
+		all, err := c.Commands(bridge.CommandFilter{Turn: turn.ID})
+		if err != nil {
+			return err
+		}
+		var states []bridge.CommandState
+		for _, m := range all {
+			states = append(states, m.State)
+		}
+		if diff := cmp.Diff([]bridge.CommandState{bridge.CommandGranted, bridge.CommandGranted, bridge.CommandHeld, bridge.CommandRefused}, states); diff != "" {
+			t.Fatalf("states (-want +got):\n%s", diff)
+		}
+		if _, err := g.Approve(c, all[0].ID); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("approved what waits for nobody: %v", err)
+		}
+		held, err := g.Approve(c, all[2].ID)
+		if err != nil {
+			return err
+		}
+		for _, m := range []bridge.Command{all[1], held} {
+			if launch, err := c.OpenTurn(m.Child); err != nil || launch.Cause != bridge.CauseLaunch {
+				t.Errorf("command %d has no launch: %+v, %v", m.Ordinal, launch, err)
+			}
+		}
+		work, err := c.ClaimWork(bridge.Claim{Now: at, Lease: time.Minute, Limit: 10})
+		var kinds []bridge.WorkKind
+		for _, w := range work {
+			kinds = append(kinds, w.Kind)
+		}
+		if diff := cmp.Diff([]bridge.WorkKind{bridge.WorkTurn, bridge.WorkAction, bridge.WorkTurn, bridge.WorkTurn}, kinds); diff != "" {
+			t.Errorf("work (-want +got):\n%s", diff)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
