@@ -156,11 +156,13 @@ func (r *Relay) attempt(a *attempt) wire.Outcome {
 		}
 		return r.later(request, wire.RefusedRate, reason, wait)
 	}
-	if a.action.Approval.Needed() {
-		// Minutes may have passed since the person looked.
+	if a.program != nil {
+		// Minutes may have passed since it was looked at: a person had to agree, or others ran first.
 		if digest, err := digestOf(a.program); err != nil || digest != a.digest {
-			return r.refuse(request, wire.RefusedUnsafe, "the program was changed after it was approved; ask again")
+			return r.refuse(request, wire.RefusedUnsafe, "the program was changed while this request waited; ask again")
 		}
+	}
+	if a.action.Approval.Needed() {
 		if err := r.o.Journal.Start(request.ID); err != nil {
 			return r.journalRefusal(request, err)
 		}

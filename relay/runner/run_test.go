@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -310,6 +312,41 @@ func TestIdempotentRunsAgain(t *testing.T) {
 			t.Errorf("idempotent %t, again: %+v, %d ran", idempotent, again, len(rec.commands))
 		}
 	}
+}
+
+// paused is a recorder whose programs end when the test says so.
+type paused struct {
+	recorder
+	end chan struct{}
+}
+
+func (h *paused) Run(ctx context.Context, c keeper.Command) (keeper.End, error) {
+	defer func() { <-h.end }()
+	return h.recorder.Run(ctx, c)
+}
+
+// A request may wait for another one of its action, and its program is digested when it is about to start.
+func TestProgramChangesWhileTheRequestWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		program := write(t, filepath.Join(t.TempDir(), "program"), "#!/bin/true\n", 0o700)
+		digest := fmt.Sprintf("%x", sha256.Sum256([]byte("#!/bin/true\n")))
+		executor := &paused{end: make(chan struct{})}
+		h := handle(t, fmt.Sprintf("actions: { a: { argv: [%q], sha256: %s } }", program, digest), executor)
+		outs := make(chan wire.Outcome)
+		for _, id := range []string{"first", "second"} {
+			go func() { outs <- h.ask(t, wire.Request{ID: id, Action: "a"}) }()
+			synctest.Wait()
+		}
+		write(t, program, "#!/bin/false", 0o700)
+		close(executor.end)
+		if first := <-outs; first.Status != wire.StatusExecuted {
+			t.Errorf("the first: %+v", first)
+		}
+		if second := <-outs; second.Refusal != wire.RefusedUnsafe || len(executor.commands) != 1 {
+			t.Errorf("the second: %+v, %d ran", second, len(executor.commands))
+		}
+	})
 }
 
 // A Unix socket is a door as well, for its owner only.
