@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -132,13 +133,16 @@ func ReadFrame(data []byte) (Frame, error) {
 	return f, nil
 }
 
-// Bytes encodes the frame. What ReadFrame returned comes out as a frame that reads the same.
+// Bytes encodes the frame. What ReadFrame returned comes out as a frame that reads the same. A "<" stays one byte, because
+// MaxToBridge counts on it.
 func (f Frame) Bytes() ([]byte, error) {
-	data, err := json.Marshal(f)
-	if err != nil {
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(f); err != nil {
 		return nil, fmt.Errorf("write frame: %w", err)
 	}
-	return data, nil
+	return bytes.TrimSuffix(data.Bytes(), []byte("\n")), nil
 }
 
 func (f Frame) members() (n int) {

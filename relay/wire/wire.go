@@ -26,7 +26,8 @@ const (
 	MaxRequest = 4 << 10
 	// MaxOutput is how much a relay keeps of each output stream, in bytes, before escaping (facts: relay, rule 5).
 	MaxOutput = 64 << 10
-	// MaxAnswer bounds an answer in bytes: twice MaxOutput, every byte escaped to five, and room for the rest.
+	// MaxAnswer bounds an answer in bytes: twice MaxOutput, and room for the rest. The worst that comes of a byte is five, of an
+	// escaped control, and of two bytes fifteen, of a control behind a redacted character.
 	MaxAnswer = 1 << 20
 	// MaxLine and MaxAgent bound what an agent wrote, in bytes.
 	MaxLine  = 2 << 10

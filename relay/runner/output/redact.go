@@ -102,6 +102,7 @@ func (r *Redactor) spans(b []byte) []span {
 	return merge(found)
 }
 
+// merge makes one span of those that touch, so that a pattern of single characters cannot blow up what is shown tenfold.
 func merge(found []span) []span {
 	slices.SortFunc(found, func(a, b span) int {
 		if c := cmp.Compare(a.from, b.from); c != 0 {
@@ -111,7 +112,7 @@ func merge(found []span) []span {
 	})
 	var merged []span
 	for _, s := range found {
-		if last := len(merged) - 1; last >= 0 && s.from < merged[last].to {
+		if last := len(merged) - 1; last >= 0 && s.from <= merged[last].to {
 			merged[last].to = max(merged[last].to, s.to)
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"drawbridge/relay/runner/output"
+	"drawbridge/relay/wire"
 )
 
 func TestTail(t *testing.T) {
@@ -35,6 +36,7 @@ func TestTail(t *testing.T) {
 		{"cut in a secret", "xhunter22y", 4, []string{"hunter22"}, "y", 9},
 		{"cut in a secret, much before", strings.Repeat("z", 99) + "hunter22y", 4, []string{"hunter22"}, "y", 107},
 		{"two secrets that share bytes", "abcdefgh_ijklmnop", 64, []string{"abcdefgh_", "h_ijklmnop"}, "[redacted]", 0},
+		{"two secrets side by side", "hunter22hunter22", 64, []string{"hunter22"}, "[redacted]", 0},
 		{"secret cut off by the end of the process", "x hunter2-3456", 64, []string{"hunter2-34567"}, "x [redacted]", 0},
 		{"a private key, line by line", "k: LINE-TWO-2 ", 64, []string{"LINE-ONE-1\nLINE-TWO-2\n"}, "k: [redacted] ", 0},
 		{"short secrets are none", "abc", 64, []string{"abc"}, "abc", 0},
@@ -102,6 +104,22 @@ func TestPatterns(t *testing.T) {
 			if strings.Contains(shown, "a1a1") || !strings.HasSuffix(shown, "y") {
 				t.Errorf("limit %d, chunks of %d: shows %.80q", limit, chunk, shown)
 			}
+		}
+	}
+}
+
+// What is redacted and escaped of both streams fits into one frame, or the answer would never arrive.
+func TestWorstOutputFitsIntoAFrame(t *testing.T) {
+	t.Parallel()
+	digits := output.NewRedactor(nil, []*regexp.Regexp{regexp.MustCompile(`[0-9]`)})
+	for _, unit := range []string{"7", "7\x00", "7<", "7\u0085", "7\u2028", "\xff", "<", "\\"} {
+		stream := output.NewTail(wire.MaxOutput, digits)
+		feed(stream, strings.Repeat(unit, 2*wire.MaxOutput/len(unit)), 1000)
+		shown, _ := stream.Text()
+		answer := wire.Answer{Action: strings.Repeat("a", 64), Status: wire.StatusExecuted, Stdout: shown, Stderr: shown, Error: strings.Repeat("\x01", 1000)}
+		data, err := wire.Frame{Outcome: &wire.Outcome{ID: strings.Repeat("i", 128), Answer: answer}}.Bytes()
+		if err != nil || len(data) > wire.MaxToBridge {
+			t.Errorf("%q: %d bytes, %v", unit, len(data), err)
 		}
 	}
 }
