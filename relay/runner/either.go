@@ -187,17 +187,30 @@ func (r *Relay) wantsWord(a *attempt, q approval.Question, reason string) wire.O
 	return out
 }
 
-// approvedThere reports whether the request carries the operator's word for the action as it is now.
-func (r *Relay) approvedThere(a *attempt) bool {
+// approvedThere reports whether the operator at the bridge agrees to q: the request carries a word for the action as it is now, or
+// one that was given before still lasts.
+func (r *Relay) approvedThere(a *attempt, q approval.Question) bool {
 	given := a.request.Approved
-	if given == nil || !a.action.Approval.Bridge() {
+	switch {
+	case !a.action.Approval.Bridge():
 		return false
-	}
-	if given.Definition != a.definition {
+	case given == nil:
+		if r.o.Desk == nil || !r.o.Desk.Stands(q) {
+			return false
+		}
+		a.approvedBy = "earlier"
+		return true
+	case given.Definition != a.definition:
 		r.alarm(a.request, "the approval is for another definition of the action")
 		return false
 	}
 	r.withdraw(a.request.ID)
 	a.approvedBy = "bridge: " + output.Line(given.By)
+	if r.o.Desk != nil {
+		if err := r.o.Desk.Stand(q); err != nil {
+			// It counts for this request all the same; the next one asks again.
+			r.o.Log.Error().Err(err).Str("request", a.request.ID).Msg("keep approval")
+		}
+	}
 	return true
 }

@@ -206,19 +206,16 @@ func (r *Relay) look(a *attempt) error {
 // agree returns nil when a person agrees to the action as it is now.
 func (r *Relay) agree(a *attempt) *wire.Outcome {
 	request, rules := a.request, a.action.Approval
-	if r.approvedThere(a) {
-		_ = r.note(audit.Event{Event: audit.Approved, Request: request.ID, Action: request.Action, Config: a.definition, By: a.approvedBy})
-		return nil
-	}
 	question := r.question(a.action)
 	question.Request, question.Action, question.Definition = request.ID, request.Action, a.definition
 	question.Agent, question.Line = request.Agent, request.Line
+	if r.approvedThere(a, question) {
+		_ = r.note(audit.Event{Event: audit.Approved, Request: request.ID, Action: request.Action, Config: a.definition, By: a.approvedBy})
+		return nil
+	}
 	if !rules.Machine() || r.o.Desk == nil {
 		out := r.wantsWord(a, question, "the operator at the bridge has to approve this action as it is defined now")
 		return &out
-	}
-	if rules.Mode == settings.ApproveOnce {
-		question.Once = rules.For
 	}
 	verdict, refusal := r.ask(a, question)
 	if refusal != nil {
@@ -240,7 +237,11 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 
 // question is what a person is asked of an action, whoever asked for it.
 func (r *Relay) question(action settings.Action) approval.Question {
-	return approval.Question{Argv: action.Argv, Dir: action.Dir, EnvNames: action.EnvNames(), Sandbox: r.confinement(action)}
+	q := approval.Question{Argv: action.Argv, Dir: action.Dir, EnvNames: action.EnvNames(), Sandbox: r.confinement(action)}
+	if action.Approval.Mode == settings.ApproveOnce {
+		q.Once = action.Approval.For
+	}
+	return q
 }
 
 // shows is what a definition would run, without its secrets, for an operator who is elsewhere (facts: relay, rule 10). It says

@@ -53,14 +53,18 @@ type Question struct {
 	Once time.Duration `json:"once,omitempty"`
 }
 
-// Summary is what would run, on one line of printable ASCII. hide takes the secrets out of each argument.
+// Summary is what would run, and how long a yes lasts, on one line of printable ASCII. hide takes the secrets out of each argument.
 func (q Question) Summary(hide func(string) string) string {
 	words := make([]string, len(q.Argv))
 	for i, word := range q.Argv {
 		words[i] = strconv.QuoteToASCII(hide(word))
 	}
-	return fmt.Sprintf("it would run %s in %s, environment %s, sandbox %s",
+	text := fmt.Sprintf("it would run %s in %s, environment %s, sandbox %s",
 		strings.Join(words, " "), output.Line(q.Dir), strings.Join(q.environment(), " "), q.Sandbox)
+	if q.Once > 0 {
+		text += ", and a yes lasts " + q.Once.String()
+	}
+	return text
 }
 
 // environment is the names of all variables.
@@ -343,12 +347,8 @@ func (d *Desk) Known(q Question) (Verdict, error) {
 // before, or why no further question can be opened. The caller holds the mutex.
 func (d *Desk) find(q Question) (*Pending, Verdict, error) {
 	d.expire()
-	for _, s := range d.standing {
-		// The period is part of the definition. A yes that has longer to go was given under a clock that was set back since.
-		fits := s.Action == q.Action && s.Definition == q.Definition && s.Until.Sub(d.o.Now()) <= q.Once
-		if q.Once > 0 && fits {
-			return nil, Verdict{Approved: true, By: "earlier"}, nil
-		}
+	if d.stands(q) {
+		return nil, Verdict{Approved: true, By: "earlier"}, nil
 	}
 	for id, p := range d.pending {
 		switch {
@@ -449,9 +449,42 @@ func (d *Desk) settle(id string, v Verdict, q Question) error {
 	delete(d.pending, id)
 	delete(d.verdicts, id)
 	if v.Approved && q.Once > 0 && asked {
-		d.standing = append(d.standing, standing{Action: q.Action, Definition: q.Definition, Until: d.o.Now().Add(q.Once).UTC()})
+		d.stand(q)
 	}
 	return d.save()
+}
+
+// stand lets a yes to q last. The caller holds the mutex.
+func (d *Desk) stand(q Question) {
+	d.standing = append(d.standing, standing{Action: q.Action, Definition: q.Definition, Until: d.o.Now().Add(q.Once).UTC()})
+}
+
+// stands reports whether a yes to q still lasts. The caller holds the mutex.
+func (d *Desk) stands(q Question) bool {
+	return q.Once > 0 && slices.ContainsFunc(d.standing, func(s standing) bool {
+		// The period is part of the definition. A yes that has longer to go was given under a clock that was set back since.
+		left := s.Until.Sub(d.o.Now())
+		return s.Action == q.Action && s.Definition == q.Definition && left > 0 && left <= q.Once
+	})
+}
+
+// Stand keeps a yes to q that was given elsewhere, if it is one that lasts. A word that is repeated does not make it last longer.
+func (d *Desk) Stand(q Question) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q.Once == 0 || d.stands(q) {
+		return nil
+	}
+	d.expire()
+	d.stand(q)
+	return d.save()
+}
+
+// Stands reports whether a yes to q was given before and still lasts.
+func (d *Desk) Stands(q Question) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stands(q)
 }
 
 // DenyAll answers every open question with no, and forgets every yes that stands or that nobody has come for yet. It forgets the
