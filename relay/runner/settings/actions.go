@@ -254,7 +254,7 @@ func reservedEnv(name string) bool {
 // inlineShell returns the shell that argv hands a command line to, also behind a wrapper such as env or nice, or "".
 func inlineShell(argv []string) string {
 	for i, word := range argv {
-		if filepath.Base(word) == "env" && i+1 < len(argv) && splitsString(argv[i+1]) {
+		if filepath.Base(word) == "env" && splitsString(argv[i+1:]) {
 			return word + " -S, which is as good as sh"
 		}
 		if !isShell(word) {
@@ -267,10 +267,22 @@ func inlineShell(argv []string) string {
 	return ""
 }
 
-// splitsString reports the option by which env takes a whole command line as one word.
-func splitsString(option string) bool {
-	short := strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(option, "S")
-	return short || strings.HasPrefix(option, "--split")
+// splitsString reports whether env with these arguments takes a whole command line as one word, wherever among its options.
+func splitsString(args []string) bool {
+	value := false
+	for _, arg := range args {
+		switch {
+		case value:
+			value = false
+		case !strings.HasPrefix(arg, "-"):
+			return false
+		case strings.HasPrefix(arg, "--split"), !strings.HasPrefix(arg, "--") && strings.Contains(arg, "S"):
+			return true
+		default:
+			value = slices.Contains([]string{"-u", "--unset", "-C", "--chdir", "-a", "--argv0"}, arg)
+		}
+	}
+	return false
 }
 
 func isShell(word string) bool {
