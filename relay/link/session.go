@@ -280,10 +280,19 @@ func (s *session) run(ctx, conn context.Context, r wire.Request) {
 		out = wire.Outcome{Answer: wire.Interrupted(r.Action, "the relay could not tell what came of it")}
 	}
 	out = proper(out, r)
+	s.record(r, out)
 	if err := s.write(conn, wire.Frame{Outcome: &out}); err != nil {
 		s.link.o.Log.Warn().Err(err).Str("request", r.ID).Msg("the answer did not get through; asked again, the journal has it")
 		_ = s.ws.CloseNow()
 	}
+}
+
+// record writes the one line of a request, as the relay's own door does. It holds no output.
+func (s *session) record(r wire.Request, out wire.Outcome) {
+	s.link.o.Log.Info().Str("request", r.ID).Str("action", r.Action).Str("key", r.KeyID).Str("decision", string(out.Status)).
+		Str("reason", out.Error).Bool("replayed", out.Replayed).Int("exit_code", out.ExitCode).Int64("duration_ms", out.DurationMS).
+		Int64("stdout_bytes", int64(len(out.Stdout))+out.StdoutOmitted).Int64("stderr_bytes", int64(len(out.Stderr))+out.StderrOmitted).
+		Msg("request")
 }
 
 // progress returns what tells the bridge of an action's output, now and then. What does not fit is dropped: more will come.
