@@ -271,7 +271,7 @@ func TestJoinTokens(t *testing.T) {
 		}
 		return in
 	}
-	first := invite("laptop", 0)
+	first, spare := invite("laptop", 0), invite("laptop", 0)
 	evil := first
 	evil.Token.Secret = strings.Repeat("x", 43)
 	if err := join("evil", evil); err == nil {
@@ -303,6 +303,15 @@ func TestJoinTokens(t *testing.T) {
 		if _, err := s.NewToken(t.Context(), "x", life); bridge.KindOf(err) != bridge.Invalid {
 			t.Errorf("a token for %s: %v", life, err)
 		}
+	}
+	if _, err := s.Revoke(t.Context(), "laptop"); err != nil {
+		t.Fatal(err)
+	}
+	if err := join("spare", spare); err == nil || !strings.Contains(err.Error(), "unknown, was used, or is over") {
+		t.Errorf("a token from before the relay was revoked: %v", err)
+	}
+	if err := join("fresh", invite("laptop", 0)); err != nil {
+		t.Errorf("a token from after the relay was revoked: %v", err)
 	}
 	// Another bridge that got hold of the token's id cannot answer for ours.
 	other := siteOn(t, memory.NewDisk(), func(o *hub.Options) { o.Keys = bridgeKeys("key two ") })

@@ -113,6 +113,10 @@ func (h *Hub) enrol(tx bridge.Tx, j bridge.RelayJoin, key, pin string) error {
 	if err := nameIsFree(tx, j.Relay); err != nil {
 		return err
 	}
+	// Whoever revokes a relay means the tokens that were about at the time as well. None can be made while it is enrolled.
+	if revoked, err := tx.Relay(j.Relay); err == nil && j.CreatedAt.Before(revoked.EnrolledAt) {
+		return errJoin
+	}
 	now := h.o.Now()
 	j.Key = key
 	if err := tx.PutJoin(j); err != nil {
