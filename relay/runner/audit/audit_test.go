@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +66,11 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 			l[2] = strings.Replace(l[2], `"prev":"`, `"prev": "`, 1)
 			return l
 		}, 3, "was changed"},
+		{"replaced by one with a right hash", func(l []string) []string {
+			body, _, _ := strings.Cut(strings.Replace(l[2], `"exit":2`, `"exit":0`, 1), `,"hash":"`)
+			l[2] = fmt.Sprintf("%s,\"hash\":\"%x\"}\n", body, sha256.Sum256([]byte(body)))
+			return l
+		}, 4, "does not follow the line before it: that one was replaced"},
 		{"removed", func(l []string) []string { return append(l[:2:2], l[3:]...) }, 3, "is number 4: 3 to 3 are missing before it"},
 		{"removed at the beginning", func(l []string) []string { return l[1:] }, 1, "is number 2: 1 to 1 are missing"},
 		{"moved", func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }, 2, "is number 3: 2 to 2 are missing"},

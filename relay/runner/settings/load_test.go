@@ -257,6 +257,9 @@ func TestWhoCanWrite(t *testing.T) {
 		{"large file", func(t *testing.T, dir string) {
 			write(t, dir+"/relay.yaml", good+strings.Repeat("#\n", 1<<19), 0o600)
 		}, "is larger than 1048576 bytes"},
+		{"others write a folder further up", func(t *testing.T, dir string) {
+			must(t, os.Chmod(filepath.Dir(dir), 0o777))
+		}, "run: chmod go-w UP"},
 		{"link to a file in a folder of others", func(t *testing.T, dir string) {
 			lax := filepath.Join(t.TempDir(), "lax")
 			must(t, os.Mkdir(lax, 0o700))
@@ -278,7 +281,7 @@ func TestWhoCanWrite(t *testing.T) {
 			path := write(t, filepath.Join(dir, "relay.yaml"), strings.ReplaceAll(good, "DIR", dir), 0o600)
 			tt.arrange(t, dir)
 			_, err := settings.Load(path, noEnv)
-			want := strings.ReplaceAll(tt.want, "DIR", dir)
+			want := strings.NewReplacer("DIR", dir, "UP", filepath.Dir(dir)).Replace(tt.want)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("error %v\nwant %q", err, want)
 			}
