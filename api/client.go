@@ -150,7 +150,7 @@ func checkPath(path string) error {
 	}
 	for _, part := range strings.Split(path, "/")[1:] {
 		if part == "" || part == "." || part == ".." || strings.Contains(part, "%2F") {
-			return bridge.Errorf(bridge.Invalid, "a name or id is not empty and holds no slash; list agents with `drawbridge agents`")
+			return bridge.Errorf(bridge.Invalid, "a name or id is not empty and holds no slash; `drawbridge agents`, `drawbridge relay list` and the like show them")
 		}
 	}
 	return nil

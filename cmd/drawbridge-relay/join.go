@@ -85,7 +85,7 @@ func (c join) invitation() (in link.Invitation, err error) {
 	case c.Invitation == "" && c.Bridge != "" && c.Token != "":
 		in, err = link.NewInvitation(c.Bridge, c.Token)
 	default:
-		err = errors.New("give the invitation that `drawbridge relay token <name>` printed, or --bridge and --token")
+		err = &usageError{"drawbridge-relay join", errors.New("give the invitation that `drawbridge relay token <name>` printed, or --bridge and --token")}
 	}
 	if err == nil && c.CA != "" {
 		in.CA, err = link.ReadCA(c.CA)

@@ -27,7 +27,7 @@ func (h *Hub) NewToken(ctx context.Context, relay string, life time.Duration) (b
 	case !wire.ValidAction(relay):
 		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "%+.80q is no name for a relay; use 1 to 64 of a-z, 0-9, _, . and -, beginning with a letter or a digit", relay)
 	case life < time.Minute || life > maxJoinLife:
-		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "a join token lives for 1m to %s", maxJoinLife)
+		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "a join token lives for 1m to %dh; give --for 15m", int(maxJoinLife.Hours()))
 	}
 	if _, there := h.static[relay]; there {
 		return bridge.JoinToken{}, bridge.Errorf(bridge.Conflict, "relay %q has an address in bridge.yaml; remove it there, or choose another name", relay)
