@@ -254,6 +254,28 @@ func TestKeeperIsAttacked(t *testing.T) {
 	}
 }
 
+// A keeper that was killed while it rested has begun nothing: another one takes its place.
+func TestKeeperIsKilledWhileItRests(t *testing.T) {
+	t.Parallel()
+	pools(t, func(t *testing.T, pool *keeper.Pool) {
+		_, said, err := script(t.Context(), pool, "echo $PPID")
+		must(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(said))
+		must(t, err)
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		eventually(t, func() bool {
+			// Its files are closed with its last thread.
+			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return len(threads) == 1 && strings.Contains(string(stat), ") Z ")
+		})
+		end, said, err := script(t.Context(), pool, "echo here")
+		if err != nil || end.Code != 0 || said != "here\n" {
+			t.Errorf("%+v, %q, %v", end, said, err)
+		}
+	})
+}
+
 // A program cannot reach into its own keeper, by whose word the relay knows that an action is over. Root can, so this relay is
 // not root's.
 func TestKeeperKeepsItsSocket(t *testing.T) {

@@ -115,11 +115,15 @@ func (p *Pool) Run(ctx context.Context, c Command) (End, error) {
 		return End{}, err
 	}
 	j, passed, cgroup := p.job(c, streams)
-	err = send(w.conn, j, passed...)
+	w, err = p.hand(w, j, passed)
 	streams.closeWriters()
 	if cgroup != nil {
 		defer os.Remove(cgroup.Name())
 		defer cgroup.Close()
+	}
+	if w == nil {
+		streams.close()
+		return End{}, err
 	}
 	done := streams.copy()
 	end, err := p.await(ctx, w, err)
@@ -155,6 +159,20 @@ func (p *Pool) job(c Command, s *streams) (j job, passed []int, cgroup *os.File)
 	}
 	j.Cgroup = true
 	return j, append(passed, int(cgroup.Fd())), cgroup
+}
+
+// hand tells a keeper its job. One that was killed while it rested has begun nothing, so that a fresh one takes its place. The
+// error of a keeper that is there says that nobody knows what it heard.
+func (p *Pool) hand(w *watch, j job, passed []int) (*watch, error) {
+	if send(w.conn, j, passed...) == nil {
+		return w, nil
+	}
+	p.lost(w, nil)
+	w, err := hire()
+	if err != nil {
+		return nil, err
+	}
+	return w, send(w.conn, j, passed...)
 }
 
 // await waits for the keeper's words; sent is the error of telling it the job.
