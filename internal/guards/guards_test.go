@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"relay/runner/audit":     {"relay/runner/trust"},
 	"relay/runner/approval":  {"relay/runner/trust", "relay/runner/output"},
 	"relay/runner/service":   {"relay/runner/trust"},
-	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval"},
+	"relay/runner/control":   {"relay/runner/trust", "relay/runner/approval", "relay/wire"},
 	"scripted":               {"bridge"},
 	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},

@@ -59,6 +59,8 @@ type Link struct {
 	o         Options
 	seen      seen
 	connected atomic.Bool
+	// state is what a wire.Watcher was told last; Run's alone.
+	state wire.Connection
 	// slots and running are of all connections together: what a request started outlives the connection on which it came.
 	slots   chan struct{}
 	running sync.WaitGroup
@@ -97,6 +99,12 @@ func (l *Link) Run(ctx context.Context) error {
 	for failed := 0; ctx.Err() == nil; {
 		began := l.o.Now()
 		err := l.once(ctx)
+		l.watch(func(c *wire.Connection) {
+			c.Since = time.Time{}
+			if err != nil {
+				c.Error, c.Failed = err.Error(), l.o.Now()
+			}
+		})
 		if ctx.Err() != nil {
 			break
 		}
@@ -115,6 +123,14 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 	l.running.Wait()
 	return nil
+}
+
+// watch tells the handler what changed about the connection, if it wants to know.
+func (l *Link) watch(change func(*wire.Connection)) {
+	change(&l.state)
+	if w, watches := l.o.Handler.(wire.Watcher); watches {
+		w.Watch(l.state)
+	}
 }
 
 // wait doubles from minWait to maxWait, and half of it is chance, so that a thousand relays do not come back as one.
@@ -170,6 +186,7 @@ func (l *Link) once(ctx context.Context) error {
 	if l.o.URL != "" {
 		i.Bridge = l.o.URL
 	}
+	l.watch(func(c *wire.Connection) { c.Relay, c.Bridge = i.Relay, i.Bridge })
 	s := &session{link: l, identity: i, out: make(chan wire.Frame, 32), over: make(chan struct{})}
 	start, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -182,6 +199,7 @@ func (l *Link) once(ctx context.Context) error {
 	}
 	l.connected.Store(true)
 	defer l.connected.Store(false)
+	l.watch(func(c *wire.Connection) { c.Since = l.o.Now() })
 	own, bridge := i.KeyIDs(l.o.Now())
 	l.o.Log.Info().Str("bridge", i.Bridge).Str("relay", i.Relay).Str("session", s.name).Str("key", own).
 		Str("bridge_keys", strings.Join(bridge, " ")).Msg("connected to the bridge")

@@ -27,6 +27,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -86,6 +87,9 @@ type Relay struct {
 	calls    calls
 	offers   []wire.Offer
 	either   *either
+	started  time.Time
+	// connection is what the link said last, nil when there is none.
+	connection atomic.Pointer[wire.Connection]
 	// own is the executor when the relay made it.
 	own *keeper.Pool
 }
@@ -93,6 +97,8 @@ type Relay struct {
 var (
 	_ wire.Handler  = (*Relay)(nil)
 	_ wire.Answerer = (*Relay)(nil)
+	_ wire.Watcher  = (*Relay)(nil)
+	_ control.Relay = (*Relay)(nil)
 )
 
 // Listen opens the configured door, so that a taken port is an error here and not later. It starts nothing: call Serve
@@ -124,7 +130,7 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		o: o, secret: o.Config.Redactor(), slots: newSlots(o.Config), pace: newPace(o.Config.Limits, o.Now, starts),
-		own: own, either: newEither(),
+		own: own, either: newEither(), started: o.Now(),
 	}
 	r.offers = r.makeOffers()
 	var err error
@@ -230,6 +236,26 @@ func (r *Relay) Pending() []approval.Pending {
 		return nil
 	}
 	return r.o.Desk.Pending()
+}
+
+// Watch implements wire.Watcher.
+func (r *Relay) Watch(c wire.Connection) { r.connection.Store(&c) }
+
+// Status is how the relay is now.
+func (r *Relay) Status() control.Status {
+	s := control.Status{Started: r.started, Door: r.Addr(), Connection: r.connection.Load(), Stopped: control.Switched(r.o.Config.State)}
+	s.Actions, s.Waiting = r.slots.now()
+	for _, p := range r.Pending() {
+		if p.By == "" {
+			s.Approvals++
+		}
+	}
+	if r.o.Audit != nil {
+		if err := r.o.Audit.Failed(); err != nil {
+			s.Audit = err.Error()
+		}
+	}
+	return s
 }
 
 // Decide is a person's word on a question; by names the door.

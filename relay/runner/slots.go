@@ -81,6 +81,19 @@ func (s *slots) give(action string) {
 	s.release(action)
 }
 
+// now returns how often each action runs, and how many requests wait for a slot.
+func (s *slots) now() (running map[string]int, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running = map[string]int{}
+	for action, n := range s.running {
+		if n > 0 {
+			running[action] = n
+		}
+	}
+	return running, len(s.waiting)
+}
+
 // release is give for those who hold the mutex.
 func (s *slots) release(action string) {
 	s.running[action]--

@@ -23,6 +23,25 @@ type Answerer interface {
 	Answered() <-chan string
 }
 
+// Watcher is a [Handler] that is told how the connection to the bridge is.
+type Watcher interface {
+	// Watch gets what has become of the connection, in order, one call after the other. It must not block.
+	Watch(c Connection)
+}
+
+// Connection is how a relay is connected to its bridge.
+type Connection struct {
+	// Relay is the name that the bridge at the address Bridge knows.
+	Relay  string `json:"relay"`
+	Bridge string `json:"bridge"`
+	// Since is when the bridge let the relay in, the zero time while it is not connected.
+	Since time.Time `json:"connected_since,omitzero"`
+	// Error is why the last connection, or the last try, ended, at Failed; both stay when the next one holds. Untrusted: what
+	// answers at the address may have worded it.
+	Error  string    `json:"last_error,omitempty"`
+	Failed time.Time `json:"last_error_at,omitzero"`
+}
+
 // Request is one verified request. Only Action chooses what runs; everything else is for the journal, the approval and the
 // audit, and what is called untrusted is an agent's own text.
 type Request struct {

@@ -113,6 +113,8 @@ type Log struct {
 	minute  time.Time
 	count   map[string]int
 	skipped int
+	// failed is why the last line could not be written, nil when it was.
+	failed error
 }
 
 // Open opens the log at path, or creates it (mode 0600), and checks all of it. A last line that a kill cut off is taken out
@@ -190,6 +192,12 @@ func (l *Log) Add(e Event) error {
 		l.skipped++
 		return nil
 	}
+	l.failed = l.add(e, now)
+	return l.failed
+}
+
+// add is Add without its bound, for those who hold the mutex.
+func (l *Log) add(e Event, now time.Time) error {
 	e.Skipped, l.skipped = l.skipped, 0
 	next := Head{Seq: l.at.Seq + 1}
 	text, hash, err := seal(line{Seq: next.Seq, Time: now, Prev: l.previous(), Event: e})
@@ -238,6 +246,13 @@ func (l *Log) Head() Head {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.at
+}
+
+// Failed is why the last line could not be written, nil when it was.
+func (l *Log) Failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
 }
 
 // Before is the digest of relay.yaml that the last start before this one noted, "" when there is none.

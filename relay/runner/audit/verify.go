@@ -25,6 +25,9 @@ type Report struct {
 	NoHead bool
 	// File is the digest of relay.yaml that was noted last, "" when none was.
 	File string
+	// Last is the kind of the last line, written at At; "" when there is no line.
+	Last string
+	At   time.Time
 }
 
 // Damage is where a chain is broken, and how. Line counts from 1.
@@ -96,6 +99,7 @@ func check(r io.Reader, known *Head, contains string, each func(time.Time, Event
 			each(n.Time, n.Event)
 		}
 		report.File = cmp.Or(n.File, report.File)
+		report.Last, report.At = n.Event.Event, n.Time
 		report.Head = Head{Seq: report.Head.Seq + 1, Hash: hash}
 		report.Size += int64(len(text))
 		found = found || hash == contains

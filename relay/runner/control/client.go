@@ -35,6 +35,12 @@ func NewClient(state string) *Client {
 	}}}
 }
 
+// Status returns how the relay is.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	err = c.call(ctx, "GET /status", nil, &s)
+	return s, err
+}
+
 // Pending returns the open questions, the oldest first.
 func (c *Client) Pending(ctx context.Context) (open []approval.Pending, err error) {
 	err = c.call(ctx, "GET /approvals", nil, &open)

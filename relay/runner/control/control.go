@@ -22,6 +22,7 @@ import (
 	"drawbridge/internal/strictjson"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/trust"
+	"drawbridge/relay/wire"
 )
 
 // Names in the state folder.
@@ -38,8 +39,25 @@ const (
 	maxSocket = 103
 )
 
+// Status is how a running relay is.
+type Status struct {
+	Started time.Time `json:"started,omitzero"`
+	// Door is where it listens, "" when it only dials out; Connection is nil when it only listens.
+	Door       string           `json:"listens,omitempty"`
+	Connection *wire.Connection `json:"connection,omitempty"`
+	// Stopped is true when the kill switch is on.
+	Stopped bool `json:"kill_switch"`
+	// Actions is how often each action runs; Waiting counts what waits for its turn, Approvals the open questions.
+	Actions   map[string]int `json:"actions_running"`
+	Waiting   int            `json:"actions_waiting"`
+	Approvals int            `json:"approvals"`
+	// Audit is why the last line of the audit log could not be written, "" when it was.
+	Audit string `json:"audit_error,omitempty"`
+}
+
 // Relay is what the door leads to. Its methods are safe for concurrent use.
 type Relay interface {
+	Status() Status
 	Pending() []approval.Pending
 	Decide(id string, approve bool, by string) error
 	// SwitchOff refuses everything and ends what runs, and returns when nothing runs any more; SwitchOn takes it back.
@@ -159,6 +177,7 @@ type peerKey struct{}
 
 func routes(relay Relay) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, relay.Status()) })
 	mux.HandleFunc("GET /approvals", func(w http.ResponseWriter, _ *http.Request) {
 		open := relay.Pending()
 		if open == nil {

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
+	"drawbridge/relay/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -19,11 +22,17 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+var now = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
+
 // relay remembers what it was told.
 type relay struct{ said []string }
 
 func (r *relay) Pending() []approval.Pending {
 	return []approval.Pending{{ID: "apr_a", Question: approval.Question{Action: "a"}}}
+}
+
+func (*relay) Status() control.Status {
+	return control.Status{Started: now, Connection: &wire.Connection{Relay: "laptop", Since: now}, Actions: map[string]int{"a": 2}, Waiting: 1}
 }
 
 func (r *relay) Decide(id string, approve bool, by string) error {
@@ -56,6 +65,9 @@ func TestDoor(t *testing.T) {
 		open, err := client.Pending(t.Context())
 		if err != nil || len(open) != 1 || open[0].Action != "a" {
 			t.Errorf("%+v, %v", open, err)
+		}
+		if got, err := client.Status(t.Context()); err != nil || !cmp.Equal(got, r.Status()) {
+			t.Errorf("%+v, %v", got, err)
 		}
 		if err := client.Decide(t.Context(), "apr_a", false); err != nil {
 			t.Error(err)
