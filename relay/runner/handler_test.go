@@ -268,7 +268,7 @@ func TestStop(t *testing.T) {
 	t.Parallel()
 	pipe := watch(t)
 	config := load(t, "limits: { queue: 1 }\nactions:\n"+
-		shell("hold", "exec 3>$PIPE; echo begun >&3; echo some; exec sleep 300", "env: { PIPE: "+pipe.path+" }"))
+		shell("hold", "exec 3>$PIPE; echo some; echo begun >&3; exec sleep 300", "env: { PIPE: "+pipe.path+" }"))
 	relay := serve(t, runner.Options{Config: config, Grace: 300 * time.Millisecond})
 	ask := func(answers chan<- result, id string) {
 		got, err := relay.do(t.Context(), runCall("hold", id))

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"drawbridge/relay/runner"
 	"drawbridge/relay/wire"
 )
 
@@ -41,12 +43,9 @@ func TestProcessEnds(t *testing.T) {
 			wire.Answer{Status: "executed", Stdout: "6789", StdoutOmitted: 6, Stderr: "cdef", StderrOmitted: 2},
 		},
 		{
-			"slow", shell("slow", "echo begun; exec sleep 300", "timeout: 3s"),
-			wire.Answer{Status: "timed_out", ExitCode: -1, Stdout: "begun\n", Error: "ended after its timeout of 3s"},
-		},
-		{
-			"polite", shell("polite", "exec 2>/dev/null; trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", "timeout: 3s"),
-			wire.Answer{Status: "timed_out", ExitCode: -1, Stdout: "bye\n", Error: "ended after its timeout of 3s"},
+			// It says nothing, because how far it gets within its time is the machine's affair.
+			"slow", "  slow: { argv: [/bin/sleep, '300'], timeout: 500ms }\n",
+			wire.Answer{Status: "timed_out", ExitCode: -1, Error: "ended after its timeout of 500ms"},
 		},
 		{
 			"secret", shell("secret", "echo it is "+token+" there"),
@@ -77,37 +76,57 @@ func TestChildSeesNothingOfTheRelay(t *testing.T) {
 	}
 }
 
+// endWhenBegun runs a script until it has written a line into $PIPE, and then stops the relay, which ends it. How fast the machine is
+// makes no difference. It returns the answer and how long the end took, when nothing is left that holds the pipe.
+func endWhenBegun(t *testing.T, script string) (wire.Answer, time.Duration) {
+	t.Helper()
+	pipe := watch(t)
+	relay := serve(t, runner.Options{Config: load(t, "actions:\n"+shell("a", script, "env: { PIPE: "+pipe.path+" }")), Grace: time.Millisecond})
+	answers := make(chan result, 1)
+	go func() {
+		got, err := relay.do(context.WithoutCancel(t.Context()), runCall("a", ""))
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- got
+	}()
+	<-pipe.begun
+	began := time.Now()
+	relay.stop()
+	took := time.Since(began)
+	<-pipe.gone
+	return (<-answers).answer, took
+}
+
 // A background process that keeps stdout open used to hold os/exec for as long as it lived.
 func TestGrandchildIsEnded(t *testing.T) {
 	t.Parallel()
-	for _, script := range []string{
-		"exec 3>$PIPE; echo begun >&3; sleep 300 & echo begun",
-		"exec 3>$PIPE; echo begun >&3; (trap '' TERM HUP; sleep 300) & echo begun; sleep 300",
-	} {
-		pipe := watch(t)
-		relay := serveActions(t, shell("spawn", script, "timeout: 3s", "env: { PIPE: "+pipe.path+" }"))
-		got := relay.run("spawn", "")
-		if got.answer.Stdout != "begun\n" {
-			t.Errorf("answer %s", got.body)
-		}
-		select {
-		case <-pipe.gone:
-		case <-time.After(10 * time.Second):
-			t.Errorf("%s: a grandchild is still there", script)
-		}
+	pipe := watch(t)
+	got := serveActions(t, shell("spawn", "exec 3>$PIPE; echo begun >&3; sleep 300 & echo begun", "env: { PIPE: "+pipe.path+" }")).run("spawn", "")
+	if got.answer.Status != wire.StatusExecuted || got.answer.Stdout != "begun\n" {
+		t.Errorf("answer %s", got.body)
+	}
+	<-pipe.gone
+	// The grandchild is deaf from its first moment, its parent is not.
+	answer, _ := endWhenBegun(t, "exec 3>$PIPE; trap '' TERM HUP; sleep 300 & trap - TERM HUP; echo begun; echo begun >&3; sleep 300")
+	if answer.Status != wire.StatusFailed || answer.Stdout != "begun\n" {
+		t.Errorf("answer %+v", answer)
 	}
 }
 
-func TestIgnoredTermIsKilled(t *testing.T) {
+func TestTermThenKill(t *testing.T) {
 	t.Parallel()
-	relay := serveActions(t, shell("stubborn", "trap '' TERM; echo begun; while :; do sleep 0.1; done", "timeout: 2s"))
-	began := time.Now()
-	got := relay.run("stubborn", "")
-	if got.answer.Status != wire.StatusTimedOut || got.answer.Stdout != "begun\n" {
-		t.Errorf("answer %s", got.body)
+	const stopping = "ended because the relay is stopping"
+	answer, _ := endWhenBegun(t, "exec 2>/dev/null 3>$PIPE; trap 'echo bye; exit 0' TERM; echo begun >&3; while :; do sleep 0.1; done")
+	if answer.Status != wire.StatusFailed || answer.Stdout != "bye\n" || answer.Error != stopping {
+		t.Errorf("a program that listens: %+v", answer)
 	}
-	if took := time.Since(began); took < 3500*time.Millisecond {
-		t.Errorf("killed after %s, want a little less than 2 s for SIGTERM after the limit of 2 s", took)
+	answer, took := endWhenBegun(t, "exec 3>$PIPE; trap '' TERM; echo deaf; echo begun >&3; while :; do sleep 0.1; done")
+	if answer.Status != wire.StatusFailed || answer.Stdout != "deaf\n" || answer.Error != stopping {
+		t.Errorf("a program that does not: %+v", answer)
+	}
+	if took < 1500*time.Millisecond {
+		t.Errorf("killed %s after SIGTERM, want a little less than 2 s", took)
 	}
 }
 
