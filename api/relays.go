@@ -38,9 +38,11 @@ type Relay struct {
 
 // RelayOffer is one action that the relay said it may run.
 type RelayOffer struct {
-	Action     string `json:"action"`
-	Approval   string `json:"approval"`
-	Bridge     bool   `json:"bridge_may_approve,omitempty"`
+	Action   string `json:"action"`
+	Approval string `json:"approval"`
+	Bridge   bool   `json:"bridge_may_approve,omitempty"`
+	// ApproveBy is machine, bridge or either where somebody has to approve; "" otherwise, and from relays that do not say it.
+	ApproveBy  string `json:"approve_by,omitempty"`
 	Definition string `json:"definition"`
 	// Shows is what that definition would run, where the operator's word counts; in the relay's words.
 	Shows string `json:"shows,omitempty"`
@@ -87,7 +89,7 @@ func viewRelay(v bridge.RelayView) Relay {
 	out := Relay{
 		Name: v.Name, State: relayAway, EnrolledAt: v.EnrolledAt, SeenAt: v.SeenAt, Key: v.Key, NextKey: v.NextKey, BridgeKey: v.Pin,
 		Offers: viewAll(v.Offers, func(o bridge.RelayOffer) RelayOffer {
-			return RelayOffer{Action: o.Action, Approval: o.Approval, Bridge: o.Bridge, Definition: o.Definition, Shows: o.Shows}
+			return RelayOffer{Action: o.Action, Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy, Definition: o.Definition, Shows: o.Shows}
 		}),
 		Running: viewAll(v.Running, func(r bridge.RelayRun) RelayRun {
 			return RelayRun{Request: r.Request, Action: r.Action, Since: r.Since, Stdout: r.Stdout, Stderr: r.Stderr}

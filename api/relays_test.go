@@ -15,7 +15,7 @@ type relays struct{ revoked bool }
 
 func (r *relays) view() bridge.RelayView {
 	v := bridge.RelayView{Relay: bridge.Relay{Name: "laptop", State: bridge.RelayEnrolled, Key: "public", Pin: "id", ConnectedAt: time.Unix(1000, 0).UTC()}, Connected: true,
-		Offers:  []bridge.RelayOffer{{Relay: "laptop", Action: "backup", Approval: "each", Bridge: true, Definition: "d"}},
+		Offers:  []bridge.RelayOffer{{Relay: "laptop", Action: "backup", Approval: "each", Bridge: true, ApproveBy: "either", Definition: "d"}},
 		Running: []bridge.RelayRun{{Request: "op", Action: "backup", Stdout: "so far"}}}
 	if r.revoked {
 		v.State, v.Connected = bridge.RelayRevoked, false
@@ -65,7 +65,7 @@ func TestRelays(t *testing.T) {
 	defer c.Close()
 	ctx := t.Context()
 	r, err := c.Relay(ctx, "laptop")
-	if err != nil || r.State != "connected" || r.Connected == nil || len(r.Offers) != 1 || !r.Offers[0].Bridge || r.Running[0].Stdout != "so far" {
+	if err != nil || r.State != "connected" || r.Connected == nil || len(r.Offers) != 1 || !r.Offers[0].Bridge || r.Offers[0].ApproveBy != "either" || r.Running[0].Stdout != "so far" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if list, err := c.Relays(ctx, "", 2); err != nil || len(list.Relays) != 2 || list.Next != "laptop" {

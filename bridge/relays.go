@@ -41,10 +41,28 @@ type RelayOffer struct {
 	Approval string
 	// Bridge is true when an operator's approval at the bridge satisfies that rule.
 	Bridge bool
+	// ApproveBy is machine, bridge or either where somebody has to approve; "" otherwise, and from relays that do not say it.
+	ApproveBy string
 	// Definition is a hash that changes whenever the action's definition or executable does.
 	Definition string
 	// Shows is what that definition would run, in the relay's words, for the operator who may approve it; untrusted.
 	Shows string
+}
+
+// Approver says in words who may approve the action at its relay, "" when nobody has to.
+func (o RelayOffer) Approver() string {
+	switch {
+	case o.Approval == "never":
+		return ""
+	case !o.Bridge:
+		return "a person at the machine"
+	case o.ApproveBy == "bridge":
+		return "the operator"
+	case o.ApproveBy == "either":
+		return "the operator or a person at the machine"
+	default:
+		return "the operator, and a person at the machine if its file says either"
+	}
 }
 
 // RelayFilter selects relays by name. Zero fields select everything; Limit 0 means 100.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
 
@@ -26,7 +27,7 @@ func (d *Door) bridgeTools() []tool {
 			takes(text("agent", "Name or id of the agent.")), d.agentStatus).reads(),
 		define("run_local_action", "Run one of the listed actions on the user's machine. It takes no arguments. Returns at once; what came of it arrives as your next turn. status is requested, or held when a person must approve it first.",
 			takes(text("action", "Id of the action. list_allowed says which ones are allowed.")), d.runLocalAction),
-		define("list_allowed", "List the repositories you may launch subagents on, the actions you may run, and your limits. Everything else is refused.",
+		define("list_allowed", "List the repositories you may launch subagents on, the actions you may run and who has to agree to some of them first, and your limits. Everything else is refused.",
 			takes(), d.listAllowed).reads(),
 		define("remind", "Have a message come back to you as a turn at a later time. Use it instead of waiting.",
 			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, or a span from now: 10m, 2h, 3d."),
@@ -257,7 +258,9 @@ func (c *caller) is(argument, value string) error {
 type Allowed struct {
 	Repos   []string `json:"repos"`
 	Actions []string `json:"actions"`
-	Limits  struct {
+	// Approvals is, for each action for which a person has to agree, who that is; each of them has to.
+	Approvals map[string][]string `json:"approvals,omitempty"`
+	Limits    struct {
 		CommandsPerTurn int `json:"commands_per_turn"`
 		LaunchesPerHour int `json:"launches_per_hour"`
 		OpenSubagents   int `json:"open_subagents"`
@@ -267,27 +270,21 @@ type Allowed struct {
 }
 
 func (d *Door) listAllowed(ctx context.Context, c *caller, _ struct{}) (answer, error) {
-	var names []string
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
-		names, err = lineage(tx, c.agent)
-		return err
-	})
-	if err != nil {
-		return answer{}, err
-	}
-	p := d.o.Policy()
-	out := Allowed{Repos: orEmpty(p.AllowedRepos(names)), Actions: orEmpty(p.AllowedActions(names))}
+	p, out := d.o.Policy(), Allowed{}
 	l := p.Limits()
 	out.Limits.CommandsPerTurn, out.Limits.LaunchesPerHour, out.Limits.OpenSubagents = l.CommandsPerTurn, l.LaunchesPerHour, l.OpenSubagents
 	out.Limits.Depth, out.Limits.Reminders = l.Depth, l.Reminders
-	return answer{data: out}, nil
-}
-
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
+	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+		names, err := lineage(tx, c.agent)
+		if err != nil {
+			return err
+		}
+		// Appended to what is there, since a client reads a list where nil would be null.
+		out.Repos, out.Actions = append([]string{}, p.AllowedRepos(names)...), append([]string{}, p.AllowedActions(names)...)
+		out.Approvals, err = words.Approvals(p.ActionRules(), out.Actions, tx.OfferedBy)
+		return err
+	})
+	return answer{data: out}, err
 }
 
 // lineage names an agent and its ancestors, root first, as the policy narrows them.

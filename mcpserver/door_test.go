@@ -301,7 +301,7 @@ func TestTheBridgeSet(t *testing.T) {
 		t.Errorf("cancel twice: %s", words(r))
 	}
 	allowed := good[mcpserver.Allowed](w, s, "list_allowed", nil)
-	if len(allowed.Repos) != 3 || len(allowed.Actions) != 1 || allowed.Limits.CommandsPerTurn == 0 {
+	if len(allowed.Repos) != 3 || len(allowed.Actions) != 3 || allowed.Limits.CommandsPerTurn == 0 {
 		t.Errorf("list_allowed: %+v", allowed)
 	}
 	// What was asked for has its one effect, and its result comes as a turn.

@@ -54,7 +54,8 @@ type world struct {
 var rules = policy.Rules{
 	Repos: []policy.RepoRule{{Pattern: "github.com/me/my-app"}, {Pattern: "github.com/acme/*"},
 		{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
-	Actions:       []policy.ActionRule{{ID: "backup_script", Relay: "laptop"}},
+	Actions: []policy.ActionRule{{ID: "backup_script", Relay: "laptop"}, {ID: "free"},
+		{ID: "lock_screen", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
 	OperatorRepos: []string{"github.com/me/agent-env"},
 }
 

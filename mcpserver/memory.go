@@ -70,7 +70,7 @@ func (d *Door) searchMemory(ctx context.Context, c *caller, in searchArgs) (answ
 	views := make([]PassageView, len(found))
 	var keys []string
 	for i, p := range found {
-		views[i] = PassageView{ID: string(p.ID), Content: p.Content, Tags: orEmpty(p.Tags), CreatedAt: p.CreatedAt.UTC()}
+		views[i] = PassageView{ID: string(p.ID), Content: p.Content, Tags: append([]string{}, p.Tags...), CreatedAt: p.CreatedAt.UTC()}
 		keys = append(keys, words.EchoKeys(p.Content)...) // it may have been copied from others
 	}
 	return answer{data: map[string]any{"passages": views}}, d.echo(ctx, c, keys)

@@ -39,12 +39,12 @@ func (t *tx) Relays(f bridge.RelayFilter) ([]bridge.Relay, error) {
 	return selectAll(t, scanRelay, "SELECT "+relayColumns+" FROM relays"+tail, args...)
 }
 
-const offerColumns = "relay, action, approval, bridge, definition, shows"
+const offerColumns = "relay, action, approval, bridge, definition, shows, approve_by"
 
 var insertOffer = insertSQL("relay_offers", offerColumns)
 
 func scanOffer(row scanner) (o bridge.RelayOffer, err error) {
-	err = row.Scan(&o.Relay, &o.Action, &o.Approval, &o.Bridge, &o.Definition, &o.Shows)
+	err = row.Scan(&o.Relay, &o.Action, &o.Approval, &o.Bridge, &o.Definition, &o.Shows, &o.ApproveBy)
 	return o, err
 }
 
@@ -70,7 +70,7 @@ func (t *tx) PutOffers(relay string, offers []bridge.RelayOffer) error {
 				return err
 			}
 		}
-		if err := t.exec(insertOffer, o.Relay, o.Action, o.Approval, asInt(o.Bridge), o.Definition, o.Shows); err != nil {
+		if err := t.exec(insertOffer, o.Relay, o.Action, o.Approval, asInt(o.Bridge), o.Definition, o.Shows, o.ApproveBy); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (t *tx) Offers(relay string) ([]bridge.RelayOffer, error) {
 
 // OfferedBy implements bridge.RelayTx.
 func (t *tx) OfferedBy(action string) ([]bridge.RelayOffer, error) {
-	return selectAll(t, scanOffer, "SELECT o.relay, o.action, o.approval, o.bridge, o.definition, o.shows FROM relay_offers o JOIN relays r ON r.name = o.relay WHERE o.action = $1 AND r.state <> $2 ORDER BY o.relay",
+	return selectAll(t, scanOffer, "SELECT o.relay, o.action, o.approval, o.bridge, o.definition, o.shows, o.approve_by FROM relay_offers o JOIN relays r ON r.name = o.relay WHERE o.action = $1 AND r.state <> $2 ORDER BY o.relay",
 		action, bridge.RelayRevoked)
 }
 

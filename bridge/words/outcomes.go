@@ -3,6 +3,7 @@ package words
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,4 +110,27 @@ func RefusedNow(v policy.Verdict) string {
 		return "the allowlist changed since: " + v.Reason + "; ask for it again"
 	}
 	return v.Reason
+}
+
+// Approvals says for each of the actions for which a person has to agree who that is: the operator where the allowlist says so, and
+// whoever counts at the relay that would run it. offers gives what relays say of an action.
+func Approvals(rules []policy.ActionRule, actions []string, offers func(action string) ([]bridge.RelayOffer, error)) (map[string][]string, error) {
+	who := map[string][]string{}
+	for _, rule := range rules {
+		if !slices.Contains(actions, rule.ID) {
+			continue
+		}
+		if rule.Approval.String() != string(policy.ApprovalNever) {
+			who[rule.ID] = append(who[rule.ID], "the operator")
+		}
+		offered, err := offers(rule.ID)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.DeleteFunc(offered, func(o bridge.RelayOffer) bool { return rule.Relay != "" && rule.Relay != o.Relay })
+		if len(at) == 1 && at[0].Approver() != "" {
+			who[rule.ID] = append(who[rule.ID], "at its relay "+at[0].Approver())
+		}
+	}
+	return who, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"drawbridge/api"
+	"drawbridge/bridge"
 )
 
 // relayCmd is "drawbridge relay …": the relays that dial in.
@@ -127,7 +129,10 @@ func relayRow(r api.Relay) []string {
 	offers := make([]string, len(r.Offers))
 	for i, o := range r.Offers {
 		offers[i] = o.Action
-		if o.Approval != "never" {
+		switch {
+		case o.ApproveBy != "":
+			offers[i] += " (" + o.Approval + " by " + o.ApproveBy + ")"
+		case o.Approval != "never":
 			offers[i] += " (" + o.Approval + ")"
 		}
 	}
@@ -161,14 +166,8 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 		return err
 	}
 	for _, o := range r.Offers {
-		who := "at the machine"
-		if o.Bridge {
-			who = "by the operator here, and at the machine where its file says either"
-		}
-		if o.Approval == "never" {
-			who = "nobody"
-		}
-		fmt.Fprintf(a.stdout, "  offers %s, approval %s (%s), definition %.16s\n", o.Action, short(o.Approval, 40), who, short(o.Definition, 64))
+		who := bridge.RelayOffer{Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy}.Approver()
+		fmt.Fprintf(a.stdout, "  offers %s, approval %s (by %s), definition %.16s\n", o.Action, short(o.Approval, 40), cmp.Or(who, "nobody"), short(o.Definition, 64))
 		if o.Shows != "" {
 			fmt.Fprintf(a.stdout, "    %s\n", short(o.Shows, len(o.Shows)))
 		}

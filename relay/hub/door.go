@@ -336,7 +336,7 @@ func (h *Hub) rouse(ctx context.Context, relay string, offers wire.Offers) {
 func offersOf(relay string, list wire.Offers) []bridge.RelayOffer {
 	out := make([]bridge.RelayOffer, len(list.Offers))
 	for i, o := range list.Offers {
-		out[i] = bridge.RelayOffer{Relay: relay, Action: o.Action, Approval: o.Approval, Bridge: o.Bridge, Definition: o.Definition, Shows: o.Shows}
+		out[i] = bridge.RelayOffer{Relay: relay, Action: o.Action, Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy, Definition: o.Definition, Shows: o.Shows}
 	}
 	return out
 }

@@ -207,9 +207,10 @@ actions:
   either: { argv: [/bin/echo, 3], approval: each, approve_by: either }
 `, rec)
 	definitions, shows := map[string]string{}, map[string]string{}
+	places := map[string]string{"here": wire.AtMachine, "there": wire.AtBridge, "long": wire.AtBridge, "either": wire.AtEither}
 	for _, offer := range h.Offers() {
 		definitions[offer.Action] = offer.Definition
-		if offer.Approval != "each" || offer.Bridge != (offer.Action != "here") || len(offer.Definition) != 64 || offer.Bridge != (offer.Shows != "") {
+		if offer.Approval != "each" || offer.Bridge != (offer.Action != "here") || offer.ApproveBy != places[offer.Action] || len(offer.Definition) != 64 || offer.Bridge != (offer.Shows != "") {
 			t.Errorf("offers %+v", offer)
 		}
 		shows[offer.Action] = offer.Shows

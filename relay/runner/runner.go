@@ -195,6 +195,9 @@ func (r *Relay) makeOffers() []wire.Offer {
 		offer := wire.Offer{
 			Action: id, Approval: action.Approval.String(), Bridge: action.Approval.Bridge(), Definition: action.Definition(id, digest, r.o.Key),
 		}
+		if action.Approval.Needed() {
+			offer.ApproveBy = action.Approval.By
+		}
 		if offer.Bridge {
 			// What nobody at the bridge can approve is not the bridge's to know.
 			offer.Shows = r.shows(action, r.question(action), left)

@@ -212,6 +212,9 @@ func (o Offers) check() error {
 		if !ValidAction(offer.Action) || len(offer.Approval) > 64 || len(offer.Definition) > 128 || seen[offer.Action] {
 			return errors.New("an offer is malformed, or there twice")
 		}
+		if !offer.placed() {
+			return errors.New("an offer does not say in one way who may approve it")
+		}
 		if !ValidShows(offer.Shows) {
 			return errors.New("an offer shows more than is allowed, or what is not printable ASCII")
 		}
@@ -222,6 +225,20 @@ func (o Offers) check() error {
 		return fmt.Errorf("the offers show %d bytes; at most %d are allowed", shown, MaxShown)
 	}
 	return nil
+}
+
+// placed reports whether ApproveBy is a place, or not said, and agrees with Bridge.
+func (o Offer) placed() bool {
+	switch o.ApproveBy {
+	case "":
+		return true
+	case AtMachine:
+		return !o.Bridge
+	case AtBridge, AtEither:
+		return o.Bridge
+	default:
+		return false
+	}
 }
 
 // ValidShows reports whether text fits [Outcome.Shows]: at most [MaxShows] bytes of printable ASCII.

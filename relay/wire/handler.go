@@ -131,6 +131,13 @@ const (
 	RefusedInvalid Refusal = "invalid"
 )
 
+// Places where an action can be approved.
+const (
+	AtMachine = "machine"
+	AtBridge  = "bridge"
+	AtEither  = "either"
+)
+
 // Offer is one action that a relay may run, as it tells the bridge.
 type Offer struct {
 	Action string `json:"action"`
@@ -138,6 +145,8 @@ type Offer struct {
 	Approval string `json:"approval"`
 	// Bridge is true when an operator's approval at the bridge counts for it.
 	Bridge bool `json:"bridge,omitempty"`
+	// ApproveBy is one of the At constants where somebody has to approve, and otherwise empty; earlier relays never say it.
+	ApproveBy string `json:"approve_by,omitempty"`
 	// Definition is the hex SHA-256 over the action's definition and executable; it changes when either does.
 	Definition string `json:"definition"`
 	// Shows is what that definition would run, as in [Outcome.Shows]; set where Bridge is, and only there.

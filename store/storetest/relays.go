@@ -53,7 +53,7 @@ func testRelays(t *testing.T, open Open) {
 func testRelayOffers(t *testing.T, open Open) {
 	s := open(t)
 	offer := func(relay, action, definition string) bridge.RelayOffer {
-		return bridge.RelayOffer{Relay: relay, Action: action, Approval: "each", Bridge: true, Definition: definition, Shows: "it would run " + definition}
+		return bridge.RelayOffer{Relay: relay, Action: action, Approval: "each", Bridge: true, ApproveBy: "either", Definition: definition, Shows: "it would run " + definition}
 	}
 	noZeroField(t, offer("a", "b", "c"))
 	put := func(relay string, offers ...bridge.RelayOffer) {

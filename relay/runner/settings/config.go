@@ -151,9 +151,9 @@ const (
 
 // Places where an [Approval] can be given.
 const (
-	AtMachine = "machine"
-	AtBridge  = "bridge"
-	AtEither  = "either"
+	AtMachine = wire.AtMachine
+	AtBridge  = wire.AtBridge
+	AtEither  = wire.AtEither
 )
 
 // Approval is when a person has to agree to an action, and where that counts.
