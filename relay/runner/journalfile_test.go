@@ -172,7 +172,7 @@ func TestJournalKeepsTheNewestOutput(t *testing.T) {
 	for i := range 300 {
 		id := fmt.Sprint(i)
 		claim(t, j, id, "a")
-		must(t, j.Finish(id, wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: "12345"}))
+		must(t, j.Finish(id, wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: "mnopq"}))
 	}
 	j = reopen(t, j, path)
 	kept := 0
@@ -185,7 +185,8 @@ func TestJournalKeepsTheNewestOutput(t *testing.T) {
 			kept++
 		}
 	}
-	if text, err := os.ReadFile(path); err != nil || kept != 256 || bytes.Count(text, []byte("12345")) != 256 {
+	// Letters, because the times in the file have every number.
+	if text, err := os.ReadFile(path); err != nil || kept != 256 || bytes.Count(text, []byte("mnopq")) != 256 {
 		t.Errorf("kept the output of %d, %v", kept, err)
 	}
 }
