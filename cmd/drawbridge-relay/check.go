@@ -95,6 +95,12 @@ func describe(a settings.Action, ability sandbox.Ability) string {
 			parts = append(parts, "NOT HERE: "+missing)
 		}
 	}
+	if bounds := a.Bounds.String(); bounds != "" {
+		parts = append(parts, bounds)
+		if !keeper.Bounds {
+			parts = append(parts, "NOT HERE: memory, open files, file size and processor time are not bounded")
+		}
+	}
 	if a.SHA256 != "" {
 		parts = append(parts, "pinned")
 	}

@@ -169,6 +169,9 @@ func (m *mains) ready(ability sandbox.Ability) error {
 	}
 	for _, offer := range m.relay.Offers() {
 		action := m.config.Actions[offer.Action]
+		if bounds := action.Bounds.String(); bounds != "" && !keeper.Bounds {
+			m.log.Warn().Str("action", offer.Action).Str("missing", bounds).Msg("this machine cannot bound what an action uses")
+		}
 		if action.Sandbox == nil {
 			continue
 		}

@@ -43,6 +43,14 @@ func TestProcessEnds(t *testing.T) {
 			wire.Answer{Status: "executed", Stdout: "6789", StdoutOmitted: 6, Stderr: "cdef", StderrOmitted: 2},
 		},
 		{
+			"bounded", shell("bounded", "ulimit -v; ulimit -n; ulimit -t", "memory: 64MiB", "open_files: 32", "cpu: 5s"),
+			wire.Answer{Status: "executed", Stdout: "65536\n32\n5\n"},
+		},
+		{
+			"large", "  large: { argv: [/bin/cp, /bin/sh, " + filepath.Join(t.TempDir(), "copy") + "], file_size: 1KiB }\n",
+			wire.Answer{Status: "failed", ExitCode: -1, Error: "ended because it wrote a file of more than 1024 bytes"},
+		},
+		{
 			// It says nothing, because how far it gets within its time is the machine's affair.
 			"slow", "  slow: { argv: [/bin/sleep, '300'], timeout: 500ms }\n",
 			wire.Answer{Status: "timed_out", ExitCode: -1, Error: "ended after its timeout of 500ms"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"drawbridge/internal/failpoint"
@@ -266,7 +267,7 @@ func (r *Relay) execute(a *attempt) wire.Answer {
 	out, errs := output.NewTail(a.action.Output, secret), output.NewTail(a.action.Output, secret)
 	command := keeper.Command{
 		Path: a.action.Argv[0], Program: a.program, Argv: a.action.Argv, Dir: a.action.Dir, Env: environment(a.action.Env),
-		Stdout: out, Stderr: errs, Processes: a.action.Processes,
+		Stdout: out, Stderr: errs, Processes: a.action.Processes, Bounds: bounds(a.action.Bounds),
 	}
 	if box := a.action.Sandbox; box != nil {
 		plan := r.o.Ability.Plan(sandbox.Wish{Read: box.Read, Write: box.Write, Network: box.Network})
@@ -292,6 +293,12 @@ func (r *Relay) execute(a *attempt) wire.Answer {
 	return answer
 }
 
+func bounds(b settings.Bounds) sandbox.Bounds {
+	return sandbox.Bounds{
+		Memory: uint64(b.Memory), OpenFiles: uint64(b.OpenFiles), FileSize: uint64(b.FileSize), CPU: uint64(b.CPU / time.Second),
+	}
+}
+
 // judge says how a program ended; cause is why its context was done, if it was.
 func judge(answer *wire.Answer, action settings.Action, end keeper.End, cause error) {
 	switch {
@@ -303,6 +310,10 @@ func judge(answer *wire.Answer, action settings.Action, end keeper.End, cause er
 		answer.Error = "ended by the relay's kill switch"
 	case end.Cut:
 		answer.Error = "ended because the relay is stopping"
+	case end.Signal == syscall.SIGXCPU && action.Bounds.CPU > 0:
+		answer.Error = fmt.Sprintf("ended after %s of processor time", action.Bounds.CPU)
+	case end.Signal == syscall.SIGXFSZ && action.Bounds.FileSize > 0:
+		answer.Error = fmt.Sprintf("ended because it wrote a file of more than %d bytes", action.Bounds.FileSize)
 	case end.Signal != 0:
 		answer.Error = fmt.Sprintf("ended by a signal: %s", end.Signal)
 	default:

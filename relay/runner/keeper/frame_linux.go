@@ -20,14 +20,15 @@ const maxFrame = 4 << 20
 // job is what a relay tells its keeper: run this. Its descriptors go with it in this order: stdout, stderr, then program and
 // cgroup if the flags say so.
 type job struct {
-	Path      string        `json:"path"`
-	Argv      []string      `json:"argv"`
-	Dir       string        `json:"dir"`
-	Env       []string      `json:"env"`
-	Processes int           `json:"processes"`
-	Sandbox   *sandbox.Plan `json:"sandbox,omitempty"`
-	Program   bool          `json:"program"`
-	Cgroup    bool          `json:"cgroup"`
+	Path      string         `json:"path"`
+	Argv      []string       `json:"argv"`
+	Dir       string         `json:"dir"`
+	Env       []string       `json:"env"`
+	Processes int            `json:"processes"`
+	Bounds    sandbox.Bounds `json:"bounds"`
+	Sandbox   *sandbox.Plan  `json:"sandbox,omitempty"`
+	Program   bool           `json:"program"`
+	Cgroup    bool           `json:"cgroup"`
 	// End, in a frame of its own, says that the time of the job is over.
 	End bool `json:"end,omitempty"`
 }

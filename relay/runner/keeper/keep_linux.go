@@ -346,7 +346,7 @@ type launch struct {
 }
 
 func (l launch) start() (pid int, err error) {
-	if l.job.Sandbox != nil {
+	if l.job.Sandbox != nil || l.job.Bounds != (sandbox.Bounds{}) {
 		return l.staged()
 	}
 	path := l.job.Path
@@ -364,7 +364,7 @@ func (l launch) start() (pid int, err error) {
 
 // staged starts a stage and waits until it has become the program or said why not.
 func (l launch) staged() (pid int, err error) {
-	order := sandbox.Order{Plan: *l.job.Sandbox, Path: l.job.Path, Argv: l.job.Argv, Env: l.job.Env, ByDescriptor: l.program != nil}
+	order := sandbox.Order{Plan: l.job.Sandbox, Bounds: l.job.Bounds, Path: l.job.Path, Argv: l.job.Argv, Env: l.job.Env, ByDescriptor: l.program != nil}
 	if l.program == nil {
 		l.program = l.files[0]
 	} else {

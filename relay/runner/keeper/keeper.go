@@ -44,6 +44,8 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	// Processes is how many processes the tree may be at a time, 0 for any number.
 	Processes int
+	// Bounds hold for each process.
+	Bounds sandbox.Bounds
 	// Sandbox is nil for none.
 	Sandbox *sandbox.Plan
 }

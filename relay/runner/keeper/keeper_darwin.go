@@ -13,9 +13,12 @@ import (
 	"drawbridge/relay/runner/sandbox"
 )
 
+// Bounds is true where a Pool honors Processes and Bounds of a Command.
+const Bounds = false
+
 // Pool runs programs, each in a process group of its own. There is no keeper here: a program that leaves its group outlives
-// its action, and one that was started by a relay that is killed outlives the relay. Program and Processes of a Command
-// cannot be honored; the path is executed.
+// its action, and one that was started by a relay that is killed outlives the relay. Program, Processes and Bounds of a
+// Command cannot be honored; the path is executed.
 type Pool struct{}
 
 // NewPool returns a Pool. The options are of use on Linux only.

@@ -24,6 +24,9 @@ import (
 
 func TestMain(m *testing.M) {
 	keeper.Main()
+	if os.Getenv("KEEPER_OPENS") != "" {
+		os.Exit(opens())
+	}
 	if os.Getenv("KEEPER_RELAY") != "" {
 		os.Exit(relay())
 	}

@@ -28,6 +28,9 @@ const (
 	patience = time.Minute
 )
 
+// Bounds is true where a Pool honors Processes and Bounds of a Command.
+const Bounds = true
+
 // Pool runs programs under keepers. It is safe for concurrent use.
 type Pool struct {
 	cgroups *cgroups
@@ -140,7 +143,7 @@ func (p *Pool) Run(ctx context.Context, c Command) (End, error) {
 }
 
 func (p *Pool) job(c Command, s *streams) (j job, passed []int, cgroup *os.File) {
-	j = job{Path: c.Path, Argv: c.Argv, Dir: c.Dir, Env: c.Env, Processes: c.Processes, Sandbox: c.Sandbox}
+	j = job{Path: c.Path, Argv: c.Argv, Dir: c.Dir, Env: c.Env, Processes: c.Processes, Bounds: c.Bounds, Sandbox: c.Sandbox}
 	passed = []int{s.writers[0], s.writers[1]}
 	if c.Program != nil {
 		j.Program, passed = true, append(passed, int(c.Program.Fd()))

@@ -1,5 +1,5 @@
 // Package sandbox limits what a program may touch to what its entry in relay.yaml lists, with what the platform has:
-// Landlock and namespaces on Linux, bubblewrap where it is installed and the kernel's own means are not allowed.
+// Landlock and namespaces on Linux, bubblewrap where it is installed and the kernel's own means are not allowed; and what it may use.
 //
 // Landlock restricts the process that asks for it and cannot be undone, so the limits are applied by a stage: this same
 // binary, started again under [StageName], which limits itself and becomes the program. It is no judge of paths: package
@@ -126,9 +126,23 @@ func (p Plan) String() string {
 	return "files: " + files + "; network: " + network
 }
 
+// Bounds are what the program and each process that it starts may use at most, whatever they ask for; 0 bounds nothing. Where the
+// relay itself may use less, that counts. Only root can lift them again.
+type Bounds struct {
+	// Memory is the address space in bytes: what a program reserves counts, too.
+	Memory uint64 `json:"memory,omitempty"`
+	// OpenFiles is how many descriptors, FileSize how many bytes of one file that is written.
+	OpenFiles uint64 `json:"open_files,omitempty"`
+	FileSize  uint64 `json:"file_size,omitempty"`
+	// CPU is seconds on processors; a process that goes on after SIGXCPU is killed a second later.
+	CPU uint64 `json:"cpu,omitempty"`
+}
+
 // Order is what a stage is told on its descriptor for orders: what to limit and then what to become.
 type Order struct {
-	Plan Plan `json:"plan"`
+	// Plan is nil when the program may touch whatever its user may.
+	Plan   *Plan  `json:"plan,omitempty"`
+	Bounds Bounds `json:"bounds"`
 	// Argv and Env are the program's; Path is executed unless ByDescriptor is true, when the descriptor of the program is.
 	Path         string   `json:"path"`
 	Argv         []string `json:"argv"`

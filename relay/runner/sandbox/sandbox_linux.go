@@ -76,7 +76,7 @@ func Attributes(p Plan) *syscall.SysProcAttr {
 // Start says what to execute for an order, and with which arguments: this binary as a stage, behind bwrap if need be.
 func (o Order) Start() (path string, argv []string, err error) {
 	stage := []string{StageName, becomes}
-	if o.Plan.Bubblewrap == "" {
+	if o.Plan == nil || o.Plan.Bubblewrap == "" {
 		return Self, stage, nil
 	}
 	self, err := os.Executable()
@@ -145,12 +145,20 @@ func become() error {
 	if !o.Script {
 		unix.CloseOnExec(ProgramFD)
 	}
-	if err := o.restrict(); err != nil {
-		return fmt.Errorf("limit the program: %w", err)
+	if o.Plan != nil {
+		if err := o.restrict(); err != nil {
+			return fmt.Errorf("limit the program: %w", err)
+		}
+	}
+	if err := o.Bounds.impose(); err != nil {
+		return fmt.Errorf("bound the program: %w", err)
 	}
 	path := o.Path
 	if o.ByDescriptor {
 		path = fmt.Sprintf("/proc/self/fd/%d", ProgramFD)
+	}
+	if o.Bounds.Memory > 0 {
+		return o.execWithin(path)
 	}
 	if err := unix.Exec(path, o.Argv, o.Env); err != nil {
 		return fmt.Errorf("start %q: %w", o.Path, err)

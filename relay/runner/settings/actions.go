@@ -152,6 +152,13 @@ func (r *configReader) action(n *yaml.Node, at string) Action {
 		{"output", number(&action.Output, wire.MaxOutput)},
 		{"concurrency", number(&action.Concurrency, maxConcurrency)},
 		{"processes", number(&action.Processes, maxProcesses)},
+		{"memory", func(n *yaml.Node, at string) { action.Bounds.Memory = r.bytes(n, at, minMemory) }},
+		{"open_files", func(n *yaml.Node, at string) {
+			files, _ := r.number(n, at, minOpenFiles, maxOpenFiles)
+			action.Bounds.OpenFiles = int64(files)
+		}},
+		{"file_size", func(n *yaml.Node, at string) { action.Bounds.FileSize = r.bytes(n, at, 1) }},
+		{"cpu", func(n *yaml.Node, at string) { action.Bounds.CPU = r.seconds(n, at) }},
 		{"approval", func(n *yaml.Node, at string) { r.approval(n, at, &action.Approval) }},
 		{"approve_by", func(n *yaml.Node, at string) { action.Approval.By = r.oneOf(n, at, AtMachine, AtBridge, AtEither) }},
 		{"idempotent", func(n *yaml.Node, at string) { action.Idempotent = r.truth(n, at) }},

@@ -30,6 +30,10 @@ const (
 	maxPerDay        = 50_000
 	maxConcurrency   = 16
 	maxProcesses     = 4096
+	minMemory        = 16 << 20
+	minOpenFiles     = 16
+	maxOpenFiles     = 1 << 20
+	maxBytes         = 1 << 50
 	maxApprovalWait  = 24 * time.Hour
 	maxApprovalFor   = 30 * 24 * time.Hour
 	maxPaths         = 64
@@ -103,6 +107,8 @@ type Action struct {
 	Concurrency int
 	// Processes is how many processes it may be at a time; one more ends them all.
 	Processes int
+	// Bounds hold for each of its processes.
+	Bounds Bounds
 	// Approval says when a person has to agree, and where.
 	Approval Approval
 	// Idempotent allows to run it again under the same request id when the relay ended in the middle of it.
@@ -131,6 +137,34 @@ func (a Action) EnvNames() []string {
 		names[i] = v.Name
 	}
 	return names
+}
+
+// Bounds are what each process of an action may use at most; 0 is as much as the relay itself may.
+type Bounds struct {
+	// Memory is its address space in bytes, which is more than what it touches.
+	Memory int64
+	// OpenFiles counts its descriptors; FileSize is the size in bytes of a file that it writes.
+	OpenFiles, FileSize int64
+	// CPU is its time on processors, in whole seconds.
+	CPU time.Duration
+}
+
+// String names what is bounded, for people; "" when nothing is.
+func (b Bounds) String() string {
+	var parts []string
+	for _, bound := range []struct {
+		name  string
+		value any
+		set   bool
+	}{
+		{"memory", b.Memory, b.Memory > 0}, {"open_files", b.OpenFiles, b.OpenFiles > 0},
+		{"file_size", b.FileSize, b.FileSize > 0}, {"cpu", b.CPU, b.CPU > 0},
+	} {
+		if bound.set {
+			parts = append(parts, fmt.Sprintf("%s %v", bound.name, bound.value))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Sandbox is what an action may touch beside the system's own programs and libraries.

@@ -15,7 +15,7 @@ func (a Action) Definition(id, program string, key []byte) string {
 	for i, v := range a.Env {
 		env[i] = [2]string{v.Name, v.Value}
 	}
-	// The order of the fields is the order of the digest; a new field is a new digest, which asks anew.
+	// The order of the fields is the order of the digest; a new field is a new digest, which asks anew, unless it is left out when empty.
 	text, err := json.Marshal(struct {
 		ID, Program, SHA256, Dir string
 		Argv                     []string
@@ -26,9 +26,10 @@ func (a Action) Definition(id, program string, key []byte) string {
 		Approval, By             string
 		Idempotent               bool
 		Sandbox                  *Sandbox
+		Bounds                   Bounds `json:",omitzero"`
 	}{
 		id, program, a.SHA256, a.Dir, a.Argv, env, int64(a.Timeout), a.Output, a.Concurrency, a.Processes,
-		a.Approval.String(), a.Approval.By, a.Idempotent, a.Sandbox,
+		a.Approval.String(), a.Approval.By, a.Idempotent, a.Sandbox, a.Bounds,
 	})
 	if err != nil {
 		// Strings, numbers and truths always encode.

@@ -255,5 +255,41 @@ func (r *configReader) duration(n *yaml.Node, at string, most time.Duration) (ti
 	return value, true
 }
 
+// seconds reads a duration that the kernel can count: whole seconds.
+func (r *configReader) seconds(n *yaml.Node, at string) time.Duration {
+	value, ok := r.duration(n, at, maxTimeout)
+	if ok && value%time.Second != 0 {
+		r.reject(n, at, "is not a whole number of seconds", "write one such as 60s or 5m")
+	}
+	return value
+}
+
+// units are the words for sizes. Those of thousands are not among them, because half of all people take them for these.
+var units = []struct {
+	name string
+	size int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"", 1}}
+
+// bytes reads a number of bytes, with a unit or without.
+func (r *configReader) bytes(n *yaml.Node, at string, least int64) int64 {
+	text, ok := r.scalar(n, at)
+	if !ok {
+		return 0
+	}
+	for _, unit := range units {
+		digits, found := strings.CutSuffix(text, unit.name)
+		if !found {
+			continue
+		}
+		value, err := strconv.ParseInt(digits, 10, 64)
+		if err == nil && value <= maxBytes/unit.size && value*unit.size >= least {
+			return value * unit.size
+		}
+		break
+	}
+	r.reject(n, at, "is not a size in range", fmt.Sprintf("write a whole number with KiB, MiB or GiB, such as 512MiB; from %d to %d bytes", least, int64(maxBytes)))
+	return 0
+}
+
 // short is a whole number of hours without its zeros.
 func short(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }

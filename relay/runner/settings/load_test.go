@@ -37,6 +37,10 @@ actions:
     output: 7
     concurrency: 2
     processes: 8
+    memory: 512MiB
+    open_files: 256
+    file_size: ${SIZE:-3}
+    cpu: 1m
     approval: once per 12h
     approve_by: either
     idempotent: true
@@ -62,6 +66,7 @@ limits: { concurrent: 1, queue: 0, per_minute: 600, per_day: 9, approval_wait: 5
 			Env:         []settings.EnvVar{{Name: "HOME", Value: "/home/me"}, {Name: "PATH", Value: "/opt"}},
 			Concurrency: 2, Processes: 8, Idempotent: true, SHA256: strings.Repeat("ab", 32),
 			Approval: settings.Approval{Mode: "once", For: 12 * time.Hour, By: "either"},
+			Bounds:   settings.Bounds{Memory: 512 << 20, OpenFiles: 256, FileSize: 3, CPU: time.Minute},
 			Sandbox:  &settings.Sandbox{Read: []string{"/etc"}, Write: []string{dir + "/out"}, Network: true},
 		},
 	}
@@ -115,6 +120,17 @@ func TestLoadProblems(t *testing.T) {
 		{"key twice", base + "actions: {}\n", `:3: actions: stands here twice`},
 		{"merge key", base + "  a: { <<: { argv: [/bin/echo] } }\n", `:3: actions.a: has a key that is not a plain word`},
 		{"alias", "listen: &x 127.0.0.1:1\ntoken: *x\nactions: {}\n", `:2: token: is not a single value`},
+		{"memory of thousands", action("memory: 512MB"), `:3: actions.a.memory: "512MB": is not a size in range; write a whole number with KiB, MiB or GiB, such as 512MiB; from 16777216 to`},
+		{"memory of half", action("memory: 1.5GiB"), `"1.5GiB": is not a size in range`},
+		{"memory for nothing", action("memory: 1MiB"), `"1MiB": is not a size in range`},
+		{"memory beyond numbers", action("memory: 9223372036854775807GiB"), `is not a size in range`},
+		{"memory less than none", action("memory: -1GiB"), `is not a size in range`},
+		{"memory of a unit", action("memory: MiB"), `"MiB": is not a size in range`},
+		{"file size of nothing", action("file_size: 0"), `:3: actions.a.file_size: "0": is not a size in range`},
+		{"too few files", action("open_files: 3"), `:3: actions.a.open_files: "3": is not a number in range; write a number from 16 to 1048576`},
+		{"files as a size", action("open_files: 1KiB"), `is not a number in range`},
+		{"half a second", action("cpu: 1500ms"), `:3: actions.a.cpu: "1500ms": is not a whole number of seconds; write one such as 60s or 5m`},
+		{"no time", action("cpu: 0s"), `:3: actions.a.cpu: "0s": is not a duration in range`},
 		{"network address", base + "listen: 0.0.0.0:7420\n", `:3: listen: "0.0.0.0:7420": is not a loopback address with a port`},
 		{"any address", base + "listen: :7420\n", `listen: ":7420": is not a loopback address`},
 		{"name", base + "listen: localhost:7420\n", `is not a loopback address`},
