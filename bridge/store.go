@@ -43,8 +43,8 @@ func IsForgettable(ctx context.Context) bool {
 type unheard struct{}
 
 // Unheard marks an Update that gives nobody anything to do: no work, no event
-// and no state that others wait for, such as a line in a run's record. The
-// engine wakes nobody after it.
+// and no state that others wait for, such as a lease or a line in a run's
+// record. Neither the engine nor other replicas are woken after it.
 func Unheard(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unheard{}, true)
 }

@@ -114,6 +114,12 @@ func (g *group) commit(batch []*update) {
 	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index(), kept: g.db.rows()}, batch); err != nil {
 		return
 	}
+	if heard(batch) {
+		if err = g.db.announce(ctx, q); err != nil {
+			err = fmt.Errorf("announce: %w", err)
+			return
+		}
+	}
 	done := q
 	q = nil
 	if err = g.db.end(ctx, done, true); err != nil {
@@ -125,6 +131,11 @@ func (g *group) commit(batch []*update) {
 // durable reports whether anybody in a batch must find it again after a power failure.
 func durable(batch []*update) bool {
 	return slices.ContainsFunc(batch, func(u *update) bool { return !bridge.IsForgettable(u.ctx) })
+}
+
+// heard reports whether a batch gives somebody else something to do.
+func heard(batch []*update) bool {
+	return slices.ContainsFunc(batch, func(u *update) bool { return u.err == nil && !bridge.IsUnheard(u.ctx) })
 }
 
 // abort fails every update of a batch; those that failed by themselves keep their own error.

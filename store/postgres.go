@@ -148,14 +148,17 @@ func (d *postgresDB) end(ctx context.Context, q querier, commit bool) error {
 	word := "ROLLBACK"
 	if commit {
 		word = "COMMIT"
-		if _, err := c.ExecContext(ctx, "SELECT pg_notify($1, $2)", wakeChannel, d.id); err != nil {
-			return err
-		}
 	}
 	if _, err := c.ExecContext(ctx, word); err != nil {
 		return errors.Join(err, d.discard(c.conn))
 	}
 	return c.conn.Close()
+}
+
+// announce implements backend. The server tells it to the others when it commits.
+func (d *postgresDB) announce(ctx context.Context, q querier) error {
+	_, err := q.ExecContext(ctx, "SELECT pg_notify($1, $2)", wakeChannel, d.id)
+	return err
 }
 
 // discard closes a connection for good instead of giving it back to the pool.

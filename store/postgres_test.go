@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"drawbridge/bridge"
@@ -193,6 +194,38 @@ func TestPostgresReplicas(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestUnheardWakesNobody: what gives nobody anything to do is not announced to other replicas.
+func TestUnheardWakesNobody(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	s := open(t, address)
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(t.Context(), "LISTEN drawbridge_wake"); err != nil {
+		t.Fatal(err)
+	}
+	claim := func(tx bridge.Tx) error {
+		_, err := tx.ClaimWork(bridge.Claim{Now: time.Now(), Lease: time.Second, Limit: 1})
+		return err
+	}
+	refuse := func(bridge.Tx) error { return errors.New("refused") }
+	if err := s.Update(bridge.Unheard(t.Context()), claim); err != nil {
+		t.Fatal(err)
+	}
+	if s.Update(t.Context(), refuse) == nil {
+		t.Error("an update that failed was recorded")
+	}
+	if _, err := conn.Exec(t.Context(), "NOTIFY drawbridge_wake, 'the end'"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.WaitForNotification(t.Context()); err != nil || n.Payload != "the end" {
+		t.Errorf("heard %+v, %v before the end", n, err)
 	}
 }
 

@@ -145,6 +145,9 @@ func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 	return err
 }
 
+// announce implements backend: there is nobody else.
+func (d *sqliteDB) announce(context.Context, querier) error { return nil }
+
 // Every tidyEvery updates somebody looks how many pages stand in the log alone,
 // and copies them into the file when they are more than tidyPages. SQLite begins
 // the log anew when nothing is left to copy. What a commit finds left when the log

@@ -39,6 +39,8 @@ type backend interface {
 	begin(ctx context.Context, durable bool) (querier, error)
 	// end commits, or takes back when told so; either way the transaction is over.
 	end(ctx context.Context, q querier, commit bool) error
+	// announce lets other replicas know, once the transaction is committed, that there may be something to do.
+	announce(ctx context.Context, q querier) error
 	// tidy is called after commits, when others may begin and end transactions
 	// already, with how many updates they held.
 	tidy(ctx context.Context, updates int)

@@ -152,7 +152,8 @@ func (d *Dispatcher) claim(ctx context.Context, n int) (works []bridge.Work, err
 		return nil, nil
 	}
 	// A lease that a power failure takes back leaves work that nobody holds.
-	err = d.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error {
+	// Nobody is woken by it: two replicas that claim nothing would wake each other for ever.
+	err = d.o.Store.Update(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Tx) error {
 		works, err = tx.ClaimWork(bridge.Claim{Now: d.o.Now(), Lease: leaseTime, Limit: n})
 		return err
 	})
@@ -262,7 +263,7 @@ func (d *Dispatcher) heartbeat(ctx context.Context, w bridge.Work, cancel contex
 		case <-tick.C:
 		}
 		until := d.o.Now().Add(leaseTime)
-		err := d.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error { return tx.ExtendLease(w, until) })
+		err := d.o.Store.Update(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Tx) error { return tx.ExtendLease(w, until) })
 		if errors.Is(err, bridge.ErrLeaseLost) {
 			cancel(bridge.ErrLeaseLost)
 			return

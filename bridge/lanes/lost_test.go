@@ -2,6 +2,7 @@ package lanes_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -145,4 +146,29 @@ func TestStopIsNoDeath(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// heardStore counts the updates that wake somebody.
+type heardStore struct {
+	bridge.Store
+	heard int
+}
+
+func (s *heardStore) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+	if !bridge.IsUnheard(ctx) {
+		s.heard++
+	}
+	return s.Store.Update(ctx, fn)
+}
+
+// TestLookingForWorkWakesNobody: two idle replicas on one database once woke each other by each claim of nothing, for ever.
+func TestLookingForWorkWakesNobody(t *testing.T) {
+	t.Parallel()
+	inner := memory.NewDisk().Open()
+	s := &heardStore{Store: inner}
+	d := lanes.New(lanes.Options{Store: s, Slots: 1, Now: time.Now, Handle: func(context.Context, bridge.Work) error { return nil }})
+	worked, err := d.Step(t.Context())
+	if err := errors.Join(err, inner.Close()); worked || err != nil || s.heard != 0 {
+		t.Errorf("worked %v, error %v, %d updates that wake others; want none", worked, err, s.heard)
+	}
 }
