@@ -10,8 +10,7 @@ import (
 // HTTP statuses (package api); an error without a kind is internal.
 type ErrorKind string
 
-// The kinds. Throttled waits and repeats; Unavailable repeats with back-off;
-// the others do not get better by repeating.
+// The kinds. See Passing for those that may get better by repeating.
 const (
 	Invalid         ErrorKind = "invalid"
 	Unauthenticated ErrorKind = "unauthenticated"
@@ -68,6 +67,16 @@ func KindOf(err error) ErrorKind {
 func IsUnclear(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Unclear
+}
+
+// Passing reports whether the same request may be granted later: once a limit or
+// a run is over, the other side is back, or a person has mended the key.
+func Passing(err error) bool {
+	switch KindOf(err) {
+	case RateLimited, Busy, Unavailable, Unauthenticated:
+		return true
+	}
+	return false
 }
 
 // RetryAfter returns the wait that err's sender asked for, or zero.

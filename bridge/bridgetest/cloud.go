@@ -26,8 +26,9 @@ type Cloud struct {
 	// Answer says what an agent on a repository replies to a text.
 	Answer func(repo, text string) bridge.Observation
 	// Fail, when set, is asked before ("before launch", "before send") and after
-	// ("after launch", "after send") each effect; an error is returned to the
-	// engine, after the effect when it says "after".
+	// ("after launch", "after send") each effect and before each look-up of a launch
+	// ("find launch"); an error is returned to the engine, after the effect when it
+	// says "after".
 	Fail func(point, text string) error
 	// Unreadable, when set, makes Observe fail for a text.
 	Unreadable func(text string) error
@@ -160,6 +161,9 @@ func (c *Cloud) reported(repo string) string {
 func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bool, error) {
 	if c.Finding != nil {
 		c.Finding()
+	}
+	if err := c.fail("find launch", l.Grant.Prompt()); err != nil {
+		return bridge.Started{}, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

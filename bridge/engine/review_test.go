@@ -82,6 +82,27 @@ func TestRestoredDatabaseRunsNoActionAgain(t *testing.T) {
 	}
 }
 
+// A v0 launch goes out only once its branch was looked for: the database may have
+// been put back, and the list be out of reach for a moment.
+func TestNoV0LaunchWithoutALook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, script(nil))
+	var looks atomic.Int32
+	w.cloud.Fail = func(point, _ string) error {
+		switch {
+		case point == "find launch" && looks.Add(1) == 1:
+			return bridge.Errorf(bridge.RateLimited, "too many requests")
+		case point == "before launch" && looks.Load() < 2:
+			t.Error("launched although nobody could look")
+		}
+		return nil
+	}
+	if _, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0}); err != nil {
+		t.Fatal(err)
+	}
+	w.idle(1)
+}
+
 // idle2 waits until main has nothing to do and everything is reported.
 func (w *world) idle2() {
 	w.t.Helper()

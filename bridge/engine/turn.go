@@ -96,11 +96,21 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 		return err
 	}
 	if j.launching() && j.agent.API == bridge.APIv0 {
-		// v0 has no ids of ours: an agent that a restored database has forgotten is
-		// found by its branch alone.
-		if s, found, err := e.find(ctx, j); err == nil && found {
-			return e.started(ctx, j, s)
-		}
+		return e.launchUnlessThere(ctx, j)
+	}
+	return e.send(ctx, j)
+}
+
+// launchUnlessThere launches at v0, which has no ids of ours: an agent that a
+// restored database has forgotten is found by its branch alone. While nobody can
+// look, nothing is sent.
+func (e *Engine) launchUnlessThere(ctx context.Context, j job) error {
+	s, found, err := e.find(ctx, j)
+	switch {
+	case found:
+		return e.started(ctx, j, s)
+	case err != nil && bridge.Passing(err):
+		return e.requeue(ctx, j, err)
 	}
 	return e.send(ctx, j)
 }
@@ -235,12 +245,11 @@ func (e *Engine) send(ctx context.Context, j job) error {
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("answer lost; looking for the effect")
 		return e.doubt(ctx, j, e.backoff(j.turn.Attempts, 500*time.Millisecond, time.Minute))
 	}
-	switch bridge.KindOf(err) {
-	case bridge.RateLimited, bridge.Busy, bridge.Unavailable, bridge.Unauthenticated:
-		if !j.doubted.IsZero() {
-			return e.doubtAsBefore(ctx, j, err)
-		}
+	switch {
+	case bridge.Passing(err) && j.doubted.IsZero():
 		return e.requeue(ctx, j, err)
+	case bridge.Passing(err):
+		return e.doubtAsBefore(ctx, j, err)
 	}
 	if !j.doubted.IsZero() && e.o.Now().Sub(j.doubted) < e.o.Settle {
 		return e.doubtAsBefore(ctx, j, err)
