@@ -269,6 +269,27 @@ func TestLoadToTalk(t *testing.T) {
 	}
 }
 
+// The receiver alone reads the bridge's own file and holds no API key, whether there is one or not.
+func TestLoadKeyless(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bridge.yaml")
+	for text, want := range map[string]string{
+		least + "cursor: { key: \"${NOT_SET}\" }\n":                 "",
+		least + "cursor: { key: \"${CURSOR_API_KEY}\" }\n":          "",
+		least + "cursor: { key: \"${NOT_SET}\", timeout: never }\n": "cursor.timeout",
+		"cursor: { key: \"${NOT_SET}\" }\n":                         "token: is required",
+	} {
+		write(t, path, text)
+		b, problems := config.LoadKeyless(path, env)
+		if all := strings.Join(texts(problems), "\n"); (b == nil) != (want != "") || !strings.Contains(all, want) || strings.Contains(all, "NOT_SET") {
+			t.Errorf("%q: bridge %v, problems %q", text, b, all)
+		}
+		if b != nil && b.Cursor.Key.Len() > 0 {
+			t.Errorf("%q: the key is there", text)
+		}
+	}
+}
+
 func write(tb testing.TB, path, text string) {
 	tb.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

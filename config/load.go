@@ -42,6 +42,23 @@ func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Pro
 	return b, nil
 }
 
+// LoadKeyless is Load for whoever does without the API key, such as the receiver alone: what cursor.key refers to need not be
+// there, and when it is, it is not in what LoadKeyless returns.
+func LoadKeyless(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
+	src, problem := open(path)
+	if problem != nil {
+		return nil, []Problem{*problem}
+	}
+	src.Getenv = getenv
+	b, problems := readBridge(src)
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Key == "cursor.key" })
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	b.Cursor.Key = Secret{}
+	return b, nil
+}
+
 // ParseBridge is Load for a text that is in memory already.
 func ParseBridge(src Source) (*Bridge, []Problem) {
 	b, problems := readBridge(src)

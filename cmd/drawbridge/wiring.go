@@ -63,7 +63,11 @@ type parts struct {
 
 // loadConfig reads bridge.yaml and its allowlist and prints every problem of both.
 func loadConfig(path string, serve bool, a app) (*config.Bridge, *policy.Policy, error) {
-	cfg, problems := config.Load(path, a.getenv)
+	load := config.LoadKeyless
+	if serve {
+		load = config.Load
+	}
+	cfg, problems := load(path, a.getenv)
 	if cfg == nil {
 		return nil, nil, a.problems(path, append(problems, besideProblems(path)...))
 	}
