@@ -3,18 +3,15 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -78,14 +75,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 
 // cutOff tells a connection that ended while the schema was looked at from a schema that is wrong.
 func cutOff(err error, c *pgx.ConnConfig) error {
-	var said *pgconn.PgError
-	known := errors.As(err, &said)
-	// Classes 08 and 57 are connections and the operator's hand (PostgreSQL's manual, appendix A).
-	if known && !strings.HasPrefix(said.Code, "08") && !strings.HasPrefix(said.Code, "57") {
-		return err
-	}
-	var network net.Error
-	if !known && !errors.As(err, &network) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) && !errors.Is(err, driver.ErrBadConn) {
+	if !unreachable(err) && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return &bridge.Error{Kind: bridge.Unavailable, Cause: scrubbed(err, c),

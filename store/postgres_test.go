@@ -229,6 +229,32 @@ func TestUnheardWakesNobody(t *testing.T) {
 	}
 }
 
+// TestServerAway: while the server is away everything says so, and how to go on.
+func TestServerAway(t *testing.T) {
+	t.Parallel()
+	server, err := pgtest.Shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := server.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, address)
+	if err := server.Drop(t.Context(), address); err != nil { // ends its sessions, and lets nobody in
+		t.Fatal(err)
+	}
+	read := func(tx bridge.Tx) error {
+		_, err := tx.Events(0, 1)
+		return err
+	}
+	for what, err := range map[string]error{"update": s.Update(t.Context(), read), "view": s.View(t.Context(), read)} {
+		if bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(bridge.SafeMessage(err), "the database server cannot be reached") || !strings.Contains(bridge.SafeMessage(err), "try again") {
+			t.Errorf("%s: %q of kind %q (%v)", what, bridge.SafeMessage(err), bridge.KindOf(err), err)
+		}
+	}
+}
+
 // TestCutOffAtTheStart: a connection that ends while the schema is looked at is the server's trouble and nobody's data; a
 // schema that is wrong stays what it is.
 func TestCutOffAtTheStart(t *testing.T) {

@@ -102,8 +102,8 @@ func (s *Store) Close() error {
 func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 	q, done, err := s.db.view(ctx)
 	if err != nil {
-		return fmt.Errorf("begin view: %w", err)
+		return readTrouble(fmt.Errorf("begin view: %w", err))
 	}
 	defer done()
-	return fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}})
+	return readTrouble(fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}}))
 }

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,33 +17,73 @@ import (
 // runTrouble says in words what keeps a running store from recording, when that
 // is the disk's or the server's doing. Other errors come back as they are.
 func runTrouble(err error) error {
-	var lite *sqlite.Error
-	var pg *pgconn.PgError
-	words := ""
+	words := troubleOf(err)
 	switch {
-	case errors.As(err, &lite):
-		switch lite.Code() & 0xff {
-		case sqlite3.SQLITE_FULL:
-			words = "the disk of the database is full; make room"
-		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
-			words = "the database cannot be written; look at the disk and the system's log"
-		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-			words = "the database is locked by another program, such as a sqlite3 shell or a backup; end it"
-		}
-	case errors.As(err, &pg):
-		switch {
-		case pg.Code == "53100": // disk_full
-			words = "the disk of the database server is full; make room"
-		case strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57P"): // resources, shutdown
-			words = "the database server takes no work now"
-		case pg.Code == "25006": // read_only_sql_transaction
-			words = "the database server takes no writes; is it a standby?"
-		}
+	case words != "":
+		words += ". Nothing of this was recorded; try again"
+	case unreachable(err): // it may have been the answer to the commit that was lost
+		words = "the database server cannot be reached. Look whether this was recorded, and try again"
+	default:
+		return err
+	}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: words, Cause: err}
+}
+
+// readTrouble is runTrouble for what only reads.
+func readTrouble(err error) error {
+	words := troubleOf(err)
+	if words == "" && unreachable(err) {
+		words = "the database server cannot be reached"
 	}
 	if words == "" {
 		return err
 	}
-	return &bridge.Error{Kind: bridge.Unavailable, Message: words + ". Nothing of this was recorded; try again", Cause: err}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: words + "; try again", Cause: err}
+}
+
+// unreachable reports whether a connection to PostgreSQL could not be made, or
+// broke. Classes 08 and 57 are connections and the operator's hand (PostgreSQL's
+// manual, appendix A).
+func unreachable(err error) bool {
+	var dial *pgconn.ConnectError
+	if errors.As(err, &dial) {
+		return true
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57")
+	}
+	var network *net.OpError
+	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
+}
+
+// troubleOf says what an error code means that is the disk's or the server's doing, "" for any other error.
+func troubleOf(err error) string {
+	var lite *sqlite.Error
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &lite):
+		switch lite.Code() & 0xff {
+		case sqlite3.SQLITE_FULL:
+			return "the disk of the database is full; make room"
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
+			return "the database cannot be written; look at the disk and the system's log"
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+			return "the database is locked by another program, such as a sqlite3 shell or a backup; end it"
+		}
+	case errors.As(err, &pg):
+		switch {
+		case pg.Code == "53100": // disk_full
+			return "the disk of the database server is full; make room"
+		case pg.Code == "57014", pg.Code == "55P03": // query_canceled, lock_not_available: our own limits
+			return "the database server takes too long; look at its load and at who holds its locks"
+		case strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57P"): // resources, shutdown
+			return "the database server takes no work now"
+		case pg.Code == "25006": // read_only_sql_transaction
+			return "the database server takes no writes; is it a standby?"
+		}
+	}
+	return ""
 }
 
 // startTrouble says in words what SQLite means by a result code, and what to do
