@@ -24,8 +24,8 @@ func (e *Engine) RecordDelivery(ctx context.Context, d bridge.Delivery) (verdict
 		if err != nil {
 			return err
 		}
-		if a.External != "" && a.External != d.External {
-			return errForeign
+		if err := c.mayTell(a, d.External); err != nil {
+			return err
 		}
 		d.ID, d.ReceivedAt = bridge.DeliveryID(e.o.NewID("dlv_")), c.now
 		known := d.Event == "statusChange" && bridge.RunState(d.Status).Terminal()
@@ -51,6 +51,25 @@ func (e *Engine) RecordDelivery(ctx context.Context, d bridge.Delivery) (verdict
 		return c.wakeOrBind(a, d)
 	})
 	return verdict, notFound(err, "operation", string(d.Op))
+}
+
+// mayTell refuses a delivery that names another agent than its operation's or,
+// while nobody knows that one, an agent that another operation made.
+func (c *change) mayTell(a bridge.Agent, external string) error {
+	if a.External != "" {
+		if a.External != external {
+			return errForeign
+		}
+		return nil
+	}
+	_, err := c.FindAgent(bridge.ByExternal, external)
+	switch {
+	case err == nil:
+		return errForeign
+	case errors.Is(err, bridge.ErrNoRow):
+		return nil
+	}
+	return err
 }
 
 // wakeOrBind makes the agent's run be looked at now. When the launch's own

@@ -382,7 +382,9 @@ func (w *parts) onEvent(e bridge.Event) {
 	mcpserver.TraceRun(w.tracing, e)
 	line := w.log.Info()
 	switch e.Kind {
-	case bridge.EventAlarm, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap:
+	case bridge.EventAlarm:
+		line = w.log.Warn().Str("text", e.Text) // the bridge's own words
+	case bridge.EventParked, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap:
 		line = w.log.Warn()
 	}
 	line = line.Str("event", e.Kind).Int64("seq", e.Seq).Str("agent", string(e.Agent)).Str("name", e.Name)
