@@ -166,3 +166,6 @@ func CutOff(err error) error { return cutOff(err, &pgx.ConnConfig{}) }
 
 // Lock is the descriptor that keeps other bridges off the file.
 func (s *Store) Lock() *os.File { return s.sqlite().lock }
+
+// Bound makes dial's connections end when the server is silent for longer than its own limits allow.
+var Bound = bound

@@ -59,7 +59,9 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 10 * time.Second
 	}
-	d := &postgresDB{db: stdlib.OpenDB(*config), config: config, id: bridge.NewID("rep_")}
+	asking := config.Copy()
+	asking.DialFunc = bound(config.DialFunc) // who listens may wait for as long as nothing happens
+	d := &postgresDB{db: stdlib.OpenDB(*asking), config: config, id: bridge.NewID("rep_")}
 	d.db.SetMaxOpenConns(16)
 	d.db.SetMaxIdleConns(16)
 	s := &Store{group: newGroup(d)}
