@@ -326,3 +326,33 @@ func (m *model) check(rt *rapid.T) {
 		}
 	}
 }
+
+// What a turn brings counts as read, so that it must be all of it; and no flood
+// of long messages makes a turn that no Runtime takes.
+func TestLongMailIsToldWhole(t *testing.T) {
+	t.Parallel()
+	names := []string{"bob"}
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("w%02d", i))
+	}
+	w := newWorld(t, mail.Options{})
+	w.team(names...)
+	w.enter("bob")
+	for _, name := range names[1:] {
+		w.send(name, mail.Draft{To: "bob", Text: strings.Repeat("x", bridge.MaxMessage-len("end ")-len(name)) + "end " + name})
+	}
+	before := len(w.turns("bob"))
+	w.rest()
+	var read []string
+	for _, turn := range w.turns("bob")[before:] {
+		if len(turn.Sent) > bridge.MaxText+10_000 {
+			t.Errorf("a turn of %d bytes", len(turn.Sent))
+		}
+		for _, name := range names[1:] {
+			if strings.Contains(turn.Sent, "end "+name+"\n") {
+				read = append(read, name)
+			}
+		}
+	}
+	equal(t, "messages whose end was told, in order", read, names[1:])
+}

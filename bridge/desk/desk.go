@@ -324,6 +324,25 @@ func AgentLane(id bridge.AgentID) string { return "agent/" + string(id) }
 // next. The results of as many subagents as may be joined fit into one.
 const MaxJoined = 110
 
+// Fitting returns those of the notices that wait, in their order, for which a turn has
+// room that carries some already. Their texts are at most bridge.MaxText bytes
+// together, but a turn without any takes the first whatever its size.
+func Fitting(carried, waiting []bridge.Notice) []bridge.Notice {
+	room := bridge.MaxText
+	for _, n := range carried {
+		room -= size(n)
+	}
+	for i, n := range waiting {
+		room -= size(n)
+		if before := len(carried) + i; before >= MaxJoined || (before > 0 && room < 0) {
+			return waiting[:i]
+		}
+	}
+	return waiting
+}
+
+func size(n bridge.Notice) int { return len(n.Text) + len(words.Untrusted(n)) }
+
 // ChildName is what a launched agent will be called: the name that a tool call
 // chose or, when that was taken meanwhile or none was chosen, one made of the
 // repository. See bridge.NameTaken.

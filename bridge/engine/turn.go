@@ -199,7 +199,7 @@ func (c *change) join(j *job) error {
 	if err != nil {
 		return err
 	}
-	waiting = waiting[:min(len(waiting), max(desk.MaxJoined-len(before), 0))]
+	waiting = desk.Fitting(before, waiting)
 	ids := make([]bridge.NoticeID, len(waiting))
 	for i, n := range waiting {
 		ids[i] = n.ID
