@@ -9,18 +9,31 @@ import (
 	"drawbridge/bridge"
 )
 
-// Bounds of what one call returns.
+// Bounds of what one call returns: messages, and bytes of their texts.
 const (
 	maxInbox   = 50
 	maxUnread  = 1000
 	maxQuery   = 100
 	usualQuery = 10
+	maxTexts   = 256 << 10
 )
+
+// fitting returns those of some messages, from the first on, that one call
+// returns: what counts as fetched must not be too large for whoever fetches it.
+func fitting(all []bridge.Message) []bridge.Message {
+	room := maxTexts
+	for i, m := range all {
+		if room -= len(m.Text); room < 0 && i > 0 {
+			return all[:i]
+		}
+	}
+	return all
+}
 
 // Inbox returns what waits for the agent, oldest first, marks it read, and binds
 // it to the turn that the agent is in, so that it does not come again; when
 // that turn fails, it waits again. Outside of a turn nothing is bound, and it
-// comes again with the next one. At most 50 at a time.
+// comes again with the next one. At most 50 at a time, and 256 KiB of text.
 func (s *Service) Inbox(ctx context.Context, agent bridge.AgentID) (all []bridge.Message, err error) {
 	err = s.change(ctx, agent, func(p *post) error {
 		waiting, err := p.WaitingMail(agent, maxInbox)
@@ -35,7 +48,8 @@ func (s *Service) Inbox(ctx context.Context, agent bridge.AgentID) (all []bridge
 			}
 			all = append(all, m)
 		}
-		return p.take(waiting)
+		all = fitting(all)
+		return p.take(waiting[:len(all)])
 	})
 	return all, err
 }
@@ -64,7 +78,8 @@ func (p *post) take(waiting []bridge.Notice) error {
 }
 
 // Messages returns what was written to the agent, or a conversation of which it
-// is a member whole, newest first, and marks it read as Inbox does.
+// is a member whole, newest first and at most 256 KiB of text, and marks it read
+// as Inbox does.
 func (s *Service) Messages(ctx context.Context, agent bridge.AgentID, q Query) (all []bridge.Message, err error) {
 	if q.Limit < 0 {
 		return nil, bridge.Errorf(bridge.Invalid, "limit %d: use 1 to %d", q.Limit, maxQuery)
@@ -79,6 +94,7 @@ func (s *Service) Messages(ctx context.Context, agent bridge.AgentID, q Query) (
 		if all, err = p.Messages(f); err != nil {
 			return err
 		}
+		all = fitting(all)
 		return p.read(all)
 	})
 	return all, err

@@ -356,3 +356,24 @@ func TestLongMailIsToldWhole(t *testing.T) {
 	}
 	equal(t, "messages whose end was told, in order", read, names[1:])
 }
+
+// What a call returns counts as fetched, so that no more of it goes than a client can take.
+func TestLongMailIsFetchedInParts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, mail.Options{})
+	w.team("ann", "bob")
+	w.enter("bob")
+	for range 6 {
+		w.send("ann", mail.Draft{To: "bob", Text: strings.Repeat("x", bridge.MaxMessage)})
+	}
+	id := w.id("bob")
+	for _, want := range []int{4, 2, 0} {
+		got, err := w.mail.Inbox(w.ctx, id)
+		if err != nil || len(got) != want {
+			t.Errorf("the inbox gives %d messages (%v), want %d", len(got), err, want)
+		}
+	}
+	if got, err := w.mail.Messages(w.ctx, id, mail.Query{}); err != nil || len(got) != 4 {
+		t.Errorf("%d messages at a time (%v), want 4", len(got), err)
+	}
+}

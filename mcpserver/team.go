@@ -24,7 +24,7 @@ func (d *Door) teamTools() []tool {
 				flag("sync", "If true, the reply is delivered as your next message.").or(true)), d.sendMessage),
 		define("broadcast", "Send one message to all your siblings. Replies arrive as separate messages, one per respondent, or as one turn if joined.",
 			takes(text("text", "Message body."), flag("joined", "If true, the replies come together as one turn, when all are there or an hour has passed.").or(false)), d.broadcast),
-		define("check_inbox", "Retrieve the messages that wait for you. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
+		define("check_inbox", "Retrieve the messages that wait for you, oldest first and at most 50 at a time. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
 			takes(), d.checkInbox),
 		define("message_status", "Show how far a message of yours, of whatever kind, has come at each recipient: queued, offered (fetched by a tool), in_prompt (of a turn that runs) or acknowledged (that turn ended well). Do not call it in a loop: replies arrive as your next turn.",
 			takes(text("message_id", "Id of a message that you sent, msg_….")), d.messageStatus).reads(),

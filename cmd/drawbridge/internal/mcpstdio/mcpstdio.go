@@ -48,12 +48,14 @@ func Endpoint(base, set string) string {
 	return address
 }
 
-// The bounds of the pipe: how long one message may be in bytes, how long one
+// The bounds of the pipe: how long one message and one answer may be in bytes (a
+// hundred passages of quotes are the longest that the bridge gives), how long one
 // answer may take, and how many requests are under way at a time.
 const (
-	maxLine  = 4 << 20
-	patience = 2 * time.Minute
-	slots    = 16
+	maxLine   = 4 << 20
+	maxAnswer = 32 << 20
+	patience  = 2 * time.Minute
+	slots     = 16
 )
 
 // newEra is the first version of the protocol in which a request stands alone.
@@ -467,13 +469,13 @@ func (p *pipe) bye(ctx context.Context) {
 // events, until fn returns false.
 func eachMessage(kind string, body io.Reader, fn func([]byte) bool) {
 	if !strings.HasPrefix(kind, "text/event-stream") {
-		if data, err := io.ReadAll(io.LimitReader(body, maxLine)); err == nil && len(bytes.TrimSpace(data)) > 0 {
+		if data, err := io.ReadAll(io.LimitReader(body, maxAnswer)); err == nil && len(bytes.TrimSpace(data)) > 0 {
 			fn(data)
 		}
 		return
 	}
 	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, maxAnswer)
 	var data []byte
 	for lines.Scan() {
 		line := lines.Bytes()
