@@ -13,13 +13,13 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // would be taken for an id, or for the operator, whose words others heed.
 func CheckName(name string) error {
 	if strings.EqualFold(name, string(User)) {
-		return Errorf(Invalid, "agent name %q: that is the operator; choose another name", name)
+		return Errorf(Invalid, "agent name %.80q: that is the operator; choose another name", name)
 	}
 	if strings.HasPrefix(name, "agt_") {
-		return Errorf(Invalid, "agent name %q: agt_ begins an id; choose another name", name)
+		return Errorf(Invalid, "agent name %.80q: agt_ begins an id; choose another name", name)
 	}
 	if !validName.MatchString(name) {
-		return Errorf(Invalid, "agent name %q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+		return Errorf(Invalid, "agent name %.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}
 	return nil
 }

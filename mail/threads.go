@@ -35,7 +35,7 @@ func (p *post) conversation(which string) (bridge.Conversation, error) {
 	if err == nil && !member {
 		err = bridge.ErrNoRow
 	}
-	return c, noRow(err, bridge.Errorf(bridge.NotFound, "you are in no conversation %+.60q; join it, or ask a member to add you", which))
+	return c, noRow(err, bridge.Errorf(bridge.NotFound, "you are in no conversation %+.60q; a thread you can join, or a member can add you; into a channel the operator puts you", which))
 }
 
 func findConversation(tx bridge.Tx, which string) (bridge.Conversation, error) {
@@ -66,9 +66,19 @@ func isOpen(c bridge.Conversation) error {
 	return nil
 }
 
-// view returns a conversation with its members.
+// view returns a conversation with its members. Whatever happens in it, also to
+// its members, is a message there, so that the latest says when it changed.
 func view(tx bridge.Tx, c bridge.Conversation) (Conversation, error) {
 	v := Conversation{Conversation: c}
+	latest, err := tx.Messages(bridge.MessageFilter{Conversation: c.ID, Limit: 1})
+	if err != nil {
+		return v, err
+	}
+	for _, m := range latest {
+		if m.CreatedAt.After(v.UpdatedAt) {
+			v.UpdatedAt = m.CreatedAt
+		}
+	}
 	members, err := tx.Members(c.ID)
 	if err != nil {
 		return v, err

@@ -57,6 +57,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 	}{
 		"the operator's name":        {"spawn_agent", spawn("USER"), "that is the operator"},
 		"much like it":               {"spawn_agent", spawn("User"), "that is the operator"},
+		"a long name":                {"spawn_agent", spawn(strings.Repeat("x", 1000)), "use 1 to 64 letters"},
 		"a channel's name":           {"spawn_agent", spawn("general"), "is taken"},
 		"a channel's, but for case":  {"spawn_agent", spawn("General"), "is taken"},
 		"a relative's, but for case": {"spawn_agent", spawn("MAIN"), "is taken"},
@@ -66,8 +67,8 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"a long result":              {"complete", args{"result": strings.Repeat("x", 64<<10-10)}, "at most 65525 are allowed"},
 	} {
 		r := w.call(s, tt.tool, tt.args)
-		if !r.IsError || !strings.Contains(words(r), tt.want) || strings.Contains(words(r), "reflect") {
-			t.Errorf("%s: %s, want %q", name, words(r), tt.want)
+		if !r.IsError || !strings.Contains(words(r), tt.want) || strings.Contains(words(r), "reflect") || len(words(r)) > 500 {
+			t.Errorf("%s: %.600s, want %q", name, words(r), tt.want)
 		}
 	}
 }

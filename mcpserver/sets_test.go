@@ -292,6 +292,9 @@ func TestThreadsFilesChannelsMemory(t *testing.T) {
 		t.Fatalf("create_thread: %+v", made)
 	}
 	good[any](w, other, "send_message", args{"sender_id": worker.AgentID, "thread_id": thread, "content": "This."})
+	if t1 := good[mcpserver.ThreadView](w, s, "get_thread_details", args{"thread_id": thread}); !t1.UpdatedAt.After(t1.CreatedAt) {
+		t.Errorf("a thread in which something was written was updated at %s and made at %s", t1.UpdatedAt, t1.CreatedAt)
+	}
 	if r := w.call(other, "send_message", args{"sender_id": worker.AgentID, "thread_id": thread, "recipient_id": "main", "content": "x"}); !r.IsError || !strings.Contains(words(r), "not both") {
 		t.Errorf("to both: %s", words(r))
 	}
@@ -344,6 +347,10 @@ func TestThreadsFilesChannelsMemory(t *testing.T) {
 		t.Errorf("a lost update: %s", words(r))
 	}
 	good[any](w, s, "store_memory", args{"content": "The build needs Go 1.26.", "tags": []string{"build"}})
+	good[any](w, s, "store_memory", args{"content": "if a < b && c", "tags": []string{"code"}})
+	if text := words(w.call(s, "search_memory", args{"query": "if"})); !strings.Contains(text, `"if a < b && c"`) {
+		t.Errorf("a model reads %s", text)
+	}
 	found := good[struct{ Passages []mcpserver.PassageView }](w, s, "search_memory", args{"query": "build"})
 	if len(found.Passages) != 1 || found.Passages[0].ID == "" {
 		t.Errorf("search_memory: %+v", found)

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -104,11 +103,8 @@ func confirm(err error, data map[string]any, format string, args ...any) (answer
 	}
 	said := fmt.Sprintf(format, args...)
 	whole := map[string]any{"message": said, "data": data}
-	rest, err := json.Marshal(data)
-	if err != nil {
-		return answer{}, fmt.Errorf("encode result: %w", err)
-	}
-	return answer{data: whole, text: said + "\n" + string(rest)}, nil
+	rest, err := encode(data)
+	return answer{data: whole, text: said + "\n" + string(rest)}, err
 }
 
 type threadSendArgs struct {
@@ -194,7 +190,7 @@ func (d *Door) getMessages(ctx context.Context, c *caller, in getArgs) (answer, 
 		posts[i] = viewPost(m)
 	}
 	// The seed's answer is an array, which structured content cannot be in the older protocols.
-	plain, err := json.Marshal(posts)
+	plain, err := encode(posts)
 	return answer{data: map[string]any{"messages": posts}, text: string(plain)}, err
 }
 

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -170,14 +171,26 @@ func (t tool) wrong(err error) error {
 
 // result renders an answer in both forms that clients read.
 func (a answer) result() *mcp.CallToolResult {
-	data, err := json.Marshal(a.data)
+	data, err := encode(a.data)
 	if err != nil {
-		return failed(fmt.Errorf("encode result: %w", err))
+		return failed(err)
 	}
 	if a.text == "" {
 		a.text = string(data)
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text}}, StructuredContent: json.RawMessage(data)}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text}}, StructuredContent: data}
+}
+
+// encode writes JSON that a model reads: without escapes for HTML, which would
+// make code unreadable.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode result: %w", err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 // failed renders an error: its kind as a stable word, and what may be shown of it.
