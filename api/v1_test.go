@@ -356,6 +356,7 @@ func TestMetrics(t *testing.T) {
 	})
 	w.metrics.OnVerdict("bad_signature")
 	w.metrics.OnVerdict("accepted")
+	w.metrics.OnEvent(bridge.Event{Kind: bridge.EventThrottled, Fields: map[string]string{"calls": "41"}})
 	w.call(t, "GET", "/nowhere", "")
 	code, body, _ := w.call(t, "GET", "/metrics", "")
 	for _, line := range []string{
@@ -370,6 +371,7 @@ func TestMetrics(t *testing.T) {
 		`drawbridge_http_requests_total{method="POST",route="/v1/agents",status="201"} 1`,
 		`drawbridge_http_requests_total{method="GET",route="unmatched",status="404"} 1`,
 		`drawbridge_open{what="commands_held"} 1`,
+		`drawbridge_tool_calls_refused_total 41`,
 		`drawbridge_build_info{version="v1.2.3"} 1`,
 	} {
 		if code != http.StatusOK || !strings.Contains(body, line) {

@@ -404,4 +404,5 @@ const (
 	EventResumed    = "resumed"
 	EventCancelled  = "cancelled"
 	EventMemory     = "memory"
+	EventThrottled  = "throttled"
 )

@@ -44,6 +44,7 @@ type Source = yamlconf.Source
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	mail.per_minute        10                       1 to 100000
 //	mail.max_file          33554432                 1 to 1099511627776 bytes
+//	tools.per_minute       600                      1 to 1000000
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
 //	chat.wait              300s                     1s to 1h
@@ -81,6 +82,7 @@ type Bridge struct {
 	// Runtimes are what executes agents besides the Cloud Agents API, by name.
 	Runtimes map[string]Runtime `yaml:"runtimes"`
 	Mail     Mail               `yaml:"mail"`
+	Tools    Tools              `yaml:"tools"`
 	Chat     Chat               `yaml:"chat"`
 	Relays   map[string]Relay   `yaml:"relays"`
 	Parser   Parser             `yaml:"parser"`
@@ -148,6 +150,12 @@ type Mail struct {
 	MaxFile int64 `yaml:"max_file"`
 }
 
+// Tools bounds what agents may call at the MCP door.
+type Tools struct {
+	// PerMinute is how many tools one agent may call in any minute, whichever they are.
+	PerMinute int `yaml:"per_minute"`
+}
+
 // Chat is the /chat surface.
 type Chat struct {
 	// Orchestrator is what each user gets; "" when the file defines none.
@@ -190,6 +198,7 @@ func defaults() Bridge {
 		Cursor:    Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:      Poll{Min: 10 * time.Second, Max: time.Minute},
 		Mail:      Mail{PerMinute: 10, MaxFile: 32 << 20},
+		Tools:     Tools{PerMinute: 600},
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
 		Parser:    Parser{Fenced: "ignore"},
 		Log:       Log{Level: "info", Format: "json"},

@@ -79,6 +79,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.orchestrators(b.Orchestrators)
 	c.runtimes(b, dir)
 	c.mail(b.Mail)
+	c.tools(b.Tools)
 	c.chat(&b.Chat, b.Orchestrators)
 	for _, n := range sortedKeys(b.Relays) {
 		b.Relays[n] = c.relay(n, b.Relays[n])
@@ -305,6 +306,12 @@ func (c *checker) mail(m Mail) {
 	}
 	if m.MaxFile < 1 || m.MaxFile > 1<<40 {
 		c.problem("mail.max_file", strconv.FormatInt(m.MaxFile, 10), "is out of range", "use 1 to 1099511627776, in bytes")
+	}
+}
+
+func (c *checker) tools(t Tools) {
+	if t.PerMinute < 1 || t.PerMinute > 1_000_000 {
+		c.problem("tools.per_minute", strconv.Itoa(t.PerMinute), "is out of range", "use 1 to 1000000")
 	}
 }
 

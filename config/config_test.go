@@ -58,6 +58,7 @@ func TestBridgeDefaults(t *testing.T) {
 		Cursor: config.Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:   config.Poll{Min: 10 * time.Second, Max: time.Minute},
 		Mail:   config.Mail{PerMinute: 10, MaxFile: 32 << 20},
+		Tools:  config.Tools{PerMinute: 600},
 		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
 		Parser: config.Parser{Fenced: "ignore"},
 		Log:    config.Log{Level: "info", Format: "json"},
@@ -87,6 +88,7 @@ orchestrators:
   - { name: main, repo: https://github.com/Me/Env.git, ref: feature/x }
   - { name: two, repo: github.com/me/two, workspace: two }
 mail: { per_minute: 30, max_file: 1000 }
+tools: { per_minute: 60 }
 chat: { orchestrator: two, per_minute: 5, wait: 1m }
 relays:
   laptop: { url: http://localhost:7420/, token: ${RELAY} }
@@ -106,6 +108,7 @@ log: { level: debug, format: console }
 			{Name: "main", Repo: "github.com/me/env", Ref: "feature/x"}, {Name: "two", Repo: "github.com/me/two", Workspace: "/etc/drawbridge/two"},
 		},
 		Mail:   config.Mail{PerMinute: 30, MaxFile: 1000},
+		Tools:  config.Tools{PerMinute: 60},
 		Chat:   config.Chat{Orchestrator: "two", PerMinute: 5, Wait: time.Minute},
 		Relays: map[string]config.Relay{"laptop": {URL: "http://localhost:7420", Token: yamlconf.NewSecret(strings.Repeat("r", 32))}},
 		Parser: config.Parser{Fenced: "run", Remind: true, WebhookResult: true},
@@ -186,6 +189,7 @@ func TestBridgeProblems(t *testing.T) {
 			`runtimes.v1: is a name of the Cloud Agents API; choose another`, `runtimes.local.kind: "cli" is not known; use scripted`, `runtimes.local.script: is required`,
 			`orchestrators[0].runtime: "locl" is not a runtime; use cursor, local or v1`, `listen: "127.0.0.1:0" has no port of its own`,
 		}},
+		"tools":                        {least + "tools: {per_minute: 0}", []string{`bridge.yaml:3: tools.per_minute: "0" is out of range; use 1 to 1000000`}},
 		"mail":                         {least + "mail: {per_minute: 0, max_file: -1}", []string{`bridge.yaml:3: mail.per_minute: "0" is out of range; use 1 to 100000`, `bridge.yaml:3: mail.max_file: "-1" is out of range`}},
 		"a chat without orchestrators": {least + "chat: {orchestrator: main}", []string{`"main" is not an orchestrator; use none, as none is configured`}},
 		"a relay's name":               {least + "relays: {My Laptop: {url: https://x, token: ${RELAY}}}", []string{`"My Laptop" is not a name`}},

@@ -62,6 +62,9 @@ type Options struct {
 	// Reserved says which names no agent may give another: those of the
 	// orchestrators; nil means none.
 	Reserved func(name string) bool
+	// PerMinute is how many tools one agent may call in any minute, at this replica;
+	// default 600, negative for no bound.
+	PerMinute int
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
 	Idle time.Duration
 	// Extend may change the options of each server before it is made; what it returns
@@ -103,6 +106,7 @@ type Door struct {
 	known  known
 	record *recorder
 	fast   fastPath
+	pace   *pace
 
 	mu     sync.Mutex // guards offers
 	offers map[string]*offer
@@ -120,7 +124,8 @@ func New(o Options) (*Door, error) {
 	if o.Toolsets == nil {
 		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
 	}
-	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, offers: map[string]*offer{}, record: &recorder{desk: o.Engine}}
+	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, offers: map[string]*offer{}, record: &recorder{desk: o.Engine},
+		pace: newPace(cmp.Or(o.PerMinute, usualPace))}
 	d.fast.fresh = min(freshFrame, o.Idle/3)
 	var err error
 	if d.sets, err = d.toolsets(); err != nil {

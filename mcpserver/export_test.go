@@ -41,3 +41,6 @@ func Split(body []byte) (id json.RawMessage, name string, args json.RawMessage, 
 	f, k, ok := split(httptest.NewRequest(http.MethodPost, "/mcp", bytes.NewReader(body)), &caller{})
 	return k.id, k.name, k.args, f.meta, ok
 }
+
+// TellRefused is what Run does from time to time.
+var TellRefused = (*Door).tellRefused

@@ -130,6 +130,24 @@ func (w *world) run() {
 	})
 }
 
+// serve puts another door in front, with other options; nobody runs it.
+func (w *world) serve(change func(*mcpserver.Options)) *mcpserver.Door {
+	w.Helper()
+	o := w.options
+	change(&o)
+	door, err := mcpserver.New(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	server := httptest.NewServer(door)
+	w.url = server.URL + "/mcp"
+	w.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return door
+}
+
 // launch launches a root agent and gives it a token of its own name.
 func (w *world) launch(name string) bridge.Agent {
 	w.Helper()

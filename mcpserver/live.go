@@ -125,8 +125,9 @@ func (l *live) end(token string) {
 // those that another replica revoked.
 const recheck = 15 * time.Second
 
-// Run ends what is open under tokens that were revoked, and tells those who
-// watch others, until ctx ends; then it ends everything. It is called once.
+// Run ends what is open under tokens that were revoked, tells those who watch
+// others, and counts on the timeline what was refused, until ctx ends; then it
+// ends everything. It is called once.
 func (d *Door) Run(ctx context.Context) error {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
@@ -144,6 +145,7 @@ func (d *Door) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			d.endRevoked(ctx)
+			d.tellRefused(ctx)
 		case <-changes:
 			changes = nil // the rest of them count as one
 			soon.Reset(watchPause)

@@ -77,6 +77,9 @@ func (t tool) run(ctx context.Context, d *Door, c *caller, k call) *mcp.CallTool
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
+	if err := d.pace.take(c.agent.ID); err != nil {
+		return failed(err)
+	}
 	call := asked{tool: k.name, args: args, at: time.Now()}
 	if t.hints.ReadOnlyHint {
 		return t.look(ctx, d, c, call)

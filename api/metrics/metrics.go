@@ -31,6 +31,7 @@ type Metrics struct {
 	actions     *prometheus.CounterVec
 	completions *prometheus.CounterVec
 	requests    *prometheus.CounterVec
+	throttled   prometheus.Counter
 	durations   *prometheus.HistogramVec
 	open        *prometheus.GaugeVec
 	overdue     prometheus.Gauge
@@ -52,6 +53,7 @@ func New(version string) *Metrics {
 		actions:     counter("actions_total", "Actions that a relay answered.", "status"),
 		completions: counter("completions_total", "Ends of runs, by who told first.", "source", "status"),
 		requests:    counter("http_requests_total", "HTTP requests.", "route", "method", "status"),
+		throttled:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "tool_calls_refused_total", Help: "Tool calls beyond what one agent may make in a minute."}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "http_request_seconds",
 			Help: "How long HTTP requests took. Streams and /chat wait by design.", Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60, 300}}, []string{"route"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "open",
@@ -60,7 +62,7 @@ func New(version string) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.events, m.turns, m.commands, m.deliveries, m.launches, m.actions, m.completions, m.requests, m.durations, m.open, m.overdue, build,
+	m.registry.MustRegister(m.events, m.turns, m.commands, m.deliveries, m.launches, m.actions, m.completions, m.requests, m.throttled, m.durations, m.open, m.overdue, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -96,6 +98,10 @@ func (m *Metrics) OnEvent(e bridge.Event) {
 		m.launches.WithLabelValues(known(e.Fields["api"], bridge.APIv1, bridge.APIv0)).Inc()
 	case bridge.EventExecuted:
 		m.actions.WithLabelValues(known(e.Fields["status"], string(bridge.ActionExecuted), string(bridge.ActionFailed), string(bridge.ActionTimedOut))).Inc()
+	case bridge.EventThrottled:
+		if n, err := strconv.Atoi(e.Fields["calls"]); err == nil && n > 0 {
+			m.throttled.Add(float64(n))
+		}
 	case bridge.EventCompleted:
 		m.completions.WithLabelValues(known(e.Fields["source"], string(bridge.SourcePoll), string(bridge.SourceWebhook), string(bridge.SourceStream)),
 			known(e.Fields["status"], string(bridge.RunFinished), string(bridge.RunError), string(bridge.RunCancelled), string(bridge.RunExpired))).Inc()

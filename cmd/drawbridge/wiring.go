@@ -244,7 +244,7 @@ func (w *parts) openDoor() (err error) {
 	}
 	w.tokens = mcpserver.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{
-		Reserved: w.reserved, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, Tracing: w.tracing, Extend: conformance.Extend, Version: version, Log: w.log})
+		Reserved: w.reserved, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, Tracing: w.tracing, Extend: conformance.Extend, Version: version, Log: w.log})
 	return err
 }
 
@@ -384,7 +384,7 @@ func (w *parts) onEvent(e bridge.Event) {
 	switch e.Kind {
 	case bridge.EventAlarm:
 		line = w.log.Warn().Str("text", e.Text) // the bridge's own words
-	case bridge.EventParked, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap:
+	case bridge.EventParked, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap, bridge.EventThrottled:
 		line = w.log.Warn()
 	}
 	line = line.Str("event", e.Kind).Int64("seq", e.Seq).Str("agent", string(e.Agent)).Str("name", e.Name)
@@ -395,7 +395,7 @@ func (w *parts) onEvent(e bridge.Event) {
 		line = line.Str("command", string(e.Command))
 	}
 	// Ids, decisions and durations only: prompts, replies and output stay in the store.
-	for _, key := range []string{"cause", "verb", "line", "code", "canonical", "relay", "status", "source", "exit_code", "duration_ms", "attempts", "api", "external", "verdict"} {
+	for _, key := range []string{"cause", "verb", "line", "code", "canonical", "relay", "status", "source", "exit_code", "duration_ms", "attempts", "api", "external", "verdict", "calls"} {
 		if v := e.Fields[key]; v != "" {
 			line = line.Str(key, v)
 		}
