@@ -71,6 +71,7 @@ type Tx interface {
 	TokenTx
 	RunTx
 	WatchTx
+	OnceTx
 	RelayTx
 	EnrolTx
 	RelayCallTx

@@ -15,57 +15,51 @@ import (
 
 // PostChannel writes into a channel, by name or id, of which from is a member. It
 // wakes nobody. The id of a DM is fine and does what DM does.
-func (s *Service) PostChannel(ctx context.Context, from bridge.AgentID, channel, text string) (sent Sent, err error) {
+func (s *Service) PostChannel(ctx context.Context, from bridge.AgentID, channel, text string) (Sent, error) {
 	if err := checkText(text); err != nil {
 		return Sent{}, err
 	}
-	err = s.write(ctx, from, func(p *post) error {
+	return s.send(ctx, from, func(p *post) (Sent, error) {
 		c, err := p.conversation(channel)
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
 		switch c.Kind {
 		case bridge.MailThread:
-			return bridge.Errorf(bridge.Invalid, "%s is a thread; send a message with its thread_id instead", c.ID)
+			return Sent{}, bridge.Errorf(bridge.Invalid, "%s is a thread; send a message with its thread_id instead", c.ID)
 		case bridge.MailDM:
-			sent, err = p.intoDM(c, text)
-			return err
+			return p.intoDM(c, text)
 		}
 		if err := errors.Join(isOpen(c), p.postLimit(c)); err != nil {
-			return err
+			return Sent{}, err
 		}
 		m := p.message(bridge.MailChannel, text)
 		m.Conversation = c.ID
-		sent, err = p.toGroup(m, c, nil)
-		return err
+		return p.toGroup(m, c, nil)
 	})
-	return sent, err
 }
 
 // DM writes to one agent of the same tree, or with whom a channel is shared. It
 // wakes it while the chain of turns is short; see Options.ChainDepth. A root may
 // write to "USER".
-func (s *Service) DM(ctx context.Context, from bridge.AgentID, to, text string) (sent Sent, err error) {
+func (s *Service) DM(ctx context.Context, from bridge.AgentID, to, text string) (Sent, error) {
 	if err := checkText(text); err != nil {
 		return Sent{}, err
 	}
-	err = s.write(ctx, from, func(p *post) (err error) {
+	return s.send(ctx, from, func(p *post) (Sent, error) {
 		if to == string(bridge.User) {
-			sent, err = p.toUser(Draft{Text: text})
-			return err
+			return p.toUser(Draft{Text: text})
 		}
 		other, err := p.within(to)
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
 		c, err := p.dm(other)
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
-		sent, err = p.intoDM(c, text)
-		return err
+		return p.intoDM(c, text)
 	})
-	return sent, err
 }
 
 // dm returns the DM of the sender and another agent, and makes it when there is

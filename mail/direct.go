@@ -20,40 +20,35 @@ func (d Draft) check() error {
 }
 
 // Send writes to the parent, a child or a sibling; a root may write to "USER".
-func (s *Service) Send(ctx context.Context, from bridge.AgentID, d Draft) (sent Sent, err error) {
+func (s *Service) Send(ctx context.Context, from bridge.AgentID, d Draft) (Sent, error) {
 	if err := d.check(); err != nil {
 		return Sent{}, err
 	}
 	d.Joined = false // there is nothing to join
-	err = s.write(ctx, from, func(p *post) (err error) {
+	return s.send(ctx, from, func(p *post) (Sent, error) {
 		if d.To == string(bridge.User) {
-			sent, err = p.toUser(d)
-			return err
+			return p.toUser(d)
 		}
 		to, err := p.neighbor(d.To)
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
-		sent, err = p.direct(d, []bridge.Agent{to})
-		return err
+		return p.direct(d, []bridge.Agent{to})
 	})
-	return sent, err
 }
 
 // Broadcast writes to all siblings, under one message id. Conflict without any.
-func (s *Service) Broadcast(ctx context.Context, from bridge.AgentID, d Draft) (sent Sent, err error) {
+func (s *Service) Broadcast(ctx context.Context, from bridge.AgentID, d Draft) (Sent, error) {
 	if err := d.check(); err != nil {
 		return Sent{}, err
 	}
-	err = s.write(ctx, from, func(p *post) error {
+	return s.send(ctx, from, func(p *post) (Sent, error) {
 		siblings, err := p.siblings()
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
-		sent, err = p.direct(d, siblings)
-		return err
+		return p.direct(d, siblings)
 	})
-	return sent, err
 }
 
 func (p *post) siblings() ([]bridge.Agent, error) {
@@ -77,22 +72,20 @@ func (p *post) siblings() ([]bridge.Agent, error) {
 
 // SendTo writes one message to several agents of the same tree, or with whom
 // the sender shares a channel (AGSLAG's send_message and broadcast_message).
-func (s *Service) SendTo(ctx context.Context, from bridge.AgentID, to []string, d Draft) (sent Sent, err error) {
+func (s *Service) SendTo(ctx context.Context, from bridge.AgentID, to []string, d Draft) (Sent, error) {
 	if err := d.check(); err != nil {
 		return Sent{}, err
 	}
 	if len(to) == 0 {
 		return Sent{}, bridge.Errorf(bridge.Invalid, "no recipient is named; name at least one agent")
 	}
-	err = s.write(ctx, from, func(p *post) error {
+	return s.send(ctx, from, func(p *post) (Sent, error) {
 		all, err := p.withinAll(to)
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
-		sent, err = p.direct(d, all)
-		return err
+		return p.direct(d, all)
 	})
-	return sent, err
 }
 
 // toUser writes to the operator, who gets no turns.

@@ -48,6 +48,8 @@ type Options struct {
 // RateLimited (with RetryAfter) and TooLarge.
 type Service struct {
 	o Options
+	// once is of the one request for which Once made this copy.
+	once bridge.Once
 	// copies holds a token for each file that is being copied.
 	copies chan struct{}
 }
@@ -75,6 +77,16 @@ func New(o Options) (*Service, error) {
 		o.NewID = bridge.NewID
 	}
 	return &Service{o: o, copies: make(chan struct{}, maxCopies)}, nil
+}
+
+// Once returns the office for one request: what Send, Broadcast, SendTo, PostChannel,
+// PostThread, DM, CreateThread and Transfer did under its key before, they return
+// again and do not do again. What was refused or failed was not done. Conflict for
+// a key that the agent used for something else.
+func (s *Service) Once(o bridge.Once) *Service {
+	one := *s
+	one.once = o
+	return &one
 }
 
 // maxCopies bounds how many files are copied side by side.

@@ -41,6 +41,34 @@ func (s *Service) write(ctx context.Context, from bridge.AgentID, fn func(*post)
 	})
 }
 
+// send runs fn for one who writes a message, unless it wrote it before.
+func (s *Service) send(ctx context.Context, from bridge.AgentID, fn func(*post) (Sent, error)) (sent Sent, err error) {
+	err = s.write(ctx, from, func(p *post) error {
+		if sent, err = s.before(p); err != nil || sent.Message.ID != "" {
+			return err
+		}
+		if sent, err = fn(p); err != nil {
+			return err
+		}
+		return s.once.Keep(p, from, string(sent.Message.ID))
+	})
+	return sent, err
+}
+
+// before returns what the same request sent already, the zero Sent for nothing.
+func (s *Service) before(p *post) (Sent, error) {
+	id, err := s.once.Earlier(p, p.from.ID)
+	if err != nil || id == "" {
+		return Sent{}, err
+	}
+	m, err := p.Message(bridge.MessageID(id))
+	if err != nil {
+		return Sent{}, err
+	}
+	letters, err := p.Letters(m.ID)
+	return Sent{Message: m, Waiting: m.Sync, Recipients: len(letters)}, err
+}
+
 // change runs fn in one change for an agent, or for the operator.
 func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post) error) error {
 	return s.o.Desk.Change(ctx, func(c bridge.Change) error {

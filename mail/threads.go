@@ -107,41 +107,52 @@ func (s *Service) CreateThread(ctx context.Context, creator bridge.AgentID, d Th
 	if err != nil {
 		return v, "", err
 	}
-	err = s.write(ctx, creator, func(p *post) error {
+	sent, err := s.send(ctx, creator, func(p *post) (Sent, error) {
 		// Naming oneself is fine: the creator is added anyway (seed: create_thread).
 		others, err := p.withinAll(slices.DeleteFunc(slices.Clone(d.Participants), p.isSelf))
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
 		c := bridge.Conversation{ID: bridge.ConversationID(p.NewID("thr_")), Kind: bridge.MailThread, Title: d.Title, Creator: p.from.ID,
 			Status: bridge.ConversationActive, CreatedAt: p.Now(), UpdatedAt: p.Now()}
-		if id, err = p.openThread(c, others, d.Text); err != nil {
-			return err
+		m, err := p.openThread(c, others, d.Text)
+		if err != nil {
+			return Sent{}, err
 		}
 		v, err = view(p.Change, c)
-		return err
+		return Sent{Message: m}, err
 	})
-	return v, id, err
+	if err == nil && v.ID == "" { // it was made before
+		err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+			c, err := tx.Conversation(sent.Message.Conversation)
+			if err != nil {
+				return err
+			}
+			v, err = view(tx, c)
+			return err
+		})
+	}
+	return v, sent.Message.ID, err
 }
 
 func (p *post) isSelf(who string) bool { return who == p.from.Name || who == string(p.from.ID) }
 
 // openThread records a thread with its members and tells them, at once: each of
 // them was asked for.
-func (p *post) openThread(c bridge.Conversation, others []bridge.Agent, text string) (bridge.MessageID, error) {
+func (p *post) openThread(c bridge.Conversation, others []bridge.Agent, text string) (bridge.Message, error) {
 	if err := p.InsertConversation(c); err != nil {
-		return "", err
+		return bridge.Message{}, err
 	}
 	if _, err := p.AddMember(c.ID, p.from.ID, p.Now()); err != nil {
-		return "", err
+		return bridge.Message{}, err
 	}
 	targets := make([]target, len(others))
 	for i, a := range others {
 		if err := p.pairLimit(a); err != nil {
-			return "", err
+			return bridge.Message{}, err
 		}
 		if _, err := p.AddMember(c.ID, a.ID, p.Now()); err != nil {
-			return "", err
+			return bridge.Message{}, err
 		}
 		targets[i] = target{agent: a, loud: true, direct: true}
 	}
@@ -156,14 +167,14 @@ func (p *post) openThread(c bridge.Conversation, others []bridge.Agent, text str
 	told.System = false
 	told.Text = withTitle(c.Title, text)
 	if err := p.InsertMessage(m); err != nil {
-		return "", err
+		return bridge.Message{}, err
 	}
 	for _, t := range targets {
 		if err := p.leave(told, head, t); err != nil {
-			return "", err
+			return bridge.Message{}, err
 		}
 	}
-	return m.ID, p.tell(bridge.EventMessageCreated, m)
+	return m, p.tell(bridge.EventMessageCreated, m)
 }
 
 // withTitle is a thread's first message as its members are told it.
@@ -364,31 +375,29 @@ func (s *Service) Thread(ctx context.Context, agent bridge.AgentID, thread bridg
 // PostThread writes into a thread of which from is a member. It wakes the
 // thread's creator and who wrote in it before, one after another; all of its
 // members, at once, when it is urgent.
-func (s *Service) PostThread(ctx context.Context, from bridge.AgentID, thread bridge.ConversationID, d Draft) (sent Sent, err error) {
+func (s *Service) PostThread(ctx context.Context, from bridge.AgentID, thread bridge.ConversationID, d Draft) (Sent, error) {
 	if err := d.check(); err != nil {
 		return Sent{}, err
 	}
-	err = s.write(ctx, from, func(p *post) error {
+	return s.send(ctx, from, func(p *post) (Sent, error) {
 		c, err := p.thread(thread)
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
 		if err := errors.Join(isOpen(c), p.postLimit(c)); err != nil {
-			return err
+			return Sent{}, err
 		}
 		group, err := p.repliers(c)
 		if err != nil {
-			return err
+			return Sent{}, err
 		}
 		m := p.message(bridge.MailThread, d.Text)
 		m.Conversation, m.Urgent, m.ReplyTo = c.ID, d.Urgent, d.ReplyTo
 		if err := p.answersIn(m); err != nil {
-			return err
+			return Sent{}, err
 		}
-		sent, err = p.toGroup(m, c, group)
-		return err
+		return p.toGroup(m, c, group)
 	})
-	return sent, err
 }
 
 // answersIn refuses a reply to something that does not stand in the conversation.

@@ -10,9 +10,9 @@ import (
 func (d *Door) channelTools() []tool {
 	return []tool{
 		define("send_channel_message", "Post a message in a channel of which you are a member.",
-			takes(text("channelId", "Id or name of the channel."), text("text", "The message.")), d.sendChannel),
+			takes(text("channelId", "Id or name of the channel."), text("text", "The message.")), d.sendChannel).keyed(),
 		define("send_dm", "Send a direct message to another agent. It may answer in a turn of its own.",
-			takes(text("targetAgentId", "Id or name of the agent."), text("text", "The message.")), d.sendDM),
+			takes(text("targetAgentId", "Id or name of the agent."), text("text", "The message.")), d.sendDM).keyed(),
 		define("react_to_message", "Add an emoji reaction to a message.",
 			takes(text("messageId", "Id of the message."), text("emoji", "One emoji.")), d.react),
 		define("do_nothing", "Choose not to respond. Nothing happens. A message that is not relevant to you needs no answer.",
@@ -26,7 +26,7 @@ type channelArgs struct {
 }
 
 func (d *Door) sendChannel(ctx context.Context, c *caller, in channelArgs) (answer, error) {
-	sent, err := d.o.Mail.PostChannel(ctx, c.agent.ID, in.Channel, in.Text)
+	sent, err := d.post(c).PostChannel(ctx, c.agent.ID, in.Channel, in.Text)
 	return answer{data: map[string]any{"messageId": string(sent.Message.ID)}}, err
 }
 
@@ -36,7 +36,7 @@ type dmArgs struct {
 }
 
 func (d *Door) sendDM(ctx context.Context, c *caller, in dmArgs) (answer, error) {
-	sent, err := d.o.Mail.DM(ctx, c.agent.ID, in.Target, in.Text)
+	sent, err := d.post(c).DM(ctx, c.agent.ID, in.Target, in.Text)
 	return answer{data: map[string]any{"messageId": string(sent.Message.ID)}}, err
 }
 

@@ -241,6 +241,8 @@ type caller struct {
 	offer *offer
 	// ran is set when a tool runs for the request; nil where nobody asks.
 	ran *atomic.Bool
+	// once is what a call is made under, of one call alone.
+	once bridge.Once
 }
 
 type callerContext struct{}

@@ -21,9 +21,9 @@ func (d *Door) teamTools() []tool {
 	return []tool{
 		define("send_message", "Send a message to another agent: your parent, a child or a sibling. Without a parent you may write to USER, the operator. Returns at once; with sync the reply arrives as your next message, so do not poll for it.",
 			takes(text("recipient", "Agent name."), text("text", "Message body."),
-				flag("sync", "If true, the reply is delivered as your next message.").or(true)), d.sendMessage),
+				flag("sync", "If true, the reply is delivered as your next message.").or(true)), d.sendMessage).keyed(),
 		define("broadcast", "Send one message to all your siblings. Replies arrive as separate messages, one per respondent, or as one turn if joined.",
-			takes(text("text", "Message body."), flag("joined", "If true, the replies come together as one turn, when all are there or an hour has passed.").or(false)), d.broadcast),
+			takes(text("text", "Message body."), flag("joined", "If true, the replies come together as one turn, when all are there or an hour has passed.").or(false)), d.broadcast).keyed(),
 		define("check_inbox", "Retrieve the messages that wait for you, oldest first and at most 50 at a time. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
 			takes(), d.checkInbox),
 		define("message_status", "Show how far a message of yours, of whatever kind, has come at each recipient: queued, offered (fetched by a tool), in_prompt (of a turn that runs) or acknowledged (that turn ended well). Do not call it in a loop: replies arrive as your next turn.",
@@ -35,7 +35,7 @@ func (d *Door) teamTools() []tool {
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
 		define("complete", "Tell your parent (or the operator, if you have none) that your task is done, with its result.",
-			takes(text("result", "What you did and where it is.")), d.complete),
+			takes(text("result", "What you did and where it is.")), d.complete).keyed(),
 		define("poke", "Wake a child of yours. If its last turn failed, that turn is tried again.",
 			takes(text("agent", "Name or id of a child.")), d.poke),
 		define("subscribe", "Be told, once, as a turn, when your parent, a child or a sibling that is busy comes to rest. Use it instead of asking again and again.",
@@ -60,7 +60,7 @@ type MessageSent struct {
 }
 
 func (d *Door) sendMessage(ctx context.Context, c *caller, in sendArgs) (answer, error) {
-	sent, err := d.o.Mail.Send(ctx, c.agent.ID, mail.Draft{To: in.Recipient, Text: in.Text, Sync: in.Sync == nil || *in.Sync})
+	sent, err := d.post(c).Send(ctx, c.agent.ID, mail.Draft{To: in.Recipient, Text: in.Text, Sync: in.Sync == nil || *in.Sync})
 	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Waiting: &sent.Waiting}}, err
 }
 
@@ -70,7 +70,7 @@ type broadcastArgs struct {
 }
 
 func (d *Door) broadcast(ctx context.Context, c *caller, in broadcastArgs) (answer, error) {
-	sent, err := d.o.Mail.Broadcast(ctx, c.agent.ID, mail.Draft{Text: in.Text, Joined: in.Joined})
+	sent, err := d.post(c).Broadcast(ctx, c.agent.ID, mail.Draft{Text: in.Text, Joined: in.Joined})
 	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Recipients: &sent.Recipients}}, err
 }
 
@@ -378,7 +378,7 @@ func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, 
 	if to == "" {
 		to = string(bridge.User)
 	}
-	sent, err := d.o.Mail.Send(ctx, c.agent.ID, mail.Draft{To: to, Text: head + in.Result})
+	sent, err := d.post(c).Send(ctx, c.agent.ID, mail.Draft{To: to, Text: head + in.Result})
 	return answer{data: MessageSent{Status: "completed", MessageID: string(sent.Message.ID)}}, err
 }
 

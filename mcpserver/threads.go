@@ -19,7 +19,7 @@ func (d *Door) threadTools() []tool {
 		define("send_message", "Send a message either directly to one agent or into a thread: give recipient_id or thread_id, not both. Replies arrive as your next turn.",
 			takes(self("sender_id"), text("recipient_id", "Optional: The unique Agent ID of the recipient (for direct 1-to-1 messages). Do not use if sending to a thread.").maybe(),
 				text("thread_id", "Optional: The ID of the thread to post the message in (for group discussions). Do not use if sending a direct message.").maybe(),
-				text("content", "The textual content of the message."), flag("urgent", "Set to true if this message requires immediate attention.").or(false)), d.threadSend),
+				text("content", "The textual content of the message."), flag("urgent", "Set to true if this message requires immediate attention.").or(false)), d.threadSend).keyed(),
 		define("get_messages", "Retrieve messages to you, direct ones and those of your threads, most recent first. What is retrieved is marked as read and does not come again as a turn.",
 			takes(self("agent_id"), text("thread_id", "Optional: Retrieve messages only from this specific thread ID.").maybe(),
 				number("limit", "Maximum number of messages to retrieve (most recent first), at most 100 at a time.").or(10),
@@ -27,12 +27,12 @@ func (d *Door) threadTools() []tool {
 		define("create_thread", "Create a discussion thread for a group of agents. You are a participant; the others are told.",
 			takes(self("creator_id"), text("title", "A concise and descriptive title for the discussion thread."),
 				list("participants", "List of unique Agent IDs of all initial participants (creator is added automatically if not included)."),
-				text("initial_message", "Optional first message to post in the newly created thread.").maybe()), d.createThread),
+				text("initial_message", "Optional first message to post in the newly created thread.").maybe()), d.createThread).keyed(),
 		define("join_thread", "Join an existing discussion thread. Its participants are told.",
 			takes(text("thread_id", "The unique ID of the thread you want to join."), self("agent_id")), d.joinThread),
 		define("broadcast_message", "Send the same message to several agents at once, for announcements or requests without a thread.",
 			takes(self("sender_id"), list("recipient_ids", "List of unique Agent IDs of the recipients.").some(), text("content", "The textual content of the message to send to all recipients."),
-				flag("urgent", "Set to true if this message requires immediate attention from all recipients.").or(false)), d.broadcastMessage),
+				flag("urgent", "Set to true if this message requires immediate attention from all recipients.").or(false)), d.broadcastMessage).keyed(),
 		define("check_new_messages", "Say how many unread messages wait for you.", takes(self("agent_id")), d.checkNew).reads(),
 		define("transfer_file", "Hand a file of your workspace to another agent. The bridge keeps a copy and tells the recipient where it is.",
 			takes(self("sender_id"), text("recipient_id", "The unique Agent ID of the recipient."), text("source_path", "The absolute path to the file on your local filesystem that you want to send."),
@@ -126,9 +126,9 @@ func (d *Door) threadSend(ctx context.Context, c *caller, in threadSendArgs) (an
 	var sent mail.Sent
 	var err error
 	if in.Thread != "" {
-		sent, err = d.o.Mail.PostThread(ctx, c.agent.ID, bridge.ConversationID(in.Thread), draft)
+		sent, err = d.post(c).PostThread(ctx, c.agent.ID, bridge.ConversationID(in.Thread), draft)
 	} else {
-		sent, err = d.o.Mail.SendTo(ctx, c.agent.ID, []string{in.Recipient}, draft)
+		sent, err = d.post(c).SendTo(ctx, c.agent.ID, []string{in.Recipient}, draft)
 	}
 	return confirm(err, map[string]any{"message": viewPost(sent.Message)}, "Message sent. Message ID: %s", sent.Message.ID)
 }
@@ -205,7 +205,7 @@ func (d *Door) createThread(ctx context.Context, c *caller, in createArgs) (answ
 	if err := c.is("creator_id", in.Creator); err != nil {
 		return answer{}, err
 	}
-	t, first, err := d.o.Mail.CreateThread(ctx, c.agent.ID, mail.ThreadDraft{Title: in.Title, Participants: in.Participants, Text: in.Initial})
+	t, first, err := d.post(c).CreateThread(ctx, c.agent.ID, mail.ThreadDraft{Title: in.Title, Participants: in.Participants, Text: in.Initial})
 	data := map[string]any{"thread": viewThread(t)}
 	if in.Initial != "" {
 		data["initial_message_id"] = string(first)
@@ -240,7 +240,7 @@ func (d *Door) broadcastMessage(ctx context.Context, c *caller, in broadcastMess
 	if err := c.is("sender_id", in.Sender); err != nil {
 		return answer{}, err
 	}
-	sent, err := d.o.Mail.SendTo(ctx, c.agent.ID, in.Recipients, mail.Draft{Text: in.Content, Urgent: in.Urgent})
+	sent, err := d.post(c).SendTo(ctx, c.agent.ID, in.Recipients, mail.Draft{Text: in.Content, Urgent: in.Urgent})
 	p := viewPost(sent.Message)
 	if p.RecipientID != "" { // one recipient is a list, too (seed: broadcast_message)
 		p.RecipientID, p.Recipients = "", []string{p.RecipientID}

@@ -140,16 +140,21 @@ func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (ans
 		}
 		return answer{}, t.wrong(err)
 	}
-	if t.leaveOut(plain) {
-		var err error
+	changed := t.leaveOut(plain)
+	if err := t.resolved.Validate(plain); err != nil {
+		return answer{}, t.wrong(err)
+	}
+	one := *c // other calls of the same request may run beside it
+	var err error
+	if one.once, err = t.once(plain); err != nil {
+		return answer{}, err
+	}
+	if changed || one.once.Key != "" {
 		if args, err = json.Marshal(plain); err != nil {
 			return answer{}, fmt.Errorf("encode arguments: %w", err)
 		}
 	}
-	if err := t.resolved.Validate(plain); err != nil {
-		return answer{}, t.wrong(err)
-	}
-	return t.call(ctx, c, args)
+	return t.call(ctx, &one, args)
 }
 
 // leaveOut takes away optional arguments that are null, as models write what

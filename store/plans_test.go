@@ -74,6 +74,8 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"ClaimWork": func(tx bridge.Tx) error {
 			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3}))
 		},
+		"InsertDone":          func(tx bridge.Tx) error { return tx.InsertDone(bridge.Done{Agent: "agt_000001"}) },
+		"FindDone":            func(tx bridge.Tx) error { return last(tx.FindDone("agt_000001", "key")) },
 		"Watches":             func(tx bridge.Tx) error { return last(tx.Watches(0)) },
 		"DropWatch":           func(tx bridge.Tx) error { return last(tx.DropWatch("agt_1", "agt_2")) },
 		"NextDue":             func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) },

@@ -366,6 +366,7 @@ func testMisses(t *testing.T, open Open) {
 		"update of command":  func(tx bridge.Tx) error { return tx.UpdateCommand(fullCommand(9)) },
 		"carrying a notice":  func(tx bridge.Tx) error { return tx.CarryNotices([]bridge.NoticeID{"ntc_none"}, "trn_1") },
 		"turn of no agent":   func(tx bridge.Tx) error { return second(tx.InsertTurn(turn("agt_none", 1))) },
+		"done":               func(tx bridge.Tx) error { return second(tx.FindDone("agt_none", "none")) },
 		"token":              func(tx bridge.Tx) error { return second(tx.FindToken("none")) },
 		"use of no token":    func(tx bridge.Tx) error { return tx.UseToken("tok_none", epoch) },
 		"revoking no token":  func(tx bridge.Tx) error { return tx.RevokeToken("tok_none", epoch) },

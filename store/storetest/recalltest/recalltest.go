@@ -1,5 +1,5 @@
 // Package recalltest is the part of the store's contract that is about what
-// agents keep: memory, door tokens, the record of runs. It is run by package
+// agents keep: memory, door tokens, the record of runs, what was done once. It is run by package
 // storetest and not alone. Rule of thumb: every store gives the same answer to the same
 // search, whatever its own index is.
 package recalltest
@@ -30,6 +30,7 @@ func Tests() []Test {
 		{"SearchModel", testSearchModel},
 		{"Tokens", testTokens},
 		{"Runs", testRuns},
+		{"Once", testOnce},
 	}
 }
 
@@ -37,11 +38,11 @@ func Tests() []Test {
 func Everything(tx bridge.Tx) error {
 	_, passageErr := tx.InsertPassage(passage("agt_full", 1, "text#tag"))
 	_, runErr := tx.AppendRunMessage(runMessage("trn_full", 1, bridge.ToolCallMessage))
-	return errors.Join(passageErr, runErr, tx.InsertToken(token("agt_full", 1)), tx.PutBlock(block("agt_full", "mood", 1)))
+	return errors.Join(passageErr, runErr, tx.InsertToken(token("agt_full", 1)), tx.InsertDone(done("agt_full", "key")), tx.PutBlock(block("agt_full", "mood", 1)))
 }
 
 // Kinds is how many rows Everything writes.
-const Kinds = 4
+const Kinds = 5
 
 // Census counts the rows of Everything.
 func Census(tx bridge.Tx) (int, error) {
@@ -49,5 +50,12 @@ func Census(tx bridge.Tx) (int, error) {
 	run, runErr := tx.RunMessages("trn_full", 0, 0)
 	blocks, blockErr := tx.Blocks("agt_full")
 	found, searchErr := tx.SearchPassages(bridge.PassageQuery{Agent: "agt_full", Text: "text", Tags: []string{"tag"}})
-	return len(tokens) + len(run) + len(blocks) + len(found), errors.Join(tokenErr, runErr, blockErr, searchErr)
+	all := len(tokens) + len(run) + len(blocks) + len(found)
+	_, doneErr := tx.FindDone("agt_full", "key")
+	if doneErr == nil {
+		all++
+	} else if errors.Is(doneErr, bridge.ErrNoRow) {
+		doneErr = nil
+	}
+	return all, errors.Join(tokenErr, runErr, blockErr, searchErr, doneErr)
 }
