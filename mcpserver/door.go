@@ -20,6 +20,7 @@ import (
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/tracing"
 	"drawbridge/mail"
+	"drawbridge/mcpserver/doors"
 	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -145,11 +146,11 @@ func New(o Options) (*Door, error) {
 		return mcp.NewStreamableHTTPHandler(d.serverOf, &h)
 	}
 	d.edge = http.NewCrossOriginProtection().Handler(http.HandlerFunc(d.authenticated))
-	if keys, ok := o.Tokens.(*Keyring); ok {
-		keys.end = func(hash string) {
+	if keys, ok := o.Tokens.(*doors.Keyring); ok {
+		keys.OnRevoked(func(hash string) {
 			d.known.forget(hash)
 			d.live.end(hash)
-		}
+		})
 	}
 	d.stateless = handler(mcp.StreamableHTTPOptions{Stateless: true})
 	d.brief = handler(mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
@@ -158,7 +159,7 @@ func New(o Options) (*Door, error) {
 }
 
 // prefix is where the door hangs.
-const prefix = "/mcp"
+const prefix = doors.Path
 
 // AgentHeader may name the agent that a client means to be, by id or name. It
 // opens nothing; with another agent's token it is refused.

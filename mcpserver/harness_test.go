@@ -20,6 +20,7 @@ import (
 	"drawbridge/internal/httpx"
 	"drawbridge/mail"
 	"drawbridge/mcpserver"
+	"drawbridge/mcpserver/doors"
 	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -37,7 +38,7 @@ type world struct {
 	testing.TB
 	engine *engine.Engine
 	cloud  *bridgetest.Cloud
-	tokens *mcpserver.Keyring
+	tokens *doors.Keyring
 	// secrets are the agents' tokens by name.
 	secrets sync.Map
 	door    *mcpserver.Door
@@ -89,7 +90,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.tokens = mcpserver.NewKeyring(w.engine)
+	w.tokens = doors.NewKeyring(w.engine)
 	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Files: t.TempDir(), Workspace: func(bridge.Agent) string { return w.workspace }}); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ import (
 	"drawbridge/internal/tracing"
 	"drawbridge/mail"
 	"drawbridge/mcpserver"
+	"drawbridge/mcpserver/doors"
 	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -52,7 +53,7 @@ type parts struct {
 	engine  *engine.Engine
 	mail    *mail.Service
 	memory  *memory.Service
-	tokens  *mcpserver.Keyring
+	tokens  *doors.Keyring
 	door    *mcpserver.Door
 	relays  *hub.Hub
 	scripts []*scripted.Runtime
@@ -143,9 +144,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	doors := &mcpserver.Doors{Cloud: runtimes.Set{Cloud: cloud, Named: named}, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
+	doored := &doors.Runtime{Cloud: runtimes.Set{Cloud: cloud, Named: named}, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
 	w.engine, err = engine.New(engine.Options{
-		Store: failport.Store(w.store), Runtime: failport.Runtime(doors), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
+		Store: failport.Store(w.store), Runtime: failport.Runtime(doored), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
 		Mail: w.mailWork, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
@@ -242,7 +243,7 @@ func (w *parts) openDoor() (err error) {
 	if w.memory, err = memory.New(memory.Options{Desk: w.engine}); err != nil {
 		return err
 	}
-	w.tokens = mcpserver.NewKeyring(w.engine)
+	w.tokens = doors.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{
 		Reserved: w.reserved, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, Tracing: w.tracing, Extend: conformance.Extend, Version: version, Log: w.log})
 	return err

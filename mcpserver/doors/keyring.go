@@ -1,4 +1,7 @@
-package mcpserver
+// Package doors gives agents their way to the MCP door: the tokens that open it, and
+// with each launch and turn the address and a token. It serves nothing and knows
+// no tools. Rule of thumb: a token is shown once, and what is kept of it is its hash.
+package doors
 
 import (
 	"context"
@@ -9,6 +12,9 @@ import (
 	"drawbridge/bridge"
 )
 
+// Path is where the door hangs.
+const Path = "/mcp"
+
 // Keyring makes, knows and revokes door tokens. It keeps them as hashes in the
 // store, so that every replica sees the same. Safe for concurrent use.
 type Keyring struct {
@@ -16,13 +22,17 @@ type Keyring struct {
 	end  func(hash string)
 }
 
-// NewKeyring returns a keyring over a desk. It implements Tokens.
+// NewKeyring returns a keyring over a desk.
 func NewKeyring(desk bridge.Desk) *Keyring { return &Keyring{desk: desk, end: func(string) {}} }
+
+// OnRevoked has end called with the hash of each token that is revoked here, after
+// it was. It is called before anything is revoked.
+func (k *Keyring) OnRevoked(end func(hash string)) { k.end = end }
 
 // usedEvery is how exactly the last use of a token is known.
 const usedEvery = time.Minute
 
-// Holder implements Tokens.
+// Holder returns the token that a secret is. Unauthenticated for one that is unknown or revoked.
 func (k *Keyring) Holder(ctx context.Context, secret string) (bridge.DoorToken, error) {
 	t, err := k.find(ctx, bridge.HashDoorToken(secret))
 	if err != nil {
@@ -37,7 +47,7 @@ func (k *Keyring) Holder(ctx context.Context, secret string) (bridge.DoorToken, 
 	return t, err
 }
 
-// Valid implements Tokens.
+// Valid reports whether the token of a hash is still good.
 func (k *Keyring) Valid(ctx context.Context, hash string) (bool, error) {
 	t, err := k.find(ctx, hash)
 	return t.ID != "" && !t.Revoked(), err

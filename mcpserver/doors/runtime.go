@@ -1,4 +1,4 @@
-package mcpserver
+package doors
 
 import (
 	"context"
@@ -15,11 +15,11 @@ type Cloud interface {
 	bridge.Inspector
 }
 
-// Doors is a Cloud that gives each agent its own door and token, except at the v0 API, with its
+// Runtime is a Cloud that gives each agent its own door and token, except at the v0 API, with its
 // launch and with each further turn. The token is derived from the launch, so
 // that a repeat sends the same; it is good before it is sent. An agent whose
 // derived token was revoked is given none any more. Safe for concurrent use.
-type Doors struct {
+type Runtime struct {
 	Cloud
 	Store bridge.Store
 	Keys  bridge.Keys
@@ -30,7 +30,7 @@ type Doors struct {
 }
 
 // Launch implements bridge.Launcher.
-func (d *Doors) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
+func (d *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	var err error
 	if l.API != bridge.APIv0 {
 		if l.Door, err = d.door(ctx, d.address(l.API), l.Owner); err != nil {
@@ -41,7 +41,7 @@ func (d *Doors) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, er
 }
 
 // Send implements bridge.Sender.
-func (d *Doors) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+func (d *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
 	var err error
 	if f.API != bridge.APIv0 {
 		if f.Door, err = d.door(ctx, d.address(f.API), f.Owner); err != nil {
@@ -52,7 +52,7 @@ func (d *Doors) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, er
 }
 
 // address is where agents of that API reach the bridge.
-func (d *Doors) address(api string) string {
+func (d *Runtime) address(api string) string {
 	if bridge.InCloud(api) {
 		return d.PublicURL
 	}
@@ -60,7 +60,7 @@ func (d *Doors) address(api string) string {
 }
 
 // door returns an agent's door, after its token was recorded; nil when it is to have none.
-func (d *Doors) door(ctx context.Context, address string, owner bridge.AgentID) (*bridge.Door, error) {
+func (d *Runtime) door(ctx context.Context, address string, owner bridge.AgentID) (*bridge.Door, error) {
 	if address == "" || owner == "" {
 		return nil, nil
 	}
@@ -92,7 +92,7 @@ func (d *Doors) door(ctx context.Context, address string, owner bridge.AgentID) 
 	case revoked:
 		return nil, nil
 	}
-	return &bridge.Door{URL: address + prefix, Token: secret}, nil
+	return &bridge.Door{URL: address + Path, Token: secret}, nil
 }
 
 // derived looks for an agent's derived token, and whether any of them was revoked.
