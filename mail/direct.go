@@ -202,22 +202,27 @@ func (p *post) settle(answered, answer bridge.Message) error {
 		return nil
 	}
 	letters, err := p.Letters(answered.ID)
-	if err != nil || slices.ContainsFunc(letters, func(l bridge.Letter) bool { return l.Awaited }) {
+	if err != nil {
+		return err
+	}
+	if waits, err := p.waits(answered, letters); err != nil || waits {
 		return err
 	}
 	return p.release(answered, letters)
 }
 
-// awaitJoined ends the wait for joined answers at its deadline.
+// awaitJoined ends the wait for joined answers at its deadline. It is looked at
+// once now: perhaps nobody can answer.
 func (p *post) awaitJoined(m bridge.Message) error {
 	if m.JoinBy.IsZero() {
 		return nil
 	}
-	return p.Enqueue(bridge.Work{Lane: "mail/" + string(m.ID), Kind: bridge.WorkMail, Ref: refJoin + " " + string(m.ID), Due: m.JoinBy})
+	return p.Enqueue(bridge.Work{Lane: bridge.MailLane(m.ID), Kind: bridge.WorkMail, Ref: refJoin + " " + string(m.ID), Due: p.Now()})
 }
 
 // release brings the sender of a broadcast what answers there are, as one turn.
 func (p *post) release(m bridge.Message, letters []bridge.Letter) error {
+	early := m.JoinBy.After(p.Now())
 	m.JoinBy = time.Time{}
 	if err := p.UpdateMessage(m); err != nil {
 		return err
@@ -234,15 +239,23 @@ func (p *post) release(m bridge.Message, letters []bridge.Letter) error {
 		if l.Answer != "" {
 			continue
 		}
-		a, err := p.Agent(l.Agent)
+		a, why, err := p.silent(l.Agent)
 		if err != nil {
 			return err
 		}
-		missing = append(missing, a.Name)
+		name := a.Name
+		if why != "" {
+			name += " (" + why + ")"
+		}
+		missing = append(missing, name)
 	}
 	text := fmt.Sprintf("All %d answers to your broadcast %s are here.", len(letters), m.ID)
 	if len(missing) > 0 {
-		text = fmt.Sprintf("The time for answers to your broadcast %s is over: %d of %d are here; none from %s. What comes later comes by itself.",
+		over := "The time for answers to your broadcast %s is over"
+		if early {
+			over = "Nobody is left who could answer your broadcast %s now"
+		}
+		text = fmt.Sprintf(over+": %d of %d are here; none from %s. What comes later comes by itself.",
 			m.ID, len(letters)-len(missing), len(letters), strings.Join(missing, ", "))
 	}
 	if err := p.Record(bridge.EventJoined, sender, bridge.Event{Turn: m.Turn, Text: text, Fields: map[string]string{"message": string(m.ID)}}); err != nil {

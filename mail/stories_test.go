@@ -24,6 +24,7 @@ func play(t *testing.T, begin beginner) {
 		{"Broadcast", testBroadcast},
 		{"JoinedBroadcast", testJoinedBroadcast},
 		{"JoinedBroadcastEndsAtItsDeadline", testJoinedBroadcastEndsAtItsDeadline},
+		{"JoinedBroadcastCountsTheSilent", testJoinedBroadcastCountsTheSilent},
 		{"RateLimit", testRateLimit},
 		{"FailedTurnKeepsItsMail", testFailedTurnKeepsItsMail},
 		{"InboxInTheTurn", testInboxInTheTurn},

@@ -30,20 +30,60 @@ func (s *Service) Work(ctx context.Context, w bridge.Work) error {
 	return fmt.Errorf("mail has no work %q", kind)
 }
 
-// joinOver lets go of joined answers at their deadline.
+// joinOver lets go of joined answers at their deadline, or before it when nobody
+// is left who could answer; until then it waits on.
 func (p *post) joinOver(w bridge.Work, id bridge.MessageID) error {
-	if err := p.FinishWork(w); err != nil {
-		return err
-	}
 	m, err := p.Message(id)
-	if err != nil || m.JoinBy.IsZero() {
+	if err != nil {
 		return err
 	}
 	letters, err := p.Letters(id)
 	if err != nil {
 		return err
 	}
+	if waits, err := p.waits(m, letters); err != nil {
+		return err
+	} else if waits {
+		return p.PutBack(w, m.JoinBy)
+	}
+	if err := p.FinishWork(w); err != nil || m.JoinBy.IsZero() {
+		return err
+	}
 	return p.release(m, letters)
+}
+
+// waits reports whether a broadcast's time is not over and somebody can still answer it.
+func (p *post) waits(m bridge.Message, letters []bridge.Letter) (bool, error) {
+	if !m.JoinBy.After(p.Now()) {
+		return false, nil
+	}
+	for _, l := range letters {
+		if !l.Awaited {
+			continue
+		}
+		if _, why, err := p.silent(l.Agent); err != nil || why == "" {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// silent says why an agent cannot answer anything now, "" for one that can.
+func (p *post) silent(id bridge.AgentID) (a bridge.Agent, why string, err error) {
+	if a, err = p.Agent(id); err != nil {
+		return a, "", err
+	}
+	switch {
+	case a.State == bridge.AgentFailed || a.Quarantined:
+		return a, "it failed", nil
+	case a.State == bridge.AgentGated:
+		return a, "it was stopped and waits for a person", nil
+	}
+	tokens, err := p.Tokens(id)
+	if len(tokens) > 0 && !slices.ContainsFunc(tokens, func(t bridge.DoorToken) bool { return !t.Revoked() }) {
+		why = "its token was revoked"
+	}
+	return a, why, err
 }
 
 // startWave wakes the recipients of a message in a group one after another, so
@@ -56,7 +96,7 @@ func (p *post) startWave(m bridge.Message, group []bridge.AgentID) error {
 	for _, id := range group {
 		ref += " " + string(id)
 	}
-	return p.Enqueue(bridge.Work{Lane: "mail/" + string(m.ID), Kind: bridge.WorkMail, Ref: ref, Due: p.Now().Add(p.o.Look)})
+	return p.Enqueue(bridge.Work{Lane: bridge.MailLane(m.ID), Kind: bridge.WorkMail, Ref: ref, Due: p.Now().Add(p.o.Look)})
 }
 
 // wave looks whose turn it is to read a message: a message's id and agents.

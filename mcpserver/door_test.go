@@ -383,3 +383,26 @@ func (w *world) get(path, name string) (body string, status int) {
 	}
 	return string(data), resp.StatusCode
 }
+
+// Whoever's token is revoked cannot answer a broadcast any more, and its sender hears of it at once.
+func TestNobodyWaitsForWhoLostItsToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam}
+	w.launch("main")
+	boss := w.connect("main", newEra, "")
+	var ids [2]bridge.AgentID
+	for i, name := range []string{"ann", "bob"} {
+		child := good[mcpserver.Spawned](w, boss, "spawn_agent", args{"name": name, "instructions": "Work as " + name, "repo": "github.com/me/my-app"})
+		ids[i] = bridge.AgentID(child.AgentID)
+		w.mint(bridge.Agent{ID: ids[i], Name: name})
+	}
+	good[any](w, w.connect("ann", newEra, ""), "broadcast", args{"text": "Votes, please.", "joined": true})
+	if _, err := w.tokens.Revoke(t.Context(), ids[1], ""); err != nil {
+		t.Fatal(err)
+	}
+	w.until("ann is told", func(tx bridge.Tx) bool {
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: ids[0], Limit: 1})
+		return err == nil && len(turns) == 1 && strings.Contains(turns[0].Sent, "none from bob (its token was revoked)")
+	})
+}

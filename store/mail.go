@@ -142,6 +142,17 @@ func (t *tx) AwaitedLetter(from, to bridge.AgentID) (bridge.Letter, error) {
 		LEFT JOIN notices n ON n.id = l.notice WHERE l.agent = $1 AND l.sender = $2 AND l.awaited = 1 AND (n.turn <> '' OR l.read_at <> 0) ORDER BY l.message LIMIT 1`, to, from)
 }
 
+func scanMessageID(row scanner) (id bridge.MessageID, err error) {
+	err = row.Scan(&id)
+	return id, err
+}
+
+// AwaitedJoins implements bridge.MailTx.
+func (t *tx) AwaitedJoins(agent bridge.AgentID, limit int) ([]bridge.MessageID, error) {
+	return selectAll(t, scanMessageID, `SELECT l.message FROM letters l JOIN messages m ON m.id = l.message
+		WHERE l.agent = $1 AND l.awaited = 1 AND m.join_by <> 0 ORDER BY l.sender, l.message LIMIT $2`, agent, cmp.Or(limit, 100))
+}
+
 // CountUnread implements bridge.MailTx.
 func (t *tx) CountUnread(agent bridge.AgentID, limit int) (int, error) {
 	all, err := selectAll(t, scanInt, `SELECT 1 FROM notices n JOIN letters l ON l.message = n.message AND l.agent = n.agent

@@ -181,6 +181,7 @@ func mailPaths() map[string]func(bridge.Tx) error {
 		"UpdateLetter":     func(tx bridge.Tx) error { return tx.UpdateLetter(l) },
 		"Letter":           func(tx bridge.Tx) error { return last(tx.Letter("msg_0000001", "agt_000001")) },
 		"Letters":          func(tx bridge.Tx) error { return last(tx.Letters("msg_0000001")) },
+		"AwaitedJoins":     func(tx bridge.Tx) error { return last(tx.AwaitedJoins("agt_000001", 0)) },
 		"AwaitedLetter":    func(tx bridge.Tx) error { return last(tx.AwaitedLetter("agt_000002", "agt_000001")) },
 		"CountUnread":      func(tx bridge.Tx) error { return last(tx.CountUnread("agt_000001", 1000)) },
 		"LetterBack":       func(tx bridge.Tx) error { return last(tx.LetterBack("agt_000002", "agt_000001", 10)) },

@@ -71,7 +71,10 @@ func (c *Change) SetAgent(a *bridge.Agent, next bridge.AgentState) error {
 		return fmt.Errorf("agent %q cannot go from %s to %s", a.ID, a.State, next)
 	}
 	a.State, a.UpdatedAt = next, c.At
-	return c.UpdateAgent(*a)
+	if err := c.UpdateAgent(*a); err != nil || (next != bridge.AgentFailed && next != bridge.AgentGated) {
+		return err
+	}
+	return bridge.LookAtJoins(c.Tx, a.ID, c.At)
 }
 
 // SetTurn takes a turn to a state, if its table allows the change.

@@ -169,6 +169,18 @@ func (t *tx) AwaitedLetter(from, to bridge.AgentID) (bridge.Letter, error) {
 	return all[0], nil
 }
 
+// AwaitedJoins implements bridge.MailTx.
+func (t *tx) AwaitedJoins(agent bridge.AgentID, limit int) (ids []bridge.MessageID, err error) {
+	all := t.lettersBy(func(l *bridge.Letter) bool { return l.Agent == agent && l.Awaited })
+	slices.SortStableFunc(all, func(a, b bridge.Letter) int { return cmp.Compare(a.From, b.From) })
+	for _, l := range all {
+		if m := t.state.messages.get(l.Message); m != nil && !m.JoinBy.IsZero() && len(ids) < cmp.Or(limit, 100) {
+			ids = append(ids, l.Message)
+		}
+	}
+	return ids, nil
+}
+
 // CountUnread implements bridge.MailTx.
 func (t *tx) CountUnread(agent bridge.AgentID, limit int) (int, error) {
 	return len(t.noticesBy(limit, func(n *bridge.Notice) bool {
