@@ -207,6 +207,17 @@ func (c install) run(s streams) error {
 	if err := file.Write(); err != nil {
 		return err
 	}
+	if _, err := settings.Load(c.Config, serviceEnv); err != nil {
+		fmt.Fprintf(s.err, "a service has no variables of this shell: put their values into files and write ${file:path}, or set them in %s\n%v\n", file.Path, err)
+	}
 	_, err = fmt.Fprintf(s.out, "wrote %s; next:\n  %s\n", file.Path, file.Next)
 	return err
+}
+
+// serviceEnv finds what every service manager sets for its services.
+func serviceEnv(name string) (string, bool) {
+	if !slices.Contains([]string{"HOME", "USER", "LOGNAME", "SHELL", "PATH"}, name) {
+		return "", false
+	}
+	return os.LookupEnv(name)
 }

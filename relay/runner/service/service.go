@@ -60,7 +60,7 @@ Description=Drawbridge relay: runs the actions of %[2]s
 After=network-online.target
 
 [Service]
-ExecStart=%[1]s run --config %[2]s
+ExecStart=%[1]s run --config %[3]s
 Restart=on-failure
 RestartSec=5
 Delegate=pids
@@ -77,14 +77,14 @@ WantedBy=default.target
 func unit(o Options) File {
 	return File{
 		Path: filepath.Join(o.Home, ".config/systemd/user/drawbridge-relay.service"),
-		Text: fmt.Sprintf(unitText, quoted(o.Program), quoted(o.Config)),
+		Text: fmt.Sprintf(unitText, quoted(o.Program), quoted(o.Config), strings.ReplaceAll(quoted(o.Config), "$", "$$")),
 		Next: "systemctl --user daemon-reload && systemctl --user enable --now drawbridge-relay",
 	}
 }
 
-// quoted is a path in the quoting of systemd, in which % and $ mean something.
+// quoted is a path in the quoting of systemd, in which % means something. So does $, but only in the arguments of a program.
 func quoted(path string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(path) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(path) + `"`
 }
 
 const agentText = `<?xml version="1.0" encoding="UTF-8"?>

@@ -14,11 +14,11 @@ import (
 
 func TestUnit(t *testing.T) {
 	t.Parallel()
-	file, err := service.For(service.Options{Kind: service.Systemd, Program: `/opt/my "tools"/relay`, Config: "/home/me/50%/$x/relay.yaml", Home: "/home/me"})
+	file, err := service.For(service.Options{Kind: service.Systemd, Program: `/opt/$my "tools"/relay`, Config: "/home/me/50%/$x/relay.yaml", Home: "/home/me"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `ExecStart="/opt/my \"tools\"/relay" run --config "/home/me/50%%/$$x/relay.yaml"`; !strings.Contains(file.Text, want+"\n") {
+	if want := `ExecStart="/opt/$my \"tools\"/relay" run --config "/home/me/50%%/$$x/relay.yaml"`; !strings.Contains(file.Text, want+"\n") {
 		t.Errorf("no line %s in\n%s", want, file.Text)
 	}
 	if file.Path != "/home/me/.config/systemd/user/drawbridge-relay.service" {
