@@ -52,8 +52,10 @@ const (
 	rememberFor = 24 * time.Hour
 	// maxRemembered holds a day of the default 30 starts a minute.
 	maxRemembered = 1 << 16
-	// maxWithOutput is how many answers keep their output; older ones keep the rest.
+	// maxWithOutput is how many answers keep their output, and maxOutputKept how many bytes that may be in all; older ones keep the
+	// rest.
 	maxWithOutput = 256
+	maxOutputKept = 8 << 20
 )
 
 // Memory is a Journal that lasts as long as the process. A relay that a bridge relies on needs a [FileJournal], which
@@ -182,15 +184,24 @@ func (m *Memory) Finish(id string, answer wire.Answer) error {
 	return nil
 }
 
-// end gives an entry its answer, and takes the output from the one that is no longer among the newest. The caller holds
+// end gives an entry its answer, and takes the output from those that are no longer among the newest. The caller holds
 // the mutex.
 func (m *Memory) end(id string, e *entry, answer wire.Answer, at time.Time) {
 	e.answer, e.at = &answer, at
 	m.finished = append(m.finished, id)
-	if bulky := len(m.finished) - 1 - maxWithOutput; bulky >= 0 {
-		old := m.entries[m.finished[bulky]]
-		slim := withoutOutput(*old.answer)
-		old.answer = &slim
+	kept := 0
+	for n, id := range slices.Backward(m.finished) {
+		old := m.entries[id]
+		size := len(old.answer.Stdout) + len(old.answer.Stderr)
+		kept += size
+		newer := len(m.finished) - 1 - n
+		if size > 0 && (newer >= maxWithOutput || kept > maxOutputKept) {
+			slim := withoutOutput(*old.answer)
+			old.answer = &slim
+		}
+		if newer >= maxWithOutput {
+			break // what is older lost its output before
+		}
 	}
 	close(e.over)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,4 +112,33 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("a day later: %+v", got)
 		}
 	})
+}
+
+// However much the actions of a day print, the relay stays small.
+func TestMemoryOfLargeAnswers(t *testing.T) {
+	t.Parallel()
+	j := runner.NewMemory(time.Now)
+	const answers, size = 40, 1 << 20
+	large := strings.Repeat("x", size/2)
+	for i := range answers {
+		id := fmt.Sprint(i)
+		claim(t, j, id, "a")
+		if err := j.Finish(id, wire.Answer{Status: wire.StatusExecuted, Stdout: large, Stderr: large}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := 0
+	for i := range answers {
+		answer := claim(t, j, fmt.Sprint(i), "a")
+		kept += len(answer.Stdout) + len(answer.Stderr)
+		if got := int64(len(answer.Stdout)+len(answer.Stderr)) + answer.StdoutOmitted + answer.StderrOmitted; got != size {
+			t.Errorf("answer %d tells of %d bytes", i, got)
+		}
+		if whole := answer.Stdout != ""; whole != (i >= answers-8) {
+			t.Errorf("answer %d has its output: %t", i, whole)
+		}
+	}
+	if kept != 8<<20 {
+		t.Errorf("%d bytes are kept", kept)
+	}
 }

@@ -81,8 +81,8 @@ func encodeRecord(r record) ([]byte, error) {
 
 // FileJournal is a [Journal] that outlives the process: a claim is on the disk before Begin returns, a result before
 // Finish returns (facts: relay, rule 8). What was claimed and never finished is answered with wire.StatusInterrupted by
-// the next process and never runs again. It holds a day of ids and the output of the newest 256, as [Memory] does. Safe
-// for concurrent use; only one process at a time can have a path open.
+// the next process and never runs again. It holds a day of ids and the output of the newest 256, in 8 MiB at most, as
+// [Memory] does. Safe for concurrent use; only one process at a time can have a path open.
 type FileJournal struct {
 	memory *Memory
 	// interrupted counts what the process before left unfinished.
