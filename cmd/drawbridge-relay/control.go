@@ -30,7 +30,11 @@ func (p place) state() (string, error) {
 	if p.State != "" {
 		return p.State, nil
 	}
-	return settings.StateOf(p.Config, os.LookupEnv)
+	state, err := settings.StateOf(p.Config, os.LookupEnv)
+	if err != nil {
+		return "", fmt.Errorf("%w\nor name the folder of the relay's state, which is that of its relay.yaml as a rule: --state DIR", err)
+	}
+	return state, nil
 }
 
 func (p place) client() (*control.Client, error) {

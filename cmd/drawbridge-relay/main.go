@@ -177,7 +177,7 @@ func configFlag(f *pflag.FlagSet, path *string) {
 func complain(w io.Writer, err error) {
 	var config *settings.Error
 	if errors.As(err, &config) {
-		fmt.Fprintln(w, config)
+		fmt.Fprintln(w, err)
 		return
 	}
 	fmt.Fprintln(w, "drawbridge-relay:", err)
