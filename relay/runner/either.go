@@ -198,6 +198,7 @@ func (r *Relay) approvedThere(a *attempt, q approval.Question) bool {
 		if r.o.Desk == nil || !r.o.Desk.Stands(q) {
 			return false
 		}
+		r.withdraw(a.request.ID)
 		a.approvedBy = "earlier"
 		return true
 	case given.Definition != a.definition:

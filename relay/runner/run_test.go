@@ -389,6 +389,19 @@ func TestApprovalAtTheBridgeLasts(t *testing.T) {
 	}
 }
 
+// Where a machine has no sandbox the action runs all the same, and the record says so.
+func TestSandboxOfNothingIsOnRecord(t *testing.T) {
+	t.Parallel()
+	h := handle(t, "actions: { a: { argv: [/bin/true], sandbox: { network: false } } }", &recorder{})
+	if out := h.ask(t, wire.Request{ID: "1", Action: "a"}); out.Status != wire.StatusExecuted {
+		t.Errorf("%+v", out)
+	}
+	const want = `"sandbox":"files: none; network: none (files are not limited, the network is not cut off on this machine)"`
+	if text := auditText(t, h); strings.Count(text, want) != 2 { // accepted, ran
+		t.Errorf("no %s in\n%s", want, text)
+	}
+}
+
 // A Unix socket is a door as well, for its owner only.
 func TestUnixDoor(t *testing.T) {
 	t.Parallel()
