@@ -334,17 +334,19 @@ func TestProgramChangesWhileTheRequestWaits(t *testing.T) {
 		digest := fmt.Sprintf("%x", sha256.Sum256([]byte("#!/bin/true\n")))
 		executor := &paused{end: make(chan struct{})}
 		h := handle(t, fmt.Sprintf("actions: { a: { argv: [%q], sha256: %s } }", program, digest), executor)
-		outs := make(chan wire.Outcome)
-		for _, id := range []string{"first", "second"} {
-			go func() { outs <- h.ask(t, wire.Request{ID: id, Action: "a"}) }()
+		ask := func(id string) <-chan wire.Outcome {
+			out := make(chan wire.Outcome, 1)
+			go func() { out <- h.ask(t, wire.Request{ID: id, Action: "a"}) }()
 			synctest.Wait()
+			return out
 		}
+		runs, waits := ask("first"), ask("second")
 		write(t, program, "#!/bin/false", 0o700)
 		close(executor.end)
-		if first := <-outs; first.Status != wire.StatusExecuted {
+		if first := <-runs; first.Status != wire.StatusExecuted {
 			t.Errorf("the first: %+v", first)
 		}
-		if second := <-outs; second.Refusal != wire.RefusedUnsafe || len(executor.commands) != 1 {
+		if second := <-waits; second.Refusal != wire.RefusedUnsafe || len(executor.commands) != 1 {
 			t.Errorf("the second: %+v, %d ran", second, len(executor.commands))
 		}
 	})
