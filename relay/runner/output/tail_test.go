@@ -111,14 +111,19 @@ func TestPatterns(t *testing.T) {
 // What is redacted and escaped of both streams fits into one frame, or the answer would never arrive.
 func TestWorstOutputFitsIntoAFrame(t *testing.T) {
 	t.Parallel()
+	// Fifteen bytes come of two at worst; a small output shows it as well as the largest.
+	const limit, rest = 4 << 10, 8 << 10
+	if most := 2*wire.MaxOutput*15/2 + rest; most > wire.MaxToBridge {
+		t.Errorf("an answer may have %d bytes", most)
+	}
 	digits := output.NewRedactor(nil, []*regexp.Regexp{regexp.MustCompile(`[0-9]`)})
 	for _, unit := range []string{"7", "7\x00", "7<", "7\u0085", "7\u2028", "\xff", "<", "\\"} {
-		stream := output.NewTail(wire.MaxOutput, digits)
-		feed(stream, strings.Repeat(unit, 2*wire.MaxOutput/len(unit)), 1000)
+		stream := output.NewTail(limit, digits)
+		feed(stream, strings.Repeat(unit, 2*limit/len(unit)), 1000)
 		shown, _ := stream.Text()
 		answer := wire.Answer{Action: strings.Repeat("a", 64), Status: wire.StatusExecuted, Stdout: shown, Stderr: shown, Error: strings.Repeat("\x01", 1000)}
 		data, err := wire.Frame{Outcome: &wire.Outcome{ID: strings.Repeat("i", 128), Answer: answer}}.Bytes()
-		if err != nil || len(data) > wire.MaxToBridge {
+		if err != nil || len(data) > 2*limit*15/2+rest {
 			t.Errorf("%q: %d bytes, %v", unit, len(data), err)
 		}
 	}
