@@ -64,7 +64,8 @@ type process struct {
 	later chan string
 }
 
-// startRelay is "relay <file>": it starts a relay and puts its address into $ADDR when it is ready.
+// startRelay is "relay <file>": it starts a relay and puts its address into $ADDR when it is ready. With $DESKTOP, a folder of
+// programs, it has a desktop.
 func startRelay(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: relay <file>")
@@ -74,6 +75,9 @@ func startRelay(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Env = []string{
 		"RELAY_TOKEN=" + testToken, "WORK=" + ts.Getenv("WORK"), "LEAK=do-not-leak", "BASH_ENV=/tmp/do-not-leak", "LD_LIBRARY_PATH=/do-not-leak",
 		"RELAY=" + filepath.Join(programs, "drawbridge-relay"), "SECRET_KEY=hunter2-hunter2-hunter2",
+	}
+	if programs := ts.Getenv("DESKTOP"); programs != "" {
+		cmd.Env = append(cmd.Env, "PATH="+programs, "DBUS_SESSION_BUS_ADDRESS=here")
 	}
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
