@@ -104,6 +104,9 @@ func describe(a settings.Action, ability sandbox.Ability) string {
 	if a.SHA256 != "" {
 		parts = append(parts, "pinned")
 	}
+	if len(a.Files) > 0 {
+		parts = append(parts, fmt.Sprintf("%d files pinned", len(a.Files)))
+	}
 	return strings.Join(parts, "; ")
 }
 

@@ -73,8 +73,12 @@ func (r *Relay) alarm(request wire.Request, reason string) {
 
 // event is an audit line about an attempt.
 func (r *Relay) event(kind string, a *attempt) audit.Event {
+	files := map[string]string{}
+	for _, f := range a.action.Files {
+		files[output.Line(a.action.Redactor(r.secret).Hide(f.Path))] = f.SHA256
+	}
 	return audit.Event{
-		Event: kind, Request: a.request.ID, Action: a.request.Action, Body: a.request.BodyHash, Key: output.Line(a.request.KeyID), Agent: output.Line(a.request.Agent),
+		Event: kind, Files: files, Request: a.request.ID, Action: a.request.Action, Body: a.request.BodyHash, Key: output.Line(a.request.KeyID), Agent: output.Line(a.request.Agent),
 		Config: r.definition(a), Argv: a.action.ArgvHash(), Sandbox: r.confinement(a.action), By: a.approvedBy,
 	}
 }

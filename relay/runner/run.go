@@ -157,11 +157,8 @@ func (r *Relay) attempt(a *attempt) wire.Outcome {
 		}
 		return r.later(request, wire.RefusedRate, reason, wait)
 	}
-	if a.program != nil {
-		// Minutes may have passed since it was looked at: a person had to agree, or others ran first.
-		if digest, err := digestOf(a.program); err != nil || digest != a.digest {
-			return r.refuse(request, wire.RefusedUnsafe, "the program was changed while this request waited; ask again")
-		}
+	if err := r.lookAgain(a); err != nil {
+		return r.refuse(request, wire.RefusedUnsafe, err.Error())
 	}
 	if a.action.Approval.Needed() {
 		if err := r.o.Journal.Start(request.ID); err != nil {
@@ -185,6 +182,9 @@ func (r *Relay) look(a *attempt) error {
 	if err := trust.Executable(a.action.Argv[0]); err != nil {
 		return fmt.Errorf("the program %w", err)
 	}
+	if err := r.lookAtFiles(a); err != nil {
+		return err
+	}
 	if a.action.SHA256 == "" && !a.action.Approval.Needed() {
 		return nil
 	}
@@ -202,6 +202,43 @@ func (r *Relay) look(a *attempt) error {
 	}
 	a.definition = a.action.Definition(a.request.Action, a.digest, r.o.Key)
 	return nil
+}
+
+// lookAtFiles compares what the program is going to read with its digests.
+func (r *Relay) lookAtFiles(a *attempt) error {
+	for _, f := range a.action.Files {
+		name := output.Line(a.action.Redactor(r.secret).Hide(f.Path))
+		digest, err := digestAt(f.Path)
+		if err != nil {
+			return fmt.Errorf("the file %s %w", name, err)
+		}
+		if digest != f.SHA256 {
+			reason := fmt.Sprintf("the file %s has not the digest that relay.yaml names", name)
+			r.alarm(a.request, reason)
+			return errors.New(reason + "; its user compares it and corrects sha256 there")
+		}
+	}
+	return nil
+}
+
+func digestAt(path string) (string, error) {
+	file, err := trust.File(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	return digestOf(file)
+}
+
+// lookAgain notices what changed since look: minutes may have passed, in which a person was asked or a slot was not free. The program
+// opens its files itself, by their paths, so that what changes one between here and there is not noticed.
+func (r *Relay) lookAgain(a *attempt) error {
+	if a.program != nil {
+		if digest, err := digestOf(a.program); err != nil || digest != a.digest {
+			return errors.New("the program was changed while this request waited; ask again")
+		}
+	}
+	return r.lookAtFiles(a)
 }
 
 // agree returns nil when a person agrees to the action as it is now.
@@ -238,7 +275,7 @@ func (r *Relay) agree(a *attempt) *wire.Outcome {
 
 // question is what a person is asked of an action, whoever asked for it.
 func (r *Relay) question(action settings.Action) approval.Question {
-	q := approval.Question{Argv: action.Argv, Dir: action.Dir, EnvNames: action.EnvNames(), Sandbox: r.confinement(action)}
+	q := approval.Question{Argv: action.Argv, Dir: action.Dir, EnvNames: action.EnvNames(), Sandbox: r.confinement(action), Files: action.FilePaths()}
 	if action.Approval.Mode == settings.ApproveOnce {
 		q.Once = action.Approval.For
 	}

@@ -47,8 +47,10 @@ type Question struct {
 	Dir        string   `json:"dir"`
 	EnvNames   []string `json:"env_names"`
 	Sandbox    string   `json:"sandbox"`
-	Agent      string   `json:"agent"`
-	Line       string   `json:"line"`
+	// Files are those whose content is checked before the start.
+	Files []string `json:"files,omitempty"`
+	Agent string   `json:"agent"`
+	Line  string   `json:"line"`
 	// Once is how long a yes stands for the same definition; 0 means for this request only.
 	Once time.Duration `json:"once,omitempty"`
 }
@@ -61,6 +63,9 @@ func (q Question) Summary(hide func(string) string) string {
 	}
 	text := fmt.Sprintf("it would run %s in %s, environment %s, sandbox %s",
 		strings.Join(words, " "), output.Line(q.Dir), strings.Join(q.environment(), " "), q.Sandbox)
+	for _, path := range q.Files {
+		text += ", pinned file " + strconv.QuoteToASCII(hide(path))
+	}
 	if q.Once > 0 {
 		text += ", and a yes lasts " + q.Once.String()
 	}
@@ -103,6 +108,9 @@ func (p Pending) Text(now time.Time) string {
 	show("folder", output.Line(p.Dir))
 	show("environment", strings.Join(p.environment(), " "))
 	show("sandbox", p.Sandbox)
+	for _, path := range p.Files {
+		show("pinned file", output.Line(path))
+	}
 	show("agent", output.Line(p.Agent))
 	show("wrote", output.Line(p.Line))
 	if p.Once > 0 {

@@ -55,7 +55,9 @@ type Event struct {
 	// Config is the definition of the action, Argv the hash of its arguments.
 	Config string `json:"config,omitempty"`
 	Argv   string `json:"argv,omitempty"`
-	Status string `json:"status,omitempty"`
+	// Files are the digests of the files that the action relies on, by path.
+	Files  map[string]string `json:"files,omitempty"`
+	Status string            `json:"status,omitempty"`
 	// Exit, Stdout and Stderr are set when something ran; the latter count bytes before any cut.
 	Exit   *int   `json:"exit,omitempty"`
 	Stdout *int64 `json:"stdout_bytes,omitempty"`

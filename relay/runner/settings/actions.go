@@ -163,6 +163,7 @@ func (r *configReader) action(n *yaml.Node, at string) Action {
 		{"approve_by", func(n *yaml.Node, at string) { action.Approval.By = r.oneOf(n, at, AtMachine, AtBridge, AtEither) }},
 		{"idempotent", func(n *yaml.Node, at string) { action.Idempotent = r.truth(n, at) }},
 		{"sha256", func(n *yaml.Node, at string) { action.SHA256 = r.digest(n, at) }},
+		{"files", func(n *yaml.Node, at string) { action.Files = r.files(n, at) }},
 		{"sandbox", func(n *yaml.Node, at string) { action.Sandbox = r.sandbox(n, at) }},
 		{"redact", func(n *yaml.Node, at string) { action.secrets, action.patterns = r.redact(n, at, nil) }},
 		{"i_know", func(n *yaml.Node, at string) { iKnow = r.truth(n, at) }},

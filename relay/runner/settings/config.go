@@ -17,26 +17,29 @@ import (
 
 // Limits of what relay.yaml may ask for.
 const (
-	maxConfigBytes   = 1 << 20
-	minToken         = 32
-	maxToken         = 512
-	defaultTimeout   = time.Minute
-	maxTimeout       = time.Hour
-	defaultDir       = "/"
-	defaultJournal   = "relay.journal"
-	maxConcurrent    = 64
-	maxQueue         = 1024
-	maxPerMinute     = 600
-	maxPerDay        = 50_000
-	maxConcurrency   = 16
-	maxProcesses     = 4096
-	minMemory        = 16 << 20
-	minOpenFiles     = 16
-	maxOpenFiles     = 1 << 20
-	maxBytes         = 1 << 50
-	maxApprovalWait  = 24 * time.Hour
-	maxApprovalFor   = 30 * 24 * time.Hour
-	maxPaths         = 64
+	maxConfigBytes  = 1 << 20
+	minToken        = 32
+	maxToken        = 512
+	defaultTimeout  = time.Minute
+	maxTimeout      = time.Hour
+	defaultDir      = "/"
+	defaultJournal  = "relay.journal"
+	maxConcurrent   = 64
+	maxQueue        = 1024
+	maxPerMinute    = 600
+	maxPerDay       = 50_000
+	maxConcurrency  = 16
+	maxProcesses    = 4096
+	minMemory       = 16 << 20
+	minOpenFiles    = 16
+	maxOpenFiles    = 1 << 20
+	maxBytes        = 1 << 50
+	maxApprovalWait = 24 * time.Hour
+	maxApprovalFor  = 30 * 24 * time.Hour
+	maxPaths        = 64
+	maxFiles        = 64
+	// maxFilesText bounds what the files take in a line of the audit log, in bytes.
+	maxFilesText     = 8 << 10
 	maxRedact        = 64
 	hiddenValue      = "(hidden)"
 	actionNameAdvice = "use 1 to 64 of a-z, 0-9, '_', '.', '-', beginning with a letter or digit"
@@ -115,6 +118,8 @@ type Action struct {
 	Idempotent bool
 	// SHA256 is the digest of the program in hex, or empty. It is compared with the bytes that are executed.
 	SHA256 string
+	// Files are what the program reads and what has to be as it was, such as the script of an interpreter.
+	Files []File
 	// Sandbox is nil when the action may touch whatever its user may.
 	Sandbox *Sandbox
 
@@ -137,6 +142,20 @@ func (a Action) EnvNames() []string {
 		names[i] = v.Name
 	}
 	return names
+}
+
+// FilePaths are the paths of the files that the action relies on.
+func (a Action) FilePaths() []string {
+	var paths []string
+	for _, f := range a.Files {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
+// File is a file whose content is known: an absolute path, and the digest in hex.
+type File struct {
+	Path, SHA256 string
 }
 
 // Bounds are what each process of an action may use at most; 0 is as much as the relay itself may.

@@ -8,7 +8,7 @@ import (
 )
 
 // Definition is the hex digest of everything that an approval covers: the id, what is executed and with what, the bounds,
-// and the program's own digest (Cursor CVE-2025-54136: an approved entry was changed later). It is keyed, because it leaves
+// the files that it relies on, and the program's own digest (Cursor CVE-2025-54136: an approved entry was changed later). It is keyed, because it leaves
 // the machine and a value of the environment could be guessed from a plain digest.
 func (a Action) Definition(id, program string, key []byte) string {
 	env := make([][2]string, len(a.Env))
@@ -27,9 +27,10 @@ func (a Action) Definition(id, program string, key []byte) string {
 		Idempotent               bool
 		Sandbox                  *Sandbox
 		Bounds                   Bounds `json:",omitzero"`
+		Files                    []File `json:",omitempty"`
 	}{
 		id, program, a.SHA256, a.Dir, a.Argv, env, int64(a.Timeout), a.Output, a.Concurrency, a.Processes,
-		a.Approval.String(), a.Approval.By, a.Idempotent, a.Sandbox, a.Bounds,
+		a.Approval.String(), a.Approval.By, a.Idempotent, a.Sandbox, a.Bounds, a.Files,
 	})
 	if err != nil {
 		// Strings, numbers and truths always encode.

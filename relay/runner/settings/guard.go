@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,9 +50,55 @@ func (r *configReader) digest(n *yaml.Node, at string) string {
 		return ""
 	}
 	if raw, err := hex.DecodeString(text); err != nil || len(raw) != 32 {
-		r.reject(n, at, "is not a SHA-256 digest", "write the 64 hex digits that sha256sum prints for the program")
+		r.reject(n, at, "is not a SHA-256 digest", "write the 64 hex digits that sha256sum prints for it")
 	}
 	return strings.ToLower(text)
+}
+
+// files reads a list of pinned files, each of which has to be there and changeable by nobody else. That its digest is right is looked
+// at when the action is to start.
+func (r *configReader) files(n *yaml.Node, at string) []File {
+	if n.Kind != yaml.SequenceNode || len(n.Content) > maxFiles {
+		r.reject(n, at, "is not a list of files", fmt.Sprintf("write [ { path: /path, sha256: 64 hex digits } ], at most %d", maxFiles))
+		return nil
+	}
+	var list []File
+	size := 0
+	for i, element := range n.Content {
+		var f File
+		place := fmt.Sprintf("%s[%d]", at, i)
+		found := r.mapping(element, place, []setting{
+			{"path", func(n *yaml.Node, at string) { f.Path = r.pinned(n, at) }},
+			{"sha256", func(n *yaml.Node, at string) { f.SHA256 = r.digest(n, at) }},
+		})
+		if !found["path"] || !found["sha256"] {
+			r.report(Problem{Line: element.Line, Key: place}, trust.Because("has no path or no sha256", "write { path: /path, sha256: 64 hex digits }"))
+		}
+		list = append(list, f)
+		size += len(strconv.QuoteToASCII(f.Path)) + len(f.SHA256)
+	}
+	if size > maxFilesText {
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because("is too long for the audit log", "name fewer files, or shorter paths"))
+	}
+	return list
+}
+
+func (r *configReader) pinned(n *yaml.Node, at string) string {
+	path, ok := r.scalar(n, at)
+	if !ok {
+		return ""
+	}
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
+		r.reject(n, at, "is not an absolute path without . and ..", "write the full path")
+		return path
+	}
+	file, err := trust.File(path)
+	if err != nil {
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+		return path
+	}
+	_ = file.Close()
+	return path
 }
 
 func (r *configReader) sandbox(n *yaml.Node, at string) *Sandbox {
@@ -96,13 +143,17 @@ func (r *configReader) paths(n *yaml.Node, at string) []string {
 }
 
 // keepApart refuses a sandbox that lets an action write what decides about actions: relay.yaml, the relay's state, and the
-// programs of the list (Cursor CVE-2025-54135: the agent wrote the file that started a process).
+// programs and files of the list (Cursor CVE-2025-54135: the agent wrote the file that started a process).
 func (r *configReader) keepApart() {
 	guarded := map[string]string{resolve(r.config.State): "the relay's state"}
 	// The same folder, as a rule.
 	guarded[resolve(r.outside.dir)] = "the folder of relay.yaml"
 	guarded[entry(r.config.Journal)] = "the relay's journal"
 	for id, action := range r.config.Actions {
+		for _, f := range action.Files {
+			guarded[resolve(f.Path)] = "a file that action " + id + " relies on"
+			guarded[entry(f.Path)] = "a file that action " + id + " relies on"
+		}
 		if len(action.Argv) > 0 && filepath.IsAbs(action.Argv[0]) {
 			guarded[resolve(action.Argv[0])] = "the program of action " + id
 			// A link leads to another program when it is replaced.

@@ -45,6 +45,7 @@ actions:
     approve_by: either
     idempotent: true
     sha256: ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB
+    files: [ { path: /bin/cat, sha256: `+strings.Repeat("AB", 32)+` } ]
     sandbox: { read: [/etc], write: [`+dir+`/out], network: true }
     redact: [ "${HOME}", { pattern: 'k-\d+' } ]
 limits: { concurrent: 1, queue: 0, per_minute: 600, per_day: 9, approval_wait: 5m }
@@ -67,6 +68,7 @@ limits: { concurrent: 1, queue: 0, per_minute: 600, per_day: 9, approval_wait: 5
 			Concurrency: 2, Processes: 8, Idempotent: true, SHA256: strings.Repeat("ab", 32),
 			Approval: settings.Approval{Mode: "once", For: 12 * time.Hour, By: "either"},
 			Bounds:   settings.Bounds{Memory: 512 << 20, OpenFiles: 256, FileSize: 3, CPU: time.Minute},
+			Files:    []settings.File{{Path: "/bin/cat", SHA256: strings.Repeat("ab", 32)}},
 			Sandbox:  &settings.Sandbox{Read: []string{"/etc"}, Write: []string{dir + "/out"}, Network: true},
 		},
 	}
@@ -131,6 +133,10 @@ func TestLoadProblems(t *testing.T) {
 		{"files as a size", action("open_files: 1KiB"), `is not a number in range`},
 		{"half a second", action("cpu: 1500ms"), `:3: actions.a.cpu: "1500ms": is not a whole number of seconds; write one such as 60s or 5m`},
 		{"no time", action("cpu: 0s"), `:3: actions.a.cpu: "0s": is not a duration in range`},
+		{"files as words", action("files: [/bin/cat]"), `:3: actions.a.files[0]: is not a mapping`},
+		{"files as a path", action("files: /bin/cat"), `:3: actions.a.files: "/bin/cat": is not a list of files; write [ { path: /path, sha256: 64 hex digits } ], at most 64`},
+		{"a folder as a file", action("files: [ { path: /bin, sha256: " + strings.Repeat("0", 64) + " } ]"), `:3: actions.a.files[0].path: "/bin": is not a regular file; name the file itself`},
+		{"more files than fit", action("files: [" + strings.Repeat("{ path: /usr/bin/../bin/"+strings.Repeat("x", 200)+", sha256: "+strings.Repeat("0", 64)+" },", 40) + "]"), `is too long for the audit log`},
 		{"network address", base + "listen: 0.0.0.0:7420\n", `:3: listen: "0.0.0.0:7420": is not a loopback address with a port`},
 		{"any address", base + "listen: :7420\n", `listen: ":7420": is not a loopback address`},
 		{"name", base + "listen: localhost:7420\n", `is not a loopback address`},
@@ -402,6 +408,18 @@ func TestDoors(t *testing.T) {
 	}
 }
 
+// A newer relay does not ask anew about what it would run as before: this is a digest that was made before files and bounds.
+func TestDefinitionStays(t *testing.T) {
+	t.Parallel()
+	a := settings.Action{
+		Argv: []string{"/bin/echo", "a"}, Dir: "/", Env: []settings.EnvVar{{Name: "A", Value: "b"}}, Timeout: time.Minute, Output: 1, Concurrency: 1,
+		Processes: 256, Approval: settings.Approval{Mode: "each", By: "machine"}, Sandbox: &settings.Sandbox{Read: []string{"/etc"}},
+	}
+	if got := a.Definition("a", "digest", []byte("key")); got != "097d50ca502d3b01586adc6c8b1ee98a07ae03cf682edbb10ba5b31d440eac4d" {
+		t.Errorf("%s is another definition than it was", got)
+	}
+}
+
 // An approval covers the whole definition: whatever changes, the digest does (Cursor CVE-2025-54136).
 func TestDefinitionCoversEverything(t *testing.T) {
 	t.Parallel()
@@ -413,6 +431,9 @@ func TestDefinitionCoversEverything(t *testing.T) {
 		base + ", env: { A: y }", base + ", timeout: 61s", base + ", output: 5", base + ", concurrency: 2", base + ", processes: 5",
 		base + ", approval: each", base + ", approval: once per 2h", base + ", approval: each, approve_by: either", base + ", idempotent: true",
 		base + ", sha256: " + strings.Repeat("0", 64), base + ", sandbox: {}", base + ", sandbox: { read: [/etc] }", base + ", sandbox: { network: true }",
+		base + ", memory: 64MiB", base + ", open_files: 99", base + ", file_size: 99", base + ", cpu: 99s",
+		base + ", files: [ { path: /bin/echo, sha256: " + strings.Repeat("0", 64) + " } ]", base + ", files: [ { path: /bin/cat, sha256: " + strings.Repeat("0", 64) + " } ]",
+		base + ", files: [ { path: /bin/echo, sha256: " + strings.Repeat("1", 64) + " } ]",
 	} {
 		text := "token: " + token + "\nactions: { a: { " + action + " } }\n"
 		config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), text, 0o600), noEnv)

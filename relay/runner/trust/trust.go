@@ -185,7 +185,7 @@ func Program(path string) (*os.File, error) {
 	case err != nil:
 		err = PathError(err)
 	case !stat.Mode().IsRegular():
-		err = Because("is not a regular file", "name the program itself")
+		err = Because("is not a regular file", "name the file itself")
 	default:
 		err = Entry(path, stat)
 	}
@@ -193,6 +193,14 @@ func Program(path string) (*os.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// File opens a file that a program reads and that decides what it does, by the rules for programs, but for that of being executable.
+func File(path string) (*os.File, error) {
+	if err := way(path); err != nil {
+		return nil, err
+	}
+	return Program(path)
 }
 
 // Dir refuses what is not an existing folder.
