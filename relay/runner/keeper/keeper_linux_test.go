@@ -111,8 +111,10 @@ func endWhenBegun(t *testing.T, pool *keeper.Pool, text, mark string) (keeper.En
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	out := safe{cut: cancel}
+	var told time.Time
+	out := safe{cut: sync.OnceFunc(func() { told = time.Now(); cancel() })}
 	end, _, err := script(ctx, pool, text, marked(mark), func(c *keeper.Command) { c.Stdout, c.Stderr = &out, &out })
+	t.Logf("gone %s after it had begun", time.Since(told).Round(time.Millisecond))
 	return end, out.String(), err
 }
 
