@@ -226,7 +226,8 @@ func (l *Log) Close() error {
 	if l.file != nil {
 		err = l.file.Close()
 	}
-	return errors.Join(err, l.lock.Close())
+	// Closing alone would leave the lock to a child that is just being started, until it becomes its program.
+	return errors.Join(err, syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN), l.lock.Close())
 }
 
 // Wrap puts something between the log and its file until it is written anew. It is for tests of a failing disk.
