@@ -25,3 +25,6 @@ func Clip(text string, limit int) string { return clip(text, limit) }
 
 // MaxFrame is the bound on one event.
 const MaxFrame = maxFrame
+
+// Through makes requests go through rt instead of the network.
+func (c *Client) Through(rt http.RoundTripper) { c.http.Transport = rt }
