@@ -185,6 +185,8 @@ func TestPostgresReplicas(t *testing.T) {
 	writers.Wait()
 	cancel()
 	listening.Wait()
+	oneWriter(t, address, a, b)
+	unheardWakesNobody(t, address, a)
 	err := a.View(t.Context(), func(tx bridge.Tx) error {
 		got, err := tx.Agent("agt_a")
 		if got.Depth != 40 {
@@ -197,11 +199,41 @@ func TestPostgresReplicas(t *testing.T) {
 	}
 }
 
-// TestUnheardWakesNobody: what gives nobody anything to do is not announced to other replicas.
-func TestUnheardWakesNobody(t *testing.T) {
-	t.Parallel()
-	address := pgtest.Database(t)
-	s := open(t, address)
+// oneWriter: one replica writes at a time, so that what an update read is still so when it writes.
+func oneWriter(t *testing.T, address string, a, b *store.Store) {
+	t.Helper()
+	watch, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watch.Close(context.Background()) }()
+	entered, written := make(chan struct{}), make(chan error, 1)
+	err = a.Update(t.Context(), func(bridge.Tx) error {
+		go func() {
+			written <- b.Update(t.Context(), func(bridge.Tx) error { close(entered); return nil })
+		}()
+		for waiting := 0; waiting == 0; {
+			select {
+			case <-entered:
+				return errors.New("another replica writes beside this one")
+			default:
+			}
+			// Locks are of the whole server, which other tests use too.
+			const query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+			if err := watch.QueryRow(t.Context(), query).Scan(&waiting); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, <-written); err != nil {
+		t.Error(err)
+	}
+}
+
+// unheardWakesNobody: what gives nobody anything to do is not announced to other replicas.
+func unheardWakesNobody(t *testing.T, address string, s *store.Store) {
+	t.Helper()
 	conn, err := pgx.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -43,6 +44,18 @@ func TestDurabilitySettings(t *testing.T) {
 	for name, want := range map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1", "busy_timeout": "10000"} {
 		if got, err := s.Pragma(t.Context(), name); err != nil || got != want {
 			t.Errorf("PRAGMA %s of the write connection is %q (%v), want %q", name, got, err, want)
+		}
+	}
+	// A commit that need not wait for the disk changes nothing for the next one.
+	for _, c := range []struct {
+		ctx  context.Context
+		want string
+	}{{bridge.Forgettable(t.Context()), "1"}, {t.Context(), "2"}} {
+		if err := s.Update(c.ctx, func(bridge.Tx) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Pragma(t.Context(), "synchronous"); err != nil || got != c.want {
+			t.Errorf("PRAGMA synchronous is %q (%v) after an update, want %q", got, err, c.want)
 		}
 	}
 	if got, err := s.ReadPragma(t.Context(), "query_only"); err != nil || got != "1" {
