@@ -158,10 +158,14 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 
 // notFound turns a store's "no such row" into words for the caller.
 func notFound(err error, noun, id string) error {
-	if errors.Is(err, bridge.ErrNoRow) {
-		return bridge.Errorf(bridge.NotFound, "no %s %q; list them with `drawbridge %ss`", noun, id, noun)
+	if !errors.Is(err, bridge.ErrNoRow) {
+		return err
 	}
-	return err
+	list := noun + "s"
+	if noun == "turn" {
+		list += " AGENT"
+	}
+	return bridge.Errorf(bridge.NotFound, "no %s %+.60q; list them with `drawbridge %s`", noun, id, list)
 }
 
 // View runs a look-up on a snapshot of the store.
