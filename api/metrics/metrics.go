@@ -4,10 +4,8 @@
 package metrics
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,16 +33,12 @@ type Metrics struct {
 	durations   *prometheus.HistogramVec
 	open        *prometheus.GaugeVec
 	overdue     prometheus.Gauge
-
-	mu     sync.Mutex // guards causes
-	causes map[bridge.TurnID]string
 }
 
 // New returns metrics of a bridge of that version.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry:    prometheus.NewRegistry(),
-		causes:      map[bridge.TurnID]string{},
 		events:      counter("events_total", "Lines of the timeline.", "event"),
 		turns:       counter("turns_total", "Turns that were sent, replied, failed or became uncertain.", "state", "cause"),
 		commands:    counter("commands_total", "Decisions on commands.", "verb", "decision"),
@@ -81,11 +75,11 @@ func (m *Metrics) OnEvent(e bridge.Event) {
 	m.events.WithLabelValues(e.Kind).Inc()
 	switch e.Kind {
 	case bridge.EventTurn:
-		m.turns.WithLabelValues("sent", m.begin(e)).Inc()
+		m.turns.WithLabelValues("sent", causeOf(e)).Inc()
 	case bridge.EventReply:
-		m.turns.WithLabelValues(string(bridge.TurnReplied), m.end(e)).Inc()
+		m.turns.WithLabelValues(string(bridge.TurnReplied), causeOf(e)).Inc()
 	case bridge.EventTurnFailed:
-		m.turns.WithLabelValues(string(bridge.TurnFailed), m.end(e)).Inc()
+		m.turns.WithLabelValues(string(bridge.TurnFailed), causeOf(e)).Inc()
 	case bridge.EventUncertain:
 		m.uncertain(e)
 	case bridge.EventGranted, bridge.EventRefused, bridge.EventHeld, bridge.EventApproved, bridge.EventDenied:
@@ -118,30 +112,9 @@ func (m *Metrics) OnVerdict(verdict string) {
 	m.deliveries.WithLabelValues(verdict).Inc()
 }
 
-// maxCauses bounds what is remembered of turns that are on their way.
-const maxCauses = 10000
-
-// begin remembers the cause of a turn, which its later events do not carry.
-func (m *Metrics) begin(e bridge.Event) string {
-	cause := known(e.Fields["cause"], string(bridge.CauseUser), string(bridge.CauseLaunch), string(bridge.CauseCompletion), string(bridge.CauseActionOutcome),
+func causeOf(e bridge.Event) string {
+	return known(e.Fields["cause"], string(bridge.CauseUser), string(bridge.CauseLaunch), string(bridge.CauseCompletion), string(bridge.CauseActionOutcome),
 		string(bridge.CauseMessage), string(bridge.CauseReminder), string(bridge.CauseReport))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.causes) < maxCauses {
-		m.causes[e.Turn] = cause
-	}
-	return cause
-}
-
-func (m *Metrics) end(e bridge.Event) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	cause, ok := m.causes[e.Turn]
-	delete(m.causes, e.Turn)
-	if !ok {
-		return "unknown" // it was sent before this process started
-	}
-	return cause
 }
 
 // uncertain tells a turn in doubt from an action in doubt: only the latter's
@@ -151,10 +124,7 @@ func (m *Metrics) uncertain(e bridge.Event) {
 		m.actions.WithLabelValues(string(bridge.CommandUncertain)).Inc()
 		return
 	}
-	m.mu.Lock()
-	cause := cmp.Or(m.causes[e.Turn], "unknown")
-	m.mu.Unlock()
-	m.turns.WithLabelValues(string(bridge.TurnUncertain), cause).Inc()
+	m.turns.WithLabelValues(string(bridge.TurnUncertain), causeOf(e)).Inc()
 }
 
 func verbOf(e bridge.Event) string {

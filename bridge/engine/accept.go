@@ -96,7 +96,9 @@ func (c *change) replied(j *job, out output) error {
 	if err := c.delivered(j); err != nil {
 		return err
 	}
-	return c.Event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: map[string]string{"text": words.Clip(j.turn.Reply, 4000)}})
+	fields := causeOf(j.turn)
+	fields["text"] = words.Clip(j.turn.Reply, 4000)
+	return c.Event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: fields})
 }
 
 // delivered marks what the turn carried: completions as delivered, commands as reported.

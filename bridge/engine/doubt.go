@@ -159,7 +159,7 @@ func (c *change) uncertain(j job) error {
 			return err
 		}
 	}
-	if err := c.Event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+	if err := c.Event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
 	return c.PutBack(j.work, c.now.Add(5*time.Minute))

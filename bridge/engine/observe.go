@@ -120,7 +120,7 @@ func (c *change) fail(j *job, reason string) error {
 	if err := c.fell(j); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason}); err != nil {
+	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
 	if j.turn.Seq == 1 && j.command.ID != "" {
@@ -128,6 +128,10 @@ func (c *change) fail(j *job, reason string) error {
 	}
 	return nil
 }
+
+// causeOf is what each event of a turn's end says of its cause, for those who
+// count: another replica may have sent the turn.
+func causeOf(t bridge.Turn) map[string]string { return map[string]string{"cause": string(t.Cause)} }
 
 // fell sets the state of an agent whose turn failed. While another turn is open
 // it is busy; otherwise it waits for a person's word or, when a person stopped
@@ -168,7 +172,7 @@ func (c *change) failQueued(j *job) error {
 		if err := c.SetTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
 			return err
 		}
-		if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble}); err != nil {
+		if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: causeOf(t)}); err != nil {
 			return err
 		}
 	}

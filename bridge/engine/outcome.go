@@ -52,7 +52,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.Uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason}); err != nil {
+	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
 	if err := c.FinishWork(j.work); err != nil {
