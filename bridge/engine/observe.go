@@ -123,6 +123,11 @@ func (c *change) fail(j *job, reason string) error {
 	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
+	if j.agent.State == bridge.AgentFailed {
+		if err := c.Parked(j.agent, j.turn.ID); err != nil {
+			return err
+		}
+	}
 	if j.turn.Seq == 1 && j.command.ID != "" {
 		return c.FailCommand(&j.command, reason)
 	}

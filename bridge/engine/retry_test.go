@@ -141,6 +141,7 @@ func TestParked(t *testing.T) {
 		if got := w.agent(); got.State != bridge.AgentFailed || got.Trouble != "the plan's limit is reached" || len(w.turns()) != 2 {
 			t.Fatalf("%s: %s, turns %q", got.State, got.Trouble, w.turns())
 		}
+		wants(t, strings.Join(w.events(), "\n"), "the plan's limit is reached): 1; `drawbridge replay trn_")
 		paid.Store(true)
 		w.say("it is paid now")
 		w.resting()
