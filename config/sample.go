@@ -87,6 +87,7 @@ orchestrators:
   - name: main
     repo: %s
     # ref: main
+    # toolsets: [bridge, team, memory]   # what its agents may call at /mcp; also threads and channels
     # join: all           # results of subagents of one turn come back together: each, all, any or a number
     # join_deadline: 1h   # and no later than this, with what is there
 
@@ -115,7 +116,7 @@ relays:
 // the references in it lead to secrets of the right length.
 func SampleBridge(v SampleValues) string {
 	v = v.withDefaults()
-	public := "# public_url: https://bridge.example.com # lets v0 launches report by webhook"
+	public := "# public_url: https://bridge.example.com # lets v0 launches report by webhook, and gives v1 launches a door"
 	if v.PublicURL != "" {
 		public = "public_url: " + yamlText(v.PublicURL)
 	}

@@ -84,7 +84,7 @@ type mcpConfigCmd struct {
 	Agent  string `arg:"" help:"The agent's name or id."`
 	Inline bool   `help:"Make a token and write it into the entry; keep such a file out of the repository."`
 	Stdio  bool   `help:"An entry that runs drawbridge mcp, for clients that cannot do HTTP."`
-	Set    string `help:"Only this toolset." placeholder:"NAME"`
+	Set    string `help:"Only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
 	Public string `help:"The bridge's address as the agent reaches it, when that is another." placeholder:"URL"`
 	target
 }
@@ -120,7 +120,7 @@ func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
 
 type mcpCmd struct {
 	Agent      string `help:"The agent that speaks, by name or id." required:"" placeholder:"NAME"`
-	Set        string `help:"Only this toolset." placeholder:"NAME"`
+	Set        string `help:"Only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
 	AgentToken string `help:"The agent's own token; better in the environment. Without it, one is made with the operator's token and revoked at the end." env:"DRAWBRIDGE_AGENT_TOKEN" placeholder:"TOKEN"`
 	target
 }

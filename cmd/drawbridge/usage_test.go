@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
+	"drawbridge/mcpserver"
 )
 
 // callInside runs a command as main does, without a process of its own: under -race a process costs a second.
@@ -97,6 +98,8 @@ func TestWrongCalls(t *testing.T) {
 		{args: "cloudsim --script " + broken, code: 2, says: "broken.yaml"},
 		{args: "cloudsim --listen 0.0.0.0:0", code: 2, says: "loopback only"},
 		{args: "init " + dir + "/b --repo gitlab.com/me/x", code: 2, says: "github.com/owner/name"},
+		{args: "mcp --agent main --set office", code: 2, says: `must be one of "",` + `"` + strings.Join(mcpserver.SetNames(), `","`) + `"`},
+		{args: "mcp-config main --set office", code: 2, says: `must be one of "",` + `"` + strings.Join(mcpserver.SetNames(), `","`) + `"`},
 		{args: "demo extra", code: 2, says: "unexpected argument extra"},
 	} {
 		got := callInside(t, c.stdin, strings.Fields(c.args)...)

@@ -396,6 +396,8 @@ func (p *pipe) refused(m message, resp *http.Response) {
 	case text != "":
 	case resp.StatusCode == http.StatusRequestEntityTooLarge:
 		text = fmt.Sprintf("the message has %d bytes, which is more than the bridge takes; send less", len(m.raw))
+	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain"):
+		text = fmt.Sprintf("the bridge answered with HTTP %s: %.300s", resp.Status, bytes.TrimSpace(body))
 	default:
 		text = "the bridge answered with HTTP " + resp.Status
 	}
@@ -417,9 +419,13 @@ func (p *pipe) lost(m message, err error) {
 }
 
 // answer writes an error of the protocol in answer to a request, or to the log
-// when nobody waits for an answer.
+// when nobody waits for an answer. What cannot be read is answered under null, as
+// JSON-RPC has it.
 func (p *pipe) answer(m message, code int, text string) {
-	if m.ID == nil {
+	switch {
+	case m.ID == nil && m.Method == "":
+		m.ID = json.RawMessage("null")
+	case m.ID == nil:
 		fmt.Fprintln(p.o.Log, "drawbridge:", text)
 		return
 	}
