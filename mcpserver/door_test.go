@@ -142,6 +142,30 @@ func TestEndEndsStreamsAndSessions(t *testing.T) {
 	}
 }
 
+// A client that opens sessions without end loses its oldest ones, and nobody else does.
+func TestSessionsOfATokenAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.launch("main")
+	w.launch("other")
+	first, others := w.connect("main", oldEra, ""), w.connect("other", oldEra, "")
+	header := http.Header{"Authorization": {"Bearer " + w.secret("main")}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	for range 70 {
+		if got := w.post("", header, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`); got != http.StatusOK {
+			t.Fatalf("initialize: status %d", got)
+		}
+	}
+	if err := first.Wait(); err == nil {
+		t.Error("the oldest of 71 sessions ended without an error")
+	}
+	header.Set("Mcp-Session-Id", first.ID())
+	if got := w.post("", header, `{"jsonrpc":"2.0","id":9,"method":"ping"}`); got != http.StatusNotFound {
+		t.Errorf("the oldest of 71 sessions: status %d", got)
+	}
+	good[any](w, w.connect("main", oldEra, ""), "list_agents", nil)
+	good[any](w, others, "list_agents", nil)
+}
+
 func TestASessionBelongsToItsToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

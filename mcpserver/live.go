@@ -15,22 +15,34 @@ import (
 // so that it ends with the token: a stream may hang for hours.
 type live struct {
 	mu   sync.Mutex // guards the fields below
-	open map[string]map[any]func()
-	// added counts sessions since the last look at which of them are over.
-	added int
+	open map[string]map[any]opened
+	// nth counts what was ever opened, and added sessions since the last look at
+	// which of them are over.
+	nth, added int
 }
 
-// pruneEvery is after how many new sessions those that ended are forgotten.
-const pruneEvery = 64
+// opened is one thing that is open: what ends it, and its place in the order.
+type opened struct {
+	end func()
+	nth int
+}
+
+// The bounds of sessions: how many of one token are open at a time, and after how
+// many new ones those that ended are forgotten.
+const (
+	maxSessions = 64
+	pruneEvery  = 64
+)
 
 func (l *live) add(token string, key any, end func()) {
 	if l.open == nil {
-		l.open = map[string]map[any]func(){}
+		l.open = map[string]map[any]opened{}
 	}
 	if l.open[token] == nil {
-		l.open[token] = map[any]func(){}
+		l.open[token] = map[any]opened{}
 	}
-	l.open[token][key] = end
+	l.nth++
+	l.open[token][key] = opened{end, l.nth}
 }
 
 func (l *live) remove(token string, key any) {
@@ -39,15 +51,40 @@ func (l *live) remove(token string, key any) {
 	}
 }
 
-// session remembers a session. The SDK tells nobody that one is over, so those
-// that a server does not have any more are looked for now and then.
-func (l *live) session(token string, s *mcp.ServerSession, servers []*mcp.Server) {
+// session remembers a session, and returns what ends the token's oldest one when
+// there is one too many: a client that opens them without end would fill the memory.
+// The SDK tells nobody that one is over, so those that a server does not have any
+// more are looked for now and then.
+func (l *live) session(token string, s *mcp.ServerSession, servers []*mcp.Server, end func(*mcp.ServerSession)) (tooMany func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.add(token, s, func() { _ = s.Close() })
-	if l.added++; l.added < pruneEvery {
-		return
+	l.add(token, s, func() { end(s) })
+	l.added++
+	if n, _ := l.oldest(token); l.added >= pruneEvery || n > maxSessions {
+		l.prune(servers)
 	}
+	n, first := l.oldest(token)
+	if n <= maxSessions {
+		return func() {}
+	}
+	defer l.remove(token, first)
+	return l.open[token][first].end
+}
+
+// oldest returns how many sessions of a token are open, and the first of them.
+func (l *live) oldest(token string) (n int, first any) {
+	for key, o := range l.open[token] {
+		if _, ok := key.(*mcp.ServerSession); !ok {
+			continue
+		}
+		if n++; first == nil || o.nth < l.open[token][first].nth {
+			first = key
+		}
+	}
+	return n, first
+}
+
+func (l *live) prune(servers []*mcp.Server) {
 	l.added = 0
 	alive := map[any]bool{}
 	for _, server := range servers {
@@ -109,8 +146,8 @@ func (l *live) tokens() []string {
 func (l *live) end(token string) {
 	l.mu.Lock()
 	ends := make([]func(), 0, len(l.open[token]))
-	for key, end := range l.open[token] {
-		ends = append(ends, end)
+	for key, o := range l.open[token] {
+		ends = append(ends, o.end)
 		if _, ok := key.(*mcp.ServerSession); ok {
 			l.remove(token, key)
 		}

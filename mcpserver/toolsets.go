@@ -126,7 +126,7 @@ func (d *Door) introduce(sets []string) mcp.Middleware {
 				told := *r
 				told.Instructions = instructions(c.agent, sets)
 				if s, ok := req.GetSession().(*mcp.ServerSession); ok && s.ID() != "" {
-					d.live.session(c.token.Hash, s, d.all())
+					d.live.session(c.token.Hash, s, d.all(), d.endSession)()
 				}
 				return &told, nil
 			case *mcp.DiscoverResult:
@@ -137,6 +137,11 @@ func (d *Door) introduce(sets []string) mcp.Middleware {
 			return result, nil
 		}
 	}
+}
+
+func (d *Door) endSession(s *mcp.ServerSession) {
+	_ = s.Close()
+	d.fast.end(s.ID()) // behind it, or a call that was under way would be remembered
 }
 
 // instructions is what a model should know before it calls anything.
