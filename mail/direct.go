@@ -97,9 +97,17 @@ func (p *post) toUser(d Draft) (Sent, error) {
 	if err := p.pairLimit(user); err != nil {
 		return Sent{}, err
 	}
+	answered, err := p.answers(d, []bridge.Agent{user})
+	if err != nil {
+		return Sent{}, err
+	}
 	m := p.message(bridge.MailDirect, d.Text)
-	m.To, m.Urgent, m.Sync = []bridge.AgentID{bridge.User}, d.Urgent, d.Sync
-	return p.deliver(m, "", []target{{agent: user, direct: true, awaited: d.Sync}})
+	m.To, m.Urgent, m.Sync, m.ReplyTo = []bridge.AgentID{bridge.User}, d.Urgent, d.Sync, answered.ID
+	sent, err := p.deliver(m, "", []target{{agent: user, direct: true, awaited: d.Sync}})
+	if err != nil {
+		return Sent{}, err
+	}
+	return sent, p.settle(answered, m)
 }
 
 // direct writes one message to agents that were found to be within reach.

@@ -52,6 +52,13 @@ func TestCrossingIsNoReply(t *testing.T) {
 	equal(t, "reply to", w.send("bob", mail.Draft{To: "ann", Text: "named", ReplyTo: question.Message.ID}).Message.ReplyTo, question.Message.ID)
 	_, err := w.mail.Send(w.ctx, w.id("bob"), mail.Draft{To: "boss", Text: "wrong", ReplyTo: question.Message.ID})
 	wantKind(t, "a reply to somebody else's message", err, bridge.Invalid)
+	said, err := w.mail.Say(w.ctx, "boss", "well?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "reply to", w.send("boss", mail.Draft{To: "USER", Text: "so", ReplyTo: said.Message.ID}).Message.ReplyTo, said.Message.ID)
+	_, err = w.mail.Send(w.ctx, w.id("boss"), mail.Draft{To: "USER", Text: "wrong", ReplyTo: question.Message.ID})
+	wantKind(t, "a reply to the operator for somebody else's message", err, bridge.Invalid)
 }
 
 func TestRouting(t *testing.T) {

@@ -169,12 +169,15 @@ func TestSessionsOfATokenAreBounded(t *testing.T) {
 func TestASessionBelongsToItsToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.launch("main")
+	main := w.launch("main")
 	w.launch("other")
 	s := w.connect("main", oldEra, "")
-	stolen := http.Header{"Authorization": {"Bearer " + w.secret("other")}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
-	if got := w.post("", stolen, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"list_agents"}}`); got != http.StatusForbidden {
-		t.Errorf("another agent's session id: status %d", got)
+	w.mint(main)
+	for _, name := range []string{"other", "main"} { // main's is another one by now
+		stolen := http.Header{"Authorization": {"Bearer " + w.secret(name)}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		if got := w.post("", stolen, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"list_agents"}}`); got != http.StatusForbidden {
+			t.Errorf("main's session with another token of %s: status %d", name, got)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ func (d *Door) teamTools() []tool {
 	return []tool{
 		define("send_message", "Send a message to another agent: your parent, a child or a sibling. Without a parent you may write to USER, the operator. Returns at once; with sync the reply arrives as your next message, so do not poll for it.",
 			takes(text("recipient", "Agent name."), text("text", "Message body."),
-				flag("sync", "If true, the reply is delivered as your next message.").or(true)), d.sendMessage).keyed(),
+				flag("sync", "If true, the reply is delivered as your next message.").or(true), replyTo()), d.sendMessage).keyed(),
 		define("broadcast", "Send one message to all your siblings. Replies arrive as separate messages, one per respondent, or as one turn if joined.",
 			takes(text("text", "Message body."), flag("joined", "If true, the replies come together as one turn, when all are there or an hour has passed.").or(false)), d.broadcast).keyed(),
 		define("check_inbox", "Retrieve the messages that wait for you, oldest first and at most 50 at a time. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
@@ -44,10 +44,17 @@ func (d *Door) teamTools() []tool {
 	}
 }
 
+// replyTo is for those who were asked more than once: without it an answer is
+// taken for that to the oldest question.
+func replyTo() prop {
+	return text("reply_to", "Optional: id of the message that you answer, msg_…, if it is not the oldest one that waits for your reply.").maybe()
+}
+
 type sendArgs struct {
 	Recipient string `json:"recipient"`
 	Text      string `json:"text"`
 	Sync      *bool  `json:"sync"`
+	ReplyTo   string `json:"reply_to"`
 }
 
 // MessageSent is what send_message and broadcast answer.
@@ -60,7 +67,7 @@ type MessageSent struct {
 }
 
 func (d *Door) sendMessage(ctx context.Context, c *caller, in sendArgs) (answer, error) {
-	sent, err := d.post(c).Send(ctx, c.agent.ID, mail.Draft{To: in.Recipient, Text: in.Text, Sync: in.Sync == nil || *in.Sync})
+	sent, err := d.post(c).Send(ctx, c.agent.ID, mail.Draft{To: in.Recipient, Text: in.Text, Sync: in.Sync == nil || *in.Sync, ReplyTo: bridge.MessageID(in.ReplyTo)})
 	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Waiting: &sent.Waiting}}, err
 }
 

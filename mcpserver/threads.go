@@ -19,7 +19,7 @@ func (d *Door) threadTools() []tool {
 		define("send_message", "Send a message either directly to one agent or into a thread: give recipient_id or thread_id, not both. Replies arrive as your next turn.",
 			takes(self("sender_id"), text("recipient_id", "Optional: The unique Agent ID of the recipient (for direct 1-to-1 messages). Do not use if sending to a thread.").maybe(),
 				text("thread_id", "Optional: The ID of the thread to post the message in (for group discussions). Do not use if sending a direct message.").maybe(),
-				text("content", "The textual content of the message."), flag("urgent", "Set to true if this message requires immediate attention.").or(false)), d.threadSend).keyed(),
+				text("content", "The textual content of the message."), flag("urgent", "Set to true if this message requires immediate attention.").or(false), replyTo()), d.threadSend).keyed(),
 		define("get_messages", "Retrieve messages to you, direct ones and those of your threads, most recent first. What is retrieved is marked as read and does not come again as a turn.",
 			takes(self("agent_id"), text("thread_id", "Optional: Retrieve messages only from this specific thread ID.").maybe(),
 				number("limit", "Maximum number of messages to retrieve (most recent first), at most 100 at a time.").or(10),
@@ -113,6 +113,7 @@ type threadSendArgs struct {
 	Thread    string `json:"thread_id"`
 	Content   string `json:"content"`
 	Urgent    bool   `json:"urgent"`
+	ReplyTo   string `json:"reply_to"`
 }
 
 func (d *Door) threadSend(ctx context.Context, c *caller, in threadSendArgs) (answer, error) {
@@ -122,7 +123,7 @@ func (d *Door) threadSend(ctx context.Context, c *caller, in threadSendArgs) (an
 	if (in.Recipient == "") == (in.Thread == "") {
 		return answer{}, bridge.Errorf(bridge.Invalid, "give either recipient_id or thread_id, and not both")
 	}
-	draft := mail.Draft{Text: in.Content, Urgent: in.Urgent}
+	draft := mail.Draft{Text: in.Content, Urgent: in.Urgent, ReplyTo: bridge.MessageID(in.ReplyTo)}
 	var sent mail.Sent
 	var err error
 	if in.Thread != "" {
