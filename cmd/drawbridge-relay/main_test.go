@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("RELAY_TOKEN", testToken)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("SECRET_KEY", "hunter2-hunter2-hunter2")
 			programs, _, _ := strings.Cut(env.Getenv("PATH"), ":")
 			env.Setenv("RELAY", filepath.Join(programs, "drawbridge-relay"))
@@ -74,7 +76,7 @@ func startRelay(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command(filepath.Join(programs, "drawbridge-relay"), "run", "--config", ts.MkAbs(args[0]))
 	cmd.Env = []string{
 		"RELAY_TOKEN=" + testToken, "WORK=" + ts.Getenv("WORK"), "LEAK=do-not-leak", "BASH_ENV=/tmp/do-not-leak", "LD_LIBRARY_PATH=/do-not-leak",
-		"RELAY=" + filepath.Join(programs, "drawbridge-relay"), "SECRET_KEY=hunter2-hunter2-hunter2",
+		"RELAY=" + filepath.Join(programs, "drawbridge-relay"), "SECRET_KEY=hunter2-hunter2-hunter2", "GORACE=" + os.Getenv("GORACE"),
 	}
 	if programs := ts.Getenv("DESKTOP"); programs != "" {
 		cmd.Env = append(cmd.Env, "PATH="+programs, "DBUS_SESSION_BUS_ADDRESS=here")
@@ -130,7 +132,7 @@ func pending(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: pending <state folder>")
 	}
 	client := control.NewClient(ts.MkAbs(args[0]))
-	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for {
 		open, err := client.Pending(context.Background())

@@ -41,7 +41,7 @@ func openClient(ts *testscript.TestScript, neg bool, args []string) {
 		programs, _, _ := strings.Cut(ts.Getenv("PATH"), string(filepath.ListSeparator))
 		cmd := exec.Command(filepath.Join(programs, "drawbridge"), append([]string{"mcp", "--agent", agent}, args[3:]...)...)
 		cmd.Dir = ts.MkAbs(".")
-		for _, name := range []string{"PATH", "HOME", "TMPDIR", "DRAWBRIDGE_URL", "DRAWBRIDGE_TOKEN", "DRAWBRIDGE_AGENT_TOKEN"} {
+		for _, name := range []string{"PATH", "HOME", "TMPDIR", "DRAWBRIDGE_URL", "DRAWBRIDGE_TOKEN", "DRAWBRIDGE_AGENT_TOKEN", "GORACE"} {
 			if value := ts.Getenv(name); value != "" {
 				cmd.Env = append(cmd.Env, name+"="+value)
 			}

@@ -34,7 +34,7 @@ type sideProcess struct {
 }
 
 // patience bounds every wait; all of them end with the event they wait for.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // startProcess is "start <name> <arguments>": it runs the program beside the script, its output in <name>.log.
 // "start cloud", "start relay" and "start bridge" alone run the parts of a world and wait until each is ready.
@@ -66,7 +66,7 @@ func spawnBeside(ts *testscript.TestScript, name string, args []string) *sidePro
 	ts.Check(err)
 	defer log.Close()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = ts.MkAbs("."), log, log
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "CURSOR_API_KEY", "HTTPS_PROXY"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "CURSOR_API_KEY", "HTTPS_PROXY", "GORACE"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	ts.Check(p.cmd.Start())
