@@ -104,7 +104,7 @@ func New(opts Options) (*Sim, error) {
 
 func (s *Sim) fillDefaults(opts Options) {
 	if s.now == nil {
-		s.now = time.Now
+		s.now = func() time.Time { return time.Now().UTC() }
 	}
 	if s.random == nil {
 		s.random = rand.Reader

@@ -93,6 +93,7 @@ func TestHostileRequests(t *testing.T) {
 		return b.String()
 	}
 	statuses := map[wire.Status]int{}
+	began := time.Now()
 	for i := range requests {
 		r := wire.Request{
 			ID: fmt.Sprint("r", random.IntN(requests)), Action: word(), Line: word(), Agent: word(), KeyID: word(), BodyHash: word(),
@@ -113,8 +114,9 @@ func TestHostileRequests(t *testing.T) {
 			t.Fatalf("ran %q in %q", line, c.Dir)
 		}
 	}
-	if len(rec.commands) == 0 || len(rec.commands) > 600 {
-		t.Errorf("%d ran within a minute", len(rec.commands))
+	took := time.Since(began)
+	if most := 600 * (1 + int(took/time.Minute)); len(rec.commands) == 0 || len(rec.commands) > most {
+		t.Errorf("%d ran within %s; 600 may in a minute", len(rec.commands), took)
 	}
 	t.Logf("%d requests: %v", requests, statuses)
 	if _, err := audit.Verify(h.audit, ""); err != nil {

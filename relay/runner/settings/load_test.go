@@ -108,6 +108,7 @@ func TestLoadJournalPath(t *testing.T) {
 
 func TestLoadProblems(t *testing.T) {
 	t.Parallel()
+	folder := t.TempDir()
 	base := "token: " + token + "\nactions:\n"
 	action := func(settings string) string { return base + "  a: { argv: [/bin/echo], " + settings + " }\n" }
 	tests := []struct{ name, text, want string }{
@@ -183,7 +184,7 @@ func TestLoadProblems(t *testing.T) {
 		{"concurrent", base + "limits: { concurrent: 0 }\n", `:3: limits.concurrent: "0": is not a number in range`},
 		{"journal without a name", base + "journal: ''\n", `:3: journal: is not the path of a file; write a path, or leave it out for relay.journal beside this file`},
 		{"journal as folder", base + "journal: x/\n", `:3: journal: "x/": is not the path of a file`},
-		{"journal is a folder", base + "journal: /usr\n", `:3: journal: "/usr": /usr is not a regular file; name a plain file`},
+		{"journal is a folder", base + "journal: " + folder + "\n", folder + ` is not a regular file; name a plain file`},
 		{"journal without a folder", base + "journal: x/y\n", `:3: journal: "x/y": its folder does not exist; create it or correct the path`},
 		{"journal as list", base + "journal: [a]\n", `:3: journal: is not a single value`},
 		{"unknown limit", base + "limits: { per_hour: 3 }\n", `limits.per_hour: is not a known key; use one of concurrent, queue, per_minute, per_day, approval_wait`},
