@@ -65,6 +65,7 @@ func (c *Client) Forget(ctx context.Context, idOrName, passage string) (recall.D
 }
 
 // ForgetBlock deletes a block of an agent with its versions.
-func (c *Client) ForgetBlock(ctx context.Context, idOrName, label string) (recall.Deleted, error) {
-	return post[recall.Deleted](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/blocks/"+url.PathEscape(label)+"/delete", struct{}{})
+func (c *Client) ForgetBlock(ctx context.Context, idOrName, label string) (out recall.Deleted, err error) {
+	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/agents/" + url.PathEscape(idOrName) + "/blocks/delete", query: url.Values{"label": {label}}, in: struct{}{}, out: &out})
+	return out, err
 }

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,26 +9,36 @@ import (
 	"drawbridge/bridge"
 )
 
-// The limits of one agent's memory; texts in bytes, tags in characters.
+// The limits of one agent's memory; texts in bytes, tags and
+// labels in characters.
 const (
 	MaxBlocks   = 1000
 	MaxPassages = 1_000_000
 	MaxText     = 16 << 10
 	MaxTags     = 20
 	MaxTag      = 64
+	MaxLabel    = 200
 	// MaxQuery bounds the text of a search and MaxFound its limit.
 	MaxQuery = 4 << 10
 	MaxFound = 100
 )
 
-var validLabel = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-
+// checkDraft takes any label that is one line and shows as it is (seed: the office, a
+// string): it heads its block in the agent's turns and stands in people's lists.
 func checkDraft(d Draft) error {
-	if !validLabel.MatchString(d.Label) {
-		return bridge.Errorf(bridge.Invalid, "label %.80q: use 1 to 64 letters, digits, dots, dashes and underscores", d.Label)
+	switch {
+	case d.Label == "":
+		return bridge.Errorf(bridge.Invalid, "label is empty; name the block")
+	case utf8.RuneCountInString(d.Label) > MaxLabel:
+		return bridge.Errorf(bridge.Invalid, "label %+.80q has %d characters; at most %d are allowed", d.Label, utf8.RuneCountInString(d.Label), MaxLabel)
+	case !utf8.ValidString(d.Label) || strings.ContainsFunc(d.Label, hidden):
+		return bridge.Errorf(bridge.Invalid, "label %+.80q: use one line of text without invisible characters", d.Label)
 	}
 	return checkText("content", d.Content, MaxText)
 }
+
+// hidden reports what does not show, but for the joiners that scripts and emoji are written with.
+func hidden(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
 // checkText refuses what a database would not give back as it was.
 func checkText(what, text string, limit int) error {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"drawbridge/bridge"
 )
@@ -42,7 +43,8 @@ func New(o Options) (*Service, error) {
 	return &Service{o: o}, nil
 }
 
-// Draft is what a block shall say.
+// Draft is what a block shall say. The label is one line of text; blanks around it
+// are no part of it.
 type Draft struct {
 	Label, Content string
 	// IfVersion is the version that the writer read, 0 for a block that was not
@@ -54,6 +56,7 @@ type Draft struct {
 // now. What it said before is kept as a version. Conflict when d.IfVersion is not
 // the present version, and when there would be too many blocks.
 func (s *Service) Update(ctx context.Context, agent bridge.AgentID, d Draft) (b bridge.Block, err error) {
+	d.Label = strings.TrimSpace(d.Label)
 	if err := checkDraft(d); err != nil {
 		return b, err
 	}
@@ -70,7 +73,7 @@ func (s *Service) Update(ctx context.Context, agent bridge.AgentID, d Draft) (b 
 		if err := c.PutBlock(b); err != nil {
 			return fmt.Errorf("put block %q: %w", b.Label, err)
 		}
-		return c.Record(bridge.EventMemory, a, bridge.Event{Text: fmt.Sprintf("block %s is at version %d", b.Label, b.Version)})
+		return c.Record(bridge.EventMemory, a, bridge.Event{Text: fmt.Sprintf("block %q is at version %d", b.Label, b.Version)})
 	})
 	return b, err
 }

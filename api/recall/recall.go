@@ -126,7 +126,7 @@ func Routes(t Tools) []Route {
 		{http.MethodGet, "/v1/turns/{id}/run", h.run},
 	}
 	if t.Memory != nil {
-		routes = append(routes, Route{http.MethodPost, "/v1/agents/{id}/blocks/{label}/delete", h.forgetBlock},
+		routes = append(routes, Route{http.MethodPost, "/v1/agents/{id}/blocks/delete", h.forgetBlock},
 			Route{http.MethodPost, "/v1/agents/{id}/passages/{passage}/delete", h.forget})
 	}
 	return routes
@@ -179,25 +179,29 @@ func (h handler) passages(w http.ResponseWriter, r *http.Request) error {
 
 // forget deletes a passage, and forgetBlock a block.
 func (h handler) forget(w http.ResponseWriter, r *http.Request) error {
-	return h.delete(w, r, "passage", func(a bridge.AgentID, id string) error {
-		return h.Memory.Forget(r.Context(), a, bridge.PassageID(id))
-	})
+	id, err := h.Path(r, "passage")
+	if err != nil {
+		return err
+	}
+	return h.delete(w, r, id, func(a bridge.AgentID) error { return h.Memory.Forget(r.Context(), a, bridge.PassageID(id)) })
 }
 
+// forgetBlock reads the label from the query: it may hold what no path may, such as a slash.
 func (h handler) forgetBlock(w http.ResponseWriter, r *http.Request) error {
-	return h.delete(w, r, "label", func(a bridge.AgentID, label string) error { return h.Memory.ForgetBlock(r.Context(), a, label) })
+	q, _, err := h.Query(r, "label")
+	if err != nil {
+		return err
+	}
+	label := q.Get("label")
+	return h.delete(w, r, label, func(a bridge.AgentID) error { return h.Memory.ForgetBlock(r.Context(), a, label) })
 }
 
-func (h handler) delete(w http.ResponseWriter, r *http.Request, name string, forget func(bridge.AgentID, string) error) error {
+func (h handler) delete(w http.ResponseWriter, r *http.Request, what string, forget func(bridge.AgentID) error) error {
 	a, err := h.Agent(r)
 	if err != nil {
 		return err
 	}
-	what, err := h.Path(r, name)
-	if err != nil {
-		return err
-	}
-	if err := forget(a.ID, what); err != nil {
+	if err := forget(a.ID); err != nil {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, Deleted{Deleted: what})
