@@ -20,18 +20,18 @@ func (d *Door) bridgeTools() []tool {
 	return []tool{
 		define("launch_agent", "Launch a subagent on another repository. It starts with the prompt alone, so say everything it needs. Returns at once; its result arrives as your next turn after it has ended. status is launched, or held when a person must approve it first.",
 			takes(text("repo", "GitHub repository that the subagent works on, as github.com/owner/name. list_allowed says which ones are allowed."),
-				text("prompt", "Self-contained task description for the subagent.")), d.launchAgent),
+				text("prompt", "Self-contained task description for the subagent.")), d.launchAgent).keyed(),
 		define("list_agents", "List the agents of your tree: you, the agent that launched you, your subagents and theirs, newest first, with what each is doing.",
 			takes(), d.listAgents).reads(),
 		define("agent_status", "Show what one agent of your tree is doing and how its latest turn stands. Do not call it in a loop: results arrive as your next turn by themselves.",
 			takes(text("agent", "Name or id of the agent.")), d.agentStatus).reads(),
 		define("run_local_action", "Run one of the listed actions on the user's machine. It takes no arguments. Returns at once; what came of it arrives as your next turn. status is requested, or held when a person must approve it first.",
-			takes(text("action", "Id of the action. list_allowed says which ones are allowed.")), d.runLocalAction),
+			takes(text("action", "Id of the action. list_allowed says which ones are allowed.")), d.runLocalAction).keyed(),
 		define("list_allowed", "List the repositories you may launch subagents on, the actions you may run and who has to agree to some of them first, and your limits. Everything else is refused.",
 			takes(), d.listAllowed).reads(),
 		define("remind", "Have a message come back to you as a turn at a later time. Use it instead of waiting.",
 			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, or a span from now: 10m, 2h, 3d."),
-				text("message", "What you want to be told then.")), d.remind),
+				text("message", "What you want to be told then.")), d.remind).keyed(),
 		define("cancel_reminder", "Cancel a reminder of yours that has not come back yet.",
 			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder),
 	}
@@ -64,34 +64,49 @@ func (d *Door) launchAgent(ctx context.Context, c *caller, in launchArgs) (answe
 }
 
 // launch asks for a subagent and names the one that comes of it.
-func (d *Door) launch(ctx context.Context, c *caller, cmd parser.Command) (Asked, error) {
-	got, m, err := d.ask(ctx, c, cmd)
-	if err != nil || m.Child == "" {
+func (d *Door) launch(ctx context.Context, c *caller, cmd parser.Command) (got Asked, err error) {
+	_, m, err := d.ask(ctx, c, cmd)
+	if err != nil {
 		return got, err
 	}
 	err = d.o.Engine.View(ctx, func(tx bridge.Tx) error {
-		child, err := tx.Agent(m.Child)
-		got.Status, got.AgentID, got.Name = "launched", string(child.ID), child.Name
+		got, err = launched(tx, m)
 		return err
 	})
+	return got, err
+}
+
+// launched is stands for the command of a launch.
+func launched(tx bridge.Tx, m bridge.Command) (Asked, error) {
+	got, err := stands(m)
+	if err != nil || m.Child == "" {
+		return got, err
+	}
+	child, err := tx.Agent(m.Child)
+	got.Status, got.AgentID, got.Name = "launched", string(child.ID), child.Name
 	return got, err
 }
 
 // ask takes one command through the gate. A refusal is an error that says what is allowed.
 func (d *Door) ask(ctx context.Context, c *caller, cmd parser.Command) (Asked, bridge.Command, error) {
 	cmd.Raw = string(cmd.Verb) + ": (by a tool call)"
-	asked, err := d.o.Engine.Ask(ctx, c.agent.ID, cmd)
+	m, err := d.o.Engine.Ask(ctx, c.agent.ID, c.once, cmd)
 	if err != nil {
 		return Asked{}, bridge.Command{}, err
 	}
-	m := asked[0]
+	got, err := stands(m)
+	return got, m, err
+}
+
+// stands says how a command stands.
+func stands(m bridge.Command) (Asked, error) {
 	switch m.State {
 	case bridge.CommandRefused:
-		return Asked{}, m, bridge.Errorf(bridge.Denied, "refused: %s", strings.TrimPrefix(m.Reason, "refused: "))
+		return Asked{}, bridge.Errorf(bridge.Denied, "refused: %s", strings.TrimPrefix(m.Reason, "refused: "))
 	case bridge.CommandHeld:
-		return Asked{Status: "held", CommandID: string(m.ID), Reason: m.Reason}, m, nil
+		return Asked{Status: "held", CommandID: string(m.ID), Reason: m.Reason}, nil
 	}
-	return Asked{Status: "requested", CommandID: string(m.ID), Due: m.Due}, m, nil
+	return Asked{Status: "requested", CommandID: string(m.ID), Due: m.Due}, nil
 }
 
 type actionArgs struct {

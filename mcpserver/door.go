@@ -30,8 +30,9 @@ import (
 // concurrent use.
 type Engine interface {
 	bridge.Desk
-	// Ask takes commands of tool calls through the gate and returns them as recorded.
-	Ask(ctx context.Context, id bridge.AgentID, commands ...parser.Command) ([]bridge.Command, error)
+	// Ask takes the command of a tool call through the gate and returns it as
+	// recorded, or as it stands now when it was asked for under the same key before.
+	Ask(ctx context.Context, id bridge.AgentID, once bridge.Once, cmd parser.Command) (bridge.Command, error)
 	// Replay gives a failed turn another try. Conflict when there is nothing to try.
 	Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error)
 	// Watch returns a channel that gets a value after changes, and what ends it.

@@ -99,3 +99,53 @@ func written(w *world) (n int) {
 	}
 	return n
 }
+
+// TestAskedOnceUnderAKey: a command that was asked for under a key is asked for once, in whatever turn it is asked again. It guards
+// against a second agent for an agent that was cut off, and whose next turn says the same.
+func TestAskedOnceUnderAKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetBridge, mcpserver.SetTeam}
+	main := w.launch("main")
+	w.slow.Store(true) // what ends would begin another turn
+	boss := w.connect("main", newEra, "")
+	launch := args{"repo": "github.com/me/my-app", "prompt": "Work.", "idempotency_key": "the work"}
+	held := args{"repo": "github.com/me/careful", "prompt": "Work.", "idempotency_key": "careful work"}
+	spawn := args{"name": "ann", "instructions": "Work.", "repo": "github.com/me/my-app", "idempotency_key": "ann"}
+	action := args{"action": "backup_script", "idempotency_key": "backup"}
+	remind := args{"when": "2h", "message": "Tea.", "idempotency_key": "tea"}
+	launched, waits := good[mcpserver.Asked](w, boss, "launch_agent", launch), good[mcpserver.Asked](w, boss, "launch_agent", held)
+	spawned := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn)
+	ran, set := good[mcpserver.Asked](w, boss, "run_local_action", action), good[mcpserver.Asked](w, boss, "remind", remind)
+	if r := w.call(boss, "launch_agent", args{"repo": "github.com/evil/x", "prompt": "Work.", "idempotency_key": "refused"}); !r.IsError {
+		t.Errorf("not refused: %s", words(r))
+	}
+	if _, err := w.engine.Say(t.Context(), main.ID, "Go on."); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the next turn is over", func(tx bridge.Tx) bool {
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID})
+		return err == nil && len(turns) > 1 && turns[0].State == bridge.TurnReplied
+	})
+	if again := good[mcpserver.Asked](w, boss, "launch_agent", launch); again != launched {
+		t.Errorf("launched again: %+v, the first was %+v", again, launched)
+	}
+	if again := good[mcpserver.Asked](w, boss, "launch_agent", held); again != waits || again.Status != "held" {
+		t.Errorf("held again: %+v, the first was %+v", again, waits)
+	}
+	if again := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn); again != spawned || again.Status != "created" {
+		t.Errorf("spawned again: %+v, the first was %+v", again, spawned)
+	}
+	if again := good[mcpserver.Asked](w, boss, "run_local_action", action); again.CommandID != ran.CommandID {
+		t.Errorf("ran again: %+v, the first was %+v", again, ran)
+	}
+	if again := good[mcpserver.Asked](w, boss, "remind", remind); again.CommandID != set.CommandID || !again.Due.Equal(set.Due) {
+		t.Errorf("set again: %+v, the first was %+v", again, set)
+	}
+	launch["prompt"] = "Other work."
+	if r := w.call(boss, "launch_agent", launch); !r.IsError || !strings.Contains(words(r), "it made "+launched.CommandID) {
+		t.Errorf("something else under the key: %s", words(r))
+	}
+	// What was refused was not done.
+	good[mcpserver.Asked](w, boss, "launch_agent", args{"repo": "github.com/me/my-app", "prompt": "Other work.", "idempotency_key": "refused"})
+}

@@ -1,7 +1,6 @@
 package mcpserver_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -80,8 +79,8 @@ func TestAFloodOfCommands(t *testing.T) {
 	w := newWorld(t)
 	main := w.launch("main")
 	s := w.connect("main", newEra, "")
-	for range 10 {
-		if _, err := w.engine.Ask(t.Context(), main.ID, slices.Repeat([]parser.Command{{Verb: parser.LocalAction, Action: "format_disk"}}, 100)...); err != nil {
+	for range 1000 {
+		if _, err := w.engine.Ask(t.Context(), main.ID, bridge.Once{}, parser.Command{Verb: parser.LocalAction, Action: "format_disk"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,8 +117,8 @@ func TestSpawnDoesNotEcho(t *testing.T) {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID, Limit: 1})
 		return err == nil && len(turns) > 0 && strings.Contains(turns[0].Sent, "Sell the house")
 	})
-	if r := w.call(boss, "spawn_agent", spawn("seller", " Sell the house.\n")); !r.IsError || !strings.Contains(words(r), "must not command") {
-		t.Errorf("spawn_agent: %s", words(r))
+	if held := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn("seller", " Sell the house.\n")); held.Status != "held" || !strings.Contains(held.Reason, "must not command") {
+		t.Errorf("spawn_agent: %+v", held)
 	}
 	if held := good[mcpserver.Asked](w, boss, "launch_agent", args{"repo": "github.com/me/my-app", "prompt": "Sell the house."}); held.Status != "held" {
 		t.Errorf("launch_agent: %+v", held)

@@ -37,15 +37,31 @@ func TestHeldSpawnKeepsItsName(t *testing.T) {
 	if held.Status != "held" || held.Name != "careful-1" || held.AgentID != "" || held.Reason == "" {
 		t.Fatalf("spawn_agent: %+v", held)
 	}
-	spawn["instructions"] = "Work, too." // the same command again would be held as a duplicate
+	// The same call again would be the one that waits.
+	spawn["instructions"], spawn["role"], spawn["workspace_subdir"] = "Work, too.", "reviewer", "services/api"
 	rival := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn)
 	if got := w.approve(held.CommandID).Name; got != "careful-1" {
 		t.Errorf("the approved agent is called %q", got)
 	}
-	// The first to be approved has the name; the other must not fail for it.
-	if got := w.approve(rival.CommandID).Name; !strings.HasPrefix(got, "careful-") || got == "careful-1" {
-		t.Errorf("the rival is called %q", got)
+	// The first to be approved has the name; the other must not fail for it, and hears its own.
+	other := w.approve(rival.CommandID)
+	if !strings.HasPrefix(other.Name, "careful-") || other.Name == "careful-1" {
+		t.Errorf("the rival is called %q", other.Name)
 	}
+	told := "You are " + other.Name + ", a reviewer; the agent main spawned you.\nWork in the subdirectory services/api.\n\nWork, too."
+	w.until("the rival was told its name", func(tx bridge.Tx) bool {
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: other.ID, Limit: 1})
+		return err == nil && len(turns) == 1 && turns[0].Sent == told && turns[0].State == bridge.TurnReplied
+	})
+	if w.cloud.Effects("launch github.com/me/careful "+told) != 1 {
+		t.Errorf("the rival was not launched with those words: %q", w.cloud.Log())
+	}
+	w.until("the timeline says what the rival is for", func(tx bridge.Tx) bool {
+		events, err := tx.Events(0, 1000)
+		return err == nil && slices.ContainsFunc(events, func(e bridge.Event) bool {
+			return e.Kind == bridge.EventAgent && e.Agent == other.ID && e.Fields["role"] == "reviewer" && e.Fields["workspace_subdir"] == "services/api"
+		})
+	})
 	good[any](w, boss, "send_message", args{"recipient": "careful-1", "text": "Hello."})
 }
 
@@ -124,14 +140,14 @@ func TestSpawnAgain(t *testing.T) {
 	if again := good[mcpserver.Spawned](w, boss, "spawn_agent", ask); again != first || again.Status != "created" {
 		t.Errorf("spawned again: %+v, the first was %+v", again, first)
 	}
-	asked, err := w.engine.Ask(t.Context(), main.ID, parser.Command{Verb: parser.Subagent, Repo: "github.com/me/my-app",
-		Name: "nameless", Prompt: "You are nameless, a worker; the agent main spawned you.\n\nWork."})
-	if err != nil || asked[0].Child == "" {
+	asked, err := w.engine.Ask(t.Context(), main.ID, bridge.Once{}, parser.Command{Verb: parser.Subagent, Repo: "github.com/me/my-app",
+		Name: "nameless", Role: "worker", Prompt: "Work."})
+	if err != nil || asked.Child == "" {
 		t.Fatalf("%+v %v", asked, err)
 	}
 	ask["name"] = "nameless"
-	if got := good[mcpserver.Spawned](w, boss, "spawn_agent", ask); got.AgentID != string(asked[0].Child) || got.Name != "nameless" || got.CommandID != string(asked[0].ID) {
-		t.Errorf("spawned %+v, there was %+v", got, asked[0])
+	if got := good[mcpserver.Spawned](w, boss, "spawn_agent", ask); got.AgentID != string(asked.Child) || got.Name != "nameless" || got.CommandID != string(asked.ID) {
+		t.Errorf("spawned %+v, there was %+v", got, asked)
 	}
 	if children := good[struct{ Children []mcpserver.AgentView }](w, boss, "list_children", nil); len(children.Children) != 2 {
 		t.Errorf("list_children: %+v", children)

@@ -52,9 +52,12 @@ type Command struct {
 	// names an allowed repository, or a repository at all, is not decided here.
 	Repo, Prompt string
 
-	// Name belongs to [Subagent]: what the new agent shall be called. No line can
-	// say it; only a tool call can.
-	Name string `json:",omitempty"`
+	// Name, Role and Subdir belong to [Subagent]: what the new agent shall be
+	// called, what it is for, and in which folder below its parent's it works. No
+	// line can say them; only a tool call can.
+	Name   string `json:",omitempty"`
+	Role   string `json:",omitempty"`
+	Subdir string `json:",omitempty"`
 
 	// Action belongs to [LocalAction]: the whole rest of the line, trimmed,
 	// printable ASCII and tab. "backup --x" is one id, not an id and a flag.

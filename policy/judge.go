@@ -66,7 +66,7 @@ func (p *Policy) Judge(r Request) Judgement {
 	verdicts := make([]Verdict, len(r.Commands))
 	seen := make(map[string]bool, len(r.Commands))
 	for _, cmd := range r.Earlier {
-		seen[CommandKey(cmd)] = true
+		seen[exactKey(cmd)] = true
 	}
 	launches := 0
 	for i, cmd := range r.Commands {
@@ -128,7 +128,7 @@ func (p *Policy) OperatorAction(id string) Verdict {
 // hold turns a grant into a hold when a person has to look first. The duplicate
 // comes before the echo, so that approving two echoed lines runs the command once.
 func (r Request) hold(v Verdict, cmd parser.Command, seen map[string]bool) Verdict {
-	key := CommandKey(cmd)
+	key := exactKey(cmd)
 	twice := seen[key]
 	seen[key] = true
 	switch {

@@ -25,6 +25,12 @@ func CommandKey(cmd parser.Command) string {
 	return hashFields(string(cmd.Verb), cmd.Raw)
 }
 
+// exactKey tells a command from others of its turn: what is called otherwise is
+// another agent, also with the same task.
+func exactKey(cmd parser.Command) string {
+	return hashFields(CommandKey(cmd), cmd.Name, cmd.Role, cmd.Subdir)
+}
+
 func repoOrText(value string) string {
 	repo, err := CanonicalRepo(value)
 	if err != nil {

@@ -8,20 +8,21 @@ import (
 	"drawbridge/parser"
 )
 
-// Ask takes commands that an agent asked for by a tool call through the gate, in
-// one transaction, and returns each as it was recorded: the same policy, caps
-// and ledger as for its text. They belong to the turn that the agent is in, or else to its
+// Ask takes a command that an agent asked for by a tool call through the gate, in
+// one transaction, and returns it as it was recorded: the same policy, caps
+// and ledger as for its text. It belongs to the turn that the agent is in, or else to its
 // last one. What is refused or held is said in the answer and not in the next
-// turn; what comes of the rest comes as a turn. Twice is two requests, of which
+// turn; what comes of the rest comes as a turn. Twice under one key is once, and
+// returns the command as it stands now; without a key it is two requests, of which
 // the policy holds the second for a person. NotFound for an unknown agent,
-// Conflict for one that never had a turn or whose tree was stopped, RateLimited
-// when a turn asked for too many.
-func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, commands ...parser.Command) (asked []bridge.Command, err error) {
+// Conflict for one that never had a turn, whose tree was stopped or that used the
+// key for something else, RateLimited when a turn asked for too many.
+func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, once bridge.Once, cmd parser.Command) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
-		asked, err = e.gate.Ask(c.Change, id, commands)
+		m, err = e.gate.Ask(c.Change, id, once, cmd)
 		return err
 	})
-	return asked, notFound(err, "agent", string(id))
+	return m, notFound(err, "agent", string(id))
 }
 
 // Approve lets a held command pass. It passes the gate once more: what the

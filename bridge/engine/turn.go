@@ -186,7 +186,11 @@ func (e *Engine) grantOf(j job) policy.Verdict {
 	if j.command.ID == "" {
 		return p.OperatorGrant(j.agent.Repo, j.turn.Text)
 	}
-	return p.Grant(j.asking, j.command.Parsed, j.command.Approved)
+	cmd := j.command.Parsed
+	if cmd.Role != "" {
+		cmd.Prompt = j.turn.Text // with the words that introduce the agent by the name that it got
+	}
+	return p.Grant(j.asking, cmd, j.command.Approved)
 }
 
 // join binds all that waits for the agent to this turn and builds its text.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"errors"
+	"fmt"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
@@ -18,35 +19,39 @@ const toolOrdinal = 1000
 // tool calls are counted in as many.
 const maxAsked = 1000
 
-// Ask judges commands that an agent asked for by a tool call and returns each as
+// Ask judges a command that an agent asked for by a tool call and returns it as
 // it was recorded; see engine.Engine.Ask.
-func (g Gate) Ask(tx *desk.Change, id bridge.AgentID, commands []parser.Command) (asked []bridge.Command, err error) {
-	c := change{tx, g}
+func (g Gate) Ask(tx *desk.Change, id bridge.AgentID, once bridge.Once, cmd parser.Command) (m bridge.Command, err error) {
+	if before, err := once.Earlier(tx, id); err != nil {
+		return m, err
+	} else if before != "" {
+		return tx.Command(bridge.CommandID(before))
+	}
+	m, err = change{tx, g}.ask(id, cmd)
+	if err != nil || m.State == bridge.CommandRefused {
+		return m, err // it may be asked for again under its key
+	}
+	return m, once.Keep(tx, id, string(m.ID))
+}
+
+func (c change) ask(id bridge.AgentID, cmd parser.Command) (m bridge.Command, err error) {
 	by, err := c.asking(id)
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	earlier, err := c.Commands(bridge.CommandFilter{Turn: by.Turn.ID, Limit: maxAsked})
 	if err != nil {
-		return nil, err
+		return m, err
 	}
-	if len(earlier)+len(commands) > maxAsked { // refused ones count: each is on record
-		return nil, bridge.Errorf(bridge.RateLimited, "%d commands were asked for in this turn, and the limit is %d; end your turn, and ask in the next one", len(earlier), maxAsked)
+	if len(earlier) >= maxAsked { // refused ones count: each is on record
+		return m, bridge.Errorf(bridge.RateLimited, "%d commands were asked for in this turn, and the limit is %d; end your turn, and ask in the next one", len(earlier), maxAsked)
 	}
-	r, err := c.request(by, commands)
+	r, err := c.request(by, []parser.Command{cmd})
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	r.Earlier = earlierIn(earlier)
-	judged := c.Policy().Judge(r)
-	for i, cmd := range commands {
-		m, err := c.recordAs(by, toolOrdinal+len(earlier)+i, cmd, judged.Verdicts[i])
-		if err != nil {
-			return asked, err
-		}
-		asked = append(asked, m)
-	}
-	return asked, nil
+	return c.recordAs(by, toolOrdinal+len(earlier), cmd, c.Policy().Judge(r).Verdicts[0])
 }
 
 // asking loads the turn that an agent's tool calls belong to.
@@ -58,18 +63,16 @@ func (c change) asking(id bridge.AgentID) (*Asker, error) {
 	if err := c.NotStopped(a.Root); err != nil {
 		return nil, err
 	}
-	t, err := c.OpenTurn(id)
-	if errors.Is(err, bridge.ErrNoRow) || (err == nil && t.State == bridge.TurnQueued) {
-		var last []bridge.Turn
-		if last, err = c.Turns(bridge.TurnFilter{Agent: id, Limit: 1}); err == nil && len(last) == 0 {
-			err = bridge.Errorf(bridge.Conflict, "agent %s never had a turn, so it cannot ask for anything", a.Name)
-		}
-		if err == nil {
-			t = last[0]
-		}
+	head, err := c.CurrentTurn(id) // one that is still queued was not heard yet
+	if errors.Is(err, bridge.ErrNoRow) {
+		err = bridge.Errorf(bridge.Conflict, "agent %s never had a turn, so it cannot ask for anything", a.Name)
 	}
 	if err != nil {
 		return nil, err
+	}
+	t, err := c.Turn(head.ID)
+	if err != nil {
+		return nil, fmt.Errorf("load turn %q: %w", head.ID, err)
 	}
 	names, err := kin.Lineage(c.Tx, a)
 	return &Asker{Agent: a, Turn: &t, Names: names, silent: true}, err

@@ -86,3 +86,50 @@ func TestReply(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestAskBelongsToTheTurnThatWasHeard: while the next turn is queued, what an agent asks for belongs to the one before, as the record
+// of its calls does. It guards against commands that count for a turn of which the agent has not heard.
+func TestAskBelongsToTheTurnThatWasHeard(t *testing.T) {
+	t.Parallel()
+	rules, problems := policy.New(policy.Rules{Actions: []policy.ActionRule{{ID: "backup", Relay: "laptop"}}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	g := gate.Gate{API: bridge.APIv1, Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}}
+	err := memory.NewDisk().Open().Update(t.Context(), func(tx bridge.Tx) error {
+		c := &desk.Change{Tx: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
+		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1}
+		if err := c.InsertAgent(a); err != nil {
+			return err
+		}
+		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseLaunch, Text: "go"}); err != nil {
+			return err
+		}
+		ask := func(action string) (bridge.Command, error) {
+			return g.Ask(c, a.ID, bridge.Once{}, parser.Command{Verb: parser.LocalAction, Action: action})
+		}
+		if _, err := ask("backup"); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("before its first turn: %v", err)
+		}
+		turn, err := c.Turn("trn_1")
+		if err != nil {
+			return err
+		}
+		for _, next := range []bridge.TurnState{bridge.TurnDelivering, bridge.TurnRunning, bridge.TurnReplied} {
+			if err := c.SetTurn(&turn, next); err != nil {
+				return err
+			}
+		}
+		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_2", Cause: bridge.CauseUser, Text: "go on"}); err != nil {
+			return err
+		}
+		m, err := ask("backup")
+		if err == nil && m.Turn != turn.ID {
+			t.Errorf("the command belongs to %s", m.Turn)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -89,13 +89,20 @@ func (c change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	if err := c.InsertAgent(child); err != nil {
 		return err
 	}
-	if err := c.AddEchoes(id, words.EchoKeys(m.Parsed.Prompt), c.At); err != nil {
+	if m.Parsed.Role != "" {
+		if err := c.Event(bridge.EventAgent, child, bridge.Event{Command: m.ID, Text: fmt.Sprintf("agent %s, a %s", name, m.Parsed.Role),
+			Fields: map[string]string{"role": m.Parsed.Role, "workspace_subdir": m.Parsed.Subdir}}); err != nil {
+			return err
+		}
+	}
+	text := words.Introduced(m.Parsed, name, parent.Name)
+	if err := c.AddEchoes(id, words.EchoKeys(text), c.At); err != nil {
 		return err
 	}
 	if err := c.TellName(*m, name); err != nil {
 		return err
 	}
-	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: m.Parsed.Prompt})
+	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: text})
 }
 
 // runtimeOf is where a subagent will live: with its parent, unless that is the

@@ -13,7 +13,11 @@ import (
 func Describe(m bridge.Command) string {
 	switch m.Parsed.Verb {
 	case parser.Subagent:
-		return fmt.Sprintf("SUBAGENT on %s: %s", cmp.Or(m.Canonical, m.Parsed.Repo), OneLine(m.Parsed.Prompt, 120))
+		called := ""
+		if m.Parsed.Name != "" {
+			called = " " + m.Parsed.Name
+		}
+		return fmt.Sprintf("SUBAGENT%s on %s: %s", called, cmp.Or(m.Canonical, m.Parsed.Repo), OneLine(m.Parsed.Prompt, 120))
 	case parser.LocalAction:
 		return "LOCAL_ACTION " + OneLine(m.Parsed.Action, 120)
 	case parser.Remind:
@@ -22,10 +26,24 @@ func Describe(m bridge.Command) string {
 	return string(m.Parsed.Verb)
 }
 
+// Introduced is the prompt of a command for the agent that is called name: one
+// that a tool call spawned is told who it is.
+func Introduced(cmd parser.Command, name, parent string) string {
+	if cmd.Role == "" {
+		return cmd.Prompt
+	}
+	where := ""
+	if cmd.Subdir != "" {
+		where = fmt.Sprintf("Work in the subdirectory %s.\n", cmd.Subdir)
+	}
+	return fmt.Sprintf("You are %s, a %s; the agent %s spawned you.\n%s\n%s", name, cmd.Role, parent, where, cmd.Prompt)
+}
+
 // Fields are what an event or a log line tells of a command.
 func Fields(m bridge.Command) map[string]string {
 	f := map[string]string{"verb": string(m.Parsed.Verb), "line": fmt.Sprint(m.Parsed.Line), "code": m.Code, "canonical": m.Canonical}
-	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": Clip(m.Parsed.Prompt, 1000), "action": Clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child)} {
+	for key, value := range map[string]string{"repo": m.Parsed.Repo, "prompt": Clip(m.Parsed.Prompt, 1000), "action": Clip(m.Parsed.Action, 200), "relay": m.Relay, "child": string(m.Child),
+		"name": m.Parsed.Name, "role": m.Parsed.Role, "workspace_subdir": m.Parsed.Subdir} {
 		if value != "" {
 			f[key] = value
 		}
