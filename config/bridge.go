@@ -44,7 +44,7 @@ type Source = yamlconf.Source
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	mail.per_minute        10                       1 to 100000
 //	mail.max_file          33554432                 1 to 1099511627776 bytes
-//	tools.per_minute       600                      1 to 1000000
+//	tools.per_minute       6000                     1 to 1000000
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
 //	chat.wait              300s                     1s to 1h
@@ -198,7 +198,7 @@ func defaults() Bridge {
 		Cursor:    Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:      Poll{Min: 10 * time.Second, Max: time.Minute},
 		Mail:      Mail{PerMinute: 10, MaxFile: 32 << 20},
-		Tools:     Tools{PerMinute: 600},
+		Tools:     Tools{PerMinute: 6000},
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
 		Parser:    Parser{Fenced: "ignore"},
 		Log:       Log{Level: "info", Format: "json"},

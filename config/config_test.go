@@ -58,7 +58,7 @@ func TestBridgeDefaults(t *testing.T) {
 		Cursor: config.Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:   config.Poll{Min: 10 * time.Second, Max: time.Minute},
 		Mail:   config.Mail{PerMinute: 10, MaxFile: 32 << 20},
-		Tools:  config.Tools{PerMinute: 600},
+		Tools:  config.Tools{PerMinute: 6000},
 		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
 		Parser: config.Parser{Fenced: "ignore"},
 		Log:    config.Log{Level: "info", Format: "json"},

@@ -65,7 +65,7 @@ type Options struct {
 	// orchestrators; nil means none.
 	Reserved func(name string) bool
 	// PerMinute is how many tools one agent may call in any minute, at this replica;
-	// default 600, negative for no bound.
+	// default 6000, negative for no bound.
 	PerMinute int
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
 	Idle time.Duration

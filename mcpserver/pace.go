@@ -24,9 +24,9 @@ type pace struct {
 	refused map[bridge.AgentID]int
 }
 
-// usualPace is how many calls an agent may make in any minute. One that thinks
+// usualPace is how many calls an agent may make in any minute: a hundred a second. One that thinks
 // between its calls stays far below.
-const usualPace = 600
+const usualPace = 6000
 
 func newPace(perMinute int) *pace {
 	return &pace{perMinute: perMinute, limiter: rates.New(perMinute, time.Now), refused: map[bridge.AgentID]int{}}
