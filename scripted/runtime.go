@@ -171,6 +171,10 @@ func (r *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 	return started(a, a.last()), nil
 }
 
+// SettleTime implements runtimes.Settler: what a call did is in the journal before
+// it returns, and nothing of it comes later.
+func (r *Runtime) SettleTime() time.Duration { return 0 }
+
 // FindSend implements bridge.Sender, by the marker; what it does not find did not happen.
 func (r *Runtime) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
 	r.mu.Lock()

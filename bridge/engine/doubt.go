@@ -76,7 +76,9 @@ func (e *Engine) agedWait(since time.Time, base, limit time.Duration) time.Durat
 }
 
 // settled reports whether a lost request can no longer take effect.
-func (e *Engine) settled(j job) bool { return e.o.Now().Sub(j.turn.DoubtSince) >= e.o.Settle }
+func (e *Engine) settled(j job) bool {
+	return e.o.Now().Sub(j.turn.DoubtSince) >= e.o.Settle(j.agent.API)
+}
 
 func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) {
 	if j.launching() {

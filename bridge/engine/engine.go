@@ -40,9 +40,9 @@ type Options struct {
 	Parser    parser.Options
 	// PollMin and PollMax bound the wait between looks at a run; default 10 s and 60 s.
 	PollMin, PollMax time.Duration
-	// Settle is how long an effect may still appear after its answer was lost;
-	// default 5 minutes, at least twice the runtime's own timeout.
-	Settle time.Duration
+	// Settle says of an agent's API how long an effect may still appear after its
+	// answer was lost: at least twice the runtime's own timeout. Nil means 5 minutes.
+	Settle func(api string) time.Duration
 	// RetryWait is the first wait before a turn whose run broke is tried again;
 	// each further one is four times as long. Default 30 s.
 	RetryWait time.Duration
@@ -122,7 +122,9 @@ func setDefaults(o *Options) {
 	o.API = or(o.API, bridge.APIv1)
 	o.PollMin = or(o.PollMin, 10*time.Second)
 	o.PollMax = max(or(o.PollMax, 60*time.Second), o.PollMin)
-	o.Settle = or(o.Settle, 5*time.Minute)
+	if o.Settle == nil {
+		o.Settle = func(string) time.Duration { return 5 * time.Minute }
+	}
 	o.RetryWait = or(o.RetryWait, 30*time.Second)
 	o.ActionPatience = or(o.ActionPatience, time.Minute)
 	o.Slots = or(o.Slots, 64)

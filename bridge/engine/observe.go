@@ -111,6 +111,10 @@ func (c *change) failTurn(j *job, reason string) error {
 // fail ends a turn, what it carried, and the command that launched by it.
 func (c *change) fail(j *job, reason string) error {
 	j.turn.Trouble, j.agent.Trouble = reason, reason
+	fields := causeOf(j.turn)
+	if j.turn.State != bridge.TurnQueued { // it was sent, and perhaps ran: no completion will say for how long
+		fields["duration_ms"] = fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds())
+	}
 	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func (c *change) fail(j *job, reason string) error {
 	if err := c.fell(j); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason, Fields: causeOf(j.turn)}); err != nil {
+	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason, Fields: fields}); err != nil {
 		return err
 	}
 	if j.agent.State == bridge.AgentFailed {

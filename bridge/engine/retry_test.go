@@ -142,6 +142,17 @@ func TestParked(t *testing.T) {
 			t.Fatalf("%s: %s, turns %q", got.State, got.Trouble, w.turns())
 		}
 		wants(t, strings.Join(w.events(), "\n"), "the plan's limit is reached): 1; `drawbridge replay trn_")
+		if err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+			all, err := tx.Events(0, 1000)
+			for _, e := range all { // what traces draw the run from, of which there is no completion
+				if e.Kind == bridge.EventTurnFailed && e.Fields["duration_ms"] == "" {
+					t.Errorf("%+v", e)
+				}
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
 		paid.Store(true)
 		w.say("it is paid now")
 		w.resting()
@@ -266,6 +277,36 @@ func TestBrokenWordsGoWithNews(t *testing.T) {
 			t.Errorf("after %s said %q", time.Since(begun), sent)
 		}
 	})
+}
+
+// A lost follow-up is sent again as soon as its runtime can tell that it did not arrive: in the cloud after the settle time.
+func TestLostFollowUpWaitsAsLongAsItsRuntimeSays(t *testing.T) {
+	t.Parallel()
+	for api, wait := range map[string]bool{bridge.APIv1: true, "local": false} {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+				var lost atomic.Bool
+				w.cloud.Fail = func(point, _ string) error {
+					if point == "before send" && !lost.Swap(true) {
+						return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+					}
+					return nil
+				}
+				w.start()
+				if _, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: boss, Prompt: "go", Runtime: api}); err != nil {
+					t.Fatal(err)
+				}
+				w.resting()
+				begun := time.Now()
+				w.say("hello")
+				w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+				if took := time.Since(begun); (took >= w.settle) != wait || took > 2*w.settle {
+					t.Errorf("it took %s, and the settle time of the cloud is %s", took, w.settle)
+				}
+			})
+		})
+	}
 }
 
 // A turn that a person sends again has the whole settle time to show: its doubt

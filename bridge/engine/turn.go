@@ -255,7 +255,7 @@ func (e *Engine) send(ctx context.Context, j job) error {
 	case bridge.Passing(err):
 		return e.doubtAsBefore(ctx, j, err)
 	}
-	if !j.doubted.IsZero() && e.o.Now().Sub(j.doubted) < e.o.Settle {
+	if !j.doubted.IsZero() && e.o.Now().Sub(j.doubted) < e.o.Settle(j.agent.API) {
 		return e.doubtAsBefore(ctx, j, err)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })

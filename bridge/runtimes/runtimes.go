@@ -7,6 +7,7 @@ package runtimes
 
 import (
 	"context"
+	"time"
 
 	"drawbridge/bridge"
 )
@@ -39,6 +40,25 @@ func (s Set) of(api string) (bridge.Runtime, error) {
 		return r, nil
 	}
 	return nil, bridge.Errorf(bridge.Unavailable, "the runtime %+.60q of this agent is not configured any more; put it back below runtimes in bridge.yaml, or stop the agent", api)
+}
+
+// Settler is a Runtime that knows for how long a request whose answer was lost may
+// still take effect; 0 is for one whose look-ups know it at once.
+type Settler interface {
+	SettleTime() time.Duration
+}
+
+// usualSettle is for a Runtime that does not say.
+const usualSettle = 5 * time.Minute
+
+// SettleTime is that of the Runtime of an API. It is made to be the engine's Settle.
+func (s Set) SettleTime(api string) time.Duration {
+	if r, err := s.of(api); err == nil {
+		if known, ok := r.(Settler); ok {
+			return known.SettleTime()
+		}
+	}
+	return usualSettle
 }
 
 // Launch implements bridge.Launcher.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/bridgetest"
@@ -82,5 +83,24 @@ func TestGone(t *testing.T) {
 	}
 	if err := s.Follow(ctx, bridge.RunRef{API: bridge.APIv1}); err != nil {
 		t.Errorf("follow in the cloud: %v", err)
+	}
+}
+
+// settling is a Runtime that says how long it takes.
+type settling struct {
+	bridge.Runtime
+	takes time.Duration
+}
+
+func (s settling) SettleTime() time.Duration { return s.takes }
+
+// TestSettleTime: each Runtime's own, and a careful one for those that do not say or are gone.
+func TestSettleTime(t *testing.T) {
+	t.Parallel()
+	s := runtimes.Set{Cloud: followed{newCloud()}, Named: map[string]bridge.Runtime{"local": settling{newCloud(), 0}, "slow": settling{newCloud(), time.Hour}, "plain": plain{newCloud()}}}
+	for api, want := range map[string]time.Duration{bridge.APIv1: 5 * time.Minute, "local": 0, "slow": time.Hour, "plain": 5 * time.Minute, "gone": 5 * time.Minute} {
+		if got := s.SettleTime(api); got != want {
+			t.Errorf("%s: %s, want %s", api, got, want)
+		}
 	}
 }

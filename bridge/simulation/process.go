@@ -47,7 +47,7 @@ func (m *machine) boot() {
 	p.ctx, p.cancel = context.WithCancel(w.Ctx)
 	e, err := engine.New(engine.Options{
 		Store: p, Runtime: p, Actions: p, Keys: keys, Policy: w.policy, PublicURL: "https://bridge.example",
-		Settle: settle, Streams: -1, Parser: parser.Options{Remind: true, WebhookResult: true},
+		Settle: func(string) time.Duration { return settle }, Streams: -1, Parser: parser.Options{Remind: true, WebhookResult: true},
 		Now: m.now, NewID: p.newID, Rand: w.Rng.Float64, Log: w.log(m),
 	})
 	if err != nil {

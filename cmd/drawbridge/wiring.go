@@ -144,11 +144,12 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	doored := &doors.Runtime{Cloud: runtimes.Set{Cloud: cloud, Named: named}, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
+	all := runtimes.Set{Cloud: cloud, Named: named}
+	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
 	w.engine, err = engine.New(engine.Options{
 		Store: failport.Store(w.store), Runtime: failport.Runtime(doored), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
-		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: cloud.SettleTime(),
+		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime,
 		Mail: w.mailWork, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
 	})
 	if err != nil {
