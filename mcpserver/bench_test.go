@@ -31,7 +31,7 @@ func BenchmarkCalls(b *testing.B) {
 			}
 			b.Cleanup(func() { _ = db.Close() })
 			w := newWorldOn(b, db)
-			w.serve(func(o *mcpserver.Options) { o.PerMinute = -1 })
+			w.serve(func(o *mcpserver.Options) { o.PerMinute = 1_000_000 })
 			w.sets = []string{mcpserver.SetChannels}
 			w.launch("main")
 			url := bareServer(b, era)
