@@ -5,34 +5,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"drawbridge/internal/freeport"
 )
 
-// ports hands out free ports below the range that outgoing connections take, each once.
-var ports = struct {
-	mu   sync.Mutex // guards next
-	next int
-}{next: 12000 + os.Getpid()%18000}
-
+// freeTestPort holds a port until the script ends.
 func freeTestPort(ts *testscript.TestScript) string {
-	ports.mu.Lock()
-	defer ports.mu.Unlock()
-	for range 1000 {
-		ports.next++
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(ports.next))
-		if err == nil {
-			ts.Check(l.Close())
-			return strconv.Itoa(ports.next)
-		}
-	}
-	ts.Fatalf("no free port")
-	return ""
+	port, release, err := freeport.Hold()
+	ts.Check(err)
+	ts.Defer(func() { _ = release() })
+	return port
 }
 
 // setPorts is "port <NAME>...": it puts a free port into each variable.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -21,6 +20,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"drawbridge/internal/freeport"
 )
 
 // Variable names the environment variable with the URL of a server to use
@@ -34,6 +35,8 @@ type Server struct {
 	cmd  *exec.Cmd
 	done chan error
 	made atomic.Int64
+	// release lets go of the server's port.
+	release func() error
 }
 
 // ErrNoBinaries says that there is no PostgreSQL to start.
@@ -94,10 +97,11 @@ func (s *Server) start(ctx context.Context, bin string) error {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	port, err := freePort()
+	port, release, err := freeport.Hold()
 	if err != nil {
 		return err
 	}
+	s.release = release
 	// Durable as a real one (fsync stays on), small, on loopback only.
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", //nolint:noctx // Stop ends it
 		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal")
@@ -121,17 +125,8 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	return attr, os.Chown(dir, nobody, nobody)
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
-}
-
 func (s *Server) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -188,9 +183,14 @@ func (s *Server) Stop() error {
 		_ = s.cmd.Process.Signal(syscall.SIGINT) // the server's "fast" stop
 		select {
 		case <-s.done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			_ = s.cmd.Process.Kill()
 			<-s.done
+		}
+	}
+	if s.release != nil {
+		if err := s.release(); err != nil {
+			return err
 		}
 	}
 	if s.dir == "" {

@@ -6,20 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"drawbridge/api"
+	"drawbridge/internal/freeport"
 )
 
 const (
@@ -29,30 +27,15 @@ const (
 	cursorKey     = "cursor_sim_key"
 )
 
-// ports hands out free ports below the range that outgoing connections take, each once, and all of five digits, so that
-// a proxy may exchange them in a header.
-var ports = struct {
-	mu   sync.Mutex // guards next
-	next int
-}{next: os.Getpid() % 2500}
-
+// freePort holds a port until the test ends; its five digits are those of every other, so that a proxy may exchange them in a header.
 func freePort(t testing.TB) string {
 	t.Helper()
-	ports.mu.Lock()
-	defer ports.mu.Unlock()
-	for range 2600 {
-		ports.next = (ports.next + 1) % 2600
-		port := strconv.Itoa(30100 + ports.next)
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return port
-		}
+	port, release, err := freeport.Hold()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	t.Cleanup(func() { _ = release() })
+	return port
 }
 
 // setting is what differs between worlds.

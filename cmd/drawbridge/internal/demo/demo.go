@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"drawbridge/api"
+	"drawbridge/internal/freeport"
 )
 
 // Options say how the story is told.
@@ -35,8 +35,8 @@ type Options struct {
 	Color bool
 }
 
-// limit bounds the whole story.
-const limit = 60 * time.Second
+// limit bounds the whole story, which takes some seconds on an idle machine.
+const limit = 3 * time.Minute
 
 // story is what can be told on a stage. Its functions are methods of the stage.
 type story struct {
@@ -144,6 +144,7 @@ type stage struct {
 	dir, token            string
 	bridgePort, cloudPort string
 	running               []*process
+	held                  []func() error
 }
 
 func (s *stage) bridgeURL() string { return "http://127.0.0.1:" + s.bridgePort }
@@ -152,14 +153,13 @@ func (s *stage) cloudURL() string  { return "http://127.0.0.1:" + s.cloudPort }
 // secret is long enough for each of the keys and tokens of a configuration.
 func secret() string { return rand.Text() + rand.Text() }
 
-// freePort asks the system for a port that nobody uses now.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+// hold finds a port that stays the stage's own until stop, whichever of its programs is down meanwhile.
+func (s *stage) hold() (string, error) {
+	port, release, err := freeport.Hold()
+	if err == nil {
+		s.held = append(s.held, release)
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
+	return port, err
 }
 
 // writeFiles lays out what a user would have: three configurations, secrets in

@@ -58,7 +58,7 @@ func (t *tail) String() string {
 func (s *stage) start(ctx context.Context) error {
 	for _, port := range []*string{&s.bridgePort, &s.cloudPort} {
 		var err error
-		if *port, err = freePort(); err != nil {
+		if *port, err = s.hold(); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (p *process) ready(ctx context.Context, url string) error {
 
 // until waits until yes says so, or the process ended.
 func (p *process) until(ctx context.Context, where string, yes func(context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -224,7 +224,10 @@ func (s *stage) stop() error {
 		}
 		errs = append(errs, p.alive.Close())
 	}
-	s.running = nil
+	for _, release := range s.held {
+		errs = append(errs, release())
+	}
+	s.running, s.held = nil, nil
 	return errors.Join(errs...)
 }
 

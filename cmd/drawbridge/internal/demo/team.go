@@ -58,7 +58,7 @@ func (s *stage) startTeam(ctx context.Context) error {
 }
 
 func (s *stage) writeTeam() (err error) {
-	if s.bridgePort, err = freePort(); err != nil {
+	if s.bridgePort, err = s.hold(); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{
