@@ -262,7 +262,7 @@ func (w *world) until(t *testing.T, cond func() bool) {
 	t.Helper()
 	changes, stop := w.engine.Watch()
 	defer stop()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	for !cond() {
 		select {

@@ -472,7 +472,7 @@ func TestClientErrors(t *testing.T) {
 			t.Parallel()
 			srv := httptest.NewServer(tt.handler)
 			defer srv.Close()
-			c, err := api.NewClient(api.ClientOptions{URL: srv.URL + "/", Token: testToken, Timeout: 10 * time.Second})
+			c, err := api.NewClient(api.ClientOptions{URL: srv.URL + "/", Token: testToken, Timeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

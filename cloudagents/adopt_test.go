@@ -81,7 +81,7 @@ func TestFindLaunchV1(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, map[string][]reply{"GET /v1/agents/" + agentID: {{body: c.agent}}, runsPath: c.runs})
-			client := newClient(t, f.URL, withTimeout(time.Second), func(o *cloudagents.Options) {
+			client := newClient(t, f.URL, hasty(name == "hangs in the middle"), func(o *cloudagents.Options) {
 				o.MaxReply, o.Now = 1<<10, func() time.Time { return now }
 			})
 			got, found, err := client.FindLaunch(t.Context(), bridge.Launch{AgentID: agentID})

@@ -72,7 +72,12 @@ func newWorldWith(t *testing.T, api, text string, faults ...cloudsim.Fault) worl
 			t.Fatal(err)
 		}
 	}
-	c := newClient(t, server.URL, func(o *cloudagents.Options) { o.API, o.Timeout = api, 2*time.Second })
+	hangs := slices.ContainsFunc(faults, func(f cloudsim.Fault) bool { return f.Kind == script.Hang })
+	c := newClient(t, server.URL, func(o *cloudagents.Options) { o.API = api }, func(o *cloudagents.Options) {
+		if hangs {
+			o.Timeout = 2 * time.Second // for the request after it, too
+		}
+	})
 	return world{t, sim, c, api, server.URL}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/cloudagents"
@@ -195,7 +194,7 @@ func TestLaunchClarity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, map[string][]reply{"POST /v1/agents": {c.answer}})
-			client := newClient(t, f.URL, withTimeout(time.Second), func(o *cloudagents.Options) { o.MaxReply = 1 << 10 })
+			client := newClient(t, f.URL, hasty(name == "hang"), func(o *cloudagents.Options) { o.MaxReply = 1 << 10 })
 			got, err := client.Launch(t.Context(), launchOf(t))
 			check(t, err, c.kind, c.unclear)
 			if got != (bridge.Started{}) || f.count("POST") != 1 {

@@ -114,7 +114,7 @@ func (f *fake) count(method string) int {
 
 func newClient(t *testing.T, url string, with ...func(*cloudagents.Options)) *cloudagents.Client {
 	t.Helper()
-	opts := cloudagents.Options{BaseURL: url, Key: testKey, Timeout: 5 * time.Second}
+	opts := cloudagents.Options{BaseURL: url, Key: testKey, Timeout: time.Minute}
 	for _, change := range with {
 		change(&opts)
 	}
@@ -128,8 +128,13 @@ func newClient(t *testing.T, url string, with ...func(*cloudagents.Options)) *cl
 
 func withV0(o *cloudagents.Options) { o.API = bridge.APIv0 }
 
-func withTimeout(d time.Duration) func(*cloudagents.Options) {
-	return func(o *cloudagents.Options) { o.Timeout = d }
+// hasty is a client that gives up soon, for a server that hangs; what does get its answer has all the time it needs.
+func hasty(hangs bool) func(*cloudagents.Options) {
+	return func(o *cloudagents.Options) {
+		if hangs {
+			o.Timeout = 300 * time.Millisecond
+		}
+	}
 }
 
 // grant makes a Grant the only way there is: through a policy.

@@ -88,7 +88,7 @@ func TestObserveErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, map[string][]reply{"GET /v1/agents/" + agentID + "/runs/run-1": {c.answer}})
-			client := newClient(t, f.URL, withTimeout(time.Second), func(o *cloudagents.Options) { o.MaxReply = 1024 })
+			client := newClient(t, f.URL, hasty(name == "hang"), func(o *cloudagents.Options) { o.MaxReply = 1024 })
 			got, err := client.Observe(t.Context(), bridge.RunRef{API: bridge.APIv1, Agent: agentID, Run: "run-1"})
 			check(t, err, c.kind, false)
 			if got != (bridge.Observation{}) {

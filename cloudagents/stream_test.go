@@ -165,7 +165,7 @@ func TestStreamEndsWithTheReceiver(t *testing.T) {
 }
 
 // A silent connection is given up; one that talks is not, however long it takes:
-// it talks eight times as often as it must, so that a busy machine does not silence it.
+// it talks sixteen times as often as it must, so that a busy machine does not silence it.
 func TestStreamSilence(t *testing.T) {
 	t.Parallel()
 	silent := func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,7 @@ func TestStreamSilence(t *testing.T) {
 	}
 	chatty := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for range 12 {
+		for range 18 {
 			_, _ = io.WriteString(w, "event: heartbeat\ndata: {}\n\n")
 			_ = http.NewResponseController(w).Flush()
 			select {
@@ -193,7 +193,7 @@ func TestStreamSilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, map[string][]reply{streamRoute: {{do: c.serve}}})
-			client := newClient(t, f.URL, func(o *cloudagents.Options) { o.StreamIdle = 2 * time.Second })
+			client := newClient(t, f.URL, func(o *cloudagents.Options) { o.StreamIdle = 4 * time.Second })
 			err := client.Stream(t.Context(), run1, "", func(cloudagents.Event) error { return nil })
 			check(t, err, c.kind, false)
 			if err != nil && !strings.Contains(err.Error(), "silent") {

@@ -65,7 +65,7 @@ func (w *watched) want(t *testing.T, want string) {
 		if got != want {
 			t.Fatalf("got %q, want %q", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("nothing came, want %q", want)
 	}
 }

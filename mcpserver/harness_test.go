@@ -188,7 +188,7 @@ func (w *world) until(what string, ok func(bridge.Tx) bool) {
 	w.Helper()
 	changed, end := w.engine.Watch()
 	defer end()
-	limit := time.After(20 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		met := false
 		if err := w.engine.View(w.Context(), func(tx bridge.Tx) error { met = ok(tx); return nil }); err != nil {

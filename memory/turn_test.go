@@ -78,7 +78,7 @@ func over(t *testing.T, e *engine.Engine, id bridge.TurnID) (turn bridge.Turn) {
 	t.Helper()
 	changed, end := e.Watch()
 	defer end()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		err := e.View(ctx, func(tx bridge.Tx) (err error) {

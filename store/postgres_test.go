@@ -140,7 +140,7 @@ func TestPostgresReplicas(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
 	a, b := open(t, address), open(t, address)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	woken := make(chan struct{}, 100)
 	var listening sync.WaitGroup

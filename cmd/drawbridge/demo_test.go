@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// demoPatience bounds the demo. Alone on a machine it takes 5 s, under -race among ten other builds 27 s were measured.
-const demoPatience = 45 * time.Second
-
 // leftBehind lists what a demo that used dir as its TMPDIR has left: files, and processes that name them.
 func leftBehind(t *testing.T, dir string) (left []string) {
 	t.Helper()
@@ -44,11 +41,9 @@ func leftBehind(t *testing.T, dir string) (left []string) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	start := time.Now()
 	got := call(t, dir, "", "demo")
-	took := time.Since(start)
-	if got.code != exitOK || got.stderr != "" || took > demoPatience {
-		t.Errorf("exit code %d after %s, stderr %q\n%s", got.code, took, got.stderr, got.stdout)
+	if got.code != exitOK || got.stderr != "" {
+		t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
 	}
 	for _, want := range []string{"✗ refused", "✓ approved", "? near miss", "▲ launched", "● executed", "■ completed FINISHED", "Everything that was expected happened"} {
 		if !strings.Contains(got.stdout, want) {

@@ -15,7 +15,7 @@ func machineSays(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: machine yes|no")
 	}
 	client := control.NewClient(ts.MkAbs("."))
-	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for {
 		open, err := client.Pending(context.Background())

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,12 +120,26 @@ func TestStopCutsOffAfterTheGrace(t *testing.T) {
 // its read timeout must not end the wait either.
 func TestLingerOutlivesTheTimeouts(t *testing.T) {
 	t.Parallel()
-	const timeout = 100 * time.Millisecond
-	url, _ := serve(t, httpx.ServerOptions{Read: timeout, Write: timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	// A busy machine may need longer than the first of these for the request itself; then the next one is tried.
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second} {
+		if lingered(t, timeout) {
+			return
+		}
+	}
+	t.Error("no request was read in time")
+}
+
+// lingered serves one request that is answered long after the server's timeouts, and fails t unless the answer arrives. It
+// returns false where the handler was not even reached within them.
+func lingered(t *testing.T, timeout time.Duration) bool {
+	t.Helper()
+	var reached atomic.Bool
+	url, stop := serve(t, httpx.ServerOptions{Read: timeout, Write: timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := httpx.ReadBody(w, r, 100); err != nil {
-			t.Error(err)
+			return
 		}
 		httpx.Linger(w, time.Minute)
+		reached.Store(true)
 		timer := time.NewTimer(4 * timeout)
 		defer timer.Stop()
 		select {
@@ -135,11 +150,16 @@ func TestLingerOutlivesTheTimeouts(t *testing.T) {
 		_, _ = io.WriteString(w, "ok")
 	})})
 	resp, err := client(t).Post(url, "text/plain", strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
 	}
-	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "ok" {
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if reached.Load() && (err != nil || string(body) != "ok") {
 		t.Errorf("answer %q, %v", body, err)
 	}
+	return reached.Load()
 }

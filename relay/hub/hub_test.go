@@ -53,7 +53,7 @@ func grant(t testing.TB, action, relay string) policy.Grant {
 
 func open(t *testing.T, url string) *hub.Hub {
 	t.Helper()
-	h, err := hub.New(hub.Options{Relays: map[string]hub.Relay{"laptop": {URL: url, Token: token}}, Timeout: 20 * time.Second})
+	h, err := hub.New(hub.Options{Relays: map[string]hub.Relay{"laptop": {URL: url, Token: token}}, Timeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

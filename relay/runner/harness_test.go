@@ -173,7 +173,7 @@ func (r testRelay) do(ctx context.Context, c call) (result, error) {
 
 func (r testRelay) call(c call) result {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
 	defer cancel()
 	out, err := r.do(ctx, c)
 	if err != nil {

@@ -536,7 +536,7 @@ func TestKillSwitchWithoutRelay(t *testing.T) {
 // decide waits for a question, which has to come, and says yes to it.
 func decide(t *testing.T, desk *approval.Desk) {
 	t.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for len(desk.Pending()) == 0 {
 		select {
