@@ -29,7 +29,8 @@ install() {
   [ "$(cat "$dir/node_modules/.complete" 2>/dev/null)" = "$wanted" ] && return
   command -v npm >/dev/null 2>&1 || not_run "npm is not installed"
   echo "MCP conformance: installing its packages"
-  if ! out=$(cd "$dir" && npm ci --prefer-offline --fetch-retries=1 --fetch-timeout=60000 2>&1); then
+  if ! out=$(cd "$dir" && timeout -k 5 "${NPM_LIMIT:-180}" npm ci --prefer-offline --fetch-retries=1 --fetch-timeout=60000 2>&1); then
+    [ -z "$out" ] && out="npm error ETIMEDOUT: nothing came within ${NPM_LIMIT:-180} s"
     # Only a registry that cannot be reached excuses; packages that are not what the lock says do not.
     if grep -qE 'ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED|E50[234]' <<<"$out"; then
       not_run "the npm registry cannot be reached ($(grep -m 1 -E 'npm error' <<<"$out" | cut -c1-120))"
