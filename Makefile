@@ -10,7 +10,7 @@ SOAK ?= 30m
 SEED ?= 1
 
 # Tests make Unix sockets below TMPDIR, and the path of one has at most 107 characters.
-ifneq ($(shell [ $$(printf %s "$$TMPDIR" | wc -c) -gt 20 ] && echo long),)
+ifneq ($(shell [ $$(printf %s "$${TMPDIR:-}" | wc -c) -gt 20 ] && echo long),)
 export TMPDIR := /tmp
 endif
 
