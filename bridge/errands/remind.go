@@ -3,6 +3,7 @@ package errands
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
@@ -54,7 +55,7 @@ func SetDue(c *desk.Change, a bridge.Agent, m *bridge.Command) error {
 		m.Reason = fmt.Sprintf("%d reminders of this agent wait and the limit is %d (limits.reminders); wait until one has come back", open, limit)
 		return nil
 	}
-	m.Due = due
+	m.Due = due.Truncate(time.Microsecond) // as the databases keep it, and as it is told again
 	return nil
 }
 

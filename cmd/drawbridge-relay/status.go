@@ -203,7 +203,7 @@ func (r record) String() string {
 	case r.Lines == 0:
 		return "empty"
 	default:
-		return fmt.Sprintf("whole; %d lines, the last, %q, of %s, has the hash %s", r.Lines, r.Last, local(r.At), r.Hash)
+		return fmt.Sprintf("whole; its line %d, %q, of %s, is the last and has the hash %s", r.Lines, r.Last, local(r.At), r.Hash)
 	}
 }
 
