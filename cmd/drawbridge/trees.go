@@ -65,7 +65,7 @@ type stopCmd struct {
 
 // Help shows an example.
 func (stopCmd) Help() string {
-	return "Cancels the runs of the agent and of everything under it, gives up what waits, and keeps all of it stopped, over restarts too, until drawbridge resume. Nothing that ended is lost.\n\nExample:\n  drawbridge stop main --why \"wrong branch\""
+	return "Cancels the runs of the agent and of everything under it, gives up what waits, and keeps all of it stopped, over restarts too, until drawbridge resume. Nothing that ended is lost.\n\nAn action that runs already runs on, until its own time limit at most; drawbridge-relay stop at its machine ends it.\n\nExample:\n  drawbridge stop main --why \"wrong branch\""
 }
 
 // Run stops a tree.
