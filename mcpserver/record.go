@@ -13,9 +13,15 @@ import (
 )
 
 // turnOf returns the turn that an agent's tool calls belong to: the one that it
-// is in, or else its last one. The zero turn for an agent that never had one.
+// is in, or else its last one, or else its first while that is queued, as at the
+// gate. The zero turn for an agent that has none.
 func turnOf(tx bridge.Tx, agent bridge.AgentID) (bridge.TurnHead, error) {
 	t, err := tx.CurrentTurn(agent)
+	if errors.Is(err, bridge.ErrNoRow) {
+		var first bridge.Turn
+		first, err = tx.OpenTurn(agent)
+		t = bridge.TurnHead{ID: first.ID, State: first.State, Depth: first.Depth}
+	}
 	if errors.Is(err, bridge.ErrNoRow) {
 		return bridge.TurnHead{}, nil
 	}

@@ -63,19 +63,32 @@ func (c change) asking(id bridge.AgentID) (*Asker, error) {
 	if err := c.NotStopped(a.Root); err != nil {
 		return nil, err
 	}
-	head, err := c.CurrentTurn(id) // one that is still queued was not heard yet
+	t, err := c.heard(id)
 	if errors.Is(err, bridge.ErrNoRow) {
 		err = bridge.Errorf(bridge.Conflict, "agent %s never had a turn, so it cannot ask for anything", a.Name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.Turn(head.ID)
-	if err != nil {
-		return nil, fmt.Errorf("load turn %q: %w", head.ID, err)
-	}
 	names, err := kin.Lineage(c.Tx, a)
 	return &Asker{Agent: a, Turn: &t, Names: names, silent: true}, err
+}
+
+// heard returns the turn that an agent is in or was last in. Its first one counts
+// while it is still queued: who holds the agent's token may call before that.
+func (c change) heard(id bridge.AgentID) (bridge.Turn, error) {
+	head, err := c.CurrentTurn(id)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return c.OpenTurn(id)
+	}
+	if err != nil {
+		return bridge.Turn{}, err
+	}
+	t, err := c.Turn(head.ID)
+	if err != nil {
+		return t, fmt.Errorf("load turn %q: %w", head.ID, err)
+	}
+	return t, nil
 }
 
 // earlierIn are the commands that a turn's tool calls asked for before.

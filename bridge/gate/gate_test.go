@@ -102,14 +102,17 @@ func TestAskBelongsToTheTurnThatWasHeard(t *testing.T) {
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
-		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseLaunch, Text: "go"}); err != nil {
-			return err
-		}
 		ask := func(action string) (bridge.Command, error) {
 			return g.Ask(c, a.ID, bridge.Once{}, parser.Command{Verb: parser.LocalAction, Action: action})
 		}
 		if _, err := ask("backup"); bridge.KindOf(err) != bridge.Conflict {
-			t.Errorf("before its first turn: %v", err)
+			t.Errorf("without a turn: %v", err)
+		}
+		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseLaunch, Text: "go"}); err != nil {
+			return err
+		}
+		if m, err := ask("backup"); err != nil || m.Turn != "trn_1" {
+			t.Errorf("while its first turn is queued: %+v, %v", m, err)
 		}
 		turn, err := c.Turn("trn_1")
 		if err != nil {
