@@ -96,11 +96,7 @@ func (w *world) post(path string, header http.Header, body string) int {
 		w.Fatal(err)
 	}
 	req.Header, req.Host = header, header.Get("Host")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.Fatal(err)
-	}
-	resp.Body.Close()
+	resp, _ := w.send(req)
 	return resp.StatusCode
 }
 
@@ -399,6 +395,13 @@ func (w *world) get(path, name string) (body string, status int) {
 		w.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+w.secret(name))
+	resp, data := w.send(req)
+	return string(data), resp.StatusCode
+}
+
+// send sends a request and reads the whole answer.
+func (w *world) send(req *http.Request) (*http.Response, []byte) {
+	w.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		w.Fatal(err)
@@ -408,7 +411,7 @@ func (w *world) get(path, name string) (body string, status int) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return string(data), resp.StatusCode
+	return resp, data
 }
 
 // Whoever's token is revoked cannot answer a broadcast any more, and its sender hears of it at once.

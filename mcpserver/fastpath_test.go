@@ -63,15 +63,7 @@ func (w *world) raw(header http.Header, path, body string) (said, string) {
 	if req.Header.Get("Authorization") == "" {
 		req.Header.Set("Authorization", "Bearer "+w.secret("main"))
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.Fatal(err)
-	}
+	resp, data := w.send(req)
 	form := resp.Header.Get("Content-Type")
 	if form == "text/event-stream" {
 		for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
@@ -251,11 +243,7 @@ func TestTheFastPathEndsWithTheSession(t *testing.T) {
 	}
 	req.Header = headers.Clone()
 	req.Header.Set("Authorization", "Bearer "+w.secret("main"))
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
+	w.send(req)
 	if got, _ := w.raw(headers, "", body); got.status != http.StatusNotFound {
 		t.Errorf("a call in a session that is over: status %d, %v", got.status, got.answer)
 	}
