@@ -269,7 +269,7 @@ const (
 	maxFunction   = 80
 	mostFunctions = 50
 	maxFile       = 600
-	maxPackage    = 2500
+	maxPackage    = 4000
 	maxParams     = 4
 )
 
