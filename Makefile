@@ -49,13 +49,12 @@ vuln: ## known vulnerabilities, when their data can be had
 
 test: race seeds fuzz ## tests under the race detector in random order (guards and scripts among them), then short fuzzing
 
-# Under the race detector every process would sleep a second at its end, each of those that the scripts start among them. What
-# vet says is said by lint. SQLite is C made into Go: what it does to its own memory is not for the race detector, which makes
-# it six times as slow.
+# Under the race detector every process would sleep a second at its end, also each process that a script starts. lint runs vet.
 race: export GORACE := atexit_sleep_ms=0
 race:
-	@scripts/postgres.sh
-	$(GO) test -race -vet=off -gcflags='modernc.org/...=-race=false' -shuffle=on -timeout=12m $(PACKAGES)
+	@eval "$$(scripts/postgres.sh)"; race=$$(scripts/race.sh); \
+	echo $(GO) test $$race -vet=off -shuffle=on -timeout=12m $(PACKAGES); \
+	$(GO) test $$race -vet=off -shuffle=on -timeout=12m $(PACKAGES)
 
 seeds: ## ten thousand plays of the simulation, without the race detector
 	$(GO) test -vet=off -count=1 ./bridge/simulation
@@ -67,8 +66,7 @@ conformance: ## the official MCP conformance suite and the official TypeScript c
 	@scripts/conformance.sh
 
 soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store
-	@scripts/postgres.sh
-	$(GO) test -count=1 -v -timeout=0 ./internal/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
+	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./internal/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 fuzz: ## every fuzz target with FUZZRUNS (10000) inputs
 	@scripts/fuzz.sh $(FUZZRUNS)

@@ -264,10 +264,7 @@ func unheardWakesNobody(t *testing.T, address string, s *store.Store) {
 // TestServerAway: while the server is away everything says so, and how to go on.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	server, err := pgtest.Shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := pgtest.Need(t)
 	address, err := server.Database(t.Context())
 	if err != nil {
 		t.Fatal(err)

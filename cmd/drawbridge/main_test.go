@@ -48,7 +48,8 @@ func (m manyAtOnce) Run() int {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.RunT(watchedT{T: t}, testscript.Params{
-		Dir: "testdata/script",
+		Dir:       "testdata/script",
+		Condition: havePostgres,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("GORACE", os.Getenv("GORACE"))

@@ -27,6 +27,16 @@ func setDatabase(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("bridge.more"), []byte("database: ${file:database.url}\n"), 0o600))
 }
 
+// havePostgres is the condition [postgres]: false where tests on PostgreSQL are left out. An
+// error that is not about missing binaries reaches the script's own "postgres".
+func havePostgres(condition string) (bool, error) {
+	if condition != "postgres" {
+		return false, fmt.Errorf("unknown condition %q", condition)
+	}
+	_, err := pgtest.Shared()
+	return !pgtest.Omitted(err), nil
+}
+
 // setReplica is "replica <name>": it writes <name>.yaml, the world's bridge on
 // another port, and puts its address into the variable of that name.
 func setReplica(ts *testscript.TestScript, neg bool, args []string) {

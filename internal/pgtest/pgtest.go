@@ -26,7 +26,11 @@ import (
 
 // Variable names the environment variable with the URL of a server to use
 // instead of a private one. Its user must be allowed to create databases.
+// The value "none" leaves out every test on PostgreSQL.
 const Variable = "DRAWBRIDGE_TEST_POSTGRES"
+
+// none is the value of Variable on a machine without PostgreSQL.
+const none = "none"
 
 // Server is a running server. Safe for concurrent use until Stop.
 type Server struct {
@@ -40,11 +44,13 @@ type Server struct {
 }
 
 // ErrNoBinaries says that there is no PostgreSQL to start.
-var ErrNoBinaries = errors.New("no PostgreSQL server binaries found (initdb, postgres): install Debian's package postgresql, run scripts/postgres.sh, or set " + Variable)
+var ErrNoBinaries = errors.New("no PostgreSQL server binaries found (initdb, postgres): install Debian's package postgresql, run the tests with make test, or set " + Variable)
 
 // Start starts a private cluster, or takes the server that the environment names.
 func Start(ctx context.Context) (*Server, error) {
-	if address := os.Getenv(Variable); address != "" {
+	if address := os.Getenv(Variable); address == none {
+		return nil, ErrNoBinaries
+	} else if address != "" {
 		u, err := url.Parse(address)
 		if err != nil {
 			return nil, fmt.Errorf("%s is no URL", Variable)

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -23,14 +24,31 @@ func Shared() (*Server, error) {
 	return shared.server, shared.err
 }
 
-// Database makes a database on the shared server that goes when t ends, and
-// returns its URL. It fails t when there is no server.
-func Database(t testing.TB) string {
+// Omitted reports whether tests on PostgreSQL are left out after err: PostgreSQL is
+// missing, and the environment says "none" (scripts/postgres.sh said so loudly) or
+// the run is a short one, which needs nothing installed.
+func Omitted(err error) bool {
+	return errors.Is(err, ErrNoBinaries) && (testing.Short() || os.Getenv(Variable) == none)
+}
+
+// Need returns the shared server. Without one it fails t, or skips t where Omitted says so.
+func Need(t testing.TB) *Server {
 	t.Helper()
 	server, err := Shared()
+	if Omitted(err) {
+		t.Skip("SKIPPED: " + err.Error())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server
+}
+
+// Database makes a database on the shared server that goes when t ends, and
+// returns its URL. Without a server it fails t, or skips t where Omitted says so.
+func Database(t testing.TB) string {
+	t.Helper()
+	server := Need(t)
 	address, err := server.Database(t.Context())
 	if err != nil {
 		t.Fatal(err)
