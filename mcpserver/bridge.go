@@ -22,13 +22,13 @@ func (d *Door) bridgeTools() []tool {
 			takes(text("repo", "GitHub repository that the subagent works on, as github.com/owner/name. list_allowed says which ones are allowed."),
 				text("prompt", "Self-contained task description for the subagent.")), d.launchAgent).keyed(),
 		define("list_agents", "List the agents of your tree: you, the agent that launched you, your subagents and theirs, newest first, with what each is doing.",
-			takes(), d.listAgents).reads(),
+			takes(), d.listAgents),
 		define("agent_status", "Show what one agent of your tree is doing and how its latest turn stands. Do not call it in a loop: results arrive as your next turn by themselves.",
-			takes(text("agent", "Name or id of the agent.")), d.agentStatus).reads(),
+			takes(text("agent", "Name or id of the agent.")), d.agentStatus),
 		define("run_local_action", "Run one of the listed actions on the user's machine. It takes no arguments. Returns at once; what came of it arrives as your next turn. status is requested, or held when a person must approve it first.",
 			takes(text("action", "Id of the action. list_allowed says which ones are allowed.")), d.runLocalAction).keyed(),
 		define("list_allowed", "List the repositories you may launch subagents on, the actions you may run and who has to agree to some of them first, and your limits. Everything else is refused.",
-			takes(), d.listAllowed).reads(),
+			takes(), d.listAllowed),
 		define("remind", "Have a message come back to you as a turn at a later time. Use it instead of waiting.",
 			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, or a span from now: 10m, 2h, 3d."),
 				text("message", "What you want to be told then.")), d.remind).keyed(),
@@ -222,7 +222,7 @@ func (d *Door) listAgents(ctx context.Context, c *caller, _ struct{}) (answer, e
 		}
 		return err
 	})
-	return answer{data: map[string]any{"agents": views, "you": string(c.agent.ID)}}, err
+	return answer{data: agentList{views, string(c.agent.ID)}}, err
 }
 
 type agentArgs struct {

@@ -16,7 +16,7 @@ func (d *Door) channelTools() []tool {
 		define("react_to_message", "Add an emoji reaction to a message.",
 			takes(text("messageId", "Id of the message."), text("emoji", "One emoji.")), d.react),
 		define("do_nothing", "Choose not to respond. Nothing happens. A message that is not relevant to you needs no answer.",
-			takes(), doNothing).reads(),
+			takes(), doNothing),
 	}
 }
 
@@ -27,7 +27,7 @@ type channelArgs struct {
 
 func (d *Door) sendChannel(ctx context.Context, c *caller, in channelArgs) (answer, error) {
 	sent, err := d.post(c).PostChannel(ctx, c.agent.ID, in.Channel, in.Text)
-	return answer{data: map[string]any{"messageId": string(sent.Message.ID)}}, err
+	return answer{data: messageMade{string(sent.Message.ID)}}, err
 }
 
 type dmArgs struct {
@@ -37,7 +37,7 @@ type dmArgs struct {
 
 func (d *Door) sendDM(ctx context.Context, c *caller, in dmArgs) (answer, error) {
 	sent, err := d.post(c).DM(ctx, c.agent.ID, in.Target, in.Text)
-	return answer{data: map[string]any{"messageId": string(sent.Message.ID)}}, err
+	return answer{data: messageMade{string(sent.Message.ID)}}, err
 }
 
 type reactArgs struct {
@@ -47,9 +47,9 @@ type reactArgs struct {
 
 func (d *Door) react(ctx context.Context, c *caller, in reactArgs) (answer, error) {
 	_, err := d.o.Mail.React(ctx, c.agent.ID, bridge.MessageID(in.Message), in.Emoji)
-	return answer{data: map[string]any{"success": err == nil}}, err
+	return answer{data: succeeded{err == nil}}, err
 }
 
 func doNothing(context.Context, *caller, struct{}) (answer, error) {
-	return answer{data: map[string]any{"action": "none"}}, nil
+	return answer{data: noAction{"none"}}, nil
 }

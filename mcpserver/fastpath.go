@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -118,7 +119,7 @@ func (p *fastPath) serve(w http.ResponseWriter, r *http.Request, d *Door, next h
 	c := callerOf(r.Context())
 	f, k, plain := split(r, c)
 	t, known := c.offer.tools[k.name]
-	if !plain || !known || (f.version < newEra && !t.hints.ReadOnlyHint) {
+	if !plain || !known || (f.version < newEra && !t.nature.readOnly) {
 		next.ServeHTTP(w, r)
 		if r.Method == http.MethodDelete {
 			p.end(r.Header.Get(sessionHeader))
@@ -183,9 +184,13 @@ func (k call) answer(w http.ResponseWriter, version string, result *mcp.CallTool
 		} `json:"result"`
 	}
 	response.Version, response.ID = "2.0", k.id
+	response.Result.Meta = maps.Clone(result.Meta)
 	response.Result.Content, response.Result.Structured, response.Result.IsError = result.Content, result.StructuredContent, result.IsError
 	if version >= newEra {
-		response.Result.Meta, response.Result.Type = mcp.Meta{mcp.MetaKeyServerInfo: server}, "complete"
+		if response.Result.Meta == nil {
+			response.Result.Meta = mcp.Meta{}
+		}
+		response.Result.Meta[mcp.MetaKeyServerInfo], response.Result.Type = server, "complete"
 	}
 	data, err := json.Marshal(response)
 	if err != nil {

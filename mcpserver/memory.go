@@ -16,7 +16,7 @@ func (d *Door) memoryTools() []tool {
 				number("if_version", "Optional: the version that you read, 0 for a block that is new. If another is there by now, nothing is changed and you are told.").maybe()), d.updateMemory),
 		define("search_memory", "Search your own archival passages by keyword, best first. Every word must be in the passage; no character is syntax.",
 			takes(text("query", "Words to look for; empty finds the newest."), list("tags", "Optional: tags that must all be on the passage.").maybe(),
-				number("limit", "Optional: how many at most.").maybe()), d.searchMemory).reads(),
+				number("limit", "Optional: how many at most.").maybe()), d.searchMemory),
 		define("store_memory", "Save a new archival passage, which you find again with search_memory.",
 			takes(text("content", "What to remember."), list("tags", "Optional: words to find it by.").maybe()), d.storeMemory),
 	}
@@ -38,7 +38,7 @@ func (d *Door) updateMemory(ctx context.Context, c *caller, in updateArgs) (answ
 		draft.IfVersion = &version
 	}
 	b, err := d.o.Memory.Update(ctx, c.agent.ID, draft)
-	return answer{data: map[string]any{"success": err == nil, "version": b.Version}}, err
+	return answer{data: blockMade{err == nil, b.Version}}, err
 }
 
 type searchArgs struct {
@@ -73,7 +73,7 @@ func (d *Door) searchMemory(ctx context.Context, c *caller, in searchArgs) (answ
 		views[i] = PassageView{ID: string(p.ID), Content: p.Content, Tags: append([]string{}, p.Tags...), CreatedAt: p.CreatedAt.UTC()}
 		keys = append(keys, words.EchoKeys(p.Content)...) // it may have been copied from others
 	}
-	return answer{data: map[string]any{"passages": views}}, d.echo(ctx, c, keys)
+	return answer{data: passageList{views}}, d.echo(ctx, c, keys)
 }
 
 type storeArgs struct {
@@ -83,5 +83,5 @@ type storeArgs struct {
 
 func (d *Door) storeMemory(ctx context.Context, c *caller, in storeArgs) (answer, error) {
 	p, err := d.o.Memory.Store(ctx, c.agent.ID, in.Content, in.Tags)
-	return answer{data: map[string]any{"passageId": string(p.ID)}}, err
+	return answer{data: passageMade{string(p.ID)}}, err
 }

@@ -35,5 +35,5 @@ func (d *Door) messageStatus(ctx context.Context, c *caller, in receiptArgs) (an
 			views[i].ReadAt = r.ReadAt.UTC()
 		}
 	}
-	return answer{data: map[string]any{"message_id": in.Message, "receipts": views}}, err
+	return answer{data: receiptList{in.Message, views}}, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
 )
 
 // turnOf returns the turn that an agent's tool calls belong to: the one that it
@@ -137,6 +138,9 @@ func (a asked) record(tx bridge.Change, c *caller) (begun, error) {
 // record writes what a call returned.
 func (b begun) record(tx bridge.Change, result *mcp.CallToolResult) error {
 	payload, _ := result.StructuredContent.(json.RawMessage)
+	if detail, failed := result.Meta[errorKey].(httpx.ErrorDetail); failed {
+		payload, _ = json.Marshal(httpx.ErrorBody{Error: detail}) // two strings always encode
+	}
 	_, err := tx.AppendRunMessage(bridge.RunMessage{Turn: b.turn, Kind: bridge.ToolReturnMessage, Name: b.tool, CallID: b.id,
 		Payload: bridge.RunPayload(payload), At: tx.Now()})
 	return err

@@ -61,7 +61,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"a channel's, but for case":  {"spawn_agent", spawn("General"), "is taken"},
 		"a relative's, but for case": {"spawn_agent", spawn("MAIN"), "is taken"},
 		"null for what is needed":    {"send_message", args{"recipient": nil, "text": "x"}, `null has type "null", want "string"`},
-		"no object":                  {"send_message", []string{"main"}, "no JSON object"},
+		"no object":                  {"send_message", []string{"main"}, "must be a JSON object"},
 		"an empty result":            {"complete", args{"result": " \n"}, "result is empty"},
 		"a long result":              {"complete", args{"result": strings.Repeat("x", 64<<10-10)}, "at most 65525 are allowed"},
 	} {

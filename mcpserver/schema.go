@@ -48,12 +48,6 @@ func (p prop) maybe() prop {
 	return p
 }
 
-// nullable makes an argument optional and lets it be null.
-func (p prop) nullable() prop {
-	p.optional, p.schema.Types, p.schema.Type = true, []string{p.schema.Type, "null"}, ""
-	return p
-}
-
 // among bounds an argument to a few words.
 func (p prop) among(words ...string) prop {
 	for _, w := range words {
@@ -105,9 +99,6 @@ func signature(s *jsonschema.Schema) string {
 	for _, name := range s.PropertyOrder {
 		p := s.Properties[name]
 		kind := p.Type
-		if kind == "" {
-			kind = strings.Join(p.Types, " or ")
-		}
 		if !slices.Contains(s.Required, name) {
 			kind += ", optional"
 		}

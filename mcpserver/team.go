@@ -25,10 +25,10 @@ func (d *Door) teamTools() []tool {
 		define("check_inbox", "Retrieve the messages that wait for you, oldest first and at most 50 at a time. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
 			takes(), d.checkInbox),
 		define("message_status", "Show how far a message of yours, of whatever kind, has come at each recipient: queued, offered (fetched by a tool), in_prompt (of a turn that runs) or acknowledged (that turn ended well). Do not call it in a loop: replies arrive as your next turn.",
-			takes(text("message_id", "Id of a message that you sent, msg_….")), d.messageStatus).reads(),
+			takes(text("message_id", "Id of a message that you sent, msg_….")), d.messageStatus),
 		define("spawn_agent", "Create a subagent of yours. It starts with the instructions alone, so say everything it needs. Returns at once; its result arrives as your next turn. status is created, or held when a person must approve it first. The same call once more in one turn returns the same agent.",
 			takes(text("name", "Name of the new agent; letters, digits, dots, dashes and underscores."), text("instructions", "Its task, self-contained."),
-				text("role", "What it is for.").among("worker", "reviewer").or("worker"), text("workspace_subdir", "Subdirectory of your workspace that it works in.").nullable(),
+				text("role", "What it is for.").among("worker", "reviewer").or("worker"), text("workspace_subdir", "Subdirectory of your workspace that it works in.").maybe(),
 				text("repo", "Repository it works on, as github.com/owner/name; your own when absent, if that one is allowed. list_allowed says which ones are.").maybe()), d.spawnAgent).keyed(),
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
@@ -38,7 +38,7 @@ func (d *Door) teamTools() []tool {
 			takes(text("agent", "Name or id of a child.")), d.poke),
 		define("subscribe", "Be told, once, as a turn, when your parent, a child or a sibling that is busy comes to rest. Use it instead of asking again and again.",
 			takes(text("agent", "Name or id of the agent."), text("event", "What to be told of.").among(becameIdle).or(becameIdle)), d.subscribe),
-		define("list_children", "List your direct children and what each is doing.", takes(), d.listChildren).reads(),
+		define("list_children", "List your direct children and what each is doing.", takes(), d.listChildren),
 	}
 }
 
@@ -98,7 +98,7 @@ func (d *Door) checkInbox(ctx context.Context, c *caller, _ struct{}) (answer, e
 	if err == nil {
 		err = d.heard(ctx, c, got)
 	}
-	return answer{data: map[string]any{"messages": letters}}, err
+	return answer{data: letterList{letters}}, err
 }
 
 // heard remembers commands that stand in messages which a tool shows to an
@@ -374,9 +374,9 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 		return answer{}, bridge.Errorf(bridge.Conflict, "nobody knows whether the last turn of %s arrived; a person must look", child.Name)
 	case last.State == bridge.TurnFailed:
 		t, err := d.o.Engine.Replay(ctx, last.ID)
-		return answer{data: map[string]any{"status": "retried", "turn_id": string(t.ID)}}, err
+		return answer{data: poked{"retried", string(t.ID)}}, err
 	case child.State == bridge.AgentBusy:
-		return answer{data: map[string]any{"status": "busy"}}, nil
+		return answer{data: poked{Status: "busy"}}, nil
 	}
 	err = d.o.Engine.Change(ctx, func(tx bridge.Change) error {
 		t, err := turnOf(tx, c.agent.ID)
@@ -386,7 +386,7 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 		_, err = tx.Notify(bridge.Notice{Agent: child.ID, Cause: bridge.CauseMessage, Depth: t.Depth, Text: "your parent " + c.agent.Name + " pokes you: look at what waits for you and go on"})
 		return err
 	})
-	return answer{data: map[string]any{"status": "poked"}}, err
+	return answer{data: poked{Status: "poked"}}, err
 }
 
 func (d *Door) listChildren(ctx context.Context, c *caller, _ struct{}) (answer, error) {
@@ -398,5 +398,5 @@ func (d *Door) listChildren(ctx context.Context, c *caller, _ struct{}) (answer,
 		}
 		return err
 	})
-	return answer{data: map[string]any{"children": views}}, err
+	return answer{data: childList{views}}, err
 }

@@ -33,12 +33,12 @@ func (d *Door) threadTools() []tool {
 		define("broadcast_message", "Send the same message to several agents at once, for announcements or requests without a thread.",
 			takes(self("sender_id"), list("recipient_ids", "List of unique Agent IDs of the recipients.").some(), text("content", "The textual content of the message to send to all recipients."),
 				flag("urgent", "Set to true if this message requires immediate attention from all recipients.").or(false)), d.broadcastMessage).keyed(),
-		define("check_new_messages", "Say how many unread messages wait for you.", takes(self("agent_id")), d.checkNew).reads(),
+		define("check_new_messages", "Say how many unread messages wait for you.", takes(self("agent_id")), d.checkNew),
 		define("transfer_file", "Hand a file of your workspace to another agent. The bridge keeps a copy and tells the recipient where it is.",
 			takes(self("sender_id"), text("recipient_id", "The unique Agent ID of the recipient."), text("source_path", "The absolute path to the file on your local filesystem that you want to send."),
 				text("destination_filename", "Optional: A specific filename for the file when the recipient accesses it (defaults to the original filename).").maybe(),
 				text("description", "Optional text description of the file being sent.").maybe()), d.transferFile),
-		define("get_thread_details", "Show a thread's title, creator, participants and when it was made.", takes(text("thread_id", "The unique ID of the thread to retrieve details for.")), d.threadDetails).reads(),
+		define("get_thread_details", "Show a thread's title, creator, participants and when it was made.", takes(text("thread_id", "The unique ID of the thread to retrieve details for.")), d.threadDetails),
 		define("add_participant_to_thread", "Add an agent to a thread of yours. It is told, and a message is posted to the thread.",
 			takes(thread, text("agent_id_to_add", "The unique Agent ID of the agent to add."), text("inviting_agent_id", "Your unique Agent ID (must be a current participant).")), d.addParticipant),
 		define("remove_participant_from_thread", "Remove an agent from a thread: yourself, or anyone if you created it. The creator cannot be removed.",
@@ -97,14 +97,13 @@ func viewThread(t mail.Conversation) ThreadView {
 }
 
 // confirm answers with the seed's confirmation message and the data behind it.
-func confirm(err error, data map[string]any, format string, args ...any) (answer, error) {
+func confirm[Data any](err error, data Data, format string, args ...any) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
 	said := fmt.Sprintf(format, args...)
-	whole := map[string]any{"message": said, "data": data}
 	rest, err := encode(data)
-	return answer{data: whole, text: said + "\n" + string(rest)}, err
+	return answer{data: confirmed[Data]{said, data}, text: said + "\n" + string(rest)}, err
 }
 
 type threadSendArgs struct {
@@ -131,7 +130,7 @@ func (d *Door) threadSend(ctx context.Context, c *caller, in threadSendArgs) (an
 	} else {
 		sent, err = d.post(c).SendTo(ctx, c.agent.ID, []string{in.Recipient}, draft)
 	}
-	return confirm(err, map[string]any{"message": viewPost(sent.Message)}, "Message sent. Message ID: %s", sent.Message.ID)
+	return confirm(err, postData{viewPost(sent.Message)}, "Message sent. Message ID: %s", sent.Message.ID)
 }
 
 type getArgs struct {
@@ -192,7 +191,7 @@ func (d *Door) getMessages(ctx context.Context, c *caller, in getArgs) (answer, 
 	}
 	// The seed's answer is an array, which structured content cannot be in the older protocols.
 	plain, err := encode(posts)
-	return answer{data: map[string]any{"messages": posts}, text: string(plain)}, err
+	return answer{data: postList{posts}, text: string(plain)}, err
 }
 
 type createArgs struct {
@@ -207,9 +206,9 @@ func (d *Door) createThread(ctx context.Context, c *caller, in createArgs) (answ
 		return answer{}, err
 	}
 	t, first, err := d.post(c).CreateThread(ctx, c.agent.ID, mail.ThreadDraft{Title: in.Title, Participants: in.Participants, Text: in.Initial})
-	data := map[string]any{"thread": viewThread(t)}
+	data := threadMade{Thread: viewThread(t)}
 	if in.Initial != "" {
-		data["initial_message_id"] = string(first)
+		data.Initial = string(first)
 	}
 	return confirm(err, data, "Thread created. Thread ID: %s", t.ID)
 }
@@ -225,9 +224,9 @@ func (d *Door) joinThread(ctx context.Context, c *caller, in joinArgs) (answer, 
 	}
 	t, joined, err := d.o.Mail.Join(ctx, c.agent.ID, bridge.ConversationID(in.Thread))
 	if err == nil && !joined {
-		return confirm(nil, map[string]any{"status": "already_participant", "thread": viewThread(t)}, "You are a participant of thread %s already.", t.ID)
+		return confirm(nil, threadData{"already_participant", viewThread(t)}, "You are a participant of thread %s already.", t.ID)
 	}
-	return confirm(err, map[string]any{"status": "joined", "thread": viewThread(t)}, "You joined thread %s.", t.ID)
+	return confirm(err, threadData{"joined", viewThread(t)}, "You joined thread %s.", t.ID)
 }
 
 type broadcastMessageArgs struct {
@@ -246,7 +245,7 @@ func (d *Door) broadcastMessage(ctx context.Context, c *caller, in broadcastMess
 	if p.RecipientID != "" { // one recipient is a list, too (seed: broadcast_message)
 		p.RecipientID, p.Recipients = "", []string{p.RecipientID}
 	}
-	return confirm(err, map[string]any{"message": p}, "Message sent to %d agents. Message ID: %s", sent.Recipients, sent.Message.ID)
+	return confirm(err, postData{p}, "Message sent to %d agents. Message ID: %s", sent.Recipients, sent.Message.ID)
 }
 
 type selfArgs struct {
@@ -258,7 +257,7 @@ func (d *Door) checkNew(ctx context.Context, c *caller, in selfArgs) (answer, er
 		return answer{}, err
 	}
 	n, err := d.o.Mail.Unread(ctx, c.agent.ID)
-	return confirm(err, map[string]any{"unread_count": n}, "You have %d unread messages.", n)
+	return confirm(err, unreadData{n}, "You have %d unread messages.", n)
 }
 
 type transferArgs struct {
@@ -274,8 +273,8 @@ func (d *Door) transferFile(ctx context.Context, c *caller, in transferArgs) (an
 		return answer{}, err
 	}
 	f, m, err := d.o.Mail.Transfer(ctx, c.agent.ID, mail.FileDraft{To: in.Recipient, Source: in.Source, Name: in.Destination, Description: in.Description})
-	return confirm(err, map[string]any{"file_id": string(f.ID), "file_name": f.Name, "server_path": f.Path, "door_path": prefix + filesPath + string(f.ID),
-		"size": f.Size, "sha256": f.SHA256, "message_id": string(m.ID)}, "File %q handed over. Notification message ID: %s", f.Name, m.ID)
+	return confirm(err, fileData{ID: string(f.ID), Name: f.Name, Path: f.Path, DoorPath: prefix + filesPath + string(f.ID),
+		Size: f.Size, SHA256: f.SHA256, MessageID: string(m.ID)}, "File %q handed over. Notification message ID: %s", f.Name, m.ID)
 }
 
 type threadArgs struct {
@@ -299,9 +298,9 @@ func (d *Door) addParticipant(ctx context.Context, c *caller, in addArgs) (answe
 	}
 	t, added, err := d.o.Mail.AddParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
 	if err == nil && !added {
-		return confirm(nil, map[string]any{"status": "already_participant", "thread": viewThread(t)}, "%.64s is a participant of thread %s already.", in.Agent, t.ID)
+		return confirm(nil, threadData{"already_participant", viewThread(t)}, "%.64s is a participant of thread %s already.", in.Agent, t.ID)
 	}
-	return confirm(err, map[string]any{"status": "added", "thread": viewThread(t)}, "%.64s added to thread %s.", in.Agent, t.ID)
+	return confirm(err, threadData{"added", viewThread(t)}, "%.64s added to thread %s.", in.Agent, t.ID)
 }
 
 type removeArgs struct {
@@ -315,5 +314,5 @@ func (d *Door) removeParticipant(ctx context.Context, c *caller, in removeArgs) 
 		return answer{}, err
 	}
 	t, err := d.o.Mail.RemoveParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
-	return confirm(err, map[string]any{"status": "removed", "thread": viewThread(t)}, "%.64s removed from thread %s.", in.Agent, t.ID)
+	return confirm(err, threadData{"removed", viewThread(t)}, "%.64s removed from thread %s.", in.Agent, t.ID)
 }

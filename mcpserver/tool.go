@@ -26,7 +26,7 @@ type tool struct {
 	// about is for a model: what it does, when to use it, what comes back.
 	about  string
 	schema *jsonschema.Schema
-	hints  mcp.ToolAnnotations
+	nature nature
 	call   func(ctx context.Context, c *caller, args json.RawMessage) (answer, error)
 
 	resolved *jsonschema.Resolved
@@ -52,12 +52,6 @@ func define[In any](name, about string, schema *jsonschema.Schema, call func(con
 	}}
 }
 
-// reads marks a tool that changes nothing.
-func (t tool) reads() tool {
-	t.hints.ReadOnlyHint, t.hints.IdempotentHint = true, true
-	return t
-}
-
 // asked is run for a call that the SDK read for the server of an offer.
 func (t tool) asked(ctx context.Context, d *Door, o *offer, req *mcp.CallToolRequest) *mcp.CallToolResult {
 	c, ok := req.Extra.TokenInfo.Extra[callerKey].(*caller)
@@ -81,7 +75,7 @@ func (t tool) run(ctx context.Context, d *Door, c *caller, k call) *mcp.CallTool
 		return failed(err)
 	}
 	call := asked{tool: k.name, args: args, at: time.Now()}
-	if t.hints.ReadOnlyHint {
+	if t.nature.readOnly {
 		return t.look(ctx, d, c, call)
 	}
 	record, err := d.record.call(ctx, c, call)
@@ -136,7 +130,7 @@ func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (ans
 	var plain map[string]any
 	if err := strictjson.Decode(args, &plain); err != nil {
 		if strings.Contains(err.Error(), "cannot unmarshal") {
-			err = errors.New("the arguments are no JSON object")
+			err = errors.New("the arguments must be a JSON object")
 		}
 		return answer{}, t.wrong(err)
 	}
@@ -162,7 +156,7 @@ func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (ans
 func (t tool) leaveOut(plain map[string]any) (found bool) {
 	for name, value := range plain {
 		p := t.schema.Properties[name]
-		if value == nil && p != nil && p.Type != "" && !slices.Contains(t.schema.Required, name) {
+		if value == nil && p != nil && !slices.Contains(t.schema.Required, name) {
 			delete(plain, name)
 			found = true
 		}
@@ -201,15 +195,20 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// failed renders an error: its kind as a stable word, and what may be shown of it.
+// errorKey is where the metadata of a result has the error in parts. It is not the
+// structured content: clients check that against the tool's output schema, and
+// show their own complaint in place of the error.
+const errorKey = "drawbridge/error"
+
+// failed renders an error: its kind as a stable word, and the message that may be shown.
 func failed(err error) *mcp.CallToolResult {
 	kind := string(bridge.KindOf(err))
 	if kind == "" {
 		kind = "internal"
 	}
-	detail := httpx.ErrorBody{Error: httpx.ErrorDetail{Kind: kind, Message: bridge.SafeMessage(err)}}
-	data, _ := json.Marshal(detail) // two strings always encode
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: kind + ": " + detail.Error.Message}}, StructuredContent: json.RawMessage(data)}
+	message := bridge.SafeMessage(err)
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: kind + ": " + message}},
+		Meta: mcp.Meta{errorKey: httpx.ErrorDetail{Kind: kind, Message: message}}}
 }
 
 // clip keeps what a caller sent from coming back at length.

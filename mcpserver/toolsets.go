@@ -36,7 +36,7 @@ func (d *Door) toolsets() (map[string][]tool, error) {
 	if d.o.Memory != nil {
 		sets[SetMemory] = d.memoryTools()
 	}
-	total := 0
+	total, known := 0, natures()
 	for name, tools := range sets {
 		total += len(tools)
 		for i, t := range tools {
@@ -45,12 +45,24 @@ func (d *Door) toolsets() (map[string][]tool, error) {
 				return nil, fmt.Errorf("schema of tool %s of set %s: %w", t.name, name, err)
 			}
 			tools[i].resolved = resolved
+			if tools[i].nature, err = natureOf(known, name, t); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if total > MaxTools {
 		return nil, fmt.Errorf("all toolsets together have %d tools; at most %d reach a model", total, MaxTools)
 	}
 	return sets, nil
+}
+
+// natureOf finds the nature of a tool. A tool without one is a fault of this package.
+func natureOf(all map[string]nature, set string, t tool) (nature, error) {
+	n, ok := all[set+"/"+t.name]
+	if !ok {
+		return n, fmt.Errorf("tool %s of set %s has no title and hints; add them to natures in mcpserver/nature.go", t.name, set)
+	}
+	return n, nil
 }
 
 // SetNames lists the toolsets that an agent may be offered.
@@ -96,7 +108,8 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 				t.name = set + "_" + t.name
 			}
 			o.tools[t.name] = t
-			s.AddTool(&mcp.Tool{Name: t.name, Description: t.about, InputSchema: t.schema, Annotations: &t.hints},
+			hints := t.nature.hints()
+			s.AddTool(&mcp.Tool{Name: t.name, Title: t.nature.title, Description: t.about, InputSchema: t.schema, OutputSchema: t.nature.gives, Annotations: &hints},
 				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 					return t.asked(ctx, d, o, req), nil
 				})

@@ -32,7 +32,7 @@ func (d *Door) subscribe(ctx context.Context, c *caller, in subscribeArgs) (answ
 		}
 		return tx.PutWatch(bridge.Watch{Agent: c.agent.ID, On: on.ID, After: after, CreatedAt: tx.Now()})
 	})
-	return answer{data: map[string]any{"status": "subscribed", "agent_id": string(on.ID), "event": becameIdle}}, err
+	return answer{data: subscribed{"subscribed", string(on.ID), becameIdle}}, err
 }
 
 // rest returns the number of an agent's latest turn that is over, and whether

@@ -42,6 +42,8 @@ async function drive(world, era, way, action) {
   const { tools: listed } = await main.listTools();
   assert.equal(listed.length, tools, `the door lists ${listed.length} tools`);
   for (const t of listed) assert(t.description.length > 20 && t.inputSchema.type === 'object', `${t.name} is not described`);
+  // The clients check every answer against the output schema that they listed.
+  for (const t of listed) assert(t.title && t.outputSchema?.type === 'object' && typeof t.annotations?.destructiveHint === 'boolean', `${t.name} says too little of itself`);
   assert.match(main.getInstructions(), /You are the agent main; your agent id is agt_/);
 
   const [worker, sibling] = await Promise.all(['worker', 'sibling'].map(async (name) => {

@@ -21,7 +21,7 @@ export async function everyTool({ main, child, id, childID, sibling, round, acti
     assert(r.content.length === 1 && r.content[0].type === 'text' && r.content[0].text, `${tool} says nothing to who reads text alone`);
     const bad = await who.call(tool, { ...good, ...wrong });
     assert.equal(bad.isError, true, `${tool} takes ${JSON.stringify(wrong)}`);
-    assert.equal(bad.structuredContent?.error?.kind, kind, `${tool} with ${JSON.stringify(wrong)}: ${bad.content?.[0]?.text}`);
+    assert.equal(bad._meta?.['drawbridge/error']?.kind, kind, `${tool} with ${JSON.stringify(wrong)}: ${bad.content?.[0]?.text}`);
     assert(bad.content[0].text.startsWith(`${kind}: `), `${tool}: ${bad.content[0].text}`);
     return said;
   };
