@@ -1,8 +1,8 @@
 // Package control is the door for the relay's own user: a Unix socket in the state folder, and the kill switch, a file
 // beside it.
 //
-// Only the user of the relay, or root, is let in, and nobody whom the relay itself has started: an action must not approve an
-// action. It is not a way to run anything. Rule of thumb: what can be asked here makes the relay do less, except for the yes
+// Only the user of the relay, or root, is let in, and no process that the relay itself has started: an action must not approve
+// an action. That is judged once, when a connection is accepted. It is not a way to run anything. Rule of thumb: what can be asked here makes the relay do less, except for the yes
 // of a person.
 package control
 
@@ -120,7 +120,7 @@ func Listen(ctx context.Context, state string, relay Relay) (*Server, error) {
 	s := &Server{listener: listener, http: &http.Server{
 		Handler: routes(relay), ReadHeaderTimeout: callTimeout, ReadTimeout: callTimeout, MaxHeaderBytes: maxBody,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, peerOf(conn))
+			return context.WithValue(ctx, refusalKey{}, judge(conn))
 		},
 	}}
 	return s, nil
@@ -173,7 +173,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-type peerKey struct{}
+// refusalKey leads to why the process that opened a connection is refused, "" if it is let in.
+type refusalKey struct{}
 
 func routes(relay Relay) http.Handler {
 	mux := http.NewServeMux()
@@ -202,8 +203,9 @@ func routes(relay Relay) http.Handler {
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) { reply(w, relay.SwitchOff()) })
 	mux.HandleFunc("POST /start", func(w http.ResponseWriter, _ *http.Request) { reply(w, relay.SwitchOn()) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		peer, known := r.Context().Value(peerKey{}).(peer)
-		if reason := peer.refused(); !known || reason != "" {
+		if reason, judged := r.Context().Value(refusalKey{}).(string); !judged || reason != "" {
+			// A refused process gets no second request on this connection.
+			w.Header().Set("Connection", "close")
 			answer(w, http.StatusForbidden, problem{reason})
 			return
 		}
@@ -233,20 +235,10 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// peer is who is at the other end of a connection.
-type peer struct {
-	uid, pid int
-	err      error
-}
+// Why a process is refused.
+const (
+	otherUser   = "another user's processes are not let in"
+	startedHere = "what the relay has started decides nothing about what it starts"
+)
 
-func (p peer) refused() string {
-	switch {
-	case p.err != nil:
-		return "who asks cannot be told: " + p.err.Error()
-	case p.uid != os.Geteuid() && p.uid != 0:
-		return "another user's processes are not let in"
-	case startedByUs(p.pid):
-		return "what the relay has started decides nothing about what it starts"
-	}
-	return ""
-}
+func unknownPeer(err error) string { return "the relay cannot tell which process asks: " + err.Error() }

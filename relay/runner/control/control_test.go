@@ -18,6 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	playPart()
 	syscall.Umask(0o077)
 	goleak.VerifyTestMain(m)
 }

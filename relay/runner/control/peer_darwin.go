@@ -3,32 +3,33 @@ package control
 import (
 	"errors"
 	"net"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// peerOf asks the kernel who connected.
-func peerOf(conn net.Conn) peer {
+// judge asks the kernel whose process connected and returns why it is refused, or "". Here nothing says whether the relay
+// has started that process.
+func judge(conn net.Conn) (refusal string) {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
-		return peer{err: errors.New("no Unix socket")}
+		return unknownPeer(errors.New("the connection is not a Unix socket"))
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return peer{err: err}
+		return unknownPeer(err)
 	}
-	var p peer
-	err = raw.Control(func(fd uintptr) {
-		var credentials *unix.Xucred
-		if credentials, p.err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED); p.err == nil {
-			p.uid = int(credentials.Uid)
+	control := raw.Control(func(fd uintptr) {
+		peer, err := unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+		switch {
+		case err != nil:
+			refusal = unknownPeer(err)
+		case int(peer.Uid) != os.Geteuid() && peer.Uid != 0:
+			refusal = otherUser
 		}
 	})
-	if err != nil {
-		p.err = err
+	if control != nil {
+		return unknownPeer(control)
 	}
-	return p
+	return refusal
 }
-
-// startedByUs cannot be told here.
-func startedByUs(int) bool { return false }
