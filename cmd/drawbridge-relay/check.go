@@ -59,7 +59,7 @@ func check(ctx context.Context, s streams, h home) error {
 		pool.Close()
 	}
 	for _, id := range slices.Sorted(maps.Keys(config.Actions)) {
-		fmt.Fprintf(s.out, "  %-20s %s\n", id, describe(config.Actions[id], ability))
+		fmt.Fprintf(s.out, "  %-20s %s\n", id, describe(config, id, ability))
 	}
 	return nil
 }
@@ -83,13 +83,14 @@ func (h home) doors(config settings.Config) (string, error) {
 }
 
 // describe is an action in one line.
-func describe(a settings.Action, ability sandbox.Ability) string {
+func describe(config settings.Config, id string, ability sandbox.Ability) string {
+	a := config.Actions[id]
 	parts := []string{"approval " + a.Approval.String()}
 	if a.Approval.Needed() {
 		parts[0] += " at the " + strings.Replace(a.Approval.By, settings.AtEither, "machine or bridge", 1)
 	}
 	if a.Sandbox != nil {
-		plan := ability.Plan(sandbox.Wish{Read: a.Sandbox.Read, Write: a.Sandbox.Write, Network: a.Sandbox.Network})
+		plan := runner.Plan(config, a, ability)
 		parts = append(parts, "sandbox "+plan.String())
 		if missing := plan.Missing(); missing != "" {
 			parts = append(parts, "NOT HERE: "+missing)

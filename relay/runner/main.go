@@ -180,7 +180,7 @@ func (m *mains) ready(ability sandbox.Ability) error {
 		if action.Sandbox == nil {
 			continue
 		}
-		plan := ability.Plan(sandbox.Wish{Read: action.Sandbox.Read, Write: action.Sandbox.Write, Network: action.Sandbox.Network})
+		plan := m.relay.plan(action)
 		if missing := plan.Missing(); missing != "" {
 			m.log.Warn().Str("action", offer.Action).Str("missing", missing).Msg("this machine cannot give the whole sandbox")
 		}

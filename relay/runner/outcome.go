@@ -2,9 +2,11 @@ package runner
 
 import (
 	"errors"
+	"path/filepath"
 	"time"
 
 	"drawbridge/relay/runner/audit"
+	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/output"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
@@ -96,12 +98,29 @@ func (r *Relay) definition(a *attempt) string {
 	return ""
 }
 
+func (r *Relay) plan(action settings.Action) sandbox.Plan {
+	return Plan(r.o.Config, action, r.o.Ability)
+}
+
+// Plan is how the sandbox of an action, which must have one, is made on a machine with an ability. The control socket is kept
+// out of every sandbox.
+func Plan(config settings.Config, action settings.Action, ability sandbox.Ability) sandbox.Plan {
+	state := config.State
+	if resolved, err := filepath.EvalSymlinks(state); err == nil {
+		state = resolved
+	}
+	return ability.Plan(sandbox.Wish{
+		Read: action.Sandbox.Read, Write: action.Sandbox.Write, Network: action.Sandbox.Network,
+		Hide: []string{filepath.Join(state, control.SocketName)},
+	})
+}
+
 // confinement is what keeps an action in bounds here, for people and the audit.
 func (r *Relay) confinement(action settings.Action) string {
 	if action.Sandbox == nil {
 		return "none"
 	}
-	plan := r.o.Ability.Plan(sandbox.Wish{Read: action.Sandbox.Read, Write: action.Sandbox.Write, Network: action.Sandbox.Network})
+	plan := r.plan(action)
 	if missing := plan.Missing(); missing != "" {
 		return plan.String() + " (" + missing + " on this machine)"
 	}

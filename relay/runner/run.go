@@ -306,8 +306,8 @@ func (r *Relay) execute(a *attempt) wire.Answer {
 		Path: a.action.Argv[0], Program: a.program, Argv: a.action.Argv, Dir: a.action.Dir, Env: environment(a.action.Env),
 		Stdout: out, Stderr: errs, Processes: a.action.Processes, Bounds: bounds(a.action.Bounds),
 	}
-	if box := a.action.Sandbox; box != nil {
-		plan := r.o.Ability.Plan(sandbox.Wish{Read: box.Read, Write: box.Write, Network: box.Network})
+	if a.action.Sandbox != nil {
+		plan := r.plan(a.action)
 		command.Sandbox = &plan
 	}
 	finish := a.report(out, errs)

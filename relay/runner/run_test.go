@@ -400,7 +400,7 @@ func TestSandboxOfNothingIsOnRecord(t *testing.T) {
 	if out := h.ask(t, wire.Request{ID: "1", Action: "a"}); out.Status != wire.StatusExecuted {
 		t.Errorf("%+v", out)
 	}
-	const want = `"sandbox":"files: none; network: none (files are not limited, the network is not cut off on this machine)"`
+	const want = `"sandbox":"files: none; network: none (files are not limited, the network is not cut off, the relay's control socket is within reach on this machine)"`
 	if text := auditText(t, h); strings.Count(text, want) != 2 { // accepted, ran
 		t.Errorf("no %s in\n%s", want, text)
 	}

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("KEEPER_OPENS") != "" {
 		os.Exit(opens())
 	}
+	if path := os.Getenv("KEEPER_CONNECTS"); path != "" {
+		os.Exit(connects(path))
+	}
 	if os.Getenv("KEEPER_RELAY") != "" {
 		os.Exit(relay())
 	}

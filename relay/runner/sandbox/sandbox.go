@@ -9,6 +9,7 @@ package sandbox
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 )
 
@@ -21,6 +22,8 @@ type Ability struct {
 	Landlock int
 	// Namespace is true when a process can be given a network of its own.
 	Namespace bool
+	// Cover is true when a process can be given mounts of its own.
+	Cover bool
 	// Bubblewrap is the path of a bwrap that was seen to work, or empty.
 	Bubblewrap string
 }
@@ -33,6 +36,9 @@ func (a Ability) String() string {
 	}
 	if a.Namespace {
 		means = append(means, "network namespaces")
+	}
+	if a.Cover {
+		means = append(means, "mount namespaces")
 	}
 	if a.Bubblewrap != "" {
 		means = append(means, "bubblewrap")
@@ -47,6 +53,8 @@ func (a Ability) String() string {
 type Wish struct {
 	Read, Write []string
 	Network     bool
+	// Hide are sockets that the action must not reach, such as the relay's control socket, wherever Read or Write lead.
+	Hide []string
 }
 
 // Means of a [Plan].
@@ -69,6 +77,9 @@ type Plan struct {
 	Landlock int `json:"landlock"`
 	// Bubblewrap is the path of bwrap when one of the means is it.
 	Bubblewrap string `json:"bubblewrap"`
+	// Hide are sockets that are kept out; Hiding names the means.
+	Hide   []string `json:"hide,omitempty"`
+	Hiding string   `json:"hiding,omitempty"`
 	// NoNetwork is true when the wish was that nothing goes over a network.
 	NoNetwork bool `json:"no_network"`
 }
@@ -77,6 +88,7 @@ type Plan struct {
 // there at all; before version 9 Landlock leaves the sockets of other programs within reach.
 func (a Ability) Plan(w Wish) Plan {
 	p := Plan{Read: w.Read, Write: w.Write, Files: viaNothing, Network: viaNothing, NoNetwork: !w.Network, Landlock: a.Landlock}
+	p.Hide, p.Hiding = w.Hide, a.hiding()
 	if a.Bubblewrap != "" {
 		p.Files, p.Bubblewrap = viaBubblewrap, a.Bubblewrap
 		if !w.Network {
@@ -97,6 +109,25 @@ func (a Ability) Plan(w Wish) Plan {
 	return p
 }
 
+// unixLandlock is the version of Landlock that keeps a program from the sockets of others.
+const unixLandlock = 9
+
+// hiding chooses how a socket is kept out of a sandbox.
+func (a Ability) hiding() string {
+	switch {
+	case a.Bubblewrap != "":
+		return viaBubblewrap
+	case a.Landlock >= unixLandlock:
+		return viaLandlock
+	case a.Cover:
+		return viaNamespace
+	}
+	return viaNothing
+}
+
+// covers reports whether the stage has to cover sockets in mounts of its own.
+func (p Plan) covers() bool { return len(p.Hide) > 0 && p.Hiding == viaNamespace }
+
 // Missing says what was wished for and cannot be had here, or "".
 func (p Plan) Missing() string {
 	var missing []string
@@ -109,6 +140,9 @@ func (p Plan) Missing() string {
 		missing = append(missing, "the network is not cut off")
 	case p.Network == viaTCP:
 		missing = append(missing, "of the network only TCP is cut off")
+	}
+	if len(p.Hide) > 0 && p.Hiding == viaNothing {
+		missing = append(missing, "the relay's control socket is within reach")
 	}
 	return strings.Join(missing, ", ")
 }
@@ -182,5 +216,21 @@ func (p Plan) wrap(self, program string) []string {
 	for _, path := range p.Write {
 		argv = append(argv, "--bind-try", path, path)
 	}
+	for _, path := range p.Hide {
+		if p.shows(path) {
+			argv = append(argv, "--ro-bind", "/dev/null", path)
+		}
+	}
 	return append(argv, "--ro-bind-try", program, program, "--ro-bind", self, self, "--")
+}
+
+// shows reports whether a path lies in a folder that the plan lets the program see.
+func (p Plan) shows(path string) bool {
+	for _, folder := range append(append([]string{}, p.Read...), p.Write...) {
+		rel, err := filepath.Rel(folder, path)
+		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			return true
+		}
+	}
+	return false
 }

@@ -19,6 +19,7 @@ import (
 
 const (
 	probeArg = "probe"
+	coverArg = "cover"
 	becomes  = "become"
 	// Self is this binary, also after its file was replaced.
 	Self = "/proc/self/exe"
@@ -34,6 +35,7 @@ func Probe(ctx context.Context, lookPath func(string) (string, error)) Ability {
 		a.Landlock = version
 	}
 	a.Namespace = try(ctx, Self, []string{StageName, probeArg}, Attributes(Plan{Network: viaNamespace}))
+	a.Cover = try(ctx, Self, []string{StageName, coverArg}, Attributes(coverProbe))
 	if lookPath == nil {
 		lookPath = exec.LookPath
 	}
@@ -60,16 +62,24 @@ func try(ctx context.Context, path string, argv []string, attributes *syscall.Sy
 // Attributes are the clone flags by which a plan's namespaces come into being.
 func Attributes(p Plan) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{}
-	if p.Network != viaNamespace {
+	if p.Network == viaNamespace {
+		attributes.Cloneflags |= syscall.CLONE_NEWNET
+	}
+	if p.covers() {
+		attributes.Cloneflags |= syscall.CLONE_NEWNS
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if attributes.Cloneflags == 0 || uid == 0 {
 		return attributes
 	}
-	attributes.Cloneflags = syscall.CLONE_NEWNET
-	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
-		// Only in a user namespace of its own may a plain user make a network. The ids stay what they are.
-		attributes.Cloneflags |= syscall.CLONE_NEWUSER
-		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
-		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	if p.covers() {
+		// The stage mounts, and drops the right to it before it becomes the program.
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	}
+	// Only in a user namespace of its own may a plain user make another one. The ids stay what they are.
+	attributes.Cloneflags |= syscall.CLONE_NEWUSER
+	attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+	attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 	return attributes
 }
 
@@ -93,7 +103,13 @@ func Main() {
 	if !staged {
 		return
 	}
-	if os.Args[1] == probeArg {
+	switch os.Args[1] {
+	case probeArg:
+		os.Exit(0)
+	case coverArg:
+		if coverProbe.cover() != nil {
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
 	err := become()
@@ -146,6 +162,9 @@ func become() error {
 		unix.CloseOnExec(ProgramFD)
 	}
 	if o.Plan != nil {
+		if err := o.Plan.cover(); err != nil {
+			return fmt.Errorf("keep the program from the relay's sockets: %w", err)
+		}
 		if err := o.restrict(); err != nil {
 			return fmt.Errorf("limit the program: %w", err)
 		}
@@ -176,10 +195,14 @@ func (o Order) restrict() error {
 		config.HandledAccessNet = 0
 	}
 	// The plan was made from what the kernel was seen to have, so the best effort is not none.
-	return config.BestEffort().Restrict(o.rules()...)
+	rules, err := o.rules()
+	if err != nil {
+		return err
+	}
+	return config.BestEffort().Restrict(rules...)
 }
 
-func (o Order) rules() []landlock.Rule {
+func (o Order) rules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{
 		landlock.RODirs(systemFolders...).IgnoreIfMissing(),
 		landlock.ROFiles(systemFiles...).IgnoreIfMissing(),
@@ -187,21 +210,52 @@ func (o Order) rules() []landlock.Rule {
 		landlock.ROFiles(o.Path),
 	}
 	for _, path := range o.Plan.Read {
-		rules = append(rules, rule(path, landlock.RODirs, landlock.ROFiles))
+		found, err := hold(path)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, found.rule(landlock.RODirs, landlock.ROFiles))
 	}
 	for _, path := range o.Plan.Write {
-		r := rule(path, landlock.RWDirs, landlock.RWFiles)
-		if stat, err := os.Stat(path); err == nil && stat.IsDir() && o.Plan.Landlock >= 2 {
+		found, err := hold(path)
+		if err != nil {
+			return nil, err
+		}
+		r := found.rule(landlock.RWDirs, landlock.RWFiles)
+		if found.folder && o.Plan.Landlock >= 2 {
 			r = r.WithRefer()
 		}
 		rules = append(rules, r)
 	}
-	return rules
+	return rules, nil
 }
 
-func rule(path string, folder, file func(...string) landlock.FSRule) landlock.FSRule {
-	if stat, err := os.Stat(path); err == nil && !stat.IsDir() {
-		return file(path)
+// held is a path of the plan that was opened: a name of what was opened, which cannot come to mean something else.
+type held struct {
+	name   string
+	folder bool
+}
+
+// hold opens a path of the plan, in which no element may be a link: settings resolved it at the start, and another action may
+// have put a link in its place since. The descriptor is open until the stage becomes its program.
+func hold(path string) (held, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if errors.Is(err, unix.ELOOP) {
+		return held{}, fmt.Errorf("%q was not a link when the relay started, and is one now; put back what was there, or start the relay again", path)
 	}
-	return folder(path)
+	if err != nil {
+		return held{}, fmt.Errorf("open %q: %w", path, err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return held{}, fmt.Errorf("look at %q: %w", path, err)
+	}
+	return held{name: fmt.Sprintf("/proc/self/fd/%d", fd), folder: stat.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
+}
+
+func (h held) rule(folder, file func(...string) landlock.FSRule) landlock.FSRule {
+	if h.folder {
+		return folder(h.name)
+	}
+	return file(h.name)
 }
