@@ -65,10 +65,21 @@ const (
 
 // LoadAllowlist reads and checks allowlist.yaml. With any problem the rules are
 // empty, which allows nothing, and all problems come at once. An empty file is no
-// problem and allows nothing as well. Whether the relays of actions exist only
-// bridge.yaml knows: see Bridge.Rules.
+// problem and allows nothing as well. A file that others could change is a
+// problem. Whether the relays of actions exist only bridge.yaml knows: see
+// Bridge.Rules.
 func LoadAllowlist(path string) (policy.Rules, []Problem) {
 	src, problem := open(path)
+	if problem != nil {
+		return policy.Rules{}, []Problem{*problem}
+	}
+	return ParseAllowlist(src)
+}
+
+// PreviewAllowlist is LoadAllowlist for a command that only shows what a list
+// says: it accepts a file that others can change, such as one of a checkout.
+func PreviewAllowlist(path string) (policy.Rules, []Problem) {
+	src, problem := openAny(path)
 	if problem != nil {
 		return policy.Rules{}, []Problem{*problem}
 	}

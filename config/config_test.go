@@ -230,7 +230,7 @@ func TestLoad(t *testing.T) {
 	if len(problems) != 1 || problems[0].String() != path+": does not exist; create it with: drawbridge init" {
 		t.Errorf("problems %v", problems)
 	}
-	if _, problems := config.Load(dir, env); len(problems) != 1 || !strings.Contains(problems[0].String(), "is not a file") {
+	if _, problems := config.Load(dir, env); len(problems) != 1 || !strings.Contains(problems[0].String(), "is not a regular file") {
 		t.Errorf("problems %v", problems)
 	}
 	write(t, filepath.Join(dir, "secret"), key+"\n")
@@ -609,5 +609,62 @@ func TestRuntimes(t *testing.T) {
 	}
 	if r := b.Runtimes["local"]; filepath.Base(r.Dir) != "local.agents" || !filepath.IsAbs(r.Script) || !filepath.IsAbs(r.Dir) {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestFilesThatOthersCanChangeOrRead: configuration that others can change, and
+// keys that others can change or read, are problems of every use of the file.
+func TestFilesThatOthersCanChangeOrRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file string
+		mode os.FileMode
+		want string
+	}{
+		"the configuration is writable":   {"bridge.yaml", 0o620, "bridge.yaml can be written by others (mode 0620); run: chmod go-w"},
+		"the configuration is readable":   {"bridge.yaml", 0o644, ""},
+		"the key is readable":             {"key", 0o640, "bridge.yaml:2: key: refers to the file DIR/key, but DIR/key can be read by others (mode 0640); run: chmod go-r DIR/key"},
+		"the key is writable":             {"key", 0o602, "bridge.yaml:2: key: refers to the file DIR/key, but DIR/key can be written by others"},
+		"a reference outside of a secret": {"address", 0o604, "bridge.yaml:3: database: refers to the file DIR/address, but DIR/address can be read by others"},
+		"the folder is writable":          {".", 0o770, "bridge.yaml: DIR can be written by others (mode 0770); run: chmod go-w DIR"},
+		"the folder is readable":          {".", 0o755, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for file, text := range map[string]string{"key": key, "address": "some.db", "bridge.yaml": "token: ${TOKEN}\nkey: ${file:key}\ndatabase: ${file:address}\n"} {
+				write(t, filepath.Join(dir, file), text)
+			}
+			if err := os.Chmod(filepath.Join(dir, c.file), c.mode); err != nil {
+				t.Fatal(err)
+			}
+			for what, load := range map[string]func(string, func(string) (string, bool)) (*config.Bridge, []config.Problem){"load": config.Load, "talk": config.LoadToTalk, "keyless": config.LoadKeyless} {
+				if what == "talk" && c.file != "bridge.yaml" && c.file != "." {
+					continue // it needs neither key nor database
+				}
+				_, problems := load(filepath.Join(dir, "bridge.yaml"), env)
+				got := strings.ReplaceAll(strings.Join(texts(problems), "\n"), dir, "DIR")
+				if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+					t.Errorf("%s: %q, want %q", what, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestAllowlistThatOthersCanChange: it is refused where it decides, and shown where it only explains.
+func TestAllowlistThatOthersCanChange(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "allowlist.yaml")
+	write(t, path, repos("github.com/a/a"))
+	if err := os.Chmod(path, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	rules, problems := config.LoadAllowlist(path)
+	if len(rules.Repos) != 0 || len(problems) != 1 || !strings.Contains(problems[0].String(), "can be written by others") {
+		t.Errorf("loaded %v, problems %v", rules.Repos, problems)
+	}
+	if rules, problems := config.PreviewAllowlist(path); len(rules.Repos) != 1 || len(problems) != 0 {
+		t.Errorf("previewed %v, problems %v", rules.Repos, problems)
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
+	"drawbridge/internal/trust"
 	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
 )
@@ -87,13 +89,41 @@ func unreadable(file *yamlconf.File, problems []Problem) bool {
 	return len(problems) > 0 && !file.Has("")
 }
 
-// ServeProblems lists what a Bridge lacks to serve, beyond what Load demands of
-// every use of the file.
-func (b *Bridge) ServeProblems() []Problem {
-	if b.Cursor.Key.Len() > 0 {
-		return nil
+// ServeProblems lists what keeps a Bridge from serving, beyond what Load demands
+// of every use of the file: a missing API key, and scripts that others can change.
+func (b *Bridge) ServeProblems() (problems []Problem) {
+	if b.Cursor.Key.Len() == 0 {
+		problems = append(problems, b.file.Problem("cursor.key", "", "is required to serve", "write key: ${CURSOR_API_KEY} below cursor"))
 	}
-	return []Problem{b.file.Problem("cursor.key", "", "is required to serve", "write key: ${CURSOR_API_KEY} below cursor")}
+	for _, name := range sortedKeys(b.Runtimes) {
+		var why *trust.Problem
+		if _, err := trust.Read(b.Runtimes[name].Script, maxScript); errors.As(err, &why) {
+			problems = append(problems, b.file.Problem("runtimes."+name+".script", b.Runtimes[name].Script, "cannot be used: "+why.Reason, why.Remedy))
+		}
+	}
+	return problems
+}
+
+// maxScript is the largest script of a runtime, in bytes.
+const maxScript = 16 << 20
+
+// Secrets are the texts of b that nobody else may learn. The caller does not keep them.
+func (b *Bridge) Secrets() []string {
+	secrets := []Secret{b.Token, b.Key, b.Cursor.Key}
+	secrets = append(secrets, b.OldKeys...)
+	for _, r := range b.Relays {
+		secrets = append(secrets, r.Token)
+	}
+	var texts []string
+	for _, s := range secrets {
+		if s.Len() > 0 {
+			texts = append(texts, s.Reveal())
+		}
+	}
+	if b.file.ByReference("database") { // an address with a password
+		texts = append(texts, b.Database)
+	}
+	return texts
 }
 
 // Rules completes the rules of an allowlist with what only bridge.yaml knows: the
@@ -152,34 +182,42 @@ func Problems(found []policy.Problem) []Problem {
 	return out
 }
 
-// open reads a file that may not exist, with a remedy for each way it can fail.
+// open reads a file that others cannot change, with a remedy for each way it can fail.
 func open(path string) (Source, *Problem) {
+	src := Source{Name: path, Dir: filepath.Dir(path)}
+	data, err := trust.Read(path, yamlconf.MaxSize)
+	src.Data = data
+	return src, fileProblem(path, err)
+}
+
+// openAny is open for a file that decides nothing here, so that others may change it.
+func openAny(path string) (Source, *Problem) {
 	src := Source{Name: path, Dir: filepath.Dir(path)}
 	f, err := os.Open(path)
 	if err != nil {
 		return src, fileProblem(path, err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.IsDir() {
-		return src, &Problem{At: path, Reason: "is not a file", Remedy: "name the file itself"}
-	}
 	// One byte more than is accepted, so that the reader can tell.
 	src.Data, err = io.ReadAll(io.LimitReader(f, yamlconf.MaxSize+1))
-	if err != nil {
-		return src, fileProblem(path, err)
-	}
-	return src, nil
+	return src, fileProblem(path, err)
 }
 
 func fileProblem(path string, err error) *Problem {
+	var why *trust.Problem
+	var pathErr *fs.PathError
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return &Problem{At: path, Reason: "does not exist", Remedy: "create it with: drawbridge init"}
 	case errors.Is(err, fs.ErrPermission):
 		return &Problem{At: path, Reason: "may not be read by this user", Remedy: fmt.Sprintf("change its owner or mode, or run as its owner (this is user %d)", os.Getuid())}
-	}
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	case errors.Is(err, syscall.EISDIR):
+		return &Problem{At: path, Reason: "is not a file", Remedy: "name the file itself"}
+	case errors.As(err, &why):
+		return &Problem{At: path, Reason: why.Reason, Remedy: why.Remedy}
+	case errors.As(err, &pathErr):
 		err = pathErr.Err
 	}
 	return &Problem{At: path, Reason: "cannot be read: " + err.Error(), Remedy: "check the path"}

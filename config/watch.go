@@ -105,15 +105,15 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// concerns reports whether an event may mean a changed allowlist: one about a file
-// of its name, or any file that came or went, because that may be the symbolic link
-// on the way to it. Mere writes to other files are not: the database may lie in
-// the same folder.
+// concerns reports whether an event may mean a changed allowlist: a file of its
+// name was written or got another mode, or any file came or went, because that may
+// be the symbolic link on the way to it. Mere writes to other files are not: the
+// database may lie in the same folder.
 func (w *watch) concerns(event fsnotify.Event) bool {
 	if event.Has(fsnotify.Create) || event.Has(fsnotify.Rename) || event.Has(fsnotify.Remove) {
 		return true
 	}
-	return event.Has(fsnotify.Write) && filepath.Base(event.Name) == filepath.Base(w.target())
+	return (event.Has(fsnotify.Write) || event.Has(fsnotify.Chmod)) && filepath.Base(event.Name) == filepath.Base(w.target())
 }
 
 // target is the file behind all symbolic links, or the path itself.

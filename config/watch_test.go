@@ -193,3 +193,24 @@ func TestWatchNeedsTheFolder(t *testing.T) {
 		t.Error("a folder that does not exist is watched")
 	}
 }
+
+// TestWatchRefusesWhatOthersMayChange: a list that another user could have
+// written is not put in force, whatever it says.
+func TestWatchRefusesWhatOthersMayChange(t *testing.T) {
+	t.Parallel()
+	w := loaded(t, 0)
+	chmod := func(path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, w.path+"~", repos("github.com/evil/x"))
+	chmod(w.path+"~", 0o666)
+	if err := os.Rename(w.path+"~", w.path); err != nil {
+		t.Fatal(err)
+	}
+	w.want(t, "broken: "+w.path+" can be written by others (mode 0666)")
+	chmod(w.path, 0o644)
+	w.want(t, "github.com/evil/x")
+}

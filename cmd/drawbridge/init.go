@@ -14,6 +14,7 @@ import (
 
 	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
+	"drawbridge/internal/trust"
 	"drawbridge/policy"
 )
 
@@ -46,6 +47,9 @@ func (c initCmd) Run(a app) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
+	if err := ownFolder(c.Dir); err != nil {
+		return err
+	}
 	values := config.SampleValues{Repo: c.Repo, Repos: []string{c.Allow}, Relay: c.Relay, CursorURL: c.Cloud}
 	allowlist := config.SampleAllowlist(values)
 	page, err := samplePage(allowlist, a)
@@ -70,6 +74,19 @@ func (c initCmd) Run(a app) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo, c.Relay)
 	return err
+}
+
+// ownFolder refuses a folder in which others could replace what init writes,
+// because serve would refuse to read it from there.
+func ownFolder(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		err = trust.Folders(abs)
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("%s: %w", dir, err)}
+	}
+	return nil
 }
 
 // relayName is what may name a relay in an allowlist and on the wire.

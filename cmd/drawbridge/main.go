@@ -89,6 +89,7 @@ type cli struct {
 
 func main() {
 	keeper.Main()
+	harden()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.

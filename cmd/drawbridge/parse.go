@@ -180,7 +180,7 @@ func describeRow(c parsedCommand) string {
 
 // loadPolicy reads an allowlist and compiles it, or tells every problem.
 func loadPolicy(path string, a app) (*policy.Policy, error) {
-	rules, problems := config.LoadAllowlist(path)
+	rules, problems := config.PreviewAllowlist(path)
 	if len(problems) > 0 {
 		return nil, a.problems(path, problems)
 	}

@@ -123,6 +123,7 @@ func newLog(w io.Writer, c config.Log) zerolog.Logger {
 
 // wire builds every part of the bridge. What it opened is closed by close.
 func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*parts, error) {
+	forget(cfg.Secrets())
 	w := &parts{config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
 	w.policy.Store(p)
 	cloud, err := newCloud(cfg)
@@ -174,6 +175,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 // wireReceiver builds the webhook receiver alone. Its engine records deliveries
 // and runs nothing: it has no Runtime and no relays.
 func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*parts, http.Handler, error) {
+	forget(cfg.Secrets())
 	w := &parts{config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
 	w.policy.Store(p)
 	var err error

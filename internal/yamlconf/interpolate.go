@@ -3,12 +3,12 @@ package yamlconf
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"drawbridge/internal/trust"
 )
 
 // maxSecretFile is the largest file that ${file:path} reads, in bytes.
@@ -75,7 +75,9 @@ func (s Source) lookUp(reference string) (string, error) {
 	return value, nil
 }
 
-// readFile reads a whole small regular file without the line end at its end.
+// readFile reads a whole small regular file without the line end at its end. It
+// refuses a file that others can read or change, because keys and tokens come
+// this way.
 func (s Source) readFile(path string) (string, error) {
 	if path == "" {
 		return "", errReference{"names no file", referenceRemedy}
@@ -83,43 +85,31 @@ func (s Source) readFile(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.Dir, path)
 	}
-	problem := func(reason string) error {
-		return errReference{fmt.Sprintf("refers to the file %s, which %s", keyText(path), reason), "create the file or correct the path"}
-	}
-	// A pipe or a terminal would block for ever, so look before opening.
-	info, err := os.Stat(path)
+	data, err := trust.ReadSecret(path, maxSecretFile)
 	if err != nil {
-		return "", problem(fileReason(err))
-	}
-	if !info.Mode().IsRegular() {
-		return "", problem("is not a regular file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", problem(fileReason(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	if err != nil {
-		return "", problem(fileReason(err))
-	}
-	if len(data) > maxSecretFile {
-		return "", problem("is larger than 64 KiB")
+		return "", fileTrouble(path, err)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
 }
 
-func fileReason(err error) string {
-	var pathErr *fs.PathError
+// fileTrouble says why a file is not read, and what to do.
+func fileTrouble(path string, err error) error {
+	about := "refers to the file " + keyText(path) + ", "
+	const remedy = "create the file or correct the path"
+	var why *trust.Problem
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "does not exist"
+		return errReference{about + "which does not exist", remedy}
 	case errors.Is(err, fs.ErrPermission):
-		return "may not be read by this user"
-	case errors.As(err, &pathErr):
-		return "cannot be read: " + pathErr.Err.Error()
+		return errReference{about + "which may not be read by this user", "change its owner or mode, or run as its owner"}
+	case errors.As(err, &why) && why.Unwrap() != nil:
+		return errReference{about + "which cannot be read: " + why.Reason, remedy}
+	case errors.As(err, &why) && filepath.IsAbs(why.Reason): // it begins with the file or folder that is at fault
+		return errReference{about + "but " + oneLine(why.Reason), oneLine(why.Remedy)}
+	case errors.As(err, &why):
+		return errReference{about + "which " + why.Reason, why.Remedy}
 	}
-	return "cannot be read"
+	return errReference{about + "which cannot be read", remedy}
 }
 
 // wholeReference reports whether text is exactly one reference without a default,

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"drawbridge/internal/linelog"
-	"drawbridge/relay/runner/trust"
+	"drawbridge/internal/trust"
 	"drawbridge/relay/wire"
 )
 

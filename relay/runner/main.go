@@ -16,13 +16,13 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
-	"drawbridge/relay/runner/trust"
 	"drawbridge/relay/wire"
 )
 

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"drawbridge/internal/failpoint"
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/output"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
-	"drawbridge/relay/runner/trust"
 	"drawbridge/relay/wire"
 )
 

@@ -32,6 +32,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/control"
@@ -39,7 +40,6 @@ import (
 	"drawbridge/relay/runner/output"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
-	"drawbridge/relay/runner/trust"
 	"drawbridge/relay/wire"
 )
 

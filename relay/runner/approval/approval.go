@@ -20,8 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/output"
-	"drawbridge/relay/runner/trust"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"drawbridge/relay/runner/trust"
+	"drawbridge/internal/trust"
 )
 
 // Kinds of an [Event].

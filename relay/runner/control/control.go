@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"drawbridge/internal/strictjson"
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/approval"
-	"drawbridge/relay/runner/trust"
 	"drawbridge/relay/wire"
 )
 

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"drawbridge/relay/runner/trust"
+	"drawbridge/internal/trust"
 )
 
 // Kinds of service managers.

@@ -11,7 +11,7 @@ import (
 
 	"drawbridge/relay/wire"
 
-	"drawbridge/relay/runner/trust"
+	"drawbridge/internal/trust"
 )
 
 func (r *configReader) listen(n *yaml.Node, at string) {

@@ -12,8 +12,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/output"
-	"drawbridge/relay/runner/trust"
 )
 
 // approval reads never, each, or once per <duration>.

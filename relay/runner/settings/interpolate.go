@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"drawbridge/relay/runner/trust"
+	"drawbridge/internal/trust"
 )
 
 // LookupEnv finds a variable of the relay's own environment, as os.LookupEnv does.

@@ -15,8 +15,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/output"
-	"drawbridge/relay/runner/trust"
 )
 
 // Load reads and checks relay.yaml at path. The file and every ${file:…} in it must be changeable by us or root only.

@@ -1,7 +1,7 @@
-// Package trust says whether a file is ours alone, so that nobody else decides what a relay runs or remembers.
+// Package trust says whether a file is ours alone, so that nobody else decides what a relay or a bridge does, or learns its keys.
 //
-// It looks at owners and modes of a path and of every folder on the way; it is no access control of its own, and against
-// programs of the same user it is no defense. Rule of thumb: what decides something is read through this package only.
+// It looks at owners and modes of a file and of every folder on the way to it. It is not an access control of its own, and it
+// does not defend against programs of the same user. Rule of thumb: what decides something is read through this package only.
 package trust
 
 import (
@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +21,12 @@ import (
 // Problem is a reason for refusing something, and what to do about it.
 type Problem struct {
 	Reason, Remedy string
+
+	cause error
 }
+
+// Unwrap returns the system's error behind the reason; nil when the reason is ours.
+func (p *Problem) Unwrap() error { return p.cause }
 
 // Because returns a Problem.
 func Because(reason, remedy string) *Problem { return &Problem{Reason: reason, Remedy: remedy} }
@@ -27,22 +34,21 @@ func Because(reason, remedy string) *Problem { return &Problem{Reason: reason, R
 // Error is reason; remedy.
 func (p *Problem) Error() string { return p.Reason + "; " + p.Remedy }
 
-// Read reads a file that only its owner, who must be us or root, can change: neither the file nor any folder on
-// the way to it may be writable for others (facts: relay, rule 1). A sticky folder of root, such as /tmp, is accepted,
-// because nobody can replace another user's entry there.
-func Read(path string, limit int64) ([]byte, error) {
-	real, err := filepath.EvalSymlinks(path)
+// Read reads a regular file of at most limit bytes that only its owner, who must be us or root, can change: neither the
+// file nor any folder on the way to it may be writable for others (facts: relay, rule 1). A sticky folder of root, such as
+// /tmp, is accepted, because nobody can replace another user's entry there. Errors are *Problem, without the path.
+func Read(path string, limit int64) ([]byte, error) { return read(path, limit, Entry) }
+
+// ReadSecret is Read for keys and tokens: nobody else may read the file, either.
+func ReadSecret(path string, limit int64) ([]byte, error) { return read(path, limit, secretEntry) }
+
+func read(path string, limit int64, judge func(string, fs.FileInfo) error) ([]byte, error) {
+	real, err := walk(path)
 	if err != nil {
-		return nil, PathError(err)
-	}
-	// The folder of a link decides where the link leads, so it counts as well as the folder of the file.
-	for _, leaf := range []string{path, real} {
-		if err := Folders(filepath.Dir(leaf)); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	// Without O_NONBLOCK a pipe of that name would hold us here.
-	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, PathError(err)
 	}
@@ -54,7 +60,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	if !stat.Mode().IsRegular() {
 		return nil, Because("is not a regular file", "name a plain file")
 	}
-	if err := Entry(real, stat); err != nil {
+	if err := judge(real, stat); err != nil {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(file, limit+1))
@@ -65,6 +71,61 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, Because(fmt.Sprintf("is larger than %d bytes", limit), "make it smaller")
 	}
 	return data, nil
+}
+
+// walk follows path name by name and returns where it leads without links. It judges each folder in which it looks up a
+// name, and each link, because whoever changes one of these chooses the file.
+func walk(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", PathError(err)
+	}
+	dir, rest, links := "/", names(abs), 0
+	for len(rest) > 0 {
+		if err := entryOf(dir, os.Stat); err != nil {
+			return "", err
+		}
+		next := filepath.Join(dir, rest[0])
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		if err != nil { // not a link, or missing, which opening it will tell
+			dir = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", Because("leads through too many links", "name the file itself")
+		}
+		if err := ownLink(next); err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(dir, target) // dir has no links, so that .. means what it says
+		}
+		dir, rest = "/", append(names(target), rest...)
+	}
+	return dir, nil
+}
+
+// names are the parts of a clean path.
+func names(path string) []string {
+	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == filepath.Separator })
+}
+
+func entryOf(path string, look func(string) (fs.FileInfo, error)) error {
+	stat, err := look(path)
+	if err != nil {
+		return PathError(err)
+	}
+	return Entry(path, stat)
+}
+
+// ownLink refuses a link of another user, which may stand in a sticky folder. The mode of a link says nothing.
+func ownLink(path string) error {
+	stat, err := os.Lstat(path)
+	if err != nil {
+		return PathError(err)
+	}
+	return owned(path, stat)
 }
 
 // Folders checks dir and every folder above it.
@@ -87,17 +148,53 @@ func Folders(dir string) error {
 
 // Entry refuses what belongs to another user than us or root, or can be written by others.
 func Entry(path string, stat fs.FileInfo) error {
-	owner, known := stat.Sys().(*syscall.Stat_t)
-	if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
-		return Because(fmt.Sprintf("%s belongs to another user, who could change what runs here", path),
-			fmt.Sprintf("run: chown %d %s", os.Geteuid(), path))
+	if err := owned(path, stat); err != nil {
+		return err
 	}
+	owner, _ := stat.Sys().(*syscall.Stat_t)
 	sticky := stat.IsDir() && stat.Mode()&fs.ModeSticky != 0 && owner.Uid == 0
 	if stat.Mode().Perm()&0o022 != 0 && !sticky {
 		return Because(fmt.Sprintf("%s can be written by others (mode %04o)", path, stat.Mode().Perm()),
 			fmt.Sprintf("run: chmod go-w %s", path))
 	}
 	return nil
+}
+
+func owned(path string, stat fs.FileInfo) error {
+	owner, known := stat.Sys().(*syscall.Stat_t)
+	if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
+		return Because(fmt.Sprintf("%s belongs to another user, who could change what runs here", path),
+			fmt.Sprintf("run: chown %d %s", os.Geteuid(), path))
+	}
+	return nil
+}
+
+// secretEntry is Entry, and refuses what others can read. Root's file may be readable for a group of ours when we are not
+// root: so Kubernetes hands a secret (fsGroup) to a process that is not root, which could not read it otherwise.
+func secretEntry(path string, stat fs.FileInfo) error {
+	if err := Entry(path, stat); err != nil {
+		return err
+	}
+	open := stat.Mode().Perm() & 0o044
+	if open == 0 || open == 0o040 && handedOver(stat) {
+		return nil
+	}
+	remedy := fmt.Sprintf("run: chmod go-r %s", path)
+	if owner, ok := stat.Sys().(*syscall.Stat_t); ok && owner.Uid == 0 && os.Geteuid() != 0 {
+		remedy = fmt.Sprintf("mount it with a mode that only this user (%d) or its group (%d) can read, such as mode: 0400 with uid: %d (Docker), or defaultMode: 0440 with fsGroup: %d (Kubernetes)",
+			os.Geteuid(), os.Getegid(), os.Geteuid(), os.Getegid())
+	}
+	return Because(fmt.Sprintf("%s can be read by others (mode %04o)", path, stat.Mode().Perm()), remedy)
+}
+
+// handedOver reports whether root gave a file to a group of ours.
+func handedOver(stat fs.FileInfo) bool {
+	owner, ok := stat.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid != 0 || os.Geteuid() == 0 {
+		return false
+	}
+	groups, err := os.Getgroups()
+	return int(owner.Gid) == os.Getegid() || err == nil && slices.Contains(groups, int(owner.Gid))
 }
 
 // Executable refuses a program that is missing, cannot be run, or can be rewritten or replaced by others: a name in a folder
@@ -222,10 +319,12 @@ func PathError(err error) error {
 	if errors.As(err, &cause) {
 		reason = cause.Err
 	}
+	p := Because(reason.Error(), "make it readable for the user that runs this program")
 	if errors.Is(err, fs.ErrNotExist) {
-		return Because("does not exist", "create it or correct the path")
+		p = Because("does not exist", "create it or correct the path")
 	}
-	return Because(reason.Error(), "make it readable for the user that runs the relay")
+	p.cause = reason
+	return p
 }
 
 // Place refuses the path of a file of state, which need not exist, when others could change what is there, or when we cannot.
