@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +60,38 @@ func LoadKeyless(path string, getenv func(string) (string, bool)) (*Bridge, []Pr
 	}
 	b.Cursor.Key = Secret{}
 	return b, nil
+}
+
+// ReadSamples reads from existing files the values that SampleBridge and SampleAllowlist write: the first orchestrator's
+// repository, the API's address, the allowed repositories and the relay of the actions. A file that is missing leaves its
+// values empty, and Repos is nil then. Only a file that cannot be read is a problem; other faults are for Load to report.
+func ReadSamples(bridge, allowlist string, getenv func(string) (string, bool)) (v SampleValues, problems []Problem) {
+	if src, problem := open(bridge); problem == nil {
+		src.Getenv = getenv
+		b := defaults()
+		file, found := yamlconf.Read(src, &b)
+		if unreadable(file, found) {
+			return v, found
+		}
+		v.CursorURL = b.Cursor.URL
+		if len(b.Orchestrators) > 0 {
+			v.Repo = b.Orchestrators[0].Repo
+		}
+	} else if _, err := os.Stat(bridge); err == nil {
+		return v, []Problem{*problem}
+	}
+	if _, err := os.Stat(allowlist); err != nil {
+		return v, nil
+	}
+	rules, problems := LoadAllowlist(allowlist)
+	v.Repos = []string{}
+	for _, r := range rules.Repos {
+		v.Repos = append(v.Repos, r.Pattern)
+	}
+	for _, r := range rules.Actions {
+		v.Relay = cmp.Or(v.Relay, r.Relay)
+	}
+	return v, problems
 }
 
 // ParseBridge is Load for a text that is in memory already.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -11,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 
 	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
@@ -20,30 +24,135 @@ import (
 
 type initCmd struct {
 	Dir   string `arg:"" optional:"" default:"." help:"The folder; made when missing." type:"path"`
-	Repo  string `help:"The orchestrator's own repository." default:"github.com/me/agent-env" placeholder:"REPO"`
-	Allow string `help:"A repository that agents may be launched on." default:"github.com/me/my-app" placeholder:"REPO"`
-	Relay string `help:"What to call the machine that runs actions." default:"laptop" placeholder:"NAME"`
+	Repo  string `help:"The orchestrator's own repository. Asked for on a terminal." placeholder:"REPO"`
+	Allow string `help:"A repository that agents may be launched on. Asked for on a terminal." placeholder:"REPO"`
+	Relay string `help:"What to call the machine that runs actions; laptop unless given." placeholder:"NAME"`
 	Cloud string `help:"The Cloud Agents API, when it is not Cursor's own: the stand-in of drawbridge cloudsim." placeholder:"URL"`
 }
 
 // Help shows an example.
 func (initCmd) Help() string {
-	return "Files that exist are left alone. Keys and tokens are made new and readable by you alone.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app\n  drawbridge init try --cloud http://127.0.0.1:7411"
+	return "init keeps files that exist, and refuses flags that differ from them. It makes new keys and tokens, which only you can read.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app\n  drawbridge init try --repo github.com/me/agent-env --allow github.com/me/my-app --cloud http://127.0.0.1:7411"
 }
 
 // Run writes what is missing.
 func (c initCmd) Run(a app) error {
+	if err := c.valid(); err != nil {
+		return usageError{err}
+	}
+	there, err := c.existing(a)
+	if err != nil {
+		return err
+	}
+	if err := c.complete(there, a.question()); err != nil {
+		return usageError{err}
+	}
+	if err := c.valid(); err != nil {
+		return usageError{err}
+	}
+	return c.write(a)
+}
+
+// valid checks each value by itself; a value that was not given is valid.
+func (c initCmd) valid() error {
 	for _, repo := range []string{c.Repo, c.Allow} {
-		if _, err := policy.CanonicalRepo(repo); err != nil {
-			return usageError{err}
+		if _, err := policy.CanonicalRepo(repo); repo != "" && err != nil {
+			return err
 		}
 	}
-	if !relayName.MatchString(c.Relay) {
-		return usageError{fmt.Errorf("--relay %+.40q is no name for a relay; use a to z, 0 to 9, '_', '.' and '-', such as laptop", c.Relay)}
+	if c.Repo != "" && sameRepo(c.Repo, c.Allow) {
+		return fmt.Errorf("--allow %s is the orchestrator's own repository, on which agents may not be launched; name the repository that it delegates work to", c.Allow)
+	}
+	if c.Relay != "" && !relayName.MatchString(c.Relay) {
+		return fmt.Errorf("--relay %+.40q is not a name for a relay; use a to z, 0 to 9, '_', '.' and '-', such as laptop", c.Relay)
 	}
 	if u, err := url.Parse(c.Cloud); err != nil || (c.Cloud != "" && (u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"))) {
-		return usageError{fmt.Errorf("--cloud %+.80q is no address; write https://…, or http://127.0.0.1:7411 for drawbridge cloudsim", c.Cloud)}
+		return fmt.Errorf("--cloud %+.80q is not an address; write https://…, or http://127.0.0.1:7411 for drawbridge cloudsim", c.Cloud)
 	}
+	return nil
+}
+
+// sameRepo reports whether two spellings name one repository.
+func sameRepo(x, y string) bool {
+	left, err := policy.CanonicalRepo(x)
+	right, bad := policy.CanonicalRepo(y)
+	return err == nil && bad == nil && left == right
+}
+
+// existing reads the values of files that are there, and refuses flags that differ from them: init changes no file.
+func (c initCmd) existing(a app) (config.SampleValues, error) {
+	at := func(name string) string { return filepath.Join(c.Dir, name) }
+	there, problems := config.ReadSamples(at("bridge.yaml"), at("allowlist.yaml"), a.getenv)
+	if len(problems) > 0 {
+		return there, a.problems(c.Dir, problems)
+	}
+	var differs []string
+	compare := func(flag, given, file, value string, same bool) {
+		if given != "" && value != "" && !same {
+			differs = append(differs, fmt.Sprintf("%s %s, but %s says %s", flag, given, at(file), value))
+		}
+	}
+	compare("--repo", c.Repo, "bridge.yaml", there.Repo, sameRepo(c.Repo, there.Repo))
+	compare("--cloud", c.Cloud, "bridge.yaml", there.CursorURL, c.Cloud == there.CursorURL)
+	compare("--relay", c.Relay, "allowlist.yaml", there.Relay, c.Relay == there.Relay)
+	compare("--allow", c.Allow, "allowlist.yaml", orNothing(there.Repos), slices.ContainsFunc(there.Repos, func(r string) bool { return r == c.Allow || sameRepo(r, c.Allow) }))
+	if len(differs) > 0 {
+		return there, usageError{fmt.Errorf("init changes no file that is there:\n  %s\nLeave these flags out, edit the files, or choose another folder", strings.Join(differs, "\n  "))}
+	}
+	return there, nil
+}
+
+// orNothing lists what an allowlist allows; "" means that there is not an allowlist yet.
+func orNothing(repos []string) string {
+	if repos != nil && len(repos) == 0 {
+		return "nothing"
+	}
+	return strings.Join(repos, ", ")
+}
+
+// complete takes what was not given from the files that are there, or asks for it. ask is nil without a terminal.
+func (c *initCmd) complete(there config.SampleValues, ask func(string) (string, error)) error {
+	c.Repo, c.Cloud = cmp.Or(c.Repo, there.Repo), cmp.Or(c.Cloud, there.CursorURL)
+	c.Relay = cmp.Or(c.Relay, there.Relay, "laptop")
+	if c.Allow == "" && len(there.Repos) > 0 {
+		c.Allow = there.Repos[0]
+	}
+	for _, f := range []struct {
+		value          *string
+		flag, question string
+		needed         bool
+	}{
+		{&c.Repo, "--repo", "The orchestrator's own repository (github.com/owner/name): ", true},
+		{&c.Allow, "--allow", "A repository that it may launch agents on (github.com/owner/name): ", there.Repos == nil},
+	} {
+		if *f.value != "" || !f.needed {
+			continue
+		}
+		if ask == nil {
+			return fmt.Errorf("%s is missing; give it as github.com/owner/name, for instance: drawbridge init %s --repo github.com/me/agent-env --allow github.com/me/my-app", f.flag, c.Dir)
+		}
+		answer, err := ask(f.question)
+		if *f.value = strings.TrimSpace(answer); *f.value == "" {
+			return fmt.Errorf("%s is missing, and nothing was written (%w)", f.flag, cmp.Or(err, errors.New("the answer was empty")))
+		}
+	}
+	return nil
+}
+
+// question asks a person at the terminal; nil when standard input is not a terminal.
+func (a app) question() func(string) (string, error) {
+	if in, ok := a.stdin.(*os.File); !ok || !isTerminal(in) {
+		return nil
+	}
+	lines := bufio.NewReader(a.stdin)
+	return func(question string) (string, error) {
+		fmt.Fprint(a.stdout, question)
+		return lines.ReadString('\n')
+	}
+}
+
+// write writes the files that are missing.
+func (c initCmd) write(a app) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
@@ -52,6 +161,9 @@ func (c initCmd) Run(a app) error {
 	}
 	values := config.SampleValues{Repo: c.Repo, Repos: []string{c.Allow}, Relay: c.Relay, CursorURL: c.Cloud}
 	allowlist := config.SampleAllowlist(values)
+	if text, err := os.ReadFile(filepath.Join(c.Dir, "allowlist.yaml")); err == nil {
+		allowlist = string(text) // the page describes the allowlist that is there
+	}
 	page, err := samplePage(allowlist, a)
 	if err != nil {
 		return err

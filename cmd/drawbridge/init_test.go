@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/config"
+)
+
+// TestInitAsks: on a terminal init asks for what it cannot know, and for nothing else.
+func TestInitAsks(t *testing.T) {
+	t.Parallel()
+	answers := func(list ...string) func(string) (string, error) {
+		return func(string) (string, error) {
+			if len(list) == 0 {
+				return "", io.EOF
+			}
+			answer := list[0]
+			list = list[1:]
+			return answer + "\n", nil
+		}
+	}
+	for name, c := range map[string]struct {
+		given, want initCmd
+		there       config.SampleValues
+		ask         func(string) (string, error)
+		fails       error
+	}{
+		"both are asked for": {
+			ask:  answers("github.com/me/agent-env", " github.com/me/my-app "),
+			want: initCmd{Repo: "github.com/me/agent-env", Allow: "github.com/me/my-app", Relay: "laptop"},
+		},
+		"only what is missing": {
+			given: initCmd{Repo: "github.com/me/agent-env", Relay: "desk"}, ask: answers("github.com/me/my-app"),
+			want: initCmd{Repo: "github.com/me/agent-env", Allow: "github.com/me/my-app", Relay: "desk"},
+		},
+		"an allowlist that allows nothing stays so": {
+			given: initCmd{}, there: config.SampleValues{Repo: "github.com/me/agent-env", Repos: []string{}}, ask: answers(),
+			want: initCmd{Repo: "github.com/me/agent-env", Relay: "laptop"},
+		},
+		"no answer": {ask: answers(), fails: io.EOF},
+	} {
+		got := c.given
+		err := got.complete(c.there, c.ask)
+		if !errors.Is(err, c.fails) || (c.fails == nil && err != nil) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(c.want, got); c.fails == nil && diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
