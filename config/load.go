@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"drawbridge/internal/trust"
@@ -39,6 +40,26 @@ func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Pro
 	src.Getenv = getenv
 	b, problems := readBridge(src)
 	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Key != "" && p.Key != "listen" && p.Key != "token" })
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return b, nil
+}
+
+// LoadToJudge is Load for a caller that only asks what the gate would say. Secrets, addresses and the database need not be
+// right. Only Orchestrators, Relays and Parser of what it returns count.
+func LoadToJudge(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
+	src, problem := open(path)
+	if problem != nil {
+		return nil, []Problem{*problem}
+	}
+	src.Getenv = getenv
+	b, problems := readBridge(src)
+	problems = slices.DeleteFunc(problems, func(p Problem) bool {
+		top, _, _ := strings.Cut(p.Key, ".")
+		top, _, _ = strings.Cut(top, "[")
+		return p.Key != "" && (!slices.Contains([]string{"orchestrators", "relays", "parser"}, top) || strings.HasSuffix(p.Key, ".token"))
+	})
 	if len(problems) > 0 {
 		return nil, problems
 	}

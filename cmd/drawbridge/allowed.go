@@ -16,6 +16,7 @@ type allowedCmd struct {
 	Values    []string `arg:"" optional:"" help:"Values to look up. Without any, a JSON string a line is read from standard input."`
 	Allowlist string   `help:"The allowlist; allowlist.yaml of this folder when not given." placeholder:"FILE" type:"path"`
 	JSON      bool     `help:"Print JSON lines on a terminal too. In a pipe the output is JSON lines always."`
+	asking
 }
 
 // Help shows examples.
@@ -36,7 +37,7 @@ func (c allowedCmd) Run(a app) error {
 	if err != nil {
 		return err
 	}
-	p, err := loadPolicy(path, a)
+	p, _, err := c.rules(path, a)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (c allowedCmd) each(in io.Reader, fn func(string) error) error {
 		if text := trimBlank(line); text != "" {
 			var value string
 			if e := json.Unmarshal([]byte(text), &value); e != nil {
-				return usageError{fmt.Errorf("standard input line %d is no JSON string; write each value in double quotes", n)}
+				return usageError{fmt.Errorf("standard input line %d is not a JSON string; write each value in double quotes", n)}
 			}
 			if e := fn(value); e != nil {
 				return e
@@ -101,7 +102,7 @@ func (c allowedCmd) row(p *policy.Policy, value string) allowedRow {
 	if c.Kind == "repo" {
 		cmd = parser.Command{Verb: parser.Subagent, Repo: value, Prompt: "x"}
 	}
-	v := p.Grant(nil, cmd, true)
+	v := p.Grant(c.names(), cmd, true)
 	row := allowedRow{Value: value, Allowed: v.Decision == policy.Granted, Canonical: v.Canonical, Reason: v.Reason}
 	if row.Allowed && v.Approval.Mode != "" && v.Approval.Mode != policy.ApprovalNever {
 		row.Reason = "needs a person's approval: " + v.Approval.String()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"drawbridge/config"
 	"drawbridge/parser"
@@ -16,9 +17,10 @@ import (
 
 type parseCmd struct {
 	JSON      bool     `help:"Print JSON."`
-	Allowlist string   `help:"Judge by this allowlist." placeholder:"FILE" type:"path"`
-	Fenced    string   `help:"What to do with commands in code fences: ignore or run." enum:"ignore,run" default:"ignore"`
+	Allowlist string   `help:"Judge by this allowlist, and by the bridge.yaml beside it." placeholder:"FILE" type:"path"`
+	Fenced    string   `help:"What to do with commands in code fences: ignore or run. bridge.yaml may say run, too." enum:"ignore,run" default:"ignore"`
 	Enable    []string `help:"Also read these optional commands: remind, webhook_result." enum:"remind,webhook_result" placeholder:"NAME"`
+	asking
 }
 
 // Help shows an example.
@@ -59,20 +61,28 @@ type parsedMiss struct {
 // Run parses standard input.
 func (c parseCmd) Run(a app) error {
 	var p *policy.Policy
+	opts := parser.Options{Fenced: parser.Fenced(c.Fenced)}
 	if c.Allowlist != "" {
+		var read parser.Options
 		var err error
-		if p, err = loadPolicy(c.Allowlist, a); err != nil {
+		if p, read, err = c.rules(c.Allowlist, a); err != nil {
 			return err
 		}
+		opts = read
+		if c.Fenced == string(parser.FencedRun) {
+			opts.Fenced = parser.FencedRun
+		}
+	} else if c.Config != "" || c.Agent != "" {
+		return usageError{errors.New("--config and --agent say how to judge, so name the allowlist too: --allowlist FILE")}
 	}
-	commands, misses, err := c.read(a.stdin)
+	commands, misses, err := c.read(a.stdin, opts)
 	if err != nil {
 		return fmt.Errorf("read standard input: %w", err)
 	}
 	out := parsed{Commands: []parsedCommand{}, NearMisses: misses}
 	var judged policy.Judgement
 	if p != nil {
-		judged = p.Judge(policy.Request{Commands: commands})
+		judged = p.Judge(policy.Request{Agents: c.names(), Commands: commands})
 		out.OverCap = judged.OverCap
 	}
 	for i, cmd := range commands {
@@ -91,8 +101,7 @@ func (c parseCmd) Run(a app) error {
 }
 
 // read feeds the parser from a stream, so that prose of any size costs no memory.
-func (c parseCmd) read(r io.Reader) ([]parser.Command, []parsedMiss, error) {
-	opts := parser.Options{Fenced: parser.Fenced(c.Fenced)}
+func (c parseCmd) read(r io.Reader, opts parser.Options) ([]parser.Command, []parsedMiss, error) {
 	for _, name := range c.Enable {
 		opts.Remind = opts.Remind || name == "remind"
 		opts.WebhookResult = opts.WebhookResult || name == "webhook_result"
@@ -147,7 +156,7 @@ func printParsed(out io.Writer, p parsed) error {
 		}
 	}
 	for _, n := range p.NearMisses {
-		fmt.Fprintf(w, "line %d: no command: %s\n  %s\n", n.Line, n.Text, n.Reason)
+		fmt.Fprintf(w, "line %d: not a command: %s\n  %s\n", n.Line, n.Text, n.Reason)
 	}
 	if len(p.Commands)+len(p.NearMisses) == 0 {
 		fmt.Fprintln(w, "no commands and nothing that looks like one")
@@ -176,6 +185,43 @@ func describeRow(c parsedCommand) string {
 		}
 	}
 	return s
+}
+
+// asking says for whom and for which bridge the policy judges.
+type asking struct {
+	Config string `help:"Judge as the bridge with this configuration: its orchestrators, relays and parser settings count. bridge.yaml beside the allowlist when it is there." placeholder:"FILE" type:"path"`
+	Agent  string `help:"Judge for the agent of this name, with its narrowing in the allowlist." placeholder:"NAME"`
+}
+
+// names are the agents of a policy request.
+func (k asking) names() []string {
+	if k.Agent == "" {
+		return nil
+	}
+	return []string{k.Agent}
+}
+
+// rules compiles an allowlist as the bridge would: with the orchestrators' own repositories, which agents may not use, and
+// the relays of bridge.yaml, and with its settings for the parser.
+func (k asking) rules(allowlist string, a app) (*policy.Policy, parser.Options, error) {
+	path := k.Config
+	if path == "" {
+		path = filepath.Join(filepath.Dir(allowlist), "bridge.yaml")
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			p, err := loadPolicy(allowlist, a)
+			return p, parser.Options{Fenced: parser.FencedIgnore}, err
+		}
+	}
+	cfg, problems := config.LoadToJudge(path, a.getenv)
+	rules, more := config.LoadAllowlist(allowlist)
+	if problems = append(problems, more...); len(problems) > 0 {
+		return nil, parser.Options{}, a.problems(path, problems)
+	}
+	p, problems := cfg.Policy(rules)
+	if len(problems) > 0 {
+		return nil, parser.Options{}, a.problems(allowlist, problems)
+	}
+	return p, parserOptions(cfg), nil
 }
 
 // loadPolicy reads an allowlist and compiles it, or tells every problem.

@@ -84,7 +84,7 @@ func TestWrongCalls(t *testing.T) {
 		{args: "allowed banana x", code: 2, says: `must be one of "repo","action"`},
 		{args: "allowed repo x", code: 2, says: "no allowlist.yaml in this folder; name one with --allowlist FILE"},
 		{args: "allowed repo --upload-pack=/bin/sh --allowlist " + good, code: 2, says: "unknown flag --upload-pack"},
-		{args: "allowed action --allowlist " + good, stdin: "\nbackup_script\n", code: 2, says: "line 2 is no JSON string"},
+		{args: "allowed action --allowlist " + good, stdin: "\nbackup_script\n", code: 2, says: "line 2 is not a JSON string"},
 		{args: "protocol --allowlist " + good + " --format html", code: 2, says: "must be one of"},
 		{args: "launch github.com/me/my-app", code: 2, says: "<prompt>"},
 		{args: "launch github.com/me/my-app Work --api v7", code: 2, says: "must be one of"},
