@@ -49,7 +49,7 @@ func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Pro
 // LoadToJudge is Load for a caller that only asks what the gate would say. Secrets, addresses and the database need not be
 // right. Only Orchestrators, Relays and Parser of what it returns count.
 func LoadToJudge(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
-	src, problem := open(path)
+	src, problem := openAny(path)
 	if problem != nil {
 		return nil, []Problem{*problem}
 	}
@@ -84,10 +84,10 @@ func LoadKeyless(path string, getenv func(string) (string, bool)) (*Bridge, []Pr
 }
 
 // ReadSamples reads from existing files the values that SampleBridge and SampleAllowlist write: the first orchestrator's
-// repository, the API's address, the allowed repositories and the relay of the actions. A file that is missing leaves its
+// repository, the API's address, the allowed repositories, the actions and their relay. A file that is missing leaves its
 // values empty, and Repos is nil then. Only a file that cannot be read is a problem; other faults are for Load to report.
 func ReadSamples(bridge, allowlist string, getenv func(string) (string, bool)) (v SampleValues, problems []Problem) {
-	if src, problem := open(bridge); problem == nil {
+	if src, problem := openAny(bridge); problem == nil {
 		src.Getenv = getenv
 		b := defaults()
 		file, found := yamlconf.Read(src, &b)
@@ -104,13 +104,14 @@ func ReadSamples(bridge, allowlist string, getenv func(string) (string, bool)) (
 	if _, err := os.Stat(allowlist); err != nil {
 		return v, nil
 	}
-	rules, problems := LoadAllowlist(allowlist)
+	rules, problems := PreviewAllowlist(allowlist)
 	v.Repos = []string{}
 	for _, r := range rules.Repos {
 		v.Repos = append(v.Repos, r.Pattern)
 	}
 	for _, r := range rules.Actions {
 		v.Relay = cmp.Or(v.Relay, r.Relay)
+		v.Actions = append(v.Actions, r.ID)
 	}
 	return v, problems
 }

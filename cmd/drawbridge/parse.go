@@ -213,9 +213,12 @@ func (k asking) rules(allowlist string, a app) (*policy.Policy, parser.Options, 
 		}
 	}
 	cfg, problems := config.LoadToJudge(path, a.getenv)
-	rules, more := config.LoadAllowlist(allowlist)
-	if problems = append(problems, more...); len(problems) > 0 {
+	if len(problems) > 0 {
 		return nil, parser.Options{}, a.problems(path, problems)
+	}
+	rules, problems := config.PreviewAllowlist(allowlist)
+	if len(problems) > 0 {
+		return nil, parser.Options{}, a.problems(allowlist, problems)
 	}
 	p, problems := cfg.Policy(rules)
 	if len(problems) > 0 {

@@ -18,6 +18,8 @@ type decoder struct {
 	file     *File
 	problems []Problem
 	more     int
+	// lines are the file's own.
+	lines []string
 	// inAlias is how many aliases the walk stands in, aliased what they cost so far.
 	inAlias, aliased int
 }
@@ -63,6 +65,10 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	d.file.lines[path] = line
+	if next := runsOn(n, d.lines); next > 0 {
+		d.wrong(n, path, fmt.Sprintf("goes on at line %d, because that line is indented more", next), "indent both lines alike, or put one value on one line")
+		return
+	}
 	switch {
 	case v.Type() == secretType:
 		d.secret(n, path, v)

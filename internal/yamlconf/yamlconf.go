@@ -53,7 +53,7 @@ func Decode(src Source, v any) []Problem {
 // Read is Decode for callers that check values afterwards: the File tells where
 // each key stands. The File is never nil.
 func Read(src Source, v any) (*File, []Problem) {
-	d := &decoder{src: src, file: newFile(src.Name)}
+	d := &decoder{src: src, file: newFile(src.Name), lines: strings.Split(string(src.Data), "\n")}
 	root, problem := parse(src)
 	if problem != nil {
 		return d.file, []Problem{*problem}
@@ -82,13 +82,13 @@ func parse(src Source) (root *yaml.Node, problem *Problem) {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		return nil, syntaxProblem(src.Name, err)
+		return nil, syntaxProblem(src.Name, data, err)
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
 		return nil, &Problem{At: at(src.Name, second.Line), Reason: "a second document begins here", Remedy: "keep one document and remove the line ---"}
 	case !errors.Is(err, io.EOF):
-		return nil, syntaxProblem(src.Name, err)
+		return nil, syntaxProblem(src.Name, data, err)
 	}
 	if masked {
 		unmask(&doc)
@@ -97,18 +97,6 @@ func parse(src Source) (root *yaml.Node, problem *Problem) {
 		return nil, nil
 	}
 	return doc.Content[0], nil
-}
-
-// syntaxProblem moves the line that the library puts into its text to the place.
-func syntaxProblem(name string, err error) *Problem {
-	text := unmasker.Replace(strings.TrimPrefix(err.Error(), "yaml: "))
-	place := name
-	var line int
-	if _, scanErr := fmt.Sscanf(text, "line %d:", &line); scanErr == nil {
-		place = at(name, line)
-		_, text, _ = strings.Cut(text, ": ")
-	}
-	return &Problem{At: place, Reason: "is not YAML: " + clip(text), Remedy: "check indentation, quotes and colons around this line"}
 }
 
 // File knows where each key of a decoded file stands, and which values were not

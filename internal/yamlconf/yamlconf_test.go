@@ -215,18 +215,60 @@ func TestProblems(t *testing.T) {
 func TestSyntax(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"a tab":          {"name: a\n\tcount: 1", "t.yaml:2: is not YAML"},
-		"quotes":         {"name: \"a", "is not YAML"},
-		"a lost anchor":  {"name: *x", "is not YAML: unknown anchor"},
-		"too large":      {strings.Repeat("#", yamlconf.MaxSize+1), "is larger than 1048576 bytes"},
-		"bad second":     {"name: a\n---\n\"", "is not YAML"},
-		"not UTF-8":      {"name: \xff\xfe", "is not YAML"},
-		"deep":           {strings.Repeat("[", 20_000), "is not YAML"},
-		"a second empty": {"name: a\n---\n", "second document"},
+		"a tab":           {"name: a\n\tcount: 1", "t.yaml:2: has a tab in its indentation"},
+		"a tab in a list": {"texts:\n  - a\n\t- b\n", "t.yaml:3: has a tab in its indentation"},
+		// The library says line 2 of each of these.
+		"too few blanks":          {"nested:\n  name: a\n count: 1\n", "t.yaml:3: is not YAML"},
+		"too many blanks":         {"name: a\ncount: 1\n  other: 2\nlist: []\n", "t.yaml:3: is not YAML"},
+		"a brace that stays open": {"name: a\ncount: 1\nnested: { name: b\nlist: []\n", "t.yaml:3: is not YAML"},
+		"a quote that stays open": {"name: a\ncount: 1\nother: \"b\nlist: []\n", "t.yaml:3: is not YAML"},
+		"two colons":              {"count: 1\n\n\nname: a: b\n", "t.yaml:4: is not YAML"},
+		"quotes":                  {"name: \"a", "is not YAML"},
+		"a lost anchor":           {"name: *x", "is not YAML: unknown anchor"},
+		"too large":               {strings.Repeat("#", yamlconf.MaxSize+1), "is larger than 1048576 bytes"},
+		"bad second":              {"name: a\n---\n\"", "is not YAML"},
+		"not UTF-8":               {"name: \xff\xfe", "is not YAML"},
+		"deep":                    {strings.Repeat("[", 20_000), "is not YAML"},
+		"a second empty":          {"name: a\n---\n", "second document"},
 	} {
 		_, _, problems := read(t, c.text)
 		if len(problems) != 1 || !strings.Contains(problems[0], c.want) {
 			t.Errorf("%s: %v, want %q", name, problems, c.want)
+		}
+	}
+}
+
+// TestRunsOn: an item that is indented more than the one above it is a part of that one's text for YAML. The problem used to
+// show two repositories as one value, at the line that was right.
+func TestRunsOn(t *testing.T) {
+	t.Parallel()
+	_, _, problems := read(t, "name: a b # two words\ntexts:\n  k:\n    - one\n      - two\n    - ${HOME} and more\nsub: { url: \"a\n  b\" }\n")
+	want := []string{`t.yaml:4: texts.k[0]: "one - two" goes on at line 5, because that line is indented more; indent both lines alike, or put one value on one line`}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPlain: what the library says has Go's types in it, and lines that are off by one.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	type file struct {
+		Wait  int
+		List  []string
+		Known map[string]int
+	}
+	for text, want := range map[string]string{
+		"wait: x":                 "t.yaml: line 1: `x` is not a whole number",
+		"other: 1\nwait: 2":       `t.yaml: line 1: unknown key "other"; see the format in the help`,
+		"wait: 1\nlist: a":        "t.yaml: line 2: `a` stands where a list belongs",
+		"known: [1]":              "t.yaml: line 1: a list stands where one value or a mapping belongs",
+		"known:\n  a: 1\n b: 2\n": "t.yaml:3: is not YAML: did not find expected key; check indentation, quotes and colons of this line",
+	} {
+		d := yaml.NewDecoder(strings.NewReader(text))
+		d.KnownFields(true)
+		var f file
+		if got := yamlconf.Plain("t.yaml", []byte(text), d.Decode(&f)); got.Error() != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

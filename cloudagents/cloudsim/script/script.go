@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"drawbridge/internal/yamlconf"
 )
 
 // maxScript bounds a script file, in bytes; YAML anchors can make a small file large, not a large one small.
@@ -173,11 +175,11 @@ type Artifact struct {
 func Load(path string) (*Script, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("load script: %w", err)
+		return nil, fmt.Errorf("read script: %w", err)
 	}
 	s, err := Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("load script %s: %w", path, err)
+		return nil, yamlconf.Plain(path, data, err)
 	}
 	return s, nil
 }

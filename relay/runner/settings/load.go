@@ -16,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"drawbridge/internal/trust"
+	"drawbridge/internal/yamlconf"
 	"drawbridge/relay/runner/output"
 )
 
@@ -108,7 +109,8 @@ func (r *configReader) document(data []byte) *yaml.Node {
 		r.report(Problem{}, trust.Because("is empty", "write listen and actions; see drawbridge-relay --help"))
 		return nil
 	case err != nil:
-		r.report(Problem{}, trust.Because(strings.TrimPrefix(err.Error(), "yaml: "), "correct the YAML"))
+		line, reason, remedy := yamlconf.SyntaxFault(data, err)
+		r.report(Problem{Line: line}, trust.Because(reason, remedy))
 		return nil
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {

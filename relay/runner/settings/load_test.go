@@ -114,7 +114,7 @@ func TestLoadProblems(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"empty", "", `: is empty; write listen and actions`},
 		{"not a mapping", "- a\n", `:1: is not a mapping`},
-		{"broken", "a: [\n", `: line `},
+		{"broken", "a: [\n", `:1: is not YAML`},
 		{"second document", base + "  a: { argv: [/bin/echo] }\n---\nactions: {}\n", `: holds a second document; remove it`},
 		{"nothing in it", "limits: {}\n", `: token: is missing; write listen: none for a relay that joins and dials out, or token: ${file:relay.token}`},
 		{"no actions", "token: " + token + "\n", `: actions: is missing; list what may run`},
