@@ -35,6 +35,10 @@ func (k Key) derive(parts ...string) []byte {
 	return h.Sum(nil)
 }
 
+// Print identifies a key without telling anything of it: 16 hex digits that are
+// the same wherever they are made.
+func (k Key) Print() string { return hex.EncodeToString(k.derive("print")[:8]) }
+
 // OperationKey derives the hex key of one command of one turn: the same
 // command of the same turn always has the same key, whoever computes it
 // (facts: Effects over an unreliable API).

@@ -110,7 +110,7 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	return migrateUp(ctx, p)
+	return migrateUp(ctx, p, db, "postgres")
 }
 
 // begin implements backend. The advisory lock makes this replica the one

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -17,23 +19,31 @@ import (
 	"drawbridge/bridge"
 )
 
-// migrateUp brings a schema up to date, unless a newer program has been there.
-func migrateUp(ctx context.Context, p *goose.Provider) error {
+// migrateUp brings a schema up to date, unless a newer program has been there or
+// a migration is not what it was.
+func migrateUp(ctx context.Context, p *goose.Provider, db *sql.DB, dialect string) error {
 	has, err := p.GetDBVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("read the schema's version: %w", err)
 	}
-	knows := int64(0)
-	for _, s := range p.ListSources() {
-		knows = max(knows, s.Version)
+	ours, err := migrationSums(dialect)
+	if err != nil {
+		return err
 	}
-	if err := notNewer(has, knows); err != nil {
+	if err := notNewer(has, slices.Max(slices.Collect(maps.Keys(ours)))); err != nil {
+		return err
+	}
+	applied, err := appliedSums(ctx, db)
+	if err != nil {
+		return fmt.Errorf("read migrations' digests: %w", err)
+	}
+	if err := unedited(applied, ours); err != nil {
 		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return nil
+	return recordSums(ctx, db, ours)
 }
 
 // notNewer keeps an older program off a schema that it does not know: what it
@@ -48,19 +58,19 @@ func notNewer(has, knows int64) error {
 // CheckSchema reports whether this program may open a database, without opening
 // it for work: it takes no lock and changes nothing, so that it may be asked
 // while a bridge serves. A database that is not there yet, or is empty, is fine.
-// Conflict when its schema is of a newer program, Unavailable when it cannot be read.
+// Conflict when its schema is of a newer program or its migrations were edited,
+// Unavailable when it cannot be read.
 func CheckSchema(ctx context.Context, database string) error {
 	dialect, db, err := openToRead(database)
 	if db == nil || err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	knows, err := newest(dialect)
+	ours, err := migrationSums(dialect)
 	if err != nil {
 		return err
 	}
-	var has int64
-	err = db.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+goose.DefaultTablename).Scan(&has)
+	applied, err := appliedSums(ctx, db)
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && pg.Code == "42P01", err != nil && strings.Contains(err.Error(), "no such table"):
@@ -69,8 +79,13 @@ func CheckSchema(ctx context.Context, database string) error {
 		return startTrouble(err, database)
 	case err != nil:
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "the database at " + Place(database) + " cannot be read; is PostgreSQL running, and are user and password right?", Cause: err}
+	case len(applied) == 0:
+		return nil
 	}
-	return notNewer(has, knows)
+	if err := notNewer(slices.Max(slices.Collect(maps.Keys(applied))), slices.Max(slices.Collect(maps.Keys(ours)))); err != nil {
+		return err
+	}
+	return unedited(applied, ours)
 }
 
 // openToRead returns no database when there is none yet.
@@ -93,21 +108,4 @@ func openToRead(database string) (dialect string, db *sql.DB, err error) {
 	}
 	db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(10000)")
 	return "sqlite", db, err
-}
-
-// newest is the last version of a schema that this program knows.
-func newest(dialect string) (version int64, err error) {
-	dir, err := migrationsOf(dialect)
-	if err != nil {
-		return 0, err
-	}
-	names, err := fs.Glob(dir, "*.sql")
-	for _, name := range names {
-		n, err := goose.NumericComponent(name)
-		if err != nil {
-			return 0, fmt.Errorf("read migrations: %w", err)
-		}
-		version = max(version, n)
-	}
-	return version, err
 }

@@ -304,5 +304,5 @@ func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	return migrateUp(ctx, p)
+	return migrateUp(ctx, p, db, "sqlite")
 }

@@ -41,6 +41,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) (string, bool)
+	newKey         bool // serve --new-key
 }
 
 type cli struct {

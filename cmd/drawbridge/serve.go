@@ -16,6 +16,7 @@ import (
 
 type serveCmd struct {
 	Config string `help:"The configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+	NewKey bool   `help:"Accept a bridge key without the earlier one in old_keys, because that one is lost. Webhooks under way are refused, and a launch whose answer was lost may happen twice."`
 	Only   string `help:"Run a part alone. webhooks: the receiver, which needs no API key; the rest runs elsewhere on the same database." enum:",webhooks" default:"" placeholder:"PART"`
 }
 
@@ -26,6 +27,7 @@ func (serveCmd) Help() string {
 
 // Run serves until ctx ends.
 func (c serveCmd) Run(ctx context.Context, a app) error {
+	a.newKey = c.NewKey
 	if c.Only == "webhooks" {
 		return c.receive(ctx, a)
 	}

@@ -46,6 +46,7 @@ import (
 // parts is a whole bridge, wired and not yet running.
 type parts struct {
 	config  *config.Bridge
+	newKey  bool // the earlier bridge key is lost
 	log     zerolog.Logger
 	policy  atomic.Pointer[policy.Policy]
 	trouble atomic.Pointer[string] // what is wrong with the allowlist on disk, nil when nothing
@@ -124,7 +125,7 @@ func newLog(w io.Writer, c config.Log) zerolog.Logger {
 // wire builds every part of the bridge. What it opened is closed by close.
 func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*parts, error) {
 	forget(cfg.Secrets())
-	w := &parts{config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
+	w := &parts{newKey: a.newKey, config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
 	w.policy.Store(p)
 	cloud, err := newCloud(cfg)
 	if err != nil {
@@ -133,10 +134,10 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
 		return nil, err
 	}
-	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
+	keys := bridgeKeys(cfg)
+	if err := w.openStore(ctx, keys); err != nil {
 		return nil, err
 	}
-	keys := bridgeKeys(cfg)
 	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Answered: w.answered, Log: w.log})
 	if err != nil {
 		return nil, w.close(err)
@@ -178,11 +179,11 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	forget(cfg.Secrets())
 	w := &parts{config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
 	w.policy.Store(p)
-	var err error
-	if w.store, err = store.Open(ctx, cfg.Database); err != nil {
+	keys := bridgeKeys(cfg)
+	err := w.openStore(ctx, keys)
+	if err != nil {
 		return nil, nil, err
 	}
-	keys := bridgeKeys(cfg)
 	if w.engine, err = engine.NewRecorder(engine.Options{Store: failport.Store(w.store), Keys: keys, OnEvent: w.onEvent, Log: w.log}); err != nil {
 		return nil, nil, w.close(err)
 	}
@@ -196,6 +197,17 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 		httpx.WriteJSON(rw, http.StatusOK, map[string]bool{"ok": true})
 	})
 	return w, httpx.Recover(mux), nil
+}
+
+// openStore opens the database and makes sure that it belongs to these keys.
+func (w *parts) openStore(ctx context.Context, keys bridge.Keys) (err error) {
+	if w.store, err = store.Open(ctx, w.config.Database); err != nil {
+		return err
+	}
+	if err := claimKey(ctx, w.store, keys, w.newKey); err != nil {
+		return w.close(err)
+	}
+	return nil
 }
 
 // openRuntimes opens what the configuration names besides the cloud.

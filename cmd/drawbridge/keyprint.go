@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"drawbridge/bridge"
+	"drawbridge/store"
+)
+
+// keyFact is the name under which a database remembers its bridge key's print.
+const keyFact = "bridge key"
+
+// claimKey compares the bridge key with the one that the database knows, by its
+// print. With another key, operations would get other ids: what was launched
+// could be launched again, and webhooks under way would be refused. A new key is
+// accepted when old_keys has the one that the database knows, or when anyKey
+// says that it is lost.
+func claimKey(ctx context.Context, s *store.Store, keys bridge.Keys, anyKey bool) error {
+	known := make([]string, len(keys.Old))
+	for i, old := range keys.Old {
+		known[i] = old.Print()
+	}
+	mine := keys.Current.Print()
+	stands, err := s.SwapFact(ctx, keyFact, mine, known...)
+	if err == nil && stands != mine && anyKey {
+		stands, err = s.SwapFact(ctx, keyFact, mine, stands)
+	}
+	if err != nil || stands == mine {
+		return err
+	}
+	return bridge.Errorf(bridge.Conflict, "the key in bridge.yaml is not the one that this database was used with (print %s, now %s), and old_keys does not hold that one. "+
+		"Put the earlier key back. To change it on purpose, or when another replica has changed it, list the earlier key below old_keys. "+
+		"If the earlier key is lost: stop every replica, settle what is uncertain, and start once with --new-key", stands, mine)
+}
