@@ -62,6 +62,15 @@ type RelayList struct {
 	Relays []Relay `json:"relays"`
 	// Next is the "after" of the next page, "" at the end.
 	Next string `json:"next,omitempty"`
+	// Invitations stand on the first page only.
+	Invitations []Invitation `json:"invitations,omitempty"`
+}
+
+// Invitation is a join token that nobody has used, without its secret.
+type Invitation struct {
+	Relay     string    `json:"relay"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // TokenRequest asks for a join token; 0 seconds mean 15 minutes.
@@ -77,6 +86,11 @@ type JoinToken struct {
 	BridgeKey string    `json:"bridge_key"`
 	// URL is where the world reaches this bridge, "" when it does not say.
 	URL string `json:"url,omitempty"`
+}
+
+// Withdrawn names the relay whose invitations ended.
+type Withdrawn struct {
+	Relay string `json:"relay"`
 }
 
 // RelayKey is a generation of the bridge's signing key.
@@ -114,6 +128,7 @@ func (h *Handler) relayRoutes() []route {
 		{http.MethodPost, "/v1/relays/rotate", h.rotateRelays},
 		{http.MethodGet, "/v1/relays/{id}", h.getRelay},
 		{http.MethodPost, "/v1/relays/{id}/token", h.relayToken},
+		{http.MethodPost, "/v1/relays/{id}/withdraw", h.withdrawToken},
 		{http.MethodPost, "/v1/relays/{id}/revoke", h.revokeRelay},
 	}
 }
@@ -135,6 +150,15 @@ func (h *Handler) listRelays(w http.ResponseWriter, r *http.Request) error {
 	list := RelayList{Relays: viewAll(page, viewRelay)}
 	if more {
 		list.Next = page[len(page)-1].Name
+	}
+	if q.get("after") == "" {
+		open, err := h.o.Relays.Invitations(r.Context())
+		if err != nil {
+			return err
+		}
+		list.Invitations = viewAll(open, func(j bridge.RelayJoin) Invitation {
+			return Invitation{Relay: j.Relay, CreatedAt: j.CreatedAt, ExpiresAt: j.ExpiresAt}
+		})
 	}
 	httpx.WriteJSON(w, http.StatusOK, list)
 	return nil
@@ -181,6 +205,18 @@ func (h *Handler) relayToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (h *Handler) withdrawToken(w http.ResponseWriter, r *http.Request) error {
+	name, err := pathValue(r, "id")
+	if err != nil {
+		return err
+	}
+	if err := h.o.Relays.Withdraw(r.Context(), name); err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, Withdrawn{Relay: name})
+	return nil
+}
+
 func (h *Handler) rotateRelays(w http.ResponseWriter, r *http.Request) error {
 	k, err := h.o.Relays.Rotate(r.Context())
 	if err != nil {
@@ -207,9 +243,15 @@ func (c *Client) Relay(ctx context.Context, name string) (Relay, error) {
 	return get[Relay](ctx, c, "/v1/relays/"+url.PathEscape(name), nil)
 }
 
-// RelayToken makes a join token that lives for so long; 0 is 15 minutes. Each call makes another one.
+// RelayToken makes a join token that lives for so long; 0 is 15 minutes. It ends those for that name that nobody has used.
 func (c *Client) RelayToken(ctx context.Context, name string, life time.Duration) (JoinToken, error) {
 	return post[JoinToken](ctx, c, "/v1/relays/"+url.PathEscape(name)+"/token", TokenRequest{Seconds: int64(life / time.Second)})
+}
+
+// WithdrawRelayToken ends the join tokens for a name that nobody has used.
+func (c *Client) WithdrawRelayToken(ctx context.Context, name string) error {
+	_, err := post[Withdrawn](ctx, c, "/v1/relays/"+url.PathEscape(name)+"/withdraw", nil)
+	return err
 }
 
 // RevokeRelay cuts a relay off and refuses it from then on.

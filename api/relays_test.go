@@ -50,6 +50,17 @@ func (r *relays) Revoke(ctx context.Context, name string) (bridge.RelayView, err
 	return r.RelayByName(ctx, name)
 }
 
+func (r *relays) Withdraw(_ context.Context, name string) error {
+	if name != "desk" {
+		return bridge.Errorf(bridge.NotFound, "no invitation for a relay %q is open", name)
+	}
+	return nil
+}
+
+func (r *relays) Invitations(context.Context) ([]bridge.RelayJoin, error) {
+	return []bridge.RelayJoin{{ID: "secret", Relay: "desk", ExpiresAt: time.Unix(60, 0).UTC()}}, nil
+}
+
 func (r *relays) Rotate(context.Context) (bridge.RelayKey, error) {
 	return bridge.RelayKey{Generation: 7, CreatedAt: time.Unix(0, 0).UTC()}, nil
 }
@@ -68,8 +79,17 @@ func TestRelays(t *testing.T) {
 	if err != nil || r.State != "connected" || r.Connected == nil || len(r.Offers) != 1 || !r.Offers[0].Bridge || r.Offers[0].ApproveBy != "either" || r.Running[0].Stdout != "so far" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if list, err := c.Relays(ctx, "", 2); err != nil || len(list.Relays) != 2 || list.Next != "laptop" {
+	if list, err := c.Relays(ctx, "", 2); err != nil || len(list.Relays) != 2 || list.Next != "laptop" || len(list.Invitations) != 1 || list.Invitations[0].ExpiresAt.Unix() != 60 {
 		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := c.Relays(ctx, "laptop", 2); err != nil || len(list.Invitations) != 0 {
+		t.Errorf("the second page: %+v, %v", list, err)
+	}
+	if err := c.WithdrawRelayToken(ctx, "desk"); err != nil {
+		t.Error(err)
+	}
+	if err := c.WithdrawRelayToken(ctx, "laptop"); bridge.KindOf(err) != bridge.NotFound {
+		t.Errorf("nothing to withdraw: %v", err)
 	}
 	if token, err := c.RelayToken(ctx, "desk", time.Minute); err != nil || token.Relay != "desk" || token.Token != "dbj_secret" || token.ExpiresAt.Unix() != 60 {
 		t.Errorf("%+v, %v", token, err)

@@ -116,6 +116,10 @@ type EnrolTx interface {
 	// PutJoin inserts or replaces the token of that id.
 	PutJoin(j RelayJoin) error
 	Join(id string) (RelayJoin, error)
+	// DropJoins removes the tokens for a relay that nobody has used, and returns how many there were.
+	DropJoins(relay string) (int, error)
+	// OpenJoins lists the tokens that nobody has used and that end after a time, by relay, at most 100.
+	OpenJoins(after time.Time) ([]RelayJoin, error)
 	// AddRelayKey fails when the generation exists.
 	AddRelayKey(k RelayKey) error
 	// RelayKeys lists all generations, oldest first.
@@ -195,8 +199,12 @@ type JoinToken struct {
 
 // RelayAdmin is what an operator may do with relays. Safe for concurrent use. Errors are *Error: Invalid, NotFound, Conflict.
 type RelayAdmin interface {
-	// NewToken makes a join token for a name that is free or revoked; each call makes another one.
+	// NewToken makes a join token for a name that is free or revoked, and ends those for that name that nobody has used.
 	NewToken(ctx context.Context, relay string, life time.Duration) (JoinToken, error)
+	// Withdraw ends the tokens for a name that nobody has used. Without any it returns a NotFound.
+	Withdraw(ctx context.Context, relay string) error
+	// Invitations lists the tokens that nobody has used and that are not over, by relay, at most 100. They hold no secret.
+	Invitations(ctx context.Context) ([]RelayJoin, error)
 	// RelayList lists up to limit relays by name, after a name.
 	RelayList(ctx context.Context, after string, limit int) ([]RelayView, error)
 	RelayByName(ctx context.Context, name string) (RelayView, error)

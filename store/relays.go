@@ -112,6 +112,16 @@ func (t *tx) Join(id string) (bridge.RelayJoin, error) {
 	return selectOne(t, scanJoin, "SELECT "+joinColumns+" FROM relay_joins WHERE id = $1", id)
 }
 
+// DropJoins implements bridge.EnrolTx.
+func (t *tx) DropJoins(relay string) (int, error) {
+	return t.execCount("DELETE FROM relay_joins WHERE relay = $1 AND key = ''", relay)
+}
+
+// OpenJoins implements bridge.EnrolTx.
+func (t *tx) OpenJoins(after time.Time) ([]bridge.RelayJoin, error) {
+	return selectAll(t, scanJoin, "SELECT "+joinColumns+" FROM relay_joins WHERE expires_at > $1 AND key = '' ORDER BY relay, id LIMIT 100", micros(after))
+}
+
 // AddRelayKey implements bridge.EnrolTx.
 func (t *tx) AddRelayKey(k bridge.RelayKey) error {
 	return t.exec("INSERT INTO relay_keys (generation, source, created_at) VALUES ($1, $2, $3)", k.Generation, k.Source, micros(k.CreatedAt))

@@ -15,11 +15,12 @@ import (
 
 // relayCmd is "drawbridge relay …": the relays that dial in.
 type relayCmd struct {
-	Token  relayTokenCmd  `cmd:"" help:"Make a join command for one relay; it works once."`
-	List   relayListCmd   `cmd:"" help:"List relays: who is connected, since when, and what each offers."`
-	Show   relayShowCmd   `cmd:"" help:"Show one relay, with what it is running."`
-	Revoke relayRevokeCmd `cmd:"" help:"Cut a relay off and refuse it from now on."`
-	Rotate relayRotateCmd `cmd:"" help:"Give the bridge a new key to sign requests with."`
+	Token    relayTokenCmd    `cmd:"" help:"Make a join command for one relay; it works once."`
+	Withdraw relayWithdrawCmd `cmd:"" help:"Withdraw the join command for a relay, if no machine has used it."`
+	List     relayListCmd     `cmd:"" help:"List relays: who is connected, since when, and what each offers; and the open join commands."`
+	Show     relayShowCmd     `cmd:"" help:"Show one relay, with what it is running."`
+	Revoke   relayRevokeCmd   `cmd:"" help:"Cut a relay off and refuse it from now on."`
+	Rotate   relayRotateCmd   `cmd:"" help:"Give the bridge a new key to sign requests with."`
 }
 
 // Help shows examples.
@@ -36,7 +37,7 @@ type relayTokenCmd struct {
 
 // Help shows an example.
 func (relayTokenCmd) Help() string {
-	return "Run the command that it prints on the relay's machine. It holds a secret; who has it first is the relay.\n\nExample:\n  drawbridge relay token laptop"
+	return "Run the command that it prints on the relay's machine. It holds a secret; who has it first is the relay. An earlier one for the same\nname ends. To end this one: drawbridge relay withdraw NAME.\n\nExample:\n  drawbridge relay token laptop"
 }
 
 // Run makes a token and prints the command for the other machine.
@@ -68,6 +69,30 @@ func (c relayTokenCmd) Run(ctx context.Context, a app) error {
 		}
 		_, err = fmt.Fprintf(a.stdout, "On %s, before %s, beside its relay.yaml:\n\n  %s\n\nThen start it there: drawbridge-relay run\n",
 			where, t.ExpiresAt.Local().Format(time.TimeOnly), join)
+		return err
+	})
+}
+
+type relayWithdrawCmd struct {
+	Name string `arg:"" help:"The relay's name, as you gave it to relay token."`
+	target
+}
+
+// Help shows an example.
+func (relayWithdrawCmd) Help() string {
+	return "Afterwards no machine can join with the command that relay token printed. If a machine has joined already, nothing is\nwithdrawn; cut that machine off with relay revoke.\n\nExample:\n  drawbridge relay withdraw laptop"
+}
+
+// Run withdraws.
+func (c relayWithdrawCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		if err := client.WithdrawRelayToken(ctx, c.Name); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, api.Withdrawn{Relay: c.Name})
+		}
+		_, err := fmt.Fprintf(a.stdout, "the join command for relay %s is withdrawn; no machine can join with it\n", c.Name)
 		return err
 	})
 }
@@ -113,6 +138,9 @@ func (c relayListCmd) Run(ctx context.Context, a app) error {
 		}
 		if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", rows); err != nil {
 			return err
+		}
+		for _, i := range list.Invitations {
+			fmt.Fprintf(a.stdout, "an invitation for %s is open until %s; end it with: drawbridge relay withdraw %s\n", i.Relay, i.ExpiresAt.Local().Format(time.DateTime), i.Relay)
 		}
 		if list.Next != "" {
 			_, err = fmt.Fprintf(a.stdout, "more: --after %s\n", list.Next)

@@ -42,6 +42,9 @@ func (h *Hub) NewToken(ctx context.Context, relay string, life time.Duration) (b
 		if err := nameIsFree(tx, relay); err != nil {
 			return err
 		}
+		if _, err := tx.DropJoins(relay); err != nil {
+			return err
+		}
 		return tx.PutJoin(j)
 	})
 	if err != nil {
@@ -49,6 +52,37 @@ func (h *Hub) NewToken(ctx context.Context, relay string, life time.Duration) (b
 	}
 	t := h.tokenOf(j, ring.newest())
 	return bridge.JoinToken{Relay: relay, Text: t.String(), ExpiresAt: j.ExpiresAt, BridgeKey: ring.newest().id}, nil
+}
+
+// Withdraw implements bridge.RelayAdmin. A join that is under way has either used its token in an earlier transaction, and
+// then there is nothing to withdraw, or finds no token.
+func (h *Hub) Withdraw(ctx context.Context, relay string) error {
+	if h.o.Store == nil {
+		return noInvitation(relay)
+	}
+	return h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		n, err := tx.DropJoins(relay)
+		if err == nil && n == 0 {
+			return noInvitation(relay)
+		}
+		return err
+	})
+}
+
+func noInvitation(relay string) error {
+	return bridge.Errorf(bridge.NotFound, "no invitation for a relay %+.80q is open; if a machine has joined with it, cut that off with `drawbridge relay revoke`", relay)
+}
+
+// Invitations implements bridge.RelayAdmin.
+func (h *Hub) Invitations(ctx context.Context) (open []bridge.RelayJoin, err error) {
+	if h.o.Store == nil {
+		return nil, nil
+	}
+	err = h.o.Store.View(ctx, func(tx bridge.Tx) error {
+		open, err = tx.OpenJoins(h.o.Now())
+		return err
+	})
+	return open, err
 }
 
 func nameIsFree(tx bridge.Tx, relay string) error {
@@ -69,7 +103,7 @@ func (h *Hub) tokenOf(j bridge.RelayJoin, s *signer) wire.Token {
 }
 
 // errJoin tells a stranger nothing about why.
-var errJoin = bridge.Errorf(bridge.Denied, "this join token is unknown, was used, or is over; make another with `drawbridge relay token <name>`")
+var errJoin = bridge.Errorf(bridge.Denied, "this join token is unknown, was used, was withdrawn, or is over; make another with `drawbridge relay token <name>`")
 
 // join enrols the holder of a token. The same key with the same token again gets the same answer, so that one which was
 // lost on the way costs nothing.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,6 +107,35 @@ func (t *tx) PutJoin(j bridge.RelayJoin) error {
 
 // Join implements bridge.EnrolTx.
 func (t *tx) Join(id string) (bridge.RelayJoin, error) { return look(t.state.joins.get(id)) }
+
+// DropJoins implements bridge.EnrolTx.
+func (t *tx) DropJoins(relay string) (int, error) {
+	open := t.joinsWhere(func(j bridge.RelayJoin) bool { return j.Relay == relay })
+	for _, j := range open {
+		if err := set(t, &t.state.joins, j.ID, nil); err != nil {
+			return 0, err
+		}
+	}
+	return len(open), nil
+}
+
+// OpenJoins implements bridge.EnrolTx.
+func (t *tx) OpenJoins(after time.Time) ([]bridge.RelayJoin, error) {
+	open := t.joinsWhere(func(j bridge.RelayJoin) bool { return j.ExpiresAt.After(stamp(after)) })
+	slices.SortFunc(open, func(a, b bridge.RelayJoin) int { return cmp.Or(cmp.Compare(a.Relay, b.Relay), cmp.Compare(a.ID, b.ID)) })
+	return open[:min(len(open), 100)], nil
+}
+
+// joinsWhere returns the tokens that nobody has used and that keep wants.
+func (t *tx) joinsWhere(keep func(bridge.RelayJoin) bool) (out []bridge.RelayJoin) {
+	t.state.joins.oldest(func(j *bridge.RelayJoin) bool {
+		if j.Key == "" && keep(*j) {
+			out = append(out, *j)
+		}
+		return true
+	})
+	return out
+}
 
 // AddRelayKey implements bridge.EnrolTx.
 func (t *tx) AddRelayKey(k bridge.RelayKey) error {

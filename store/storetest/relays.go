@@ -100,6 +100,36 @@ func testRelayJoins(t *testing.T, open Open) {
 	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.RelayJoin, error) { return tx.Join("j2") }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a token that is not there: %v", err)
 	}
+	t.Run("open", func(t *testing.T) { testOpenJoins(t, open) })
+}
+
+func testOpenJoins(t *testing.T, open Open) {
+	s := open(t)
+	for _, j := range []bridge.RelayJoin{
+		{ID: "j3", Relay: "tower", ExpiresAt: at(time.Hour)}, {ID: "j2", Relay: "laptop", ExpiresAt: at(time.Hour)},
+		{ID: "j1", Relay: "laptop", ExpiresAt: at(2 * time.Hour)}, {ID: "j4", Relay: "laptop", ExpiresAt: at(time.Hour), Key: "key"},
+	} {
+		j.CreatedAt = epoch
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutJoin(j) })
+	}
+	ids := func(after time.Time) (out []string) {
+		for _, j := range read(t, s, func(tx bridge.Tx) ([]bridge.RelayJoin, error) { return tx.OpenJoins(after) }) {
+			out = append(out, j.ID)
+		}
+		return out
+	}
+	drop := func(relay string) (n int) {
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) { n, err = tx.DropJoins(relay); return err })
+		return n
+	}
+	equal(t, "by relay, without what was used", ids(epoch), []string{"j1", "j2", "j3"})
+	equal(t, "one that ends at that time is over", ids(at(time.Hour)), []string{"j1"})
+	equal(t, "dropped", drop("laptop"), 2)
+	equal(t, "dropped twice", drop("laptop"), 0)
+	equal(t, "others untouched", ids(epoch), []string{"j3"})
+	if used := read(t, s, func(tx bridge.Tx) (bridge.RelayJoin, error) { return tx.Join("j4") }); used.Key != "key" {
+		t.Errorf("a used token: %+v", used)
+	}
 }
 
 func testRelayKeys(t *testing.T, open Open) {
