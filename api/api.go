@@ -29,6 +29,8 @@ type Options struct {
 	// Problem returns why the allowlist file is not in force as it stands, or
 	// "". Nil means that nobody knows of one.
 	Problem func() string
+	// ConfigDigest names the text of the configuration, for Status; "" when there is not one.
+	ConfigDigest string
 	// Roles names the orchestrators that the configuration has on a canonical
 	// repository, separated by blanks; nil means none anywhere.
 	Roles func(repo string) string

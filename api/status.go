@@ -91,6 +91,8 @@ type Status struct {
 	Counts   Counts `json:"counts"`
 	// AllowlistProblem says why the allowlist file is not in force as it stands.
 	AllowlistProblem string `json:"allowlist_problem,omitempty"`
+	// Config names the text of the bridge.yaml that this bridge was started with.
+	Config string `json:"config,omitempty"`
 }
 
 // Counts are what is open now. Each stops at 1,000, commands at 100, so that
@@ -156,7 +158,7 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 }
 
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
-	s := Status{Version: h.o.Version, Database: "ok"}
+	s := Status{Version: h.o.Version, Config: h.o.ConfigDigest, Database: "ok"}
 	var err error
 	if s.Counts, err = count(r.Context(), h.o.Engine, h.o.Now()); err != nil {
 		httpx.RecordOf(r.Context()).Err = err

@@ -89,6 +89,8 @@ type Bridge struct {
 	Log      Log                `yaml:"log"`
 
 	file *yamlconf.File
+	// digest is the SHA-256 of the file's text.
+	digest [32]byte
 }
 
 // Cursor is how the Cloud Agents API is reached.

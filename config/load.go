@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -129,7 +131,7 @@ func ParseBridge(src Source) (*Bridge, []Problem) {
 func readBridge(src Source) (*Bridge, []Problem) {
 	b := defaults()
 	file, problems := yamlconf.Read(src, &b)
-	b.file = file
+	b.file, b.digest = file, sha256.Sum256(src.Data)
 	if unreadable(file, problems) {
 		return &b, problems
 	}
@@ -137,6 +139,10 @@ func readBridge(src Source) (*Bridge, []Problem) {
 	c.bridge(&b, src.Dir)
 	return &b, append(problems, c.problems...)
 }
+
+// Digest names the text of the file that b was read from, so that a running bridge can be told from its file. It tells
+// nothing of secrets, which do not stand in the file.
+func (b *Bridge) Digest() string { return hex.EncodeToString(b.digest[:8]) }
 
 // unreadable reports whether nothing of a file could be read, so that checking
 // its values would only call every one of them missing.

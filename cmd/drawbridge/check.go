@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/cmd/drawbridge/internal/probe"
 	"drawbridge/config"
+	"drawbridge/policy"
 	"drawbridge/scripted"
 )
 
@@ -32,10 +37,13 @@ func (c checkCmd) Run(ctx context.Context, a app) error {
 		ok = ok && f.OK
 		if !c.JSON {
 			word := "ok     "
-			if !f.OK {
-				word = "PROBLEM"
-			}
 			what := f.What + ": "
+			switch {
+			case !f.OK:
+				word = "PROBLEM"
+			case f.What == "warning":
+				word, what = "WARNING", ""
+			}
 			if strings.HasPrefix(f.Detail, f.What) {
 				what = "" // a problem names its file itself
 			}
@@ -80,8 +88,36 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 		for _, w := range warnings {
 			out = append(out, probe.Finding{What: "warning", OK: true, Detail: w.String()})
 		}
+		if p != nil && len(rules.Repos)+len(rules.Actions) == 0 {
+			out = append(out, probe.Finding{What: "warning", OK: true, Detail: cfg.Allowlist + " is empty, so agents may do nothing; list repositories and actions there"})
+		}
+		if p != nil {
+			out = append(out, pageFindings(filepath.Join(filepath.Dir(c.Config), "drawbridge.mdc"), p, cfg)...)
+		}
 	}
 	return append(out, problemFindings(cfg.Allowlist, problems)...), cfg
+}
+
+// pageFindings compares the page for agents with what drawbridge protocol would write now: for all agents, or for one of the
+// orchestrators. A folder without the page has no finding.
+func pageFindings(path string, p *policy.Policy, cfg *config.Bridge) []probe.Finding {
+	there, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	names := []string{""}
+	for _, o := range cfg.Orchestrators {
+		names = append(names, o.Name)
+	}
+	for _, name := range names {
+		for _, remind := range []bool{cfg.Parser.Remind, true, false} {
+			var now bytes.Buffer
+			if err := handout.Write(&now, p, handout.Options{Format: "rule", Agent: name, Remind: remind}); err == nil && bytes.Equal(now.Bytes(), there) {
+				return []probe.Finding{{What: path, OK: true, Detail: "says what the allowlist says"}}
+			}
+		}
+	}
+	return []probe.Finding{{What: path, Detail: "is not what the allowlist says now; write it again with `drawbridge protocol > " + path + "`, and commit it into the orchestrator's repository"}}
 }
 
 // scriptFindings reads what stand-ins for agents follow.

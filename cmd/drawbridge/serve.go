@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/bridge"
 	"drawbridge/config"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/lifecycle"
@@ -39,6 +40,9 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
+	if err := w.keyAccepted(ctx); err != nil {
+		return w.close(err)
+	}
 	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Handler: w.api, Log: w.log})
 	if err != nil {
 		return w.close(err)
@@ -61,6 +65,21 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	)
 	w.log.Info().Msg("stopped")
 	return w.close(err)
+}
+
+// keyAccepted asks the Cloud Agents API once whether it takes the key. A key that it refuses ends the start: nothing could be
+// launched. An API that does not answer in time is only told, because the bridge goes on when it is back.
+func (w *parts) keyAccepted(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := w.cloud.Me(asking)
+	if bridge.KindOf(err) == bridge.Unauthenticated {
+		return fmt.Errorf("the Cloud Agents API at %s refuses the key in cursor.key (%s); make a new one (Dashboard, Integrations) and start again", w.config.Cursor.URL, bridge.SafeMessage(err))
+	}
+	if err != nil && ctx.Err() == nil {
+		w.log.Warn().Str("url", w.config.Cursor.URL).Str("error", bridge.SafeMessage(err)).Msg("nobody knows yet whether the Cloud Agents API takes the key")
+	}
+	return nil
 }
 
 // receive runs the webhook receiver alone: it records what comes and wakes the

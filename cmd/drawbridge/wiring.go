@@ -58,6 +58,7 @@ type parts struct {
 	door    *mcpserver.Door
 	relays  *hub.Hub
 	scripts []*scripted.Runtime
+	cloud   *cloudagents.Client
 	api     *api.Handler
 	metrics *api.Metrics
 	tracing *tracing.Tracing
@@ -131,6 +132,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, err
 	}
+	w.cloud = cloud
 	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
 		return nil, err
 	}
@@ -299,7 +301,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Roles: w.roles, Runtime: w.runtime, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"drawbridge/api"
@@ -33,7 +34,7 @@ func All(ctx context.Context, cfg *config.Bridge, open func(*config.Bridge) (*cl
 	for name, r := range cfg.Relays {
 		out = append(out, calledRelay(ctx, name, r))
 	}
-	return append(out, enrolledRelays(ctx, cfg)...)
+	return append(out, runningBridge(ctx, cfg)...)
 }
 
 // patience bounds one question.
@@ -137,36 +138,75 @@ func accountName(ctx context.Context, cloud *cloudagents.Client) (string, error)
 	return fmt.Sprintf("%q of %s", me.KeyName, me.Email), nil
 }
 
-// enrolledRelays asks the bridge, when it runs, about the relays that the allowlist names and bridge.yaml has no address for.
-func enrolledRelays(ctx context.Context, cfg *config.Bridge) (out []Finding) {
+// runningBridge asks the bridge, when it runs, whether it follows this configuration, and what the relays offer.
+func runningBridge(ctx context.Context, cfg *config.Bridge) (out []Finding) {
+	client, err := api.NewClient(api.ClientOptions{URL: "http://" + cfg.Listen, Token: cfg.Token.Reveal(), Timeout: 5 * time.Second})
+	if err != nil {
+		return []Finding{{What: "the running bridge", Detail: textOf(err)}}
+	}
+	defer client.Close()
+	if err := client.Health(ctx); err != nil {
+		return []Finding{{What: "the running bridge", OK: true, Detail: "no bridge answers at " + cfg.Listen + ", so nobody can tell yet which relays are enrolled"}}
+	}
+	status, err := client.Status(ctx)
+	switch {
+	case err != nil:
+		return []Finding{{What: "the running bridge", Detail: textOf(err)}}
+	case status.Config != "" && status.Config != cfg.Digest():
+		out = append(out, Finding{What: "the running bridge", Detail: "was started with another bridge.yaml than this one; restart it (drawbridge serve)"})
+	case status.AllowlistProblem != "":
+		out = append(out, Finding{What: "the running bridge", Detail: status.AllowlistProblem})
+	default:
+		out = append(out, Finding{What: "the running bridge", OK: true, Detail: "follows this configuration"})
+	}
+	return append(out, offers(ctx, client, cfg)...)
+}
+
+// offers compares the allowlist's actions with what the enrolled relays offer. Relays that the bridge calls are probed by themselves.
+func offers(ctx context.Context, client *api.Client, cfg *config.Bridge) (out []Finding) {
 	rules, problems := config.LoadAllowlist(cfg.Allowlist)
 	if len(problems) > 0 {
 		return nil // told already
 	}
-	names := map[string]bool{}
+	wanted, anywhere := map[string][]string{}, []string(nil)
 	for _, rule := range rules.Actions {
-		if _, static := cfg.Relays[rule.Relay]; !static && rule.Relay != "" {
-			names[rule.Relay] = true
+		if _, static := cfg.Relays[rule.Relay]; rule.Relay != "" && !static {
+			wanted[rule.Relay] = append(wanted[rule.Relay], rule.ID)
+		} else if rule.Relay == "" && len(cfg.Relays) == 0 {
+			anywhere = append(anywhere, rule.ID)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		out = append(out, enrolled(ctx, client, name, wanted[name]))
 	}
-	client, err := api.NewClient(api.ClientOptions{URL: "http://" + cfg.Listen, Token: cfg.Token.Reveal(), Timeout: 5 * time.Second})
+	if len(anywhere) == 0 {
+		return out
+	}
+	list, err := client.Relays(ctx, "", 0)
 	if err != nil {
-		return []Finding{{What: "relays", Detail: textOf(err)}}
+		return append(out, Finding{What: "relays", Detail: textOf(err)})
 	}
-	defer client.Close()
-	if err := client.Health(ctx); err != nil {
-		return []Finding{{What: "relays that dial in", OK: true, Detail: "the bridge does not run, so nobody can tell yet which are enrolled"}}
+	var all []api.RelayOffer
+	for _, r := range list.Relays {
+		all = append(all, r.Offers...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, enrolled(ctx, client, name))
+	if missing := notOffered(anywhere, all); len(missing) > 0 {
+		out = append(out, Finding{What: "relays", Detail: fmt.Sprintf("no enrolled relay offers %s; add it to a relay.yaml, or name its relay in the allowlist", strings.Join(missing, ", "))})
 	}
 	return out
 }
 
-func enrolled(ctx context.Context, client *api.Client, name string) Finding {
+// notOffered are the actions that a relay's list lacks.
+func notOffered(wanted []string, offers []api.RelayOffer) (missing []string) {
+	for _, id := range wanted {
+		if !slices.ContainsFunc(offers, func(o api.RelayOffer) bool { return o.Action == id }) {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
+
+func enrolled(ctx context.Context, client *api.Client, name string, wanted []string) Finding {
 	f := Finding{What: "relay " + name}
 	r, err := client.Relay(ctx, name)
 	switch {
@@ -177,6 +217,10 @@ func enrolled(ctx context.Context, client *api.Client, name string) Finding {
 	case r.Connected == nil:
 		f.Detail = fmt.Sprintf("is %s; start it there with `drawbridge-relay run`", r.State)
 	default:
+		if missing := notOffered(wanted, r.Offers); len(missing) > 0 {
+			f.Detail = fmt.Sprintf("is connected and does not offer %s, which the allowlist holds; add it to the relay's relay.yaml and restart the relay, or remove it from the allowlist", strings.Join(missing, ", "))
+			break
+		}
 		f.OK, f.Detail = true, fmt.Sprintf("is connected and offers %d actions", len(r.Offers))
 	}
 	return f
