@@ -18,6 +18,9 @@ type Change interface {
 	// agent a turn when it is free, unless n.Quiet. Commands that stand in
 	// n.Untrusted are remembered by the echo guard.
 	Notify(n Notice) (NoticeID, error)
+	// Conclude is Notify for what a subagent reports to its parent as the result of
+	// its task: the task is done then, and the result may wait for those of others.
+	Conclude(a Agent, n Notice) (NoticeID, error)
 	// Rouse makes a quiet notice worth a turn, and gives its agent one when it is
 	// free. A notice that a turn carries already stays as it is.
 	Rouse(n Notice) error

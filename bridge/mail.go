@@ -209,9 +209,12 @@ type MailTx interface {
 	// sender waits for an answer and which the recipient was shown. The operator,
 	// whom no notice reaches, was shown what is marked as read.
 	AwaitedLetter(from, to AgentID) (Letter, error)
-	// AwaitedJoins returns the broadcasts whose joined answers wait for one of the
-	// agent, by sender and then oldest first. Limit 0 means 100.
-	AwaitedJoins(agent AgentID, limit int) ([]MessageID, error)
+	// AwaitedFrom returns the letters to an agent whose senders wait for its answer,
+	// by sender and then oldest first. Limit 0 means 100.
+	AwaitedFrom(agent AgentID, limit int) ([]Letter, error)
+	// AwaitedBy returns the letters of a sender who waits for the answers, oldest
+	// first and then by recipient. Limit 0 means 100.
+	AwaitedBy(sender AgentID, limit int) ([]Letter, error)
 	// CountUnread counts letters that no turn carries and that were not fetched,
 	// up to limit.
 	CountUnread(agent AgentID, limit int) (int, error)

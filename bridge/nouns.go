@@ -58,6 +58,9 @@ type Agent struct {
 	ChatUser string
 	// Trouble says in words why the state is failed or gated.
 	Trouble string
+	// Task says how far the task is that the agent was launched for by another;
+	// it stays TaskOpen for an agent that a person launched.
+	Task Task
 	// Join says how the results of the subagents that one turn launches come
 	// back; JoinWithin is how long the agent waits for them at most.
 	Join       Join
@@ -70,6 +73,19 @@ type Agent struct {
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
+
+// Task says how far a subagent's task is, as its parent knows it.
+type Task string
+
+// The states of a task. TaskWaiting: the parent was told that the task waits for
+// a person. TaskFailed: the parent was told of a failure, and a later success is
+// still news. TaskDone: the parent was told the one result.
+const (
+	TaskOpen    Task = ""
+	TaskWaiting Task = "waiting"
+	TaskFailed  Task = "failed"
+	TaskDone    Task = "done"
+)
 
 // Names are the words that a policy narrows the agent by: its roles and its name.
 func (a Agent) Names() []string { return append(strings.Fields(a.Role), a.Name) }
@@ -242,7 +258,7 @@ type Command struct {
 	Approved bool
 	// Child is the agent that a SUBAGENT command makes.
 	Child AgentID
-	// Outcome is the relay's answer to a LOCAL_ACTION, or how the child's first run ended.
+	// Outcome is the relay's answer to a LOCAL_ACTION, or how the child's task ended.
 	Outcome *CommandOutcome
 	// Due is when a REMIND comes back, the zero time for everything else.
 	Due       time.Time

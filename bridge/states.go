@@ -67,7 +67,7 @@ var (
 	AgentEdges = map[AgentState][]AgentState{
 		AgentIdle:    {AgentBusy, AgentGated},
 		AgentBusy:    {AgentIdle, AgentWaiting, AgentGated, AgentDone, AgentFailed},
-		AgentWaiting: {AgentBusy, AgentGated},
+		AgentWaiting: {AgentBusy, AgentGated, AgentIdle, AgentDone},
 		AgentGated:   {AgentBusy, AgentIdle, AgentWaiting, AgentDone},
 		AgentDone:    {AgentBusy, AgentGated},
 		AgentFailed:  {AgentBusy},

@@ -142,15 +142,14 @@ func (t *tx) AwaitedLetter(from, to bridge.AgentID) (bridge.Letter, error) {
 		LEFT JOIN notices n ON n.id = l.notice WHERE l.agent = $1 AND l.sender = $2 AND l.awaited = 1 AND (n.turn <> '' OR l.read_at <> 0) ORDER BY l.message LIMIT 1`, to, from)
 }
 
-func scanMessageID(row scanner) (id bridge.MessageID, err error) {
-	err = row.Scan(&id)
-	return id, err
+// AwaitedFrom implements bridge.MailTx.
+func (t *tx) AwaitedFrom(agent bridge.AgentID, limit int) ([]bridge.Letter, error) {
+	return selectAll(t, scanLetter, "SELECT "+letterColumns+" FROM letters WHERE agent = $1 AND awaited = 1 ORDER BY sender, message LIMIT $2", agent, cmp.Or(limit, 100))
 }
 
-// AwaitedJoins implements bridge.MailTx.
-func (t *tx) AwaitedJoins(agent bridge.AgentID, limit int) ([]bridge.MessageID, error) {
-	return selectAll(t, scanMessageID, `SELECT l.message FROM letters l JOIN messages m ON m.id = l.message
-		WHERE l.agent = $1 AND l.awaited = 1 AND m.join_by <> 0 ORDER BY l.sender, l.message LIMIT $2`, agent, cmp.Or(limit, 100))
+// AwaitedBy implements bridge.MailTx.
+func (t *tx) AwaitedBy(sender bridge.AgentID, limit int) ([]bridge.Letter, error) {
+	return selectAll(t, scanLetter, "SELECT "+letterColumns+" FROM letters WHERE sender = $1 AND awaited = 1 ORDER BY message, agent LIMIT $2", sender, cmp.Or(limit, 100))
 }
 
 // CountUnread implements bridge.MailTx.

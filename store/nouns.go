@@ -10,7 +10,7 @@ import (
 	"drawbridge/parser"
 )
 
-const agentColumns = "id, name, role, quarantined, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, join_policy, join_within, tokens, cost, unmetered, created_at, updated_at"
+const agentColumns = "id, name, role, quarantined, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, join_policy, join_within, tokens, cost, unmetered, task, created_at, updated_at"
 
 var (
 	insertAgent = insertSQL("agents", agentColumns+", turn_seq")
@@ -19,12 +19,12 @@ var (
 
 func agentArgs(a bridge.Agent) []any {
 	return []any{a.ID, a.Name, a.Role, asInt(a.Quarantined), a.Parent, a.Command, a.Root, a.Depth, a.API, a.OpKey, a.External, a.LastRun, a.Repo, a.Ref, a.URL,
-		a.State, a.ChatUser, a.Trouble, a.Join, a.JoinWithin.Microseconds(), a.Tokens, a.CostMicros, asInt(a.Unmetered), micros(a.CreatedAt), micros(a.UpdatedAt)}
+		a.State, a.ChatUser, a.Trouble, a.Join, a.JoinWithin.Microseconds(), a.Tokens, a.CostMicros, asInt(a.Unmetered), a.Task, micros(a.CreatedAt), micros(a.UpdatedAt)}
 }
 
 func scanAgent(row scanner) (a bridge.Agent, err error) {
 	err = row.Scan(&a.ID, &a.Name, &a.Role, &a.Quarantined, &a.Parent, &a.Command, &a.Root, &a.Depth, &a.API, &a.OpKey, &a.External, &a.LastRun, &a.Repo, &a.Ref, &a.URL,
-		&a.State, &a.ChatUser, &a.Trouble, &a.Join, microSpan{&a.JoinWithin}, &a.Tokens, &a.CostMicros, &a.Unmetered, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
+		&a.State, &a.ChatUser, &a.Trouble, &a.Join, microSpan{&a.JoinWithin}, &a.Tokens, &a.CostMicros, &a.Unmetered, &a.Task, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
 	return a, err
 }
 

@@ -27,6 +27,8 @@ type Change struct {
 	// IDs makes an id with a prefix; Policy returns the policy in force.
 	IDs    func(prefix string) string
 	Policy func() *policy.Policy
+	// Doors says of an API whether its agents get a door; see bridge.Doorless.
+	Doors func(api string) bool
 	// Told are the events that were recorded, for telling after the commit.
 	Told []bridge.Event
 }
@@ -74,7 +76,10 @@ func (c *Change) SetAgent(a *bridge.Agent, next bridge.AgentState) error {
 	if err := c.UpdateAgent(*a); err != nil || (next != bridge.AgentFailed && next != bridge.AgentGated) {
 		return err
 	}
-	return bridge.LookAtJoins(c.Tx, a.ID, c.At)
+	if err := bridge.LookAtAwaited(c.Tx, a.ID, c.At); err != nil || next == bridge.AgentFailed {
+		return err
+	}
+	return c.Waits(a, a.Trouble)
 }
 
 // SetTurn takes a turn to a state, if its table allows the change.
@@ -182,15 +187,23 @@ func (c *Change) NotStopped(root bridge.AgentID) error {
 	return bridge.Errorf(bridge.Conflict, "%s; `drawbridge resume %s` lets it go on", words.Stopped(tree), root)
 }
 
-// Settle sets the state of an agent without an open turn.
+// Settle sets the state of an agent without an open turn, and ends its task when
+// nothing of it is open.
 func (c *Change) Settle(a *bridge.Agent) error {
+	if err := c.EndTask(a, nil); err != nil {
+		return err
+	}
 	open, err := c.CountOpenCommands(a.ID, "")
+	if err != nil {
+		return err
+	}
+	awaited, err := c.AwaitedBy(a.ID, 1)
 	if err != nil {
 		return err
 	}
 	next := bridge.AgentIdle
 	switch {
-	case open > 0:
+	case open > 0 || len(awaited) > 0:
 		next = bridge.AgentWaiting
 	case a.Parent != "":
 		next = bridge.AgentDone

@@ -156,10 +156,16 @@ func (c *change) uncertain(j job) error {
 		if err := c.SetCommand(&j.command, bridge.CommandUncertain); err != nil {
 			return err
 		}
-		if err := c.tellParent(j, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("%s (%s on %s): uncertain: %s Do not ask for it again.",
+		j.agent.Task = bridge.TaskWaiting
+		if err := c.UpdateAgent(j.agent); err != nil {
+			return err
+		}
+		if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("%s (%s on %s): uncertain: %s Do not ask for it again.",
 			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, text)}); err != nil {
 			return err
 		}
+	} else if err := c.Waits(&j.agent, "it is unknown whether its turn arrived, and a person has to look"); err != nil {
+		return err
 	}
 	if err := c.Event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text, Fields: causeOf(j.turn)}); err != nil {
 		return err

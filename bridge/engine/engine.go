@@ -58,6 +58,9 @@ type Options struct {
 	// Mail handles work of the kind bridge.WorkMail; nil where there is no post
 	// office. It gives the work back or finishes it, as the engine's own handlers do.
 	Mail func(context.Context, bridge.Work) error
+	// Doors says of an API whether its agents get a door to the bridge with their
+	// turns; nil means that all do but those of v0.
+	Doors func(api string) bool
 	// Preamble is what of an agent's own memory stands at the head of its turns; nil is
 	// nothing. What it returns is not trusted.
 	Preamble func(bridge.Tx, bridge.AgentID) (string, error)
@@ -173,7 +176,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	var c *change
 	err := e.o.Store.Update(ctx, func(tx bridge.Tx) error {
 		now := e.o.Now()
-		c = &change{Change: &desk.Change{Tx: tx, At: now, IDs: e.o.NewID, Policy: e.o.Policy}, e: e, now: now}
+		c = &change{Change: &desk.Change{Tx: tx, At: now, IDs: e.o.NewID, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
 		return fn(c)
 	})
 	if err != nil {

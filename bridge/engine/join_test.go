@@ -254,9 +254,9 @@ func sortedFirst(all []string) []string {
 	return all
 }
 
-// TestJoinHoldsFirstResultsAlone: what a person asks a subagent for comes back at
-// once, although its first result waits for the others.
-func TestJoinHoldsFirstResultsAlone(t *testing.T) {
+// TestJoinHoldsOneResultOfEach: what a person asks a subagent for after its task
+// is done is the person's to read, and the parent still hears each result once.
+func TestJoinHoldsOneResultOfEach(t *testing.T) {
 	t.Parallel()
 	virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
 		c.runs(bridge.RunRunning, team...)
@@ -269,9 +269,14 @@ func TestJoinHoldsFirstResultsAlone(t *testing.T) {
 		if _, err := w.engine.Say(t.Context(), a.ID, "one thing more"); err != nil {
 			t.Fatal(err)
 		}
-		w.until("told", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
-		if told := w.sent(boss)[0]; !strings.Contains(told, "| Thanks.") || strings.Contains(told, "result-a") {
-			t.Errorf("told %s", told)
+		w.resting(b.ID, z.ID)
+		if told := w.sent(boss); len(told) != 0 {
+			t.Errorf("told %q", told)
+		}
+		c.runs(bridge.RunFinished, team[1:]...)
+		w.resting()
+		if got := heard(w); len(got) != 1 || !strings.HasSuffix(got[0], "3/3") || strings.Contains(w.sent(boss)[0], "Thanks.") {
+			t.Errorf("heard %q", got)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func (c *change) failTurn(j *job, reason string) error {
 	if err := c.fail(j, reason); err != nil {
 		return err
 	}
-	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: words.Failure(j.agent, j.command, launch, reason), Commands: commandIDs(launch, j.command)}); err != nil {
+	if err := c.FailTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)}); err != nil {
 		return err
 	}
 	if err := c.FinishWork(j.work); err != nil {
@@ -108,7 +108,7 @@ func (c *change) failTurn(j *job, reason string) error {
 	return c.failQueued(j)
 }
 
-// fail ends a turn, what it carried, and the command that launched by it.
+// fail ends a turn and lets go of what it carried.
 func (c *change) fail(j *job, reason string) error {
 	j.turn.Trouble, j.agent.Trouble = reason, reason
 	fields := causeOf(j.turn)
@@ -131,9 +131,6 @@ func (c *change) fail(j *job, reason string) error {
 		if err := c.Parked(j.agent, j.turn.ID); err != nil {
 			return err
 		}
-	}
-	if j.turn.Seq == 1 && j.command.ID != "" {
-		return c.FailCommand(&j.command, reason)
 	}
 	return nil
 }
@@ -185,32 +182,4 @@ func (c *change) failQueued(j *job) error {
 			return err
 		}
 	}
-}
-
-func commandIDs(first bool, m bridge.Command) []bridge.CommandID {
-	if !first || m.ID == "" {
-		return nil
-	}
-	return []bridge.CommandID{m.ID}
-}
-
-// tellParent leaves a notice for the agent whose command made this one. The
-// chain depth is that of the turn that asked.
-func (c *change) tellParent(j job, n bridge.Notice) error {
-	if j.agent.Parent == "" {
-		return nil
-	}
-	asked, err := c.Turn(j.command.Turn)
-	if err != nil {
-		return fmt.Errorf("load the asking turn: %w", err)
-	}
-	n.Agent, n.Depth = j.agent.Parent, asked.Depth
-	if asked.Joining == 0 || len(n.Commands) == 0 {
-		return c.Tell(n)
-	}
-	n.Join, n.Held = asked.ID, true
-	if err := c.Keep(n); err != nil {
-		return err
-	}
-	return c.Gather(asked)
 }

@@ -10,28 +10,6 @@ import (
 	"drawbridge/bridge/words"
 )
 
-// finishCommand ends the command that launched this agent, if this was its
-// first run, and tells the parent how the run ended.
-func (c *change) finishCommand(j *job, out output, cpl bridge.Completion) error {
-	if j.command.ID == "" {
-		return nil
-	}
-	first := j.turn.Seq == 1
-	if first {
-		j.command.Outcome = &bridge.CommandOutcome{Status: string(out.obs.State), DurationMS: c.now.Sub(j.turn.SentAt).Milliseconds()}
-		if err := c.SetCommand(&j.command, bridge.CommandFinished); err != nil {
-			return err
-		}
-	}
-	text := words.Completion(endedOf(*j, out))
-	// The names of artifacts are an agent's words, too.
-	if err := c.AddEchoes(j.agent.Parent, words.EvidenceKeys(endedOf(*j, out)), c.now); err != nil {
-		return err
-	}
-	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Commands: commandIDs(first, j.command),
-		Text: text, Untrusted: or(out.obs.Reply, out.obs.Detail)})
-}
-
 func endedOf(j job, out output) words.Ended {
 	return words.Ended{Line: j.command.Parsed.Line, Repo: j.agent.Repo, Name: j.agent.Name, External: j.agent.External,
 		Observation: out.obs, Oversize: out.oversize, Evidence: out.evidence}
@@ -64,7 +42,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.park(j); err != nil {
 		return err
 	}
-	return c.finishCommand(j, out, cpl)
+	return c.FailTask(&j.agent, j.turn, bridge.Notice{Completion: cpl.ID, Text: words.Completion(endedOf(*j, out)), Untrusted: or(out.obs.Reply, out.obs.Detail)})
 }
 
 // maxRetries bounds how often a turn is tried again by itself.
@@ -86,7 +64,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	if err := c.Event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
 		return err
 	}
-	if err := c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
+	if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
 		Text: fmt.Sprintf("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, text)}); err != nil {
 		return err
 	}

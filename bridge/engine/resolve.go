@@ -202,7 +202,7 @@ func (c *change) giveUp(j *job, reason string) error {
 	if err := c.WakeLane(desk.AgentLane(j.agent.ID), c.now); err != nil {
 		return err
 	}
-	return c.tellParent(*j, bridge.Notice{Cause: bridge.CauseCompletion, Text: words.Failure(j.agent, j.command, launch, reason), Commands: commandIDs(launch, j.command)})
+	return c.FailTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)})
 }
 
 // Replay gives a turn that failed, or of which nobody knows whether it

@@ -88,6 +88,19 @@ func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) string
 	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, reason)
 }
 
+// WaitsFor says what of a subagent a person has to look at.
+func WaitsFor(m bridge.Command) string {
+	if m.State == bridge.CommandUncertain {
+		return fmt.Sprintf("the outcome of its %s on %s is unknown (%s), and a person has to look", m.Parsed.Verb, m.Canonical, m.ID)
+	}
+	return fmt.Sprintf("a person has to approve its %s on %s (%s)", m.Parsed.Verb, m.Canonical, m.ID)
+}
+
+// ChildWaits tells a parent that the task of a subagent waits for a person.
+func ChildWaits(a bridge.Agent, why string) string {
+	return fmt.Sprintf("subagent %s (%s) waits for a person: %s. Its result comes when its task is done.", a.Name, a.Repo, why)
+}
+
 // Stopped says that a person stopped a tree, and why.
 func Stopped(tree bridge.Tree) string {
 	text := "the operator stopped this tree of agents"

@@ -22,15 +22,28 @@ type Ended struct {
 	Evidence *bridge.Evidence
 }
 
-// Completion is the bridge's own word on a run's end. The WEBHOOK_RESULT line
-// is the one that the seed gives to follow-ups. What the agent says of itself
-// follows as untrusted text and is called a claim here.
+// Completion is the bridge's own word on a run's end; see Result.
 func Completion(e Ended) string {
+	return completion(e, Evidence(e))
+}
+
+// Result is the bridge's own word on the end of a subagent's task. line is that of
+// the SUBAGENT command, evidence what was read when the turn ended. The
+// WEBHOOK_RESULT line is the one that the seed gives to follow-ups. What the agent
+// says of itself follows as untrusted text and is called a claim here.
+func Result(a bridge.Agent, line int, said bridge.Turn, evidence string) string {
+	return completion(Ended{Line: line, Repo: a.Repo, Name: a.Name, External: a.External, Oversize: said.Trouble,
+		Observation: bridge.Observation{State: said.Status, Reply: said.Reply}}, evidence)
+}
+
+func completion(e Ended, evidence string) string {
 	var b strings.Builder
 	status := e.Observation.State
 	fmt.Fprintf(&b, "%s (SUBAGENT on %s): agent %s ended with status %s.", OfTurn(e.Line), e.Repo, e.Name, status)
 	fmt.Fprintf(&b, "\nWEBHOOK_RESULT: agent_id=%s, status=%s", e.External, status)
-	b.WriteString("\n   " + strings.ReplaceAll(Evidence(e), "\n", "\n   "))
+	if evidence != "" {
+		b.WriteString("\n   " + strings.ReplaceAll(evidence, "\n", "\n   "))
+	}
 	if e.Oversize != "" {
 		fmt.Fprintf(&b, "\n   its reply could not be read: %s", e.Oversize)
 	}

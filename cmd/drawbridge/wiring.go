@@ -154,7 +154,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		Store: failport.Store(w.store), Runtime: failport.Runtime(doored), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime,
-		Mail: w.mailWork, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
+		Mail: w.mailWork, Doors: doored.Gives, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
 	})
 	if err != nil {
 		return nil, w.close(err)

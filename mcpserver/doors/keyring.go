@@ -129,7 +129,7 @@ func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.To
 		if !known {
 			return bridge.Errorf(bridge.NotFound, "agent %s has no token %+.60q", a.Name, string(id))
 		}
-		if err := bridge.LookAtJoins(tx, agent, tx.Now()); err != nil {
+		if err := bridge.LookAtAwaited(tx, agent, tx.Now()); err != nil {
 			return err
 		}
 		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("%d door tokens of %s revoked", len(hashes), a.Name)})

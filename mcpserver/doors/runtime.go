@@ -51,6 +51,9 @@ func (d *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 	return d.Cloud.Send(ctx, f)
 }
 
+// Gives reports whether agents of that API get a door with their turns.
+func (d *Runtime) Gives(api string) bool { return api != bridge.APIv0 && d.address(api) != "" }
+
 // address is where agents of that API reach the bridge.
 func (d *Runtime) address(api string) string {
 	if bridge.InCloud(api) {

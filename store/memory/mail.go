@@ -169,16 +169,17 @@ func (t *tx) AwaitedLetter(from, to bridge.AgentID) (bridge.Letter, error) {
 	return all[0], nil
 }
 
-// AwaitedJoins implements bridge.MailTx.
-func (t *tx) AwaitedJoins(agent bridge.AgentID, limit int) (ids []bridge.MessageID, err error) {
+// AwaitedFrom implements bridge.MailTx.
+func (t *tx) AwaitedFrom(agent bridge.AgentID, limit int) ([]bridge.Letter, error) {
 	all := t.lettersBy(func(l *bridge.Letter) bool { return l.Agent == agent && l.Awaited })
 	slices.SortStableFunc(all, func(a, b bridge.Letter) int { return cmp.Compare(a.From, b.From) })
-	for _, l := range all {
-		if m := t.state.messages.get(l.Message); m != nil && !m.JoinBy.IsZero() && len(ids) < cmp.Or(limit, 100) {
-			ids = append(ids, l.Message)
-		}
-	}
-	return ids, nil
+	return all[:min(len(all), cmp.Or(limit, 100))], nil
+}
+
+// AwaitedBy implements bridge.MailTx.
+func (t *tx) AwaitedBy(sender bridge.AgentID, limit int) ([]bridge.Letter, error) {
+	all := t.lettersBy(func(l *bridge.Letter) bool { return l.From == sender && l.Awaited })
+	return all[:min(len(all), cmp.Or(limit, 100))], nil
 }
 
 // CountUnread implements bridge.MailTx.

@@ -215,14 +215,19 @@ func testMailState(t *testing.T, open Open) {
 		return tx.InsertLetter(bridge.Letter{Message: "msg_read", Agent: "agt_2", From: "agt_9", Awaited: true, ReadAt: epoch, CreatedAt: epoch})
 	})
 	equal(t, "one without a notice that was read", awaited("agt_9"), "msg_read")
-	mustUpdate(t, s, func(tx bridge.Tx) error { // the first two are broadcasts, and so is one that awaits nothing
-		one, two, other := message(0), message(1), message(3)
-		one.JoinBy, two.JoinBy, other.JoinBy = at(time.Hour), at(time.Hour), at(time.Hour)
-		return errors.Join(tx.InsertMessage(two), tx.InsertMessage(one), tx.InsertMessage(message(2)), tx.InsertMessage(other))
-	})
-	for limit, want := range map[int][]bridge.MessageID{0: {message(0).ID, message(1).ID}, 1: {message(0).ID}} {
-		equal(t, "broadcasts that wait for it", read(t, s, func(tx bridge.Tx) ([]bridge.MessageID, error) { return tx.AwaitedJoins("agt_2", limit) }), want)
+	ids := func(all []bridge.Letter, err error) (ids []bridge.MessageID, _ error) {
+		for _, l := range all {
+			ids = append(ids, l.Message)
+		}
+		return ids, err
 	}
+	for limit, want := range map[int][]bridge.MessageID{0: {message(0).ID, message(1).ID, message(2).ID, "msg_read"}, 1: {message(0).ID}} {
+		equal(t, "letters that wait for its answer", read(t, s, func(tx bridge.Tx) ([]bridge.MessageID, error) { return ids(tx.AwaitedFrom("agt_2", limit)) }), want)
+	}
+	for limit, want := range map[int][]bridge.MessageID{0: {message(0).ID, message(1).ID, message(2).ID}, 2: {message(0).ID, message(1).ID}} {
+		equal(t, "letters whose answers it awaits", read(t, s, func(tx bridge.Tx) ([]bridge.MessageID, error) { return ids(tx.AwaitedBy("agt_1", limit)) }), want)
+	}
+	equal(t, "nothing awaited", read(t, s, func(tx bridge.Tx) ([]bridge.MessageID, error) { return ids(tx.AwaitedBy("agt_2", 0)) }), nil)
 	back := func(from bridge.AgentID, n int) time.Time {
 		got, err := lookUp(t.Context(), s, func(tx bridge.Tx) (time.Time, error) { return tx.LetterBack(from, "agt_2", n) })
 		if err != nil && !errors.Is(err, bridge.ErrNoRow) {

@@ -58,7 +58,7 @@ func (v *verdict) due(id bridge.AgentID, seq int64) time.Time {
 	return time.Time{}
 }
 
-// member is a subagent whose launch was granted at once, and whose first run can be told.
+// member is a subagent whose launch was granted at once, and the end of whose task can be told.
 type member struct {
 	line  int
 	token string
@@ -74,8 +74,8 @@ func (v *verdict) members(parent bridge.Agent, external *Agent, t bridge.Turn) (
 		if m.Child == "" || m.Approved || child == nil || !child.Wrong.IsZero() {
 			continue
 		}
-		if token := child.Runs[0].Token; slices.Contains(v.o.heard[parent.ID], token) {
-			all = append(all, member{m.Parsed.Line, token})
+		if tokens := v.o.results.endings[m.ID]; len(tokens) > 0 {
+			all = append(all, member{m.Parsed.Line, tokens[0]})
 		}
 	}
 	return all

@@ -65,6 +65,10 @@ func (v *verdict) command(m bridge.Command) {
 		if m.Parsed.Verb != parser.WebhookResult && v.healthy(v.agents[m.Agent]) {
 			v.s.Fail("command %s is %s and was never reported", m.ID, m.State)
 		}
+	case bridge.CommandConfirmed:
+		if !v.o.waitsForUser(v.agents[m.Child]) {
+			v.s.Fail("command %s is still confirmed, and nothing keeps the task of %s open", m.ID, m.Child)
+		}
 	default:
 		v.s.Fail("command %s is stuck at %s", m.ID, m.State)
 	}
@@ -131,6 +135,7 @@ func (v *verdict) agent(a bridge.Agent) {
 		v.order(a.ID, external)
 		v.runs(a.ID, external)
 		v.joins(a, external)
+		v.result(a)
 		if a.External != "" && !v.stuck[a.ID] && external.Wrong.IsZero() {
 			v.cancelled(external)
 		}
@@ -278,7 +283,7 @@ func (v *verdict) byMarker(id bridge.AgentID, marker string) (bridge.Turn, bool)
 	return bridge.Turn{}, false
 }
 
-// runs checks that each run's end is recorded, with its commands, and told to the parent.
+// runs checks that each run's end is recorded, with its commands, and a bad one told to the parent.
 func (v *verdict) runs(id bridge.AgentID, a *Agent) {
 	if !a.Wrong.IsZero() {
 		return
@@ -296,8 +301,8 @@ func (v *verdict) runs(id bridge.AgentID, a *Agent) {
 			v.s.Fail("run %s of %s ended %s, and turn %d is %s with status %q: %s", r.ID, a.ID, r.State, t.Seq, t.State, t.Status, t.Trouble)
 		case r.good() && len(v.commands[t.ID]) != len(r.Commands):
 			v.s.Fail("run %s wrote %d commands, and %d are recorded", r.ID, len(r.Commands), len(v.commands[t.ID]))
-		case parent != "" && !r.Oversize && !slices.Contains(v.o.heard[parent], r.Token):
-			v.s.Fail("run %s of %s ended, and its parent was never to hear of it", r.ID, a.ID)
+		case parent != "" && r.State != bridge.RunFinished && !slices.Contains(v.o.heard[parent], r.Token):
+			v.s.Fail("run %s of %s ended %s, and its parent was never to hear of it", r.ID, a.ID, r.State)
 		}
 	}
 }

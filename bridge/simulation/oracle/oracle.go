@@ -43,7 +43,8 @@ type Oracle struct {
 	fences    map[int64]int64 // of the latest claims, by work
 	reminders map[string]*reminder
 	// held are the tokens that waited for others; they come later than what was told after them.
-	held map[string]bool
+	held    map[string]bool
+	results results
 }
 
 // New returns the oracle of a play that has not begun. It reads t and d, which
@@ -51,7 +52,8 @@ type Oracle struct {
 func New(s *stage.Stage, t *Truth, d *Deeds) *Oracle {
 	return &Oracle{s: s, truth: t, user: d, byTag: map[string][]*Line{}, baits: map[string]bool{}, approvals: map[string]int{}, effects: map[string]int{},
 		doubts: map[string]bool{}, requests: map[string]int{}, sends: map[string]int{}, heard: map[bridge.AgentID][]string{},
-		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]Waiting{}, fences: map[int64]int64{}, reminders: map[string]*reminder{}, held: map[string]bool{}}
+		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]Waiting{}, fences: map[int64]int64{}, reminders: map[string]*reminder{}, held: map[string]bool{},
+		results: newResults()}
 }
 
 // Number returns another number for what agents write, so that no two texts are the same.
@@ -229,10 +231,13 @@ func (o *Oracle) Awake(a bridge.Agent) {
 
 // AtRest reports whether nothing more will happen by itself.
 func (o *Oracle) AtRest() bool {
-	for _, state := range []bridge.CommandState{bridge.CommandGranted, bridge.CommandSending, bridge.CommandConfirmed} {
+	for _, state := range []bridge.CommandState{bridge.CommandGranted, bridge.CommandSending} {
 		if len(o.s.Commands(state)) > 0 {
 			return false
 		}
+	}
+	if slices.ContainsFunc(o.s.Commands(bridge.CommandConfirmed), func(m bridge.Command) bool { return !o.waitsForUser(o.s.Agent(m.Child)) }) {
+		return false
 	}
 	stuck := o.stuckTurns()
 	for _, state := range []bridge.TurnState{bridge.TurnQueued, bridge.TurnDelivering, bridge.TurnRunning} {

@@ -145,6 +145,7 @@ func (o *Oracle) ran(action string, left int) {
 // had been told that agents have used, by their ids at the cloud.
 func (o *Oracle) Committed(t *witness.Tx, told map[string]*bridge.Usage) {
 	o.told(t.Notices)
+	o.resulted(t)
 	for _, r := range t.Begun {
 		key := r.Marker()
 		if r.Seq == 1 {

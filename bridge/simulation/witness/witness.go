@@ -19,6 +19,8 @@ type Tx struct {
 	// Edges are the changes of state, Illegal those that no state machine knows.
 	Edges, Illegal []coverage.Edge
 	Notices        []bridge.Notice
+	// Finished are ends of runs that were not on record.
+	Finished []bridge.Completion
 	// Begun are turns that went out, Ended those whose run's end was taken over.
 	Begun, Ended []bridge.Turn
 	// Metered are the agents of which another usage was recorded, Queued those that got a turn.
@@ -115,6 +117,15 @@ func (t *Tx) given(w bridge.Work, err error) error {
 func (t *Tx) InsertNotice(n bridge.Notice) error {
 	t.Notices = append(t.Notices, n)
 	return t.Tx.InsertNotice(n)
+}
+
+// InsertCompletion implements bridge.LedgerTx.
+func (t *Tx) InsertCompletion(c bridge.Completion) (bool, error) {
+	isNew, err := t.Tx.InsertCompletion(c)
+	if isNew {
+		t.Finished = append(t.Finished, c)
+	}
+	return isNew, err
 }
 
 // Tokens returns the tokens in a text: an r, x or m and a number between angles.
