@@ -137,6 +137,10 @@ func (r *configReader) actions(n *yaml.Node, at string) {
 		}
 		r.config.Actions[key.Value] = r.action(value, path)
 	})
+	if count := len(r.config.Actions); count > maxActions {
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because(fmt.Sprintf("lists %d actions; a bridge takes at most %d from one relay", count, maxActions),
+			"remove some, or run a second relay with a relay.yaml, a state folder and a name of its own"))
+	}
 }
 
 func (r *configReader) action(n *yaml.Node, at string) Action {
@@ -171,10 +175,31 @@ func (r *configReader) action(n *yaml.Node, at string) Action {
 	if !found["argv"] {
 		r.report(Problem{Line: n.Line, Key: at + ".argv"}, trust.Because("is missing", "write argv: [/path/to/program, argument]"))
 	}
+	r.startable(n, at, action)
 	if shell := inlineShell(action.Argv); shell != "" && !iKnow {
 		r.report(Problem{Line: n.Line, Key: at + ".argv", Value: shell + " -c"}, trust.Because("gives a command line to a shell", "name the program and its arguments, or add i_know: true"))
 	}
 	return action
+}
+
+// startable refuses arguments and variables with which the kernel starts no program.
+func (r *configReader) startable(n *yaml.Node, at string, a Action) {
+	words := slices.Clone(a.Argv)
+	for _, v := range a.Env {
+		words = append(words, v.Name+"="+v.Value)
+	}
+	total := 0
+	for _, word := range words {
+		total += len(word) + 1
+		if len(word) >= maxWord {
+			r.report(Problem{Line: n.Line, Key: at}, trust.Because(fmt.Sprintf("has an argument or a variable of %d bytes; a program cannot be started with one of %d bytes or more", len(word), maxWord),
+				"put the text into a file, and let the program read it"))
+		}
+	}
+	if total > maxWords {
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because(fmt.Sprintf("has arguments and variables of %d bytes together; a program is started with at most %d", total, maxWords),
+			"put the text into files, and let the program read them"))
+	}
 }
 
 func (r *configReader) truth(n *yaml.Node, at string) bool {

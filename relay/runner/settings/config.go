@@ -37,7 +37,13 @@ const (
 	maxApprovalWait = 24 * time.Hour
 	maxApprovalFor  = 30 * 24 * time.Hour
 	maxPaths        = 64
-	maxFiles        = 64
+	// maxActions is how many a bridge takes from one relay.
+	maxActions = wire.MaxOffers
+	// maxWord bounds one argument or variable in bytes, name and end included: Linux starts no program with a longer one.
+	maxWord = 128 << 10
+	// maxWords bounds all arguments and variables of an action in bytes. macOS starts no program with more, pointers included.
+	maxWords = 768 << 10
+	maxFiles = 64
 	// maxFilesText bounds what the files take in a line of the audit log, in bytes.
 	maxFilesText     = 8 << 10
 	maxRedact        = 64

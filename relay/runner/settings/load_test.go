@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -123,6 +124,10 @@ func TestLoadProblems(t *testing.T) {
 		{"key twice", base + "actions: {}\n", `:3: actions: stands here twice`},
 		{"merge key", base + "  a: { <<: { argv: [/bin/echo] } }\n", `:3: actions.a: has a key that is not a plain word`},
 		{"alias", "listen: &x 127.0.0.1:1\ntoken: *x\nactions: {}\n", `:2: token: is not a single value`},
+		{"too many actions", base + actions(wire.MaxOffers+1), `:3: actions: lists 513 actions; a bridge takes at most 512 from one relay; remove some, or run a second relay`},
+		{"an argument too long", base + "  a: { argv: [/bin/echo, " + strings.Repeat("x", 128<<10) + "] }\n", `:3: actions.a: has an argument or a variable of 131072 bytes; a program cannot be started with one of 131072 bytes or more; put the text into a file`},
+		{"a variable too long", action("env: { LONG: " + strings.Repeat("x", 128<<10-5) + " }"), `:3: actions.a: has an argument or a variable of 131072 bytes`},
+		{"arguments too many", base + "  a: { argv: [/bin/echo" + strings.Repeat(", "+strings.Repeat("x", 100<<10), 8) + "] }\n", `:3: actions.a: has arguments and variables of 819218 bytes together; a program is started with at most 786432`},
 		{"memory of thousands", action("memory: 512MB"), `:3: actions.a.memory: "512MB": is not a size in range; write a whole number with KiB, MiB or GiB, such as 512MiB; from 16777216 to`},
 		{"memory of half", action("memory: 1.5GiB"), `"1.5GiB": is not a size in range`},
 		{"memory for nothing", action("memory: 1MiB"), `"1MiB": is not a size in range`},
@@ -221,6 +226,34 @@ func TestLoadProblems(t *testing.T) {
 				t.Errorf("the error prints the token: %v", err)
 			}
 		})
+	}
+}
+
+// actions are so many entries of relay.yaml.
+func actions(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "  a%d: { argv: [/bin/echo] }\n", i)
+	}
+	return text.String()
+}
+
+// What is at its bound is taken, and can be started.
+func TestLoadAtTheBounds(t *testing.T) {
+	t.Parallel()
+	text := "token: " + token + "\nactions:\n  long: { argv: [/bin/true, " + strings.Repeat("x", 128<<10-1) + "], env: { LONG: " + strings.Repeat("x", 128<<10-6) + " } }\n" + actions(wire.MaxOffers-1)
+	path := filepath.Join(t.TempDir(), "relay.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := settings.Load(path, os.LookupEnv)
+	if err != nil || len(config.Actions) != wire.MaxOffers {
+		t.Fatalf("%d actions, %v", len(config.Actions), err)
+	}
+	long := config.Actions["long"]
+	cmd := exec.Cmd{Path: long.Argv[0], Args: long.Argv, Env: []string{"LONG=" + long.Env[0].Value}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("a program with the longest argument: %v, %s", err, out)
 	}
 }
 
