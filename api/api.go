@@ -40,7 +40,7 @@ type Options struct {
 	// Join returns how results come back to an agent of that name and role when
 	// its launch does not say; nil means one by one.
 	Join func(name, role string) (bridge.Join, time.Duration)
-	// Token opens every route but /health and the webhooks.
+	// Token opens every route but /health, /healthz and the webhooks.
 	Token string
 	Chat  ChatOptions
 	// Mail serves channels and agents' mail; nil means that there is no post office here.
@@ -170,8 +170,10 @@ func named(route string, next http.Handler) http.Handler {
 	})
 }
 
-// authenticate stands in front of the router, so that a route which nobody
-// thought of is closed, and strangers cannot tell 404 from 405.
+// authenticate stands in front of the router, so that each route is closed unless
+// it is named here. A path that is not a route answers 404 to everybody: clients of
+// MCP look for OAuth at /.well-known/ and /register, and take 401 there for a
+// broken authorization server. Which method a route takes is for those with the token.
 func (h *Handler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
@@ -183,19 +185,34 @@ func (h *Handler) authenticate(next http.Handler) http.Handler {
 			h.agentEvents(w, r)
 			return
 		}
-		open := path == "/health" || (path == "/metrics" && h.o.OpenMetrics)
-		if !open && !h.token.Allows(r) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
-			httpx.WriteError(w, http.StatusUnauthorized, string(bridge.Unauthenticated), "a token is required: send it as x-bridge-token or as Authorization: Bearer")
-			return
+		open := path == "/health" || path == "/healthz" || (path == "/metrics" && h.o.OpenMetrics)
+		switch {
+		case open || h.token.Allows(r):
+			next.ServeHTTP(w, r)
+		case !h.isRoute(r):
+			notFound(w, r)
+		case httpx.TokenShown(r):
+			httpx.WriteUnauthorized(w, r, "this token is not the bridge's; the file that `token:` in bridge.yaml names holds the right one")
+		default:
+			httpx.WriteUnauthorized(w, r, "a token is required: send it as x-bridge-token or as Authorization: Bearer")
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
+// isRoute reports whether a path is one of the routes, under any method.
+func (h *Handler) isRoute(r *http.Request) bool {
+	var match mux.RouteMatch
+	return isPlain(r) && h.router.Match(r, &match) && !errors.Is(match.MatchErr, mux.ErrNotFound)
+}
+
+// isPlain reports whether a path has one reading. A user id may hold a slash, so
+// that /agent/ alone gets encoded ones through.
+func isPlain(r *http.Request) bool {
+	return httpx.PlainPath(r.URL) || strings.HasPrefix(r.URL.EscapedPath(), "/agent/")
+}
+
 func (h *Handler) plainPath(w http.ResponseWriter, r *http.Request) {
-	// A user id may hold a slash, so /agent/ alone gets encoded ones through.
-	if !httpx.PlainPath(r.URL) && !strings.HasPrefix(r.URL.EscapedPath(), "/agent/") {
+	if !isPlain(r) {
 		notFound(w, r)
 		return
 	}
@@ -214,6 +231,7 @@ type route struct {
 func (h *Handler) table() []route {
 	return []route{
 		{http.MethodGet, "/health", h.health},
+		{http.MethodGet, "/healthz", h.health},
 		{http.MethodGet, "/metrics", h.metrics},
 		{http.MethodPost, "/chat", h.chat},
 		{http.MethodGet, "/agent/{user}", h.chatAgent},

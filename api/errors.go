@@ -32,6 +32,10 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = bridge.Errorf(bridge.Unavailable, "the request was cancelled")
 	}
 	kind := bridge.KindOf(err)
+	if kind == bridge.Unauthenticated {
+		httpx.WriteUnauthorized(w, r, bridge.SafeMessage(err))
+		return
+	}
 	status, known := statuses[kind]
 	if !known {
 		httpx.WriteError(w, http.StatusInternalServerError, "internal", "internal error")

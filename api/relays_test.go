@@ -106,7 +106,7 @@ func TestRelays(t *testing.T) {
 	if _, err := c.Relay(ctx, "nobody"); bridge.KindOf(err) != bridge.NotFound {
 		t.Error(err)
 	}
-	for path, want := range map[string]int{"/relay/connect": 418, "/relay/": 418, "/relay": 401, "/relays/connect": 401, "/v1/relays": 401, "/v1/relays/laptop": 401} {
+	for path, want := range map[string]int{"/relay/connect": 418, "/relay/": 418, "/relay": 404, "/relays/connect": 404, "/v1/relays": 401, "/v1/relays/laptop": 401} {
 		resp, err := http.Get(w.url + path) //nolint:noctx // a stranger without a token
 		if err != nil {
 			t.Fatal(err)

@@ -42,8 +42,13 @@ func TestEveryRouteNeedsTheToken(t *testing.T) {
 				r.Header = header
 				rec := serveDirect(w.handler, r)
 				want := http.StatusUnauthorized
-				if template == "/health" {
+				if template == "/health" || template == "/healthz" {
 					want = http.StatusOK
+				}
+				challenge := rec.Header().Get("WWW-Authenticate")
+				shown := name == "wrong token" || name == "one of two wrong"
+				if want == http.StatusUnauthorized && (challenge == "" || strings.Contains(challenge, `error="invalid_token"`) != shown) {
+					t.Errorf("%s %s with %s: challenge %q", method, path, name, challenge)
 				}
 				if rec.Code != want {
 					t.Errorf("%s %s with %s: %d", method, path, name, rec.Code)
@@ -55,10 +60,30 @@ func TestEveryRouteNeedsTheToken(t *testing.T) {
 	if err != nil || seen < 20 {
 		t.Fatalf("%d routes: %v", seen, err)
 	}
-	for _, path := range []string{"/", "/nowhere", "/health/", "//health", "/health/../v1/status", "/hooks/../v1/status", "/hooks", "/metrics"} {
-		if rec := serveDirect(w.handler, rawRequest(http.MethodGet, path)); rec.Code != http.StatusUnauthorized {
-			t.Errorf("GET %s without a token: %d", path, rec.Code)
+}
+
+// A path that is not a route is 404 for everybody, under every method and with
+// whatever token, and reaches nothing: clients of MCP that look for OAuth go on
+// with their token only then.
+func TestUnknownPathsAreNotFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range []string{"/", "/nowhere", "/health/", "//health", "/health/../v1/status", "/hooks/../v1/status", "/hooks", "/v1", "/v1/", "/v1/agents/x/y/z", "/register", "/authorize", "/token",
+		"/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp", "/.well-known/openid-configuration", "/favicon.ico", "/v1%2fstatus"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+			for name, header := range map[string]http.Header{"no token": {}, "wrong token": {"Authorization": {"Bearer x"}}, "the token": {"X-Bridge-Token": {testToken}}} {
+				r := rawRequest(method, path)
+				r.Header = header
+				rec := serveDirect(w.handler, r)
+				if rec.Code != http.StatusNotFound || rec.Header().Get("WWW-Authenticate") != "" {
+					t.Errorf("%s %s with %s: %d, challenge %q", method, path, name, rec.Code, rec.Header().Get("WWW-Authenticate"))
+				}
+			}
 		}
+	}
+	// A method that a route does not take is not told to strangers.
+	if rec := serveDirect(w.handler, rawRequest(http.MethodDelete, "/v1/agents")); rec.Code != http.StatusUnauthorized {
+		t.Errorf("DELETE /v1/agents without a token: %d", rec.Code)
 	}
 }
 
@@ -79,6 +104,7 @@ func TestPathsAndMethods(t *testing.T) {
 		allow        string
 	}{
 		{"GET", "/health", 200, ""},
+		{"GET", "/healthz", 200, ""},
 		{"HEAD", "/v1/status", 200, ""},
 		{"POST", "/health", 405, "GET, HEAD"},
 		{"DELETE", "/v1/agents", 405, "GET, HEAD, POST"},

@@ -176,6 +176,10 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
+	if !d.isPath(r.URL.EscapedPath()) {
+		refuse(w, r, bridge.Errorf(bridge.NotFound, "no such path; the door is at %s, one toolset at %s/NAME: %s", prefix, prefix, strings.Join(SetNames(), ", ")))
+		return
+	}
 	c, err := d.identify(r)
 	if err != nil {
 		refuse(w, r, err)
@@ -204,7 +208,15 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		// A session belongs to the token that opened it, not merely to its agent.
 		return &auth.TokenInfo{UserID: string(c.token.ID), Extra: map[string]any{callerKey: c}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	d.fast.serve(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)), d, bearer(d.handler(r)))
+	d.fast.serve(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)), d, speaks(bearer(d.handler(r))))
+}
+
+// isPath reports whether the door serves a path, to whichever agent. Others are
+// not found before a token is looked at: clients look for OAuth below the path, too.
+func (d *Door) isPath(path string) bool {
+	rest := strings.TrimPrefix(path, prefix)
+	_, isSet := d.sets[strings.Trim(rest, "/")]
+	return rest == "" || rest == "/" || isSet || strings.HasPrefix(rest, filesPath)
 }
 
 // isBrief reports whether a request of the new era gets one answer and nothing
@@ -220,8 +232,8 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	switch bridge.KindOf(err) {
 	case bridge.Unauthenticated:
-		status = http.StatusUnauthorized
-		w.Header().Set("WWW-Authenticate", `Bearer realm="drawbridge"`)
+		httpx.WriteUnauthorized(w, r, bridge.SafeMessage(err))
+		return
 	case bridge.Denied:
 		status = http.StatusForbidden
 	case bridge.NotFound:
@@ -255,6 +267,9 @@ const callerKey = "caller"
 // identify reads the one bearer token of a request and loads its agent.
 func (d *Door) identify(r *http.Request) (*caller, error) {
 	shown := r.Header.Values("Authorization")
+	if !httpx.TokenShown(r) {
+		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; `drawbridge token AGENT` makes one. If the client sent an empty one, the variable that it takes the token from is not set")
+	}
 	if len(shown) != 1 {
 		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; `drawbridge token AGENT` makes one")
 	}

@@ -211,7 +211,8 @@ func TestTheFastPathLeavesTheRestToTheSDK(t *testing.T) {
 			before := w.sdk.Load()
 			got, _ := w.raw(with(headers), c.path, c.body(body))
 			changed := c.path != "" || c.body(body) != body || !cmp.Equal(with(headers), headers)
-			if changed && w.sdk.Load() == before {
+			// What is not JSON is refused in front of both.
+			if changed && w.sdk.Load() == before && json.Valid([]byte(c.body(body))) {
 				t.Errorf("%s %s: answered by the fast path", era, c.name)
 			}
 			if want, _ := w.plain.raw(with(plain), c.path, c.body(body)); !cmp.Equal(want, got, cmp.AllowUnexported(said{})) {

@@ -301,6 +301,7 @@ func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	w.sets = mcpserver.SetNames()
 	w.launch("main")
+	w.slow.Store(true) // or a result would begin a turn meanwhile
 	s := w.connect("main", newEra, "")
 	made := good[struct {
 		Data struct{ Thread mcpserver.ThreadView }
@@ -310,7 +311,10 @@ func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	with := map[string]args{"agent_status": {"agent": "worker"}, "inspect_agent": {"name": child.Name}, "check_new_messages": {"agent_id": "main"},
 		"get_thread_details": {"thread_id": made.Data.Thread.ID}, "message_status": {"message_id": sent.MessageID}, "search_memory": {"query": "x"}}
 	w.quiet("main")
-	w.quiet("worker")
+	w.until("the worker works", func(tx bridge.Tx) bool {
+		a, err := tx.FindAgent(bridge.ByName, "worker")
+		return err == nil && a.State == bridge.AgentBusy
+	})
 	before := w.events()
 	listed, err := s.ListTools(t.Context(), nil)
 	if err != nil {

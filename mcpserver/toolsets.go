@@ -116,7 +116,7 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 		}
 	}
 	extend(s)
-	s.AddReceivingMiddleware(d.introduce(slices.Clone(names)))
+	s.AddReceivingMiddleware(declared(options.Capabilities), d.introduce(slices.Clone(names)))
 	return o, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/mcpstdio"
+	"drawbridge/internal/httpx"
 )
 
 type tokenCmd struct {
@@ -132,6 +133,9 @@ func (mcpCmd) Help() string {
 
 // Run carries messages until standard input ends.
 func (c mcpCmd) Run(ctx context.Context, a app) error {
+	if reference, ok := httpx.Unexpanded(c.AgentToken); ok {
+		return usageError{fmt.Errorf("the agent's token is %s: the client did not replace the variable by its value; set the variable where the client starts, or leave %s out of its configuration", reference, tokenVariable)}
+	}
 	base, operator, token := c.URL, "", c.AgentToken
 	if base == "" || token == "" { // else the operator's token is not needed, nor its file
 		var err error

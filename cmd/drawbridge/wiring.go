@@ -195,9 +195,11 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/hooks/", hooks.Handler())
-	mux.HandleFunc("GET /health", func(rw http.ResponseWriter, _ *http.Request) {
-		httpx.WriteJSON(rw, http.StatusOK, map[string]bool{"ok": true})
-	})
+	for _, path := range []string{"/health", "/healthz"} {
+		mux.HandleFunc("GET "+path, func(rw http.ResponseWriter, _ *http.Request) {
+			httpx.WriteJSON(rw, http.StatusOK, map[string]bool{"ok": true})
+		})
+	}
 	return w, httpx.Recover(mux), nil
 }
 

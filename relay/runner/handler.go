@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drawbridge/internal/failpoint"
+	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
 	"drawbridge/relay/wire"
 )
@@ -38,6 +39,9 @@ func refuseHTTP(status int, reason string) reply {
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	began := r.o.Now()
 	out := r.route(w, req)
+	if out.status == http.StatusUnauthorized {
+		httpx.Challenge(w.Header(), req, "drawbridge-relay")
+	}
 	failpoint.Here("relay.answer.before")
 	r.write(w, out)
 	failpoint.Here("relay.answer.after")
@@ -190,9 +194,6 @@ func (r *Relay) write(w http.ResponseWriter, out reply) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	if out.allow != "" {
 		header.Set("Allow", out.allow)
-	}
-	if out.status == http.StatusUnauthorized {
-		header.Set("WWW-Authenticate", `Bearer realm="drawbridge-relay"`)
 	}
 	if out.out.RetryMS > 0 {
 		header.Set("Retry-After", strconv.FormatInt((out.out.RetryMS+999)/1000, 10))

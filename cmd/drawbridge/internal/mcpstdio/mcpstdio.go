@@ -125,6 +125,10 @@ func Run(ctx context.Context, o Options) error {
 				return <-failed
 			}
 			m := look(line)
+			if m.fault != nil {
+				p.answer(m, m.fault.code, m.fault.text)
+				continue
+			}
 			if m.Method == "" || m.ID == nil || m.Method == "initialize" {
 				// What has no answer, and what all others wait for, stays in order.
 				p.carry(ctx, m)
@@ -156,7 +160,7 @@ func (p *pipe) read(ctx context.Context, lines chan<- []byte) error {
 		}
 		switch text := bytes.TrimSpace(line); {
 		case len(line) > maxLine:
-			p.answer(message{ID: idOf(line, tail)}, -32600, fmt.Sprintf("a message of more than %d bytes; send less", maxLine))
+			p.answer(message{ID: idOf(line, tail), response: isResponse(line)}, codeInvalid, fmt.Sprintf("a message of more than %d bytes; send less", maxLine))
 		case len(text) > 0:
 			select {
 			case lines <- bytes.Clone(text):
@@ -204,29 +208,95 @@ func idOf(head, tail []byte) json.RawMessage {
 	return json.RawMessage("null")
 }
 
+// isResponse reports whether the first keys of a message that is too long to be kept
+// are those of a response.
+func isResponse(head []byte) bool {
+	in := json.NewDecoder(bytes.NewReader(head))
+	if t, err := in.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	for in.More() {
+		key, err := in.Token()
+		if err != nil || key == "method" || key == "params" {
+			return false
+		}
+		var value json.RawMessage
+		if key == "result" || key == "error" || in.Decode(&value) != nil {
+			return key == "result" || key == "error"
+		}
+	}
+	return false
+}
+
 // message is what the transport must know of one.
 type message struct {
 	raw    []byte
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		Name string `json:"name"`
-		URI  string `json:"uri"`
-		Meta struct {
-			Version string `json:"io.modelcontextprotocol/protocolVersion"`
-		} `json:"_meta"`
-	} `json:"params"`
+	ID     json.RawMessage
+	Method string
+	Params params
+	// response: the client answers something. Nothing is ever answered to it.
+	response bool
+	// fault is why the line is not a message; the bridge does not get it then.
+	fault *fault
 }
 
-// look reads a message; one that is none is carried as it is, for the bridge to refuse.
+type params struct {
+	Name string `json:"name"`
+	URI  string `json:"uri"`
+	Meta struct {
+		Version string `json:"io.modelcontextprotocol/protocolVersion"`
+	} `json:"_meta"`
+}
+
+// fault is an error of JSON-RPC.
+type fault struct {
+	code int
+	text string
+}
+
+// The codes of JSON-RPC that the pipe itself answers with.
+const (
+	codeParse   = -32700
+	codeInvalid = -32600
+	codeLost    = -32000
+)
+
+// look reads a line. A batch is carried as it is, for the bridge to judge.
 func look(line []byte) message {
-	m := message{}
-	_ = json.Unmarshal(line, &m)
-	m.raw = line
-	if string(m.ID) == "null" {
-		m.ID = nil
+	m := message{raw: line}
+	var keys map[string]json.RawMessage
+	switch err := json.Unmarshal(line, &keys); {
+	case !json.Valid(line):
+		m.fault = &fault{codeParse, "parse error: the line is not JSON; write one message on one line"}
+		return m
+	case line[0] == '[':
+		return m
+	case err != nil:
+		m.fault = &fault{codeInvalid, "invalid request: a message must be a JSON object"}
+		return m
+	}
+	id, hasID := keys["id"]
+	if hasID && isID(id) {
+		m.ID = id
+	}
+	_, result := keys["result"]
+	_, failure := keys["error"]
+	_ = json.Unmarshal(keys["method"], &m.Method) // what is not a text is refused below
+	_ = json.Unmarshal(keys["params"], &m.Params) // the bridge says what is wrong with it
+	switch {
+	case m.Method == "" && keys["method"] == nil && (result || failure):
+		m.response = true
+	case m.Method == "":
+		m.fault = &fault{codeInvalid, "invalid request: method must be a text"}
+	case hasID && m.ID == nil:
+		m.fault = &fault{codeInvalid, "invalid request: id must be a text or a number; leave it out for a notification"}
 	}
 	return m
+}
+
+// isID reports whether JSON may be the id of a request: a text or a number.
+func isID(raw json.RawMessage) bool {
+	return raw[0] == '"' || raw[0] == '-' || (raw[0] >= '0' && raw[0] <= '9')
 }
 
 // carry sends one message and writes what comes back.
@@ -359,17 +429,17 @@ func (p *pipe) relay(m message, resp *http.Response) {
 		p.refused(m, resp)
 		return
 	}
-	answered := m.ID == nil
+	answered := m.ID == nil || m.response
 	if protocol {
 		eachMessage(kind, resp.Body, func(data []byte) bool {
 			if m.Method == "initialize" {
 				p.note(data)
 			}
 			// An answer has the request's id and no method.
-			if got := look(data); got.Method == "" && bytes.Equal(got.ID, m.ID) {
+			if got := look(bytes.TrimSpace(data)); got.Method == "" && bytes.Equal(got.ID, m.ID) {
 				answered = true
 			}
-			return p.write(data)
+			return m.response || p.write(data)
 		})
 	}
 	if !answered {
@@ -378,21 +448,26 @@ func (p *pipe) relay(m message, resp *http.Response) {
 }
 
 // refused tells of an answer that is an error of HTTP: with the bridge's own
-// message, or the protocol's when it carries one.
+// message, or the protocol's error when it carries one.
 func (p *pipe) refused(m message, resp *http.Response) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var ours struct {
-		Jsonrpc string `json:"jsonrpc"`
+		Jsonrpc string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
 		Error   struct {
+			Code    int    `json:"code"`
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if err == nil && json.Unmarshal(body, &ours) == nil && ours.Jsonrpc != "" && m.ID != nil {
+	known := err == nil && json.Unmarshal(body, &ours) == nil
+	if known && ours.Jsonrpc != "" && m.ID != nil && bytes.Equal(ours.ID, m.ID) {
 		p.write(body)
 		return
 	}
-	text := ours.Error.Message
+	text, code := ours.Error.Message, codeLost
 	switch {
+	case ours.Jsonrpc != "" && ours.Error.Code != 0:
+		code = ours.Error.Code
 	case text != "":
 	case resp.StatusCode == http.StatusRequestEntityTooLarge:
 		text = fmt.Sprintf("the message has %d bytes, which is more than the bridge takes; send less", len(m.raw))
@@ -401,7 +476,7 @@ func (p *pipe) refused(m message, resp *http.Response) {
 	default:
 		text = "the bridge answered with HTTP " + resp.Status
 	}
-	p.answer(m, -32000, text)
+	p.answer(m, code, text)
 }
 
 // lost tells of a request without an answer, and whether it may have had its effect.
@@ -415,19 +490,19 @@ func (p *pipe) lost(m message, err error) {
 	case errors.As(err, &op) && op.Op == "dial":
 		text = "no bridge answers at " + p.o.URL + "; start it with `drawbridge serve`"
 	}
-	p.answer(m, -32000, text)
+	p.answer(m, codeLost, text)
 }
 
-// answer writes an error of the protocol in answer to a request, or to the log
-// when nobody waits for an answer. What cannot be read is answered under null, as
-// JSON-RPC has it.
+// answer writes an error of the protocol in answer to a request. It writes to the log
+// instead for a notification and for a response: neither is ever answered. What
+// cannot be read is answered under null, as JSON-RPC has it.
 func (p *pipe) answer(m message, code int, text string) {
 	switch {
-	case m.ID == nil && m.Method == "":
-		m.ID = json.RawMessage("null")
-	case m.ID == nil:
+	case m.fault == nil && (m.response || (m.ID == nil && m.Method != "")):
 		fmt.Fprintln(p.o.Log, "drawbridge:", text)
 		return
+	case m.ID == nil:
+		m.ID = json.RawMessage("null")
 	}
 	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": code, "message": text}})
 	if err == nil {
