@@ -61,4 +61,5 @@ trap 'rm -rf "$bin"' EXIT
 go build -tags conformance -o "$bin/conformance" ./cmd/drawbridge
 go build -o "$bin/drawbridge" ./cmd/drawbridge
 "$node" "$dir/suite.mjs" "$bin/conformance" $write
+"$node" "$dir/released.mjs" "$bin/drawbridge"
 "$node" "$dir/clients.mjs" "$bin/drawbridge"

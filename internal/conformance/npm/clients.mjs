@@ -121,7 +121,8 @@ async function killed(world) {
   await clients[0].call('update_memory', { label, content: 'kept' });
   await clients[1].call('do_nothing', {}); // the newer client shakes no hands, so that only now its process is known to have a token
   await world.crash();
-  for (const c of clients) await assert.rejects(c.call('do_nothing', {}), /no bridge answers/);
+  // A connection that was open when the bridge died may take the call and lose it.
+  for (const c of clients) await assert.rejects(c.call('do_nothing', {}), /no bridge answers|the bridge gave no answer/);
   await world.serve();
   for (const [i, c] of clients.entries()) {
     const r = await c.call('update_memory', { label, content: 'kept', if_version: i + 1 });

@@ -2,48 +2,17 @@
 // version of the protocol that the suite knows, and the extensions. What it counts must stand in docs/mcp-conformance.md; --write puts
 // it there.
 import { strict as assert } from 'node:assert';
-import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { bearerProxy } from './proxy.mjs';
+import { conformance, counted, scenarios } from './runs.mjs';
 import { World } from './world.mjs';
 
 const here = import.meta.dirname;
-const suite = join(here, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
 const page = join(here, '../../../docs/mcp-conformance.md');
 const [begin, end] = ['<!-- measured -->', '<!-- /measured -->'];
-
-/** Runs the suite's program; its exit code and everything it printed. */
-const conformance = (...args) =>
-  new Promise((done) => {
-    execFile(process.execPath, [suite, ...args], { cwd: here, maxBuffer: 64 << 20 }, (err, out, errors) => done({ code: err?.code ?? 0, text: out + errors }));
-  });
-
-/** The suite's scenarios for servers: name to versions, in its own order. */
-async function scenarios() {
-  const { text } = await conformance('list', '--server');
-  const found = new Map();
-  for (const [, name, versions] of text.matchAll(/^ +- (\S+) \[(.*)\]$/gm)) found.set(name, versions.split(','));
-  assert(found.size > 60, `the suite lists only ${found.size} scenarios`);
-  return found;
-}
-
-/** What the checks of each scenario in a folder of results came to. */
-function counted(folder) {
-  const results = new Map();
-  for (const name of readdirSync(folder)) {
-    const [, scenario] = name.match(/^server-(.*)-\d{4}-\d\d-\d\dT/);
-    const count = { SUCCESS: 0, FAILURE: 0, WARNING: 0, SKIPPED: 0, INFO: 0, why: [] };
-    for (const check of JSON.parse(readFileSync(join(folder, name, 'checks.json'), 'utf8'))) {
-      count[check.status]++;
-      if (!['SUCCESS', 'INFO'].includes(check.status)) count.why.push(`${scenario}: ${check.id}: ${check.status} ${check.errorMessage ?? ''}`);
-    }
-    results.set(scenario, count);
-  }
-  return results;
-}
 
 /** Runs all scenarios of one version; or the extensions', which have a version each. */
 async function measure(url, all, version, world) {
