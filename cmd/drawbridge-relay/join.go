@@ -157,6 +157,48 @@ func (h home) setCA(s streams, files []string) (err error) {
 	return err
 }
 
+const bridgeDescription = `Show the address at which this relay dials its bridge, or change it. The keys stay: no new invitation is needed.
+
+Whatever answers at the new address must prove the bridge's key that this relay trusts, and must know this relay; otherwise
+nothing changes. A relay that runs dials the new address from its next connection on; restart it to make that now.`
+
+func newBridge(s streams) *cobra.Command {
+	var h home
+	var ca string
+	cmd := command(help{"bridge [url]", "Show or change the address of the bridge, and keep the keys", bridgeDescription,
+		"  drawbridge-relay bridge\n  drawbridge-relay bridge https://new.example.com"}, nil)
+	cmd.Args = usage(cobra.MaximumNArgs(1))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return h.showKeys(s)
+		}
+		return h.moveTo(cmd.Context(), s, args[0], ca)
+	}
+	h.flags(cmd.Flags())
+	cmd.Flags().StringVar(&ca, "ca", "", "a PEM `FILE` of the authority that signed the certificate at the new address, if the one that counts now did not")
+	return cmd
+}
+
+// moveTo changes the address of the bridge.
+func (h home) moveTo(ctx context.Context, s streams, address, caFile string) (err error) {
+	before, err := loadIdentity(h.identity())
+	if err != nil {
+		return err
+	}
+	ca := ""
+	if caFile != "" {
+		if ca, err = link.ReadCA(caFile); err != nil {
+			return err
+		}
+	}
+	i, err := link.Move(ctx, h.identity(), address, ca)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "relay %s dials %s from its next connection on; it was %s. The bridge there proved its key.\n", i.Relay, i.Bridge, before.Bridge)
+	return err
+}
+
 func printKeys(w io.Writer, i link.Identity) error {
 	own, bridge := i.KeyIDs(time.Now())
 	_, err := fmt.Fprintf(w, "relay   %s\nbridge  %s\nkey     %s\ntrusts  %s\n", i.Relay, i.Bridge, own, strings.Join(bridge, " "))

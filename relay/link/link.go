@@ -148,7 +148,7 @@ func remedy(err error) string {
 	if errors.As(err, &e) {
 		return "the bridge refuses this relay; if that is not meant, enrol it again: drawbridge relay token, drawbridge-relay join"
 	}
-	return "not connected to the bridge; trying again"
+	return "not connected to the bridge; trying again; if the bridge has moved: drawbridge-relay bridge https://…"
 }
 
 // refusal is the bridge's word that this relay is not welcome.

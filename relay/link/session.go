@@ -63,42 +63,53 @@ func (s *session) read(ctx context.Context) (wire.Frame, error) {
 	return wire.ReadFrame(data)
 }
 
-// handshake lets the bridge prove itself before we say anything but our name, then proves us.
+// handshake meets the bridge, learns its newer key and tells it what may run here.
 func (s *session) handshake(ctx context.Context) error {
+	welcome, err := s.meet(ctx)
+	if err != nil {
+		return err
+	}
+	s.ws.SetReadLimit(wire.MaxToRelay)
+	if welcome.Keys != nil {
+		if err := s.learn(ctx, *welcome.Keys); err != nil {
+			return err
+		}
+	}
+	return s.write(ctx, wire.Frame{Offers: &wire.Offers{Offers: s.link.o.Handler.Offers()}})
+}
+
+// meet lets the bridge prove itself before we say anything but our name, then proves us. Until we have said what may run
+// here, the bridge sends us nothing and counts us as away.
+func (s *session) meet(ctx context.Context) (wire.Welcome, error) {
+	var none wire.Welcome
 	s.ws.SetReadLimit(wire.MaxHandshake)
 	i := s.identity
 	trusted := i.Trusted(s.link.o.Now())
 	hello := wire.Hello{Relay: i.Relay, Key: keyID(i.Key), Pins: idsOf(trusted)}
 	var err error
 	if hello.Nonce, err = wire.NewNonce(); err != nil {
-		return err
+		return none, err
 	}
 	if err := s.write(ctx, wire.Frame{Hello: &hello}); err != nil {
-		return err
+		return none, err
 	}
 	f, err := s.read(ctx)
 	if err != nil || f.Challenge == nil {
-		return firstError(err, errOrder)
+		return none, firstError(err, errOrder)
 	}
 	if key, known := byID(trusted)[f.Challenge.Key]; !known || !f.Challenge.Proved(key, hello) {
-		return errors.New("what answered is not the bridge that this relay trusts")
+		return none, errors.New("what answered is not the bridge that this relay trusts")
 	}
 	s.proved = true
 	proof := wire.NewProof(i.Key, hello, *f.Challenge)
 	if err := s.write(ctx, wire.Frame{Proof: &proof}); err != nil {
-		return err
+		return none, err
 	}
 	if f, err = s.read(ctx); err != nil || f.Welcome == nil {
-		return firstError(err, errOrder)
+		return none, firstError(err, errOrder)
 	}
 	s.name = f.Welcome.Session
-	s.ws.SetReadLimit(wire.MaxToRelay)
-	if f.Welcome.Keys != nil {
-		if err := s.learn(ctx, *f.Welcome.Keys); err != nil {
-			return err
-		}
-	}
-	return s.write(ctx, wire.Frame{Offers: &wire.Offers{Offers: s.link.o.Handler.Offers()}})
+	return *f.Welcome, nil
 }
 
 func firstError(err, fallback error) error {
