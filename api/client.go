@@ -277,9 +277,10 @@ func (c *Client) Command(ctx context.Context, id string) (Command, error) {
 	return get[Command](ctx, c, "/v1/commands/"+url.PathEscape(id), nil)
 }
 
-// Approve lets a held command pass. It passes the gate once more.
-func (c *Client) Approve(ctx context.Context, id string) (Command, error) {
-	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/approve", nil)
+// Approve lets a held command pass, of which the person was shown what has this
+// hash (Command.Held). It passes the gate once more. Conflict when a yes would do something else by now.
+func (c *Client) Approve(ctx context.Context, id, hash string) (Command, error) {
+	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/approve", ApproveRequest{Hash: hash})
 }
 
 // Deny refuses a held command; the reason, which may be empty, is told to the agent.

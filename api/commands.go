@@ -11,6 +11,12 @@ import (
 	"drawbridge/parser"
 )
 
+// ApproveRequest lets a held command pass. Without the right hash nothing passes.
+type ApproveRequest struct {
+	// Hash is that of what the person was shown: Command.Held.Hash.
+	Hash string `json:"hash"`
+}
+
 // DenyRequest refuses a held command. An empty body is a denial without a reason.
 type DenyRequest struct {
 	// Reason is told to the agent; its first line, at most 300 characters.
@@ -21,6 +27,9 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 	f, limit, err := h.commandFilter(r)
 	if err != nil {
 		return err
+	}
+	if f.State == bridge.CommandHeld && f.Turn == "" {
+		return h.listHeld(w, r, f, limit)
 	}
 	var found []bridge.Command
 	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
@@ -35,6 +44,32 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 	// A turn's commands come in order, so that "before" would leave a hole.
 	if more && f.Turn == "" {
 		list.Next = list.Commands[len(page)-1].ID
+	}
+	httpx.WriteJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// maxHeldPage bounds the texts on one page of held commands, in bytes. A page has one at least.
+const maxHeldPage = 4 << 20
+
+// listHeld lists what waits for a person, each whole, and identical commands as one.
+func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, f bridge.CommandFilter, limit int) error {
+	all, err := h.o.Engine.Questions(r.Context(), f.Agent)
+	if err != nil {
+		return err
+	}
+	list, size := CommandList{Commands: []Command{}}, 0
+	for _, q := range all {
+		if (f.Before != "" && q.Command.ID >= f.Before) || (f.Verb != "" && q.Command.Parsed.Verb != f.Verb) {
+			continue
+		}
+		v := viewQuestion(q)
+		size += len(v.Held.Shown)
+		if n := len(list.Commands); n == limit || (n > 0 && size > maxHeldPage) {
+			list.Next = list.Commands[n-1].ID
+			break
+		}
+		list.Commands = append(list.Commands, v)
 	}
 	httpx.WriteJSON(w, http.StatusOK, list)
 	return nil
@@ -85,6 +120,14 @@ func (h *Handler) getCommand(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if c.State == bridge.CommandHeld {
+		if q, err := h.o.Engine.Question(r.Context(), c.ID); err == nil {
+			httpx.WriteJSON(w, http.StatusOK, viewQuestion(q))
+			return nil
+		} else if bridge.KindOf(err) != bridge.Conflict { // settled meanwhile
+			return err
+		}
+	}
 	httpx.WriteJSON(w, http.StatusOK, viewCommand(c))
 	return nil
 }
@@ -104,7 +147,10 @@ func decide(w http.ResponseWriter, r *http.Request, body any, act func(bridge.Co
 }
 
 func (h *Handler) approve(w http.ResponseWriter, r *http.Request) error {
-	return decide(w, r, &struct{}{}, func(id bridge.CommandID) (bridge.Command, error) { return h.o.Engine.Approve(r.Context(), id) })
+	var req ApproveRequest
+	return decide(w, r, &req, func(id bridge.CommandID) (bridge.Command, error) {
+		return h.o.Engine.Approve(r.Context(), id, req.Hash)
+	})
 }
 
 func (h *Handler) deny(w http.ResponseWriter, r *http.Request) error {

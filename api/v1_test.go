@@ -160,14 +160,24 @@ func TestApproveAndDeny(t *testing.T) {
 		t.Fatalf("%+v, %v", mine, err)
 	}
 	first, second := mine.Commands[0].ID, mine.Commands[1].ID
-	if c, err := w.client.Approve(t.Context(), first); err != nil || c.State != "granted" || !c.Approved || c.Child == "" {
+	if _, err := w.client.Approve(t.Context(), first, ""); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "hash") {
+		t.Errorf("approved without a hash: %v", err)
+	}
+	if _, err := w.client.Approve(t.Context(), first, held.Commands[0].Held.Hash); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "look at it again") {
+		t.Errorf("approved with the hash of another: %v", err)
+	}
+	shown, err := w.client.Command(t.Context(), first)
+	if err != nil || shown.Held == nil || shown.Held.Hash != held.Commands[1].Held.Hash || shown.Held.Count != 1 || !strings.Contains(shown.Held.Shown, "first") {
+		t.Fatalf("%+v, %v", shown, err)
+	}
+	if c, err := w.client.Approve(t.Context(), first, shown.Held.Hash); err != nil || c.State != "granted" || !c.Approved || c.Child == "" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c, err := w.client.Deny(t.Context(), second, "not today\nLOCAL_ACTION: x"); err != nil || c.State != "refused" || c.Code != "denied" || strings.Contains(c.Reason, "\n") {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for _, id := range []string{first, second} {
-		if _, err := w.client.Approve(t.Context(), id); bridge.KindOf(err) != bridge.Conflict {
+		if _, err := w.client.Approve(t.Context(), id, shown.Held.Hash); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("a second decision: %v", err)
 		}
 	}

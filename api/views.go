@@ -128,9 +128,34 @@ type Command struct {
 	Child   string   `json:"child,omitempty"`
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Due is when a reminder comes back.
-	Due       time.Time `json:"due,omitzero"`
+	Due time.Time `json:"due,omitzero"`
+	// Held says what a yes would do; nil when the command is not held, and in the list of one turn.
+	Held      *Held     `json:"held,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Held is a held command as a person decides on it.
+type Held struct {
+	// Hash names what a yes would do now. Approve takes it.
+	Hash string `json:"hash"`
+	// Count is how many identical commands of the agent wait; Same are their ids, oldest first.
+	Count int                `json:"count"`
+	Same  []bridge.CommandID `json:"same"`
+	// Effect is everything that a yes brings about, Context what helps to judge it. Both
+	// hold what agents and relays wrote, as they wrote it.
+	Effect  []bridge.Fact `json:"effect"`
+	Context []bridge.Fact `json:"context"`
+	// Refused says why the gate would not let it pass now.
+	Refused string `json:"refused,omitempty"`
+	// Shown is all of this in printable ASCII, whole, for a person to read.
+	Shown string `json:"shown"`
+}
+
+func viewQuestion(q bridge.Question) Command {
+	v := viewCommand(q.Command)
+	v.Held = &Held{Hash: q.Hash, Count: len(q.Same), Same: q.Same, Effect: q.Effect, Context: q.Context, Refused: q.Refused, Shown: q.Shown}
+	return v
 }
 
 // Outcome is what came of a granted command.
@@ -177,7 +202,8 @@ type (
 		Turns []Turn `json:"turns"`
 		Next  string `json:"next,omitempty"`
 	}
-	// CommandList is newest first, or in order when one turn was asked for.
+	// CommandList is newest first, or in order when one turn was asked for. Of held
+	// commands that are identical it has the oldest, unless one turn was asked for.
 	CommandList struct {
 		Commands []Command `json:"commands"`
 		Next     string    `json:"next,omitempty"`

@@ -65,6 +65,7 @@ type Tx interface {
 	LedgerTx
 	TreeTx
 	MemoTx
+	YesTx
 	LaneTx
 	EventTx
 	MemoryTx

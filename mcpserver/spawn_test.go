@@ -13,7 +13,11 @@ import (
 // approve lets a held spawn pass and returns its agent.
 func (w *world) approve(command string) (child bridge.Agent) {
 	w.Helper()
-	m, err := w.engine.Approve(w.Context(), bridge.CommandID(command))
+	q, err := w.engine.Question(w.Context(), bridge.CommandID(command))
+	if err != nil {
+		w.Fatal(err)
+	}
+	m, err := w.engine.Approve(w.Context(), bridge.CommandID(command), q.Hash)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
+	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
 
@@ -26,9 +27,28 @@ func (w *world) heldCommand(reason string) (m bridge.Command) {
 	return m
 }
 
+func (w *world) question(id bridge.CommandID) bridge.Question {
+	w.t.Helper()
+	q, err := w.engine.Question(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return q
+}
+
+// yes approves a held command as it is shown now.
+func (w *world) yes(id bridge.CommandID) (bridge.Command, error) {
+	w.t.Helper()
+	q, err := w.engine.Question(w.t.Context(), id)
+	if err != nil {
+		return bridge.Command{}, err
+	}
+	return w.engine.Approve(w.t.Context(), id, q.Hash)
+}
+
 func (w *world) approve(m bridge.Command) {
 	w.t.Helper()
-	if _, err := w.engine.Approve(w.t.Context(), m.ID); err != nil {
+	if _, err := w.yes(m.ID); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -88,13 +108,14 @@ func (w *world) offer(offer bridge.RelayOffer) {
 }
 
 // One word serves both gates when the relay has told beforehand what it wants, and the person sees what that is. The agent does
-// not. What was not shown when the command was held, or is another thing since, is asked about once more.
+// not. When the relay offers something else between the look and the word, the word counts for nothing and the person looks again.
 func TestOneApprovalForBothGates(t *testing.T) {
 	t.Parallel()
 	shown := bridge.RelayOffer{Action: "backup_script", Approval: "each", Bridge: true, Definition: definition("a"), Shows: "it would run /bin/backup --all"}
-	blind, other := shown, shown
+	blind, other, same := shown, shown, shown
 	blind.Shows = ""
 	other.Definition = definition("b")
+	same.Shows = "it would run /bin/something else" // under the same definition
 	once := policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour}
 	for _, c := range []struct {
 		name     string
@@ -105,8 +126,9 @@ func TestOneApprovalForBothGates(t *testing.T) {
 	}{
 		{"shown", policy.Approval{Mode: policy.ApprovalEach}, shown, "aaaaaaaaaaaa: it would run /bin/backup --all", false},
 		{"shown, once", once, shown, "aaaaaaaaaaaa: it would run /bin/backup --all", false},
-		{"not shown", policy.Approval{Mode: policy.ApprovalEach}, blind, "approval", true},
+		{"not shown", policy.Approval{Mode: policy.ApprovalEach}, blind, "nothing that the bridge may approve", true},
 		{"changed since", policy.Approval{Mode: policy.ApprovalEach}, other, "bbbbbbbbbbbb: it would run /bin/backup --all", true},
+		{"other words since", policy.Approval{Mode: policy.ApprovalEach}, same, "it would run /bin/something else", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,11 +139,18 @@ func TestOneApprovalForBothGates(t *testing.T) {
 			w.relay.Wants = func(string) string { return definition("a") }
 			w.offer(c.offer)
 			w.launch("go")
-			m := w.heldCommand(c.shows)
+			m := w.heldCommand("approval")
+			q := w.question(m.ID)
+			if !strings.Contains(words.Question(q), c.shows) {
+				t.Fatalf("the person reads %s", words.Question(q))
+			}
 			w.offer(shown) // nobody was shown this one
-			w.approve(m)
+			_, err := w.engine.Approve(t.Context(), m.ID, q.Hash)
+			if c.askAgain != (bridge.KindOf(err) == bridge.Conflict) || (!c.askAgain && err != nil) {
+				t.Fatalf("the word on what was shown: %v", err)
+			}
 			if c.askAgain {
-				w.approve(w.heldCommand("the relay wants your word for it (definition aaaaaaaaaaaa)"))
+				w.approve(m)
 			}
 			w.ranOnce(m)
 			told := w.sent("github.com/me/agent-env")

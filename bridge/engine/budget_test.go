@@ -86,11 +86,11 @@ func TestApprovalIsNoBudget(t *testing.T) {
 		w.resting()
 		held := w.oneCommand(bridge.CommandHeld)
 		w.pour(policy.Budget{Launches: 1})
-		if _, err := w.engine.Approve(t.Context(), held.ID); bridge.KindOf(err) != bridge.Denied || !strings.Contains(err.Error(), "limits.tree.launches") {
+		if _, err := w.yes(held.ID); bridge.KindOf(err) != bridge.Denied || !strings.Contains(err.Error(), "limits.tree.launches") {
 			t.Errorf("approved: %v", err)
 		}
 		w.pour(policy.Budget{Launches: 2})
-		if _, err := w.engine.Approve(t.Context(), held.ID); err != nil {
+		if _, err := w.yes(held.ID); err != nil {
 			t.Error(err)
 		}
 	})

@@ -277,10 +277,10 @@ func TestHeldWaitsForAPersonOverRestarts(t *testing.T) {
 	if n := w.cloud.Effects("launch github.com/me/careful"); n != 0 {
 		t.Fatalf("launched without approval: %q", w.cloud.Log())
 	}
-	if _, err := w.engine.Approve(t.Context(), held.ID); err != nil {
+	if _, err := w.yes(held.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.engine.Approve(t.Context(), held.ID); bridge.KindOf(err) != bridge.Conflict {
+	if _, err := w.yes(held.ID); bridge.KindOf(err) != bridge.Conflict {
 		t.Errorf("second approval: %v", err)
 	}
 	w.idle(3) // launch, told that it is held, told that it finished

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
 	"drawbridge/bridge/errands"
 	"drawbridge/parser"
 )
@@ -25,17 +26,41 @@ func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, once bridge.Once, c
 	return m, notFound(err, "agent", string(id))
 }
 
-// Approve lets a held command pass. It passes the gate once more: what the
-// allowlist does not hold any more stays refused.
-func (e *Engine) Approve(ctx context.Context, id bridge.CommandID) (m bridge.Command, err error) {
+// Approve lets a held command pass whose Question a person saw under this hash,
+// and ends those that are identical to it as repeats; see gate.Gate.Approve.
+func (e *Engine) Approve(ctx context.Context, id bridge.CommandID, hash string) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
-		m, err = e.gate.Approve(c.Change, id)
+		m, err = e.gate.Approve(c.Change, id, hash)
 		return err
 	})
 	return m, notFound(err, "command", string(id))
 }
 
-// Deny refuses a held command; the agent is told, with the reason when there is one.
+// Question says what a yes to a held command would do now. Conflict when the command waits for nobody.
+func (e *Engine) Question(ctx context.Context, id bridge.CommandID) (q bridge.Question, err error) {
+	err = e.View(ctx, func(tx bridge.Tx) (err error) {
+		q, err = e.gate.Question(e.look(tx), id)
+		return err
+	})
+	return q, notFound(err, "command", string(id))
+}
+
+// Questions returns what waits for a person, the newest first; of one agent, or of
+// all when agent is empty. Identical commands of one agent are one question.
+func (e *Engine) Questions(ctx context.Context, agent bridge.AgentID) (all []bridge.Question, err error) {
+	err = e.View(ctx, func(tx bridge.Tx) (err error) {
+		all, err = e.gate.Questions(e.look(tx), agent)
+		return err
+	})
+	return all, err
+}
+
+// look is a transaction in which nothing is written.
+func (e *Engine) look(tx bridge.Tx) *desk.Change {
+	return &desk.Change{Tx: tx, At: e.o.Now(), IDs: e.o.NewID, Policy: e.o.Policy}
+}
+
+// Deny refuses a held command and those that are identical to it; the agent hears it once, with the reason when there is one.
 func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
 		m, err = e.gate.Deny(c.Change, id, reason)

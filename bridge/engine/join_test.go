@@ -176,7 +176,7 @@ func TestJoinHeld(t *testing.T) {
 		w.resting()
 		held := w.oneCommand(bridge.CommandHeld)
 		wants(t, strings.Join(w.sent(boss), "\n"), "1 of its 1 subagents have ended", "1 more wait for a person's approval")
-		if _, err := w.engine.Approve(t.Context(), held.ID); err != nil {
+		if _, err := w.yes(held.ID); err != nil {
 			t.Fatal(err)
 		}
 		w.until("told", func(bridge.Tx) bool { return strings.Contains(strings.Join(w.sent(boss), ""), "result-z") })

@@ -112,7 +112,7 @@ func TestApprovedReminderWithoutRoom(t *testing.T) {
 		w.launch("go")
 		w.resting()
 		held, before := w.oneCommand(bridge.CommandHeld), len(w.sent(boss))
-		got, err := w.engine.Approve(t.Context(), held.ID)
+		got, err := w.yes(held.ID)
 		if err != nil || got.State != bridge.CommandRefused {
 			t.Fatalf("%s, %v", got.State, err)
 		}

@@ -43,7 +43,7 @@ func TestStopIdle(t *testing.T) {
 		}
 		turns := w.turns()
 		_, said := w.engine.Say(t.Context(), a.ID, "hello")
-		_, approved := w.engine.Approve(t.Context(), held.ID)
+		_, approved := w.yes(held.ID)
 		_, replayed := w.engine.Replay(t.Context(), w.firstTurn().ID)
 		for name, err := range map[string]error{"say": said, "approve": approved, "replay": replayed} {
 			if bridge.KindOf(err) != bridge.Conflict {

@@ -2,6 +2,7 @@ package errands
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,6 +168,10 @@ func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool
 		return false, nil
 	}
 	m.Code, m.ApprovalKey, m.Approved, m.Reason = bridge.CodeRelayApproval, bridge.DefinitionKey(out.Wants), false, words.RelayAsks(out)
+	joins, err := waitsAlready(c, *m)
+	if err != nil {
+		return false, err
+	}
 	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
 		return false, err
 	}
@@ -181,5 +186,13 @@ func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool
 		return false, err
 	}
 	text := words.Errand(r.command) + "held as " + string(m.ID) + ": a person has to approve it"
-	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Text: text})
+	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: joins, Text: text})
+}
+
+// waitsAlready reports whether the agent has heard that the same action waits for the same word.
+func waitsAlready(c *desk.Change, m bridge.Command) (bool, error) {
+	held, err := c.Commands(bridge.CommandFilter{Agent: m.Agent, State: bridge.CommandHeld, Verb: m.Parsed.Verb, Limit: 100})
+	return slices.ContainsFunc(held, func(other bridge.Command) bool {
+		return other.Canonical == m.Canonical && other.Code == m.Code && other.ApprovalKey == m.ApprovalKey
+	}), err
 }

@@ -60,10 +60,14 @@ func TestReply(t *testing.T) {
 		if diff := cmp.Diff([]bridge.CommandState{bridge.CommandGranted, bridge.CommandGranted, bridge.CommandHeld, bridge.CommandRefused}, states); diff != "" {
 			t.Fatalf("states (-want +got):\n%s", diff)
 		}
-		if _, err := g.Approve(c, all[0].ID); bridge.KindOf(err) != bridge.Conflict {
+		if _, err := g.Approve(c, all[0].ID, ""); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("approved what waits for nobody: %v", err)
 		}
-		held, err := g.Approve(c, all[2].ID)
+		q, err := g.Question(c, all[2].ID)
+		if err != nil {
+			return err
+		}
+		held, err := g.Approve(c, all[2].ID, q.Hash)
 		if err != nil {
 			return err
 		}

@@ -2,20 +2,19 @@ package gate
 
 import (
 	"fmt"
-	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
-	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
-	"drawbridge/policy"
 )
 
-// Approve lets a held command pass. It passes the gate once more: what the
-// allowlist does not hold any more stays refused. Conflict when it waits for
-// nobody or its tree was stopped, Denied when the policy says no.
-func (g Gate) Approve(tx *desk.Change, id bridge.CommandID) (m bridge.Command, err error) {
+// Approve lets a held command pass and ends those that are identical to it as
+// repeats. hash is that of the Question which the person was shown. The command
+// passes the gate once more: what the allowlist does not hold any more stays
+// refused. Invalid without a hash, Conflict when a yes would do something else by
+// now, when the command waits for nobody or its tree was stopped, Denied when the policy says no.
+func (g Gate) Approve(tx *desk.Change, id bridge.CommandID, hash string) (m bridge.Command, err error) {
 	c := change{tx, g}
 	a, err := c.held(id, &m)
 	if err != nil {
@@ -24,67 +23,123 @@ func (g Gate) Approve(tx *desk.Change, id bridge.CommandID) (m bridge.Command, e
 	if err := c.NotStopped(a.Root); err != nil {
 		return m, err
 	}
-	names, err := kin.Lineage(c.Tx, a)
+	q, err := c.question(a, m)
 	if err != nil {
 		return m, err
 	}
-	v := c.Policy().Grant(names, m.Parsed, true)
-	if !v.Grant.Valid() {
-		return m, bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", v.Reason)
-	}
-	if m.Parsed.Verb == parser.Subagent {
-		used, err := c.used(a)
-		if err != nil {
-			return m, err
-		}
-		if refused := c.Policy().ApprovalRefused(names, used); refused != "" {
-			return m, bridge.Errorf(bridge.Denied, "%s (deny it, wait, or raise the limit)", refused)
-		}
-	}
-	m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
-	if err := c.remember(a, m); err != nil {
+	e, err := c.mayPass(a, m, q, hash)
+	if err != nil {
 		return m, err
 	}
-	if err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(m)}); err != nil {
+	if err := c.sayYes(a, &m, q, e); err != nil {
 		return m, err
 	}
-	m.Code, m.Reason = "", "" // what held it does so no longer
 	turn, err := c.Turn(m.Turn)
 	if err != nil {
 		return m, err
 	}
-	if err := c.start(Asker{Agent: a, Turn: &turn}, &m); err != nil || m.State != bridge.CommandRefused {
+	if err := c.start(Asker{Agent: a, Turn: &turn}, &m); err != nil {
 		return m, err
+	}
+	if m.State != bridge.CommandRefused {
+		return m, c.endRepeats(a, m, q.Same)
 	}
 	return m, c.Pump(&a) // a reminder that cannot be set any more
 }
 
-// remember keeps a "once per" approval for as long as its rule says.
-func (c change) remember(a bridge.Agent, m bridge.Command) error {
-	if m.Code != string(policy.CodeNeedsApproval) || m.PolicyKey() == "" {
-		return nil
+// mayPass checks that the person saw what a yes does now, and that the gate lets it pass.
+func (c change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, hash string) (effect, error) {
+	e, err := c.effect(a, m)
+	switch {
+	case err != nil:
+		return e, err
+	case !e.verdict.Grant.Valid():
+		return e, bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", e.verdict.Reason)
+	case hash == "":
+		return e, bridge.Errorf(bridge.Invalid, "a yes needs the hash of what you were shown; see `drawbridge commands --state held`, or GET /v1/commands/%s, and send its hash", m.ID)
+	case hash != q.Hash:
+		return e, bridge.Errorf(bridge.Conflict, "a yes to %s would not do what you were shown: it is %s now and not %+.40q; look at it again (`drawbridge commands --state held`) and send the new hash", m.ID, q.Hash, hash)
+	case m.Parsed.Verb != parser.Subagent:
+		return e, nil
 	}
-	span := c.approvalSpan(m)
-	if span <= 0 {
-		return nil
+	used, err := c.used(a)
+	if err != nil {
+		return e, err
 	}
-	return c.PutApproval(a.Root, m.PolicyKey(), c.At.Add(span))
+	if refused := c.Policy().ApprovalRefused(e.names, used); refused != "" {
+		return e, bridge.Errorf(bridge.Denied, "%s (deny it, wait, or raise the limit)", refused)
+	}
+	return e, nil
 }
 
-// approvalSpan is how long one approval of the command's rule lasts; 0 for "each".
-func (c change) approvalSpan(m bridge.Command) time.Duration {
-	approval := c.Policy().Grant(nil, m.Parsed, false).Approval
-	if approval.Mode != policy.ApprovalOnce {
-		return 0
+// sayYes records a person's yes on the command, with what was shown.
+func (c change) sayYes(a bridge.Agent, m *bridge.Command, q bridge.Question, e effect) error {
+	v := e.verdict
+	m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
+	if e.lasts > 0 {
+		m.ApprovalKey = v.ApprovalKey
+		if err := c.PutApproval(a.Root, v.ApprovalKey, c.At.Add(e.lasts)); err != nil {
+			return err
+		}
 	}
-	return approval.For
+	if e.definition != "" {
+		m.BindDefinition(e.definition)
+	}
+	if err := c.PutYes(bridge.Yes{Root: a.Root, Target: target(*m), Effect: e.facts, At: c.At}); err != nil {
+		return err
+	}
+	err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(*m, e.shown), Fields: map[string]string{"hash": q.Hash}})
+	m.Code, m.Reason = "", "" // what held it does so no longer
+	return err
 }
 
-// Deny refuses a held command; the agent is told, with the reason when there is
-// one. Conflict when the command waits for nobody.
+// endRepeats refuses the commands that are identical to one that a person let
+// pass. Their agent hears of all of them at once, with the next news that it gets.
+func (c change) endRepeats(a bridge.Agent, m bridge.Command, same []bridge.CommandID) error {
+	reason := fmt.Sprintf("the same as %s, which a person approved: one yes runs it once", m.ID)
+	ended, err := c.refuseAll(same, m.ID, bridge.CodeRepeat, reason)
+	if err != nil || len(ended) == 0 {
+		return err
+	}
+	text := fmt.Sprintf("%s (%s): a person approved %s; %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.ID, words.Repeats(ended))
+	if err := c.Event(bridge.EventRefused, a, bridge.Event{Turn: m.Turn, Command: ended[0], Text: text}); err != nil {
+		return err
+	}
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return err
+	}
+	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: ended, Text: text})
+}
+
+// refuseAll refuses held commands but for one, and returns which.
+func (c change) refuseAll(ids []bridge.CommandID, but bridge.CommandID, code, reason string) (ended []bridge.CommandID, err error) {
+	for _, id := range ids {
+		if id == but {
+			continue
+		}
+		m, err := c.Command(id)
+		if err != nil {
+			return ended, err
+		}
+		m.Code, m.Reason = code, reason
+		if err := c.SetCommand(&m, bridge.CommandRefused); err != nil {
+			return ended, err
+		}
+		ended = append(ended, id)
+	}
+	return ended, nil
+}
+
+// Deny refuses a held command and those that are identical to it; the agent hears
+// it once, with the reason when there is one. Conflict when the command waits for nobody.
 func (g Gate) Deny(tx *desk.Change, id bridge.CommandID, reason string) (m bridge.Command, err error) {
 	c := change{tx, g}
 	a, err := c.held(id, &m)
+	if err != nil {
+		return m, err
+	}
+	q, err := c.question(a, m)
 	if err != nil {
 		return m, err
 	}
@@ -98,12 +153,23 @@ func (g Gate) Deny(tx *desk.Change, id bridge.CommandID, reason string) (m bridg
 	if err := c.SetCommand(&m, bridge.CommandRefused); err != nil {
 		return m, err
 	}
-	turn, err := c.Turn(m.Turn)
+	ended, err := c.refuseAll(q.Same, m.ID, m.Code, m.Reason)
 	if err != nil {
 		return m, err
 	}
-	return m, c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
-		Text: fmt.Sprintf("%s (%s): refused: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Reason)})
+	return m, c.tellDenied(m, ended)
+}
+
+func (c change) tellDenied(m bridge.Command, repeats []bridge.CommandID) error {
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s (%s): refused: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Reason)
+	if len(repeats) > 0 {
+		text += "; " + words.Repeats(repeats)
+	}
+	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: append([]bridge.CommandID{m.ID}, repeats...), Text: text})
 }
 
 // held loads a command that waits for a person, and its agent.

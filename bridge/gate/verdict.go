@@ -124,9 +124,11 @@ func (c change) reserve(root bridge.AgentID) error {
 	return c.PutTree(tree)
 }
 
+// hold lets a command wait for a person. One that is identical to another which
+// waits already joins it: the agent heard of that one, so that this is not worth a turn.
 func (c change) hold(by *Asker, m *bridge.Command) error {
-	told := m.Reason // what would run at the user's machine is not the agent's to read
-	if err := c.bindApproval(m); err != nil {
+	q, err := c.question(by.Agent, *m)
+	if err != nil {
 		return err
 	}
 	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
@@ -135,23 +137,13 @@ func (c change) hold(by *Asker, m *bridge.Command) error {
 	if err := c.Event(bridge.EventHeld, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
-	m.Reason = told
-	return c.report(by, bridge.Notice{Text: fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, told)})
-}
-
-// bindApproval ties a person's word to the definition that the relay offers, where the relay lets the bridge approve, so that
-// one word serves both gates. It does so when the command is held, and only to what the reason shows: a relay that had nothing
-// to show, or shows something else by the time of the word, asks for itself.
-func (c change) bindApproval(m *bridge.Command) error {
-	if m.Parsed.Verb != parser.LocalAction {
-		return nil
+	text := fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, m.Reason)
+	if len(q.Same) == 0 {
+		return c.report(by, bridge.Notice{Text: text})
 	}
-	offers, err := c.OfferedBy(m.Canonical)
-	if offer := bridge.ApprovableAt(offers, m.Relay); offer.Shows != "" {
-		m.BindDefinition(offer.Definition)
-		m.Reason += "; " + words.Offered(offer)
-	}
-	return err
+	joined := *by
+	joined.quiet = true
+	return c.report(&joined, bridge.Notice{Text: text + fmt.Sprintf("; it is the same as %s, which waits already, and one yes runs it once", q.Same[0])})
 }
 
 func (c change) refuse(by *Asker, m *bridge.Command) error {

@@ -170,7 +170,10 @@ func (u *user) judge(m bridge.Command) bool {
 		u.w.Happened("user denies")
 		return true
 	}
-	_, err := p.engine.Approve(p.ctx, m.ID)
+	q, err := p.engine.Question(p.ctx, m.ID)
+	if err == nil {
+		_, err = p.engine.Approve(p.ctx, m.ID, q.Hash)
+	}
 	u.w.Note("user approves", string(m.ID), fmt.Sprint(err))
 	u.w.Look(func(tx bridge.Tx) error {
 		now, err := tx.Command(m.ID)

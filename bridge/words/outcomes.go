@@ -86,17 +86,33 @@ func RelayAsks(out bridge.ActionOutcome) string {
 	return text
 }
 
-// Offered is what the operator reads of a definition that a relay offers.
-func Offered(o bridge.RelayOffer) string {
-	return fmt.Sprintf("relay %s offers definition %.12s: %s", o.Relay, o.Definition, OneLine(o.Shows, maxShows))
-}
-
-// Approved is what a person let pass: what it asks for, and what was shown to them of it.
-func Approved(m bridge.Command) string {
-	if m.DefinitionToApprove() == "" {
+// Approved is what a person let pass: what it asks for, and what a relay showed of it.
+func Approved(m bridge.Command, shown string) string {
+	if shown == "" {
 		return Describe(m)
 	}
-	return Describe(m) + "; " + m.Reason
+	return Describe(m) + "; " + shown
+}
+
+// Repeats names commands that end together with another, which they are identical to.
+func Repeats(ids []bridge.CommandID) string {
+	if len(ids) == 1 {
+		return fmt.Sprintf("%s is the same and ends with it", ids[0])
+	}
+	return fmt.Sprintf("%d more are the same and end with it: %s", len(ids), Listed(ids, 10))
+}
+
+// Listed names the first of many.
+func Listed[ID ~string](ids []ID, limit int) string {
+	shown := make([]string, 0, limit)
+	for _, id := range ids[:min(len(ids), limit)] {
+		shown = append(shown, string(id))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(ids) - limit; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // Errand names a command at the beginning of what the agent hears of it.

@@ -122,9 +122,9 @@ func (c allowedCmd) print(w io.Writer, a app, row allowedRow) error {
 	return err
 }
 
-// isTerminal reports whether w is a character device, where a person reads.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a stream is a character device, where a person reads or types.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

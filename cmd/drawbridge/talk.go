@@ -238,7 +238,7 @@ type commandsCmd struct {
 
 // Help shows an example.
 func (commandsCmd) Help() string {
-	return "States: parsed, refused, held, granted, sending, confirmed, failed, uncertain, finished, reported.\n\nExample:\n  drawbridge commands --state held"
+	return "States: parsed, refused, held, granted, sending, confirmed, failed, uncertain, finished, reported.\n\n--state held shows each command whole: everything that a yes would do, who wrote it, what caused it, and what changed since your last yes. Characters outside printable ASCII are escaped. Identical commands of one agent are one entry with a count.\n\nExample:\n  drawbridge commands --state held"
 }
 
 // Run lists commands.
@@ -246,6 +246,9 @@ func (c commandsCmd) Run(ctx context.Context, a app) error {
 	o := c.options()
 	o.Agent, o.Turn = c.Agent, c.Turn
 	return tell(c.target, a, func(client *api.Client) (api.CommandList, error) { return client.Commands(ctx, o) }, func(list api.CommandList) error {
+		if c.State == "held" && c.Turn == "" && len(list.Commands) > 0 {
+			return showHeld(a, list)
+		}
 		rows := make([][]string, len(list.Commands))
 		for i, m := range list.Commands {
 			rows[i] = []string{m.ID, m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, maxReason)}
@@ -253,39 +256,12 @@ func (c commandsCmd) Run(ctx context.Context, a app) error {
 		if err := table(a.stdout, "ID\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
 			return err
 		}
-		for _, m := range list.Commands {
-			if m.State == "held" && len(m.Reason) > maxReason {
-				// Nobody should have to approve what was cut off.
-				if _, err := fmt.Fprintf(a.stdout, "\n%s waits: %s\n", m.ID, short(m.Reason, len(m.Reason))); err != nil {
-					return err
-				}
-			}
-		}
 		return more(a, list.Next)
 	})
 }
 
 // maxReason is how much of a reason stands in a table, in characters.
 const maxReason = 100
-
-type approveCmd struct {
-	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`
-	target
-}
-
-// Help shows an example.
-func (approveCmd) Help() string {
-	return "It passes the gate once more: what the allowlist does not hold stays refused.\n\nExample:\n  drawbridge approve cmd_0123"
-}
-
-// Run approves.
-func (c approveCmd) Run(ctx context.Context, a app) error {
-	m, err := ask(c.target, a, func(client *api.Client) (api.Command, error) { return client.Approve(ctx, c.Command) })
-	if err != nil {
-		return err
-	}
-	return printDecision(a, c.JSON, "approved", m)
-}
 
 type denyCmd struct {
 	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`

@@ -32,12 +32,12 @@ func everything(tx bridge.Tx) error {
 		return err
 	}
 	return errors.Join(tx.InsertCommand(fullCommand(1)), tx.InsertNotice(notice("agt_full", 1)), tx.AddEchoes("agt_full", []string{"key"}, epoch),
-		tx.PutTree(fullTree()), tx.PutApproval("agt_full", "key", at(time.Hour)), tx.Enqueue(bridge.Work{Lane: "lane", Kind: bridge.WorkTurn, Ref: "trn_full", Due: epoch}),
+		tx.PutTree(fullTree()), tx.PutApproval("agt_full", "key", at(time.Hour)), tx.PutYes(fullYes()), tx.Enqueue(bridge.Work{Lane: "lane", Kind: bridge.WorkTurn, Ref: "trn_full", Due: epoch}),
 		recalltest.Everything(tx))
 }
 
 // census counts what everything writes, one place a kind of row.
-func census(tx bridge.Tx) (n [12]int, err error) {
+func census(tx bridge.Tx) (n [13]int, err error) {
 	agents, e1 := tx.Agents(bridge.AgentFilter{})
 	turns, e2 := tx.Turns(bridge.TurnFilter{})
 	commands, e3 := tx.Commands(bridge.CommandFilter{})
@@ -50,18 +50,23 @@ func census(tx bridge.Tx) (n [12]int, err error) {
 	approved, e10 := tx.Approved("agt_full", "key", epoch)
 	tree, e11 := tx.Tree("agt_root")
 	kept, e12 := recalltest.Census(tx)
-	n = [12]int{len(agents), len(turns), len(commands), len(notices), len(completions), len(deliveries), len(events), kept}
-	for i, there := range []bool{!next.IsZero(), echoed, approved, tree.Stopped()} {
+	_, e13 := tx.LastYes("agt_full", "target")
+	yes := e13 == nil
+	if errors.Is(e13, bridge.ErrNoRow) {
+		e13 = nil
+	}
+	n = [13]int{len(agents), len(turns), len(commands), len(notices), len(completions), len(deliveries), len(events), kept}
+	for i, there := range []bool{!next.IsZero(), echoed, approved, tree.Stopped(), yes} {
 		if there {
 			n[8+i] = 1
 		}
 	}
-	return n, errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12)
+	return n, errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13)
 }
 
 func testFailedUpdate(t *testing.T, open Open) {
 	s := open(t)
-	none := [12]int{}
+	none := [13]int{}
 	err := s.Update(t.Context(), func(tx bridge.Tx) error { return errors.Join(everything(tx), errUndo) })
 	if !errors.Is(err, errUndo) {
 		t.Fatalf("update: %v, want the function's own error", err)
@@ -79,7 +84,7 @@ func testFailedUpdate(t *testing.T, open Open) {
 	}
 	equal(t, "rows of an update that panicked", read(t, s, census), none)
 	mustUpdate(t, s, everything)
-	equal(t, "rows of the same update when it ends well", read(t, s, census), [12]int{1, 1, 1, 1, 1, 1, 1, recalltest.Kinds, 1, 1, 1, 1})
+	equal(t, "rows of the same update when it ends well", read(t, s, census), [13]int{1, 1, 1, 1, 1, 1, 1, recalltest.Kinds, 1, 1, 1, 1, 1})
 }
 
 // recovered lets a store choose whether a panic reaches the caller as a panic or as an error.
@@ -185,7 +190,7 @@ func testViewWritesNothing(t *testing.T, open Open) {
 	if err == nil {
 		t.Error("a view that writes returned nil")
 	}
-	equal(t, "rows written in a view", read(t, s, census), [12]int{})
+	equal(t, "rows written in a view", read(t, s, census), [13]int{})
 }
 
 // testConcurrentUpdates moves counts between two agents in 64 goroutines while

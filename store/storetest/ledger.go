@@ -265,6 +265,31 @@ func testApprovals(t *testing.T, open Open) {
 	equal(t, "put again for longer", approved("agt_1", "key", at(2*time.Hour)), true)
 	put(epoch)
 	equal(t, "put again for shorter", approved("agt_1", "key", at(time.Minute)), false)
+	t.Run("Yeses", func(t *testing.T) { testYeses(t, open) })
+}
+
+func fullYes() bridge.Yes {
+	return bridge.Yes{Root: "agt_full", Target: "target", Effect: []bridge.Fact{{Name: "prompt", Text: "line\nline \u202e \x00 \"end"}, {}}, At: at(time.Hour)}
+}
+
+func testYeses(t *testing.T, open Open) {
+	s := open(t)
+	want := fullYes()
+	noZeroField(t, want)
+	last := func(root bridge.AgentID, target string) func(bridge.Tx) (bridge.Yes, error) {
+		return func(tx bridge.Tx) (bridge.Yes, error) { return tx.LastYes(root, target) }
+	}
+	for range 2 {
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutYes(want) })
+		equal(t, "the last yes", read(t, s, last(want.Root, want.Target)), want)
+		want.Effect, want.At = []bridge.Fact{{Name: "prompt", Text: "another"}}, at(2*time.Hour) // and once more in its place
+	}
+	for _, other := range []struct{ root, target string }{{"agt_full", "Target"}, {"agt_full", ""}, {"agt_other", "target"}} {
+		err := s.View(t.Context(), func(tx bridge.Tx) error { _, err := tx.LastYes(bridge.AgentID(other.root), other.target); return err })
+		if !errors.Is(err, bridge.ErrNoRow) {
+			t.Errorf("the yes of %q for %q: %v", other.root, other.target, err)
+		}
+	}
 }
 
 func testEvents(t *testing.T, open Open) {

@@ -247,7 +247,7 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 			}
 		}
 		if e.Kind == bridge.EventHeld && e.Fields["action"] == hold {
-			if _, err := client.Approve(ctx, e.Command); err != nil {
+			if err := approve(ctx, client, e.Command); err != nil {
 				return fmt.Errorf("approve %s: %w", hold, err)
 			}
 		}
@@ -263,6 +263,20 @@ func (s *stage) follow(ctx context.Context, client *api.Client, show *timeline) 
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the story did not end within %s; the bridge says:\n%s", limit, s.bridge().log)
 	}
+	return err
+}
+
+// approve says yes to a held command as the bridge shows it now.
+func approve(ctx context.Context, client *api.Client, id string) error {
+	m, err := client.Command(ctx, id)
+	if err != nil {
+		return err
+	}
+	hash := ""
+	if m.Held != nil {
+		hash = m.Held.Hash
+	}
+	_, err = client.Approve(ctx, id, hash)
 	return err
 }
 

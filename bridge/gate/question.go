@@ -1,0 +1,328 @@
+package gate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/desk"
+	"drawbridge/bridge/kin"
+	"drawbridge/bridge/words"
+	"drawbridge/parser"
+	"drawbridge/policy"
+)
+
+// maxHeld bounds the held commands that are looked through at once.
+const maxHeld = 10_000
+
+// Question says what a yes to a held command would do now, and what helps to
+// judge it. It changes nothing. Conflict when the command waits for nobody.
+func (g Gate) Question(tx *desk.Change, id bridge.CommandID) (q bridge.Question, err error) {
+	c := change{tx, g}
+	a, err := c.held(id, &q.Command)
+	if err != nil {
+		return q, err
+	}
+	if q, err = c.question(a, q.Command); err != nil {
+		return q, err
+	}
+	return q, c.explain(a, &q)
+}
+
+// explain adds the context, and what a person reads.
+func (c change) explain(a bridge.Agent, q *bridge.Question) (err error) {
+	q.Context, err = c.context(a, *q)
+	q.Shown = words.Question(*q)
+	return err
+}
+
+// Questions returns the questions that wait for a person, the newest first;
+// of one agent, or of all when agent is empty. Identical commands are one.
+func (g Gate) Questions(tx *desk.Change, agent bridge.AgentID) ([]bridge.Question, error) {
+	c := change{tx, g}
+	held, err := c.Commands(bridge.CommandFilter{Agent: agent, State: bridge.CommandHeld, Limit: maxHeld})
+	if err != nil {
+		return nil, err
+	}
+	agents := map[bridge.AgentID]bridge.Agent{}
+	var all []bridge.Question
+	for _, m := range slices.Backward(held) {
+		if slices.ContainsFunc(all, func(q bridge.Question) bool { return slices.Contains(q.Same, m.ID) }) {
+			continue
+		}
+		a, known := agents[m.Agent]
+		if !known {
+			if a, err = c.Agent(m.Agent); err != nil {
+				return nil, err
+			}
+			agents[m.Agent] = a
+		}
+		q, err := c.questionAmong(a, m, held)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.explain(a, &q); err != nil {
+			return nil, err
+		}
+		all = append(all, q)
+	}
+	slices.Reverse(all)
+	return all, nil
+}
+
+// question is Question without its context.
+func (c change) question(a bridge.Agent, m bridge.Command) (bridge.Question, error) {
+	held, err := c.Commands(bridge.CommandFilter{Agent: a.ID, State: bridge.CommandHeld, Verb: m.Parsed.Verb, Limit: maxHeld})
+	if err != nil {
+		return bridge.Question{}, err
+	}
+	return c.questionAmong(a, m, held)
+}
+
+// questionAmong finds the identical ones among the commands that are held, which are the newest first.
+func (c change) questionAmong(a bridge.Agent, m bridge.Command, held []bridge.Command) (bridge.Question, error) {
+	e, err := c.effect(a, m)
+	if err != nil {
+		return bridge.Question{}, err
+	}
+	q := bridge.Question{Command: m, Effect: e.facts, Hash: bridge.EffectHash(e.facts), Refused: e.refused}
+	for _, other := range slices.Backward(held) {
+		if other.ID == m.ID {
+			q.Same = append(q.Same, m.ID)
+			continue
+		}
+		if !mayBeSame(m, other) {
+			continue
+		}
+		e, err := c.effect(a, other)
+		if err != nil {
+			return q, err
+		}
+		if bridge.EffectHash(e.facts) == q.Hash {
+			q.Same = append(q.Same, other.ID)
+		}
+	}
+	return q, nil
+}
+
+// mayBeSame tells cheaply which commands cannot have one effect.
+func mayBeSame(a, b bridge.Command) bool {
+	x, y := a.Parsed, b.Parsed
+	return a.Agent == b.Agent && x.Verb == y.Verb && x.Prompt == y.Prompt && x.Message == y.Message && a.Canonical == b.Canonical
+}
+
+// effect is what a yes would do, and what the policy says of it.
+type effect struct {
+	facts   []bridge.Fact
+	verdict policy.Verdict
+	names   []string
+	// refused says why it would not pass, "" when it would.
+	refused string
+	// definition is what a yes binds to at a relay, "" for nothing; shown is what the relay says of it.
+	definition, shown string
+	// lasts is for how long a yes also lets others pass.
+	lasts time.Duration
+}
+
+func (e *effect) add(name, text string) {
+	e.facts = append(e.facts, bridge.Fact{Name: name, Text: text})
+}
+
+// bind makes a yes count for one definition at a relay, of which the relay says something.
+func (e *effect) bind(definition, says string) {
+	e.definition, e.shown = definition, says
+	e.add("definition", definition)
+	e.add("relay says", says)
+}
+
+// effect asks the policy and the relays once more: what was true when the command
+// was held may be so no longer.
+func (c change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) {
+	if e.names, err = kin.Lineage(c.Tx, a); err != nil {
+		return e, err
+	}
+	e.verdict = c.Policy().Grant(e.names, m.Parsed, true)
+	if !e.verdict.Grant.Valid() {
+		e.refused = e.verdict.Reason
+	}
+	m.Canonical, m.Relay, m.API = cmp.Or(e.verdict.Canonical, m.Canonical), e.verdict.Relay, e.verdict.API
+	e.add("command", string(m.Parsed.Verb))
+	e.add("agent", fmt.Sprintf("%s (%s)", a.Name, a.ID))
+	switch m.Parsed.Verb {
+	case parser.Subagent:
+		c.launchEffect(&e, a, m)
+	case parser.LocalAction:
+		err = c.actionEffect(&e, m)
+	case parser.Remind:
+		c.remindEffect(&e, m)
+	}
+	if err != nil {
+		return e, err
+	}
+	return e, c.lastingEffect(&e, a, m)
+}
+
+func (c change) launchEffect(e *effect, a bridge.Agent, m bridge.Command) {
+	e.add("repository", m.Canonical)
+	e.add("runtime", c.g.runtimeOf(a, &m))
+	for _, f := range []bridge.Fact{{Name: "name", Text: m.Parsed.Name}, {Name: "role", Text: m.Parsed.Role}, {Name: "subfolder", Text: m.Parsed.Subdir}} {
+		if f.Text != "" {
+			e.facts = append(e.facts, f)
+		}
+	}
+	e.add("prompt", m.Parsed.Prompt)
+}
+
+func (c change) actionEffect(e *effect, m bridge.Command) error {
+	e.add("action", m.Canonical)
+	e.add("relay", cmp.Or(m.Relay, "the one that offers it"))
+	if m.Code == bridge.CodeRelayApproval {
+		e.bind(m.DefinitionToApprove(), m.Reason)
+		return nil
+	}
+	offers, err := c.OfferedBy(m.Canonical)
+	if err != nil {
+		return err
+	}
+	if offer := bridge.ApprovableAt(offers, m.Relay); offer.Shows != "" {
+		e.bind(offer.Definition, fmt.Sprintf("relay %s offers definition %.12s: %s", offer.Relay, offer.Definition, offer.Shows))
+		return nil
+	}
+	e.add("relay says", "nothing that the bridge may approve: its own file decides what runs, and it may ask for a word of its own")
+	return nil
+}
+
+func (c change) remindEffect(e *effect, m bridge.Command) {
+	e.add("when", m.Parsed.When)
+	due, err := words.RemindAt(m.Parsed.When, c.At)
+	later, laterErr := words.RemindAt(m.Parsed.When, c.At.Add(time.Second))
+	switch {
+	case err != nil:
+		e.refused = cmp.Or(e.refused, err.Error())
+		e.add("due", "never")
+	case laterErr == nil && !later.Equal(due):
+		e.add("due", "counted from your yes")
+	default:
+		e.add("due", due.UTC().Format(time.RFC3339))
+	}
+	e.add("message", m.Parsed.Message)
+}
+
+// lastingEffect adds what a "once per" approval lets pass beside this command, by
+// the rule as it stands now. A command that repeats outside text never begins one.
+func (c change) lastingEffect(e *effect, a bridge.Agent, m bridge.Command) error {
+	v := e.verdict
+	if v.ApprovalKey == "" || (m.Code != string(policy.CodeNeedsApproval) && m.Code != string(policy.CodeDuplicate)) {
+		return nil
+	} else if stands, err := c.Approved(a.Root, v.ApprovalKey, c.At); err != nil || stands {
+		return err
+	}
+	if e.lasts = v.Approval.For; e.lasts > 0 {
+		e.add("a yes lasts", fmt.Sprintf("%s, for every %s on %s by agents of this tree", e.lasts, m.Parsed.Verb, m.Canonical))
+	}
+	return nil
+}
+
+// target is what a yes is remembered under.
+func target(m bridge.Command) string {
+	return strings.TrimSpace(string(m.Parsed.Verb) + " " + m.Canonical)
+}
+
+// context collects who wrote the command, what caused it, and what changed since the last yes.
+func (c change) context(a bridge.Agent, q bridge.Question) ([]bridge.Fact, error) {
+	m := q.Command
+	lineage, err := c.lineage(a)
+	if err != nil {
+		return nil, err
+	}
+	turn, err := c.Turn(m.Turn)
+	if err != nil {
+		return nil, fmt.Errorf("load turn %q: %w", m.Turn, err)
+	}
+	where := words.Where(m.Parsed.Line)
+	facts := []bridge.Fact{{Name: "written by", Text: fmt.Sprintf("%s, %s of its turn %d (%s), at %s", lineage, where, turn.Seq, turn.ID, m.CreatedAt.UTC().Format(time.RFC3339))}}
+	causes, err := c.causes(a, turn)
+	if err != nil {
+		return nil, err
+	}
+	for _, cause := range causes {
+		facts = append(facts, bridge.Fact{Name: "turn made by", Text: cause})
+	}
+	facts = append(facts, bridge.Fact{Name: "held because", Text: m.Reason})
+	since := "nobody has said yes to " + target(m) + " in this tree yet"
+	switch last, err := c.LastYes(a.Root, target(m)); {
+	case err == nil:
+		since = words.Since(last, q.Effect)
+	case !errors.Is(err, bridge.ErrNoRow):
+		return nil, err
+	}
+	facts = append(facts, bridge.Fact{Name: "last yes", Text: since})
+	if len(q.Same) > 1 {
+		facts = append(facts, bridge.Fact{Name: "the same", Text: words.Listed(q.Same, maxListed)})
+	}
+	return facts, nil
+}
+
+// maxListed and maxCauses bound what is named one by one; maxSaid is in characters.
+const (
+	maxListed = 20
+	maxCauses = 10
+	maxSaid   = 300
+)
+
+// lineage names the agent and its ancestors, root first.
+func (c change) lineage(a bridge.Agent) (string, error) {
+	text := fmt.Sprintf("%s (%s, on %s)", a.Name, a.ID, a.Repo)
+	for a.Parent != "" {
+		var err error
+		if a, err = c.Agent(a.Parent); err != nil {
+			return "", fmt.Errorf("load parent: %w", err)
+		}
+		text = a.Name + " > " + text
+	}
+	return text, nil
+}
+
+// causes says what an agent had heard when it wrote: a person's words, results, mail.
+func (c change) causes(a bridge.Agent, t bridge.Turn) ([]string, error) {
+	var all []string
+	switch {
+	case t.Cause == bridge.CauseLaunch:
+		all = append(all, "its launch: "+words.SafeLine(t.Text, maxSaid))
+	case t.Text != "":
+		all = append(all, "a person, who said: "+words.SafeLine(t.Text, maxSaid))
+	}
+	carried, err := c.CarriedNotices(t.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range carried[:min(len(carried), maxCauses)] {
+		cause, err := c.causeOf(n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, cause)
+	}
+	if more := len(carried) - maxCauses; more > 0 {
+		all = append(all, fmt.Sprintf("%d more", more))
+	}
+	if len(all) == 0 {
+		all = append(all, string(t.Cause))
+	}
+	return all, nil
+}
+
+func (c change) causeOf(n bridge.Notice) (string, error) {
+	if n.Message == "" {
+		return string(n.Cause) + ": " + words.SafeLine(n.Text, maxSaid), nil
+	}
+	mail, err := c.Message(n.Message)
+	if err != nil {
+		return "", fmt.Errorf("load message %q: %w", n.Message, err)
+	}
+	return fmt.Sprintf("mail from %s (%s)", mail.FromName, mail.ID), nil
+}
