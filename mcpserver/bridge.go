@@ -98,13 +98,21 @@ func (d *Door) ask(ctx context.Context, c *caller, cmd parser.Command) (Asked, b
 	return got, m, err
 }
 
+// whyHeld is for the agent. What a relay shows of the user's machine is for the person alone.
+func whyHeld(m bridge.Command) string {
+	if m.Code == bridge.CodeRelayApproval {
+		return "a person has to approve it"
+	}
+	return m.Reason
+}
+
 // stands says how a command stands.
 func stands(m bridge.Command) (Asked, error) {
 	switch m.State {
 	case bridge.CommandRefused:
 		return Asked{}, bridge.Errorf(bridge.Denied, "refused: %s", strings.TrimPrefix(m.Reason, "refused: "))
 	case bridge.CommandHeld:
-		return Asked{Status: "held", CommandID: string(m.ID), Reason: m.Reason}, nil
+		return Asked{Status: "held", CommandID: string(m.ID), Reason: whyHeld(m)}, nil
 	}
 	return Asked{Status: "requested", CommandID: string(m.ID), Due: m.Due}, nil
 }

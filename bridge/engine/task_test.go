@@ -222,7 +222,7 @@ func TestTaskWaitsForAPerson(t *testing.T) {
 			held := w.oneCommand(bridge.CommandHeld)
 			var err error
 			if approve {
-				_, err = w.engine.Approve(t.Context(), held.ID)
+				_, err = w.yes(held.ID)
 			} else {
 				_, err = w.engine.Deny(t.Context(), held.ID, "no")
 			}
