@@ -12,12 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupPrefix begins the name of each cgroup of a relay; its process id and a number follow.
+// cgroupPrefix begins the name of each cgroup of a relay; its process id, its start time, its process namespace
+// and a number follow. A process id alone may come to mean another process.
 const cgroupPrefix = "drawbridge-"
 
 // cgroups makes one cgroup (version 2) a job, below the relay's own.
 type cgroups struct {
 	base string
+	// start is when this process started, as /proc says it.
+	start string
 	// pids is true when the number of processes can be bounded by the kernel.
 	pids bool
 }
@@ -26,7 +29,7 @@ type cgroups struct {
 var nextCgroup atomic.Uint64
 
 // findCgroups returns nil where the relay may make none. It changes nothing but the controllers of a folder that systemd
-// delegated to the relay (Delegate=, DelegateSubgroup=relay), and removes empty cgroups of relays that are gone.
+// delegated to the relay (Delegate=, DelegateSubgroup=relay), and ends and removes the cgroups of relays that are gone.
 func findCgroups() *cgroups {
 	base := ownCgroup()
 	if base == "" {
@@ -36,7 +39,8 @@ func findCgroups() *cgroups {
 		base = filepath.Dir(base)
 		_ = os.WriteFile(filepath.Join(base, "cgroup.subtree_control"), []byte("+pids"), 0)
 	}
-	c := &cgroups{base: base}
+	own, _ := readProc(os.Getpid())
+	c := &cgroups{base: base, start: own.start}
 	removeStale(base)
 	dir, err := c.make(0)
 	if err != nil {
@@ -86,16 +90,41 @@ func eachLine(path string, each func(string)) {
 
 func removeStale(base string) {
 	stale, _ := filepath.Glob(filepath.Join(base, cgroupPrefix+"*"))
-	for _, dir := range stale {
-		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), cgroupPrefix), "-")
-		if pid, err := strconv.Atoi(owner); err == nil && unix.Kill(pid, 0) == unix.ESRCH {
-			_ = os.Remove(dir)
+	for _, path := range stale {
+		if !ownerGone(strings.TrimPrefix(filepath.Base(path), cgroupPrefix)) {
+			continue
 		}
+		// What is in it outlived its relay. It may need a moment to be gone, and the next start removes the folder then.
+		if dir, err := os.Open(path); err == nil {
+			killCgroup(dir)
+			_ = dir.Close()
+		}
+		_ = os.Remove(path)
 	}
 }
 
+// ownerGone reports whether the relay that made a cgroup of this name has ended.
+func ownerGone(name string) bool {
+	parts := strings.Split(name, "-")
+	pid, err := strconv.Atoi(parts[0])
+	if err != nil || len(parts) != 4 || parts[2] != pidNamespace() {
+		return false
+	}
+	owner, there := readProc(pid)
+	return !there || owner.start != parts[1]
+}
+
+// pidNamespace names the namespace in which our process ids mean something.
+func pidNamespace() string {
+	name, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Trim(name, "pid:[]")
+}
+
 func (c *cgroups) make(limit int) (dir string, err error) {
-	dir = filepath.Join(c.base, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), nextCgroup.Add(1)))
+	dir = filepath.Join(c.base, fmt.Sprintf("%s%d-%s-%s-%d", cgroupPrefix, os.Getpid(), c.start, pidNamespace(), nextCgroup.Add(1)))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}

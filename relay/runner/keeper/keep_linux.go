@@ -35,7 +35,7 @@ const (
 var mains bool
 
 func init() {
-	if os.Args[0] == keeperName {
+	if os.Args[0] == keeperName || os.Args[0] == guardName {
 		// The kernel delivers the parent-death signal when the thread that forked ends, so the main thread has to do it.
 		runtime.LockOSThread()
 	}
@@ -46,7 +46,15 @@ func init() {
 func Main() {
 	mains = true
 	sandbox.Main()
-	if os.Args[0] != keeperName {
+	switch os.Args[0] {
+	case guardName:
+		if err := new(guard).watch(); err != nil {
+			fmt.Fprintln(os.Stderr, "drawbridge-guard is started by a relay only:", err)
+			os.Exit(2)
+		}
+		os.Exit(0)
+	case keeperName:
+	default:
 		return
 	}
 	file := os.NewFile(3, "relay")
@@ -57,7 +65,7 @@ func Main() {
 		fmt.Fprintln(os.Stderr, "drawbridge-keeper is started by a relay only")
 		os.Exit(2)
 	}
-	k := keeper{relay: relay}
+	k := keeper{relay: relay, guard: os.NewFile(guardPipe, "guard")}
 	if err := k.keep(); err != nil {
 		os.Exit(1)
 	}
@@ -68,6 +76,8 @@ func Main() {
 // waits in the kernel and nowhere else: what starves a machine of its processors must not starve what puts an end to it.
 type keeper struct {
 	relay *net.UnixConn
+	// guard is a pipe that ends with the guard.
+	guard *os.File
 
 	leader int
 	status unix.WaitStatus
@@ -83,16 +93,12 @@ func (k *keeper) keep() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	// Programs of the same user must not reach into a keeper: whoever has its socket tells the relay that an action is over.
-	k.hide(true)
-	// What a program leaves in a core file may be secret.
-	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	// What whoever started the relay left open is not for its programs either.
-	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
-	// Caught and dropped, not ignored: a program would inherit that.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	comeFirst()
+	secure()
 	for {
+		if k.idle() {
+			// Without its guard it begins nothing.
+			return io.EOF
+		}
 		var j job
 		files, err := receive(k.relay, &j)
 		if err != nil {
@@ -108,9 +114,38 @@ func (k *keeper) keep() error {
 	}
 }
 
+// secure makes this process ready to watch over programs of its own user.
+func secure() {
+	// Such programs must not reach into it: whoever has its socket tells the relay that an action is over.
+	hide(true)
+	// What a program leaves in a core file may be secret.
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	// A file that the relay's parent left open is not for its programs either.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	// Caught and dropped, not ignored: a program would inherit that.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	comeFirst()
+}
+
+// idle waits for the relay's word, and reports whether the guard is gone.
+func (k *keeper) idle() (alone bool) {
+	raw, err := k.relay.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		watched := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(k.guard.Fd()), Events: unix.POLLIN}}
+		for watched[0].Revents == 0 && watched[1].Revents == 0 {
+			poll(watched, time.Hour)
+		}
+		alone = watched[1].Revents != 0
+	})
+	return alone || err != nil
+}
+
 // hide takes the right to trace this process, and with it to read its memory and to copy its descriptors, from other programs
 // of the same user, or gives it back. It does not hold against root, nor on a kernel that lets nobody trace anyway.
-func (*keeper) hide(hidden bool) {
+func hide(hidden bool) {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(map[bool]int{false: 1}[hidden]), 0, 0, 0)
 }
 
@@ -200,14 +235,16 @@ func (k *keeper) await(leader int) news {
 	if err != nil {
 		return relayGone
 	}
-	said := false
+	said, alone := false, false
 	err = raw.Control(func(fd uintptr) {
 		// Without a descriptor for the program, which old kernels lack, the number is negative and not looked at.
-		watched := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(leader), Events: unix.POLLIN}}
+		watched := []unix.PollFd{
+			{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(k.guard.Fd()), Events: unix.POLLIN}, {Fd: int32(leader), Events: unix.POLLIN},
+		}
 		poll(watched, lookEvery)
-		said = watched[0].Revents != 0
+		said, alone = watched[0].Revents != 0, watched[1].Revents != 0
 	})
-	if err != nil {
+	if err != nil || alone {
 		return relayGone
 	}
 	if !said {
@@ -310,8 +347,8 @@ func (k *keeper) start(j job, files []*os.File) error {
 	if child.attributes.UidMappings != nil {
 		// The ids of a namespace are written to a file in /proc that belongs to root while we are hidden. Nothing of a job
 		// runs here yet.
-		k.hide(false)
-		defer k.hide(true)
+		hide(false)
+		defer hide(true)
 	}
 	k.leader, err = child.start()
 	return err

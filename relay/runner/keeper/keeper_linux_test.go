@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,7 +46,7 @@ func relay() int {
 		return 1
 	}
 	_, _ = pool.Run(context.Background(), keeper.Command{
-		Path: "/bin/sh", Argv: []string{"sh", "-c", os.Getenv("KEEPER_RELAY")}, Dir: "/", Stdout: os.Stdout, Stderr: os.Stdout,
+		Path: "/bin/sh", Argv: []string{"sh", "-c", strings.ReplaceAll(os.Getenv("KEEPER_RELAY"), "@RELAY", strconv.Itoa(os.Getpid()))}, Dir: "/", Stdout: os.Stdout, Stderr: os.Stdout,
 	})
 	return 0
 }
@@ -283,7 +284,7 @@ func TestKeeperIsKilledWhileItRests(t *testing.T) {
 			// Its files are closed with its last thread.
 			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			return len(threads) == 1 && strings.Contains(string(stat), ") Z ")
+			return len(threads) == 0 || len(threads) == 1 && strings.Contains(string(stat), ") Z ")
 		})
 		end, said, err := script(t.Context(), pool, "echo here")
 		if err != nil || end.Code != 0 || said != "here\n" {
@@ -330,6 +331,34 @@ func TestRelayIsKilled(t *testing.T) {
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 		eventually(t, func() bool { return len(left(mark)) == 0 })
+	}
+}
+
+// A program without a sandbox ends the relay and its keeper at one stroke, in either order, or its keeper's guard. Nothing of it lives on.
+func TestRelayAndKeeperAreKilledTogether(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	must(t, err)
+	const guard = "$(awk '{ print $4 }' /proc/$PPID/stat)"
+	for name, kill := range map[string]string{
+		"keeper, relay": "kill -9 $PPID @RELAY", "relay, keeper": "kill -9 @RELAY $PPID", "guard": "kill -9 " + guard, "guard, keeper": "kill -9 " + guard + " $PPID",
+		"the group of the keeper": "kill -9 -" + guard, "guard, relay": "kill -9 " + guard + " @RELAY", "relay, guard": "kill -9 @RELAY " + guard,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mark := fmt.Sprintf("together-%d-%s", os.Getpid(), strings.ReplaceAll(name, " ", "-"))
+			cmd := exec.CommandContext(t.Context(), self)
+			cmd.Env = []string{"KEEPER_RELAY=export PATH=/usr/bin:/bin MARK=" + mark +
+				"; (setsid sh -c \"trap '' TERM HUP; echo ready; sleep 25\" &); sleep 0.2; " + kill + "; sleep 300"}
+			out, err := cmd.StdoutPipe()
+			must(t, err)
+			must(t, cmd.Start())
+			began := time.Now()
+			_, _ = io.Copy(io.Discard, out) // up to the end of the relay's own output, which is its end
+			_ = cmd.Wait()
+			eventually(t, func() bool { return len(left(mark)) == 0 })
+			t.Logf("gone %s after the start", time.Since(began).Round(time.Millisecond))
+		})
 	}
 }
 

@@ -40,7 +40,7 @@ type Pool struct {
 	closed bool
 }
 
-// keepers are the process ids of the keepers of this process, whichever pool started them: to tell them from orphans, which
+// keepers are the process ids of the guards of this process, whichever pool started them: to tell them from orphans, which
 // come to the process and not to a pool. The mutex is held while one is started and while orphans are ended.
 var keepers = struct {
 	sync.Mutex
@@ -49,9 +49,22 @@ var keepers = struct {
 
 // watch is a keeper as its relay sees it.
 type watch struct {
+	// cmd is its guard, which leads the process group of both.
 	cmd  *exec.Cmd
 	conn *net.UnixConn
 	rest *time.Timer
+	// pipe is open as long as this process lives; its other end is the guard's.
+	pipe *os.File
+}
+
+// signal reaches the guard and the keeper. The guard is not waited for before its keeper is let go, so that the number is its own.
+func (w *watch) signal(signal unix.Signal) { _ = unix.Kill(-w.cmd.Process.Pid, signal) }
+
+// close lets the guard and the keeper go, and waits until both have ended.
+func (w *watch) close() {
+	_ = w.conn.Close()
+	_ = w.pipe.Close()
+	_ = w.cmd.Wait()
 }
 
 // NewPool returns a Pool that starts keepers when they are needed. It makes this process the one to which everything comes
@@ -219,9 +232,9 @@ func (p *Pool) await(ctx context.Context, w *watch, sent error) (End, error) {
 			// An error means that the keeper is gone, which shows next.
 			_ = send(w.conn, job{End: true})
 		case <-again:
-			_ = w.cmd.Process.Signal(unix.SIGCONT)
+			w.signal(unix.SIGCONT)
 		case <-late:
-			_ = w.cmd.Process.Kill()
+			w.signal(unix.SIGKILL)
 		}
 	}
 }
@@ -254,18 +267,23 @@ func hire() (*watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start keeper: %w", err)
 	}
+	pipe, held, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), conn.Close())
+	}
+	defer pipe.Close()
 	cmd := &exec.Cmd{
-		Path: sandbox.Self, Args: []string{keeperName}, Dir: "/", // A collection of garbage needs threads that a starved machine does not give.
+		Path: sandbox.Self, Args: []string{guardName}, Dir: "/", // A collection of garbage needs threads that a starved machine does not give.
 		Env:        []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=48MiB"},
-		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		ExtraFiles: []*os.File{theirs, pipe}, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	keepers.Lock()
 	defer keepers.Unlock()
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), conn.Close(), held.Close())
 	}
 	keepers.pids[cmd.Process.Pid] = true
-	return &watch{cmd: cmd, conn: conn.(*net.UnixConn)}, nil
+	return &watch{cmd: cmd, conn: conn.(*net.UnixConn), pipe: held}, nil
 }
 
 // give puts a keeper to rest.
@@ -300,8 +318,7 @@ func (p *Pool) retire(w *watch) {
 
 // dismiss ends a keeper that has no job and waits for it.
 func (p *Pool) dismiss(w *watch) {
-	_ = w.conn.Close()
-	_ = w.cmd.Wait()
+	w.close()
 	keepers.Lock()
 	defer keepers.Unlock()
 	delete(keepers.pids, w.cmd.Process.Pid)
@@ -309,9 +326,8 @@ func (p *Pool) dismiss(w *watch) {
 
 // lost ends a keeper that cannot be relied on, and everything that came to us because it is gone.
 func (p *Pool) lost(w *watch, cgroup *os.File) {
-	_ = w.cmd.Process.Kill()
-	_ = w.conn.Close()
-	_ = w.cmd.Wait()
+	w.signal(unix.SIGKILL)
+	w.close()
 	if cgroup != nil {
 		killCgroup(cgroup)
 	}
@@ -321,7 +337,7 @@ func (p *Pool) lost(w *watch, cgroup *os.File) {
 	sweep()
 }
 
-// sweep ends our children that are neither keepers nor ours: every job has a session of its own, and what we start for
+// sweep ends our children that are neither guards nor ours: every job has a session of its own, and what we start for
 // ourselves has our own. The caller holds the mutex of keepers.
 func sweep() {
 	session, err := unix.Getsid(0)
