@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,7 +163,10 @@ func (c *Client) lost(k call, err error) error {
 	if errors.As(err, &op) && op.Op == "dial" {
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "no bridge answers at " + c.base + "; start it with `drawbridge serve`", Cause: err}
 	}
-	return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " gave no answer", Cause: err, Unclear: k.method != http.MethodGet}
+	if errors.As(err, new(tls.RecordHeaderError)) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " speaks http, and the address says https; write http:// there, or the address of the proxy with TLS in front of it", Cause: err}
+	}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " gave no answer in time or broke off; look at its log", Cause: err, Unclear: k.method != http.MethodGet}
 }
 
 // answerError reads the bridge's own word on what went wrong; when something

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drawbridge/cloudagents/cloudsim/internal/courier"
+	"drawbridge/internal/httpx"
 )
 
 // Server puts a [Sim] on a loopback port. Start and Stop are each called once.
@@ -37,7 +38,7 @@ func (s *Server) Start() error {
 	}
 	l, err := net.Listen("tcp", s.addr)
 	if err != nil {
-		return fmt.Errorf("listen on %q: %w", s.addr, err)
+		return httpx.ListenError(s.addr, "--listen", err)
 	}
 	s.url = "http://" + l.Addr().String()
 	s.serving.Go(func() { _ = s.http.Serve(l) })

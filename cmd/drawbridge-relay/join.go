@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"drawbridge/relay/link"
+	"drawbridge/relay/runner/settings"
 )
 
 // home says where the relay's files are.
@@ -68,6 +70,9 @@ func (c join) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(c.Config); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist, so this machine would have nothing to run; write it first with `drawbridge-relay init`, or name yours with --config FILE", c.Config)
+	}
 	i, err := link.Join(ctx, c.identity(), in, time.Now)
 	if err != nil {
 		return err
@@ -99,6 +104,37 @@ you call it again.`
 
 const caDescription = `Keep the certificates (PEM) of another authority than the one that was given to join; without a file, count on those that the
 system knows again. A relay that runs does so from its next connection on.`
+
+const initDescription = `Write a relay.yaml to start from, which only you can change. Its actions only print a line: replace them by your own. A
+file that is there stays as it is.`
+
+func newInit(s streams) *cobra.Command {
+	var config string
+	cmd := command(help{"init", "Write a relay.yaml to start from", initDescription, "  drawbridge-relay init\n  drawbridge-relay init --config /home/me/relay/relay.yaml"},
+		func(context.Context) error { return writeSample(s, config) })
+	configFlag(cmd.Flags(), &config)
+	return cmd
+}
+
+// writeSample writes the sample unless a file is there.
+func writeSample(s streams, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already and stays as it is; check it with `drawbridge-relay check`", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(settings.Sample)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "wrote %s\nNext: put your actions there, then join the bridge with what `drawbridge relay token <name>` prints.\n", path)
+	return err
+}
 
 func newKeys(s streams) *cobra.Command {
 	var shown, rotated, vouched home

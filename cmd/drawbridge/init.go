@@ -20,6 +20,7 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/trust"
 	"drawbridge/policy"
+	"drawbridge/relay/runner/settings"
 )
 
 type initCmd struct {
@@ -174,7 +175,7 @@ func (c initCmd) write(a app) error {
 	}{
 		{"bridge.yaml", config.SampleBridge(values), 0o600},
 		{"allowlist.yaml", allowlist, 0o600},
-		{"relay.yaml", sampleRelay, 0o600},
+		{"relay.yaml", settings.Sample, 0o600},
 		{"bridge.key", secret(), 0o600},
 		{"bridge.token", secret(), 0o600},
 		{"drawbridge.mdc", page, 0o644},
@@ -256,15 +257,3 @@ func samplePage(allowlist string, a app) (string, error) {
 	err := handout.Write(&text, p, handout.Options{Format: "rule"})
 	return text.String(), err
 }
-
-const sampleRelay = `# relay.yaml: what may run on this machine. What is not here is refused, whatever the bridge says.
-# This file and its folder must be writable by you alone.
-listen: none # no port is open here: the relay joins once (drawbridge-relay join) and dials the bridge
-actions:
-  backup_script:
-    argv: [/bin/echo, "put your backup command here"]
-    timeout: 60s
-  open_browser:
-    argv: [/bin/echo, "put the command that opens your browser here"]
-limits: { concurrent: 4, queue: 16, per_minute: 30 }
-`

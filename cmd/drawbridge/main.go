@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -122,10 +124,20 @@ func run(ctx context.Context, a app, args []string) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(a.stderr, "drawbridge: %v\nSee drawbridge --help.\n", err)
+		fmt.Fprintf(a.stderr, "drawbridge: %v%s\nSee drawbridge --help.\n", err, quoteHint(err, args))
 		return exitUsage
 	}
 	return a.code(call.Run())
+}
+
+// quoteHint helps with a text of several words that was typed without quotes.
+func quoteHint(err error, args []string) string {
+	_, word, unexpected := strings.Cut(err.Error(), "unexpected argument ")
+	at := slices.Index(args, word)
+	if !unexpected || at < 2 {
+		return ""
+	}
+	return fmt.Sprintf("; put a text of several words in quotes: drawbridge %s %q", strings.Join(args[:at-1], " "), strings.Join(args[at-1:], " "))
 }
 
 // code prints an error with what to do next and returns its exit code.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	if err := w.keyAccepted(ctx); err != nil {
 		return w.close(err)
 	}
-	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Handler: w.api, Log: w.log})
+	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Setting: "listen in " + filepath.Base(c.Config), Handler: w.api, Log: w.log})
 	if err != nil {
 		return w.close(err)
 	}
@@ -96,7 +97,7 @@ func (c serveCmd) receive(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Handler: hooks, Log: w.log})
+	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Setting: "listen in " + filepath.Base(c.Config), Handler: hooks, Log: w.log})
 	if err != nil {
 		return w.close(err)
 	}

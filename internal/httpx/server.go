@@ -16,9 +16,9 @@ import (
 // ServerOptions configures a Server. Addr and Handler are required; a timeout
 // that is zero means its default.
 type ServerOptions struct {
-	// Addr is host:port; port 0 takes a free one.
-	Addr    string
-	Handler http.Handler
+	// Addr is host:port; port 0 takes a free one. Setting says where it is given, for the error when it cannot be taken.
+	Addr, Setting string
+	Handler       http.Handler
 	// ReadHeader defaults to 10 s, Read and Write to 60 s, Idle to 120 s.
 	// Handlers that take longer call Linger.
 	ReadHeader, Read, Write, Idle time.Duration
@@ -45,7 +45,7 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w", o.Addr, err)
+		return nil, ListenError(o.Addr, cmp.Or(o.Setting, "listen"), err)
 	}
 	o.ReadHeader = cmp.Or(o.ReadHeader, 10*time.Second)
 	o.Read = cmp.Or(o.Read, time.Minute)

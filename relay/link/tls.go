@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -92,6 +93,13 @@ func unreached(err error) error {
 	var authority x509.UnknownAuthorityError
 	if errors.As(err, &authority) {
 		return fmt.Errorf("the bridge cannot be reached: %w; if an authority of your own signed its certificate, name that with --ca FILE (once joined: drawbridge-relay keys ca FILE)", err)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return errors.New("the bridge cannot be reached: no program answers at that address; start the bridge with `drawbridge serve`, or correct the address")
+	}
+	var named *net.DNSError
+	if errors.As(err, &named) {
+		return fmt.Errorf("the bridge cannot be reached: the name %q is not known here; correct the address, or look at this machine's network", named.Name)
 	}
 	return fmt.Errorf("the bridge cannot be reached: %w", err)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"path/filepath"
 	"strconv"
@@ -32,6 +33,9 @@ func Load(path string, env LookupEnv) (Config, error) {
 	}
 	r := configReader{file: path, outside: outside{env: env, dir: filepath.Dir(abs)}}
 	data, err := trust.Read(abs, maxConfigBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = trust.Because("does not exist", "write one with drawbridge-relay init, or name yours with --config FILE")
+	}
 	if err != nil {
 		r.report(Problem{}, err)
 		return Config{}, &Error{Problems: r.problems}
