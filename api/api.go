@@ -62,6 +62,8 @@ type Options struct {
 	OpenMetrics bool
 	PublicURL   string
 	Version     string
+	// Healthy says why no work can be recorded at all, nil while it can; nil means always.
+	Healthy func() error
 	// Now defaults to the clock; the rate limit reads it.
 	Now func() time.Time
 	Log zerolog.Logger
@@ -101,6 +103,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Join == nil {
 		o.Join = func(string, string) (bridge.Join, time.Duration) { return "", 0 }
+	}
+	if o.Healthy == nil {
+		o.Healthy = func() error { return nil }
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(o.Version)

@@ -11,7 +11,12 @@ import (
 	"drawbridge/policy"
 )
 
+// health answers strangers, so it names no file.
 func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
+	if h.o.Healthy() != nil {
+		httpx.WriteError(w, http.StatusServiceUnavailable, string(bridge.Unavailable), "the bridge takes no work, because its database's files were removed, moved or replaced; its log says which")
+		return nil
+	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
 	return nil
 }

@@ -191,3 +191,9 @@ func EditedMigrations(t interface{ Fatal(...any) }, dialect string) (edited []st
 func Unedited(applied map[int64]string, released, now string) error {
 	return unedited(applied, map[int64]migration{1: {name: "00001.sql", sum: now, released: released}})
 }
+
+// Path is where SQLite has its file.
+func (s *Store) Path(ctx context.Context) (path string) {
+	_ = s.sqlite().conn.QueryRowContext(ctx, "SELECT file FROM pragma_database_list").Scan(&path)
+	return path
+}

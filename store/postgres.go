@@ -169,12 +169,12 @@ func (d *postgresDB) discard(conn *sql.Conn) error {
 }
 
 // view implements backend: one snapshot for all that fn reads.
-func (d *postgresDB) view(ctx context.Context) (querier, func(), error) {
+func (d *postgresDB) view(ctx context.Context) (querier, func() error, error) {
 	t, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return nil, nil, err
 	}
-	return pgTx{t}, func() { _ = t.Rollback() }, nil // a view has nothing to keep
+	return pgTx{t}, func() error { _ = t.Rollback(); return nil }, nil // a view has nothing to keep
 }
 
 // tidy implements backend: the server does that by itself.

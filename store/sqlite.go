@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
@@ -35,7 +36,11 @@ type sqliteDB struct {
 	written atomic.Int64
 	// tidying is held by whoever writes the log back.
 	tidying sync.Mutex
-	lock    *os.File
+	// lock is the lock file beside the database, held the lock on the database itself.
+	lock, held *os.File
+	anchor     *anchor
+	// longer is the size of the log, in bytes, at which the writer waits for its readers again.
+	longer int64
 }
 
 func openSQLite(ctx context.Context, path string) (*Store, error) {
@@ -52,15 +57,18 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
-func (d *sqliteDB) open(ctx context.Context, path string) error {
-	path, err := realPath(path)
+func (d *sqliteDB) open(ctx context.Context, given string) error {
+	path, err := realPath(given)
 	if err != nil {
+		return err
+	}
+	if given, err = filepath.Abs(given); err != nil {
 		return err
 	}
 	if d.lock, err = lockFile(path + ".lock"); err != nil {
 		return err
 	}
-	if err := createOwnerOnly(path); err != nil {
+	if d.held, err = createOwnerOnly(path); err != nil {
 		return err
 	}
 	if d.write, err = sql.Open("sqlite", dsn(path)); err != nil {
@@ -79,6 +87,28 @@ func (d *sqliteDB) open(ctx context.Context, path string) error {
 	readers := 4 + runtime.NumCPU()
 	d.read.SetMaxOpenConns(readers)
 	d.read.SetMaxIdleConns(readers) // a new connection costs more than a look-up
+	return d.hold(ctx, given, path)
+}
+
+// hold remembers the files, once it is sure that the connection is to the one that is locked.
+func (d *sqliteDB) hold(ctx context.Context, given, path string) error {
+	for _, word := range []string{"BEGIN IMMEDIATE", "COMMIT"} { // with a transaction the log is there
+		if _, err := d.conn.ExecContext(ctx, word); err != nil {
+			return err
+		}
+	}
+	a, err := newAnchor(given, path)
+	if err != nil {
+		return err
+	}
+	info, err := d.held.Stat()
+	if err != nil {
+		return err
+	}
+	if idOf(info) != a.files[0].id {
+		return bridge.Errorf(bridge.Conflict, "somebody replaced the database %q while it was opened; start again", path)
+	}
+	d.anchor = a
 	return nil
 }
 
@@ -87,6 +117,12 @@ func (d *sqliteDB) open(ctx context.Context, path string) error {
 func (d *sqliteDB) begin(ctx context.Context, durable bool) (querier, error) {
 	if d.conn == nil {
 		return nil, sql.ErrConnDone
+	}
+	if err := d.anchor.check(); err != nil {
+		return nil, err
+	}
+	if err := d.bound(ctx); err != nil {
+		return nil, err
 	}
 	if err := d.setLazy(ctx, !durable); err != nil {
 		return nil, err
@@ -132,7 +168,8 @@ func (d *sqliteDB) setLazy(ctx context.Context, lazy bool) error {
 	return nil
 }
 
-// end implements backend.
+// end implements backend. Who is told that a commit is recorded must find it in
+// the file that the path leads to, so it looks once more.
 func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 	word := "ROLLBACK"
 	if commit {
@@ -142,50 +179,114 @@ func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 	if err == nil || !commit { // a commit that failed is rolled back next
 		d.kept.settle()
 	}
+	if err == nil && commit {
+		return d.anchor.check()
+	}
 	return err
 }
 
 // announce implements backend: there is nobody else.
 func (d *sqliteDB) announce(context.Context, querier) error { return nil }
 
-// Every tidyEvery updates somebody looks how many pages stand in the log alone,
-// and copies them into the file when they are more than tidyPages. SQLite begins
-// the log anew when nothing is left to copy. What a commit finds left when the log
-// has grown to logPages it copies itself, and everybody waits.
+// The log's sizes, in bytes. When it is larger than tidySize, a caller copies it
+// into the file, every tidyEvery updates and beside the writer that comes next.
+// SQLite begins the log again when nothing is left to copy and nobody reads it, and
+// cuts it to tidySize. Readers that overlap never let it come to that, so at
+// logSize the writer waits up to logPatience for those who read now. Our own views
+// end within viewLimit; another program's may not, and at logLimit work is refused.
 const (
-	tidyEvery = 256
-	tidyPages = 1000
-	logPages  = 8000
+	tidyEvery   = 32
+	tidySize    = 2 << 20
+	logSize     = 4 << 20
+	logPatience = 250 * time.Millisecond
+	logLimit    = 64 << 20
+	viewLimit   = 30 * time.Second
 )
 
-// tidy implements backend. It copies beside the writer that comes next, on a
-// connection for reading. A failure is told to nobody: the writer's own copying
-// meets it, too, and a commit that cannot be written says so.
+// tidy implements backend, on a connection for reading. A failure is told to
+// nobody: the writer's own copying meets it, too, and a commit that cannot be
+// written says so.
 func (d *sqliteDB) tidy(ctx context.Context, updates int) {
-	if d.read == nil || d.written.Add(int64(updates)) < tidyEvery || !d.tidying.TryLock() {
+	if d.read == nil || d.written.Add(int64(updates)) < tidyEvery || d.anchor.logSize.Load() <= tidySize || !d.tidying.TryLock() {
 		return
 	}
 	defer d.tidying.Unlock()
+	if d.anchor.check() != nil { // a new connection would open another file
+		return
+	}
 	d.written.Store(0)
 	var busy, pages, copied int
-	if err := d.read.QueryRowContext(ctx, "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &pages, &copied); err == nil && pages-copied > tidyPages {
+	if err := d.read.QueryRowContext(ctx, "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &pages, &copied); err == nil && pages > copied {
 		_, _ = d.read.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 	}
 }
 
+// bound begins the log again when it has grown beyond logSize. Only the leader
+// calls it, between transactions. After a reader was in the way it tries again
+// when the log has grown by another quarter of that.
+func (d *sqliteDB) bound(ctx context.Context) error {
+	size := d.anchor.logSize.Load()
+	if size <= max(logSize, d.longer) {
+		return nil
+	}
+	if err := d.truncate(ctx); err != nil {
+		return err
+	}
+	d.longer = 0
+	if err := d.anchor.check(); err != nil { // it looks at the size again
+		return err
+	}
+	if size = d.anchor.logSize.Load(); size <= logSize {
+		return nil
+	}
+	d.longer = size + logSize/4
+	if size < logLimit {
+		return nil
+	}
+	d.longer = size - 1 // ask each time
+	return bridge.Errorf(bridge.Unavailable, "the database's log has grown to %d MB, because another program reads the database without an end, such as a sqlite3 shell or a backup; end it. Nothing of this was recorded", size>>20)
+}
+
+// truncate copies the whole log and empties it, or gives up after logPatience.
+func (d *sqliteDB) truncate(ctx context.Context) error {
+	for _, word := range []string{
+		fmt.Sprintf("PRAGMA busy_timeout = %d", logPatience.Milliseconds()),
+		"PRAGMA wal_checkpoint(TRUNCATE)", // that it was busy is a row and not an error
+		fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout.Milliseconds()),
+	} {
+		if _, err := d.conn.ExecContext(ctx, word); err != nil {
+			return fmt.Errorf("write the log back: %w", err)
+		}
+	}
+	return nil
+}
+
+// busyTimeout is how long a statement waits for another program's lock.
+const busyTimeout = 10 * time.Second
+
 // rows implements backend.
 func (d *sqliteDB) rows() *kept { return &d.kept }
 
-// view implements backend.
-func (d *sqliteDB) view(ctx context.Context) (querier, func(), error) {
+// view implements backend. A view that lasts longer than viewLimit ends with an
+// error, because it keeps the log from being begun again.
+func (d *sqliteDB) view(ctx context.Context) (querier, func() error, error) {
 	if d.read == nil {
 		return nil, nil, sql.ErrConnDone
 	}
-	t, err := d.read.BeginTx(ctx, nil)
-	if err != nil {
+	if err := d.anchor.checkMain(); err != nil {
 		return nil, nil, err
 	}
-	return t, func() { _ = t.Rollback() }, nil // a view has nothing to keep
+	ctx, cancel := context.WithTimeout(ctx, viewLimit)
+	t, err := d.read.BeginTx(ctx, nil)
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	return t, func() error {
+		_ = t.Rollback() // a view has nothing to keep
+		cancel()
+		return d.anchor.checkMain() // a connection that was made meanwhile may be to another file
+	}, nil
 }
 
 func (d *sqliteDB) index() *textIndex { return fts5 }
@@ -216,6 +317,9 @@ func (d *sqliteDB) close() error {
 		// leave the file locked for as long as that takes.
 		errs = append(errs, unix.Flock(int(d.lock.Fd()), unix.LOCK_UN), d.lock.Close())
 	}
+	if d.held != nil {
+		errs = append(errs, unlockInode(d.held), d.held.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -226,9 +330,12 @@ func (d *sqliteDB) close() error {
 // indexes, would write each of them to a temporary file first.
 func dsn(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=temp_store(memory)" +
-		fmt.Sprintf("&_pragma=wal_autocheckpoint(%d)", logPages)
+		fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=temp_store(memory)", busyTimeout.Milliseconds()) +
+		fmt.Sprintf("&_pragma=wal_autocheckpoint(%d)&_pragma=journal_size_limit(%d)", logSize/pageSize, tidySize)
 }
+
+// pageSize is SQLite's own default, in bytes.
+const pageSize = 4096
 
 // realPath returns the one path of the file that path leads to, so that a link
 // to a database meets the same lock. It opens nothing: closing a descriptor of
@@ -269,17 +376,25 @@ func checkRegular(path string) error {
 }
 
 // createOwnerOnly makes the file before SQLite does, because it holds prompts
-// and replies, which are nobody else's. A file that others could read is closed to them.
-func createOwnerOnly(path string) error {
+// and replies, which are nobody else's, and locks it. A file that others could
+// read is closed to them. What it returns stays open until SQLite has closed the
+// file: closing it drops the locks that SQLite holds.
+func createOwnerOnly(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if err := lockInode(f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	info, err := f.Stat()
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
 		err = f.Chmod(0o600)
 	}
-	return errors.Join(err, f.Close())
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // lockFile keeps two bridges off one file: each would think that the other's

@@ -46,8 +46,9 @@ type backend interface {
 	tidy(ctx context.Context, updates int)
 	// rows is what the transaction that runs need not read again.
 	rows() *kept
-	// view opens a snapshot for reading and returns what ends it.
-	view(ctx context.Context) (querier, func(), error)
+	// view opens a snapshot for reading and returns what ends it, which fails when
+	// what was read is not worth anything.
+	view(ctx context.Context) (querier, func() error, error)
 	// index is how memory is searched.
 	index() *textIndex
 	close() error
@@ -104,6 +105,16 @@ func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 	if err != nil {
 		return readTrouble(fmt.Errorf("begin view: %w", err))
 	}
-	defer done()
-	return readTrouble(fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}}))
+	ended := false
+	defer func() {
+		if !ended { // fn panicked
+			_ = done()
+		}
+	}()
+	err = readTrouble(fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}}))
+	ended = true
+	if trouble := done(); trouble != nil {
+		return trouble
+	}
+	return err
 }

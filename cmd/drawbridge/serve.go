@@ -57,6 +57,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", store.Place(cfg.Database)).Bool("webhooks", cfg.PublicURL != "").Msg("ready")
 	err = lifecycle.Run(ctx,
 		lifecycle.Part{Name: "relays", Run: w.relays.Run, Stop: 20 * time.Second}, // what the engine still waits for comes through here
+		lifecycle.Part{Name: "database watch", Run: w.watchDatabase},
 		lifecycle.Part{Name: "wake-ups of other replicas", Run: w.listen},
 		lifecycle.Part{Name: "scripted agents", Run: w.runScripts, Stop: 40 * time.Second},
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
@@ -156,6 +157,14 @@ func (w *parts) watchAllowlist(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// watchDatabase says once, loudly, that the database's files are not those that
+// were opened. Each request finds that out by itself.
+func (w *parts) watchDatabase(ctx context.Context) error {
+	return w.store.Watch(ctx, time.Second, func(err error) {
+		w.log.Error().Err(err).Msg("the database is lost; no work is accepted")
+	})
 }
 
 func (w *parts) broken(problems []config.Problem) {
