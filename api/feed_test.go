@@ -14,7 +14,7 @@ import (
 // oneToken lets one agent in, and keeps nothing.
 type oneToken struct{ agent *bridge.AgentID }
 
-func (o oneToken) Mint(context.Context, bridge.AgentID) (string, bridge.DoorToken, error) {
+func (o oneToken) Mint(context.Context, bridge.AgentID, string) (string, bridge.DoorToken, error) {
 	return "dbt_x", bridge.DoorToken{ID: "tok_x", Agent: *o.agent}, nil
 }
 func (oneToken) List(context.Context, bridge.AgentID) ([]bridge.DoorToken, error)    { return nil, nil }

@@ -13,8 +13,9 @@ import (
 // Tokens makes and revokes the tokens with which agents open the MCP door. Its
 // methods are safe for concurrent use.
 type Tokens interface {
-	// Mint returns a new token, which nobody can read again, and its record.
-	Mint(ctx context.Context, agent bridge.AgentID) (secret string, t bridge.DoorToken, err error)
+	// Mint returns a new token, which nobody can read again, and its record. With a
+	// client it ends the agent's earlier tokens for that client.
+	Mint(ctx context.Context, agent bridge.AgentID, client string) (secret string, t bridge.DoorToken, err error)
 	List(ctx context.Context, agent bridge.AgentID) ([]bridge.DoorToken, error)
 	// Revoke ends one token of an agent, or all when id is empty, and what they opened.
 	Revoke(ctx context.Context, agent bridge.AgentID, id bridge.TokenID) (int, error)
@@ -25,9 +26,11 @@ type Tokens interface {
 // Token is a door token as the API shows it. Secret is there once, in the answer
 // that made it.
 type Token struct {
-	ID        string    `json:"id"`
-	Agent     string    `json:"agent"`
-	Secret    string    `json:"token,omitempty"`
+	ID     string `json:"id"`
+	Agent  string `json:"agent"`
+	Secret string `json:"token,omitempty"`
+	// Client names the program that the token was made for.
+	Client    string    `json:"client,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	LastUsed  time.Time `json:"last_used,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
@@ -36,6 +39,12 @@ type Token struct {
 // TokenList is an agent's tokens, newest first.
 type TokenList struct {
 	Tokens []Token `json:"tokens"`
+}
+
+// MintRequest names the program that a token is for. The agent's earlier tokens for the
+// same one end; empty ends none.
+type MintRequest struct {
+	Client string `json:"client,omitempty"`
 }
 
 // RevokeRequest names the token that ends; empty is all of the agent's.
@@ -49,7 +58,7 @@ type Revoked struct {
 }
 
 func viewToken(t bridge.DoorToken) Token {
-	return Token{ID: string(t.ID), Agent: string(t.Agent), CreatedAt: t.CreatedAt, LastUsed: t.LastUsed, RevokedAt: t.RevokedAt}
+	return Token{ID: string(t.ID), Agent: string(t.Agent), Client: t.Client, CreatedAt: t.CreatedAt, LastUsed: t.LastUsed, RevokedAt: t.RevokedAt}
 }
 
 // keeper returns the agent of the path, and who keeps its tokens.
@@ -62,14 +71,15 @@ func (h *Handler) keeper(r *http.Request) (Tokens, bridge.Agent, error) {
 }
 
 func (h *Handler) mintToken(w http.ResponseWriter, r *http.Request) error {
-	if err := readOptional(w, r, &struct{}{}); err != nil {
+	var req MintRequest
+	if err := readOptional(w, r, &req); err != nil {
 		return err
 	}
 	keeper, a, err := h.keeper(r)
 	if err != nil {
 		return err
 	}
-	secret, t, err := keeper.Mint(r.Context(), a.ID)
+	secret, t, err := keeper.Mint(r.Context(), a.ID, req.Client)
 	if err != nil {
 		return err
 	}
@@ -112,9 +122,10 @@ func (h *Handler) revokeTokens(w http.ResponseWriter, r *http.Request) error {
 
 func tokensPath(idOrName string) string { return "/v1/agents/" + url.PathEscape(idOrName) + "/tokens" }
 
-// MintToken makes a token with which an agent opens the MCP door.
-func (c *Client) MintToken(ctx context.Context, idOrName string) (Token, error) {
-	return post[Token](ctx, c, tokensPath(idOrName), nil)
+// MintToken makes a token with which an agent opens the MCP door. With a client it
+// takes the place of the agent's earlier tokens for that client.
+func (c *Client) MintToken(ctx context.Context, idOrName, client string) (Token, error) {
+	return post[Token](ctx, c, tokensPath(idOrName), MintRequest{Client: client})
 }
 
 // Tokens lists an agent's tokens.

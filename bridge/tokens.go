@@ -21,7 +21,9 @@ type DoorToken struct {
 	// Generation is 0 for a random token, and which of the agent's derived ones
 	// it is from 1 (Keys.DoorToken).
 	Generation int
-	CreatedAt  time.Time
+	// Client names the program that the token was made for; "" for none in particular.
+	Client    string
+	CreatedAt time.Time
 	// LastUsed is the zero time for a token that nobody came with yet, RevokedAt while it is good.
 	LastUsed  time.Time
 	RevokedAt time.Time

@@ -116,6 +116,42 @@ func TestARevokedTokenEndsWhatItOpened(t *testing.T) {
 	}
 }
 
+// A token that is made for a client takes the place of the agent's earlier one for it, with what that opened; other
+// tokens and other agents' stay.
+func TestATokenForAClientReplacesItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	main, other := w.launch("main"), w.launch("other")
+	mint := func(agent bridge.Agent, client, name string) {
+		secret, _, err := w.tokens.Mint(t.Context(), agent.ID, client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.secrets.Store(name, secret)
+	}
+	mint(main, "codex", "first")
+	mint(main, "claude", "claude")
+	mint(other, "codex", "elsewhere")
+	open := w.connect("first", oldEra, "")
+	good[any](w, open, "list_allowed", nil)
+	mint(main, "codex", "second")
+	if _, err := open.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_allowed"}); err == nil {
+		t.Error("a session of the token that was replaced goes on")
+	}
+	for name, works := range map[string]bool{"first": false, "second": true, "claude": true, "elsewhere": true, "main": true} {
+		if s, err := w.dial(name, newEra, ""); (err == nil) != works {
+			t.Errorf("%s: %v", name, err)
+		} else if err == nil {
+			s.Close()
+		}
+	}
+	for _, bad := range []string{"a b", "x\n", strings.Repeat("x", 41), "ü"} {
+		if _, _, err := w.tokens.Mint(t.Context(), main.ID, bad); bridge.KindOf(err) != bridge.Invalid {
+			t.Errorf("client %q: %v", bad, err)
+		}
+	}
+}
+
 func TestEndEndsStreamsAndSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

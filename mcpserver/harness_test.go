@@ -167,7 +167,7 @@ func (w *world) launch(name string) bridge.Agent {
 // mint gives an agent a token, which connect finds by its name.
 func (w *world) mint(a bridge.Agent) bridge.DoorToken {
 	w.Helper()
-	secret, t, err := w.tokens.Mint(w.Context(), a.ID)
+	secret, t, err := w.tokens.Mint(w.Context(), a.ID, "")
 	if err != nil {
 		w.Fatal(err)
 	}

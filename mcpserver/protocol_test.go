@@ -160,7 +160,7 @@ func TestATokenThatIsAVariable(t *testing.T) {
 		}
 		req.Header.Set("Authorization", "Bearer "+sent)
 		resp, body := w.send(req)
-		if resp.StatusCode != 401 || !strings.Contains(string(body), "the client sent "+sent) || !strings.Contains(string(body), "did not replace the variable") {
+		if resp.StatusCode != 401 || !strings.Contains(string(body), "the variable DRAWBRIDGE_AGENT_TOKEN") || !strings.Contains(string(body), "did not replace the variable") {
 			t.Errorf("%s: %d %s", sent, resp.StatusCode, body)
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"drawbridge/bridge"
 )
 
-const tokenColumns = "id, agent, hash, generation, created_at, last_used, revoked_at"
+const tokenColumns = "id, agent, hash, generation, client, created_at, last_used, revoked_at"
 
 var insertToken = insertSQL("door_tokens", tokenColumns) + " ON CONFLICT DO NOTHING"
 
 func scanToken(row scanner) (k bridge.DoorToken, err error) {
-	err = row.Scan(&k.ID, &k.Agent, &k.Hash, &k.Generation, microTime{&k.CreatedAt}, microTime{&k.LastUsed}, microTime{&k.RevokedAt})
+	err = row.Scan(&k.ID, &k.Agent, &k.Hash, &k.Generation, &k.Client, microTime{&k.CreatedAt}, microTime{&k.LastUsed}, microTime{&k.RevokedAt})
 	return k, err
 }
 
@@ -20,7 +20,7 @@ func scanToken(row scanner) (k bridge.DoorToken, err error) {
 // spoil the transaction, so that a launch which is repeated can go on.
 func (t *tx) InsertToken(k bridge.DoorToken) error {
 	return t.execOne(bridge.Errorf(bridge.Conflict, "this door token exists already"),
-		insertToken, k.ID, k.Agent, k.Hash, k.Generation, micros(k.CreatedAt), micros(k.LastUsed), micros(k.RevokedAt))
+		insertToken, k.ID, k.Agent, k.Hash, k.Generation, k.Client, micros(k.CreatedAt), micros(k.LastUsed), micros(k.RevokedAt))
 }
 
 // FindToken implements bridge.TokenTx.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"drawbridge/api"
@@ -45,7 +47,7 @@ func (c tokenCmd) Run(ctx context.Context, a app) error {
 	case c.ID != "":
 		return usageError{fmt.Errorf("--id goes with --revoke")}
 	}
-	t, err := client.MintToken(ctx, c.Agent)
+	t, err := client.MintToken(ctx, c.Agent, "")
 	if err != nil || c.JSON {
 		return firstError(err, func() error { return printJSON(a.stdout, t) })
 	}
@@ -73,9 +75,9 @@ func (c tokenCmd) list(ctx context.Context, a app, client *api.Client) error {
 	}
 	rows := make([][]string, len(list.Tokens))
 	for i, t := range list.Tokens {
-		rows[i] = []string{t.ID, day(t.CreatedAt), day(t.LastUsed), day(t.RevokedAt)}
+		rows[i] = []string{t.ID, cmp.Or(t.Client, "-"), day(t.CreatedAt), day(t.LastUsed), day(t.RevokedAt)}
 	}
-	return table(a.stdout, "ID\tMADE\tLAST USED\tREVOKED", rows)
+	return table(a.stdout, "ID\tFOR\tMADE\tLAST USED\tREVOKED", rows)
 }
 
 // tokenVariable is where an agent's own token is looked for.
@@ -83,7 +85,8 @@ const tokenVariable = "DRAWBRIDGE_AGENT_TOKEN"
 
 type mcpConfigCmd struct {
 	Agent  string `arg:"" help:"The agent's name or id."`
-	Inline bool   `help:"Make a token and write it into the entry; keep such a file out of the repository."`
+	For    string `help:"The client that the entry is for: cursor, claude, codex, gemini, opencode or vscode." enum:"cursor,claude,codex,gemini,opencode,vscode" default:"cursor" placeholder:"CLIENT"`
+	Inline bool   `help:"Make a token and write it into the entry; keep such a file out of the repository. The agent's earlier token for the same client ends."`
 	Stdio  bool   `help:"An entry that runs drawbridge mcp, for clients that cannot do HTTP."`
 	Set    string `help:"Only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
 	Public string `help:"The bridge's address as the agent reaches it, when that is another." placeholder:"URL"`
@@ -92,7 +95,7 @@ type mcpConfigCmd struct {
 
 // Help shows an example.
 func (mcpConfigCmd) Help() string {
-	return "Without --inline the entry takes the token from the variable " + tokenVariable + " of the agent's environment.\n\nExample:\n  drawbridge mcp-config main > .cursor/mcp.json\n  export " + tokenVariable + "=$(drawbridge token main)"
+	return "Without --inline the client takes the token from the variable " + tokenVariable + " of its environment; vscode asks for it. Where the entry belongs is written to standard error.\n\nExample:\n  drawbridge mcp-config main --for claude > .mcp.json\n  export " + tokenVariable + "=$(drawbridge token main)"
 }
 
 // Run prints the entry.
@@ -105,18 +108,26 @@ func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	token := "${env:" + tokenVariable + "}"
+	entry := mcpstdio.Config{Client: c.For, Base: cmp.Or(c.Public, base), Set: c.Set, Agent: agent.Name, Variable: tokenVariable, Stdio: c.Stdio}
+	if c.Stdio {
+		if entry.Program, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program's own path: %w", err)
+		}
+	}
 	if c.Inline {
-		t, err := ask(c.target, a, func(client *api.Client) (api.Token, error) { return client.MintToken(ctx, agent.ID) })
+		t, err := ask(c.target, a, func(client *api.Client) (api.Token, error) {
+			return client.MintToken(ctx, agent.ID, "mcp-config-"+c.For)
+		})
 		if err != nil {
 			return err
 		}
-		token = t.Secret
+		entry.Token = t.Secret
 	}
-	if c.Public != "" {
-		base = c.Public
+	if err := mcpstdio.WriteConfig(a.stdout, entry); err != nil {
+		return err
 	}
-	return mcpstdio.WriteConfig(a.stdout, mcpstdio.Config{Base: base, Set: c.Set, Agent: agent.Name, Variable: tokenVariable, Token: token, Stdio: c.Stdio})
+	fmt.Fprintln(a.stderr, "drawbridge:", mcpstdio.Place(c.For))
+	return nil
 }
 
 type mcpCmd struct {
@@ -134,7 +145,7 @@ func (mcpCmd) Help() string {
 // Run carries messages until standard input ends.
 func (c mcpCmd) Run(ctx context.Context, a app) error {
 	if reference, ok := httpx.Unexpanded(c.AgentToken); ok {
-		return usageError{fmt.Errorf("the agent's token is %s: the client did not replace the variable by its value; set the variable where the client starts, or leave %s out of its configuration", reference, tokenVariable)}
+		return usageError{fmt.Errorf("the agent's token is a reference to the variable %s: the client did not replace the variable by its value; set it where the client starts, or leave %s out of the client's configuration", reference, tokenVariable)}
 	}
 	base, operator, token := c.URL, "", c.AgentToken
 	if base == "" || token == "" { // else the operator's token is not needed, nor its file
@@ -152,7 +163,7 @@ func (c mcpCmd) Run(ctx context.Context, a app) error {
 		defer client.Close()
 		minted := ""
 		secret = func(ctx context.Context) (string, error) {
-			t, err := client.MintToken(ctx, c.Agent)
+			t, err := client.MintToken(ctx, c.Agent, "")
 			minted = t.ID
 			return t.Secret, err
 		}

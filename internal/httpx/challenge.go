@@ -13,9 +13,10 @@ import (
 // by a variable's value gets a message of its own in the place of message.
 func WriteUnauthorized(w http.ResponseWriter, r *http.Request, message string) {
 	Challenge(w.Header(), r, "drawbridge")
-	if reference, ok := Unexpanded(shownTokens(r)...); ok {
-		message = fmt.Sprintf("the client sent %s as the token: it did not replace the variable by its value; "+
-			"set the variable where the client starts, or write the token itself into the client's configuration", reference)
+	if name, ok := Unexpanded(shownTokens(r)...); ok {
+		// The name alone: clients blank what they sent out of the messages that they show.
+		message = fmt.Sprintf("the client sent a reference to the variable %s in the place of the token: it did not replace the variable by its value; "+
+			"set the variable where the client starts, or write the token itself into the client's configuration", name)
 	}
 	WriteError(w, http.StatusUnauthorized, "unauthenticated", message)
 }
@@ -54,20 +55,21 @@ func shownTokens(r *http.Request) (tokens []string) {
 // token of the bridge holds such characters.
 var reference = regexp.MustCompile(`\$\{[^{}]{0,80}\}|\{\{[^{}]{0,80}\}\}|\{(?:env|file):[^{}]{0,80}\}|^\$(?i:env:)?[A-Za-z_][A-Za-z0-9_]{0,80}$|^%[A-Za-z_][A-Za-z0-9_]{0,80}%$`)
 
+// variable finds the name in a reference.
+var variable = regexp.MustCompile(`^[${%]+(?:[a-zA-Z]+:)?([A-Za-z_][A-Za-z0-9_.-]*)`)
+
 // Unexpanded finds, in tokens, a reference to a variable that was to be replaced by
-// the variable's value. It returns the reference, fit to be shown.
-func Unexpanded(tokens ...string) (found string, ok bool) {
+// the variable's value. It returns the variable's name, fit to be shown.
+func Unexpanded(tokens ...string) (name string, ok bool) {
 	for _, token := range tokens {
-		if found = reference.FindString(token); found != "" {
-			return strings.Map(printable, found), true
+		found := reference.FindString(token)
+		if found == "" {
+			continue
 		}
+		if m := variable.FindStringSubmatch(found); m != nil {
+			return m[1], true
+		}
+		return "(without a name)", true
 	}
 	return "", false
-}
-
-func printable(r rune) rune {
-	if r < ' ' || r > '~' {
-		return '?'
-	}
-	return r
 }

@@ -24,14 +24,14 @@ func TestChallenge(t *testing.T) {
 		"another scheme":  {http.Header{"Authorization": {"Basic eDp5"}}, false, "a token is required"},
 		"a wrong one":     {http.Header{"Authorization": {"Bearer dbt_wrong"}}, true, "a token is required"},
 		"own header":      {http.Header{"X-Bridge-Token": {"wrong"}}, true, "a token is required"},
-		"claude, cursor":  {http.Header{"Authorization": {"Bearer ${DRAWBRIDGE_AGENT_TOKEN}"}}, true, "sent ${DRAWBRIDGE_AGENT_TOKEN} as the token"},
-		"cursor":          {http.Header{"Authorization": {"Bearer ${env:TOKEN}"}}, true, "sent ${env:TOKEN} as the token"},
-		"opencode":        {http.Header{"Authorization": {"Bearer {env:TOKEN}"}}, true, "sent {env:TOKEN} as the token"},
-		"shell":           {http.Header{"Authorization": {"Bearer $TOKEN"}}, true, "sent $TOKEN as the token"},
-		"windows":         {http.Header{"X-Bridge-Token": {"%TOKEN%"}}, true, "sent %TOKEN% as the token"},
-		"with a default":  {http.Header{"Authorization": {"Bearer ${TOKEN:-none}"}}, true, "sent ${TOKEN:-none} as the token"},
-		"within a prefix": {http.Header{"Authorization": {"Bearer dbt_${TOKEN}"}}, true, "sent ${TOKEN} as the token"},
-		"hostile":         {http.Header{"Authorization": {"Bearer ${\u202e\x7f}"}}, true, "sent ${??} as the token"},
+		"claude, cursor":  {http.Header{"Authorization": {"Bearer ${DRAWBRIDGE_AGENT_TOKEN}"}}, true, "the variable DRAWBRIDGE_AGENT_TOKEN in the place of the token"},
+		"cursor":          {http.Header{"Authorization": {"Bearer ${env:TOKEN}"}}, true, "the variable TOKEN in the place of the token"},
+		"opencode":        {http.Header{"Authorization": {"Bearer {env:TOKEN}"}}, true, "the variable TOKEN in the place of the token"},
+		"shell":           {http.Header{"Authorization": {"Bearer $TOKEN"}}, true, "the variable TOKEN in the place of the token"},
+		"windows":         {http.Header{"X-Bridge-Token": {"%TOKEN%"}}, true, "the variable TOKEN in the place of the token"},
+		"with a default":  {http.Header{"Authorization": {"Bearer ${TOKEN:-none}"}}, true, "the variable TOKEN in the place of the token"},
+		"within a prefix": {http.Header{"Authorization": {"Bearer dbt_${TOKEN}"}}, true, "the variable TOKEN in the place of the token"},
+		"hostile":         {http.Header{"Authorization": {"Bearer ${\u202e\x7f}"}}, true, "the variable (without a name) in the place"},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header = tt.header

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -68,21 +69,63 @@ func (k *Keyring) find(ctx context.Context, hash string) (t bridge.DoorToken, er
 }
 
 // Mint makes a token for an agent and returns it with its record; it is shown
-// this once. Twice makes two.
-func (k *Keyring) Mint(ctx context.Context, agent bridge.AgentID) (secret string, t bridge.DoorToken, err error) {
+// this once. Client names the program that it is for: the agent's earlier tokens for the
+// same one end in the same commit, with what they opened. Without a client twice makes two.
+func (k *Keyring) Mint(ctx context.Context, agent bridge.AgentID, client string) (secret string, t bridge.DoorToken, err error) {
+	if len(client) > maxClient || strings.ContainsFunc(client, notPlain) {
+		return "", t, bridge.Errorf(bridge.Invalid, "client %+.60q must be at most %d letters, digits, dots, dashes and underscores", client, maxClient)
+	}
+	var replaced []string
 	secret = bridge.NewDoorToken()
 	err = k.desk.Change(ctx, func(tx bridge.Change) error {
 		a, err := tx.Agent(agent)
 		if err != nil {
 			return err
 		}
-		t = bridge.DoorToken{ID: bridge.TokenID(tx.NewID("tok_")), Agent: agent, Hash: bridge.HashDoorToken(secret), CreatedAt: tx.Now()}
+		t = bridge.DoorToken{ID: bridge.TokenID(tx.NewID("tok_")), Agent: agent, Hash: bridge.HashDoorToken(secret), Client: client, CreatedAt: tx.Now()}
+		if replaced, err = replace(tx, agent, client); err != nil {
+			return err
+		}
 		if err := tx.InsertToken(t); err != nil {
 			return err
 		}
 		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("door token %s for %s", t.ID, a.Name)})
 	})
-	return secret, t, err
+	if err != nil {
+		return "", t, err
+	}
+	for _, hash := range replaced {
+		k.end(hash)
+	}
+	return secret, t, nil
+}
+
+// maxClient bounds the name of a client, in bytes.
+const maxClient = 40
+
+func notPlain(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+}
+
+// replace revokes an agent's good tokens for a client and returns their hashes.
+func replace(tx bridge.Change, agent bridge.AgentID, client string) (hashes []string, err error) {
+	if client == "" {
+		return nil, nil
+	}
+	all, err := tx.Tokens(agent)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		if t.Client != client || t.Revoked() {
+			continue
+		}
+		if err := tx.RevokeToken(t.ID, tx.Now()); err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, t.Hash)
+	}
+	return hashes, nil
 }
 
 // EventToken tells of a door token that was made or revoked.

@@ -17,7 +17,7 @@ func token(agent bridge.AgentID, n int) bridge.DoorToken {
 
 func testTokens(t *testing.T, open Open) {
 	s, full := open(t), token("agt_1", 1)
-	full.Generation, full.LastUsed, full.RevokedAt = 3, kit.At(time.Second), kit.At(time.Minute)
+	full.Generation, full.Client, full.LastUsed, full.RevokedAt = 3, "codex", kit.At(time.Second), kit.At(time.Minute)
 	kit.NoZeroField(t, full)
 	kit.Update(t, s, func(tx bridge.Tx) error {
 		return errors.Join(tx.InsertToken(full), tx.InsertToken(token("agt_1", 2)), tx.InsertToken(token("agt_2", 3)), tx.InsertToken(token("agt_1", 4)))
