@@ -15,8 +15,8 @@ type Change interface {
 	Now() time.Time
 	NewID(prefix string) string
 	// Notify leaves a notice for n.Agent, with an id and a time of its own, and gives the
-	// agent a turn when it is free, unless n.Quiet. Commands that stand in
-	// n.Untrusted are remembered by the echo guard.
+	// agent a turn when it is free, unless n.Quiet. The turn that tells the notice
+	// records what the agent may repeat out of it (package bridge/echo).
 	Notify(n Notice) (NoticeID, error)
 	// Conclude is Notify for what a subagent reports to its parent as the result of
 	// its task: the task is done then, and the result may wait for those of others.

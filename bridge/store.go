@@ -213,9 +213,14 @@ type TreeTx interface {
 
 // MemoTx keeps what the gate must remember between turns.
 type MemoTx interface {
-	// AddEchoes remembers command keys that stood in untrusted text given to an agent.
-	AddEchoes(agent AgentID, keys []string, at time.Time) error
-	Echoed(agent AgentID, key string) (bool, error)
+	// PutEcho records words that an agent heard. The same words (agent and key) heard
+	// again replace the record, and so last longer.
+	PutEcho(e Echo) error
+	// Echoes returns at most limit of an agent's echoes that are younger than age, in
+	// the order of their keys.
+	Echoes(agent AgentID, age EchoAge, limit int) ([]Echo, error)
+	// DropEchoes deletes an agent's other echoes and returns how many there were.
+	DropEchoes(agent AgentID, age EchoAge) (int, error)
 	// PutApproval lets a key pass for agents under root until a time.
 	PutApproval(root AgentID, key string, until time.Time) error
 	Approved(root AgentID, key string, at time.Time) (bool, error)

@@ -331,17 +331,5 @@ func (p *post) rewrite(m bridge.Message, event string) error {
 	if _, err := p.RewriteNotices(m.ID, text, untrusted); err != nil {
 		return err
 	}
-	letters, err := p.Letters(m.ID)
-	if err != nil {
-		return err
-	}
-	for _, l := range letters {
-		if l.Agent == bridge.User {
-			continue
-		}
-		if err := p.AddEchoes(l.Agent, words.EchoKeys(m.Text), p.Now()); err != nil {
-			return err
-		}
-	}
 	return p.tell(event, m)
 }

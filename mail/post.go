@@ -170,12 +170,6 @@ func (p *post) leave(m bridge.Message, text string, t target) error {
 		n.Text, n.Untrusted = trusted(text, m.Text), ""
 	}
 	var err error
-	if p.byUser() {
-		// A person's words may command, and an agent that repeats them is likely to echo.
-		if err := p.AddEchoes(t.agent.ID, words.EchoKeys(m.Text), p.Now()); err != nil {
-			return err
-		}
-	}
 	if l.Notice, err = p.Notify(n); err != nil {
 		return err
 	}

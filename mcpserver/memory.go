@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"drawbridge/bridge/words"
+	"drawbridge/bridge"
+	"drawbridge/bridge/echo"
 	"drawbridge/memory"
 )
 
@@ -68,12 +69,13 @@ func (d *Door) searchMemory(ctx context.Context, c *caller, in searchArgs) (answ
 		return answer{}, err
 	}
 	views := make([]PassageView, len(found))
-	var keys []string
+	var said []echo.Heard
 	for i, p := range found {
 		views[i] = PassageView{ID: string(p.ID), Content: p.Content, Tags: append([]string{}, p.Tags...), CreatedAt: p.CreatedAt.UTC()}
-		keys = append(keys, words.EchoKeys(p.Content)...) // it may have been copied from others
+		// It may have been copied from others.
+		said = append(said, echo.Heard{Text: p.Content, Source: bridge.EchoTree, Author: c.agent.Name, Place: "the passage " + string(p.ID)})
 	}
-	return answer{data: passageList{views}}, d.echo(ctx, c, keys)
+	return answer{data: passageList{views}}, d.hear(ctx, c, said)
 }
 
 type storeArgs struct {

@@ -3,12 +3,14 @@ package mcpserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/echo"
 	"drawbridge/bridge/words"
 	"drawbridge/mail"
 	"drawbridge/parser"
@@ -101,23 +103,37 @@ func (d *Door) checkInbox(ctx context.Context, c *caller, _ struct{}) (answer, e
 	return answer{data: letterList{letters}}, err
 }
 
-// heard remembers commands that stand in messages which a tool shows to an
-// agent, as those in a turn are remembered: one that repeats them is held.
+// heard records what an agent may repeat out of messages that a tool shows to it, as
+// a turn records it: a command that repeats them is held.
 func (d *Door) heard(ctx context.Context, c *caller, messages []bridge.Message) error {
-	var keys []string
+	var all []echo.Heard
 	for _, m := range messages {
-		if m.From != c.agent.ID && m.From != bridge.User {
-			keys = append(keys, words.EchoKeys(m.Text)...)
+		if m.From == c.agent.ID {
+			continue
 		}
+		h := echo.Heard{Text: m.Text, Mode: echo.Named, Source: bridge.EchoTree, Author: m.FromName, Place: fmt.Sprintf("the message %s of %s", m.ID, m.FromName)}
+		if m.From == bridge.User {
+			h.Source, h.Mode = bridge.EchoOperator, echo.Exact
+		}
+		all = append(all, h)
 	}
-	return d.echo(ctx, c, keys)
+	return d.hear(ctx, c, all)
 }
 
-func (d *Door) echo(ctx context.Context, c *caller, keys []string) error {
-	if len(keys) == 0 {
+// hear records what an agent may repeat out of what a tool shows to it.
+func (d *Door) hear(ctx context.Context, c *caller, all []echo.Heard) error {
+	if all = slices.DeleteFunc(all, echo.Heard.Empty); len(all) == 0 {
 		return nil
 	}
-	return d.o.Engine.Change(ctx, func(tx bridge.Change) error { return tx.AddEchoes(c.agent.ID, keys, tx.Now()) })
+	return d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+		for _, h := range all {
+			h.Agent = c.agent.ID
+			if err := echo.Hear(tx, h, tx.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 type spawnArgs struct {
@@ -272,7 +288,7 @@ const (
 
 func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer, error) {
 	out := Inspection{Recent: []Said{}}
-	var keys []string
+	var said []echo.Heard
 	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
 		a, err := c.find(tx, in.Name)
 		if err != nil {
@@ -286,14 +302,14 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 		for _, t := range slices.Backward(turns) {
 			out.Recent = append(out.Recent, Said{Turn: t.Seq, From: "prompt", Text: words.Clip(cmpOr(t.Sent, t.Text), recentBytes), At: t.CreatedAt.UTC().Format(time.RFC3339)})
 			if t.Reply != "" {
-				keys = append(keys, words.EchoKeys(t.Reply)...)
+				said = append(said, echo.Heard{Text: words.Clip(t.Reply, recentBytes), Mode: echo.Named, Source: bridge.EchoTree, Author: a.Name, Place: fmt.Sprintf("the reply of %s in its turn %d", a.Name, t.Seq)})
 				out.Recent = append(out.Recent, Said{Turn: t.Seq, From: a.Name, Text: words.Clip(t.Reply, recentBytes), At: t.EndedAt.UTC().Format(time.RFC3339)})
 			}
 		}
 		return err
 	})
 	if err == nil {
-		err = d.echo(ctx, c, keys)
+		err = d.hear(ctx, c, said)
 	}
 	return answer{data: out}, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/echo"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
 	"drawbridge/internal/tracing"
@@ -115,7 +116,24 @@ func (t tool) answered(ctx context.Context, d *Door, c *caller, args json.RawMes
 	if err != nil {
 		return t.told(d, c, err), cmp.Or(string(bridge.KindOf(err)), "internal")
 	}
-	return out.result(), ""
+	result = out.result()
+	if err := t.heard(ctx, d, c, result); err != nil {
+		return t.told(d, c, err), cmp.Or(string(bridge.KindOf(err)), "internal")
+	}
+	return result, ""
+}
+
+// heard records what an agent may repeat out of an answer that shows what others wrote,
+// titles and names among it. Tools that show whole texts record more by themselves.
+func (t tool) heard(ctx context.Context, d *Door, c *caller, result *mcp.CallToolResult) error {
+	if !t.nature.readOnly || t.name == "list_allowed" || len(result.Content) == 0 {
+		return nil
+	}
+	shown, ok := result.Content[0].(*mcp.TextContent)
+	if !ok {
+		return nil
+	}
+	return d.hear(ctx, c, []echo.Heard{{Text: shown.Text, Mode: echo.Near, Source: bridge.EchoTree, Place: "the answer of the tool " + t.name}})
 }
 
 // told logs an error that is ours, and returns what the agent may know of it.

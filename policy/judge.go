@@ -28,9 +28,9 @@ type Request struct {
 	// tool calls; they count against the turn's cap, and a repetition of one is held.
 	Earlier []parser.Command
 	Usage   Usage
-	// Echoed reports whether an identical command (by CommandKey) stood in
-	// untrusted text that this agent was given. Nil means no.
-	Echoed func(parser.Command) bool
+	// Echoed says whose words a command repeats that this agent was given, and where
+	// they stand; "" when it repeats none. Nil means that nothing is repeated.
+	Echoed func(parser.Command) string
 	// Approved reports whether an earlier "once per" approval with this key still
 	// lasts. Nil means no.
 	Approved func(key string) bool
@@ -131,11 +131,15 @@ func (r Request) hold(v Verdict, cmd parser.Command, seen map[string]bool) Verdi
 	key := exactKey(cmd)
 	twice := seen[key]
 	seen[key] = true
+	echo := ""
+	if !twice && r.Echoed != nil {
+		echo = r.Echoed(cmd)
+	}
 	switch {
 	case twice:
 		return holdFor(v, CodeDuplicate, "the same command stands earlier in this turn; it waits for a person, so that nothing is done twice by mistake")
-	case r.Echoed != nil && r.Echoed(cmd):
-		return holdFor(v, CodeEcho, "the same command stood in text that came from outside; it waits for a person, because that text must not command")
+	case echo != "":
+		return holdFor(v, CodeEcho, echo+"; it waits for a person, because words that an agent reads must not command")
 	case v.Approval.needed() && !r.approved(v):
 		return holdFor(v, CodeNeedsApproval, approvalReason(v))
 	}

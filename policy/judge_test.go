@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 	twice := row{policy.Held, policy.CodeDuplicate}
 	echo := row{policy.Held, policy.CodeEcho}
 	yes := func(string) bool { return true }
-	echoed := func(parser.Command) bool { return true }
+	echoed := func(parser.Command) string { return "it repeats line 1" }
 	for name, c := range map[string]struct {
 		r    policy.Request
 		want []row

@@ -14,7 +14,7 @@ import (
 func CommandKey(cmd parser.Command) string {
 	switch cmd.Verb {
 	case parser.Subagent:
-		return hashFields(string(cmd.Verb), repoOrText(cmd.Repo), trimBlanks(cmd.Prompt))
+		return hashFields(string(cmd.Verb), RepoText(cmd.Repo), trimBlanks(cmd.Prompt))
 	case parser.LocalAction:
 		return hashFields(string(cmd.Verb), trimBlanks(cmd.Action))
 	case parser.Remind:
@@ -31,7 +31,9 @@ func exactKey(cmd parser.Command) string {
 	return hashFields(CommandKey(cmd), cmd.Name, cmd.Role, cmd.Subdir)
 }
 
-func repoOrText(value string) string {
+// RepoText is the canonical form of a repository, or the value itself without blanks
+// around it where it has none. It is for comparing and showing, never for sending.
+func RepoText(value string) string {
 	repo, err := CanonicalRepo(value)
 	if err != nil {
 		return trimBlanks(value)

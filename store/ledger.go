@@ -173,21 +173,36 @@ func (t *tx) Deliveries(op bridge.AgentID, limit int) ([]bridge.Delivery, error)
 	return selectAll(t, scanDelivery, "SELECT "+deliveryColumns+" FROM deliveries"+tail, args...)
 }
 
-// AddEchoes implements bridge.MemoTx.
-func (t *tx) AddEchoes(agent bridge.AgentID, keys []string, at time.Time) error {
-	for _, key := range keys {
-		err := t.exec("INSERT INTO echoes (agent, key, created_at) VALUES ($1, $2, $3) ON CONFLICT (agent, key) DO NOTHING", agent, key, micros(at))
-		if err != nil {
-			return err
-		}
+const echoColumns = "agent, key, created_at, digest, source, author, place, turn, seq"
+
+var putEcho = insertSQL("echoes", echoColumns) + ` ON CONFLICT (agent, key) DO UPDATE SET created_at = excluded.created_at, digest = excluded.digest,
+	source = excluded.source, author = excluded.author, place = excluded.place, turn = excluded.turn, seq = excluded.seq`
+
+func scanEcho(row scanner) (e bridge.Echo, err error) {
+	err = row.Scan(&e.Agent, &e.Key, microTime{&e.At}, &e.Digest, &e.Source, &e.Author, &e.Place, &e.Turn, &e.Seq)
+	if len(e.Digest) == 0 {
+		e.Digest = nil // as it was given
 	}
-	return nil
+	return e, err
 }
 
-// Echoed implements bridge.MemoTx.
-func (t *tx) Echoed(agent bridge.AgentID, key string) (bool, error) {
-	n, err := selectOne(t, scanInt, "SELECT count(*) FROM echoes WHERE agent = $1 AND key = $2", agent, key)
-	return n > 0, err
+// PutEcho implements bridge.MemoTx.
+func (t *tx) PutEcho(e bridge.Echo) error {
+	if e.Digest == nil {
+		e.Digest = []byte{} // nil would be NULL
+	}
+	return t.exec(putEcho, e.Agent, e.Key, micros(e.At), e.Digest, e.Source, e.Author, e.Place, e.Turn, e.Seq)
+}
+
+// Echoes implements bridge.MemoTx.
+func (t *tx) Echoes(agent bridge.AgentID, age bridge.EchoAge, limit int) ([]bridge.Echo, error) {
+	return selectAll(t, scanEcho, "SELECT "+echoColumns+" FROM echoes WHERE agent = $1 AND (seq > $2 OR created_at > $3) ORDER BY key LIMIT $4",
+		agent, age.Seq, micros(age.At), limit)
+}
+
+// DropEchoes implements bridge.MemoTx.
+func (t *tx) DropEchoes(agent bridge.AgentID, age bridge.EchoAge) (int, error) {
+	return t.execCount("DELETE FROM echoes WHERE agent = $1 AND seq <= $2 AND created_at <= $3", agent, age.Seq, micros(age.At))
 }
 
 // PutApproval implements bridge.MemoTx.

@@ -115,8 +115,7 @@ func (c *Change) Event(kind string, a bridge.Agent, ev bridge.Event) error {
 	return nil
 }
 
-// Tell records a notice, remembers the commands that stand in its untrusted
-// text, and gives the agent a turn when it is free.
+// Tell records a notice and gives the agent a turn when it is free.
 func (c *Change) Tell(n bridge.Notice) error {
 	if err := c.Keep(n); err != nil {
 		return err
@@ -134,13 +133,10 @@ func (c *Change) Tell(n bridge.Notice) error {
 	return c.Pump(&a)
 }
 
-// Keep records a notice and remembers the commands that stand in its untrusted text.
+// Keep records a notice. What stands in it is heard when a turn tells it.
 func (c *Change) Keep(n bridge.Notice) error {
 	n.ID, n.CreatedAt = cmp.Or(n.ID, bridge.NoticeID(c.NewID("ntc_"))), c.At
-	if err := c.InsertNotice(n); err != nil {
-		return err
-	}
-	return c.AddEchoes(n.Agent, words.EchoKeys(n.Untrusted), c.At)
+	return c.InsertNotice(n)
 }
 
 // Pump gives a free agent a turn when something waits for it that is worth

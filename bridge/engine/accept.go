@@ -46,12 +46,6 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err := e.meter.Later(c.Change, j.agent, j.names, j.turn); err != nil {
 			return err
 		}
-		// The names of artifacts are an agent's words, too.
-		if j.agent.Parent != "" {
-			if err := c.AddEchoes(j.agent.Parent, words.EvidenceKeys(endedOf(*j, out)), c.now); err != nil {
-				return err
-			}
-		}
 		if out.obs.State != bridge.RunFinished {
 			return c.unfinished(j, out, completion)
 		}

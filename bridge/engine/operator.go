@@ -9,7 +9,6 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
-	"drawbridge/bridge/words"
 )
 
 // Spec is what a person wants launched.
@@ -65,9 +64,6 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
-		if err := c.AddEchoes(id, words.EchoKeys(s.Prompt), c.now); err != nil {
-			return err
-		}
 		if err := c.Event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
 			return err
 		}
@@ -113,9 +109,6 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
 		}
 		if err := c.NotStopped(a.Root); err != nil {
-			return err
-		}
-		if err := c.AddEchoes(id, words.EchoKeys(text), c.now); err != nil {
 			return err
 		}
 		if overtaken, err := c.overtake(a, t); err != nil || overtaken.ID != "" {

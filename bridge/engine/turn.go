@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
+	"drawbridge/bridge/echo"
 	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
@@ -151,6 +152,9 @@ func (c *change) begin(j *job) (bool, error) {
 			return false, err
 		}
 	}
+	if err := c.hearTurn(*j); err != nil {
+		return false, err
+	}
 	j.turn.SentAt, j.turn.DoubtSince = c.now, time.Time{} // a person may have settled an earlier doubt
 	j.turn.Attempts++
 	if err := c.SetTurn(&j.turn, bridge.TurnDelivering); err != nil {
@@ -224,14 +228,14 @@ func (c *change) join(j *job) error {
 }
 
 // recall puts the agent's memory at the head of its turn. What stands in it is
-// watched for echoes, or a block would launder a command that somebody planted.
+// heard, or a block would launder a command that somebody planted.
 func (c *change) recall(j *job) error {
 	text, err := c.e.o.Preamble(c.Tx, j.agent.ID)
 	if err != nil || text == "" {
 		return err
 	}
 	j.turn.Sent = words.Memory(text) + j.turn.Sent
-	return c.AddEchoes(j.agent.ID, words.EchoKeys(text), c.now)
+	return c.hear(*j, echo.Heard{Text: text, Source: bridge.EchoTree, Author: j.agent.Name, Place: "the memory blocks of " + j.agent.Name})
 }
 
 // send makes the one call that has the effect, and records what came of it.

@@ -13,6 +13,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
+	"drawbridge/bridge/echo"
 	"drawbridge/bridge/kin"
 	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
@@ -131,17 +132,14 @@ func (c change) request(by *Asker, commands []parser.Command) (policy.Request, e
 	if err != nil {
 		return policy.Request{}, err
 	}
-	echoed := make(map[string]bool)
-	for _, cmd := range commands {
-		key := policy.CommandKey(cmd)
-		if echoed[key], err = c.Echoed(by.Agent.ID, key); err != nil {
-			return policy.Request{}, err
-		}
+	heard, err := echo.Remembered(c.Tx, by.Agent.ID, by.Turn.Seq, c.At)
+	if err != nil {
+		return policy.Request{}, err
 	}
 	return policy.Request{
 		Agents: by.Names, Commands: commands,
 		Usage:  used,
-		Echoed: func(cmd parser.Command) bool { return echoed[policy.CommandKey(cmd)] },
+		Echoed: heard.Repeats,
 		Approved: func(key string) bool {
 			ok, err := c.Approved(by.Agent.Root, key, c.At)
 			return ok && err == nil // an unreadable memo is no approval

@@ -89,7 +89,7 @@ func (w *court) question(id bridge.CommandID) bridge.Question {
 func (w *court) remindHeld(when, message string) bridge.Command {
 	w.Helper()
 	cmd := parser.Command{Verb: parser.Remind, When: when, Message: message}
-	w.must(w.c.AddEchoes("agt_1", []string{policy.CommandKey(cmd)}, w.c.At))
+	w.must(w.c.PutEcho(bridge.Echo{Agent: "agt_1", Key: policy.CommandKey(cmd), At: w.c.At}))
 	return w.ask(cmd)
 }
 

@@ -96,9 +96,6 @@ func (c change) spawn(parent bridge.Agent, m *bridge.Command) error {
 		}
 	}
 	text := words.Introduced(m.Parsed, name, parent.Name)
-	if err := c.AddEchoes(id, words.EchoKeys(text), c.At); err != nil {
-		return err
-	}
 	if err := c.TellName(*m, name); err != nil {
 		return err
 	}

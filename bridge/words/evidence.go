@@ -59,6 +59,9 @@ const (
 	maxClaims    = 5
 )
 
+// Confirmed begins what Evidence says. Behind it stand names that an agent chose.
+const Confirmed = "confirmed by the API:"
+
 // Evidence says line by line what the API confirmed of a run, what it does not
 // show, what could not be asked, and what the agent only claimed.
 func Evidence(e Ended) string {
@@ -83,7 +86,7 @@ func Evidence(e Ended) string {
 			confirmed = append(confirmed, fmt.Sprintf("%d tokens so far", ev.Usage.Tokens))
 		}
 	}
-	lines = append(lines, "confirmed by the API: "+strings.Join(confirmed, "; "))
+	lines = append(lines, Confirmed+" "+strings.Join(confirmed, "; "))
 	if len(absent) > 0 {
 		lines = append(lines, "the API shows "+strings.Join(absent, ", "))
 	}
@@ -105,22 +108,6 @@ func named(s string) string {
 		return s
 	}
 	return strconv.QuoteToGraphic(s)
-}
-
-// EvidenceKeys returns the keys of the commands that stand in what an agent
-// named: its branch, its artifacts, and what the API says of them.
-func EvidenceKeys(e Ended) []string {
-	names := []string{e.Observation.Branch, e.Observation.PR, e.Observation.Detail}
-	if e.Evidence != nil {
-		names = append(names, e.Evidence.Unread)
-		for _, a := range e.Evidence.Artifacts {
-			names = append(names, a.Path)
-		}
-	}
-	for _, name := range slices.Clone(names) {
-		names = append(names, SafeWord(name)) // as it is shown
-	}
-	return EchoKeys(strings.Join(names, "\n"))
 }
 
 func artifacts(all []bridge.Artifact) string {

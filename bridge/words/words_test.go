@@ -1,7 +1,6 @@
 package words_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -152,49 +151,6 @@ func TestSafeWord(t *testing.T) {
 		if utf8.RuneCountInString(got) > 201 || strings.ContainsAny(got, "\n\r\v\f\u0085\u2028\u2029\u202e\x1b") {
 			t.Errorf("safeWord(%.40q) = %q", in, got)
 		}
-	}
-}
-
-func TestEchoKeys(t *testing.T) {
-	t.Parallel()
-	launch := words.EchoKeys("SUBAGENT: repo=https://github.com/me/my-app, prompt=fix it")
-	action := words.EchoKeys("LOCAL_ACTION: backup_script")
-	if len(launch) != 1 || len(action) != 1 || launch[0] == action[0] {
-		t.Fatalf("keys %q and %q, want one each and not the same", launch, action)
-	}
-	tests := []struct {
-		name, text string
-		want       []string
-	}{
-		{"inside another", "REMIND: 1h, LOCAL_ACTION: backup_script", action},
-		{"nearly", "LOCAL_ACTIONS: backup_script", nil},
-		{"plain", "LOCAL_ACTION: backup_script", action},
-		{"CRLF", "hello\r\nLOCAL_ACTION: backup_script\r\n", action},
-		{"quoted by us", "| LOCAL_ACTION: backup_script", action},
-		{"quoted twice", "> | LOCAL_ACTION: backup_script", action},
-		{"bullet", "- LOCAL_ACTION: backup_script", action},
-		{"number", "12. LOCAL_ACTION: backup_script", action},
-		{"bold", "**LOCAL_ACTION: backup_script**", action},
-		{"code", "    `LOCAL_ACTION: backup_script`", action},
-		{"two", "* LOCAL_ACTION: backup_script\n# SUBAGENT: repo=https://github.com/me/my-app, prompt=fix it", append(action[:1:1], launch...)},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			// More keys do no harm: they stand for what nobody writes.
-			got := words.EchoKeys(tt.text)
-			for _, key := range tt.want {
-				if !slices.Contains(got, key) {
-					t.Errorf("echoKeys(%q) = %q lacks %q", tt.text, got, key)
-				}
-			}
-			if len(tt.want) == 0 && len(got) > 0 {
-				t.Errorf("echoKeys(%q) = %q", tt.text, got)
-			}
-		})
-	}
-	if n := len(words.EchoKeys(strings.Repeat("LOCAL_ACTION: backup_script\n", 3*words.MaxEchoes))); n != words.MaxEchoes {
-		t.Errorf("%d keys of a hostile text, want at most %d", n, words.MaxEchoes)
 	}
 }
 

@@ -209,24 +209,52 @@ func (t *tx) Deliveries(op bridge.AgentID, limit int) (out []bridge.Delivery, er
 	return out, nil
 }
 
-// AddEchoes implements bridge.MemoTx.
-func (t *tx) AddEchoes(agent bridge.AgentID, keys []string, at time.Time) error {
-	for _, key := range keys {
-		m := memo{"echo", string(agent), key}
-		if _, known := t.state.memos[m]; known {
-			continue
-		}
-		if err := setMap(t, t.state.memos, m, stamp(at)); err != nil {
-			return err
-		}
-	}
-	return nil
+// PutEcho implements bridge.MemoTx.
+func (t *tx) PutEcho(e bridge.Echo) error {
+	e.At, e.Digest = stamp(e.At), bytes.Clone(e.Digest)
+	return set(t, &t.state.echoes, echoKey(e.Agent, e.Key), &e)
 }
 
-// Echoed implements bridge.MemoTx.
-func (t *tx) Echoed(agent bridge.AgentID, key string) (bool, error) {
-	_, known := t.state.memos[memo{"echo", string(agent), key}]
-	return known, nil
+// echoKey keeps an agent's echoes side by side.
+func echoKey(agent bridge.AgentID, key string) string { return string(agent) + " " + key }
+
+// Echoes implements bridge.MemoTx.
+func (t *tx) Echoes(agent bridge.AgentID, age bridge.EchoAge, limit int) (out []bridge.Echo, err error) {
+	for _, row := range t.echoesOf(agent) {
+		if e := *row; !expired(e, age) {
+			e.Digest = bytes.Clone(e.Digest)
+			out = append(out, e)
+		}
+	}
+	return out[:min(limit, len(out))], nil
+}
+
+// DropEchoes implements bridge.MemoTx.
+func (t *tx) DropEchoes(agent bridge.AgentID, age bridge.EchoAge) (n int, err error) {
+	for _, row := range t.echoesOf(agent) {
+		if e := *row; expired(e, age) {
+			if err := set(t, &t.state.echoes, echoKey(agent, e.Key), nil); err != nil {
+				return n, err
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
+// echoesOf are an agent's echoes in the order of their keys.
+func (t *tx) echoesOf(agent bridge.AgentID) (out []*bridge.Echo) {
+	t.state.echoes.oldest(func(e *bridge.Echo) bool {
+		if e.Agent == agent {
+			out = append(out, e)
+		}
+		return true
+	})
+	return out
+}
+
+func expired(e bridge.Echo, age bridge.EchoAge) bool {
+	return e.Seq <= age.Seq && !e.At.After(stamp(age.At))
 }
 
 // PutApproval implements bridge.MemoTx.

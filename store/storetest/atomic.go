@@ -31,7 +31,7 @@ func everything(tx bridge.Tx) error {
 	if _, err := tx.AppendEvent(bridge.Event{At: epoch, Kind: bridge.EventTurn}); err != nil {
 		return err
 	}
-	return errors.Join(tx.InsertCommand(fullCommand(1)), tx.InsertNotice(notice("agt_full", 1)), tx.AddEchoes("agt_full", []string{"key"}, epoch),
+	return errors.Join(tx.InsertCommand(fullCommand(1)), tx.InsertNotice(notice("agt_full", 1)), tx.PutEcho(bridge.Echo{Agent: "agt_full", Key: "key", At: epoch}),
 		tx.PutTree(fullTree()), tx.PutApproval("agt_full", "key", at(time.Hour)), tx.PutYes(fullYes()), tx.Enqueue(bridge.Work{Lane: "lane", Kind: bridge.WorkTurn, Ref: "trn_full", Due: epoch}),
 		recalltest.Everything(tx))
 }
@@ -46,7 +46,7 @@ func census(tx bridge.Tx) (n [13]int, err error) {
 	deliveries, e6 := tx.Deliveries("", 0)
 	events, e7 := tx.Events(0, 0)
 	next, e8 := tx.NextDue(epoch)
-	echoed, e9 := tx.Echoed("agt_full", "key")
+	echoes, e9 := tx.Echoes("agt_full", bridge.EchoAge{}, 1)
 	approved, e10 := tx.Approved("agt_full", "key", epoch)
 	tree, e11 := tx.Tree("agt_root")
 	kept, e12 := recalltest.Census(tx)
@@ -56,7 +56,7 @@ func census(tx bridge.Tx) (n [13]int, err error) {
 		e13 = nil
 	}
 	n = [13]int{len(agents), len(turns), len(commands), len(notices), len(completions), len(deliveries), len(events), kept}
-	for i, there := range []bool{!next.IsZero(), echoed, approved, tree.Stopped(), yes} {
+	for i, there := range []bool{!next.IsZero(), len(echoes) > 0, approved, tree.Stopped(), yes} {
 		if there {
 			n[8+i] = 1
 		}

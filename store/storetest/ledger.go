@@ -233,19 +233,38 @@ func testFirstCompletionWins(t *testing.T, open Open) {
 	equal(t, "first deliveries", deliveries.Load(), 1)
 }
 
+// testEchoes: words that are heard again last longer, an agent has its own, and those
+// are dropped that are old both in turns and in time.
 func testEchoes(t *testing.T, open Open) {
 	s := open(t)
+	full := bridge.Echo{Agent: "agt_1", Key: "full", Digest: []byte{0, 1, 255}, Source: bridge.EchoTree, Author: "docs-bot", Place: "the result of docs-bot", Turn: "trn_1", Seq: 3, At: at(time.Minute)}
+	old := bridge.Echo{Agent: "agt_1", Key: "old", Source: bridge.EchoOutside, Seq: 1, At: epoch}
+	again := old
+	again.Key, again.Place = "again", "a place"
 	mustUpdate(t, s, func(tx bridge.Tx) error {
-		return errors.Join(tx.AddEchoes("agt_1", nil, epoch), tx.AddEchoes("agt_1", []string{"a", "b", "a"}, epoch), tx.AddEchoes("agt_1", []string{"b"}, at(time.Hour)))
+		other := full
+		other.Agent = "agt_2"
+		return errors.Join(tx.PutEcho(full), tx.PutEcho(old), tx.PutEcho(again), tx.PutEcho(other))
 	})
-	for _, tt := range []struct {
-		agent bridge.AgentID
-		key   string
-		want  bool
-	}{{"agt_1", "a", true}, {"agt_1", "b", true}, {"agt_1", "A", false}, {"agt_1", "", false}, {"agt_2", "a", false}} {
-		got := read(t, s, func(tx bridge.Tx) (bool, error) { return tx.Echoed(tt.agent, tt.key) })
-		equal(t, fmt.Sprintf("echoed %q to %s", tt.key, tt.agent), got, tt.want)
+	again.Place, again.Seq, again.At = "another place", 2, at(time.Hour)
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutEcho(again) })
+	echoes := func(agent bridge.AgentID, age bridge.EchoAge, limit int) []bridge.Echo {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.Echo, error) { return tx.Echoes(agent, age, limit) })
 	}
+	equal(t, "all", echoes("agt_1", bridge.EchoAge{}, 10), []bridge.Echo{again, full, old})
+	equal(t, "the first", echoes("agt_1", bridge.EchoAge{}, 1), []bridge.Echo{again})
+	equal(t, "old in turns alone", len(echoes("agt_1", bridge.EchoAge{Seq: 9, At: at(-time.Second)}, 10)), 3)
+	equal(t, "old in time alone", len(echoes("agt_1", bridge.EchoAge{Seq: 0, At: at(2 * time.Hour)}, 10)), 3)
+	equal(t, "what is old in both", echoes("agt_1", bridge.EchoAge{Seq: 3, At: at(time.Minute)}, 10), []bridge.Echo{again})
+	equal(t, "to nobody", len(echoes("agt_3", bridge.EchoAge{}, 10)), 0)
+	var dropped int
+	mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+		dropped, err = tx.DropEchoes("agt_1", bridge.EchoAge{Seq: 3, At: at(time.Minute)})
+		return err
+	})
+	equal(t, "dropped", dropped, 2)
+	equal(t, "what is left", echoes("agt_1", bridge.EchoAge{}, 10), []bridge.Echo{again})
+	equal(t, "another agent's", len(echoes("agt_2", bridge.EchoAge{}, 10)), 1)
 }
 
 func testApprovals(t *testing.T, open Open) {
