@@ -32,21 +32,45 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 		return h.listHeld(w, r, f, limit)
 	}
 	var found []bridge.Command
+	names := map[bridge.AgentID]string{}
 	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
-		found, err = tx.Commands(f)
+		if found, err = tx.Commands(f); err != nil {
+			return err
+		}
+		names, err = namesOf(tx, found)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	page, more := cut(found, limit)
-	list := CommandList{Commands: viewAll(page, viewCommand)}
+	list := CommandList{Commands: viewAll(page, func(c bridge.Command) Command {
+		v := viewCommand(c)
+		v.AgentName = names[c.Agent]
+		return v
+	})}
 	// A turn's commands come in order, so that "before" would leave a hole.
 	if more && f.Turn == "" {
 		list.Next = list.Commands[len(page)-1].ID
 	}
 	httpx.WriteJSON(w, http.StatusOK, list)
 	return nil
+}
+
+// namesOf looks up the names of the agents that asked for commands.
+func namesOf(tx bridge.Tx, commands []bridge.Command) (map[bridge.AgentID]string, error) {
+	names := map[bridge.AgentID]string{}
+	for _, c := range commands {
+		if _, known := names[c.Agent]; known {
+			continue
+		}
+		a, err := tx.Agent(c.Agent)
+		if err != nil {
+			return nil, err
+		}
+		names[c.Agent] = a.Name
+	}
+	return names, nil
 }
 
 // maxHeldPage bounds the texts on one page of held commands, in bytes. A page has one at least.

@@ -11,6 +11,8 @@ import (
 // Tree is what the agents under one root have used of their budget.
 type Tree struct {
 	Root string `json:"root"`
+	// Name is the root's.
+	Name string `json:"name"`
 	// Launches and Turns count since the root was launched.
 	Launches int     `json:"launches"`
 	Open     int     `json:"open"`
@@ -127,7 +129,7 @@ func (h *Handler) writeTree(w http.ResponseWriter, r *http.Request, root bridge.
 	}
 	httpx.RecordOf(r.Context()).Add("root", string(root))
 	httpx.WriteJSON(w, http.StatusOK, Tree{
-		Root: string(root), Launches: tree.Launches, Open: open, Turns: tree.Turns, Tokens: tree.Tokens, CostUSD: dollars(tree.CostMicros),
+		Root: string(root), Name: a.Name, Launches: tree.Launches, Open: open, Turns: tree.Turns, Tokens: tree.Tokens, CostUSD: dollars(tree.CostMicros),
 		Unmetered: tree.Unmetered, Budget: Budget(h.o.Policy().Budget(a.Names())), StoppedAt: tree.StoppedAt, Why: tree.Why,
 	})
 	return nil

@@ -104,12 +104,14 @@ func viewTurnInList(t bridge.Turn) Turn {
 
 // Command is a command as the API shows it.
 type Command struct {
-	ID      string `json:"id"`
-	Turn    string `json:"turn"`
-	Agent   string `json:"agent"`
-	Ordinal int    `json:"ordinal"`
-	Line    int    `json:"line"`
-	Verb    string `json:"verb"`
+	ID    string `json:"id"`
+	Turn  string `json:"turn"`
+	Agent string `json:"agent"`
+	// AgentName is there in lists.
+	AgentName string `json:"agent_name,omitempty"`
+	Ordinal   int    `json:"ordinal"`
+	Line      int    `json:"line"`
+	Verb      string `json:"verb"`
 	// The arguments as the agent wrote them; nobody trusts them.
 	Repo    string `json:"repo,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/mail"
 )
 
@@ -245,7 +246,7 @@ func (d *Door) broadcastMessage(ctx context.Context, c *caller, in broadcastMess
 	if p.RecipientID != "" { // one recipient is a list, too (seed: broadcast_message)
 		p.RecipientID, p.Recipients = "", []string{p.RecipientID}
 	}
-	return confirm(err, postData{p}, "Message sent to %d agents. Message ID: %s", sent.Recipients, sent.Message.ID)
+	return confirm(err, postData{p}, "Message sent to %s. Message ID: %s", words.Count(sent.Recipients, "agent"), sent.Message.ID)
 }
 
 type selfArgs struct {

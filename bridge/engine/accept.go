@@ -131,5 +131,5 @@ func (c *change) delivered(j *job) error {
 	if err := c.DeliverCompletions(completions, j.turn.ID, c.now); err != nil {
 		return err
 	}
-	return c.Event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: fmt.Sprintf("%d outcomes delivered", len(carried))})
+	return c.Event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.Count(len(carried), "outcome") + " delivered"})
 }

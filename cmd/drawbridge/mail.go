@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/api/office"
+	"drawbridge/bridge/words"
 )
 
 type channelsCmd struct {
@@ -258,7 +259,7 @@ func (postCmd) Help() string {
 // Run posts.
 func (c postCmd) Run(ctx context.Context, a app) error {
 	return tell(c.target, a, func(client *api.Client) (office.Posted, error) { return client.Post(ctx, c.Channel, c.Text) }, func(p office.Posted) error {
-		_, err := fmt.Fprintf(a.stdout, "%s goes to %d agents, of whom it wakes %d\n", p.Message.ID, p.Recipients, p.Woken)
+		_, err := fmt.Fprintf(a.stdout, "%s goes to %s and wakes %d\n", p.Message.ID, words.Count(p.Recipients, "agent"), p.Woken)
 		return err
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -251,9 +252,9 @@ func (c commandsCmd) Run(ctx context.Context, a app) error {
 		}
 		rows := make([][]string, len(list.Commands))
 		for i, m := range list.Commands {
-			rows[i] = []string{m.ID, m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, maxReason)}
+			rows[i] = []string{m.ID, cmp.Or(m.AgentName, m.Agent), m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, maxReason)}
 		}
-		if err := table(a.stdout, "ID\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
+		if err := table(a.stdout, "ID\tAGENT\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
 			return err
 		}
 		return more(a, list.Next)
@@ -287,6 +288,10 @@ func printDecision(a app, asJSON bool, word string, m api.Command) error {
 	if asJSON {
 		return printJSON(a.stdout, m)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %s: %s %s is now %s\n", word, m.ID, m.Verb, short(m.Repo+m.Action, 80), m.State)
+	about := m.Repo + m.Action
+	if m.When != "" {
+		about = m.When + ", " + m.Message
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s: %s %s is now %s\n", word, m.ID, m.Verb, short(about, 80), m.State)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -54,7 +55,7 @@ func (t target) print(a app, tree api.Tree) error {
 			state += ": " + short(tree.Why, 200)
 		}
 	}
-	return table(a.stdout, "TREE\t"+tree.Root, append(rows, []string{"state", state}))
+	return table(a.stdout, "TREE\t"+tree.Name+" ("+tree.Root+")", append(rows, []string{"state", state}))
 }
 
 type stopCmd struct {
@@ -152,7 +153,7 @@ func (c remindersListCmd) Run(ctx context.Context, a app) error {
 	}, func(list api.CommandList) error {
 		rows := make([][]string, len(list.Commands))
 		for i, m := range list.Commands {
-			rows[i] = []string{m.ID, m.Agent, m.Due.Local().Format(time.DateTime), short(m.When, 30), short(m.Message, 80)}
+			rows[i] = []string{m.ID, cmp.Or(m.AgentName, m.Agent), m.Due.Local().Format(time.DateTime), short(m.When, 30), short(m.Message, 80)}
 		}
 		if err := table(a.stdout, "ID\tAGENT\tDUE\tAS WRITTEN\tMESSAGE", rows); err != nil {
 			return err

@@ -405,7 +405,7 @@ func (w *parts) onEvent(e bridge.Event) {
 	case bridge.EventAlarm:
 		line = w.log.Warn().Str("text", e.Text) // the bridge's own words
 	case bridge.EventParked, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap, bridge.EventThrottled:
-		line = w.log.Warn()
+		line = w.log.Warn().Str("reason", short(e.Text, 300))
 	}
 	line = line.Str("event", e.Kind).Int64("seq", e.Seq).Str("agent", string(e.Agent)).Str("name", e.Name)
 	if e.Turn != "" {

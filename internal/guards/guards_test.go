@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 	// A program may import everything; what stands below it may not.
 	"cmd/drawbridge/internal/handout":  {"policy"},
 	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
-	"cmd/drawbridge/internal/probe":    {"api", "bridge", "cloudagents", "config", "store"},
+	"cmd/drawbridge/internal/probe":    {"api", "bridge", "bridge/words", "cloudagents", "config", "store"},
 	"cmd/drawbridge/internal/mcpstdio": {},
 }
 

@@ -156,13 +156,14 @@ func TestRequestLog(t *testing.T) {
 		status  int
 		want    map[string]any
 	}{
-		{"plain", func(w http.ResponseWriter, r *http.Request) {
+		{"plain read", func(w http.ResponseWriter, r *http.Request) {
 			rec := httpx.RecordOf(r.Context())
 			rec.Route = "/x/{id}"
 			rec.Add("agent", "agt_1")
 			w.WriteHeader(201)
-		}, 201, map[string]any{"level": "info", "route": "/x/{id}", "agent": "agt_1", "status": 201.0, "path": "/x/1", "method": "GET"}},
-		{"nothing written", func(http.ResponseWriter, *http.Request) {}, 200, map[string]any{"level": "info", "status": 200.0}},
+		}, 201, map[string]any{"level": "debug", "route": "/x/{id}", "agent": "agt_1", "status": 201.0, "path": "/x/1", "method": "GET"}},
+		{"nothing written", func(http.ResponseWriter, *http.Request) {}, 200, map[string]any{"level": "debug", "status": 200.0}},
+		{"refused", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, 404, map[string]any{"level": "info", "status": 404.0}},
 		{"cause", func(w http.ResponseWriter, r *http.Request) {
 			httpx.RecordOf(r.Context()).Err = errors.New("disk full")
 			httpx.WriteError(w, 500, "internal", "internal error")

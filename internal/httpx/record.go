@@ -80,6 +80,9 @@ func RequestLog(o LogOptions, next http.Handler) http.Handler {
 // log writes the one wide line of a request.
 func (rec *Record) log(log zerolog.Logger, r *http.Request, s Served) {
 	line := log.Info()
+	if s.Status < http.StatusBadRequest && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		line = log.Debug() // reading changes nothing, and a client that polls would fill the log
+	}
 	if s.Status >= http.StatusInternalServerError || rec.stack != nil {
 		line = log.Error()
 	}

@@ -16,6 +16,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
 	"drawbridge/store"
@@ -221,7 +222,7 @@ func enrolled(ctx context.Context, client *api.Client, name string, wanted []str
 			f.Detail = fmt.Sprintf("is connected and does not offer %s, which the allowlist holds; add it to the relay's relay.yaml and restart the relay, or remove it from the allowlist", strings.Join(missing, ", "))
 			break
 		}
-		f.OK, f.Detail = true, fmt.Sprintf("is connected and offers %d actions", len(r.Offers))
+		f.OK, f.Detail = true, "is connected and offers "+words.Count(len(r.Offers), "action")
 	}
 	return f
 }
