@@ -263,13 +263,24 @@ type Work struct {
 	// Woken counts calls of Wake, so that one that comes while the work is
 	// held is not lost when it is put back.
 	Woken int64
+	// Share names whose share of the slots the work uses, see TreeShare and RelayShare; "" for none.
+	Share string
 }
+
+// TreeShare names a tree's share of the slots for a kind of work.
+func TreeShare(kind WorkKind, root AgentID) string { return string(kind) + "/" + string(root) }
+
+// RelayShare names a relay's share of the slots for actions; relay is "" for actions that name none.
+func RelayShare(relay string) string { return string(WorkAction) + "/" + relay }
 
 // Claim asks for work.
 type Claim struct {
 	Now   time.Time
 	Lease time.Duration
 	Limit int
+	// Without leaves out kinds of work, and Spent leaves out work of shares that are used up. Both are short lists.
+	Without []WorkKind
+	Spent   []string
 }
 
 // LaneTx keeps due work. Everything that must go on after a restart is a row here.
@@ -294,6 +305,8 @@ type LaneTx interface {
 	WakeLanes(lanes []string, now time.Time) error
 	// NextDue returns when the next item that nobody holds is due, or the zero time.
 	NextDue(now time.Time) (time.Time, error)
+	// NextFor is NextDue of the work that the claim does not leave out.
+	NextFor(c Claim) (time.Time, error)
 	// ReleaseAll frees every lease, which counts as a lost claim; only for a store
 	// that one process owns alone, at its start.
 	ReleaseAll() error

@@ -10,10 +10,10 @@ import (
 	"drawbridge/bridge"
 )
 
-const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, tries, failures, lost, woken"
+const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, tries, failures, lost, woken, share"
 
 func scanWork(row scanner) (w bridge.Work, err error) {
-	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Tries, &w.Failures, &w.Lost, &w.Woken)
+	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Tries, &w.Failures, &w.Lost, &w.Woken, &w.Share)
 	return w, err
 }
 
@@ -29,20 +29,36 @@ func (t *tx) Enqueue(w bridge.Work) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(`INSERT INTO work (lane, seq, kind, ref, due_at, lease_until, fence, attempts, failures, woken, head)
-		VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, 0, CASE WHEN EXISTS (SELECT 1 FROM work h WHERE h.lane = $1) THEN 0 ELSE 1 END)`,
-		w.Lane, seq, w.Kind, w.Ref, micros(w.Due))
+	return t.exec(`INSERT INTO work (lane, seq, kind, ref, due_at, share, lease_until, fence, attempts, failures, woken, head)
+		VALUES ($1, $2, $3, $4, $5, $6, 0, 0, 0, 0, 0, CASE WHEN EXISTS (SELECT 1 FROM work h WHERE h.lane = $1) THEN 0 ELSE 1 END)`,
+		w.Lane, seq, w.Kind, w.Ref, micros(w.Due), w.Share)
+}
+
+// wanted leaves out kinds and shares: each list is one text, with a bar around every name.
+const wanted = " AND CAST($2 AS TEXT) NOT LIKE '%|' || kind || '|%' AND CAST($3 AS TEXT) NOT LIKE '%|' || share || '|%'"
+
+// barred writes a list for wanted. No kind, id or name of a relay has a bar or a percent sign. An underscore in one stands for any character
+// in LIKE; that two names differ in nothing else is as good as impossible, and would make one of them wait.
+func barred[T ~string](names []T) string {
+	if len(names) == 0 {
+		return ""
+	}
+	text := "|"
+	for _, name := range names {
+		text += string(name) + "|"
+	}
+	return text
 }
 
 // claimWork takes the heads that have been ready for longest. A lease that still
 // stands there was never given back.
-const claimWork = `UPDATE work SET lease_until = $2, fence = fence + 1, attempts = attempts + 1, lost = CASE WHEN lease_until > 0 THEN lost + 1 ELSE lost END
-WHERE id IN (SELECT id FROM work WHERE head = 1 AND ` + readyAt + ` <= $1 ORDER BY ` + readyAt + `, id LIMIT $3)
+const claimWork = `UPDATE work SET lease_until = $5, fence = fence + 1, attempts = attempts + 1, lost = CASE WHEN lease_until > 0 THEN lost + 1 ELSE lost END
+WHERE id IN (SELECT id FROM work WHERE head = 1 AND ` + readyAt + ` <= $1` + wanted + ` ORDER BY ` + readyAt + `, id LIMIT $4)
 RETURNING ` + workColumns
 
 // ClaimWork implements bridge.LaneTx.
 func (t *tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
-	return selectAll(t, scanWork, claimWork, micros(c.Now), micros(c.Now.Add(c.Lease)), c.Limit)
+	return selectAll(t, scanWork, claimWork, micros(c.Now), barred(c.Without), barred(c.Spent), c.Limit, micros(c.Now.Add(c.Lease)))
 }
 
 // held is the condition under which work may be given back or kept. A lease of
@@ -110,18 +126,21 @@ func (t *tx) WakeLanes(lanes []string, now time.Time) error {
 }
 
 // nextDue's second condition holds always; it makes the look-up a search in work_ready.
-const nextDue = "SELECT " + readyAt + " FROM work WHERE head = 1 AND " + readyAt + " >= 0 ORDER BY " + readyAt + " LIMIT 1"
+const nextDue = "SELECT " + readyAt + " FROM work WHERE head = 1 AND " + readyAt + " >= $1" + wanted + " ORDER BY " + readyAt + " LIMIT 1"
 
 // NextDue implements bridge.LaneTx. It looks at heads only: what stands behind
 // a head is not due before it. Work that someone holds counts as due when the
 // lease ends, because its holder may have died.
-func (t *tx) NextDue(now time.Time) (time.Time, error) {
-	n, err := selectOne(t, scanInt, nextDue)
+func (t *tx) NextDue(now time.Time) (time.Time, error) { return t.NextFor(bridge.Claim{Now: now}) }
+
+// NextFor implements bridge.LaneTx.
+func (t *tx) NextFor(c bridge.Claim) (time.Time, error) {
+	n, err := selectOne(t, scanInt, nextDue, 0, barred(c.Without), barred(c.Spent))
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):
 		return time.Time{}, nil
 	case n == 0:
-		return now, err // due since ever; the zero time would say that there is nothing
+		return c.Now, err // due since ever; the zero time would say that there is nothing
 	}
 	return fromMicros(n), err
 }

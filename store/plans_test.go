@@ -74,11 +74,17 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"ClaimWork": func(tx bridge.Tx) error {
 			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3}))
 		},
-		"InsertDone":          func(tx bridge.Tx) error { return tx.InsertDone(bridge.Done{Agent: "agt_000001"}) },
-		"FindDone":            func(tx bridge.Tx) error { return last(tx.FindDone("agt_000001", "key")) },
-		"Watches":             func(tx bridge.Tx) error { return last(tx.Watches(0)) },
-		"DropWatch":           func(tx bridge.Tx) error { return last(tx.DropWatch("agt_1", "agt_2")) },
-		"NextDue":             func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) },
+		"InsertDone": func(tx bridge.Tx) error { return tx.InsertDone(bridge.Done{Agent: "agt_000001"}) },
+		"FindDone":   func(tx bridge.Tx) error { return last(tx.FindDone("agt_000001", "key")) },
+		"Watches":    func(tx bridge.Tx) error { return last(tx.Watches(0)) },
+		"DropWatch":  func(tx bridge.Tx) error { return last(tx.DropWatch("agt_1", "agt_2")) },
+		"NextDue":    func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) },
+		"ClaimWork of shares": func(tx bridge.Tx) error {
+			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3, Without: []bridge.WorkKind{bridge.WorkTurn}, Spent: []string{"action/laptop"}}))
+		},
+		"NextFor": func(tx bridge.Tx) error {
+			return last(tx.NextFor(bridge.Claim{Now: benchTime, Without: []bridge.WorkKind{bridge.WorkTurn}, Spent: []string{"action/laptop"}}))
+		},
 		"Enqueue":             func(tx bridge.Tx) error { return tx.Enqueue(w) },
 		"FinishWork":          func(tx bridge.Tx) error { return finishAnyWork(tx) },
 		"PutBack":             func(tx bridge.Tx) error { return tx.PutBack(w, benchTime) },

@@ -56,5 +56,5 @@ func answered(tx bridge.Change, relay string, m bridge.Command, p *policy.Policy
 	if err := tx.UpdateCommand(m); err != nil {
 		return err
 	}
-	return tx.Enqueue(bridge.Work{Kind: bridge.WorkAction, Ref: string(m.ID), Lane: bridge.ActionLane(m.Relay, m.Canonical), Due: tx.Now()})
+	return tx.Enqueue(bridge.Work{Kind: bridge.WorkAction, Ref: string(m.ID), Lane: bridge.ActionLane(m.Relay, m.Canonical), Due: tx.Now(), Share: bridge.RelayShare(m.Relay)})
 }

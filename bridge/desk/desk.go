@@ -221,7 +221,7 @@ func (c *Change) AddTurnAt(a *bridge.Agent, t bridge.Turn, due time.Time) error 
 	if _, err := c.InsertTurn(t); err != nil {
 		return err
 	}
-	if err := c.Enqueue(bridge.Work{Lane: AgentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: due}); err != nil {
+	if err := c.Enqueue(bridge.Work{Lane: AgentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: due, Share: bridge.TreeShare(bridge.WorkTurn, a.Root)}); err != nil {
 		return err
 	}
 	return c.SetAgent(a, bridge.AgentBusy)
@@ -292,7 +292,7 @@ func (c *Change) BeginJoin(a bridge.Agent, t *bridge.Turn) error {
 	if err := c.UpdateTurn(*t); err != nil {
 		return err
 	}
-	return c.Enqueue(bridge.Work{Lane: "join/" + string(t.ID), Kind: bridge.WorkJoin, Ref: string(t.ID), Due: c.At.Add(a.JoinWithin)})
+	return c.Enqueue(bridge.Work{Lane: "join/" + string(t.ID), Kind: bridge.WorkJoin, Ref: string(t.ID), Due: c.At.Add(a.JoinWithin), Share: bridge.TreeShare(bridge.WorkJoin, a.Root)})
 }
 
 // Gather tells the agent of joined results once enough subagents have ended.

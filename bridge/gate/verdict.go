@@ -48,7 +48,7 @@ func (c change) start(by Asker, m *bridge.Command) error {
 			return err
 		}
 	case parser.LocalAction:
-		work.Kind = bridge.WorkAction
+		work.Kind, work.Share = bridge.WorkAction, bridge.RelayShare(m.Relay)
 	case parser.Remind:
 		if err := errands.SetDue(c.Change, a, m); err != nil {
 			return err
@@ -57,7 +57,7 @@ func (c change) start(by Asker, m *bridge.Command) error {
 			by.quiet = by.Turn.Streak >= quietAfter // an agent that asks for nothing else is not answered for ever
 			return c.refuse(&by, m)
 		}
-		work.Kind, work.Due = bridge.WorkRemind, m.Due
+		work.Kind, work.Due, work.Share = bridge.WorkRemind, m.Due, bridge.TreeShare(bridge.WorkRemind, a.Root)
 	}
 	if err := c.SetCommand(m, bridge.CommandGranted); err != nil {
 		return err

@@ -8,6 +8,7 @@
 package lanes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +55,14 @@ type Options struct {
 	// Stuck is called when work has failed StuckAfter times in a row, once for
 	// every further failure too; claims that were lost count. It may be nil.
 	Stuck func(ctx context.Context, w bridge.Work, failures int, cause error)
-	// Slots bounds the work that is handled side by side; required.
+	// Slots bounds the work of one kind that is handled side by side; required. The shares that use some divide them evenly,
+	// and one part is left for the next share.
 	Slots int
+	// Slow bounds the work of one kind that goes on for longer than Patience and has left its slot; 16 times Slots unless set. One
+	// share may use a quarter of it.
+	Slow int
+	// Patience is how long work may keep its slot, 250 ms unless set.
+	Patience time.Duration
 	// Grace is how long handlers may go on when Run is told to stop.
 	Grace time.Duration
 	Now   func() time.Time
@@ -64,14 +71,27 @@ type Options struct {
 	Log  zerolog.Logger
 }
 
+// The defaults of Options.
+const (
+	defaultPatience = 250 * time.Millisecond
+	slowForSlot     = 16
+)
+
+// claimAtOnce bounds one claim. It is how far the bounds of a share may be passed.
+const claimAtOnce = 16
+
 // Dispatcher hands out work. Its methods are safe for concurrent use; Run is called once.
 type Dispatcher struct {
 	o    Options
 	wake chan struct{}
+	book *book
 }
 
 // New returns a dispatcher that does nothing until Run.
-func New(o Options) *Dispatcher { return &Dispatcher{o: o, wake: make(chan struct{}, 1)} }
+func New(o Options) *Dispatcher {
+	o.Slow, o.Patience = cmp.Or(o.Slow, slowForSlot*o.Slots), cmp.Or(o.Patience, defaultPatience)
+	return &Dispatcher{o: o, wake: make(chan struct{}, 1), book: newBook(o.Slots, o.Slow)}
+}
 
 // Wake makes Run look for work now.
 func (d *Dispatcher) Wake() {
@@ -90,25 +110,57 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.o.Grace, cut) })()
 	var running sync.WaitGroup
 	defer running.Wait()
-	slots := make(chan struct{}, d.o.Slots)
 	for {
-		free := cap(slots) - len(slots)
-		works, err := d.claim(ctx, free)
+		c := d.free()
+		works, err := d.claim(ctx, c)
 		if err != nil && ctx.Err() == nil {
 			d.o.Log.Error().Err(err).Msg("claim work")
 		}
 		for _, w := range works {
-			slots <- struct{}{}
-			running.Go(func() {
-				defer func() { <-slots; d.Wake() }()
-				d.handle(handlers, w)
-			})
+			d.book.begin(w)
+			running.Go(func() { d.slot(handlers, w) })
 		}
-		if len(works) > 0 && len(works) < free {
+		if len(works) > 0 {
 			continue // something ran; look once more before waiting
 		}
-		if !d.rest(ctx, free == 0, err) {
+		if !d.rest(ctx, c, err) {
 			return nil
+		}
+	}
+}
+
+// free is a claim of what there are slots for.
+func (d *Dispatcher) free() bridge.Claim {
+	c := bridge.Claim{Now: d.o.Now(), Lease: leaseTime, Limit: min(claimAtOnce, max(d.o.Slots/2, 1))}
+	c.Without, c.Spent = d.book.spent()
+	return c
+}
+
+// slot handles work in a slot of its kind, which it leaves when it takes long.
+func (d *Dispatcher) slot(ctx context.Context, w bridge.Work) {
+	defer d.Wake()
+	ended, yielded := make(chan struct{}), make(chan bool)
+	go func() { yielded <- d.yield(w, ended) }()
+	defer func() {
+		close(ended)
+		d.book.end(w, <-yielded)
+	}()
+	d.handle(ctx, w)
+}
+
+// yield waits until the work has ended or has taken long and leaves its slot, and reports whether it left.
+func (d *Dispatcher) yield(w bridge.Work, ended <-chan struct{}) bool {
+	long := time.NewTicker(d.o.Patience)
+	defer long.Stop()
+	for {
+		select {
+		case <-ended:
+			return false
+		case <-long.C:
+		}
+		if d.book.yield(w) {
+			d.Wake()
+			return true
 		}
 	}
 }
@@ -121,7 +173,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // Steps may run side by side or within each other's calls to the ports; Run
 // must not run beside them.
 func (d *Dispatcher) Step(ctx context.Context) (worked bool, err error) {
-	works, err := d.claim(ctx, 1)
+	works, err := d.claim(ctx, bridge.Claim{Now: d.o.Now(), Lease: leaseTime, Limit: 1})
 	if err != nil {
 		return false, fmt.Errorf("claim work: %w", err)
 	}
@@ -138,35 +190,39 @@ func (d *Dispatcher) Step(ctx context.Context) (worked bool, err error) {
 
 // NextDue returns when the next work can be claimed, or the zero time when
 // there is none. Work that someone holds counts from the end of its lease.
-func (d *Dispatcher) NextDue(ctx context.Context) (next time.Time, err error) {
+func (d *Dispatcher) NextDue(ctx context.Context) (time.Time, error) {
+	return d.nextFor(ctx, bridge.Claim{Now: d.o.Now()})
+}
+
+func (d *Dispatcher) nextFor(ctx context.Context, c bridge.Claim) (next time.Time, err error) {
 	err = d.o.Store.View(ctx, func(tx bridge.Tx) error {
-		next, err = tx.NextDue(d.o.Now())
+		next, err = tx.NextFor(c)
 		return err
 	})
 	return next, err
 }
 
-// claim takes up to n pieces of due work.
-func (d *Dispatcher) claim(ctx context.Context, n int) (works []bridge.Work, err error) {
-	if n == 0 || ctx.Err() != nil {
+// claim takes due work.
+func (d *Dispatcher) claim(ctx context.Context, c bridge.Claim) (works []bridge.Work, err error) {
+	if ctx.Err() != nil {
 		return nil, nil
 	}
 	// A lease that a power failure takes back leaves work that nobody holds.
 	// Nobody is woken by it: two replicas that claim nothing would wake each other for ever.
 	err = d.o.Store.Update(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Tx) error {
-		works, err = tx.ClaimWork(bridge.Claim{Now: d.o.Now(), Lease: leaseTime, Limit: n})
+		works, err = tx.ClaimWork(c)
 		return err
 	})
 	return works, err
 }
 
 // rest waits for a wake, for the next due time or for ctx's end, and reports
-// whether to go on. When every slot is taken only a wake or the end counts.
-func (d *Dispatcher) rest(ctx context.Context, full bool, failed error) bool {
+// whether to go on. Work that the claim left out counts when a slot is free again, which is a wake.
+func (d *Dispatcher) rest(ctx context.Context, c bridge.Claim, failed error) bool {
 	wait := maxIdle
 	if failed != nil {
 		wait = time.Second
-	} else if next, err := d.NextDue(ctx); !full && err == nil && !next.IsZero() {
+	} else if next, err := d.nextFor(ctx, c); err == nil && !next.IsZero() {
 		wait = min(wait, max(next.Sub(d.o.Now()), 0))
 	}
 	timer := time.NewTimer(wait)

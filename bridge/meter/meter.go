@@ -120,7 +120,7 @@ func (m Meter) Later(c *desk.Change, a bridge.Agent, names []string, t bridge.Tu
 	if m.Inspector == nil || a.API != bridge.APIv1 || !bounded(c, names) {
 		return nil
 	}
-	return c.Enqueue(bridge.Work{Lane: "usage/" + string(t.ID), Kind: bridge.WorkUsage, Ref: string(t.ID), Due: c.At.Add(late[0])})
+	return c.Enqueue(bridge.Work{Lane: "usage/" + string(t.ID), Kind: bridge.WorkUsage, Ref: string(t.ID), Due: c.At.Add(late[0]), Share: bridge.TreeShare(bridge.WorkUsage, a.Root)})
 }
 
 func bounded(c *desk.Change, names []string) bool {

@@ -23,7 +23,7 @@ func (t *tx) Enqueue(w bridge.Work) error {
 	if err := t.setLane(w.Lane, l); err != nil {
 		return err
 	}
-	return t.setWork(bridge.Work{ID: s.lastWork, Lane: w.Lane, Seq: l.seq, Kind: w.Kind, Ref: w.Ref, Due: stamp(w.Due)})
+	return t.setWork(bridge.Work{ID: s.lastWork, Lane: w.Lane, Seq: l.seq, Kind: w.Kind, Ref: w.Ref, Due: stamp(w.Due), Share: w.Share})
 }
 
 func (t *tx) setWork(w bridge.Work) error { return set(t, &t.state.work, w.ID, &w) }
@@ -51,12 +51,17 @@ func ready(w *bridge.Work) time.Time {
 	return w.Due
 }
 
+// leavesOut reports whether a claim does not want the work.
+func leavesOut(c bridge.Claim, w *bridge.Work) bool {
+	return slices.Contains(c.Without, w.Kind) || slices.Contains(c.Spent, w.Share)
+}
+
 // ClaimWork implements bridge.LaneTx. It takes the heads that have been ready for longest.
 func (t *tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
 	now := stamp(c.Now)
 	var due []*bridge.Work
 	for _, id := range t.state.heads {
-		if w := t.state.work.get(id); !ready(w).After(now) {
+		if w := t.state.work.get(id); !ready(w).After(now) && !leavesOut(c, w) {
 			due = append(due, w)
 		}
 	}
@@ -167,11 +172,18 @@ func (t *tx) WakeLanes(lanes []string, now time.Time) error {
 
 // NextDue implements bridge.LaneTx. Work that someone holds counts as due when
 // the lease ends, because its holder may have died.
-func (t *tx) NextDue(now time.Time) (next time.Time, err error) {
+func (t *tx) NextDue(now time.Time) (time.Time, error) { return t.NextFor(bridge.Claim{Now: now}) }
+
+// NextFor implements bridge.LaneTx.
+func (t *tx) NextFor(c bridge.Claim) (next time.Time, err error) {
 	for _, id := range t.state.heads {
-		at := ready(t.state.work.get(id))
+		w := t.state.work.get(id)
+		if leavesOut(c, w) {
+			continue
+		}
+		at := ready(w)
 		if at.IsZero() {
-			return now, nil // due since ever; the zero time would say that there is nothing
+			return c.Now, nil // due since ever; the zero time would say that there is nothing
 		}
 		if next.IsZero() || at.Before(next) {
 			next = at

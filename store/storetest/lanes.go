@@ -345,6 +345,54 @@ func testNextDue(t *testing.T, open Open) {
 	enqueue(t, s, "lane", time.Time{}, "d")
 	next(epoch, "of what has been due for ever: now")
 	claimOne(t, s, epoch, "d")
+	t.Run("shares", func(t *testing.T) { testShares(t, open) })
+}
+
+// testShares: a claim leaves out kinds and shares, also those that have waited for longest, and so does the next due time.
+func testShares(t *testing.T, open Open) {
+	s := open(t)
+	for i, w := range []bridge.Work{
+		{Kind: bridge.WorkTurn, Share: "turn/agt_1"}, {Kind: bridge.WorkTurn, Share: "turn/agt_10"}, {Kind: bridge.WorkAction, Share: "action/"},
+		{Kind: bridge.WorkAction, Share: "action/laptop"}, {Kind: bridge.WorkMail},
+	} {
+		w.Lane, w.Ref, w.Due = fmt.Sprint("lane", i), fmt.Sprint(i), at(time.Duration(i)*time.Second)
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.Enqueue(w) })
+	}
+	undone := errors.New("undone")
+	for _, c := range []struct {
+		without []bridge.WorkKind
+		spent   []string
+		want    string
+		next    time.Time
+	}{
+		{nil, nil, "[0 1 2 3 4]", epoch},
+		{[]bridge.WorkKind{bridge.WorkTurn}, nil, "[2 3 4]", at(2 * time.Second)},
+		{nil, []string{"turn/agt_1"}, "[1 2 3 4]", at(time.Second)},
+		{nil, []string{"action/", "turn/agt_10"}, "[0 3 4]", epoch},
+		{[]bridge.WorkKind{bridge.WorkTurn, bridge.WorkMail}, []string{"action/"}, "[3]", at(3 * time.Second)},
+		{[]bridge.WorkKind{bridge.WorkTurn, bridge.WorkMail, bridge.WorkAction}, []string{"action/"}, "[]", time.Time{}},
+	} {
+		var found []string
+		err := s.Update(t.Context(), func(tx bridge.Tx) error {
+			claim := bridge.Claim{Now: at(time.Minute), Lease: lease, Limit: 10, Without: c.without, Spent: c.spent}
+			next, err := tx.NextFor(claim)
+			if err != nil {
+				return err
+			}
+			equal(t, fmt.Sprintf("next without %v, spent %v", c.without, c.spent), next, c.next)
+			works, err := tx.ClaimWork(claim)
+			for _, w := range works {
+				found = append(found, w.Ref)
+			}
+			return errors.Join(err, undone)
+		})
+		if !errors.Is(err, undone) {
+			t.Fatal(err)
+		}
+		slices.Sort(found)
+		equal(t, fmt.Sprintf("claimed without %v, spent %v", c.without, c.spent), fmt.Sprint(found), c.want)
+	}
+	equal(t, "the share comes back", claim(t, s, at(time.Minute))["3"].Share, "action/laptop")
 }
 
 func testReleaseAll(t *testing.T, open Open) {
