@@ -14,7 +14,7 @@ ifneq ($(shell [ $$(printf %s "$${TMPDIR:-}" | wc -c) -gt 20 ] && echo long),)
 export TMPDIR := /tmp
 endif
 
-.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts conformance soak bench fuzz-long clean
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts conformance agents soak bench fuzz-long clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -28,6 +28,7 @@ demo: build ## run the demo
 
 check: lint vuln test ## everything that CI runs
 	@scripts/conformance.sh --if-possible
+	@scripts/agents.sh --if-possible --sample
 
 lint: fmt vet staticcheck ## gofmt, go vet, staticcheck
 
@@ -64,6 +65,9 @@ scripts: ## only the scripts against the built binaries
 
 conformance: ## the official MCP conformance suite and the official TypeScript clients against the MCP door; needs npm
 	@scripts/conformance.sh
+
+agents: ## real CLI agents from npm (codex, claude, gemini, opencode) against the bridge, their models scripts on loopback; needs npm
+	@scripts/agents.sh
 
 soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store
 	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./internal/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'

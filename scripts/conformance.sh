@@ -51,7 +51,7 @@ node_program() {
   for pinned in "$dir"/node_modules/node-*/bin/node; do
     [ -x "$pinned" ] && echo "$pinned" && return
   done
-  node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 22)' 2>/dev/null && command -v node
+  node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 22 ? 1 : 0)' 2>/dev/null && command -v node
 }
 
 install

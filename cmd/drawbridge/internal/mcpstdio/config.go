@@ -161,8 +161,9 @@ func vscode(c Config, token string) (any, error) {
 }
 
 // codexReason is why the entry for Codex approves the tools.
-const codexReason = `# Codex asks a person before a tool that may destroy something or reach the open world. launch_agent, spawn_agent and
-# run_local_action say so of themselves, which is true, and "codex exec" refuses them, because nobody is there to ask.
+const codexReason = `# Codex asks a person before a tool that may destroy something or reach the open world, and "codex exec" refuses it,
+# because nobody is there to ask. launch_agent, spawn_agent, run_local_action, cancel_reminder, update_memory and
+# remove_participant_from_thread say truthfully that they may.
 # This leaves the decision to Drawbridge: its gate checks every call against allowlist.yaml, and holds for a person
 # what that says. Leave the line out, or write "prompt", and Codex asks before them, too.
 `
