@@ -208,7 +208,9 @@ func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := h.o.Engine.Resolve(r.Context(), bridge.CommandID(id), word)
+	ctx, cancel := untilDraining(r.Context())
+	defer cancel()
+	c, err := h.o.Engine.Resolve(ctx, bridge.CommandID(id), word)
 	return decided(w, r, c, err)
 }
 
@@ -221,7 +223,9 @@ func (h *Handler) resolveTurn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := h.o.Engine.ResolveTurn(r.Context(), bridge.TurnID(id), word)
+	ctx, cancel := untilDraining(r.Context())
+	defer cancel()
+	t, err := h.o.Engine.ResolveTurn(ctx, bridge.TurnID(id), word)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,4 +148,19 @@ func checkLine(what, value string, limit int) error {
 		return nil
 	}
 	return bridge.Errorf(bridge.Invalid, "%s %s", what, reason)
+}
+
+// untilDraining returns a context that ends when the server begins to stop, for a
+// request that asks the Cloud Agents API and can be made again. The caller cancels it.
+func untilDraining(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	drain := httpx.Draining(ctx)
+	go func() {
+		select {
+		case <-drain:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }

@@ -31,6 +31,7 @@ type Source = yamlconf.Source
 //	cursor.url             https://api.cursor.com   https://…, http:// for loopback only
 //	cursor.model           the account's default    at most 200 visible ASCII characters
 //	cursor.timeout         150s                     1s to 10m
+//	cursor.v0_settle       off                      0s (off), or twice cursor.timeout to 168h
 //	poll.min               10s                      100ms to 10m
 //	poll.max               60s                      poll.min to 1h
 //	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once
@@ -105,6 +106,9 @@ type Cursor struct {
 	Model string `yaml:"model"`
 	// Timeout bounds one request.
 	Timeout time.Duration `yaml:"timeout"`
+	// V0Settle is after how long without a sign a v0 launch in doubt counts as not
+	// launched; 0 is never.
+	V0Settle time.Duration `yaml:"v0_settle"`
 }
 
 // Poll is how often a run is asked for: at Min first, backing off to Max.

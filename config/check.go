@@ -217,6 +217,9 @@ func (c *checker) cursor(u *Cursor) {
 		c.problem("cursor.model", u.Model, "is not the name of a model", "use a name that GET /v1/models lists, or remove the key")
 	}
 	c.span("cursor.timeout", u.Timeout, time.Second, 10*time.Minute)
+	if u.V0Settle != 0 {
+		c.span("cursor.v0_settle", u.V0Settle, 2*u.Timeout, 7*24*time.Hour)
+	}
 }
 
 // joinPolicy is how results of several subagents may come back; see Orchestrator.

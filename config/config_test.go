@@ -668,3 +668,13 @@ func TestAllowlistThatOthersCanChange(t *testing.T) {
 		t.Errorf("previewed %v, problems %v", rules.Repos, problems)
 	}
 }
+
+func TestV0Settle(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"30m": "", "0s": "", "10s": "cursor.v0_settle: \"10s\" is out of range; use 5m0s to 168h0m0s", "200h": "is out of range", "soon": "is not a duration"} {
+		_, problems := config.ParseBridge(config.Source{Name: "bridge.yaml", Getenv: env, Data: []byte("token: ${TOKEN}\nkey: ${KEY}\ncursor: { v0_settle: " + text + " }\n")})
+		if got := strings.Join(texts(problems), "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

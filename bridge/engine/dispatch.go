@@ -39,7 +39,9 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 	case bridge.WorkJoin:
 		return e.joinWork(ctx, w)
 	case bridge.WorkUsage:
-		return e.meter.Look(ctx, w)
+		call, cancel := lanes.Repeatable(ctx)
+		defer cancel()
+		return e.meter.Look(call, w)
 	case bridge.WorkMail:
 		if e.o.Mail != nil {
 			return e.o.Mail(ctx, w)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/lanes"
 	"drawbridge/bridge/words"
 )
 
@@ -35,9 +36,13 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		v := e.grantOf(j)
 		j.grant = v.Grant
 	}
-	started, found, err := e.find(ctx, j)
+	call, cancel := lanes.Repeatable(ctx)
+	defer cancel()
+	started, found, err := e.find(call, j)
 	wait := max(bridge.RetryAfter(err), e.doubtWait(j))
 	switch {
+	case err != nil && call.Err() != nil: // nobody has looked
+		return e.putBack(ctx, j.work, 0)
 	case err != nil && bridge.KindOf(err) == bridge.NotFound && e.settled(j):
 		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
 	case err != nil && !(bridge.IsUnclear(err) && e.settled(j) && j.turn.State == bridge.TurnDelivering):
@@ -53,6 +58,10 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		return e.putBack(ctx, j.work, wait)
 	case err == nil && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
 		return e.again(ctx, j) // no new run appeared in the settle time
+	case err == nil && e.neverShown(j):
+		return e.step(ctx, j, func(c *change, j *job) error {
+			return c.failTurn(j, fmt.Sprintf("it was not launched: the Cloud Agents API has shown no such agent for %s (cursor.v0_settle)", e.o.V0Settle))
+		})
 	case j.turn.State == bridge.TurnUncertain:
 		return e.putBack(ctx, j.work, 5*time.Minute)
 	}
@@ -78,6 +87,12 @@ func (e *Engine) agedWait(since time.Time, base, limit time.Duration) time.Durat
 // settled reports whether a lost request can no longer take effect.
 func (e *Engine) settled(j job) bool {
 	return e.o.Now().Sub(j.turn.DoubtSince) >= e.o.Settle(j.agent.API)
+}
+
+// neverShown reports whether the operator's rule settles a v0 launch that no
+// look-up has found.
+func (e *Engine) neverShown(j job) bool {
+	return e.o.V0Settle > 0 && j.launching() && j.agent.API == bridge.APIv0 && e.o.Now().Sub(j.turn.DoubtSince) >= e.o.V0Settle
 }
 
 func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) {

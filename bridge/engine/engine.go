@@ -43,6 +43,10 @@ type Options struct {
 	// Settle says of an agent's API how long an effect may still appear after its
 	// answer was lost: at least twice the runtime's own timeout. Nil means 5 minutes.
 	Settle func(api string) time.Duration
+	// V0Settle is after how long a v0 launch whose answer was lost, and which no
+	// look-up shows, counts as not launched. 0 leaves it uncertain until a person
+	// settles it: an agent that shows later would run without the bridge.
+	V0Settle time.Duration
 	// RetryWait is the first wait before a turn whose run broke is tried again;
 	// each further one is four times as long. Default 30 s.
 	RetryWait time.Duration

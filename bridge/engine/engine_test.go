@@ -39,6 +39,8 @@ type world struct {
 	// poll, settle and patience are how often a run is looked at, how long an
 	// effect may take to show, and how long until waits.
 	poll, settle, patience time.Duration
+	// v0Settle is the operator's rule for v0 launches in doubt, of runOn.
+	v0Settle time.Duration
 }
 
 var rules = policy.Rules{

@@ -7,21 +7,26 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/lanes"
 	"drawbridge/bridge/words"
 )
 
 // observe looks at the run. The API's own answer is the only authority: a
 // webhook or an event in a stream just makes us look sooner.
 func (e *Engine) observe(ctx context.Context, j job) error {
+	call, cancel := lanes.Repeatable(ctx)
+	defer cancel()
 	if j.tree.Stopped() {
-		e.cancelRun(ctx, j)
+		e.cancelRun(call, j)
 	}
-	obs, err := e.o.Runtime.Observe(ctx, runOf(j))
+	obs, err := e.o.Runtime.Observe(call, runOf(j))
 	switch {
+	case err != nil && call.Err() != nil:
+		return e.putBack(ctx, j.work, 0)
 	case err != nil && bridge.KindOf(err) == bridge.TooLarge:
 		// A result is there only when the run is over, so there is nothing to wait for.
 		obs.State = bridge.RunFinished
-		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err), evidence: e.inspect(ctx, j)})
+		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err), evidence: e.inspect(call, j)})
 	case err != nil && bridge.KindOf(err) == bridge.NotFound:
 		return e.accept(ctx, j, output{gone: true, obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}})
 	case err != nil:
@@ -32,8 +37,8 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 		e.follow(j)
 		return e.putBack(ctx, j.work, e.nextLook(j))
 	}
-	out := output{obs: obs, evidence: e.inspect(ctx, j)}
-	if ctx.Err() != nil {
+	out := output{obs: obs, evidence: e.inspect(call, j)}
+	if call.Err() != nil {
 		return e.putBack(ctx, j.work, 0)
 	}
 	return e.accept(ctx, j, out)
@@ -68,9 +73,6 @@ func (e *Engine) nextLook(j job) time.Duration {
 
 // lookAgain records why a look failed, when that is news, and tries later.
 func (e *Engine) lookAgain(ctx context.Context, j job, cause error) error {
-	if ctx.Err() != nil {
-		return e.putBack(ctx, j.work, 0)
-	}
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Msg("look at run")
 	wait := max(bridge.RetryAfter(cause), e.nextLook(j))
 	return e.step(ctx, j, func(c *change, j *job) error {

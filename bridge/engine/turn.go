@@ -10,6 +10,7 @@ import (
 	"drawbridge/bridge/desk"
 	"drawbridge/bridge/echo"
 	"drawbridge/bridge/kin"
+	"drawbridge/bridge/lanes"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
@@ -106,10 +107,14 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 // restored database has forgotten is found by its branch alone. While nobody can
 // look, nothing is sent.
 func (e *Engine) launchUnlessThere(ctx context.Context, j job) error {
-	s, found, err := e.find(ctx, j)
+	call, cancel := lanes.Repeatable(ctx)
+	defer cancel()
+	s, found, err := e.find(call, j)
 	switch {
 	case found:
 		return e.started(ctx, j, s)
+	case call.Err() != nil:
+		return e.requeue(ctx, j, bridge.Errorf(bridge.Unavailable, "the bridge was stopped before this was sent"))
 	case err != nil && bridge.Passing(err):
 		return e.requeue(ctx, j, err)
 	}
@@ -243,11 +248,13 @@ func (e *Engine) send(ctx context.Context, j job) error {
 	if !e.holds(ctx) {
 		return bridge.ErrLeaseLost
 	}
-	started, err := e.call(ctx, j)
+	call, cancel := e.callContext(ctx, j)
+	defer cancel()
+	started, err := e.call(call, j)
 	switch {
 	case err == nil:
 		return e.started(ctx, j, started)
-	case ctx.Err() != nil:
+	case call.Err() != nil:
 		return e.doubt(ctx, j, 0)
 	case bridge.IsUnclear(err):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("answer lost; looking for the effect")
@@ -280,6 +287,16 @@ func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error) 
 		fresh.grant = j.grant
 		return fn(c, &fresh)
 	})
+}
+
+// callContext lets a stop of the bridge cut off a launch that can be sent again
+// under the same id. Everything else gets the time to be answered: a follow-up in
+// doubt waits for the whole settle time, and a v0 launch waits for a person.
+func (e *Engine) callContext(ctx context.Context, j job) (context.Context, context.CancelFunc) {
+	if j.launching() && bridge.Repeatable(j.agent.API) {
+		return lanes.Repeatable(ctx)
+	}
+	return context.WithCancel(ctx)
 }
 
 func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {

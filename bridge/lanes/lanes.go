@@ -102,8 +102,9 @@ func (d *Dispatcher) Wake() {
 }
 
 // Run hands out due work until ctx ends, then waits for the handlers that run.
-// They get Options.Grace to end by themselves, so that a launch under way is
-// answered; what is cut off then is in doubt and is taken up by the next Run.
+// They get Options.Grace to end by themselves, so that a launch which cannot be
+// repeated is answered. Calls under a context of Repeatable end at once. What is
+// cut off is in doubt, and the next Run takes it up.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	handlers, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -118,7 +119,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 		for _, w := range works {
 			d.book.begin(w)
-			running.Go(func() { d.slot(handlers, w) })
+			running.Go(func() { d.slot(context.WithValue(handlers, stopKey{}, ctx), w) })
 		}
 		if len(works) > 0 {
 			continue // something ran; look once more before waiting
@@ -328,6 +329,21 @@ func (d *Dispatcher) heartbeat(ctx context.Context, w bridge.Work, cancel contex
 			ctx.Value(leaseKey{}).(*lease).extend(until) //nolint:forcetypeassert // handle put it there
 		}
 	}
+}
+
+type stopKey struct{}
+
+// Repeatable returns a context for a call that may be cut off and made again: it
+// ends when ctx does, and at once when Run is told to stop, without Options.Grace.
+// The caller cancels it.
+func Repeatable(ctx context.Context) (context.Context, context.CancelFunc) {
+	call, cancel := context.WithCancel(ctx)
+	stop, ok := ctx.Value(stopKey{}).(context.Context)
+	if !ok {
+		return call, cancel
+	}
+	undo := context.AfterFunc(stop, cancel)
+	return call, func() { undo(); cancel() }
 }
 
 // lease is until when the handler of a context holds its work.

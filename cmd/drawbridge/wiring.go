@@ -153,7 +153,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	w.engine, err = engine.New(engine.Options{
 		Store: failport.Store(w.store), Runtime: failport.Runtime(doored), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
-		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime,
+		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, V0Settle: cfg.Cursor.V0Settle,
 		Mail: w.mailWork, Doors: doored.Gives, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
 	})
 	if err != nil {
