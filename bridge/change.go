@@ -21,6 +21,9 @@ type Change interface {
 	// Conclude is Notify for what a subagent reports to its parent as the result of
 	// its task: the task is done then, and the result may wait for those of others.
 	Conclude(a Agent, n Notice) (NoticeID, error)
+	// NoAnswer ends the wait for an answer to a letter and tells its sender why none
+	// comes. The caller sees to it that the letter is awaited.
+	NoAnswer(l Letter, why string) error
 	// Rouse makes a quiet notice worth a turn, and gives its agent one when it is
 	// free. A notice that a turn carries already stays as it is.
 	Rouse(n Notice) error

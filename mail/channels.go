@@ -293,9 +293,30 @@ func (s *Service) Delete(ctx context.Context, by bridge.AgentID, id bridge.Messa
 			return err
 		}
 		m.Text, m.Files, m.DeletedAt = "", nil, p.Now()
+		if err := p.stopAwaiting(m); err != nil {
+			return err
+		}
 		return p.rewrite(m, bridge.EventMessageDeleted)
 	})
 	return m, err
+}
+
+// stopAwaiting ends the wait for answers to a message that its sender withdrew.
+func (p *post) stopAwaiting(m bridge.Message) error {
+	letters, err := p.Letters(m.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range letters {
+		if !l.Awaited {
+			continue
+		}
+		l.Awaited = false
+		if err := errors.Join(p.UpdateLetter(l), p.WakeLane(bridge.MailLane(m.ID), p.Now())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // own loads a message that the caller may change. What the bridge wrote stays.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // check returns an error unless a draft may be sent.
@@ -34,6 +35,28 @@ func (s *Service) Send(ctx context.Context, from bridge.AgentID, d Draft) (Sent,
 			return Sent{}, err
 		}
 		return p.direct(d, []bridge.Agent{to})
+	})
+}
+
+// Complete reports the result of an agent's work to its parent, or to the operator
+// when it has none. While the agent's task is open, this is the task's one result;
+// later it is a message like others.
+func (s *Service) Complete(ctx context.Context, from bridge.AgentID, text string) (Sent, error) {
+	if err := checkText(text); err != nil {
+		return Sent{}, err
+	}
+	return s.send(ctx, from, func(p *post) (Sent, error) {
+		if p.from.Parent == "" {
+			return p.toUser(Draft{Text: text})
+		}
+		parent, err := p.Agent(p.from.Parent)
+		if err != nil {
+			return Sent{}, err
+		}
+		if err := receives(parent); err != nil {
+			return Sent{}, err
+		}
+		return p.direct(Draft{Text: text, result: p.from.Task != bridge.TaskDone}, []bridge.Agent{parent})
 	})
 }
 
@@ -113,23 +136,38 @@ func (p *post) toUser(d Draft) (Sent, error) {
 // direct writes one message to agents that were found to be within reach.
 func (p *post) direct(d Draft, to []bridge.Agent) (Sent, error) {
 	m := p.message(bridge.MailDirect, d.Text)
-	m.Urgent, m.Sync = d.Urgent, d.Sync
+	m.Urgent = d.Urgent
 	if d.Joined {
 		m.JoinBy = p.Now().Add(or(d.Within, p.o.JoinWithin))
 	}
 	targets := make([]target, len(to))
+	var mute []string
 	for i, a := range to {
 		if err := p.pairLimit(a); err != nil {
 			return Sent{}, err
 		}
 		m.To = append(m.To, a.ID)
-		targets[i] = target{agent: a, loud: true, direct: true, awaited: d.Sync || d.Joined}
+		targets[i] = target{agent: a, loud: true, direct: true, result: d.result}
+		if !d.Sync && !d.Joined {
+			continue
+		}
+		_, why, err := p.silent(a.ID)
+		if err != nil {
+			return Sent{}, err
+		}
+		if targets[i].awaited = why == ""; why != "" {
+			mute = append(mute, fmt.Sprintf("%s cannot answer now: %s", a.Name, why))
+		}
 	}
+	m.Sync = d.Sync && len(mute) < len(to)
 	answered, err := p.answers(d, to)
 	if err != nil {
 		return Sent{}, err
 	}
 	m.ReplyTo = answered.ID
+	if answered.Sync || !answered.JoinBy.IsZero() {
+		targets[0].answers = answered.ID
+	}
 	if answered.JoinBy.After(p.Now()) {
 		targets[0].held = answered.ID
 	}
@@ -137,6 +175,7 @@ func (p *post) direct(d Draft, to []bridge.Agent) (Sent, error) {
 	if err != nil {
 		return Sent{}, err
 	}
+	sent.Mute = strings.Join(mute, "; ")
 	if err := p.settle(answered, m); err != nil {
 		return Sent{}, err
 	}
@@ -146,7 +185,10 @@ func (p *post) direct(d Draft, to []bridge.Agent) (Sent, error) {
 // directHead is how the bridge announces a direct message. Names cannot hold
 // anything but letters, digits, dots, dashes and underscores.
 func directHead(m bridge.Message) string {
-	if m.ReplyTo != "" {
+	switch {
+	case m.ReplyTo != "" && m.Sync:
+		return fmt.Sprintf("Reply from %s (to message %s), who waits for your reply (message %s):", m.FromName, m.ReplyTo, m.ID)
+	case m.ReplyTo != "":
 		return fmt.Sprintf("Reply from %s (to message %s):", m.FromName, m.ReplyTo)
 	}
 	head := "Message"
@@ -207,7 +249,7 @@ func (p *post) settle(answered, answer bridge.Message) error {
 		return err
 	}
 	if !answered.JoinBy.After(p.Now()) {
-		return nil
+		return p.WakeLane(bridge.MailLane(answered.ID), p.Now()) // nothing is left to wait for
 	}
 	letters, err := p.Letters(answered.ID)
 	if err != nil {
@@ -226,6 +268,15 @@ func (p *post) awaitJoined(m bridge.Message) error {
 		return nil
 	}
 	return p.Enqueue(bridge.Work{Lane: bridge.MailLane(m.ID), Kind: bridge.WorkMail, Ref: refJoin + " " + string(m.ID), Due: p.Now()})
+}
+
+// awaitReply ends the wait for the replies to a message at its deadline.
+func (p *post) awaitReply(m bridge.Message, to []target) error {
+	awaited := slices.ContainsFunc(to, func(t target) bool { return t.awaited })
+	if !awaited || !m.JoinBy.IsZero() {
+		return nil
+	}
+	return p.Enqueue(bridge.Work{Lane: bridge.MailLane(m.ID), Kind: bridge.WorkMail, Ref: refReply + " " + string(m.ID), Due: p.Now().Add(p.o.ReplyWithin)})
 }
 
 // release brings the sender of a broadcast what answers there are, as one turn.
@@ -251,6 +302,13 @@ func (p *post) release(m bridge.Message, letters []bridge.Letter) error {
 		if err != nil {
 			return err
 		}
+		if why == "" && !l.Awaited {
+			why = words.ReadOnly
+		}
+		l.Awaited = false
+		if err := p.UpdateLetter(l); err != nil {
+			return err
+		}
 		name := a.Name
 		if why != "" {
 			name += " (" + why + ")"
@@ -269,6 +327,6 @@ func (p *post) release(m bridge.Message, letters []bridge.Letter) error {
 	if err := p.Record(bridge.EventJoined, sender, bridge.Event{Turn: m.Turn, Text: text, Fields: map[string]string{"message": string(m.ID)}}); err != nil {
 		return err
 	}
-	_, err = p.Notify(bridge.Notice{Agent: m.From, Cause: bridge.CauseMessage, Text: text, Depth: m.Depth})
+	_, err = p.Notify(bridge.Notice{Agent: m.From, Cause: bridge.CauseMessage, Text: text, Depth: m.Depth, Join: bridge.HeldFor(m.ID)})
 	return err
 }

@@ -157,6 +157,7 @@ func testJoinedBroadcast(t *testing.T, begin beginner) {
 func testJoinedBroadcastEndsAtItsDeadline(t *testing.T, begin beginner) {
 	w := begin(t, mail.Options{})
 	w.team("ann", "bob", "cy")
+	w.slowDown(true, "cy")
 	sent, err := w.mail.Broadcast(w.ctx, w.id("ann"), mail.Draft{Text: "votes, please", Joined: true, Within: 10 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -168,8 +169,8 @@ func testJoinedBroadcastEndsAtItsDeadline(t *testing.T, begin beginner) {
 	w.pass(2 * time.Minute)
 	equal(t, "turns of ann", len(w.turns("ann")), before+1)
 	holds(t, w.prompt("ann"), "| aye", "The time for answers to your broadcast "+string(sent.Message.ID)+" is over: 1 of 2 are here; none from cy.")
-	w.rest()
-	w.send("cy", mail.Draft{To: "ann", Text: "sorry, late"})
+	w.turnOver()
+	w.send("cy", mail.Draft{To: "ann", Text: "sorry, late", ReplyTo: sent.Message.ID})
 	w.deliver()
 	holds(t, w.prompt("ann"), "Reply from cy (to message "+string(sent.Message.ID)+"):\n| sorry, late")
 }

@@ -31,6 +31,7 @@ func testJoinedBroadcastCountsTheSilent(t *testing.T, begin beginner) {
 	}
 
 	w.breakDown(w.agent("cy"), true)
+	w.slowDown(true, "bob", "dan")
 	id, before := ask(), len(w.turns("ann"))
 	w.turnOver() // cy fails
 	w.send("bob", mail.Draft{To: "ann", Text: "aye"})
@@ -45,12 +46,17 @@ func testJoinedBroadcastCountsTheSilent(t *testing.T, begin beginner) {
 	w.deliver()
 	told(id, 1, "cy (it failed), dan (its token was revoked)")
 
+	w.slowDown(false, "bob", "dan")
+	w.turnOver()
+	w.slowDown(true, "bob")
 	id, before = ask(), len(w.turns("ann"))
 	equal(t, "turns of ann while bob can answer", len(w.turns("ann")), before)
 	w.send("bob", mail.Draft{To: "ann", Text: "aye again"})
 	w.deliver()
 	told(id, 1, "cy (it failed), dan (its token was revoked)")
 
+	w.slowDown(false, "bob")
+	w.turnOver()
 	w.breakDown(w.agent("bob"), true)
 	w.enter("bob")
 	w.turnOver()

@@ -27,6 +27,12 @@ type Options struct {
 	// JoinWithin is how long a broadcast waits for joined answers when its draft
 	// does not say; default an hour, at most bridge.MaxJoinWithin.
 	JoinWithin time.Duration
+	// ReplyWithin is how long the sender of a synchronous message waits for its
+	// reply; default 24 hours.
+	ReplyWithin time.Duration
+	// Doors says of an API whether its agents get a door to the bridge, and with it
+	// tools to answer with; nil means that all do but those of v0.
+	Doors func(api string) bool
 	// TurnWithin is how long a group waits for one member's turn before the next
 	// member is woken; default 10 minutes. Look is how often that is looked at; default 1 s.
 	TurnWithin, Look time.Duration
@@ -67,6 +73,7 @@ func New(o Options) (*Service, error) {
 	o.Window = or(o.Window, time.Minute)
 	o.ChainDepth = or(o.ChainDepth, 3)
 	o.JoinWithin = or(o.JoinWithin, bridge.DefaultJoinWithin)
+	o.ReplyWithin = or(o.ReplyWithin, 24*time.Hour)
 	o.TurnWithin = or(o.TurnWithin, 10*time.Minute)
 	o.Look = or(o.Look, time.Second)
 	o.MaxFile = or(o.MaxFile, 32<<20)
@@ -115,13 +122,18 @@ type Draft struct {
 	// Within has passed (0 is Options.JoinWithin), and brings them as one turn.
 	Joined bool
 	Within time.Duration
+	// result says that this is the one result of the sender's task.
+	result bool
 }
 
 // Sent says what became of a draft.
 type Sent struct {
 	Message bridge.Message
-	// Waiting repeats Draft.Sync: a reply comes as a turn of its own.
+	// Waiting reports whether a reply comes as a turn of its own: Draft.Sync, unless
+	// no recipient can answer.
 	Waiting bool
+	// Mute says of each recipient that cannot answer why, empty when all can.
+	Mute string
 	// Recipients counts whom the message goes to; Woken how many of them it gives
 	// a turn, now or when they are free. The others read it with their next one.
 	Recipients int

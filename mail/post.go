@@ -135,6 +135,10 @@ type target struct {
 	loud bool
 	// direct and awaited are as in the letter.
 	direct, awaited bool
+	// answers is the message that this one answers, when its sender waits for that.
+	answers bridge.MessageID
+	// result says that the message is the one result of the sender's task.
+	result bool
 	// held is the broadcast whose answers come as one turn, "" for all others.
 	held bridge.MessageID
 }
@@ -154,6 +158,9 @@ func (p *post) deliver(m bridge.Message, text string, to []target) (Sent, error)
 			return sent, err
 		}
 	}
+	if err := p.awaitReply(m, to); err != nil {
+		return sent, err
+	}
 	return sent, p.tell(bridge.EventMessageCreated, m)
 }
 
@@ -163,6 +170,9 @@ func (p *post) leave(m bridge.Message, text string, t target) error {
 		return p.InsertLetter(l)
 	}
 	n := bridge.Notice{Agent: t.agent.ID, Cause: bridge.CauseMessage, Text: text, Untrusted: m.Text, Depth: p.depth, Quiet: !t.loud, Message: m.ID}
+	if t.answers != "" {
+		n.Join = bridge.HeldFor(t.answers)
+	}
 	if t.held != "" {
 		n.Join, n.Held = bridge.HeldFor(t.held), true
 	}
@@ -170,7 +180,14 @@ func (p *post) leave(m bridge.Message, text string, t target) error {
 		n.Text, n.Untrusted = trusted(text, m.Text), ""
 	}
 	var err error
-	if l.Notice, err = p.Notify(n); err != nil {
+	if t.result {
+		n.Cause, n.Join, n.Held = bridge.CauseCompletion, "", false
+		n.Text = words.Reported(p.from, text)
+		l.Notice, err = p.Conclude(p.from, n)
+	} else {
+		l.Notice, err = p.Notify(n)
+	}
+	if err != nil {
 		return err
 	}
 	return p.InsertLetter(l)

@@ -12,8 +12,9 @@ import (
 
 // The first words of a work's Ref.
 const (
-	refJoin = "join"
-	refWave = "wave"
+	refJoin  = "join"
+	refReply = "reply"
+	refWave  = "wave"
 )
 
 // Work does one piece of work of the kind bridge.WorkMail, which the engine
@@ -23,6 +24,8 @@ func (s *Service) Work(ctx context.Context, w bridge.Work) error {
 	switch kind {
 	case refJoin:
 		return s.change(ctx, bridge.User, func(p *post) error { return p.joinOver(w, bridge.MessageID(rest)) })
+	case refReply:
+		return s.change(ctx, bridge.User, func(p *post) error { return p.replyOver(w, bridge.MessageID(rest)) })
 	case refWave:
 		// What a lost look did is done by the next one.
 		return s.change(bridge.Forgettable(ctx), bridge.User, func(p *post) error { return p.wave(w, strings.Fields(rest)) })
@@ -52,6 +55,43 @@ func (p *post) joinOver(w bridge.Work, id bridge.MessageID) error {
 	return p.release(m, letters)
 }
 
+// replyOver tells the sender of a synchronous message of those that cannot answer
+// it any more, and at the deadline of those that did not. Until nobody is waited
+// for it waits on.
+func (p *post) replyOver(w bridge.Work, id bridge.MessageID) error {
+	m, err := p.Message(id)
+	if err != nil {
+		return err
+	}
+	letters, err := p.Letters(id)
+	if err != nil {
+		return err
+	}
+	deadline, waits := m.CreatedAt.Add(p.o.ReplyWithin), false
+	for _, l := range letters {
+		if !l.Awaited {
+			continue
+		}
+		why := ""
+		if l.Agent != bridge.User {
+			if _, why, err = p.silent(l.Agent); err != nil {
+				return err
+			}
+		}
+		if why == "" && deadline.After(p.Now()) {
+			waits = true
+			continue
+		}
+		if err := p.NoAnswer(l, or(why, fmt.Sprintf("none came within %s", p.o.ReplyWithin))); err != nil {
+			return err
+		}
+	}
+	if waits {
+		return p.PutBack(w, deadline)
+	}
+	return p.FinishWork(w)
+}
+
 // waits reports whether a broadcast's time is not over and somebody can still answer it.
 func (p *post) waits(m bridge.Message, letters []bridge.Letter) (bool, error) {
 	if !m.JoinBy.After(p.Now()) {
@@ -79,10 +119,10 @@ func (p *post) silent(id bridge.AgentID) (a bridge.Agent, why string, err error)
 	case a.State == bridge.AgentGated:
 		return a, "it was stopped and waits for a person", nil
 	}
-	tokens, err := p.Tokens(id)
-	if len(tokens) > 0 && !slices.ContainsFunc(tokens, func(t bridge.DoorToken) bool { return !t.Revoked() }) {
-		why = "its token was revoked"
+	if tree, err := p.Tree(a.Root); err != nil || tree.Stopped() {
+		return a, "its tree was stopped", err
 	}
+	why, err = bridge.Doorless(p, a, p.o.Doors)
 	return a, why, err
 }
 

@@ -42,6 +42,8 @@ type world struct {
 	events []bridge.Event
 	// broken names the repositories on which runs fail.
 	broken map[string]bool
+	// slow names the repositories on which runs go on.
+	slow map[string]bool
 }
 
 const poll = time.Minute
@@ -61,7 +63,7 @@ func newFileWorld(t testing.TB, o mail.Options) *world {
 }
 
 func newWorldOn(t tester, s bridge.Store, o mail.Options) *world {
-	w := &world{t: t, ctx: context.Background(), store: s, now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), broken: map[string]bool{}}
+	w := &world{t: t, ctx: context.Background(), store: s, now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), broken: map[string]bool{}, slow: map[string]bool{}}
 	rules, problems := policy.New(policy.Rules{
 		Repos:         []policy.RepoRule{{Pattern: "github.com/acme/*"}},
 		OperatorRepos: []string{"github.com/me/root"},
@@ -108,6 +110,9 @@ func (w *world) answer(repo, text string) bridge.Observation {
 	if w.broken[repo] {
 		return bridge.Observation{State: bridge.RunCancelled, Detail: "broken"}
 	}
+	if w.slow[repo] {
+		return bridge.Observation{State: bridge.RunRunning}
+	}
 	reply := "done"
 	if names, ok := strings.CutPrefix(text, "team: "); ok {
 		for name := range strings.FieldsSeq(names) {
@@ -121,6 +126,16 @@ func (w *world) breakDown(agent bridge.Agent, broken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken[agent.Repo] = broken
+}
+
+// slowDown lets the runs of agents go on, or end.
+func (w *world) slowDown(slow bool, names ...string) {
+	for _, name := range names {
+		repo := w.agent(name).Repo
+		w.mu.Lock()
+		w.slow[repo] = slow
+		w.mu.Unlock()
+	}
 }
 
 // deliver does what is due now.
@@ -156,7 +171,7 @@ func (w *world) rest() {
 	for range 1000 {
 		if next, err := w.engine.NextDue(w.ctx); err != nil {
 			w.t.Fatalf("next due: %v", err)
-		} else if next.IsZero() {
+		} else if next.IsZero() || next.Sub(w.clock()) > 12*time.Hour { // a deadline that nobody waits out
 			return
 		}
 		w.turnOver()

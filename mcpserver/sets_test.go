@@ -267,14 +267,11 @@ func TestATeam(t *testing.T) {
 	if done.Status != "completed" {
 		t.Errorf("complete: %+v", done)
 	}
-	// Asked twice, an agent says which question it answers; the other one is answered by its next message.
+	// A late answer names its question, because nobody waits for it any more. Asked twice, an agent says which question it answers.
 	second := good[mcpserver.MessageSent](w, boss, "send_message", args{"recipient": "worker-2", "text": "And then?"})
 	two := w.connect("worker-2", newEra, "")
 	for _, asked := range []mcpserver.MessageSent{second, again} {
-		reply := args{"recipient": "main", "text": "Reply.", "sync": false}
-		if asked == second {
-			reply["reply_to"] = second.MessageID
-		}
+		reply := args{"recipient": "main", "text": "Reply.", "sync": false, "reply_to": asked.MessageID}
 		told := good[mcpserver.MessageSent](w, two, "send_message", reply)
 		status := good[struct{ Receipts []mcpserver.ReceiptView }](w, boss, "message_status", args{"message_id": asked.MessageID})
 		if len(status.Receipts) != 1 || status.Receipts[0].Answer != told.MessageID {

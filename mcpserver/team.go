@@ -34,7 +34,7 @@ func (d *Door) teamTools() []tool {
 				text("repo", "Repository it works on, as github.com/owner/name; your own when absent, if that one is allowed. list_allowed says which ones are.").maybe()), d.spawnAgent).keyed(),
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
-		define("complete", "Tell your parent (or the operator, if you have none) that your task is done, with its result.",
+		define("complete", "Tell your parent (or the operator, if you have none) that your task is done, with its result. Your parent hears one result of a task: this one or, without it, what you say in the first turn that leaves nothing open.",
 			takes(text("result", "What you did and where it is.")), d.complete).keyed(),
 		define("poke", "Wake a child of yours. If its last turn failed, that turn is tried again.",
 			takes(text("agent", "Name or id of a child.")), d.poke),
@@ -64,11 +64,13 @@ type MessageSent struct {
 	// Waiting is send_message's, Recipients broadcast's.
 	Waiting    *bool `json:"waiting_for_reply,omitempty"`
 	Recipients *int  `json:"recipient_count,omitempty"`
+	// Reason says who cannot answer, and why.
+	Reason string `json:"reason,omitempty"`
 }
 
 func (d *Door) sendMessage(ctx context.Context, c *caller, in sendArgs) (answer, error) {
 	sent, err := d.post(c).Send(ctx, c.agent.ID, mail.Draft{To: in.Recipient, Text: in.Text, Sync: in.Sync == nil || *in.Sync, ReplyTo: bridge.MessageID(in.ReplyTo)})
-	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Waiting: &sent.Waiting}}, err
+	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Waiting: &sent.Waiting, Reason: sent.Mute}}, err
 }
 
 type broadcastArgs struct {
@@ -78,7 +80,7 @@ type broadcastArgs struct {
 
 func (d *Door) broadcast(ctx context.Context, c *caller, in broadcastArgs) (answer, error) {
 	sent, err := d.post(c).Broadcast(ctx, c.agent.ID, mail.Draft{Text: in.Text, Joined: in.Joined})
-	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Recipients: &sent.Recipients}}, err
+	return answer{data: MessageSent{Status: "sent", MessageID: string(sent.Message.ID), Recipients: &sent.Recipients, Reason: sent.Mute}}, err
 }
 
 // Letter is a message as check_inbox shows it.
@@ -298,6 +300,11 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 			return errors.Join(err, bridge.Errorf(bridge.Denied, "%s is not below you; list_children lists whom you may inspect", a.Name))
 		}
 		out.State, out.Detail, out.Trouble = seedState(a.State), string(a.State), a.Trouble
+		if awaited, err := tx.AwaitedBy(a.ID, 1); err != nil {
+			return err
+		} else if len(awaited) > 0 && out.State != "busy" { // it asked outside of a turn
+			out.State = "waiting"
+		}
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: recentTurns})
 		for _, t := range slices.Backward(turns) {
 			out.Recent = append(out.Recent, Said{Turn: t.Seq, From: "prompt", Text: words.Clip(cmpOr(t.Sent, t.Text), recentBytes), At: t.CreatedAt.UTC().Format(time.RFC3339)})
@@ -358,11 +365,7 @@ func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, 
 	if room := bridge.MaxMessage - len(head); len(in.Result) > room {
 		return answer{}, bridge.Errorf(bridge.TooLarge, "result has %d bytes; at most %d are allowed: put the rest into a file of the repository", len(in.Result), room)
 	}
-	to := string(c.agent.Parent)
-	if to == "" {
-		to = string(bridge.User)
-	}
-	sent, err := d.post(c).Send(ctx, c.agent.ID, mail.Draft{To: to, Text: head + in.Result})
+	sent, err := d.post(c).Complete(ctx, c.agent.ID, head+in.Result)
 	return answer{data: MessageSent{Status: "completed", MessageID: string(sent.Message.ID)}}, err
 }
 

@@ -61,6 +61,9 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err := c.EndTask(&j.agent, &j.turn); err != nil {
 			return err
 		}
+		if err := c.Unanswered(j.agent.ID); err != nil {
+			return err
+		}
 		return c.Pump(&j.agent)
 	})
 }

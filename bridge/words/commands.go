@@ -88,6 +88,12 @@ func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) string
 	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, reason)
 }
 
+// Reported tells a parent that a subagent reports the result of its task itself.
+// head announces the message that holds it.
+func Reported(a bridge.Agent, head string) string {
+	return fmt.Sprintf("subagent %s (%s) says that its task is done. The API has not confirmed the end of its run yet.\nWEBHOOK_RESULT: agent_id=%s, status=done\n%s", a.Name, a.Repo, a.External, head)
+}
+
 // WaitsFor says what of a subagent a person has to look at.
 func WaitsFor(m bridge.Command) string {
 	if m.State == bridge.CommandUncertain {
@@ -99,6 +105,14 @@ func WaitsFor(m bridge.Command) string {
 // ChildWaits tells a parent that the task of a subagent waits for a person.
 func ChildWaits(a bridge.Agent, why string) string {
 	return fmt.Sprintf("subagent %s (%s) waits for a person: %s. Its result comes when its task is done.", a.Name, a.Repo, why)
+}
+
+// ReadOnly is why no answer comes from an agent that ended its turn without one.
+const ReadOnly = "it read the message and ended its turn without an answer"
+
+// NoAnswer tells the sender of a message that no answer comes from an agent, and why.
+func NoAnswer(name string, m bridge.Message, why string) string {
+	return fmt.Sprintf("No answer from %s to your message %s: %s. What it writes later comes as a message of its own.", name, m.ID, why)
 }
 
 // Stopped says that a person stopped a tree, and why.
