@@ -41,9 +41,12 @@ type SayRequest struct {
 }
 
 func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "state", "limit", "before")
+	q, err := readQuery(r, "state", "limit", "before", "forgotten")
 	if err != nil {
 		return err
+	}
+	if all := q.get("forgotten"); all != "" && all != "true" {
+		return bridge.Errorf(bridge.Invalid, "forgotten is %+.20q; write forgotten=true to list forgotten agents too", all)
 	}
 	state, err := oneOf(q, "state", bridge.AgentEdges)
 	if err != nil {
@@ -55,7 +58,7 @@ func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
 	}
 	var found []bridge.Agent
 	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
-		found, err = tx.Agents(bridge.AgentFilter{State: state, Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
+		found, err = tx.Agents(bridge.AgentFilter{State: state, Known: q.get("forgotten") == "", Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
 		return err
 	})
 	if err != nil {

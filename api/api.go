@@ -248,6 +248,7 @@ func (h *Handler) table() []route {
 		{http.MethodGet, "/v1/agents/{id}/tree", h.tree},
 		{http.MethodPost, "/v1/agents/{id}/stop", h.stop},
 		{http.MethodPost, "/v1/agents/{id}/resume", h.resume},
+		{http.MethodPost, "/v1/agents/{id}/forget", h.forget},
 		{http.MethodPost, "/v1/agents/{id}/join", h.join},
 		{http.MethodGet, "/v1/agents/{id}/tokens", h.listTokens},
 		{http.MethodPost, "/v1/agents/{id}/tokens", h.mintToken},

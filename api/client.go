@@ -226,6 +226,8 @@ type ListOptions struct {
 	Limit int
 	// Before is the Next of an earlier list.
 	Before string
+	// Forgotten lists forgotten agents, too.
+	Forgotten bool
 }
 
 func (o ListOptions) query() url.Values {
@@ -237,6 +239,9 @@ func (o ListOptions) query() url.Values {
 	}
 	if o.Limit > 0 {
 		q.Set("limit", strconv.Itoa(o.Limit))
+	}
+	if o.Forgotten {
+		q.Set("forgotten", "true")
 	}
 	return q
 }
@@ -315,6 +320,11 @@ func (c *Client) Tree(ctx context.Context, idOrName string) (Tree, error) {
 // Stop ends everything under a root and keeps it stopped. Twice is fine.
 func (c *Client) Stop(ctx context.Context, idOrName, why string) (Tree, error) {
 	return post[Tree](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/stop", StopRequest{Why: why})
+}
+
+// ForgetAgent gives the name of a dead agent, and of all under it, back. Twice is fine by the agent's id.
+func (c *Client) ForgetAgent(ctx context.Context, idOrName string) (Agent, error) {
+	return post[Agent](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/forget", nil)
 }
 
 // Resume lets a stopped tree go on. Twice is fine.

@@ -132,7 +132,7 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 		for state, n := range map[bridge.AgentState]*int{
 			bridge.AgentBusy: &c.AgentsBusy, bridge.AgentWaiting: &c.AgentsWaiting, bridge.AgentGated: &c.AgentsGated, bridge.AgentFailed: &c.AgentsFailed,
 		} {
-			found, err := tx.Agents(bridge.AgentFilter{State: state, Limit: maxCountedAgents})
+			found, err := tx.Agents(bridge.AgentFilter{State: state, Known: true, Limit: maxCountedAgents})
 			if err != nil {
 				return err
 			}

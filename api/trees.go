@@ -109,6 +109,22 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request) error {
 	return h.writeTree(w, r, a.ID)
 }
 
+// forget gives a dead agent's name back.
+func (h *Handler) forget(w http.ResponseWriter, r *http.Request) error {
+	if err := readOptional(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	a, err := h.findAgent(r)
+	if err != nil {
+		return err
+	}
+	if a, err = h.o.Engine.Forget(r.Context(), a.ID); err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, viewAgent(a))
+	return nil
+}
+
 // writeTree answers with a tree as it stands, and the budget of its root.
 func (h *Handler) writeTree(w http.ResponseWriter, r *http.Request, root bridge.AgentID) error {
 	var tree bridge.Tree

@@ -74,6 +74,20 @@ type Agent struct {
 	UpdatedAt  time.Time
 }
 
+// forgottenMark stands in the name of an agent that was forgotten. A name that is given never holds it.
+const forgottenMark = "~"
+
+// Forgotten reports whether the agent gave its name back: an operator forgot it, or it was never launched and another
+// took its name.
+func (a Agent) Forgotten() bool { return strings.Contains(a.Name, forgottenMark) }
+
+// Forget gives the agent's name back. The name keeps its beginning, so that a record shows who it was.
+func (a *Agent) Forget() {
+	if !a.Forgotten() {
+		a.Name += forgottenMark + string(a.ID[len(a.ID)-6:])
+	}
+}
+
 // Task says how far a subagent's task is, as its parent knows it.
 type Task string
 
@@ -417,6 +431,7 @@ const (
 	EventParked     = "parked"
 	EventJoined     = "joined"
 	EventStopped    = "stopped"
+	EventForgotten  = "forgotten"
 	EventResumed    = "resumed"
 	EventCancelled  = "cancelled"
 	EventMemory     = "memory"

@@ -110,6 +110,8 @@ type AgentFilter struct {
 	Root   AgentID
 	Parent AgentID
 	State  AgentState
+	// Known leaves out agents that were forgotten; see Agent.Forgotten.
+	Known  bool
 	Before AgentID
 	Limit  int
 }

@@ -80,6 +80,9 @@ func (t *tx) Agents(f bridge.AgentFilter) ([]bridge.Agent, error) {
 	add(&w, "parent =", f.Parent)
 	add(&w, "state =", f.State)
 	add(&w, "id <", f.Before)
+	if f.Known {
+		w.conditions = append(w.conditions, "name NOT LIKE '%~%'")
+	}
 	tail, args := w.sql("id DESC", f.Limit)
 	return selectAll(t, scanAgent, "SELECT "+agentColumns+" FROM agents"+tail, args...)
 }

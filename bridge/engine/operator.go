@@ -78,16 +78,19 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 }
 
 // freeName takes a name from an agent that was never launched, so that a
-// person can try again under the same one. No name that a person gives has a ~.
+// person can try again under the same one.
 func (c *change) freeName(name string) error {
 	a, err := c.FindAgent(bridge.ByName, name)
-	if errors.Is(err, bridge.ErrNoRow) || (err == nil && (a.External != "" || a.State != bridge.AgentFailed)) {
+	if errors.Is(err, bridge.ErrNoRow) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	a.Name += "~" + string(a.ID[len(a.ID)-6:])
+	if a.External != "" || a.State != bridge.AgentFailed {
+		return bridge.Errorf(bridge.Conflict, "an agent named %s exists already and is %s; talk to it (`drawbridge say %s`), choose another name, or free this one with `drawbridge forget %s` once it is dead", name, a.State, name, name)
+	}
+	a.Forget()
 	return c.UpdateAgent(a)
 }
 
@@ -103,10 +106,10 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 			return err
 		}
 		if a.Quarantined {
-			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
+			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s; launch another one, and `drawbridge forget %s` frees its name", a.Name, a.Trouble, a.Name)
 		}
 		if a.External == "" && a.State == bridge.AgentFailed {
-			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch another one", a.Name, a.Trouble)
+			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch it again (its name is free), or remove it with `drawbridge forget %s`", a.Name, a.Trouble, a.Name)
 		}
 		if err := c.NotStopped(a.Root); err != nil {
 			return err

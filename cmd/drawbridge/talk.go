@@ -182,6 +182,7 @@ func more(a app, next string) error {
 }
 
 type agentsCmd struct {
+	Forgotten bool `help:"List forgotten agents too."`
 	page
 	target
 }
@@ -191,7 +192,9 @@ func (agentsCmd) Help() string { return "Example:\n  drawbridge agents --state b
 
 // Run lists agents.
 func (c agentsCmd) Run(ctx context.Context, a app) error {
-	return tell(c.target, a, func(client *api.Client) (api.AgentList, error) { return client.Agents(ctx, c.options()) }, func(list api.AgentList) error {
+	o := c.options()
+	o.Forgotten = c.Forgotten
+	return tell(c.target, a, func(client *api.Client) (api.AgentList, error) { return client.Agents(ctx, o) }, func(list api.AgentList) error {
 		rows := make([][]string, len(list.Agents))
 		for i, g := range list.Agents {
 			rows[i] = []string{g.Name, g.State, g.Repo, g.API, g.ID, g.External, short(g.Trouble, 80)}

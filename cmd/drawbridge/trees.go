@@ -97,6 +97,24 @@ func (c resumeCmd) Run(ctx context.Context, a app) error {
 	return c.print(a, t)
 }
 
+type forgetCmd struct {
+	Agent string `arg:"" help:"The agent's name or id."`
+	target
+}
+
+// Help shows an example.
+func (forgetCmd) Help() string {
+	return "For an agent that failed, is done, or was stopped: its name and the names of all under it are free again, lists leave them out, and their tokens end. Their turns and commands stay on record under their ids; drawbridge agents --forgotten lists them.\n\nExample:\n  drawbridge forget my-app-1a2b3c"
+}
+
+// Run forgets.
+func (c forgetCmd) Run(ctx context.Context, a app) error {
+	return tell(c.target, a, func(client *api.Client) (api.Agent, error) { return client.ForgetAgent(ctx, c.Agent) }, func(g api.Agent) error {
+		_, err := fmt.Fprintf(a.stdout, "forgot %s; its record stays as %s (%s)\n", short(c.Agent, 80), g.Name, g.ID)
+		return err
+	})
+}
+
 type joinCmd struct {
 	Agent    string        `arg:"" help:"The agent's name or id."`
 	Policy   string        `arg:"" help:"each, all, any or a number."`

@@ -87,7 +87,7 @@ func (t *tx) FindAgent(by bridge.AgentBy, value string) (a bridge.Agent, err err
 // Agents implements bridge.AgentTx.
 func (t *tx) Agents(f bridge.AgentFilter) (out []bridge.Agent, err error) {
 	for _, row := range t.state.agents.newest(f.Limit, func(a *agentRow) bool {
-		return is(f.Root, a.Root) && is(f.Parent, a.Parent) && is(f.State, a.State) && (f.Before == "" || a.ID < f.Before)
+		return is(f.Root, a.Root) && is(f.Parent, a.Parent) && is(f.State, a.State) && (!f.Known || !a.Forgotten()) && (f.Before == "" || a.ID < f.Before)
 	}) {
 		out = append(out, row.Agent)
 	}
