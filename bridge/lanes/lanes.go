@@ -61,7 +61,7 @@ type Options struct {
 	// Slow bounds the work of one kind that goes on for longer than Patience and has left its slot; 16 times Slots unless set. One
 	// share may use a quarter of it.
 	Slow int
-	// Patience is how long work may keep its slot, 250 ms unless set.
+	// Patience is how long work may keep its slot, 25 ms unless set: longer than a look into the database, shorter than an answer of the API.
 	Patience time.Duration
 	// Grace is how long handlers may go on when Run is told to stop.
 	Grace time.Duration
@@ -73,7 +73,7 @@ type Options struct {
 
 // The defaults of Options.
 const (
-	defaultPatience = 250 * time.Millisecond
+	defaultPatience = 25 * time.Millisecond
 	slowForSlot     = 16
 )
 

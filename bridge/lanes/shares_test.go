@@ -109,8 +109,8 @@ func TestHangingHoldsUpOnlyItsLike(t *testing.T) {
 		"another kind":  {hanging(900, bridge.WorkAction, func(int) string { return "action/laptop" }), bridge.Work{Ref: "ok", Kind: bridge.WorkTurn, Share: "turn/healthy"}, 0},
 		"another relay": {hanging(900, bridge.WorkAction, func(int) string { return "action/laptop" }), bridge.Work{Ref: "ok", Kind: bridge.WorkAction, Share: "action/tower"}, 0},
 		"no share":      {hanging(900, bridge.WorkMail, func(int) string { return "" }), bridge.Work{Ref: "ok", Kind: bridge.WorkRemind}, 0},
-		// Each tree has a slot of its own, so that all slots hang; each is left after 250 ms.
-		"many trees": {hanging(150, bridge.WorkTurn, func(i int) string { return fmt.Sprint("turn/", i) }), bridge.Work{Ref: "ok", Kind: bridge.WorkTurn, Share: "turn/healthy"}, 500 * time.Millisecond},
+		// Each tree has a slot of its own, so that all slots hang; each is left after 25 ms.
+		"many trees": {hanging(150, bridge.WorkTurn, func(i int) string { return fmt.Sprint("turn/", i) }), bridge.Work{Ref: "ok", Kind: bridge.WorkTurn, Share: "turn/healthy"}, 50 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
