@@ -26,10 +26,10 @@ const (
 	deafRepo  = "github.com/me/deaf"
 )
 
-
 // usualSlots is how many pieces of one kind of work are handled side by side.
 const usualSlots = 64
 
+// callTime is how long the API and the relay take for a healthy answer.
 const callTime = 50 * time.Millisecond
 
 // harbor is a bridge whose API takes its time for each answer, and hangs for some agents.
