@@ -94,7 +94,7 @@ func team(w *world) string {
 
 // TestCodexCallsEachTool: with the entry that mcp-config writes, a headless Codex is offered every tool and calls each; every
 // answer arrives with its structured content. Without the line that says yes, Codex refuses exactly the tools that
-// say of themselves that they may destroy something or reach the open world; the bridge hears nothing of these.
+// say of themselves that they may destroy something or reach the open world. The entry for the pipe works the same way.
 func TestCodexCallsEachTool(t *testing.T) {
 	t.Parallel()
 	agentsHome(t, "codex")
@@ -153,6 +153,13 @@ func TestCodexCallsEachTool(t *testing.T) {
 		t.Errorf("what Codex refuses without the setting (-expected +refused):\n%s", diff)
 	}
 	t.Logf("without the setting codex exec refuses %s", strings.Join(refused, ", "))
+
+	piped := newModel([]step{{"list_agents", nil}})
+	defer piped.Close()
+	pipe := w.cli("mcp-config", "worker", "--for", "codex", "--stdio")
+	if c := codex(w, piped, pipe)["list_agents"]; c.Status != "completed" || c.Result == nil {
+		t.Errorf("by %s: %+v", pipe, c)
+	}
 }
 
 func withoutReferences(args map[string]any) map[string]any {
