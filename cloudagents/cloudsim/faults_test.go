@@ -176,6 +176,9 @@ func TestRunFaults(t *testing.T) {
 		script.SchemefulRepoURLs: func(s service, agent string, run answer) {
 			run.expect("git.branches.0.repoUrl", repoURL)
 			s.get(agent).expect("repos.0.url", repoURL)
+			if stream := s.do("GET", agent+"/runs/"+run.text("id")+"/stream", "").want(200).Body.String(); !strings.Contains(stream, `"repoUrl":"`+repoURL+`"`) {
+				s.t.Errorf("the stream names no repository with a scheme:\n%s", stream)
+			}
 		},
 		script.Cancel500: func(s service, agent string, _ answer) {
 			s.fault(cloudsim.Fault{Kind: script.Cancel500, Times: 1})

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"drawbridge/cloudagents/cloudsim/internal/feed"
@@ -18,16 +19,18 @@ func (r *run) closeLog(now time.Time) {
 	r.log.Add(now, feed.Step{Update: map[string]any{"type": "turn-ended", "usage": map[string]int{
 		"inputTokens": u.Input, "outputTokens": u.Output, "cacheReadTokens": u.CacheRead, "cacheWriteTokens": u.CacheWrite,
 	}}})
-	r.log.Add(now, feed.Step{Event: "result", Data: runResult{r.id, r.status, r.result, r.duration(), r.agent.git("")}})
+	r.log.Add(now, feed.Step{Event: "result", Data: runResult{r.id, r.status, r.result, r.duration(), r.agent.git(""), r.failure}})
 	r.log.Close(now, feed.Done())
 }
 
+// runResult is read by the vendor's SDK as a run is, its error included.
 type runResult struct {
-	RunID      string `json:"runId"`
-	Status     string `json:"status"`
-	Text       string `json:"text,omitempty"`
-	DurationMs *int64 `json:"durationMs,omitempty"`
-	Git        *v1Git `json:"git,omitempty"`
+	RunID      string           `json:"runId"`
+	Status     string           `json:"status"`
+	Text       string           `json:"text,omitempty"`
+	DurationMs *int64           `json:"durationMs,omitempty"`
+	Git        *v1Git           `json:"git,omitempty"`
+	Error      *script.RunError `json:"error,omitempty"`
 }
 
 // emit adds to the stream of a run that is still active; false when it is not.
@@ -48,6 +51,7 @@ type viewer struct {
 	next      int          // index of the first event that is to come
 	only      bool         // first is everything
 	dropAfter int          // events until the connection is cut; 0 is never
+	scheme    string       // put ahead of the repositories in the result; see Sim.scheme
 }
 
 func (s *Sim) v1Stream(c *call) (reply, error) {
@@ -67,7 +71,7 @@ func (s *Sim) v1Stream(c *call) (reply, error) {
 
 // watch prepares a connection that has seen everything ahead of next. The caller holds the lock.
 func (s *Sim) watch(c *call, r *run, next int) *viewer {
-	v, status := &viewer{run: r, next: r.log.Len()}, r.status
+	v, status := &viewer{run: r, next: r.log.Len(), scheme: s.scheme(c)}, r.status
 	if r.status == script.StatusCancelled {
 		if _, ok := s.faults.Take(script.CancelledReplayFinished, c.place()); ok {
 			status = script.StatusFinished
@@ -115,6 +119,9 @@ func (s *Sim) show(w http.ResponseWriter, req *http.Request, v *viewer) {
 // send writes and flushes; false when the stream is over for this viewer.
 func (v *viewer) send(w http.ResponseWriter, batch []feed.Event) bool {
 	for _, e := range batch {
+		if e.Name == "result" && v.scheme != "" {
+			e.Data = strings.ReplaceAll(e.Data, `"repoUrl":"`, `"repoUrl":"`+v.scheme)
+		}
 		if _, err := io.WriteString(w, e.Frame()); err != nil {
 			return false
 		}

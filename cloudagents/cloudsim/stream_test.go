@@ -147,3 +147,41 @@ func TestStreamFaults(t *testing.T) {
 		}
 	})
 }
+
+// The result in a failed run's stream carries the run's error, which the vendor's SDK reads there; an ordinary one has none, and
+// its repositories have no scheme.
+func TestAFailedRunsStreamSaysWhy(t *testing.T) {
+	t.Parallel()
+	for yaml, want := range map[string]string{
+		"default: { status: ERROR, error: { message: boom, code: upstream_error } }": `"error":{"message":"boom","code":"upstream_error"}`,
+		"default: { reply: fine, branch: b }":                                        `"repoUrl":"github.com/me/my-app"`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, yaml)
+			_, run := s.create()
+			stream := s.do("GET", run+"/stream", "").want(200)
+			var result string
+			for _, frame := range frames(stream) {
+				if strings.Contains(frame, "event: result\n") {
+					result = frame
+				}
+			}
+			if !strings.Contains(result, want) || strings.Contains(result, `"error"`) != strings.Contains(want, "error") {
+				t.Errorf("%s: the result is %s", yaml, result)
+			}
+			if said := s.get(run).Body.String(); !strings.Contains(said, want) {
+				t.Errorf("%s: the run is %s", yaml, said)
+			}
+		})
+	}
+}
+
+// Lists of agents show the metadata of the launch, as a single agent does.
+func TestListsShowMetadata(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	a := s.do("POST", "/v1/agents", `{"prompt":{"text":"x"},"repos":[{"url":"https://github.com/me/my-app"}],"metadata":{"team":"a"}}`).want(201)
+	s.get("/v1/agents/"+a.text("agent.id")).expect("metadata.team", "a")
+	s.get("/v1/agents").expect("items.0.metadata.team", "a")
+	a.expect("agent.metadata.team", "a")
+}

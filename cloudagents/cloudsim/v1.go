@@ -18,17 +18,18 @@ type v1Agent struct {
 	CreatedAt   string         `json:"createdAt"`
 	UpdatedAt   string         `json:"updatedAt"`
 	LatestRunID string         `json:"latestRunId,omitempty"`
+	// Metadata is what the launch gave, also in lists.
+	Metadata map[string]string `json:"metadata,omitempty"`
 	*v1Detail
 }
 
 // v1Detail is what the list of agents leaves out.
 type v1Detail struct {
-	Repos               []v1Repo          `json:"repos"`
-	WorkOnCurrentBranch bool              `json:"workOnCurrentBranch"`
-	AutoCreatePR        bool              `json:"autoCreatePR"`
-	SkipReviewer        *bool             `json:"skipReviewerRequest,omitempty"`
-	Subagents           any               `json:"customSubagents,omitempty"`
-	Metadata            map[string]string `json:"metadata,omitempty"`
+	Repos               []v1Repo `json:"repos"`
+	WorkOnCurrentBranch bool     `json:"workOnCurrentBranch"`
+	AutoCreatePR        bool     `json:"autoCreatePR"`
+	SkipReviewer        *bool    `json:"skipReviewerRequest,omitempty"`
+	Subagents           any      `json:"customSubagents,omitempty"`
 }
 
 type v1Repo struct {
@@ -70,7 +71,7 @@ func (s *Sim) scheme(c *call) string {
 func (a *agent) v1Summary() v1Agent {
 	v := v1Agent{
 		ID: a.id, Name: a.displayName(), Status: "ACTIVE", Env: a.Env, URL: "https://cursor.com/agents/" + a.id,
-		CreatedAt: stamp(a.createdAt), UpdatedAt: stamp(a.updatedAt), LatestRunID: a.latest().id,
+		CreatedAt: stamp(a.createdAt), UpdatedAt: stamp(a.updatedAt), LatestRunID: a.latest().id, Metadata: a.Metadata,
 	}
 	if a.archived {
 		v.Status = "ARCHIVED"
@@ -81,7 +82,7 @@ func (a *agent) v1Summary() v1Agent {
 func (a *agent) v1View(scheme string) v1Agent {
 	v := a.v1Summary()
 	d := &v1Detail{
-		Repos: []v1Repo{}, SkipReviewer: a.SkipReviewer, Subagents: a.Subagents, Metadata: a.Metadata,
+		Repos: []v1Repo{}, SkipReviewer: a.SkipReviewer, Subagents: a.Subagents,
 		WorkOnCurrentBranch: a.WorkOnCurrentBranch != nil && *a.WorkOnCurrentBranch,
 		AutoCreatePR:        a.AutoCreatePR != nil && *a.AutoCreatePR,
 	}
