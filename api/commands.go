@@ -190,13 +190,20 @@ func (h *Handler) cancelReminder(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// ResolveRequest is a person's word on an uncertain command: exactly one of the two.
+// ResolveRequest is a person's word on an uncertain command: exactly one of launched, not_launched, ran, not_ran and journal.
 type ResolveRequest struct {
 	// Launched is the external id of the agent that is there after all.
 	Launched    string `json:"launched,omitempty"`
 	NotLaunched bool   `json:"not_launched,omitempty"`
-	// Unchecked takes Launched as it is, when the Cloud Agents API cannot be asked.
+	// Unchecked takes Launched as it is, when the Cloud Agents API cannot be asked; and Ran and NotRan without asking the
+	// relay's journal.
 	Unchecked bool `json:"unchecked,omitempty"`
+	// Ran and NotRan settle an action; ExitCode goes with Ran. What the relay's journal knows counts for more.
+	Ran      bool `json:"ran,omitempty"`
+	ExitCode *int `json:"exit_code,omitempty"`
+	NotRan   bool `json:"not_ran,omitempty"`
+	// Journal settles an action by what the relay's journal says; 409 when the journal does not know.
+	Journal bool `json:"journal,omitempty"`
 }
 
 func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
@@ -234,16 +241,27 @@ func (h *Handler) resolveTurn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readResolve returns a person's word: the agent that is there after all, or that none is.
+// readResolve returns a person's word: what happened after all, or that nothing did.
 func readResolve(w http.ResponseWriter, r *http.Request) (engine.Word, error) {
 	var req ResolveRequest
 	if err := readExact(w, r, &req); err != nil {
 		return engine.Word{}, err
 	}
-	if (req.Launched == "") == !req.NotLaunched || (req.Unchecked && req.Launched == "") {
-		return engine.Word{}, bridge.Errorf(bridge.Invalid, "say either launched with the agent's id (and unchecked, if the API cannot be asked), or not_launched")
+	words := 0
+	for _, said := range []bool{req.Launched != "", req.NotLaunched, req.Ran, req.NotRan, req.Journal} {
+		if said {
+			words++
+		}
 	}
-	return engine.Word{External: req.Launched, Unchecked: req.Unchecked}, nil
+	switch {
+	case words != 1:
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "say one of launched with the agent's id, not_launched, ran, not_ran and journal")
+	case req.Unchecked && (req.NotLaunched || req.Journal):
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "unchecked goes with launched, ran and not_ran")
+	case req.ExitCode != nil && (!req.Ran || *req.ExitCode < 0 || *req.ExitCode > 255):
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "exit_code goes with ran, and is 0 to 255")
+	}
+	return engine.Word{External: req.Launched, Unchecked: req.Unchecked, Ran: req.Ran, ExitCode: req.ExitCode, Journal: req.Journal}, nil
 }
 
 // readOptional reads an exact body that may be empty.

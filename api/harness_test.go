@@ -113,6 +113,10 @@ func (c *cloud) set(change func(*cloud)) {
 // relay runs actions by name.
 type relay struct{}
 
+func (relay) LookUp(context.Context, bridge.ActionLookup) (bridge.ActionFinding, error) {
+	return bridge.ActionFinding{}, bridge.Errorf(bridge.Unavailable, "no relay")
+}
+
 func (relay) RunAction(_ context.Context, r bridge.ActionRequest) (bridge.ActionOutcome, error) {
 	if !r.Grant.Valid() || r.Request == "" {
 		return bridge.ActionOutcome{}, errors.New("action without a grant or a request id")

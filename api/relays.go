@@ -22,7 +22,12 @@ const (
 type Relay struct {
 	Name string `json:"name"`
 	// State is connected, away or revoked.
-	State      string     `json:"state"`
+	State string `json:"state"`
+	// Stopped is since when the relay's kill switch is on; nil while it is off. Relays before version 2 of the protocol do not say.
+	Stopped *time.Time `json:"kill_switch_since,omitempty"`
+	// Copy says that a relay was refused that shows an older epoch than Epoch, the last that was acknowledged.
+	Copy       *RelayCopy `json:"copy_refused,omitempty"`
+	Epoch      int64      `json:"epoch,omitempty"`
 	EnrolledAt time.Time  `json:"enrolled_at"`
 	Connected  *time.Time `json:"connected_since,omitempty"`
 	SeenAt     time.Time  `json:"last_seen"`
@@ -34,6 +39,16 @@ type Relay struct {
 	Offers    []RelayOffer `json:"offers"`
 	// Running is what the asked replica has under way with it.
 	Running []RelayRun `json:"running,omitempty"`
+}
+
+// RelayCopy is a relay that was refused, because its state folder was copied or put back, or its journal removed.
+type RelayCopy struct {
+	// At is when it was refused last.
+	At time.Time `json:"at"`
+	// Epoch is the one that it showed.
+	Epoch int64 `json:"epoch"`
+	// Accepted is true once the operator said that it is to be let in.
+	Accepted bool `json:"accepted,omitempty"`
 }
 
 // RelayOffer is one action that the relay said it may run.
@@ -109,6 +124,13 @@ func viewRelay(v bridge.RelayView) Relay {
 			return RelayRun{Request: r.Request, Action: r.Action, Since: r.Since, Stdout: r.Stdout, Stderr: r.Stderr}
 		}),
 	}
+	out.Epoch = v.Epoch
+	if !v.StoppedAt.IsZero() {
+		out.Stopped = &v.StoppedAt
+	}
+	if !v.CopyAt.IsZero() {
+		out.Copy = &RelayCopy{At: v.CopyAt, Epoch: v.CopyEpoch, Accepted: v.Accept}
+	}
 	switch {
 	case v.State == bridge.RelayRevoked:
 		out.State = relayRevoked
@@ -130,6 +152,7 @@ func (h *Handler) relayRoutes() []route {
 		{http.MethodPost, "/v1/relays/{id}/token", h.relayToken},
 		{http.MethodPost, "/v1/relays/{id}/withdraw", h.withdrawToken},
 		{http.MethodPost, "/v1/relays/{id}/revoke", h.revokeRelay},
+		{http.MethodPost, "/v1/relays/{id}/accept", h.acceptRelay},
 	}
 }
 
@@ -170,6 +193,10 @@ func (h *Handler) getRelay(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Handler) revokeRelay(w http.ResponseWriter, r *http.Request) error {
 	return h.oneRelay(w, r, h.o.Relays.Revoke)
+}
+
+func (h *Handler) acceptRelay(w http.ResponseWriter, r *http.Request) error {
+	return h.oneRelay(w, r, h.o.Relays.Accept)
 }
 
 func (h *Handler) oneRelay(w http.ResponseWriter, r *http.Request, do func(context.Context, string) (bridge.RelayView, error)) error {
@@ -257,6 +284,11 @@ func (c *Client) WithdrawRelayToken(ctx context.Context, name string) error {
 // RevokeRelay cuts a relay off and refuses it from then on.
 func (c *Client) RevokeRelay(ctx context.Context, name string) (Relay, error) {
 	return post[Relay](ctx, c, "/v1/relays/"+url.PathEscape(name)+"/revoke", nil)
+}
+
+// AcceptRelay lets the relay in that was refused as a copy.
+func (c *Client) AcceptRelay(ctx context.Context, name string) (Relay, error) {
+	return post[Relay](ctx, c, "/v1/relays/"+url.PathEscape(name)+"/accept", nil)
 }
 
 // RotateRelayKey gives the bridge a new key to sign requests with.

@@ -61,6 +61,12 @@ func (r *relays) Invitations(context.Context) ([]bridge.RelayJoin, error) {
 	return []bridge.RelayJoin{{ID: "secret", Relay: "desk", ExpiresAt: time.Unix(60, 0).UTC()}}, nil
 }
 
+func (r *relays) Accept(ctx context.Context, name string) (bridge.RelayView, error) {
+	v, err := r.RelayByName(ctx, name)
+	v.Epoch, v.CopyEpoch, v.CopyAt, v.Accept, v.StoppedAt = 7, 5, time.Unix(1, 0).UTC(), true, time.Unix(2, 0).UTC()
+	return v, err
+}
+
 func (r *relays) Rotate(context.Context) (bridge.RelayKey, error) {
 	return bridge.RelayKey{Generation: 7, CreatedAt: time.Unix(0, 0).UTC()}, nil
 }
@@ -99,6 +105,10 @@ func TestRelays(t *testing.T) {
 	}
 	if k, err := c.RotateRelayKey(ctx); err != nil || k.Generation != 7 {
 		t.Errorf("%+v, %v", k, err)
+	}
+	if r, err := c.AcceptRelay(ctx, "laptop"); err != nil || r.Epoch != 7 || r.Stopped == nil || !r.Stopped.Equal(time.Unix(2, 0)) ||
+		r.Copy == nil || *r.Copy != (api.RelayCopy{At: time.Unix(1, 0).UTC(), Epoch: 5, Accepted: true}) {
+		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := c.RevokeRelay(ctx, "laptop"); err != nil || r.State != "revoked" || r.Connected != nil {
 		t.Errorf("%+v, %v", r, err)

@@ -176,7 +176,7 @@ func viewCommand(c bridge.Command) Command {
 	v := Command{
 		ID: string(c.ID), Turn: string(c.Turn), Agent: string(c.Agent), Ordinal: c.Ordinal, Line: c.Parsed.Line, Verb: string(c.Parsed.Verb),
 		Repo: c.Parsed.Repo, Prompt: c.Parsed.Prompt, Action: c.Parsed.Action, When: c.Parsed.When, Message: c.Parsed.Message,
-		State: string(c.State), Code: c.Code, Reason: c.Reason, Canonical: c.Canonical, API: c.API, Relay: c.Relay, Approved: c.Approved,
+		State: string(c.State), Code: c.Code, Reason: c.Shown(), Canonical: c.Canonical, API: c.API, Relay: c.Relay, Approved: c.Approved,
 		Child: string(c.Child), Due: c.Due, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 	if c.Outcome != nil {

@@ -280,6 +280,29 @@ type Command struct {
 	UpdatedAt time.Time
 }
 
+// Waits says that a granted action waits for its relay; "" for every other command. An action that waits behind another of the
+// same relay has no reason of its own yet.
+func (c Command) Waits() string {
+	switch {
+	case c.Parsed.Verb != parser.LocalAction || c.State != CommandGranted && c.State != CommandSending:
+		return ""
+	case c.Relay == "":
+		return "waiting for its relay"
+	}
+	return "waiting for relay " + c.Relay
+}
+
+// Shown is the reason as people and agents read it: why a command is where it is.
+func (c Command) Shown() string {
+	if c.State == CommandGranted && c.Reason == "" {
+		return c.Waits()
+	}
+	return c.Reason
+}
+
+// NoExitCode stands where an action has no exit code, or nobody knows it.
+const NoExitCode = -1
+
 // CommandOutcome is what came of a granted command.
 type CommandOutcome struct {
 	Status     string `json:"status"`
@@ -405,18 +428,20 @@ type Event struct {
 
 // The event kinds.
 const (
-	EventAgent      = "agent"
-	EventTurn       = "turn"
-	EventReply      = "reply"
-	EventGranted    = "granted"
-	EventRefused    = "refused"
-	EventHeld       = "held"
-	EventApproved   = "approved"
-	EventDenied     = "denied"
-	EventNearMiss   = "near_miss"
-	EventOverCap    = "over_cap"
-	EventLaunched   = "launched"
-	EventExecuted   = "executed"
+	EventAgent    = "agent"
+	EventTurn     = "turn"
+	EventReply    = "reply"
+	EventGranted  = "granted"
+	EventRefused  = "refused"
+	EventHeld     = "held"
+	EventApproved = "approved"
+	EventDenied   = "denied"
+	EventNearMiss = "near_miss"
+	EventOverCap  = "over_cap"
+	EventLaunched = "launched"
+	EventExecuted = "executed"
+	// EventJournal is what a relay's journal said after a person had settled the command.
+	EventJournal    = "journal"
 	EventCompleted  = "completed"
 	EventDelivered  = "delivered"
 	EventWebhook    = "webhook"

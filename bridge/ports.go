@@ -269,4 +269,41 @@ type ActionOutcome struct {
 // Unclear; an answer that was lost after sending is Unclear.
 type ActionRunner interface {
 	RunAction(ctx context.Context, r ActionRequest) (ActionOutcome, error)
+	// LookUp asks the relay's journal what became of a request. It never runs anything; twice is fine. Unavailable when the
+	// relay cannot be asked now.
+	LookUp(ctx context.Context, q ActionLookup) (ActionFinding, error)
+}
+
+// ActionLookup names an action that was asked for.
+type ActionLookup struct {
+	// Request is the request's id. Relay may be "" for the relay that the request was given to.
+	Request, Relay string
+	// Action, Line and Agent are those of the request; a relay's journal knows it by all of them.
+	Action, Line, Agent string
+}
+
+// ActionKnown is what a relay's journal says of a request.
+type ActionKnown string
+
+// The words of a journal.
+const (
+	// JournalOver comes with the outcome.
+	JournalOver ActionKnown = "over"
+	// JournalOpen means that the action runs, or waits for a person at the relay's machine.
+	JournalOpen ActionKnown = "open"
+	// JournalInterrupted means that the relay ended while the action ran; nobody knows what it came to.
+	JournalInterrupted ActionKnown = "interrupted"
+	// JournalNever means that the action did not run: the very process that it was sent to never got it.
+	JournalNever ActionKnown = "never"
+	// JournalNothing means that this journal does not know the request, which proves nothing: it may be another journal than the
+	// one that the request was sent to, or have forgotten it.
+	JournalNothing ActionKnown = "nothing"
+)
+
+// ActionFinding is what a look-up found. Outcome is set when Known is JournalOver.
+type ActionFinding struct {
+	// Relay is the one that was asked.
+	Relay   string
+	Known   ActionKnown
+	Outcome ActionOutcome
 }

@@ -32,6 +32,33 @@ type Relay struct {
 	EnrolledAt       time.Time
 	// SeenAt is when the relay last came or went.
 	SeenAt time.Time
+	// Epoch is the last one that the relay acknowledged, 0 for a relay that knows none. Offered is the highest one that was
+	// given to any connection; it never goes back.
+	Epoch, Offered int64
+	// Process names the process of the relay that was let in last.
+	Process string
+	// StoppedAt is since when the relay's kill switch is on, the zero time while it is off.
+	StoppedAt time.Time
+	// CopyAt is when a relay was last refused because it showed the epoch CopyEpoch, which is older than Epoch.
+	CopyAt    time.Time
+	CopyEpoch int64
+	// Accept is true once the operator has said that the relay that shows CopyEpoch is to be let in.
+	Accept bool
+}
+
+// Accepts reports whether the operator said that the relay that shows an epoch is to be let in although it is older.
+func (r Relay) Accepts(epoch int64) bool {
+	return r.Accept && !r.CopyAt.IsZero() && r.CopyEpoch == epoch
+}
+
+// RelayTie says which relay a request was given to.
+type RelayTie struct {
+	Request, Relay string
+	// Process is the relay's process that the request was sent to, "" while it was not sent, and for relays that name none.
+	Process string
+	// CreatedAt is when the request was tied to the relay or, once it was sent, when it was sent first; SentAt is when it
+	// was sent last, the zero time before.
+	CreatedAt, SentAt time.Time
 }
 
 // RelayOffer is one action that a relay said it may run.
@@ -92,6 +119,9 @@ type RelayKey struct {
 	Source    string
 	CreatedAt time.Time
 }
+
+// LookupLane is where look-ups in the journal of a relay wait for one another.
+func LookupLane(relay string) string { return "lookup/" + relay }
 
 // ActionLane is where requests for an action at a relay wait for one another; relay is "" for an action that names none.
 func ActionLane(relay, action string) string { return "action/" + relay + "/" + action }
@@ -166,6 +196,9 @@ type RelayCallTx interface {
 	BindRequest(request, relay string, at time.Time) (string, error)
 	// BoundRelay returns what BindRequest tied.
 	BoundRelay(request string) (string, error)
+	// PutTie inserts or replaces the tie of that request.
+	PutTie(t RelayTie) error
+	Tie(request string) (RelayTie, error)
 	// PurgeRelays removes tokens that ended, calls, ties and replicas from before a time.
 	PurgeRelays(before time.Time) error
 }
@@ -210,12 +243,18 @@ type RelayAdmin interface {
 	RelayByName(ctx context.Context, name string) (RelayView, error)
 	// Revoke cuts the relay's connection and refuses it from then on. Twice is fine.
 	Revoke(ctx context.Context, name string) (RelayView, error)
+	// Accept lets the relay in that was refused as a copy. From then on the one that was let in before is the copy. Conflict
+	// when none was refused. Twice is fine.
+	Accept(ctx context.Context, name string) (RelayView, error)
 	// Rotate makes a new signing key; each relay learns it when it is connected. Each call makes another one.
 	Rotate(ctx context.Context) (RelayKey, error)
 }
 
 // CodeRelayApproval marks a command that a relay wants the operator's word for.
 const CodeRelayApproval = "relay_needs_approval"
+
+// CodeRelayAway marks a granted action that waits for its relay.
+const CodeRelayAway = "relay_away"
 
 // definitionKey is how an approval key names a definition at a relay, behind the policy's own key, which holds no colon.
 const definitionKey = "definition:"

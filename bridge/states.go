@@ -86,7 +86,7 @@ var (
 		CommandGranted:   {CommandSending, CommandFailed},
 		CommandSending:   {CommandConfirmed, CommandGranted, CommandFinished, CommandFailed, CommandUncertain, CommandRefused, CommandHeld},
 		CommandConfirmed: {CommandFinished, CommandFailed},
-		CommandUncertain: {CommandConfirmed, CommandFailed},
+		CommandUncertain: {CommandConfirmed, CommandFinished, CommandFailed},
 		CommandRefused:   {CommandReported},
 		CommandFailed:    {CommandReported},
 		CommandFinished:  {CommandReported},

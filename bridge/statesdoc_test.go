@@ -44,7 +44,8 @@ func statesPage() string {
 	b.WriteString("\n## Turn\n\ndelivering is committed before the request leaves. uncertain: it may have arrived, and nobody here can tell.\n\n")
 	b.WriteString(diagram(bridge.TurnEdges))
 	b.WriteString("\n## Command\n\nsending is committed before the request leaves. confirmed: the agent is there. reported: the agent that asked has had a turn that\n" +
-		"told it. uncertain: it may have happened; a person settles it with `drawbridge resolve`.\n\n")
+		"told it. uncertain: it may have happened. The bridge asks the relay's journal about an action until it knows; otherwise a\n" +
+		"person settles it with `drawbridge resolve`.\n\n")
 	b.WriteString(diagram(bridge.CommandEdges))
 	return b.String()
 }

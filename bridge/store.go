@@ -239,6 +239,8 @@ const (
 	WorkJoin   WorkKind = "join"
 	WorkMail   WorkKind = "mail"
 	WorkUsage  WorkKind = "usage"
+	// WorkLookup asks a relay's journal about an action of which nobody knows what it came to.
+	WorkLookup WorkKind = "lookup"
 )
 
 // Work is one item in a lane. Items of a lane are handed out one at a time and
@@ -267,6 +269,9 @@ type Work struct {
 	Woken int64
 	// Share names whose share of the slots the work uses, see TreeShare and RelayShare; "" for none.
 	Share string
+	// AwaySince is since when the one that the work needs is away, the zero time while it is not. Whoever gives the work
+	// back sets it.
+	AwaySince time.Time
 }
 
 // TreeShare names a tree's share of the slots for a kind of work.

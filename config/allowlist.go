@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
@@ -26,7 +27,9 @@ type repoEntry struct {
 type actionEntry struct {
 	Relay    *string `yaml:"relay"`
 	Approval *string `yaml:"approval"`
-	At       string  `yaml:",at"`
+	// Wait is how long the action waits for a relay that is away.
+	Wait *time.Duration `yaml:"wait"`
+	At   string         `yaml:",at"`
 }
 
 // limits are pointers, because a 0 in the file must not mean the default.
@@ -126,10 +129,19 @@ func (c *checker) rules(a *allowlist) policy.Rules {
 	for _, id := range sortedKeys(a.Actions) {
 		e, key := a.Actions[id], "actions."+id
 		rules.Actions = append(rules.Actions, policy.ActionRule{
-			ID: id, Relay: c.relayName(key+".relay", e.Relay), Approval: c.approval(key+".approval", e.Approval), At: e.At,
+			ID: id, Relay: c.relayName(key+".relay", e.Relay), Approval: c.approval(key+".approval", e.Approval), Wait: c.wait(key+".wait", e.Wait), At: e.At,
 		})
 	}
 	return rules
+}
+
+// wait bounds how long an action waits for its relay.
+func (c *checker) wait(key string, d *time.Duration) *time.Duration {
+	if d != nil && (*d < 0 || *d > policy.MaxWait) {
+		c.problem(key, d.String(), "is out of range", "use 0s to 168h, such as 10m or 1h")
+		return nil
+	}
+	return d
 }
 
 func (c *checker) approval(key string, text *string) policy.Approval {

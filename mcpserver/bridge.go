@@ -188,6 +188,8 @@ type AgentView struct {
 	URL      string `json:"url,omitempty"`
 	// Turn is the latest turn; only agent_status tells it.
 	Turn *TurnView `json:"latest_turn,omitempty"`
+	// WaitsFor are the actions of the agent that wait for a relay, in words; only agent_status tells them.
+	WaitsFor []string `json:"waits_for,omitempty"`
 }
 
 // TurnView is a turn without its texts.
@@ -249,9 +251,25 @@ func (d *Door) agentStatus(ctx context.Context, c *caller, in agentArgs) (answer
 		for _, t := range turns {
 			v.Turn = &TurnView{ID: string(t.ID), Seq: t.Seq, Cause: string(t.Cause), State: string(t.State), Status: string(t.Status)}
 		}
+		if err != nil {
+			return err
+		}
+		v.WaitsFor, err = waitsFor(tx, a.ID)
 		return err
 	})
 	return answer{data: v}, err
+}
+
+// maxWaiting bounds how many actions that wait are listed.
+const maxWaiting = 20
+
+// waitsFor says of an agent's actions that wait for a relay which they are and why.
+func waitsFor(tx bridge.Tx, agent bridge.AgentID) (lines []string, err error) {
+	waiting, err := tx.Commands(bridge.CommandFilter{Agent: agent, State: bridge.CommandGranted, Verb: parser.LocalAction, Limit: maxWaiting})
+	for _, m := range waiting {
+		lines = append(lines, fmt.Sprintf("%s (%s): %s", m.Canonical, m.ID, m.Shown()))
+	}
+	return lines, err
 }
 
 // find looks an agent of the caller's own tree up by id or name. One of another

@@ -85,7 +85,7 @@ func (s *session) action(cmd parser.Command) Verdict {
 	if reason != "" {
 		return refusal(CodeActionNotAllowed, fmt.Sprintf("action %s %s; %s", quote(id), reason, allowedText(s.allowedActions())))
 	}
-	v := Verdict{Decision: Granted, Canonical: rule.ID, Relay: rule.Relay, Approval: rule.Approval}
+	v := Verdict{Decision: Granted, Canonical: rule.ID, Relay: rule.Relay, Approval: rule.Approval, Wait: rule.Waits()}
 	v.Grant = Grant{valid: true, verb: parser.LocalAction, action: rule.ID, relay: rule.Relay}
 	v.ApprovalKey = approvalKey(rule.Approval, "action", rule.ID, rule.Relay)
 	return v

@@ -1,5 +1,7 @@
 package policy
 
+import "time"
+
 // RepoRule allows agents to be launched on a repository, or on every repository
 // of one owner (github.com/owner/*). An exact rule beats a wildcard.
 type RepoRule struct {
@@ -17,8 +19,24 @@ type ActionRule struct {
 	// Relay is the relay's name, or "" when there is only one.
 	Relay    string
 	Approval Approval
+	// Wait is how long the action waits for a relay that is away; nil means DefaultWait.
+	Wait *time.Duration
 	// At is where the rule stands, as file:line, for messages.
 	At string
+}
+
+// DefaultWait is how long an action waits for a relay that is away, and MaxWait the most that a rule may say.
+const (
+	DefaultWait = time.Hour
+	MaxWait     = 7 * 24 * time.Hour
+)
+
+// Waits is how long the action waits for a relay that is away.
+func (r ActionRule) Waits() time.Duration {
+	if r.Wait == nil {
+		return DefaultWait
+	}
+	return *r.Wait
 }
 
 // Limits are the caps on one agent's turn and on its family. A field that is

@@ -1,5 +1,7 @@
 package policy
 
+import "time"
+
 // Decision is what becomes of a command.
 type Decision string
 
@@ -44,6 +46,8 @@ type Verdict struct {
 	API, Relay string
 	// Approval is what the matching rule demands. How long an approval lasts is Approval.For.
 	Approval Approval
+	// Wait is how long an action waits for a relay that is away.
+	Wait time.Duration
 	// ApprovalKey names what a "once per" approval covers: this rule, and this
 	// repository or this action at this relay. Any change of the rule changes the
 	// key, so that an old approval never covers a new meaning. "" for other rules.

@@ -10,10 +10,10 @@ import (
 	"drawbridge/bridge"
 )
 
-const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, tries, failures, lost, woken, share"
+const workColumns = "id, lane, seq, kind, ref, due_at, lease_until, fence, attempts, tries, failures, lost, woken, share, away_since"
 
 func scanWork(row scanner) (w bridge.Work, err error) {
-	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Tries, &w.Failures, &w.Lost, &w.Woken, &w.Share)
+	err = row.Scan(&w.ID, &w.Lane, &w.Seq, &w.Kind, &w.Ref, microTime{&w.Due}, microTime{&w.Lease}, &w.Fence, &w.Attempts, &w.Tries, &w.Failures, &w.Lost, &w.Woken, &w.Share, microTime{&w.AwaySince})
 	return w, err
 }
 
@@ -92,8 +92,8 @@ func (t *tx) FailWork(w bridge.Work, due time.Time) error {
 }
 
 func (t *tx) giveBack(w bridge.Work, due time.Time) error {
-	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, lost = 0, failures = $5, tries = $6, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
-		w.ID, w.Fence, w.Woken, micros(due), w.Failures, w.Tries)
+	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, lost = 0, failures = $5, tries = $6, away_since = $7, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
+		w.ID, w.Fence, w.Woken, micros(due), w.Failures, w.Tries, micros(w.AwaySince))
 }
 
 // ExtendLease implements bridge.LaneTx.

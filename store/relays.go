@@ -7,18 +7,20 @@ import (
 	"drawbridge/bridge"
 )
 
-const relayColumns = "name, state, key, next_key, pin, replica, session, connected_at, enrolled_at, seen_at"
+const relayColumns = "name, state, key, next_key, pin, replica, session, connected_at, enrolled_at, seen_at, epoch, offered, process, stopped_at, copy_at, copy_epoch, accept"
 
 var putRelay = putSQL("relays", relayColumns)
 
 func scanRelay(row scanner) (r bridge.Relay, err error) {
-	err = row.Scan(&r.Name, &r.State, &r.Key, &r.NextKey, &r.Pin, &r.Replica, &r.Session, microTime{&r.ConnectedAt}, microTime{&r.EnrolledAt}, microTime{&r.SeenAt})
+	err = row.Scan(&r.Name, &r.State, &r.Key, &r.NextKey, &r.Pin, &r.Replica, &r.Session, microTime{&r.ConnectedAt}, microTime{&r.EnrolledAt}, microTime{&r.SeenAt},
+		&r.Epoch, &r.Offered, &r.Process, microTime{&r.StoppedAt}, microTime{&r.CopyAt}, &r.CopyEpoch, &r.Accept)
 	return r, err
 }
 
 // PutRelay implements bridge.RelayTx.
 func (t *tx) PutRelay(r bridge.Relay) error {
-	return t.exec(putRelay, r.Name, r.State, r.Key, r.NextKey, r.Pin, r.Replica, r.Session, micros(r.ConnectedAt), micros(r.EnrolledAt), micros(r.SeenAt))
+	return t.exec(putRelay, r.Name, r.State, r.Key, r.NextKey, r.Pin, r.Replica, r.Session, micros(r.ConnectedAt), micros(r.EnrolledAt), micros(r.SeenAt),
+		r.Epoch, r.Offered, r.Process, micros(r.StoppedAt), micros(r.CopyAt), r.CopyEpoch, asInt(r.Accept))
 }
 
 // Relay implements bridge.RelayTx.
@@ -190,6 +192,23 @@ func (t *tx) BindRequest(request, relay string, at time.Time) (string, error) {
 // BoundRelay implements bridge.RelayCallTx.
 func (t *tx) BoundRelay(request string) (string, error) {
 	return selectOne(t, scanText, "SELECT relay FROM relay_ties WHERE request = $1", request)
+}
+
+const tieColumns = "request, relay, process, created_at, sent_at"
+
+var putTie = putSQL("relay_ties", tieColumns)
+
+// PutTie implements bridge.RelayCallTx.
+func (t *tx) PutTie(b bridge.RelayTie) error {
+	return t.exec(putTie, b.Request, b.Relay, b.Process, micros(b.CreatedAt), micros(b.SentAt))
+}
+
+// Tie implements bridge.RelayCallTx.
+func (t *tx) Tie(request string) (bridge.RelayTie, error) {
+	return selectOne(t, func(row scanner) (b bridge.RelayTie, err error) {
+		err = row.Scan(&b.Request, &b.Relay, &b.Process, microTime{&b.CreatedAt}, microTime{&b.SentAt})
+		return b, err
+	}, "SELECT "+tieColumns+" FROM relay_ties WHERE request = $1", request)
 }
 
 // PurgeRelays implements bridge.RelayCallTx.

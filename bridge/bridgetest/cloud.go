@@ -327,6 +327,20 @@ func (r *Relay) RunAction(_ context.Context, q bridge.ActionRequest) (bridge.Act
 	return out, r.fail("after", q.Grant.Action())
 }
 
+// LookUp implements bridge.ActionRunner. Fail is asked with the point "look".
+func (r *Relay) LookUp(_ context.Context, q bridge.ActionLookup) (bridge.ActionFinding, error) {
+	if err := r.fail("look", q.Action); err != nil {
+		return bridge.ActionFinding{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := bridge.ActionFinding{Relay: q.Relay, Known: bridge.JournalNothing}
+	if out, ok := r.journal[q.Request]; ok {
+		found.Known, found.Outcome = bridge.JournalOver, out
+	}
+	return found, nil
+}
+
 func (r *Relay) fail(point, action string) error {
 	if r.Fail == nil {
 		return nil

@@ -34,6 +34,8 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 		return e.turnWork(ctx, w)
 	case bridge.WorkAction:
 		return e.errands.Action(ctx, w)
+	case bridge.WorkLookup:
+		return e.errands.Lookup(ctx, w)
 	case bridge.WorkRemind:
 		return e.errands.Remind(ctx, w)
 	case bridge.WorkJoin:

@@ -50,7 +50,8 @@ type Options struct {
 	// RetryWait is the first wait before a turn whose run broke is tried again;
 	// each further one is four times as long. Default 30 s.
 	RetryWait time.Duration
-	// ActionPatience is how long an unreachable relay is asked again; default 1 minute.
+	// ActionPatience is how long a relay is asked what came of a request whose answer was lost, until the command is
+	// uncertain; default 1 minute. How long an action waits that was not sent yet stands in its rule.
 	ActionPatience time.Duration
 	// Streams bounds the run streams that are followed at a time; default 256,
 	// negative for none. Runs beyond that are looked at by polling alone.

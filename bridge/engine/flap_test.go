@@ -64,21 +64,13 @@ func (w *world) flap(every time.Duration, over chan struct{}) {
 	}
 }
 
-// A relay that comes and goes is asked each time it comes, and leaves an action no less time than one that stays away; nor
-// for ever.
+// An action that was never sent waits as long as its rule says, however often its relay comes and goes meanwhile, and then ends
+// with words that say so.
 func TestFlappingRelay(t *testing.T) {
 	t.Parallel()
-	plain, requests := away(t, 0)
-	if plain < 40*time.Second || plain > 2*time.Minute {
-		t.Fatalf("without a relay it is given up after %s", plain)
-	}
-	// A relay's own waits between connections are about these: a second at first, half a minute on the average.
-	for _, every := range []time.Duration{time.Second, 8 * time.Second, 30 * time.Second} {
+	for _, every := range []time.Duration{0, time.Second, 8 * time.Second, 30 * time.Second} {
 		took, asked := away(t, every)
-		if took < plain {
-			t.Errorf("a relay that comes by every %s is given up after %s; without one it is %s", every, took, plain)
-		}
-		if took > 2*time.Hour || asked <= requests {
+		if took < time.Hour || took > time.Hour+time.Minute {
 			t.Errorf("a relay that comes by every %s is given up after %s and %d requests", every, took, asked)
 		}
 	}

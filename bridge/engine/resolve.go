@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/desk"
+	"drawbridge/bridge/errands"
 	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
@@ -17,51 +18,117 @@ import (
 type Word struct {
 	// External is the id of the agent that a launch made after all, "" when nothing happened.
 	External string
-	// Unchecked takes the id as it is, without asking the API about it.
+	// Unchecked takes the word as it is, without asking the API about the id, or the relay's journal about an action.
 	Unchecked bool
+	// Ran says that an action ran; ExitCode is its exit code, nil when the person does not know it.
+	Ran      bool
+	ExitCode *int
+	// Journal takes what the relay's journal says of an action, and no word of a person.
+	Journal bool
 }
 
 // Resolve settles an uncertain command by a person's word. A launched agent is
 // looked at as any other from then on; what did not happen is told to the agent
-// that asked as a failure, so that it may ask again. An action has no id: it can
-// only be settled as not done. Conflict when the command is not uncertain or the
-// id belongs to another agent, Invalid when the API does not know the agent or
-// knows it on another repository, Unavailable when the API cannot be asked.
+// that asked as a failure, so that it may ask again. About an action the relay's
+// journal is asked first, and what it knows counts. Conflict when the command is
+// not uncertain or the id belongs to another agent, Invalid when the API does not
+// know the agent or knows it on another repository or the word does not fit the
+// command, Unavailable when the API, or the journal that is to be taken, cannot be asked.
 func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, word Word) (bridge.Command, error) {
-	var m bridge.Command
-	err := e.believe(ctx, word, func(tx bridge.Tx) (doubted bridge.AgentID, err error) {
-		if m, err = tx.Command(id); err == nil && m.State == bridge.CommandUncertain {
-			doubted = m.Child
-		}
-		return doubted, err
-	})
+	m, a, err := e.doubted(ctx, id)
 	if err != nil {
-		return m, notFound(err, "command", string(id))
+		return m, err
 	}
-	external := word.External
+	if m.Parsed.Verb != parser.Subagent {
+		return e.resolveAction(ctx, m, a, word)
+	}
+	if word.Ran || word.Journal || word.ExitCode != nil {
+		return m, bridge.Errorf(bridge.Invalid, "command %s launches an agent; settle it with --launched AGENT or --not-launched", m.ID)
+	}
+	err = e.believe(ctx, word, func(bridge.Tx) (bridge.AgentID, error) { return m.Child, nil })
+	if err != nil {
+		return m, err
+	}
 	err = e.update(ctx, func(c *change) error {
-		var err error
-		if m, err = c.Command(id); err != nil {
+		if m, err = uncertain(c.Tx, id); err != nil {
 			return err
 		}
-		if m.State != bridge.CommandUncertain {
-			return bridge.Errorf(bridge.Conflict, "command %s is %s, not uncertain; see `drawbridge commands --state uncertain`", m.ID, m.State)
-		}
-		switch {
-		case m.Parsed.Verb != parser.Subagent && external != "":
-			return bridge.Errorf(bridge.Invalid, "command %s launches nothing; settle it with --not-launched", m.ID)
-		case m.Parsed.Verb != parser.Subagent:
-			err = c.settleAction(m)
-		default:
-			err = c.settleCommand(m, external)
-		}
-		if err != nil {
+		if err := c.settleCommand(m, word.External); err != nil {
 			return err
 		}
 		m, err = c.Command(id)
 		return err
 	})
-	return m, notFound(err, "command", string(id))
+	return m, err
+}
+
+// doubted returns an uncertain command and the agent that asked for it.
+func (e *Engine) doubted(ctx context.Context, id bridge.CommandID) (m bridge.Command, a bridge.Agent, err error) {
+	err = e.View(ctx, func(tx bridge.Tx) error {
+		if m, err = uncertain(tx, id); err != nil {
+			return err
+		}
+		a, err = tx.Agent(m.Agent)
+		return err
+	})
+	return m, a, notFound(err, "command", string(id))
+}
+
+// uncertain returns a command that is uncertain; Conflict when it is not.
+func uncertain(tx bridge.Tx, id bridge.CommandID) (bridge.Command, error) {
+	m, err := tx.Command(id)
+	if err == nil && m.State != bridge.CommandUncertain {
+		err = bridge.Errorf(bridge.Conflict, "command %s is %s, not uncertain; see `drawbridge commands --state uncertain`", m.ID, m.State)
+	}
+	return m, err
+}
+
+// resolveAction settles an action. What the relay's journal knows counts for more than a person's word, unless the person says
+// otherwise.
+func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.Agent, word Word) (bridge.Command, error) {
+	if word.External != "" {
+		return m, bridge.Errorf(bridge.Invalid, "command %s launches nothing; settle it with --ran or --not-run", m.ID)
+	}
+	var found bridge.ActionFinding
+	if !word.Unchecked {
+		var err error
+		if found, err = e.errands.LookUp(ctx, m, a); err != nil && word.Journal {
+			return m, err
+		}
+		if err := disagrees(m, found, word); err != nil {
+			return m, err
+		}
+	}
+	err := e.update(ctx, func(c *change) error {
+		fresh, err := uncertain(c.Tx, m.ID)
+		if err != nil {
+			return err
+		}
+		if found.Known == bridge.JournalOver || found.Known == bridge.JournalNever {
+			err = errands.Journal(c.Change, fresh, found)
+		} else {
+			err = c.settleAction(fresh, word)
+		}
+		if err != nil {
+			return err
+		}
+		m, err = c.Command(m.ID)
+		return err
+	})
+	return m, err
+}
+
+// disagrees says why a word cannot be taken, given what the journal said.
+func disagrees(m bridge.Command, found bridge.ActionFinding, word Word) error {
+	switch {
+	case found.Known == bridge.JournalOpen:
+		return bridge.Errorf(bridge.Conflict, "relay %s says that the action of command %s still runs; wait for its end", found.Relay, m.ID)
+	case !word.Journal || found.Known == bridge.JournalOver || found.Known == bridge.JournalNever:
+		return nil
+	case found.Known == bridge.JournalInterrupted:
+		return bridge.Errorf(bridge.Conflict, "the journal of relay %s says that the relay ended while the action ran; look there, and settle the command with --ran or --not-run", found.Relay)
+	}
+	return bridge.Errorf(bridge.Conflict, "the journal of relay %s does not know the request, which does not prove that it did not run; look there, and settle the command with --ran or --not-run", found.Relay)
 }
 
 // believe asks the API about the agent that a person names for a v0 launch: an id
@@ -98,8 +165,8 @@ func (e *Engine) believe(ctx context.Context, word Word, doubted func(bridge.Tx)
 	return nil
 }
 
-// settleAction ends an action of which a person says that it did not run.
-func (c *change) settleAction(m bridge.Command) error {
+// settleAction ends an action as a person says.
+func (c *change) settleAction(m bridge.Command, word Word) error {
 	a, err := c.Agent(m.Agent)
 	if err != nil {
 		return err
@@ -108,15 +175,26 @@ func (c *change) settleAction(m bridge.Command) error {
 	if err != nil {
 		return err
 	}
+	next, kind, text := bridge.CommandFailed, bridge.EventFailed, "it did not run after all"
 	m.Reason = "a person says that it did not run"
-	if err := c.SetCommand(&m, bridge.CommandFailed); err != nil {
+	if word.Ran {
+		next, kind = bridge.CommandFinished, bridge.EventExecuted
+		m.Outcome = &bridge.CommandOutcome{Status: string(bridge.ActionExecuted), ExitCode: bridge.NoExitCode}
+		text = "it ran after all; nobody knows its exit code and its output"
+		if word.ExitCode != nil {
+			m.Outcome.ExitCode = *word.ExitCode
+			text = fmt.Sprintf("it ran after all, exit code %d; nobody knows its output", *word.ExitCode)
+		}
+		m.Reason = "a person says that it ran"
+	}
+	if err := c.SetCommand(&m, next); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventFailed, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+	if err := c.Event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
 		return err
 	}
 	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
-		Text: fmt.Sprintf("%s (%s %s): it did not run after all", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical)})
+		Text: fmt.Sprintf("%s (%s %s): %s; a person says so", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical, text)})
 }
 
 // ResolveTurn settles an uncertain turn by a person's word. A launch is settled
@@ -125,6 +203,9 @@ func (c *change) settleAction(m bridge.Command) error {
 // another turn. Conflict when the turn is not uncertain.
 func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (bridge.Turn, error) {
 	var t bridge.Turn
+	if word.Ran || word.Journal || word.ExitCode != nil {
+		return t, bridge.Errorf(bridge.Invalid, "turn %s is not an action; settle it with --launched AGENT or --not-launched", id)
+	}
 	err := e.believe(ctx, word, func(tx bridge.Tx) (doubted bridge.AgentID, err error) {
 		if t, err = tx.Turn(id); err == nil && t.State == bridge.TurnUncertain && t.Seq == 1 {
 			doubted = t.Agent

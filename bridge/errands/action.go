@@ -32,7 +32,7 @@ func (x Runner) Action(ctx context.Context, w bridge.Work) error {
 		return bridge.ErrLeaseLost
 	}
 	out, err := x.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey, Agent: r.agent.Name,
-		Line: string(r.command.Parsed.Verb) + ": " + r.command.Parsed.Action, Approved: r.command.RelayApproval()})
+		Line: lineOf(r.command), Approved: r.command.RelayApproval()})
 	switch {
 	case err == nil:
 		return x.Update(ctx, func(c *desk.Change) error { return acted(c, r, out) })
@@ -49,6 +49,7 @@ func begin(c *desk.Change, r *errand) (bool, error) {
 	case bridge.CommandSending:
 		// Asked before; the gate was passed then, and the relay knows the id.
 	case bridge.CommandGranted:
+		r.command.Code, r.command.Reason = "", "" // it waits for its relay no more
 		if err := c.SetCommand(&r.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
@@ -71,20 +72,44 @@ func begin(c *desk.Change, r *errand) (bool, error) {
 		r.command.Code, r.command.Reason = string(v.Code), v.Reason
 		return false, finish(c, *r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
 	}
-	r.grant = v.Grant
+	r.grant, r.wait = v.Grant, v.Wait
 	return true, nil
 }
 
-// trouble decides by the kind of the error whether to ask again.
+// trouble decides by the kind of the error whether to ask again. An action that surely was not sent waits as long as its rule
+// says; one that may have been sent is asked about for a while, and then becomes uncertain.
 func (x Runner) trouble(ctx context.Context, r errand, cause error) error {
 	tries := r.work.Tries + 1 // and not the claims: a crash is no relay's refusal
-	wait := x.Backoff(tries, actionWait, maxActionWait)
+	wait := max(x.Backoff(tries, actionWait, maxActionWait), bridge.RetryAfter(cause))
 	x.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("try", tries).Msg("action waits")
-	kind := bridge.KindOf(cause)
-	if kind == bridge.RateLimited || kind == bridge.Busy || (kind == bridge.Unavailable && waited(patient(tries, r.work)) < x.Patience) {
-		return x.Update(ctx, func(c *desk.Change) error { return askLater(c, r, cause, max(wait, bridge.RetryAfter(cause))) })
+	kind, doubt := bridge.KindOf(cause), r.doubt || bridge.IsUnclear(cause)
+	return x.Update(ctx, func(c *desk.Change) error {
+		away := kind == bridge.Unavailable && !doubt
+		switch {
+		case !away:
+			r.work.AwaySince = time.Time{}
+		case r.work.AwaySince.IsZero():
+			r.work.AwaySince = c.At
+		}
+		waits := c.At.Sub(r.work.AwaySince).Abs() // a clock that was put back makes no wait longer
+		switch {
+		case kind == bridge.RateLimited, kind == bridge.Busy, kind == bridge.Unavailable && doubt && waited(patient(tries, r.work)) < x.Patience:
+			return askLater(c, r, cause, wait)
+		case away && waits < r.wait:
+			return askLater(c, r, cause, min(wait, max(r.wait-waits, time.Second)))
+		case away:
+			cause = bridge.Errorf(bridge.Unavailable, "%s was away for %s; it did not run", relayOf(r.command), words.Span(r.wait))
+		}
+		return failed(c, r, cause)
+	})
+}
+
+// relayOf names the relay that a command is for.
+func relayOf(m bridge.Command) string {
+	if m.Relay == "" {
+		return "its relay"
 	}
-	return x.Update(ctx, func(c *desk.Change) error { return failed(c, r, cause) })
+	return "relay " + m.Relay
 }
 
 // The waits between two requests to a relay.
@@ -109,7 +134,15 @@ func waited(tries int) (all time.Duration) {
 // it was before; one that may have stays in sending, and the relay's journal
 // tells when it is asked again.
 func askLater(c *desk.Change, r errand, cause error, wait time.Duration) error {
-	if !r.doubt && !bridge.IsUnclear(cause) {
+	switch {
+	case r.doubt:
+	case bridge.IsUnclear(cause):
+		r.work.Tries = 0 // the tries before it was sent are not those of asking what came of it
+	default:
+		r.command.Code, r.command.Reason = bridge.CodeRelayAway, r.command.Waits()
+		if bridge.KindOf(cause) != bridge.Unavailable {
+			r.command.Reason += ": " + words.OneLine(bridge.SafeMessage(cause), 300)
+		}
 		if err := c.SetCommand(&r.command, bridge.CommandGranted); err != nil {
 			return err
 		}
@@ -130,7 +163,14 @@ func failed(c *desk.Change, r errand, cause error) error {
 	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 		return err
 	}
-	return finish(c, r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + word + r.command.Reason})
+	text := words.Errand(r.command) + word + r.command.Reason
+	if next == bridge.CommandUncertain {
+		text += ". The bridge asks the relay's journal and tells you what it says; do not ask for it again"
+	}
+	if err := finish(c, r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: text}); err != nil || next != bridge.CommandUncertain {
+		return err
+	}
+	return enqueueLookup(c, r.command, c.At)
 }
 
 // acted records the relay's answer.
@@ -138,8 +178,7 @@ func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
 	if held, err := holdForRelay(c, r, out); held || err != nil {
 		return err
 	}
-	r.command.Outcome = &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
-		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
+	r.command.Outcome = outcomeOf(out)
 	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out)}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
@@ -155,6 +194,11 @@ func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
 		return err
 	}
 	return finish(c, r, bridge.CommandFinished, n)
+}
+
+func outcomeOf(out bridge.ActionOutcome) *bridge.CommandOutcome {
+	return &bridge.CommandOutcome{Status: string(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
+		Omitted: out.Omitted, DurationMS: out.Duration.Milliseconds(), HTTPStatus: out.HTTPStatus, Error: out.Error}
 }
 
 // codeNoRelay is the seed's word for an action that no relay is configured for.

@@ -23,7 +23,7 @@ import (
 // twice for the same work is fine. All fields are required.
 type Runner struct {
 	Actions bridge.ActionRunner
-	// Patience is how long an unreachable relay is asked again.
+	// Patience is how long a relay is asked what came of a request whose answer was lost, until that counts as uncertain.
 	Patience time.Duration
 	Update   func(context.Context, func(*desk.Change) error) error
 	// Holds reports whether a handler still has its lease.
@@ -40,6 +40,8 @@ type errand struct {
 	agent   bridge.Agent
 	names   []string
 	grant   policy.Grant
+	// wait is how long an action waits for a relay that is away.
+	wait time.Duration
 	// doubt says that an earlier request may have reached the relay.
 	doubt bool
 }

@@ -210,3 +210,8 @@ func (p *process) RunAction(ctx context.Context, q bridge.ActionRequest) (bridge
 	left := p.frame.commit
 	return ask(ctx, p, r, func() (bridge.ActionOutcome, error) { return p.w.relay.run(q, left) })
 }
+
+// LookUp implements bridge.ActionRunner.
+func (p *process) LookUp(ctx context.Context, q bridge.ActionLookup) (bridge.ActionFinding, error) {
+	return ask(ctx, p, request{name: "look up", tag: q.Request, faults: fault.InLookup}, func() (bridge.ActionFinding, error) { return p.w.relay.look(q) })
+}

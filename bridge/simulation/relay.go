@@ -59,3 +59,16 @@ func (r *relay) run(q bridge.ActionRequest, left int) (bridge.ActionOutcome, err
 	r.journal[q.Request] = out
 	return out, nil
 }
+
+// look says what the journal knows of a request. A request that it does not know may still be on its way.
+func (r *relay) look(q bridge.ActionLookup) (bridge.ActionFinding, error) {
+	if r.w.Now.Before(r.downUntil) {
+		return bridge.ActionFinding{}, bridge.Errorf(bridge.Unavailable, "the relay cannot be reached")
+	}
+	out, known := r.journal[q.Request]
+	if !known {
+		return bridge.ActionFinding{Relay: "laptop", Known: bridge.JournalNothing}, nil
+	}
+	r.w.Happened("relay: the journal was asked and knew")
+	return bridge.ActionFinding{Relay: "laptop", Known: bridge.JournalOver, Outcome: out}, nil
+}

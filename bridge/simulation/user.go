@@ -188,24 +188,24 @@ func (u *user) judge(m bridge.Command) bool {
 	return true
 }
 
-// resolve says of an uncertain launch what the vendor's page shows.
+// resolve says of an uncertain launch what the vendor's page shows, and of an action what the user saw on the machine.
 func (u *user) resolve(m bridge.Command) bool {
 	p := u.door()
 	if u.leaves(string(m.ID)) || p == nil || u.w.pending() {
 		return false
 	}
-	external := ""
+	word := engine.Word{}
 	if m.Parsed.Verb == parser.Subagent {
 		if a := u.w.cloud.Of(u.w.Agent(m.Child)); a != nil {
-			external = a.ID
+			word.External = a.ID
 		}
-	} else if u.w.oracle.Executed(m.OpKey) {
-		return false // it ran: there is no word for that, it stays uncertain
+	} else {
+		word.Ran = u.w.oracle.Executed(m.OpKey)
 	}
-	_, err := p.engine.Resolve(p.ctx, m.ID, engine.Word{External: external})
-	u.w.Note("user resolves", string(m.ID), external, fmt.Sprint(err))
+	_, err := p.engine.Resolve(p.ctx, m.ID, word)
+	u.w.Note("user resolves", string(m.ID), word.External, fmt.Sprint(err))
 	u.w.Happened("user resolves")
-	return true
+	return err == nil
 }
 
 // replay sends a turn again that surely did not arrive.

@@ -42,6 +42,18 @@ func Outputs(out bridge.ActionOutcome) string {
 	return "stdout:\n" + out.Stdout + "\nstderr:\n" + out.Stderr
 }
 
+// Span writes a time span without its empty parts: 1h, 90s or 1h30m.
+func Span(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if d >= time.Minute {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if d >= time.Hour {
+		text = strings.TrimSuffix(text, "h0m") + strings.Repeat("h", strings.Count(text[max(0, len(text)-3):], "h0m"))
+	}
+	return text
+}
+
 // maxRemind bounds how far ahead a reminder may be.
 const maxRemind = 366 * 24 * time.Hour
 

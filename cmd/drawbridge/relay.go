@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type relayCmd struct {
 	List     relayListCmd     `cmd:"" help:"List relays: who is connected, since when, and what each offers; and the open join commands."`
 	Show     relayShowCmd     `cmd:"" help:"Show one relay, with what it is running."`
 	Revoke   relayRevokeCmd   `cmd:"" help:"Cut a relay off and refuse it from now on."`
+	Accept   relayAcceptCmd   `cmd:"" help:"Let a relay in that was refused because its state looks copied."`
 	Rotate   relayRotateCmd   `cmd:"" help:"Give the bridge a new key to sign requests with."`
 }
 
@@ -136,11 +138,18 @@ func (c relayListCmd) Run(ctx context.Context, a app) error {
 		for i, r := range list.Relays {
 			rows[i] = relayRow(r)
 		}
-		if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", rows); err != nil {
+		err = table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", rows)
+		if err != nil {
 			return err
 		}
 		for _, i := range list.Invitations {
 			fmt.Fprintf(a.stdout, "an invitation for %s is open until %s; end it with: drawbridge relay withdraw %s\n", i.Relay, i.ExpiresAt.Local().Format(time.DateTime), i.Relay)
+		}
+		for _, r := range list.Relays {
+			if copyThere(r) {
+				fmt.Fprintf(a.stdout, "%s:\n", r.Name)
+				warnOfCopy(a.stdout, r)
+			}
 		}
 		if list.Next != "" {
 			_, err = fmt.Fprintf(a.stdout, "more: --after %s\n", list.Next)
@@ -164,7 +173,60 @@ func relayRow(r api.Relay) []string {
 			offers[i] += " (" + o.Approval + ")"
 		}
 	}
-	return []string{r.Name, r.State, since, r.SeenAt.Local().Format(time.DateTime), short(strings.Join(offers, ", "), 100), r.BridgeKey}
+	return []string{r.Name, relayState(r), since, r.SeenAt.Local().Format(time.DateTime), short(strings.Join(offers, ", "), 100), r.BridgeKey}
+}
+
+// relayState adds what needs a person to a relay's state.
+func relayState(r api.Relay) string {
+	state := r.State
+	if r.Stopped != nil {
+		state += ", kill switch on"
+	}
+	if copyThere(r) {
+		state += ", COPY REFUSED"
+	}
+	return state
+}
+
+// copyThere reports whether a copy of the relay tried to connect lately. One that runs tries about every ten seconds.
+func copyThere(r api.Relay) bool { return r.Copy != nil && time.Since(r.Copy.At) < 5*time.Minute }
+
+// warnOfCopy says what to do about a copy.
+func warnOfCopy(w io.Writer, r api.Relay) {
+	if r.Copy == nil {
+		return
+	}
+	fmt.Fprintf(w, "  refused at %s: a relay that shows epoch %d; the last one that was acknowledged is %d\n", r.Copy.At.Local().Format(time.DateTime), r.Copy.Epoch, r.Epoch)
+	if r.Copy.Accepted {
+		fmt.Fprintln(w, "    you accepted it; it is let in when it tries next")
+		return
+	}
+	fmt.Fprintf(w, "    its state folder was copied or put back, or its journal removed; stop the copy, or if that one is to stay: drawbridge relay accept %s\n", r.Name)
+}
+
+type relayAcceptCmd struct {
+	Name string `arg:"" help:"The relay's name."`
+	target
+}
+
+// Help says what it means.
+func (relayAcceptCmd) Help() string {
+	return "A relay whose journal is older than one that was there before is refused: its state folder was copied or put back, its journal was\nremoved, or an older version runs there. Stop the other one first: from then on that one is refused. Requests that may have reached\nthe other one are not sent again.\n\nExample:\n  drawbridge relay accept laptop"
+}
+
+// Run accepts.
+func (c relayAcceptCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		r, err := client.AcceptRelay(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, r)
+		}
+		_, err = fmt.Fprintf(a.stdout, "the relay that was refused as %s is let in when it tries next, within about ten seconds; the other one is refused from then on\n", r.Name)
+		return err
+	})
 }
 
 type relayShowCmd struct {
@@ -193,6 +255,7 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 	if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", [][]string{relayRow(r)}); err != nil {
 		return err
 	}
+	warnOfCopy(a.stdout, r)
 	for _, o := range r.Offers {
 		who := bridge.RelayOffer{Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy}.Approver()
 		fmt.Fprintf(a.stdout, "  offers %s, approval %s (by %s), definition %.16s\n", o.Action, short(o.Approval, 40), cmp.Or(who, "nobody"), short(o.Definition, 64))

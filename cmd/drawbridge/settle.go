@@ -11,26 +11,43 @@ import (
 
 type resolveCmd struct {
 	ID          string `arg:"" help:"The uncertain command's or turn's id; see drawbridge commands --state uncertain, drawbridge turns AGENT --state uncertain."`
-	Launched    string `help:"It happened: the id of the agent that is there." placeholder:"AGENT" xor:"word"`
-	NotLaunched bool   `help:"It did not happen; the agent that asked is told so." xor:"word"`
-	Unchecked   bool   `help:"Take --launched as it is: the Cloud Agents API cannot be asked whether that agent is on the granted repository."`
+	Launched    string `help:"A launch happened: the id of the agent that is there." placeholder:"AGENT" xor:"word"`
+	NotLaunched bool   `help:"A launch did not happen, or an action did not run; the agent that asked is told so." xor:"word"`
+	Ran         bool   `help:"An action ran; the agent that asked is told so." xor:"word"`
+	ExitCode    *int   `help:"The action's exit code, 0 to 255, with --ran." placeholder:"N"`
+	NotRun      bool   `help:"An action did not run; the agent that asked is told so." xor:"word"`
+	Unchecked   bool   `help:"Take your word as it is: neither the Cloud Agents API is asked about --launched, nor the relay's journal about an action."`
 	target
 }
 
 // Help shows an example.
 func (resolveCmd) Help() string {
-	return "Look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names. The agent must be on the repository that was granted; --unchecked takes your word for it.\n\nExamples:\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched"
+	return "An action: without a word the relay's journal is asked, and settles the command if it knows. With --ran or --not-run it is asked as well, and what it knows counts.\n\nA launch: look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names. The agent must be on the repository that was granted; --unchecked takes your word for it.\n\nExamples:\n  drawbridge resolve cmd_0123\n  drawbridge resolve cmd_0123 --ran --exit-code 0\n  drawbridge resolve cmd_0123 --not-run\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched"
+}
+
+// word is what the flags say, or a usage error.
+func (c resolveCmd) word() (api.ResolveRequest, error) {
+	said := c.Launched != "" || c.NotLaunched || c.Ran || c.NotRun
+	turn := strings.HasPrefix(c.ID, "trn_")
+	switch {
+	case turn && (c.Ran || c.NotRun):
+		return api.ResolveRequest{}, usageError{errors.New("--ran and --not-run go with an action's command, not with a turn")}
+	case turn && !said:
+		return api.ResolveRequest{}, usageError{errors.New("say what happened: --launched AGENT or --not-launched")}
+	case c.ExitCode != nil && (!c.Ran || *c.ExitCode < 0 || *c.ExitCode > 255):
+		return api.ResolveRequest{}, usageError{errors.New("--exit-code goes with --ran, and is 0 to 255")}
+	case c.Unchecked && (!said || c.NotLaunched):
+		return api.ResolveRequest{}, usageError{errors.New("--unchecked goes with --launched AGENT, --ran or --not-run")}
+	}
+	return api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched, Unchecked: c.Unchecked, Ran: c.Ran, ExitCode: c.ExitCode, NotRan: c.NotRun, Journal: !said}, nil
 }
 
 // Run resolves.
 func (c resolveCmd) Run(ctx context.Context, a app) error {
-	if c.Launched == "" && !c.NotLaunched {
-		return usageError{errors.New("say what happened: --launched AGENT or --not-launched")}
+	word, err := c.word()
+	if err != nil {
+		return err
 	}
-	if c.Unchecked && c.Launched == "" {
-		return usageError{errors.New("--unchecked goes with --launched AGENT")}
-	}
-	word := api.ResolveRequest{Launched: c.Launched, NotLaunched: c.NotLaunched, Unchecked: c.Unchecked}
 	if strings.HasPrefix(c.ID, "trn_") {
 		t, err := ask(c.target, a, func(client *api.Client) (api.Turn, error) { return client.ResolveTurn(ctx, c.ID, word) })
 		if err != nil {
@@ -42,7 +59,11 @@ func (c resolveCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(a, c.JSON, "resolved", m)
+	if err := printDecision(a, c.JSON, "resolved", m); err != nil || c.JSON || m.Outcome == nil || (c.Ran && m.Outcome.ExitCode < 0) {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "it %s, exit code %d; see drawbridge events\n", m.Outcome.Status, m.Outcome.ExitCode)
+	return err
 }
 
 type replayCmd struct {

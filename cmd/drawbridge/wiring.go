@@ -140,7 +140,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err := w.openStore(ctx, keys); err != nil {
 		return nil, err
 	}
-	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Answered: w.answered, Log: w.log})
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Answered: w.answered, Alarm: w.alarm, Log: w.log})
 	if err != nil {
 		return nil, w.close(err)
 	}
@@ -368,6 +368,13 @@ func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) {
 // answered has a relay asked again, because a person at its machine has said something.
 func (w *parts) answered(ctx context.Context, relay, request string) error {
 	return w.engine.Change(ctx, func(tx bridge.Change) error { return desk.Answered(tx, relay, request, w.policy.Load()) })
+}
+
+// alarm tells people of a relay that was refused as a copy.
+func (w *parts) alarm(ctx context.Context, text string) error {
+	return w.engine.Change(ctx, func(tx bridge.Change) error {
+		return tx.Record(bridge.EventAlarm, bridge.Agent{}, bridge.Event{Text: text})
+	})
 }
 
 // newHub completes the options with the relays that are called at an address.

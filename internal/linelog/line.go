@@ -96,9 +96,11 @@ func lineError(number int, err error) error {
 
 // checkHeader takes an empty file, and a header that a crash cut off, for an empty log.
 func (o Options) checkHeader(line []byte, ended bool) error {
-	header := []byte(o.Header + "\n")
-	if bytes.Equal(line, header) || ended && bytes.HasPrefix(header, line) {
-		return nil
+	for _, text := range []string{o.Header, o.Older} {
+		header := []byte(text + "\n")
+		if text != "" && (bytes.Equal(line, header) || ended && bytes.HasPrefix(header, line)) {
+			return nil
+		}
 	}
 	return ErrForeign
 }

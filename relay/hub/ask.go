@@ -45,6 +45,18 @@ func (h *Hub) ask(ctx context.Context, relay string, a ask) (bridge.ActionOutcom
 	if err := ctx.Err(); err != nil {
 		return bridge.ActionOutcome{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked", relay), Cause: err}
 	}
+	may, _, err := h.tieTo(ctx, relay, c.process, a.ID, false)
+	if err == nil && !may {
+		var out bridge.ActionOutcome
+		var again bool
+		if out, again, err = h.recall(ctx, c, a); err != nil || !again {
+			return out, doubtful(err)
+		}
+		_, _, err = h.tieTo(ctx, relay, c.process, a.ID, true)
+	}
+	if err != nil {
+		return bridge.ActionOutcome{}, err
+	}
 	k, first, err := c.begin(a.ID, a.Ask.Action)
 	if err != nil {
 		return bridge.ActionOutcome{}, away(relay)
@@ -92,6 +104,17 @@ func (c *conn) forget(id string, err error) {
 		k.err = err
 		close(k.done)
 	}
+}
+
+// doubtful marks every failure of a look-up as unclear: what is looked up may have run.
+func doubtful(err error) error {
+	var e *bridge.Error
+	if errors.As(err, &e) && !e.Unclear {
+		marked := *e
+		marked.Unclear = true
+		return &marked
+	}
+	return err
 }
 
 func away(relay string) error {
@@ -156,6 +179,8 @@ func refusalKind(relay string, out wire.Outcome) error {
 // spoken is what one replica tells another of a call.
 type spoken struct {
 	Outcome *bridge.ActionOutcome `json:"outcome,omitempty"`
+	// Finding answers a look-up.
+	Finding *bridge.ActionFinding `json:"finding,omitempty"`
 	Kind    bridge.ErrorKind      `json:"kind,omitempty"`
 	Message string                `json:"message,omitempty"`
 	Unclear bool                  `json:"unclear,omitempty"`

@@ -31,6 +31,12 @@ type conn struct {
 	key     string // the public key that it proved
 	session string
 	since   time.Time
+	// began is when the relay dialed.
+	began time.Time
+	// process and shown are what the relay proved of itself under wire.Subprotocol2, else "" and 0; epoch is the one that
+	// this connection was given.
+	process      string
+	shown, epoch int64
 	// abort ends the reading, nil before it began; guarded by the hub's mu.
 	abort context.CancelFunc
 	// word is why we end the connection, "" as long as we do not; guarded by the hub's mu.
@@ -45,8 +51,9 @@ type conn struct {
 	allowed   time.Time
 	offered   time.Time
 
-	mu     sync.Mutex // guards calls, ended and last
+	mu     sync.Mutex // guards what follows
 	calls  map[string]*call
+	looks  map[string]*look
 	ended  bool
 	signed int64 // when the last request was signed, in Unix milliseconds
 }
@@ -119,6 +126,13 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		if c.settle(*f.Outcome) {
 			c.allowance++ // we asked for it
 		}
+	case f.Found != nil:
+		if c.found(*f.Found) {
+			c.allowance++
+		}
+	case f.Switch != nil:
+		c.allowance -= answeredCost
+		return c.noteSwitch(ctx, f.Switch.Stopped)
 	case f.Output != nil:
 		c.progress(*f.Output)
 	case f.Pinned != nil:
@@ -196,6 +210,21 @@ func (c *conn) notePin(ctx context.Context) error {
 	})
 }
 
+// noteSwitch writes down how a connected relay's kill switch stands, unless another connection has taken over.
+func (c *conn) noteSwitch(ctx context.Context, stopped bool) error {
+	return c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		relay, err := tx.Relay(c.relay)
+		if err != nil || relay.Session != c.session || stopped == !relay.StoppedAt.IsZero() {
+			return err
+		}
+		relay.StoppedAt = time.Time{}
+		if stopped {
+			relay.StoppedAt = c.hub.o.Now()
+		}
+		return tx.PutRelay(relay)
+	})
+}
+
 func (c *conn) setCancel(cancel context.CancelFunc) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
@@ -233,9 +262,12 @@ func (c *conn) shut(word closing) {
 // end gives up every call, takes the relay off the list and closes. err is why.
 func (c *conn) end(err error) {
 	c.mu.Lock()
-	calls := c.calls
-	c.calls, c.ended = nil, true
+	calls, looks := c.calls, c.looks
+	c.calls, c.looks, c.ended = nil, nil, true
 	c.mu.Unlock()
+	for _, l := range looks {
+		close(l.done)
+	}
 	for _, k := range calls {
 		k.err = errLost
 		close(k.done)

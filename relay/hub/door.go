@@ -97,10 +97,10 @@ func (h *Hub) serveConnect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { <-h.handshakes }()
-	c := &conn{hub: h, calls: map[string]*call{}}
+	c := &conn{hub: h, calls: map[string]*call{}, began: h.o.Now()}
 	c.heard.Store(h.o.Now().UnixNano())
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		Subprotocols: []string{wire.Subprotocol},
+		Subprotocols: []string{wire.Subprotocol2, wire.Subprotocol},
 		OnPingReceived: func(context.Context, []byte) bool {
 			c.heard.Store(h.o.Now().UnixNano())
 			return true
@@ -179,7 +179,7 @@ func (c closing) Error() string { return string(c) }
 func (c *conn) handshake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	if c.ws.Subprotocol() != wire.Subprotocol {
+	if c.ws.Subprotocol() == "" {
 		return closing("the subprotocol must be " + wire.Subprotocol)
 	}
 	c.ws.SetReadLimit(wire.MaxHandshake)
@@ -210,8 +210,16 @@ func (c *conn) handshake(ctx context.Context) error {
 	if err := c.recognize(ctx, hello, func(key ed25519.PublicKey) bool { return f.Proof.Proved(key, hello, challenge) }); err != nil {
 		return err
 	}
+	if (c.ws.Subprotocol() == wire.Subprotocol2) != (f.Proof.Process != "") {
+		return closing("the proof is not of this subprotocol")
+	}
+	c.process, c.shown = f.Proof.Process, f.Proof.Epoch
 	c.signer.Store(s)
-	return c.welcome(ctx, hello)
+	w, err := c.giveEpoch(ctx, hello, challenge)
+	if err != nil {
+		return err
+	}
+	return c.welcome(ctx, w)
 }
 
 var errOrder = closing("a frame came out of order")
@@ -240,18 +248,22 @@ func (c *conn) recognize(ctx context.Context, hello wire.Hello, proved func(ed25
 }
 
 // welcome tells the relay that it is in, hears what it offers, and puts it on the list.
-func (c *conn) welcome(ctx context.Context, hello wire.Hello) error {
+func (c *conn) welcome(ctx context.Context, w wire.Welcome) error {
 	c.session = c.hub.o.NewID("ses_")
-	w := wire.Welcome{Session: c.session, Keys: c.newerKey(c.hub.ring.Load())}
+	w.Session, w.Keys = c.session, c.newerKey(c.hub.ring.Load())
 	if err := c.write(ctx, wire.Frame{Welcome: &w}); err != nil {
 		return err
 	}
 	c.ws.SetReadLimit(wire.MaxToBridge)
-	for {
+	for kept := false; ; {
 		f, err := c.read(ctx)
 		switch {
 		case err != nil:
 			return err
+		case f.Kept != nil && f.Kept.Epoch == c.epoch && c.epoch > 0:
+			kept = true
+		case c.epoch > 0 && !kept:
+			return errOrder
 		case f.Pinned != nil:
 			c.pinned(*f.Pinned)
 		case f.Offers != nil:
@@ -292,6 +304,9 @@ func (h *Hub) admit(ctx context.Context, c *conn, offers wire.Offers) error {
 		case c.key != relay.Key:
 			return closeUnknown
 		}
+		if err := c.takeEpoch(&relay); err != nil {
+			return err
+		}
 		relay.Replica, relay.Session, relay.ConnectedAt, relay.SeenAt, relay.Pin = h.replica, c.session, now, now, c.signer.Load().id
 		if err := tx.PutRelay(relay); err != nil {
 			return err
@@ -321,7 +336,7 @@ func (h *Hub) admit(ctx context.Context, c *conn, offers wire.Offers) error {
 // rouse makes due what waits for a relay, whichever replica takes it up. It comes after the relay is on our list, so that
 // what is tried finds it there. Lost, it costs no more than the wait that was meant anyway.
 func (h *Hub) rouse(ctx context.Context, relay string, offers wire.Offers) {
-	var lanes []string
+	lanes := []string{bridge.LookupLane(relay)}
 	for _, o := range offers.Offers {
 		lanes = append(lanes, bridge.ActionLane(relay, o.Action), bridge.ActionLane("", o.Action))
 	}

@@ -267,7 +267,7 @@ func trouble(t *testing.T, path string) string {
 	for {
 		select {
 		case line := <-log:
-			if strings.Contains(line, `"level":"warn"`) {
+			if strings.Contains(line, `"level":"warn"`) || strings.Contains(line, `"level":"error"`) {
 				return line
 			}
 		case <-t.Context().Done():

@@ -65,6 +65,8 @@ type Options struct {
 	// Answered is called when a relay says that a request for which it wanted the operator's word was answered at its machine, so
 	// that it is to be asked again. Nil is nobody.
 	Answered func(ctx context.Context, relay, request string) error
+	// Alarm is called when a copy of a relay was refused. Nil is nobody.
+	Alarm func(ctx context.Context, text string) error
 	// Now is time.Now unless set; NewID is bridge.NewID unless set.
 	Now   func() time.Time
 	NewID func(prefix string) string
@@ -90,6 +92,7 @@ type Hub struct {
 
 	mu       sync.Mutex // guards what follows
 	conns    map[string]*conn
+	alarms   map[string]time.Time // when a person was last told of a copy, by relay
 	waiters  map[chan struct{}]struct{}
 	stopping bool
 }
@@ -117,7 +120,7 @@ func New(o Options) (*Hub, error) {
 	h := &Hub{
 		o: o, client: newClient(o.Timeout), static: make(map[string]Relay, len(o.Relays)), replica: o.NewID("rep_"),
 		wake: make(chan struct{}, 1), handshakes: make(chan struct{}, maxHandshakes),
-		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, waiters: map[chan struct{}]struct{}{},
+		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, alarms: map[string]time.Time{}, waiters: map[chan struct{}]struct{}{},
 	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(o.Relays)) {

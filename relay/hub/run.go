@@ -250,11 +250,20 @@ func (h *Hub) elsewhere(ctx context.Context, t target, r bridge.ActionRequest) (
 	if err != nil {
 		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request does not fit a relay")
 	}
-	k := bridge.RelayCall{ID: h.o.NewID("rcl_"), Replica: t.replica, Relay: t.name, Request: r.Request, Ask: string(body), State: bridge.CallWaiting, CreatedAt: h.o.Now()}
+	s, err := h.through(ctx, t, r.Request, string(body))
+	if err != nil {
+		return bridge.ActionOutcome{}, err
+	}
+	return s.heard()
+}
+
+// through writes a call for another replica and waits for its answer.
+func (h *Hub) through(ctx context.Context, t target, request, body string) (spoken, error) {
+	k := bridge.RelayCall{ID: h.o.NewID("rcl_"), Replica: t.replica, Relay: t.name, Request: request, Ask: body, State: bridge.CallWaiting, CreatedAt: h.o.Now()}
 	changed, done := h.watch()
 	defer done()
 	if err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PutCall(k) }); err != nil {
-		return bridge.ActionOutcome{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked", t.name), Cause: err}
+		return spoken{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked", t.name), Cause: err}
 	}
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -276,7 +285,7 @@ func (h *Hub) elsewhere(ctx context.Context, t target, r bridge.ActionRequest) (
 		})
 		switch {
 		case errors.Is(err, bridge.ErrNoRow):
-			return bridge.ActionOutcome{}, unclear(t.name, err)
+			return spoken{}, unclear(t.name, err)
 		case err != nil: // the store is away; the call may go on all the same
 		case k.State == bridge.CallDone:
 			return h.close(ctx, k)
@@ -287,7 +296,7 @@ func (h *Hub) elsewhere(ctx context.Context, t target, r bridge.ActionRequest) (
 }
 
 // giveUp ends a call without an answer. When it was not taken it is withdrawn, and surely nothing was sent.
-func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (bridge.ActionOutcome, error) {
+func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (spoken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	err := h.o.Store.Update(ctx, func(tx bridge.Tx) (err error) {
@@ -301,27 +310,27 @@ func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (brid
 	})
 	switch {
 	case err != nil:
-		return bridge.ActionOutcome{}, unclear(k.Relay, cause)
+		return spoken{}, unclear(k.Relay, cause)
 	case k.State == bridge.CallWaiting:
 		e := bridge.Errorf(bridge.Unavailable, "relay %q could not be asked", k.Relay)
 		e.Cause = cause
-		return bridge.ActionOutcome{}, e
+		return spoken{}, e
 	case k.State == bridge.CallDone:
 		return h.close(ctx, k)
 	}
-	return bridge.ActionOutcome{}, unclear(k.Relay, cause)
+	return spoken{}, unclear(k.Relay, cause)
 }
 
 // close takes the answer and removes the row; one that stays is purged some day.
-func (h *Hub) close(ctx context.Context, k bridge.RelayCall) (bridge.ActionOutcome, error) {
+func (h *Hub) close(ctx context.Context, k bridge.RelayCall) (spoken, error) {
 	if err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.DropCall(k.ID) }); err != nil {
 		h.o.Log.Warn().Err(err).Msg("remove a call that was answered")
 	}
 	var s spoken
 	if err := json.Unmarshal([]byte(k.Outcome), &s); err != nil {
-		return bridge.ActionOutcome{}, unclear(k.Relay, err)
+		return spoken{}, unclear(k.Relay, err)
 	}
-	return s.heard()
+	return s, nil
 }
 
 // watch returns a channel that gets a value when another replica wrote something.
@@ -348,6 +357,23 @@ func (h *Hub) spread() {
 	}
 }
 
+// answerCall does what another replica asked for.
+func (h *Hub) answerCall(ctx context.Context, k bridge.RelayCall) spoken {
+	var l lookAsk
+	var a ask
+	switch err := errors.Join(json.Unmarshal([]byte(k.Ask), &l), json.Unmarshal([]byte(k.Ask), &a)); {
+	case err != nil:
+		return speak(bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request does not fit a relay"))
+	case l.Lookup == nil:
+		return speak(h.ask(ctx, k.Relay, a))
+	}
+	finding, err := h.lookHere(ctx, k.Relay, *l.Lookup)
+	if err != nil {
+		return speak(bridge.ActionOutcome{}, err)
+	}
+	return spoken{Finding: &finding}
+}
+
 func (h *Hub) serveCall(ctx context.Context, k bridge.RelayCall) {
 	// An action that runs is waited for although we are stopping, until its connection ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.o.Timeout)
@@ -365,14 +391,7 @@ func (h *Hub) serveCall(ctx context.Context, k bridge.RelayCall) {
 	if err != nil || !mine {
 		return
 	}
-	var a ask
-	out, err := bridge.ActionOutcome{}, json.Unmarshal([]byte(k.Ask), &a)
-	if err == nil {
-		out, err = h.ask(ctx, k.Relay, a)
-	} else {
-		err = bridge.Errorf(bridge.Invalid, "the request does not fit a relay")
-	}
-	body, _ := json.Marshal(speak(out, err)) // of plain fields; it cannot fail
+	body, _ := json.Marshal(h.answerCall(ctx, k)) // of plain fields; it cannot fail
 	k.State, k.Outcome = bridge.CallDone, string(body)
 	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
 		if _, err := tx.Call(k.ID); err != nil {

@@ -62,18 +62,121 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// call asks a relay at its address and waits for its answer.
+// maxMoves bounds how many processes of a relay one call follows: each of them ended before it took the request.
+const maxMoves = 5
+
+// call asks a relay at its address and waits for its answer. The request names the one process of the relay that may run it, so that
+// another process, which may have another journal, refuses it and is only asked what it knows.
 func (h *Hub) call(ctx context.Context, name string, r bridge.ActionRequest) (bridge.ActionOutcome, error) {
+	a := ask{ID: r.Request, Ask: wire.Ask{Action: r.Grant.Action()}}
+	if h.o.Store == nil { // nothing is written down, so that nothing is known of an earlier request
+		response, err := h.post(ctx, name, wire.RunPath, a, "")
+		if err != nil {
+			return bridge.ActionOutcome{}, err
+		}
+		return read(name, r.Grant.Action(), response)
+	}
+	fresh := false
+	for range maxMoves {
+		known, process, err := h.lookPost(ctx, name, a)
+		switch {
+		case err != nil:
+			return bridge.ActionOutcome{}, err
+		case known == wire.KnownOver:
+			return h.recorded(ctx, name, a)
+		}
+		may, first, err := h.tieTo(ctx, name, process, a.ID, fresh || known == wire.KnownAgain)
+		if err != nil {
+			return bridge.ActionOutcome{}, err
+		}
+		if !may {
+			return bridge.ActionOutcome{}, lostTrack(name)
+		}
+		response, err := h.post(ctx, name, wire.RunPath, a, process)
+		if err != nil {
+			return bridge.ActionOutcome{}, err
+		}
+		if response.StatusCode() != http.StatusPreconditionFailed {
+			return read(name, a.Ask.Action, response)
+		}
+		fresh = first // the process that ended never got it, unless an earlier request did
+	}
+	return bridge.ActionOutcome{}, bridge.Errorf(bridge.Unavailable, "relay %q is restarting again and again", name)
+}
+
+// lookPost asks a relay at its address what its journal knows of a request, and which process it is. A relay of an earlier version
+// knows no look-up; then process is "".
+func (h *Hub) lookPost(ctx context.Context, name string, a ask) (known wire.Known, process string, err error) {
+	response, err := h.post(ctx, name, wire.LookupPath, a, "")
+	if err != nil {
+		return "", "", away(name) // nothing that runs was sent
+	}
+	process = response.Header().Get(wire.ProcessHeader)
+	switch status := response.StatusCode(); {
+	case !wire.ValidRequestID(process):
+		return wire.KnownNot, "", nil
+	case status == http.StatusOK || status == http.StatusForbidden:
+		return wire.KnownOver, process, nil
+	case status == http.StatusAccepted:
+		return wire.KnownOpen, process, nil
+	case status == http.StatusConflict:
+		return wire.KnownAgain, process, nil
+	}
+	return wire.KnownNot, process, nil
+}
+
+// recorded returns the answer that a journal has. It asks once more, so that there is one way to read an answer.
+func (h *Hub) recorded(ctx context.Context, name string, a ask) (bridge.ActionOutcome, error) {
+	response, err := h.post(ctx, name, wire.LookupPath, a, "")
+	if err != nil {
+		return bridge.ActionOutcome{}, doubtful(err)
+	}
+	return read(name, a.Ask.Action, response)
+}
+
+// lookAt is LookUp at a relay that has an address.
+func (h *Hub) lookAt(ctx context.Context, name string, a ask, tie bridge.RelayTie) (bridge.ActionFinding, error) {
+	known, process, err := h.lookPost(ctx, name, a)
+	finding := bridge.ActionFinding{Relay: name, Known: bridge.JournalNothing}
+	switch {
+	case err != nil:
+		return bridge.ActionFinding{}, err
+	case process == "":
+		return bridge.ActionFinding{}, errOldRelay(name)
+	case known == wire.KnownOpen:
+		finding.Known = bridge.JournalOpen
+	case known == wire.KnownAgain:
+		finding.Known = bridge.JournalInterrupted
+	case known == wire.KnownOver:
+		out, err := h.recorded(ctx, name, a)
+		if bridge.KindOf(err) == bridge.Conflict && bridge.IsUnclear(err) {
+			finding.Known = bridge.JournalInterrupted
+			return finding, nil
+		}
+		finding.Known, finding.Outcome = bridge.JournalOver, out
+		return finding, err
+	case h.never(tie, process):
+		finding.Known = bridge.JournalNever
+	}
+	return finding, nil
+}
+
+// post sends one request to a relay at its address.
+func (h *Hub) post(ctx context.Context, name, path string, a ask, process string) (*resty.Response, error) {
 	relay := h.static[name]
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	response, err := h.client.R().SetContext(ctx).SetAuthToken(relay.Token).
-		SetHeader(wire.RequestIDHeader, r.Request).SetHeader("Content-Type", "application/json").
-		SetBody(wire.Body{Action: r.Grant.Action()}).Post(relay.URL + wire.RunPath)
-	if err != nil {
-		return bridge.ActionOutcome{}, unanswered(name, err, connected.Load())
+	request := h.client.R().SetContext(ctx).SetAuthToken(relay.Token).
+		SetHeader(wire.RequestIDHeader, a.ID).SetHeader("Content-Type", "application/json").
+		SetBody(wire.Body{Action: a.Ask.Action})
+	if process != "" {
+		request.SetHeader(wire.ProcessHeader, process)
 	}
-	return read(name, r.Grant.Action(), response)
+	response, err := request.Post(relay.URL + path)
+	if err != nil {
+		return nil, unanswered(name, err, connected.Load())
+	}
+	return response, nil
 }
 
 // unanswered says what is known when no answer came: without a connection nothing was sent.

@@ -25,15 +25,16 @@ import (
 )
 
 const (
-	// minWait and maxWait bound the wait before dialing again. It doubles with each failure.
+	// minWait and maxWait bound the wait before dialing again. It doubles with each failure. What waits at the bridge for a
+	// relay whose network is back waits no longer than maxWait.
 	minWait = 500 * time.Millisecond
-	maxWait = time.Minute
+	maxWait = 9 * time.Second
 	// refusedWait follows the bridge's word that we are not enrolled, or no more: asking often would change nothing.
 	refusedWait = 5 * time.Minute
 	// steady is how long a connection must have held for the next wait to be short again.
 	steady = 30 * time.Second
-	// handshakeTimeout bounds dialing and the handshake.
-	handshakeTimeout = 30 * time.Second
+	// handshakeTimeout bounds dialing and the handshake, so that a try that began without a network ends soon after it is back.
+	handshakeTimeout = 10 * time.Second
 	pingEvery        = 20 * time.Second
 	pingTimeout      = 15 * time.Second
 	writeTimeout     = 15 * time.Second
@@ -113,7 +114,7 @@ func (l *Link) Run(ctx context.Context) error {
 		}
 		wait := l.wait(failed, err)
 		failed++
-		l.o.Log.Warn().Err(err).Dur("wait_ms", wait).Msg(remedy(err))
+		l.logOf(err).Err(err).Dur("wait_ms", wait).Msg(remedy(err))
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -137,22 +138,35 @@ func (l *Link) watch(change func(*wire.Connection)) {
 func (l *Link) wait(failed int, err error) time.Duration {
 	wait := min(minWait<<min(failed, 20), maxWait)
 	var e *refusal
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && e.reason != wire.CloseCopied { // a copy is let in as soon as the operator accepts it
 		wait = refusedWait
 	}
 	return wait/2 + time.Duration(float64(wait/2)*l.o.Rand())
 }
 
-func remedy(err error) string {
+// logOf is an error for what only a person can mend, and a warning for what passes.
+func (l *Link) logOf(err error) *zerolog.Event {
 	var e *refusal
 	if errors.As(err, &e) {
+		return l.o.Log.Error()
+	}
+	return l.o.Log.Warn()
+}
+
+func remedy(err error) string {
+	var e *refusal
+	switch {
+	case errors.As(err, &e) && e.reason == wire.CloseCopied:
+		return "the bridge refuses this relay, because its journal is older than one that this relay, or a copy of it, has shown. " +
+			"If its state folder was copied, stop one of the two. If this is the one that stays, type at the bridge: drawbridge relay accept " + e.relay
+	case e != nil:
 		return "the bridge refuses this relay; if that is not meant, enrol it again: drawbridge relay token, drawbridge-relay join"
 	}
 	return "not connected to the bridge; trying again; if the bridge has moved: drawbridge-relay bridge https://…"
 }
 
 // refusal is the bridge's word that this relay is not welcome.
-type refusal struct{ reason string }
+type refusal struct{ reason, relay string }
 
 // Error implements error.
 func (r *refusal) Error() string { return "the bridge refuses this relay: " + r.reason }
@@ -166,7 +180,7 @@ func (l *Link) dial(ctx context.Context, i Identity) (*websocket.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ws, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol}})
+	ws, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: l.speaks()})
 	if err != nil && response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
 		return nil, refused(response.StatusCode, body)
@@ -175,6 +189,22 @@ func (l *Link) dial(ctx context.Context, i Identity) (*websocket.Conn, error) {
 		return nil, unreached(err)
 	}
 	return ws, nil
+}
+
+// speaks are the subprotocols that the relay knows, the best first.
+func (l *Link) speaks() []string {
+	if l.memory() == nil {
+		return []string{wire.Subprotocol}
+	}
+	return []string{wire.Subprotocol2, wire.Subprotocol}
+}
+
+// memory is the handler's journal, nil when it has none that outlives the process.
+func (l *Link) memory() wire.Rememberer {
+	if m, remembers := l.o.Handler.(wire.Rememberer); remembers && m.Process() != "" {
+		return m
+	}
+	return nil
 }
 
 // once is one connection from its dial to its end.
@@ -209,8 +239,8 @@ func (l *Link) once(ctx context.Context) error {
 // why reads the closing words that mean more than "try again", from the bridge that has proved to be ours.
 func (s *session) why(err error) error {
 	var e websocket.CloseError
-	if s.proved && errors.As(err, &e) && (e.Reason == wire.CloseRevoked || e.Reason == wire.CloseUnknown) {
-		return &refusal{e.Reason}
+	if s.proved && errors.As(err, &e) && (e.Reason == wire.CloseRevoked || e.Reason == wire.CloseUnknown || e.Reason == wire.CloseCopied) {
+		return &refusal{e.Reason, s.identity.Relay}
 	}
 	return err
 }

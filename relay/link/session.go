@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"drawbridge/internal/failpoint"
 	"drawbridge/relay/wire"
 )
 
@@ -32,6 +33,9 @@ type session struct {
 	// out carries output, which may be dropped.
 	out  chan wire.Frame
 	over chan struct{}
+
+	// memory is set when both ends speak wire.Subprotocol2.
+	memory wire.Rememberer
 
 	draining atomic.Bool
 	running  sync.WaitGroup
@@ -70,12 +74,31 @@ func (s *session) handshake(ctx context.Context) error {
 		return err
 	}
 	s.ws.SetReadLimit(wire.MaxToRelay)
+	if err := s.keepEpoch(ctx, welcome.Epoch); err != nil {
+		return err
+	}
 	if welcome.Keys != nil {
 		if err := s.learn(ctx, *welcome.Keys); err != nil {
 			return err
 		}
 	}
 	return s.write(ctx, wire.Frame{Offers: &wire.Offers{Offers: s.link.o.Handler.Offers()}})
+}
+
+// keepEpoch acknowledges the connection's epoch. It is on the disk before the bridge hears that it is.
+func (s *session) keepEpoch(ctx context.Context, epoch int64) error {
+	if s.memory == nil {
+		return nil
+	}
+	if err := s.memory.KeepEpoch(epoch); err != nil {
+		return err
+	}
+	failpoint.Here("relay.kept.before")
+	if err := s.write(ctx, wire.Frame{Kept: &wire.Kept{Epoch: epoch}}); err != nil {
+		return err
+	}
+	failpoint.Here("relay.kept.after")
+	return nil
 }
 
 // meet lets the bridge prove itself before we say anything but our name, then proves us. Until we have said what may run
@@ -97,16 +120,28 @@ func (s *session) meet(ctx context.Context) (wire.Welcome, error) {
 	if err != nil || f.Challenge == nil {
 		return none, firstError(err, errOrder)
 	}
-	if key, known := byID(trusted)[f.Challenge.Key]; !known || !f.Challenge.Proved(key, hello) {
+	challenge := *f.Challenge
+	key, known := byID(trusted)[challenge.Key]
+	if !known || !challenge.Proved(key, hello) {
 		return none, errors.New("what answered is not the bridge that this relay trusts")
 	}
 	s.proved = true
-	proof := wire.NewProof(i.Key, hello, *f.Challenge)
+	var proof wire.Proof
+	if s.ws.Subprotocol() == wire.Subprotocol2 {
+		s.memory = s.link.memory()
+	}
+	if s.memory != nil {
+		proof.Epoch, proof.Process = s.memory.Epoch(), s.memory.Process()
+	}
+	proof = proof.Prove(i.Key, hello, challenge)
 	if err := s.write(ctx, wire.Frame{Proof: &proof}); err != nil {
 		return none, err
 	}
 	if f, err = s.read(ctx); err != nil || f.Welcome == nil {
 		return none, firstError(err, errOrder)
+	}
+	if s.memory != nil && !f.Welcome.Gives(key, hello, challenge) {
+		return none, errors.New("the bridge gave this connection no epoch, or one that it did not sign")
 	}
 	s.name = f.Welcome.Session
 	return *f.Welcome, nil
@@ -154,6 +189,7 @@ func (s *session) serve(ctx context.Context) error {
 	helpers.Go(func() { s.ping(conn) })
 	helpers.Go(func() { s.tell(conn) })
 	helpers.Go(func() { s.drain(ctx) })
+	helpers.Go(func() { s.tellSwitch(conn) })
 	err := s.loop(ctx, conn)
 	close(s.over)
 	cut()
@@ -182,6 +218,8 @@ func (s *session) loop(ctx, conn context.Context) error {
 			return err
 		case f.Request != nil:
 			err = s.take(ctx, conn, *f.Request)
+		case f.Lookup != nil && s.memory != nil:
+			err = s.lookup(conn, *f.Lookup)
 		case f.Keys != nil:
 			err = s.learn(conn, *f.Keys)
 		default:
@@ -233,6 +271,46 @@ func (s *session) tell(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// tellSwitch says how the kill switch stands, at first and after each change.
+func (s *session) tellSwitch(ctx context.Context) {
+	h, stops := s.link.o.Handler.(wire.Stoppable)
+	if s.memory == nil || !stops {
+		return
+	}
+	for first, told := true, false; ; first = false {
+		on, changed := h.Stopped()
+		if first || on != told {
+			if err := s.write(ctx, wire.Frame{Switch: &wire.Switch{Stopped: on}}); err != nil {
+				_ = s.ws.CloseNow()
+				return
+			}
+			told = on
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// lookup answers what the journal knows of a request. An answer of a request that is about to be taken is not missed: a relay has
+// one connection at a time, and the bridge concludes nothing before the request's signature has expired.
+func (s *session) lookup(ctx context.Context, signed wire.Signed) error {
+	now := s.link.o.Now()
+	r, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: now, Lookup: true}.Verify(signed)
+	if err != nil {
+		s.link.o.Log.Warn().Err(err).Str("request", clip(signed.ID)).Msg("look-up refused")
+		if !wire.ValidRequestID(signed.ID) {
+			return errors.New("the bridge sent a look-up without an id")
+		}
+		return s.write(ctx, wire.Frame{Found: &wire.Found{ID: signed.ID, Known: wire.KnownRefused}})
+	}
+	found := s.memory.Lookup(r)
+	s.link.o.Log.Info().Str("request", r.ID).Str("action", r.Action).Str("key", r.KeyID).Str("known", string(found.Known)).Msg("look-up")
+	return s.write(ctx, wire.Frame{Found: &found})
 }
 
 // take verifies a request and starts it. An error ends the connection; a refusal is an answer.

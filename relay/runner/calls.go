@@ -14,6 +14,8 @@ type calls struct {
 	refused error
 	// idle is closed when the last open call leaves; nil while nobody waits.
 	idle chan struct{}
+	// turned is closed when refused has changed; nil while nobody waits.
+	turned chan struct{}
 }
 
 // call is one request: waiting ends with the caller's patience or the relay, running only with the relay, because half an
@@ -60,6 +62,7 @@ func (c *calls) refuse(cause error) bool {
 	if !errors.Is(c.refused, errStopping) {
 		c.refused = cause
 	}
+	c.turn()
 	for each := range c.open {
 		each.stopWaiting(cause)
 	}
@@ -73,8 +76,27 @@ func (c *calls) allow(cause error) bool {
 	was := errors.Is(c.refused, cause)
 	if was {
 		c.refused = nil
+		c.turn()
 	}
 	return was
+}
+
+// turn wakes those who wait for a change of refused. The caller holds the mutex.
+func (c *calls) turn() {
+	if c.turned != nil {
+		close(c.turned)
+		c.turned = nil
+	}
+}
+
+// refusing reports whether requests are refused for that cause, and gives a channel that is closed when that may have changed.
+func (c *calls) refusing(cause error) (bool, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turned == nil {
+		c.turned = make(chan struct{})
+	}
+	return errors.Is(c.refused, cause), c.turned
 }
 
 // end ends what runs.

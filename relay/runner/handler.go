@@ -29,6 +29,8 @@ type reply struct {
 	id     string
 	health bool
 	allow  string
+	// looked is true for the answer to a look-up.
+	looked bool
 }
 
 func refuseHTTP(status int, reason string) reply {
@@ -53,18 +55,19 @@ func (r *Relay) route(w http.ResponseWriter, req *http.Request) reply {
 	if reason := r.fromElsewhere(req); reason != "" {
 		return refuseHTTP(http.StatusForbidden, reason)
 	}
-	switch req.URL.EscapedPath() {
+	path := req.URL.EscapedPath()
+	switch path {
 	case wire.HealthPath:
 		if req.Method != http.MethodGet {
 			return notAllowed(http.MethodGet)
 		}
 		return reply{status: http.StatusOK, health: true}
-	case wire.RunPath:
+	case wire.RunPath, wire.LookupPath:
 		if req.Method != http.MethodPost {
 			return notAllowed(http.MethodPost)
 		}
 	default:
-		return refuseHTTP(http.StatusNotFound, "there is only POST /run and GET /health")
+		return refuseHTTP(http.StatusNotFound, "there is only POST /run, POST /lookup and GET /health")
 	}
 	if !r.authorized(req) {
 		return refuseHTTP(http.StatusUnauthorized, "the bearer token is missing or wrong")
@@ -74,8 +77,13 @@ func (r *Relay) route(w http.ResponseWriter, req *http.Request) reply {
 		return refuseHTTP(http.StatusBadRequest, wire.RequestIDHeader+" must be one value of 1 to 128 characters of A-Z, a-z, 0-9, '.', '_', '-'")
 	}
 	request, refused := readRequest(w, req)
-	if refused.status != 0 {
+	switch {
+	case refused.status != 0:
 		return refused
+	case path == wire.LookupPath:
+		return r.lookedUp(id, request.Action)
+	case r.anotherProcess(req):
+		return refuseHTTP(http.StatusPreconditionFailed, "this request is for a process of the relay that has ended; look it up")
 	}
 	out, err := r.Run(req.Context(), wire.Request{ID: id, Action: request.Action, KeyID: doorKey}, nil)
 	if err != nil {
@@ -118,6 +126,12 @@ func (r *Relay) fromElsewhere(req *http.Request) string {
 		}
 	}
 	return ""
+}
+
+// anotherProcess reports whether the caller wants another process of the relay than this one.
+func (r *Relay) anotherProcess(req *http.Request) bool {
+	wants := req.Header.Values(wire.ProcessHeader)
+	return len(wants) > 0 && (len(wants) > 1 || wants[0] != r.Process())
 }
 
 func notAllowed(allow string) reply {
@@ -194,6 +208,9 @@ func (r *Relay) write(w http.ResponseWriter, out reply) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	if out.allow != "" {
 		header.Set("Allow", out.allow)
+	}
+	if process := r.Process(); process != "" && out.status != http.StatusUnauthorized && out.id != "" || out.status == http.StatusPreconditionFailed {
+		header.Set(wire.ProcessHeader, process)
 	}
 	if out.out.RetryMS > 0 {
 		header.Set("Retry-After", strconv.FormatInt((out.out.RetryMS+999)/1000, 10))

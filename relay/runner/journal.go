@@ -67,6 +67,8 @@ type Memory struct {
 	entries map[string]*entry
 	// finished holds the ids in the order of their end, the oldest first.
 	finished []string
+	// epoch is the last one that was kept.
+	epoch int64
 }
 
 type entry struct {
@@ -228,15 +230,21 @@ func (m *Memory) open(id string) (*entry, error) {
 	return e, nil
 }
 
-// Recorded returns what an id came to, or nil when it is not over or stands for another request. It claims nothing.
-func (m *Memory) Recorded(id, action, body string) *wire.Answer {
+// Lookup reports whether an id of this action and body is known, with its answer once it is over. It claims nothing.
+func (m *Memory) Lookup(id, action, body string) (known bool, answer *wire.Answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget()
 	if e := m.entries[id]; e != nil && e.action == action && e.body == body {
-		return e.answer
+		return true, e.answer
 	}
-	return nil
+	return false, nil
+}
+
+// Recorded returns what an id came to, or nil when it is not over or stands for another request. It claims nothing.
+func (m *Memory) Recorded(id, action, body string) *wire.Answer {
+	_, answer := m.Lookup(id, action, body)
+	return answer
 }
 
 func newEntry(c Claim, at time.Time) *entry {

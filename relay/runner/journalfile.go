@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"drawbridge/internal/failpoint"
 	"drawbridge/internal/linelog"
 	"drawbridge/internal/trust"
 	"drawbridge/relay/wire"
@@ -25,7 +26,9 @@ const (
 	// interruptedByBackup is for what another record than the journal says.
 	interruptedByBackup = "the relay's audit log says that this action was started, and its journal does not know it, as after a backup was put back; it does not run again"
 
-	journalHeader = `{"journal":"drawbridge-relay","version":2}`
+	// Version 3 adds epochs, which a relay of version 2 would not keep.
+	journalHeader = `{"journal":"drawbridge-relay","version":3,"epochs":true}`
+	olderHeader   = `{"journal":"drawbridge-relay","version":2}`
 	// maxRecord bounds a line of the journal in bytes: an answer and room for the rest.
 	maxRecord = 2 * wire.MaxAnswer
 )
@@ -40,6 +43,8 @@ const (
 	recordClaimed   recordState = "claimed"
 	recordFinished  recordState = "finished"
 	recordWithdrawn recordState = "withdrawn"
+	// recordEpoch is about no request: it keeps the epoch of the last connection.
+	recordEpoch recordState = "epoch"
 )
 
 // record is a line of the journal.
@@ -52,12 +57,19 @@ type record struct {
 	// Started is set in the records of ends, when it differs from At.
 	Started *time.Time   `json:"started,omitempty"`
 	Answer  *wire.Answer `json:"answer,omitempty"`
+	// Epoch is set in records of epochs, and only there.
+	Epoch int64 `json:"epoch,omitempty"`
 }
 
 // check reports what no relay would write.
 func (r record) check() error {
 	ends := r.State == recordFinished
+	if r.State == recordEpoch && r.ID == "" && r.Action == "" && r.Epoch > 0 && r.Epoch <= wire.MaxEpoch {
+		return nil
+	}
 	switch {
+	case r.Epoch != 0:
+		return errors.New("its epoch is malformed")
 	case !ends && r.State != recordClaimed && r.State != recordWithdrawn && r.State != recordAccepted:
 		return errors.New("its state is unknown")
 	case !wire.ValidRequestID(r.ID):
@@ -128,7 +140,7 @@ func openJournal(path string, now func() time.Time) (*FileJournal, error) {
 // lines describes the file that holds m.
 func (m *Memory) lines(path string) linelog.Options {
 	return linelog.Options{
-		Path: path, Header: journalHeader, MaxRecord: maxRecord,
+		Path: path, Header: journalHeader, Older: olderHeader, MaxRecord: maxRecord,
 		Keep: func(line []byte) error {
 			var r record
 			if err := json.Unmarshal(line, &r); err != nil {
@@ -213,6 +225,42 @@ func (j *FileJournal) Finish(id string, answer wire.Answer) error {
 // Withdraw is described at [Journal]. After an error the id stays claimed, as with Finish.
 func (j *FileJournal) Withdraw(id string) error {
 	return j.end(id, record{State: recordWithdrawn}, func() error { return j.memory.Withdraw(id) })
+}
+
+// Epoch returns the last epoch that was kept, 0 for none.
+func (j *FileJournal) Epoch() int64 {
+	j.memory.mu.Lock()
+	defer j.memory.mu.Unlock()
+	return j.memory.epoch
+}
+
+// KeepEpoch puts an epoch on the disk. It stands in the journal, so that whoever copies, restores or removes the journal
+// copies, restores or removes the epoch.
+func (j *FileJournal) KeepEpoch(epoch int64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if epoch <= j.Epoch() {
+		return nil
+	}
+	failpoint.Here("relay.epoch.before")
+	if err := j.append(record{State: recordEpoch, Epoch: epoch, At: j.now()}); err != nil {
+		return fmt.Errorf("keep epoch: %w", err)
+	}
+	failpoint.Here("relay.epoch.after")
+	j.memory.setEpoch(epoch)
+	_ = j.log.Tidy() // as at the end of a claim
+	return nil
+}
+
+func (m *Memory) setEpoch(epoch int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch = max(m.epoch, epoch)
+}
+
+// Lookup is described at [Memory.Lookup].
+func (j *FileJournal) Lookup(id, action, body string) (known bool, answer *wire.Answer) {
+	return j.memory.Lookup(id, action, body)
 }
 
 // Recorded is described at [Memory.Recorded].
@@ -303,6 +351,10 @@ func (m *Memory) restore(r record) error {
 	if err := r.check(); err != nil {
 		return err
 	}
+	if r.State == recordEpoch {
+		m.setEpoch(r.Epoch)
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget()
@@ -366,7 +418,10 @@ func (m *Memory) records() []record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget()
-	all := make([]record, 0, len(m.entries))
+	all := make([]record, 0, len(m.entries)+1)
+	if m.epoch > 0 {
+		all = append(all, record{State: recordEpoch, Epoch: m.epoch, At: m.now().UTC()})
+	}
 	for _, id := range m.finished {
 		e := m.entries[id]
 		r := record{State: recordFinished, ID: id, Action: e.action, Body: e.body, At: e.at.UTC(), Answer: e.answer}

@@ -2,9 +2,11 @@ package runner_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,7 +137,7 @@ func TestJournalDamage(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"another file", "token: x\n", "is not a journal of this version of drawbridge-relay; name another file with journal: in relay.yaml"},
 		{"another file of one line", "x", "is not a journal"},
-		{"another version", strings.Replace(string(text), `"version":2`, `"version":3`, 1), "is not a journal of this version"},
+		{"another version", strings.Replace(string(text), `"version":3`, `"version":4`, 1), "is not a journal of this version"},
 		{"no header", without(0), "is not a journal"},
 		{"CRLF", strings.ReplaceAll(string(text), "\n", "\r\n"), "is not a journal"},
 		{"missing line", without(1), "is damaged in line 2: its checksum does not match; " + advice},
@@ -323,4 +325,102 @@ func roundTrip(t *testing.T, m *runner.Memory, now func() time.Time) {
 			t.Fatalf("%s (-before +after):\n%s", id, diff)
 		}
 	}
+}
+
+// A journal of version 2, which knew no epochs, is read and written as one of version 3.
+func TestOlderJournal(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "relay.journal")
+	j := openAt(t, path)
+	if _, err := j.Begin(t.Context(), runner.Claim{ID: "1", Action: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Finish("1", wire.Answer{Action: "a", Status: wire.StatusExecuted}), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := strings.Replace(string(text), `"version":3,"epochs":true`, `"version":2`, 1)
+	if err := os.WriteFile(path, []byte(older), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j = openAt(t, path)
+	if known, answer := j.Lookup("1", "a", ""); !known || answer == nil || j.Epoch() != 0 {
+		t.Errorf("known %t, %+v, epoch %d", known, answer, j.Epoch())
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An epoch is on the disk when KeepEpoch returns, outlives the journal's being written anew, and never goes back.
+func TestEpochIsKept(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "relay.journal")
+	for _, step := range []struct{ keep, want int64 }{{1, 1}, {7, 7}, {3, 7}} {
+		j := openAt(t, path)
+		if err := j.KeepEpoch(step.keep); err != nil || j.Epoch() != step.want {
+			t.Fatalf("after %d: epoch %d, %v", step.keep, j.Epoch(), err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := openAt(t, path)
+	if j.Epoch() != 7 {
+		t.Errorf("epoch %d at the last start", j.Epoch())
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A look-up tells the five cases apart and claims nothing.
+func TestJournalLookup(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "relay.journal")
+	j := openAt(t, path)
+	look := func(id, action, body string) string {
+		known, answer := j.Lookup(id, action, body)
+		switch {
+		case answer != nil:
+			return string(answer.Status)
+		case known:
+			return "open"
+		}
+		return "unknown"
+	}
+	for id, later := range map[string]bool{"runs": false, "waits": true, "over": false} {
+		if _, err := j.Begin(t.Context(), runner.Claim{ID: id, Action: "a", Body: "b", Later: later}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Finish("over", wire.Answer{Action: "a", Status: wire.StatusExecuted}); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{look("runs", "a", "b"), look("waits", "a", "b"), look("over", "a", "b"), look("none", "a", "b"), look("over", "b", "b"), look("over", "a", "c")}
+	if want := []string{"open", "open", "executed", "unknown", "unknown", "unknown"}; !slices.Equal(got, want) {
+		t.Errorf("looked up %q, want %q", got, want)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = openAt(t, path)
+	if got := []string{look("runs", "a", "b"), look("waits", "a", "b"), look("over", "a", "b")}; !slices.Equal(got, []string{"interrupted", "unknown", "executed"}) {
+		t.Errorf("looked up %q after the relay ended", got)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openAt(t *testing.T, path string) *runner.FileJournal {
+	t.Helper()
+	j, err := runner.OpenJournal(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
 }

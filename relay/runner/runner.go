@@ -19,6 +19,7 @@ package runner
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -92,13 +93,17 @@ type Relay struct {
 	connection atomic.Pointer[wire.Connection]
 	// own is the executor when the relay made it.
 	own *keeper.Pool
+	// process names this start of the relay.
+	process string
 }
 
 var (
-	_ wire.Handler  = (*Relay)(nil)
-	_ wire.Answerer = (*Relay)(nil)
-	_ wire.Watcher  = (*Relay)(nil)
-	_ control.Relay = (*Relay)(nil)
+	_ wire.Handler    = (*Relay)(nil)
+	_ wire.Answerer   = (*Relay)(nil)
+	_ wire.Watcher    = (*Relay)(nil)
+	_ wire.Rememberer = (*Relay)(nil)
+	_ wire.Stoppable  = (*Relay)(nil)
+	_ control.Relay   = (*Relay)(nil)
 )
 
 // Listen opens the configured door, so that a taken port is an error here and not later. It starts nothing: call Serve
@@ -130,7 +135,7 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		o: o, secret: o.Config.Redactor(), slots: newSlots(o.Config), pace: newPace(o.Config.Limits, o.Now, starts),
-		own: own, either: newEither(), started: o.Now(),
+		own: own, either: newEither(), started: o.Now(), process: rand.Text(),
 	}
 	r.offers = r.makeOffers()
 	var err error

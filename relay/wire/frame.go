@@ -17,12 +17,16 @@ const (
 	JoinPath    = "/relay/join"
 	RekeyPath   = "/relay/rekey"
 	Subprotocol = "drawbridge-relay-v1"
+	// Subprotocol2 adds epochs, look-ups and the kill switch to Subprotocol. Both ends take it when both know it.
+	Subprotocol2 = "drawbridge-relay-v2"
 )
 
 // Reasons in the WebSocket close frame that mean more to a relay than "try again".
 const (
 	CloseUnknown = "not enrolled"
 	CloseRevoked = "revoked"
+	// CloseCopied means that the relay showed an older epoch than one that it, or a copy of it, has acknowledged.
+	CloseCopied = "copied"
 )
 
 // Sizes of frames, in bytes. Until both ends have proved who they are, neither reads more than MaxHandshake at a time.
@@ -54,6 +58,13 @@ type Frame struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Answered says that a request which was refused with RefusedApproval has its answer from the relay's machine.
 	Answered *Answered `json:"answered,omitempty"`
+	// Kept, Lookup, Found and Switch are of Subprotocol2. Lookup asks what the relay's journal knows of a request and
+	// never runs anything; Found is the relay's answer.
+	Kept   *Kept   `json:"kept,omitempty"`
+	Lookup *Signed `json:"lookup,omitempty"`
+	Found  *Found  `json:"found,omitempty"`
+	// Switch says how the relay's kill switch stands, after the offers and after each change.
+	Switch *Switch `json:"switch,omitempty"`
 }
 
 // Hello opens a connection: who the relay says it is, and which keys of the bridge it trusts.
@@ -73,9 +84,13 @@ type Challenge struct {
 	Sig   string `json:"sig"`
 }
 
-// Proof is the relay's signature over both nonces.
+// Proof is the relay's signature over both nonces, and under Subprotocol2 over the two fields below as well.
 type Proof struct {
 	Sig string `json:"sig"`
+	// Epoch is the last one that the relay's journal keeps, 0 for none. Each connection gets a higher one.
+	Epoch int64 `json:"epoch,omitempty"`
+	// Process names the relay's process, which no copy of its files shares. It is a [ValidRequestID].
+	Process string `json:"process,omitempty"`
 }
 
 // Welcome ends the handshake.
@@ -84,6 +99,59 @@ type Welcome struct {
 	Session string `json:"session"`
 	// Keys is set when the bridge has a newer key than the one that it proved.
 	Keys *Keys `json:"keys,omitempty"`
+	// Epoch is the connection's, which the relay keeps before it answers with [Kept]; Sig is the bridge's signature over
+	// it. Both are unset under Subprotocol.
+	Epoch int64  `json:"epoch,omitempty"`
+	Sig   string `json:"sig,omitempty"`
+}
+
+// Kept acknowledges that the relay's journal has the epoch on the disk.
+type Kept struct {
+	Epoch int64 `json:"epoch"`
+}
+
+// Switch is how the relay's kill switch stands.
+type Switch struct {
+	Stopped bool `json:"stopped"`
+}
+
+// Known is what a relay's journal knows of a request.
+type Known string
+
+// The answers to a look-up.
+const (
+	// KnownNot means that this journal has no such request, or forgot it after its keeping time.
+	KnownNot Known = "unknown"
+	// KnownOpen means that the request runs, or waits for a person at the relay's machine.
+	KnownOpen Known = "open"
+	// KnownOver means that the request has an answer.
+	KnownOver Known = "over"
+	// KnownAgain means that nobody knows what the request came to, and that the relay's file lets it run again.
+	KnownAgain Known = "again"
+	// KnownRefused means that the relay did not look: the signature or the time of the look-up is wrong there.
+	KnownRefused Known = "refused"
+)
+
+// Found answers a look-up.
+type Found struct {
+	ID    string `json:"id"`
+	Known Known  `json:"known"`
+	// Outcome is set when Known is KnownOver, and only then.
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+func (f Found) check() error {
+	switch {
+	case !ValidRequestID(f.ID):
+		return errors.New("a look-up's answer without an id")
+	case (f.Known == KnownOver) != (f.Outcome != nil):
+		return errors.New("a look-up's answer whose word and outcome do not belong together")
+	case f.Outcome != nil:
+		return f.Outcome.check()
+	case f.Known != KnownNot && f.Known != KnownOpen && f.Known != KnownAgain && f.Known != KnownOver && f.Known != KnownRefused:
+		return errors.New("a look-up's answer with an unknown word")
+	}
+	return nil
 }
 
 // Keys hands over a newer key of the bridge, signed with one that the relay trusts.
@@ -149,6 +217,7 @@ func (f Frame) members() (n int) {
 	for _, there := range []bool{
 		f.Hello != nil, f.Challenge != nil, f.Proof != nil, f.Welcome != nil, f.Offers != nil,
 		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
+		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil,
 	} {
 		if there {
 			n++
@@ -162,6 +231,10 @@ func (f Frame) check() error {
 	switch {
 	case f.Hello != nil:
 		return f.Hello.check()
+	case f.Proof != nil:
+		return f.Proof.check()
+	case f.Found != nil:
+		return f.Found.check()
 	case f.Offers != nil:
 		return f.Offers.check()
 	case f.Pinned != nil:
@@ -189,6 +262,16 @@ func checkPins(pins []string) error {
 		if raw, err := hex.DecodeString(pin); err != nil || len(raw) != keyIDSize {
 			return errors.New("a pin is no id of a key")
 		}
+	}
+	return nil
+}
+
+// MaxEpoch is the highest epoch. A relay that connects a thousand times a second reaches it in 292,000 years.
+const MaxEpoch = int64(1) << 53
+
+func (p Proof) check() error {
+	if p.Epoch < 0 || p.Epoch > MaxEpoch || p.Process == "" && p.Epoch != 0 || p.Process != "" && !ValidRequestID(p.Process) {
+		return errors.New("a proof whose epoch or process is malformed")
 	}
 	return nil
 }

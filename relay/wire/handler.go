@@ -16,6 +16,24 @@ type Handler interface {
 	Offers() []Offer
 }
 
+// Rememberer is a [Handler] with a journal that outlives its process. All methods are safe for concurrent use.
+type Rememberer interface {
+	// Process names this process. Each start has another name.
+	Process() string
+	// Epoch is the last epoch that the journal keeps, 0 for none.
+	Epoch() int64
+	// KeepEpoch puts an epoch on the disk. One that is not higher than Epoch changes nothing.
+	KeepEpoch(epoch int64) error
+	// Lookup says what the journal knows of a request, and runs nothing.
+	Lookup(r Request) Found
+}
+
+// Stoppable is a [Handler] with a kill switch.
+type Stoppable interface {
+	// Stopped reports whether the kill switch is on. The channel is closed when that has changed.
+	Stopped() (on bool, changed <-chan struct{})
+}
+
 // Answerer is a [Handler] that asks people on its own machine beside the operator at the bridge.
 type Answerer interface {
 	// Answered gives the ids of requests that were refused with RefusedApproval and have their answer now. The same id may come

@@ -30,12 +30,45 @@ func (c Challenge) Proved(key ed25519.PublicKey, h Hello) bool {
 
 // NewProof is the relay's answer to a challenge that it found good.
 func NewProof(key ed25519.PrivateKey, h Hello, c Challenge) Proof {
-	return Proof{Sig: sign(key, transcript("relay-proof-v1", h, c))}
+	return Proof{}.Prove(key, h, c)
+}
+
+// Prove signs the relay's answer to a challenge, its epoch and process included: p comes back with its signature.
+func (p Proof) Prove(key ed25519.PrivateKey, h Hello, c Challenge) Proof {
+	p.Sig = sign(key, p.base(h, c))
+	return p
+}
+
+func (p Proof) base(h Hello, c Challenge) []byte {
+	if p.Process == "" {
+		return transcript("relay-proof-v1", h, c)
+	}
+	return lines("relay-proof-v2", string(transcript64(h, c)), strconv.FormatInt(p.Epoch, 10), p.Process)
+}
+
+// transcript64 is the transcript as one line.
+func transcript64(h Hello, c Challenge) []byte {
+	return text64.AppendEncode(nil, transcript("relay-proof-v2", h, c))
 }
 
 // Proved reports whether the holder of the relay's key answered this challenge.
 func (p Proof) Proved(key ed25519.PublicKey, h Hello, c Challenge) bool {
-	return h.Key == KeyID(key) && verified(key, transcript("relay-proof-v1", h, c), p.Sig)
+	return h.Key == KeyID(key) && verified(key, p.base(h, c), p.Sig)
+}
+
+func epochBase(h Hello, c Challenge, epoch int64) []byte {
+	return lines("relay-epoch-v1", h.Relay, h.Nonce, c.Nonce, strconv.FormatInt(epoch, 10))
+}
+
+// Give signs an epoch for the connection that h and c opened: w comes back with it.
+func (w Welcome) Give(key ed25519.PrivateKey, h Hello, c Challenge, epoch int64) Welcome {
+	w.Epoch, w.Sig = epoch, sign(key, epochBase(h, c, epoch))
+	return w
+}
+
+// Gives reports whether the holder of key gave the epoch in w to this connection.
+func (w Welcome) Gives(key ed25519.PublicKey, h Hello, c Challenge) bool {
+	return w.Epoch > 0 && w.Epoch <= MaxEpoch && verified(key, epochBase(h, c, w.Epoch), w.Sig)
 }
 
 // NewKeys signs a newer key of the bridge with one that a relay trusts already. It is for one relay alone.

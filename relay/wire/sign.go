@@ -96,10 +96,10 @@ type Signed struct {
 	Sig     string `json:"sig"`
 }
 
-// base is what is signed (facts: relay, rule 7).
-func (s Signed) base(relay string) []byte {
+// base is what is signed (facts: relay, rule 7). The path keeps a look-up from being taken for a request that runs.
+func (s Signed) base(path, relay string) []byte {
 	sum := sha256.Sum256([]byte(s.Body))
-	return lines("relay-v1", "POST", RunPath, relay, s.Key, strconv.FormatInt(s.Created, 10), strconv.FormatInt(s.Expires, 10), s.ID, hex.EncodeToString(sum[:]))
+	return lines("relay-v1", "POST", path, relay, s.Key, strconv.FormatInt(s.Created, 10), strconv.FormatInt(s.Expires, 10), s.ID, hex.EncodeToString(sum[:]))
 }
 
 // Order is what a bridge signs: one request for one relay, good for as long as it says.
@@ -109,6 +109,15 @@ type Order struct {
 	Created   time.Time
 	// For is at most MaxAge.
 	For time.Duration
+	// Lookup is true when the relay is asked what it knows of the request, and nothing is to run.
+	Lookup bool
+}
+
+func pathOf(lookup bool) string {
+	if lookup {
+		return LookupPath
+	}
+	return RunPath
 }
 
 // Sign signs an order. The same order of the same key gives the same bytes.
@@ -122,7 +131,7 @@ func Sign(key ed25519.PrivateKey, o Order) (Signed, error) {
 		return Signed{}, errors.New("sign request: key, id or relay is none")
 	}
 	s := Signed{ID: o.ID, Key: KeyID(public), Created: o.Created.UnixMilli(), Expires: o.Created.Add(o.For).UnixMilli(), Body: string(body)}
-	s.Sig = sign(key, s.base(o.Relay))
+	s.Sig = sign(key, s.base(pathOf(o.Lookup), o.Relay))
 	return s, nil
 }
 
@@ -133,6 +142,8 @@ type Verifier struct {
 	// Keys are the bridge's keys that count now, by id.
 	Keys map[string]ed25519.PublicKey
 	Now  time.Time
+	// Lookup is true for a look-up. Neither signature counts for the other.
+	Lookup bool
 }
 
 // Verify returns what a signed request asks for, or why it is refused. Signature first: nothing else of what a stranger
@@ -142,7 +153,7 @@ func (v Verifier) Verify(s Signed) (Request, error) {
 	if !known {
 		return Request{}, errors.New("the request is signed with a key that this relay does not trust")
 	}
-	if !verified(key, s.base(v.Relay), s.Sig) {
+	if !verified(key, s.base(pathOf(v.Lookup), v.Relay), s.Sig) {
 		return Request{}, errors.New("the request's signature does not fit: it was changed, or is for another relay")
 	}
 	created, expires := time.UnixMilli(s.Created), time.UnixMilli(s.Expires)
@@ -193,4 +204,4 @@ func (a Ask) hash() string {
 }
 
 // Digest names a request as it was signed: the same envelope and body, for the same relay, have the same digest.
-func (s Signed) Digest(relay string) [32]byte { return sha256.Sum256(s.base(relay)) }
+func (s Signed) Digest(relay string) [32]byte { return sha256.Sum256(s.base(RunPath, relay)) }

@@ -6,9 +6,11 @@ package wire
 
 import "time"
 
-// The one call and the probe that a relay serves (orchestrator protocol, LOCAL_ACTION).
+// The calls and the probe that a relay serves (orchestrator protocol, LOCAL_ACTION). A look-up takes the body of a run and
+// never runs anything.
 const (
 	RunPath    = "/run"
+	LookupPath = "/lookup"
 	HealthPath = "/health"
 )
 
@@ -19,6 +21,9 @@ const (
 	RequestIDHeader = "Idempotency-Key"
 	// ReplayedHeader is "true" on an answer that was recorded earlier, so that nothing ran for this call.
 	ReplayedHeader = "Idempotent-Replayed"
+	// ProcessHeader names the relay's process on its answers, see [Proof]. On a request it is the process that alone may
+	// run it: another one refuses with 412, and nothing runs.
+	ProcessHeader = "Relay-Process"
 )
 
 const (

@@ -132,6 +132,7 @@ func (t *tx) giveBack(w bridge.Work, due time.Time) error {
 		return err
 	}
 	row.Lease, row.Lost, row.Failures, row.Tries = time.Time{}, 0, w.Failures, w.Tries
+	row.AwaySince = stamp(w.AwaySince)
 	if row.Woken == w.Woken {
 		row.Due = stamp(due)
 	}

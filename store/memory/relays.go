@@ -18,13 +18,7 @@ type relayTables struct {
 	keys     table[int64, bridge.RelayKey]
 	replicas table[string, time.Time]
 	calls    table[string, bridge.RelayCall]
-	ties     table[string, tie]
-}
-
-// tie is the relay that a request was given to.
-type tie struct {
-	relay string
-	at    time.Time
+	ties     table[string, bridge.RelayTie]
 }
 
 func (r *relayTables) clone() relayTables {
@@ -46,6 +40,7 @@ func look[V any](row *V) (V, error) {
 // PutRelay implements bridge.RelayTx.
 func (t *tx) PutRelay(r bridge.Relay) error {
 	r.ConnectedAt, r.EnrolledAt, r.SeenAt = stamp(r.ConnectedAt), stamp(r.EnrolledAt), stamp(r.SeenAt)
+	r.StoppedAt, r.CopyAt = stamp(r.StoppedAt), stamp(r.CopyAt)
 	return set(t, &t.state.relays, r.Name, &r)
 }
 
@@ -187,16 +182,25 @@ func (t *tx) WaitingCalls(replica string) (out []bridge.RelayCall, err error) {
 // BindRequest implements bridge.RelayCallTx.
 func (t *tx) BindRequest(request, relay string, at time.Time) (string, error) {
 	if bound := t.state.ties.get(request); bound != nil {
-		return bound.relay, nil
+		return bound.Relay, nil
 	}
-	return relay, set(t, &t.state.ties, request, &tie{relay, stamp(at)})
+	return relay, t.PutTie(bridge.RelayTie{Request: request, Relay: relay, CreatedAt: at})
 }
 
 // BoundRelay implements bridge.RelayCallTx.
 func (t *tx) BoundRelay(request string) (string, error) {
-	bound, err := look(t.state.ties.get(request))
-	return bound.relay, err
+	bound, err := t.Tie(request)
+	return bound.Relay, err
 }
+
+// PutTie implements bridge.RelayCallTx.
+func (t *tx) PutTie(b bridge.RelayTie) error {
+	b.CreatedAt, b.SentAt = stamp(b.CreatedAt), stamp(b.SentAt)
+	return set(t, &t.state.ties, b.Request, &b)
+}
+
+// Tie implements bridge.RelayCallTx.
+func (t *tx) Tie(request string) (bridge.RelayTie, error) { return look(t.state.ties.get(request)) }
 
 // PurgeRelays implements bridge.RelayCallTx.
 func (t *tx) PurgeRelays(before time.Time) error {
@@ -209,7 +213,9 @@ func (t *tx) PurgeRelays(before time.Time) error {
 		func() error {
 			return purge(t, &s.calls, func(c *bridge.RelayCall) bool { return c.CreatedAt.Before(before) })
 		},
-		func() error { return purge(t, &s.ties, func(b *tie) bool { return b.at.Before(before) }) },
+		func() error {
+			return purge(t, &s.ties, func(b *bridge.RelayTie) bool { return b.CreatedAt.Before(before) })
+		},
 		func() error { return purge(t, &s.replicas, func(at *time.Time) bool { return at.Before(before) }) },
 	} {
 		if err := purge(); err != nil {

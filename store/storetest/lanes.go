@@ -154,6 +154,24 @@ func testLaneDue(t *testing.T, open Open) {
 	claimOne(t, s, at(time.Hour), "later")
 }
 
+// testAwaySince: whoever gives work back says since when it waits for somebody who is away, and the next holder reads it.
+func testAwaySince(t *testing.T, open Open) {
+	s := open(t)
+	enqueue(t, s, "lane", epoch, "w")
+	w := claimOne(t, s, epoch, "w")
+	equal(t, "at first", w.AwaySince, time.Time{})
+	w.AwaySince = at(time.Minute)
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOff(w, epoch) })
+	w = claimOne(t, s, epoch, "w")
+	equal(t, "put off", w.AwaySince, at(time.Minute))
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutBack(w, epoch) })
+	w = claimOne(t, s, epoch, "w")
+	equal(t, "put back", w.AwaySince, at(time.Minute))
+	w.AwaySince = time.Time{}
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.FailWork(w, epoch) })
+	equal(t, "back", claimOne(t, s, epoch, "w").AwaySince, time.Time{})
+}
+
 // testClaimLimit: a claim takes no more than it asked for, and the longest due first,
 // so that nothing starves behind newer work.
 func testClaimLimit(t *testing.T, open Open) {

@@ -11,7 +11,8 @@ import (
 
 func relay(n int) bridge.Relay {
 	return bridge.Relay{Name: fmt.Sprintf("relay-%04d", n), State: bridge.RelayEnrolled, Key: "key", NextKey: "next", Pin: "pin", Replica: "rep_1", Session: "ses_1",
-		ConnectedAt: at(time.Minute), EnrolledAt: epoch, SeenAt: at(time.Hour)}
+		ConnectedAt: at(time.Minute), EnrolledAt: epoch, SeenAt: at(time.Hour),
+		Epoch: 7, Offered: 9, Process: "p1", StoppedAt: at(2 * time.Hour), CopyAt: at(3 * time.Hour), CopyEpoch: 5, Accept: true}
 }
 
 func testRelays(t *testing.T, open Open) {
@@ -21,6 +22,7 @@ func testRelays(t *testing.T, open Open) {
 	revoked, elsewhere, away := relay(3), relay(2), relay(0)
 	revoked.State, elsewhere.Replica = bridge.RelayRevoked, "rep_2"
 	away.Replica, away.Session, away.ConnectedAt, away.NextKey = "", "", time.Time{}, ""
+	away.Epoch, away.Offered, away.Process, away.StoppedAt, away.CopyAt, away.CopyEpoch, away.Accept = 0, 0, "", time.Time{}, time.Time{}, 0, false
 	mustUpdate(t, s, func(tx bridge.Tx) error {
 		for _, r := range []bridge.Relay{revoked, elsewhere, first, away} {
 			if err := tx.PutRelay(r); err != nil {
@@ -201,6 +203,18 @@ func testRelayTies(t *testing.T, open Open) {
 	equal(t, "the first wins", bind("laptop"), "laptop")
 	equal(t, "and stays", bind("desk"), "laptop")
 	equal(t, "bound", read(t, s, func(tx bridge.Tx) (string, error) { return tx.BoundRelay("op") }), "laptop")
+	tie := func() bridge.RelayTie {
+		return read(t, s, func(tx bridge.Tx) (bridge.RelayTie, error) { return tx.Tie("op") })
+	}
+	equal(t, "not sent", tie(), bridge.RelayTie{Request: "op", Relay: "laptop", CreatedAt: epoch})
+	sent := bridge.RelayTie{Request: "op", Relay: "laptop", Process: "p1", CreatedAt: at(time.Minute), SentAt: at(time.Hour)}
+	noZeroField(t, sent)
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutTie(sent) })
+	equal(t, "sent", tie(), sent)
+	equal(t, "a tie that was sent stays", bind("desk"), "laptop")
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.RelayTie, error) { return tx.Tie("nobody") }); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("a tie that is not there: %v", err)
+	}
 }
 
 func testPurgeRelays(t *testing.T, open Open) {

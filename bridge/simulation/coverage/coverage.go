@@ -53,6 +53,7 @@ func addTo[K comparable](to, from map[K]int) {
 var needed = []string{
 	"a stop met a call on its way", "a turn was tried again", "user resumes a tree", "user overtakes what is only news", "user raises the budget",
 	"joined results, all there", "joined results with some missing", "joined results at the deadline", "budget that cannot be kept",
+	"relay: the journal was asked and knew",
 	"budget of launches used up", "budget of open used up", "budget of turns used up", "budget of tokens used up", "budget of cost_usd used up",
 }
 

@@ -93,6 +93,7 @@ var (
 	InAction = []Kind{LostBefore, LostAfter, LateEffect, Hang, Repeated, Unreachable503, RateLimited, Busy,
 		CrashBeforeCall, CrashAfterCall, StopInCall, Panic, Overlap, Pause}
 	InRead     = []Kind{ServerError, StaleRead, RateLimited, Hang, CrashBeforeCall, StopInCall, Panic, Overlap, Pause}
+	InLookup   = []Kind{ServerError, RateLimited, Hang, CrashBeforeCall, StopInCall, Overlap, Pause}
 	InFindSend = append([]Kind{Ambiguous, Ambiguous, Ambiguous, Ambiguous}, InRead...)
 	InCancel   = []Kind{ServerError, LostBefore, LostAfter, Hang, RateLimited, CrashBeforeCall, CrashAfterCall, StopInCall, Overlap, Pause}
 	InCommit   = []Kind{CrashBeforeCommit, CrashAfterCommit, StoreFails, CommitUnknown, Overlap, Pause, Stalled}

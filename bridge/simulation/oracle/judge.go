@@ -61,6 +61,9 @@ func (v *verdict) command(m bridge.Command) {
 		if !v.doubted(m) {
 			v.s.Fail("command %s is uncertain without a fault: %s", m.ID, m.Reason)
 		}
+		if m.Parsed.Verb == parser.LocalAction && v.o.Executed(m.OpKey) {
+			v.s.Fail("command %s is uncertain, and its relay is back and knows what came of it", m.ID)
+		}
 	case bridge.CommandFinished, bridge.CommandFailed, bridge.CommandRefused:
 		if m.Parsed.Verb != parser.WebhookResult && v.healthy(v.agents[m.Agent]) {
 			v.s.Fail("command %s is %s and was never reported", m.ID, m.State)

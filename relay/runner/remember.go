@@ -1,0 +1,83 @@
+package runner
+
+import (
+	"net/http"
+
+	"drawbridge/relay/wire"
+)
+
+// epochs is a [Journal] that outlives the process and keeps the epoch of the relay's connection.
+type epochs interface {
+	Epoch() int64
+	KeepEpoch(epoch int64) error
+}
+
+// Process implements wire.Rememberer. It is "" when the journal ends with the process: such a relay has no epochs.
+func (r *Relay) Process() string {
+	if _, keeps := r.o.Journal.(epochs); !keeps {
+		return ""
+	}
+	return r.process
+}
+
+// Epoch implements wire.Rememberer.
+func (r *Relay) Epoch() int64 {
+	if j, keeps := r.o.Journal.(epochs); keeps {
+		return j.Epoch()
+	}
+	return 0
+}
+
+// KeepEpoch implements wire.Rememberer.
+func (r *Relay) KeepEpoch(epoch int64) error {
+	if j, keeps := r.o.Journal.(epochs); keeps {
+		return j.KeepEpoch(epoch)
+	}
+	return nil
+}
+
+// Lookup implements wire.Rememberer. It says nothing of whether the action is listed, and the kill switch does not matter:
+// nothing runs.
+func (r *Relay) Lookup(request wire.Request) wire.Found {
+	found := wire.Found{ID: request.ID, Known: wire.KnownNot}
+	j, looks := r.o.Journal.(interface {
+		Lookup(id, action, body string) (bool, *wire.Answer)
+	})
+	if !looks {
+		return found
+	}
+	known, answer := j.Lookup(request.ID, request.Action, request.BodyHash)
+	switch {
+	case !known:
+	case answer == nil:
+		found.Known = wire.KnownOpen
+	case answer.Status == wire.StatusInterrupted && r.o.Config.Actions[request.Action].Idempotent:
+		found.Known = wire.KnownAgain
+	default:
+		out := replay(*answer)
+		out.ID, out.Action = request.ID, request.Action
+		found.Known, found.Outcome = wire.KnownOver, &out
+	}
+	return found
+}
+
+// lookedUp is the door's answer to POST /lookup: the recorded answer with the status of a run, 202 while the request is open, 404 when the
+// journal does not know it, 409 when it may run again. Nothing runs.
+func (r *Relay) lookedUp(id, action string) reply {
+	found := r.Lookup(wire.Request{ID: id, Action: action, KeyID: doorKey})
+	out := reply{id: id, looked: true, out: wire.Outcome{Answer: wire.Answer{Action: action, ExitCode: wire.NoExitCode, Status: wire.StatusInterrupted}}}
+	switch found.Known {
+	case wire.KnownOver:
+		out.status, out.out = statusOf(*found.Outcome), *found.Outcome
+	case wire.KnownOpen:
+		out.status, out.out.Error = http.StatusAccepted, "the request is open"
+	case wire.KnownAgain:
+		out.status, out.out.Error = http.StatusConflict, "nobody knows what the request came to; it may run again"
+	default:
+		out.status, out.out.Error = http.StatusNotFound, "the journal does not know this request"
+	}
+	return out
+}
+
+// Stopped implements wire.Stoppable.
+func (r *Relay) Stopped() (on bool, changed <-chan struct{}) { return r.calls.refusing(errSwitched) }
