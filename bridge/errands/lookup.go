@@ -102,7 +102,7 @@ func Journal(c *desk.Change, m bridge.Command, found bridge.ActionFinding) error
 	n := bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
 		Text: words.Errand(m) + says + "; it was uncertain before", Untrusted: words.Outputs(found.Outcome)}
 	if m.State != bridge.CommandUncertain {
-		return afterWord(c, a, m, found, n)
+		return afterWord(c, errand{command: m, agent: a}, found, n)
 	}
 	next, kind := bridge.CommandFailed, bridge.EventFailed
 	m.Reason = says
@@ -142,7 +142,8 @@ func fieldsOf(m bridge.Command, found bridge.ActionFinding) map[string]string {
 }
 
 // afterWord records a journal's answer about a command that a person has settled.
-func afterWord(c *desk.Change, a bridge.Agent, m bridge.Command, found bridge.ActionFinding, n bridge.Notice) error {
+func afterWord(c *desk.Change, r errand, found bridge.ActionFinding, n bridge.Notice) error {
+	m := r.command
 	said := m.Outcome != nil
 	agrees := said == ran(found)
 	if said && agrees && m.Outcome.ExitCode != bridge.NoExitCode {
@@ -152,7 +153,7 @@ func afterWord(c *desk.Change, a bridge.Agent, m bridge.Command, found bridge.Ac
 	if !agrees {
 		text += "; a person had said otherwise"
 	}
-	if err := c.Event(bridge.EventJournal, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: text, Fields: fieldsOf(m, found)}); err != nil || agrees {
+	if err := c.Event(bridge.EventJournal, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: text, Fields: fieldsOf(m, found)}); err != nil || agrees {
 		return err
 	}
 	n.Text = words.Errand(m) + "correction: " + says(found) + "; a person had said otherwise"

@@ -45,14 +45,15 @@ func (h *Hub) ask(ctx context.Context, relay string, a ask) (bridge.ActionOutcom
 	if err := ctx.Err(); err != nil {
 		return bridge.ActionOutcome{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked", relay), Cause: err}
 	}
-	may, _, err := h.tieTo(ctx, relay, c.process, a.ID, false)
+	to := addressee{relay, c.process, a.ID}
+	may, _, err := h.tieTo(ctx, to, false)
 	if err == nil && !may {
 		var out bridge.ActionOutcome
 		var again bool
 		if out, again, err = h.recall(ctx, c, a); err != nil || !again {
 			return out, doubtful(err)
 		}
-		_, _, err = h.tieTo(ctx, relay, c.process, a.ID, true)
+		_, _, err = h.tieTo(ctx, to, true)
 	}
 	if err != nil {
 		return bridge.ActionOutcome{}, err

@@ -36,27 +36,30 @@ func repeatable(tie bridge.RelayTie, process string, now time.Time) bool {
 	return tie.SentAt.IsZero() || tie.Process == process && age >= 0 && age < repeatFor
 }
 
+// addressee is one process of a relay, and a request for it.
+type addressee struct{ relay, process, request string }
+
 // tieTo commits that a request is about to be sent to a process of a relay. may is false when it must not be sent; then it may only be
 // looked up. first is true when it was never sent before. With renew an answer of the relay has shown that it may be sent once more.
-func (h *Hub) tieTo(ctx context.Context, relay, process, request string, renew bool) (may, first bool, err error) {
+func (h *Hub) tieTo(ctx context.Context, to addressee, renew bool) (may, first bool, err error) {
 	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
-		tie, err := tx.Tie(request)
+		tie, err := tx.Tie(to.request)
 		if err != nil && !errors.Is(err, bridge.ErrNoRow) {
 			return err
 		}
 		now := h.o.Now()
 		first = renew || err != nil || tie.SentAt.IsZero()
 		if first {
-			tie = bridge.RelayTie{Request: request, CreatedAt: now}
+			tie = bridge.RelayTie{Request: to.request, CreatedAt: now}
 		}
-		if may = repeatable(tie, process, now); !may {
+		if may = repeatable(tie, to.process, now); !may {
 			return nil
 		}
-		tie.Relay, tie.Process, tie.SentAt = relay, process, now
+		tie.Relay, tie.Process, tie.SentAt = to.relay, to.process, now
 		return tx.PutTie(tie)
 	})
 	if err != nil {
-		return false, false, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked, because the bridge could not write down that it is", relay), Cause: err}
+		return false, false, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked, because the bridge could not write down that it is", to.relay), Cause: err}
 	}
 	return may, first, nil
 }

@@ -70,7 +70,7 @@ const maxMoves = 5
 func (h *Hub) call(ctx context.Context, name string, r bridge.ActionRequest) (bridge.ActionOutcome, error) {
 	a := ask{ID: r.Request, Ask: wire.Ask{Action: r.Grant.Action()}}
 	if h.o.Store == nil { // nothing is written down, so that nothing is known of an earlier request
-		response, err := h.post(ctx, name, wire.RunPath, a, "")
+		response, err := h.post(ctx, wire.RunPath, addressee{relay: name, request: a.ID}, a.Ask.Action)
 		if err != nil {
 			return bridge.ActionOutcome{}, err
 		}
@@ -85,14 +85,15 @@ func (h *Hub) call(ctx context.Context, name string, r bridge.ActionRequest) (br
 		case known == wire.KnownOver:
 			return h.recorded(ctx, name, a)
 		}
-		may, first, err := h.tieTo(ctx, name, process, a.ID, fresh || known == wire.KnownAgain)
+		to := addressee{name, process, a.ID}
+		may, first, err := h.tieTo(ctx, to, fresh || known == wire.KnownAgain)
 		if err != nil {
 			return bridge.ActionOutcome{}, err
 		}
 		if !may {
 			return bridge.ActionOutcome{}, lostTrack(name)
 		}
-		response, err := h.post(ctx, name, wire.RunPath, a, process)
+		response, err := h.post(ctx, wire.RunPath, to, a.Ask.Action)
 		if err != nil {
 			return bridge.ActionOutcome{}, err
 		}
@@ -107,7 +108,7 @@ func (h *Hub) call(ctx context.Context, name string, r bridge.ActionRequest) (br
 // lookPost asks a relay at its address what its journal knows of a request, and which process it is. A relay of an earlier version
 // knows no look-up; then process is "".
 func (h *Hub) lookPost(ctx context.Context, name string, a ask) (known wire.Known, process string, err error) {
-	response, err := h.post(ctx, name, wire.LookupPath, a, "")
+	response, err := h.post(ctx, wire.LookupPath, addressee{relay: name, request: a.ID}, a.Ask.Action)
 	if err != nil {
 		return "", "", away(name) // nothing that runs was sent
 	}
@@ -127,7 +128,7 @@ func (h *Hub) lookPost(ctx context.Context, name string, a ask) (known wire.Know
 
 // recorded returns the answer that a journal has. It asks once more, so that there is one way to read an answer.
 func (h *Hub) recorded(ctx context.Context, name string, a ask) (bridge.ActionOutcome, error) {
-	response, err := h.post(ctx, name, wire.LookupPath, a, "")
+	response, err := h.post(ctx, wire.LookupPath, addressee{relay: name, request: a.ID}, a.Ask.Action)
 	if err != nil {
 		return bridge.ActionOutcome{}, doubtful(err)
 	}
@@ -161,16 +162,16 @@ func (h *Hub) lookAt(ctx context.Context, name string, a ask, tie bridge.RelayTi
 	return finding, nil
 }
 
-// post sends one request to a relay at its address.
-func (h *Hub) post(ctx context.Context, name, path string, a ask, process string) (*resty.Response, error) {
-	relay := h.static[name]
+// post sends one request to a relay at its address. With a process no other one may run it.
+func (h *Hub) post(ctx context.Context, path string, to addressee, action string) (*resty.Response, error) {
+	name, relay := to.relay, h.static[to.relay]
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	request := h.client.R().SetContext(ctx).SetAuthToken(relay.Token).
-		SetHeader(wire.RequestIDHeader, a.ID).SetHeader("Content-Type", "application/json").
-		SetBody(wire.Body{Action: a.Ask.Action})
-	if process != "" {
-		request.SetHeader(wire.ProcessHeader, process)
+		SetHeader(wire.RequestIDHeader, to.request).SetHeader("Content-Type", "application/json").
+		SetBody(wire.Body{Action: action})
+	if to.process != "" {
+		request.SetHeader(wire.ProcessHeader, to.process)
 	}
 	response, err := request.Post(relay.URL + path)
 	if err != nil {

@@ -78,7 +78,6 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"LaneOrder", testLaneOrder},
 		{"LanesSideBySide", testLanesSideBySide},
 		{"LaneDue", testLaneDue},
-		{"AwaySince", testAwaySince},
 		{"ClaimLimit", testClaimLimit},
 		{"LeaseExpiry", testLeaseExpiry},
 		{"LeaseEnds", testLeaseEnds},
