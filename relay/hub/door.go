@@ -267,6 +267,12 @@ func (c *conn) welcome(ctx context.Context, w wire.Welcome) error {
 		case f.Pinned != nil:
 			c.pinned(*f.Pinned)
 		case f.Offers != nil:
+			if c.process == "" { // only now: one that tries an address out says no offers
+				err = c.original(ctx, func(bridge.Tx, bridge.Relay) error { return nil })
+			}
+			if err != nil {
+				return err
+			}
 			return c.hub.admit(ctx, c, *f.Offers)
 		default:
 			return errOrder

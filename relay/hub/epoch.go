@@ -27,9 +27,26 @@ const (
 // acknowledged. What was offered and never acknowledged does not count, so that a crash of either side locks no relay out. A relay
 // that shows a higher epoch than the bridge knows is let in: the bridge's database was put back.
 func (c *conn) giveEpoch(ctx context.Context, hello wire.Hello, challenge wire.Challenge) (w wire.Welcome, err error) {
-	h := c.hub
+	if c.process == "" {
+		return w, nil
+	}
+	err = c.original(ctx, func(tx bridge.Tx, relay bridge.Relay) error {
+		c.epoch = max(relay.Epoch, relay.Offered, c.shown) + 1
+		relay.Offered = c.epoch
+		return tx.PutRelay(relay)
+	})
+	if err != nil {
+		return w, err
+	}
+	failpoint.Here("hub.epoch.offered")
+	return w.Give(c.signer.Load().private, hello, challenge, c.epoch), nil
+}
+
+// original calls then unless the relay shows an older epoch than the last that was acknowledged; such a one is refused, and people are
+// told.
+func (c *conn) original(ctx context.Context, then func(bridge.Tx, bridge.Relay) error) error {
 	var copied *bridge.Relay
-	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
 		relay, err := tx.Relay(c.relay)
 		if err != nil {
 			return err
@@ -38,23 +55,15 @@ func (c *conn) giveEpoch(ctx context.Context, hello wire.Hello, challenge wire.C
 			copied = &relay
 			return c.noteCopy(tx, relay)
 		}
-		if c.process == "" {
-			return nil
-		}
-		c.epoch = max(relay.Epoch, relay.Offered, c.shown) + 1
-		relay.Offered = c.epoch
-		return tx.PutRelay(relay)
+		return then(tx, relay)
 	})
-	switch {
-	case err != nil:
-		return w, fmt.Errorf("give relay %q an epoch: %w", c.relay, err)
-	case copied != nil:
-		return w, c.refuseCopy(ctx, *copied)
-	case c.process == "":
-		return w, nil
+	if err != nil {
+		return fmt.Errorf("look at the epoch of relay %q: %w", c.relay, err)
 	}
-	failpoint.Here("hub.epoch.offered")
-	return w.Give(c.signer.Load().private, hello, challenge, c.epoch), nil
+	if copied != nil {
+		return c.refuseCopy(ctx, *copied)
+	}
+	return nil
 }
 
 // stale reports whether the relay was let in after this connection began: then the connection is an earlier one of the same

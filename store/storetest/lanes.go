@@ -300,7 +300,6 @@ func testFailures(t *testing.T, open Open) {
 
 // testTries: what was tried and put off is counted, whatever else happens to the work.
 func testTries(t *testing.T, open Open) {
-	testAwaySince(t, open)
 	s := open(t)
 	enqueue(t, s, "lane", epoch, "a")
 	w := claimOne(t, s, epoch, "a")
