@@ -95,6 +95,11 @@ func (h *harbor) Observe(ctx context.Context, r bridge.RunRef) (bridge.Observati
 	return h.Cloud.Observe(ctx, r)
 }
 
+// LookUp implements bridge.ActionRunner.
+func (h *harbor) LookUp(context.Context, bridge.ActionLookup) (bridge.ActionFinding, error) {
+	return bridge.ActionFinding{}, bridge.Errorf(bridge.Unavailable, "the journal is not asked here")
+}
+
 func (h *harbor) RunAction(ctx context.Context, q bridge.ActionRequest) (bridge.ActionOutcome, error) {
 	wait := callTime
 	if strings.HasPrefix(q.Grant.Action(), "slow") {
