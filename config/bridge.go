@@ -134,6 +134,8 @@ type Orchestrator struct {
 	Workspace string `yaml:"workspace"`
 	// Toolsets are what its agents are offered at the MCP door, in order; none is [bridge].
 	Toolsets []string `yaml:"toolsets"`
+	// Spawn is "own" where the orchestrator and its subagents may launch agents on Repo itself; "" keeps that to the operator.
+	Spawn string `yaml:"spawn"`
 	// Runtime names the one of Runtimes in which its agents live, and all below them;
 	// "" is the Cloud Agents API, which the file may also call cursor.
 	Runtime string `yaml:"runtime"`

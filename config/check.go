@@ -251,6 +251,9 @@ func (c *checker) orchestrators(list []Orchestrator) {
 			c.span(at+".join_deadline", o.JoinDeadline, time.Second, maxJoinDeadline)
 		}
 		c.toolsets(at+".toolsets", o.Toolsets)
+		if o.Spawn != "" {
+			c.choice(at+".spawn", o.Spawn, "own")
+		}
 	}
 }
 

@@ -192,6 +192,9 @@ func (b *Bridge) Secrets() []string {
 func (b *Bridge) Rules(rules policy.Rules) (policy.Rules, []Problem) {
 	for _, o := range b.Orchestrators {
 		rules.OperatorRepos = append(rules.OperatorRepos[:len(rules.OperatorRepos):len(rules.OperatorRepos)], o.Repo)
+		if o.Spawn == "own" {
+			rules.Own = append(rules.Own[:len(rules.Own):len(rules.Own)], policy.OwnRule{Agent: o.Name, Repo: o.Repo})
+		}
 	}
 	actions := make([]policy.ActionRule, len(rules.Actions))
 	var problems []Problem

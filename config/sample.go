@@ -86,6 +86,7 @@ poll: { min: 10s, max: 60s }
 orchestrators:
   - name: main
     repo: %s
+    spawn: own # it may launch agents on this repository, too (spawn_agent without a repo); without this line only you may
     # ref: main
     # toolsets: [bridge, team, memory]   # what its agents may call at /mcp; also threads and channels
     # join: all           # results of subagents of one turn come back together: each, all, any or a number

@@ -48,6 +48,9 @@ func (s *session) launch(cmd parser.Command) Verdict {
 // repoRule returns the rule that allows repo, or why none does.
 func (s *session) repoRule(repo Repo) (RepoRule, string) {
 	rule, ok := s.p.repos.find(repo)
+	if (!ok || rule.Pattern != string(repo)) && s.p.ownRepo(s.agents, repo) {
+		rule, ok = RepoRule{Pattern: string(repo)}, true
+	}
 	switch {
 	case !ok:
 		return RepoRule{}, "is not on the allowlist"

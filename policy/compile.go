@@ -13,6 +13,8 @@ type Policy struct {
 	repos    repoIndex
 	actions  map[string]ActionRule
 	operator map[Repo]bool
+	// own maps an orchestrator's name to the repository that it may launch on besides the list.
+	own      map[string]Repo
 	agents   map[string]narrowing
 	limits   Limits
 	warnings []Problem
@@ -33,12 +35,14 @@ func New(r Rules) (*Policy, []Problem) {
 		repos:    make(repoIndex, len(r.Repos)),
 		actions:  make(map[string]ActionRule, len(r.Actions)),
 		operator: make(map[Repo]bool, len(r.OperatorRepos)),
+		own:      make(map[string]Repo, len(r.Own)),
 		agents:   make(map[string]narrowing, len(r.Agents)),
 		limits:   r.Limits.withDefaults(),
 	}}
 	c.addRepos(r.Repos)
 	c.addActions(r.Actions)
 	c.addOperatorRepos(r.OperatorRepos)
+	c.addOwn(r.Own)
 	c.checkLimits(r.Limits)
 	for _, name := range slices.Sorted(maps.Keys(r.Agents)) {
 		c.addAgent(name, r.Agents[name])
@@ -116,6 +120,17 @@ func (c *compiler) addOperatorRepos(repos []string) {
 			continue
 		}
 		c.p.operator[repo] = true
+	}
+}
+
+func (c *compiler) addOwn(rules []OwnRule) {
+	for _, rule := range rules {
+		repo, err := CanonicalRepo(rule.Repo)
+		if err != nil {
+			c.problem(Problem{"", "own repository of " + clip(rule.Agent), rule.Repo, "is not a repository", err.Error()})
+			continue
+		}
+		c.p.own[rule.Agent] = repo
 	}
 }
 

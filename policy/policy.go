@@ -45,9 +45,20 @@ func (p *Policy) AllowedActions(agents []string) []string {
 	return slices.Clone(p.actionsFor(agents))
 }
 
+// ownRepo reports whether one of agents may launch on repo because it is that agent's own.
+func (p *Policy) ownRepo(agents []string, repo Repo) bool {
+	return slices.ContainsFunc(agents, func(name string) bool { own, ok := p.own[name]; return ok && own == repo })
+}
+
 // reposFor is AllowedRepos without the copy: nothing may change the list.
 func (p *Policy) reposFor(agents []string) []string {
 	list := p.repoList
+	for _, name := range agents {
+		if own, ok := p.own[name]; ok && !slices.Contains(list, string(own)) {
+			list = append(slices.Clone(list), string(own))
+			slices.Sort(list)
+		}
+	}
 	for _, n := range p.narrowings(agents) {
 		if n.repos != nil {
 			list = intersect(list, n.repos)

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -50,5 +51,39 @@ func houseRules() policy.Rules {
 			"mute":     {Repos: []string{}, Actions: []string{"backup_script"}},
 		},
 		OperatorRepos: []string{"https://github.com/Acme/Agent-Env", "github.com/boss/env"},
+	}
+}
+
+// TestOwnRepository: an orchestrator's own repository is open to that orchestrator and to all below it where the configuration
+// says so, to nobody else, and not past a narrowing.
+func TestOwnRepository(t *testing.T) {
+	t.Parallel()
+	rules := houseRules()
+	rules.Own = []policy.OwnRule{{Agent: "main", Repo: "https://github.com/Boss/Env"}}
+	p := mustPolicy(t, rules)
+	own := launch("github.com/boss/env", "x")
+	for name, c := range map[string]struct {
+		agents []string
+		want   policy.Decision
+	}{
+		"the orchestrator":               {[]string{"main"}, policy.Granted},
+		"a subagent of it":               {[]string{"main", "boss-1a2b3c"}, policy.Granted},
+		"nobody in particular":           {nil, policy.Refused},
+		"another orchestrator":           {[]string{"other"}, policy.Refused},
+		"a narrowing that leaves it out": {[]string{"main", "child"}, policy.Refused},
+	} {
+		if v := p.Grant(c.agents, own, true); v.Decision != c.want {
+			t.Errorf("%s: %s (%s), want %s", name, v.Decision, v.Reason, c.want)
+		}
+		if listed := slices.Contains(p.AllowedRepos(c.agents), "github.com/boss/env"); listed != (c.want == policy.Granted) {
+			t.Errorf("%s: the list of allowed repositories has it: %v", name, listed)
+		}
+	}
+	if v := p.Grant([]string{"main"}, launch("github.com/acme/agent-env", "x"), true); v.Decision != policy.Refused {
+		t.Errorf("another orchestrator's own repository: %s", v.Decision)
+	}
+	rules.Own = []policy.OwnRule{{Agent: "main", Repo: "nonsense"}}
+	if _, problems := policy.New(rules); len(problems) == 0 {
+		t.Error("an own repository that is not one was accepted")
 	}
 }

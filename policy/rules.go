@@ -103,7 +103,12 @@ type Rules struct {
 	// launches there: no wildcard of Repos covers them for an agent, and only an
 	// exact entry in Repos opens one to agents.
 	OperatorRepos []string
+	// Own opens an orchestrator's own repository to that orchestrator and to all below it.
+	Own []OwnRule
 }
+
+// OwnRule lets the agent of this name, and its descendants, launch on the agent's own repository.
+type OwnRule struct{ Agent, Repo string }
 
 // Problem is one thing wrong with the rules, in words for the person who wrote
 // them. None of its fields holds a secret.
