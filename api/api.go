@@ -60,8 +60,10 @@ type Options struct {
 	Metrics *Metrics
 	// OpenMetrics lets /metrics be scraped without the token.
 	OpenMetrics bool
-	PublicURL   string
-	Version     string
+	// MetricsToken reads /metrics and nothing else; "" means that Token alone does.
+	MetricsToken string
+	PublicURL    string
+	Version      string
 	// Healthy says why no work can be recorded at all, nil while it can; nil means always.
 	Healthy func() error
 	// Now defaults to the clock; the rate limit reads it.
@@ -71,8 +73,10 @@ type Options struct {
 
 // Handler serves the API. Safe for concurrent use.
 type Handler struct {
-	o      Options
-	token  httpx.Token
+	o     Options
+	token httpx.Token
+	// scrape is MetricsToken's; nil without one.
+	scrape *httpx.Token
 	rates  *rates.Limiter
 	router *mux.Router
 	edge   http.Handler
@@ -111,6 +115,13 @@ func New(o Options) (*Handler, error) {
 		o.Metrics = NewMetrics(o.Version)
 	}
 	h := &Handler{o: o, token: token, rates: rates.New(o.Chat.PerMinute, o.Now)}
+	if o.MetricsToken != "" {
+		scrape, err := httpx.NewToken(o.MetricsToken)
+		if err != nil {
+			return nil, fmt.Errorf("metrics token: %w", err)
+		}
+		h.scrape = &scrape
+	}
 	h.router = h.routes()
 	h.edge = h.wrap(guard)
 	return h, nil
@@ -190,7 +201,7 @@ func (h *Handler) authenticate(next http.Handler) http.Handler {
 			h.agentEvents(w, r)
 			return
 		}
-		open := path == "/health" || path == "/healthz" || (path == "/metrics" && h.o.OpenMetrics)
+		open := path == "/health" || path == "/healthz" || (path == "/metrics" && h.mayScrape(r))
 		switch {
 		case open || h.token.Allows(r):
 			next.ServeHTTP(w, r)
@@ -202,6 +213,11 @@ func (h *Handler) authenticate(next http.Handler) http.Handler {
 			httpx.WriteUnauthorized(w, r, "a token is required: send it as x-bridge-token or as Authorization: Bearer")
 		}
 	})
+}
+
+// mayScrape reports whether a request may read the metrics without the operator's token.
+func (h *Handler) mayScrape(r *http.Request) bool {
+	return h.o.OpenMetrics || (h.scrape != nil && h.scrape.Allows(r) && (r.Method == http.MethodGet || r.Method == http.MethodHead))
 }
 
 // isRoute reports whether a path is one of the routes, under any method.

@@ -348,6 +348,34 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	}
 }
 
+// The metrics' own token reads the metrics and opens nothing else, under any method.
+func TestMetricsToken(t *testing.T) {
+	t.Parallel()
+	const scrape = "a-token-that-only-reads-the-metrics"
+	w := newWorld(t, func(o *api.Options) { o.MetricsToken = scrape })
+	get := func(method, path string, header http.Header) int {
+		r := httptest.NewRequest(method, path, nil)
+		r.Header = header
+		return serveDirect(w.handler, r).Code
+	}
+	own, operator := http.Header{"Authorization": {"Bearer " + scrape}}, http.Header{"X-Bridge-Token": {testToken}}
+	for path, want := range map[string]int{"/metrics": 200, "/v1/status": 401, "/v1/agents": 401, "/v1/events": 401, "/events": 401, "/chat": 401, "/mcp": 404} {
+		if got := get("GET", path, own); got != want {
+			t.Errorf("GET %s with the metrics' token: %d, want %d", path, got, want)
+		}
+	}
+	for _, tt := range []struct {
+		method string
+		header http.Header
+		want   int
+	}{{"HEAD", own, 200}, {"POST", own, 401}, {"GET", operator, 200}, {"GET", http.Header{}, 401}, {"GET", http.Header{"Authorization": {"Bearer " + scrape + "x"}}, 401},
+		{"GET", http.Header{"Authorization": {"Bearer " + scrape}, "X-Bridge-Token": {"x"}}, 401}} {
+		if got := get(tt.method, "/metrics", tt.header); got != tt.want {
+			t.Errorf("%s /metrics with %v: %d, want %d", tt.method, tt.header, got, tt.want)
+		}
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *api.Options) { o.OpenMetrics = true })
@@ -367,6 +395,8 @@ func TestMetrics(t *testing.T) {
 	w.metrics.OnVerdict("bad_signature")
 	w.metrics.OnVerdict("accepted")
 	w.metrics.OnEvent(bridge.Event{Kind: bridge.EventThrottled, Fields: map[string]string{"calls": "41"}})
+	w.metrics.OnCall("remind", "ok")
+	w.metrics.OnCall("remind", "denied")
 	w.call(t, "GET", "/nowhere", "")
 	code, body, _ := w.call(t, "GET", "/metrics", "")
 	for _, line := range []string{
@@ -382,6 +412,8 @@ func TestMetrics(t *testing.T) {
 		`drawbridge_http_requests_total{method="GET",route="unmatched",status="404"} 1`,
 		`drawbridge_open{what="commands_held"} 1`,
 		`drawbridge_tool_calls_refused_total 41`,
+		`drawbridge_tool_calls_total{outcome="ok",tool="remind"} 1`,
+		`drawbridge_tool_calls_total{outcome="denied",tool="remind"} 1`,
 		`drawbridge_build_info{version="v1.2.3"} 1`,
 	} {
 		if code != http.StatusOK || !strings.Contains(body, line) {

@@ -87,6 +87,7 @@ type Bridge struct {
 	Chat     Chat               `yaml:"chat"`
 	Relays   map[string]Relay   `yaml:"relays"`
 	Parser   Parser             `yaml:"parser"`
+	Metrics  Metrics            `yaml:"metrics"`
 	Log      Log                `yaml:"log"`
 
 	file *yamlconf.File
@@ -109,6 +110,12 @@ type Cursor struct {
 	// V0Settle is after how long without a sign a v0 launch in doubt counts as not
 	// launched; 0 is never.
 	V0Settle time.Duration `yaml:"v0_settle"`
+}
+
+// Metrics is who may read /metrics besides the operator.
+type Metrics struct {
+	// Token reads /metrics and nothing else; empty means that the operator's alone does.
+	Token Secret `yaml:"token"`
 }
 
 // Poll is how often a run is asked for: at Min first, backing off to Max.

@@ -58,6 +58,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.listen("listen", b.Listen)
 	b.PublicURL = c.url("public_url", b.PublicURL)
 	c.token("token", b.Token)
+	c.metrics(b)
 	c.keys(b)
 	c.database(b.Database)
 	if !isPostgres(strings.ToLower(b.Database)) {
@@ -146,6 +147,17 @@ func (c *checker) token(key string, s Secret) {
 		c.problem(key, "", fmt.Sprintf("is longer than %d characters", maxToken), secretRemedy)
 	case !visible.MatchString(s.Reveal()):
 		c.problem(key, "", "holds a blank, a line end or a character that is not ASCII", secretRemedy)
+	}
+}
+
+func (c *checker) metrics(b *Bridge) {
+	t := b.Metrics.Token
+	if t.Len() == 0 {
+		return
+	}
+	c.token("metrics.token", t)
+	if t.Equal(b.Token) || t.Equal(b.Key) {
+		c.problem("metrics.token", "", "is the same as token or key", "use a secret of its own, which reads the metrics alone; "+secretRemedy)
 	}
 }
 

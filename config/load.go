@@ -170,7 +170,7 @@ const maxScript = 16 << 20
 
 // Secrets are the texts of b that nobody else may learn. The caller does not keep them.
 func (b *Bridge) Secrets() []string {
-	secrets := []Secret{b.Token, b.Key, b.Cursor.Key}
+	secrets := []Secret{b.Token, b.Key, b.Cursor.Key, b.Metrics.Token}
 	secrets = append(secrets, b.OldKeys...)
 	for _, r := range b.Relays {
 		secrets = append(secrets, r.Token)

@@ -100,6 +100,8 @@ chat: { orchestrator: main, per_minute: 20, wait: 300s }
 # Commands in code fences are ignored and reported to the agent, unless fenced: run.
 parser: { fenced: ignore, remind: false, webhook_result: false }
 
+# metrics: { token: "${file:metrics.token}" }   # reads GET /metrics and nothing else, for Prometheus
+
 log: { level: info, format: console }
 `
 

@@ -73,6 +73,9 @@ type Options struct {
 	// adds to the tools that are on it. Nil in every release: package
 	// internal/conformance has the one that there is.
 	Extend func(*mcp.ServerOptions) func(*mcp.Server)
+	// OnCall is called after each tool call with the tool's name as it is offered and
+	// "ok" or the error's kind, concurrently; it must not block. Nil means that nobody counts.
+	OnCall func(tool, outcome string)
 	// Tracing gets a span of each call; nil makes none.
 	Tracing *tracing.Tracing
 	Version string
@@ -120,6 +123,9 @@ func New(o Options) (*Door, error) {
 		return nil, errors.New("MCP door needs an engine, a policy and tokens")
 	}
 	o.Idle = cmp.Or(o.Idle, 30*time.Minute)
+	if o.OnCall == nil {
+		o.OnCall = func(string, string) {}
+	}
 	if o.Reserved == nil {
 		o.Reserved = func(string) bool { return false }
 	}

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -359,4 +361,39 @@ func (w *world) events() (n int) {
 		w.Fatal(err)
 	}
 	return n
+}
+
+// Each call is counted once, under the tool's name and what came of it, by whichever path it was answered; what is
+// not a tool is not counted.
+func TestCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var mu sync.Mutex
+	counted := map[string]int{}
+	w.serve(func(o *mcpserver.Options) {
+		o.OnCall = func(tool, outcome string) {
+			mu.Lock()
+			defer mu.Unlock()
+			counted[tool+" "+outcome]++
+		}
+	})
+	w.launch("main")
+	for _, era := range []string{oldEra, newEra} {
+		s := w.connect("main", era, "")
+		for range 3 {
+			w.call(s, "list_allowed", nil)
+		}
+		w.call(s, "launch_agent", args{"repo": "github.com/evil/x", "prompt": "p"})
+		w.call(s, "agent_status", args{"agent": "nobody"})
+		w.call(s, "remind", args{"when": 7})
+		if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "no_such_tool"}); err == nil {
+			t.Error("a tool that is not there answers")
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	want := map[string]int{"list_allowed ok": 6, "launch_agent denied": 2, "agent_status not_found": 2, "remind invalid": 2}
+	if diff := cmp.Diff(want, counted); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
 }

@@ -65,9 +65,19 @@ func (t tool) asked(ctx context.Context, d *Door, o *offer, req *mcp.CallToolReq
 	return t.run(ctx, d, c, call{name: req.Params.Name, args: req.Params.Arguments})
 }
 
-// run takes one call from its raw arguments to its result. An error that the
-// agent can act on is a result; only a fault of ours is hidden from it.
+// run takes one call from its raw arguments to its result, and counts it. An error
+// that the agent can act on is a result; only a fault of ours is hidden from it.
 func (t tool) run(ctx context.Context, d *Door, c *caller, k call) *mcp.CallToolResult {
+	result := t.perform(ctx, d, c, k)
+	outcome := "ok"
+	if detail, failed := result.Meta[errorKey].(httpx.ErrorDetail); failed {
+		outcome = detail.Kind
+	}
+	d.o.OnCall(t.name, outcome)
+	return result
+}
+
+func (t tool) perform(ctx context.Context, d *Door, c *caller, k call) *mcp.CallToolResult {
 	args := k.args
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")

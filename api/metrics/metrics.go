@@ -29,6 +29,7 @@ type Metrics struct {
 	actions     *prometheus.CounterVec
 	completions *prometheus.CounterVec
 	requests    *prometheus.CounterVec
+	tools       *prometheus.CounterVec
 	throttled   prometheus.Counter
 	durations   *prometheus.HistogramVec
 	open        *prometheus.GaugeVec
@@ -47,6 +48,7 @@ func New(version string) *Metrics {
 		actions:     counter("actions_total", "Actions that a relay answered.", "status"),
 		completions: counter("completions_total", "Ends of runs, by who told first.", "source", "status"),
 		requests:    counter("http_requests_total", "HTTP requests.", "route", "method", "status"),
+		tools:       counter("tool_calls_total", "Calls of the MCP door's tools; ok, or the kind of the error.", "tool", "outcome"),
 		throttled:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "tool_calls_refused_total", Help: "Tool calls beyond what one agent may make in a minute."}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "http_request_seconds",
 			Help: "How long HTTP requests took. Streams and /chat wait by design.", Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60, 300}}, []string{"route"}),
@@ -56,7 +58,7 @@ func New(version string) *Metrics {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.events, m.turns, m.commands, m.deliveries, m.launches, m.actions, m.completions, m.requests, m.throttled, m.durations, m.open, m.overdue, build,
+	m.registry.MustRegister(m.events, m.turns, m.commands, m.deliveries, m.launches, m.actions, m.completions, m.requests, m.tools, m.throttled, m.durations, m.open, m.overdue, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -140,6 +142,10 @@ func known(word string, words ...string) string {
 	}
 	return "unknown"
 }
+
+// OnCall counts a tool call. The door knows its tools and the kinds of its errors,
+// so that neither label comes from outside. It never blocks.
+func (m *Metrics) OnCall(tool, outcome string) { m.tools.WithLabelValues(tool, outcome).Inc() }
 
 // OnServed counts a request under its route's template, never under its path.
 func (m *Metrics) OnServed(s httpx.Served) {

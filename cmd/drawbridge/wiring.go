@@ -264,7 +264,7 @@ func (w *parts) openDoor() (err error) {
 	}
 	w.tokens = doors.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{
-		Reserved: w.reserved, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, Tracing: w.tracing, Extend: conformance.Extend, Version: version, Log: w.log})
+		Reserved: w.reserved, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, Tracing: w.tracing, OnCall: w.metrics.OnCall, Extend: conformance.Extend, Version: version, Log: w.log})
 	return err
 }
 
@@ -305,7 +305,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Tokens: w.tokens,
-		Webhooks: hooks, Metrics: w.metrics, PublicURL: cfg.PublicURL, Version: version, Log: w.log,
+		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
 
