@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,8 +104,8 @@ func TestOperationKeyIsInjective(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t), draw(t)
-		if (a.key() == b.key()) != (a == b) {
-			t.Fatalf("same key: %t, same operation: %t\n%+v\n%+v", a.key() == b.key(), a == b, a, b)
+		if (a.key() == b.key()) != reflect.DeepEqual(a, b) {
+			t.Fatalf("same key: %t, same operation: %t\n%+v\n%+v", a.key() == b.key(), reflect.DeepEqual(a, b), a, b)
 		}
 	})
 }

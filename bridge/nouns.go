@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -202,6 +203,8 @@ type Turn struct {
 	Cause Cause
 	// Text is what a person or a launch says; empty for a turn made of notices alone.
 	Text string
+	// Said are the items among Text, in no order; a text of an older bridge has none.
+	Said []Said
 	// Sent is the text as it went out behind the marker: Text and the joined notices.
 	Sent string
 	// Depth counts the turns since a person last spoke in this chain.
@@ -232,14 +235,14 @@ type Turn struct {
 // where an answer was lost (facts: Effects over an unreliable API).
 func (t Turn) Marker() string { return "[bridge " + string(t.ID) + "]" }
 
-// SayFirst puts words that were said before in front of the turn's own. It
+// SayFirst puts the words of an earlier turn in front of the turn's own. It
 // reports false, and changes nothing, when both are too long for one turn.
-func (t *Turn) SayFirst(text string) bool {
-	both := strings.Trim(text+betweenWords+t.Text, "\n")
+func (t *Turn) SayFirst(before Turn) bool {
+	both := strings.Trim(before.Text+betweenWords+t.Text, "\n")
 	if len(both) > MaxText {
 		return false
 	}
-	t.Text = both
+	t.Text, t.Said = both, slices.Concat(before.Said, t.Said)
 	return true
 }
 
@@ -339,7 +342,13 @@ type Notice struct {
 	// Message is the one that the notice brings, empty for everything else.
 	Message MessageID
 	// Turn carries the notice; empty while it waits.
-	Turn      TurnID
+	Turn TurnID
+	// Item names the news over restored databases; Source and Author say whose words
+	// it brings. Asked is the agent's own turn that asked for it, "" when none did.
+	Item      ItemID
+	Source    Origin
+	Author    string
+	Asked     TurnID
 	CreatedAt time.Time
 }
 

@@ -62,6 +62,7 @@ type Tx interface {
 	TurnTx
 	CommandTx
 	NoticeTx
+	ToldTx
 	LedgerTx
 	TreeTx
 	MemoTx

@@ -176,7 +176,12 @@ func (p *post) leave(m bridge.Message, text string, t target) error {
 	if t.held != "" {
 		n.Join, n.Held = bridge.HeldFor(t.held), true
 	}
+	n.Source, n.Author = bridge.OriginTree, p.from.Name
 	if p.byUser() || m.System {
+		n.Source, n.Author = bridge.OriginOperator, bridge.AuthorBridge
+		if p.byUser() {
+			n.Author = ""
+		}
 		n.Text, n.Untrusted = trusted(text, m.Text), ""
 	}
 	var err error

@@ -7,12 +7,12 @@ import (
 	"drawbridge/bridge"
 )
 
-const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, join_turn, held, message, turn, created_at"
+const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, join_turn, held, message, turn, item, source, author, asked, created_at"
 
 var insertNotice = insertSQL("notices", noticeColumns)
 
 func scanNotice(row scanner) (n bridge.Notice, err error) {
-	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Held, &n.Message, &n.Turn, microTime{&n.CreatedAt})
+	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Held, &n.Message, &n.Turn, &n.Item, &n.Source, &n.Author, &n.Asked, microTime{&n.CreatedAt})
 	return n, err
 }
 
@@ -22,7 +22,7 @@ func (t *tx) InsertNotice(n bridge.Notice) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Held), n.Message, n.Turn, micros(n.CreatedAt))
+	return t.exec(insertNotice, n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Held), n.Message, n.Turn, n.Item, n.Source, n.Author, n.Asked, micros(n.CreatedAt))
 }
 
 // WaitingNotices implements bridge.NoticeTx.

@@ -97,7 +97,7 @@ func (t *tx) CountOpenSubagents(root bridge.AgentID) (int, error) {
 	return int(n), err
 }
 
-const turnColumns = "id, agent, seq, cause, body, sent, depth, streak, state, run, reply, status, trouble, attempts, retry, joining, doubt_since, created_at, sent_at, ended_at"
+const turnColumns = "id, agent, seq, cause, body, said, sent, depth, streak, state, run, reply, status, trouble, attempts, retry, joining, doubt_since, created_at, sent_at, ended_at"
 
 var (
 	insertTurn = insertSQL("turns", turnColumns)
@@ -105,12 +105,12 @@ var (
 )
 
 func turnArgs(r bridge.Turn) []any {
-	return []any{r.ID, r.Agent, r.Seq, r.Cause, r.Text, r.Sent, r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts, r.Retry, r.Joining,
+	return []any{r.ID, r.Agent, r.Seq, r.Cause, r.Text, saidJSON(r.Said), r.Sent, r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts, r.Retry, r.Joining,
 		micros(r.DoubtSince), micros(r.CreatedAt), micros(r.SentAt), micros(r.EndedAt)}
 }
 
 func scanTurn(row scanner) (r bridge.Turn, err error) {
-	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining,
+	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, jsonText{&r.Said}, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining,
 		microTime{&r.DoubtSince}, microTime{&r.CreatedAt}, microTime{&r.SentAt}, microTime{&r.EndedAt})
 	return r, err
 }

@@ -8,6 +8,7 @@ package bridgetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,8 +16,9 @@ import (
 )
 
 var (
-	_ bridge.Runtime   = (*Cloud)(nil)
-	_ bridge.Inspector = (*Cloud)(nil)
+	_ bridge.Runtime     = (*Cloud)(nil)
+	_ bridge.Inspector   = (*Cloud)(nil)
+	_ bridge.Transcriber = (*Cloud)(nil)
 )
 
 // Cloud is a strict in-memory bridge.Runtime and bridge.Inspector. Safe for
@@ -42,6 +44,8 @@ type Cloud struct {
 	// Inspected, when set, says what the cloud tells of an agent beside its runs;
 	// without it that is nothing.
 	Inspected func(repo string) (bridge.Evidence, error)
+	// Secret keeps prompts out of SentSince, as a stream does that does not show them.
+	Secret func() bool
 	// Deaf lets a run that was cancelled go on to the end that Answer gives it, as
 	// one does that was faster.
 	Deaf bool
@@ -274,6 +278,31 @@ func (c *Cloud) Inspect(_ context.Context, r bridge.RunRef) (bridge.Evidence, er
 		return bridge.Evidence{}, nil
 	}
 	return c.Inspected(a.repo)
+}
+
+// SentSince implements bridge.Transcriber.
+func (c *Cloud) SentSince(_ context.Context, r bridge.RunRef) ([]bridge.SentRun, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.agents[r.Agent]
+	if !ok {
+		return nil, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	at := slices.IndexFunc(a.runs, func(x run) bool { return x.id == r.Run })
+	if at < 0 {
+		return nil, bridge.Errorf(bridge.Unavailable, "no such run")
+	}
+	var all []bridge.SentRun
+	for _, x := range a.runs[at+1:] {
+		s := bridge.SentRun{Run: x.id, Text: x.text, Shown: true, Over: true}
+		if c.Secret != nil && c.Secret() {
+			s.Text, s.Shown = "", false
+		}
+		if len(all) < bridge.MaxSent {
+			all = append(all, s)
+		}
+	}
+	return all, nil
 }
 
 // Relay is a bridge.ActionRunner that keeps a journal, as a real relay does. Safe for concurrent use.

@@ -24,6 +24,8 @@ type Change struct {
 	bridge.Tx
 	// At is the transaction's time.
 	At time.Time
+	// Keys derive the ids of what agents are told.
+	Keys bridge.Keys
 	// IDs makes an id with a prefix; Policy returns the policy in force.
 	IDs    func(prefix string) string
 	Policy func() *policy.Policy
@@ -136,7 +138,20 @@ func (c *Change) Tell(n bridge.Notice) error {
 // Keep records a notice. What stands in it is heard when a turn tells it.
 func (c *Change) Keep(n bridge.Notice) error {
 	n.ID, n.CreatedAt = cmp.Or(n.ID, bridge.NoticeID(c.NewID("ntc_"))), c.At
-	return c.InsertNotice(n)
+	if err := c.name(&n); err != nil {
+		return err
+	}
+	told, err := c.toldBefore(&n)
+	if err != nil {
+		return err
+	}
+	if err := c.InsertNotice(n); err != nil {
+		return err
+	}
+	if told.State != bridge.TurnReplied {
+		return nil
+	}
+	return c.Delivered(told.ID, []bridge.Notice{n})
 }
 
 // Pump gives a free agent a turn when something waits for it that is worth
@@ -274,7 +289,7 @@ func (c *Change) TellLater(a bridge.Agent, m bridge.Command, text string) error 
 	if err != nil {
 		return err
 	}
-	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: text})
+	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: text, Item: c.Item(a, "dropped", m.OpKey)})
 }
 
 // BeginJoin makes a turn that launched several subagents wait for them, if its
@@ -326,7 +341,7 @@ func (c *Change) Release(t bridge.Turn, f kin.Family, why string) error {
 	if err := c.Event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(text, "\n", 2)[0]}); err != nil {
 		return err
 	}
-	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text})
+	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text, Item: c.Item(a, "joined", t.Name())})
 }
 
 // AgentLane is where an agent's turns wait for one another.
@@ -383,6 +398,10 @@ func (c *Change) TellName(m bridge.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth,
+	a, err := c.Agent(m.Agent)
+	if err != nil {
+		return err
+	}
+	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Item: c.Item(a, "name", m.OpKey),
 		Text: fmt.Sprintf("a person approved %s, but the name %s was taken meanwhile: your subagent is called %s", m.ID, m.Parsed.Name, name)})
 }

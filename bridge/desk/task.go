@@ -40,7 +40,7 @@ func (c *Change) EndTask(a *bridge.Agent, said *bridge.Turn) error {
 	if err != nil {
 		return err
 	}
-	return c.conclude(a, n, bridge.CommandOutcome{Status: string(said.Status)})
+	return c.conclude(a, n, bridge.CommandOutcome{Status: string(said.Status)}, "result", said.Name())
 }
 
 // taskOpen reports whether an agent waits for something that it asked for: a
@@ -134,7 +134,7 @@ func (c *Change) Conclude(a bridge.Agent, n bridge.Notice) (bridge.NoticeID, err
 	return n.ID, c.conclude(&a, n, bridge.CommandOutcome{Status: "completed"})
 }
 
-func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOutcome) error {
+func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOutcome, about ...string) error {
 	m, err := c.Command(a.Command)
 	if err != nil {
 		return fmt.Errorf("load the command of %q: %w", a.ID, err)
@@ -154,7 +154,7 @@ func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOu
 		n.Commands = []bridge.CommandID{m.ID}
 	}
 	a.Task = bridge.TaskDone
-	return errors.Join(c.UpdateAgent(*a), c.TellParent(*a, n))
+	return errors.Join(c.UpdateAgent(*a), c.TellParent(*a, n, about...))
 }
 
 // FailTask tells the parent of a subagent, if it has one, that a turn failed, and
@@ -171,7 +171,7 @@ func (c *Change) FailTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) 
 		return err
 	}
 	if goesOn && failed.Seq > 1 && !a.Quarantined {
-		return c.TellParent(*a, n)
+		return c.TellParent(*a, n, "failed", failed.Name())
 	}
 	m, err := c.Command(a.Command)
 	if err != nil {
@@ -196,13 +196,14 @@ func (c *Change) FailTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) 
 			return err
 		}
 	}
-	return c.TellParent(*a, n)
+	return c.TellParent(*a, n, "failed", failed.Name())
 }
 
 // TellParent leaves a notice for the agent whose command made this one. The chain
 // depth is that of the turn that asked. A notice that ends the command waits for
-// the others of that turn when they are joined.
-func (c *Change) TellParent(a bridge.Agent, n bridge.Notice) error {
+// the others of that turn when they are joined. The same words about give the same
+// news the same item.
+func (c *Change) TellParent(a bridge.Agent, n bridge.Notice, about ...string) error {
 	if a.Parent == "" {
 		return nil
 	}
@@ -214,7 +215,15 @@ func (c *Change) TellParent(a bridge.Agent, n bridge.Notice) error {
 	if err != nil {
 		return fmt.Errorf("load the asking turn: %w", err)
 	}
-	n.Agent, n.Depth = a.Parent, asked.Depth
+	parent, err := c.Agent(a.Parent)
+	if err != nil {
+		return fmt.Errorf("load parent: %w", err)
+	}
+	n.Agent, n.Depth, n.Asked = parent.ID, asked.Depth, asked.ID
+	n.Source, n.Author = bridge.OriginTree, a.Name
+	if len(about) > 0 {
+		n.Item = c.Item(parent, append([]string{"child", a.OpKey}, about...)...)
+	}
 	if asked.Joining == 0 || len(n.Commands) == 0 {
 		return c.Tell(n)
 	}
@@ -256,5 +265,5 @@ func (c *Change) Waits(a *bridge.Agent, why string) error {
 	if err := c.UpdateAgent(*a); err != nil {
 		return err
 	}
-	return c.TellParent(*a, bridge.Notice{Cause: bridge.CauseReport, Text: words.ChildWaits(*a, why)})
+	return c.TellParent(*a, bridge.Notice{Cause: bridge.CauseReport, Text: words.ChildWaits(*a, why)}, "waits")
 }

@@ -55,7 +55,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err := c.e.gate.Judge(c.Change, gate.Asker{Agent: j.agent, Turn: &j.turn, Names: j.names, Tree: j.tree}, found, out.oversize); err != nil {
 			return err
 		}
-		if err := c.FinishWork(j.work); err != nil {
+		if err := c.endWork(j); err != nil {
 			return err
 		}
 		if err := c.EndTask(&j.agent, &j.turn); err != nil {
@@ -110,28 +110,10 @@ func (c *change) delivered(j *job) error {
 	if err != nil {
 		return err
 	}
-	var completions []bridge.CompletionID
-	for _, n := range carried {
-		if n.Completion != "" {
-			completions = append(completions, n.Completion)
-		}
-		for _, id := range n.Commands {
-			m, err := c.Command(id)
-			if err != nil {
-				return err
-			}
-			if !m.State.CanBecome(bridge.CommandReported) {
-				continue
-			}
-			if err := c.SetCommand(&m, bridge.CommandReported); err != nil {
-				return err
-			}
-		}
-	}
 	if len(carried) == 0 {
 		return nil
 	}
-	if err := c.DeliverCompletions(completions, j.turn.ID, c.now); err != nil {
+	if err := c.Delivered(j.turn.ID, carried); err != nil {
 		return err
 	}
 	return c.Event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.Count(len(carried), "outcome") + " delivered"})

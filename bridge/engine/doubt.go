@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -49,7 +51,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)
 	case found:
-		return e.started(ctx, j, started)
+		return e.foundSent(ctx, j, started)
 	case err == nil && j.tree.Stopped() && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
 		return e.letGo(ctx, j, words.Stopped(j.tree))
 	case err == nil && j.launching() && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
@@ -122,13 +124,36 @@ func (e *Engine) letGo(ctx context.Context, j job, why string) error {
 	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, why) })
 }
 
+// foundSent binds a turn to the run that was found. A run says itself what it told:
+// a database that was put back may hold an earlier attempt of the turn, with less.
+func (e *Engine) foundSent(ctx context.Context, j job, started bridge.Started) error {
+	if j.launching() {
+		return e.started(ctx, j, started)
+	}
+	s, shown, err := e.sentRun(ctx, j, started.Run)
+	if err != nil {
+		return e.putBack(ctx, j.work, max(bridge.RetryAfter(err), e.doubtWait(j)))
+	}
+	p := words.ReadPrompt(s.Text)
+	if !shown || p.Turn != j.turn.ID || !p.Whole {
+		return e.started(ctx, j, started)
+	}
+	return e.step(ctx, j, func(c *change, j *job) error { return c.adopt(j, s, p) })
+}
+
 // again sends once more what surely did not arrive. The doubt starts anew with
 // each attempt: it too gets the whole time to show.
 func (e *Engine) again(ctx context.Context, j job) error {
+	if waits, err := e.catchUp(ctx, j); waits || err != nil {
+		return err
+	}
 	ready := false
 	err := e.step(ctx, j, func(c *change, fresh *job) error {
 		if fresh.tree.Stopped() { // while the effect was looked for
 			return c.PutBack(j.work, c.now)
+		}
+		if stale, err := c.stale(fresh); stale || err != nil {
+			return err
 		}
 		j.doubted = j.turn.DoubtSince
 		fresh.turn.DoubtSince = c.now
@@ -140,6 +165,27 @@ func (e *Engine) again(ctx context.Context, j job) error {
 		return err
 	}
 	return e.send(ctx, j)
+}
+
+// stale takes a follow-up back to the queue that would tell again what a run has
+// told that was found meanwhile. It reports whether it did.
+func (c *change) stale(j *job) (bool, error) {
+	if j.launching() {
+		return false, nil
+	}
+	carried, err := c.CarriedNotices(j.turn.ID)
+	if err != nil {
+		return false, err
+	}
+	rest, err := c.NotTold(carried)
+	if err != nil {
+		return false, err
+	}
+	if text := words.Compose(j.turn, rest); text != "" && strings.HasSuffix(j.turn.Sent, text) {
+		return false, nil
+	}
+	j.turn.DoubtSince = time.Time{}
+	return true, errors.Join(c.SetTurn(&j.turn, bridge.TurnQueued), c.PutBack(j.work, c.now))
 }
 
 // doubtAsBefore puts a turn back whose new attempt surely had no effect. An
@@ -176,7 +222,7 @@ func (c *change) uncertain(j job) error {
 			return err
 		}
 		if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("%s (%s on %s): uncertain: %s Do not ask for it again.",
-			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, text)}); err != nil {
+			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, text)}, "uncertain", j.turn.Name()); err != nil {
 			return err
 		}
 	} else if err := c.Waits(&j.agent, "it is unknown whether its turn arrived, and a person has to look"); err != nil {

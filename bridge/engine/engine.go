@@ -92,6 +92,7 @@ type Engine struct {
 	meter   meter.Meter
 	gate    gate.Gate
 	errands errands.Runner
+	seen    seen
 }
 
 // New returns an engine that does nothing until Run. It fails when a required option is missing.
@@ -181,7 +182,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	var c *change
 	err := e.o.Store.Update(ctx, func(tx bridge.Tx) error {
 		now := e.o.Now()
-		c = &change{Change: &desk.Change{Tx: tx, At: now, IDs: e.o.NewID, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
+		c = &change{Change: &desk.Change{Tx: tx, At: now, Keys: e.o.Keys, IDs: e.o.NewID, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
 		return fn(c)
 	})
 	if err != nil {

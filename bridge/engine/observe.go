@@ -104,7 +104,7 @@ func (c *change) failTurn(j *job, reason string) error {
 	if err := c.FailTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)}); err != nil {
 		return err
 	}
-	if err := c.FinishWork(j.work); err != nil {
+	if err := c.endWork(j); err != nil {
 		return err
 	}
 	return c.failQueued(j)

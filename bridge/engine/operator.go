@@ -56,6 +56,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.Runtime, or(s.API, or(v.API, e.o.API))), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
 		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
+	t.Said = e.said(a, t.ID)
 	err = e.update(ctx, func(c *change) error {
 		a.CreatedAt, a.UpdatedAt = c.now, c.now
 		if err := c.freeName(s.Name); err != nil {
@@ -114,6 +115,7 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if err := c.NotStopped(a.Root); err != nil {
 			return err
 		}
+		t.Said = e.said(a, t.ID)
 		if overtaken, err := c.overtake(a, t); err != nil || overtaken.ID != "" {
 			t = overtaken
 			return err
@@ -125,6 +127,11 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		return err
 	})
 	return t, notFound(err, "agent", string(id))
+}
+
+// said names an operator's words by the turn that they were given first.
+func (e *Engine) said(to bridge.Agent, turn bridge.TurnID) []bridge.Said {
+	return []bridge.Said{{Turn: turn, Item: e.o.Keys.Item(to.OpKey, "said", string(turn)), Source: bridge.OriginOperator}}
 }
 
 // personFirst is how much earlier than everything else a person's turn is due,
@@ -148,7 +155,7 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 	if err != nil || t.Text != "" {
 		return bridge.Turn{}, err
 	}
-	t.Cause, t.Text, t.Depth, t.Streak, t.Retry = said.Cause, said.Text, 0, 0, 0
+	t.Cause, t.Text, t.Said, t.Depth, t.Streak, t.Retry = said.Cause, said.Text, said.Said, 0, 0, 0
 	return t, c.UpdateTurn(t)
 }
 

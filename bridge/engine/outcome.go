@@ -33,7 +33,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
-	if err := c.FinishWork(j.work); err != nil {
+	if err := c.endWork(j); err != nil {
 		return err
 	}
 	if c.e.retries(*j, out) {
@@ -65,7 +65,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 		return err
 	}
 	if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
-		Text: fmt.Sprintf("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, text)}); err != nil {
+		Text: fmt.Sprintf("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, text)}, "retried", j.turn.Name()); err != nil {
 		return err
 	}
 	behind, err := c.OpenTurn(j.agent.ID)
@@ -76,7 +76,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.AddTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
+	return c.AddTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Said: j.turn.Said, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
 }
 
 // sayFirst lets the turn that stands behind one that broke say its words, too, so
@@ -88,7 +88,7 @@ func (c *change) sayFirst(broke, behind bridge.Turn, wait time.Duration) (bool, 
 		return true, nil
 	}
 	news := behind.Text == ""
-	if behind.State != bridge.TurnQueued || !behind.SayFirst(broke.Text) {
+	if behind.State != bridge.TurnQueued || !behind.SayFirst(broke) {
 		return false, nil
 	}
 	behind.Retry = max(behind.Retry, broke.Retry+1) // so that nothing is said more often than is due

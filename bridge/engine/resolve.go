@@ -25,6 +25,9 @@ type Word struct {
 	ExitCode *int
 	// Journal takes what the relay's journal says of an action, and no word of a person.
 	Journal bool
+	// Told is for a run that nobody can read: it told what the bridge had to tell.
+	// Without it the run told nothing, and all is to be told.
+	Told bool
 }
 
 // Resolve settles an uncertain command by a person's word. A launched agent is
@@ -194,6 +197,7 @@ func (c *change) settleAction(m bridge.Command, word Word) error {
 		return err
 	}
 	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
+		Item: c.Item(a, "settled", m.OpKey), Asked: m.Turn,
 		Text: fmt.Sprintf("%s (%s %s): %s; a person says so", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical, text)})
 }
 
@@ -226,6 +230,10 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 			err = bridge.Errorf(bridge.Conflict, "turn %s is %s, not uncertain", id, j.turn.State)
 		case j.launching():
 			err = c.settleLaunch(j, external)
+		case j.turn.Run != "" && external == "":
+			_, err = c.settleOne(j.turn, word.Told)
+		case word.Told:
+			err = bridge.Errorf(bridge.Invalid, "turn %s has no run that could have told anything; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)
 		case external != "":
 			err = bridge.Errorf(bridge.Invalid, "turn %s launched nothing; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)
 		default:
@@ -309,6 +317,8 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 			return bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
 		case a.Quarantined:
 			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
+		case t.State == bridge.TurnUncertain && t.Run != "":
+			return bridge.Errorf(bridge.Conflict, "turn %s stands for a run that somebody made: say with `drawbridge resolve %s --told` or `--tell` whether it told the agent what waits for it", id, id)
 		case t.State == bridge.TurnUncertain:
 			t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
 			if err := c.SetTurn(&t, bridge.TurnQueued); err != nil {
@@ -331,7 +341,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 			t = same
 			return c.WakeLane(desk.AgentLane(a.ID), c.now)
 		}
-		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: t.Cause, Text: t.Text, Depth: t.Depth}
+		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: t.Cause, Text: t.Text, Said: t.Said, Depth: t.Depth}
 		if err := c.AddTurn(&a, again); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func TestFirstTurns(t *testing.T) {
 	virtual(t, map[string]string{boss: "SUBAGENT: repo=github.com/acme/a, prompt=do it"}, func(t *testing.T, w *world, c *cast) {
 		c.runs(bridge.RunError, boss, "github.com/acme/a")
 		w.cloud.Answer = func(repo, text string) bridge.Observation {
-			if repo == boss && strings.HasSuffix(text, "\ngo") {
+			if repo == boss && strings.Contains(text, "\ngo\n\n[items ") {
 				return bridge.Observation{Reply: c.first[boss]}
 			}
 			return c.answer(repo, text)

@@ -47,7 +47,12 @@ func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	switch j.turn.State {
 	case bridge.TurnQueued:
 		return e.deliver(ctx, j)
-	case bridge.TurnDelivering, bridge.TurnUncertain:
+	case bridge.TurnUncertain:
+		if j.turn.Run != "" {
+			return e.unread(ctx, j)
+		}
+		return e.clearDoubt(ctx, j)
+	case bridge.TurnDelivering:
 		return e.clearDoubt(ctx, j)
 	case bridge.TurnRunning:
 		return e.observe(ctx, j)
@@ -59,6 +64,9 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 	j.work = w
 	if j.turn, err = tx.Turn(bridge.TurnID(w.Ref)); err != nil {
 		return j, fmt.Errorf("load turn %q: %w", w.Ref, err)
+	}
+	if j.turn, err = foundFirst(tx, w, j.turn); err != nil {
+		return j, fmt.Errorf("load the turn before %q: %w", w.Ref, err)
 	}
 	if j.agent, err = tx.Agent(j.turn.Agent); err != nil {
 		return j, fmt.Errorf("load agent %q: %w", j.turn.Agent, err)
@@ -82,12 +90,33 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 	return j, err
 }
 
+// foundFirst returns the turn that work is about: its own, or one of the same agent
+// that was found at the Runtime and goes before it (goFirst).
+func foundFirst(tx bridge.Tx, w bridge.Work, own bridge.Turn) (bridge.Turn, error) {
+	if w.Lane == "" || (own.State != bridge.TurnQueued && !own.State.Over()) {
+		return own, nil
+	}
+	head, err := tx.CurrentTurn(own.Agent)
+	switch {
+	case errors.Is(err, bridge.ErrNoRow):
+		return own, nil
+	case err != nil:
+		return own, err
+	case head.ID == own.ID || head.State.Over():
+		return own, nil
+	}
+	return tx.Turn(head.ID)
+}
+
 // deliver commits that the turn is on its way, sends it, and records the answer.
 func (e *Engine) deliver(ctx context.Context, j job) error {
 	if j.turn.Trouble != "" && j.tree.Unmetered > 0 {
 		if err := e.meter.Unknown(ctx, j.agent.Root); err != nil {
 			return err
 		}
+	}
+	if waits, err := e.catchUp(ctx, j); waits || err != nil {
+		return err
 	}
 	sent := false
 	err := e.update(ctx, func(c *change) (err error) {
@@ -145,6 +174,9 @@ func (c *change) begin(j *job) (bool, error) {
 		if ok, err := c.regrant(j); !ok || err != nil {
 			return false, err
 		}
+	}
+	if hollow, err := c.hollow(j); hollow || err != nil {
+		return false, err
 	}
 	if refused, err := c.spend(j); err != nil {
 		return false, err
@@ -212,6 +244,9 @@ func (c *change) join(j *job) error {
 	if err != nil {
 		return err
 	}
+	if waiting, err = c.NotTold(waiting); err != nil {
+		return err
+	}
 	waiting = desk.Fitting(before, waiting)
 	ids := make([]bridge.NoticeID, len(waiting))
 	for i, n := range waiting {
@@ -230,6 +265,34 @@ func (c *change) join(j *job) error {
 	}
 	j.turn.Sent = words.Compose(j.turn, carried)
 	return c.recall(j)
+}
+
+// hollow ends a turn that has nothing left to tell, because runs that the bridge
+// found have told it. It reports whether it did.
+func (c *change) hollow(j *job) (bool, error) {
+	if j.launching() || j.turn.Text != "" {
+		return false, nil
+	}
+	waiting, err := c.WaitingNotices(j.agent.ID, desk.MaxJoined)
+	if err != nil {
+		return false, err
+	}
+	carried, err := c.CarriedNotices(j.turn.ID)
+	if err != nil {
+		return false, err
+	}
+	rest, err := c.NotTold(append(carried, waiting...))
+	if err != nil || len(rest) > 0 {
+		return false, err
+	}
+	j.turn.Trouble = "nothing is left to tell: earlier runs told it"
+	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
+		return false, err
+	}
+	if err := c.endWork(j); err != nil {
+		return false, err
+	}
+	return true, c.Pump(&j.agent)
 }
 
 // recall puts the agent's memory at the head of its turn. What stands in it is
@@ -253,7 +316,11 @@ func (e *Engine) send(ctx context.Context, j job) error {
 	started, err := e.call(call, j)
 	switch {
 	case err == nil:
-		return e.started(ctx, j, started)
+		err = e.started(ctx, j, started)
+		if err == nil && !j.launching() { // a launch may have met an agent that had other turns since
+			e.seen.put(j.agent.ID, j.turn.ID)
+		}
+		return err
 	case call.Err() != nil:
 		return e.doubt(ctx, j, 0)
 	case bridge.IsUnclear(err):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -112,10 +113,13 @@ func (w *world) agent() bridge.Agent {
 }
 
 // sent returns what the agents of a repository were told in follow-ups.
+// itemsLine ends words that are said again.
+var itemsLine = regexp.MustCompile(`\n\n\[items( [0-9a-f]{16})+\]$`)
+
 func (w *world) sent(repo string) (all []string) {
 	for _, line := range w.cloud.Log() {
 		if text, ok := strings.CutPrefix(line, "send "+repo+" "); ok {
-			all = append(all, text)
+			all = append(all, itemsLine.ReplaceAllString(text, ""))
 		}
 	}
 	return all

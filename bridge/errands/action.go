@@ -179,7 +179,7 @@ func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
 		return err
 	}
 	r.command.Outcome = outcomeOf(out)
-	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out)}
+	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out), Source: bridge.OriginOutside, Author: r.command.Relay}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + out.Error
 		if err := c.Event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
@@ -230,7 +230,7 @@ func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool
 		return false, err
 	}
 	text := words.Errand(r.command) + "held as " + string(m.ID) + ": a person has to approve it"
-	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: joins, Text: text})
+	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: joins, Text: text, Item: c.Item(r.agent, "held", m.OpKey), Asked: turn.ID})
 }
 
 // waitsAlready reports whether the agent has heard that the same action waits for the same word.

@@ -66,7 +66,8 @@ func Lane(m bridge.Command) string {
 	return bridge.ActionLane(m.Relay, m.Canonical)
 }
 
-// finish ends a command, removes its work and tells the agent.
+// finish ends a command, removes its work and tells the agent. An agent hears of
+// one end of a command, and besides of a doubt that came before it.
 func finish(c *desk.Change, r errand, next bridge.CommandState, n bridge.Notice) error {
 	fresh, err := c.Command(r.command.ID)
 	if err != nil {
@@ -83,6 +84,11 @@ func finish(c *desk.Change, r errand, next bridge.CommandState, n bridge.Notice)
 	if err != nil {
 		return err
 	}
-	n.Agent, n.Depth, n.Commands = r.agent.ID, turn.Depth, []bridge.CommandID{r.command.ID}
+	what := "end"
+	if next == bridge.CommandUncertain {
+		what = "uncertain"
+	}
+	n.Agent, n.Depth, n.Commands, n.Asked = r.agent.ID, turn.Depth, []bridge.CommandID{r.command.ID}, turn.ID
+	n.Item = c.Item(r.agent, what, r.command.OpKey)
 	return c.Tell(n)
 }

@@ -28,7 +28,7 @@ func (x Runner) Remind(ctx context.Context, w bridge.Work) error {
 		if err := c.Event(bridge.EventReminder, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: words.OneLine(r.command.Parsed.Message, 300)}); err != nil {
 			return err
 		}
-		return finish(c, r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message,
+		return finish(c, r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message, Source: bridge.OriginTree, Author: r.agent.Name,
 			Text: fmt.Sprintf("reminder that you set for %s:", r.command.Parsed.When)})
 	})
 }

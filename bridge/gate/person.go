@@ -165,11 +165,16 @@ func (c change) tellDenied(m bridge.Command, repeats []bridge.CommandID) error {
 	if err != nil {
 		return err
 	}
+	a, err := c.Agent(m.Agent)
+	if err != nil {
+		return err
+	}
 	text := fmt.Sprintf("%s (%s): refused: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Reason)
 	if len(repeats) > 0 {
 		text += "; " + words.Repeats(repeats)
 	}
-	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: append([]bridge.CommandID{m.ID}, repeats...), Text: text})
+	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: append([]bridge.CommandID{m.ID}, repeats...), Text: text,
+		Item: c.Item(a, "denied", m.OpKey), Asked: m.Turn})
 }
 
 // held loads a command that waits for a person, and its agent.

@@ -136,11 +136,11 @@ func (c change) hold(by *Asker, m *bridge.Command) error {
 	}
 	text := fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, m.Reason)
 	if len(q.Same) == 0 {
-		return c.report(by, bridge.Notice{Text: text})
+		return c.report(by, "held "+m.OpKey, bridge.Notice{Text: text})
 	}
 	joined := *by
 	joined.quiet = true
-	return c.report(&joined, bridge.Notice{Text: text + fmt.Sprintf("; it is the same as %s, which waits already, and one yes runs it once", q.Same[0])})
+	return c.report(&joined, "held "+m.OpKey, bridge.Notice{Text: text + fmt.Sprintf("; it is the same as %s, which waits already, and one yes runs it once", q.Same[0])})
 }
 
 func (c change) refuse(by *Asker, m *bridge.Command) error {
@@ -153,17 +153,19 @@ func (c change) refuse(by *Asker, m *bridge.Command) error {
 	if err := c.Event(bridge.EventRefused, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
-	return c.report(by, bridge.Notice{Text: fmt.Sprintf("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
+	return c.report(by, "refused "+m.OpKey, bridge.Notice{Text: fmt.Sprintf("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
 }
 
-// report leaves a notice about the agent's own turn, for itself.
-func (c change) report(by *Asker, n bridge.Notice) error {
+// report leaves a notice about the agent's own turn, for itself. What is the
+// same for the same news of the same turn.
+func (c change) report(by *Asker, what string, n bridge.Notice) error {
 	if by.silent {
 		return nil
 	}
-	n.ID, n.Agent, n.Cause, n.CreatedAt = bridge.NoticeID(c.NewID("ntc_")), by.Agent.ID, bridge.CauseReport, c.At
+	n.Agent, n.Cause, n.Asked = by.Agent.ID, bridge.CauseReport, by.Turn.ID
+	n.Item = c.Item(by.Agent, "report", by.Turn.Name(), what)
 	n.Depth, n.Streak, n.Quiet = by.Turn.Depth, by.Turn.Streak+1, by.quiet
-	return c.InsertNotice(n)
+	return c.Keep(n)
 }
 
 func (c change) reportOver(by *Asker, f reading.Findings, over string) error {
@@ -178,7 +180,7 @@ func (c change) reportOver(by *Asker, f reading.Findings, over string) error {
 	for i, m := range all {
 		ids[i] = m.ID
 	}
-	return c.report(by, bridge.Notice{Text: over, Commands: ids})
+	return c.report(by, "over", bridge.Notice{Text: over, Commands: ids})
 }
 
 // reportMisses tells the agent which lines looked like commands and were
@@ -192,5 +194,5 @@ func (c change) reportMisses(by *Asker, f reading.Findings) error {
 			return err
 		}
 	}
-	return c.report(by, bridge.Notice{Text: f.Report()})
+	return c.report(by, "near misses", bridge.Notice{Text: f.Report()})
 }

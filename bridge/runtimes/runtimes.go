@@ -17,6 +17,7 @@ type Full interface {
 	bridge.Runtime
 	bridge.Follower
 	bridge.Inspector
+	bridge.Transcriber
 }
 
 // Set is a Runtime made of others: each call goes to the one that its API names.
@@ -137,4 +138,16 @@ func (s Set) Inspect(ctx context.Context, ref bridge.RunRef) (bridge.Evidence, e
 		return i.Inspect(ctx, ref)
 	}
 	return bridge.Evidence{}, nil
+}
+
+// SentSince implements bridge.Transcriber. A Runtime that cannot shows nothing.
+func (s Set) SentSince(ctx context.Context, ref bridge.RunRef) ([]bridge.SentRun, error) {
+	r, err := s.of(ref.API)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := r.(bridge.Transcriber); ok {
+		return t.SentSince(ctx, ref)
+	}
+	return nil, nil
 }

@@ -105,6 +105,9 @@ func strike[T any](p *process, r request, kind fault.Kind, do func() (T, error))
 		}
 		return none, context.Canceled
 	case fault.Panic:
+		if !w.stepping {
+			break // the dispatcher recovers its handlers, and nobody a person's order
+		}
 		if w.Chance(0.5) {
 			run()
 		}
@@ -214,4 +217,9 @@ func (p *process) RunAction(ctx context.Context, q bridge.ActionRequest) (bridge
 // LookUp implements bridge.ActionRunner.
 func (p *process) LookUp(ctx context.Context, q bridge.ActionLookup) (bridge.ActionFinding, error) {
 	return ask(ctx, p, request{name: "look up", tag: q.Request, faults: fault.InLookup}, func() (bridge.ActionFinding, error) { return p.w.relay.look(q) })
+}
+
+// SentSince implements bridge.Transcriber.
+func (p *process) SentSince(ctx context.Context, r bridge.RunRef) ([]bridge.SentRun, error) {
+	return ask(ctx, p, request{name: "sent since", tag: r.Agent, faults: fault.InRead, often: true}, func() ([]bridge.SentRun, error) { return p.w.cloud.sentSince(r) })
 }

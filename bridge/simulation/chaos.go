@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"drawbridge/bridge/simulation/fault"
+	"drawbridge/store/memory"
 )
 
 // pending reports whether an effect is still under way of which nobody knows.
@@ -64,22 +65,32 @@ func (w *world) jump() {
 	}
 }
 
-// restore makes a copy of the database, and later goes back to it.
+// restore makes a copy of the database, and goes back to it some seconds later, or
+// much later.
 func (w *world) restore() {
-	switch {
-	case w.backup == nil:
-		if w.user.roots > 0 && w.Chance(0.2) {
-			w.backup = w.Disk.Copy()
-		}
-	case !w.Restored && w.Strikes(fault.Restored, 0.03):
-		for _, m := range w.machines {
-			if m.proc != nil {
-				m.proc.die()
-			}
-		}
-		w.SettleLate()
-		w.Disk.Restore(w.backup)
-		w.Restored = true
-		w.oracle.Recall()
+	if w.user.roots == 0 || !w.Strikes(fault.Restored, 0.1) {
+		return
 	}
+	backup, age := w.Disk.Copy(), w.Span(0, 8*time.Second)
+	if w.Chance(0.2) {
+		age = w.Span(0, 5*time.Minute)
+	}
+	w.After(age, func() { w.putBack(backup) })
+}
+
+// putBack puts a copy of the database in the place of the one in force.
+func (w *world) putBack(backup *memory.Disk) {
+	if w.Calm || w.depth > 0 {
+		return // in the middle of a call it is past the promises
+	}
+	for _, m := range w.machines {
+		if m.proc != nil {
+			m.proc.die()
+		}
+	}
+	w.SettleLate()
+	w.Disk.Restore(backup)
+	w.Restored = true
+	w.Happened("a copy was put back")
+	w.oracle.Recall()
 }

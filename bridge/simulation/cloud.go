@@ -19,10 +19,12 @@ type cloud struct {
 	// from before a clock jumped.
 	stale  bool
 	jumped time.Time
+	// shows says that streams at v1 show prompts.
+	shows bool
 }
 
 func newCloud(w *world) *cloud {
-	return &cloud{w: w, Truth: oracle.Truth{ByID: map[string]*oracle.Agent{}, Tells: oracle.Telling(w.Rng.IntN(4))}}
+	return &cloud{w: w, Truth: oracle.Truth{ByID: map[string]*oracle.Agent{}, Tells: oracle.Telling(w.Rng.IntN(4))}, shows: w.Rng.IntN(3) > 0}
 }
 
 // launch is the create request of both versions. An agent that is there already
@@ -270,4 +272,37 @@ func (c *cloud) deliver(d bridge.Delivery, tries int) {
 	if tries > 1 {
 		w.After(w.Span(5*time.Second, 20*time.Second), func() { c.deliver(d, tries-1) })
 	}
+}
+
+// sentSince shows what an agent was sent: v0 all of it, v1 the next runs behind one.
+func (c *cloud) sentSince(ref bridge.RunRef) (all []bridge.SentRun, err error) {
+	a := c.ByID[ref.Agent]
+	if a == nil {
+		return nil, bridge.Errorf(bridge.NotFound, "no such agent")
+	}
+	behind := ref.API == bridge.APIv0
+	for _, r := range a.Runs {
+		switch {
+		case r.ID == ref.Run && ref.API == bridge.APIv1:
+			behind = true
+			continue
+		case !behind || c.unseen(r) || len(all) == bridge.MaxSent && ref.API == bridge.APIv1:
+			continue
+		}
+		s := bridge.SentRun{Text: r.Text, Shown: true}
+		if r.Marker != "" {
+			s.Text = r.Marker + "\n" + r.Text
+		}
+		if ref.API == bridge.APIv1 {
+			s.Run, s.Over, s.Begun, s.Shown = r.ID, r.Over(c.w.Now), r.Begun, c.shows
+		}
+		if !s.Shown {
+			s.Text = ""
+		}
+		all = append(all, s)
+	}
+	if !behind {
+		return nil, bridge.Errorf(bridge.Unavailable, "the list does not show run %s", ref.Run)
+	}
+	return all, nil
 }

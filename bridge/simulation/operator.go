@@ -165,3 +165,27 @@ func (u *user) resolveTurn(t bridge.Turn) bool {
 	u.w.Happened("user resolves a turn")
 	return err == nil || errors.Is(err, errStore)
 }
+
+// answer says of a run that the bridge cannot read whose it is, as the vendor's
+// page shows, sometimes of all such runs at once.
+func (u *user) answer(t bridge.Turn) bool {
+	p, x := u.door(), u.w.cloud.Of(u.w.Agent(t.Agent))
+	if u.leaves(string(t.ID)) || p == nil || x == nil || u.w.pending() {
+		return false
+	}
+	r := x.Find(func(r *oracle.Run) bool { return r.ID == t.Run })
+	if r == nil {
+		u.w.Fail("turn %s is uncertain about run %s, which is not there", t.ID, t.Run)
+		return false
+	}
+	var err error
+	if u.w.Cover.Faults[fault.ForeignRun] == 0 && u.w.Chance(0.5) {
+		_, err = p.engine.SettleRestored(p.ctx, true)
+		u.w.Happened("user answers for all runs that nobody can read")
+	} else {
+		_, err = p.engine.ResolveTurn(p.ctx, t.ID, engine.Word{Told: !r.Foreign})
+	}
+	u.w.Note("user answers", string(t.ID), r.ID, fmt.Sprint(err))
+	u.w.Happened("user says whose a run is")
+	return err == nil || errors.Is(err, errStore)
+}

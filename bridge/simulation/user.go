@@ -142,6 +142,8 @@ func (u *user) decide() (did bool) {
 	}
 	for _, t := range u.w.Turns(bridge.TurnUncertain) {
 		switch {
+		case t.Run != "":
+			did = u.answer(t) || did
 		case t.Seq > 1 && u.w.Chance(0.6):
 			did = u.replay(t) || did
 		case t.Seq > 1 || u.w.Agent(t.Agent).Parent == "":

@@ -11,7 +11,6 @@ import (
 	"drawbridge/bridge/simulation/rules"
 	"drawbridge/bridge/simulation/stage"
 	"drawbridge/policy"
-	"drawbridge/store/memory"
 )
 
 // Bounds of a play. Whoever does not come to rest within them has failed.
@@ -37,7 +36,6 @@ const (
 type world struct {
 	*stage.Stage
 
-	backup   *memory.Disk
 	machines []*machine
 	cloud    *cloud
 	relay    *relay

@@ -13,6 +13,7 @@ type Cloud interface {
 	bridge.Runtime
 	bridge.Follower
 	bridge.Inspector
+	bridge.Transcriber
 }
 
 // Runtime is a Cloud that gives each agent its own door and token, except at the v0 API, with its

@@ -30,10 +30,12 @@ type state struct {
 	blocks      table[string, []bridge.Block] // all versions of each
 	passages    table[bridge.PassageID, bridge.Passage]
 	tokens      table[bridge.TokenID, bridge.DoorToken]
-	watches     table[string, bridge.Watch]           // by both agents
-	done        table[string, bridge.Done]            // by agent and key
-	yeses       table[string, bridge.Yes]             // by root and target
-	echoes      table[string, bridge.Echo]            // by agent and key
+	watches     table[string, bridge.Watch]  // by both agents
+	done        table[string, bridge.Done]   // by agent and key
+	yeses       table[string, bridge.Yes]    // by root and target
+	echoes      table[string, bridge.Echo]   // by agent and key
+	told        table[string, bridge.TurnID] // by agent and item
+	restored    table[int, bridge.Restored]
 	runs        map[bridge.TurnID][]bridge.RunMessage // a list is replaced and never changed
 
 	relayTables
@@ -74,7 +76,7 @@ func (s *state) clone() *state {
 		agents: s.agents.clone(), turns: s.turns.clone(), commands: s.commands.clone(), notices: s.notices.clone(),
 		completions: s.completions.clone(), deliveries: s.deliveries.clone(), work: s.work.clone(), heads: slices.Clone(s.heads),
 		lanes: maps.Clone(s.lanes), lastWork: s.lastWork, events: slices.Clone(s.events), memos: maps.Clone(s.memos), trees: s.trees.clone(),
-		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), watches: s.watches.clone(), done: s.done.clone(), yeses: s.yeses.clone(), echoes: s.echoes.clone(), runs: maps.Clone(s.runs),
+		blocks: s.blocks.clone(), passages: s.passages.clone(), tokens: s.tokens.clone(), watches: s.watches.clone(), done: s.done.clone(), yeses: s.yeses.clone(), echoes: s.echoes.clone(), told: s.told.clone(), restored: s.restored.clone(), runs: maps.Clone(s.runs),
 		relayTables: s.relayTables.clone(), mailTables: s.mailTables.clone(),
 	}
 }

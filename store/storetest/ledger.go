@@ -15,7 +15,8 @@ import (
 func notice(agent bridge.AgentID, n int) bridge.Notice {
 	return bridge.Notice{
 		ID: bridge.NoticeID(fmt.Sprintf("ntc_%04d", n)), Agent: agent, Cause: bridge.CauseCompletion, Text: "text", Untrusted: "SUBAGENT: not really", Depth: 1, Streak: 2,
-		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Join: "trn_join", Held: true, Message: "msg_1", Turn: "trn_other", CreatedAt: epoch,
+		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Join: "trn_join", Held: true, Message: "msg_1", Turn: "trn_other",
+		Item: "0123456789abcdef", Source: bridge.OriginTree, Author: "helper", Asked: "trn_asked", CreatedAt: epoch,
 	}
 }
 
@@ -424,3 +425,53 @@ func testMisses(t *testing.T, open Open) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+func testTold(t *testing.T, open Open) {
+	s := open(t)
+	by := func(agent bridge.AgentID, item bridge.ItemID) (turn bridge.TurnID) {
+		_ = s.View(t.Context(), func(tx bridge.Tx) (err error) {
+			turn, err = tx.ToldBy(agent, item)
+			if (turn == "") != errors.Is(err, bridge.ErrNoRow) {
+				t.Errorf("told by %q: %v", turn, err)
+			}
+			return nil
+		})
+		return turn
+	}
+	equal(t, "told by none", by("agt_1", "a"), "")
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		return errors.Join(tx.PutTold("agt_1", []bridge.ItemID{"a", "b"}, "trn_1"), tx.PutTold("agt_2", []bridge.ItemID{"a"}, "trn_2"), tx.PutTold("agt_1", []bridge.ItemID{"b"}, "trn_3"), tx.PutTold("agt_1", nil, "trn_4"))
+	})
+	equal(t, "told by", by("agt_1", "a"), "trn_1")
+	equal(t, "told to another agent", by("agt_2", "a"), "trn_2")
+	equal(t, "told again", by("agt_1", "b"), "trn_3")
+	undone(t, s, func(tx bridge.Tx) error { return tx.PutTold("agt_1", []bridge.ItemID{"c"}, "trn_5") })
+	equal(t, "taken back", by("agt_1", "c"), "")
+	s = reopen(t, s, open)
+	equal(t, "after another start", by("agt_1", "b"), "trn_3")
+}
+
+func testRestored(t *testing.T, open Open) {
+	s := open(t)
+	word := func() bridge.Restored {
+		return read(t, s, func(tx bridge.Tx) (bridge.Restored, error) { return tx.Restored() })
+	}
+	equal(t, "no word", word(), bridge.Restored{})
+	for n, told := range []bool{true, false, true} {
+		want := bridge.Restored{Told: told, At: at(time.Duration(n) * time.Second)}
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutRestored(want) })
+		equal(t, "the latest word", word(), want)
+	}
+	undone(t, s, func(tx bridge.Tx) error { return tx.PutRestored(bridge.Restored{}) })
+	s = reopen(t, s, open)
+	equal(t, "after another start", word(), bridge.Restored{Told: true, At: at(2 * time.Second)})
+}
+
+// undone runs fn in a transaction that fails afterwards.
+func undone(t *testing.T, s bridge.Store, fn func(bridge.Tx) error) {
+	t.Helper()
+	err := s.Update(t.Context(), func(tx bridge.Tx) error { return errors.Join(fn(tx), errUndo) })
+	if err == nil || err.Error() != errUndo.Error() {
+		t.Errorf("an update that failed: %v", err)
+	}
+}

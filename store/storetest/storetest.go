@@ -52,6 +52,8 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"Reactions", testReactions},
 		{"Files", testFiles},
 		{"Trees", testTrees},
+		{"Told", testTold},
+		{"Restored", testRestored},
 		{"Completions", testCompletions},
 		{"Deliveries", testDeliveries},
 		{"FirstCompletionWins", testFirstCompletionWins},

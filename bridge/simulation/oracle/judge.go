@@ -133,6 +133,9 @@ func (v *verdict) agent(a bridge.Agent) {
 	if a.Parent == "" && external != nil && a.External == "" && !v.stuck[a.ID] && !v.o.s.Restored {
 		v.s.Fail("agent %s is told as not launched, and %s runs", a.ID, external.ID)
 	}
+	if external != nil && v.o.s.Restored {
+		v.once(a, external)
+	}
 	if external != nil && !v.o.s.Restored {
 		v.heard(a, external)
 		v.order(a.ID, external)
@@ -306,6 +309,28 @@ func (v *verdict) runs(id bridge.AgentID, a *Agent) {
 			v.s.Fail("run %s wrote %d commands, and %d are recorded", r.ID, len(r.Commands), len(v.commands[t.ID]))
 		case parent != "" && r.State != bridge.RunFinished && !slices.Contains(v.o.heard[parent], r.Token):
 			v.s.Fail("run %s of %s ended %s, and its parent was never to hear of it", r.ID, a.ID, r.State)
+		}
+	}
+}
+
+// once checks, after a database was put back, that an agent heard nothing twice,
+// however its turns were joined.
+func (v *verdict) once(a bridge.Agent, external *Agent) {
+	told := map[string]string{}
+	for _, r := range external.Runs {
+		if r.State != bridge.RunFinished || r.Foreign || !r.Over(v.s.Now) {
+			continue
+		}
+		for line := range strings.Lines(r.Text) {
+			if !strings.HasPrefix(line, "| ") {
+				continue
+			}
+			for _, token := range witness.Tokens(line) {
+				if before := told[token]; before != "" {
+					v.s.Fail("agent %s (%s) was told %s twice, by %s and %s", a.ID, external.API, token, before, r.ID)
+				}
+				told[token] = r.ID
+			}
 		}
 	}
 }
