@@ -43,10 +43,11 @@ func (k Key) Print() string { return hex.EncodeToString(k.derive("print")[:8]) }
 // command of the same turn always has the same key, whoever computes it
 // (facts: Effects over an unreliable API).
 func (k Keys) OperationKey(a Agent, t Turn, ordinal int, c parser.Command) string {
-	// The run is the vendor's name for the turn: it outlives a restored backup, our own id may not.
+	// What the vendor shows of the turn outlives a restored database: its run, or the
+	// name in the text that was sent.
 	turn := t.Run
 	if turn == "" {
-		turn = string(t.ID)
+		turn = t.Name()
 	}
 	owner := a.External
 	if owner == "" {

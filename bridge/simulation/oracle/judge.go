@@ -326,7 +326,9 @@ func (v *verdict) once(a bridge.Agent, external *Agent) {
 				continue
 			}
 			for _, token := range witness.Tokens(line) {
-				if before := told[token]; before != "" {
+				if before := told[token]; before != "" && external.API == bridge.APIv0 {
+					v.s.Happened("a v0 agent was told twice after a copy was put back")
+				} else if before != "" {
 					v.s.Fail("agent %s (%s) was told %s twice, by %s and %s", a.ID, external.API, token, before, r.ID)
 				}
 				told[token] = r.ID
