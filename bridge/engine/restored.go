@@ -104,8 +104,9 @@ func (e *Engine) askLater(ctx context.Context, j job, cause error) error {
 	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Msg("look for earlier runs")
 	return e.step(ctx, j, func(c *change, j *job) error {
 		j.turn.Trouble = bridge.SafeMessage(cause)
+		j.agent.Trouble = j.turn.Trouble // so that a person who looks at agents sees why nothing moves
 		wait := max(bridge.RetryAfter(cause), c.e.agedWait(j.turn.CreatedAt, time.Second, time.Minute))
-		return errors.Join(c.UpdateTurn(j.turn), c.PutBack(j.work, c.now.Add(wait)))
+		return errors.Join(c.UpdateTurn(j.turn), c.UpdateAgent(j.agent), c.PutBack(j.work, c.now.Add(wait)))
 	})
 }
 

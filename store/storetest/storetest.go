@@ -99,6 +99,12 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 			tt.test(t, open)
 		})
 	}
+	runRecall(t, open)
+}
+
+// runRecall runs the part of the suite that is about memory.
+func runRecall(t *testing.T, open Open) {
+	t.Helper()
 	for _, tt := range recalltest.Tests() {
 		t.Run(tt.Name, func(t *testing.T) {
 			t.Parallel()
