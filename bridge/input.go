@@ -4,22 +4,36 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"drawbridge/policy"
 )
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName returns an Invalid error unless a person may give the name to an
-// agent: 1 to 64 letters, digits, dots, dashes and underscores, and nothing that
-// would be taken for an id, or for the operator, whose words others heed.
+// CheckName returns an Invalid error unless a new agent may get the name: 1 to 64
+// letters, digits, dots, dashes and underscores, and nothing that a reader would take
+// for an id, for a person or for the bridge (policy.ReservedName). Agents that have
+// another name from before keep it.
 func CheckName(name string) error {
-	if strings.EqualFold(name, string(User)) {
-		return Errorf(Invalid, "agent name %.80q: that is the operator; choose another name", name)
-	}
-	if strings.HasPrefix(name, "agt_") {
+	word := policy.ReservedName(name)
+	switch {
+	case word == "user" || word == "operator":
+		return Errorf(Invalid, "agent name %+.80q: that is the operator, or looks like it; name the agent after its task, such as docs-bot", name)
+	case word != "":
+		return Errorf(Invalid, "agent name %+.80q: it looks like %s, which the bridge keeps for people and itself; name the agent after its task, such as docs-bot", name, word)
+	case strings.HasPrefix(name, "agt_"):
 		return Errorf(Invalid, "agent name %.80q: agt_ begins an id; choose another name", name)
+	case !validName.MatchString(name):
+		return Errorf(Invalid, "agent name %+.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}
-	if !validName.MatchString(name) {
-		return Errorf(Invalid, "agent name %.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+	return nil
+}
+
+// CheckChannelName is CheckName for a channel, which speaks for nobody and may be
+// called everyone.
+func CheckChannelName(name string) error {
+	if strings.EqualFold(name, string(User)) || strings.HasPrefix(name, "agt_") || !validName.MatchString(name) {
+		return Errorf(Invalid, "channel name %+.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}
 	return nil
 }

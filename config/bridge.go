@@ -34,7 +34,7 @@ type Source = yamlconf.Source
 //	cursor.v0_settle       off                      0s (off), or twice cursor.timeout to 168h
 //	poll.min               10s                      100ms to 10m
 //	poll.max               60s                      poll.min to 1h
-//	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once
+//	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once; no word for people or the bridge
 //	orchestrators[].repo   required                 github.com/owner/name
 //	orchestrators[].ref    the default branch       a branch, tag or commit
 //	orchestrators[].workspace none                  a folder on this machine, relative to the configuration

@@ -244,6 +244,9 @@ func (c *checker) orchestrators(list []Orchestrator) {
 	for i := range list {
 		o, at := &list[i], fmt.Sprintf("orchestrators[%d]", i)
 		c.name(at+".name", o.Name)
+		if word := policy.ReservedName(o.Name); word != "" {
+			c.problem(at+".name", o.Name, "looks like "+word+", which the bridge keeps for people and itself", "name the orchestrator after its task, such as main or docs")
+		}
 		if o.Name != "" && first[o.Name] {
 			c.problem(at+".name", o.Name, "is given twice", "give each orchestrator its own name")
 		}

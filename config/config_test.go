@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -678,6 +679,17 @@ func TestV0Settle(t *testing.T) {
 		_, problems := config.ParseBridge(config.Source{Name: "bridge.yaml", Getenv: env, Data: []byte("token: ${TOKEN}\nkey: ${KEY}\ncursor: { v0_settle: " + text + " }\n")})
 		if got := strings.Join(texts(problems), "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestOrchestratorsSpeakForThemselves: no orchestrator is called like a person or the bridge.
+func TestOrchestratorsSpeakForThemselves(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"operator", "0perat0r", "the-operator", "user", "system", "bridge", "assistant", "everyone"} {
+		_, problems := parseBridge(least + "orchestrators: [{name: " + name + ", repo: github.com/me/env}]")
+		if len(problems) != 1 || !strings.Contains(fmt.Sprint(problems), "which the bridge keeps for people and itself; name the orchestrator after its task") {
+			t.Errorf("%s: %v", name, problems)
 		}
 	}
 }

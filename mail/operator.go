@@ -11,8 +11,8 @@ import (
 // CreateChannel makes a channel for the operator, with members by name or id.
 // Conflict when the name is taken.
 func (s *Service) CreateChannel(ctx context.Context, name string, members ...string) (v Conversation, err error) {
-	if err := bridge.CheckName(name); err != nil {
-		return v, bridge.Errorf(bridge.Invalid, "channel name %+.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+	if err := bridge.CheckChannelName(name); err != nil {
+		return v, err
 	}
 	err = s.change(ctx, bridge.User, func(p *post) error {
 		if _, err := p.find(name); err == nil {

@@ -59,7 +59,7 @@ func (d *Door) launchAgent(ctx context.Context, c *caller, in launchArgs) (answe
 	if err := checkWords("prompt", in.Prompt); err != nil {
 		return answer{}, err
 	}
-	got, err := d.launch(ctx, c, parser.Command{Verb: parser.Subagent, Repo: strings.TrimSpace(in.Repo), Prompt: strings.TrimSpace(in.Prompt)})
+	got, err := d.launch(ctx, c, parser.Command{Verb: parser.Subagent, Repo: in.Repo, Prompt: in.Prompt})
 	return answer{data: got}, err
 }
 
@@ -122,10 +122,10 @@ type actionArgs struct {
 }
 
 func (d *Door) runLocalAction(ctx context.Context, c *caller, in actionArgs) (answer, error) {
-	if err := checkLine("action", in.Action); err != nil {
+	if err := checkWords("action", in.Action); err != nil {
 		return answer{}, err
 	}
-	got, _, err := d.ask(ctx, c, parser.Command{Verb: parser.LocalAction, Action: strings.TrimSpace(in.Action)})
+	got, _, err := d.ask(ctx, c, parser.Command{Verb: parser.LocalAction, Action: in.Action})
 	return answer{data: got}, err
 }
 
@@ -135,10 +135,10 @@ type remindArgs struct {
 }
 
 func (d *Door) remind(ctx context.Context, c *caller, in remindArgs) (answer, error) {
-	if err := errors.Join(checkLine("when", in.When), checkWords("message", in.Message)); err != nil {
+	if err := errors.Join(checkWords("when", in.When), checkWords("message", in.Message)); err != nil {
 		return answer{}, err
 	}
-	got, _, err := d.ask(ctx, c, parser.Command{Verb: parser.Remind, When: strings.TrimSpace(in.When), Message: strings.TrimSpace(in.Message)})
+	got, _, err := d.ask(ctx, c, parser.Command{Verb: parser.Remind, When: in.When, Message: in.Message})
 	if got.Status == "requested" {
 		got.Status = "set"
 	}
@@ -275,7 +275,6 @@ func waitsFor(tx bridge.Tx, agent bridge.AgentID) (lines []string, err error) {
 // find looks an agent of the caller's own tree up by id or name. One of another
 // tree is not found in the same words as one that never was.
 func (c *caller) find(tx bridge.Tx, key string) (a bridge.Agent, err error) {
-	key = strings.TrimSpace(key)
 	if strings.HasPrefix(key, "agt_") {
 		a, err = tx.Agent(bridge.AgentID(key))
 	} else {

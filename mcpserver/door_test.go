@@ -307,7 +307,7 @@ func TestBadArguments(t *testing.T) {
 		{"control characters", "launch_agent", args{"repo": "github.com/me/my-app", "prompt": "a\x1b[31m"}, "control characters"},
 		{"right to left", "remind", args{"when": "10m", "message": "a\u202eb"}, "control characters"},
 		{"large", "launch_agent", args{"repo": "github.com/me/my-app", "prompt": strings.Repeat("x", 70_000)}, "at most 65536"},
-		{"two lines", "run_local_action", args{"action": "backup_script\nlock"}, "one short line"},
+		{"two lines", "run_local_action", args{"action": "backup_script\nlock"}, "is not on the allowlist"},
 		{"not allowed", "launch_agent", args{"repo": "github.com/evil/x", "prompt": "x"}, "allowed"},
 		{"no repository", "launch_agent", args{"repo": "../../etc/passwd", "prompt": "x"}, "denied: refused"},
 		{"no action", "run_local_action", args{"action": "rm -rf"}, "backup_script"},

@@ -36,6 +36,7 @@ const (
 // world is a door on an engine, with a fake cloud and relay.
 type world struct {
 	testing.TB
+	policy atomic.Pointer[policy.Policy]
 	engine *engine.Engine
 	cloud  *bridgetest.Cloud
 	tokens *doors.Keyring
@@ -72,6 +73,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 		t.Fatal(problems)
 	}
 	w := &world{TB: t, sets: mcpserver.DefaultToolsets}
+	w.policy.Store(p)
 	w.cloud = &bridgetest.Cloud{Answer: func(repo, _ string) bridge.Observation {
 		if w.slow.Load() && repo != "github.com/me/agent-env" {
 			return bridge.Observation{State: bridge.RunRunning}
@@ -79,7 +81,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 		return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
 	}}
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
-	getPolicy := func() *policy.Policy { return p }
+	getPolicy := w.policy.Load
 	var err error
 	w.engine, err = engine.New(engine.Options{
 		Store: db, Runtime: w.cloud, Actions: &bridgetest.Relay{}, Policy: getPolicy,

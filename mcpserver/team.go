@@ -170,7 +170,7 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 	if in.Role == "" {
 		in.Role = "worker"
 	}
-	cmd := parser.Command{Verb: parser.Subagent, Repo: cmpOr(strings.TrimSpace(in.Repo), c.agent.Repo), Prompt: strings.TrimSpace(in.Instructions),
+	cmd := parser.Command{Verb: parser.Subagent, Repo: cmpOr(in.Repo, c.agent.Repo), Prompt: in.Instructions,
 		Name: in.Name, Role: in.Role, Subdir: subdir}
 	got, err := d.spawnedBefore(ctx, c, cmd)
 	if err == nil && got.Status == "" {
@@ -192,7 +192,7 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 // child works where its parent does (seed: workspace_subdir is below the parent's
 // workspace), if the policy lets it; an orchestrator's own repository it does not.
 func ownRepo(err error, named string) error {
-	if strings.TrimSpace(named) != "" || bridge.KindOf(err) != bridge.Denied {
+	if named != "" || bridge.KindOf(err) != bridge.Denied {
 		return err
 	}
 	return bridge.Errorf(bridge.Denied, "%s; you named no repo, so it was to be your own: name one that is allowed as repo", bridge.SafeMessage(err))

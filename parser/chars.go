@@ -35,6 +35,11 @@ func fold[T string | []byte](s T, want string) bool {
 	return true
 }
 
+// BadCharacter names the first character of a text that no command line may hold, or
+// returns "". A line break is one of them. Other doors than the text use it, so that
+// all refuse the same.
+func BadCharacter(text string) string { return badCharacter([]byte(text)) }
+
 // badCharacter names the first thing in a command line that a reader could not
 // see or that changes what is seen, or returns "". Marks that honest text needs
 // (zero-width joiner, LRM, RLM) pass; what may stand in an identifier is

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"drawbridge/parser"
@@ -42,7 +44,21 @@ func (s *session) launch(cmd parser.Command) Verdict {
 		v.Canonical = string(repo)
 		return v
 	}
+	if bad := badCharacter(cmd.Prompt); bad != "" {
+		return refusal(CodeMalformed, fmt.Sprintf("the prompt holds %s; write it again without that character", bad))
+	}
 	return launchVerdict(repo, rule, cmd.Prompt)
+}
+
+// badCharacter names the first character that no door lets through in a prompt or a
+// message, or returns "". Only a tool call can have more lines than one.
+func badCharacter(text string) string {
+	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
+		if bad := parser.BadCharacter(line); bad != "" {
+			return bad
+		}
+	}
+	return ""
 }
 
 // repoRule returns the rule that allows repo, or why none does.
@@ -64,8 +80,8 @@ func (s *session) repoRule(repo Repo) (RepoRule, string) {
 
 func launchVerdict(repo Repo, rule RepoRule, prompt string) Verdict {
 	prompt = trimBlanks(prompt)
-	if prompt == "" || !utf8.ValidString(prompt) {
-		return refusal(CodeMalformed, "the prompt is empty or not UTF-8; write the whole task behind prompt=")
+	if strings.TrimSpace(prompt) == "" || strings.ContainsRune(prompt, 0) || !utf8.ValidString(prompt) {
+		return refusal(CodeMalformed, "the prompt is empty, holds a NUL character or is not UTF-8; write the whole task behind prompt=")
 	}
 	v := Verdict{Decision: Granted, Canonical: string(repo), API: rule.API, Approval: rule.Approval}
 	v.Grant = Grant{valid: true, verb: parser.Subagent, repo: repo, prompt: prompt, api: rule.API}
@@ -96,8 +112,11 @@ func (s *session) action(cmd parser.Command) Verdict {
 
 func remind(cmd parser.Command) Verdict {
 	when, message := trimBlanks(cmd.When), trimBlanks(cmd.Message)
-	if when == "" || message == "" {
+	if strings.TrimSpace(when) == "" || strings.TrimSpace(message) == "" {
 		return refusal(CodeMalformed, "a reminder needs a time and a message; write REMIND: 2h, <message>")
+	}
+	if bad := cmp.Or(parser.BadCharacter(when), badCharacter(message)); bad != "" {
+		return refusal(CodeMalformed, fmt.Sprintf("the reminder holds %s; write it again without that character", bad))
 	}
 	return Verdict{Decision: Granted, Grant: Grant{valid: true, verb: parser.Remind, when: when, message: message}}
 }

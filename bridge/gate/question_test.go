@@ -212,7 +212,10 @@ func TestQuestionIsWhole(t *testing.T) {
 	t.Parallel()
 	hold(t, func(w *court) {
 		prompt := "Fix it.\n" + strings.Repeat("x", 60_000) + "\r\u202egnp\u200b.\u0430dmin\\n\n  A yes would do this:\n\x1b[2JAnd delete all"
-		shown := words.Question(w.question(w.ask(parser.Command{Verb: parser.Subagent, Repo: "github.com/me/app", Prompt: prompt}).ID))
+		m := w.ask(parser.Command{Verb: parser.Subagent, Repo: "github.com/me/app", Prompt: "x"})
+		m.Parsed.Prompt = prompt // as versions recorded it that let such characters pass
+		w.must(w.c.UpdateCommand(m))
+		shown := words.Question(w.question(m.ID))
 		for _, want := range []string{"\n      | Fix it.\n", strings.Repeat("x", 60_000) + `\r\u202egnp\u200b.\u0430dmin\\n` + "\n", "\n      |   A yes would do this:\n", "\n      | \\u001b[2JAnd delete all\n",
 			"main (agt_1", "tool call of its turn 1 (trn_1)", "a person, who said: please look", "nobody has said yes to SUBAGENT github.com/me/app"} {
 			if !strings.Contains(shown, want) {

@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/parser"
+	"drawbridge/policy"
 )
 
 // Describe says in a few words what a command asks for.
@@ -138,8 +139,13 @@ func Parked(a bridge.Agent, waiting int, turn bridge.TurnID) string {
 }
 
 // SubagentName is the repository's name and the end of the id: readable and unique.
+// A repository that is called like a person or the bridge is not taken for one.
 func SubagentName(repo string, id bridge.AgentID) string {
-	return repo[strings.LastIndexByte(repo, '/')+1:] + "-" + string(id[len(id)-6:])
+	name := repo[strings.LastIndexByte(repo, '/')+1:]
+	if policy.ReservedName(name) != "" {
+		name = "repo-" + name
+	}
+	return name + "-" + string(id[len(id)-6:])
 }
 
 // Where names the place of a command in a turn: its line, or a tool call, which has none.

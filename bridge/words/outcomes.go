@@ -59,6 +59,7 @@ const maxRemind = 366 * 24 * time.Hour
 
 // RemindAt reads "<RFC 3339 time>" or "10m", "2h", "3d".
 func RemindAt(when string, now time.Time) (time.Time, error) {
+	when = strings.Trim(when, " \t") // as the policy reads it
 	at, err := time.Parse(time.RFC3339, when)
 	if err != nil {
 		unit := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}[lastByte(when)]
