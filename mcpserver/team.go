@@ -19,7 +19,7 @@ import (
 // teamTools is the set for agents in a tree (seed: Substrat).
 func (d *Door) teamTools() []tool {
 	return []tool{
-		define("send_message", "Send a message to another agent: your parent, a child or a sibling. Without a parent you may write to USER, the operator. Returns at once; with sync the reply arrives as your next message, so do not poll for it.",
+		define("send_message", "Send a message to another agent: your parent, a child or a sibling. Without a parent you may write to USER, the operator. Use this tool to ask or tell one of your team: it wakes the recipient. Returns at once; with sync the reply, or word that none comes, arrives as your next message, so do not poll for it.",
 			takes(text("recipient", "Agent name."), text("text", "Message body."),
 				flag("sync", "If true, the reply is delivered as your next message.").or(true), replyTo()), d.sendMessage).keyed(),
 		define("broadcast", "Send one message to all your siblings. Replies arrive as separate messages, one per respondent, or as one turn if joined.",

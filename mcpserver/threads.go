@@ -17,7 +17,7 @@ func (d *Door) threadTools() []tool {
 	self := func(name string) prop { return text(name, "Your unique Agent ID.") }
 	thread := text("thread_id", "The unique ID of the thread.")
 	return []tool{
-		define("send_message", "Send a message either directly to one agent or into a thread: give recipient_id or thread_id, not both. Replies arrive as your next turn.",
+		define("send_message", "Send a message either directly to one agent or into a thread: give recipient_id or thread_id, not both. Use this tool for a discussion of several agents, and for an agent of your tree that is not your parent, child or sibling. A direct message wakes the recipient, a post in a thread its creator and who wrote there before. Replies arrive as your next turn.",
 			takes(self("sender_id"), text("recipient_id", "Optional: The unique Agent ID of the recipient (for direct 1-to-1 messages). Do not use if sending to a thread.").maybe(),
 				text("thread_id", "Optional: The ID of the thread to post the message in (for group discussions). Do not use if sending a direct message.").maybe(),
 				text("content", "The textual content of the message."), flag("urgent", "Set to true if this message requires immediate attention.").or(false), replyTo()), d.threadSend).keyed(),

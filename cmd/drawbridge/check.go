@@ -110,11 +110,9 @@ func pageFindings(path string, p *policy.Policy, cfg *config.Bridge) []probe.Fin
 		names = append(names, o.Name)
 	}
 	for _, name := range names {
-		for _, remind := range []bool{cfg.Parser.Remind, true, false} {
-			var now bytes.Buffer
-			if err := handout.Write(&now, p, handout.Options{Format: "rule", Agent: name, Remind: remind}); err == nil && bytes.Equal(now.Bytes(), there) {
-				return []probe.Finding{{What: path, OK: true, Detail: "says what the allowlist says"}}
-			}
+		var now bytes.Buffer
+		if err := handout.Write(&now, p, pageOptions(cfg, name)); err == nil && bytes.Equal(now.Bytes(), there) {
+			return []probe.Finding{{What: path, OK: true, Detail: "says what the allowlist says"}}
 		}
 	}
 	return []probe.Finding{{What: path, Detail: "is not what the allowlist says now; write it again with `drawbridge protocol > " + path + "`, and commit it into the orchestrator's repository"}}

@@ -161,29 +161,27 @@ func (c initCmd) write(a app) error {
 		return err
 	}
 	values := config.SampleValues{Repo: c.Repo, Repos: []string{c.Allow}, Relay: c.Relay, CursorURL: c.Cloud}
-	allowlist := config.SampleAllowlist(values)
-	if text, err := os.ReadFile(filepath.Join(c.Dir, "allowlist.yaml")); err == nil {
-		allowlist = string(text) // the page describes the allowlist that is there
-	}
-	page, err := samplePage(allowlist, a)
-	if err != nil {
-		return err
-	}
 	files := []struct {
 		name, text string
 		mode       fs.FileMode
 	}{
 		{"bridge.yaml", config.SampleBridge(values), 0o600},
-		{"allowlist.yaml", allowlist, 0o600},
+		{"allowlist.yaml", config.SampleAllowlist(values), 0o600},
 		{"relay.yaml", settings.Sample, 0o600},
 		{"bridge.key", secret(), 0o600},
 		{"bridge.token", secret(), 0o600},
-		{"drawbridge.mdc", page, 0o644},
 	}
 	for _, f := range files {
 		if err := a.writeNew(filepath.Join(c.Dir, f.name), f.text, f.mode); err != nil {
 			return err
 		}
+	}
+	page, err := c.page(a)
+	if err != nil {
+		return err
+	}
+	if err := a.writeNew(filepath.Join(c.Dir, "drawbridge.mdc"), page, 0o644); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo, c.Relay)
 	return err
@@ -243,17 +241,13 @@ func (a app) writeNew(path, text string, mode fs.FileMode) error {
 	return f.Close()
 }
 
-// samplePage is the protocol page of the sample allowlist.
-func samplePage(allowlist string, a app) (string, error) {
-	rules, problems := config.ParseAllowlist(config.Source{Name: "allowlist.yaml", Data: []byte(allowlist), Getenv: a.getenv})
-	if len(problems) > 0 {
-		return "", a.problems("allowlist.yaml", problems)
-	}
-	p, bad := policy.New(rules)
-	if len(bad) > 0 {
-		return "", a.problems("allowlist.yaml", config.Problems(bad))
+// page is the protocol page for the files of a folder.
+func (c initCmd) page(a app) (string, error) {
+	p, cfg, err := asking{}.rules(filepath.Join(c.Dir, "allowlist.yaml"), a)
+	if err != nil {
+		return "", err
 	}
 	var text bytes.Buffer
-	err := handout.Write(&text, p, handout.Options{Format: "rule"})
+	err = handout.Write(&text, p, pageOptions(cfg, ""))
 	return text.String(), err
 }

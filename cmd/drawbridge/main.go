@@ -148,7 +148,10 @@ func (a app) code(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errNo):
+	case errors.Is(err, errNo), errors.Is(err, syscall.EPIPE): // the reader (… | head) has what it wanted
+		return exitNo
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(a.stderr, "drawbridge: interrupted")
 		return exitNo
 	case errors.As(err, &usage):
 		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)

@@ -63,12 +63,14 @@ func (c parseCmd) Run(a app) error {
 	var p *policy.Policy
 	opts := parser.Options{Fenced: parser.Fenced(c.Fenced)}
 	if c.Allowlist != "" {
-		var read parser.Options
+		var cfg *config.Bridge
 		var err error
-		if p, read, err = c.rules(c.Allowlist, a); err != nil {
+		if p, cfg, err = c.rules(c.Allowlist, a); err != nil {
 			return err
 		}
-		opts = read
+		if cfg != nil {
+			opts = parserOptions(cfg)
+		}
 		if c.Fenced == string(parser.FencedRun) {
 			opts.Fenced = parser.FencedRun
 		}
@@ -202,29 +204,29 @@ func (k asking) names() []string {
 }
 
 // rules compiles an allowlist as the bridge would: with the orchestrators' own repositories, which agents may not use, and
-// the relays of bridge.yaml, and with its settings for the parser.
-func (k asking) rules(allowlist string, a app) (*policy.Policy, parser.Options, error) {
+// the relays of bridge.yaml. cfg is nil where there is not a bridge.yaml; only what LoadToJudge reads of it counts.
+func (k asking) rules(allowlist string, a app) (p *policy.Policy, cfg *config.Bridge, err error) {
 	path := k.Config
 	if path == "" {
 		path = filepath.Join(filepath.Dir(allowlist), "bridge.yaml")
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			p, err := loadPolicy(allowlist, a)
-			return p, parser.Options{Fenced: parser.FencedIgnore}, err
+			return p, nil, err
 		}
 	}
 	cfg, problems := config.LoadToJudge(path, a.getenv)
 	if len(problems) > 0 {
-		return nil, parser.Options{}, a.problems(path, problems)
+		return nil, nil, a.problems(path, problems)
 	}
 	rules, problems := config.PreviewAllowlist(allowlist)
 	if len(problems) > 0 {
-		return nil, parser.Options{}, a.problems(allowlist, problems)
+		return nil, nil, a.problems(allowlist, problems)
 	}
-	p, problems := cfg.Policy(rules)
+	p, problems = cfg.Policy(rules)
 	if len(problems) > 0 {
-		return nil, parser.Options{}, a.problems(allowlist, problems)
+		return nil, nil, a.problems(allowlist, problems)
 	}
-	return p, parserOptions(cfg), nil
+	return p, cfg, nil
 }
 
 // loadPolicy reads an allowlist and compiles it, or tells every problem.

@@ -1,17 +1,21 @@
 package main
 
-import "drawbridge/cmd/drawbridge/internal/handout"
+import (
+	"drawbridge/cmd/drawbridge/internal/handout"
+	"drawbridge/config"
+	"drawbridge/mcpserver"
+)
 
 type protocolCmd struct {
 	Allowlist string   `help:"The allowlist; allowlist.yaml of this folder when not given." placeholder:"FILE" type:"path"`
-	Agent     string   `help:"Make the page for the agent of this name, with its narrowing." placeholder:"NAME"`
 	Format    string   `help:"rule: a Cursor rule (.mdc). skill: a Cursor skill (SKILL.md). plain: no front matter." enum:"rule,skill,plain" default:"rule"`
-	Enable    []string `help:"Describe these optional commands too: remind." enum:"remind" placeholder:"NAME"`
+	Enable    []string `help:"Describe these optional commands too, when bridge.yaml does not say so: remind." enum:"remind" placeholder:"NAME"`
+	asking
 }
 
 // Help shows an example.
 func (protocolCmd) Help() string {
-	return "Write it into the orchestrator's repository, and again when the allowlist changes.\n\nExample:\n  drawbridge protocol > ../agent-env/.cursor/rules/drawbridge.mdc"
+	return "What bridge.yaml says of tools and REMIND stands on the page without a flag. Write it into the orchestrator's repository, and again when the allowlist changes.\n\nExample:\n  drawbridge protocol > ../agent-env/.cursor/rules/drawbridge.mdc"
 }
 
 // Run writes the page.
@@ -20,9 +24,35 @@ func (c protocolCmd) Run(a app) error {
 	if err != nil {
 		return err
 	}
-	p, err := loadPolicy(path, a)
+	p, cfg, err := c.rules(path, a)
 	if err != nil {
 		return err
 	}
-	return handout.Write(a.stdout, p, handout.Options{Format: c.Format, Agent: c.Agent, Remind: len(c.Enable) > 0})
+	o := pageOptions(cfg, c.Agent)
+	o.Format, o.Remind = c.Format, o.Remind || len(c.Enable) > 0
+	return handout.Write(a.stdout, p, o)
+}
+
+// pageOptions takes from bridge.yaml what the page describes for one agent, or for all when agent is "". cfg may be nil.
+func pageOptions(cfg *config.Bridge, agent string) handout.Options {
+	o := handout.Options{Format: "rule", Agent: agent}
+	if cfg == nil {
+		return o
+	}
+	o.Remind = cfg.Parser.Remind
+	for _, orchestrator := range cfg.Orchestrators {
+		if agent != "" && orchestrator.Name != agent {
+			continue
+		}
+		sets := orchestrator.Toolsets
+		if len(sets) == 0 {
+			sets = mcpserver.DefaultToolsets
+		}
+		for _, set := range sets {
+			if !o.Tools(set) {
+				o.Toolsets = append(o.Toolsets, set)
+			}
+		}
+	}
+	return o
 }

@@ -6,6 +6,7 @@ package handout
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -20,7 +21,12 @@ type Options struct {
 	Agent string
 	// Remind describes REMIND, too.
 	Remind bool
+	// Toolsets are those of the MCP door that the agents are offered; none describes no tools.
+	Toolsets []string
 }
+
+// Tools reports whether a toolset is described.
+func (o Options) Tools(set string) bool { return slices.Contains(o.Toolsets, set) }
 
 type contents struct {
 	Options
@@ -133,7 +139,26 @@ Actions:
 At most {{.Limits.CommandsPerTurn}} commands in one reply, {{.Limits.LaunchesPerHour}} launches an hour and {{.Limits.OpenSubagents}} subagents at work at a time. Over a limit nothing
 of that reply runs, and you are told.
 
-## What you get back
+{{if .Toolsets}}## Your tools
+
+If the MCP server ` + "`" + `drawbridge` + "`" + ` is among your tools, you may use it instead of command lines. The same allowlist decides. Every
+tool returns at once. A result, an answer or a reminder reaches you as your next turn, so end your turn and never poll.
+{{if .Tools "bridge"}}
+- ` + "`" + `launch_agent` + "`" + `, ` + "`" + `run_local_action` + "`" + `, ` + "`" + `remind` + "`" + `: as the command lines. ` + "`" + `list_allowed` + "`" + ` says what is allowed now.{{end}}{{if .Tools "team"}}
+- ` + "`" + `spawn_agent` + "`" + ` makes a subagent with a name of your choice. Your parent, children and siblings are your team.
+- ` + "`" + `send_message` + "`" + ` writes to one of your team and wakes it. With sync (the default) its answer is your next message, or the word
+  that no answer comes. Answer such a message with ` + "`" + `send_message` + "`" + ` before your turn ends.
+- ` + "`" + `broadcast` + "`" + ` asks all siblings. ` + "`" + `complete` + "`" + ` tells your parent the result of your task. ` + "`" + `subscribe` + "`" + ` tells you when one comes to rest.{{end}}{{if .Tools "threads"}}
+- Threads are for a topic with several agents of your tree: ` + "`" + `create_thread` + "`" + `, then ` + "`" + `send_message` + "`" + ` with thread_id (it may be called
+  ` + "`" + `threads_send_message` + "`" + `). With recipient_id it reaches any agent of your tree, also one outside your team.
+- ` + "`" + `transfer_file` + "`" + ` hands a file to another agent.{{end}}{{if .Tools "channels"}}
+- ` + "`" + `send_channel_message` + "`" + ` posts into a channel that the user made. ` + "`" + `send_dm` + "`" + ` is small talk with one agent: it wakes the other only
+  near the beginning of a conversation, and nobody has to answer.
+- ` + "`" + `do_nothing` + "`" + ` is a good answer: call it when a message needs none from you.{{end}}{{if .Tools "memory"}}
+- ` + "`" + `update_memory` + "`" + ` keeps a short text under a label. Your blocks stand at the head of each turn. ` + "`" + `store_memory` + "`" + ` and
+  ` + "`" + `search_memory` + "`" + ` keep and find what need not always be in view.{{end}}
+
+{{end}}## What you get back
 
 Your next turn lists what happened, numbered, several things at once if they came while you were busy:
 
