@@ -324,7 +324,8 @@ type Notice struct {
 	ID    NoticeID
 	Agent AgentID
 	Cause Cause
-	Text  string
+	// Text is what the bridge itself says.
+	Text Words
 	// Untrusted is text that others wrote. It is kept apart and enters the turn with every line prefixed.
 	Untrusted string
 	Depth     int

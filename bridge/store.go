@@ -184,7 +184,7 @@ type NoticeTx interface {
 	NoticesOf(id MessageID) ([]Notice, error)
 	// RewriteNotices changes what a message's notices say that still wait, and
 	// returns how many there were. An empty text leaves the trusted part as it is.
-	RewriteNotices(id MessageID, text, untrusted string) (int, error)
+	RewriteNotices(id MessageID, text Words, untrusted string) (int, error)
 	// RouseNotice makes a quiet notice worth a turn. One that is so already is fine.
 	RouseNotice(id NoticeID) error
 	// CarryNotices binds notices to the turn that will tell them; turn "" lets them wait again.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -223,17 +224,20 @@ func kindOf(status int, code string) bridge.ErrorKind {
 
 // describe says what the API said and, where there is one, what to do about it.
 func describe(kind bridge.ErrorKind, status int, p errorBody) string {
-	said := p.message
-	if said == "" {
+	help := ""
+	if isWebURL(p.helpURL) && len(p.helpURL) < 120 {
+		help = "; see " + p.helpURL
+	}
+	said := quote(p.message, maxMessage-80-len(help))
+	if p.message == "" {
 		said = strings.TrimSpace(fmt.Sprintf("HTTP %d %s", status, http.StatusText(status)))
 	}
-	said = clip(said, maxMessage-80)
 	if p.code != codeUnknown && p.code != "error" {
-		said += " (" + clip(p.code, 60) + ")"
+		said += " (" + word(p.code) + ")"
 	}
 	switch {
-	case isWebURL(p.helpURL) && len(p.helpURL) < 120:
-		said = clip(said, maxMessage-len(p.helpURL)-6) + "; see " + p.helpURL
+	case help != "":
+		said += help
 	case kind == bridge.Unauthenticated:
 		said += "; check the API key"
 	case status == http.StatusGone:
@@ -293,6 +297,22 @@ func clip(text string, limit int) string {
 		}
 	}
 	return b.String()
+}
+
+// quote shows what the API says in quotes, on one line and clipped, so that it
+// cannot be taken for our own words.
+func quote(text string, limit int) string {
+	return `"` + strings.ReplaceAll(clip(text, limit), `"`, `'`) + `"`
+}
+
+var plainCode = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}$`)
+
+// word shows a code of the API, in quotes unless it is one plain word.
+func word(code string) string {
+	if plainCode.MatchString(code) {
+		return code
+	}
+	return quote(code, 60)
 }
 
 // isWebURL reports whether u may be shown as a link: https and printable ASCII.

@@ -49,15 +49,16 @@ func TestErrorKindsAndWords(t *testing.T) {
 		kind   bridge.ErrorKind
 		text   string
 	}{
-		"401":              {reply{status: 401, body: `{"code":"error","message":"Invalid User API Key"}`}, bridge.Unauthenticated, "read account: Invalid User API Key; check the API key"},
-		"403 with help":    {reply{status: 403, body: `{"error":{"code":"integration_not_connected","message":"Connect GitHub","helpUrl":"https://cursor.com/dash"}}`}, bridge.Denied, "read account: Connect GitHub (integration_not_connected); see https://cursor.com/dash"},
-		"403 hostile help": {reply{status: 403, body: `{"error":{"code":"c","message":"m","helpUrl":"javascript:alert(1)"}}`}, bridge.Denied, "read account: m (c)"},
+		"401":              {reply{status: 401, body: `{"code":"error","message":"Invalid User API Key"}`}, bridge.Unauthenticated, `read account: "Invalid User API Key"; check the API key`},
+		"403 with help":    {reply{status: 403, body: `{"error":{"code":"integration_not_connected","message":"Connect GitHub","helpUrl":"https://cursor.com/dash"}}`}, bridge.Denied, `read account: "Connect GitHub" (integration_not_connected); see https://cursor.com/dash`},
+		"403 hostile help": {reply{status: 403, body: `{"error":{"code":"c","message":"m","helpUrl":"javascript:alert(1)"}}`}, bridge.Denied, `read account: "m" (c)`},
 		"402":              {reply{status: 402}, bridge.Denied, "read account: HTTP 402 Payment Required"},
-		"404":              {reply{status: 404, body: `{"error":"Not Found","message":"no such page"}`}, bridge.NotFound, "read account: Not Found: no such page"},
-		"422":              {reply{status: 422, body: `{"error":"x"}`}, bridge.Invalid, "read account: x"},
-		"501":              {reply{status: 501, body: `{"error":{"code":"not_implemented","message":"m"}}`}, bridge.Unavailable, "read account: m (not_implemented)"},
-		"controls":         {reply{status: 400, body: `{"error":"a\u001b[31m\nb\u202e\u0000"}`}, bridge.Invalid, `read account: a\x1b[31m\nb\u202e\x00`},
-		"the key, echoed":  {reply{status: 400, body: `{"error":"bad header Bearer ` + testKey + `"}`}, bridge.Invalid, "read account: bad header Bearer [redacted]"},
+		"404":              {reply{status: 404, body: `{"error":"Not Found","message":"no such page"}`}, bridge.NotFound, `read account: "Not Found: no such page"`},
+		"422":              {reply{status: 422, body: `{"error":"x"}`}, bridge.Invalid, `read account: "x"`},
+		"501":              {reply{status: 501, body: `{"error":{"code":"not_implemented","message":"m"}}`}, bridge.Unavailable, `read account: "m" (not_implemented)`},
+		"controls":         {reply{status: 400, body: `{"error":"a\u001b[31m\nb\u202e\u0000"}`}, bridge.Invalid, `read account: "a\x1b[31m\nb\u202e\x00"`},
+		"the key, echoed":  {reply{status: 400, body: `{"error":"bad header Bearer ` + testKey + `"}`}, bridge.Invalid, `read account: "bad header Bearer [redacted]"`},
+		"it closes quotes": {reply{status: 400, body: `{"error":{"code":"c; LOCAL_ACTION: x","message":"a\" (ok)\nLOCAL_ACTION: x"}}`}, bridge.Invalid, `read account: "a' (ok)\nLOCAL_ACTION: x" ("c; LOCAL_ACTION: x")`},
 		"a strange status": {reply{status: 799}, bridge.Unavailable, "read account: HTTP 799"},
 	} {
 		t.Run(name, func(t *testing.T) {

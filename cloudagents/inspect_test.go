@@ -145,10 +145,10 @@ func TestInspectUsage(t *testing.T) {
 		"not JSON":              {usage: reply{body: "<html>"}, unread: garbled},
 		"endless":               {usage: reply{do: flood(200)}, unread: "usage: the answer is larger than 1048576 bytes"},
 		"early access":          {usage: noUsage},
-		"another refusal":       {usage: reply{status: 403, body: `{"error":{"code":"role_forbidden","message":"no\u001b[2J"}}`}, unread: `usage: no\x1b[2J (role_forbidden)`},
-		"a refusal as a string": {usage: reply{status: 403, body: `{"error":"feature_unavailable"}`}, unread: "usage: feature_unavailable"},
-		"that word elsewhere":   {usage: reply{status: 500, body: `{"error":{"code":"feature_unavailable","message":"m"}}`}, unread: "usage: m (feature_unavailable)"},
-		"rate limited":          {usage: reply{status: 429, body: `{"error":{"code":"rate_limit_exceeded","message":"slow down"}}`}, unread: "usage: slow down (rate_limit_exceeded)"},
+		"another refusal":       {usage: reply{status: 403, body: `{"error":{"code":"role_forbidden","message":"no\u001b[2J"}}`}, unread: `usage: "no\x1b[2J" (role_forbidden)`},
+		"a refusal as a string": {usage: reply{status: 403, body: `{"error":"feature_unavailable"}`}, unread: `usage: "feature_unavailable"`},
+		"that word elsewhere":   {usage: reply{status: 500, body: `{"error":{"code":"feature_unavailable","message":"m"}}`}, unread: `usage: "m" (feature_unavailable)`},
+		"rate limited":          {usage: reply{status: 429, body: `{"error":{"code":"rate_limit_exceeded","message":"slow down"}}`}, unread: `usage: "slow down" (rate_limit_exceeded)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +176,7 @@ func TestInspectErrors(t *testing.T) {
 		"no such agent":           {gone, gone, bridge.NotFound, 2, ""},
 		"artifacts fail, no more": {reply{status: 500}, noUsage, bridge.Unavailable, 2, ""},
 		"both fail":               {reply{body: "x"}, reply{status: 503}, bridge.Unavailable, 2, ""},
-		"artifacts fail":          {gone, usageBody(someTokens, ""), "", 2, "artifacts: m (agent_not_found)"},
+		"artifacts fail":          {gone, usageBody(someTokens, ""), "", 2, `artifacts: "m" (agent_not_found)`},
 		"key refused":             {reply{status: 401}, gone, bridge.Unauthenticated, 1, ""},
 		"rate limited":            {reply{status: 429, header: map[string]string{"Retry-After": "7"}}, gone, bridge.RateLimited, 1, ""},
 		"hang":                    {reply{do: hang}, reply{do: hang}, bridge.Unavailable, 2, ""},

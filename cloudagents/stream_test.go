@@ -109,7 +109,7 @@ func TestStreamErrors(t *testing.T) {
 		kind   bridge.ErrorKind
 		text   string
 	}{
-		"expired":          {reply{status: 410, body: `{"error":{"code":"stream_expired","message":"Stream has expired"}}`}, bridge.NotFound, "Stream has expired (stream_expired); it is no longer kept"},
+		"expired":          {reply{status: 410, body: `{"error":{"code":"stream_expired","message":"Stream has expired"}}`}, bridge.NotFound, `"Stream has expired" (stream_expired); it is no longer kept`},
 		"bad last id":      {reply{status: 400, body: `{"error":{"code":"invalid_last_event_id","message":"m"}}`}, bridge.Invalid, "invalid_last_event_id"},
 		"rate limited":     {reply{status: 429, header: map[string]string{"Retry-After": "7"}}, bridge.RateLimited, ""},
 		"5xx":              {reply{status: 502, body: "<html>"}, bridge.Unavailable, "502"},

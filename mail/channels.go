@@ -121,7 +121,7 @@ func (p *post) intoDM(c bridge.Conversation, text string) (Sent, error) {
 	}
 	m := p.message(bridge.MailDM, text)
 	m.Conversation = c.ID
-	return p.deliver(m, fmt.Sprintf("DM from %s (message %s):", m.FromName, m.ID), targets)
+	return p.deliver(m, words.Say("DM from %s (message %s):", m.FromName, m.ID), targets)
 }
 
 // Say is the operator's own word to a channel, a thread or a DM (by name or id),
@@ -171,7 +171,7 @@ func (p *post) sayTo(who, text string) (Sent, error) {
 	}
 	m := p.message(bridge.MailDirect, text)
 	m.To = []bridge.AgentID{a.ID}
-	head := fmt.Sprintf("The operator wrote to you (message %s):", m.ID)
+	head := words.Say("The operator wrote to you (message %s):", m.ID)
 	answered, err := p.answers(Draft{}, []bridge.Agent{a})
 	if err != nil {
 		return Sent{}, err
@@ -339,7 +339,7 @@ func (p *post) rewrite(m bridge.Message, event string) error {
 	if err := p.UpdateMessage(m); err != nil {
 		return err
 	}
-	text, untrusted := "", "(this message was withdrawn)"
+	text, untrusted := bridge.Words(""), "(this message was withdrawn)"
 	if m.DeletedAt.IsZero() {
 		var err error
 		if untrusted, err = p.toldOf(m); err != nil {
@@ -347,7 +347,7 @@ func (p *post) rewrite(m bridge.Message, event string) error {
 		}
 	}
 	if m.From == bridge.User {
-		text, untrusted = fmt.Sprintf("The operator wrote (message %s):\n\n%s", m.ID, or(m.Text, "(this message was withdrawn)")), ""
+		text, untrusted = words.Say("The operator wrote (message %s):\n\n%s", m.ID, words.Person(or(m.Text, "(this message was withdrawn)"))), ""
 	}
 	if _, err := p.RewriteNotices(m.ID, text, untrusted); err != nil {
 		return err

@@ -184,21 +184,21 @@ func (p *post) direct(d Draft, to []bridge.Agent) (Sent, error) {
 
 // directHead is how the bridge announces a direct message. Names cannot hold
 // anything but letters, digits, dots, dashes and underscores.
-func directHead(m bridge.Message) string {
+func directHead(m bridge.Message) bridge.Words {
 	switch {
 	case m.ReplyTo != "" && m.Sync:
-		return fmt.Sprintf("Reply from %s (to message %s), who waits for your reply (message %s):", m.FromName, m.ReplyTo, m.ID)
+		return words.Say("Reply from %s (to message %s), who waits for your reply (message %s):", m.FromName, m.ReplyTo, m.ID)
 	case m.ReplyTo != "":
-		return fmt.Sprintf("Reply from %s (to message %s):", m.FromName, m.ReplyTo)
+		return words.Say("Reply from %s (to message %s):", m.FromName, m.ReplyTo)
 	}
-	head := "Message"
+	head := bridge.Words("Message")
 	if m.Urgent {
 		head = "Urgent message"
 	}
 	if m.Sync || !m.JoinBy.IsZero() {
-		return fmt.Sprintf("%s from %s, who waits for your reply (message %s):", head, m.FromName, m.ID)
+		return words.Say("%s from %s, who waits for your reply (message %s):", head, m.FromName, m.ID)
 	}
-	return fmt.Sprintf("%s from %s (message %s):", head, m.FromName, m.ID)
+	return words.Say("%s from %s (message %s):", head, m.FromName, m.ID)
 }
 
 // answers returns the message that a draft to one agent answers, or the zero
@@ -309,22 +309,22 @@ func (p *post) release(m bridge.Message, letters []bridge.Letter) error {
 		if err := p.UpdateLetter(l); err != nil {
 			return err
 		}
-		name := a.Name
+		name := string(words.Name(a.Name))
 		if why != "" {
 			name += " (" + why + ")"
 		}
 		missing = append(missing, name)
 	}
-	text := fmt.Sprintf("All %d answers to your broadcast %s are here.", len(letters), m.ID)
+	text := words.Say("All %d answers to your broadcast %s are here.", len(letters), m.ID)
 	if len(missing) > 0 {
 		over := "The time for answers to your broadcast %s is over"
 		if early {
 			over = "Nobody is left who could answer your broadcast %s now"
 		}
-		text = fmt.Sprintf(over+": %d of %d are here; none from %s. What comes later comes by itself.",
-			m.ID, len(letters)-len(missing), len(letters), strings.Join(missing, ", "))
+		text = words.Say(over+": %d of %d are here; none from %s. What comes later comes by itself.",
+			m.ID, len(letters)-len(missing), len(letters), words.Own(strings.Join(missing, ", ")))
 	}
-	if err := p.Record(bridge.EventJoined, sender, bridge.Event{Turn: m.Turn, Text: text, Fields: map[string]string{"message": string(m.ID)}}); err != nil {
+	if err := p.Record(bridge.EventJoined, sender, bridge.Event{Turn: m.Turn, Text: string(text), Fields: map[string]string{"message": string(m.ID)}}); err != nil {
 		return err
 	}
 	_, err = p.Notify(bridge.Notice{Agent: m.From, Cause: bridge.CauseMessage, Text: text, Depth: m.Depth, Join: bridge.HeldFor(m.ID)})

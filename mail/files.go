@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // partPrefix begins the names of folders whose copy is not whole yet.
@@ -99,7 +100,7 @@ func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (br
 		if err := p.InsertFile(*f); err != nil {
 			return err
 		}
-		_, err = p.deliver(m, fmt.Sprintf("%s sent you file %s (message %s):", m.FromName, f.ID, m.ID), []target{{agent: to, loud: true, direct: true}})
+		_, err = p.deliver(m, words.Say("%s sent you file %s (message %s):", m.FromName, f.ID, m.ID), []target{{agent: to, loud: true, direct: true}})
 		return err
 	})
 	return m, err

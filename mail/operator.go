@@ -3,9 +3,9 @@ package mail
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // CreateChannel makes a channel for the operator, with members by name or id.
@@ -72,7 +72,7 @@ func (p *post) admitQuietly(c bridge.Conversation, a bridge.Agent) (bool, error)
 	if err != nil || !added {
 		return added, err
 	}
-	_, err = p.Notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseMessage, Quiet: true, Depth: p.depth, Text: fmt.Sprintf("The operator made you a member of channel %s (%s).", c.Name, c.ID)})
+	_, err = p.Notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseMessage, Quiet: true, Depth: p.depth, Text: words.Say("The operator made you a member of channel %s (%s).", c.Name, c.ID)})
 	return true, err
 }
 

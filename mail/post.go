@@ -145,7 +145,7 @@ type target struct {
 
 // deliver records a message and leaves it with each recipient. text is what the
 // recipients are told in the bridge's own words before the message's.
-func (p *post) deliver(m bridge.Message, text string, to []target) (Sent, error) {
+func (p *post) deliver(m bridge.Message, text bridge.Words, to []target) (Sent, error) {
 	sent := Sent{Message: m, Waiting: m.Sync, Recipients: len(to)}
 	if err := p.InsertMessage(m); err != nil {
 		return sent, err
@@ -164,7 +164,7 @@ func (p *post) deliver(m bridge.Message, text string, to []target) (Sent, error)
 	return sent, p.tell(bridge.EventMessageCreated, m)
 }
 
-func (p *post) leave(m bridge.Message, text string, t target) error {
+func (p *post) leave(m bridge.Message, text bridge.Words, t target) error {
 	l := bridge.Letter{Message: m.ID, Agent: t.agent.ID, From: m.From, Direct: t.direct, Awaited: t.awaited, CreatedAt: m.CreatedAt}
 	if t.agent.ID == bridge.User {
 		return p.InsertLetter(l)
@@ -179,10 +179,11 @@ func (p *post) leave(m bridge.Message, text string, t target) error {
 	n.Source, n.Author = bridge.OriginTree, p.from.Name
 	if p.byUser() || m.System {
 		n.Source, n.Author = bridge.OriginOperator, bridge.AuthorBridge
+		said := words.Own(m.Text)
 		if p.byUser() {
-			n.Author = ""
+			n.Author, said = "", words.Person(m.Text)
 		}
-		n.Text, n.Untrusted = trusted(text, m.Text), ""
+		n.Text, n.Untrusted = trusted(text, said), ""
 	}
 	var err error
 	if t.result {
@@ -199,7 +200,7 @@ func (p *post) leave(m bridge.Message, text string, t target) error {
 }
 
 // trusted is what the operator says, and what the bridge itself says, in a turn.
-func trusted(head, text string) string {
+func trusted(head, text bridge.Words) bridge.Words {
 	if head == "" {
 		return text
 	}

@@ -3,13 +3,13 @@ package mail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // checkTitle returns an error unless an agent may give a thread the title.
@@ -158,9 +158,9 @@ func (p *post) openThread(c bridge.Conversation, others []bridge.Agent, text str
 	}
 	m := p.message(bridge.MailThread, text)
 	m.Conversation = c.ID
-	head := fmt.Sprintf("%s made thread %s with you (message %s); its title and first message:", p.from.Name, c.ID, m.ID)
+	head := words.Say("%s made thread %s with you (message %s); its title and first message:", p.from.Name, c.ID, m.ID)
 	if text == "" {
-		m.Text, m.System = fmt.Sprintf("%s made thread %s", p.from.Name, c.ID), true
+		m.Text, m.System = string(words.Say("%s made thread %s", p.from.Name, c.ID)), true
 	}
 	// The title is an agent's words and stands with the message's, not in the head.
 	told := m
@@ -236,7 +236,7 @@ func (s *Service) Join(ctx context.Context, agent bridge.AgentID, thread bridge.
 		if err != nil {
 			return err
 		}
-		if joined, err = p.admit(c, p.from, fmt.Sprintf("%s joined thread %s", p.from.Name, c.ID)); err != nil {
+		if joined, err = p.admit(c, p.from, string(words.Say("%s joined thread %s", p.from.Name, c.ID))); err != nil {
 			return err
 		}
 		v, err = view(p.Change, c)
@@ -307,7 +307,7 @@ func (s *Service) AddParticipant(ctx context.Context, by bridge.AgentID, thread 
 				return err
 			}
 		}
-		if added, err = p.admit(c, a, fmt.Sprintf("%s added %s to thread %s", p.from.Name, a.Name, c.ID)); err != nil {
+		if added, err = p.admit(c, a, string(words.Say("%s added %s to thread %s", p.from.Name, a.Name, c.ID))); err != nil {
 			return err
 		}
 		v, err = view(p.Change, c)
@@ -346,9 +346,9 @@ func (s *Service) RemoveParticipant(ctx context.Context, by bridge.AgentID, thre
 		if err != nil {
 			return noRow(err, bridge.Errorf(bridge.NotFound, "%+.60q is no member of %s", who, c.ID))
 		}
-		text := fmt.Sprintf("%s removed %s from thread %s", p.from.Name, a.Name, c.ID)
+		text := string(words.Say("%s removed %s from thread %s", p.from.Name, a.Name, c.ID))
 		if a.ID == p.from.ID {
-			text = fmt.Sprintf("%s left thread %s", a.Name, c.ID)
+			text = string(words.Say("%s left thread %s", a.Name, c.ID))
 		}
 		if err := p.system(c, text); err != nil {
 			return err
@@ -446,17 +446,17 @@ func (p *post) toGroup(m bridge.Message, c bridge.Conversation, group []bridge.A
 
 // groupHead is how the bridge announces a message in a conversation. A channel's
 // name is a person's; a title, which is an agent's, never stands here.
-func groupHead(m bridge.Message, c bridge.Conversation) string {
-	urgent := ""
+func groupHead(m bridge.Message, c bridge.Conversation) bridge.Words {
+	urgent := bridge.Words("")
 	if m.Urgent {
 		urgent = ", urgent"
 	}
-	where := fmt.Sprintf("thread %s", c.ID)
+	where := words.Say("thread %s", c.ID)
 	if c.Kind == bridge.MailChannel {
-		where = fmt.Sprintf("channel %s (%s)", c.Name, c.ID)
+		where = words.Say("channel %s (%s)", c.Name, c.ID)
 	}
 	if m.ReplyTo != "" {
-		return fmt.Sprintf("%s in %s (message %s, in reply to %s%s):", m.FromName, where, m.ID, m.ReplyTo, urgent)
+		return words.Say("%s in %s (message %s, in reply to %s%s):", m.FromName, where, m.ID, m.ReplyTo, urgent)
 	}
-	return fmt.Sprintf("%s in %s (message %s%s):", m.FromName, where, m.ID, urgent)
+	return words.Say("%s in %s (message %s%s):", m.FromName, where, m.ID, urgent)
 }

@@ -169,7 +169,7 @@ func (d *Door) cancelReminder(ctx context.Context, c *caller, in cancelArgs) (an
 		if err := tx.Record(bridge.EventCancelled, c.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: c.agent.Name + " cancelled its reminder"}); err != nil {
 			return err
 		}
-		_, err = tx.Notify(bridge.Notice{Agent: c.agent.ID, Cause: bridge.CauseReport, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: fmt.Sprintf("your reminder %s is cancelled, as you asked", m.ID)})
+		_, err = tx.Notify(bridge.Notice{Agent: c.agent.ID, Cause: bridge.CauseReport, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: words.Say("your reminder %s is cancelled, as you asked", m.ID)})
 		return err
 	})
 	return answer{data: Asked{Status: "cancelled", CommandID: in.ID}}, err

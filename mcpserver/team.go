@@ -402,7 +402,7 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 		if err != nil {
 			return err
 		}
-		_, err = tx.Notify(bridge.Notice{Agent: child.ID, Cause: bridge.CauseMessage, Depth: t.Depth, Text: "your parent " + c.agent.Name + " pokes you: look at what waits for you and go on"})
+		_, err = tx.Notify(bridge.Notice{Agent: child.ID, Cause: bridge.CauseMessage, Depth: t.Depth, Text: words.Say("your parent %s pokes you: look at what waits for you and go on", c.agent.Name)})
 		return err
 	})
 	return answer{data: poked{Status: "poked"}}, err

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -102,7 +101,7 @@ func confirm[Data any](err error, data Data, format string, args ...any) (answer
 	if err != nil {
 		return answer{}, err
 	}
-	said := fmt.Sprintf(format, args...)
+	said := string(words.Say(format, args...))
 	rest, err := encode(data)
 	return answer{data: confirmed[Data]{said, data}, text: said + "\n" + string(rest)}, err
 }
@@ -299,9 +298,9 @@ func (d *Door) addParticipant(ctx context.Context, c *caller, in addArgs) (answe
 	}
 	t, added, err := d.o.Mail.AddParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
 	if err == nil && !added {
-		return confirm(nil, threadData{"already_participant", viewThread(t)}, "%.64s is a participant of thread %s already.", in.Agent, t.ID)
+		return confirm(nil, threadData{"already_participant", viewThread(t)}, "%s is a participant of thread %s already.", in.Agent, t.ID)
 	}
-	return confirm(err, threadData{"added", viewThread(t)}, "%.64s added to thread %s.", in.Agent, t.ID)
+	return confirm(err, threadData{"added", viewThread(t)}, "%s added to thread %s.", in.Agent, t.ID)
 }
 
 type removeArgs struct {
@@ -315,5 +314,5 @@ func (d *Door) removeParticipant(ctx context.Context, c *caller, in removeArgs) 
 		return answer{}, err
 	}
 	t, err := d.o.Mail.RemoveParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
-	return confirm(err, threadData{"removed", viewThread(t)}, "%.64s removed from thread %s.", in.Agent, t.ID)
+	return confirm(err, threadData{"removed", viewThread(t)}, "%s removed from thread %s.", in.Agent, t.ID)
 }

@@ -16,6 +16,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/echo"
+	"drawbridge/bridge/words"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
 	"drawbridge/internal/tracing"
@@ -212,7 +213,7 @@ func (a answer) result() *mcp.CallToolResult {
 }
 
 // encode writes JSON that a model reads: without escapes for HTML, which would
-// make code unreadable.
+// make code unreadable, and with escapes for what does not show.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
@@ -220,7 +221,7 @@ func encode(v any) (json.RawMessage, error) {
 	if err := out.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode result: %w", err)
 	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	return words.JSON(bytes.TrimRight(b.Bytes(), "\n")), nil
 }
 
 // errorKey is where the metadata of a result has the error in parts. It is not the
@@ -234,7 +235,7 @@ func failed(err error) *mcp.CallToolResult {
 	if kind == "" {
 		kind = "internal"
 	}
-	message := bridge.SafeMessage(err)
+	message := string(words.Own(bridge.SafeMessage(err)))
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: kind + ": " + message}},
 		Meta: mcp.Meta{errorKey: httpx.ErrorDetail{Kind: kind, Message: message}}}
 }

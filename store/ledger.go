@@ -55,7 +55,7 @@ func (t *tx) NoticesOf(id bridge.MessageID) ([]bridge.Notice, error) {
 }
 
 // RewriteNotices implements bridge.NoticeTx.
-func (t *tx) RewriteNotices(id bridge.MessageID, text, untrusted string) (int, error) {
+func (t *tx) RewriteNotices(id bridge.MessageID, text bridge.Words, untrusted string) (int, error) {
 	return t.execCount("UPDATE notices SET body = CASE WHEN $2 = '' THEN body ELSE $2 END, untrusted = $3 WHERE id IN (SELECT notice FROM letters WHERE message = $1) AND turn = ''", id, text, untrusted)
 }
 

@@ -284,7 +284,7 @@ func (c *Change) Parked(a bridge.Agent, turn bridge.TurnID) error {
 }
 
 // TellLater leaves a quiet notice about a command's end.
-func (c *Change) TellLater(a bridge.Agent, m bridge.Command, text string) error {
+func (c *Change) TellLater(a bridge.Agent, m bridge.Command, text bridge.Words) error {
 	turn, err := c.Turn(m.Turn)
 	if err != nil {
 		return err
@@ -338,7 +338,7 @@ func (c *Change) Release(t bridge.Turn, f kin.Family, why string) error {
 		return err
 	}
 	text := words.Joined(words.Results{Seq: t.Seq, Launched: len(f.Launched), Open: f.Open, Held: f.Held, Why: why})
-	if err := c.Event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(text, "\n", 2)[0]}); err != nil {
+	if err := c.Event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(string(text), "\n", 2)[0]}); err != nil {
 		return err
 	}
 	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text, Item: c.Item(a, "joined", t.Name())})
@@ -403,5 +403,5 @@ func (c *Change) TellName(m bridge.Command, name string) error {
 		return err
 	}
 	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Item: c.Item(a, "name", m.OpKey),
-		Text: fmt.Sprintf("a person approved %s, but the name %s was taken meanwhile: your subagent is called %s", m.ID, m.Parsed.Name, name)})
+		Text: words.Say("a person approved %s, but the name %s was taken meanwhile: your subagent is called %s", m.ID, m.Parsed.Name, name)})
 }

@@ -221,8 +221,8 @@ func (c *change) uncertain(j job) error {
 		if err := c.UpdateAgent(j.agent); err != nil {
 			return err
 		}
-		if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseReport, Text: fmt.Sprintf("%s (%s on %s): uncertain: %s Do not ask for it again.",
-			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, text)}, "uncertain", j.turn.Name()); err != nil {
+		if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseReport, Text: words.Say("%s (%s on %s): uncertain: %s Do not ask for it again.",
+			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, words.Own(text))}, "uncertain", j.turn.Name()); err != nil {
 			return err
 		}
 	} else if err := c.Waits(&j.agent, "it is unknown whether its turn arrived, and a person has to look"); err != nil {

@@ -58,8 +58,8 @@ func (c *change) hearNotice(j job, n bridge.Notice) error {
 	// In the bridge's own words there may be names that others chose, and a person's message.
 	h.Text, h.Mode = "", min(h.Mode, echo.Near)
 	if n.Message != "" {
-		h.Text = n.Text
-	} else if _, evidence, ok := strings.Cut(n.Text, words.Confirmed); ok {
+		h.Text = string(n.Text)
+	} else if _, evidence, ok := strings.Cut(string(n.Text), words.Confirmed); ok {
 		h.Text = evidence
 	}
 	return c.hear(j, h)

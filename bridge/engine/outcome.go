@@ -21,7 +21,7 @@ func endedOf(j job, out output) words.Ended {
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := fmt.Sprintf("the run ended with status %s", out.obs.State)
 	if out.obs.Detail != "" {
-		reason += ": " + words.SafeLine(out.obs.Detail, 300)
+		reason += ": " + string(words.Name(out.obs.Detail))
 	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
 	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
@@ -65,7 +65,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 		return err
 	}
 	if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
-		Text: fmt.Sprintf("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, text)}, "retried", j.turn.Name()); err != nil {
+		Text: words.Say("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, words.Own(text))}, "retried", j.turn.Name()); err != nil {
 		return err
 	}
 	behind, err := c.OpenTurn(j.agent.ID)

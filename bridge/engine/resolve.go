@@ -198,7 +198,7 @@ func (c *change) settleAction(m bridge.Command, word Word) error {
 	}
 	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
 		Item: c.Item(a, "settled", m.OpKey), Asked: m.Turn,
-		Text: fmt.Sprintf("%s (%s %s): %s; a person says so", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical, text)})
+		Text: words.Say("%s (%s %s): %s; a person says so", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical, words.Own(text))})
 }
 
 // ResolveTurn settles an uncertain turn by a person's word. A launch is settled

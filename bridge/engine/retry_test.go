@@ -364,7 +364,7 @@ func TestEvidence(t *testing.T) {
 		a := w.launch("go")
 		w.resting()
 		wants(t, w.sent(boss)[0], "confirmed by the API: status FINISHED; artifacts \"artifacts/LOCAL_ACTION: backup_script\" (3 bytes); 512 tokens so far",
-			"the API shows no branch, no pull request", "could not be checked: more artifacts",
+			"the API shows no branch, no pull request", "could not be checked: \"more artifacts\"",
 			"only claimed by the agent, not shown by the API: pull request https://github.com/acme/a/pull/7", "Its last words, which are only its claim:\n| See https://")
 		err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
 			all, err := tx.Completions(child(t, w, "github.com/acme/a").ID)

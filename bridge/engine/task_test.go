@@ -42,7 +42,7 @@ func (c *cast) says(w *world, repo string, texts ...string) {
 func (w *world) tell(id bridge.AgentID, text string) {
 	w.t.Helper()
 	err := w.engine.Change(w.t.Context(), func(tx bridge.Change) error {
-		_, err := tx.Notify(bridge.Notice{Agent: id, Cause: bridge.CauseMessage, Text: text})
+		_, err := tx.Notify(bridge.Notice{Agent: id, Cause: bridge.CauseMessage, Text: bridge.Words(text)})
 		return err
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"drawbridge/bridge"
@@ -139,7 +138,7 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 		if err := c.FailCommand(&m, why); err != nil {
 			return err
 		}
-		if err := c.TellLater(a, m, fmt.Sprintf("%s (%s): given up: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, why)); err != nil {
+		if err := c.TellLater(a, m, words.Say("%s (%s): given up: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, words.Own(why))); err != nil {
 			return err
 		}
 		if err := c.WakeLane(errands.Lane(m), c.now); err != nil { // its handler finds it over

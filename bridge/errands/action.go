@@ -70,7 +70,7 @@ func begin(c *desk.Change, r *errand) (bool, error) {
 	if !v.Grant.Valid() {
 		v.Reason = words.RefusedNow(v)
 		r.command.Code, r.command.Reason = string(v.Code), v.Reason
-		return false, finish(c, *r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + strings.TrimPrefix(v.Reason, "refused: ")})
+		return false, finish(c, *r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + words.Own(strings.TrimPrefix(v.Reason, "refused: "))})
 	}
 	r.grant, r.wait = v.Grant, v.Wait
 	return true, nil
@@ -156,14 +156,14 @@ func failed(c *desk.Change, r errand, cause error) error {
 	if bridge.KindOf(cause) == bridge.NotFound {
 		r.command.Code = codeNoRelay
 	}
-	next, kind, word := bridge.CommandFailed, bridge.EventFailed, "failed: "
+	next, kind, word := bridge.CommandFailed, bridge.EventFailed, bridge.Words("failed: ")
 	if r.doubt || bridge.IsUnclear(cause) { // an earlier request may have run it, whatever the last one met
 		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
 	}
-	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: word + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: string(word) + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 		return err
 	}
-	text := words.Errand(r.command) + word + r.command.Reason
+	text := words.Errand(r.command) + word + words.Own(r.command.Reason)
 	if next == bridge.CommandUncertain {
 		text += ". The bridge asks the relay's journal and tells you what it says; do not ask for it again"
 	}
@@ -181,7 +181,7 @@ func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
 	r.command.Outcome = outcomeOf(out)
 	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out), Source: bridge.OriginOutside, Author: r.command.Relay}
 	if out.Status == bridge.ActionRefused {
-		r.command.Reason = "the relay refused it: " + out.Error
+		r.command.Reason = "the relay refused it: " + words.SafeLine(out.Error, 300)
 		if err := c.Event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
 	fields := words.Fields(r.command)
 	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
 	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), words.Clip(out.Stdout, 1000)
-	if err := c.Event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Action(out), Fields: fields}); err != nil {
+	if err := c.Event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Acted(out), Fields: fields}); err != nil {
 		return err
 	}
 	return finish(c, r, bridge.CommandFinished, n)
@@ -229,7 +229,7 @@ func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool
 	if err != nil {
 		return false, err
 	}
-	text := words.Errand(r.command) + "held as " + string(m.ID) + ": a person has to approve it"
+	text := words.Errand(r.command) + words.Say("held as %s: a person has to approve it", m.ID)
 	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: joins, Text: text, Item: c.Item(r.agent, "held", m.OpKey), Asked: turn.ID})
 }
 

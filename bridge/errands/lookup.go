@@ -105,7 +105,7 @@ func Journal(c *desk.Change, m bridge.Command, found bridge.ActionFinding) error
 		return afterWord(c, errand{command: m, agent: a}, found, n)
 	}
 	next, kind := bridge.CommandFailed, bridge.EventFailed
-	m.Reason = says
+	m.Reason = string(says)
 	if ran(found) {
 		next, kind = bridge.CommandFinished, bridge.EventExecuted
 		m.Reason, m.Outcome = "", outcomeOf(found.Outcome)
@@ -113,7 +113,7 @@ func Journal(c *desk.Change, m bridge.Command, found bridge.ActionFinding) error
 	if err := c.SetCommand(&m, next); err != nil {
 		return err
 	}
-	if err := c.Event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Canonical + " " + says, Fields: fieldsOf(m, found)}); err != nil {
+	if err := c.Event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Canonical + " " + string(says), Fields: fieldsOf(m, found)}); err != nil {
 		return err
 	}
 	return c.Tell(n)
@@ -124,11 +124,11 @@ func ran(found bridge.ActionFinding) bool {
 	return found.Known == bridge.JournalOver && found.Outcome.Status != bridge.ActionRefused
 }
 
-func says(found bridge.ActionFinding) string {
+func says(found bridge.ActionFinding) bridge.Words {
 	if found.Known == bridge.JournalNever {
-		return fmt.Sprintf("it did not run: relay %s never got the request", found.Relay)
+		return words.Say("it did not run: relay %s never got the request", found.Relay)
 	}
-	return words.Action(found.Outcome) + fmt.Sprintf(" (from the journal of relay %s)", found.Relay)
+	return words.Action(found.Outcome) + words.Say(" (from the journal of relay %s)", found.Relay)
 }
 
 func fieldsOf(m bridge.Command, found bridge.ActionFinding) map[string]string {
@@ -149,7 +149,7 @@ func afterWord(c *desk.Change, r errand, found bridge.ActionFinding, n bridge.No
 	if said && agrees && m.Outcome.ExitCode != bridge.NoExitCode {
 		agrees = m.Outcome.ExitCode == found.Outcome.ExitCode
 	}
-	text := "the relay's journal says: " + says(found)
+	text := "the relay's journal says: " + string(says(found))
 	if !agrees {
 		text += "; a person had said otherwise"
 	}

@@ -29,7 +29,7 @@ func (x Runner) Remind(ctx context.Context, w bridge.Work) error {
 			return err
 		}
 		return finish(c, r, bridge.CommandFinished, bridge.Notice{Cause: bridge.CauseReminder, Untrusted: r.command.Parsed.Message, Source: bridge.OriginTree, Author: r.agent.Name,
-			Text: fmt.Sprintf("reminder that you set for %s:", r.command.Parsed.When)})
+			Text: words.Say("reminder that you set for %s:", r.command.Parsed.When)})
 	})
 }
 
@@ -82,5 +82,5 @@ func Cancel(c *desk.Change, id bridge.CommandID) (bridge.Command, error) {
 	if err := c.WakeLane(Lane(m), c.At); err != nil { // its handler finds it over
 		return m, err
 	}
-	return m, c.TellLater(a, m, fmt.Sprintf("%s (REMIND %s): a person cancelled the reminder", words.OfTurn(m.Parsed.Line), m.Parsed.When))
+	return m, c.TellLater(a, m, words.Say("%s (REMIND %s): a person cancelled the reminder", words.OfTurn(m.Parsed.Line), m.Parsed.When))
 }

@@ -101,8 +101,8 @@ func (c change) endRepeats(a bridge.Agent, m bridge.Command, same []bridge.Comma
 	if err != nil || len(ended) == 0 {
 		return err
 	}
-	text := fmt.Sprintf("%s (%s): a person approved %s; %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.ID, words.Repeats(ended))
-	if err := c.Event(bridge.EventRefused, a, bridge.Event{Turn: m.Turn, Command: ended[0], Text: text}); err != nil {
+	text := words.Say("%s (%s): a person approved %s; %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.ID, words.Repeats(ended))
+	if err := c.Event(bridge.EventRefused, a, bridge.Event{Turn: m.Turn, Command: ended[0], Text: string(text)}); err != nil {
 		return err
 	}
 	turn, err := c.Turn(m.Turn)
@@ -169,7 +169,7 @@ func (c change) tellDenied(m bridge.Command, repeats []bridge.CommandID) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s (%s): refused: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Reason)
+	text := words.Say("%s (%s): refused: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, words.Own(m.Reason))
 	if len(repeats) > 0 {
 		text += "; " + words.Repeats(repeats)
 	}

@@ -318,7 +318,7 @@ func (c change) causes(a bridge.Agent, t bridge.Turn) ([]string, error) {
 
 func (c change) causeOf(n bridge.Notice) (string, error) {
 	if n.Message == "" {
-		return string(n.Cause) + ": " + words.SafeLine(n.Text, maxSaid), nil
+		return string(n.Cause) + ": " + words.SafeLine(string(n.Text), maxSaid), nil
 	}
 	mail, err := c.Message(n.Message)
 	if err != nil {

@@ -134,13 +134,13 @@ func (c change) hold(by *Asker, m *bridge.Command) error {
 	if err := c.Event(bridge.EventHeld, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, m.Reason)
+	text := words.Say("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, words.Own(m.Reason))
 	if len(q.Same) == 0 {
 		return c.report(by, "held "+m.OpKey, bridge.Notice{Text: text})
 	}
 	joined := *by
 	joined.quiet = true
-	return c.report(&joined, "held "+m.OpKey, bridge.Notice{Text: text + fmt.Sprintf("; it is the same as %s, which waits already, and one yes runs it once", q.Same[0])})
+	return c.report(&joined, "held "+m.OpKey, bridge.Notice{Text: text + words.Say("; it is the same as %s, which waits already, and one yes runs it once", q.Same[0])})
 }
 
 func (c change) refuse(by *Asker, m *bridge.Command) error {
@@ -153,7 +153,7 @@ func (c change) refuse(by *Asker, m *bridge.Command) error {
 	if err := c.Event(bridge.EventRefused, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
-	return c.report(by, "refused "+m.OpKey, bridge.Notice{Text: fmt.Sprintf("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, strings.TrimPrefix(m.Reason, "refused: ")), Commands: []bridge.CommandID{m.ID}})
+	return c.report(by, "refused "+m.OpKey, bridge.Notice{Text: words.Say("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, words.Own(strings.TrimPrefix(m.Reason, "refused: "))), Commands: []bridge.CommandID{m.ID}})
 }
 
 // report leaves a notice about the agent's own turn, for itself. What is the
@@ -180,7 +180,7 @@ func (c change) reportOver(by *Asker, f reading.Findings, over string) error {
 	for i, m := range all {
 		ids[i] = m.ID
 	}
-	return c.report(by, "over", bridge.Notice{Text: over, Commands: ids})
+	return c.report(by, "over", bridge.Notice{Text: words.Own(over), Commands: ids})
 }
 
 // reportMisses tells the agent which lines looked like commands and were
@@ -194,5 +194,5 @@ func (c change) reportMisses(by *Asker, f reading.Findings) error {
 			return err
 		}
 	}
-	return c.report(by, "near misses", bridge.Notice{Text: f.Report()})
+	return c.report(by, "near misses", bridge.Notice{Text: words.Misses(f.NearMisses, f.Misses)})
 }

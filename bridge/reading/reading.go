@@ -3,12 +3,7 @@
 // end, and what is over the bounds is counted and not kept.
 package reading
 
-import (
-	"fmt"
-	"strings"
-
-	"drawbridge/parser"
-)
+import "drawbridge/parser"
 
 // MaxCommands and MaxNearMisses bound what one reply leaves behind.
 const (
@@ -48,17 +43,4 @@ func Read(reply string, opts parser.Options) Findings {
 	}
 	_ = p.Close()
 	return f
-}
-
-// Report tells the agent which of its lines looked like commands and were none.
-func (f Findings) Report() string {
-	var b strings.Builder
-	b.WriteString("lines that look like commands and were not run:")
-	for _, n := range f.NearMisses {
-		fmt.Fprintf(&b, "\n   - line %d: %s\n     the line: %s", n.Line, n.Reason, n.Text)
-	}
-	if more := f.Misses - len(f.NearMisses); more > 0 {
-		fmt.Fprintf(&b, "\n   - and %d more", more)
-	}
-	return b.String()
 }

@@ -35,9 +35,9 @@ func Introduced(cmd parser.Command, name, parent string) string {
 	}
 	where := ""
 	if cmd.Subdir != "" {
-		where = fmt.Sprintf("Work in the subdirectory %s.\n", cmd.Subdir)
+		where = string(Say("Work in the subdirectory %s.\n", cmd.Subdir))
 	}
-	return fmt.Sprintf("You are %s, a %s; the agent %s spawned you.\n%s\n%s", name, cmd.Role, parent, where, cmd.Prompt)
+	return string(Say("You are %s, a %s; the agent %s spawned you.", name, Own(cmd.Role), parent)) + "\n" + where + "\n" + cmd.Prompt
 }
 
 // Fields are what an event or a log line tells of a command.
@@ -66,33 +66,32 @@ type Results struct {
 }
 
 // Joined says how many of a turn's subagents have ended, and which are missing.
-func Joined(r Results) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "results of your turn %d, joined: %d of its %d subagents have ended", r.Seq, r.Launched-len(r.Open), r.Launched)
+func Joined(r Results) bridge.Words {
+	text := Say("results of your turn %d, joined: %d of its %d subagents have ended", r.Seq, r.Launched-len(r.Open), r.Launched)
 	if r.Why != "" {
-		b.WriteString(" (" + r.Why + ")")
+		text += " (" + Own(r.Why) + ")"
 	}
 	for _, m := range r.Open {
-		fmt.Fprintf(&b, "\n   missing: %s (SUBAGENT on %s), %s; its result comes when it has ended", Where(m.Parsed.Line), m.Canonical, m.State)
+		text += Say("\n   missing: %s (SUBAGENT on %s), %s; its result comes when it has ended", Where(m.Parsed.Line), m.Canonical, m.State)
 	}
 	if r.Held > 0 {
-		fmt.Fprintf(&b, "\n   %d more wait for a person's approval", r.Held)
+		text += Say("\n   %d more wait for a person's approval", r.Held)
 	}
-	return b.String()
+	return text
 }
 
 // Failure says why a subagent's turn failed: its launch, when first is true, or a later one.
-func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) string {
+func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) bridge.Words {
 	if m.ID != "" && first {
-		return fmt.Sprintf("%s (SUBAGENT on %s) failed: %s", Where(m.Parsed.Line), m.Canonical, reason)
+		return Say("%s (SUBAGENT on %s) failed: %s", Where(m.Parsed.Line), m.Canonical, Own(reason))
 	}
-	return fmt.Sprintf("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, reason)
+	return Say("subagent %s (%s): its turn failed: %s", a.Name, a.Repo, Own(reason))
 }
 
 // Reported tells a parent that a subagent reports the result of its task itself.
 // head announces the message that holds it.
-func Reported(a bridge.Agent, head string) string {
-	return fmt.Sprintf("subagent %s (%s) says that its task is done. The API has not confirmed the end of its run yet.\nWEBHOOK_RESULT: agent_id=%s, status=done\n%s", a.Name, a.Repo, a.External, head)
+func Reported(a bridge.Agent, head bridge.Words) bridge.Words {
+	return Say("subagent %s (%s) says that its task is done. The API has not confirmed the end of its run yet.\nWEBHOOK_RESULT: agent_id=%s, status=done\n%s", a.Name, a.Repo, a.External, head)
 }
 
 // WaitsFor says what of a subagent a person has to look at.
@@ -104,16 +103,16 @@ func WaitsFor(m bridge.Command) string {
 }
 
 // ChildWaits tells a parent that the task of a subagent waits for a person.
-func ChildWaits(a bridge.Agent, why string) string {
-	return fmt.Sprintf("subagent %s (%s) waits for a person: %s. Its result comes when its task is done.", a.Name, a.Repo, why)
+func ChildWaits(a bridge.Agent, why string) bridge.Words {
+	return Say("subagent %s (%s) waits for a person: %s. Its result comes when its task is done.", a.Name, a.Repo, Own(why))
 }
 
 // ReadOnly is why no answer comes from an agent that ended its turn without one.
 const ReadOnly = "it read the message and ended its turn without an answer"
 
 // NoAnswer tells the sender of a message that no answer comes from an agent, and why.
-func NoAnswer(name string, m bridge.Message, why string) string {
-	return fmt.Sprintf("No answer from %s to your message %s: %s. What it writes later comes as a message of its own.", name, m.ID, why)
+func NoAnswer(name string, m bridge.Message, why string) bridge.Words {
+	return Say("No answer from %s to your message %s: %s. What it writes later comes as a message of its own.", name, m.ID, Own(why))
 }
 
 // Stopped says that a person stopped a tree, and why.
@@ -149,17 +148,30 @@ func SubagentName(repo string, id bridge.AgentID) string {
 }
 
 // Where names the place of a command in a turn: its line, or a tool call, which has none.
-func Where(line int) string {
+func Where(line int) bridge.Words {
 	if line == 0 {
 		return "tool call"
 	}
-	return fmt.Sprintf("line %d", line)
+	return Say("line %d", line)
 }
 
 // OfTurn is Where as it is said to the agent whose turn it was.
-func OfTurn(line int) string {
+func OfTurn(line int) bridge.Words {
 	if line == 0 {
 		return "your tool call"
 	}
 	return Where(line) + " of your turn"
+}
+
+// Misses tells an agent which of its lines looked like commands and were not. all
+// counts those that there were; misses are the first of them.
+func Misses(misses []parser.NearMiss, all int) bridge.Words {
+	text := bridge.Words("lines that look like commands and were not run:")
+	for _, n := range misses {
+		text += Say("\n   - line %d: %s\n     the line: %s", n.Line, Own(n.Reason), Line(n.Text))
+	}
+	if more := all - len(misses); more > 0 {
+		text += Say("\n   - and %d more", more)
+	}
+	return text
 }

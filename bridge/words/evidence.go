@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"drawbridge/bridge"
@@ -23,7 +22,7 @@ type Ended struct {
 }
 
 // Completion is the bridge's own word on a run's end; see Result.
-func Completion(e Ended) string {
+func Completion(e Ended) bridge.Words {
 	return completion(e, Evidence(e))
 }
 
@@ -31,26 +30,26 @@ func Completion(e Ended) string {
 // the SUBAGENT command, evidence what was read when the turn ended. The
 // WEBHOOK_RESULT line is the one that the seed gives to follow-ups. What the agent
 // says of itself follows as untrusted text and is called a claim here.
-func Result(a bridge.Agent, line int, said bridge.Turn, evidence string) string {
+func Result(a bridge.Agent, line int, said bridge.Turn, evidence string) bridge.Words {
 	return completion(Ended{Line: line, Repo: a.Repo, Name: a.Name, External: a.External, Oversize: said.Trouble,
 		Observation: bridge.Observation{State: said.Status, Reply: said.Reply}}, evidence)
 }
 
-func completion(e Ended, evidence string) string {
-	var b strings.Builder
+func completion(e Ended, evidence string) bridge.Words {
 	status := e.Observation.State
-	fmt.Fprintf(&b, "%s (SUBAGENT on %s): agent %s ended with status %s.", OfTurn(e.Line), e.Repo, e.Name, status)
-	fmt.Fprintf(&b, "\nWEBHOOK_RESULT: agent_id=%s, status=%s", e.External, status)
+	text := Say("%s (SUBAGENT on %s): agent %s ended with status %s.\nWEBHOOK_RESULT: agent_id=%s, status=%s", OfTurn(e.Line), e.Repo, e.Name, status, e.External, status)
 	if evidence != "" {
-		b.WriteString("\n   " + strings.ReplaceAll(evidence, "\n", "\n   "))
+		for line := range strings.SplitSeq(evidence, "\n") {
+			text += "\n   " + Own(line)
+		}
 	}
 	if e.Oversize != "" {
-		fmt.Fprintf(&b, "\n   its reply could not be read: %s", e.Oversize)
+		text += "\n   its reply could not be read: " + Own(e.Oversize)
 	}
 	if e.Observation.Reply != "" {
-		b.WriteString("\nIts last words, which are only its claim:")
+		text += "\nIts last words, which are only its claim:"
 	}
-	return b.String()
+	return text
 }
 
 // maxArtifacts and maxClaims bound what is named one by one.
@@ -66,13 +65,13 @@ const Confirmed = "confirmed by the API:"
 // show, what could not be asked, and what the agent only claimed.
 func Evidence(e Ended) string {
 	o := e.Observation
-	confirmed := []string{"status " + string(o.State)}
+	confirmed := []string{"status " + string(Name(string(o.State)))}
 	var absent, lines []string
 	for _, f := range []struct{ name, value string }{{"branch", o.Branch}, {"pull request", o.PR}} {
 		if f.value == "" {
 			absent = append(absent, "no "+f.name)
 		} else {
-			confirmed = append(confirmed, f.name+" "+named(f.value))
+			confirmed = append(confirmed, f.name+" "+string(Name(f.value)))
 		}
 	}
 	if ev := e.Evidence; ev != nil {
@@ -91,7 +90,7 @@ func Evidence(e Ended) string {
 		lines = append(lines, "the API shows "+strings.Join(absent, ", "))
 	}
 	if e.Evidence != nil && e.Evidence.Unread != "" {
-		lines = append(lines, "could not be checked: "+OneLine(e.Evidence.Unread, 200))
+		lines = append(lines, "could not be checked: "+string(Name(e.Evidence.Unread)))
 	}
 	if claims := claimedPRs(o); len(claims) > 0 {
 		lines = append(lines, "only claimed by the agent, not shown by the API: pull request "+strings.Join(claims, ", "))
@@ -99,21 +98,10 @@ func Evidence(e Ended) string {
 	return strings.Join(lines, "\n")
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9._/#:@+=~%&?-]*$`)
-
-// named shows a name that an agent chose. Whatever could end it before its end
-// and go on in the bridge's own words stands in quotes.
-func named(s string) string {
-	if s = SafeWord(s); plainName.MatchString(s) {
-		return s
-	}
-	return strconv.QuoteToGraphic(s)
-}
-
 func artifacts(all []bridge.Artifact) string {
 	names := make([]string, 0, maxArtifacts)
 	for _, a := range all[:min(len(all), maxArtifacts)] {
-		names = append(names, fmt.Sprintf("%s (%d bytes)", named(a.Path), a.Size))
+		names = append(names, fmt.Sprintf("%s (%d bytes)", Name(a.Path), a.Size))
 	}
 	text := fmt.Sprintf("artifacts %s", strings.Join(names, ", "))
 	if more := len(all) - len(names); more > 0 {

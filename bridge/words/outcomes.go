@@ -12,27 +12,44 @@ import (
 	"drawbridge/policy"
 )
 
-// Action is the bridge's word on what an action did.
-func Action(out bridge.ActionOutcome) string {
-	var b strings.Builder
+// Action is the bridge's word on what an action did. What the relay says of it is in Outputs.
+func Action(out bridge.ActionOutcome) bridge.Words {
+	var text bridge.Words
 	switch out.Status {
 	case bridge.ActionExecuted:
-		fmt.Fprintf(&b, "executed, exit code %d after %s", out.ExitCode, out.Duration.Round(time.Millisecond))
+		text = Say("executed, exit code %d after %s", out.ExitCode, out.Duration.Round(time.Millisecond))
 	case bridge.ActionTimedOut:
-		fmt.Fprintf(&b, "timed out and was killed after %s", out.Duration.Round(time.Millisecond))
+		text = Say("timed out and was killed after %s", out.Duration.Round(time.Millisecond))
 	case bridge.ActionRefused:
-		b.WriteString("refused by the relay: " + OneLine(out.Error, 300))
+		text = "refused by the relay"
 	default:
-		b.WriteString("failed at the relay: " + OneLine(out.Error, 300))
+		text = "failed at the relay"
 	}
 	if out.Omitted > 0 {
-		fmt.Fprintf(&b, " (%d bytes of output dropped)", out.Omitted)
+		text += Say(" (%d bytes of output dropped)", out.Omitted)
 	}
-	return b.String()
+	return text
 }
 
-// Outputs joins both outputs for the agent, each named.
+// Acted is Action for people, with what the relay says of it on the same line.
+func Acted(out bridge.ActionOutcome) string {
+	text := string(Action(out))
+	if out.Error != "" {
+		text += ": " + SafeLine(out.Error, 300)
+	}
+	return text
+}
+
+// Outputs joins what the relay says and both outputs for the agent, each named.
 func Outputs(out bridge.ActionOutcome) string {
+	said := ""
+	if out.Error != "" {
+		said = "the relay says:\n" + out.Error + "\n"
+	}
+	return strings.TrimSuffix(said+streams(out), "\n")
+}
+
+func streams(out bridge.ActionOutcome) string {
 	switch {
 	case out.Stderr == "":
 		return out.Stdout
@@ -86,15 +103,11 @@ func lastByte(s string) byte {
 	return s[len(s)-1]
 }
 
-// maxShows is how much of what would run an operator is shown, in characters: all that a relay may say of it, because what is
-// cut off is approved unseen.
-const maxShows = 4 << 10
-
 // RelayAsks is what the operator reads of an action for which a relay wants their word.
 func RelayAsks(out bridge.ActionOutcome) string {
-	text := fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, OneLine(out.Error, 300))
+	text := fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, Escape(OneLine(out.Error, 300)))
 	if out.Shows != "" {
-		text += "; " + OneLine(out.Shows, maxShows)
+		text += "; " + Escape(out.Shows)
 	}
 	return text
 }
@@ -108,11 +121,11 @@ func Approved(m bridge.Command, shown string) string {
 }
 
 // Repeats names commands that end together with another, which they are identical to.
-func Repeats(ids []bridge.CommandID) string {
+func Repeats(ids []bridge.CommandID) bridge.Words {
 	if len(ids) == 1 {
-		return fmt.Sprintf("%s is the same and ends with it", ids[0])
+		return Say("%s is the same and ends with it", ids[0])
 	}
-	return fmt.Sprintf("%d more are the same and end with it: %s", len(ids), Listed(ids, 10))
+	return Say("%d more are the same and end with it: %s", len(ids), Own(Listed(ids, 10)))
 }
 
 // Listed names the first of many.
@@ -129,8 +142,8 @@ func Listed[ID ~string](ids []ID, limit int) string {
 }
 
 // Errand names a command at the beginning of what the agent hears of it.
-func Errand(m bridge.Command) string {
-	return fmt.Sprintf("%s (%s %s): ", OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical)
+func Errand(m bridge.Command) bridge.Words {
+	return Say("%s (%s %s): ", OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical)
 }
 
 // RefusedNow is why a command that was granted may not be sent any more.

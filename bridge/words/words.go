@@ -20,36 +20,47 @@ const MaxUntrusted = 16 << 10
 // Prefix makes untrusted text safe to stand in a turn: every line begins with
 // a bar and a blank, so that none can be taken for a command (facts: 5.2,
 // inbound text). Whatever a reader might show as a line break ends a line, and
-// other control characters and bidi overrides are escaped.
+// control characters, those that turn the writing around and those that show
+// nothing are escaped.
 func Prefix(text string) string {
 	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	return "| " + reveal(text, func(rune) string { return "\n| " }, escaped)
+}
+
+// visible escapes what does not show in the bridge's own words and the
+// operator's, and keeps their lines.
+func visible(text bridge.Words) string {
+	return reveal(strings.ReplaceAll(string(text), "\r\n", "\n"), func(r rune) string {
+		if r == '\n' {
+			return "\n"
+		}
+		return escaped(r)
+	}, escaped)
+}
+
+// reveal puts ends in the place of each line break, and escapes what else does not show.
+func reveal(text string, ends, escape func(rune) string) string {
 	var b strings.Builder
-	b.Grow(len(text) + len(text)/16 + 2)
-	b.WriteString("| ")
-	for _, r := range text {
+	b.Grow(len(text) + len(text)/16)
+	before := rune(0)
+	for i, r := range text {
 		switch {
 		case isBreak(r):
-			b.WriteString("\n| ")
-		case r == '\t' || (r != utf8.RuneError && !hidden(r)):
+			b.WriteString(ends(r))
+		case r == '\t', r != utf8.RuneError && !hidden(r) && !joiner(r), joiner(r) && joins(before, text[i+utf8.RuneLen(r):]):
 			b.WriteRune(r)
 		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
+			b.WriteString(escape(r))
 		}
+		before = r
 	}
 	return b.String()
 }
 
-func isBreak(r rune) bool {
-	switch r {
-	case '\n', '\r', '\v', '\f', '\u0085', '\u2028', '\u2029':
-		return true
-	}
-	return false
-}
-
-// hidden reports characters that change how others are shown, or show nothing at all.
-func hidden(r rune) bool {
-	return unicode.IsControl(r) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) || (r >= 0xe0000 && r <= 0xe007f)
+// joins reports whether a joiner stands between two characters that may need one.
+func joins(before rune, rest string) bool {
+	after, _ := utf8.DecodeRuneInString(rest)
+	return before > unicode.MaxASCII && after > unicode.MaxASCII && after != utf8.RuneError && !isBreak(after) && !hidden(after) && !joiner(after)
 }
 
 // Clip shortens text to n bytes on a rune boundary and says how much is missing.
@@ -94,7 +105,7 @@ func Compose(t bridge.Turn, notices []bridge.Notice) string {
 	}
 	b.WriteString(happened + "\n")
 	for i, n := range notices {
-		fmt.Fprintf(&b, "\n%d. %s\n", i+1, n.Text)
+		fmt.Fprintf(&b, "\n%d. %s\n", i+1, visible(n.Text))
 		if told := Untrusted(n); told != "" {
 			b.WriteString(Prefix(told) + "\n")
 		}
@@ -126,7 +137,7 @@ func SafeWord(s string) string { return SafeLine(strings.Map(shown, s), 200) }
 func SafeLine(s string, n int) string { return strings.Map(shown, OneLine(s, n)) }
 
 func shown(r rune) rune {
-	if hidden(r) {
+	if hidden(r) || joiner(r) {
 		return '?'
 	}
 	return r

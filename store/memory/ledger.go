@@ -63,7 +63,7 @@ func (t *tx) NoticesOf(id bridge.MessageID) ([]bridge.Notice, error) {
 }
 
 // RewriteNotices implements bridge.NoticeTx.
-func (t *tx) RewriteNotices(id bridge.MessageID, text, untrusted string) (int, error) {
+func (t *tx) RewriteNotices(id bridge.MessageID, text bridge.Words, untrusted string) (int, error) {
 	waiting := t.noticesBy(len(t.state.notices.keys), func(n *bridge.Notice) bool { return id != "" && n.Message == id && n.Turn == "" })
 	for _, n := range waiting {
 		if n.Untrusted = untrusted; text != "" {

@@ -33,7 +33,7 @@ func (o *Oracle) resulted(t *witness.Tx) {
 	}
 	for _, n := range t.Notices {
 		switch {
-		case n.Cause == bridge.CauseReport && strings.Contains(n.Text, "waits for a person"):
+		case n.Cause == bridge.CauseReport && strings.Contains(string(n.Text), "waits for a person"):
 			o.waited(n)
 		case n.Cause == bridge.CauseCompletion && !n.Quiet:
 			o.completed(n)
@@ -43,7 +43,7 @@ func (o *Oracle) resulted(t *witness.Tx) {
 
 func (o *Oracle) waited(n bridge.Notice) {
 	for _, a := range o.s.Agents() {
-		if a.Parent != n.Agent || !strings.Contains(n.Text, "subagent "+a.Name+" ") {
+		if a.Parent != n.Agent || !strings.Contains(string(n.Text), "subagent "+a.Name+" ") {
 			continue
 		}
 		if o.results.waits[a.ID]++; o.results.waits[a.ID] > 1 && !o.s.Restored {

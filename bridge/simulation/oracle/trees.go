@@ -178,7 +178,7 @@ func (o *Oracle) Committed(t *witness.Tx, told map[string]*bridge.Usage) {
 		o.budgetSaid(text)
 	}
 	for _, n := range t.Notices {
-		o.budgetSaid(n.Text)
+		o.budgetSaid(string(n.Text))
 	}
 }
 
