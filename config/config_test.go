@@ -690,6 +690,24 @@ func TestOrchestratorsSpeakForThemselves(t *testing.T) {
 		_, problems := parseBridge(least + "orchestrators: [{name: " + name + ", repo: github.com/me/env}]")
 		if len(problems) != 1 || !strings.Contains(fmt.Sprint(problems), "which the bridge keeps for people and itself; name the orchestrator after its task") {
 			t.Errorf("%s: %v", name, problems)
+
+// An action waits for a relay that is away as long as its rule says, and an hour where it says nothing.
+func TestWaitOfAnAction(t *testing.T) {
+	t.Parallel()
+	got, problems := parseAllowlist("actions:\n  a: { wait: 90s }\n  b: { wait: 0s }\n  c:\n  d: { wait: 168h }\n")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	waits := map[string]time.Duration{}
+	for _, rule := range got.Actions {
+		waits[rule.ID] = rule.Waits()
+	}
+	if diff := cmp.Diff(map[string]time.Duration{"a": 90 * time.Second, "b": 0, "c": time.Hour, "d": 168 * time.Hour}, waits); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for text, want := range map[string]string{"169h": "is out of range", "-1s": "is out of range", "10": "is not a duration", "soon": "is not a duration"} {
+		if _, problems := parseAllowlist("actions:\n  a: { wait: " + text + " }\n"); len(problems) != 1 || !strings.Contains(fmt.Sprint(problems[0]), want) {
+			t.Errorf("wait: %s: %v", text, problems)
 		}
 	}
 }

@@ -334,17 +334,26 @@ func (r *Relay) RunAction(_ context.Context, q bridge.ActionRequest) (bridge.Act
 	if err := r.fail("before", q.Grant.Action()); err != nil {
 		return bridge.ActionOutcome{}, err
 	}
+	out, again := r.act(q)
+	if again || out.Wants != "" {
+		return out, nil
+	}
+	return out, r.fail("after", q.Grant.Action())
+}
+
+// act runs an action once. again reports that the journal had its answer.
+func (r *Relay) act(q bridge.ActionRequest) (out bridge.ActionOutcome, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if out, ok := r.journal[q.Request]; ok {
-		return out, nil
+		return out, true
 	}
 	if r.Wants != nil {
 		if d := r.Wants(q.Grant.Action()); d != "" && (q.Approved == nil || q.Approved.Definition != d) {
-			return bridge.ActionOutcome{Status: bridge.ActionRefused, ExitCode: -1, Error: "the operator has to approve it", Wants: d, Shows: "it would run /bin/" + q.Grant.Action()}, nil
+			return bridge.ActionOutcome{Status: bridge.ActionRefused, ExitCode: -1, Error: "the operator has to approve it", Wants: d, Shows: "it would run /bin/" + q.Grant.Action()}, false
 		}
 	}
-	out := bridge.ActionOutcome{Status: bridge.ActionExecuted, Stdout: q.Grant.Action()}
+	out = bridge.ActionOutcome{Status: bridge.ActionExecuted, Stdout: q.Grant.Action()}
 	if r.Answer != nil {
 		out = r.Answer(q.Grant.Action())
 	}
@@ -353,7 +362,7 @@ func (r *Relay) RunAction(_ context.Context, q bridge.ActionRequest) (bridge.Act
 	}
 	r.journal[q.Request] = out
 	r.log = append(r.log, q.Grant.Action())
-	return out, r.fail("after", q.Grant.Action())
+	return out, false
 }
 
 // LookUp implements bridge.ActionRunner. Fail is asked with the point "look".

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,6 +100,14 @@ func (w *world) untilState(state bridge.CommandState) {
 	})
 }
 
+func (w *world) untilOutcome() {
+	w.t.Helper()
+	w.until("the outcome", func(tx bridge.Tx) bool {
+		all, err := tx.Commands(bridge.CommandFilter{})
+		return err == nil && len(all) == 1 && all[0].Outcome != nil
+	})
+}
+
 // A cut of 100 s in a 15 s action: the command is uncertain meanwhile, and finished once the relay is back, told once.
 func TestCutInTheMiddleOfAnAction(t *testing.T) {
 	t.Parallel()
@@ -118,10 +127,7 @@ func TestCutInTheMiddleOfAnAction(t *testing.T) {
 		l.set(false)
 		w.connects()
 		back := time.Now()
-		w.until("the outcome", func(tx bridge.Tx) bool {
-			all, err := tx.Commands(bridge.CommandFilter{})
-			return err == nil && len(all) == 1 && all[0].Outcome != nil
-		})
+		w.untilOutcome()
 		if took := time.Since(back); took > time.Second {
 			t.Errorf("it took %s after the relay was back", took)
 		}
@@ -153,6 +159,7 @@ func TestJournalIsAskedAfterARestart(t *testing.T) {
 		w.stop()
 		l.set(false)
 		w.start()
+		w.untilOutcome()
 		w.resting()
 		if m := w.action(); m.State != bridge.CommandReported || m.Outcome == nil || len(w.relay.Log()) != 1 {
 			t.Errorf("%s, %+v, ran %q", m.State, m.Outcome, w.relay.Log())
@@ -344,4 +351,64 @@ func TestJournalAfterAWord(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A link that is cut again and again, for seconds up to minutes: all that ran ends as finished, and is told to its agent once.
+func TestFlappingLink(t *testing.T) {
+	t.Parallel()
+	const agents = 40
+	virtual(t, map[string]string{boss: "LOCAL_ACTION: backup_script"}, func(t *testing.T, w *world, _ *cast) {
+		l := newLine()
+		w.slow(l, 15*time.Second)
+		w.start()
+		for i := range agents {
+			w.launchNamed(fmt.Sprint("main", i), "go")
+		}
+		over, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for i := 0; ; i++ {
+				// Open for 3 to 27 s, cut for 1 to 100 s.
+				for _, step := range []struct {
+					cut  bool
+					span time.Duration
+				}{{false, time.Duration(3+i*7%25) * time.Second}, {true, time.Duration(1+i*37%100) * time.Second}} {
+					if l.set(step.cut); !step.cut {
+						w.connects()
+					}
+					select {
+					case <-over:
+						l.set(false)
+						w.connects()
+						return
+					case <-time.After(step.span):
+					}
+				}
+			}
+		}()
+		w.until("all ran", func(bridge.Tx) bool { return len(w.relay.Log()) == agents })
+		close(over)
+		<-ended
+		w.resting()
+		time.Sleep(2 * time.Minute)
+		uncertain := 0
+		w.look(func(tx bridge.Tx) error {
+			all, err := tx.Commands(bridge.CommandFilter{Limit: 2 * agents})
+			for _, m := range all {
+				if m.State != bridge.CommandReported || m.Outcome == nil || m.Outcome.Status != "executed" {
+					t.Errorf("command %s is %s: %s", m.ID, m.State, m.Reason)
+				}
+			}
+			return err
+		})
+		for _, e := range w.events() {
+			if strings.HasPrefix(e, "uncertain ") {
+				uncertain++
+			}
+		}
+		heard := strings.Join(w.sent(boss), "\n")
+		if n := strings.Count(heard, "executed, exit code 0"); n != agents || uncertain == 0 {
+			t.Errorf("%d outcomes told to %d agents; %d commands were uncertain for a while", n, agents, uncertain)
+		}
+	})
 }

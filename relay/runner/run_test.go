@@ -445,8 +445,13 @@ func TestKillSwitch(t *testing.T) {
 	rec := &recorder{}
 	h := handle(t, "actions:\n"+hello, rec)
 	ran := h.ask(t, wire.Request{ID: "1", Action: "hello"})
+	on, changed := h.Stopped()
 	must(t, control.Switch(h.config.State, true))
 	must(t, h.SwitchOff())
+	<-changed
+	if now, _ := h.Stopped(); on || !now {
+		t.Errorf("the kill switch says %t before and %t after it was turned on", on, now)
+	}
 	if out := h.ask(t, wire.Request{ID: "2", Action: "hello"}); out.Refusal != wire.RefusedStopped {
 		t.Errorf("stopped: %+v", out)
 	}
@@ -457,8 +462,13 @@ func TestKillSwitch(t *testing.T) {
 	if out := h.ask(t, wire.Request{ID: "2", Action: "hello"}); out.Refusal != wire.RefusedStopped {
 		t.Errorf("nobody turned it off: %+v", out)
 	}
+	_, changed = h.Stopped()
 	must(t, control.Switch(h.config.State, false))
 	must(t, h.SwitchOn())
+	<-changed
+	if now, _ := h.Stopped(); now {
+		t.Error("the kill switch says on after it was turned off")
+	}
 	if out := h.ask(t, wire.Request{ID: "2", Action: "hello"}); out.Status != wire.StatusExecuted || out.Replayed {
 		t.Errorf("turned off: %+v", out)
 	}
