@@ -690,6 +690,9 @@ func TestOrchestratorsSpeakForThemselves(t *testing.T) {
 		_, problems := parseBridge(least + "orchestrators: [{name: " + name + ", repo: github.com/me/env}]")
 		if len(problems) != 1 || !strings.Contains(fmt.Sprint(problems), "which the bridge keeps for people and itself; name the orchestrator after its task") {
 			t.Errorf("%s: %v", name, problems)
+		}
+	}
+}
 
 // An action waits for a relay that is away as long as its rule says, and an hour where it says nothing.
 func TestWaitOfAnAction(t *testing.T) {
