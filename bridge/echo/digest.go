@@ -49,6 +49,8 @@ type Window struct {
 	// Text is all of it, and Own its part on the keyword's own line, in bytes.
 	Text string `json:"text"`
 	Own  int    `json:"own"`
+	// Before are the words before an action's keyword, on its line.
+	Before string `json:"before,omitempty"`
 	// Loose says that only a blank separates the keyword from the rest.
 	Loose bool `json:"loose,omitempty"`
 }
@@ -153,14 +155,14 @@ func (c *collector) window(r reading, a anchor) {
 	w := r.behind(a)
 	key := w
 	key.Line = 0
-	if c.built += len(w.Text); c.built > maxBuilt {
+	if c.built += len(w.Text) + len(w.Before); c.built > maxBuilt {
 		c.all = w.Line
 	}
-	if w.Text == "" || c.seen[key] {
+	if w.Text == "" && w.Before == "" || c.seen[key] {
 		return
 	}
 	c.seen[key] = true
-	c.bytes += len(w.Text)
+	c.bytes += len(w.Text) + len(w.Before)
 	if len(c.windows) == maxWindows || c.bytes > maxWindowBytes {
 		c.all = w.Line
 		return
@@ -210,7 +212,27 @@ func (r *reading) behind(a anchor) Window {
 		w.Own = len(w.Text) + 1
 	}
 	w.Own = min(w.Own-1, len(w.Text))
+	if a.verb == parser.LocalAction {
+		w.Before = r.before(a.word)
+	}
 	return w
+}
+
+// wordsBefore is how many words before a keyword are watched.
+const wordsBefore = 8
+
+// before returns the words before word i on its line.
+func (r *reading) before(i int) string {
+	from := i
+	for from > 0 && i-from < wordsBefore && r.words[from].all&line == 0 {
+		from--
+	}
+	parts := make([]string, 0, wordsBefore)
+	for ; from < i; from++ {
+		text := r.text(from)
+		parts = append(parts, string(text[:min(len(text), actionSpan)]))
+	}
+	return strings.Join(parts, " ")
 }
 
 // name adds the hash of a word that may be an action id.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -20,7 +21,10 @@ type Command struct {
 	// name is an action's id, or a repository's name; whole is the repository with its owner.
 	name, whole []byte
 	prompt      []byte
-	grams       map[string]int
+	// parts is how many words an id has, and words are a prompt's that say something.
+	parts int
+	words []string
+	grams map[string]int
 }
 
 // gram is how many letters of a prompt are compared at a time.
@@ -32,7 +36,7 @@ func CommandOf(cmd parser.Command) Command {
 	text := cmd.Prompt
 	switch cmd.Verb {
 	case parser.LocalAction:
-		c.name = []byte(plain(cmd.Action))
+		c.name, c.parts = []byte(plain(cmd.Action)), len(strings.Fields(Normalized(cmd.Action)))
 		return c
 	case parser.Remind:
 		text = cmd.Message
@@ -43,7 +47,48 @@ func CommandOf(cmd parser.Command) Command {
 	c.prompt = []byte(plain(text))
 	c.prompt = c.prompt[:min(len(c.prompt), longWindow)]
 	c.grams = grams(c.prompt)
+	c.words = telling(Normalized(text[:min(len(text), longWindow)]))
+	c.words = c.words[:min(len(c.words), maxWords)]
 	return c
+}
+
+// common words say nothing of what a prompt asks for.
+var common = keySet("a", "an", "and", "any", "are", "as", "at", "be", "but", "by", "do", "for", "from", "if", "in", "into", "is", "it", "its", "no", "not", "of", "on", "or",
+	"please", "so", "that", "the", "their", "then", "there", "this", "to", "up", "was", "with", "you", "your")
+
+// telling returns the words of a normalized text that are not common, each once.
+func telling(text string) (words []string) {
+	for _, w := range strings.Fields(text) {
+		if !common[w] && !slices.Contains(words, w) {
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// minWords is how many telling words a prompt needs to be compared word by word, and
+// maxWords how many are.
+const (
+	minWords = 3
+	maxWords = 60
+)
+
+// saidIn returns how much of the command's telling words stands in a text, in any
+// order, with one letter of each wrong.
+func (c Command) saidIn(text string) float64 {
+	if len(c.words) < minWords {
+		return 0
+	}
+	there := telling(text)
+	n := 0
+	for _, w := range c.words {
+		if slices.ContainsFunc(there, func(t string) bool {
+			return t == w || len(w) > minWords && len(t) > minWords && near([]byte(t), []byte(w))
+		}) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(c.words))
 }
 
 // splitRepo takes the last two parts of a repository's address.
@@ -98,7 +143,7 @@ func (w Window) matches(c Command) bool {
 	}
 	switch c.verb {
 	case parser.LocalAction:
-		return w.holdsAction(c.name)
+		return w.holdsAction(c)
 	case parser.Remind:
 		return w.resembles(c, w.Text, w.Text[:w.Own]) >= closely
 	}
@@ -111,12 +156,15 @@ const minFuzzy = 6
 // looseStarts is how many words behind a keyword without a colon an id may begin.
 const looseStarts = 3
 
-func (w Window) holdsAction(id []byte) bool {
+func (w Window) holdsAction(c Command) bool {
+	if c.parts > 1 && holds(w.Before, c.name, math.MaxInt) { // one plain word before a keyword means nothing
+		return true
+	}
 	starts := math.MaxInt
 	if w.Loose {
 		starts = looseStarts
 	}
-	return holds(w.Text, id, starts)
+	return holds(w.Text, c.name, starts)
 }
 
 // holds reports whether words in a row spell a name, with one letter wrong if it is long.
@@ -142,7 +190,10 @@ func (w Window) launches(c Command) bool {
 	if like >= strongly && len(c.prompt) >= minStrong {
 		return true
 	}
-	return like >= closely && (holds(w.Text, c.name, math.MaxInt) || holds(w.Text, c.whole, math.MaxInt))
+	if !holds(w.Text, c.name, math.MaxInt) && !holds(w.Text, c.whole, math.MaxInt) {
+		return false
+	}
+	return like >= closely || c.saidIn(text) >= closely
 }
 
 // prompt returns what stands behind the name of the prompt, or all, and its part on the first line.
