@@ -84,11 +84,13 @@ type Tx interface {
 
 // AgentTx keeps agents.
 type AgentTx interface {
-	// InsertAgent fails with a Conflict error when the name is taken.
+	// InsertAgent fails with a Conflict error when another agent of the tree has the
+	// name or, for a root, another root has it.
 	InsertAgent(a Agent) error
 	UpdateAgent(a Agent) error
 	Agent(id AgentID) (Agent, error)
-	// FindAgent looks an agent up by exactly one field.
+	// FindAgent looks an agent up by exactly one field. By name it returns the root of
+	// that name, or else the only agent of it; see OnlyAgent. Agents ask FindInTree.
 	FindAgent(by AgentBy, value string) (Agent, error)
 	Agents(f AgentFilter) ([]Agent, error)
 	// CountOpenSubagents counts agents with a parent that are busy or waiting;
@@ -108,6 +110,8 @@ const (
 
 // AgentFilter selects agents, newest first. Zero fields select everything; Limit 0 means 100.
 type AgentFilter struct {
+	// Name needs a Root: it selects the agent of that name in the tree.
+	Name   string
 	Root   AgentID
 	Parent AgentID
 	State  AgentState

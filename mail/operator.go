@@ -15,7 +15,7 @@ func (s *Service) CreateChannel(ctx context.Context, name string, members ...str
 		return v, err
 	}
 	err = s.change(ctx, bridge.User, func(p *post) error {
-		if _, err := p.find(name); err == nil {
+		if _, err := p.find(name); err == nil || bridge.KindOf(err) == bridge.Conflict {
 			return bridge.Errorf(bridge.Conflict, "an agent is named %q; choose another name for the channel, so that `drawbridge post` can tell them apart", name)
 		} else if !errors.Is(err, bridge.ErrNoRow) {
 			return err

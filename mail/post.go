@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -273,8 +274,53 @@ func receives(a bridge.Agent) error {
 	return nil
 }
 
-// find looks an agent up by id or name, whoever may write to it.
-func (p *post) find(who string) (bridge.Agent, error) { return find(p.Change, who) }
+// find looks an agent up by id or name: for the operator any, for an agent one of
+// its tree or, behind that, one with which it shares a channel. Another agent is
+// not found in the same words as one that never was.
+func (p *post) find(who string) (bridge.Agent, error) {
+	if p.byUser() {
+		return find(p.Change, who)
+	}
+	if strings.HasPrefix(who, "agt_") || len(who) > 200 {
+		a, err := find(p.Change, who)
+		if err != nil {
+			return a, err
+		}
+		if ok, err := p.reaches(a); err != nil || !ok {
+			return bridge.Agent{}, errors.Join(err, bridge.ErrNoRow)
+		}
+		return a, nil
+	}
+	a, err := bridge.FindInTree(p.Change, p.from.Root, who)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return p.inChannels(who)
+	}
+	return a, err
+}
+
+// inChannels finds the only agent of a name among the members of the sender's channels.
+func (p *post) inChannels(name string) (bridge.Agent, error) {
+	channels, err := p.Conversations(bridge.ConversationFilter{Kind: bridge.MailChannel, Limit: 10_000})
+	if err != nil {
+		return bridge.Agent{}, err
+	}
+	found := map[bridge.AgentID]bridge.Agent{}
+	for _, c := range channels {
+		members, err := p.Members(c.ID)
+		if err != nil {
+			return bridge.Agent{}, err
+		}
+		if !slices.Contains(members, p.from.ID) {
+			continue
+		}
+		for _, id := range members {
+			if a, err := p.Agent(id); err == nil && a.Name == name {
+				found[id] = a
+			}
+		}
+	}
+	return bridge.OnlyAgent(name, slices.SortedFunc(maps.Values(found), func(a, b bridge.Agent) int { return strings.Compare(string(a.ID), string(b.ID)) }))
+}
 
 func find(tx bridge.Tx, who string) (bridge.Agent, error) {
 	if len(who) > 200 {

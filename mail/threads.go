@@ -330,6 +330,12 @@ func (s *Service) RemoveParticipant(ctx context.Context, by bridge.AgentID, thre
 			return err
 		}
 		a, err := p.find(who)
+		if err == nil { // whether an agent that is not here exists is nobody's business
+			var here bool
+			if here, err = p.IsMember(c.ID, a.ID); err == nil && !here {
+				err = bridge.ErrNoRow
+			}
+		}
 		if err == nil && a.ID != p.from.ID && !p.byUser() && c.Creator != p.from.ID {
 			return bridge.Errorf(bridge.Denied, "only the creator of %s may remove others; you may leave it yourself", c.ID)
 		}

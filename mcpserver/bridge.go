@@ -278,7 +278,7 @@ func (c *caller) find(tx bridge.Tx, key string) (a bridge.Agent, err error) {
 	if strings.HasPrefix(key, "agt_") {
 		a, err = tx.Agent(bridge.AgentID(key))
 	} else {
-		a, err = tx.FindAgent(bridge.ByName, key)
+		a, err = bridge.FindInTree(tx, c.agent.Root, key)
 	}
 	if errors.Is(err, bridge.ErrNoRow) || (err == nil && a.Root != c.agent.Root) {
 		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no agent %+.80q in your tree; list_agents lists them", key)

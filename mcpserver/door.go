@@ -61,9 +61,6 @@ type Options struct {
 	// Toolsets names the sets that agents under a root are offered, in order; nil
 	// means DefaultToolsets for all.
 	Toolsets func(root bridge.Agent) []string
-	// Reserved says which names no agent may give another: those of the
-	// orchestrators; nil means none.
-	Reserved func(name string) bool
 	// PerMinute is how many tools one agent may call in any minute, at this replica;
 	// default 6000, negative for no bound.
 	PerMinute int
@@ -125,9 +122,6 @@ func New(o Options) (*Door, error) {
 	o.Idle = cmp.Or(o.Idle, 30*time.Minute)
 	if o.OnCall == nil {
 		o.OnCall = func(string, string) {}
-	}
-	if o.Reserved == nil {
-		o.Reserved = func(string) bool { return false }
 	}
 	if o.Toolsets == nil {
 		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }

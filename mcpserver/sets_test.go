@@ -210,7 +210,7 @@ func TestATeam(t *testing.T) {
 		}
 		w.mint(bridge.Agent{ID: bridge.AgentID(spawned[i].AgentID), Name: name})
 	}
-	for _, name := range []string{"worker-1", "docs"} {
+	for _, name := range []string{"worker-1", "WORKER-2", "main"} {
 		if r := w.call(boss, "spawn_agent", args{"name": name, "instructions": "Work.", "repo": "github.com/me/my-app"}); !r.IsError || !strings.Contains(words(r), "taken") {
 			t.Errorf("a name that is taken: %s", words(r))
 		}

@@ -247,11 +247,9 @@ func checkSubdir(dir string) error {
 // freeName refuses a name that nobody could tell from another's; see
 // bridge.NameTaken. The launch looks again, in its own transaction.
 func (d *Door) freeName(ctx context.Context, c *caller, name string) error {
-	taken := d.o.Reserved(name)
+	taken := false
 	err := d.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
-		if !taken {
-			taken, err = bridge.NameTaken(tx, c.agent.Root, name)
-		}
+		taken, err = bridge.NameTaken(tx, c.agent.Root, name)
 		return err
 	})
 	if err == nil && taken {

@@ -10,16 +10,16 @@ import (
 	"drawbridge/parser"
 )
 
-const agentColumns = "id, name, role, quarantined, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, join_policy, join_within, tokens, cost, unmetered, task, created_at, updated_at"
+const agentColumns = "id, plain, role, quarantined, parent, command, root, depth, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, join_policy, join_within, tokens, cost, unmetered, task, created_at, updated_at"
 
 var (
-	insertAgent = insertSQL("agents", agentColumns+", turn_seq")
-	updateAgent = updateSQL("agents", agentColumns)
+	insertAgent = insertSQL("agents", agentColumns+", name, turn_seq")
+	updateAgent = updateSQL("agents", agentColumns+", name")
 )
 
 func agentArgs(a bridge.Agent) []any {
 	return []any{a.ID, a.Name, a.Role, asInt(a.Quarantined), a.Parent, a.Command, a.Root, a.Depth, a.API, a.OpKey, a.External, a.LastRun, a.Repo, a.Ref, a.URL,
-		a.State, a.ChatUser, a.Trouble, a.Join, a.JoinWithin.Microseconds(), a.Tokens, a.CostMicros, asInt(a.Unmetered), a.Task, micros(a.CreatedAt), micros(a.UpdatedAt)}
+		a.State, a.ChatUser, a.Trouble, a.Join, a.JoinWithin.Microseconds(), a.Tokens, a.CostMicros, asInt(a.Unmetered), a.Task, micros(a.CreatedAt), micros(a.UpdatedAt), uniqueName(a)}
 }
 
 func scanAgent(row scanner) (a bridge.Agent, err error) {
@@ -28,8 +28,21 @@ func scanAgent(row scanner) (a bridge.Agent, err error) {
 	return a, err
 }
 
+// uniqueName is what the unique column of names holds: see migration 23. No name has the separator.
+func uniqueName(a bridge.Agent) string {
+	if a.Parent == "" {
+		return a.Name
+	}
+	return a.Name + "\x1f" + string(a.Root)
+}
+
 // InsertAgent implements bridge.AgentTx.
 func (t *tx) InsertAgent(a bridge.Agent) error {
+	if a.Parent != "" {
+		if root, err := t.Agent(a.Root); err == nil && root.Name == a.Name {
+			return conflict(a, errRootsName)
+		}
+	}
 	t.kept.agents.change(a.ID)
 	err := t.exec(insertAgent, append(agentArgs(a), 0)...)
 	if isUnique(err) {
@@ -37,6 +50,9 @@ func (t *tx) InsertAgent(a bridge.Agent) error {
 	}
 	return err
 }
+
+// errRootsName is a name that only the tree's root has.
+var errRootsName = errors.New("agents.name")
 
 // conflict says which of an agent's unique fields is taken.
 func conflict(a bridge.Agent, err error) error {
@@ -69,19 +85,41 @@ func (t *tx) FindAgent(by bridge.AgentBy, value string) (bridge.Agent, error) {
 	if value == "" {
 		return bridge.Agent{}, bridge.ErrNoRow
 	}
+	if by == bridge.ByName {
+		return t.findByName(value)
+	}
 	// The partial indexes are used only when the query says that the column is not empty.
 	return selectOne(t, scanAgent, "SELECT "+agentColumns+" FROM agents WHERE "+string(by)+" = $1 AND "+string(by)+" <> ''", value)
+}
+
+// findByName prefers the root of that name, and refuses to choose between trees.
+func (t *tx) findByName(name string) (bridge.Agent, error) {
+	a, err := selectOne(t, scanAgent, "SELECT "+agentColumns+" FROM agents WHERE name = $1 AND parent = ''", name)
+	if !errors.Is(err, bridge.ErrNoRow) {
+		return a, err
+	}
+	all, err := selectAll(t, scanAgent, "SELECT "+agentColumns+" FROM agents WHERE plain = $1 ORDER BY id LIMIT 10", name)
+	if err != nil {
+		return a, err
+	}
+	return bridge.OnlyAgent(name, all)
 }
 
 // Agents implements bridge.AgentTx.
 func (t *tx) Agents(f bridge.AgentFilter) ([]bridge.Agent, error) {
 	var w where
+	if f.Name != "" {
+		if f.Root == "" {
+			return nil, errors.New("agents by name need a root")
+		}
+	}
+	add(&w, "plain =", f.Name)
 	add(&w, "root =", f.Root)
 	add(&w, "parent =", f.Parent)
 	add(&w, "state =", f.State)
 	add(&w, "id <", f.Before)
 	if f.Known {
-		w.conditions = append(w.conditions, "name NOT LIKE '%~%'")
+		w.conditions = append(w.conditions, "plain NOT LIKE '%~%'")
 	}
 	tail, args := w.sql("id DESC", f.Limit)
 	return selectAll(t, scanAgent, "SELECT "+agentColumns+" FROM agents"+tail, args...)

@@ -113,6 +113,9 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"Agents in a state":   func(tx bridge.Tx) error { return last(tx.Agents(bridge.AgentFilter{State: bridge.AgentGated})) },
 		"Agent":               func(tx bridge.Tx) error { return last(tx.Agent("agt_000001")) },
 		"FindAgent name":      func(tx bridge.Tx) error { return last(tx.FindAgent(bridge.ByName, "agent-1")) },
+		"FindAgent in a tree": func(tx bridge.Tx) error {
+			return last(tx.Agents(bridge.AgentFilter{Root: "agt_000001", Name: "agent-1", Limit: 1}))
+		},
 		"FindAgent external":  func(tx bridge.Tx) error { return last(tx.FindAgent(bridge.ByExternal, "bc-1")) },
 		"FindAgent chat user": func(tx bridge.Tx) error { return last(tx.FindAgent(bridge.ByChatUser, "user")) },
 		"UpdateAgent":         func(tx bridge.Tx) error { return tx.UpdateAgent(plainAgent(1)) },

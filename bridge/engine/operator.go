@@ -82,8 +82,8 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 // person can try again under the same one.
 func (c *change) freeName(name string) error {
 	a, err := c.FindAgent(bridge.ByName, name)
-	if errors.Is(err, bridge.ErrNoRow) {
-		return nil
+	if errors.Is(err, bridge.ErrNoRow) || bridge.KindOf(err) == bridge.Conflict || (err == nil && a.Parent != "") {
+		return nil // no root has it
 	}
 	if err != nil {
 		return err

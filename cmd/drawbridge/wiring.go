@@ -264,14 +264,8 @@ func (w *parts) openDoor() (err error) {
 	}
 	w.tokens = doors.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{
-		Reserved: w.reserved, Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, Tracing: w.tracing, OnCall: w.metrics.OnCall, Extend: conformance.Extend, Version: version, Log: w.log})
+		Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, Tracing: w.tracing, OnCall: w.metrics.OnCall, Extend: conformance.Extend, Version: version, Log: w.log})
 	return err
-}
-
-// reserved reports whether an orchestrator has a name, in whatever case: it may
-// be launched at any time, and nobody could tell another agent from it.
-func (w *parts) reserved(name string) bool {
-	return slices.ContainsFunc(w.config.Orchestrators, func(o config.Orchestrator) bool { return strings.EqualFold(o.Name, name) })
 }
 
 // mailWork hands the post office its work; it is there before the engine runs.

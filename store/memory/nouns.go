@@ -30,7 +30,7 @@ func (t *tx) unique(a bridge.Agent) (err error) {
 	}
 	t.state.agents.oldest(func(other *agentRow) bool {
 		switch {
-		case other.Name == a.Name:
+		case other.Name == a.Name && (other.Root == a.Root || other.Parent == "" && a.Parent == ""):
 			err = bridge.Errorf(bridge.Conflict, "an agent named %q exists already; choose another name", a.Name)
 		case a.External != "" && other.External == a.External, a.ChatUser != "" && other.ChatUser == a.ChatUser:
 			err = bridge.Errorf(bridge.Conflict, "an agent with this external id or chat user exists already")
@@ -74,6 +74,9 @@ func (t *tx) FindAgent(by bridge.AgentBy, value string) (a bridge.Agent, err err
 	if !known {
 		return a, fmt.Errorf("find agent by %q", by)
 	}
+	if by == bridge.ByName {
+		return t.findByName(value)
+	}
 	err = bridge.ErrNoRow
 	t.state.agents.oldest(func(row *agentRow) bool {
 		if value != "" && field(row) == value {
@@ -84,10 +87,32 @@ func (t *tx) FindAgent(by bridge.AgentBy, value string) (a bridge.Agent, err err
 	return a, err
 }
 
+// findByName prefers the root of that name, and refuses to choose between trees.
+func (t *tx) findByName(name string) (bridge.Agent, error) {
+	var root *bridge.Agent
+	var all []bridge.Agent
+	t.state.agents.oldest(func(row *agentRow) bool {
+		if name != "" && row.Name == name {
+			if row.Parent == "" {
+				root = &row.Agent
+			}
+			all = append(all, row.Agent)
+		}
+		return root == nil
+	})
+	if root != nil {
+		return *root, nil
+	}
+	return bridge.OnlyAgent(name, all[:min(len(all), 10)])
+}
+
 // Agents implements bridge.AgentTx.
 func (t *tx) Agents(f bridge.AgentFilter) (out []bridge.Agent, err error) {
+	if f.Name != "" && f.Root == "" {
+		return nil, errors.New("agents by name need a root")
+	}
 	for _, row := range t.state.agents.newest(f.Limit, func(a *agentRow) bool {
-		return is(f.Root, a.Root) && is(f.Parent, a.Parent) && is(f.State, a.State) && (!f.Known || !a.Forgotten()) && (f.Before == "" || a.ID < f.Before)
+		return is(f.Name, a.Name) && is(f.Root, a.Root) && is(f.Parent, a.Parent) && is(f.State, a.State) && (!f.Known || !a.Forgotten()) && (f.Before == "" || a.ID < f.Before)
 	}) {
 		out = append(out, row.Agent)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,7 +88,7 @@ func testAgentConflict(t *testing.T, open Open) {
 	s, first := open(t), fullAgent()
 	mustUpdate(t, s, insert(first))
 	for field, clash := range map[string]func(*bridge.Agent){
-		"name":      func(a *bridge.Agent) { a.Name = first.Name },
+		"name":      func(a *bridge.Agent) { a.Name, a.Parent, a.Root = first.Name, first.Parent, first.Root },
 		"external":  func(a *bridge.Agent) { a.External = first.External },
 		"chat user": func(a *bridge.Agent) { a.ChatUser = first.ChatUser },
 	} {
@@ -100,6 +101,50 @@ func testAgentConflict(t *testing.T, open Open) {
 	equal(t, "agents", agentIDs(read(t, s, func(tx bridge.Tx) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{}) })), []bridge.AgentID{first.ID})
 	// An empty external id or chat user is none, and clashes with nobody.
 	mustUpdate(t, s, insert(agent(3), agent(4)))
+}
+
+// testNamesOfTrees: a name is unique within its tree and among roots. Other trees' names are in nobody's way.
+func testNamesOfTrees(t *testing.T, open Open) {
+	s := open(t)
+	named := func(n int, name string, parent int) bridge.Agent {
+		a := agent(n)
+		if a.Name = name; parent != n {
+			a.Root, a.Parent = agent(parent).ID, agent(parent).ID
+		}
+		return a
+	}
+	mustUpdate(t, s, insert(named(1, "main", 1), named(2, "docs", 2), named(3, "worker", 1), named(4, "worker", 2), named(5, "docs", 1), named(6, "alone", 2)))
+	for what, clash := range map[string]bridge.Agent{"another root": named(7, "main", 7), "a sibling": named(7, "worker", 1), "the root itself": named(7, "main", 1)} {
+		if err := s.Update(t.Context(), insert(clash)); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("the name of %s: %v, want a Conflict", what, err)
+		}
+	}
+	by := func(name string) func(bridge.Tx) (bridge.Agent, error) {
+		return func(tx bridge.Tx) (bridge.Agent, error) { return tx.FindAgent(bridge.ByName, name) }
+	}
+	equal(t, "a root and a child of another tree", read(t, s, by("docs")).ID, agent(2).ID)
+	equal(t, "one child", read(t, s, by("alone")).ID, agent(6).ID)
+	_, err := lookUp(t.Context(), s, by("worker"))
+	if bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "agt_0003, agt_0004") {
+		t.Errorf("children of two trees: %v, want a Conflict with their ids", err)
+	}
+	for _, c := range []struct {
+		root int
+		name string
+		want bridge.AgentID
+	}{{1, "worker", agent(3).ID}, {2, "worker", agent(4).ID}, {1, "main", agent(1).ID}, {1, "docs", agent(5).ID}, {2, "main", ""}, {1, "alone", ""}, {1, "", ""}} {
+		got, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.Agent, error) { return bridge.FindInTree(tx, agent(c.root).ID, c.name) })
+		if got.ID != c.want || (c.want == "") != errors.Is(err, bridge.ErrNoRow) {
+			t.Errorf("%q in tree %d: %s (%v), want %q", c.name, c.root, got.ID, err, c.want)
+		}
+	}
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{Name: "main"}) }); err == nil {
+		t.Error("agents by name without a root")
+	}
+	renamed := named(3, "worker-3", 1)
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UpdateAgent(renamed) })
+	equal(t, "renamed", read(t, s, by("worker")).ID, agent(4).ID)
+	equal(t, "name", read(t, s, func(tx bridge.Tx) (bridge.Agent, error) { return tx.Agent(renamed.ID) }).Name, "worker-3")
 }
 
 func testCountOpenSubagents(t *testing.T, open Open) {

@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"Agents", testAgents},
 		{"AgentFilters", testAgentFilters},
 		{"AgentConflict", testAgentConflict},
+		{"NamesOfTrees", testNamesOfTrees},
 		{"CountOpenSubagents", testCountOpenSubagents},
 		{"Turns", testTurns},
 		{"TurnFilters", testTurnFilters},
