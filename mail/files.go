@@ -31,8 +31,11 @@ const partPrefix = ".part-"
 // maxDescription bounds what a sender says about a file, in bytes.
 const maxDescription = 4 << 10
 
-// Transfer copies a file out of the sender's workspace and tells the recipient,
-// who must be within the reach of SendTo, where it is. The copy is on disk
+// FilePath is where, at the bridge's door, the two agents of a transfer fetch the file.
+func FilePath(id bridge.FileID) string { return "/mcp/files/" + string(id) }
+
+// Transfer copies a file, out of the sender's workspace or from d.Content, and tells the recipient,
+// who must be within the reach of SendTo, how to fetch it. The copy is on disk
 // before the message is; when anything fails, nothing is left of it. It counts
 // as a message.
 func (s *Service) Transfer(ctx context.Context, from bridge.AgentID, d FileDraft) (bridge.File, bridge.Message, error) {
@@ -92,15 +95,15 @@ func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (br
 		if err := p.pairLimit(to); err != nil {
 			return err
 		}
-		// Name, path and description are the sender's words.
-		text := fmt.Sprintf("%s, %d bytes, sha256 %s\n%s\n%s", f.Name, f.Size, f.SHA256, f.Path, d.Description)
+		// Name and description are the sender's words.
+		text := fmt.Sprintf("%s, %d bytes, sha256 %s\n%s", f.Name, f.Size, f.SHA256, d.Description)
 		m = p.message(bridge.MailDirect, strings.TrimRight(text, "\n"))
 		m.To, m.Files = []bridge.AgentID{to.ID}, []bridge.Attachment{{ID: f.ID, Type: typeOf(f.Name), Name: f.Name, Size: f.Size}}
 		f.Message, f.To, f.CreatedAt = m.ID, to.ID, p.Now()
 		if err := p.InsertFile(*f); err != nil {
 			return err
 		}
-		_, err = p.deliver(m, words.Say("%s sent you file %s (message %s):", m.FromName, f.ID, m.ID), []target{{agent: to, loud: true, direct: true}})
+		_, err = p.deliver(m, words.Say("%s sent you file %s (message %s); fetch it with GET %s at the address of your MCP server, with your token:", m.FromName, f.ID, m.ID, FilePath(f.ID)), []target{{agent: to, loud: true, direct: true}})
 		return err
 	})
 	return m, err
@@ -122,7 +125,7 @@ func checkFileName(name string) error {
 
 // copyIn copies a file out of a workspace into a folder of its own.
 func (s *Service) copyIn(ctx context.Context, sender bridge.Agent, d FileDraft) (f bridge.File, err error) {
-	src, name, err := s.openSource(sender, d.Source)
+	src, name, err := s.source(sender, d)
 	if err != nil {
 		return f, err
 	}
@@ -150,6 +153,14 @@ func (s *Service) copyIn(ctx context.Context, sender bridge.Agent, d FileDraft) 
 	return f, err
 }
 
+// source is what the sender sends, and the name that it has there.
+func (s *Service) source(sender bridge.Agent, d FileDraft) (io.ReadCloser, string, error) {
+	if d.Content != nil {
+		return io.NopCloser(d.Content), filepath.Base(filepath.ToSlash(d.Source)), nil
+	}
+	return s.openSource(sender, d.Source)
+}
+
 // openSource opens a regular file inside the sender's workspace. The folder is
 // the root of everything that is looked at: neither dots nor links lead out of
 // it. Not waiting for the other end of a FIFO, and looking again at what was
@@ -157,7 +168,7 @@ func (s *Service) copyIn(ctx context.Context, sender bridge.Agent, d FileDraft) 
 func (s *Service) openSource(sender bridge.Agent, source string) (*os.File, string, error) {
 	folder := s.o.Workspace(sender)
 	if folder == "" {
-		return nil, "", bridge.Errorf(bridge.Denied, "agent %s has no workspace on the bridge's machine to send files from; send the text in a message", sender.Name)
+		return nil, "", bridge.Errorf(bridge.Denied, "agent %s has no workspace on the bridge's machine to send files from; give the file itself as content or content_base64, or upload it with PUT /mcp/files?recipient_id=ID&name=NAME", sender.Name)
 	}
 	rel := source
 	if filepath.IsAbs(source) {
@@ -259,7 +270,7 @@ func (s *Service) copyFile(ctx context.Context, path string, src io.Reader) (siz
 		return 0, "", fmt.Errorf("copy file: %w", err)
 	}
 	if size > s.o.MaxFile {
-		return 0, "", bridge.Errorf(bridge.TooLarge, "the file grew beyond %d bytes, which is the limit, while it was read; send it when it is complete", s.o.MaxFile)
+		return 0, "", bridge.Errorf(bridge.TooLarge, "the file has more than %d bytes, which is the limit; send a part of it, or send it when it is complete", s.o.MaxFile)
 	}
 	if err := dst.Sync(); err != nil {
 		return 0, "", fmt.Errorf("sync file: %w", err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -99,7 +100,10 @@ func TestTransfer(t *testing.T) {
 		wantKind(t, "another agent opens it", err, bridge.NotFound)
 		if d.Name != "" {
 			o.deliver()
-			holds(t, o.prompt("bob"), "ann sent you file "+string(f.ID), "| for bob.txt, 1000 bytes, sha256 "+f.SHA256+"\n| "+f.Path+"\n| see\n| LOCAL_ACTION: x\n")
+			holds(t, o.prompt("bob"), "ann sent you file "+string(f.ID), "fetch it with GET /mcp/files/"+string(f.ID), "| for bob.txt, 1000 bytes, sha256 "+f.SHA256+"\n| see\n| LOCAL_ACTION: x\n")
+			if strings.Contains(o.prompt("bob"), o.files) {
+				t.Error("the recipient is told a path on the bridge's disk")
+			}
 		}
 	}
 	equal(t, "folders", len(o.left(t)), 3)
@@ -108,6 +112,37 @@ func TestTransfer(t *testing.T) {
 	}
 	_, _, err := o.mail.OpenFile(o.ctx, bob, "fil_none")
 	wantKind(t, "no file", err, bridge.NotFound)
+}
+
+// TestTransferOfContent: an agent without a workspace hands over a file that the call itself holds. Agents of the cloud and all
+// subagents once had no way to.
+func TestTransferOfContent(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	cy, bob := o.id("cy"), o.id("bob")
+	f, _, err := o.mail.Transfer(o.ctx, cy, mail.FileDraft{To: "bob", Source: "/home/cy/notes/plan.txt", Content: strings.NewReader("the plan")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, got, err := o.mail.OpenFile(o.ctx, bob, f.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil || string(body) != "the plan" || got.Name != "plan.txt" || got.Size != 8 {
+		t.Errorf("bob reads %q of %+v, %v", body, got, err)
+	}
+	for name, d := range map[string]mail.FileDraft{
+		"too large": {To: "bob", Source: "x", Content: strings.NewReader(strings.Repeat("x", 1001))},
+		"no name":   {To: "bob", Source: "..", Content: strings.NewReader("x")},
+		"a bad one": {To: "bob", Source: "x", Name: "a/b", Content: strings.NewReader("x")},
+		"broken":    {To: "bob", Source: "x", Content: iotest.ErrReader(errors.New("cut off"))},
+	} {
+		if _, _, err := o.mail.Transfer(o.ctx, cy, d); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	equal(t, "folders", len(o.left(t)), 1)
 }
 
 // TestTransferRefuses: what leads out of the workspace, is no file or is too

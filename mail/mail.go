@@ -9,6 +9,7 @@ package mail
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"drawbridge/bridge"
@@ -171,8 +172,10 @@ type Conversation struct {
 // FileDraft is a file that is not handed over yet.
 type FileDraft struct {
 	To string
-	// Source is the file's path in the sender's workspace: absolute, or relative to it.
+	// Source is the file's path in the sender's workspace: absolute, or relative to it. With Content it only names the file.
 	Source string
+	// Content is the file itself, from a sender without a workspace on the bridge's machine; nil reads Source. It is read once.
+	Content io.Reader
 	// Name is what the recipient sees, default the source's own name.
 	Name        string
 	Description string

@@ -185,7 +185,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
-	if strings.HasPrefix(r.URL.EscapedPath(), prefix+filesPath) {
+	if isFiles(r.URL.EscapedPath()) {
 		d.serveFile(w, r, c)
 		return
 	}
@@ -216,7 +216,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 func (d *Door) isPath(path string) bool {
 	rest := strings.TrimPrefix(path, prefix)
 	_, isSet := d.sets[strings.Trim(rest, "/")]
-	return rest == "" || rest == "/" || isSet || strings.HasPrefix(rest, filesPath)
+	return rest == "" || rest == "/" || isSet || isFiles(path)
 }
 
 // isBrief reports whether a request of the new era gets one answer and nothing
@@ -239,7 +239,16 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case bridge.NotFound:
 		status = http.StatusNotFound
 	case bridge.Invalid:
-		status = http.StatusMethodNotAllowed
+		status = http.StatusBadRequest
+		if w.Header().Get("Allow") != "" {
+			status = http.StatusMethodNotAllowed
+		}
+	case bridge.Conflict:
+		status = http.StatusConflict
+	case bridge.TooLarge:
+		status = http.StatusRequestEntityTooLarge
+	case bridge.RateLimited:
+		status = http.StatusTooManyRequests
 	case bridge.Unavailable:
 		status = http.StatusServiceUnavailable
 	}

@@ -426,7 +426,18 @@ func TestSixtyFourAgentsAtOnce(t *testing.T) {
 // get reads a path of the door with an agent's token.
 func (w *world) get(path, name string) (body string, status int) {
 	w.Helper()
-	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, strings.TrimSuffix(w.url, "/mcp")+path, nil)
+	return w.ask(http.MethodGet, path, name, "")
+}
+
+// put uploads as an agent.
+func (w *world) put(path, name, body string) (string, int) {
+	w.Helper()
+	return w.ask(http.MethodPut, path, name, body)
+}
+
+func (w *world) ask(method, path, name, content string) (body string, status int) {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), method, strings.TrimSuffix(w.url, "/mcp")+path, strings.NewReader(content))
 	if err != nil {
 		w.Fatal(err)
 	}

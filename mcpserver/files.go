@@ -13,16 +13,30 @@ import (
 // filesPath is where, below the door's prefix, files that were handed over are read.
 const filesPath = "/files/"
 
-// serveFile answers with a file that the caller sent or got, as bytes that no
+// isFiles reports whether a path is that of the files, or of one of them.
+func isFiles(path string) bool {
+	return strings.HasPrefix(path, prefix+filesPath) || path == prefix+strings.TrimSuffix(filesPath, "/")
+}
+
+// serveFile takes an upload, or answers with a file that the caller sent or got, as bytes that no
 // browser shows: an agent made them.
 func (d *Door) serveFile(w http.ResponseWriter, r *http.Request, c *caller) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, r, bridge.Errorf(bridge.Invalid, "a file is read with GET"))
-		return
-	}
 	if d.o.Mail == nil {
 		refuse(w, r, bridge.Errorf(bridge.NotFound, "no files are handed over here"))
+		return
+	}
+	collection := r.URL.EscapedPath() == prefix+strings.TrimSuffix(filesPath, "/")
+	switch {
+	case collection && r.Method == http.MethodPut:
+		d.upload(w, r, c)
+		return
+	case collection:
+		w.Header().Set("Allow", "PUT")
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "a file is handed over with PUT /mcp/files?recipient_id=ID&name=NAME, and read with GET /mcp/files/fil_…"))
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "a file is read with GET"))
 		return
 	}
 	content, f, err := d.o.Mail.OpenFile(r.Context(), c.agent.ID, bridge.FileID(strings.TrimPrefix(r.URL.EscapedPath(), prefix+filesPath)))

@@ -187,7 +187,6 @@ type (
 		ID        string `json:"file_id"`
 		Name      string `json:"file_name"`
 		Path      string `json:"server_path"`
-		DoorPath  string `json:"door_path"`
 		Size      int64  `json:"size"`
 		SHA256    string `json:"sha256"`
 		MessageID string `json:"message_id"`

@@ -315,7 +315,11 @@ func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	w.quiet("main")
 	w.until("the worker works", func(tx bridge.Tx) bool {
 		a, err := tx.FindAgent(bridge.ByName, "worker")
-		return err == nil && a.State == bridge.AgentBusy
+		if err != nil {
+			return false
+		}
+		turn, err := tx.CurrentTurn(a.ID)
+		return err == nil && turn.State == bridge.TurnRunning // launched: what happens from now on is not the launch
 	})
 	before := w.events()
 	listed, err := s.ListTools(t.Context(), nil)

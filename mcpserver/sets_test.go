@@ -28,7 +28,7 @@ var seeds = map[string]map[string]string{
 	mcpserver.SetThreads: {
 		"send_message": "sender_id recipient_id? thread_id? content urgent?", "get_messages": "agent_id thread_id? limit? since?",
 		"create_thread": "creator_id title participants initial_message?", "join_thread": "thread_id agent_id", "broadcast_message": "sender_id recipient_ids content urgent?",
-		"check_new_messages": "agent_id", "transfer_file": "sender_id recipient_id source_path destination_filename? description?", "get_thread_details": "thread_id",
+		"check_new_messages": "agent_id", "transfer_file": "sender_id recipient_id source_path content? content_base64? destination_filename? description?", "get_thread_details": "thread_id",
 		"add_participant_to_thread": "thread_id agent_id_to_add inviting_agent_id", "remove_participant_from_thread": "thread_id agent_id_to_remove removing_agent_id",
 	},
 	mcpserver.SetChannels: {"send_channel_message": "channelId text", "send_dm": "targetAgentId text", "react_to_message": "messageId emoji", "do_nothing": ""},
@@ -330,7 +330,7 @@ func TestThreadsFilesChannelsMemory(t *testing.T) {
 	file := good[struct {
 		Data struct {
 			ID   string `json:"file_id"`
-			Door string `json:"door_path"`
+			Door string `json:"server_path"`
 			Size int64
 		}
 	}](w, s, "transfer_file", args{"sender_id": "main", "recipient_id": "worker", "source_path": filepath.Join(w.workspace, "plan.txt")})
@@ -344,6 +344,7 @@ func TestThreadsFilesChannelsMemory(t *testing.T) {
 	if r := w.call(s, "transfer_file", args{"sender_id": "main", "recipient_id": "worker", "source_path": "/etc/passwd"}); !r.IsError {
 		t.Errorf("a file outside of the workspace: %s", words(r))
 	}
+	uploads(w, other)
 
 	if good[map[string]string](w, s, "do_nothing", nil)["action"] != "none" {
 		t.Error("do_nothing does something")
@@ -368,6 +369,45 @@ func TestThreadsFilesChannelsMemory(t *testing.T) {
 	}
 	if own := good[struct{ Passages []mcpserver.PassageView }](w, other, "search_memory", args{"query": "build"}); len(own.Passages) != 0 {
 		t.Errorf("another agent's memory: %+v", own)
+	}
+}
+
+// uploads hands files over from an agent without a workspace: in the call itself, and by PUT.
+func uploads(w *world, worker *mcp.ClientSession) {
+	w.Helper()
+	type handed struct {
+		Data struct {
+			Path string `json:"server_path"`
+		}
+	}
+	for name, c := range map[string]struct{ key, value, want string }{"text": {"content", "as text", "as text"}, "base64": {"content_base64", "AAH/", "\x00\x01\xff"}} {
+		file := good[handed](w, worker, "transfer_file", args{"sender_id": "worker", "recipient_id": "main", "source_path": "/home/worker/x.bin", c.key: c.value})
+		if body, status := w.get(file.Data.Path, "main"); status != 200 || body != c.want {
+			w.Errorf("%s: the recipient reads %d %q", name, status, body)
+		}
+	}
+	for name, bad := range map[string]args{
+		"both":      {"content": "x", "content_base64": "eA=="},
+		"no base64": {"content_base64": "%%%"},
+	} {
+		bad["sender_id"], bad["recipient_id"], bad["source_path"] = "worker", "main", "x"
+		if r := w.call(worker, "transfer_file", bad); !r.IsError || !strings.Contains(words(r), "content_base64") {
+			w.Errorf("%s: %s", name, words(r))
+		}
+	}
+	if body, status := w.put("/mcp/files?recipient_id=main&name=big.bin", "worker", strings.Repeat("y", 100_000)); status != 201 || !strings.Contains(body, `"size":100000`) || !strings.Contains(body, `"server_path":"/mcp/files/fil_`) {
+		w.Errorf("an upload: %d %s", status, body)
+	}
+	for path, want := range map[string]int{
+		"/mcp/files":                               400,
+		"/mcp/files?recipient_id=main":             400,
+		"/mcp/files?recipient_id=main&name=x&a=b":  400,
+		"/mcp/files?recipient_id=nobody&name=x":    404,
+		"/mcp/files?recipient_id=main&name=..%2Fx": 400,
+	} {
+		if body, status := w.put(path, "worker", "x"); status != want {
+			w.Errorf("PUT %s: %d %s, want %d", path, status, body, want)
+		}
 	}
 }
 

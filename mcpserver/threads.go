@@ -34,8 +34,9 @@ func (d *Door) threadTools() []tool {
 			takes(self("sender_id"), list("recipient_ids", "List of unique Agent IDs of the recipients.").some(), text("content", "The textual content of the message to send to all recipients."),
 				flag("urgent", "Set to true if this message requires immediate attention from all recipients.").or(false)), d.broadcastMessage).keyed(),
 		define("check_new_messages", "Say how many unread messages wait for you.", takes(self("agent_id")), d.checkNew),
-		define("transfer_file", "Hand a file of your workspace to another agent. The bridge keeps a copy and tells the recipient where it is.",
-			takes(self("sender_id"), text("recipient_id", "The unique Agent ID of the recipient."), text("source_path", "The absolute path to the file on your local filesystem that you want to send."),
+		define("transfer_file", "Hand a file to another agent. The bridge keeps a copy and tells the recipient how to fetch it. Give the file itself as content or content_base64 unless your workspace is on the bridge's machine; a large one is uploaded with PUT /mcp/files?recipient_id=ID&name=NAME and your token.",
+			takes(self("sender_id"), text("recipient_id", "The unique Agent ID of the recipient."), text("source_path", "The absolute path to the file on your local filesystem that you want to send. With content it only gives the file's name."),
+				text("content", "Optional: the file itself, as text.").maybe(), text("content_base64", "Optional: the file itself, in base64.").maybe(),
 				text("destination_filename", "Optional: A specific filename for the file when the recipient accesses it (defaults to the original filename).").maybe(),
 				text("description", "Optional text description of the file being sent.").maybe()), d.transferFile),
 		define("get_thread_details", "Show a thread's title, creator, participants and when it was made.", takes(text("thread_id", "The unique ID of the thread to retrieve details for.")), d.threadDetails),
@@ -261,20 +262,25 @@ func (d *Door) checkNew(ctx context.Context, c *caller, in selfArgs) (answer, er
 }
 
 type transferArgs struct {
-	Sender      string `json:"sender_id"`
-	Recipient   string `json:"recipient_id"`
-	Source      string `json:"source_path"`
-	Destination string `json:"destination_filename"`
-	Description string `json:"description"`
+	Sender      string  `json:"sender_id"`
+	Recipient   string  `json:"recipient_id"`
+	Source      string  `json:"source_path"`
+	Content     *string `json:"content"`
+	Base64      *string `json:"content_base64"`
+	Destination string  `json:"destination_filename"`
+	Description string  `json:"description"`
 }
 
 func (d *Door) transferFile(ctx context.Context, c *caller, in transferArgs) (answer, error) {
 	if err := c.is("sender_id", in.Sender); err != nil {
 		return answer{}, err
 	}
-	f, m, err := d.o.Mail.Transfer(ctx, c.agent.ID, mail.FileDraft{To: in.Recipient, Source: in.Source, Name: in.Destination, Description: in.Description})
-	return confirm(err, fileData{ID: string(f.ID), Name: f.Name, Path: f.Path, DoorPath: prefix + filesPath + string(f.ID),
-		Size: f.Size, SHA256: f.SHA256, MessageID: string(m.ID)}, "File %q handed over. Notification message ID: %s", f.Name, m.ID)
+	content, err := in.content()
+	if err != nil {
+		return answer{}, err
+	}
+	f, m, err := d.o.Mail.Transfer(ctx, c.agent.ID, mail.FileDraft{To: in.Recipient, Source: in.Source, Content: content, Name: in.Destination, Description: in.Description})
+	return confirm(err, viewFile(f, m), "File %q handed over. Notification message ID: %s", f.Name, m.ID)
 }
 
 type threadArgs struct {

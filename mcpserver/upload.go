@@ -1,0 +1,60 @@
+package mcpserver
+
+import (
+	"encoding/base64"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
+	"drawbridge/mail"
+)
+
+// content is the file that a call holds itself; nil when it holds none.
+func (in transferArgs) content() (io.Reader, error) {
+	switch {
+	case in.Content != nil && in.Base64 != nil:
+		return nil, bridge.Errorf(bridge.Invalid, "content and content_base64 are both given; give one of them")
+	case in.Content != nil:
+		return strings.NewReader(*in.Content), nil
+	case in.Base64 != nil:
+		if _, err := base64.StdEncoding.DecodeString(*in.Base64); err != nil {
+			return nil, bridge.Errorf(bridge.Invalid, "content_base64 is not base64 (RFC 4648, section 4, with padding); encode the file's bytes so")
+		}
+		return base64.NewDecoder(base64.StdEncoding, strings.NewReader(*in.Base64)), nil
+	}
+	return nil, nil
+}
+
+func viewFile(f bridge.File, m bridge.Message) fileData {
+	return fileData{ID: string(f.ID), Name: f.Name, Path: mail.FilePath(f.ID), Size: f.Size, SHA256: f.SHA256, MessageID: string(m.ID)}
+}
+
+// uploadPatience is how long the bytes of one upload may take.
+const uploadPatience = 10 * time.Minute
+
+// upload takes PUT /mcp/files?recipient_id=ID&name=NAME&description=TEXT: the body is the file. It does what transfer_file does,
+// for files that are too large for a call.
+func (d *Door) upload(w http.ResponseWriter, r *http.Request, c *caller) {
+	q := r.URL.Query()
+	for key := range q {
+		if key != "recipient_id" && key != "name" && key != "description" {
+			refuse(w, r, bridge.Errorf(bridge.Invalid, "the query has the unknown key %+.40q; it takes recipient_id, name and description", key))
+			return
+		}
+	}
+	if q.Get("recipient_id") == "" || q.Get("name") == "" {
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "an upload names its recipient and the file: PUT /mcp/files?recipient_id=ID&name=NAME"))
+		return
+	}
+	httpx.Linger(w, uploadPatience)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadPatience)) // the server's own is for short requests
+	f, m, err := d.o.Mail.Transfer(r.Context(), c.agent.ID, mail.FileDraft{To: q.Get("recipient_id"), Source: q.Get("name"), Content: r.Body, Name: q.Get("name"), Description: q.Get("description")})
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	httpx.WriteJSON(w, http.StatusCreated, viewFile(f, m))
+}
