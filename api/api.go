@@ -277,6 +277,7 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/commands/{id}/resolve", h.resolve},
 		{http.MethodPost, "/v1/commands/{id}/cancel", h.cancelReminder},
 		{http.MethodPost, "/v1/turns/{id}/resolve", h.resolveTurn},
+		{http.MethodPost, "/v1/restored", h.resolveRestored},
 		{http.MethodPost, "/v1/turns/{id}/replay", h.replay},
 		{http.MethodGet, "/v1/events", h.events},
 		{http.MethodGet, seedEventsPath, h.seedEvents},

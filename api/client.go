@@ -302,6 +302,11 @@ func (c *Client) Resolve(ctx context.Context, id string, r ResolveRequest) (Comm
 	return post[Command](ctx, c, "/v1/commands/"+url.PathEscape(id)+"/resolve", r)
 }
 
+// ResolveRestored settles everything that is uncertain since a database was put back.
+func (c *Client) ResolveRestored(ctx context.Context, r RestoredRequest) (RestoredAnswer, error) {
+	return post[RestoredAnswer](ctx, c, "/v1/restored", r)
+}
+
 // ResolveTurn settles an uncertain turn by a person's word.
 func (c *Client) ResolveTurn(ctx context.Context, id string, r ResolveRequest) (Turn, error) {
 	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(id)+"/resolve", r)

@@ -190,7 +190,8 @@ func (h *Handler) cancelReminder(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// ResolveRequest is a person's word on an uncertain command: exactly one of launched, not_launched, ran, not_ran and journal.
+// ResolveRequest is a person's word on an uncertain command: exactly one of launched, not_launched, ran, not_ran,
+// journal, told and tell.
 type ResolveRequest struct {
 	// Launched is the external id of the agent that is there after all.
 	Launched    string `json:"launched,omitempty"`
@@ -204,6 +205,39 @@ type ResolveRequest struct {
 	NotRan   bool `json:"not_ran,omitempty"`
 	// Journal settles an action by what the relay's journal says; 409 when the journal does not know.
 	Journal bool `json:"journal,omitempty"`
+	// Told and Tell settle a turn that stands for a run whose prompt nobody can read: the run told the agent what waits
+	// for it, or it did not and that is to be told.
+	Told bool `json:"told,omitempty"`
+	Tell bool `json:"tell,omitempty"`
+}
+
+// RestoredRequest is a person's word on all runs whose prompts nobody can read: exactly one of told and tell, as in
+// ResolveRequest.
+type RestoredRequest struct {
+	Told bool `json:"told,omitempty"`
+	Tell bool `json:"tell,omitempty"`
+}
+
+// RestoredAnswer says how many turns a person's word has settled.
+type RestoredAnswer struct {
+	Settled int `json:"settled"`
+}
+
+// resolveRestored settles everything that is uncertain since a database was put back.
+func (h *Handler) resolveRestored(w http.ResponseWriter, r *http.Request) error {
+	var req RestoredRequest
+	if err := readExact(w, r, &req); err != nil {
+		return err
+	}
+	if req.Told == req.Tell {
+		return bridge.Errorf(bridge.Invalid, "say one of told and tell")
+	}
+	n, err := h.o.Engine.SettleRestored(r.Context(), req.Told)
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, RestoredAnswer{Settled: n})
+	return nil
 }
 
 func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
@@ -214,6 +248,9 @@ func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
 	word, err := readResolve(w, r)
 	if err != nil {
 		return err
+	}
+	if word.Told || word.Tell {
+		return bridge.Errorf(bridge.Invalid, "told and tell settle a turn, not a command")
 	}
 	ctx, cancel := untilDraining(r.Context())
 	defer cancel()
@@ -248,20 +285,20 @@ func readResolve(w http.ResponseWriter, r *http.Request) (engine.Word, error) {
 		return engine.Word{}, err
 	}
 	words := 0
-	for _, said := range []bool{req.Launched != "", req.NotLaunched, req.Ran, req.NotRan, req.Journal} {
+	for _, said := range []bool{req.Launched != "", req.NotLaunched, req.Ran, req.NotRan, req.Journal, req.Told, req.Tell} {
 		if said {
 			words++
 		}
 	}
 	switch {
 	case words != 1:
-		return engine.Word{}, bridge.Errorf(bridge.Invalid, "say one of launched with the agent's id, not_launched, ran, not_ran and journal")
-	case req.Unchecked && (req.NotLaunched || req.Journal):
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "say one of launched with the agent's id, not_launched, ran, not_ran, journal, told and tell")
+	case req.Unchecked && (req.NotLaunched || req.Journal || req.Told || req.Tell):
 		return engine.Word{}, bridge.Errorf(bridge.Invalid, "unchecked goes with launched, ran and not_ran")
 	case req.ExitCode != nil && (!req.Ran || *req.ExitCode < 0 || *req.ExitCode > 255):
 		return engine.Word{}, bridge.Errorf(bridge.Invalid, "exit_code goes with ran, and is 0 to 255")
 	}
-	return engine.Word{External: req.Launched, Unchecked: req.Unchecked, Ran: req.Ran, ExitCode: req.ExitCode, Journal: req.Journal}, nil
+	return engine.Word{External: req.Launched, Unchecked: req.Unchecked, Ran: req.Ran, ExitCode: req.ExitCode, Journal: req.Journal, Told: req.Told, Tell: req.Tell}, nil
 }
 
 // readOptional reads an exact body that may be empty.

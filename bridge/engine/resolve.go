@@ -25,9 +25,9 @@ type Word struct {
 	ExitCode *int
 	// Journal takes what the relay's journal says of an action, and no word of a person.
 	Journal bool
-	// Told is for a run that nobody can read: it told what the bridge had to tell.
-	// Without it the run told nothing, and all is to be told.
-	Told bool
+	// Told and Tell are for a run that nobody can read: it told what the bridge had
+	// to tell, or it did not and that is to be told.
+	Told, Tell bool
 }
 
 // Resolve settles an uncertain command by a person's word. A launched agent is
@@ -232,7 +232,7 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 			err = c.settleLaunch(j, external)
 		case j.turn.Run != "" && external == "":
 			_, err = c.settleOne(j.turn, word.Told)
-		case word.Told:
+		case word.Told || word.Tell:
 			err = bridge.Errorf(bridge.Invalid, "turn %s has no run that could have told anything; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)
 		case external != "":
 			err = bridge.Errorf(bridge.Invalid, "turn %s launched nothing; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)

@@ -100,6 +100,7 @@ func Journal(c *desk.Change, m bridge.Command, found bridge.ActionFinding) error
 	}
 	says := says(found)
 	n := bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
+		Item: c.Item(a, "end", m.OpKey), Asked: turn.ID, Source: bridge.OriginOutside, Author: m.Relay,
 		Text: words.Errand(m) + says + "; it was uncertain before", Untrusted: words.Outputs(found.Outcome)}
 	if m.State != bridge.CommandUncertain {
 		return afterWord(c, errand{command: m, agent: a}, found, n)
@@ -156,6 +157,7 @@ func afterWord(c *desk.Change, r errand, found bridge.ActionFinding, n bridge.No
 	if err := c.Event(bridge.EventJournal, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: text, Fields: fieldsOf(m, found)}); err != nil || agrees {
 		return err
 	}
+	n.Item = c.Item(r.agent, "correction", m.OpKey)
 	n.Text = words.Errand(m) + "correction: " + says(found) + "; a person had said otherwise"
 	return c.Tell(n)
 }

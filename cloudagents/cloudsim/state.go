@@ -223,6 +223,9 @@ func (s *Sim) advance(r *run) bool {
 	r.status, r.updatedAt = script.StatusRunning, now
 	r.log.Add(now, feed.Status(r.id, r.status))
 	r.log.Add(now, feed.Heartbeat())
+	if !s.settings.NoPrompts {
+		r.log.Add(now, feed.Prompt(r.prompt))
+	}
 	return true
 }
 

@@ -60,6 +60,8 @@ type Settings struct {
 
 	// StreamRetention is how long after its end a run can be streamed; 4 days when 0.
 	StreamRetention Duration `yaml:"stream_retention"`
+	// NoPrompts keeps the prompt out of a run's stream.
+	NoPrompts bool `yaml:"no_prompts"`
 	// Heartbeat is the longest silence of a live stream; 15 s when 0.
 	Heartbeat Duration `yaml:"heartbeat"`
 

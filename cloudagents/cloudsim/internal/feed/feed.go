@@ -24,6 +24,11 @@ type Step struct {
 // Heartbeat shows that a run is alive.
 func Heartbeat() Step { return Step{Event: "heartbeat", Data: struct{}{}} }
 
+// Prompt shows what a run was sent. The API shows it nowhere else at v1.
+func Prompt(text string) Step {
+	return Step{Update: map[string]any{"type": "user-message-appended", "userMessage": map[string]any{"text": text}}}
+}
+
 // Done is the last event of every stream.
 func Done() Step { return Step{Event: "done", Data: struct{}{}} }
 
