@@ -1,0 +1,134 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/bridge"
+)
+
+// generations plays a story of two generations: what the first subagent says makes
+// the orchestrator launch a second one and run an action. It puts back a copy of
+// the database that was made before the first result was told.
+func (w *world) generations(secret bool) {
+	w.t.Helper()
+	ended := false
+	w.cloud.Secret = func() bool { return secret }
+	w.cloud.Answer = func(repo, text string) bridge.Observation {
+		switch {
+		case text == "go":
+			return bridge.Observation{Reply: "SUBAGENT: repo=github.com/acme/a, prompt=first\n"}
+		case repo == "github.com/acme/a" && !ended:
+			return bridge.Observation{State: bridge.RunRunning}
+		case repo == "github.com/acme/a":
+			return bridge.Observation{Reply: "The first is done."}
+		case strings.Contains(text, "| The first is done."):
+			return bridge.Observation{Reply: "SUBAGENT: repo=github.com/acme/b, prompt=second\nLOCAL_ACTION: backup_script\n"}
+		case repo == "github.com/acme/b":
+			return bridge.Observation{Reply: "The second is done."}
+		}
+		return bridge.Observation{Reply: "Thanks."}
+	}
+	w.start()
+	w.launch("go")
+	w.until("the first subagent runs", func(tx bridge.Tx) bool {
+		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
+		return err == nil && len(all) == 1
+	})
+	older := w.disk.Copy()
+	ended = true
+	w.resting()
+	if got := w.tellings(); got != "first 1, second 1, action 1, launches 3" {
+		w.t.Fatalf("before: %s", got)
+	}
+	w.stop()
+	w.disk.Restore(older)
+	w.start()
+}
+
+// tellings counts what the orchestrator was told, and what was launched.
+func (w *world) tellings() string {
+	count := func(text string) string {
+		return string(rune('0' + strings.Count(strings.Join(w.sent(boss), "\n"), text)))
+	}
+	return "first " + count("| The first is done.") + ", second " + count("| The second is done.") + ", action " + count("| backup_script") +
+		", launches " + string(rune('0'+w.cloud.Effects("launch")))
+}
+
+// TestRestoredTellsNothingAgain: a database that was put back takes over the runs
+// that it has forgotten: nothing is told or launched again, of no generation, and
+// what it recorded is what it had recorded before.
+func TestRestoredTellsNothingAgain(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		w.generations(false)
+		w.resting()
+		time.Sleep(time.Hour)
+		if got := w.tellings(); got != "first 1, second 1, action 1, launches 3" {
+			t.Error(got)
+		}
+		if n := len(w.relay.Log()); n != 1 {
+			t.Errorf("the action ran %d times", n)
+		}
+		for _, m := range w.all() {
+			if m.State != bridge.CommandReported {
+				t.Errorf("command %s is %s: %s", m.Parsed.Verb, m.State, m.Reason)
+			}
+		}
+		w.say("go on") // the agent is free
+		w.resting()
+		if all := w.sent(boss); all[len(all)-1] != "go on" {
+			t.Errorf("said %q", all)
+		}
+	})
+}
+
+// all returns every command.
+func (w *world) all() (all []bridge.Command) {
+	w.t.Helper()
+	w.until("commands", func(tx bridge.Tx) bool {
+		var err error
+		all, err = tx.Commands(bridge.CommandFilter{})
+		return err == nil
+	})
+	return all
+}
+
+// TestRestoredUnreadable: a run whose prompt nobody can read makes the turn
+// uncertain, and nothing is told until the operator answers, once for all.
+func TestRestoredUnreadable(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		told bool
+		want string
+	}{
+		{"it told", true, "first 1, second 1, action 1, launches 3"},
+		{"it told nothing", false, "first 2, "}, // and its reply asks again
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+				w.generations(true)
+				all := w.turnsIn(w.agent().ID, bridge.TurnUncertain, 1)
+				time.Sleep(time.Hour)
+				if got := w.tellings(); got != "first 1, second 1, action 1, launches 3" {
+					t.Errorf("before the answer: %s", got)
+				}
+				if _, err := w.engine.Replay(t.Context(), all[0].ID); bridge.KindOf(err) != bridge.Conflict {
+					t.Errorf("replayed: %v", err)
+				}
+				n, err := w.engine.SettleRestored(t.Context(), tt.told)
+				if err != nil || n != 1 {
+					t.Fatalf("settled %d, %v", n, err)
+				}
+				w.resting()
+				time.Sleep(time.Hour)
+				if got := w.tellings(); !strings.HasPrefix(got, tt.want) {
+					t.Error(got)
+				}
+			})
+		})
+	}
+}
