@@ -200,7 +200,11 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 	rec := httpx.RecordOf(r.Context())
 	rec.Add("agent", string(c.agent.ID))
 	rec.Add("token", string(c.token.ID))
-	ctx, done := d.live.enter(r, c.token.Hash)
+	ctx, done, err := d.live.enter(r, c.token.Hash)
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
 	defer done()
 	w = patientWriter{w}
 	// The SDK takes an identity from its own middleware alone.
@@ -234,6 +238,11 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case bridge.Unauthenticated:
 		httpx.WriteUnauthorized(w, r, bridge.SafeMessage(err))
 		return
+	case bridge.RateLimited:
+		status = http.StatusTooManyRequests
+		if wait := bridge.RetryAfter(err); wait > 0 {
+			httpx.SetRetryAfter(w.Header(), wait)
+		}
 	case bridge.Denied:
 		status = http.StatusForbidden
 	case bridge.NotFound:
@@ -247,8 +256,6 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusConflict
 	case bridge.TooLarge:
 		status = http.StatusRequestEntityTooLarge
-	case bridge.RateLimited:
-		status = http.StatusTooManyRequests
 	case bridge.Unavailable:
 		status = http.StatusServiceUnavailable
 	}

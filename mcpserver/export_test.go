@@ -44,3 +44,12 @@ func Split(body []byte) (id json.RawMessage, name string, args json.RawMessage, 
 
 // TellRefused is what Run does from time to time.
 var TellRefused = (*Door).tellRefused
+
+// Streams returns how a door admits requests.
+func Streams() func(r *http.Request, token string) (func(), error) {
+	l := &live{}
+	return func(r *http.Request, token string) (func(), error) {
+		_, done, err := l.enter(r, token)
+		return done, err
+	}
+}

@@ -2,12 +2,14 @@ package mcpserver
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 )
 
@@ -103,15 +105,18 @@ func (l *live) prune(servers []*mcp.Server) {
 
 // enter returns the context for a request. That of a stream ends with its token
 // and when the HTTP server begins to stop; the others return at once by themselves.
-func (l *live) enter(r *http.Request, token string) (context.Context, func()) {
+// RateLimited when the token has maxStreams open.
+func (l *live) enter(r *http.Request, token string) (context.Context, func(), error) {
 	if r.Method != http.MethodGet {
-		return r.Context(), func() {}
+		return r.Context(), func() {}, nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	key := new(int)
-	l.mu.Lock()
-	l.add(token, key, cancel)
-	l.mu.Unlock()
+	if !l.stream(token, key, cancel) {
+		cancel()
+		return nil, nil, &bridge.Error{Kind: bridge.RateLimited, RetryAfter: streamPatience,
+			Message: fmt.Sprintf("this token has %d event streams open, which is the limit; close one first", maxStreams)}
+	}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -127,7 +132,27 @@ func (l *live) enter(r *http.Request, token string) (context.Context, func()) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.remove(token, key)
+	}, nil
+}
+
+// maxStreams is how many event streams of one token are open at a time.
+const maxStreams = 16
+
+// stream remembers a stream, unless the token has maxStreams.
+func (l *live) stream(token string, key *int, end func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for other := range l.open[token] {
+		if _, ok := other.(*int); ok {
+			n++
+		}
 	}
+	if n >= maxStreams {
+		return false
+	}
+	l.add(token, key, end)
+	return true
 }
 
 // tokens lists the tokens under which something is open.
