@@ -88,6 +88,9 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 		for _, w := range warnings {
 			out = append(out, probe.Finding{What: "warning", OK: true, Detail: w.String()})
 		}
+		if p != nil {
+			out = append(out, muteTeams(cfg, rules)...)
+		}
 		if p != nil && len(rules.Repos)+len(rules.Actions) == 0 {
 			out = append(out, probe.Finding{What: "warning", OK: true, Detail: cfg.Allowlist + " is empty, so agents may do nothing; list repositories and actions there"})
 		}

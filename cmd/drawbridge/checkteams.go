@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"drawbridge/bridge"
+	"drawbridge/cmd/drawbridge/internal/probe"
+	"drawbridge/config"
+	"drawbridge/mcpserver"
+	"drawbridge/policy"
+)
+
+// muteTeams warns of orchestrators whose agents are offered tools to write to each
+// other, and of which some have no door to the bridge: those can be written to, and
+// cannot answer.
+func muteTeams(cfg *config.Bridge, rules policy.Rules) (out []probe.Finding) {
+	for _, o := range cfg.Orchestrators {
+		sets := slices.DeleteFunc(slices.Clone(o.Toolsets), func(set string) bool {
+			return set != mcpserver.SetTeam && set != mcpserver.SetThreads && set != mcpserver.SetChannels
+		})
+		if len(sets) == 0 || o.Runtime != "" && o.Runtime != "cursor" {
+			continue
+		}
+		for _, why := range doorless(cfg, rules) {
+			out = append(out, probe.Finding{What: "warning", OK: true, Detail: fmt.Sprintf("orchestrator %s has the toolsets %s, but %s; they can be written to and cannot answer",
+				o.Name, strings.Join(sets, ", "), why)})
+		}
+	}
+	return out
+}
+
+// doorless says which agents of the cloud get no door to the bridge, and what would give them one.
+func doorless(cfg *config.Bridge, rules policy.Rules) []string {
+	if cfg.PublicURL == "" {
+		return []string{"its agents in the cloud get no door to the bridge; set public_url"}
+	}
+	var why []string
+	if cfg.Cursor.API == bridge.APIv0 {
+		why = append(why, "agents at the v0 API get no door to the bridge; set cursor.api to v1")
+	}
+	for _, r := range rules.Repos {
+		if r.API == bridge.APIv0 {
+			why = append(why, fmt.Sprintf("agents on %s get no door to the bridge, because the allowlist puts them at the v0 API; use v1 there", r.Pattern))
+		}
+	}
+	return why
+}
