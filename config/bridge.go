@@ -45,7 +45,9 @@ type Source = yamlconf.Source
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	mail.per_minute        10                       1 to 100000
 //	mail.max_file          33554432                 1 to 1099511627776 bytes
+//	mail.chain_depth       3                        1 to 1000
 //	tools.per_minute       6000                     1 to 1000000
+//	tools.remind           true                     true, false
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
 //	chat.wait              300s                     1s to 1h
@@ -163,12 +165,17 @@ type Mail struct {
 	PerMinute int `yaml:"per_minute"`
 	// MaxFile bounds one file in bytes.
 	MaxFile int64 `yaml:"max_file"`
+	// ChainDepth is how long a chain of DMs that wake may be; see mail.Options.
+	ChainDepth int `yaml:"chain_depth"`
 }
 
 // Tools bounds what agents may call at the MCP door.
 type Tools struct {
 	// PerMinute is how many tools one agent may call in any minute, whichever they are.
 	PerMinute int `yaml:"per_minute"`
+	// Remind offers the tools remind and cancel_reminder. The line REMIND has a
+	// setting of its own, Parser.Remind.
+	Remind bool `yaml:"remind"`
 }
 
 // Chat is the /chat surface.
@@ -212,8 +219,8 @@ func defaults() Bridge {
 		Files:     "files",
 		Cursor:    Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:      Poll{Min: 10 * time.Second, Max: time.Minute},
-		Mail:      Mail{PerMinute: 10, MaxFile: 32 << 20},
-		Tools:     Tools{PerMinute: 6000},
+		Mail:      Mail{PerMinute: 10, MaxFile: 32 << 20, ChainDepth: 3},
+		Tools:     Tools{PerMinute: 6000, Remind: true},
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
 		Parser:    Parser{Fenced: "ignore"},
 		Log:       Log{Level: "info", Format: "json"},

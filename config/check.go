@@ -325,6 +325,9 @@ func (c *checker) mail(m Mail) {
 	if m.PerMinute < 1 || m.PerMinute > 100_000 {
 		c.problem("mail.per_minute", strconv.Itoa(m.PerMinute), "is out of range", "use 1 to 100000")
 	}
+	if m.ChainDepth < 1 || m.ChainDepth > 1000 {
+		c.problem("mail.chain_depth", strconv.Itoa(m.ChainDepth), "is out of range", "use 1 to 1000")
+	}
 	if m.MaxFile < 1 || m.MaxFile > 1<<40 {
 		c.problem("mail.max_file", strconv.FormatInt(m.MaxFile, 10), "is out of range", "use 1 to 1099511627776, in bytes")
 	}

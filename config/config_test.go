@@ -58,8 +58,8 @@ func TestBridgeDefaults(t *testing.T) {
 		Database: "/etc/drawbridge/drawbridge.db", Allowlist: "/etc/drawbridge/allowlist.yaml", Files: "/etc/drawbridge/files",
 		Cursor: config.Cursor{API: "v1", URL: "https://api.cursor.com", Timeout: 150 * time.Second},
 		Poll:   config.Poll{Min: 10 * time.Second, Max: time.Minute},
-		Mail:   config.Mail{PerMinute: 10, MaxFile: 32 << 20},
-		Tools:  config.Tools{PerMinute: 6000},
+		Mail:   config.Mail{PerMinute: 10, MaxFile: 32 << 20, ChainDepth: 3},
+		Tools:  config.Tools{PerMinute: 6000, Remind: true},
 		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
 		Parser: config.Parser{Fenced: "ignore"},
 		Log:    config.Log{Level: "info", Format: "json"},
@@ -88,8 +88,8 @@ poll: { min: 1s, max: 1s }
 orchestrators:
   - { name: main, repo: https://github.com/Me/Env.git, ref: feature/x }
   - { name: two, repo: github.com/me/two, workspace: two }
-mail: { per_minute: 30, max_file: 1000 }
-tools: { per_minute: 60 }
+mail: { per_minute: 30, max_file: 1000, chain_depth: 5 }
+tools: { per_minute: 60, remind: false }
 chat: { orchestrator: two, per_minute: 5, wait: 1m }
 relays:
   laptop: { url: http://localhost:7420/, token: ${RELAY} }
@@ -108,7 +108,7 @@ log: { level: debug, format: console }
 		Orchestrators: []config.Orchestrator{
 			{Name: "main", Repo: "github.com/me/env", Ref: "feature/x"}, {Name: "two", Repo: "github.com/me/two", Workspace: "/etc/drawbridge/two"},
 		},
-		Mail:   config.Mail{PerMinute: 30, MaxFile: 1000},
+		Mail:   config.Mail{PerMinute: 30, MaxFile: 1000, ChainDepth: 5},
 		Tools:  config.Tools{PerMinute: 60},
 		Chat:   config.Chat{Orchestrator: "two", PerMinute: 5, Wait: time.Minute},
 		Relays: map[string]config.Relay{"laptop": {URL: "http://localhost:7420", Token: yamlconf.NewSecret(strings.Repeat("r", 32))}},

@@ -30,7 +30,7 @@ func (d *Door) bridgeTools() []tool {
 		define("list_allowed", "List the repositories you may launch subagents on, the actions you may run and who has to agree to some of them first, and your limits. Everything else is refused.",
 			takes(), d.listAllowed),
 		define("remind", "Have a message come back to you as a turn at a later time. Use it instead of waiting.",
-			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, or a span from now: 10m, 2h, 3d."),
+			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, a date such as 2026-03-01 (UTC), or a span from now: 30s, 10m, 1h30m, 3d, 1w, in 10 minutes."),
 				text("message", "What you want to be told then.")), d.remind).keyed(),
 		define("cancel_reminder", "Cancel a reminder of yours that has not come back yet.",
 			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder),
@@ -66,6 +66,10 @@ func (d *Door) launchAgent(ctx context.Context, c *caller, in launchArgs) (answe
 // launch asks for a subagent and names the one that comes of it.
 func (d *Door) launch(ctx context.Context, c *caller, cmd parser.Command) (got Asked, err error) {
 	_, m, err := d.ask(ctx, c, cmd)
+	if limit := d.o.Policy().Limits().Depth; bridge.KindOf(err) == bridge.Denied && c.agent.Depth >= limit {
+		// Another repository would be refused, too.
+		return got, bridge.Errorf(bridge.Denied, "refused: you stand at depth %d of delegation and the limit is %d, so you may not launch subagents; do the work here or report to your parent", c.agent.Depth, limit)
+	}
 	if err != nil {
 		return got, err
 	}
@@ -106,13 +110,19 @@ func whyHeld(m bridge.Command) string {
 	return m.Reason
 }
 
+// refusedFor is the policy's code in the error of a refusal.
+type refusedFor string
+
+// Error implements error.
+func (r refusedFor) Error() string { return "refused for " + string(r) }
+
 // stands says how a command stands.
 func stands(m bridge.Command) (Asked, error) {
 	switch m.State {
 	case bridge.CommandRefused:
-		return Asked{}, bridge.Errorf(bridge.Denied, "refused: %s", strings.TrimPrefix(m.Reason, "refused: "))
+		return Asked{}, &bridge.Error{Kind: bridge.Denied, Message: "refused: " + strings.TrimPrefix(m.Reason, "refused: "), Cause: refusedFor(m.Code)}
 	case bridge.CommandHeld:
-		return Asked{Status: "held", CommandID: string(m.ID), Reason: whyHeld(m)}, nil
+		return Asked{Status: "held", CommandID: string(m.ID), Reason: words.ForAgent(whyHeld(m))}, nil
 	}
 	return Asked{Status: "requested", CommandID: string(m.ID), Due: m.Due}, nil
 }
@@ -202,7 +212,7 @@ type TurnView struct {
 }
 
 func (c *caller) view(a bridge.Agent) AgentView {
-	return AgentView{ID: string(a.ID), Name: a.Name, State: string(a.State), Repo: a.Repo, Relation: c.relation(a), Parent: string(a.Parent), Trouble: a.Trouble, URL: a.URL}
+	return AgentView{ID: string(a.ID), Name: a.Name, State: string(a.State), Repo: a.Repo, Relation: c.relation(a), Parent: string(a.Parent), Trouble: words.ForAgent(a.Trouble), URL: a.URL}
 }
 
 // relation says how near an agent of the same tree is.

@@ -64,6 +64,8 @@ type Options struct {
 	// PerMinute is how many tools one agent may call in any minute, at this replica;
 	// default 6000, negative for no bound.
 	PerMinute int
+	// NoReminders leaves out the tools that set and cancel reminders.
+	NoReminders bool
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
 	Idle time.Duration
 	// Extend may change the options of each server before it is made; what it returns

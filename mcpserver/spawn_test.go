@@ -162,3 +162,81 @@ func TestSpawnAgain(t *testing.T) {
 		t.Errorf("spawned again: %+v, the first was %+v", again, waits)
 	}
 }
+
+// TestDepthIsNoMatterOfRepositories: an agent that stands as deep as agents may is not sent to look for another repository.
+func TestDepthIsNoMatterOfRepositories(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetBridge, mcpserver.SetTeam}
+	a := w.launch("main")
+	w.deepen(a, 99)
+	s := w.connect("main", newEra, "")
+	for tool, in := range map[string]args{
+		"spawn_agent":  {"name": "one", "instructions": "Work."},
+		"launch_agent": {"repo": "github.com/me/elsewhere", "prompt": "Work."},
+	} {
+		r := w.call(s, tool, in)
+		if !r.IsError || !strings.Contains(words(r), "depth 99 of delegation") || strings.Contains(words(r), "repository") || strings.Contains(words(r), "named no repo") || strings.Contains(words(r), "allowed:") {
+			t.Errorf("%s: %s", tool, words(r))
+		}
+	}
+}
+
+// deepen sets how deep an agent stands.
+func (w *world) deepen(a bridge.Agent, depth int) {
+	w.Helper()
+	err := w.engine.Change(w.Context(), func(tx bridge.Change) error {
+		now, err := tx.Agent(a.ID)
+		now.Depth = depth
+		if err != nil {
+			return err
+		}
+		return tx.UpdateAgent(now)
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestNoReminders: the operator may leave the tools for reminders out.
+func TestNoReminders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.launch("main")
+	w.serve(func(o *mcpserver.Options) { o.NoReminders = true })
+	listed, err := w.connect("main", newEra, "").ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range listed.Tools {
+		if strings.Contains(tool.Name, "remind") {
+			t.Errorf("it is offered %s", tool.Name)
+		}
+	}
+	if len(listed.Tools) == 0 {
+		t.Error("it is offered nothing")
+	}
+}
+
+// TestStoppedAgentsReadNoOperatorCommands: an agent whose tree was stopped reads so, and no command of the operator's.
+func TestStoppedAgentsReadNoOperatorCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetBridge, mcpserver.SetTeam}
+	a := w.launch("main")
+	if _, err := w.engine.Stop(t.Context(), a.ID, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	s := w.connect("main", newEra, "")
+	for tool, in := range map[string]args{
+		"run_local_action": {"action": "backup_script"},
+		"launch_agent":     {"repo": "github.com/me/my-app", "prompt": "Work."},
+		"spawn_agent":      {"name": "one", "instructions": "Work.", "repo": "github.com/me/my-app"},
+		"remind":           {"when": "10m", "message": "x"},
+		"complete":         {"result": "done"},
+	} {
+		if r := w.call(s, tool, in); !r.IsError || !strings.Contains(words(r), "stopped") || strings.Contains(words(r), "`drawbridge") {
+			t.Errorf("%s: %s", tool, words(r))
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"drawbridge/bridge/words"
 	"drawbridge/mail"
 	"drawbridge/parser"
+	"drawbridge/policy"
 )
 
 // teamTools is the set for agents in a tree (seed: Substrat).
@@ -192,7 +193,8 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 // child works where its parent does (seed: workspace_subdir is below the parent's
 // workspace), if the policy lets it; an orchestrator's own repository it does not.
 func ownRepo(err error, named string) error {
-	if named != "" || bridge.KindOf(err) != bridge.Denied {
+	var code refusedFor
+	if named != "" || !errors.As(err, &code) || (code != refusedFor(policy.CodeRepoNotAllowed) && code != refusedFor(policy.CodeBadRepo)) {
 		return err
 	}
 	return bridge.Errorf(bridge.Denied, "%s; you named no repo, so it was to be your own: name one that is allowed as repo", bridge.SafeMessage(err))
@@ -297,7 +299,7 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 		if below, err := c.leads(tx, a); err != nil || !below {
 			return errors.Join(err, bridge.Errorf(bridge.Denied, "%s is not below you; list_children lists whom you may inspect", a.Name))
 		}
-		out.State, out.Detail, out.Trouble = seedState(a.State), string(a.State), a.Trouble
+		out.State, out.Detail, out.Trouble = seedState(a.State), string(a.State), words.ForAgent(a.Trouble)
 		if awaited, err := tx.AwaitedBy(a.ID, 1); err != nil {
 			return err
 		} else if len(awaited) > 0 && out.State != "busy" { // it asked outside of a turn

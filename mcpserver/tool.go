@@ -235,7 +235,7 @@ func failed(err error) *mcp.CallToolResult {
 	if kind == "" {
 		kind = "internal"
 	}
-	message := string(words.Own(bridge.SafeMessage(err)))
+	message := string(words.ForAgent(words.Own(bridge.SafeMessage(err))))
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: kind + ": " + message}},
 		Meta: mcp.Meta{errorKey: httpx.ErrorDetail{Kind: kind, Message: message}}}
 }

@@ -30,6 +30,9 @@ const MaxTools = 40
 // toolsets collects every set and resolves its schemas.
 func (d *Door) toolsets() (map[string][]tool, error) {
 	sets := map[string][]tool{SetBridge: d.bridgeTools()}
+	if d.o.NoReminders {
+		sets[SetBridge] = slices.DeleteFunc(sets[SetBridge], func(t tool) bool { return t.name == "remind" || t.name == "cancel_reminder" })
+	}
 	if d.o.Mail != nil {
 		sets[SetTeam], sets[SetThreads], sets[SetChannels] = d.teamTools(), d.threadTools(), d.channelTools()
 	}

@@ -9,7 +9,7 @@ import (
 const (
 	subagentForm = "write it as one line: SUBAGENT: repo=<repository URL>, prompt=<task>"
 	actionForm   = "write it as one line: LOCAL_ACTION: <action id>"
-	remindForm   = "write it as one line: REMIND: <RFC 3339 time or 10m, 2h, 3d>, <message>"
+	remindForm   = "write it as one line: REMIND: <time, date, or 30s, 10m, 1h30m, 3d, 1w, in 10 minutes>, <message>"
 	webhookForm  = "write it as one line: WEBHOOK_RESULT: agent_id=<id>, status=<word>"
 )
 
@@ -203,18 +203,11 @@ func readRemind(rest string) (when, message string, f fault) {
 	return when, message, f
 }
 
-// isTime accepts RFC 3339 and one to six digits with a unit. Whether the time
-// lies in the future, or is sensible, is for whoever keeps the reminders.
+// isTime reports whether a reminder's time can be read. Whether it lies in the
+// future, or is sensible, is for whoever keeps the reminders.
 func isTime(s string) bool {
-	n := 0
-	for n < len(s) && isDigit(s[n]) {
-		n++
-	}
-	if n > 0 && n == len(s)-1 {
-		return n <= 6 && strings.IndexByte("mhd", s[n]) >= 0
-	}
-	_, err := time.Parse(time.RFC3339, s)
-	return err == nil
+	_, ok := When(s, time.Time{})
+	return ok
 }
 
 // readWebhookResult accepts the two pairs in any order: neither is free text,

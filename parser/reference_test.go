@@ -175,7 +175,7 @@ var (
 	refURL         = regexp.MustCompile(`^[!#$%&()*+\-./0-9:;=?@A-Z\[\]_a-z~]+$`)
 	refAction      = regexp.MustCompile(`^[\t -~]+$`)
 	refRemind      = regexp.MustCompile(`^REMIND:([^,]*),(.*)$`)
-	refShortTime   = regexp.MustCompile(`^[0-9]{1,6}[mhd]$`)
+	refShortTime   = regexp.MustCompile(`^([0-9]{1,6}w)?([0-9]{1,6}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$`)
 	refResult      = regexp.MustCompile(`^WEBHOOK_RESULT:[ \t]*((?i)agent_id|status)[ \t]*=([^,]*),[ \t]*((?i)agent_id|status)[ \t]*=([^,]*)$`)
 	refStatus      = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
 )
@@ -196,7 +196,7 @@ func refFill(c *parser.Command, line string) bool {
 		}
 		c.When, c.Message = refTrim(m[1]), refTrim(m[2])
 		_, err := time.Parse(time.RFC3339, c.When)
-		return c.Message != "" && (err == nil || refShortTime.MatchString(c.When))
+		return c.Message != "" && c.When != "" && (err == nil || refShortTime.MatchString(c.When))
 	}
 	m := refResult.FindStringSubmatch(line)
 	// Under (?i) the long s is an s.

@@ -43,7 +43,7 @@ func (g Grant) Action() string { return g.action }
 // Relay is the name of the relay that has the action, or "" when there is only one.
 func (g Grant) Relay() string { return g.relay }
 
-// When is the time of a REMIND as written: RFC 3339, or a span such as 10m, 2h, 3d.
+// When is the time of a REMIND as written: see parser.When.
 func (g Grant) When() string { return g.when }
 
 // Message is the text of a REMIND.

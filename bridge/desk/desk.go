@@ -137,6 +137,9 @@ func (c *Change) Tell(n bridge.Notice) error {
 
 // Keep records a notice. What stands in it is heard when a turn tells it.
 func (c *Change) Keep(n bridge.Notice) error {
+	if n.Message == "" { // the operator's own words stay as they are
+		n.Text = words.ForAgent(n.Text)
+	}
 	n.ID, n.CreatedAt = cmp.Or(n.ID, bridge.NoticeID(c.NewID("ntc_"))), c.At
 	if err := c.name(&n); err != nil {
 		return err

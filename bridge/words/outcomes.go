@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
@@ -74,18 +74,14 @@ func Span(d time.Duration) string {
 // maxRemind bounds how far ahead a reminder may be.
 const maxRemind = 366 * 24 * time.Hour
 
-// RemindAt reads "<RFC 3339 time>" or "10m", "2h", "3d".
+// RemindAt reads the time of a reminder, as parser.When does. It may be at most a
+// year ahead.
 func RemindAt(when string, now time.Time) (time.Time, error) {
 	when = strings.Trim(when, " \t") // as the policy reads it
-	at, err := time.Parse(time.RFC3339, when)
-	if err != nil {
-		unit := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}[lastByte(when)]
-		n, nerr := strconv.ParseInt(when[:max(len(when)-1, 0)], 10, 32)
-		if unit == 0 || nerr != nil || n <= 0 {
-			return time.Time{}, fmt.Errorf("%q is no time: write 10m, 2h, 3d or a time such as %s", OneLine(when, 60), now.Add(time.Hour).UTC().Format(time.RFC3339))
-		}
-		// Beyond the bound the product could wrap around into the near future.
-		at = now.Add(time.Duration(min(n, int64(maxRemind/unit)+1)) * unit)
+	at, ok := parser.When(when, now)
+	if !ok {
+		return time.Time{}, fmt.Errorf("%q is not a time: write 30s, 10m, 1h30m, 3d, 1w, in 10 minutes, a date such as %s or a time such as %s",
+			OneLine(when, 60), now.AddDate(0, 0, 1).UTC().Format(time.DateOnly), now.Add(time.Hour).UTC().Format(time.RFC3339))
 	}
 	switch {
 	case !at.After(now):
@@ -94,13 +90,6 @@ func RemindAt(when string, now time.Time) (time.Time, error) {
 		return time.Time{}, errors.New("a reminder may be at most a year ahead")
 	}
 	return at, nil
-}
-
-func lastByte(s string) byte {
-	if s == "" {
-		return 0
-	}
-	return s[len(s)-1]
 }
 
 // RelayAsks is what the operator reads of an action for which a relay wants their word.

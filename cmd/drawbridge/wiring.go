@@ -159,7 +159,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Doors: doored.Gives, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, MaxFile: cfg.Mail.MaxFile}); err != nil {
+	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Doors: doored.Gives, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, ChainDepth: cfg.Mail.ChainDepth, MaxFile: cfg.Mail.MaxFile}); err != nil {
 		return nil, w.close(err)
 	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
@@ -264,7 +264,7 @@ func (w *parts) openDoor() (err error) {
 	}
 	w.tokens = doors.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(mcpserver.Options{
-		Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, Tracing: w.tracing, OnCall: w.metrics.OnCall, Extend: conformance.Extend, Version: version, Log: w.log})
+		Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, NoReminders: !w.config.Tools.Remind, Tracing: w.tracing, OnCall: w.metrics.OnCall, Extend: conformance.Extend, Version: version, Log: w.log})
 	return err
 }
 

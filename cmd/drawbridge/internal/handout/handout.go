@@ -109,7 +109,7 @@ Run an action on the user's machine:
 
     LOCAL_ACTION: <action id>
 {{if .Remind}}
-Be reminded later, at a time (RFC 3339) or after 10m, 2h or 3d:
+Be reminded later, at a time (RFC 3339), on a date such as 2026-03-05 (UTC), or after 30s, 10m, 1h30m, 3d or 1w:
 
     REMIND: <when>, <message>
 {{end}}
