@@ -60,6 +60,8 @@ type Options struct {
 	UserAgent string
 	// Proxy chooses a proxy for a request; nil is none, whatever the environment says.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Around wraps what sends requests, for traces; nil wraps nothing.
+	Around func(http.RoundTripper) http.RoundTripper
 	// Now tells the time, to read dates in Retry-After; nil is time.Now.
 	Now func() time.Time
 }
@@ -89,6 +91,9 @@ func New(opts Options) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},
+	}
+	if opts.Around != nil {
+		hc.Transport = opts.Around(hc.Transport)
 	}
 	rc := resty.NewWithClient(hc).
 		SetLogger(silent{}).

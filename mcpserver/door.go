@@ -187,6 +187,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
+	c.traceparent = r.Header.Get("Traceparent")
 	if isFiles(r.URL.EscapedPath()) {
 		d.serveFile(w, r, c)
 		return
@@ -273,6 +274,8 @@ type caller struct {
 	offer *offer
 	// ran is set when a tool runs for the request; nil where nobody asks.
 	ran *atomic.Bool
+	// traceparent is the client's own trace, from the request's header, or "".
+	traceparent string
 	// once is what a call is made under, of one call alone.
 	once bridge.Once
 }

@@ -63,6 +63,11 @@ func (t tool) asked(ctx context.Context, d *Door, o *offer, req *mcp.CallToolReq
 	if c.ran != nil && c.offer == o {
 		c.ran.Store(true)
 	}
+	if parent, ok := req.Params.Meta["traceparent"].(string); ok { // where MCP's own conventions have it
+		one := *c // other calls of the same request may run beside it
+		one.traceparent = parent
+		c = &one
+	}
 	return t.run(ctx, d, c, call{name: req.Params.Name, args: req.Params.Arguments})
 }
 
@@ -118,7 +123,7 @@ func (t tool) look(ctx context.Context, d *Door, c *caller, call asked) *mcp.Cal
 
 // span is how a call is traced.
 func (b begun) span(c *caller, call asked) tracing.ToolCall {
-	return tracing.ToolCall{Turn: string(b.turn), Agent: string(c.agent.ID), Tool: call.tool, Begun: call.at}
+	return tracing.ToolCall{Turn: string(b.turn), Agent: string(c.agent.ID), Tool: call.tool, Caller: c.traceparent, Begun: call.at}
 }
 
 // answered makes the result of a call, and says in a word why it failed, if it did.

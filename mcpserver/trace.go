@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"cmp"
 	"strconv"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -10,13 +11,30 @@ import (
 )
 
 // TraceRun sends the span of a run when an event says that it ended, or that its
-// turn failed and nothing will complete it; the spans of its tools are below it.
+// turn failed and nothing will complete it; the spans of its tools are below it. It
+// sends the span of an action when an event says that a relay ran it.
 func TraceRun(t *tracing.Tracing, e bridge.Event) {
 	took, err := strconv.ParseInt(e.Fields["duration_ms"], 10, 64)
-	if (e.Kind != bridge.EventCompleted && e.Kind != bridge.EventTurnFailed) || err != nil {
+	if err != nil {
 		return
 	}
-	status := cmp.Or(e.Fields["status"], e.Kind)
-	t.Run(tracing.Run{Turn: string(e.Turn), Agent: string(e.Agent), Status: status, Begun: e.At.Add(-time.Duration(took) * time.Millisecond),
-		Ended: e.At, Failed: status != string(bridge.RunFinished)})
+	status, begun := cmp.Or(e.Fields["status"], e.Kind), e.At.Add(-time.Duration(took)*time.Millisecond)
+	switch e.Kind {
+	case bridge.EventCompleted, bridge.EventTurnFailed:
+		t.Run(tracing.Run{Turn: string(e.Turn), Agent: string(e.Agent), Name: e.Name, Status: status, Provider: provider(e), Begun: begun, Ended: e.At,
+			Failed: status != string(bridge.RunFinished), After: strings.Fields(e.Fields["after"])})
+	case bridge.EventExecuted:
+		if status == string(bridge.ActionExecuted) {
+			status = ""
+		}
+		t.Action(tracing.Action{Turn: string(e.Turn), Agent: string(e.Agent), Name: e.Fields["action"], Kind: status, Begun: begun, Ended: e.At})
+	}
+}
+
+// provider names who ran an agent: the Cloud Agents API gives its agents ids of its own.
+func provider(e bridge.Event) string {
+	if strings.HasPrefix(e.Fields["external"], "bc-") {
+		return "cursor"
+	}
+	return "drawbridge"
 }

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -49,6 +50,47 @@ func TestEachRunHasOneSpan(t *testing.T) {
 		}
 		if len(spans) != 1 || !spans[0].EndTime.Equal(at) || spans[0].EndTime.Sub(spans[0].StartTime) != 2*time.Second || (spans[0].Status.Code == codes.Error) != (tt.status != "FINISHED") {
 			t.Errorf("%s: %+v", name, spans)
+		}
+	}
+}
+
+// A call's span links the trace that the client names, in the header or in the metadata; an action's span is made of its event.
+func TestCallsLinkTheirCallers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	out := tracetest.NewInMemoryExporter()
+	tr := tracing.To(keep{out}, "test")
+	w.serve(func(o *mcpserver.Options) { o.Tracing = tr })
+	w.launch("main")
+	h := w.openSession("main")
+	h.Set("Traceparent", "00-11111111111111111111111111111111-1111111111111111-01")
+	w.speak(h, "", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_allowed","arguments":{}}}`)
+	h.Del("Traceparent")
+	w.speak(h, "", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"_meta":{"traceparent":"00-22222222222222222222222222222222-2222222222222222-00"},"name":"list_agents","arguments":{}}}`)
+	w.speak(h, "", `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"agent_status","arguments":{"agent":"nobody"}}}`)
+	bye, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, w.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bye.Header = h
+	w.send(bye) // nobody runs this door, which would end the session
+	mcpserver.TraceRun(tr, bridge.Event{Kind: bridge.EventExecuted, Turn: "trn_1", Agent: "agt_1", At: time.Unix(9, 0), Fields: map[string]string{"status": "failed", "action": "backup", "duration_ms": "2000"}})
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	links := map[string]string{}
+	for _, s := range out.GetSpans() {
+		links[s.Name] = ""
+		for _, l := range s.Links {
+			links[s.Name] += l.SpanContext.TraceID().String()[:1]
+			if l.SpanContext.IsSampled() {
+				t.Errorf("%s: the caller's sampling came along", s.Name)
+			}
+		}
+	}
+	for name, want := range map[string]string{"tools/call list_allowed": "1", "tools/call list_agents": "2", "tools/call agent_status": "", "execute_tool backup": ""} {
+		if got, ok := links[name]; !ok || got != want {
+			t.Errorf("%s: there %t, links %q, want %q", name, ok, got, want)
 		}
 	}
 }

@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/gate"
@@ -84,9 +87,55 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 		return bridge.Completion{}, err
 	}
 	j.turn.Status = out.obs.State
+	after, err := c.causes(j)
+	if err != nil {
+		return bridge.Completion{}, err
+	}
 	return cpl, c.Event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
 		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": words.SafeWord(out.obs.Branch), "pr": words.SafeWord(out.obs.PR),
-			"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts)}})
+			"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts), "after": after}})
+}
+
+// maxCauses bounds how many turns an event names as what a turn came of.
+const maxCauses = 20
+
+// causes names, with blanks between, the turns that a turn came of: the one that launched
+// its agent, for the first turn, and those whose actions, reminders or subagents it tells of.
+func (c *change) causes(j *job) (string, error) {
+	var turns []string
+	add := func(id bridge.TurnID) {
+		if id != "" && id != j.turn.ID && len(turns) < maxCauses && !slices.Contains(turns, string(id)) {
+			turns = append(turns, string(id))
+		}
+	}
+	if j.turn.Seq == 1 {
+		add(j.command.Turn)
+	}
+	carried, err := c.CarriedNotices(j.turn.ID)
+	if err != nil {
+		return "", err
+	}
+	for _, n := range carried {
+		for _, id := range n.Commands {
+			m, err := c.Command(id)
+			if errors.Is(err, bridge.ErrNoRow) {
+				continue
+			}
+			if err != nil {
+				return "", fmt.Errorf("load command %q: %w", id, err)
+			}
+			last := []bridge.Turn{{ID: m.Turn}}
+			if m.Child != "" {
+				if last, err = c.Turns(bridge.TurnFilter{Agent: m.Child, Limit: 1}); err != nil {
+					return "", err
+				}
+			}
+			for _, t := range last {
+				add(t.ID)
+			}
+		}
+	}
+	return strings.Join(turns, " "), nil
 }
 
 // replied ends the turn well: what it carried is delivered.

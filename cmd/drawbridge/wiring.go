@@ -128,13 +128,12 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	forget(cfg.Secrets())
 	w := &parts{newKey: a.newKey, config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
 	w.policy.Store(p)
-	cloud, err := newCloud(cfg)
-	if err != nil {
-		return nil, err
-	}
-	w.cloud = cloud
+	var err error
 	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
 		return nil, err
+	}
+	if w.cloud, err = tracedCloud(cfg, w.tracing); err != nil {
+		return nil, errors.Join(err, w.tracing.Close())
 	}
 	keys := bridgeKeys(cfg)
 	if err := w.openStore(ctx, keys); err != nil {
@@ -148,7 +147,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	all := runtimes.Set{Cloud: cloud, Named: named}
+	all := runtimes.Set{Cloud: w.cloud, Named: named}
 	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
 	w.engine, err = engine.New(engine.Options{
 		Store: failport.Store(w.store), Runtime: failport.Runtime(doored), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
@@ -169,11 +168,14 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err := w.openDoor(); err != nil {
 		return nil, w.close(err)
 	}
-	if w.api, err = api.New(w.apiOptions(hooks.Handler())); err != nil {
+	if w.api, err = api.New(w.apiOptions(w.tracing.Server(hooksRoute, hooks.Handler()))); err != nil {
 		return nil, w.close(err)
 	}
 	return w, nil
 }
+
+// hooksRoute is the receiver's route in traces.
+const hooksRoute = "/hooks/cursor/{key}/{operation}"
 
 // wireReceiver builds the webhook receiver alone. Its engine records deliveries
 // and runs nothing: it has no Runtime and no relays.
@@ -352,10 +354,13 @@ func (w *parts) problem() string {
 	return ""
 }
 
-func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) {
+func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) { return tracedCloud(cfg, nil) }
+
+// tracedCloud has a span made of each request; nil makes none.
+func tracedCloud(cfg *config.Bridge, t *tracing.Tracing) (*cloudagents.Client, error) {
 	return cloudagents.New(cloudagents.Options{
 		BaseURL: cfg.Cursor.URL, Key: cfg.Cursor.Key.Reveal(), API: cfg.Cursor.API, Model: cfg.Cursor.Model,
-		Timeout: cfg.Cursor.Timeout, UserAgent: "drawbridge/" + version,
+		Timeout: cfg.Cursor.Timeout, UserAgent: "drawbridge/" + version, Around: t.Client,
 	})
 }
 

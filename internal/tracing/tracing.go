@@ -1,5 +1,6 @@
-// Package tracing tells an OpenTelemetry collector of runs and of the tools that
-// they call: run, step, tool. It is off, at no cost, until the standard
+// Package tracing tells an OpenTelemetry collector of runs, the tools and actions that
+// they call, and requests out and in, in the words of OpenTelemetry's conventions
+// for GenAI and MCP. It is off, at no cost, until the standard
 // variables name a collector, and it never holds up or fails what it tells of.
 // Rule of thumb: ids, names and verdicts go into a span; arguments, texts and
 // secrets never do.
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -73,11 +75,13 @@ func (t *Tracing) tracer() trace.Tracer {
 	return t.provider.Tracer("drawbridge")
 }
 
-// Run tells of one run that is over. failed says why it did not end well, or "".
+// Run tells of one run that is over. Provider is who ran it. After names the turns that
+// it came of: the one that launched the agent, and those whose results it was given.
 type Run struct {
-	Turn, Agent, Status string
-	Begun, Ended        time.Time
-	Failed              bool
+	Turn, Agent, Name, Status, Provider string
+	Begun, Ended                        time.Time
+	Failed                              bool
+	After                               []string
 }
 
 // Run sends the span of a run. Its ids are made from the turn's, so that the
@@ -85,23 +89,60 @@ type Run struct {
 // replica, are its children.
 func (t *Tracing) Run(r Run) {
 	ctx := context.WithValue(context.Background(), fixed{}, ofTurn(r.Turn))
-	_, span := t.tracer().Start(ctx, "run", trace.WithNewRoot(), trace.WithTimestamp(r.Begun), trace.WithAttributes(
-		attribute.String("drawbridge.turn", r.Turn), attribute.String("drawbridge.agent", r.Agent), attribute.String("drawbridge.status", r.Status)))
+	attributes := append(aboutAgent("invoke_agent", r.Agent, r.Turn), attribute.String("gen_ai.agent.name", r.Name),
+		attribute.String("gen_ai.provider.name", r.Provider), attribute.String("drawbridge.status", r.Status))
+	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithTimestamp(r.Begun), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...)}
+	for _, turn := range r.After {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: ofTurn(turn)}))
+	}
+	_, span := t.tracer().Start(ctx, strings.TrimSpace("invoke_agent "+r.Name), options...)
 	if r.Failed {
-		span.SetStatus(codes.Error, r.Status)
+		fail(span, r.Status)
 	}
 	span.End(trace.WithTimestamp(r.Ended))
 }
 
-// ToolCall is one tool call of a turn.
-type ToolCall struct {
-	Turn, Agent, Tool string
-	Begun             time.Time
+// aboutAgent are the attributes that spans of an agent share. An agent is one conversation.
+func aboutAgent(operation, agent, turn string) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.agent.id", agent),
+		attribute.String("gen_ai.conversation.id", agent), attribute.String("drawbridge.turn", turn), attribute.String("drawbridge.agent", agent)}
 }
 
-// Tool begins the spans of a tool call: the step, and the tool within it, both
-// from when the call began. The returned function ends both; kind is the
-// error's word, or "".
+func fail(span trace.Span, kind string) {
+	span.SetStatus(codes.Error, kind)
+	span.SetAttributes(attribute.String("error.type", kind))
+}
+
+// Action is one action that a relay ran for a turn. Kind is the error's word, or "".
+type Action struct {
+	Turn, Agent, Name, Kind string
+	Begun, Ended            time.Time
+}
+
+// Action sends the span of an action that is over, below the run that asked for it.
+func (t *Tracing) Action(a Action) {
+	ctx := context.Background()
+	if a.Turn != "" {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, ofTurn(a.Turn))
+	}
+	attributes := append(aboutAgent("execute_tool", a.Agent, a.Turn), attribute.String("gen_ai.tool.name", a.Name), attribute.String("gen_ai.tool.type", "extension"))
+	_, span := t.tracer().Start(ctx, "execute_tool "+a.Name, trace.WithTimestamp(a.Begun), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	if a.Kind != "" {
+		fail(span, a.Kind)
+	}
+	span.End(trace.WithTimestamp(a.Ended))
+}
+
+// ToolCall is one tool call of a turn. Caller is the client's traceparent, or "".
+type ToolCall struct {
+	Turn, Agent, Tool, Caller string
+	Begun                     time.Time
+}
+
+// Tool begins the spans of a tool call: the request at the door (SERVER), and the tool
+// within it, both from when the call began. The request's span links the caller's; the
+// caller's sampling does not count here. The returned function ends both; kind is
+// the error's word, or "".
 func (t *Tracing) Tool(ctx context.Context, call ToolCall) (context.Context, func(kind string)) {
 	if t == nil || t.provider == nil {
 		return ctx, func(string) {}
@@ -109,17 +150,29 @@ func (t *Tracing) Tool(ctx context.Context, call ToolCall) (context.Context, fun
 	if call.Turn != "" {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, ofTurn(call.Turn))
 	}
-	about := trace.WithAttributes(attribute.String("drawbridge.turn", call.Turn), attribute.String("drawbridge.agent", call.Agent))
+	about := trace.WithAttributes(append(aboutAgent("execute_tool", call.Agent, call.Turn), attribute.String("gen_ai.tool.name", call.Tool),
+		attribute.String("gen_ai.tool.type", "function"), attribute.String("mcp.method.name", "tools/call"))...)
 	begun := trace.WithTimestamp(call.Begun)
-	ctx, step := t.tracer().Start(ctx, "step", about, begun)
-	ctx, span := t.tracer().Start(ctx, "tool "+call.Tool, about, begun)
+	options := []trace.SpanStartOption{about, begun, trace.WithSpanKind(trace.SpanKindServer)}
+	if caller := remote(call.Caller); caller.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: caller}))
+	}
+	ctx, request := t.tracer().Start(ctx, "tools/call "+call.Tool, options...)
+	ctx, span := t.tracer().Start(ctx, "execute_tool "+call.Tool, about, begun, trace.WithSpanKind(trace.SpanKindInternal))
 	return ctx, func(kind string) {
 		if kind != "" {
-			span.SetStatus(codes.Error, kind)
+			fail(span, kind)
+			fail(request, kind)
 		}
 		span.End()
-		step.End()
+		request.End()
 	}
+}
+
+// remote reads a traceparent (W3C), without its sampling flag.
+func remote(traceparent string) trace.SpanContext {
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
+	return trace.SpanContextFromContext(ctx).WithTraceFlags(0)
 }
 
 // ofTurn is the place of a turn's run: the same wherever it is made.

@@ -11,38 +11,116 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"drawbridge/internal/tracing"
 )
 
-func TestRunStepTool(t *testing.T) {
-	t.Parallel()
+// attributesOf are a span's attributes as texts.
+func attributesOf(s tracetest.SpanStub) map[string]string {
+	out := map[string]string{}
+	for _, a := range s.Attributes {
+		out[string(a.Key)] = a.Value.Emit()
+	}
+	return out
+}
+
+// played returns the spans of a play by name.
+func played(t *testing.T, play func(*tracing.Tracing)) map[string]tracetest.SpanStub {
+	t.Helper()
 	out := tracetest.NewInMemoryExporter()
 	tr := tracing.To(keep{out}, "test")
-	// The tools come first, while the run lasts; another turn is another trace.
-	_, end := tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_1", Agent: "agt_1", Tool: "list_agents", Begun: time.Now()})
-	end("")
-	_, end = tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_2", Agent: "agt_1", Tool: "remind", Begun: time.Now()})
-	end("denied")
-	tr.Run(tracing.Run{Turn: "trn_1", Agent: "agt_1", Status: "FINISHED", Begun: time.Unix(1, 0), Ended: time.Unix(3, 0)})
+	play(tr)
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
 	spans := map[string]tracetest.SpanStub{}
 	for _, s := range out.GetSpans() {
-		if s.Name != "step" || spans["step"].Name == "" {
-			spans[s.Name] = s
-		}
+		spans[s.Name] = s
 	}
-	run, step, tool := spans["run"], spans["step"], spans["tool list_agents"]
-	if step.Parent.SpanID() != run.SpanContext.SpanID() || tool.Parent.SpanID() != step.SpanContext.SpanID() || run.Parent.IsValid() {
-		t.Errorf("run %v, step below %v, tool below %v", run.SpanContext.SpanID(), step.Parent.SpanID(), tool.Parent.SpanID())
+	return spans
+}
+
+// The spans follow OpenTelemetry's conventions: invoke_agent, tools/call at the door, execute_tool within it.
+func TestSpansOfARun(t *testing.T) {
+	t.Parallel()
+	const caller = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+	spans := played(t, func(tr *tracing.Tracing) {
+		// The tools come first, while the run lasts; another turn is another trace.
+		_, end := tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_1", Agent: "agt_1", Tool: "list_agents", Caller: caller, Begun: time.Now()})
+		end("")
+		_, end = tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_2", Agent: "agt_1", Tool: "remind", Caller: "nonsense", Begun: time.Now()})
+		end("denied")
+		tr.Action(tracing.Action{Turn: "trn_1", Agent: "agt_1", Name: "backup", Kind: "timed_out", Begun: time.Unix(1, 0), Ended: time.Unix(2, 0)})
+		tr.Run(tracing.Run{Turn: "trn_1", Agent: "agt_1", Name: "main", Status: "FINISHED", Provider: "cursor", Begun: time.Unix(1, 0), Ended: time.Unix(3, 0)})
+		tr.Run(tracing.Run{Turn: "trn_3", Agent: "agt_2", Name: "child", Status: "ERROR", Failed: true, Begun: time.Unix(1, 0), Ended: time.Unix(3, 0), After: []string{"trn_1"}})
+	})
+	run, request, tool, action := spans["invoke_agent main"], spans["tools/call list_agents"], spans["execute_tool list_agents"], spans["execute_tool backup"]
+	if request.Parent.SpanID() != run.SpanContext.SpanID() || tool.Parent.SpanID() != request.SpanContext.SpanID() || action.Parent.SpanID() != run.SpanContext.SpanID() || run.Parent.IsValid() {
+		t.Errorf("run %v, request below %v, tool below %v, action below %v", run.SpanContext.SpanID(), request.Parent.SpanID(), tool.Parent.SpanID(), action.Parent.SpanID())
 	}
-	if run.SpanContext.TraceID() != tool.SpanContext.TraceID() || run.SpanContext.TraceID() == spans["tool remind"].SpanContext.TraceID() {
+	if run.SpanContext.TraceID() != tool.SpanContext.TraceID() || run.SpanContext.TraceID() == spans["execute_tool remind"].SpanContext.TraceID() {
 		t.Error("a trace is not one turn")
 	}
-	if run.EndTime.Sub(run.StartTime) != 2*time.Second || spans["tool remind"].Status.Description != "denied" {
-		t.Errorf("run took %s, refused tool says %q", run.EndTime.Sub(run.StartTime), spans["tool remind"].Status.Description)
+	for name, kind := range map[string]trace.SpanKind{"invoke_agent main": trace.SpanKindClient, "tools/call list_agents": trace.SpanKindServer, "execute_tool list_agents": trace.SpanKindInternal, "execute_tool backup": trace.SpanKindClient} {
+		if spans[name].SpanKind != kind {
+			t.Errorf("%s is of the kind %s", name, spans[name].SpanKind)
+		}
+	}
+	for name, want := range map[string]map[string]string{
+		"invoke_agent main":      {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.id": "agt_1", "gen_ai.agent.name": "main", "gen_ai.conversation.id": "agt_1", "gen_ai.provider.name": "cursor", "error.type": ""},
+		"invoke_agent child":     {"error.type": "ERROR"},
+		"tools/call list_agents": {"mcp.method.name": "tools/call", "gen_ai.tool.name": "list_agents", "error.type": ""},
+		"execute_tool remind":    {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "remind", "gen_ai.tool.type": "function", "error.type": "denied"},
+		"execute_tool backup":    {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "backup", "error.type": "timed_out"},
+	} {
+		got := attributesOf(spans[name])
+		for key, value := range want {
+			if got[key] != value {
+				t.Errorf("%s: %s is %q, want %q", name, key, got[key], value)
+			}
+		}
+	}
+	// The caller's trace is linked, without its word on sampling; what is not a trace is not.
+	if links := request.Links; len(links) != 1 || links[0].SpanContext.TraceID().String() != "0123456789abcdef0123456789abcdef" || links[0].SpanContext.IsSampled() {
+		t.Errorf("the request's links: %+v", links)
+	}
+	if links := spans["tools/call remind"].Links; len(links) != 0 {
+		t.Errorf("links of nonsense: %+v", links)
+	}
+	if links := spans["invoke_agent child"].Links; len(links) != 1 || links[0].SpanContext.SpanID() != run.SpanContext.SpanID() || links[0].SpanContext.TraceID() != run.SpanContext.TraceID() {
+		t.Errorf("a child's run does not link its launch: %+v", links)
+	}
+	if run.EndTime.Sub(run.StartTime) != 2*time.Second || spans["execute_tool remind"].Status.Description != "denied" {
+		t.Errorf("run took %s, refused tool says %q", run.EndTime.Sub(run.StartTime), spans["execute_tool remind"].Status.Description)
+	}
+}
+
+// Requests out are CLIENT spans under a path without ids, and carry no trace of ours; requests in are SERVER spans.
+func TestSpansOfRequests(t *testing.T) {
+	t.Parallel()
+	spans := played(t, func(tr *tracing.Tracing) {
+		server := httptest.NewServer(tr.Server("/hooks/{key}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Traceparent") != "" {
+				t.Error("a trace of ours was sent")
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})))
+		defer server.Close()
+		c := &http.Client{Transport: tr.Client(http.DefaultTransport)}
+		resp, err := c.Get(server.URL + "/v1/agents/bc-1234/runs/run-5") //nolint:noctx // a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		c.CloseIdleConnections()
+	})
+	out, in := spans["GET /v1/agents/{id}/runs/{id}"], spans["GET /hooks/{key}"]
+	if out.SpanKind != trace.SpanKindClient || attributesOf(out)["http.response.status_code"] != "503" || attributesOf(out)["error.type"] != "503" {
+		t.Errorf("the request out: %v %v", out.SpanKind, attributesOf(out))
+	}
+	if in.SpanKind != trace.SpanKindServer || attributesOf(in)["http.route"] != "/hooks/{key}" || attributesOf(in)["error.type"] != "503" {
+		t.Errorf("the request in: %v %v", in.SpanKind, attributesOf(in))
 	}
 }
 
