@@ -25,6 +25,8 @@ type Relay struct {
 	State string `json:"state"`
 	// Stopped is since when the relay's kill switch is on; nil while it is off. Relays before version 2 of the protocol do not say.
 	Stopped *time.Time `json:"kill_switch_since,omitempty"`
+	// Outdated is since when the relay's relay.yaml is another than the one that it follows; nil while it is not.
+	Outdated *time.Time `json:"outdated_since,omitempty"`
 	// Copy says that a relay was refused that shows an older epoch than Epoch, the last that was acknowledged.
 	Copy       *RelayCopy `json:"copy_refused,omitempty"`
 	Epoch      int64      `json:"epoch,omitempty"`
@@ -127,6 +129,9 @@ func viewRelay(v bridge.RelayView) Relay {
 	out.Epoch = v.Epoch
 	if !v.StoppedAt.IsZero() {
 		out.Stopped = &v.StoppedAt
+	}
+	if !v.OutdatedAt.IsZero() {
+		out.Outdated = &v.OutdatedAt
 	}
 	if !v.CopyAt.IsZero() {
 		out.Copy = &RelayCopy{At: v.CopyAt, Epoch: v.CopyEpoch, Accepted: v.Accept}

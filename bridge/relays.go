@@ -39,6 +39,8 @@ type Relay struct {
 	Process string
 	// StoppedAt is since when the relay's kill switch is on, the zero time while it is off.
 	StoppedAt time.Time
+	// OutdatedAt is since when relay.yaml is another than the one that the relay follows, the zero time while it is not.
+	OutdatedAt time.Time
 	// CopyAt is when a relay was last refused because it showed the epoch CopyEpoch, which is older than Epoch.
 	CopyAt    time.Time
 	CopyEpoch int64

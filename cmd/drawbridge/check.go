@@ -109,7 +109,7 @@ func pageFindings(path string, p *policy.Policy, cfg *config.Bridge) []probe.Fin
 		return nil
 	}
 	names := []string{""}
-	for _, o := range cfg.Orchestrators {
+	for _, o := range cfg.Orchestrators[:min(len(cfg.Orchestrators), maxPages)] {
 		names = append(names, o.Name)
 	}
 	for _, name := range names {
@@ -120,6 +120,9 @@ func pageFindings(path string, p *policy.Policy, cfg *config.Bridge) []probe.Fin
 	}
 	return []probe.Finding{{What: path, Detail: "is not what the allowlist says now; write it again with `drawbridge protocol > " + path + "`, and commit it into the orchestrator's repository"}}
 }
+
+// maxPages is for how many orchestrators the page is compared; writing one takes its time with a long allowlist.
+const maxPages = 20
 
 // scriptFindings reads what stand-ins for agents follow.
 func scriptFindings(cfg *config.Bridge) (out []probe.Finding) {

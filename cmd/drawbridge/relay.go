@@ -182,6 +182,9 @@ func relayState(r api.Relay) string {
 	if r.Stopped != nil {
 		state += ", kill switch on"
 	}
+	if r.Outdated != nil {
+		state += ", relay.yaml is newer"
+	}
 	if copyThere(r) {
 		state += ", COPY REFUSED"
 	}

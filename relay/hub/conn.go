@@ -132,7 +132,7 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		}
 	case f.Switch != nil:
 		c.allowance -= answeredCost
-		return c.noteSwitch(ctx, f.Switch.Stopped)
+		return c.noteSwitch(ctx, *f.Switch)
 	case f.Output != nil:
 		c.progress(*f.Output)
 	case f.Pinned != nil:
@@ -210,19 +210,32 @@ func (c *conn) notePin(ctx context.Context) error {
 	})
 }
 
-// noteSwitch writes down how a connected relay's kill switch stands, unless another connection has taken over.
-func (c *conn) noteSwitch(ctx context.Context, stopped bool) error {
+// noteSwitch writes down how a connected relay's kill switch and configuration stand, unless another connection has taken over.
+func (c *conn) noteSwitch(ctx context.Context, now wire.Switch) error {
 	return c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
 		relay, err := tx.Relay(c.relay)
-		if err != nil || relay.Session != c.session || stopped == !relay.StoppedAt.IsZero() {
+		if err != nil || relay.Session != c.session {
 			return err
 		}
-		relay.StoppedAt = time.Time{}
-		if stopped {
-			relay.StoppedAt = c.hub.o.Now()
+		before := relay
+		relay.StoppedAt = c.holdsSince(relay.StoppedAt, now.Stopped)
+		relay.OutdatedAt = c.holdsSince(relay.OutdatedAt, now.Outdated)
+		if relay == before {
+			return nil
 		}
 		return tx.PutRelay(relay)
 	})
+}
+
+// holdsSince is when something began that is so now: known, or this moment. The zero time when it is not so.
+func (c *conn) holdsSince(known time.Time, so bool) time.Time {
+	switch {
+	case !so:
+		return time.Time{}
+	case known.IsZero():
+		return c.hub.o.Now()
+	}
+	return known
 }
 
 func (c *conn) setCancel(cancel context.CancelFunc) {

@@ -129,7 +129,7 @@ func (c *conn) takeEpoch(relay *bridge.Relay) error {
 		relay.CopyAt, relay.CopyEpoch, relay.Accept = time.Time{}, 0, false
 	}
 	if c.process == "" {
-		relay.StoppedAt = time.Time{} // such a relay does not say
+		relay.StoppedAt, relay.OutdatedAt = time.Time{}, time.Time{} // such a relay does not say
 	}
 	return nil
 }

@@ -273,28 +273,38 @@ func (s *session) tell(ctx context.Context) {
 	}
 }
 
-// tellSwitch says how the kill switch stands, at first and after each change.
+// tellSwitch says how the kill switch and the configuration stand, at first and after each change.
 func (s *session) tellSwitch(ctx context.Context) {
 	h, stops := s.link.o.Handler.(wire.Stoppable)
 	if s.memory == nil || !stops {
 		return
 	}
-	for first, told := true, false; ; first = false {
+	look := time.NewTicker(outdatedEvery)
+	defer look.Stop()
+	for told := (*wire.Switch)(nil); ; {
 		on, changed := h.Stopped()
-		if first || on != told {
-			if err := s.write(ctx, wire.Frame{Switch: &wire.Switch{Stopped: on}}); err != nil {
+		now := wire.Switch{Stopped: on}
+		if o, ok := s.link.o.Handler.(wire.Outdatable); ok {
+			now.Outdated = o.Outdated()
+		}
+		if told == nil || now != *told {
+			if err := s.write(ctx, wire.Frame{Switch: &now}); err != nil {
 				_ = s.ws.CloseNow()
 				return
 			}
-			told = on
+			told = &now
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
+		case <-look.C:
 		}
 	}
 }
+
+// outdatedEvery is how often a relay looks whether its configuration was changed.
+const outdatedEvery = 10 * time.Second
 
 // lookup answers what the journal knows of a request. An answer of a request that is about to be taken is not missed: a relay has
 // one connection at a time, and the bridge concludes nothing before the request's signature has expired.

@@ -79,5 +79,8 @@ func (r *Relay) lookedUp(id, action string) reply {
 	return out
 }
 
+// Outdated implements wire.Outdatable.
+func (r *Relay) Outdated() bool { return r.o.Config.Changed() }
+
 // Stopped implements wire.Stoppable.
 func (r *Relay) Stopped() (on bool, changed <-chan struct{}) { return r.calls.refusing(errSwitched) }

@@ -103,6 +103,7 @@ var (
 	_ wire.Watcher    = (*Relay)(nil)
 	_ wire.Rememberer = (*Relay)(nil)
 	_ wire.Stoppable  = (*Relay)(nil)
+	_ wire.Outdatable = (*Relay)(nil)
 	_ control.Relay   = (*Relay)(nil)
 )
 

@@ -110,9 +110,11 @@ type Kept struct {
 	Epoch int64 `json:"epoch"`
 }
 
-// Switch is how the relay's kill switch stands.
+// Switch is how the relay's kill switch stands, and whether its configuration does.
 type Switch struct {
 	Stopped bool `json:"stopped"`
+	// Outdated says that relay.yaml is another by now than the one that the relay follows.
+	Outdated bool `json:"outdated,omitempty"`
 }
 
 // Known is what a relay's journal knows of a request.

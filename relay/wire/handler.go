@@ -34,6 +34,12 @@ type Stoppable interface {
 	Stopped() (on bool, changed <-chan struct{})
 }
 
+// Outdatable is a [Handler] that reads its configuration at its start alone.
+type Outdatable interface {
+	// Outdated reports whether the configuration on the disk is another by now. It may be asked every few seconds.
+	Outdated() bool
+}
+
 // Answerer is a [Handler] that asks people on its own machine beside the operator at the bridge.
 type Answerer interface {
 	// Answered gives the ids of requests that were refused with RefusedApproval and have their answer now. The same id may come

@@ -40,7 +40,7 @@ func look[V any](row *V) (V, error) {
 // PutRelay implements bridge.RelayTx.
 func (t *tx) PutRelay(r bridge.Relay) error {
 	r.ConnectedAt, r.EnrolledAt, r.SeenAt = stamp(r.ConnectedAt), stamp(r.EnrolledAt), stamp(r.SeenAt)
-	r.StoppedAt, r.CopyAt = stamp(r.StoppedAt), stamp(r.CopyAt)
+	r.StoppedAt, r.OutdatedAt, r.CopyAt = stamp(r.StoppedAt), stamp(r.OutdatedAt), stamp(r.CopyAt)
 	return set(t, &t.state.relays, r.Name, &r)
 }
 

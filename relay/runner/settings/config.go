@@ -68,6 +68,8 @@ type Config struct {
 	Journal string
 	// SHA256 is the digest in hex of the file itself, without what ${…} put in.
 	SHA256 string
+	// File is the path that it was read from.
+	File string
 	// secrets are the token, what ${file:…} put in, variables named like secrets, and redact; they are taken out of every
 	// output.
 	secrets  []string

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,9 +44,17 @@ func Load(path string, env LookupEnv) (Config, error) {
 	config, err := r.load(data)
 	if err == nil {
 		sum := sha256.Sum256(data)
-		config.SHA256 = hex.EncodeToString(sum[:])
+		config.SHA256, config.File = hex.EncodeToString(sum[:]), abs
 	}
 	return config, err
+}
+
+// Changed reports whether the file that c was read from holds another text now. One that cannot be read has not changed:
+// its relay goes on with what it knows.
+func (c Config) Changed() bool {
+	data, err := os.ReadFile(c.File)
+	sum := sha256.Sum256(data)
+	return err == nil && c.SHA256 != "" && hex.EncodeToString(sum[:]) != c.SHA256
 }
 
 // StateOf returns the state folder of relay.yaml at path, whatever else is wrong with the file: the kill switch must not need a

@@ -217,6 +217,10 @@ func enrolled(ctx context.Context, client *api.Client, name string, wanted []str
 		f.Detail = textOf(err)
 	case r.Connected == nil:
 		f.Detail = fmt.Sprintf("is %s; start it there with `drawbridge-relay run`", r.State)
+	case r.Outdated != nil:
+		f.Detail = "its relay.yaml is newer than the running relay; restart the relay there, so that it counts"
+	case r.Stopped != nil:
+		f.Detail = "its kill switch is on, so it runs nothing; turn it off there with `drawbridge-relay start`"
 	default:
 		if missing := notOffered(wanted, r.Offers); len(missing) > 0 {
 			f.Detail = fmt.Sprintf("is connected and does not offer %s, which the allowlist holds; add it to the relay's relay.yaml and restart the relay, or remove it from the allowlist", strings.Join(missing, ", "))
