@@ -131,6 +131,15 @@ func (r runtime) Follow(ctx context.Context, ref bridge.RunRef) error {
 	return err
 }
 
+// SentSince implements bridge.Transcriber where the runtime does.
+func (r runtime) SentSince(ctx context.Context, ref bridge.RunRef) ([]bridge.SentRun, error) {
+	t, ok := r.Runtime.(bridge.Transcriber)
+	if !ok {
+		return nil, nil
+	}
+	return around("runtime.sentsince", func() ([]bridge.SentRun, error) { return t.SentSince(ctx, ref) })
+}
+
 type actions struct{ bridge.ActionRunner }
 
 // RunAction implements bridge.ActionRunner.
