@@ -24,6 +24,9 @@ type Change interface {
 	// NoAnswer ends the wait for an answer to a letter and tells its sender why none
 	// comes. The caller sees to it that the letter is awaited.
 	NoAnswer(l Letter, why string) error
+	// WithdrawFrom deletes the letters that wait for an agent and come from conversations
+	// in which it is not a member any more.
+	WithdrawFrom(agent AgentID) error
 	// Rouse makes a quiet notice worth a turn, and gives its agent one when it is
 	// free. A notice that a turn carries already stays as it is.
 	Rouse(n Notice) error

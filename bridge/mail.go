@@ -215,6 +215,9 @@ type MailTx interface {
 	// AwaitedBy returns the letters of a sender who waits for the answers, oldest
 	// first and then by recipient. Limit 0 means 100.
 	AwaitedBy(sender AgentID, limit int) ([]Letter, error)
+	// DropLetter deletes a letter and its notice. It reports false when there is no such
+	// letter, or when a turn carries the notice.
+	DropLetter(id MessageID, agent AgentID) (bool, error)
 	// CountUnread counts letters that no turn carries and that were not fetched,
 	// up to limit.
 	CountUnread(agent AgentID, limit int) (int, error)

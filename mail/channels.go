@@ -215,18 +215,26 @@ func symbols(text string) bool {
 	return beyond
 }
 
-// visible loads a message that the caller wrote, got, or shares a conversation with.
+// visible loads a message that the caller wrote or got. One in a conversation is
+// visible to its present members alone.
 func (p *post) visible(id bridge.MessageID) (bridge.Message, error) {
 	m, err := p.Message(id)
-	if err == nil && !p.byUser() && m.From != p.from.ID {
-		if _, err = p.Letter(id, p.from.ID); errors.Is(err, bridge.ErrNoRow) && m.Conversation != "" {
-			var member bool
-			if member, err = p.IsMember(m.Conversation, p.from.ID); err == nil && !member {
-				err = bridge.ErrNoRow
-			}
-		}
+	if err == nil {
+		err = p.sees(m)
 	}
 	return m, noRow(err, bridge.Errorf(bridge.NotFound, "there is no message %+.60q that you can see", id))
+}
+
+// sees returns ErrNoRow for a message that the caller may not read.
+func (p *post) sees(m bridge.Message) error {
+	if p.byUser() {
+		return nil
+	}
+	may, err := bridge.MayRead(p.Change, m, p.from.ID)
+	if err == nil && !may {
+		err = bridge.ErrNoRow
+	}
+	return err
 }
 
 // React puts an emoji on a message that the agent may see. false says that it
@@ -278,6 +286,9 @@ func (s *Service) Edit(ctx context.Context, by bridge.AgentID, id bridge.Message
 		}
 		if !m.DeletedAt.IsZero() {
 			return bridge.Errorf(bridge.Conflict, "message %s was withdrawn; write another one", m.ID)
+		}
+		if err := p.sees(m); err != nil { // new words are a post, which only members make
+			return noRow(err, bridge.Errorf(bridge.NotFound, "message %s stands in a conversation that you are not in any more; its words stay, or delete it", m.ID))
 		}
 		m.Text, m.EditedAt = text, p.Now()
 		return p.rewrite(m, bridge.EventMessageUpdated)

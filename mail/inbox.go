@@ -91,13 +91,43 @@ func (s *Service) Messages(ctx context.Context, agent bridge.AgentID, q Query) (
 		} else if _, err := p.conversation(string(q.Thread)); err != nil {
 			return err
 		}
-		if all, err = p.Messages(f); err != nil {
+		if all, err = p.seen(f); err != nil {
 			return err
 		}
 		all = fitting(all)
 		return p.read(all)
 	})
 	return all, err
+}
+
+// maxPages bounds how far seen looks behind messages that the agent may not see any more.
+const maxPages = 20
+
+// seen returns messages that the agent may read, without those of conversations that
+// it is not in any more.
+func (p *post) seen(f bridge.MessageFilter) (all []bridge.Message, err error) {
+	limit := f.Limit
+	for range maxPages {
+		page, err := p.Change.Messages(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page {
+			if err := p.sees(m); err == nil {
+				all = append(all, m)
+			} else if !errors.Is(err, bridge.ErrNoRow) {
+				return nil, err
+			}
+		}
+		if len(all) >= limit {
+			return all[:limit], nil
+		}
+		if len(page) < f.Limit {
+			break
+		}
+		f.Before, f.Limit = page[len(page)-1].ID, maxQuery
+	}
+	return all, nil
 }
 
 // read marks messages as read; those that still wait are taken.

@@ -72,11 +72,11 @@ func (p *post) admitQuietly(c bridge.Conversation, a bridge.Agent) (bool, error)
 	if err != nil || !added {
 		return added, err
 	}
-	_, err = p.Notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseMessage, Quiet: true, Depth: p.depth, Text: words.Say("The operator made you a member of channel %s (%s).", c.Name, c.ID)})
-	return true, err
+	return true, p.mention(a, words.Say("The operator made you a member of channel %s (%s).", c.Name, c.ID))
 }
 
-// RemoveMembers takes agents out of a channel for the operator.
+// RemoveMembers takes agents out of a channel for the operator. They are notified with
+// their next turns and get nothing of it afterwards.
 func (s *Service) RemoveMembers(ctx context.Context, channel string, members ...string) (v Conversation, err error) {
 	err = s.change(ctx, bridge.User, func(p *post) error {
 		c, err := p.channel(channel)
@@ -84,15 +84,15 @@ func (s *Service) RemoveMembers(ctx context.Context, channel string, members ...
 			return err
 		}
 		for _, who := range members {
-			a, err := p.find(who)
+			a, err := p.member(c, who)
 			if err == nil {
-				var removed bool
-				if removed, err = p.RemoveMember(c.ID, a.ID); err == nil && !removed {
-					err = bridge.ErrNoRow
-				}
+				err = p.expel(c, a)
+			}
+			if err == nil {
+				err = p.mention(a, words.Say("The operator took you out of channel %s (%s). You get no more of its messages, and none that you had not read yet.", c.Name, c.ID))
 			}
 			if err != nil {
-				return noRow(err, bridge.Errorf(bridge.NotFound, "%+.60q is no member of channel %s", who, c.Name))
+				return err
 			}
 		}
 		v, err = view(p.Change, c)

@@ -269,7 +269,8 @@ func (p *post) joinable(id bridge.ConversationID) (bridge.Conversation, error) {
 	return c, err
 }
 
-// admit makes an agent a member and says so to all. Its false says that it was one.
+// admit makes an agent a member and says so to all. An agent that another one added
+// is woken; everybody else reads it with the next turn. It returns false for a member.
 func (p *post) admit(c bridge.Conversation, a bridge.Agent, text string) (bool, error) {
 	if err := isOpen(c); err != nil {
 		return false, err
@@ -289,6 +290,11 @@ func (p *post) admit(c bridge.Conversation, a bridge.Agent, text string) (bool, 
 	}
 	if _, err := p.AddMember(c.ID, a.ID, p.Now()); err != nil {
 		return false, err
+	}
+	if a.ID == p.from.ID { // the message goes to all but its author
+		if err := p.mention(a, words.Say("You joined thread %s. get_messages with its thread_id shows what was written before.", c.ID)); err != nil {
+			return false, err
+		}
 	}
 	return true, p.system(c, text, a.ID)
 }
@@ -314,55 +320,6 @@ func (s *Service) AddParticipant(ctx context.Context, by bridge.AgentID, thread 
 		return err
 	})
 	return v, added, err
-}
-
-// Leave ends the agent's membership. The creator cannot leave.
-func (s *Service) Leave(ctx context.Context, agent bridge.AgentID, thread bridge.ConversationID) (Conversation, error) {
-	return s.RemoveParticipant(ctx, agent, thread, string(agent))
-}
-
-// RemoveParticipant takes an agent out of a thread: itself, or anyone when by is
-// the creator, who cannot be removed.
-func (s *Service) RemoveParticipant(ctx context.Context, by bridge.AgentID, thread bridge.ConversationID, who string) (v Conversation, err error) {
-	err = s.write(ctx, by, func(p *post) error {
-		c, err := p.thread(thread)
-		if err != nil {
-			return err
-		}
-		a, err := p.find(who)
-		if err == nil { // whether an agent that is not here exists is nobody's business
-			var here bool
-			if here, err = p.IsMember(c.ID, a.ID); err == nil && !here {
-				err = bridge.ErrNoRow
-			}
-		}
-		if err == nil && a.ID != p.from.ID && !p.byUser() && c.Creator != p.from.ID {
-			return bridge.Errorf(bridge.Denied, "only the creator of %s may remove others; you may leave it yourself", c.ID)
-		}
-		if err == nil && a.ID == c.Creator {
-			return bridge.Errorf(bridge.Denied, "the creator of %s cannot be removed", c.ID)
-		}
-		removed := false
-		if err == nil {
-			removed, err = p.RemoveMember(c.ID, a.ID)
-		}
-		if err == nil && !removed {
-			err = bridge.ErrNoRow
-		}
-		if err != nil {
-			return noRow(err, bridge.Errorf(bridge.NotFound, "%+.60q is no member of %s", who, c.ID))
-		}
-		text := string(words.Say("%s removed %s from thread %s", p.from.Name, a.Name, c.ID))
-		if a.ID == p.from.ID {
-			text = string(words.Say("%s left thread %s", a.Name, c.ID))
-		}
-		if err := p.system(c, text); err != nil {
-			return err
-		}
-		v, err = view(p.Change, c)
-		return err
-	})
-	return v, err
 }
 
 // Thread returns a thread of which the agent is a member.

@@ -28,7 +28,7 @@ func (d *Door) threadTools() []tool {
 			takes(self("creator_id"), text("title", "A concise and descriptive title for the discussion thread."),
 				list("participants", "List of unique Agent IDs of all initial participants (creator is added automatically if not included)."),
 				text("initial_message", "Optional first message to post in the newly created thread.").maybe()), d.createThread).keyed(),
-		define("join_thread", "Join an existing discussion thread. Its participants are told.",
+		define("join_thread", "Join an existing discussion thread. Its participants read that with their next turns; nobody is woken.",
 			takes(text("thread_id", "The unique ID of the thread you want to join."), self("agent_id")), d.joinThread),
 		define("broadcast_message", "Send the same message to several agents at once, for announcements or requests without a thread.",
 			takes(self("sender_id"), list("recipient_ids", "List of unique Agent IDs of the recipients.").some(), text("content", "The textual content of the message to send to all recipients."),
@@ -40,9 +40,9 @@ func (d *Door) threadTools() []tool {
 				text("destination_filename", "Optional: A specific filename for the file when the recipient accesses it (defaults to the original filename).").maybe(),
 				text("description", "Optional text description of the file being sent.").maybe()), d.transferFile),
 		define("get_thread_details", "Show a thread's title, creator, participants and when it was made.", takes(text("thread_id", "The unique ID of the thread to retrieve details for.")), d.threadDetails),
-		define("add_participant_to_thread", "Add an agent to a thread of yours. It is told, and a message is posted to the thread.",
+		define("add_participant_to_thread", "Add an agent to a thread of yours. It is woken, and a message is posted to the thread, which the others read with their next turns.",
 			takes(thread, text("agent_id_to_add", "The unique Agent ID of the agent to add."), text("inviting_agent_id", "Your unique Agent ID (must be a current participant).")), d.addParticipant),
-		define("remove_participant_from_thread", "Remove an agent from a thread: yourself, or anyone if you created it. The creator cannot be removed.",
+		define("remove_participant_from_thread", "Remove an agent from a thread: yourself, or anyone if you created it. The creator cannot be removed. The agent and the others read that with their next turns. It gets nothing of the thread afterwards, nor what it had not read yet.",
 			takes(thread, text("agent_id_to_remove", "The unique Agent ID of the agent to remove."), text("removing_agent_id", "Your unique Agent ID (must be the thread creator or the agent being removed).")), d.removeParticipant),
 	}
 }

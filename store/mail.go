@@ -129,6 +129,21 @@ func (t *tx) Letter(id bridge.MessageID, agent bridge.AgentID) (bridge.Letter, e
 	return selectOne(t, scanLetter, "SELECT "+letterColumns+" FROM letters WHERE message = $1 AND agent = $2", id, agent)
 }
 
+// DropLetter implements bridge.MailTx.
+func (t *tx) DropLetter(id bridge.MessageID, agent bridge.AgentID) (bool, error) {
+	l, err := t.Letter(id, agent)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if n, err := t.execCount("DELETE FROM notices WHERE id = $1 AND turn = ''", l.Notice); err != nil || n == 0 {
+		return false, err
+	}
+	return true, t.execOne(bridge.ErrNoRow, "DELETE FROM letters WHERE message = $1 AND agent = $2", id, agent)
+}
+
 // Letters implements bridge.MailTx. They are few, and sorting them here saves an index.
 func (t *tx) Letters(id bridge.MessageID) ([]bridge.Letter, error) {
 	all, err := selectAll(t, scanLetter, "SELECT "+letterColumns+" FROM letters WHERE message = $1", id)

@@ -189,6 +189,7 @@ func mailPaths() map[string]func(bridge.Tx) error {
 		"Messages to USER": func(tx bridge.Tx) error { return last(tx.Messages(bridge.MessageFilter{To: bridge.User})) },
 		"InsertLetter":     func(tx bridge.Tx) error { return tx.InsertLetter(bridge.Letter{Message: "msg_plan", Agent: "agt_1"}) },
 		"UpdateLetter":     func(tx bridge.Tx) error { return tx.UpdateLetter(l) },
+		"DropLetter":       func(tx bridge.Tx) error { return last(tx.DropLetter(l.Message, l.Agent)) },
 		"Letter":           func(tx bridge.Tx) error { return last(tx.Letter("msg_0000001", "agt_000001")) },
 		"Letters":          func(tx bridge.Tx) error { return last(tx.Letters("msg_0000001")) },
 		"AwaitedFrom":      func(tx bridge.Tx) error { return last(tx.AwaitedFrom("agt_000001", 0)) },

@@ -104,22 +104,16 @@ func (y *eyes) see(ctx context.Context, src Source, e bridge.Event) (seen bridge
 	return e, true, nil
 }
 
-// mail shows an event of a message to whom the message may be shown: its writer,
-// who has a letter of it, and the members of its conversation.
+// mail shows an event of a message to those who may read the message now.
 func (y *eyes) mail(tx bridge.Tx, id bridge.MessageID, e bridge.Event) (bridge.Event, bool, error) {
 	m, err := tx.Message(id)
-	if err == nil && m.From != y.agent {
-		if _, err = tx.Letter(id, y.agent); errors.Is(err, bridge.ErrNoRow) && m.Conversation != "" {
-			var member bool
-			if member, err = tx.IsMember(m.Conversation, y.agent); err == nil && !member {
-				err = bridge.ErrNoRow
-			}
-		}
-	}
 	if errors.Is(err, bridge.ErrNoRow) {
 		return e, false, nil
 	}
 	if err != nil {
+		return e, false, err
+	}
+	if may, err := bridge.MayRead(tx, m, y.agent); err != nil || !may {
 		return e, false, err
 	}
 	if e.Agent != y.agent {

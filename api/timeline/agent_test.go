@@ -3,6 +3,7 @@ package timeline_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -126,7 +127,8 @@ func TestAgentSeesWhatItsToolsTell(t *testing.T) {
 				return err
 			}
 			_, err := tx.AddMember("chn_1", "bob", time.Time{})
-			return err
+			_, otherErr := tx.AddMember("chn_1", "other", time.Time{})
+			return errors.Join(err, otherErr)
 		})
 		w.message(t, bridge.Message{ID: "msg_chn", From: "other", Kind: bridge.MailChannel, Conversation: "chn_1"})
 		w.message(t, bridge.Message{ID: "msg_gone", From: "ann", Kind: bridge.MailDirect, DeletedAt: time.Unix(9, 0)}, "bob")
@@ -152,6 +154,40 @@ func TestAgentSeesWhatItsToolsTell(t *testing.T) {
 			if d := cmp.Diff(want, w.seen(t, agent)); d != "" {
 				t.Errorf("%s sees (-want +got):\n%s", agent, d)
 			}
+		}
+	})
+}
+
+// An agent that was removed from a thread reads nothing more of it on its stream: no
+// new words under a message that it got, and no reaction, not even to its own.
+func TestRemovedMemberSeesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t)
+		w.do(t, func(tx bridge.Tx) error {
+			if err := tx.InsertConversation(bridge.Conversation{ID: "thr_1", Kind: bridge.MailThread, Title: "plan"}); err != nil {
+				return err
+			}
+			_, annErr := tx.AddMember("thr_1", "ann", time.Time{})
+			_, bobErr := tx.AddMember("thr_1", "bob", time.Time{})
+			return errors.Join(annErr, bobErr)
+		})
+		w.message(t, bridge.Message{ID: "msg_got", From: "ann", Kind: bridge.MailThread, Conversation: "thr_1"}, "bob")
+		w.message(t, bridge.Message{ID: "msg_own", From: "bob", Kind: bridge.MailThread, Conversation: "thr_1"}, "ann")
+		if got := w.seen(t, "bob"); len(got) != 2 {
+			t.Errorf("a member sees %q", got)
+		}
+		w.do(t, func(tx bridge.Tx) error {
+			_, err := tx.RemoveMember("thr_1", "bob")
+			return err
+		})
+		w.tell(t, bridge.EventMessageUpdated, "ann", map[string]string{"message": "msg_got", "text": "secret"})
+		w.tell(t, bridge.EventReactionAdded, "ann", map[string]string{"message": "msg_own"})
+		if d := cmp.Diff([]string{}, w.seen(t, "bob")); d != "" {
+			t.Errorf("a removed member sees (-want +got):\n%s", d)
+		}
+		if got := w.seen(t, "ann"); len(got) != 4 {
+			t.Errorf("ann sees %q", got)
 		}
 	})
 }

@@ -274,7 +274,10 @@ func (c *Change) Uncarry(turn bridge.TurnID) error {
 	for i, n := range carried {
 		ids[i] = n.ID
 	}
-	return c.CarryNotices(ids, "")
+	if err := c.CarryNotices(ids, ""); err != nil {
+		return err
+	}
+	return c.Withdraw(carried)
 }
 
 // Parked says what waits for an agent whose turn failed, and how to take it along.

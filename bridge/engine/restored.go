@@ -273,12 +273,16 @@ func (c *change) uncarryBut(turn bridge.TurnID, told []bridge.ItemID) error {
 		in[item] = true
 	}
 	var wait []bridge.NoticeID
+	var free []bridge.Notice
 	for _, n := range carried {
 		if !in[n.Item] {
-			wait = append(wait, n.ID)
+			wait, free = append(wait, n.ID), append(free, n)
 		}
 	}
-	return c.CarryNotices(wait, "")
+	if err := c.CarryNotices(wait, ""); err != nil {
+		return err
+	}
+	return c.Withdraw(free)
 }
 
 // takeWords moves words that wait in other turns of the agent to the turn whose

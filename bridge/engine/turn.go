@@ -236,6 +236,10 @@ func (e *Engine) grantOf(j job) policy.Verdict {
 
 // join binds all that waits for the agent to this turn and builds its text.
 func (c *change) join(j *job) error {
+	// An earlier try may have carried posts of a thread that the agent was removed from since.
+	if err := c.WithdrawCarried(j.turn.ID); err != nil {
+		return err
+	}
 	before, err := c.CarriedNotices(j.turn.ID)
 	if err != nil {
 		return err

@@ -139,6 +139,22 @@ func (t *tx) Letter(id bridge.MessageID, agent bridge.AgentID) (bridge.Letter, e
 	return *row, nil
 }
 
+// DropLetter implements bridge.MailTx.
+func (t *tx) DropLetter(id bridge.MessageID, agent bridge.AgentID) (bool, error) {
+	l := t.state.letters.get(pair(id, agent))
+	if l == nil {
+		return false, nil
+	}
+	n := t.state.notices.get(l.Notice)
+	if n == nil || n.Turn != "" {
+		return false, nil
+	}
+	if err := set(t, &t.state.notices, n.ID, nil); err != nil {
+		return false, err
+	}
+	return true, set(t, &t.state.letters, pair(id, agent), nil)
+}
+
 // lettersBy returns the letters that fn takes, by message and then by agent.
 func (t *tx) lettersBy(fn func(*bridge.Letter) bool) (out []bridge.Letter) {
 	t.state.letters.oldest(func(l *bridge.Letter) bool {

@@ -176,6 +176,39 @@ func testMailNotices(t *testing.T, open Open) {
 	}
 }
 
+// testDropLetter: a letter goes with its notice while that waits, and stays when a turn
+// carries it.
+func testDropLetter(t *testing.T, open Open) {
+	s := open(t)
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		for n := range 3 {
+			l := letter(n, "agt_2")
+			l.Message = message(0).ID
+			l.Agent = bridge.AgentID(fmt.Sprint("agt_", n))
+			w := bridge.Notice{ID: l.Notice, Agent: l.Agent, Message: l.Message, CreatedAt: epoch}
+			if err := errors.Join(tx.InsertLetter(l), tx.InsertNotice(w)); err != nil {
+				return err
+			}
+		}
+		return tx.CarryNotices([]bridge.NoticeID{letter(1, "").Notice}, "trn_1")
+	})
+	for _, step := range []struct {
+		agent bridge.AgentID
+		want  bool
+	}{{"agt_0", true}, {"agt_0", false}, {"agt_1", false}, {"agt_9", false}} {
+		var dropped bool
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+			dropped, err = tx.DropLetter(message(0).ID, step.agent)
+			return err
+		})
+		equal(t, "dropped that of "+string(step.agent), dropped, step.want)
+	}
+	left := read(t, s, func(tx bridge.Tx) ([]bridge.Letter, error) { return tx.Letters(message(0).ID) })
+	equal(t, "letters that are left", len(left), 2)
+	equal(t, "notices that are left", noticeIDs(read(t, s, func(tx bridge.Tx) ([]bridge.Notice, error) { return tx.NoticesOf(message(0).ID) })), []bridge.NoticeID{letter(1, "").Notice, letter(2, "").Notice})
+	equal(t, "what waits for the first", len(read(t, s, func(tx bridge.Tx) ([]bridge.Notice, error) { return tx.WaitingMail("agt_0", 9) })), 0)
+}
+
 // testMailState: what counts as unread and as awaited is read off the notices.
 func testMailState(t *testing.T, open Open) {
 	s := open(t)

@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"MessageFilters", testMessageFilters},
 		{"Letters", testLetters},
 		{"MailState", testMailState},
+		{"DropLetter", testDropLetter},
 		{"Conversations", testConversations},
 		{"Members", testMembers},
 		{"Reactions", testReactions},
