@@ -79,24 +79,10 @@ func ordinaryFolder(t *testing.T) (string, *syscall.Credential) {
 // serveAs runs a bridge as a user until the test ends, waits until it is ready and returns its process id.
 func serveAs(t *testing.T, user *syscall.Credential, dir string, env ...string) int {
 	t.Helper()
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer self.Close()
 	program := filepath.Join(dir, "drawbridge") // the test binary may lie where the user cannot look
-	copied, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(copied, self); err != nil {
-		t.Fatal(err)
-	}
-	if err := copied.Chmod(0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := copied.Close(); err != nil {
-		t.Fatal(err)
+	// Another program copies it: a child that this process starts meanwhile would hold the copy open for writing ("text file busy").
+	if out, err := exec.CommandContext(t.Context(), "cp", fmt.Sprintf("/proc/%d/exe", os.Getpid()), program).CombinedOutput(); err != nil {
+		t.Fatalf("copy the program: %v\n%s", err, out)
 	}
 	cmd := exec.Command(program, "serve", "--config", filepath.Join(dir, "bridge.yaml")) //nolint:noctx // killed below
 	cmd.Dir, cmd.Env = dir, append(env, "GORACE="+os.Getenv("GORACE"))
