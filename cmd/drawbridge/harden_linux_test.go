@@ -84,6 +84,9 @@ func serveAs(t *testing.T, user *syscall.Credential, dir string, env ...string) 
 	if out, err := exec.CommandContext(t.Context(), "cp", fmt.Sprintf("/proc/%d/exe", os.Getpid()), program).CombinedOutput(); err != nil {
 		t.Fatalf("copy the program: %v\n%s", err, out)
 	}
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(program, "serve", "--config", filepath.Join(dir, "bridge.yaml")) //nolint:noctx // killed below
 	cmd.Dir, cmd.Env = dir, append(env, "GORACE="+os.Getenv("GORACE"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
