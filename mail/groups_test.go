@@ -337,7 +337,7 @@ func TestReactions(t *testing.T) {
 	equal(t, "turns of ann", len(w.turns("ann")), before)
 	equal(t, "events", []int{w.kinds(bridge.EventReactionAdded), w.kinds(bridge.EventReactionRemoved), w.kinds(bridge.EventMessageCreated)}, []int{2, 1, 1})
 	peeked, err := w.mail.PeekAgent(w.ctx, "bob", "", 5)
-	if err != nil || len(peeked) != 1 || len(peeked[0].Reactions) != 1 || peeked[0].Reactions[0].Emoji != ":+1:" {
+	if err != nil || len(peeked) != 1 || len(peeked[0].Reactions) != 1 || peeked[0].Reactions[0].Emoji != ":+1:" || peeked[0].Reactions[0].Name != "ann" {
 		t.Errorf("what the operator sees: %+v, %v", peeked, err)
 	}
 }

@@ -189,7 +189,13 @@ func (s *Service) Conversations(ctx context.Context, f bridge.ConversationFilter
 type Peeked struct {
 	bridge.Message
 	Receipts  []bridge.Receipt
-	Reactions []bridge.Reaction
+	Reactions []Reacted
+}
+
+// Reacted is a reaction with the name of the agent that it is from, or USER.
+type Reacted struct {
+	bridge.Reaction
+	Name string
 }
 
 // Peek is PeekAgent or PeekConversation: newest first, from before on, at most limit.
@@ -237,9 +243,29 @@ func peek(tx bridge.Tx, f bridge.MessageFilter) ([]Peeked, error) {
 		if all[i].Receipts, err = receipts(tx, m.ID); err != nil {
 			return nil, err
 		}
-		if all[i].Reactions, err = tx.Reactions(m.ID); err != nil {
+		if all[i].Reactions, err = reactions(tx, m.ID); err != nil {
 			return nil, err
 		}
+	}
+	return all, nil
+}
+
+// reactions returns a message's reactions with names, oldest first.
+func reactions(tx bridge.Tx, id bridge.MessageID) (all []Reacted, err error) {
+	found, err := tx.Reactions(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range found {
+		name := string(r.Agent)
+		if r.Agent != bridge.User {
+			a, err := tx.Agent(r.Agent)
+			if err != nil {
+				return nil, err
+			}
+			name = a.Name
+		}
+		all = append(all, Reacted{r, name})
 	}
 	return all, nil
 }

@@ -53,6 +53,7 @@ type Receipt struct {
 // Reaction is one agent's emoji on a message.
 type Reaction struct {
 	Agent string `json:"agent"`
+	Name  string `json:"name"`
 	Emoji string `json:"emoji"`
 }
 
@@ -157,7 +158,7 @@ func viewMessage(p mail.Peeked) Message {
 		v.Receipts = append(v.Receipts, Receipt{Agent: string(r.Agent), Name: r.Name, State: string(r.State), Turn: string(r.Turn), Answer: string(r.Answer), ReadAt: r.ReadAt})
 	}
 	for _, r := range p.Reactions {
-		v.Reactions = append(v.Reactions, Reaction{Agent: string(r.Agent), Emoji: r.Emoji})
+		v.Reactions = append(v.Reactions, Reaction{Agent: string(r.Agent), Name: r.Name, Emoji: r.Emoji})
 	}
 	return v
 }

@@ -160,7 +160,9 @@ type channelsShowCmd struct {
 }
 
 // Help shows an example.
-func (channelsShowCmd) Help() string { return "Example:\n  drawbridge channels show general" }
+func (channelsShowCmd) Help() string {
+	return "Each message with how far it came at each member, and with its reactions: emoji, count and names.\n\nExample:\n  drawbridge channels show general"
+}
 
 // Run shows messages.
 func (c channelsShowCmd) Run(ctx context.Context, a app) error {
@@ -220,12 +222,29 @@ func (t target) messages(a app, list office.MessageList, of string) error {
 		if !m.DeletedAt.IsZero() {
 			text = "(withdrawn)"
 		}
-		rows[i] = []string{m.ID, m.CreatedAt.Local().Format(time.DateTime), m.FromName, short(m.Conversation, 60), short(receiptText(m.Receipts, of), 80), short(text, 80)}
+		rows[i] = []string{m.ID, m.CreatedAt.Local().Format(time.DateTime), m.FromName, short(m.Conversation, 60), short(receiptText(m.Receipts, of), 80), short(reactionText(m.Reactions), 80), short(text, 80)}
 	}
-	if err := table(a.stdout, "ID\tWRITTEN\tFROM\tIN\tRECEIPT\tTEXT", rows); err != nil {
+	if err := table(a.stdout, "ID\tWRITTEN\tFROM\tIN\tRECEIPT\tREACTIONS\tTEXT", rows); err != nil {
 		return err
 	}
 	return more(a, list.Next)
+}
+
+// reactionText counts a message's reactions by emoji, with the names of those they are
+// from: "👍 2 (ann, bob), 🎉 1 (cy)".
+func reactionText(all []office.Reaction) string {
+	var order, out []string
+	names := map[string][]string{}
+	for _, r := range all {
+		if len(names[r.Emoji]) == 0 {
+			order = append(order, r.Emoji)
+		}
+		names[r.Emoji] = append(names[r.Emoji], r.Name)
+	}
+	for _, emoji := range order {
+		out = append(out, fmt.Sprintf("%s %d (%s)", emoji, len(names[emoji]), strings.Join(names[emoji], ", ")))
+	}
+	return strings.Join(out, ", ")
 }
 
 func receiptText(all []office.Receipt, of string) string {
