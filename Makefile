@@ -14,7 +14,7 @@ ifneq ($(shell [ $$(printf %s "$${TMPDIR:-}" | wc -c) -gt 20 ] && echo long),)
 export TMPDIR := /tmp
 endif
 
-.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts conformance agents soak bench fuzz-long clean
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts conformance agents soak bench fuzz-long check-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ fuzz-long: ## every fuzz target with two million inputs, some ten minutes each
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
 	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper
+
+check-all: check agents ## check, all agents and clients, and 100 rounds of each kill loop; at most 80 minutes
+	@eval "$$(scripts/postgres.sh)"; timeout -k 10 4800 $(GO) test -count=1 -v -timeout=0 ./internal/soak -run 'TestRandomKills|TestReplicas|TestRestore|TestTeam' -soak.rounds=100 | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 clean: ## remove what was built
 	rm -rf bin

@@ -173,12 +173,12 @@ func (s shapes) check(tool string, r *mcp.CallToolResult) error {
 // what is known so far.
 type every struct {
 	*world
-	shapes         shapes
-	calls          map[string]int
-	main, child    *mcp.ClientSession
-	mainID         string
-	childID        string
-	thread, posted string
+	shapes      shapes
+	calls       map[string]int
+	main, child *mcp.ClientSession
+	mainID      string
+	childID     string
+	thread      string
 }
 
 // use calls a tool well, then with an argument that it does not know.

@@ -105,9 +105,9 @@ var libraryWords = []struct {
 	said  *regexp.Regexp
 	plain string
 }{
-	{regexp.MustCompile("field (\\S+) not found in type \\S+"), `unknown key "$1"; see the format in the help`},
-	{regexp.MustCompile("cannot unmarshal !!map into \\S+"), "a mapping stands where one value or a list belongs"},
-	{regexp.MustCompile("cannot unmarshal !!seq into \\S+"), "a list stands where one value or a mapping belongs"},
+	{regexp.MustCompile(`field (\S+) not found in type \S+`), `unknown key "$1"; see the format in the help`},
+	{regexp.MustCompile(`cannot unmarshal !!map into \S+`), "a mapping stands where one value or a list belongs"},
+	{regexp.MustCompile(`cannot unmarshal !!seq into \S+`), "a list stands where one value or a mapping belongs"},
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into u?int\\S*"), "$1 is not a whole number"},
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into float\\S*"), "$1 is not a number"},
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into bool"), "$1 is not true or false"},
