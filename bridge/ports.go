@@ -178,6 +178,8 @@ type Evidence struct {
 	// Usage is what the agent has consumed since its launch, nil when the API does
 	// not tell: at v0 always, at v1 where the account has no access to it.
 	Usage *Usage
+	// Spent is what the run consumed that RunRef names, nil when the API does not tell it (yet).
+	Spent *Tokens
 	// Unread says in words what could not be read, or not whole; "" when all was.
 	// That the API does not offer a part at all is not said here.
 	Unread string
@@ -200,6 +202,9 @@ type Usage struct {
 	// CostKnown is false when the API told no cost, which is not a cost of nothing.
 	CostKnown bool
 }
+
+// Tokens counts what one run consumed, by kind. Input leaves out what came from caches or went into them.
+type Tokens struct{ Input, Output, CacheWrite, CacheRead int64 }
 
 // Inspector is a Runtime that can say more of an agent than the state of a run. It is optional.
 type Inspector interface {

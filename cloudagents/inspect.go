@@ -35,7 +35,7 @@ func (c *Client) Inspect(ctx context.Context, r bridge.RunRef) (bridge.Evidence,
 	if err != nil {
 		return bridge.Evidence{}, err
 	}
-	i := inspection{Client: c, api: api, agent: r.Agent}
+	i := inspection{Client: c, api: api, agent: r.Agent, run: r.Run}
 	artifactsErr := i.readArtifacts(ctx)
 	if api == bridge.APIv0 || refusesAll(artifactsErr) {
 		return i.evidence(), artifactsErr
@@ -52,14 +52,16 @@ func (c *Client) Inspect(ctx context.Context, r bridge.RunRef) (bridge.Evidence,
 // inspection collects the evidence of one agent.
 type inspection struct {
 	*Client
-	api, agent string
-	artifacts  []bridge.Artifact
-	usage      *bridge.Usage
-	unread     []string
+	api, agent, run string
+
+	artifacts []bridge.Artifact
+	usage     *bridge.Usage
+	spent     *bridge.Tokens
+	unread    []string
 }
 
 func (i *inspection) evidence() bridge.Evidence {
-	return bridge.Evidence{Artifacts: i.artifacts, Usage: i.usage, Unread: strings.Join(i.unread, "; ")}
+	return bridge.Evidence{Artifacts: i.artifacts, Usage: i.usage, Spent: i.spent, Unread: strings.Join(i.unread, "; ")}
 }
 
 func (i *inspection) leftOut(format string, args ...any) {
@@ -142,6 +144,7 @@ func (i *inspection) readUsage(ctx context.Context) error {
 	var out struct {
 		Total *tokensV1       `json:"totalUsage"`
 		Cost  json.RawMessage `json:"cost"`
+		Runs  json.RawMessage `json:"runs"`
 	}
 	err := i.do(ctx, k, &out)
 	if bridge.KindOf(err) == bridge.Denied && hasCode(err, codeNoFeature) {
@@ -154,12 +157,30 @@ func (i *inspection) readUsage(ctx context.Context) error {
 	if !ok {
 		return i.garbled(k, errors.New("the answer holds no usable sum of tokens"))
 	}
-	i.usage = &bridge.Usage{Tokens: tokens}
+	i.usage, i.spent = &bridge.Usage{Tokens: tokens}, spentBy(i.run, out.Runs)
 	if len(out.Cost) == 0 || string(out.Cost) == "null" {
 		return nil // it may come later, or never
 	}
 	if i.usage.CostMicros, i.usage.CostKnown = costOf(out.Cost); !i.usage.CostKnown {
 		i.leftOut("cost: the API's answer is not an amount")
+	}
+	return nil
+}
+
+// spentBy finds one run in the API's list. A run without usage yet shows zeros (facts: 4.5). No
+// budget hangs on it, so a list that cannot be read counts as one without the run.
+func spentBy(run string, list json.RawMessage) *bridge.Tokens {
+	var runs []struct {
+		ID    string    `json:"id"`
+		Usage *tokensV1 `json:"usage"`
+	}
+	if run == "" || strictjson.Decode(list, &runs) != nil {
+		return nil
+	}
+	for _, r := range runs {
+		if n, ok := r.Usage.sum(); r.ID == run && ok && n > 0 {
+			return &bridge.Tokens{Input: *r.Usage.Input, Output: *r.Usage.Output, CacheWrite: *r.Usage.CacheWrite, CacheRead: *r.Usage.CacheRead}
+		}
 	}
 	return nil
 }

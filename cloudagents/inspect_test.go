@@ -163,6 +163,37 @@ func TestInspectUsage(t *testing.T) {
 	}
 }
 
+// What one run used is read out of the list of runs. No budget hangs on it: a list that is wrong costs nothing else.
+func TestInspectSpent(t *testing.T) {
+	t.Parallel()
+	some := &bridge.Tokens{Input: 1, Output: 2, CacheWrite: 3, CacheRead: 4}
+	for name, c := range map[string]struct {
+		runs, run string
+		want      *bridge.Tokens
+	}{
+		"its run":          {`[{"id":"run-0","usage":` + noTokens + `},{"id":"run-1","usage":` + someTokens + `}]`, "run-1", some},
+		"no run named":     {`[{"id":"","usage":` + someTokens + `}]`, "", nil},
+		"another run":      {`[{"id":"run-1","usage":` + someTokens + `}]`, "run-2", nil},
+		"nothing used yet": {`[{"id":"run-1","usage":` + noTokens + `}]`, "run-1", nil},
+		"negative tokens":  {`[{"id":"run-1","usage":` + strings.Replace(someTokens, ":1,", ":-1,", 1) + `}]`, "run-1", nil},
+		"no usage":         {`[{"id":"run-1"}]`, "run-1", nil},
+		"not a list":       {`"run-1"`, "run-1", nil},
+		"null":             {`null`, "run-1", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, map[string][]reply{artifactsPath: {{body: noArtifacts}}, usagePath: {{body: `{"totalUsage":` + someTokens + `,"runs":` + c.runs + `}`}}})
+			got, err := newClient(t, f.URL).Inspect(t.Context(), bridge.RunRef{API: bridge.APIv1, Agent: agentID, Run: c.run})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(bridge.Evidence{Usage: &bridge.Usage{Tokens: 10}, Spent: c.want}, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // Only where nothing at all could be read there is an error.
 func TestInspectErrors(t *testing.T) {
 	t.Parallel()
@@ -267,6 +298,7 @@ func TestContractInspect(t *testing.T) {
 		want := bridge.Evidence{Artifacts: []bridge.Artifact{{Path: folder + "report.md", Size: 5}, {Path: folder + "log.txt"}}}
 		if api == bridge.APIv1 {
 			want.Usage = &bridge.Usage{Tokens: 1234, CostMicros: 5000, CostKnown: true}
+			want.Spent = &bridge.Tokens{Input: 1000, Output: 200, CacheWrite: 30, CacheRead: 4}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

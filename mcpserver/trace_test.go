@@ -3,9 +3,11 @@ package mcpserver_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -27,9 +29,10 @@ func TestEachRunHasOneSpan(t *testing.T) {
 		events []bridge.Event
 		status string // of the one span, "" for none
 	}{
-		"replied":            {[]bridge.Event{{Kind: bridge.EventCompleted, Fields: map[string]string{"status": "FINISHED", "duration_ms": "2000"}}, {Kind: bridge.EventReply}}, "FINISHED"},
+		"replied":            {[]bridge.Event{{Kind: bridge.EventCompleted, Fields: map[string]string{"status": "FINISHED", "duration_ms": "2000", "input_tokens": "1", "output_tokens": "2", "cache_write_tokens": "3", "cache_read_tokens": "4"}}, {Kind: bridge.EventReply}}, "FINISHED"},
 		"broke":              {[]bridge.Event{{Kind: bridge.EventCompleted, Fields: map[string]string{"status": "ERROR", "duration_ms": "2000"}}, {Kind: bridge.EventTurnFailed}}, "ERROR"},
 		"without completion": {[]bridge.Event{{Kind: bridge.EventTurnFailed, Fields: map[string]string{"duration_ms": "2000"}}}, bridge.EventTurnFailed},
+		"for a known reason": {[]bridge.Event{{Kind: bridge.EventTurnFailed, Fields: map[string]string{"duration_ms": "2000", "error": "invalid"}}}, "invalid"},
 		"never sent":         {[]bridge.Event{{Kind: bridge.EventTurnFailed}}, ""},
 	} {
 		out := tracetest.NewInMemoryExporter()
@@ -47,6 +50,12 @@ func TestEachRunHasOneSpan(t *testing.T) {
 				t.Errorf("%s: %d spans", name, len(spans))
 			}
 			continue
+		}
+		if failed := tt.status != "FINISHED"; failed != slices.Contains(spans[0].Attributes, attribute.String("error.type", tt.status)) {
+			t.Errorf("%s: %v, want error.type %s", name, spans[0].Attributes, tt.status)
+		}
+		if told := slices.Contains(spans[0].Attributes, attribute.Int64("gen_ai.usage.input_tokens", 8)); told != (tt.status == "FINISHED") {
+			t.Errorf("%s: its tokens are told: %t; %v", name, told, spans[0].Attributes)
 		}
 		if len(spans) != 1 || !spans[0].EndTime.Equal(at) || spans[0].EndTime.Sub(spans[0].StartTime) != 2*time.Second || (spans[0].Status.Code == codes.Error) != (tt.status != "FINISHED") {
 			t.Errorf("%s: %+v", name, spans)

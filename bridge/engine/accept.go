@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"drawbridge/bridge"
@@ -91,16 +93,26 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 	if err != nil {
 		return bridge.Completion{}, err
 	}
-	return cpl, c.Event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source),
-		Fields: map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": words.SafeWord(out.obs.Branch), "pr": words.SafeWord(out.obs.PR),
-			"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts), "after": after}})
+	fields := map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": words.SafeWord(out.obs.Branch), "pr": words.SafeWord(out.obs.PR),
+		"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts), "after": after}
+	maps.Copy(fields, spent(out.evidence))
+	return cpl, c.Event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source), Fields: fields})
+}
+
+// spent names the tokens of a run for the event of its end; nothing when the API tells none.
+func spent(ev *bridge.Evidence) map[string]string {
+	if ev == nil || ev.Spent == nil {
+		return nil
+	}
+	n := func(tokens int64) string { return strconv.FormatInt(tokens, 10) }
+	return map[string]string{"input_tokens": n(ev.Spent.Input), "output_tokens": n(ev.Spent.Output), "cache_write_tokens": n(ev.Spent.CacheWrite), "cache_read_tokens": n(ev.Spent.CacheRead)}
 }
 
 // maxCauses bounds how many turns an event names as what a turn came of.
 const maxCauses = 20
 
 // causes names, with blanks between, the turns that a turn came of: the one that launched
-// its agent, for the first turn, and those whose actions, reminders or subagents it tells of.
+// its agent, for the first turn, and those whose actions, reminders, subagents or mail it tells of.
 func (c *change) causes(j *job) (string, error) {
 	var turns []string
 	add := func(id bridge.TurnID) {
@@ -116,26 +128,64 @@ func (c *change) causes(j *job) (string, error) {
 		return "", err
 	}
 	for _, n := range carried {
+		sender, err := c.senderOf(n)
+		if err != nil {
+			return "", err
+		}
+		add(sender)
 		for _, id := range n.Commands {
-			m, err := c.Command(id)
-			if errors.Is(err, bridge.ErrNoRow) {
-				continue
-			}
+			turn, err := c.turnBehind(id, n.Completion)
 			if err != nil {
-				return "", fmt.Errorf("load command %q: %w", id, err)
+				return "", err
 			}
-			last := []bridge.Turn{{ID: m.Turn}}
-			if m.Child != "" {
-				if last, err = c.Turns(bridge.TurnFilter{Agent: m.Child, Limit: 1}); err != nil {
-					return "", err
-				}
-			}
-			for _, t := range last {
-				add(t.ID)
-			}
+			add(turn)
 		}
 	}
 	return strings.Join(turns, " "), nil
+}
+
+// senderOf is the turn that wrote the message of a notice, "" for one without a message or of a person.
+func (c *change) senderOf(n bridge.Notice) (bridge.TurnID, error) {
+	if n.Message == "" {
+		return "", nil
+	}
+	m, err := c.Message(n.Message)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("load message %q: %w", n.Message, err)
+	}
+	return m.Turn, nil
+}
+
+// turnBehind is the turn that asked for a command or, for a launch, the subagent's: the one
+// that ended with the completion, otherwise its latest.
+func (c *change) turnBehind(id bridge.CommandID, ended bridge.CompletionID) (bridge.TurnID, error) {
+	m, err := c.Command(id)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("load command %q: %w", id, err)
+	}
+	if m.Child == "" {
+		return m.Turn, nil
+	}
+	ends, err := c.Completions(m.Child)
+	if err != nil {
+		return "", err
+	}
+	for _, cpl := range ends {
+		if cpl.ID == ended {
+			return cpl.Turn, nil
+		}
+	}
+	last, err := c.Turns(bridge.TurnFilter{Agent: m.Child, Limit: 1})
+	if err != nil || len(last) == 0 {
+		return "", err
+	}
+	return last[0].ID, nil
 }
 
 // replied ends the turn well: what it carried is delivered.

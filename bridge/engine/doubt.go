@@ -46,7 +46,10 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case err != nil && call.Err() != nil: // nobody has looked
 		return e.putBack(ctx, j.work, 0)
 	case err != nil && bridge.KindOf(err) == bridge.NotFound && e.settled(j):
-		return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
+		return e.step(ctx, j, func(c *change, j *job) error {
+			j.fault = string(bridge.NotFound)
+			return c.failTurn(j, bridge.SafeMessage(err))
+		})
 	case err != nil && !(bridge.IsUnclear(err) && e.settled(j) && j.turn.State == bridge.TurnDelivering):
 		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)

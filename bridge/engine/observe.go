@@ -113,9 +113,9 @@ func (c *change) failTurn(j *job, reason string) error {
 // fail ends a turn and lets go of what it carried.
 func (c *change) fail(j *job, reason string) error {
 	j.turn.Trouble, j.agent.Trouble = reason, reason
-	fields := causeOf(j.turn)
-	if j.turn.State != bridge.TurnQueued { // it was sent, and perhaps ran: no completion will say for how long
-		fields["duration_ms"] = fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds())
+	fields, err := c.endWithoutRun(j)
+	if err != nil {
+		return err
 	}
 	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
@@ -135,6 +135,19 @@ func (c *change) fail(j *job, reason string) error {
 		}
 	}
 	return nil
+}
+
+// endWithoutRun is what the event of a turn's failure says in the place of a completion, which
+// will not come: how long the turn was out, 0 for one that is not, why it failed and what it came of.
+func (c *change) endWithoutRun(j *job) (map[string]string, error) {
+	took := time.Duration(0)
+	if j.turn.State != bridge.TurnQueued {
+		took = c.now.Sub(j.turn.SentAt)
+	}
+	after, err := c.causes(j)
+	fields := causeOf(j.turn)
+	fields["duration_ms"], fields["error"], fields["external"], fields["after"] = fmt.Sprint(took.Milliseconds()), j.fault, j.agent.External, after
+	return fields, err
 }
 
 // causeOf is what each event of a turn's end says of its cause, for those who
@@ -177,10 +190,14 @@ func (c *change) failQueued(j *job) error {
 			return err
 		}
 		t.Trouble = j.agent.Trouble
+		fields, err := c.endWithoutRun(&job{turn: t, agent: j.agent, command: j.command, fault: j.fault})
+		if err != nil {
+			return err
+		}
 		if err := c.SetTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
 			return err
 		}
-		if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: causeOf(t)}); err != nil {
+		if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: fields}); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,8 @@ type job struct {
 	grant         policy.Grant
 	// tree is that of the agent, with whether a person stopped it.
 	tree bridge.Tree
+	// fault is a word of ours for why the turn fails, for traces; "" when there is none.
+	fault string
 	// doubted is since when an earlier attempt has been in doubt, zero when none is.
 	doubted time.Time
 }
@@ -164,6 +166,7 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	switch {
 	case j.tree.Stopped():
+		j.fault = "stopped"
 		return false, c.failTurn(j, words.Stopped(j.tree))
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
@@ -216,6 +219,7 @@ func (c *change) regrant(j *job) (bool, error) {
 		j.grant = v.Grant
 		return true, nil
 	}
+	j.fault = "refused"
 	return false, c.failTurn(j, words.RefusedNow(v))
 }
 
@@ -340,7 +344,10 @@ func (e *Engine) send(ctx context.Context, j job) error {
 	if !j.doubted.IsZero() && e.o.Now().Sub(j.doubted) < e.o.Settle(j.agent.API) {
 		return e.doubtAsBefore(ctx, j, err)
 	}
-	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, bridge.SafeMessage(err)) })
+	return e.step(ctx, j, func(c *change, j *job) error {
+		j.fault = string(bridge.KindOf(err))
+		return c.failTurn(j, bridge.SafeMessage(err))
+	})
 }
 
 // step runs fn in a transaction on the turn as it is now. When something else

@@ -82,6 +82,20 @@ type Run struct {
 	Begun, Ended                        time.Time
 	Failed                              bool
 	After                               []string
+	// Spent is nil when the API does not tell.
+	Spent *Tokens
+}
+
+// Tokens counts what one run consumed. Input leaves out the tokens of caches.
+type Tokens struct{ Input, Output, CacheWrite, CacheRead int64 }
+
+// attributes follow the conventions, where input tokens include those of caches.
+func (n *Tokens) attributes() []attribute.KeyValue {
+	if n == nil {
+		return nil
+	}
+	return []attribute.KeyValue{attribute.Int64("gen_ai.usage.input_tokens", n.Input+n.CacheWrite+n.CacheRead), attribute.Int64("gen_ai.usage.output_tokens", n.Output),
+		attribute.Int64("gen_ai.usage.cache_creation.input_tokens", n.CacheWrite), attribute.Int64("gen_ai.usage.cache_read.input_tokens", n.CacheRead)}
 }
 
 // Run sends the span of a run. Its ids are made from the turn's, so that the
@@ -91,6 +105,7 @@ func (t *Tracing) Run(r Run) {
 	ctx := context.WithValue(context.Background(), fixed{}, ofTurn(r.Turn))
 	attributes := append(aboutAgent("invoke_agent", r.Agent, r.Turn), attribute.String("gen_ai.agent.name", r.Name),
 		attribute.String("gen_ai.provider.name", r.Provider), attribute.String("drawbridge.status", r.Status))
+	attributes = append(attributes, r.Spent.attributes()...)
 	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithTimestamp(r.Begun), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...)}
 	for _, turn := range r.After {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: ofTurn(turn)}))

@@ -52,7 +52,7 @@ func TestSpansOfARun(t *testing.T) {
 		_, end = tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_2", Agent: "agt_1", Tool: "remind", Caller: "nonsense", Begun: time.Now()})
 		end("denied")
 		tr.Action(tracing.Action{Turn: "trn_1", Agent: "agt_1", Name: "backup", Kind: "timed_out", Begun: time.Unix(1, 0), Ended: time.Unix(2, 0)})
-		tr.Run(tracing.Run{Turn: "trn_1", Agent: "agt_1", Name: "main", Status: "FINISHED", Provider: "cursor", Begun: time.Unix(1, 0), Ended: time.Unix(3, 0)})
+		tr.Run(tracing.Run{Turn: "trn_1", Agent: "agt_1", Name: "main", Status: "FINISHED", Provider: "cursor", Begun: time.Unix(1, 0), Ended: time.Unix(3, 0), Spent: &tracing.Tokens{Input: 1, Output: 2, CacheWrite: 30, CacheRead: 400}})
 		tr.Run(tracing.Run{Turn: "trn_3", Agent: "agt_2", Name: "child", Status: "ERROR", Failed: true, Begun: time.Unix(1, 0), Ended: time.Unix(3, 0), After: []string{"trn_1"}})
 	})
 	run, request, tool, action := spans["invoke_agent main"], spans["tools/call list_agents"], spans["execute_tool list_agents"], spans["execute_tool backup"]
@@ -68,8 +68,9 @@ func TestSpansOfARun(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]map[string]string{
-		"invoke_agent main":      {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.id": "agt_1", "gen_ai.agent.name": "main", "gen_ai.conversation.id": "agt_1", "gen_ai.provider.name": "cursor", "error.type": ""},
-		"invoke_agent child":     {"error.type": "ERROR"},
+		"invoke_agent main": {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.id": "agt_1", "gen_ai.agent.name": "main", "gen_ai.conversation.id": "agt_1", "gen_ai.provider.name": "cursor", "error.type": "",
+			"gen_ai.usage.input_tokens": "431", "gen_ai.usage.output_tokens": "2", "gen_ai.usage.cache_creation.input_tokens": "30", "gen_ai.usage.cache_read.input_tokens": "400"},
+		"invoke_agent child":     {"error.type": "ERROR", "gen_ai.usage.input_tokens": ""},
 		"tools/call list_agents": {"mcp.method.name": "tools/call", "gen_ai.tool.name": "list_agents", "error.type": ""},
 		"execute_tool remind":    {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "remind", "gen_ai.tool.type": "function", "error.type": "denied"},
 		"execute_tool backup":    {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "backup", "error.type": "timed_out"},
