@@ -98,6 +98,9 @@ func split(r *http.Request, c *caller) (f frame, k call, ok bool) {
 	if err != nil || strictjson.DecodeExact(body, &message) != nil || message.Version != "2.0" || message.Method != methodCall || !plainID.Match(message.ID) {
 		return f, k, false
 	}
+	if bytes.Contains(message.Params.Meta, []byte(`"traceparent"`)) {
+		return f, k, false // each has another one, so that nothing would be remembered
+	}
 	method, name := r.Header.Values("Mcp-Method"), r.Header.Values("Mcp-Name")
 	f.saysMethod, f.saysName = method != nil, name != nil
 	if (f.saysMethod && method[0] != methodCall) || (f.saysName && name[0] != message.Params.Name) {

@@ -119,7 +119,7 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 		}
 	}
 	extend(s)
-	s.AddReceivingMiddleware(declared(options.Capabilities), d.introduce(slices.Clone(names)))
+	s.AddReceivingMiddleware(d.traced(o), declared(options.Capabilities), d.introduce(slices.Clone(names)))
 	return o, nil
 }
 

@@ -2,9 +2,15 @@ package mcpserver
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"drawbridge/bridge"
 	"drawbridge/internal/tracing"
@@ -49,4 +55,53 @@ func provider(e bridge.Event) string {
 		return "cursor"
 	}
 	return "drawbridge"
+}
+
+// traced makes a span of each request that the SDK takes, except calls of our tools: those make their own.
+func (d *Door) traced(o *offer) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if k, ok := req.(*mcp.CallToolRequest); ok && k.Params != nil {
+				if _, ours := o.tools[k.Params.Name]; ours {
+					return next(ctx, method, req)
+				}
+			}
+			about := tracing.Request{Method: method, Caller: callersTrace(req)}
+			if c := callerOf(ctx); c != nil {
+				about.Agent = string(c.agent.ID)
+			} else if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
+				if c, ok := extra.TokenInfo.Extra[callerKey].(*caller); ok {
+					about.Agent = string(c.agent.ID)
+				}
+			}
+			ctx, end := d.o.Tracing.Request(ctx, about)
+			result, err := next(ctx, method, req)
+			end(faultOf(err))
+			return result, err
+		}
+	}
+}
+
+// callersTrace is the client's traceparent, in the metadata of the request or else in its header.
+func callersTrace(req mcp.Request) string {
+	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
+		if parent, ok := params.GetMeta()["traceparent"].(string); ok {
+			return parent
+		}
+	}
+	if extra := req.GetExtra(); extra != nil {
+		return extra.Header.Get("Traceparent")
+	}
+	return ""
+}
+
+// faultOf is the code of JSON-RPC that an error gets, "" for none.
+func faultOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	if coded := (*jsonrpc.Error)(nil); errors.As(err, &coded) {
+		return strconv.FormatInt(coded.Code, 10)
+	}
+	return "internal"
 }

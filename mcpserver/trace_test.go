@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"drawbridge/bridge"
 	"drawbridge/internal/tracing"
@@ -101,5 +103,57 @@ func TestCallsLinkTheirCallers(t *testing.T) {
 		if got, ok := links[name]; !ok || got != want {
 			t.Errorf("%s: there %t, links %q, want %q", name, ok, got, want)
 		}
+	}
+}
+
+// Each method of the door has a span with its name, also one that is refused; a client's words are not in it.
+func TestOtherMethodsHaveSpans(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	out := tracetest.NewInMemoryExporter()
+	tr := tracing.To(keep{out}, "test")
+	w.serve(func(o *mcpserver.Options) { o.Tracing = tr })
+	agent := w.launch("main")
+	h := w.openSession("main")
+	h.Set("Traceparent", "00-11111111111111111111111111111111-1111111111111111-01")
+	w.speak(h, "", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+	w.speak(h, "", `{"jsonrpc":"2.0","id":8,"method":"prompts/list","params":{"_meta":{"traceparent":"00-22222222222222222222222222222222-2222222222222222-00"}}}`)
+	w.speak(h, "", `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"sesame","arguments":{}}}`)
+	w.speak(h, "", `{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`)
+	bye, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, w.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bye.Header = h
+	w.send(bye) // nobody runs this door, which would end the session
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	spans := map[string][]tracetest.SpanStub{}
+	for _, s := range out.GetSpans() {
+		spans[s.Name] = append(spans[s.Name], s)
+	}
+	for name, want := range map[string]struct{ failed, link string }{"initialize": {}, "tools/list": {"", "1"}, "prompts/list": {"-32601", "2"}, "tools/call": {"-32602", "1"}} {
+		all := spans[name]
+		if len(all) != 1 {
+			t.Errorf("%s: %d spans, want 1", name, len(all))
+			continue
+		}
+		s, got, link := all[0], map[string]string{}, ""
+		for _, a := range s.Attributes {
+			got[string(a.Key)] = a.Value.Emit()
+			if strings.Contains(a.Value.Emit(), "sesame") {
+				t.Errorf("%s: the client's word is in %s", name, a.Key)
+			}
+		}
+		for _, l := range s.Links {
+			link += l.SpanContext.TraceID().String()[:1]
+		}
+		if s.SpanKind != trace.SpanKindServer || got["mcp.method.name"] != name || got["gen_ai.agent.id"] != string(agent.ID) || got["error.type"] != want.failed || link != want.link {
+			t.Errorf("%s: %s %v, links %q", name, s.SpanKind, got, link)
+		}
+	}
+	if n := len(spans["tools/call list_agents"]); n != 1 {
+		t.Errorf("a call of our tool has %d spans at the door, want 1", n)
 	}
 }

@@ -44,6 +44,9 @@ type Cloud struct {
 	// Inspected, when set, says what the cloud tells of an agent beside its runs;
 	// without it that is nothing.
 	Inspected func(repo string) (bridge.Evidence, error)
+	// Called, when set, is called with the context and the name of each call: "launch",
+	// "send", "observe", "cancel", "inspect".
+	Called func(ctx context.Context, call string)
 	// Secret keeps prompts out of SentSince, as a stream does that does not show them.
 	Secret func() bool
 	// Deaf lets a run that was cancelled go on to the end that Answer gives it, as
@@ -112,6 +115,12 @@ func (c *Cloud) External(prompt string) string {
 	return ""
 }
 
+func (c *Cloud) called(ctx context.Context, call string) {
+	if c.Called != nil {
+		c.Called(ctx, call)
+	}
+}
+
 func (c *Cloud) fail(point, text string) error {
 	if c.Fail == nil {
 		return nil
@@ -121,6 +130,7 @@ func (c *Cloud) fail(point, text string) error {
 
 // Launch implements bridge.Launcher.
 func (c *Cloud) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
+	c.called(ctx, "launch")
 	if !l.Grant.Valid() {
 		return bridge.Started{}, bridge.Errorf(bridge.Denied, "no grant")
 	}
@@ -180,6 +190,7 @@ func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, 
 
 // Send implements bridge.Sender.
 func (c *Cloud) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	c.called(ctx, "send")
 	if err := ctx.Err(); err != nil {
 		return bridge.Started{}, err
 	}
@@ -218,6 +229,7 @@ func (c *Cloud) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, 
 // Observe implements bridge.Observer: a run is over when it is looked at, unless
 // Answer says otherwise or it was cancelled before.
 func (c *Cloud) Observe(ctx context.Context, r bridge.RunRef) (bridge.Observation, error) {
+	c.called(ctx, "observe")
 	if err := ctx.Err(); err != nil {
 		return bridge.Observation{}, err
 	}
@@ -250,7 +262,8 @@ func (c *Cloud) Observe(ctx context.Context, r bridge.RunRef) (bridge.Observatio
 }
 
 // Cancel implements bridge.Observer. What Answer says is over stays as it ended.
-func (c *Cloud) Cancel(_ context.Context, r bridge.RunRef) error {
+func (c *Cloud) Cancel(ctx context.Context, r bridge.RunRef) error {
+	c.called(ctx, "cancel")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = append(c.log, "cancel "+r.Agent)
@@ -267,7 +280,8 @@ func (c *Cloud) Cancel(_ context.Context, r bridge.RunRef) error {
 }
 
 // Inspect implements bridge.Inspector.
-func (c *Cloud) Inspect(_ context.Context, r bridge.RunRef) (bridge.Evidence, error) {
+func (c *Cloud) Inspect(ctx context.Context, r bridge.RunRef) (bridge.Evidence, error) {
+	c.called(ctx, "inspect")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.agents[r.Agent]

@@ -40,7 +40,9 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	}
 	call, cancel := lanes.Repeatable(ctx)
 	defer cancel()
-	started, found, err := e.find(call, j)
+	look, end := bridge.LookFor(call, j.turn.ID)
+	started, found, err := e.find(look, j)
+	end(found || err != nil && !bridge.Passing(err))
 	wait := max(bridge.RetryAfter(err), e.doubtWait(j))
 	switch {
 	case err != nil && call.Err() != nil: // nobody has looked

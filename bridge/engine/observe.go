@@ -19,7 +19,7 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 	if j.tree.Stopped() {
 		e.cancelRun(call, j)
 	}
-	obs, err := e.o.Runtime.Observe(call, runOf(j))
+	obs, err := e.watch(call, j)
 	switch {
 	case err != nil && call.Err() != nil:
 		return e.putBack(ctx, j.work, 0)
@@ -42,6 +42,19 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 		return e.putBack(ctx, j.work, 0)
 	}
 	return e.accept(ctx, j, out)
+}
+
+// watch reads the state of a run. Traces hear of it when the run is over, or when the look fails with new trouble.
+func (e *Engine) watch(ctx context.Context, j job) (bridge.Observation, error) {
+	look, end := bridge.LookFor(ctx, j.turn.ID)
+	obs, err := e.o.Runtime.Observe(look, runOf(j))
+	end(obs.State.Terminal() || newTrouble(j, err))
+	return obs, err
+}
+
+// newTrouble reports whether an error says something else than the turn's last one.
+func newTrouble(j job, err error) bool {
+	return err != nil && bridge.SafeMessage(err) != j.turn.Trouble
 }
 
 // inspect asks what else the API knows of an agent whose run is over. What it

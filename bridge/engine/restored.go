@@ -72,7 +72,9 @@ func (e *Engine) catchUp(ctx context.Context, j job) (waits bool, err error) {
 	}
 	for {
 		before := j.agent.LastRun
-		sent, err := t.SentSince(ctx, bridge.RunRef{API: j.agent.API, Agent: j.agent.External, Run: before})
+		look, end := bridge.LookFor(ctx, j.turn.ID)
+		sent, err := t.SentSince(look, bridge.RunRef{API: j.agent.API, Agent: j.agent.External, Run: before})
+		end(len(sent) > 0 || newTrouble(j, err))
 		switch {
 		case ctx.Err() != nil:
 			return true, e.putBack(ctx, j.work, 0)

@@ -15,7 +15,12 @@ func (e *Engine) follow(j job) {
 		return
 	}
 	e.streams.Follow(j.turn.ID, e.o.Streams, streams.Follower{
-		Wait: func(ctx context.Context) error { return f.Follow(ctx, runOf(j)) },
+		Wait: func(ctx context.Context) error {
+			look, end := bridge.LookFor(ctx, j.turn.ID)
+			err := f.Follow(look, runOf(j))
+			end(err == nil)
+			return err
+		},
 		Over: func(ctx context.Context) {
 			err := e.update(ctx, func(c *change) error { return c.WakeLane(desk.AgentLane(j.agent.ID), c.now) })
 			if err != nil && ctx.Err() == nil {

@@ -46,6 +46,7 @@ func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	if err != nil {
 		return err
 	}
+	ctx = bridge.CallsFor(ctx, j.turn.ID)
 	switch j.turn.State {
 	case bridge.TurnQueued:
 		return e.deliver(ctx, j)
@@ -113,7 +114,10 @@ func foundFirst(tx bridge.Tx, w bridge.Work, own bridge.Turn) (bridge.Turn, erro
 // deliver commits that the turn is on its way, sends it, and records the answer.
 func (e *Engine) deliver(ctx context.Context, j job) error {
 	if j.turn.Trouble != "" && j.tree.Unmetered > 0 {
-		if err := e.meter.Unknown(ctx, j.agent.Root); err != nil {
+		look, end := bridge.LookFor(ctx, j.turn.ID)
+		err := e.meter.Unknown(look, j.agent.Root)
+		end(false) // a turn that waits asks again and again
+		if err != nil {
 			return err
 		}
 	}

@@ -145,7 +145,7 @@ func (m Meter) Look(ctx context.Context, w bridge.Work) error {
 	}
 	found, asked := bridge.Evidence{}, error(nil)
 	if m.Inspector != nil {
-		found, asked = m.Inspector.Inspect(ctx, refOf(a))
+		found, asked = m.Inspector.Inspect(bridge.CallsFor(ctx, bridge.TurnID(w.Ref)), refOf(a))
 	}
 	return m.Update(ctx, func(c *desk.Change) error {
 		if ctx.Err() != nil {

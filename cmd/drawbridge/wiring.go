@@ -184,8 +184,11 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	w := &parts{config: cfg, log: newLog(a.stderr, cfg.Log), metrics: api.NewMetrics(version)}
 	w.policy.Store(p)
 	keys := bridgeKeys(cfg)
-	err := w.openStore(ctx, keys)
-	if err != nil {
+	var err error
+	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
+		return nil, nil, err
+	}
+	if err := w.openStore(ctx, keys); err != nil {
 		return nil, nil, err
 	}
 	if w.engine, err = engine.NewRecorder(engine.Options{Store: failport.Store(w.store), Keys: keys, OnEvent: w.onEvent, Log: w.log}); err != nil {
@@ -196,7 +199,7 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 		return nil, nil, w.close(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/hooks/", hooks.Handler())
+	mux.Handle("/hooks/", w.tracing.Server(hooksRoute, hooks.Handler()))
 	for _, path := range []string{"/health", "/healthz"} {
 		mux.HandleFunc("GET "+path, func(rw http.ResponseWriter, _ *http.Request) {
 			httpx.WriteJSON(rw, http.StatusOK, map[string]bool{"ok": true})
@@ -360,8 +363,18 @@ func newCloud(cfg *config.Bridge) (*cloudagents.Client, error) { return tracedCl
 func tracedCloud(cfg *config.Bridge, t *tracing.Tracing) (*cloudagents.Client, error) {
 	return cloudagents.New(cloudagents.Options{
 		BaseURL: cfg.Cursor.URL, Key: cfg.Cursor.Key.Reveal(), API: cfg.Cursor.API, Model: cfg.Cursor.Model,
-		Timeout: cfg.Cursor.Timeout, UserAgent: "drawbridge/" + version, Around: t.Client,
+		Timeout: cfg.Cursor.Timeout, UserAgent: "drawbridge/" + version,
+		Around: func(next http.RoundTripper) http.RoundTripper { return t.Client(next, callsOf) },
 	})
+}
+
+// callsOf tells traces for which turn calls are made, and whether looks are held back.
+func callsOf(ctx context.Context) (turn string, tell func(func())) {
+	c := bridge.CallsOf(ctx)
+	if c == nil {
+		return "", nil
+	}
+	return string(c.Turn), c.Tell
 }
 
 // answered has a relay asked again, because a person at its machine has said something.

@@ -1,27 +1,33 @@
 package tracing
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
 
 // Client puts a CLIENT span around each request of next. It sends no trace headers: the
-// other side is a stranger. The span ends when the answer begins. Without a collector it is next.
-func (t *Tracing) Client(next http.RoundTripper) http.RoundTripper {
+// other side is a stranger. The span ends when the answer begins. It is below the span of
+// its context, otherwise below the run of the turn that of names. A GET is told through
+// the function that of returns, which may hold it back; nil tells it at once. Without a
+// collector Client returns next.
+func (t *Tracing) Client(next http.RoundTripper, of func(context.Context) (turn string, tell func(func()))) http.RoundTripper {
 	if t == nil || t.provider == nil {
 		return next
 	}
-	return client{t, next}
+	return client{t, next, of}
 }
 
 type client struct {
 	tracing *Tracing
 	next    http.RoundTripper
+	of      func(context.Context) (string, func(func()))
 }
 
 // idInPath is a segment that names one thing: an id with a prefix, or a UUID.
@@ -29,20 +35,43 @@ var idInPath = regexp.MustCompile(`/(?:bc-|run-|art-|[a-z]{3}_)[^/]+|/[0-9a-fA-F
 
 // RoundTrip implements http.RoundTripper.
 func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
-	template := idInPath.ReplaceAllString(r.URL.Path, "/{id}")
-	ctx, span := c.tracing.tracer().Start(r.Context(), r.Method+" "+template, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("http.request.method", r.Method), attribute.String("url.template", template), attribute.String("server.address", r.URL.Hostname())))
-	defer span.End()
-	resp, err := c.next.RoundTrip(r.WithContext(ctx))
+	made := request{method: r.Method, template: idInPath.ReplaceAllString(r.URL.Path, "/{id}"), host: r.URL.Hostname(), begun: time.Now()}
+	resp, err := c.next.RoundTrip(r)
+	made.ended = time.Now()
 	if err != nil {
-		fail(span, fmt.Sprintf("%T", err))
-		return resp, err
+		made.failed = fmt.Sprintf("%T", err)
+	} else if made.status = resp.StatusCode; made.status >= http.StatusBadRequest {
+		made.failed = strconv.Itoa(made.status)
 	}
-	span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
-	if resp.StatusCode >= http.StatusBadRequest {
-		fail(span, strconv.Itoa(resp.StatusCode))
+	turn, tell := c.of(r.Context())
+	ctx := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(r.Context()))
+	if turn != "" && !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, ofTurn(turn))
 	}
-	return resp, nil
+	if tell == nil || r.Method != http.MethodGet {
+		tell = func(now func()) { now() }
+	}
+	tell(func() { c.tracing.request(ctx, made) })
+	return resp, err
+}
+
+// request is one request that is over. Failed is the error's word, or "".
+type request struct {
+	method, template, host, failed string
+	status                         int
+	begun, ended                   time.Time
+}
+
+func (t *Tracing) request(ctx context.Context, r request) {
+	_, span := t.tracer().Start(ctx, r.method+" "+r.template, trace.WithTimestamp(r.begun), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("http.request.method", r.method), attribute.String("url.template", r.template), attribute.String("server.address", r.host)))
+	if r.status != 0 {
+		span.SetAttributes(attribute.Int("http.response.status_code", r.status))
+	}
+	if r.failed != "" {
+		fail(span, r.failed)
+	}
+	span.End(trace.WithTimestamp(r.ended))
 }
 
 // CloseIdleConnections lets http.Client reach next.

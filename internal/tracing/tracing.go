@@ -184,6 +184,30 @@ func (t *Tracing) Tool(ctx context.Context, call ToolCall) (context.Context, fun
 	}
 }
 
+// Request is one request at the MCP door that calls no tool of ours. Method is one that
+// the protocol knows. Caller is the client's traceparent, or "".
+type Request struct{ Method, Agent, Caller string }
+
+// Request begins the span of a request (SERVER), a trace of its own. The returned function
+// ends it; kind is the error's code or word, or "".
+func (t *Tracing) Request(ctx context.Context, r Request) (context.Context, func(kind string)) {
+	if t == nil || t.provider == nil {
+		return ctx, func(string) {}
+	}
+	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("mcp.method.name", r.Method), attribute.String("gen_ai.agent.id", r.Agent), attribute.String("drawbridge.agent", r.Agent))}
+	if caller := remote(r.Caller); caller.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: caller}))
+	}
+	ctx, span := t.tracer().Start(ctx, r.Method, options...)
+	return ctx, func(kind string) {
+		if kind != "" {
+			fail(span, kind)
+		}
+		span.End()
+	}
+}
+
 // remote reads a traceparent (W3C), without its sampling flag.
 func remote(traceparent string) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})

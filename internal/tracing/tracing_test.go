@@ -108,7 +108,7 @@ func TestSpansOfRequests(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})))
 		defer server.Close()
-		c := &http.Client{Transport: tr.Client(http.DefaultTransport)}
+		c := &http.Client{Transport: tr.Client(http.DefaultTransport, func(context.Context) (string, func(func())) { return "", nil })}
 		resp, err := c.Get(server.URL + "/v1/agents/bc-1234/runs/run-5") //nolint:noctx // a test
 		if err != nil {
 			t.Fatal(err)
@@ -122,6 +122,54 @@ func TestSpansOfRequests(t *testing.T) {
 	}
 	if in.SpanKind != trace.SpanKindServer || attributesOf(in)["http.route"] != "/hooks/{key}" || attributesOf(in)["error.type"] != "503" {
 		t.Errorf("the request in: %v %v", in.SpanKind, attributesOf(in))
+	}
+}
+
+// Requests for a turn are below its run, or below the tool that makes them. A GET can be held back; an effect cannot.
+func TestRequestsBelowTheirRun(t *testing.T) {
+	t.Parallel()
+	var held []func()
+	spans := played(t, func(tr *tracing.Tracing) {
+		server := httptest.NewServer(http.NotFoundHandler())
+		defer server.Close()
+		c := &http.Client{Transport: tr.Client(http.DefaultTransport, func(context.Context) (string, func(func())) {
+			return "trn_1", func(tell func()) { held = append(held, tell) }
+		})}
+		defer c.CloseIdleConnections()
+		ask := func(ctx context.Context, method, path string) {
+			r, err := http.NewRequestWithContext(ctx, method, server.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := c.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+		ask(t.Context(), http.MethodPost, "/v1/agents")
+		ask(t.Context(), http.MethodGet, "/told")
+		ask(t.Context(), http.MethodGet, "/dropped")
+		ctx, end := tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_2", Agent: "agt_1", Tool: "inspect_agent", Begun: time.Now()})
+		ask(ctx, http.MethodPost, "/v1/asked")
+		end("")
+		if len(held) != 2 {
+			t.Fatalf("%d requests are held back, want the two that only read", len(held))
+		}
+		held[0]()
+		tr.Run(tracing.Run{Turn: "trn_1", Name: "main", Begun: time.Now(), Ended: time.Now()})
+	})
+	run := spans["invoke_agent main"].SpanContext
+	for _, name := range []string{"POST /v1/agents", "GET /told"} {
+		if s := spans[name]; s.Parent.SpanID() != run.SpanID() || s.SpanContext.TraceID() != run.TraceID() || attributesOf(s)["error.type"] != "404" {
+			t.Errorf("%s is below %v, want the run %v; %v", name, s.Parent.SpanID(), run.SpanID(), attributesOf(s))
+		}
+	}
+	if s := spans["POST /v1/asked"]; s.Parent.SpanID() != spans["execute_tool inspect_agent"].SpanContext.SpanID() {
+		t.Errorf("a tool's request is below %v", s.Parent.SpanID())
+	}
+	if _, there := spans["GET /dropped"]; there {
+		t.Error("a request that was held back has a span")
 	}
 }
 
