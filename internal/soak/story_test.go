@@ -13,8 +13,9 @@ import (
 )
 
 // The story. The orchestrator asks for an action, a subagent through v1, one through v0 and a reminder. The v1 subagent
-// asks for one of its own, the v0 subagent for an action, and what the v1 subagent found makes the orchestrator ask
-// for a last action. Every text stands in one place only, so that it can be counted.
+// asks for one of its own, the v0 subagent for an action. Each of the two gives its result when it has heard of that: what
+// it says before is not a result. The result of the v1 subagent makes the orchestrator ask for a last action. Every text
+// stands in one place only, so that it can be counted.
 const storyCloud = `latency: 20ms
 agents:
   - repo: github.com/me/agent-env
@@ -33,16 +34,16 @@ agents:
     turns:
       - match: "Look at the app"
         reply: |
-          The app is fine.
+          Half of the app is seen.
           SUBAGENT: repo=github.com/me/lib, prompt=Look at the library
-      - reply: "Noted by the app."
+      - reply: "The app is fine."
   - repo: github.com/acme/docs
     turns:
       - match: "Look at the docs"
         reply: |
-          The docs are fine.
+          Half of the docs are seen.
           LOCAL_ACTION: tidy_up
-      - reply: "Noted by the docs."
+      - reply: "The docs are fine."
   - repo: github.com/me/lib
     turns: [{ reply: "The library is fine.", after: 60ms }]
 `
@@ -195,6 +196,7 @@ func (p *person) settle(ctx context.Context, c *api.Client, now picture) error {
 		if _, err := c.Resolve(ctx, m.ID, api.ResolveRequest{NotLaunched: true}); err != nil {
 			return err
 		}
+		p.w.t.Logf("settled by a person: %s %s, %s", m.Verb, m.Canonical, m.Reason)
 		totals.add("commands that a person had to settle", 1)
 	}
 	for _, turns := range now.turns {
@@ -245,8 +247,11 @@ func judge(w *world, now picture, settled map[string]bool) (problems []string) {
 	}
 	for _, action := range []string{"backup_script", "stamp_release", "tidy_up"} {
 		n := w.runs(action)
-		if n > 1 || n == 0 && !dead[action] && w.relay.killed == 0 {
+		if n > 1 || n == 0 && !dead[action] && (w.relay.killed == 0 || w.set.certain) {
 			wrong("%s ran %d times", action, n)
+		}
+		if settled[action] && w.set.certain {
+			wrong("a person had to settle %s, which no death met", action)
 		}
 	}
 	for _, line := range []struct{ repo, text, action string }{
@@ -266,7 +271,39 @@ func judge(w *world, now picture, settled map[string]bool) (problems []string) {
 		totals.add("results told once", once(n == 1))
 	}
 	problems = append(problems, order(now, told)...)
+	problems = append(problems, results(w, now, prompts, created)...)
 	totals.add("effects that happened once", len(created)+3)
+	return problems
+}
+
+// parents names who asked for each subagent, by their repositories.
+var parents = map[string]string{
+	"github.com/me/my-app": "github.com/me/agent-env", "github.com/acme/docs": "github.com/me/agent-env", "github.com/me/lib": "github.com/me/my-app",
+}
+
+// results: each subagent that was launched has one result, which its parent alone is told once. What a subagent said while
+// something of its task was open is told to no other agent.
+func results(w *world, now picture, prompts map[string]string, created map[string]int) (problems []string) {
+	for _, a := range now.agents {
+		parent, want := parents[a.Repo], 1
+		if parent == "" || created[a.Repo] == 0 || w.set.strayed && a.Repo == "github.com/me/lib" {
+			want = 0 // a strayed agent fails in words of its own, see library
+		}
+		report := "WEBHOOK_RESULT: agent_id=" + a.External + ","
+		if n := strings.Count(prompts[parent], report); n != want {
+			problems = append(problems, fmt.Sprintf("the result of %s was told to %q %d times", a.Repo, parent, n))
+		}
+		for repo, prompt := range prompts {
+			if n := strings.Count(prompt, report); repo != parent && n > 0 {
+				problems = append(problems, fmt.Sprintf("the result of %s was told to %s %d times", a.Repo, repo, n))
+			}
+		}
+	}
+	for repo, prompt := range prompts {
+		if n := strings.Count(prompt, "Half of the "); n > 0 {
+			problems = append(problems, fmt.Sprintf("%s was told %d times what was not a result yet", repo, n))
+		}
+	}
 	return problems
 }
 

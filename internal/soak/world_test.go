@@ -53,6 +53,10 @@ type setting struct {
 	team bool
 	// strayed makes the cloud report another repository for the library than was asked for.
 	strayed bool
+	// joined makes the relay dial the bridge that it has joined; otherwise the bridge calls the relay at an address.
+	joined bool
+	// certain says that no death of the plan meets an action under way: each action runs, and nobody has to settle one.
+	certain bool
 	// timeout is of the cloud's API; the bridge waits twice as long for what may still appear.
 	timeout time.Duration
 }
@@ -105,6 +109,11 @@ func newWorld(t testing.TB, set setting) *world {
 		"relay.yaml": fmt.Sprintf(relayYAML, relay, w.dir), "act.sh": actScript, "allowlist.yaml": storyAllowlist, "bridge.token": operatorToken,
 		"bridge.key": bridgeKey, "relay.token": relayToken, "cursor.key": cursorKey, "database.url": set.database,
 	}
+	if set.joined {
+		_, actions, _ := strings.Cut(files["relay.yaml"], "token: ${file:relay.token}\n")
+		files["relay.yaml"] = "listen: none\n" + actions
+		files["allowlist.yaml"] = strings.ReplaceAll(storyAllowlist, ": {}", ": { relay: laptop }")
+	}
 	cloudFor, relayFor := cloud, relay
 	if set.proxied {
 		cloudFor, relayFor = w.proxy("cloud", cloud), w.proxy("relay", relay)
@@ -115,6 +124,9 @@ func newWorld(t testing.TB, set setting) *world {
 		text := fmt.Sprintf(bridgeYAML, port, port, cloudFor, set.timeout, relayFor)
 		if set.team {
 			text = strings.Replace(text, storyOrchestrators, teamOrchestrators, 1)
+		}
+		if set.joined {
+			text, _, _ = strings.Cut(text, "relays:\n")
 		}
 		if set.database != "" {
 			text += "database: ${file:database.url}\n"
@@ -153,11 +165,33 @@ func (w *world) raise() {
 		more = "faults: [{ fault: wrong_repo, repo: github.com/me/lib }]\n"
 	}
 	w.write("cloud.yaml", fmt.Sprintf(storyCloud, w.reminder.Format(time.RFC3339Nano))+more)
+	if w.set.joined {
+		w.join()
+	}
 	for _, p := range w.programs() {
 		p.start()
 	}
 	for _, p := range w.programs() {
 		p.ready()
+	}
+}
+
+// join enrolls the relay at the bridge, in a life of the bridge that no plan counts.
+func (w *world) join() {
+	w.t.Helper()
+	b := &program{w: w, name: w.bridges[0].name, args: w.bridges[0].args}
+	b.start()
+	b.ready()
+	defer b.stop()
+	token, err := w.clients[0].RelayToken(w.t.Context(), "laptop", 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	at := strings.Replace(token.URL, "http://", "drawbridge+http://", 1)
+	cmd := exec.CommandContext(w.t.Context(), filepath.Join(programs, "drawbridge-relay"), "join", at+"/"+token.Token, "--config", "relay.yaml")
+	cmd.Dir = w.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.t.Fatalf("join the bridge: %v\n%s", err, out)
 	}
 }
 
