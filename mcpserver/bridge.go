@@ -21,8 +21,7 @@ func (d *Door) bridgeTools() []tool {
 		define("launch_agent", "Launch a subagent on another repository. It starts with the prompt alone, so say everything it needs. Returns at once; its result arrives as your next turn after it has ended. status is launched, or held when a person must approve it first.",
 			takes(text("repo", "GitHub repository that the subagent works on, as github.com/owner/name. list_allowed says which ones are allowed."),
 				text("prompt", "Self-contained task description for the subagent.")), d.launchAgent).keyed(),
-		define("list_agents", "List the agents of your tree: you, the agent that launched you, your subagents and theirs, newest first, with what each is doing.",
-			takes(), d.listAgents),
+		d.agentLister(),
 		define("agent_status", "Show what one agent of your tree is doing and how its latest turn stands. Do not call it in a loop: results arrive as your next turn by themselves.",
 			takes(text("agent", "Name or id of the agent.")), d.agentStatus),
 		define("run_local_action", "Run one of the listed actions on the user's machine. It takes no arguments. Returns at once; what came of it arrives as your next turn. status is requested, or held when a person must approve it first.",
@@ -35,6 +34,14 @@ func (d *Door) bridgeTools() []tool {
 		define("cancel_reminder", "Cancel a reminder of yours that has not come back yet.",
 			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder),
 	}
+}
+
+// agentLister is the tool list_agents, which stands in the sets bridge and threads.
+func (d *Door) agentLister() tool {
+	t := define("list_agents", "List the agents of your tree: you, the agent that launched you, your subagents and theirs, newest first, with what each is doing.",
+		takes(), d.listAgents)
+	t.shared = true
+	return t
 }
 
 // Asked is what launch_agent, run_local_action and remind answer.

@@ -66,6 +66,8 @@ func natures() map[string]nature {
 		"threads/transfer_file":                  add[confirmed[fileData]]("Hand a file to an agent"),
 		"threads/get_thread_details":             look[ThreadView]("Show a thread"),
 		"threads/add_participant_to_thread":      again(add[confirmed[threadData]]("Add an agent to a thread")),
+		"threads/list_agents":                    look[agentList]("List the agents of your tree"),
+		"threads/list_threads":                   look[threadList]("List threads"),
 		"threads/remove_participant_from_thread": again(ends[confirmed[threadData]]("Remove an agent from a thread")),
 
 		"channels/send_channel_message": add[messageMade]("Post in a channel"),

@@ -278,7 +278,9 @@ func (e *every) threadsSet() {
 	e.use(e.main, "transfer_file", args{"sender_id": "main", "recipient_id": e.childID, "source_path": file})
 	e.use(e.child, "get_messages", args{"agent_id": e.childID}) // with an attachment
 	e.use(e.main, "get_thread_details", args{"thread_id": e.thread})
-	for range 2 { // the second time there is nothing to do
+	e.use(e.main, "list_threads", args{"agent_id": "main"})
+	e.use(e.child, "list_threads", args{"agent_id": e.childID, "limit": 1}) // not in the newest one, and there is a next page
+	for range 2 {                                                           // the second time there is nothing to do
 		e.use(e.main, "add_participant_to_thread", args{"thread_id": e.thread, "agent_id_to_add": "sibling", "inviting_agent_id": "main"})
 		e.use(e.child, "join_thread", args{"thread_id": e.thread, "agent_id": e.childID})
 	}
@@ -310,7 +312,7 @@ func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	}](w, s, "create_thread", args{"creator_id": "main", "title": "Plans", "participants": []string{}})
 	child := good[mcpserver.Spawned](w, s, "spawn_agent", args{"name": "worker", "instructions": "Work.", "repo": "github.com/me/my-app"})
 	sent := good[mcpserver.MessageSent](w, s, "send_message", args{"recipient": "worker", "text": "Hello.", "sync": false})
-	with := map[string]args{"agent_status": {"agent": "worker"}, "inspect_agent": {"name": child.Name}, "check_new_messages": {"agent_id": "main"},
+	with := map[string]args{"agent_status": {"agent": "worker"}, "inspect_agent": {"name": child.Name}, "check_new_messages": {"agent_id": "main"}, "list_threads": {"agent_id": "main"},
 		"get_thread_details": {"thread_id": made.Data.Thread.ID}, "message_status": {"message_id": sent.MessageID}, "search_memory": {"query": "x"}}
 	w.quiet("main")
 	w.until("the worker works", func(tx bridge.Tx) bool {

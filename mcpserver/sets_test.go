@@ -163,7 +163,7 @@ func TestNobodySpeaksForOthers(t *testing.T) {
 	for tool, rest := range map[string]args{
 		"send_message": {"sender_id": "", "recipient_id": "other", "content": "x"}, "get_messages": {"agent_id": ""},
 		"create_thread": {"creator_id": "", "title": "x", "participants": []string{}}, "join_thread": {"agent_id": "", "thread_id": "thr_1"},
-		"broadcast_message": {"sender_id": "", "recipient_ids": []string{"other"}, "content": "x"}, "check_new_messages": {"agent_id": ""},
+		"broadcast_message": {"sender_id": "", "recipient_ids": []string{"other"}, "content": "x"}, "check_new_messages": {"agent_id": ""}, "list_threads": {"agent_id": ""},
 		"transfer_file":                  {"sender_id": "", "recipient_id": "other", "source_path": "x"},
 		"add_participant_to_thread":      {"inviting_agent_id": "", "thread_id": "thr_1", "agent_id_to_add": "other"},
 		"remove_participant_from_thread": {"removing_agent_id": "", "thread_id": "thr_1", "agent_id_to_remove": "main"},

@@ -44,6 +44,10 @@ func (d *Door) threadTools() []tool {
 			takes(thread, text("agent_id_to_add", "The unique Agent ID of the agent to add."), text("inviting_agent_id", "Your unique Agent ID (must be a current participant).")), d.addParticipant),
 		define("remove_participant_from_thread", "Remove an agent from a thread: yourself, or anyone if you created it. The creator cannot be removed. The agent and the others read that with their next turns. It gets nothing of the thread afterwards, nor what it had not read yet.",
 			takes(thread, text("agent_id_to_remove", "The unique Agent ID of the agent to remove."), text("removing_agent_id", "Your unique Agent ID (must be the thread creator or the agent being removed).")), d.removeParticipant),
+		d.agentLister(),
+		define("list_threads", "List the discussion threads that you are in and those that you may join, newest first. next, when there is one, lists older ones: give it as before.",
+			takes(text("agent_id", "Your unique Agent ID."), number("limit", "Maximum number of threads to list, at most 100 at a time.").or(20),
+				text("before", "Optional: list threads older than this one; the next of the list before.").maybe()), d.listThreads),
 	}
 }
 

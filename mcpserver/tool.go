@@ -29,6 +29,8 @@ type tool struct {
 	about  string
 	schema *jsonschema.Schema
 	nature nature
+	// shared tools stand in several sets and are offered once.
+	shared bool
 	call   func(ctx context.Context, c *caller, args json.RawMessage) (answer, error)
 
 	resolved *jsonschema.Resolved

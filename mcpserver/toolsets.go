@@ -85,7 +85,7 @@ func (d *Door) implementation() *mcp.Implementation {
 }
 
 // newOffer makes what offers some toolsets. Where two of them have a tool of one
-// name, the later one's carries its set's name in front.
+// name, the later one's carries its set's name in front, unless it is the same tool.
 func (d *Door) newOffer(names []string) (*offer, error) {
 	options := &mcp.ServerOptions{
 		Logger:       slog.New(zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))),
@@ -107,7 +107,10 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 			return nil, bridge.Errorf(bridge.NotFound, "no toolset %+.40q; there are %s", set, strings.Join(SetNames(), ", "))
 		}
 		for _, t := range tools {
-			if _, taken := o.tools[t.name]; taken {
+			if there, taken := o.tools[t.name]; taken {
+				if there.shared && t.shared {
+					continue
+				}
 				t.name = set + "_" + t.name
 			}
 			o.tools[t.name] = t

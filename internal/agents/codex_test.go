@@ -29,6 +29,7 @@ func everyTool(w *world, self string) []step {
 		{"check_new_messages", a{"agent_id": self}}, {"get_messages", a{"agent_id": self}},
 		{"broadcast_message", a{"sender_id": self, "recipient_ids": []string{"main", "sibling"}, "content": "Both."}},
 		{"transfer_file", a{"sender_id": self, "recipient_id": "main", "source_path": "plan.txt", "content": "the plan"}},
+		{"list_threads", a{"agent_id": self}},
 		{"get_thread_details", a{"thread_id": "$create_thread thr_"}}, {"join_thread", a{"thread_id": "$create_thread thr_", "agent_id": self}},
 		{"add_participant_to_thread", a{"thread_id": "$create_thread thr_", "agent_id_to_add": "main", "inviting_agent_id": self}},
 		{"remove_participant_from_thread", a{"thread_id": "$create_thread thr_", "agent_id_to_remove": "main", "removing_agent_id": self}},

@@ -71,6 +71,7 @@ export async function everyTool({ main, child, id, childID, sibling, round, acti
   await use(main, 'transfer_file', { sender_id: id, recipient_id: childID, source_path: file, destination_filename: 'plan.txt', description: 'the plan' },
     (s) => s.data.size === 8 && s.data.file_name === 'plan.txt' && /^[0-9a-f]{64}$/.test(s.data.sha256), ...forged('sender_id', childID));
   await use(main, 'get_thread_details', { thread_id: thread }, (s) => s.id === thread && s.creator_id === id, { thread_id: 'nothing' }, 'not_found');
+  await use(main, 'list_threads', { agent_id: id, limit: 5 }, (s) => s.threads.some((t) => t.id === thread && t.member && t.participants.length === 2), ...forged('agent_id', childID));
   await use(main, 'add_participant_to_thread', { thread_id: thread, agent_id_to_add: spawned.agent_id, inviting_agent_id: id },
     (s) => s.data.status === 'added' && s.data.thread.participants.length === 3, { agent_id_to_add: 'nobody' }, 'not_found');
   await use(main, 'remove_participant_from_thread', { thread_id: thread, agent_id_to_remove: spawned.agent_id, removing_agent_id: id },
