@@ -45,8 +45,8 @@ type Options struct {
 	Chat  ChatOptions
 	// Mail serves channels and agents' mail; nil means that there is no post office here.
 	Mail *mail.Service
-	// Memory deletes what agents remember, for the operator; nil means that nothing is remembered here.
-	Memory recall.Forgetter
+	// Memory changes what agents remember, for the operator; nil means that nothing is remembered here.
+	Memory recall.Keeper
 	// Webhooks serves /hooks/; nil means that there is no receiver here.
 	Webhooks http.Handler
 	// Door serves /mcp, to agents with tokens of their own; nil means that there is none here.

@@ -11,7 +11,7 @@ import (
 
 // recallTable are the routes that show memory and runs.
 func (h *Handler) recallTable() (table []route) {
-	for _, r := range recall.Routes(recall.Tools{Agent: h.findAgent, Path: pathValue, Query: readLimited, View: h.o.Engine.View, Memory: h.o.Memory}) {
+	for _, r := range recall.Routes(recall.Tools{Agent: h.findAgent, Path: pathValue, Query: readLimited, View: h.o.Engine.View, Body: readExact, Memory: h.o.Memory}) {
 		table = append(table, route{r.Method, r.Path, r.Serve})
 	}
 	return table
@@ -34,6 +34,11 @@ func (c *Client) Blocks(ctx context.Context, idOrName, label string) (recall.Blo
 		q.Set("label", label)
 	}
 	return get[recall.BlockList](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/blocks", q)
+}
+
+// WriteBlock replaces a block of an agent, or makes it, and returns it as it stands now.
+func (c *Client) WriteBlock(ctx context.Context, idOrName string, b recall.BlockRequest) (recall.Block, error) {
+	return post[recall.Block](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/blocks", b)
 }
 
 // PassageSearch is what Passages looks for; zero fields select everything.

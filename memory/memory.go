@@ -56,6 +56,23 @@ type Draft struct {
 // now. What it said before is kept as a version. Conflict when d.IfVersion is not
 // the present version, and when there would be too many blocks.
 func (s *Service) Update(ctx context.Context, agent bridge.AgentID, d Draft) (b bridge.Block, err error) {
+	return s.put(ctx, agent, d, byAgent)
+}
+
+// Write is Update on the operator's behalf: label and content of b for b.Agent, with
+// ifVersion as Draft.IfVersion. The timeline records that the operator wrote it; the
+// agent reads it at the head of its next turn, and nobody is woken.
+func (s *Service) Write(ctx context.Context, b bridge.Block, ifVersion *int) (bridge.Block, error) {
+	return s.put(ctx, b.Agent, Draft{Label: b.Label, Content: b.Content, IfVersion: ifVersion}, byOperator)
+}
+
+// The writers of a block, as its event names them.
+const (
+	byAgent    = "agent"
+	byOperator = "operator"
+)
+
+func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by string) (b bridge.Block, err error) {
 	d.Label = strings.TrimSpace(d.Label)
 	if err := checkDraft(d); err != nil {
 		return b, err
@@ -65,15 +82,18 @@ func (s *Service) Update(ctx context.Context, agent bridge.AgentID, d Draft) (b 
 		if err != nil {
 			return err
 		}
-		b, err = s.next(c, a, d)
-		if err != nil {
+		if b, err = s.next(c, a, d); err != nil {
 			return err
 		}
 		b.UpdatedAt = c.Now()
 		if err := c.PutBlock(b); err != nil {
 			return fmt.Errorf("put block %q: %w", b.Label, err)
 		}
-		return c.Record(bridge.EventMemory, a, bridge.Event{Text: fmt.Sprintf("block %q is at version %d", b.Label, b.Version)})
+		text := fmt.Sprintf("block %q is at version %d", b.Label, b.Version)
+		if by == byOperator {
+			text = fmt.Sprintf("the operator wrote block %q; it is at version %d", b.Label, b.Version)
+		}
+		return c.Record(bridge.EventMemory, a, bridge.Event{Text: text, Fields: map[string]string{"label": b.Label, "version": fmt.Sprint(b.Version), "by": by}})
 	})
 	return b, err
 }
@@ -109,7 +129,7 @@ func (s *Service) room(tx bridge.MemoryTx, agent bridge.AgentID) error {
 		return fmt.Errorf("read blocks: %w", err)
 	}
 	if len(all) >= s.o.Blocks {
-		return bridge.Errorf(bridge.Conflict, "you have %d blocks, which is the most; write into one that is there, store passages, or ask the operator to delete one (`drawbridge memory AGENT --forget-block LABEL`)", len(all))
+		return bridge.Errorf(bridge.Conflict, "the agent has %d blocks, which is the most; write into one that is there, or store passages. The operator deletes one with `drawbridge memory AGENT --forget-block LABEL`", len(all))
 	}
 	return nil
 }

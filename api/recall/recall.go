@@ -1,6 +1,6 @@
 // Package recall shows the operator what agents keep and what their tools were
-// called with: blocks, passages, the record of a run; and it deletes what the
-// operator does not want to be remembered. It decides nothing: package api stands in front with token, limits and errors. Rule of
+// called with: blocks, passages, the record of a run; and it writes and deletes for
+// the operator. It decides nothing: package api stands in front with token, limits and errors. Rule of
 // thumb: a handler reads a request, looks once, and shows what it found.
 package recall
 
@@ -62,6 +62,14 @@ type (
 	}
 )
 
+// BlockRequest is what a block shall say. IfVersion is the version that the operator
+// read, 0 for a block that is not there; without it whatever is there is replaced.
+type BlockRequest struct {
+	Label     string `json:"label"`
+	Content   string `json:"content"`
+	IfVersion *int   `json:"if_version,omitempty"`
+}
+
 // Deleted names what is no more.
 type Deleted struct {
 	Deleted string `json:"deleted"`
@@ -99,12 +107,18 @@ type Tools struct {
 	// Query reads a query whose every key must be known, besides limit, which it reads, too.
 	Query func(r *http.Request, known ...string) (values url.Values, limit int, err error)
 	View  func(context.Context, func(bridge.Tx) error) error
-	// Memory deletes for the operator; nil where nothing is remembered.
-	Memory Forgetter
+	// Body reads a body whose every key must be known.
+	Body func(w http.ResponseWriter, r *http.Request, v any) error
+	// Memory changes what agents remember for the operator; nil where nothing is remembered.
+	Memory Keeper
 }
 
-// Forgetter deletes what agents remember.
-type Forgetter interface {
+// Keeper changes what agents remember.
+type Keeper interface {
+	// Write replaces a block of b.Agent, or makes it, and returns it as it stands now.
+	// Conflict when ifVersion is not the present version (nil for any), Invalid and
+	// TooLarge for what cannot be kept. It may be called concurrently.
+	Write(ctx context.Context, b bridge.Block, ifVersion *int) (bridge.Block, error)
 	// Forget deletes a passage of an agent, ForgetBlock a block with its versions;
 	// NotFound when it is not there. Both may be called concurrently.
 	Forget(ctx context.Context, agent bridge.AgentID, id bridge.PassageID) error
@@ -126,7 +140,7 @@ func Routes(t Tools) []Route {
 		{http.MethodGet, "/v1/turns/{id}/run", h.run},
 	}
 	if t.Memory != nil {
-		routes = append(routes, Route{http.MethodPost, "/v1/agents/{id}/blocks/delete", h.forgetBlock},
+		routes = append(routes, Route{http.MethodPost, "/v1/agents/{id}/blocks", h.writeBlock}, Route{http.MethodPost, "/v1/agents/{id}/blocks/delete", h.forgetBlock},
 			Route{http.MethodPost, "/v1/agents/{id}/passages/{passage}/delete", h.forget})
 	}
 	return routes
@@ -154,6 +168,24 @@ func (h handler) blocks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, BlockList{Blocks: all(found, viewBlock)})
+	return nil
+}
+
+// writeBlock replaces a block of an agent, or makes it.
+func (h handler) writeBlock(w http.ResponseWriter, r *http.Request) error {
+	var req BlockRequest
+	if err := h.Body(w, r, &req); err != nil {
+		return err
+	}
+	a, err := h.Agent(r)
+	if err != nil {
+		return err
+	}
+	b, err := h.Memory.Write(r.Context(), bridge.Block{Agent: a.ID, Label: req.Label, Content: req.Content}, req.IfVersion)
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, viewBlock(b))
 	return nil
 }
 

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"drawbridge/api"
 	"drawbridge/api/recall"
@@ -19,12 +21,14 @@ type memoryCmd struct {
 	// One at a time, so that a word too many deletes nothing.
 	Forget      string `help:"Delete this passage for good." placeholder:"psg_…" xor:"what"`
 	ForgetBlock string `help:"Delete this block with all its versions." placeholder:"LABEL" xor:"what"`
+	Set         string `help:"Write this block: the text behind it, or standard input." placeholder:"LABEL" xor:"what"`
+	IfVersion   *int   `help:"With --set: only if the block is at this version; 0 if it is not there." placeholder:"N"`
 	target
 }
 
 // Help shows an example.
 func (memoryCmd) Help() string {
-	return "Shows the blocks that stand in each of the agent's turns, and its passages, newest first.\n\nExamples:\n  drawbridge memory main\n  drawbridge memory main invoice deadline --tag customer\n  drawbridge memory main --block plan\n  drawbridge memory main --forget psg_0123456789"
+	return "Shows the blocks that stand in each of the agent's turns, and its passages, newest first. --set writes a block, as the agent itself does: the agent reads it at the head of its next turn, behind the bar. What the block said before stays as a version.\n\nExamples:\n  drawbridge memory main\n  drawbridge memory main invoice deadline --tag customer\n  drawbridge memory main --block plan\n  drawbridge memory main --forget psg_0123456789\n  drawbridge memory main --set plan \"Finish the docs first.\"\n  drawbridge memory main --set plan --if-version 3 < plan.md"
 }
 
 // shownMemory is what --json prints.
@@ -35,7 +39,12 @@ type shownMemory struct {
 
 // Run shows an agent's memory.
 func (c memoryCmd) Run(ctx context.Context, a app) error {
-	if c.Forget+c.ForgetBlock != "" {
+	switch {
+	case c.Set != "":
+		return c.write(ctx, a)
+	case c.IfVersion != nil:
+		return usageError{fmt.Errorf("--if-version belongs to --set LABEL")}
+	case c.Forget+c.ForgetBlock != "":
 		return c.forget(ctx, a)
 	}
 	if c.Block != "" && (len(c.Words) > 0 || len(c.Tag) > 0) {
@@ -59,6 +68,40 @@ func (c memoryCmd) Run(ctx context.Context, a app) error {
 		rows[i] = []string{p.ID, p.CreatedAt.Local().Format(time.DateTime), short(strings.Join(p.Tags, ", "), 40), short(p.Content, 100)}
 	}
 	return table(a.stdout, "PASSAGE\tSTORED\tTAGS\tTEXT", rows)
+}
+
+// maxInput bounds what is read for a block; the bridge says what its own limit is.
+const maxInput = 1 << 20
+
+// write replaces one block, or makes it.
+func (c memoryCmd) write(ctx context.Context, a app) error {
+	if c.Block != "" || len(c.Tag) > 0 {
+		return usageError{fmt.Errorf("--set writes one block; leave out --tag and --block")}
+	}
+	if len(c.Words) > 1 {
+		return usageError{fmt.Errorf("--set takes one text; put it into quotes, or give it on standard input")}
+	}
+	text := strings.Join(c.Words, "")
+	if len(c.Words) == 0 {
+		data, err := io.ReadAll(io.LimitReader(a.stdin, maxInput+1))
+		switch {
+		case err != nil:
+			return fmt.Errorf("read standard input: %w", err)
+		case len(data) == 0:
+			return usageError{fmt.Errorf("standard input is empty; give the text behind --set %s, or \"\" to empty the block", c.Set)}
+		case len(data) > maxInput:
+			return usageError{fmt.Errorf("standard input has more than %d bytes; a block is smaller", maxInput)}
+		case !utf8.Valid(data): // JSON would replace the bytes in silence
+			return usageError{fmt.Errorf("standard input is not valid UTF-8; convert it first")}
+		}
+		text = string(data)
+	}
+	return tell(c.target, a, func(client *api.Client) (recall.Block, error) {
+		return client.WriteBlock(ctx, c.Agent, recall.BlockRequest{Label: c.Set, Content: text, IfVersion: c.IfVersion})
+	}, func(b recall.Block) error {
+		_, err := fmt.Fprintf(a.stdout, "block %s of %s is at version %d; the agent reads it with its next turn\n", short(b.Label, 80), short(c.Agent, 80), b.Version)
+		return err
+	})
 }
 
 // forget deletes one passage or one block.
