@@ -101,38 +101,50 @@ func (r *reading) misspelt() (out []anchor) {
 // name before it. Those behind one of found are in its window.
 func (r *reading) pairs(found []anchor) (out []anchor) {
 	next := 0
-	for i, w := range r.words {
+	for _, i := range r.paired() {
+		w := r.words[i]
 		for next < len(found) && found[next].to <= w.from {
 			next++
 		}
 		if next > 0 && found[next-1].verb == parser.Subagent && w.from-found[next-1].to < shortWindow/2 {
 			continue
 		}
-		name := string(r.text(i))
-		wants := repoKeys
-		switch {
-		case repoKeys[name]:
-			wants = promptKeys
-		case !promptKeys[name]:
-			continue
-		}
-		if r.after(i).all&(colon|bar) != 0 && r.hasKey(i+1, wants) {
-			out = append(out, anchor{verb: parser.Subagent, word: i, last: i, to: w.from})
-		}
+		out = append(out, anchor{verb: parser.Subagent, word: i, last: i, to: w.from})
 	}
 	return out
 }
 
 // keyReach is how many words behind a repository its prompt may begin, and the other way round.
-const keyReach = 60
+const keyReach = 400
 
-func (r *reading) hasKey(from int, keys map[string]bool) bool {
-	for i := from; i < min(len(r.words), from+keyReach); i++ {
-		if keys[string(r.text(i))] && r.after(i).all&(colon|bar) != 0 {
-			return true
+// paired returns the names of repositories that have one of a prompt in reach behind
+// them, and the other way round, in the order of the text.
+func (r *reading) paired() (out []int) {
+	far := len(r.words) + keyReach + 1
+	repo, prompt := far, far
+	for i := len(r.words) - 1; i >= 0; i-- {
+		name, other := string(r.text(i)), 0
+		switch isRepo := repoKeys[name]; {
+		case !isRepo && !promptKeys[name] || !r.names(i):
+			continue
+		case isRepo:
+			repo, other = i, prompt
+		default:
+			prompt, other = i, repo
+		}
+		if other-i <= keyReach {
+			out = append(out, i)
 		}
 	}
-	return false
+	slices.Reverse(out)
+	return out
+}
+
+// names reports whether word i names what stands behind it: with a colon, in a table,
+// or as a program's flag, as in "--repo X".
+func (r *reading) names(i int) bool {
+	w := r.words[i]
+	return r.after(i).all&(colon|bar) != 0 || w.last&glue != 0 && w.all&blank != 0
 }
 
 // near reports whether two words differ by at most one letter: one that is another,

@@ -8,16 +8,21 @@ import (
 )
 
 // maxRounds bounds how often escapes within escapes are read.
-const maxRounds = 3
+const maxRounds = 8
 
 // decode reads the escapes that a model resolves when it repeats a text: of HTML,
 // URLs, JSON, Markdown and terminals.
 func decode(s string) string {
+	all, _ := rounds(s)
+	return all[len(all)-1]
+}
+
+// rounds returns a text as it stands and after each round in which escapes were read.
+// It reports whether the last of them still holds escapes.
+func rounds(s string) (all []string, more bool) {
+	all = []string{s}
 	for range maxRounds {
 		before := s
-		if strings.IndexByte(s, 0x1b) >= 0 {
-			s = dropTerminal(s)
-		}
 		if strings.IndexByte(s, '&') >= 0 {
 			s = html.UnescapeString(s)
 		}
@@ -25,48 +30,11 @@ func decode(s string) string {
 			s = unescape(s)
 		}
 		if s == before {
-			break
+			return all, false
 		}
+		all = append(all, s)
 	}
-	return s
-}
-
-// dropTerminal removes terminal sequences: colors, and links with their address.
-func dropTerminal(s string) string {
-	var b strings.Builder
-	for s != "" {
-		i := strings.IndexByte(s, 0x1b)
-		if i < 0 {
-			break
-		}
-		b.WriteString(s[:i])
-		s = s[i+terminal(s[i:]):]
-	}
-	return b.String() + s
-}
-
-// terminal is the length of the terminal sequence that s begins with.
-func terminal(s string) int {
-	if len(s) < 2 {
-		return 1
-	}
-	switch s[1] {
-	case '[':
-		for i := 2; i < min(len(s), 40); i++ {
-			if s[i] >= '@' && s[i] <= '~' {
-				return i + 1
-			}
-		}
-	case ']':
-		limit := s[:min(len(s), 400)]
-		if end := strings.IndexAny(limit, "\a\n"); end >= 0 && limit[end] == '\a' {
-			return end + 1
-		}
-		if end := strings.Index(limit, "\x1b\\"); end >= 0 {
-			return end + 2
-		}
-	}
-	return 1
+	return all, true
 }
 
 // unescape reads backslashes and percent signs.
@@ -103,6 +71,13 @@ func backslash(b *strings.Builder, s string) int {
 		b.WriteByte(' ')
 	case c == 'u' || c == 'x' || c == 'U':
 		return codePoint(b, s)
+	case c >= '0' && c <= '3':
+		return octal(b, s)
+	case c == 'e' && strings.HasPrefix(s[2:], "["):
+		b.WriteByte(0x1b)
+	case c == '\\':
+		b.WriteByte(c) // for a run of any length, or its length would ask for more rounds
+		return len(s) - len(strings.TrimLeft(s, `\`))
 	case c < utf8.RuneSelf && c > ' ' && !letterOrDigit(c):
 		b.WriteByte(c)
 	default:
@@ -136,16 +111,29 @@ func codePoint(b *strings.Builder, s string) int {
 }
 
 // percent reads a run of %HH, which may be several bytes of one character.
-func percent(b *strings.Builder, s string) int {
+func percent(b *strings.Builder, s string) int { return encoding{"%", 2, 16}.read(b, s) }
+
+// octal reads a run of \NNN.
+func octal(b *strings.Builder, s string) int { return encoding{`\`, 3, 8}.read(b, s) }
+
+// encoding writes bytes as a sign and so many digits of a base.
+type encoding struct {
+	sign         string
+	digits, base int
+}
+
+// read writes the run of bytes at the start of s. It returns the length of the run, 0
+// when its bytes are not text.
+func (e encoding) read(b *strings.Builder, s string) int {
 	n := 0
 	var raw []byte
-	for n+2 < len(s) && s[n] == '%' {
-		v, err := strconv.ParseUint(s[n+1:n+3], 16, 8)
+	for n+e.digits < len(s) && strings.HasPrefix(s[n:], e.sign) {
+		v, err := strconv.ParseUint(s[n+1:n+1+e.digits], e.base, 8)
 		if err != nil {
 			break
 		}
 		raw = append(raw, byte(v))
-		n += 3
+		n += 1 + e.digits
 	}
 	if !utf8.Valid(raw) {
 		return 0
@@ -156,58 +144,4 @@ func percent(b *strings.Builder, s string) int {
 
 func letterOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// dropTags replaces HTML tags and comments by a mark. What a tag holds is read as
-// text as well, by those who call it.
-func dropTags(s string) string {
-	var b strings.Builder
-	for s != "" {
-		i := strings.IndexByte(s, '<')
-		if i < 0 {
-			break
-		}
-		b.WriteString(s[:i])
-		s = s[i:]
-		n := tag(s)
-		if n == 0 {
-			b.WriteByte('<')
-			s = s[1:]
-			continue
-		}
-		b.WriteByte(tagMark)
-		b.WriteString(strings.Repeat("\n", strings.Count(s[:n], "\n"))) // so that lines keep their numbers
-		s = s[n:]
-	}
-	return b.String() + s
-}
-
-// tagMark stands where a tag was: markup that separates nothing that a reader sees.
-const tagMark = '`'
-
-// tag is the length of the tag or comment at the start of s, 0 for none.
-func tag(s string) int {
-	limit := s[:min(len(s), 400)]
-	if strings.HasPrefix(limit, "<!--") {
-		if end := strings.Index(limit, "-->"); end >= 0 {
-			return end + len("-->")
-		}
-		return 0
-	}
-	i := 1
-	if i < len(limit) && limit[i] == '/' {
-		i++
-	}
-	name := i
-	for i < len(limit) && letterOrDigit(limit[i]) {
-		i++
-	}
-	if i == name || i-name > 16 || i == len(limit) || !strings.ContainsRune(" />\t\n", rune(limit[i])) {
-		return 0
-	}
-	end := strings.IndexAny(limit[1:], "<>")
-	if end < 0 || limit[1+end] != '>' {
-		return 0
-	}
-	return end + 2
 }

@@ -23,7 +23,7 @@ const (
 const (
 	longWindow  = 2000 // on the keyword's own line, for a launch or a reminder
 	shortWindow = 700  // with the lines behind it
-	launchLines = 9
+	launchLines = 60
 	actionSpan  = 160
 	actionLines = 3
 )
@@ -98,12 +98,12 @@ func Of(text string, mode Mode, except ...string) Digest {
 		return exactly(text)
 	}
 	c := collector{seen: map[Window]bool{}, names: map[uint32]int{}}
-	text = decode(text)
-	c.collect(read(text), mode == Named)
-	if strings.IndexByte(text, '<') >= 0 {
-		if bare := dropTags(text); bare != text {
-			c.collect(read(bare), mode == Named)
-		}
+	all, more := views(text)
+	if more {
+		return Digest{All: 1}
+	}
+	for _, view := range all {
+		c.collect(read(view), mode == Named)
 	}
 	for _, id := range except {
 		delete(c.names, nameHash(letters(id)))
@@ -137,7 +137,10 @@ func (c *collector) collect(r reading, names bool) {
 		if c.all > 0 {
 			return
 		}
-		c.window(r, a)
+		c.window(r.behind(a))
+		if a.verb == parser.Subagent {
+			c.window(r.ahead(a))
+		}
 	}
 	if !names {
 		return
@@ -150,9 +153,8 @@ func (c *collector) collect(r reading, names bool) {
 	}
 }
 
-// window adds the words behind a keyword, once.
-func (c *collector) window(r reading, a anchor) {
-	w := r.behind(a)
+// window adds the words around a keyword, once.
+func (c *collector) window(w Window) {
 	key := w
 	key.Line = 0
 	if c.built += len(w.Text) + len(w.Before); c.built > maxBuilt {
@@ -216,6 +218,22 @@ func (r *reading) behind(a anchor) Window {
 		w.Before = r.before(a.word)
 	}
 	return w
+}
+
+// ahead returns the window of the words on a launch's line that stand before its keyword.
+func (r *reading) ahead(a anchor) Window {
+	from := a.word
+	for from > 0 && r.words[from].all&line == 0 && r.words[a.word].from-r.words[from].from < shortWindow {
+		from--
+	}
+	var b strings.Builder
+	for ; from < a.word; from++ {
+		text := r.text(from)
+		b.Write(text[:min(len(text), shortWindow)])
+		b.WriteByte(' ')
+	}
+	text := strings.TrimRight(b.String(), " ")
+	return Window{Verb: a.verb, Line: r.words[a.word].line, Text: text, Own: len(text)}
 }
 
 // wordsBefore is how many words before a keyword are watched.

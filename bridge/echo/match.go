@@ -181,6 +181,8 @@ const (
 	strongly = 0.8
 	// minStrong is how many letters a prompt needs for strongly to count.
 	minStrong = 24
+	// minWhole is how much text, in bytes, is compared as a part of a longer prompt.
+	minWhole = 300
 )
 
 // launches reports whether the window asks for this launch, or for one that is much like it.
@@ -214,16 +216,19 @@ func (w Window) prompt() (text, own string) {
 }
 
 // resembles returns how much of the command's words stands in the text, or how much
-// of the text's first line in the command's, whichever is more, from 0 to 1.
+// of the text's first line, or of a long text, in the command's. The most counts, from 0 to 1.
 func (w Window) resembles(c Command, text, own string) float64 {
 	if len(c.prompt) < 2*gram {
 		if holds(text, c.prompt, math.MaxInt) {
 			return 1
 		}
 	}
-	mine, _ := c.shares(squeeze(text))
+	mine, whole := c.shares(squeeze(text))
 	_, theirs := c.shares(squeeze(own))
-	return max(mine, theirs)
+	if len(text) < minWhole { // a prompt that the window cuts off is longer
+		whole = 0
+	}
+	return max(mine, theirs, whole)
 }
 
 // shares returns how much of the command stands in the letters, and how much of the

@@ -1,0 +1,190 @@
+package echo
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// views returns what readers may take a text for: as it stands, with its escapes
+// read, and as terminals, browsers and mail programs show it. Each is compared, because
+// what one reader drops another may repeat. more reports that escapes are nested too deep.
+func views(s string) (all []string, more bool) {
+	all, more = rounds(s)
+	add := func(s string) {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	read := all[len(all)-1]
+	shown := dropTerminal(read)
+	add(shown)
+	add(dropTags(shown))
+	add(turnAround(shown))
+	add(decode(quotedPrintable(read)))
+	return all, more
+}
+
+// dropTerminal removes terminal sequences: colors, also those that lost their escape
+// character, and links with their address. A backspace takes the character before it.
+func dropTerminal(s string) string {
+	if !strings.ContainsAny(s, "\x1b\b[") {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		n := 0
+		switch s[i] {
+		case 0x1b:
+			n = terminal(s[i:])
+		case '\b':
+			_, size := utf8.DecodeLastRune(out)
+			out, n = out[:len(out)-size], 1
+		case '[':
+			n = color(s[i:])
+		}
+		if n == 0 {
+			out = append(out, s[i])
+			n = 1
+		}
+		i += n
+	}
+	return string(out)
+}
+
+// color is the length of a color without its escape character, such as [1;31m, that s
+// begins with, 0 for none.
+func color(s string) int {
+	end := strings.IndexByte(s[:min(len(s), 20)], 'm')
+	if end < 2 || strings.Trim(s[1:end], "0123456789;") != "" {
+		return 0
+	}
+	return end + 1
+}
+
+// terminal is the length of the terminal sequence that s begins with.
+func terminal(s string) int {
+	if len(s) < 2 {
+		return 1
+	}
+	switch s[1] {
+	case '[':
+		for i := 2; i < min(len(s), 40); i++ {
+			if s[i] >= '@' && s[i] <= '~' {
+				return i + 1
+			}
+		}
+	case ']':
+		limit := s[:min(len(s), 400)]
+		if end := strings.IndexAny(limit, "\a\n"); end >= 0 && limit[end] == '\a' {
+			return end + 1
+		}
+		if end := strings.Index(limit, "\x1b\\"); end >= 0 {
+			return end + 2
+		}
+	}
+	return 1
+}
+
+// Marks that show text from right to left, and the end of what they reach.
+const (
+	rightToLeft = "\u202e"
+	leftAgain   = "\u202c\u202d\n\r\v\f\u0085\u2028\u2029"
+)
+
+// turnAround writes what a right-to-left override shows backwards as it is shown.
+func turnAround(s string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, rightToLeft)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		end := strings.IndexAny(after, leftAgain)
+		if end < 0 {
+			end = len(after)
+		}
+		turned := []rune(after[:end])
+		slices.Reverse(turned)
+		b.WriteString(string(turned))
+		s = after[end:]
+	}
+}
+
+// quotedPrintable reads a mail's =HH, and its lines that = continues.
+func quotedPrintable(s string) string {
+	if strings.IndexByte(s, '=') < 0 {
+		return s
+	}
+	s = strings.NewReplacer("=\r\n", "", "=\n", "").Replace(s)
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(s, '=')
+		if i < 0 {
+			return b.String() + s
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		n := encoding{"=", 2, 16}.read(&b, s)
+		if n == 0 {
+			b.WriteByte('=')
+			n = 1
+		}
+		s = s[n:]
+	}
+}
+
+// dropTags replaces HTML tags and comments by a mark. What a tag holds is read as
+// text as well, by those who call it.
+func dropTags(s string) string {
+	var b strings.Builder
+	for s != "" {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			break
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		n := tag(s)
+		if n == 0 {
+			b.WriteByte('<')
+			s = s[1:]
+			continue
+		}
+		b.WriteByte(tagMark)
+		b.WriteString(strings.Repeat("\n", strings.Count(s[:n], "\n"))) // so that lines keep their numbers
+		s = s[n:]
+	}
+	return b.String() + s
+}
+
+// tagMark stands where a tag was: markup that separates nothing that a reader sees.
+const tagMark = '`'
+
+// tag is the length of the tag or comment at the start of s, 0 for none.
+func tag(s string) int {
+	limit := s[:min(len(s), 400)]
+	if strings.HasPrefix(limit, "<!--") {
+		if end := strings.Index(limit, "-->"); end >= 0 {
+			return end + len("-->")
+		}
+		return 0
+	}
+	i := 1
+	if i < len(limit) && limit[i] == '/' {
+		i++
+	}
+	name := i
+	for i < len(limit) && letterOrDigit(limit[i]) {
+		i++
+	}
+	if i == name || i-name > 16 || i == len(limit) || !strings.ContainsRune(" />\t\n", rune(limit[i])) {
+		return 0
+	}
+	end := strings.IndexAny(limit[1:], "<>")
+	if end < 0 || limit[1+end] != '>' {
+		return 0
+	}
+	return end + 2
+}
