@@ -120,6 +120,9 @@ func TestCodexCallsEachTool(t *testing.T) {
 			t.Errorf("%s: called %t, %s, error %v, result %+v", name, ok, c.Status, c.Error, c.Result)
 		}
 	}
+	if c := calls["transfer_file"]; c.Result == nil || !strings.Contains(string(c.Result.Structured), `"fil_`) {
+		t.Errorf("transfer_file gave no id of a file: %+v", c.Result)
+	}
 	t.Logf("codex exec called %d tools, each answered", len(calls))
 
 	strict := ""
