@@ -77,7 +77,9 @@ func TestCallsLinkTheirCallers(t *testing.T) {
 	h.Set("Traceparent", "00-11111111111111111111111111111111-1111111111111111-01")
 	w.speak(h, "", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_allowed","arguments":{}}}`)
 	h.Del("Traceparent")
-	w.speak(h, "", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"_meta":{"traceparent":"00-22222222222222222222222222222222-2222222222222222-00"},"name":"list_agents","arguments":{}}}`)
+	for range 3 { // the later ones differ from the first in nothing
+		w.speak(h, "", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"_meta":{"traceparent":"00-22222222222222222222222222222222-2222222222222222-00"},"name":"list_agents","arguments":{}}}`)
+	}
 	w.speak(h, "", `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"agent_status","arguments":{"agent":"nobody"}}}`)
 	bye, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, w.url, nil)
 	if err != nil {
