@@ -94,7 +94,7 @@ func (c *Client) doFor(ctx context.Context, k call) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return c.lost(k, err)
+		return c.lost(ctx, k, err)
 	case len(body) > maxAnswer:
 		return bridge.Errorf(bridge.TooLarge, "the bridge's answer has more than %d bytes; ask with a smaller limit", maxAnswer)
 	case k.out == nil:
@@ -134,7 +134,7 @@ func (c *Client) send(ctx context.Context, k call, accept string) (*http.Respons
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.lost(k, err)
+		return nil, c.lost(ctx, k, err)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
@@ -157,8 +157,12 @@ func checkPath(path string) error {
 	return nil
 }
 
-// lost says that no answer came, and whether the request may have arrived.
-func (c *Client) lost(k call, err error) error {
+// lost says that no answer came, and whether the request may have arrived. When the caller gave up, its cause is
+// context.Canceled, too: since Go 1.26 the request itself fails with what canceled it, such as a signal.
+func (c *Client) lost(ctx context.Context, k call, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		err = errors.Join(context.Canceled, err)
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "no bridge answers at " + c.base + "; start it with `drawbridge serve`", Cause: err}

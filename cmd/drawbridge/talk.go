@@ -287,6 +287,9 @@ func (c denyCmd) Run(ctx context.Context, a app) error {
 	return printDecision(a, c.JSON, "denied", m)
 }
 
+// cancelled is what a person did to a reminder.
+const cancelled = "cancelled"
+
 func printDecision(a app, asJSON bool, word string, m api.Command) error {
 	if asJSON {
 		return printJSON(a.stdout, m)
@@ -295,6 +298,10 @@ func printDecision(a app, asJSON bool, word string, m api.Command) error {
 	if m.When != "" {
 		about = m.When + ", " + m.Message
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %s: %s %s is now %s\n", word, m.ID, m.Verb, short(about, 80), m.State)
+	state := " is now " + m.State
+	if word == cancelled { // its state says failed, which a reminder that a person took back did not
+		state = ""
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s: %s %s%s\n", word, m.ID, m.Verb, short(about, 80), state)
 	return err
 }

@@ -196,5 +196,5 @@ func (c remindersCancelCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(a, c.JSON, "cancelled", m)
+	return printDecision(a, c.JSON, cancelled, m)
 }
