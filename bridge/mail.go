@@ -252,6 +252,10 @@ type ConversationTx interface {
 	Members(id ConversationID) ([]AgentID, error)
 	// ShareChannel reports whether two agents are members of one channel.
 	ShareChannel(a, b AgentID) (bool, error)
+	// CountThreads counts the active threads that an agent made, and CountThreadsOf
+	// the active threads in which it is a member, up to limit.
+	CountThreads(creator AgentID, limit int) (int, error)
+	CountThreadsOf(member AgentID, limit int) (int, error)
 	// Posters returns the members who wrote in a conversation, in the order of Members.
 	Posters(id ConversationID) ([]AgentID, error)
 }
@@ -265,6 +269,8 @@ type AttachmentTx interface {
 	Reactions(id MessageID) ([]Reaction, error)
 	InsertFile(f File) error
 	File(id FileID) (File, error)
+	// FilesFrom returns how many files an agent has handed over that are still kept, and their bytes.
+	FilesFrom(agent AgentID) (count, bytes int64, err error)
 	// DropFile forgets a file; false when there is none. Its copy is another's affair.
 	DropFile(id FileID) (bool, error)
 }

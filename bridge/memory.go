@@ -28,6 +28,14 @@ type Passage struct {
 	CreatedAt time.Time
 }
 
+// Size returns the bytes of the content and the tags.
+func (p Passage) Size() (n int64) {
+	for _, tag := range p.Tags {
+		n += int64(len(tag))
+	}
+	return n + int64(len(p.Content))
+}
+
 // PassageQuery asks for passages of one agent. Package search says what matches.
 type PassageQuery struct {
 	Agent AgentID
@@ -65,6 +73,12 @@ type MemoryTx interface {
 	DropPassage(agent AgentID, id PassageID) (bool, error)
 	// CountPassages counts an agent's passages, which takes time that grows with them.
 	CountPassages(agent AgentID) (int64, error)
+	// DropVersions deletes the earlier versions of a block; the present one stays.
+	DropVersions(agent AgentID, label string) error
+	// MemoryBytes returns the bytes that an agent's memory holds: the contents of its
+	// passages with their tags, and of its blocks with all kept versions. It
+	// reads one row.
+	MemoryBytes(agent AgentID) (int64, error)
 	// SearchPassages returns what matches, the best first and among equals the newest;
 	// the newest when the query asks for no words. While no more than SearchPool
 	// match, every store gives the same answer. Of more it compares the SearchPool best

@@ -268,6 +268,9 @@ func (s *Service) react(ctx context.Context, agent bridge.AgentID, r reaction) (
 		if changed, err = r.change(p.Change, bridge.Reaction{Message: m.ID, Agent: p.from.ID, Emoji: r.emoji, CreatedAt: p.Now()}); err != nil || !changed {
 			return err
 		}
+		if err := p.reactionRoom(m.ID); err != nil {
+			return err
+		}
 		return p.record(r.event, bridge.Event{Text: words.SafeWord(r.emoji), Fields: map[string]string{
 			"message": string(m.ID), "conversation": string(m.Conversation), "emoji": r.emoji, "from": string(p.from.ID)}})
 	})

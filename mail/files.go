@@ -79,6 +79,9 @@ func (s *Service) mayTransfer(ctx context.Context, from bridge.AgentID, d FileDr
 		if err != nil {
 			return err
 		}
+		if err := p.fileRoom(1); err != nil {
+			return err
+		}
 		return p.pairLimit(to)
 	})
 	return sender, err
@@ -90,6 +93,9 @@ func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (br
 	err := s.write(ctx, f.From, func(p *post) error {
 		to, err := p.within(d.To)
 		if err != nil {
+			return err
+		}
+		if err := p.fileRoom(f.Size); err != nil {
 			return err
 		}
 		if err := p.pairLimit(to); err != nil {

@@ -44,6 +44,13 @@ type Options struct {
 	// MaxFile bounds one of them in bytes; default 32 MiB.
 	Files   string
 	MaxFile int64
+	// FilesPer bounds the files of one agent that are kept, default 1000, and FileBytes
+	// their bytes, default 32 times MaxFile.
+	FilesPer  int64
+	FileBytes int64
+	// ThreadsPer bounds the active threads that one agent made, default 100, and
+	// ThreadsOf those in which it is a member, default 500.
+	ThreadsPer, ThreadsOf int
 	// NewID makes the ids of files; default bridge.NewID.
 	NewID func(prefix string) string
 }
@@ -78,6 +85,10 @@ func New(o Options) (*Service, error) {
 	o.TurnWithin = or(o.TurnWithin, 10*time.Minute)
 	o.Look = or(o.Look, time.Second)
 	o.MaxFile = or(o.MaxFile, 32<<20)
+	o.FilesPer = or(o.FilesPer, 1000)
+	o.FileBytes = or(o.FileBytes, 32*o.MaxFile)
+	o.ThreadsPer = or(o.ThreadsPer, 100)
+	o.ThreadsOf = or(o.ThreadsOf, 500)
 	if o.Workspace == nil {
 		o.Workspace = func(bridge.Agent) string { return "" }
 	}

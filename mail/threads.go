@@ -140,6 +140,14 @@ func (p *post) isSelf(who string) bool { return who == p.from.Name || who == str
 // openThread records a thread with its members and tells them, at once: each of
 // them was asked for.
 func (p *post) openThread(c bridge.Conversation, others []bridge.Agent, text string) (bridge.Message, error) {
+	if err := p.threadRoom(); err != nil {
+		return bridge.Message{}, err
+	}
+	for _, a := range append([]bridge.Agent{p.from}, others...) {
+		if err := p.memberRoom(a); err != nil {
+			return bridge.Message{}, err
+		}
+	}
 	if err := p.InsertConversation(c); err != nil {
 		return bridge.Message{}, err
 	}
@@ -285,7 +293,7 @@ func (p *post) admit(c bridge.Conversation, a bridge.Agent, text string) (bool, 
 	if len(members) >= bridge.MaxMembers {
 		return false, bridge.Errorf(bridge.Conflict, "%s has %d members, which is the limit", c.ID, len(members))
 	}
-	if err := p.postLimit(c); err != nil {
+	if err := errors.Join(p.postLimit(c), p.memberRoom(a)); err != nil {
 		return false, err
 	}
 	if _, err := p.AddMember(c.ID, a.ID, p.Now()); err != nil {

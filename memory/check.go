@@ -14,6 +14,7 @@ import (
 const (
 	MaxBlocks   = 1000
 	MaxPassages = 1_000_000
+	MaxBytes    = 256 << 20
 	MaxText     = 16 << 10
 	MaxTags     = 20
 	MaxTag      = 64

@@ -21,6 +21,9 @@ type Options struct {
 	// Blocks and Passages bound what one agent may keep; default MaxBlocks and MaxPassages.
 	Blocks   int
 	Passages int64
+	// Bytes bounds all contents and tags of one agent, with the kept versions of its
+	// blocks; default MaxBytes.
+	Bytes int64
 }
 
 // Service keeps agents' memory. Its methods are safe for concurrent use. The
@@ -39,6 +42,9 @@ func New(o Options) (*Service, error) {
 	}
 	if o.Passages <= 0 {
 		o.Passages = MaxPassages
+	}
+	if o.Bytes <= 0 {
+		o.Bytes = MaxBytes
 	}
 	return &Service{o: o}, nil
 }
@@ -86,8 +92,8 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 			return err
 		}
 		b.UpdatedAt = c.Now()
-		if err := c.PutBlock(b); err != nil {
-			return fmt.Errorf("put block %q: %w", b.Label, err)
+		if err := s.put(c, b); err != nil {
+			return err
 		}
 		text := fmt.Sprintf("block %q is at version %d", b.Label, b.Version)
 		if by == byOperator {
@@ -96,6 +102,41 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 		return c.Record(bridge.EventMemory, a, bridge.Event{Text: text, Fields: map[string]string{"label": b.Label, "version": fmt.Sprint(b.Version), "by": by}})
 	})
 	return b, err
+}
+
+// put stores a block. When the memory is full, it deletes the block's earlier versions
+// to make room, so that an agent can always replace a block by one of the same size.
+func (s *Service) put(tx bridge.MemoryTx, b bridge.Block) error {
+	was, err := tx.Block(b.Agent, b.Label)
+	if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+		return fmt.Errorf("read block %q: %w", b.Label, err)
+	}
+	if err := tx.PutBlock(b); err != nil {
+		return fmt.Errorf("put block %q: %w", b.Label, err)
+	}
+	full := s.bytesFit(tx, b.Agent)
+	if bridge.KindOf(full) != bridge.Conflict {
+		return full
+	}
+	if err := tx.DropVersions(b.Agent, b.Label); err != nil {
+		return fmt.Errorf("delete versions of block %q: %w", b.Label, err)
+	}
+	if was.Version > 0 && len(b.Content) <= len(was.Content) {
+		return nil
+	}
+	return s.bytesFit(tx, b.Agent)
+}
+
+// bytesFit returns a Conflict error when an agent's memory holds too many bytes.
+func (s *Service) bytesFit(tx bridge.MemoryTx, agent bridge.AgentID) error {
+	n, err := tx.MemoryBytes(agent)
+	if err != nil {
+		return fmt.Errorf("read size of memory: %w", err)
+	}
+	if n > s.o.Bytes {
+		return bridge.Errorf(bridge.Conflict, "your memory would hold %d bytes; at most %d are allowed; replace a block by a shorter one, or ask the operator to delete some (`drawbridge memory AGENT --forget psg_…` or `--forget-block LABEL`)", n, s.o.Bytes)
+	}
+	return nil
 }
 
 // next is the block that a draft makes of what is there.
@@ -171,7 +212,7 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 		if p.Seq, err = c.InsertPassage(p); err != nil {
 			return fmt.Errorf("insert passage: %w", err)
 		}
-		if err := s.fits(c, p); err != nil {
+		if err := errors.Join(s.fits(c, p), s.bytesFit(c, p.Agent)); err != nil {
 			return err
 		}
 		return c.Record(bridge.EventMemory, a, bridge.Event{Text: "passage " + string(p.ID) + " is stored"})

@@ -266,6 +266,19 @@ func (t *tx) Members(id bridge.ConversationID) ([]bridge.AgentID, error) {
 	return selectAll(t, scanAgentID, "SELECT agent FROM members WHERE conversation = $1 ORDER BY place, agent", id)
 }
 
+// CountThreads implements bridge.ConversationTx.
+func (t *tx) CountThreads(creator bridge.AgentID, limit int) (int, error) {
+	all, err := selectAll(t, scanInt, "SELECT 1 FROM conversations WHERE creator = $1 AND kind = 'thread' AND status = 'active' LIMIT $2", creator, limit)
+	return len(all), err
+}
+
+// CountThreadsOf implements bridge.ConversationTx.
+func (t *tx) CountThreadsOf(member bridge.AgentID, limit int) (int, error) {
+	all, err := selectAll(t, scanInt, `SELECT 1 FROM members m JOIN conversations c ON c.id = m.conversation
+		WHERE m.agent = $1 AND c.kind = 'thread' AND c.status = 'active' LIMIT $2`, member, limit)
+	return len(all), err
+}
+
 // Posters implements bridge.ConversationTx.
 func (t *tx) Posters(id bridge.ConversationID) ([]bridge.AgentID, error) {
 	return selectAll(t, scanAgentID, `SELECT agent FROM members WHERE conversation = $1 AND EXISTS
@@ -317,6 +330,14 @@ func (t *tx) File(id bridge.FileID) (bridge.File, error) {
 		err = row.Scan(&f.ID, &f.Message, &f.From, &f.To, &f.Name, &f.Path, &f.Size, &f.SHA256, &f.Description, microTime{&f.CreatedAt})
 		return f, err
 	}, "SELECT "+fileColumns+" FROM files WHERE id = $1", id)
+}
+
+// FilesFrom implements bridge.AttachmentTx. Package mail bounds how many there are.
+func (t *tx) FilesFrom(agent bridge.AgentID) (count, bytes int64, err error) {
+	_, err = selectOne(t, func(row scanner) (struct{}, error) {
+		return struct{}{}, row.Scan(&count, &bytes)
+	}, "SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM files WHERE sender = $1", agent)
+	return count, bytes, err
 }
 
 // DropFile implements bridge.AttachmentTx.

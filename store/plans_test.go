@@ -139,11 +139,21 @@ func hotPaths() map[string]func(bridge.Tx) error {
 		"SearchPassages by word": func(tx bridge.Tx) error {
 			return last(tx.SearchPassages(bridge.PassageQuery{Agent: "agt_000001", Text: "word"}))
 		},
-		"FindToken":    func(tx bridge.Tx) error { return last(tx.FindToken("hash")) },
-		"Tokens":       func(tx bridge.Tx) error { return last(tx.Tokens("agt_000001")) },
-		"UseToken":     func(tx bridge.Tx) error { return tx.UseToken("tok_1", benchTime) },
-		"RevokeToken":  func(tx bridge.Tx) error { return tx.RevokeToken("tok_1", benchTime) },
-		"RevokeTokens": func(tx bridge.Tx) error { return last(tx.RevokeTokens("agt_000001", benchTime)) },
+		"DropVersions": func(tx bridge.Tx) error { return tx.DropVersions("agt_000001", "mood") },
+		"DropBlock":    func(tx bridge.Tx) error { return last(tx.DropBlock("agt_000001", "mood")) },
+		"DropPassage":  func(tx bridge.Tx) error { return last(tx.DropPassage("agt_000001", "psg_1")) },
+		"MemoryBytes":  func(tx bridge.Tx) error { return last(tx.MemoryBytes("agt_000001")) },
+		"FilesFrom": func(tx bridge.Tx) error {
+			_, _, err := tx.FilesFrom("agt_000001")
+			return err
+		},
+		"CountThreads":   func(tx bridge.Tx) error { return last(tx.CountThreads("agt_000001", 100)) },
+		"CountThreadsOf": func(tx bridge.Tx) error { return last(tx.CountThreadsOf("agt_000001", 100)) },
+		"FindToken":      func(tx bridge.Tx) error { return last(tx.FindToken("hash")) },
+		"Tokens":         func(tx bridge.Tx) error { return last(tx.Tokens("agt_000001")) },
+		"UseToken":       func(tx bridge.Tx) error { return tx.UseToken("tok_1", benchTime) },
+		"RevokeToken":    func(tx bridge.Tx) error { return tx.RevokeToken("tok_1", benchTime) },
+		"RevokeTokens":   func(tx bridge.Tx) error { return last(tx.RevokeTokens("agt_000001", benchTime)) },
 		"AppendRunMessage": func(tx bridge.Tx) error {
 			return last(tx.AppendRunMessage(bridge.RunMessage{Turn: "trn_000001", Kind: bridge.ToolCallMessage, CallID: "1"}))
 		},

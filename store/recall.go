@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"drawbridge/bridge"
@@ -35,7 +36,57 @@ func (t *tx) PutBlock(b bridge.Block) error {
 	if err := t.exec(insertBlockVersion, args...); err != nil {
 		return err
 	}
-	return t.exec("DELETE FROM block_versions WHERE agent = $1 AND label = $2 AND version <= $3", b.Agent, b.Label, b.Version-bridge.KeptVersions)
+	if err := t.growMemory(b.Agent, int64(len(b.Content))); err != nil {
+		return err
+	}
+	return t.dropVersions(b.Agent, b.Label, b.Version-bridge.KeptVersions)
+}
+
+// dropVersions deletes the versions of a block up to last.
+func (t *tx) dropVersions(agent bridge.AgentID, label string, last int) error {
+	gone, err := selectAll(t, scanSize, "DELETE FROM block_versions WHERE agent = $1 AND label = $2 AND version <= $3 RETURNING content", agent, label, last)
+	var freed int64
+	for _, n := range gone {
+		freed += n
+	}
+	if err != nil || freed == 0 {
+		return err
+	}
+	return t.growMemory(agent, -freed)
+}
+
+// scanSize reads a text and returns its bytes.
+func scanSize(row scanner) (int64, error) {
+	var text string
+	err := row.Scan(&text)
+	return int64(len(text)), err
+}
+
+// growMemory adds to the bytes that an agent's memory holds.
+func (t *tx) growMemory(agent bridge.AgentID, n int64) error {
+	return t.exec(`INSERT INTO memory_bytes (agent, bytes) VALUES ($1, $2)
+		ON CONFLICT (agent) DO UPDATE SET bytes = memory_bytes.bytes + excluded.bytes`, agent, n)
+}
+
+// MemoryBytes implements bridge.MemoryTx.
+func (t *tx) MemoryBytes(agent bridge.AgentID) (int64, error) {
+	n, err := selectOne(t, scanInt, "SELECT bytes FROM memory_bytes WHERE agent = $1", agent)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// DropVersions implements bridge.MemoryTx.
+func (t *tx) DropVersions(agent bridge.AgentID, label string) error {
+	b, err := t.Block(agent, label)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return t.dropVersions(agent, label, b.Version-1)
 }
 
 // Block implements bridge.MemoryTx.
@@ -50,7 +101,7 @@ func (t *tx) Blocks(agent bridge.AgentID) ([]bridge.Block, error) {
 
 // DropBlock implements bridge.MemoryTx.
 func (t *tx) DropBlock(agent bridge.AgentID, label string) (bool, error) {
-	if err := t.exec("DELETE FROM block_versions WHERE agent = $1 AND label = $2", agent, label); err != nil {
+	if err := t.dropVersions(agent, label, math.MaxInt32); err != nil {
 		return false, err
 	}
 	n, err := t.execCount("DELETE FROM blocks WHERE agent = $1 AND label = $2", agent, label)
@@ -59,9 +110,15 @@ func (t *tx) DropBlock(agent bridge.AgentID, label string) (bool, error) {
 
 // DropPassage implements bridge.MemoryTx.
 func (t *tx) DropPassage(agent bridge.AgentID, id bridge.PassageID) (bool, error) {
-	n, err := selectOne(t, scanInt64, "DELETE FROM passages WHERE agent = $1 AND id = $2 RETURNING n", agent, id)
+	var n int64
+	gone, err := selectOne(t, func(row scanner) (p bridge.Passage, err error) {
+		return p, row.Scan(&n, &p.Content, jsonText{&p.Tags})
+	}, "DELETE FROM passages WHERE agent = $1 AND id = $2 RETURNING n, content, tags", agent, id)
 	if errors.Is(err, bridge.ErrNoRow) {
 		return false, nil
+	}
+	if err == nil {
+		err = t.growMemory(agent, -gone.Size())
 	}
 	if err != nil {
 		return false, err
@@ -180,6 +237,9 @@ func (t *tx) InsertPassage(p bridge.Passage) (int64, error) {
 		VALUES ($1, $2, (SELECT coalesce(max(seq), 0) + 1 FROM passages WHERE agent = $2), $3, $4, $5) RETURNING n, seq`,
 		p.ID, p.Agent, p.Content, tags, micros(p.CreatedAt))
 	if err != nil {
+		return 0, err
+	}
+	if err := t.growMemory(p.Agent, p.Size()); err != nil {
 		return 0, err
 	}
 	return r.seq, t.exec(t.index.insert, r.n, t.index.terms(search.IndexTerms(p)))

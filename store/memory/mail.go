@@ -332,6 +332,27 @@ func (t *tx) Members(id bridge.ConversationID) (out []bridge.AgentID, err error)
 	return out, nil
 }
 
+// CountThreads implements bridge.ConversationTx.
+func (t *tx) CountThreads(creator bridge.AgentID, limit int) (n int, err error) {
+	for _, c := range t.state.conversations.rows {
+		if n < limit && c.Creator == creator && c.Kind == bridge.MailThread && c.Status == bridge.ConversationActive {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// CountThreadsOf implements bridge.ConversationTx.
+func (t *tx) CountThreadsOf(member bridge.AgentID, limit int) (n int, err error) {
+	for _, m := range t.state.members.rows {
+		c := t.state.conversations.get(m.conversation)
+		if n < limit && m.agent == member && c != nil && c.Kind == bridge.MailThread && c.Status == bridge.ConversationActive {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Posters implements bridge.ConversationTx.
 func (t *tx) Posters(id bridge.ConversationID) (out []bridge.AgentID, err error) {
 	wrote := map[bridge.AgentID]bool{}
@@ -406,6 +427,16 @@ func (t *tx) File(id bridge.FileID) (bridge.File, error) {
 		return bridge.File{}, bridge.ErrNoRow
 	}
 	return *row, nil
+}
+
+// FilesFrom implements bridge.AttachmentTx.
+func (t *tx) FilesFrom(agent bridge.AgentID) (count, bytes int64, err error) {
+	for _, f := range t.state.files.rows {
+		if f.From == agent {
+			count, bytes = count+1, bytes+f.Size
+		}
+	}
+	return count, bytes, nil
 }
 
 // DropFile implements bridge.AttachmentTx.

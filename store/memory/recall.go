@@ -65,6 +65,34 @@ func (t *tx) BlockVersions(agent bridge.AgentID, label string, limit int) ([]bri
 	return cut(versions, limit), nil
 }
 
+// DropVersions implements bridge.MemoryTx.
+func (t *tx) DropVersions(agent bridge.AgentID, label string) error {
+	key := blockKey(agent, label)
+	row := t.state.blocks.get(key)
+	if row == nil {
+		return nil
+	}
+	last := slices.Clone((*row)[len(*row)-1:])
+	return set(t, &t.state.blocks, key, &last)
+}
+
+// MemoryBytes implements bridge.MemoryTx.
+func (t *tx) MemoryBytes(agent bridge.AgentID) (n int64, err error) {
+	for _, p := range t.state.passages.rows {
+		if p.Agent == agent {
+			n += p.Size()
+		}
+	}
+	for _, row := range t.state.blocks.rows {
+		for _, b := range *row {
+			if b.Agent == agent {
+				n += int64(len(b.Content))
+			}
+		}
+	}
+	return n, nil
+}
+
 // DropBlock implements bridge.MemoryTx.
 func (t *tx) DropBlock(agent bridge.AgentID, label string) (bool, error) {
 	key := blockKey(agent, label)

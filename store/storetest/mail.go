@@ -414,6 +414,12 @@ func testFiles(t *testing.T, open Open) {
 	if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.InsertFile(want) }); err == nil {
 		t.Error("a file was inserted twice")
 	}
+	count := func(agent bridge.AgentID) (n [2]int64) {
+		mustView(t, s, func(tx bridge.Tx) (err error) { n[0], n[1], err = tx.FilesFrom(agent); return err })
+		return n
+	}
+	equal(t, "files that were handed over, and bytes", count("agt_1"), [2]int64{1, 1 << 40})
+	equal(t, "files of the recipient", count("agt_2"), [2]int64{})
 	for _, there := range []bool{true, false} {
 		mustUpdate(t, s, func(tx bridge.Tx) error {
 			dropped, err := tx.DropFile("fil_1")
@@ -421,4 +427,37 @@ func testFiles(t *testing.T, open Open) {
 			return err
 		})
 	}
+	equal(t, "files that are left", count("agt_1"), [2]int64{})
+}
+
+// testCountThreads counts open threads alone, for their creator and for members.
+func testCountThreads(t *testing.T, open Open) {
+	s := open(t)
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		for n, c := range []bridge.Conversation{
+			{Kind: bridge.MailThread, Status: bridge.ConversationActive}, {Kind: bridge.MailThread, Status: bridge.ConversationClosed},
+			{Kind: bridge.MailChannel, Name: "general", Status: bridge.ConversationActive}, {Kind: bridge.MailThread, Status: bridge.ConversationActive},
+		} {
+			c.ID, c.Creator, c.CreatedAt, c.UpdatedAt = bridge.ConversationID(fmt.Sprint("thr_", n)), "agt_1", epoch, epoch
+			if err := tx.InsertConversation(c); err != nil {
+				return err
+			}
+			if _, err := tx.AddMember(c.ID, "agt_2", epoch); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	counts := func(agent bridge.AgentID, limit int) (n [2]int) {
+		mustView(t, s, func(tx bridge.Tx) error {
+			made, err := tx.CountThreads(agent, limit)
+			in, inErr := tx.CountThreadsOf(agent, limit)
+			n = [2]int{made, in}
+			return errors.Join(err, inErr)
+		})
+		return n
+	}
+	equal(t, "threads of the creator", counts("agt_1", 9), [2]int{2, 0})
+	equal(t, "threads of the member", counts("agt_2", 9), [2]int{0, 2})
+	equal(t, "up to a limit", []int{counts("agt_1", 1)[0], counts("agt_2", 1)[1]}, []int{1, 1})
 }

@@ -53,6 +53,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"Members", testMembers},
 		{"Reactions", testReactions},
 		{"Files", testFiles},
+		{"CountThreads", testCountThreads},
 		{"Trees", testTrees},
 		{"Told", testTold},
 		{"Restored", testRestored},

@@ -26,6 +26,7 @@ func Tests() []Test {
 		{"Blocks", testBlocks},
 		{"Passages", testPassages},
 		{"Forgetting", testForgetting},
+		{"MemoryBytes", testMemoryBytes},
 		{"Search", testSearch},
 		{"SearchModel", testSearchModel},
 		{"Tokens", testTokens},
