@@ -92,7 +92,7 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 			return err
 		}
 		b.UpdatedAt = c.Now()
-		if err := s.put(c, b); err != nil {
+		if err := s.putBlock(c, b); err != nil {
 			return err
 		}
 		text := fmt.Sprintf("block %q is at version %d", b.Label, b.Version)
@@ -104,9 +104,9 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 	return b, err
 }
 
-// put stores a block. When the memory is full, it deletes the block's earlier versions
+// putBlock stores a block. When the memory is full, it deletes the block's earlier versions
 // to make room, so that an agent can always replace a block by one of the same size.
-func (s *Service) put(tx bridge.MemoryTx, b bridge.Block) error {
+func (s *Service) putBlock(tx bridge.MemoryTx, b bridge.Block) error {
 	was, err := tx.Block(b.Agent, b.Label)
 	if err != nil && !errors.Is(err, bridge.ErrNoRow) {
 		return fmt.Errorf("read block %q: %w", b.Label, err)
@@ -134,7 +134,7 @@ func (s *Service) bytesFit(tx bridge.MemoryTx, agent bridge.AgentID) error {
 		return fmt.Errorf("read size of memory: %w", err)
 	}
 	if n > s.o.Bytes {
-		return bridge.Errorf(bridge.Conflict, "your memory would hold %d bytes; at most %d are allowed; replace a block by a shorter one, or ask the operator to delete some (`drawbridge memory AGENT --forget psg_…` or `--forget-block LABEL`)", n, s.o.Bytes)
+		return bridge.Errorf(bridge.Conflict, "the memory would hold %d bytes; at most %d are allowed; replace a block by a shorter one, or ask the operator to delete some (`drawbridge memory AGENT --forget psg_…` or `--forget-block LABEL`)", n, s.o.Bytes)
 	}
 	return nil
 }
