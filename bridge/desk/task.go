@@ -16,7 +16,8 @@ import (
 // something is open it tells the parent nothing, except once that the task waits
 // for a person. The engine calls it when a turn has ended; Settle calls it when
 // an agent has come to rest, because what was open may end without a turn. Then
-// said is nil, and the latest turn counts. Calling it twice is fine.
+// said is nil, and the latest turn counts that told the agent anything. Calling it
+// twice is fine.
 func (c *Change) EndTask(a *bridge.Agent, said *bridge.Turn) error {
 	if a.Parent == "" || a.Task == bridge.TaskDone {
 		return nil
@@ -27,11 +28,10 @@ func (c *Change) EndTask(a *bridge.Agent, said *bridge.Turn) error {
 		return c.waitsForPerson(a)
 	}
 	if said == nil {
-		latest, err := c.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
-		if err != nil || len(latest) == 0 {
+		var err error
+		if said, err = c.lastSaid(a.ID); err != nil || said == nil {
 			return err
 		}
-		said = &latest[0]
 	}
 	if said.State != bridge.TurnReplied {
 		return nil
@@ -41,6 +41,31 @@ func (c *Change) EndTask(a *bridge.Agent, said *bridge.Turn) error {
 		return err
 	}
 	return c.conclude(a, n, bridge.CommandOutcome{Status: string(said.Status)}, "result", said.Name())
+}
+
+// Why a turn failed that told its agent nothing, because an older copy of the
+// database was put back. The agent did not fail at it.
+const (
+	ToldEarlier = "nothing is left to tell: earlier runs told it"
+	ToldNothing = "it told nothing that the bridge had to tell"
+)
+
+// lastSaid returns the latest turn that told an agent anything, nil without one.
+func (c *Change) lastSaid(a bridge.AgentID) (*bridge.Turn, error) {
+	f := bridge.TurnFilter{Agent: a, Limit: 1}
+	for {
+		latest, err := c.Turns(f)
+		if err != nil || len(latest) == 0 {
+			return nil, err
+		}
+		t := latest[0]
+		if t.State != bridge.TurnFailed || t.Trouble != ToldEarlier && t.Trouble != ToldNothing {
+			return &t, nil
+		}
+		if f.Before = t.Seq; t.Seq <= 1 { // 0 would stand for no bound
+			return nil, nil
+		}
+	}
 }
 
 // taskOpen reports whether an agent waits for something that it asked for: a

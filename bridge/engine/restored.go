@@ -462,7 +462,7 @@ func (e *Engine) sentRun(ctx context.Context, j job, run string) (s bridge.SentR
 func (c *change) settleUnread(a bridge.Agent, t bridge.Turn, told bool) error {
 	a.LastRun, a.Trouble = t.Run, ""
 	if !told {
-		t.Trouble = "it told nothing that the bridge had to tell"
+		t.Trouble = desk.ToldNothing
 		if err := c.SetTurn(&t, bridge.TurnFailed); err != nil {
 			return err
 		}

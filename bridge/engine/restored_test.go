@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 )
 
 // generations plays a story of two generations: what the first subagent says makes
@@ -131,4 +132,61 @@ func TestRestoredUnreadable(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestoredTaskEnds: the last turns of a subagent told nothing, because runs from
+// before the restore had told it. The task still ends, and the parent has its result.
+func TestRestoredTaskEnds(t *testing.T) {
+	t.Parallel()
+	story(t, func(t *testing.T, w *world, c *cast) {
+		c.says(w, worker, "asked\nSUBAGENT: repo=github.com/me/careful, prompt=x", "still waiting")
+		ended, others := false, w.cloud.Answer
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			if repo == worker && !ended {
+				return bridge.Observation{State: bridge.RunRunning}
+			}
+			return others(repo, text)
+		}
+		w.cloud.Secret = func() bool { return true }
+		w.launch("go")
+		w.until("the worker runs", func(tx bridge.Tx) bool {
+			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
+			return err == nil && len(all) == 1
+		})
+		older := w.disk.Copy()
+		ended = true
+		w.resting()
+		w.tell(child(t, w, worker).ID, "one more word") // nobody can read that run either
+		w.resting()
+		w.stop()
+		w.disk.Restore(older)
+		w.start()
+		a := child(t, w, worker)
+		first := w.turnsIn(a.ID, bridge.TurnUncertain, 1)
+		held := w.oneCommand(bridge.CommandHeld)
+		if _, err := w.engine.ResolveTurn(t.Context(), first[0].ID, engine.Word{Told: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the second run is found", func(tx bridge.Tx) bool {
+			all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnUncertain})
+			return err == nil && len(all) == 1 && all[0].ID != first[0].ID
+		})
+		if _, err := w.engine.Deny(t.Context(), held.ID, "no"); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []bridge.AgentID{w.agent().ID, a.ID} {
+			unread := w.turnsIn(id, bridge.TurnUncertain, 1)
+			if _, err := w.engine.ResolveTurn(t.Context(), unread[0].ID, engine.Word{Tell: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.resting()
+		if last := lastTurn(t, w, a.ID); last.State != bridge.TurnFailed {
+			t.Fatalf("the last turn is %s: %q", last.State, last.Sent)
+		}
+		if m := w.launchOf(a); m.State != bridge.CommandReported {
+			t.Errorf("the launch is %s", m.State)
+		}
+		w.one("| still waiting")
+	})
 }

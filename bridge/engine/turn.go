@@ -297,7 +297,7 @@ func (c *change) hollow(j *job) (bool, error) {
 	if err != nil || len(rest) > 0 {
 		return false, err
 	}
-	j.turn.Trouble = "nothing is left to tell: earlier runs told it"
+	j.turn.Trouble = desk.ToldEarlier
 	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return false, err
 	}
