@@ -129,6 +129,9 @@ func (c *Change) Tell(n bridge.Notice) error {
 	if err != nil {
 		return err
 	}
+	if a.Forgotten() {
+		return nil
+	}
 	if a.State == bridge.AgentFailed && !n.Quiet { // nobody else would hear of it
 		return c.Parked(a, "")
 	}
@@ -163,7 +166,7 @@ func (c *Change) Pump(a *bridge.Agent) error {
 	if open, err := c.HasOpenTurn(a.ID); err != nil || open {
 		return err // it is joined when that turn ends
 	}
-	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
+	if a.Forgotten() || a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
 		return nil // a person speaks first; the notices keep
 	}
 	if tree, err := c.Tree(a.Root); err != nil || tree.Stopped() {

@@ -9,7 +9,7 @@ import (
 )
 
 // Forget gives the names of a dead agent and of everything under it back, so that another can have them, and takes them out of
-// lists. Their records stay, under their ids. Their tokens end. An agent is dead when it failed, is done, or its tree was stopped.
+// lists. Their records stay, under their ids. Their tokens end, and they get no more turns. An agent is dead when it failed, is done, or its tree was stopped.
 // Conflict for one that may go on, has a turn under way or commands that are open. Twice is fine.
 func (e *Engine) Forget(ctx context.Context, id bridge.AgentID) (a bridge.Agent, err error) {
 	err = e.update(ctx, func(c *change) error {
@@ -79,6 +79,14 @@ func (c *change) mustBeDead(a bridge.Agent, stopped bool) error {
 		}
 	}
 	return nil
+}
+
+// notForgotten returns a Conflict for an agent that was forgotten: it gets no turns.
+func notForgotten(a bridge.Agent) error {
+	if !a.Forgotten() {
+		return nil
+	}
+	return bridge.Errorf(bridge.Conflict, "agent %s was forgotten and gets no turns; launch another one", a.ID)
 }
 
 func (c *change) forget(a *bridge.Agent) error {

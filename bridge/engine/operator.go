@@ -106,6 +106,9 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if err != nil {
 			return err
 		}
+		if err := notForgotten(a); err != nil {
+			return err
+		}
 		if a.Quarantined {
 			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s; launch another one, and `drawbridge forget %s` frees its name", a.Name, a.Trouble, a.Name)
 		}

@@ -309,7 +309,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		if err != nil {
 			return err
 		}
-		if err := c.NotStopped(a.Root); err != nil {
+		if err := errors.Join(notForgotten(a), c.NotStopped(a.Root)); err != nil {
 			return err
 		}
 		switch {
