@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,6 +54,9 @@ type Options struct {
 	Door http.Handler
 	// Tokens keeps those tokens; nil without a door.
 	Tokens Tokens
+	// Streams admits an event stream under a door token, by the token's hash, and returns its
+	// context and its end; RateLimited when too many are open. Nil admits all.
+	Streams func(r *http.Request, token string) (context.Context, func(), error)
 	// Relays administers the relays that dial in, and RelayDoor serves /relay/, where they do; nil means that none can.
 	Relays    bridge.RelayAdmin
 	RelayDoor http.Handler

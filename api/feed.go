@@ -24,9 +24,22 @@ func (h *Handler) agentEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
-		err = timeline.StreamNew(w, r, f)
+		err = h.agentStream(w, r, f)
 	}
 	if err != nil {
 		fail(w, r, err)
 	}
+}
+
+// agentStream counts a stream with those that the same token has open at /mcp.
+func (h *Handler) agentStream(w http.ResponseWriter, r *http.Request, f *timeline.Reader) error {
+	if h.o.Streams == nil {
+		return timeline.StreamNew(w, r, f)
+	}
+	ctx, done, err := h.o.Streams(r, f.Token)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return timeline.StreamNew(w, r.WithContext(ctx), f)
 }

@@ -3,9 +3,12 @@ package api_test
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
@@ -23,7 +26,7 @@ func (o oneToken) Holder(_ context.Context, secret string) (bridge.DoorToken, er
 	if secret != "dbt_x" {
 		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "no such token")
 	}
-	return bridge.DoorToken{ID: "tok_x", Agent: *o.agent}, nil
+	return bridge.DoorToken{ID: "tok_x", Hash: "hash", Agent: *o.agent}, nil
 }
 
 // follow reads /events until a line begins with last, and returns all lines.
@@ -100,5 +103,53 @@ func TestSeedEvents(t *testing.T) {
 	}
 	if code, _, header := w.call(t, http.MethodPost, "/events", ""); code != http.StatusMethodNotAllowed || header.Get("Allow") == "" {
 		t.Errorf("POST: status %d", code)
+	}
+}
+
+// TestAgentStreamsAreCounted: an agent's stream at /events asks the door for admission under its token, and ends with it.
+func TestAgentStreamsAreCounted(t *testing.T) {
+	t.Parallel()
+	var agent bridge.AgentID
+	open := 0
+	full := &bridge.Error{Kind: bridge.RateLimited, RetryAfter: 1500 * time.Millisecond, Message: "close one first"}
+	w := newWorld(t, func(o *api.Options) {
+		o.Tokens = oneToken{agent: &agent}
+		o.Streams = func(r *http.Request, token string) (context.Context, func(), error) {
+			if token != "hash" {
+				return nil, nil, errors.New("another token")
+			}
+			if open++; open > 1 {
+				return nil, nil, full
+			}
+			ctx, cancel := context.WithCancel(r.Context())
+			cancel() // the token was revoked
+			return ctx, func() {}, nil
+		}
+	})
+	l, err := w.client.Launch(t.Context(), api.LaunchRequest{Name: "mine", Repo: chatRepo, Prompt: "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent = bridge.AgentID(l.Agent.ID)
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Authorization": {"Bearer dbt_x"}, "Last-Event-Id": {"0"}}
+		tr := &http.Transport{}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, resp.Body) // it ends by itself
+		if err != nil || resp.StatusCode != want {
+			t.Errorf("status %d, %v; want %d", resp.StatusCode, err, want)
+		}
+		if want == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != "2" {
+			t.Errorf("Retry-After %q", resp.Header.Get("Retry-After"))
+		}
+		_ = resp.Body.Close()
+		tr.CloseIdleConnections()
 	}
 }

@@ -135,6 +135,13 @@ func (l *live) enter(r *http.Request, token string) (context.Context, func(), er
 	}, nil
 }
 
+// EnterStream admits an event stream outside of /mcp under a token's hash. It
+// counts with those at /mcp, and ends with the token. The caller calls the returned function
+// when the stream is over. RateLimited when the token has 16 streams open.
+func (d *Door) EnterStream(r *http.Request, token string) (context.Context, func(), error) {
+	return d.live.enter(r, token)
+}
+
 // maxStreams is how many event streams of one token are open at a time.
 const maxStreams = 16
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -398,6 +401,9 @@ func uploads(w *world, worker *mcp.ClientSession) {
 	if body, status := w.put("/mcp/files?recipient_id=main&name=big.bin", "worker", strings.Repeat("y", 100_000)); status != 201 || !strings.Contains(body, `"size":100000`) || !strings.Contains(body, `"server_path":"/mcp/files/fil_`) {
 		w.Errorf("an upload: %d %s", status, body)
 	}
+	if answer := cutUpload(w, "worker"); !strings.HasPrefix(answer, "HTTP/1.1 400 ") || !strings.Contains(answer, "did not arrive whole") {
+		w.Errorf("an upload that was cut: %s", answer)
+	}
 	for path, want := range map[string]int{
 		"/mcp/files":                               400,
 		"/mcp/files?recipient_id=main":             400,
@@ -485,4 +491,24 @@ func TestNothingIsToldOffTheRecord(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+// cutUpload sends less of a file than it announced, and returns the answer.
+func cutUpload(w *world, name string) string {
+	w.Helper()
+	host := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp")
+	conn, err := (&net.Dialer{}).DialContext(w.Context(), "tcp", host)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "PUT /mcp/files?recipient_id=main&name=x HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\nten bytes.", host, w.secret(name))
+	if half, ok := conn.(*net.TCPConn); ok && err == nil {
+		err = half.CloseWrite()
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	answer, _ := io.ReadAll(conn) // whatever came before the end
+	return string(answer)
 }

@@ -51,10 +51,29 @@ func (d *Door) upload(w http.ResponseWriter, r *http.Request, c *caller) {
 	}
 	httpx.Linger(w, uploadPatience)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadPatience)) // the server's own is for short requests
-	f, m, err := d.o.Mail.Transfer(r.Context(), c.agent.ID, mail.FileDraft{To: q.Get("recipient_id"), Source: q.Get("name"), Content: r.Body, Name: q.Get("name"), Description: q.Get("description")})
+	body := &sentBody{Reader: r.Body}
+	f, m, err := d.o.Mail.Transfer(r.Context(), c.agent.ID, mail.FileDraft{To: q.Get("recipient_id"), Source: q.Get("name"), Content: body, Name: q.Get("name"), Description: q.Get("description")})
+	if err != nil && body.err != nil {
+		err = &bridge.Error{Kind: bridge.Invalid, Message: "the file did not arrive whole, so nothing was handed over; send it again", Cause: err}
+	}
 	if err != nil {
 		refuse(w, r, err)
 		return
 	}
 	httpx.WriteJSON(w, http.StatusCreated, viewFile(f, m))
+}
+
+// sentBody remembers that the client's bytes ended with an error, which is not ours.
+type sentBody struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // the contract of io.Reader
+		b.err = err
+	}
+	return n, err
 }

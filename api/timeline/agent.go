@@ -35,7 +35,7 @@ func ForAgent(r *http.Request, src Source, tokens Holders) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Reader{Source: src, Seed: true, Valid: func(ctx context.Context) bool {
+	f := &Reader{Source: src, Seed: true, Token: t.Hash, Valid: func(ctx context.Context) bool {
 		_, err := holder(ctx)
 		return bridge.KindOf(err) != bridge.Unauthenticated
 	}}

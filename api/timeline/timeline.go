@@ -93,6 +93,8 @@ type Reader struct {
 	After int64
 	// Seed adds the seed's names.
 	Seed bool
+	// Token is the hash of an agent's door token; "" for the operator.
+	Token string
 	// Valid says that the reader's token is good; nil for the operator.
 	Valid func(context.Context) bool
 	// eyes are an agent's; the operator sees everything.

@@ -303,7 +303,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
-		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Tokens: w.tokens,
+		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, Version: version, Log: w.log,
 	}
 }
