@@ -467,6 +467,7 @@ func TestNobodyWaitsForWhoLostItsToken(t *testing.T) {
 	w := newWorld(t)
 	w.sets = []string{mcpserver.SetTeam}
 	w.launch("main")
+	w.slow.Store(true) // bob must not end its turn, which is a word of its own, before it loses its token
 	boss := w.connect("main", newEra, "")
 	var ids [2]bridge.AgentID
 	for i, name := range []string{"ann", "bob"} {
@@ -478,6 +479,11 @@ func TestNobodyWaitsForWhoLostItsToken(t *testing.T) {
 	if _, err := w.tokens.Revoke(t.Context(), ids[1], ""); err != nil {
 		t.Fatal(err)
 	}
+	w.until("the word waits for ann", func(tx bridge.Tx) bool {
+		waiting, err := tx.WaitingNotices(ids[0], 10)
+		return err == nil && len(waiting) > 0
+	})
+	w.slow.Store(false)
 	w.until("ann is told", func(tx bridge.Tx) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: ids[0], Limit: 1})
 		return err == nil && len(turns) == 1 && strings.Contains(turns[0].Sent, "none from bob (its token was revoked)")

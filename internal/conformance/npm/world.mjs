@@ -71,7 +71,7 @@ export class World {
   async start() {
     const secret = () => randomBytes(32).toString('hex');
     this.token = secret();
-    for (const [name, text] of Object.entries({ 'bridge.token': this.token, 'bridge.key': secret(), 'cursor.key': secret(), 'allowlist.yaml': allowlistYAML })) {
+    for (const [name, text] of Object.entries({ 'bridge.token': this.token, 'bridge.key': secret(), 'cursor.key': 'cursor_sim_key', 'allowlist.yaml': allowlistYAML })) {
       writeFileSync(join(this.dir, name), text, { mode: 0o600 });
     }
     const cloud = await this.#spawn('cloud', ['cloudsim', '--listen', '127.0.0.1:0'], /cloudsim ready (\S+)/);
