@@ -197,7 +197,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if named := r.Header.Get(AgentHeader); named != "" && c.is(AgentHeader, named) != nil {
-		refuse(w, r, bridge.Errorf(bridge.Denied, "this token is not that of agent %+.80q; make one with `drawbridge token`", named))
+		refuse(w, r, bridge.Errorf(bridge.Denied, "this token is not that of agent %+.80q; ask the operator for a token of that agent", named))
 		return
 	}
 	rec := httpx.RecordOf(r.Context())
@@ -289,10 +289,10 @@ const callerKey = "caller"
 func (d *Door) identify(r *http.Request) (*caller, error) {
 	shown := r.Header.Values("Authorization")
 	if !httpx.TokenShown(r) {
-		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; `drawbridge token AGENT` makes one. If the client sent an empty one, the variable that it takes the token from is not set")
+		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; the operator makes one. If the client sent an empty one, the variable that it takes the token from is not set")
 	}
 	if len(shown) != 1 {
-		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; `drawbridge token AGENT` makes one")
+		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; the operator makes one")
 	}
 	scheme, secret, _ := strings.Cut(shown[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {

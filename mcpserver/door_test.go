@@ -100,6 +100,34 @@ func (w *world) post(path string, header http.Header, body string) int {
 	return resp.StatusCode
 }
 
+// TestARefusalAtTheDoorNamesNoOperatorCommand: an agent can read these bodies, and it cannot run what only the operator may.
+func TestARefusalAtTheDoorNamesNoOperatorCommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.launch("main")
+	own := "Bearer " + w.secret("main")
+	headers := map[string]http.Header{
+		"no token":      {},
+		"empty token":   {"Authorization": {"Bearer "}},
+		"two tokens":    {"Authorization": {own, own}},
+		"unknown token": {"Authorization": {"Bearer guessed"}},
+		"another agent": {"Authorization": {own}, mcpserver.AgentHeader: {"someone-else"}},
+	}
+	for name, header := range headers {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		header.Set("Content-Type", "application/json")
+		header.Set("Accept", "application/json, text/event-stream")
+		r.Header = header
+		got, body := w.send(r)
+		if got.StatusCode != 401 && got.StatusCode != 403 || strings.Contains(string(body), "drawbridge") || !strings.Contains(string(body), "operator") {
+			t.Errorf("%s: %d %s", name, got.StatusCode, body)
+		}
+	}
+}
+
 func TestARevokedTokenEndsWhatItOpened(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

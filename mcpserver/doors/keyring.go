@@ -40,7 +40,7 @@ func (k *Keyring) Holder(ctx context.Context, secret string) (bridge.DoorToken, 
 		return bridge.DoorToken{}, err
 	}
 	if t.ID == "" || t.Revoked() {
-		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "this token is unknown or was revoked; `drawbridge token AGENT` makes another")
+		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "this token is unknown or was revoked; ask the operator for another")
 	}
 	if time.Since(t.LastUsed) > usedEvery {
 		err = k.desk.Change(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Change) error { return tx.UseToken(t.ID, tx.Now()) })
