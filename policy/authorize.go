@@ -28,7 +28,7 @@ func (s *session) authorize(cmd parser.Command) Verdict {
 	case parser.Remind:
 		return remind(cmd)
 	case parser.WebhookResult:
-		return Verdict{Decision: Noted, Reason: "noted; what became of a subagent is read from the API, never from a line of text"}
+		return Verdict{Decision: Noted, Reason: "noted; the bridge sums up what it recorded of this subagent, and the line itself proves nothing"}
 	}
 	return refusal(CodeNotEnabled, fmt.Sprintf("%s is not a command here", quote(string(cmd.Verb))))
 }

@@ -88,7 +88,7 @@ func Remembered(tx bridge.Tx, agent bridge.AgentID, seq int64, now time.Time) (M
 // repeats nothing.
 func (m Memory) Repeats(cmd parser.Command) string {
 	if cmd.Verb == parser.WebhookResult {
-		return "" // an acknowledgement: nothing is done for it
+		return "" // it only asks for a summary, which has no effect outside
 	}
 	if m.over {
 		return fmt.Sprintf("the agent heard more than %d texts lately, so that nobody can say whether it repeats one", maxEchoes)

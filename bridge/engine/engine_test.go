@@ -89,7 +89,7 @@ func (w *world) start() {
 		Store: s, Runtime: w.cloud, Actions: w.relay, Policy: w.policy.Load,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
 		PollMin: w.poll, PollMax: 5 * w.poll, Settle: w.settleOf,
-		Parser: parser.Options{Remind: true}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
+		Parser: parser.Options{Remind: true, WebhookResult: true}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
 	})
 	if err != nil {
 		w.t.Fatal(err)

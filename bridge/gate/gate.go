@@ -43,6 +43,8 @@ type Asker struct {
 	quiet bool
 	// silent turns get no reports: a tool call was answered already.
 	silent bool
+	// summed are the subagents whose summary this turn asked for already; "" stands for all that the agent does not have.
+	summed map[bridge.AgentID]bool
 }
 
 // change is a transaction at this gate.

@@ -31,7 +31,9 @@ func (c change) recordAs(by *Asker, ordinal int, cmd parser.Command, v policy.Ve
 	case v.Decision == policy.Held:
 		err = c.hold(by, &m)
 	case v.Decision == policy.Noted:
-		err = c.SetCommand(&m, bridge.CommandFinished)
+		if err = c.SetCommand(&m, bridge.CommandFinished); err == nil {
+			err = c.summarize(by, m)
+		}
 	default:
 		err = c.refuse(by, &m)
 	}

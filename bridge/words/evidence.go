@@ -35,6 +35,32 @@ func Result(a bridge.Agent, line int, said bridge.Turn, evidence string) bridge.
 		Observation: bridge.Observation{State: said.Status, Reply: said.Reply}}, evidence)
 }
 
+// Summary begins what the bridge recorded of a subagent, for a parent whose reply
+// asked for it with a WEBHOOK_RESULT on a line.
+func Summary(line int, a bridge.Agent) bridge.Words {
+	return Say("%s (WEBHOOK_RESULT): what the bridge recorded of subagent %s:\n   ", Where(line), a.Name)
+}
+
+// NoResult answers that parent while there is nothing to summarize. m is the
+// command that made the subagent.
+func NoResult(line int, a bridge.Agent, m bridge.Command) bridge.Words {
+	head := Say("%s (WEBHOOK_RESULT): subagent %s (%s)", Where(line), a.Name, a.Repo)
+	switch {
+	case a.Task == bridge.TaskFailed || a.Task == bridge.TaskDone:
+		return head + Say(" has ended without a run that the bridge could read; its launch is %s", m.State)
+	case a.Task == bridge.TaskWaiting:
+		return head + " waits for a person; its result comes when its task is done"
+	case m.State == bridge.CommandUncertain:
+		return head + " is unknown: its launch is uncertain, and a person has to look"
+	}
+	return head + " still works; its result comes when its task is done"
+}
+
+// NoSubagent answers a WEBHOOK_RESULT that names no subagent of its author.
+func NoSubagent(line int) bridge.Words {
+	return Say("%s (WEBHOOK_RESULT): you have no subagent of this id, so there is nothing to summarize; copy the id out of a turn that names it", Where(line))
+}
+
 func completion(e Ended, evidence string) bridge.Words {
 	status := e.Observation.State
 	text := Say("%s (SUBAGENT on %s): agent %s ended with status %s.\nWEBHOOK_RESULT: agent_id=%s, status=%s", OfTurn(e.Line), e.Repo, e.Name, status, e.External, status)

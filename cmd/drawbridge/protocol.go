@@ -39,7 +39,7 @@ func pageOptions(cfg *config.Bridge, agent string) handout.Options {
 	if cfg == nil {
 		return o
 	}
-	o.Remind = cfg.Parser.Remind
+	o.Remind, o.WebhookResult = cfg.Parser.Remind, cfg.Parser.WebhookResult
 	for _, orchestrator := range cfg.Orchestrators {
 		if agent != "" && orchestrator.Name != agent {
 			continue

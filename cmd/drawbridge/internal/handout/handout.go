@@ -21,6 +21,8 @@ type Options struct {
 	Agent string
 	// Remind describes REMIND, too.
 	Remind bool
+	// WebhookResult says that the agent may ask for a summary with a line.
+	WebhookResult bool
 	// Toolsets are those of the MCP door that the agents are offered; none describes no tools.
 	Toolsets []string
 }
@@ -163,7 +165,9 @@ tool returns at once. A result, an answer or a reminder reaches you as your next
 Your next turn lists what happened, numbered, several things at once if they came while you were busy:
 
 - a subagent's end: its repository, its status (FINISHED, ERROR, CANCELLED or EXPIRED), branch and pull request if
-  there are any, and its last words. The line "WEBHOOK_RESULT: agent_id=<id>, status=<word>" names it.
+  there are any, and its last words. The line "WEBHOOK_RESULT: agent_id=<id>, status=<word>" names it.{{if .WebhookResult}}
+  Write that line in a reply of yours, alone on its line, and your next turn sums up what the bridge recorded of that
+  subagent. It works for your own subagents. It starts nothing, and it proves nothing.{{end}}
 - an action's end: exit code, duration and the end of its output.
 - a refusal, with its reason and with what would be allowed. Correct the line, or do without.
 - a command that is held: a person has to approve it. Do not write it again; you will hear of it.
