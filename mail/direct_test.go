@@ -237,6 +237,14 @@ func TestStoppedAndLost(t *testing.T) {
 	wantKind(t, "to one in quarantine", err, bridge.Conflict)
 	_, err = w.mail.Send(w.ctx, w.id("bob"), mail.Draft{To: "ann", Text: "hello"})
 	wantKind(t, "from one in quarantine", err, bridge.Conflict)
+	lost = w.agent("bob")
+	lost.Quarantined, lost.Trouble = false, ""
+	lost.Forget()
+	w.update(func(tx bridge.Tx) error { return tx.UpdateAgent(lost) })
+	for who, want := range map[string]bridge.ErrorKind{string(lost.ID): bridge.Conflict, "bob": bridge.NotFound} {
+		_, err = w.mail.Send(w.ctx, w.id("ann"), mail.Draft{To: who, Text: "hello"})
+		wantKind(t, "to one that was forgotten, as "+who, err, want)
+	}
 }
 
 // TestMailWaitsForALaunch: what is written to an agent before it exists is its second turn.

@@ -266,6 +266,8 @@ func (p *post) postLimit(c bridge.Conversation) error {
 // receives returns a Conflict for an agent that will never get another turn.
 func receives(a bridge.Agent) error {
 	switch {
+	case a.Forgotten():
+		return bridge.Errorf(bridge.Conflict, "agent %s was forgotten and gets no more turns; write to another one", a.Name)
 	case a.Quarantined:
 		return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
 	case a.External == "" && a.State == bridge.AgentFailed:
