@@ -215,5 +215,5 @@ func (c *change) delivered(j *job) error {
 	if err := c.Delivered(j.turn.ID, carried); err != nil {
 		return err
 	}
-	return c.Event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.Count(len(carried), "outcome")})
+	return c.Event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.Count(len(carried), "outcome") + " delivered"})
 }

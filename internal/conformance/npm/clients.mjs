@@ -19,7 +19,7 @@ const eras = {
 };
 
 // How many tools all sets have together; README.md lists them.
-const tools = 34;
+const tools = 35;
 
 /** Opens the door. `way` is http or stdio, `headers` go along over HTTP. */
 async function open(world, era, way, agent, token, headers = {}) {
