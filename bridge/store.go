@@ -274,7 +274,7 @@ type Work struct {
 	Woken int64
 	// Share names whose share of the slots the work uses, see TreeShare and RelayShare; "" for none.
 	Share string
-	// AwaySince is since when the one that the work needs is away, the zero time while it is not. Whoever gives the work
+	// AwaySince is since when the one that the work needs is away, the zero time while it is not. The holder that gives the work
 	// back sets it.
 	AwaySince time.Time
 }

@@ -117,7 +117,7 @@ func TestErrorsHaveTheProtocolsCodes(t *testing.T) {
 	}
 }
 
-// What the door does not serve is not there, whoever asks; clients look for OAuth at such paths.
+// What the door does not serve is not there for any caller; clients look for OAuth at such paths.
 func TestPathsBelowTheDoor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -204,7 +204,7 @@ func readRemind(rest string) (when, message string, f fault) {
 }
 
 // isTime reports whether a reminder's time can be read. Whether it lies in the
-// future, or is sensible, is for whoever keeps the reminders.
+// future, or is sensible, is for the caller that keeps the reminders.
 func isTime(s string) bool {
 	_, ok := When(s, time.Time{})
 	return ok

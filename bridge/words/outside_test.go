@@ -12,7 +12,7 @@ import (
 )
 
 // TestNoFieldSpeaksForTheBridge fills every field that somebody outside may fill of everything that makes words for a turn. A relay
-// counts as hostile, and so do the API, a subagent and whoever names a branch, a file or an agent.
+// counts as hostile, and so do the API, a subagent and everyone who names a branch, a file or an agent.
 func TestNoFieldSpeaksForTheBridge(t *testing.T) {
 	t.Parallel()
 	for name, evil := range bridgetest.Poisons() {

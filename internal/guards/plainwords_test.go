@@ -11,8 +11,11 @@ import (
 // hardWords are strings that make a reader stop, with how often they stand in the sources and the docs. A budget only falls:
 // who removes some lowers it, and nobody raises it. Write the actor first, then an active verb, then the object.
 var hardWords = map[string]int{
-	"is no ": 147, "are no ": 18, "whoever": 105, "of which nobody": 7, "is told": 129, "anew": 66, "for ever": 50, "in vain": 5,
+	"is no ": 147, "are no ": 18, "whoever": 97, "of which nobody": 7, "is told": 129, "anew": 65, "for ever": 23, "in vain": 5,
 }
+
+// everyWord hides "for every" and its like, which only begin as "for ever" does.
+var everyWord = strings.NewReplacer("for every", "")
 
 // TestPlainWords counts the strings in Go files and Markdown pages of the repository, whatever the case of their letters.
 func TestPlainWords(t *testing.T) {
@@ -30,7 +33,7 @@ func TestPlainWords(t *testing.T) {
 		}
 		text, err := os.ReadFile(path)
 		for word := range hardWords {
-			found[word] += strings.Count(strings.ToLower(string(text)), word)
+			found[word] += strings.Count(everyWord.Replace(strings.ToLower(string(text))), word)
 		}
 		return err
 	})

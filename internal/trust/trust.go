@@ -74,7 +74,7 @@ func read(path string, limit int64, judge func(string, fs.FileInfo) error) ([]by
 }
 
 // walk follows path name by name and returns where it leads without links. It judges each folder in which it looks up a
-// name, and each link, because whoever changes one of these chooses the file.
+// name, and each link, because a person who changes one of these chooses the file.
 func walk(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -234,7 +234,7 @@ func (j *FileJournal) Epoch() int64 {
 	return j.memory.epoch
 }
 
-// KeepEpoch puts an epoch on the disk. It stands in the journal, so that whoever copies, restores or removes the journal
+// KeepEpoch puts an epoch on the disk. It stands in the journal, so that a person who copies, restores or removes the journal
 // copies, restores or removes the epoch.
 func (j *FileJournal) KeepEpoch(epoch int64) error {
 	j.mu.Lock()

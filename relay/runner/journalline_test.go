@@ -355,7 +355,7 @@ func TestOlderJournal(t *testing.T) {
 	}
 }
 
-// An epoch is on the disk when KeepEpoch returns, outlives the journal's being written anew, and never goes back.
+// An epoch is on the disk when KeepEpoch returns, outlives the journal's being written again, and never goes back.
 func TestEpochIsKept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.journal")

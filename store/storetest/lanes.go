@@ -154,7 +154,7 @@ func testLaneDue(t *testing.T, open Open) {
 	claimOne(t, s, at(time.Hour), "later")
 }
 
-// testAwaySince: whoever gives work back says since when it waits for somebody who is away, and the next holder reads it.
+// testAwaySince: the holder that gives work back says since when it waits for somebody who is away, and the next holder reads it.
 func testAwaySince(t *testing.T, open Open) {
 	s := open(t)
 	enqueue(t, s, "lane", epoch, "w")

@@ -116,7 +116,7 @@ func (k *keeper) keep() error {
 
 // secure makes this process ready to watch over programs of its own user.
 func secure() {
-	// Such programs must not reach into it: whoever has its socket tells the relay that an action is over.
+	// Such programs must not reach into it: a program that has its socket tells the relay that an action is over.
 	hide(true)
 	// What a program leaves in a core file may be secret.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
