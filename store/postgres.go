@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,14 +57,18 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	for name, value := range sessionLimits {
 		config.RuntimeParams[name] = value
 	}
+	size, err := poolSize(config)
+	if err != nil {
+		return nil, err
+	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 10 * time.Second
 	}
 	asking := config.Copy()
 	asking.DialFunc = bound(config.DialFunc) // who listens may wait for as long as nothing happens
 	d := &postgresDB{db: stdlib.OpenDB(*asking), config: config, id: bridge.NewID("rep_")}
-	d.db.SetMaxOpenConns(16)
-	d.db.SetMaxIdleConns(16)
+	d.db.SetMaxOpenConns(size)
+	d.db.SetMaxIdleConns(size)
 	s := &Store{group: newGroup(d)}
 	if err := d.db.PingContext(ctx); err != nil {
 		return nil, errors.Join(&bridge.Error{Kind: bridge.Unavailable, Cause: scrubbed(err, config),
@@ -73,6 +78,28 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 		return nil, errors.Join(cutOff(err, config), s.Close())
 	}
 	return s, nil
+}
+
+// poolParam is the address's parameter for the size of the pool, by the name that pgxpool gave it.
+const poolParam = "pool_max_conns"
+
+// The bounds of the pool. Listening takes one connection more.
+const (
+	usualPool, smallestPool, largestPool = 16, 2, 1000
+)
+
+// poolSize takes the size of the pool out of what the server would get as its own setting.
+func poolSize(c *pgx.ConnConfig) (int, error) {
+	text, given := c.RuntimeParams[poolParam]
+	if !given {
+		return usualPool, nil
+	}
+	delete(c.RuntimeParams, poolParam)
+	n, err := strconv.Atoi(text)
+	if err != nil || n < smallestPool || n > largestPool {
+		return 0, bridge.Errorf(bridge.Invalid, "%s in the database address must be a number from %d to %d; write for example postgres://host/database?%s=16", poolParam, smallestPool, largestPool, poolParam)
+	}
+	return n, nil
 }
 
 // cutOff tells a connection that ended while the schema was looked at from a schema that is wrong.

@@ -110,7 +110,7 @@ func (s *Server) start(ctx context.Context, bin string) error {
 	s.release = release
 	// Durable as a real one (fsync stays on), small, on loopback only.
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", //nolint:noctx // Stop ends it
-		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal")
+		"-c", "max_connections=300", "-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal")
 	s.cmd.SysProcAttr, s.cmd.Dir = owner, s.dir
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start postgres: %w", err)
