@@ -12,15 +12,15 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // CheckName returns an Invalid error unless a new agent may get the name: 1 to 64
 // letters, digits, dots, dashes and underscores, and nothing that a reader would take
-// for an id, for a person or for the bridge (policy.ReservedName). Agents that have
-// another name from before keep it.
+// for an id, for a person or for the bridge (policy.ReservedName has the rule). An agent
+// that has another name from before keeps it.
 func CheckName(name string) error {
 	word := policy.ReservedName(name)
 	switch {
 	case word == "user" || word == "operator":
-		return Errorf(Invalid, "agent name %+.80q: that is the operator, or looks like it; name the agent after its task, such as docs-bot", name)
+		return Errorf(Invalid, "agent name %+.80q: a reader would take it for the operator; name the agent after its task, such as docs-bot", name)
 	case word != "":
-		return Errorf(Invalid, "agent name %+.80q: it looks like %s, which the bridge keeps for people and itself; name the agent after its task, such as docs-bot", name, word)
+		return Errorf(Invalid, "agent name %+.80q: a reader would take it for %q, which the bridge keeps for people and itself; name the agent after its task, such as docs-bot", name, word)
 	case strings.HasPrefix(name, "agt_"):
 		return Errorf(Invalid, "agent name %.80q: agt_ begins an id; choose another name", name)
 	case !validName.MatchString(name):
@@ -29,11 +29,25 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckChannelName is CheckName for a channel, which speaks for nobody and may be
-// called everyone.
+// CheckChannelName is CheckName for a channel. A channel writes nothing itself and may
+// be called everyone or admins, but not like the operator or the bridge.
 func CheckChannelName(name string) error {
+	switch word := policy.SoleReservedName(name); word {
+	case "operator", "bridge", "drawbridge":
+		return Errorf(Invalid, "channel name %+.80q: a reader would take it for %q, which the bridge keeps for people and itself; name the channel after its topic, such as release", name, word)
+	}
 	if strings.EqualFold(name, string(User)) || strings.HasPrefix(name, "agt_") || !validName.MatchString(name) {
 		return Errorf(Invalid, "channel name %+.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+	}
+	return nil
+}
+
+// CheckRelayName returns an Invalid error when a reader would take a new relay's name
+// for a person or for the bridge. Turns say "relay laptop", so only a name that is one
+// reserved word is refused, and "relay-2" is not. The form is for the caller to check.
+func CheckRelayName(name string) error {
+	if word := policy.SoleReservedName(name); word != "" && word != "relay" {
+		return Errorf(Invalid, "relay name %+.80q: a reader would take it for %q, which the bridge keeps for people and itself; name the relay after its machine, such as laptop", name, word)
 	}
 	return nil
 }

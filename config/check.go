@@ -244,7 +244,7 @@ func (c *checker) orchestrators(list []Orchestrator) {
 	for i := range list {
 		o, at := &list[i], fmt.Sprintf("orchestrators[%d]", i)
 		c.name(at+".name", o.Name)
-		if word := policy.ReservedName(o.Name); word != "" {
+		if word := policy.SoleReservedName(o.Name); word != "" {
 			c.problem(at+".name", o.Name, "looks like "+word+", which the bridge keeps for people and itself", "name the orchestrator after its task, such as main or docs")
 		}
 		if o.Name != "" && first[o.Name] {

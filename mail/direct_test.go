@@ -320,3 +320,31 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderNamesWork: an agent that got its name before the name was reserved goes on under it.
+func TestOlderNamesWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, mail.Options{})
+	w.team("operator-kim", "bridge-system")
+	if _, err := w.mail.Send(w.ctx, w.id("operator-kim"), mail.Draft{To: "bridge-system", Text: "are you there?"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.mail.Say(w.ctx, "operator-kim", "go on"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChannelNames: a channel may be called like those who read it, but not like the operator or the bridge.
+func TestChannelNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, mail.Options{})
+	for _, name := range []string{"everyone", "admins", "operator-docs"} {
+		if _, err := w.mail.CreateChannel(w.ctx, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"operator", "0perator", "the-operator", "drawbridge", "Bridge-2"} {
+		_, err := w.mail.CreateChannel(w.ctx, name)
+		wantKind(t, name, err, bridge.Invalid)
+	}
+}

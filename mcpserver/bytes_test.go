@@ -93,7 +93,8 @@ func TestNamesAtEveryDoor(t *testing.T) {
 	w.sets = []string{mcpserver.SetTeam}
 	w.launch("main")
 	s := w.connect("main", newEra, "")
-	for i, v := range append(spellings("docs-bot"), "operator", "Operator", "0per4tor", "the-operator", "_operator_", "USER", "user", "assistant", "system", "bridge", "everyone", "re1ay", "LOCAL_ACTION") {
+	for i, v := range append(spellings("docs-bot"), "operator", "Operator", "0per4tor", "the-operator", "_operator_", "USER", "user", "assistant", "system", "bridge", "everyone", "re1ay", "LOCAL_ACTION",
+		"operator-kim", "mr-operator", "operator_says", "bridge-system", "the-operator", "system2", "drawbridge-v2", "OperatorKim", "kim-operator") {
 		r := w.call(s, "spawn_agent", args{"name": v, "instructions": fmt.Sprint("Work ", i), "repo": "github.com/me/my-app"})
 		_, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: v + "", Repo: "github.com/me/agent-env", Prompt: "go"})
 		want := v == "docs-bot"

@@ -168,3 +168,22 @@ func TestNamesForgeNoEvidence(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// TestSubagentName: a subagent that is named after its repository speaks for nobody else.
+func TestSubagentName(t *testing.T) {
+	t.Parallel()
+	for repo, want := range map[string]string{
+		"github.com/me/my-app":            "my-app-3f2a1c",
+		"github.com/me/user-service":      "user-service-3f2a1c",
+		"github.com/me/operator":          "repo-operator-3f2a1c",
+		"github.com/me/operator-kim":      "repo-operator-kim-3f2a1c",
+		"github.com/me/mr-operator":       "repo-mr-operator-3f2a1c",
+		"github.com/me/operator_says":     "repo-operator_says-3f2a1c",
+		"github.com/me/drawbridge-v2":     "repo-drawbridge-v2-3f2a1c",
+		"github.com/me/postgres-operator": "repo-postgres-operator-3f2a1c",
+	} {
+		if got := words.SubagentName(repo, "agt_00000000003f2a1c"); got != want {
+			t.Errorf("%s: %s, want %s", repo, got, want)
+		}
+	}
+}

@@ -70,6 +70,7 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 	out = append(out, problemFindings(c.Config, problems)...)
 	if cfg != nil {
 		out = append(out, scriptFindings(cfg)...)
+		out = append(out, nameFindings(cfg)...)
 	}
 	if cfg == nil {
 		for _, p := range besideProblems(c.Config) {
@@ -119,6 +120,18 @@ func pageFindings(path string, p *policy.Policy, cfg *config.Bridge) []probe.Fin
 		}
 	}
 	return []probe.Finding{{What: path, Detail: "is not what the allowlist says now; write it again with `drawbridge protocol > " + path + "`, and commit it into the orchestrator's repository"}}
+}
+
+// nameFindings warns of orchestrators that have a name which a new agent could not get.
+// They keep it: rules and agents may refer to it already.
+func nameFindings(cfg *config.Bridge) (out []probe.Finding) {
+	for _, o := range cfg.Orchestrators {
+		if word := policy.ReservedName(o.Name); word != "" {
+			out = append(out, probe.Finding{What: "warning", OK: true, Detail: fmt.Sprintf(
+				"a reader would take orchestrator %s for %q, which the bridge keeps for people and itself, so no new agent gets this name; name a new orchestrator after its task, such as docs", o.Name, word)})
+		}
+	}
+	return out
 }
 
 // maxPages is for how many orchestrators the page is compared; writing one takes its time with a long allowlist.

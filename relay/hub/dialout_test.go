@@ -303,6 +303,16 @@ func TestJoinTokens(t *testing.T) {
 			t.Errorf("a token for %q: %v", name, err)
 		}
 	}
+	for _, name := range []string{"operator", "0perator", "the-operator", "user", "system-2", "drawbridge"} {
+		if _, err := s.NewToken(t.Context(), name, 0); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "name the relay after its machine") {
+			t.Errorf("a token for %q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"relay-2", "user-laptop", "build-system", "kims-bridge"} {
+		if _, err := s.NewToken(t.Context(), name, 0); err != nil {
+			t.Errorf("a token for %q: %v", name, err)
+		}
+	}
 	for _, life := range []time.Duration{time.Second, 25 * time.Hour, -time.Minute} {
 		if _, err := s.NewToken(t.Context(), "x", life); bridge.KindOf(err) != bridge.Invalid {
 			t.Errorf("a token for %s: %v", life, err)

@@ -39,7 +39,7 @@ func (h *Hub) NewToken(ctx context.Context, relay string, life time.Duration) (b
 	now := h.o.Now()
 	j := bridge.RelayJoin{ID: h.o.NewID(""), Relay: relay, CreatedAt: now, ExpiresAt: now.Add(life)}
 	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
-		if err := nameIsFree(tx, relay); err != nil {
+		if err := mayInvite(tx, relay); err != nil {
 			return err
 		}
 		if _, err := tx.DropJoins(relay); err != nil {
@@ -83,6 +83,15 @@ func (h *Hub) Invitations(ctx context.Context) (open []bridge.RelayJoin, err err
 		return err
 	})
 	return open, err
+}
+
+// mayInvite returns an error unless a relay may be invited under a name. One that was
+// enrolled before may keep its name, be it reserved or not.
+func mayInvite(tx bridge.Tx, relay string) error {
+	if _, err := tx.Relay(relay); errors.Is(err, bridge.ErrNoRow) {
+		return bridge.CheckRelayName(relay)
+	}
+	return nameIsFree(tx, relay)
 }
 
 func nameIsFree(tx bridge.Tx, relay string) error {
