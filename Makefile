@@ -39,6 +39,7 @@ vet:
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags failpoint ./internal/failpoint ./internal/failport ./cmd/...
 	$(GO) vet -tags conformance ./internal/conformance ./cmd/drawbridge
+	GOOS=darwin $(GO) vet $(PACKAGES)
 
 staticcheck:
 	$(GO) tool staticcheck $(PACKAGES)

@@ -122,7 +122,7 @@ func (s *Server) start(ctx context.Context, bin string) error {
 
 // unprivileged makes the folder belong to a user that PostgreSQL runs as: it refuses to run as root.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	attr := EndsWithUs()
 	if os.Geteuid() != 0 {
 		return attr, nil
 	}

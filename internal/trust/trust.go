@@ -40,7 +40,7 @@ func (p *Problem) Error() string { return p.Reason + "; " + p.Remedy }
 func Read(path string, limit int64) ([]byte, error) { return read(path, limit, Entry) }
 
 // ReadSecret is Read for keys and tokens: nobody else may read the file, either.
-func ReadSecret(path string, limit int64) ([]byte, error) { return read(path, limit, secretEntry) }
+func ReadSecret(path string, limit int64) ([]byte, error) { return read(path, limit, Secret) }
 
 func read(path string, limit int64, judge func(string, fs.FileInfo) error) ([]byte, error) {
 	real, err := walk(path)
@@ -169,9 +169,9 @@ func owned(path string, stat fs.FileInfo) error {
 	return nil
 }
 
-// secretEntry is Entry, and refuses what others can read. Root's file may be readable for a group of ours when we are not
+// Secret is Entry for keys and tokens: it also refuses what others can read. Root's file may be readable for a group of ours when we are not
 // root: so Kubernetes hands a secret (fsGroup) to a process that is not root, which could not read it otherwise.
-func secretEntry(path string, stat fs.FileInfo) error {
+func Secret(path string, stat fs.FileInfo) error {
 	if err := Entry(path, stat); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/netip"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"drawbridge/internal/strictjson"
+	"drawbridge/internal/trust"
 	"drawbridge/relay/wire"
 )
 
@@ -198,7 +198,7 @@ func Load(path string) (Identity, error) {
 	return i, nil
 }
 
-// private refuses a file that others could read or replace.
+// private refuses a file that others could read or replace, by the rule for the keys and tokens of a bridge.
 func private(path string, file *os.File) error {
 	stat, err := file.Stat()
 	if err != nil {
@@ -207,25 +207,13 @@ func private(path string, file *os.File) error {
 	if !stat.Mode().IsRegular() {
 		return fmt.Errorf("identity %s is not a plain file", path)
 	}
-	if stat.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("identity %s can be read by others (mode %04o); run: chmod 600 %s", path, stat.Mode().Perm(), path)
-	}
-	if err := own(path, stat); err != nil {
-		return err
+	if err := trust.Secret(path, stat); err != nil {
+		return fmt.Errorf("identity %w", err)
 	}
 	return reserved(filepath.Dir(path))
 }
 
-func own(path string, stat fs.FileInfo) error {
-	owner, known := stat.Sys().(*syscall.Stat_t)
-	if !known || (owner.Uid != 0 && int(owner.Uid) != os.Geteuid()) {
-		return fmt.Errorf("%s belongs to another user; run: chown %d %s", path, os.Geteuid(), path)
-	}
-	return nil
-}
-
-// reserved refuses a folder in which others could put a key of theirs in the place of ours: it and all above it must be ours or
-// root's. A sticky one of root's, such as /tmp, passes, because nobody can replace another user's entry there.
+// reserved refuses a folder in which others could put a key of theirs in the place of ours.
 func reserved(folder string) error {
 	real, err := filepath.Abs(folder)
 	if err == nil {
@@ -234,23 +222,10 @@ func reserved(folder string) error {
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", folder, err)
 	}
-	for {
-		stat, err := os.Stat(real)
-		if err != nil {
-			return fmt.Errorf("look at %s: %w", real, err)
-		}
-		if err := own(real, stat); err != nil {
-			return err
-		}
-		sticky := stat.Mode()&fs.ModeSticky != 0 && stat.Sys().(*syscall.Stat_t).Uid == 0
-		if stat.Mode().Perm()&0o022 != 0 && !sticky {
-			return fmt.Errorf("%s can be written by others (mode %04o); run: chmod go-w %s", real, stat.Mode().Perm(), real)
-		}
-		if real == filepath.Dir(real) {
-			return nil
-		}
-		real = filepath.Dir(real)
+	if err := trust.Folders(real); err != nil {
+		return fmt.Errorf("identity: %w", err)
 	}
+	return nil
 }
 
 // save writes the identity as a whole: who reads it finds the old one or the new one, also after a loss of power.

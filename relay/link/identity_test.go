@@ -44,7 +44,9 @@ func TestIdentityFile(t *testing.T) {
 		t.Errorf("an identity prints as %s", printed)
 	}
 	for name, spoil := range map[string]func(string) error{
-		"chmod 600": func(path string) error { return os.Chmod(path, 0o640) },
+		"can be read by others (mode 0640); run: chmod go-r":    func(path string) error { return os.Chmod(path, 0o640) },
+		"can be written by others (mode 0620); run: chmod go-w": func(path string) error { return os.Chmod(path, 0o620) },
+		"can be read by others (mode 0604)":                     func(path string) error { return os.Chmod(path, 0o604) },
 		"chmod go-w": func(path string) error {
 			return errors.Join(os.Chmod(path, 0o600), os.Chmod(filepath.Dir(path), 0o770))
 		},
@@ -96,7 +98,7 @@ func TestJoinTakesNoKeyOfOthers(t *testing.T) {
 	if err := errors.Join(os.WriteFile(pending, []byte("known to others"), 0o600), os.Chmod(pending, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := link.Join(t.Context(), path, in, time.Now); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := link.Join(t.Context(), path, in, time.Now); err == nil || !strings.Contains(err.Error(), "can be read by others (mode 0644); run: chmod go-r") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 	// Half a key of our own, as a crash leaves it, is replaced.

@@ -299,7 +299,7 @@ func ownKey(path string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	key, err := trust.Read(path, 64)
+	key, err := trust.ReadSecret(path, 64)
 	if err == nil && len(key) != 32 {
 		err = trust.Because("is not a key of a relay", "move it away; standing approvals are asked for again")
 	}

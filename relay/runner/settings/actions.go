@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -57,6 +58,9 @@ func (r *configReader) token(n *yaml.Node, at string) {
 	if !ok {
 		return
 	}
+	if !onlyReferences(n.Value) {
+		r.ownToken(n, at)
+	}
 	unfit := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {
 	case len(text) < minToken || len(text) > maxToken:
@@ -67,6 +71,28 @@ func (r *configReader) token(n *yaml.Node, at string) {
 	default:
 		r.config.Token = Secret(text)
 		r.config.secrets = append(r.config.secrets, text)
+	}
+}
+
+// onlyReferences reports whether a value leaves the secret outside of the file: it is made of ${file:path} and ${NAME} alone.
+func onlyReferences(value string) bool {
+	for value != "" {
+		rest, opened := strings.CutPrefix(value, "${")
+		reference, after, closed := strings.Cut(rest, "}")
+		if !opened || !closed || !strings.HasPrefix(reference, "file:") && strings.Contains(reference, ":-") {
+			return false
+		}
+		value = after
+	}
+	return true
+}
+
+// ownToken refuses a token that relay.yaml itself holds when others can read that file.
+func (r *configReader) ownToken(n *yaml.Node, at string) {
+	_, err := trust.ReadSecret(r.outside.config, maxConfigBytes)
+	var why *trust.Problem
+	if errors.As(err, &why) {
+		r.rejectHidden(n, at, "stands in this file itself, and "+why.Reason, why.Remedy+", or write token: ${file:relay.token}")
 	}
 }
 

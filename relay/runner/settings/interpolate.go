@@ -15,6 +15,8 @@ type LookupEnv func(name string) (value string, set bool)
 type outside struct {
 	env LookupEnv
 	dir string
+	// config is the absolute path of relay.yaml.
+	config string
 }
 
 // maxSecretFile is how much a ${file:…} may hold, in bytes.
@@ -72,6 +74,7 @@ func (o outside) resolve(reference string) (text string, secret bool, err error)
 	return fallback, false, nil
 }
 
+// file reads a key or a token, which nobody else may read.
 func (o outside) file(path string) (string, error) {
 	if path == "" {
 		return "", trust.Because("${file:} names no file", "write ${file:path}")
@@ -79,7 +82,7 @@ func (o outside) file(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(o.dir, path)
 	}
-	data, err := trust.Read(path, maxSecretFile)
+	data, err := trust.ReadSecret(path, maxSecretFile)
 	if err != nil {
 		return "", fmt.Errorf("file %s: %w", path, err)
 	}

@@ -22,7 +22,8 @@ import (
 	"drawbridge/relay/runner/output"
 )
 
-// Load reads and checks relay.yaml at path. The file and every ${file:…} in it must be changeable by us or root only.
+// Load reads and checks relay.yaml at path. Only we or root may change the file and every ${file:…} in it, and read a ${file:…} or a
+// file that holds the token itself.
 // Programs and folders that it names must exist; the journal need not, and is not opened. A nil env has no variables. All problems come back together as one *Error.
 func Load(path string, env LookupEnv) (Config, error) {
 	if env == nil {
@@ -32,7 +33,7 @@ func Load(path string, env LookupEnv) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("find %q: %w", path, err)
 	}
-	r := configReader{file: path, outside: outside{env: env, dir: filepath.Dir(abs)}}
+	r := configReader{file: path, outside: outside{env: env, dir: filepath.Dir(abs), config: abs}}
 	data, err := trust.Read(abs, maxConfigBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = trust.Because("does not exist", "write one with drawbridge-relay init, or name yours with --config FILE")
@@ -64,7 +65,7 @@ func StateOf(path string, env LookupEnv) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find %q: %w", path, err)
 	}
-	r := configReader{file: path, outside: outside{env: env, dir: filepath.Dir(abs)}}
+	r := configReader{file: path, outside: outside{env: env, dir: filepath.Dir(abs), config: abs}}
 	r.config.State = r.outside.dir
 	data, err := trust.Read(abs, maxConfigBytes)
 	if err != nil {

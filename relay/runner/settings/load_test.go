@@ -299,6 +299,8 @@ func TestWhoCanWrite(t *testing.T) {
 		{"others write the file", chmod("relay.yaml", 0o602), "chmod go-w DIR/relay.yaml"},
 		{"others read the file", chmod("relay.yaml", 0o644), ""},
 		{"group writes the token", chmod("relay.token", 0o660), "relay.token: DIR/relay.token can be written by others"},
+		{"group reads the token", chmod("relay.token", 0o640), "relay.token: DIR/relay.token can be read by others (mode 0640); run: chmod go-r DIR/relay.token"},
+		{"others read the token", chmod("relay.token", 0o604), "DIR/relay.token can be read by others (mode 0604); run: chmod go-r DIR/relay.token"},
 		{"group writes the folder", chmod(".", 0o770), "DIR can be written by others (mode 0770); run: chmod go-w DIR"},
 		{"others write the folder", chmod(".", 0o777), "chmod go-w DIR"},
 		{"group writes the program", chmod("prog", 0o775), "chmod go-w DIR/prog"},
@@ -342,6 +344,30 @@ func TestWhoCanWrite(t *testing.T) {
 				t.Errorf("error %v\nwant %q", err, want)
 			}
 		})
+	}
+}
+
+// A token that stands in relay.yaml itself makes that file a key: who can read it can call the relay.
+func TestWhoCanReadTheTokenInTheFile(t *testing.T) {
+	t.Parallel()
+	env := func(name string) (string, bool) { return token, name == "TOKEN" }
+	for value, refused := range map[string]bool{
+		token: true, "${NONE:-" + token + "}": true, "x${TOKEN}": true, "${TOKEN}": false, "${file:relay.token}": false, "${TOKEN}${file:relay.token}": false,
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "relay.token"), token, 0o600)
+		path := write(t, filepath.Join(dir, "relay.yaml"), "token: '"+value+"'\nactions: {}\n", 0o600)
+		if _, err := settings.Load(path, env); err != nil {
+			t.Errorf("%s, for its owner alone: %v", value, err)
+		}
+		for _, mode := range []os.FileMode{0o640, 0o604} {
+			must(t, os.Chmod(path, mode))
+			_, err := settings.Load(path, env)
+			want := fmt.Sprintf("token: \"(hidden)\": stands in this file itself, and %s can be read by others (mode %04o); run: chmod go-r %s, or write token: ${file:relay.token}", path, mode, path)
+			if refused != (err != nil && strings.Contains(err.Error(), want)) || err != nil && strings.Contains(err.Error(), token) {
+				t.Errorf("%s with mode %o: %v", value, mode, err)
+			}
+		}
 	}
 }
 
