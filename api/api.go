@@ -253,6 +253,30 @@ type route struct {
 	serve        endpoint
 }
 
+// queried are the routes that read a query, and probed those that monitors call, with a
+// query of their own at times. Every other route refuses one: ignoring it could do
+// something else than the caller meant.
+var (
+	queried = []string{
+		"GET /v1/agents", "GET /v1/agents/{id}/turns", "GET /v1/agents/{id}/mail", "GET /v1/agents/{id}/blocks", "POST /v1/agents/{id}/blocks/delete", "GET /v1/agents/{id}/passages",
+		"GET /v1/turns/{id}/run", "GET /v1/commands", "GET /v1/events", "GET /v1/relays", "GET /v1/channels", "GET /v1/channels/{id}/messages",
+	}
+	probed = []string{"/health", "/healthz", "/metrics"}
+)
+
+// strict is the route's endpoint behind a check of the query.
+func (l route) strict() endpoint {
+	if slices.Contains(probed, l.path) || slices.Contains(queried, l.method+" "+l.path) {
+		return l.serve
+	}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := readQuery(r); err != nil {
+			return err
+		}
+		return l.serve(w, r)
+	}
+}
+
 func (h *Handler) table() []route {
 	return []route{
 		{http.MethodGet, "/health", h.health},
@@ -325,7 +349,7 @@ func (h *Handler) routes() *mux.Router {
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		r.Handle(line.path, named(line.path, h.serve(line.serve))).Methods(methods...)
+		r.Handle(line.path, named(line.path, h.serve(line.strict()))).Methods(methods...)
 	}
 	r.NotFoundHandler = http.HandlerFunc(notFound)
 	r.MethodNotAllowedHandler = http.HandlerFunc(h.wrongMethod)

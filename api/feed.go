@@ -24,6 +24,9 @@ func (h *Handler) agentEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
+		_, err = readQuery(r)
+	}
+	if err == nil {
 		err = h.agentStream(w, r, f)
 	}
 	if err != nil {

@@ -78,19 +78,11 @@ func pathValue(r *http.Request, name string) (string, error) {
 type query struct{ values url.Values }
 
 // readQuery refuses parameters that are unknown or given twice: a filter that is
-// misspelt must not show everything.
+// misspelt must not show everything. See httpx.ReadQuery.
 func readQuery(r *http.Request, known ...string) (query, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := httpx.ReadQuery(r, known...)
 	if err != nil {
-		return query{}, bridge.Errorf(bridge.Invalid, "the query is not well encoded")
-	}
-	for key, list := range values {
-		switch {
-		case !slices.Contains(known, key):
-			return query{}, bridge.Errorf(bridge.Invalid, "unknown query parameter %+.60q; known here: %s", key, strings.Join(known, ", "))
-		case len(list) > 1 && key != "tag": // of which there may be several
-			return query{}, bridge.Errorf(bridge.Invalid, "query parameter %q is given twice", key)
-		}
+		return query{}, bridge.Errorf(bridge.Invalid, "%s", err)
 	}
 	return query{values: values}, nil
 }

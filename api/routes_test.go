@@ -285,3 +285,36 @@ func FuzzLaunchBody(f *testing.F) {
 		}
 	})
 }
+
+// Every route refuses a query that it does not read, and a key that is given twice: ignoring it, or taking the first value,
+// may do something else than the caller meant. Monitors may add theirs to the three open routes.
+func TestEveryRouteRefusesUnknownQueries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seen := 0
+	err := w.handler.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		template, err := route.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := route.GetMethods()
+		if err != nil {
+			return err
+		}
+		path := strings.NewReplacer("{id}", "x", "{user}", "x").Replace(template)
+		open := template == "/health" || template == "/healthz" || template == "/metrics"
+		for _, method := range methods {
+			for _, query := range []string{"nosuch=1", "limit=1&limit=2", "Limit=1", "limit=1;after=2", "a=%zz"} {
+				seen++
+				code, body, _ := w.call(t, method, path+"?"+query, "{}")
+				if refused := code == http.StatusBadRequest && (method == http.MethodHead || strings.Contains(body, "query")); refused == open {
+					t.Errorf("%s %s?%s: %d %s", method, path, query, code, body)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || seen < 200 {
+		t.Fatalf("%d requests: %v", seen, err)
+	}
+}

@@ -188,6 +188,10 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.traceparent = r.Header.Get("Traceparent")
+	if r.URL.RawQuery != "" && !isUpload(r) {
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "this path takes no query; leave it out. One toolset is at %s/NAME", prefix))
+		return
+	}
 	if isFiles(r.URL.EscapedPath()) {
 		d.serveFile(w, r, c)
 		return

@@ -11,11 +11,19 @@ import (
 )
 
 // filesPath is where, below the door's prefix, files that were handed over are read.
-const filesPath = "/files/"
+const (
+	filesPath = "/files/"
+	filesRoot = prefix + "/files"
+)
 
 // isFiles reports whether a path is that of the files, or of one of them.
 func isFiles(path string) bool {
-	return strings.HasPrefix(path, prefix+filesPath) || path == prefix+strings.TrimSuffix(filesPath, "/")
+	return strings.HasPrefix(path, prefix+filesPath) || path == filesRoot
+}
+
+// isUpload reports whether a request hands a file over, which takes a query.
+func isUpload(r *http.Request) bool {
+	return r.URL.EscapedPath() == filesRoot && r.Method == http.MethodPut
 }
 
 // serveFile takes an upload, or answers with a file that the caller sent or got, as bytes that no
@@ -25,9 +33,9 @@ func (d *Door) serveFile(w http.ResponseWriter, r *http.Request, c *caller) {
 		refuse(w, r, bridge.Errorf(bridge.NotFound, "no files are handed over here"))
 		return
 	}
-	collection := r.URL.EscapedPath() == prefix+strings.TrimSuffix(filesPath, "/")
+	collection := r.URL.EscapedPath() == filesRoot
 	switch {
-	case collection && r.Method == http.MethodPut:
+	case isUpload(r):
 		d.upload(w, r, c)
 		return
 	case collection:

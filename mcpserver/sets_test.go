@@ -405,15 +405,37 @@ func uploads(w *world, worker *mcp.ClientSession) {
 		w.Errorf("an upload that was cut: %s", answer)
 	}
 	for path, want := range map[string]int{
-		"/mcp/files":                               400,
-		"/mcp/files?recipient_id=main":             400,
-		"/mcp/files?recipient_id=main&name=x&a=b":  400,
-		"/mcp/files?recipient_id=nobody&name=x":    404,
-		"/mcp/files?recipient_id=main&name=..%2Fx": 400,
+		"/mcp/files":                              400,
+		"/mcp/files?recipient_id=main":            400,
+		"/mcp/files?recipient_id=main&name=x&a=b": 400,
+		"/mcp/files?recipient_id=nobody&name=x":   404,
+		// One program could take the first of two values, and another the second.
+		"/mcp/files?recipient_id=main&recipient_id=worker&name=x": 400,
+		"/mcp/files?recipient_id=main&name=x&name=y":              400,
+		"/mcp/files?recipient_id=main&name=x&name=x":              400,
+		"/mcp/files?recipient_id=main&name=x&Name=y":              400,
+		"/mcp/files?recipient_id=main&name=x;name=y":              400,
+		"/mcp/files?recipient_id=main&name=x&description=%zz":     400,
+		"/mcp/files?recipient_id=main&name=..%2Fx":                400,
 	} {
 		if body, status := w.put(path, "worker", "x"); status != want {
 			w.Errorf("PUT %s: %d %s, want %d", path, status, body, want)
 		}
+	}
+}
+
+// A path of the door that takes no query refuses one; ignoring it could do something else than the client meant.
+func TestPathsWithoutQuery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.launch("main")
+	for _, path := range []string{"/mcp?toolset=team", "/mcp/bridge?a=b", "/mcp/files/fil_x?name=y"} {
+		if body, status := w.get(path, "main"); status != 400 || !strings.Contains(body, "this path takes no query") {
+			t.Errorf("GET %s: %d %s", path, status, body)
+		}
+	}
+	if body, status := w.put("/mcp/files?recipient_id=main&name=x&recipient_id=main", "main", "x"); status != 400 || !strings.Contains(body, `\"recipient_id\" is given twice`) {
+		t.Errorf("an upload to two: %d %s", status, body)
 	}
 }
 

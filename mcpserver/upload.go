@@ -38,12 +38,10 @@ const uploadPatience = 10 * time.Minute
 // upload takes PUT /mcp/files?recipient_id=ID&name=NAME&description=TEXT: the body is the file. It does what transfer_file does,
 // for files that are too large for a call.
 func (d *Door) upload(w http.ResponseWriter, r *http.Request, c *caller) {
-	q := r.URL.Query()
-	for key := range q {
-		if key != "recipient_id" && key != "name" && key != "description" {
-			refuse(w, r, bridge.Errorf(bridge.Invalid, "the query has the unknown key %+.40q; it takes recipient_id, name and description", key))
-			return
-		}
+	q, err := httpx.ReadQuery(r, "recipient_id", "name", "description")
+	if err != nil {
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "%s", err))
+		return
 	}
 	if q.Get("recipient_id") == "" || q.Get("name") == "" {
 		refuse(w, r, bridge.Errorf(bridge.Invalid, "an upload names its recipient and the file: PUT /mcp/files?recipient_id=ID&name=NAME"))

@@ -191,7 +191,7 @@ func (h handler) writeBlock(w http.ResponseWriter, r *http.Request) error {
 
 // passages searches an agent's passages.
 func (h handler) passages(w http.ResponseWriter, r *http.Request) error {
-	q, limit, err := h.Query(r, "q", "tag")
+	q, limit, err := h.Query(r, "q", "tag*")
 	if err != nil {
 		return err
 	}

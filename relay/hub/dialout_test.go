@@ -543,7 +543,7 @@ func TestDoorKeepsWebPagesOut(t *testing.T) {
 			t.Errorf("%s: %d", name, got)
 		}
 	}
-	for path, want := range map[string]int{wire.ConnectPath: http.StatusUpgradeRequired, "/relay/": 404, wire.JoinPath: 405, wire.RekeyPath: 405, "/relay/connect/": 404} {
+	for path, want := range map[string]int{wire.ConnectPath: http.StatusUpgradeRequired, wire.ConnectPath + "?a=b": 400, "/relay/": 404, wire.JoinPath: 405, wire.RekeyPath: 405, "/relay/connect/": 404} {
 		if got := get(t, s.url+path, nil); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}

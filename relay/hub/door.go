@@ -51,6 +51,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != p.method:
 		w.Header().Set("Allow", p.method)
 		httpx.WriteError(w, http.StatusMethodNotAllowed, string(bridge.Invalid), "this path takes "+p.method)
+	case r.URL.RawQuery != "": // signatures do not cover it
+		httpx.WriteError(w, http.StatusBadRequest, string(bridge.Invalid), "this path takes no query")
 	default:
 		p.serve(w, r)
 	}
