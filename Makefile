@@ -59,7 +59,7 @@ race:
 	$(GO) test $$race -vet=off -shuffle=on -timeout=12m $(PACKAGES)
 
 seeds: ## ten thousand plays of the simulation, without the race detector
-	$(GO) test -vet=off -count=1 ./bridge/simulation
+	$(GO) test -vet=off -count=1 ./proof/sim
 
 scripts: ## only the scripts against the built binaries
 	$(GO) test -count=1 ./cmd/...

@@ -43,7 +43,6 @@ var mayImport = map[string][]string{
 	"store/storetest":        {"bridge", "parser", "store/storetest/…"},
 	"store/storetest/…":      {"bridge", "bridge/search", "store/storetest/kit"},
 	"store/memory":           {"bridge", "bridge/search", "parser"},
-	"bridge/simulation":      {"bridge", "bridge/engine", "bridge/bridgetest", "policy", "parser", "store/memory", "bridge/simulation/…"},
 	"cloudagents":            {"bridge", "policy"},
 	"cloudagents/cloudsim":   {"cloudagents/cloudsim/…"},
 	"cloudagents/cloudsim/…": {"cloudagents/cloudsim/…"},
@@ -70,16 +69,9 @@ var mayImport = map[string][]string{
 	"api/office":             {"bridge", "mail"},
 	"api/recall":             {"bridge"},
 	"api/metrics":            {"bridge", "parser"},
+	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "store/memory"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
-
-	"bridge/simulation/chronicle": {},
-	"bridge/simulation/coverage":  {"bridge", "bridge/simulation/fault"},
-	"bridge/simulation/fault":     {"bridge"},
-	"bridge/simulation/oracle":    {"bridge", "policy", "parser", "bridge/simulation/fault", "bridge/simulation/rules", "bridge/simulation/stage", "bridge/simulation/witness"},
-	"bridge/simulation/rules":     {"bridge", "policy"},
-	"bridge/simulation/stage":     {"bridge", "store/memory", "bridge/simulation/chronicle", "bridge/simulation/coverage", "bridge/simulation/fault"},
-	"bridge/simulation/witness":   {"bridge", "bridge/simulation/coverage"},
 
 	// A program may import everything; what stands below it may not.
 	"cmd/drawbridge/internal/handout":  {"policy"},
