@@ -7,7 +7,9 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
@@ -38,6 +40,14 @@ func (o ChatOptions) withDefaults() ChatOptions {
 	return o
 }
 
+// preamble is what stands before a new user's first message.
+func (o ChatOptions) preamble() string {
+	if o.Prompt == "" {
+		return ""
+	}
+	return o.Prompt + "\n\n"
+}
+
 // maxUserID bounds a user_id in bytes.
 const maxUserID = 256
 
@@ -58,13 +68,28 @@ func (c ChatRequest) words() (string, error) {
 	case c.Message == "" && c.Text == "":
 		return "", bridge.Errorf(bridge.Invalid, "message is missing")
 	case c.Message == "":
-		return c.Text, checkLine("user_id", c.UserID, maxUserID)
+		return c.Text, checkUser(c.UserID)
 	}
-	return c.Message, checkLine("user_id", c.UserID, maxUserID)
+	return c.Message, checkUser(c.UserID)
 }
 
-// chat gives the user's agent a turn and answers when the turn and what it asked for have an answer.
+// checkUser refuses an id that does not fit on one line. It refuses the replacement
+// character too: a reader of JSON puts it for every half of a surrogate pair, and
+// two users would have one id.
+func checkUser(id string) error {
+	if strings.ContainsRune(id, utf8.RuneError) {
+		return bridge.Errorf(bridge.Invalid, "user_id is not valid Unicode; send an id of valid characters")
+	}
+	return checkLine("user_id", id, maxUserID)
+}
+
+// chat gives the user's agent a turn. It answers when the turn and what it asked
+// for have an answer, or with ?async=true as soon as the turn is recorded.
 func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
+	async, err := readAsync(r)
+	if err != nil {
+		return err
+	}
 	var req ChatRequest
 	if err := readTolerant(w, r, &req); err != nil {
 		return err
@@ -82,8 +107,11 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	note(r, turn.Agent, turn.ID)
+	if async {
+		return h.accepted(w, r, turn)
+	}
 	httpx.Linger(w, h.o.Chat.Wait+30*time.Second)
-	answer, err := h.await(r.Context(), turn.ID)
+	answer, err := h.await(r.Context(), turn)
 	if err != nil {
 		return err
 	}
@@ -91,23 +119,41 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// readAsync reads ?async. A word that it does not know makes no turn.
+func readAsync(r *http.Request) (async bool, err error) {
+	q, err := readQuery(r, "async")
+	if err != nil {
+		return false, err
+	}
+	switch word := q.get("async"); {
+	case word == "true":
+		return true, nil
+	case word == "false", !q.values.Has("async"):
+		return false, nil
+	default:
+		return false, bridge.Errorf(bridge.Invalid, "async is %+.20q; write async=true to get an answer at once, or leave it out to wait for the reply", word)
+	}
+}
+
 // converse gives a user's agent its next turn; a user without one gets one.
-func (h *Handler) converse(ctx context.Context, user, words string) (bridge.Turn, error) {
+func (h *Handler) converse(ctx context.Context, user, words string) (chatTurn, error) {
 	for range 2 {
 		a, generation, err := h.chatAgentOf(ctx, user)
+		said := chatTurn{user: user, generation: generation, prompt: h.o.Chat.preamble()}
 		switch {
 		case err != nil:
-			return bridge.Turn{}, err
-		case a.ID != "" && !stillborn(a):
-			return h.o.Engine.Say(ctx, a.ID, words)
+			return said, err
+		case a.ID != "" && !gone(a):
+			said.Turn, err = h.o.Engine.Say(ctx, a.ID, words)
+			return said, err
 		}
-		turn, err := h.introduce(ctx, chatKey(user, generation), words)
+		said.Turn, err = h.introduce(ctx, chatKey(user, generation), words)
 		if bridge.KindOf(err) != bridge.Conflict {
-			return turn, err
+			return said, err
 		}
 		// Another request of the same user was first: its agent is the one to talk to.
 	}
-	return bridge.Turn{}, bridge.Errorf(bridge.Conflict, "this user's agent is being launched; try again")
+	return chatTurn{}, bridge.Errorf(bridge.Conflict, "this user's agent is being launched; try again")
 }
 
 // introduce launches an agent for a user, with the message as its prompt.
@@ -115,9 +161,7 @@ func (h *Handler) introduce(ctx context.Context, key, words string) (bridge.Turn
 	if h.o.Chat.Repo == "" {
 		return bridge.Turn{}, bridge.Errorf(bridge.Unavailable, "no repository is configured for /chat, so new users get no agent")
 	}
-	if h.o.Chat.Prompt != "" {
-		words = h.o.Chat.Prompt + "\n\n" + words
-	}
+	words = h.o.Chat.preamble() + words
 	sum := sha256.Sum256([]byte(key))
 	spec := engine.Spec{Name: "chat-" + hex.EncodeToString(sum[:8]), Role: h.roleOf(h.o.Chat.Repo), Repo: h.o.Chat.Repo, Ref: h.o.Chat.Ref, API: h.o.Chat.API, Prompt: words, ChatUser: key}
 	spec.Runtime = h.o.Runtime(spec.Name, spec.Role)
@@ -126,15 +170,17 @@ func (h *Handler) introduce(ctx context.Context, key, words string) (bridge.Turn
 	return turn, err
 }
 
-// stillborn reports an agent whose launch failed for good: nobody can talk to
-// it, and its user gets another one.
-func stillborn(a bridge.Agent) bool { return a.External == "" && a.State == bridge.AgentFailed }
+// gone reports an agent that takes no more turns: its launch failed, or the
+// operator forgot it. Its user gets another one.
+func gone(a bridge.Agent) bool {
+	return a.Forgotten() || a.External == "" && a.State == bridge.AgentFailed
+}
 
 // chatGeneration separates a user's id from the number of its agent. No user id
 // holds it, because control characters are refused.
 const chatGeneration = "\x1f"
 
-// maxGenerations bounds how many failed launches a user's agent survives.
+// maxGenerations bounds how many agents a user can have, one after the other.
 const maxGenerations = 1000
 
 // chatKey is what binds an agent to a user: the user's id for the first one.
@@ -145,8 +191,8 @@ func chatKey(user string, generation int) string {
 	return user + chatGeneration + strconv.Itoa(generation)
 }
 
-// chatAgentOf returns the user's agent, or a zero one, and the generation that
-// a new one would have.
+// chatAgentOf returns the user's agent with its generation. When the agent is gone, or
+// the user never had one, generation is that of the next agent.
 func (h *Handler) chatAgentOf(ctx context.Context, user string) (a bridge.Agent, generation int, err error) {
 	err = h.o.Engine.View(ctx, func(tx bridge.Tx) error {
 		a = bridge.Agent{}
@@ -158,11 +204,11 @@ func (h *Handler) chatAgentOf(ctx context.Context, user string) (a bridge.Agent,
 			if err != nil {
 				return err
 			}
-			if a = next; !stillborn(a) {
+			if a = next; !gone(a) {
 				return nil
 			}
 		}
-		return bridge.Errorf(bridge.Conflict, "every launch for this user failed: %s", a.Trouble)
+		return bridge.Errorf(bridge.Conflict, "this user had %d agents, and each is gone; the last one: %s", maxGenerations, a.Trouble)
 	})
 	return a, generation, err
 }
@@ -170,13 +216,13 @@ func (h *Handler) chatAgentOf(ctx context.Context, user string) (a bridge.Agent,
 // await waits until the turn is over and its commands have an answer, until the
 // time is up, or until the client or the server goes away. It never polls: the
 // engine tells of every change.
-func (h *Handler) await(ctx context.Context, id bridge.TurnID) (ChatAnswer, error) {
+func (h *Handler) await(ctx context.Context, said chatTurn) (ChatAnswer, error) {
 	changes, stop := h.o.Engine.Watch()
 	defer stop()
 	timeUp := time.NewTimer(h.o.Chat.Wait)
 	defer timeUp.Stop()
 	for {
-		answer, done, err := h.chatAnswer(ctx, id)
+		answer, done, err := h.chatAnswer(ctx, said)
 		if err != nil || done {
 			return answer, err
 		}
@@ -185,52 +231,10 @@ func (h *Handler) await(ctx context.Context, id bridge.TurnID) (ChatAnswer, erro
 		case <-ctx.Done():
 			return answer, nil // nobody reads it any more
 		case <-timeUp.C:
-			answer, _, err = h.chatAnswer(ctx, id)
+			answer, _, err = h.chatAnswer(ctx, said)
 			return answer, err
 		case <-httpx.Draining(ctx):
 			return answer, nil
 		}
 	}
-}
-
-// ChatAgent is a user's agent as GET /agent/{userId} shows it.
-type ChatAgent struct {
-	UserID string `json:"user_id"`
-	// AgentID is the Cloud Agents API's id, or ours until there is one.
-	AgentID string `json:"agent_id"`
-	// Name finds the agent under /v1/agents.
-	Name string `json:"name"`
-	// State is that of its newest turn, in the words of /chat.
-	State string `json:"state"`
-}
-
-func (h *Handler) chatAgent(w http.ResponseWriter, r *http.Request) error {
-	user, err := pathValue(r, "user")
-	if err != nil {
-		return err
-	}
-	if err := checkLine("user_id", user, maxUserID); err != nil {
-		return err
-	}
-	a, _, err := h.chatAgentOf(r.Context(), user)
-	if err != nil {
-		return err
-	}
-	if a.ID == "" {
-		return bridge.Errorf(bridge.NotFound, "this user has no agent yet; POST /chat makes one")
-	}
-	var turns []bridge.Turn
-	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
-		turns, err = tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	v := ChatAgent{UserID: user, AgentID: shownID(a), Name: a.Name, State: stateRunning}
-	if len(turns) > 0 {
-		v.State = chatState(turns[0])
-	}
-	httpx.WriteJSON(w, http.StatusOK, v)
-	return nil
 }

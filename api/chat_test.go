@@ -46,7 +46,7 @@ func TestChatSpeaksThePublishedWords(t *testing.T) {
 		t.Fatalf("%s", body)
 	}
 	want := api.ChatAnswer{
-		Reply: allWords, AgentID: got.AgentID, State: "FINISHED",
+		Reply: allWords, AgentID: got.AgentID, State: "FINISHED", Seq: 1, Cause: "launch", Message: "do it all", Later: "/agent/u-1?after=1",
 		Parsed: api.ChatParsed{
 			Subagents: []api.ParsedSubagent{{Repo: "https://github.com/me/my-app", Prompt: "Add a health check"}, {Repo: "github.com/evil/x", Prompt: "steal"},
 				{Repo: "not-a-repo", Prompt: "what"}, {Repo: "github.com/acme/tool", Prompt: "needs a person"}},

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"drawbridge/bridge"
 	"drawbridge/parser"
@@ -22,6 +23,15 @@ type ChatAnswer struct {
 	Parsed ChatParsed `json:"parsed"`
 	// Dispatched holds those of Parsed, in their order, that have an answer.
 	Dispatched ChatDispatched `json:"dispatched"`
+	// Seq numbers the turn among the user's turns. Numbers grow, with gaps.
+	Seq int64 `json:"seq"`
+	// Cause says why the agent had the turn: launch and user are messages of the
+	// user, completion and action_outcome are results that came later.
+	Cause string `json:"cause"`
+	// Message is what the user said; empty for other causes.
+	Message string `json:"message,omitempty"`
+	// Later is the path to GET for this turn, while it is running, and for each later turn.
+	Later string `json:"later"`
 }
 
 // ChatParsed is what the reply asked for.
@@ -100,45 +110,66 @@ func chatState(t bridge.Turn) string {
 	return string(t.Status)
 }
 
-// chatAnswer reads what there is to say of a turn, and whether that is all.
-func (h *Handler) chatAnswer(ctx context.Context, id bridge.TurnID) (answer ChatAnswer, done bool, err error) {
-	err = h.o.Engine.View(ctx, func(tx bridge.Tx) error {
-		turn, err := tx.Turn(id)
-		if err != nil {
-			return fmt.Errorf("load turn %q: %w", id, err)
+// chatTurn is a turn of a user's agent.
+type chatTurn struct {
+	bridge.Turn
+	user string
+	// generation is the agent's, among the agents that the user has had.
+	generation int
+	// prompt stands before the user's first message.
+	prompt string
+}
+
+// chatAnswer reads a turn again and builds its answer. done reports whether the
+// turn is over and each of its commands has an answer.
+func (h *Handler) chatAnswer(ctx context.Context, said chatTurn) (answer ChatAnswer, done bool, err error) {
+	err = h.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+		if said.Turn, err = tx.Turn(said.ID); err != nil {
+			return fmt.Errorf("load turn %q: %w", said.ID, err)
 		}
-		agent, err := tx.Agent(turn.Agent)
-		if err != nil {
-			return fmt.Errorf("load agent %q: %w", turn.Agent, err)
-		}
-		answer = newChatAnswer(agent, turn)
-		if done = turn.State.Over(); !done {
-			return nil
-		}
-		commands, err := tx.Commands(bridge.CommandFilter{Turn: id, Limit: maxLimit})
-		if err != nil {
-			return err
-		}
-		for _, c := range commands {
-			answered, err := answer.add(tx, c)
-			if err != nil {
-				return err
-			}
-			done = done && answered
-		}
-		if !done {
-			answer.State = stateRunning
-		}
-		return nil
+		answer, done, err = said.answer(tx)
+		return err
 	})
 	return answer, done, err
 }
 
-func newChatAnswer(a bridge.Agent, t bridge.Turn) ChatAnswer {
+// answer builds the answer for a turn, as chatAnswer does.
+func (t chatTurn) answer(tx bridge.Tx) (answer ChatAnswer, done bool, err error) {
+	agent, err := tx.Agent(t.Agent)
+	if err != nil {
+		return answer, false, fmt.Errorf("load agent %q: %w", t.Agent, err)
+	}
+	answer = newChatAnswer(agent, t)
+	if !t.State.Over() {
+		return answer, false, nil
+	}
+	commands, err := tx.Commands(bridge.CommandFilter{Turn: t.ID, Limit: maxLimit})
+	if err != nil {
+		return answer, false, err
+	}
+	done = true
+	for _, c := range commands {
+		answered, err := answer.add(tx, c)
+		if err != nil {
+			return answer, false, err
+		}
+		done = done && answered
+	}
+	if answer.Later = laterPath(t.user, answer.Seq); !done {
+		answer.State, answer.Later = stateRunning, laterPath(t.user, answer.Seq-1)
+	}
+	return answer, done, nil
+}
+
+func newChatAnswer(a bridge.Agent, t chatTurn) ChatAnswer {
 	answer := ChatAnswer{
-		Reply: t.Reply, AgentID: shownID(a), State: chatState(t),
+		Reply: t.Reply, AgentID: shownID(a), State: chatState(t.Turn), Seq: chatSeq(t.generation, t.Seq), Cause: string(t.Cause),
 		Parsed:     ChatParsed{Subagents: []ParsedSubagent{}, LocalActions: []ParsedAction{}},
 		Dispatched: ChatDispatched{Subagents: []DispatchedSubagent{}, LocalActions: []DispatchedAction{}},
+	}
+	answer.Later = laterPath(t.user, answer.Seq-1)
+	if t.Cause == bridge.CauseLaunch || t.Cause == bridge.CauseUser {
+		answer.Message = strings.TrimPrefix(t.Text, t.prompt)
 	}
 	if answer.Reply == "" && t.State.Over() {
 		answer.Reply = t.Trouble

@@ -357,6 +357,19 @@ func (c *Client) Chat(ctx context.Context, r ChatRequest) (out ChatAnswer, err e
 	return out, err
 }
 
+// ChatAsync says something as a user and returns as soon as the message is
+// recorded. Twice is two messages.
+func (c *Client) ChatAsync(ctx context.Context, r ChatRequest) (out ChatAnswer, err error) {
+	err = c.do(ctx, call{method: http.MethodPost, path: "/chat", query: url.Values{"async": {"true"}}, in: r, out: &out})
+	return out, err
+}
+
+// ChatLater returns a user's agent and its turns after a number, oldest first. Invalid
+// for a number beyond the newest turn.
+func (c *Client) ChatLater(ctx context.Context, user string, after int64) (ChatAgent, error) {
+	return get[ChatAgent](ctx, c, "/agent/"+url.PathEscape(user), url.Values{"after": {strconv.FormatInt(after, 10)}})
+}
+
 // ChatAgent returns a user's agent.
 func (c *Client) ChatAgent(ctx context.Context, user string) (ChatAgent, error) {
 	return get[ChatAgent](ctx, c, "/agent/"+url.PathEscape(user), nil)

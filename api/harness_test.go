@@ -45,6 +45,8 @@ type cloud struct {
 	reply func(text string) (string, bridge.RunState)
 	// launchErr fails every launch.
 	launchErr error
+	// hang is called with each launch's prompt, and the launch goes on when it returns.
+	hang func(prompt string)
 }
 
 func echoCloud() *cloud {
@@ -59,6 +61,12 @@ func (c *cloud) start(agent, text string) bridge.Started {
 }
 
 func (c *cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, error) {
+	c.mu.Lock()
+	hang := c.hang
+	c.mu.Unlock()
+	if hang != nil {
+		hang(l.Grant.Prompt())
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !l.Grant.Valid() {

@@ -150,6 +150,9 @@ type TurnFilter struct {
 	Agent  AgentID
 	State  TurnState
 	Before int64
+	// Oldest turns the order around, and After selects turns with a greater Seq.
+	Oldest bool
+	After  int64
 	Limit  int
 }
 

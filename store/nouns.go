@@ -219,9 +219,13 @@ func (t *tx) Turns(f bridge.TurnFilter) ([]bridge.Turn, error) {
 	add(&w, "agent =", f.Agent)
 	add(&w, "state =", f.State)
 	add(&w, "seq <", f.Before)
-	order := "seq DESC"
+	add(&w, "seq >", f.After)
+	order := "seq"
 	if f.Agent == "" {
-		order = "id DESC"
+		order = "id"
+	}
+	if !f.Oldest {
+		order += " DESC"
 	}
 	tail, args := w.sql(order, f.Limit)
 	return selectAll(t, scanTurn, "SELECT "+turnColumns+" FROM turns"+tail, args...)

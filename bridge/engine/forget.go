@@ -95,7 +95,8 @@ func (c *change) forget(a *bridge.Agent) error {
 	}
 	name := a.Name
 	a.Forget()
-	a.ChatUser, a.Role, a.UpdatedAt = "", "", c.now
+	// ChatUser stays: a user's next agent has the next number, so that no user meets a number of turns twice.
+	a.Role, a.UpdatedAt = "", c.now
 	if err := c.UpdateAgent(*a); err != nil {
 		return err
 	}

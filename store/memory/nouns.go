@@ -177,19 +177,21 @@ func (t *tx) Turn(id bridge.TurnID) (bridge.Turn, error) {
 // Turns implements bridge.TurnTx.
 func (t *tx) Turns(f bridge.TurnFilter) (out []bridge.Turn, err error) {
 	limit := f.Limit
-	if f.Agent != "" {
+	if f.Agent != "" || f.Oldest {
 		limit = len(t.state.turns.keys) + 1 // sorted by another key, so cut later
 	}
 	for _, row := range t.state.turns.newest(limit, func(r *bridge.Turn) bool {
-		return is(f.Agent, r.Agent) && is(f.State, r.State) && (f.Before == 0 || r.Seq < f.Before)
+		return is(f.Agent, r.Agent) && is(f.State, r.State) && (f.Before == 0 || r.Seq < f.Before) && r.Seq > f.After
 	}) {
 		out = append(out, *row)
 	}
 	if f.Agent != "" {
 		slices.SortFunc(out, func(a, b bridge.Turn) int { return int(b.Seq - a.Seq) })
-		out = cut(out, f.Limit)
 	}
-	return out, nil
+	if f.Oldest {
+		slices.Reverse(out)
+	}
+	return cut(out, f.Limit), nil
 }
 
 // cut shortens a list to limit; 0 is 100.

@@ -235,6 +235,12 @@ func testTurnFilters(t *testing.T, open Open) {
 	equal(t, "newest first", ids(bridge.TurnFilter{Limit: 2}), []bridge.TurnID{"trn_0119", "trn_0118"})
 	equal(t, "an agent's", ids(bridge.TurnFilter{Agent: "agt_0000", Limit: 2}), []bridge.TurnID{"trn_0110", "trn_0100"})
 	equal(t, "an agent's before a number", ids(bridge.TurnFilter{Agent: "agt_0000", Before: 3}), []bridge.TurnID{"trn_0010", "trn_0000"})
+	equal(t, "an agent's after a number", ids(bridge.TurnFilter{Agent: "agt_0000", After: 10}), []bridge.TurnID{"trn_0110", "trn_0100"})
+	equal(t, "an agent's oldest first", ids(bridge.TurnFilter{Agent: "agt_0000", Oldest: true, Limit: 2}), []bridge.TurnID{"trn_0000", "trn_0010"})
+	equal(t, "an agent's oldest after a number", ids(bridge.TurnFilter{Agent: "agt_0000", Oldest: true, After: 3, Limit: 2}), []bridge.TurnID{"trn_0030", "trn_0040"})
+	equal(t, "an agent's between two numbers", ids(bridge.TurnFilter{Agent: "agt_0000", Oldest: true, After: 3, Before: 6}), []bridge.TurnID{"trn_0030", "trn_0040"})
+	equal(t, "an agent's after the last", ids(bridge.TurnFilter{Agent: "agt_0000", Oldest: true, After: 12}), nil)
+	equal(t, "everybody's oldest first", ids(bridge.TurnFilter{Oldest: true, Limit: 2}), []bridge.TurnID{"trn_0000", "trn_0001"})
 	equal(t, "an agent's in a state", ids(bridge.TurnFilter{Agent: "agt_0000", State: bridge.TurnReplied}), []bridge.TurnID{"trn_0090", "trn_0060", "trn_0030", "trn_0000"})
 	equal(t, "everybody's in a state", len(ids(bridge.TurnFilter{State: bridge.TurnReplied})), 40)
 }
