@@ -3,6 +3,7 @@ package echo_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,7 +150,7 @@ func TestBoundsHoldEverything(t *testing.T) {
 // FuzzOf: no text makes the guard panic, the digest survives its encoding, and what is normalized stays as it is.
 func FuzzOf(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the seeds make the corpus repeatable
-	for _, w := range rewriters {
+	for _, w := range slices.Concat(rewriters, spellings) {
 		f.Add(w.do(r, launchLine), w.do(r, actionLine))
 	}
 	f.Add(benignText(r), "")

@@ -4,6 +4,7 @@ import (
 	"html"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -71,6 +72,8 @@ func backslash(b *strings.Builder, s string) int {
 		b.WriteByte(' ')
 	case c == 'u' || c == 'x' || c == 'U':
 		return codePoint(b, s)
+	case c == 'o' || c == 'N':
+		return braced(b, s)
 	case c >= '0' && c <= '3':
 		return octal(b, s)
 	case c == 'e' && strings.HasPrefix(s[2:], "["):
@@ -86,32 +89,65 @@ func backslash(b *strings.Builder, s string) int {
 	return 2
 }
 
-// codePoint reads \xHH, \uHHHH, \u{H…} and \UHHHHHHHH.
+// codePoint reads \xHH, \uHHHH, \u{H…} and \UHHHHHHHH. Two \uHHHH may be one character.
 func codePoint(b *strings.Builder, s string) int {
-	digits, n := "", 0
 	if strings.HasPrefix(s[2:], "{") {
-		end := strings.IndexByte(s[:min(len(s), 12)], '}')
-		if end < 0 {
-			return 0
-		}
-		digits, n = s[3:end], end+1
-	} else {
-		n = 2 + map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[1]]
-		if len(s) < n {
-			return 0
-		}
-		digits = s[2:n]
+		return braced(b, s)
 	}
-	v, err := strconv.ParseUint(digits, 16, 32)
+	r, n := fixed(s)
+	if low, more := fixed(s[n:]); n > 0 && utf16.IsSurrogate(r) && more == n {
+		if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
+			b.WriteRune(both)
+			return 2 * n
+		}
+	}
+	if n > 0 {
+		b.WriteRune(r)
+	}
+	return n
+}
+
+// fixed reads \xHH, \uHHHH, %uHHHH and \UHHHHHHHH. A length of 0 is for what is not one.
+func fixed(s string) (rune, int) {
+	if len(s) < 2 || s[0] != '\\' && s[0] != '%' {
+		return 0, 0
+	}
+	n := map[byte]int{'x': 4, 'u': 6, 'U': 10}[s[1]]
+	if n == 0 || len(s) < n {
+		return 0, 0
+	}
+	v, err := strconv.ParseUint(s[2:n], 16, 32)
+	if err != nil || v > utf8.MaxRune {
+		return 0, 0
+	}
+	return rune(v), n
+}
+
+// braced reads \x{H…}, \u{H…}, \o{O…} and \N{U+H…}.
+func braced(b *strings.Builder, s string) int {
+	end := strings.IndexByte(s[:min(len(s), 14)], '}')
+	if end < 0 || s[2] != '{' {
+		return 0
+	}
+	base := 16
+	if s[1] == 'o' {
+		base = 8
+	}
+	v, err := strconv.ParseUint(strings.TrimPrefix(s[3:end], "U+"), base, 32)
 	if err != nil || v > utf8.MaxRune {
 		return 0
 	}
 	b.WriteRune(rune(v))
-	return n
+	return end + 1
 }
 
-// percent reads a run of %HH, which may be several bytes of one character.
-func percent(b *strings.Builder, s string) int { return encoding{"%", 2, 16}.read(b, s) }
+// percent reads a run of %HH, which may be several bytes of one character, or %uHHHH.
+func percent(b *strings.Builder, s string) int {
+	if len(s) > 1 && s[1] == 'u' {
+		return codePoint(b, s)
+	}
+	return encoding{"%", 2, 16}.read(b, s)
+}
 
 // octal reads a run of \NNN.
 func octal(b *strings.Builder, s string) int { return encoding{`\`, 3, 8}.read(b, s) }

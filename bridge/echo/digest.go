@@ -98,12 +98,15 @@ func Of(text string, mode Mode, except ...string) Digest {
 		return exactly(text)
 	}
 	c := collector{seen: map[Window]bool{}, names: map[uint32]int{}}
-	all, more := views(text)
+	all, hidden, more := views(text)
 	if more {
 		return Digest{All: 1}
 	}
 	for _, view := range all {
 		c.collect(read(view), mode == Named)
+	}
+	for _, view := range hidden {
+		c.collect(read(view), false)
 	}
 	for _, id := range except {
 		delete(c.names, nameHash(letters(id)))
@@ -295,6 +298,9 @@ func (c *collector) namesAt(r reading, i int) {
 			if !glued && (j >= i+maxSpaced || r.words[j].all&line != 0) {
 				return
 			}
+		}
+		if j == i && r.passing(i) {
+			continue
 		}
 		if c.named(w, r.after(j), place{behind: behind, first: first, glued: glued, parts: j - i + 1, whole: glued && !isGlued(r.after(j))}) {
 			c.name(r.letters[from:r.words[j].to], w.line)

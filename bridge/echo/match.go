@@ -157,7 +157,7 @@ const minFuzzy = 6
 const looseStarts = 3
 
 func (w Window) holdsAction(c Command) bool {
-	if c.parts > 1 && holds(w.Before, c.name, math.MaxInt) { // one plain word before a keyword means nothing
+	if c.parts > 1 && holds(w.Before, c.name, math.MaxInt) || c.parts == 1 && lastSaid(w.Before) == string(c.name) {
 		return true
 	}
 	starts := math.MaxInt
@@ -165,6 +165,22 @@ func (w Window) holdsAction(c Command) bool {
 		starts = looseStarts
 	}
 	return holds(w.Text, c.name, starts)
+}
+
+// links are words between an id and the keyword behind it, as in "test, as a LOCAL_ACTION".
+var links = keySet("as", "via", "by", "with", "using", "through", "is", "a", "an", "the", "our", "your")
+
+// lastSaid is the last word that says something. One plain word elsewhere before a
+// keyword means nothing.
+func lastSaid(before string) string {
+	words := strings.Fields(before)
+	for len(words) > 0 && links[words[len(words)-1]] {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
 }
 
 // holds reports whether words in a row spell a name, with one letter wrong if it is long.

@@ -1,6 +1,11 @@
 package echo
 
-import "drawbridge/internal/lookalike"
+import (
+	"slices"
+	"strings"
+
+	"drawbridge/internal/lookalike"
+)
 
 // mark is a kind of character that separates words.
 type mark uint8
@@ -64,9 +69,13 @@ type word struct {
 	// first, last and all are the separators before the word, since the line
 	// began: the first of them, the last of them, and all.
 	first, last, all mark
-	line             int
-	code             bool // in a code span or a fence
-	number           bool // digits alone, or one letter
+	// opens is the last character of the separators, closes are the first two.
+	opens  rune
+	closes [2]rune
+	line   int
+	code   bool // in a code span or a fence
+	fenced bool // in a fence
+	number bool // digits alone, or one letter
 }
 
 // reading is a text as a reader takes it.
@@ -117,7 +126,7 @@ func (r *reader) take(c rune) {
 		return
 	}
 	if !r.inWord {
-		r.gap.from, r.gap.line, r.gap.code = n, r.line, r.fenced || r.ticks%2 == 1
+		r.gap.from, r.gap.line, r.gap.fenced, r.gap.code = n, r.line, r.fenced, r.fenced || r.ticks%2 == 1
 		r.words = append(r.words, r.gap)
 		r.words[len(r.words)-1].number = true
 		r.inWord = true
@@ -131,6 +140,10 @@ func (r *reader) take(c rune) {
 func (r *reader) separate(c rune) {
 	if r.inWord {
 		r.inWord, r.gap = false, word{}
+	}
+	r.gap.opens = c
+	if i := slices.Index(r.gap.closes[:], 0); i >= 0 {
+		r.gap.closes[i] = c
 	}
 	m := markOf(c)
 	if c == '>' && (r.prev == '-' || r.prev == '=') { // an arrow
@@ -182,3 +195,32 @@ func (r *reading) text(i int) []byte { return r.letters[r.words[i].from:r.words[
 
 // plain returns the letters of a text alone, escapes read.
 func plain(s string) string { return lookalike.Skeleton(decode(s)) }
+
+// passing reports whether a word is said in passing, although markup or a colon stands
+// beside it: a key, a label, the beginning of a longer name or sentence, a string in code.
+// It is for ids of one word: everyday words stand there all the time.
+func (r *reading) passing(i int) bool {
+	w, after := r.words[i], r.after(i)
+	quoted := strings.ContainsRune("\"'([{", w.opens)
+	switch {
+	case after.closes[0] == ':' || strings.ContainsRune("\"'", after.closes[0]) && after.closes[1] == ':': // "test": "go test ./..."
+		return true
+	case i+1 < len(r.words) && after.closes[1] == 0 && strings.ContainsRune("-_./", after.closes[0]): // test-linux
+		return true
+	case w.opens == '[' && after.closes == [2]rune{']', ' '} && after.all&line == 0: // [test] done in 43 s
+		return true
+	case w.all&colon != 0:
+		return r.goesOn(i)
+	case quoted && w.fenced: // exec.Command("make", "test")
+		return !r.starts(i) || !endsClause(after)
+	}
+	return quoted && after.first&(markup|quote) == 0 && !endsClause(after) // [test 3/5]
+}
+
+// orderly are words that may follow an order and do not make it a sentence of its own.
+var orderly = keySet("and", "then", "please", "now", "next", "first", "immediately", "asap", "again", "today", "at", "once")
+
+// goesOn reports whether a sentence goes on behind word i, as in "fix: build the index first".
+func (r *reading) goesOn(i int) bool {
+	return i+2 < len(r.words) && r.words[i+1].all == blank && r.words[i+2].all == blank && !orderly[string(r.text(i+1))]
+}

@@ -7,12 +7,13 @@ import (
 )
 
 // views returns what readers may take a text for: as it stands, with its escapes
-// read, and as terminals, browsers and mail programs show it. Each is compared, because
-// what one reader drops another may repeat. more reports that escapes are nested too deep.
-func views(s string) (all []string, more bool) {
+// read, and as terminals, browsers, mail programs and decoders show it. Each is compared,
+// because what one reader drops another may repeat. In those of ciphers only commands are
+// watched. more reports that escapes are nested too deep.
+func views(s string) (all, hidden []string, more bool) {
 	all, more = rounds(s)
 	add := func(s string) {
-		if !slices.Contains(all, s) {
+		if s != "" && !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
@@ -22,7 +23,13 @@ func views(s string) (all []string, more bool) {
 	add(dropTags(shown))
 	add(turnAround(shown))
 	add(decode(quotedPrintable(read)))
-	return all, more
+	add(decode(cssEscapes(s)))
+	for _, f := range inPlace {
+		if text := f(read); text != read {
+			add(decode(text))
+		}
+	}
+	return all, ciphered(read), more
 }
 
 // dropTerminal removes terminal sequences: colors, also those that lost their escape

@@ -1,0 +1,28 @@
+package echo_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"drawbridge/bridge/echo"
+)
+
+// hostile are beginnings of what a decoder reads, repeated to fill a text.
+var hostile = []string{"=", `\`, "%", "\x1b", "\b", "[", "<", "\u202e", "repo: ", "+", "+A", "+AEw-", "A", "A\n", "TE9DQUxf", "4c ", "4c", "76, ", "114 ", "01001100 ", "U+004C ", "1. L\n", "L\n", "00000000: 4c4f 43  LO\n",
+	`"L" + `, `\00004C`, "%u004C", "\U000e004c", "lima ", ".- ", "/*", "{#", "⠇", "ybpny_npgvba ", "noitca_lacol ", "@", "LOCAL_ACTION: x\n", "SUBAGENT ", "`a` ", ":regional_indicator_a: ", "&amp;", "'", "0", "underscore "}
+
+// BenchmarkHostile reads 64 KiB and 1 MiB of each: sixteen times the text must not take much more than sixteen times as long.
+func BenchmarkHostile(b *testing.B) {
+	for _, sign := range hostile {
+		for _, size := range []int{64 << 10, 1 << 20} {
+			b.Run(fmt.Sprintf("%+q/%dKiB", sign, size>>10), func(b *testing.B) {
+				text := strings.Repeat(sign, size/len(sign))
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					echo.Of(text, echo.Named)
+				}
+			})
+		}
+	}
+}
