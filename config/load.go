@@ -49,7 +49,7 @@ func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Pro
 }
 
 // LoadToJudge is Load for a caller that only asks what the gate would say. Secrets, addresses and the database need not be
-// right. Only Orchestrators, Relays and Parser of what it returns count.
+// right. Only Orchestrators, Relays, Parser and Tools of what it returns count.
 func LoadToJudge(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
 	src, problem := openAny(path)
 	if problem != nil {
@@ -60,7 +60,7 @@ func LoadToJudge(path string, getenv func(string) (string, bool)) (*Bridge, []Pr
 	problems = slices.DeleteFunc(problems, func(p Problem) bool {
 		top, _, _ := strings.Cut(p.Key, ".")
 		top, _, _ = strings.Cut(top, "[")
-		return p.Key != "" && (!slices.Contains([]string{"orchestrators", "relays", "parser"}, top) || strings.HasSuffix(p.Key, ".token"))
+		return p.Key != "" && (!slices.Contains([]string{"orchestrators", "relays", "parser", "tools"}, top) || strings.HasSuffix(p.Key, ".token"))
 	})
 	if len(problems) > 0 {
 		return nil, problems

@@ -279,6 +279,33 @@ func testDMChain(t *testing.T, begin beginner) {
 	wantKind(t, "a DM to oneself", err, bridge.Invalid)
 }
 
+// testDMChainIsAsLongAsConfigured: the setting alone decides which DM of a chain is the first that wakes nobody.
+func testDMChainIsAsLongAsConfigured(t *testing.T, begin beginner) {
+	for _, depth := range []int{1, 2, 5} {
+		w := begin(t, mail.Options{ChainDepth: depth, PerPair: 100})
+		w.root("hello", "zoe")
+		w.root("hello", "adam")
+		if _, err := w.mail.CreateChannel(w.ctx, "office", "zoe", "adam"); err != nil {
+			t.Fatal(err)
+		}
+		w.enter("zoe")
+		from, to := "zoe", "adam"
+		for n := range depth {
+			before := len(w.turns(to))
+			sent, err := w.mail.DM(w.ctx, w.id(from), to, fmt.Sprint("ping ", n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.turnOver()
+			woken := len(w.turns(to)) - before
+			if last := n == depth-1; sent.Woken != woken || (woken == 0) != last {
+				t.Fatalf("chain_depth %d: DM %d says that it woke %d, and woke %d", depth, n, sent.Woken, woken)
+			}
+			from, to = to, from
+		}
+	}
+}
+
 // TestDMOfANameThatMovedOn: the old DM stays its members' alone.
 func TestDMOfANameThatMovedOn(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,7 @@ func play(t *testing.T, begin beginner) {
 		{"RemovedFromAChannel", testRemovedFromAChannel},
 		{"Channel", testChannel},
 		{"DMChain", testDMChain},
+		{"DMChainIsAsLongAsConfigured", testDMChainIsAsLongAsConfigured},
 		{"EditAndDelete", testEditAndDelete},
 		{"EditOfAThreadsBeginning", testEditOfAThreadsBeginning},
 		{"TheOperatorAnswers", testTheOperatorAnswers},

@@ -14,6 +14,9 @@ import (
 	"drawbridge/bridge/search"
 )
 
+// StartTrouble is startTrouble.
+func StartTrouble(err error, path string) error { return startTrouble(err, path) }
+
 // Plan is one statement that ran and how SQLite goes about it.
 type Plan struct {
 	Query string

@@ -350,16 +350,24 @@ func realPath(path string) (string, error) {
 		return "", bridge.Errorf(bridge.Invalid, "the folder %q does not exist; create it or choose another path", filepath.Dir(abs))
 	}
 	if err != nil {
-		return "", err
+		return "", systemsError(abs, err)
 	}
 	target, err := filepath.EvalSymlinks(abs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return filepath.Join(dir, filepath.Base(abs)), nil
 	}
 	if err != nil {
-		return "", err
+		return "", systemsError(abs, err)
 	}
 	return target, checkRegular(target)
+}
+
+// systemsError returns the system's own error at a path, where it gives one: a loop of links has no errno in path/filepath.
+func systemsError(path string, err error) error {
+	if _, own := os.Stat(path); own != nil {
+		return own
+	}
+	return err
 }
 
 func checkRegular(path string) error {
@@ -370,7 +378,7 @@ func checkRegular(path string) error {
 	case info.IsDir():
 		return bridge.Errorf(bridge.Invalid, "%q is a directory; name a file in it, such as %q", path, filepath.Join(path, "drawbridge.db"))
 	case !info.Mode().IsRegular():
-		return bridge.Errorf(bridge.Invalid, "%q is no regular file; choose another path", path)
+		return bridge.Errorf(bridge.Invalid, "%q is not a regular file; choose another path", path)
 	}
 	return nil
 }

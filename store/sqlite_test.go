@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"drawbridge/bridge"
@@ -101,6 +103,12 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	lost, loop := filepath.Join(dir, "lost.db"), filepath.Join(dir, "loop.db")
+	for link, target := range map[string]string{lost: filepath.Join(dir, "nothing.db"), loop: loop} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
 	tests := []struct {
 		name, path, want string
 		kind             bridge.ErrorKind
@@ -108,8 +116,11 @@ func TestOpenRefuses(t *testing.T) {
 		{"a text file", text, "is not a database, or its beginning is damaged; choose another path", bridge.Invalid},
 		{"a directory", dir, "is a directory; name a file in it", bridge.Invalid},
 		{"a missing folder", filepath.Join(dir, "none", "x.db"), "does not exist; create it", bridge.Invalid},
-		{"a device", os.DevNull, "no regular file", bridge.Invalid},
-		{"a file as folder", filepath.Join(text, "x.db"), "not a directory", ""},
+		{"a device", os.DevNull, "is not a regular file; choose another path", bridge.Invalid},
+		{"a file as folder", filepath.Join(text, "x.db"), "a part of its path is a file; choose another path", bridge.Invalid},
+		{"a link to nothing", lost, "is a link that leads to no file; correct or remove the link", bridge.Invalid},
+		{"a link to itself", loop, "is a link that leads to no file; correct or remove the link", bridge.Invalid},
+		{"a long name", filepath.Join(dir, strings.Repeat("x", 300)), "choose a shorter path", bridge.Invalid},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,6 +140,23 @@ func TestOpenRefuses(t *testing.T) {
 		if _, err := os.Lstat(left); err == nil {
 			t.Errorf("%s was left behind", left)
 		}
+	}
+}
+
+// TestPathTroubleSaysWhatToDo: what a test cannot bring about as root has its remedy, too.
+func TestPathTroubleSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[error]string{
+		syscall.EACCES: "give that user the right to write the file and its folder", syscall.EPERM: "give that user the right",
+		syscall.EROFS: "mount it for writing, or choose another path", syscall.ENOSPC: "the disk is full; make room", syscall.EDQUOT: "make room",
+	} {
+		err := store.StartTrouble(fmt.Errorf("open lock: %w", &fs.PathError{Op: "open", Path: "/data/x.db.lock", Err: cause}), "/data/x.db")
+		if bridge.KindOf(err) != bridge.Invalid || !strings.HasPrefix(err.Error(), "the database /data/x.db ") || !strings.Contains(bridge.SafeMessage(err), want) {
+			t.Errorf("%v: %v, want %q", cause, err, want)
+		}
+	}
+	if other := errors.New("other"); store.StartTrouble(other, "/data/x.db") != other {
+		t.Error("an error that is not known here is changed")
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
@@ -86,12 +88,12 @@ func troubleOf(err error) string {
 	return ""
 }
 
-// startTrouble says in words what SQLite means by a result code, and what to do
-// about it. Other errors come back as they are.
+// startTrouble says in words what SQLite means by a result code, or the system by
+// an error at a path, and what to do about it. Other errors come back as they are.
 func startTrouble(err error, path string) error {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
-		return err
+		return pathTrouble(err, path)
 	}
 	kind, words := bridge.Unavailable, ""
 	switch e.Code() & 0xff { // the rest of a code only refines it
@@ -111,4 +113,28 @@ func startTrouble(err error, path string) error {
 		return err
 	}
 	return &bridge.Error{Kind: kind, Message: "the database " + path + " " + words, Cause: err}
+}
+
+// pathRemedies are the system's errors at a path, each with what is wrong and what to do.
+var pathRemedies = []struct {
+	is    error
+	words string
+}{
+	{fs.ErrPermission, "cannot be written by the user that runs the bridge; give that user the right to write the file and its folder, or choose another path"},
+	{syscall.ENOTDIR, "is not in a folder, because a part of its path is a file; choose another path"},
+	{syscall.ELOOP, "is a link that leads to no file; correct or remove the link, or choose another path"},
+	{syscall.ENAMETOOLONG, "has a name that is too long for the file system; choose a shorter path"},
+	{syscall.EROFS, "is on a file system that is mounted for reading alone; mount it for writing, or choose another path"},
+	{syscall.ENOSPC, "cannot be written, because the disk is full; make room and start again"},
+	{syscall.EDQUOT, "cannot be written, because the quota of the disk is used up; make room and start again"},
+}
+
+// pathTrouble says what to do about an error of the system at the path of a database.
+func pathTrouble(err error, path string) error {
+	for _, r := range pathRemedies {
+		if errors.Is(err, r.is) {
+			return &bridge.Error{Kind: bridge.Invalid, Message: "the database " + path + " " + r.words, Cause: err}
+		}
+	}
+	return err
 }

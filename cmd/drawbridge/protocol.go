@@ -39,7 +39,7 @@ func pageOptions(cfg *config.Bridge, agent string) handout.Options {
 	if cfg == nil {
 		return o
 	}
-	o.Remind, o.WebhookResult = cfg.Parser.Remind, cfg.Parser.WebhookResult
+	o.Remind, o.RemindTools, o.WebhookResult = cfg.Parser.Remind, cfg.Tools.Remind, cfg.Parser.WebhookResult
 	for _, orchestrator := range cfg.Orchestrators {
 		if agent != "" && orchestrator.Name != agent {
 			continue

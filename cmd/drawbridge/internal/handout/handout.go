@@ -21,6 +21,8 @@ type Options struct {
 	Agent string
 	// Remind describes REMIND, too.
 	Remind bool
+	// RemindTools says that agents are offered the tools for reminders.
+	RemindTools bool
 	// WebhookResult says that the agent may ask for a summary with a line.
 	WebhookResult bool
 	// Toolsets are those of the MCP door that the agents are offered; none describes no tools.
@@ -146,7 +148,9 @@ of that reply runs, and you are told.
 If the MCP server ` + "`" + `drawbridge` + "`" + ` is among your tools, you may use it instead of command lines. The same allowlist decides. Every
 tool returns at once. A result, an answer or a reminder reaches you as your next turn, so end your turn and never poll.
 {{if .Tools "bridge"}}
-- ` + "`" + `launch_agent` + "`" + `, ` + "`" + `run_local_action` + "`" + `, ` + "`" + `remind` + "`" + `: as the command lines. ` + "`" + `list_allowed` + "`" + ` says what is allowed now.{{end}}{{if .Tools "team"}}
+- ` + "`" + `launch_agent` + "`" + ` and ` + "`" + `run_local_action` + "`" + ` do what the command lines do. ` + "`" + `list_allowed` + "`" + ` says what is allowed now.{{if .RemindTools}}
+- ` + "`" + `remind` + "`" + ` brings a message back to you as a turn, at a time (RFC 3339), on a date or after 10m, 3d and the like.
+  ` + "`" + `cancel_reminder` + "`" + ` cancels it.{{end}}{{end}}{{if .Tools "team"}}
 - ` + "`" + `spawn_agent` + "`" + ` makes a subagent with a name of your choice. Your parent, children and siblings are your team.
 - ` + "`" + `send_message` + "`" + ` writes to one of your team and wakes it. With sync (the default) its answer is your next message, or the word
   that no answer comes. Answer such a message with ` + "`" + `send_message` + "`" + ` before your turn ends.

@@ -1,0 +1,87 @@
+package mcpserver_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/mcpserver"
+)
+
+// TestReadmeListsEachTool: the README's table of toolsets holds the tools that the door offers, and no other.
+func TestReadmeListsEachTool(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.sets = mcpserver.SetNames()
+	w.launch("main")
+	for _, set := range mcpserver.SetNames() {
+		row := regexp.MustCompile("(?m)^\\| `" + set + "` \\| (.*) \\|$").FindStringSubmatch(string(readme))
+		if row == nil {
+			t.Errorf("README.md has no row of the toolset %s", set)
+			continue
+		}
+		listed := strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")
+		var offered []string
+		for name := range w.texts(set) {
+			offered = append(offered, name)
+		}
+		slices.Sort(listed)
+		slices.Sort(offered)
+		if diff := cmp.Diff(offered, listed); diff != "" {
+			t.Errorf("%s as the door offers it (-) and as README.md lists it (+):\n%s", set, diff)
+		}
+	}
+}
+
+// TestWaysToWriteSayWhenToUseThem: three tools lead to one agent. The text of each says when to use it, whom it reaches, whether
+// it wakes and what becomes of an answer, and the README has a row for each.
+func TestWaysToWriteSayWhenToUseThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam, mcpserver.SetThreads, mcpserver.SetChannels}
+	w.launch("main")
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := w.texts("")
+	for name, says := range map[string][]string{
+		"send_message":         {"Use this tool to ask or tell one of your team", "your parent, a child or a sibling", "it wakes the recipient", "with sync the reply, or word that none comes, arrives as your next message"},
+		"threads_send_message": {"Use this tool for a discussion of several agents, and for an agent of your tree that is not your parent, child or sibling", "A direct message wakes the recipient", "Replies arrive as your next turn"},
+		"send_dm":              {"Use this tool where no answer is needed", "another agent of your tree or of a channel with you", "nobody waits", "woken only near the beginning of a conversation"},
+	} {
+		for _, part := range says {
+			if !strings.Contains(texts[name], part) {
+				t.Errorf("%s does not say %q: %s", name, part, texts[name])
+			}
+		}
+		if !regexp.MustCompile("(?m)^\\| .*`" + name + "`.* \\| .+ \\| .+ \\| .+ \\|$").MatchString(string(readme)) {
+			t.Errorf("README.md has no row of four columns for %s", name)
+		}
+	}
+}
+
+// texts returns what the door says of each tool of a set, or of all that are offered when set is "".
+func (w *world) texts(set string) map[string]string {
+	w.Helper()
+	if set != "" {
+		set = "/" + set
+	}
+	listed, err := w.connect("main", newEra, set).ListTools(w.Context(), nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, tool := range listed.Tools {
+		texts[tool.Name] = tool.Description
+	}
+	return texts
+}
