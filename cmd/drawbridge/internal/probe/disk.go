@@ -11,11 +11,9 @@ import (
 	"drawbridge/store"
 )
 
-// leastFree is the space in bytes below which a disk counts as nearly full: SQLite's log and a few large files fit into it.
-const leastFree = 512 << 20
-
-// disks looks at the space below the database and below the files that agents hand over.
-func disks(cfg *config.Bridge) (out []Finding) {
+// Disks looks at the space below the database and below the files that agents hand over. A disk with less than least bytes free
+// is nearly full.
+func Disks(cfg *config.Bridge, least uint64) (out []Finding) {
 	var folders []string
 	if !store.IsURL(cfg.Database) {
 		folders = append(folders, existing(filepath.Dir(cfg.Database)))
@@ -30,7 +28,7 @@ func disks(cfg *config.Bridge) (out []Finding) {
 			out = append(out, Finding{What: "disk of " + folder, Detail: "cannot be looked at: " + err.Error() + "; correct the path in bridge.yaml"})
 			continue
 		}
-		out = append(out, diskFinding(folder, uint64(s.Bavail)*uint64(s.Bsize)))
+		out = append(out, diskFinding(folder, uint64(s.Bavail)*uint64(s.Bsize), least))
 	}
 	return out
 }
@@ -46,11 +44,11 @@ func existing(folder string) string {
 	return folder
 }
 
-// diskFinding judges the free space of a disk, in bytes.
-func diskFinding(folder string, free uint64) Finding {
-	f := Finding{What: "disk of " + folder, OK: free >= leastFree, Detail: fmt.Sprintf("has %d MiB free", free>>20)}
+// diskFinding judges the free space of a disk. free and least are bytes.
+func diskFinding(folder string, free, least uint64) Finding {
+	f := Finding{What: "disk of " + folder, OK: free >= least, Detail: fmt.Sprintf("has %d MiB free", free>>20)}
 	if !f.OK {
-		f.Detail = fmt.Sprintf("is nearly full: %d MiB are free; free at least %d MiB, or the bridge refuses what it cannot record", free>>20, leastFree>>20)
+		f.Detail = fmt.Sprintf("is nearly full: %d MiB are free; free at least %d MiB, or the bridge refuses what it cannot record", free>>20, least>>20)
 	}
 	return f
 }

@@ -11,13 +11,14 @@ import (
 // TestNearlyFullDisk: a disk below the bound is a problem, with the space that is left and what to do.
 func TestNearlyFullDisk(t *testing.T) {
 	t.Parallel()
+	const leastFree = 512 << 20
 	for free, want := range map[uint64]string{
 		0:             "is nearly full: 0 MiB are free; free at least 512 MiB",
 		leastFree - 1: "is nearly full: 511 MiB are free",
 		leastFree:     "has 512 MiB free",
 		1 << 50:       "has 1073741824 MiB free",
 	} {
-		f := diskFinding("/data", free)
+		f := diskFinding("/data", free, leastFree)
 		if f.OK != (free >= leastFree) || !strings.HasPrefix(f.Detail, want) || f.What != "disk of /data" {
 			t.Errorf("%d bytes: %+v, want %q", free, f, want)
 		}
@@ -36,7 +37,7 @@ func TestDisksOfAConfiguration(t *testing.T) {
 		{"postgres://127.0.0.1/x", dir, []string{dir}},
 		{"postgres://127.0.0.1/x", "", nil},
 	} {
-		found := disks(&config.Bridge{Database: tt.database, Files: tt.files})
+		found := Disks(&config.Bridge{Database: tt.database, Files: tt.files}, 0)
 		if len(found) != len(tt.want) {
 			t.Fatalf("%+v: %+v", tt, found)
 		}
