@@ -1,0 +1,279 @@
+package measure_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/bridgetest"
+	"drawbridge/bridge/engine"
+	"drawbridge/internal/pgproxy"
+	"drawbridge/internal/pgtest"
+	"drawbridge/mail"
+	"drawbridge/store"
+)
+
+// stage is one engine on PostgreSQL behind a proxy, which does one step when the test asks for it. Nothing runs in the background,
+// and the clock moves only when nothing is due, so that all that is on the wire belongs to the step.
+type stage struct {
+	t        *testing.T
+	database string
+	proxy    *pgproxy.Proxy
+	store    *store.Store
+	engine   *engine.Engine
+	office   *mail.Service
+	cloud    *bridgetest.Cloud
+	relay    *bridgetest.Relay
+	now      time.Time
+
+	// events counts the events since recording began, by kind. latest is the last of each kind.
+	events map[string]int
+	latest map[string]bridge.Event
+	// child is the subagent that was launched last.
+	child bridge.AgentID
+	// sent counts follow-ups that reached the cloud.
+	sent int
+	// lose, when set, is asked whether the answer to a launch is lost, and found counts look-ups of launches.
+	lose  func(prompt string) bool
+	found int
+
+	recording bool
+	step      int
+	stays     []stay
+}
+
+// stay is what went over the wire between two points at which the engine left the database: a call of a port, or the step's end.
+type stay struct {
+	what string
+	wire pgproxy.Counts
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{t: t, database: pgtest.Database(t), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), events: map[string]int{}, latest: map[string]bridge.Event{}}
+	s.cloud = &bridgetest.Cloud{Answer: s.answer, Fail: s.fail, Called: func(_ context.Context, call string) { s.cut("until " + call) }}
+	s.relay = &bridgetest.Relay{Fail: func(point, _ string) error {
+		if point == "before" {
+			s.cut("until the relay runs it")
+		}
+		return nil
+	}}
+	s.open(s.database)
+	t.Cleanup(func() { _ = s.store.Close(); _ = s.proxy.Close() })
+	return s
+}
+
+func (s *stage) open(database string) {
+	s.t.Helper()
+	var err error
+	if s.proxy, err = pgproxy.Start(database); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.store, err = store.Open(s.t.Context(), s.proxy.URL()); err != nil {
+		s.t.Fatal(err)
+	}
+	o := options(s.t)
+	o.Store, o.Runtime, o.Actions, o.OnEvent = s.store, s.cloud, s.relay, s.heard
+	o.Now, o.Rand = func() time.Time { return s.now }, func() float64 { return 0.5 }
+	s.engine, s.office = newEngine(s.t, o)
+}
+
+// restore puts back a copy of the database: the engine goes on with that, and with nothing in its memory.
+func (s *stage) restore(copied string) {
+	s.t.Helper()
+	if err := s.store.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.proxy.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.open(copied)
+}
+
+// copy closes the database, copies it, opens it again and returns the copy's address.
+func (s *stage) copy() string {
+	s.t.Helper()
+	if err := s.store.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.proxy.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	u, err := url.Parse(s.database)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	from := strings.TrimPrefix(u.Path, "/")
+	s.admin(u, fmt.Sprintf("CREATE DATABASE %s_copy TEMPLATE %s", from, from))
+	s.t.Cleanup(func() { s.admin(u, "DROP DATABASE "+from+"_copy WITH (FORCE)") })
+	s.open(s.database)
+	v := *u
+	v.Path += "_copy"
+	return v.String()
+}
+
+func (s *stage) admin(u *url.URL, statement string) {
+	s.t.Helper()
+	v := *u
+	v.Path = "/postgres"
+	ctx := context.WithoutCancel(s.t.Context())
+	c, err := pgx.Connect(ctx, v.String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	if _, err := c.Exec(ctx, statement); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// answer is what agents say. Their first word says what they are to do.
+func (s *stage) answer(_, text string) bridge.Observation {
+	o := bridge.Observation{State: bridge.RunFinished, Reply: "Noted."}
+	switch verb, rest, _ := strings.Cut(text, " "); verb {
+	case "delegate":
+		o.Reply = "SUBAGENT: repo=" + childRepo + ", prompt=work " + rest
+	case "split":
+		o.Reply = "SUBAGENT: repo=" + childRepo + ", prompt=work one of " + rest + "\nSUBAGENT: repo=" + childRepo + ", prompt=work two of " + rest
+	case "act":
+		o.Reply = "LOCAL_ACTION: " + action
+	}
+	return o
+}
+
+func (s *stage) fail(point, text string) error {
+	switch {
+	case point == "after send":
+		s.sent++
+	case point == "find launch":
+		s.cut("until find launch")
+		s.found++
+	case point == "after launch" && s.lose != nil && s.lose(text):
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the answer was lost", Unclear: true}
+	}
+	return nil
+}
+
+func (s *stage) heard(e bridge.Event) {
+	s.events[e.Kind]++
+	s.latest[e.Kind] = e
+	if e.Kind == bridge.EventLaunched && e.Command != "" {
+		s.child = e.Agent
+	}
+}
+
+// cut ends a stay.
+func (s *stage) cut(what string) {
+	wire := s.proxy.Snapshot().Total
+	s.proxy.Reset()
+	if s.recording && wire.RoundTrips > 0 {
+		s.stays = append(s.stays, stay{fmt.Sprintf("%d %s", s.step, what), wire})
+	}
+}
+
+// do calls the bridge from outside: a step of its own.
+func (s *stage) do(what string, call func(context.Context) error) {
+	s.t.Helper()
+	s.cut("before")
+	if err := call(s.t.Context()); err != nil {
+		s.t.Fatalf("%s: %v", what, err)
+	}
+	s.cut(what)
+	s.step++
+}
+
+// until does one step after the other until ok, and waits in its own time where nothing is due.
+func (s *stage) until(what string, ok func() bool) {
+	s.t.Helper()
+	for range 200 {
+		if ok() {
+			return
+		}
+		if !s.work() {
+			s.t.Fatalf("%s: nothing is left to do", what)
+		}
+	}
+	s.t.Fatalf("%s: not after 200 steps", what)
+}
+
+// horizon is how far ahead work counts as due: beyond are reminders that a run has no usage yet, and the like.
+const horizon = 2 * time.Hour
+
+// work does the next step and reports whether there was one.
+func (s *stage) work() bool {
+	s.t.Helper()
+	s.proxy.Reset()
+	worked, err := s.engine.Step(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if worked {
+		s.cut("until its end")
+		s.step++
+		return true
+	}
+	next, err := s.engine.NextDue(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.proxy.Reset() // looking for work that is not there belongs to no step
+	if next.IsZero() || next.Sub(s.now) > horizon {
+		return false
+	}
+	s.now = next
+	return true
+}
+
+// rest goes on until nothing is due.
+func (s *stage) rest() {
+	s.t.Helper()
+	for range 200 {
+		if !s.work() {
+			return
+		}
+	}
+	s.t.Fatal("no rest after 200 steps")
+}
+
+// launch launches an orchestrator.
+func (s *stage) launch(name, prompt string) (id bridge.AgentID) {
+	s.t.Helper()
+	return s.launchAs(engine.Spec{Name: name, Repo: bossRepo, Prompt: prompt})
+}
+
+func (s *stage) launchAs(spec engine.Spec) (id bridge.AgentID) {
+	s.t.Helper()
+	s.do("launch by the operator", func(ctx context.Context) error {
+		a, _, err := s.engine.LaunchAgent(ctx, spec)
+		id = a.ID
+		return err
+	})
+	return id
+}
+
+func (s *stage) say(id bridge.AgentID, text string) {
+	s.t.Helper()
+	s.do("words of the operator", func(ctx context.Context) error {
+		_, err := s.engine.Say(ctx, id, text)
+		return err
+	})
+}
+
+// record begins to count, with nothing counted and no event heard.
+func (s *stage) record(on bool) {
+	s.proxy.Reset()
+	s.recording, s.step, s.stays = on, 1, nil
+	s.forget()
+}
+
+func (s *stage) forget() {
+	clear(s.events)
+	clear(s.latest)
+	s.sent, s.found = 0, 0
+}

@@ -1,0 +1,244 @@
+package measure_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+	"drawbridge/internal/pgproxy"
+	"drawbridge/internal/pgtest"
+	"drawbridge/store"
+)
+
+// The bounds of one measurement: how many turns at most, for about how long, and how many turns a first round has, which
+// tells the pace and fills the pools.
+const (
+	mostTurns  = 400
+	pilotTurns = 16
+	measureFor = 6 * time.Second
+)
+
+// setting is one case of the benchmark.
+type setting struct {
+	// trip is the round trip to PostgreSQL that the proxy makes; direct is without a proxy, inFile is SQLite.
+	trip           time.Duration
+	replicas, pool int
+}
+
+// Values of trip that stand for another place.
+const (
+	direct time.Duration = -1
+	inFile time.Duration = -2
+)
+
+// String names the setting as the benchmark's case.
+func (s setting) String() string {
+	switch s.trip {
+	case inFile:
+		return "sqlite"
+	case direct:
+		return fmt.Sprintf("postgres/direct/replicas=%d/pool=%d", s.replicas, s.pool)
+	}
+	return fmt.Sprintf("postgres/%s/replicas=%d/pool=%d", s.trip, s.replicas, s.pool)
+}
+
+// figures are what one round measured.
+type figures struct {
+	turns int
+	rate  float64
+	// wire is zero where there is no proxy.
+	wire pgproxy.Counts
+}
+
+// BenchmarkThroughput measures finished turns a second. Agents are launched at once, each a tree of its own; each answers after
+// 50 to 100 ms and asks for nothing. Every case has a database of its own. With -benchtime 3x the median of three rounds counts.
+func BenchmarkThroughput(b *testing.B) {
+	settings := []setting{{inFile, 1, 1}}
+	for _, trip := range []time.Duration{direct, time.Millisecond, 5 * time.Millisecond} {
+		for _, pool := range []int{64, 4} {
+			settings = append(settings, setting{trip, 1, pool}, setting{trip, 3, pool})
+		}
+	}
+	table := map[setting]figures{}
+	for _, s := range settings {
+		b.Run(s.String(), func(b *testing.B) {
+			f := throughput(b, s)
+			table[s] = f
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(f.rate, "turns/s")
+			if base := table[settings[0]].rate; base > 0 {
+				b.ReportMetric(f.rate/base, "times-sqlite")
+			}
+			if s.trip >= 0 {
+				b.ReportMetric(float64(f.wire.Statements)/float64(f.turns), "statements/turn")
+				b.ReportMetric(float64(f.wire.RoundTrips)/float64(f.turns), "trips/turn")
+			}
+		})
+	}
+	printTable(settings, table)
+}
+
+func printTable(settings []setting, table map[setting]figures) {
+	if len(table) == 0 {
+		return
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	defer w.Flush()
+	fmt.Fprintln(w, "case\tturns\tturns/s\ttimes SQLite\tstatements/turn\ttrips/turn\ttransactions/turn\tnotifies/turn\tconnections\t")
+	for _, s := range settings {
+		f, measured := table[s]
+		if !measured {
+			continue
+		}
+		ratio := "-"
+		if base := table[settings[0]].rate; base > 0 {
+			ratio = fmt.Sprintf("%.3f", f.rate/base)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%s\t", s, f.turns, f.rate, ratio)
+		if s.trip < 0 {
+			fmt.Fprintln(w, "-\t-\t-\t-\t-\t")
+			continue
+		}
+		each := func(n int) float64 { return float64(n) / float64(f.turns) }
+		fmt.Fprintf(w, "%.1f\t%.1f\t%.1f\t%.1f\t%d\t\n", each(f.wire.Statements), each(f.wire.RoundTrips), each(f.wire.Transactions), each(f.wire.Notifies), f.wire.Connections)
+	}
+}
+
+// throughput plays rounds of one setting and returns the one with the median rate.
+func throughput(b *testing.B, s setting) figures {
+	f := newFleet(b, s)
+	f.play(b, pilotTurns) // connects and prepares
+	pilot := f.play(b, pilotTurns)
+	turns := min(max(int(pilot.rate*measureFor.Seconds()), pilotTurns), mostTurns)
+	var rounds []figures
+	for b.Loop() {
+		rounds = append(rounds, f.play(b, turns))
+	}
+	slices.SortFunc(rounds, func(x, y figures) int { return int(x.rate*1000) - int(y.rate*1000) })
+	return rounds[len(rounds)/2]
+}
+
+// fleet is the replicas of one bridge, which share a database and a runtime.
+type fleet struct {
+	engines []*engine.Engine
+	proxy   *pgproxy.Proxy
+	// launched counts the agents, ended their replies.
+	launched int
+	ended    atomic.Int64
+	progress chan struct{}
+}
+
+func newFleet(b *testing.B, s setting) *fleet {
+	b.Helper()
+	f := &fleet{progress: make(chan struct{}, 1)}
+	database := filepath.Join(b.TempDir(), "turns.db")
+	if s.trip != inFile {
+		database = f.postgres(b, s)
+	}
+	runtime := newWorker()
+	for range s.replicas {
+		st := openStore(b, database)
+		o := options(b)
+		o.Store, o.Runtime, o.OnEvent = st, runtime, f.heard
+		o.Streams = 2 * mostTurns // a run that is not followed would wait for the next poll
+		e, _ := newEngine(b, o)
+		f.engines = append(f.engines, e)
+		run(b, e, st)
+	}
+	if s.trip > 0 {
+		f.proxy.Delay(s.trip/2, s.trip/2)
+		b.Cleanup(func() { f.proxy.Delay(0, 0) })
+	}
+	return f
+}
+
+// postgres makes a database and returns its address, with the pool's size and through the proxy where the setting has one.
+func (f *fleet) postgres(b *testing.B, s setting) string {
+	database := pgtest.Database(b)
+	if s.trip >= 0 {
+		var err error
+		if f.proxy, err = pgproxy.Start(database); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = f.proxy.Close() })
+		database = f.proxy.URL()
+	}
+	mark := "?"
+	if strings.Contains(database, "?") {
+		mark = "&"
+	}
+	return fmt.Sprintf("%s%spool_max_conns=%d", database, mark, s.pool)
+}
+
+// run runs an engine until the benchmark ends, and wakes it when another replica recorded something.
+func run(b testing.TB, e *engine.Engine, s *store.Store) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Listen(ctx, e.Wake) })
+	running.Go(func() {
+		if err := e.Run(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	b.Cleanup(func() { cancel(); running.Wait() })
+}
+
+func (f *fleet) heard(e bridge.Event) {
+	if e.Kind != bridge.EventReply {
+		return
+	}
+	f.ended.Add(1)
+	select {
+	case f.progress <- struct{}{}:
+	default:
+	}
+}
+
+// play launches so many agents at once, by turns at each replica, and returns when all of them have answered.
+func (f *fleet) play(b *testing.B, turns int) figures {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
+	defer cancel()
+	if f.proxy != nil {
+		f.proxy.Reset()
+	}
+	f.ended.Store(0)
+	began := time.Now()
+	var launches errgroup.Group
+	for i := range turns {
+		f.launched++
+		name := fmt.Sprint("agent-", f.launched)
+		launches.Go(func() error {
+			_, err := launch(ctx, f.engines[i%len(f.engines)], name, "Look at "+name)
+			return err
+		})
+	}
+	if err := launches.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	for f.ended.Load() < int64(turns) {
+		select {
+		case <-f.progress:
+		case <-ctx.Done():
+			b.Fatalf("%d of %d turns ended in time", f.ended.Load(), turns)
+		}
+	}
+	round := figures{turns: turns, rate: float64(turns) / time.Since(began).Seconds()}
+	if f.proxy != nil {
+		round.wire = f.proxy.Snapshot().Total
+		round.wire.Connections = len(f.proxy.Snapshot().Connections)
+	}
+	return round
+}
