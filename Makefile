@@ -71,7 +71,7 @@ agents: ## real CLI agents from npm (codex, claude, gemini, opencode) against th
 	@scripts/agents.sh
 
 soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store
-	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./internal/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
+	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./proof/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 fuzz: ## every fuzz target with FUZZRUNS (10000) inputs
 	@scripts/fuzz.sh $(FUZZRUNS)
@@ -83,7 +83,7 @@ bench: ## benchmarks, each comparing in one run; results in docs/bench
 	$(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./internal/measure
 
 check-all: check agents ## check, all agents and clients, and 100 rounds of each kill loop; at most 80 minutes
-	@eval "$$(scripts/postgres.sh)"; timeout -k 10 4800 $(GO) test -count=1 -v -timeout=0 ./internal/soak -run 'TestRandomKills|TestReplicas|TestRestore|TestTeam' -soak.rounds=100 | grep -vE '^(=== |--- PASS|    --- PASS)'
+	@eval "$$(scripts/postgres.sh)"; timeout -k 10 4800 $(GO) test -count=1 -v -timeout=0 ./proof/soak -run 'TestRandomKills|TestReplicas|TestRestore|TestTeam' -soak.rounds=100 | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 clean: ## remove what was built
 	rm -rf bin

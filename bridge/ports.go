@@ -19,7 +19,7 @@ func InCloud(api string) bool { return api == APIv0 || api == APIv1 }
 
 // Repeatable reports whether a launch may be sent again under the same AgentID,
 // and whether a follow-up that FindSend does not show in the end did not happen.
-// Every Runtime keeps this (package runtimetest) but the v0 API.
+// Every Runtime keeps this (package proof/runtimes) but the v0 API.
 func Repeatable(api string) bool { return api != APIv0 }
 
 // RunState is where a run stands, in one vocabulary for every Runtime.

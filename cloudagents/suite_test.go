@@ -5,21 +5,21 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/runtimetest"
 	"drawbridge/cloudagents/cloudsim"
 	"drawbridge/cloudagents/cloudsim/script"
+	"drawbridge/proof/runtimes"
 )
 
 // TestRuntime: the client keeps the contract of all Runtimes at both versions of the API.
 func TestRuntime(t *testing.T) {
 	t.Parallel()
-	for api, abilities := range map[string]runtimetest.Abilities{
+	for api, abilities := range map[string]runtimes.Abilities{
 		bridge.APIv1: {Repeats: true, Busy: true, Cancelled: true, Follows: true, Inspects: true},
 		bridge.APIv0: {Inspects: true},
 	} {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
-			runtimetest.Run(t, runtimetest.Suite{Abilities: abilities, New: func(t *testing.T) runtimetest.World {
+			runtimes.Run(t, runtimes.Suite{Abilities: abilities, New: func(t *testing.T) runtimes.World {
 				return runtimeWorld(newWorldWith(t, api, suiteScript))
 			}})
 		})
@@ -30,14 +30,14 @@ const suiteScript = `
 keys: [` + testKey + `]
 latency: 20ms
 agents:
-  - repo: ` + runtimetest.Repo + `
+  - repo: ` + runtimes.Repo + `
     turns:
-      - { match: ` + runtimetest.NeverEnds + `, reply: too late, after: 1h }
-      - { match: ` + runtimetest.Fails + `, status: ERROR }
+      - { match: ` + runtimes.NeverEnds + `, reply: too late, after: 1h }
+      - { match: ` + runtimes.Fails + `, status: ERROR }
       - reply: "You said: {{.Prompt}}"
 `
 
-func runtimeWorld(w world) runtimetest.World {
+func runtimeWorld(w world) runtimes.World {
 	once := func(f cloudsim.Fault) func() {
 		return func() {
 			f.Times = 1
@@ -46,7 +46,7 @@ func runtimeWorld(w world) runtimetest.World {
 			}
 		}
 	}
-	return runtimetest.World{
+	return runtimes.World{
 		Runtime: w.Client, API: w.api,
 		Made:       func() (int, int) { return w.effects(cloudsim.AgentCreated), w.effects(cloudsim.RunCreated) },
 		LoseLaunch: once(cloudsim.Fault{Kind: script.LostCreateResponse}),

@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"drawbridge/internal/pgtest"
 	"drawbridge/mail"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 )
 
@@ -60,7 +60,7 @@ func TestStories(t *testing.T) {
 func TestStoriesOnPostgres(t *testing.T) {
 	t.Parallel()
 	play(t, func(t testing.TB, o mail.Options) *world {
-		s, err := store.Open(t.Context(), pgtest.Database(t))
+		s, err := store.Open(t.Context(), pg.Database(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,5 +70,5 @@ func TestStoriesOnPostgres(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(pgtest.Main(m, func() error { return goleak.Find() }))
+	os.Exit(pg.Main(m, func() error { return goleak.Find() }))
 }

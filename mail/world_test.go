@@ -13,10 +13,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/mail"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 	"drawbridge/store/memory"
 )
@@ -72,10 +72,10 @@ func newWorldOn(t tester, s bridge.Store, o mail.Options) *world {
 	if len(problems) > 0 {
 		t.Fatalf("rules: %v", problems)
 	}
-	cloud := &bridgetest.Cloud{Answer: w.answer}
+	cloud := &runtimes.Cloud{Answer: w.answer}
 	var err error
 	w.engine, err = engine.New(engine.Options{
-		Store: s, Runtime: cloud, Actions: &bridgetest.Relay{}, Policy: func() *policy.Policy { return rules }, Log: zerolog.Nop(),
+		Store: s, Runtime: cloud, Actions: &runtimes.Relay{}, Policy: func() *policy.Policy { return rules }, Log: zerolog.Nop(),
 		Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: poll, PollMax: poll, Streams: -1,
 		Now: w.clock, Rand: func() float64 { return 0.5 }, OnEvent: w.saw,
 		Mail: func(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) },

@@ -15,7 +15,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
 	"drawbridge/mail"
@@ -24,6 +23,7 @@ import (
 	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	storemem "drawbridge/store/memory"
 )
 
@@ -38,7 +38,7 @@ type world struct {
 	testing.TB
 	policy atomic.Pointer[policy.Policy]
 	engine *engine.Engine
-	cloud  *bridgetest.Cloud
+	cloud  *runtimes.Cloud
 	tokens *doors.Keyring
 	// secrets are the agents' tokens by name.
 	secrets sync.Map
@@ -74,7 +74,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	}
 	w := &world{TB: t, sets: mcpserver.DefaultToolsets}
 	w.policy.Store(p)
-	w.cloud = &bridgetest.Cloud{Answer: func(repo, _ string) bridge.Observation {
+	w.cloud = &runtimes.Cloud{Answer: func(repo, _ string) bridge.Observation {
 		if w.slow.Load() && repo != "github.com/me/agent-env" {
 			return bridge.Observation{State: bridge.RunRunning}
 		}
@@ -84,7 +84,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	getPolicy := w.policy.Load
 	var err error
 	w.engine, err = engine.New(engine.Options{
-		Store: db, Runtime: w.cloud, Actions: &bridgetest.Relay{}, Policy: getPolicy,
+		Store: db, Runtime: w.cloud, Actions: &runtimes.Relay{}, Policy: getPolicy,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
 		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, Parser: parser.Options{Remind: true}, Log: log,
 		Mail: func(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) },

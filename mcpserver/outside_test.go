@@ -8,15 +8,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/mcpserver"
+	"drawbridge/proof/runtimes"
 )
 
 // TestWordsOfOthersAtTheDoor: what a child writes, whatever it is made of, stands behind a bar in its parent's turns, and a tool's
 // answer shows all of it. Refusals that quote what a caller sent do so on one line.
 func TestWordsOfOthersAtTheDoor(t *testing.T) {
 	t.Parallel()
-	for name, evil := range bridgetest.Poisons() {
+	for name, evil := range runtimes.Poisons() {
 		if !utf8.ValidString(evil) || strings.ContainsRune(evil, 0) {
 			continue // no such message is taken
 		}
@@ -37,9 +37,9 @@ func TestWordsOfOthersAtTheDoor(t *testing.T) {
 				for _, turn := range turns {
 					sent += turn.Sent + "\n"
 				}
-				return err == nil && strings.Contains(sent, "from zoe (message ") && strings.Contains(sent, bridgetest.Marker)
+				return err == nil && strings.Contains(sent, "from zoe (message ") && strings.Contains(sent, runtimes.Marker)
 			})
-			for _, fault := range bridgetest.Unbarred(sent) {
+			for _, fault := range runtimes.Unbarred(sent) {
 				t.Error(fault)
 			}
 			for _, call := range []struct {
@@ -50,7 +50,7 @@ func TestWordsOfOthersAtTheDoor(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, fault := range bridgetest.Unbarred(result.Content[0].(*mcp.TextContent).Text) {
+				for _, fault := range runtimes.Unbarred(result.Content[0].(*mcp.TextContent).Text) {
 					if !strings.HasPrefix(fault, "a line without a bar") { // it is one line of JSON
 						t.Errorf("%s: %s", call.tool, fault)
 					}

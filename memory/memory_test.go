@@ -13,10 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/memory"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	inmemory "drawbridge/store/memory"
 )
 
@@ -28,7 +28,7 @@ func desk(t *testing.T) *engine.Engine {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	e, err := engine.New(engine.Options{Store: s, Runtime: &bridgetest.Cloud{}, Actions: &bridgetest.Relay{}, Policy: func() *policy.Policy { return p },
+	e, err := engine.New(engine.Options{Store: s, Runtime: &runtimes.Cloud{}, Actions: &runtimes.Relay{}, Policy: func() *policy.Policy { return p },
 		Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: slices.Repeat([]byte("k"), 32)}}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/runtimetest"
+	"drawbridge/proof/runtimes"
 	"drawbridge/scripted"
 )
 
@@ -23,11 +23,11 @@ const suiteScript = `agents:
 // TestRuntime: the stand-in keeps the contract of all Runtimes, over restarts too.
 func TestRuntime(t *testing.T) {
 	t.Parallel()
-	runtimetest.Run(t, runtimetest.Suite{
-		Abilities: runtimetest.Abilities{Repeats: true, Busy: true, Cancelled: true, Follows: true, Inspects: true},
-		New: func(t *testing.T) runtimetest.World {
+	runtimes.Run(t, runtimes.Suite{
+		Abilities: runtimes.Abilities{Repeats: true, Busy: true, Cancelled: true, Follows: true, Inspects: true},
+		New: func(t *testing.T) runtimes.World {
 			h := newHost(t, suiteScript)
-			return runtimetest.World{
+			return runtimes.World{
 				Runtime: h.Runtime, API: "stand-in",
 				Made:    func() (int, int) { return len(h.lines(scripted.Launched)), len(h.lines(scripted.Told)) },
 				Restart: func() bridge.Runtime { h.restart(); return h.Runtime },

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs real CLI agents against the bridge: each reads its configuration as `drawbridge mcp-config` writes it, and Codex calls every tool,
 # its model a script on loopback. No agent has an account or a key, and none reaches further than this machine. The agents are
-# installed from the npm registry as the lock files in internal/agents/npm pin them, without their install scripts, into .cache/agents.
+# installed from the npm registry as the lock files in proof/agents/npm pin them, without their install scripts, into .cache/agents.
 #   --if-possible  where npm or the registry cannot be had, that is said and is not a failure; a test that ran and failed is
 #   --sample       Codex alone, the others not
 set -euo pipefail
 cd "$(dirname "$0")/.."
-pins=internal/agents/npm cache=$PWD/.cache/agents
+pins=proof/agents/npm cache=$PWD/.cache/agents
 lenient= agents=(codex claude gemini opencode)
 for arg in "$@"; do
   case $arg in
@@ -49,4 +49,4 @@ install() {
 
 for agent in "${agents[@]}"; do install "$agent"; done
 node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' 2>/dev/null || not_run "Node 20 or later is needed"
-DRAWBRIDGE_AGENTS=$cache DRAWBRIDGE_AGENT_NAMES="${agents[*]}" ${GO:-go} test -count=1 -timeout=8m -v ./internal/agents | grep -vE '^(=== |--- PASS|    --- PASS)'
+DRAWBRIDGE_AGENTS=$cache DRAWBRIDGE_AGENT_NAMES="${agents[*]}" ${GO:-go} test -count=1 -timeout=8m -v ./proof/agents | grep -vE '^(=== |--- PASS|    --- PASS)'

@@ -6,7 +6,7 @@
 # POSTGRES_ROOT is a folder in front of the machine's own paths; only the script's test sets it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-dir=internal/pgtest/npm
+dir=proof/pg/npm
 
 say() { echo "tests: $*" >&2; }
 

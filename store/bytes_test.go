@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 // TestMemoryBytesOfBefore: memory that an older version wrote counts with its bytes.
 func TestMemoryBytesOfBefore(t *testing.T) {
 	t.Parallel()
 	for dialect, place := range map[string]struct{ driver, database string }{
-		"sqlite": {"sqlite", filepath.Join(t.TempDir(), "old.db")}, "postgres": {"pgx", pgtest.Database(t)},
+		"sqlite": {"sqlite", filepath.Join(t.TempDir(), "old.db")}, "postgres": {"pgx", pg.Database(t)},
 	} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()

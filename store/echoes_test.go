@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 // TestEchoesOfBefore: what an older version remembered of others' words stays, and expires as if the agent's latest turn had told it.
 func TestEchoesOfBefore(t *testing.T) {
 	t.Parallel()
 	for dialect, place := range map[string]struct{ driver, database string }{
-		"sqlite": {"sqlite", filepath.Join(t.TempDir(), "old.db")}, "postgres": {"pgx", pgtest.Database(t)},
+		"sqlite": {"sqlite", filepath.Join(t.TempDir(), "old.db")}, "postgres": {"pgx", pg.Database(t)},
 	} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()

@@ -6,9 +6,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(pgtest.Main(m, func() error { return goleak.Find() }))
+	os.Exit(pg.Main(m, func() error { return goleak.Find() }))
 }

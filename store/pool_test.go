@@ -7,14 +7,14 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/internal/pgproxy"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 )
 
 // TestPoolSize: as many connections as the address says are used side by side, and not one more, counted in front of the server.
 func TestPoolSize(t *testing.T) {
 	t.Parallel()
-	p, err := pgproxy.Start(pgtest.Database(t))
+	p, err := pgproxy.Start(pg.Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPoolSizeIsChecked(t *testing.T) {
 			t.Errorf("a pool of %q: %v", size, err)
 		}
 	}
-	s := open(t, pgtest.Database(t)+"&pool_max_conns=2")
+	s := open(t, pg.Database(t)+"&pool_max_conns=2")
 	if err := s.Update(t.Context(), func(bridge.Tx) error { return nil }); err != nil {
 		t.Error(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/search"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 	"drawbridge/store/storetest"
 )
@@ -28,7 +28,7 @@ func TestPostgresContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) bridge.Store {
 		address, seen := addresses.Load(t)
 		if !seen {
-			address = pgtest.Database(t)
+			address = pg.Database(t)
 			addresses.Store(t, address)
 		}
 		return open(t, address.(string))
@@ -56,7 +56,7 @@ func TestPostgresAddressIsNeverShown(t *testing.T) {
 
 func TestPostgresTextOfAnyBytes(t *testing.T) {
 	t.Parallel()
-	s := open(t, pgtest.Database(t))
+	s := open(t, pg.Database(t))
 	turn := bridge.Turn{ID: "trn_1", Agent: "agt_1", State: bridge.TurnQueued, Reply: "a\x00b\xffc"}
 	err := s.Update(t.Context(), func(tx bridge.Tx) error {
 		if err := tx.InsertAgent(bridge.Agent{ID: "agt_1", Name: "a", Root: "agt_1", State: bridge.AgentIdle}); err != nil {
@@ -84,7 +84,7 @@ func TestPostgresTextOfAnyBytes(t *testing.T) {
 // stands in few by the index, and both ways find the same.
 func TestPostgresCommonWords(t *testing.T) {
 	t.Parallel()
-	s := open(t, pgtest.Database(t))
+	s := open(t, pg.Database(t))
 	const passages = 5 * bridge.SearchNewest
 	for from := 0; from < passages; from += 500 {
 		if err := s.Update(t.Context(), func(tx bridge.Tx) error {
@@ -138,7 +138,7 @@ func TestPostgresCommonWords(t *testing.T) {
 // Two replicas on one database wake each other, and neither loses an update.
 func TestPostgresReplicas(t *testing.T) {
 	t.Parallel()
-	address := pgtest.Database(t)
+	address := pg.Database(t)
 	a, b := open(t, address), open(t, address)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -264,7 +264,7 @@ func unheardWakesNobody(t *testing.T, address string, s *store.Store) {
 // TestServerAway: while the server is away everything says so, and how to go on.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Need(t)
+	server := pg.Need(t)
 	address, err := server.Database(t.Context())
 	if err != nil {
 		t.Fatal(err)

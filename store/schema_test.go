@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 )
 
@@ -19,7 +19,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]struct{ driver, database string }{
 		"sqlite":   {"sqlite", filepath.Join(t.TempDir(), "newer.db")},
-		"postgres": {"pgx", pgtest.Database(t)},
+		"postgres": {"pgx", pg.Database(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := store.CheckSchema(t.Context(), place.database); err != nil {

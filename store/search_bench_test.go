@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 )
 
@@ -23,7 +23,7 @@ func BenchmarkSearch(b *testing.B) {
 			b.Run(fmt.Sprint(kind, "/", size), func(b *testing.B) {
 				path := filepath.Join(b.TempDir(), "drawbridge.db")
 				if kind == "postgres" {
-					path = pgtest.Database(b)
+					path = pg.Database(b)
 				}
 				s := open(b, path)
 				stored := fillPassages(b, s, size)

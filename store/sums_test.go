@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 )
 
@@ -16,7 +16,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, database string, edit fu
 	t.Helper()
 	for name, place := range map[string]struct{ driver, database string }{
 		"sqlite":   {"sqlite", filepath.Join(t.TempDir(), "facts.db")},
-		"postgres": {"pgx", pgtest.Database(t)},
+		"postgres": {"pgx", pg.Database(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, place.database, func(statements ...string) {

@@ -14,12 +14,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/cloudagents"
 	"drawbridge/cloudagents/cloudsim"
 	"drawbridge/cloudagents/cloudsim/script"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 	"drawbridge/webhooks"
 )
@@ -187,7 +187,7 @@ agents:
 		watch.hook(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
 		receiver.ServeHTTP(w, r)
 	}))
-	e, err := engine.New(engine.Options{Store: s, Runtime: client, Actions: &bridgetest.Relay{}, Keys: keys, Policy: func() *policy.Policy { return rules },
+	e, err := engine.New(engine.Options{Store: s, Runtime: client, Actions: &runtimes.Relay{}, Keys: keys, Policy: func() *policy.Policy { return rules },
 		PublicURL: hooks, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)

@@ -13,9 +13,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 	"drawbridge/store/memory"
 )
@@ -34,8 +34,8 @@ const callTime = 50 * time.Millisecond
 
 // harbor is a bridge whose API takes its time for each answer, and hangs for some agents.
 type harbor struct {
-	*bridgetest.Cloud
-	relay  *bridgetest.Relay
+	*runtimes.Cloud
+	relay  *runtimes.Relay
 	store  bridge.Store
 	engine *engine.Engine
 	// hangFor is how long a call that hangs goes on before it fails.
@@ -138,7 +138,7 @@ func newHarbor(t testing.TB, s bridge.Store, hangFor time.Duration) *harbor {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	h := &harbor{Cloud: &bridgetest.Cloud{Answer: reply}, relay: &bridgetest.Relay{}, store: s, hangFor: hangFor,
+	h := &harbor{Cloud: &runtimes.Cloud{Answer: reply}, relay: &runtimes.Relay{}, store: s, hangFor: hangFor,
 		deaf: map[string]bool{}, asked: map[string]bool{}, acting: map[string]bool{}}
 	var err error
 	h.engine, err = engine.New(engine.Options{Store: s, Runtime: h, Actions: h, Log: zerolog.Nop(), PollMin: 20 * time.Millisecond, PollMax: time.Second, Grace: time.Millisecond,

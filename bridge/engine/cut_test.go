@@ -10,15 +10,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store/memory"
 )
 
 // slowCloud is a cloud one of whose calls takes its time, or as long as its context lives.
 type slowCloud struct {
-	*bridgetest.Cloud
+	*runtimes.Cloud
 	slow string
 	took time.Duration
 	met  chan struct{}
@@ -93,8 +93,8 @@ func TestStopCutsOffWhatCanBeRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, relay: &bridgetest.Relay{}, disk: memory.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
-					cloud: &bridgetest.Cloud{Answer: func(string, string) bridge.Observation {
+				w := &world{t: t, relay: &runtimes.Relay{}, disk: memory.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
+					cloud: &runtimes.Cloud{Answer: func(string, string) bridge.Observation {
 						return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
 					}}}
 				w.allow(rules)
@@ -172,8 +172,8 @@ func TestRuleSettlesV0Launches(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began, sent := time.Now(), 0
-				w := &world{t: t, relay: &bridgetest.Relay{}, disk: memory.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
-					cloud: &bridgetest.Cloud{Answer: func(string, string) bridge.Observation { return bridge.Observation{State: bridge.RunFinished} }}}
+				w := &world{t: t, relay: &runtimes.Relay{}, disk: memory.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
+					cloud: &runtimes.Cloud{Answer: func(string, string) bridge.Observation { return bridge.Observation{State: bridge.RunFinished} }}}
 				w.allow(rules)
 				w.v0Settle = c.rule
 				w.cloud.Fail = func(point, _ string) error {

@@ -13,10 +13,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/parser"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 	"drawbridge/store/memory"
 )
@@ -24,8 +24,8 @@ import (
 // world is an engine on a real store, with a fake cloud and relay.
 type world struct {
 	t      *testing.T
-	cloud  *bridgetest.Cloud
-	relay  *bridgetest.Relay
+	cloud  *runtimes.Cloud
+	relay  *runtimes.Relay
 	policy atomic.Pointer[policy.Policy]
 	engine *engine.Engine
 	path   string
@@ -55,8 +55,8 @@ var v0Rule = policy.RepoRule{Pattern: "github.com/acme/old", API: bridge.APIv0}
 
 func newWorld(t *testing.T, answer func(repo, text string) string) *world {
 	t.Helper()
-	w := &world{t: t, relay: &bridgetest.Relay{}, path: t.TempDir() + "/bridge.db", poll: time.Millisecond, settle: 20 * time.Millisecond, patience: 20 * time.Second}
-	w.cloud = &bridgetest.Cloud{Answer: func(repo, text string) bridge.Observation {
+	w := &world{t: t, relay: &runtimes.Relay{}, path: t.TempDir() + "/bridge.db", poll: time.Millisecond, settle: 20 * time.Millisecond, patience: 20 * time.Second}
+	w.cloud = &runtimes.Cloud{Answer: func(repo, text string) bridge.Observation {
 		return bridge.Observation{State: bridge.RunFinished, Reply: answer(repo, text)}
 	}}
 	w.allow(rules)

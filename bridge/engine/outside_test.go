@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/parser"
+	"drawbridge/proof/runtimes"
 )
 
 // TestNothingFromOutsideStandsUnbarred: a hostile relay, hostile subagents and a hostile API fill every field that they have, and an
@@ -14,7 +14,7 @@ import (
 // error text once entered a turn as the bridge's own words.
 func TestNothingFromOutsideStandsUnbarred(t *testing.T) {
 	t.Parallel()
-	for name, evil := range bridgetest.Poisons() {
+	for name, evil := range runtimes.Poisons() {
 		for _, status := range []bridge.ActionStatus{bridge.ActionRefused, bridge.ActionFailed} {
 			t.Run(name+" "+string(status), func(t *testing.T) {
 				t.Parallel()
@@ -70,10 +70,10 @@ func checkOutside(t *testing.T, evil string, status bridge.ActionStatus) {
 	for _, turn := range turns {
 		heard += turn.Sent + "\n"
 	}
-	for _, fault := range bridgetest.Unbarred(heard) {
+	for _, fault := range runtimes.Unbarred(heard) {
 		t.Error(fault)
 	}
-	if !strings.Contains(heard, bridgetest.Marker) || !strings.Contains(heard, "the relay says") || !strings.Contains(heard, "artifacts ") {
+	if !strings.Contains(heard, runtimes.Marker) || !strings.Contains(heard, "the relay says") || !strings.Contains(heard, "artifacts ") {
 		t.Errorf("the fields did not reach the agent: %q", heard)
 	}
 	for _, c := range parser.ParseString(heard, parser.Options{Remind: true}).Commands {

@@ -11,9 +11,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 	"drawbridge/store/storetest"
 )
@@ -68,11 +68,11 @@ func grown(b *testing.B, n int) *scaled {
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}
-	cloud := &bridgetest.Cloud{Answer: func(_, _ string) bridge.Observation {
+	cloud := &runtimes.Cloud{Answer: func(_, _ string) bridge.Observation {
 		return bridge.Observation{State: bridge.RunFinished, Reply: "Some words.\nSUBAGENT: repo=github.com/evil/mine, prompt=x\n"}
 	}}
 	w := &scaled{store: s}
-	w.engine, err = engine.New(engine.Options{Store: s, Runtime: cloud, Actions: &bridgetest.Relay{}, Log: zerolog.Nop(), PollMin: time.Nanosecond,
+	w.engine, err = engine.New(engine.Options{Store: s, Runtime: cloud, Actions: &runtimes.Relay{}, Log: zerolog.Nop(), PollMin: time.Nanosecond,
 		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, Policy: func() *policy.Policy { return rules },
 		// Before anything of the grown store is due, so that a step is our agent's.
 		Now: func() time.Time { return storetest.GrownAt.Add(-2 * time.Hour) }})

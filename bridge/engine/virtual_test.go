@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/parser"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store/memory"
 )
 
@@ -63,7 +63,7 @@ func virtual(t *testing.T, first map[string]string, test func(t *testing.T, w *w
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cast{first: maps.Clone(first), states: map[string]bridge.RunState{}, later: map[string]bridge.RunState{}}
-		w := &world{t: t, relay: &bridgetest.Relay{}, cloud: &bridgetest.Cloud{Answer: c.answer, Deaf: true}, disk: memory.NewDisk(), stop: func() {},
+		w := &world{t: t, relay: &runtimes.Relay{}, cloud: &runtimes.Cloud{Answer: c.answer, Deaf: true}, disk: memory.NewDisk(), stop: func() {},
 			poll: 10 * time.Second, settle: 5 * time.Minute, patience: 1000 * time.Hour}
 		w.allow(rules)
 		t.Cleanup(func() { w.stop() })

@@ -7,25 +7,24 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/runtimes"
-	"drawbridge/bridge/runtimetest"
+	proof "drawbridge/proof/runtimes"
 )
 
 // plain is a Runtime that can do nothing more than each must.
 type plain struct{ bridge.Runtime }
 
 // followed is a cloud that has streams.
-type followed struct{ *bridgetest.Cloud }
+type followed struct{ *proof.Cloud }
 
 func (followed) Follow(context.Context, bridge.RunRef) error { return nil }
 
-func newCloud() *bridgetest.Cloud {
-	return &bridgetest.Cloud{Answer: func(_, text string) bridge.Observation {
+func newCloud() *proof.Cloud {
+	return &proof.Cloud{Answer: func(_, text string) bridge.Observation {
 		switch {
-		case strings.Contains(text, runtimetest.NeverEnds):
+		case strings.Contains(text, proof.NeverEnds):
 			return bridge.Observation{State: bridge.RunRunning}
-		case strings.Contains(text, runtimetest.Fails):
+		case strings.Contains(text, proof.Fails):
 			return bridge.Observation{State: bridge.RunError}
 		}
 		return bridge.Observation{Reply: text}
@@ -38,9 +37,9 @@ func TestEachInItsOwn(t *testing.T) {
 	for _, api := range []string{bridge.APIv1, "", "local"} {
 		t.Run("api "+api, func(t *testing.T) {
 			t.Parallel()
-			runtimetest.Run(t, runtimetest.Suite{
-				Abilities: runtimetest.Abilities{Repeats: true, Cancelled: true, Inspects: true},
-				New: func(t *testing.T) runtimetest.World {
+			proof.Run(t, proof.Suite{
+				Abilities: proof.Abilities{Repeats: true, Cancelled: true, Inspects: true},
+				New: func(t *testing.T) proof.World {
 					mine, other := newCloud(), newCloud()
 					s := runtimes.Set{Cloud: followed{mine}, Named: map[string]bridge.Runtime{"local": plain{other}}}
 					if api == "local" {
@@ -51,7 +50,7 @@ func TestEachInItsOwn(t *testing.T) {
 							t.Errorf("the other runtime did %q", log)
 						}
 					})
-					return runtimetest.World{Runtime: s, API: api, Made: func() (int, int) { return mine.Effects("launch "), mine.Effects("send ") }}
+					return proof.World{Runtime: s, API: api, Made: func() (int, int) { return mine.Effects("launch "), mine.Effects("send ") }}
 				},
 			})
 		})

@@ -6,16 +6,16 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
+	"drawbridge/proof/runtimes"
 )
 
 // TestNoFieldSpeaksForTheBridge fills every field that somebody outside may fill of everything that makes words for a turn. A relay
 // counts as hostile, and so do the API, a subagent and everyone who names a branch, a file or an agent.
 func TestNoFieldSpeaksForTheBridge(t *testing.T) {
 	t.Parallel()
-	for name, evil := range bridgetest.Poisons() {
+	for name, evil := range runtimes.Poisons() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := bridge.Agent{Name: evil, Repo: evil, External: evil, Trouble: evil}
@@ -40,7 +40,7 @@ func TestNoFieldSpeaksForTheBridge(t *testing.T) {
 				"a spawned one": strings.TrimSuffix(words.Introduced(parser.Command{Role: "reviewer", Subdir: evil, Prompt: "Work."}, evil, evil), "Work."),
 				"claim":         notice("its last words:"),
 			} {
-				for _, fault := range bridgetest.Unbarred(text) {
+				for _, fault := range runtimes.Unbarred(text) {
 					t.Errorf("%s: %s", what, fault)
 				}
 				if found := parser.ParseString(text, parser.Options{Remind: true}).Commands; len(found) > 0 {
@@ -54,13 +54,13 @@ func TestNoFieldSpeaksForTheBridge(t *testing.T) {
 // TestOwnWordsStayOnOneLine: a reason that was kept may hold a slip of ours or of an earlier version. It cannot begin a line or hide.
 func TestOwnWordsStayOnOneLine(t *testing.T) {
 	t.Parallel()
-	for name, evil := range bridgetest.Poisons() {
+	for name, evil := range runtimes.Poisons() {
 		text := words.Compose(bridge.Turn{}, []bridge.Notice{{Text: "failed: " + words.Own(evil)}})
 		if n := strings.Count(text, "\n"); n != 5 {
 			t.Errorf("%s has %d lines: %q", name, n, text)
 		}
 		old := words.Compose(bridge.Turn{}, []bridge.Notice{{Text: bridge.Words("failed: " + strings.ReplaceAll(evil, "\n", " "))}})
-		for _, fault := range append(bridgetest.Unbarred(text), bridgetest.Unbarred(old)...) {
+		for _, fault := range append(runtimes.Unbarred(text), runtimes.Unbarred(old)...) {
 			if !strings.HasPrefix(fault, "a line without a bar") {
 				t.Errorf("%s: %s", name, fault)
 			}

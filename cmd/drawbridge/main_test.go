@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 	"drawbridge/relay/runner/keeper"
 )
 
@@ -41,7 +41,7 @@ func (m manyAtOnce) Run() int {
 			panic(err)
 		}
 	}
-	return pgtest.Main(m.M)
+	return pg.Main(m.M)
 }
 
 // TestScripts runs each file of testdata/script: one story or one attack a file, with its history in the head.

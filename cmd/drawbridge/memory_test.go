@@ -11,9 +11,9 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/policy"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 )
 
@@ -38,7 +38,7 @@ func bridgeWith(t *testing.T, fill func(bridge.Tx) error) func(args ...string) o
 		t.Fatal(problems)
 	}
 	allow := func() *policy.Policy { return p }
-	e, err := engine.New(engine.Options{Store: s, Runtime: &bridgetest.Cloud{}, Actions: &bridgetest.Relay{}, Policy: allow,
+	e, err := engine.New(engine.Options{Store: s, Runtime: &runtimes.Cloud{}, Actions: &runtimes.Relay{}, Policy: allow,
 		Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: slices.Repeat([]byte("k"), 32)}}})
 	if err != nil {
 		t.Fatal(err)

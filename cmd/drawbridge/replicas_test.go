@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 // setDatabase is "postgres": it makes a database for the script's world, whose
@@ -18,7 +18,7 @@ func setDatabase(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: postgres")
 	}
-	server, err := pgtest.Shared()
+	server, err := pg.Shared()
 	ts.Check(err)
 	address, err := server.Database(context.Background())
 	ts.Check(err)
@@ -33,8 +33,8 @@ func havePostgres(condition string) (bool, error) {
 	if condition != "postgres" {
 		return false, fmt.Errorf("unknown condition %q", condition)
 	}
-	_, err := pgtest.Shared()
-	return !pgtest.Omitted(err), nil
+	_, err := pg.Shared()
+	return !pg.Omitted(err), nil
 }
 
 // setReplica is "replica <name>": it writes <name>.yaml, the world's bridge on

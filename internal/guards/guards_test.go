@@ -36,8 +36,6 @@ var mayImport = map[string][]string{
 	"bridge/errands":         {"bridge", "bridge/desk", "bridge/kin", "bridge/words", "policy", "parser"},
 	"bridge/gate":            {"bridge", "bridge/echo", "bridge/desk", "bridge/errands", "bridge/kin", "bridge/reading", "bridge/words", "policy", "parser"},
 	"bridge/engine":          {"bridge", "bridge/echo", "bridge/desk", "bridge/errands", "bridge/gate", "bridge/words", "bridge/kin", "bridge/lanes", "bridge/meter", "bridge/streams", "bridge/reading", "policy", "parser"},
-	"bridge/bridgetest":      {"bridge"},
-	"bridge/runtimetest":     {"bridge", "policy"},
 	"bridge/runtimes":        {"bridge"},
 	"store":                  {"bridge", "bridge/search", "parser"},
 	"store/storetest":        {"bridge", "parser", "store/storetest/…"},
@@ -69,6 +67,10 @@ var mayImport = map[string][]string{
 	"api/office":             {"bridge", "mail"},
 	"api/recall":             {"bridge"},
 	"api/metrics":            {"bridge", "parser"},
+	"proof/runtimes":         {"bridge", "policy"},
+	"proof/agents":           {},
+	"proof/pg":               {},
+	"proof/soak":             {},
 	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "store/memory"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},
@@ -87,7 +89,7 @@ func isProgram(pkg string) bool {
 
 // isSuite tells tests that are no _test files, because several packages run them.
 func isSuite(pkg string) bool {
-	return pkg == "bridge/runtimetest" || pkg == "store/storetest" || strings.HasPrefix(pkg, "store/storetest/")
+	return pkg == "proof/runtimes" || pkg == "store/storetest" || strings.HasPrefix(pkg, "store/storetest/")
 }
 
 type source struct {
@@ -184,8 +186,8 @@ var only = map[string][]string{
 	"github.com/spf13/pflag":                                          {"cmd/drawbridge-relay"},
 	"github.com/pressly/goose/v3":                                     {"store"},
 	"github.com/fsnotify/fsnotify":                                    {"config"},
-	"os/exec":                                                         {"relay/runner", "relay/runner/…", "cmd/drawbridge/internal/demo", "internal/pgtest"},
-	"github.com/jackc/pgx/v5":                                         {"store", "internal/pgtest"},
+	"os/exec":                                                         {"relay/runner", "relay/runner/…", "cmd/drawbridge/internal/demo", "proof/pg"},
+	"github.com/jackc/pgx/v5":                                         {"store", "proof/pg"},
 	"github.com/jackc/pgx/v5/pgconn":                                  {"store"},
 	"github.com/stretchr/testify":                                     {},
 	"github.com/rs/zerolog/log":                                       {}, // loggers are injected

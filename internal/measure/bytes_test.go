@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
+	"drawbridge/proof/runtimes"
 )
 
 // stories is how many stories the bytes are measured over; each has three turns.
@@ -28,7 +28,7 @@ func TestBytesATurn(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(*testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "bytes.db") },
-		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
+		"postgres": func(t *testing.T) string { return pg.Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,8 +53,8 @@ func result(n string) string {
 }
 
 // authors are agents that play the stories.
-func authors() *bridgetest.Cloud {
-	return &bridgetest.Cloud{Answer: func(repo, text string) bridge.Observation {
+func authors() *runtimes.Cloud {
+	return &runtimes.Cloud{Answer: func(repo, text string) bridge.Observation {
 		first, _, _ := strings.Cut(text, "\n")
 		o := bridge.Observation{State: bridge.RunFinished, Reply: "The report is in; nothing is left to do for it."}
 		if repo == childRepo {
@@ -67,7 +67,7 @@ func authors() *bridgetest.Cloud {
 }
 
 // tell opens the database, plays n stories from the given number on, and closes it.
-func tell(t *testing.T, cloud *bridgetest.Cloud, database string, from, n int) {
+func tell(t *testing.T, cloud *runtimes.Cloud, database string, from, n int) {
 	t.Helper()
 	s := openStore(t, database)
 	defer s.Close()

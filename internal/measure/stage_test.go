@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/pgproxy"
-	"drawbridge/internal/pgtest"
 	"drawbridge/mail"
+	"drawbridge/proof/pg"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 )
 
@@ -28,8 +28,8 @@ type stage struct {
 	store    *store.Store
 	engine   *engine.Engine
 	office   *mail.Service
-	cloud    *bridgetest.Cloud
-	relay    *bridgetest.Relay
+	cloud    *runtimes.Cloud
+	relay    *runtimes.Relay
 	now      time.Time
 
 	// events counts the events since recording began, by kind. latest is the last of each kind.
@@ -56,9 +56,9 @@ type stay struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, database: pgtest.Database(t), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), events: map[string]int{}, latest: map[string]bridge.Event{}}
-	s.cloud = &bridgetest.Cloud{Answer: s.answer, Fail: s.fail, Called: func(_ context.Context, call string) { s.cut("until " + call) }}
-	s.relay = &bridgetest.Relay{Fail: func(point, _ string) error {
+	s := &stage{t: t, database: pg.Database(t), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), events: map[string]int{}, latest: map[string]bridge.Event{}}
+	s.cloud = &runtimes.Cloud{Answer: s.answer, Fail: s.fail, Called: func(_ context.Context, call string) { s.cut("until " + call) }}
+	s.relay = &runtimes.Relay{Fail: func(point, _ string) error {
 		if point == "before" {
 			s.cut("until the relay runs it")
 		}

@@ -18,7 +18,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/pgproxy"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 )
 
@@ -166,7 +166,7 @@ func newFleet(b *testing.B, s setting) *fleet {
 
 // postgres makes a database and returns its address, with the pool's size and through the proxy where the setting has one.
 func (f *fleet) postgres(b *testing.B, s setting) string {
-	database := pgtest.Database(b)
+	database := pg.Database(b)
 	if s.trip >= 0 {
 		var err error
 		if f.proxy, err = pgproxy.Start(database); err != nil {

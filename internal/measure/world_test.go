@@ -14,16 +14,16 @@ import (
 	"go.uber.org/goleak"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
 	"drawbridge/bridge/engine"
-	"drawbridge/internal/pgtest"
 	"drawbridge/mail"
 	"drawbridge/parser"
 	"drawbridge/policy"
+	"drawbridge/proof/pg"
+	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, func() error { return goleak.Find() })) }
+func TestMain(m *testing.M) { os.Exit(pg.Main(m, func() error { return goleak.Find() })) }
 
 // The repositories of orchestrators and of subagents, and the action that the rules allow.
 const (
@@ -34,7 +34,7 @@ const (
 
 // worker is a stand-in runtime whose runs take 50 to 100 ms, as a quick agent's do. Its stream tells their end.
 type worker struct {
-	*bridgetest.Cloud
+	*runtimes.Cloud
 
 	mu   sync.Mutex // guards ends
 	ends map[string]time.Time
@@ -42,7 +42,7 @@ type worker struct {
 
 func newWorker() *worker {
 	w := &worker{ends: map[string]time.Time{}}
-	w.Cloud = &bridgetest.Cloud{Answer: func(_, _ string) bridge.Observation {
+	w.Cloud = &runtimes.Cloud{Answer: func(_, _ string) bridge.Observation {
 		return bridge.Observation{State: bridge.RunFinished, Reply: "Done. The tests pass, and the change is on the branch."}
 	}}
 	return w
@@ -107,7 +107,7 @@ func options(t testing.TB) engine.Options {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return engine.Options{Actions: &bridgetest.Relay{}, Policy: func() *policy.Policy { return rules }, Log: zerolog.Nop(), Parser: parser.Options{Remind: true},
+	return engine.Options{Actions: &runtimes.Relay{}, Policy: func() *policy.Policy { return rules }, Log: zerolog.Nop(), Parser: parser.Options{Remind: true},
 		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, Grace: time.Second}
 }
 

@@ -15,15 +15,15 @@ import (
 	"go.uber.org/goleak"
 
 	"drawbridge/internal/pgproxy"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, func() error { return goleak.Find() })) }
+func TestMain(m *testing.M) { os.Exit(pg.Main(m, func() error { return goleak.Find() })) }
 
 // through opens a proxy in front of a database of the test's own and a connection through it, with nothing counted yet.
 func through(t *testing.T) (*pgproxy.Proxy, *pgx.Conn) {
 	t.Helper()
-	p, err := pgproxy.Start(pgtest.Database(t))
+	p, err := pgproxy.Start(pg.Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}

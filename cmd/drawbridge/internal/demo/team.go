@@ -13,7 +13,7 @@ import (
 	"drawbridge/bridge"
 )
 
-// teamScript says what each of the five does; internal/soak plays the same one.
+// teamScript says what each of the five does; proof/soak plays the same one.
 //
 //go:embed team.yaml
 var teamScript string

@@ -1,4 +1,4 @@
-package bridgetest_test
+package runtimes_test
 
 import (
 	"strings"
@@ -6,24 +6,23 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/bridgetest"
-	"drawbridge/bridge/runtimetest"
+	"drawbridge/proof/runtimes"
 )
 
 // TestRuntime: the fake of the engine's tests keeps the contract of all Runtimes.
 func TestRuntime(t *testing.T) {
 	t.Parallel()
-	runtimetest.Run(t, runtimetest.Suite{
-		Abilities: runtimetest.Abilities{Repeats: true, Cancelled: true, Inspects: true},
+	runtimes.Run(t, runtimes.Suite{
+		Abilities: runtimes.Abilities{Repeats: true, Cancelled: true, Inspects: true},
 		New:       newWorld,
 	})
 }
 
-func newWorld(*testing.T) runtimetest.World {
+func newWorld(*testing.T) runtimes.World {
 	var failures faults
-	c := &bridgetest.Cloud{Answer: answer, Fail: failures.take}
+	c := &runtimes.Cloud{Answer: answer, Fail: failures.take}
 	lost := &bridge.Error{Kind: bridge.Unavailable, Message: "lost", Unclear: true}
-	return runtimetest.World{
+	return runtimes.World{
 		Runtime: c, API: bridge.APIv1,
 		Made:       func() (int, int) { return c.Effects("launch "), c.Effects("send ") },
 		LoseLaunch: func() { failures.add("after launch", lost) },
@@ -37,9 +36,9 @@ func newWorld(*testing.T) runtimetest.World {
 
 func answer(_, text string) bridge.Observation {
 	switch {
-	case strings.Contains(text, runtimetest.NeverEnds):
+	case strings.Contains(text, runtimes.NeverEnds):
 		return bridge.Observation{State: bridge.RunRunning}
-	case strings.Contains(text, runtimetest.Fails):
+	case strings.Contains(text, runtimes.Fails):
 		return bridge.Observation{State: bridge.RunError}
 	}
 	return bridge.Observation{Reply: "You said: " + text}

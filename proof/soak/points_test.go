@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 // TestReleaseHasNoFailPoints: what is built without the tag does not even know the variables.
@@ -66,7 +66,7 @@ func worldOn(t *testing.T, db string) setting {
 		return setting{joined: true}
 	}
 	// What a killed bridge held is free on SQLite at the next start, on PostgreSQL when its lease ends.
-	return setting{database: pgtest.Database(t), lease: 2 * time.Second}
+	return setting{database: pg.Database(t), lease: 2 * time.Second}
 }
 
 func pointsOn(t *testing.T, db string, sample int) {
@@ -191,7 +191,7 @@ func dieAt(t *testing.T, db, death string) {
 	}
 	victim.deaths = strings.Split(points, ",")
 	w.raise()
-	check(t, w.play(undisturbed), fmt.Sprintf("go test ./internal/soak -run TestPoints -soak.only='%s/%s'", db, death))
+	check(t, w.play(undisturbed), fmt.Sprintf("go test ./proof/soak -run TestPoints -soak.only='%s/%s'", db, death))
 	if victim.killed == 0 { // the story took another course this time
 		totals.add("occurrences of points that did not come again", 1)
 	} else {

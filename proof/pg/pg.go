@@ -1,8 +1,8 @@
-// Package pgtest gives tests a PostgreSQL database of their own: on a private
+// Package pg gives tests a PostgreSQL database of their own: on a private
 // cluster that it starts from the server's binaries in a temporary folder, or
 // on the server that DRAWBRIDGE_TEST_POSTGRES names. It is for tests alone and
 // knows no schema. Rule of thumb: one cluster a test binary, one database a test.
-package pgtest
+package pg
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package runtimetest
+package runtimes
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package pgtest_test
+package pg_test
 
 import (
 	"os"

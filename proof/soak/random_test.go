@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 // trouble is something that is done to a world at a time after its start.
@@ -103,7 +103,7 @@ func TestRandomKills(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 3, func(t *testing.T, r *random) {
-		address := pgtest.Database(t)
+		address := pg.Database(t)
 		r.w = newWorld(t, setting{database: address, lease: 2 * time.Second, cloud: r.faults(), proxied: true, replicas: 3})
 		r.plot("a replica of three is killed", r.within(), r.w.bridges[r.IntN(3)].crash)
 		for range 1 + r.IntN(2) {
@@ -175,7 +175,7 @@ func eachSeed(t *testing.T, short int, set func(*testing.T, *random)) {
 func playSeed(t *testing.T, s int64, set func(*testing.T, *random)) {
 	r := &random{Rand: rand.New(rand.NewPCG(uint64(s), 1))}
 	set(t, r)
-	again := fmt.Sprintf("go test ./internal/soak -run '%s$' -soak.seed=%d -soak.rounds=1", strings.ReplaceAll(t.Name(), "/", "$/^"), s)
+	again := fmt.Sprintf("go test ./proof/soak -run '%s$' -soak.seed=%d -soak.rounds=1", strings.ReplaceAll(t.Name(), "/", "$/^"), s)
 	t.Logf("seed %d: %s\nrepeat with: %s", s, strings.Join(r.plan, "; "), again)
 	r.w.raise()
 	check(t, r.w.play(r.sorted().act), again)

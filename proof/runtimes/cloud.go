@@ -1,9 +1,12 @@
-// Package bridgetest holds fakes of the engine's ports: a cloud whose agents
-// answer by script and a relay that counts what it runs. It is not a stand-in
-// for the real API (package cloudsim is); it exists so that the engine's own
-// tests can lose answers at will. Rule of thumb: a fake keeps the log of
-// effects that the engine's records are checked against.
-package bridgetest
+// Package runtimes holds what tests need around a bridge.Runtime. Cloud and Relay
+// are fakes of the engine's ports, whose answers a test can lose at will; they do
+// not stand in for the real API (package cloudsim does). Run plays the contract
+// that every Runtime keeps, and each Runtime's own package runs it on itself.
+// Poisons and Unbarred are hostile texts and their judge. The package knows no
+// engine. Rule of thumb: a fake keeps the log of effects that a record is checked
+// against, and a Runtime that cannot keep a part of the contract says so in its
+// Abilities.
+package runtimes
 
 import (
 	"context"

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 var (
@@ -55,7 +55,7 @@ func run(m *testing.M) int {
 		fmt.Printf("build the programs: %v\n%s", err, out)
 		return 1
 	}
-	code := pgtest.Main(m)
+	code := pg.Main(m)
 	totals.print()
 	return code
 }

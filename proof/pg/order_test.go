@@ -1,4 +1,4 @@
-package pgtest_test
+package pg_test
 
 import (
 	"os"
@@ -71,7 +71,7 @@ func fakeMachine(t *testing.T, servers []string, mode os.FileMode) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{"scripts/postgres.sh": string(script), "internal/pgtest/npm/package-lock.json": "{}\n"}
+	files := map[string]string{"scripts/postgres.sh": string(script), "proof/pg/npm/package-lock.json": "{}\n"}
 	for name, body := range standIns {
 		files["bin/"+name] = "#!/bin/sh\n" + body
 	}

@@ -1,9 +1,4 @@
-// Package runtimetest is the contract that every bridge.Runtime keeps, as tests
-// that each Runtime's own package runs on itself. It knows no Runtime and no
-// engine, and what a Runtime says of itself is compared with what its maker
-// counted on the other side. Rule of thumb: what the engine relies on after a
-// crash stands here, and a Runtime that cannot do it says so in its Abilities.
-package runtimetest
+package runtimes
 
 import (
 	"context"

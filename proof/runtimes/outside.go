@@ -1,4 +1,4 @@
-package bridgetest
+package runtimes
 
 import (
 	"fmt"

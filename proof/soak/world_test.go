@@ -18,7 +18,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/internal/freeport"
-	"drawbridge/internal/pgtest"
+	"drawbridge/proof/pg"
 )
 
 const (
@@ -259,7 +259,7 @@ func (p *program) start() {
 	if p.w.set.lease > 0 {
 		p.cmd.Env = append(p.cmd.Env, "DRAWBRIDGE_FAILPOINT_LEASE="+p.w.set.lease.String())
 	}
-	p.cmd.SysProcAttr = pgtest.EndsWithUs()
+	p.cmd.SysProcAttr = pg.EndsWithUs()
 	p.lives++
 	if err := p.cmd.Start(); err != nil {
 		p.w.t.Fatal(err)
