@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/echo"
 )
 
 // Options configures a Service. Desk is required.
@@ -95,6 +96,9 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 		if err := s.putBlock(c, b); err != nil {
 			return err
 		}
+		if err := keep(c, blockKept(b, by)); err != nil {
+			return err
+		}
 		text := fmt.Sprintf("block %q is at version %d", b.Label, b.Version)
 		if by == byOperator {
 			text = fmt.Sprintf("the operator wrote block %q; it is at version %d", b.Label, b.Version)
@@ -102,6 +106,22 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 		return c.Record(bridge.EventMemory, a, bridge.Event{Text: text, Fields: map[string]string{"label": b.Label, "version": fmt.Sprint(b.Version), "by": by}})
 	})
 	return b, err
+}
+
+// keep has the echo guard watch what an agent's memory carries of others' words.
+func keep(c bridge.Change, k echo.Kept) error { return echo.Keep(c, k, c.Now()) }
+
+// blockKept is a block as the echo guard sees it. The operator's words may command.
+func blockKept(b bridge.Block, by string) echo.Kept {
+	k := echo.Kept{Agent: b.Agent, Key: "block " + b.Label, Text: b.Content, Place: fmt.Sprintf("the agent's memory block %q", b.Label)}
+	if by == byOperator {
+		k.Text = ""
+	}
+	return k
+}
+
+func passageKept(p bridge.Passage) echo.Kept {
+	return echo.Kept{Agent: p.Agent, Key: "passage " + string(p.ID), Text: p.Content, Place: "the agent's passage " + string(p.ID)}
 }
 
 // putBlock stores a block. When the memory is full, it deletes the block's earlier versions
@@ -215,6 +235,9 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 		if err := errors.Join(s.fits(c, p), s.bytesFit(c, p.Agent)); err != nil {
 			return err
 		}
+		if err := keep(c, passageKept(p)); err != nil {
+			return err
+		}
 		return c.Record(bridge.EventMemory, a, bridge.Event{Text: "passage " + string(p.ID) + " is stored"})
 	})
 	return p, err
@@ -239,12 +262,18 @@ func (s *Service) fits(tx bridge.MemoryTx, p bridge.Passage) error {
 // all that it said before, both on the operator's behalf: agents only add to
 // their passages. NotFound when it is not there.
 func (s *Service) Forget(ctx context.Context, agent bridge.AgentID, id bridge.PassageID) error {
-	return s.forget(ctx, agent, fmt.Sprintf("passage %+.80q", id), func(c bridge.Change) (bool, error) { return c.DropPassage(agent, id) })
+	return s.forget(ctx, agent, fmt.Sprintf("passage %+.80q", id), func(c bridge.Change) (bool, error) {
+		dropped, err := c.DropPassage(agent, id)
+		return dropped, errors.Join(err, keep(c, passageKept(bridge.Passage{ID: id, Agent: agent})))
+	})
 }
 
 // ForgetBlock is Forget for a block.
 func (s *Service) ForgetBlock(ctx context.Context, agent bridge.AgentID, label string) error {
-	return s.forget(ctx, agent, fmt.Sprintf("block %+.80q", label), func(c bridge.Change) (bool, error) { return c.DropBlock(agent, label) })
+	return s.forget(ctx, agent, fmt.Sprintf("block %+.80q", label), func(c bridge.Change) (bool, error) {
+		dropped, err := c.DropBlock(agent, label)
+		return dropped, errors.Join(err, keep(c, blockKept(bridge.Block{Agent: agent, Label: label}, byOperator)))
+	})
 }
 
 func (s *Service) forget(ctx context.Context, agent bridge.AgentID, what string, drop func(bridge.Change) (bool, error)) error {

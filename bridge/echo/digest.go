@@ -128,11 +128,39 @@ func (c *collector) digest() Digest {
 		return Digest{All: c.all}
 	}
 	d := Digest{Windows: c.windows}
-	for _, hash := range slices.Sorted(maps.Keys(c.names)) {
-		d.Names = binary.BigEndian.AppendUint32(d.Names, hash)
-		d.Names = binary.BigEndian.AppendUint32(d.Names, uint32(c.names[hash])) //nolint:gosec // a line number
-	}
+	d.Names = sortedNames(c.names)
 	return d
+}
+
+// sortedNames encodes hashes and their lines.
+func sortedNames(names map[uint32]int) (out []byte) {
+	for _, hash := range slices.Sorted(maps.Keys(names)) {
+		out = appendName(out, hash, names[hash])
+	}
+	return out
+}
+
+func appendName(to []byte, hash uint32, line int) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(to, hash), uint32(line)) //nolint:gosec // a line number
+}
+
+// beginning is the hash that encoded names begin with, and lineOf its line.
+func beginning(names []byte) uint32 { return binary.BigEndian.Uint32(names) }
+
+func lineOf(names []byte) int { return int(binary.BigEndian.Uint32(names[4:])) }
+
+// with returns what either digest watches. It keeps the bounds.
+func (d Digest) with(other Digest) Digest {
+	c := collector{seen: map[Window]bool{}, names: map[uint32]int{}, all: max(d.All, other.All)}
+	for _, one := range []Digest{d, other} {
+		for _, w := range one.Windows {
+			c.window(w)
+		}
+		for i := 0; i+8 <= len(one.Names); i += 8 {
+			c.hash(beginning(one.Names[i:]), lineOf(one.Names[i:]))
+		}
+	}
+	return c.digest()
 }
 
 func (c *collector) collect(r reading, names bool) {
@@ -261,7 +289,10 @@ func (c *collector) name(letters []byte, at int) {
 	if len(letters) == 0 || len(letters) > 2*64 {
 		return
 	}
-	hash := nameHash(letters)
+	c.hash(nameHash(letters), at)
+}
+
+func (c *collector) hash(hash uint32, at int) {
 	if _, known := c.names[hash]; known {
 		return
 	}

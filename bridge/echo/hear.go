@@ -38,14 +38,11 @@ func Hear(tx bridge.Tx, h Heard, now time.Time) error {
 		return nil
 	}
 	if h.Seq == 0 {
-		latest, err := tx.Turns(bridge.TurnFilter{Agent: h.Agent, Limit: 1})
+		seq, err := latest(tx, h.Agent)
 		if err != nil {
-			return fmt.Errorf("load the latest turn of %q: %w", h.Agent, err)
+			return err
 		}
-		h.Seq = 1
-		if len(latest) > 0 {
-			h.Seq = latest[0].Seq + 1
-		}
+		h.Seq = seq + 1
 	}
 	digest := d.Encode()
 	sum := sha256.Sum256(append([]byte(h.Place+"\n"), digest...))

@@ -2,7 +2,6 @@ package echo
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 	"slices"
 	"sort"
@@ -130,9 +129,9 @@ func (d Digest) Match(c Command) int {
 // named returns the line at which an id stands, 0 for none.
 func (d Digest) named(id []byte) int {
 	hash, n := nameHash(id), len(d.Names)/8
-	i := sort.Search(n, func(i int) bool { return binary.BigEndian.Uint32(d.Names[8*i:]) >= hash })
-	if i < n && binary.BigEndian.Uint32(d.Names[8*i:]) == hash {
-		return int(binary.BigEndian.Uint32(d.Names[8*i+4:]))
+	i := sort.Search(n, func(i int) bool { return beginning(d.Names[8*i:]) >= hash })
+	if i < n && beginning(d.Names[8*i:]) == hash {
+		return lineOf(d.Names[8*i:])
 	}
 	return 0
 }

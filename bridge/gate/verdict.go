@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/echo"
 	"drawbridge/bridge/errands"
 	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
@@ -60,6 +61,10 @@ func (c change) start(by Asker, m *bridge.Command) error {
 			return c.refuse(&by, m)
 		}
 		work.Kind, work.Due, work.Share = bridge.WorkRemind, m.Due, bridge.TreeShare(bridge.WorkRemind, a.Root)
+		reminder := echo.Kept{Agent: a.ID, Key: "reminder " + string(m.ID), Text: m.Parsed.Message, Place: "its own reminder " + string(m.ID), Until: m.Due}
+		if err := echo.Keep(c.Tx, reminder, c.At); err != nil {
+			return err
+		}
 	}
 	if err := c.SetCommand(m, bridge.CommandGranted); err != nil {
 		return err

@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 	"scripted":               {"bridge"},
 	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},
-	"memory":                 {"bridge"},
+	"memory":                 {"bridge", "bridge/echo"},
 	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/timeline", "api/office", "api/recall", "api/metrics"},
 	"api/timeline":           {"bridge", "parser"},
 	"mcpserver":              {"bridge", "bridge/echo", "bridge/words", "policy", "parser", "mail", "memory", "mcpserver/doors"},
