@@ -13,23 +13,28 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/mail"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 	"drawbridge/store/storetest"
 )
 
 // BenchmarkSend measures messages a second and their 99th percentile, from so
 // many agents at once to as many others, on SQLite: with commits that wait for
-// the disk (full) and such that do not (normal).
+// the disk (full) and such that do not (normal). On PostgreSQL every commit waits.
 func BenchmarkSend(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		for _, mode := range []string{"full", "normal"} {
-			b.Run(fmt.Sprintf("writers=%d/%s", writers, mode), func(b *testing.B) { benchSend(b, writers, mode == "normal") })
+			b.Run(fmt.Sprintf("writers=%d/%s", writers, mode), func(b *testing.B) {
+				benchSend(b, newFileWorld(b, mail.Options{PerPair: -1}), writers, mode == "normal")
+			})
 		}
+		b.Run(fmt.Sprintf("postgres/writers=%d", writers), func(b *testing.B) {
+			benchSend(b, newWorldAt(b, pg.Database(b), mail.Options{PerPair: -1}), writers, false)
+		})
 	}
 }
 
-func benchSend(b *testing.B, writers int, lazy bool) {
-	w := newFileWorld(b, mail.Options{PerPair: -1})
+func benchSend(b *testing.B, w *world, writers int, lazy bool) {
 	w.root("hello", "boss")
 	boss := w.id("boss")
 	ids := make([]bridge.AgentID, 2*writers)

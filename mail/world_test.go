@@ -54,7 +54,12 @@ func newWorld(t tester, o mail.Options) *world {
 
 // newFileWorld is a world on SQLite.
 func newFileWorld(t testing.TB, o mail.Options) *world {
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "mail.db"))
+	return newWorldAt(t, filepath.Join(t.TempDir(), "mail.db"), o)
+}
+
+// newWorldAt is a world on a database that a file or an address names.
+func newWorldAt(t testing.TB, database string, o mail.Options) *world {
+	s, err := store.Open(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}

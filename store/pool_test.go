@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/internal/pgproxy"
 	"drawbridge/proof/pg"
+	"drawbridge/proof/pgproxy"
 	"drawbridge/store"
 )
 

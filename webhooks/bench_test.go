@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/proof/pg"
 	"drawbridge/store"
 	"drawbridge/webhooks"
 )
@@ -31,18 +33,22 @@ import (
 // real connections on loopback, client and server on the same processors. Every
 // delivery is a new one. The file database commits with synchronous=FULL. Beside
 // it runs the same without the record (read, verify, acknowledge): "durable/bare"
-// is how much of that rate is left.
+// is how much of that rate is left. The cases below postgres record in PostgreSQL.
 func BenchmarkIntake(b *testing.B) {
 	for _, connections := range []int{1, 16, 64} {
-		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) { intake(b, connections) })
+		name := fmt.Sprintf("connections=%d", connections)
+		b.Run(name, func(b *testing.B) { intake(b, b.TempDir()+"/bench.db", connections) })
+		b.Run("postgres/"+name, func(b *testing.B) { intake(b, pg.Database(b), connections) })
 	}
 }
 
+func TestMain(m *testing.M) { os.Exit(pg.Main(m)) }
+
 const benchAgents = 1000
 
-func intake(b *testing.B, connections int) {
+func intake(b *testing.B, database string, connections int) {
 	ctx := context.Background()
-	s, err := store.Open(ctx, b.TempDir()+"/bench.db")
+	s, err := store.Open(ctx, database)
 	if err != nil {
 		b.Fatal(err)
 	}

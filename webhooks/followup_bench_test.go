@@ -19,6 +19,7 @@ import (
 	"drawbridge/cloudagents/cloudsim"
 	"drawbridge/cloudagents/cloudsim/script"
 	"drawbridge/policy"
+	"drawbridge/proof/pg"
 	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 	"drawbridge/webhooks"
@@ -28,10 +29,12 @@ import (
 // parent's follow-up at the API: verify, record, acknowledge, ask the API what
 // is true, record the end, begin the parent's turn, send it. The API is the
 // simulated one over loopback, on the same processors; the file database commits with
-// synchronous=FULL. Widths are stories that are told at a time.
+// synchronous=FULL. Widths are stories that are told at a time. The cases below postgres have their database in PostgreSQL.
 func BenchmarkFollowUp(b *testing.B) {
 	for _, width := range []int{1, 16} {
-		b.Run(fmt.Sprintf("width=%d", width), func(b *testing.B) { followUps(b, width) })
+		name := fmt.Sprintf("width=%d", width)
+		b.Run(name, func(b *testing.B) { followUps(b, b.TempDir()+"/bench.db", width) })
+		b.Run("postgres/"+name, func(b *testing.B) { followUps(b, pg.Database(b), width) })
 	}
 }
 
@@ -66,10 +69,10 @@ func (s *stopwatch) follow(parent string) chan time.Time {
 	return s.followed[parent]
 }
 
-func followUps(b *testing.B, width int) {
+func followUps(b *testing.B, database string, width int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	watch := &stopwatch{hooks: map[string]time.Time{}, followed: map[string]chan time.Time{}}
-	e := world(ctx, b, watch)
+	e := world(ctx, b, database, watch)
 	var running sync.WaitGroup
 	running.Go(func() { _ = e.Run(ctx) })
 	defer running.Wait()
@@ -137,7 +140,7 @@ func tell(ctx context.Context, e *engine.Engine, watch *stopwatch, name string) 
 }
 
 // world wires a bridge to a simulated cloud; both end with the benchmark.
-func world(ctx context.Context, b *testing.B, watch *stopwatch) *engine.Engine {
+func world(ctx context.Context, b *testing.B, database string, watch *stopwatch) *engine.Engine {
 	b.Helper()
 	sc, err := script.Parse([]byte(`
 agents:
@@ -176,7 +179,7 @@ agents:
 	if len(problems) > 0 {
 		b.Fatal(problems)
 	}
-	s, err := store.Open(ctx, b.TempDir()+"/bench.db")
+	s, err := store.Open(ctx, database)
 	if err != nil {
 		b.Fatal(err)
 	}

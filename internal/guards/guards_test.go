@@ -71,6 +71,8 @@ var mayImport = map[string][]string{
 	"proof/agents":           {},
 	"proof/pg":               {},
 	"proof/soak":             {},
+	"proof/pgproxy":          {},
+	"proof/measure":          {},
 	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "store/memory"},
 	"internal/failport":      {"bridge"},
 	"internal/…":             {},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/pg"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
@@ -25,15 +26,27 @@ import (
 // the journal and in the audit log on the disk, run as a process, and back. The bridge's store is SQLite.
 func BenchmarkAction(b *testing.B) {
 	dir := b.TempDir()
-	benchmarkAction(b, dir, realRunner(b, dir, "{ t: { argv: [/bin/true] } }"))
+	benchmarkAction(b, filepath.Join(dir, "drawbridge.db"), realRunner(b, dir, "{ t: { argv: [/bin/true] } }"))
+}
+
+// BenchmarkActionPostgres is BenchmarkAction with the bridge's store on PostgreSQL.
+func BenchmarkActionPostgres(b *testing.B) {
+	benchmarkAction(b, pg.Database(b), realRunner(b, b.TempDir(), "{ t: { argv: [/bin/true] } }"))
 }
 
 // BenchmarkConnection is the same without what the relay does for it: signature, two frames and two look-ups.
-func BenchmarkConnection(b *testing.B) { benchmarkAction(b, b.TempDir(), newMachine("t")) }
+func BenchmarkConnection(b *testing.B) {
+	benchmarkAction(b, filepath.Join(b.TempDir(), "drawbridge.db"), newMachine("t"))
+}
 
-func benchmarkAction(b *testing.B, dir string, relay wire.Handler) {
+// BenchmarkConnectionPostgres is BenchmarkConnection with the bridge's store on PostgreSQL.
+func BenchmarkConnectionPostgres(b *testing.B) {
+	benchmarkAction(b, pg.Database(b), newMachine("t"))
+}
+
+func benchmarkAction(b *testing.B, database string, relay wire.Handler) {
 	b.Helper()
-	db, err := store.Open(b.Context(), filepath.Join(dir, "drawbridge.db"))
+	db, err := store.Open(b.Context(), database)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/policy"
+	"drawbridge/proof/pg"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/keeper"
@@ -34,7 +35,7 @@ const token = "0123456789abcdef0123456789abcdef-hub"
 func TestMain(m *testing.M) {
 	keeper.Main()
 	syscall.Umask(0o077)
-	goleak.VerifyTestMain(m)
+	os.Exit(pg.Main(m, func() error { return goleak.Find() }))
 }
 
 // grant lets the policy grant an action, which is the only way to a Grant.

@@ -17,8 +17,8 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
-	"drawbridge/internal/pgproxy"
 	"drawbridge/proof/pg"
+	"drawbridge/proof/pgproxy"
 	"drawbridge/store"
 )
 

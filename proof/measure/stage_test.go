@@ -12,9 +12,9 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
-	"drawbridge/internal/pgproxy"
 	"drawbridge/mail"
 	"drawbridge/proof/pg"
+	"drawbridge/proof/pgproxy"
 	"drawbridge/proof/runtimes"
 	"drawbridge/store"
 )

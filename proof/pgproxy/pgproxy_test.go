@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"drawbridge/internal/pgproxy"
 	"drawbridge/proof/pg"
+	"drawbridge/proof/pgproxy"
 )
 
 func TestMain(m *testing.M) { os.Exit(pg.Main(m, func() error { return goleak.Find() })) }
