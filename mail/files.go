@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode"
@@ -43,12 +44,11 @@ func (s *Service) Transfer(ctx context.Context, from bridge.AgentID, d FileDraft
 	if err != nil {
 		return bridge.File{}, bridge.Message{}, err
 	}
-	select {
-	case s.copies <- struct{}{}:
-		defer func() { <-s.copies }()
-	case <-ctx.Done():
-		return bridge.File{}, bridge.Message{}, ctx.Err()
+	done, err := s.place(ctx, sender, d)
+	if err != nil {
+		return bridge.File{}, bridge.Message{}, err
 	}
+	defer done()
 	f, err := s.copyIn(ctx, sender, d)
 	if err != nil {
 		return bridge.File{}, bridge.Message{}, err
@@ -307,7 +307,8 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// OpenFile opens a file that the agent sent or got; bridge.User may open all.
+// OpenFile opens a file that the agent sent or got; bridge.User may open all. An agent
+// has at most 16 open at a time; then the error is RateLimited. The caller closes it.
 func (s *Service) OpenFile(ctx context.Context, agent bridge.AgentID, id bridge.FileID) (io.ReadCloser, bridge.File, error) {
 	var f bridge.File
 	err := s.o.Desk.View(ctx, func(tx bridge.Tx) (err error) {
@@ -320,7 +321,7 @@ func (s *Service) OpenFile(ctx context.Context, agent bridge.AgentID, id bridge.
 	if err != nil {
 		return nil, bridge.File{}, noRow(err, bridge.Errorf(bridge.NotFound, "there is no file %+.60q that you may read", id))
 	}
-	r, err := os.Open(f.Path)
+	r, err := s.openCopy(agent, f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, bridge.File{}, bridge.Errorf(bridge.NotFound, "file %s is not in the bridge's folder any more; ask %s to send it again", f.ID, f.From)
 	}
@@ -328,6 +329,35 @@ func (s *Service) OpenFile(ctx context.Context, agent bridge.AgentID, id bridge.
 		return nil, bridge.File{}, fmt.Errorf("open file %q: %w", f.ID, err)
 	}
 	return r, f, nil
+}
+
+// openCopy opens a file for a reader who may be slow, and counts it until it is closed.
+func (s *Service) openCopy(agent bridge.AgentID, path string) (io.ReadCloser, error) {
+	if agent == bridge.User {
+		return os.Open(path)
+	}
+	done, err := s.shares.read(agent)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return &counted{File: f, done: sync.OnceFunc(done)}, nil
+}
+
+// counted is an open file that gives its place back when it is closed.
+type counted struct {
+	*os.File
+	done func()
+}
+
+// Close implements io.Closer. Twice is fine.
+func (c *counted) Close() error {
+	defer c.done()
+	return c.File.Close()
 }
 
 // DeleteFile takes a file away for the operator: its copy, and its name from the

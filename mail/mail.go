@@ -64,8 +64,9 @@ type Service struct {
 	o Options
 	// once is of the one request for which Once made this copy.
 	once bridge.Once
-	// copies holds a token for each file that is being copied.
+	// copies holds a token for each file that is being copied on this machine.
 	copies chan struct{}
+	shares *shares
 }
 
 // New checks the options; it starts nothing. The engine hands work of the kind
@@ -95,7 +96,7 @@ func New(o Options) (*Service, error) {
 	if o.NewID == nil {
 		o.NewID = bridge.NewID
 	}
-	return &Service{o: o, copies: make(chan struct{}, maxCopies)}, nil
+	return &Service{o: o, copies: make(chan struct{}, maxCopies), shares: newShares()}, nil
 }
 
 // Once returns the office for one request: what Send, Broadcast, SendTo, PostChannel,
@@ -107,9 +108,6 @@ func (s *Service) Once(o bridge.Once) *Service {
 	one.once = o
 	return &one
 }
-
-// maxCopies bounds how many files are copied side by side.
-const maxCopies = 4
 
 func or[T comparable](v, fallback T) T {
 	var zero T
@@ -187,6 +185,8 @@ type FileDraft struct {
 	Source string
 	// Content is the file itself, from a sender without a workspace on the bridge's machine; nil reads Source. It is read once.
 	Content io.Reader
+	// Arriving says that Content comes from a network, as fast as its sender likes.
+	Arriving bool
 	// Name is what the recipient sees, default the source's own name.
 	Name        string
 	Description string

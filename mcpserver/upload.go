@@ -50,7 +50,7 @@ func (d *Door) upload(w http.ResponseWriter, r *http.Request, c *caller) {
 	httpx.Linger(w, uploadPatience)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadPatience)) // the server's own is for short requests
 	body := &sentBody{Reader: r.Body}
-	f, m, err := d.o.Mail.Transfer(r.Context(), c.agent.ID, mail.FileDraft{To: q.Get("recipient_id"), Source: q.Get("name"), Content: body, Name: q.Get("name"), Description: q.Get("description")})
+	f, m, err := d.o.Mail.Transfer(r.Context(), c.agent.ID, mail.FileDraft{To: q.Get("recipient_id"), Source: q.Get("name"), Content: body, Arriving: true, Name: q.Get("name"), Description: q.Get("description")})
 	if err != nil && body.err != nil {
 		err = &bridge.Error{Kind: bridge.Invalid, Message: "the file did not arrive whole, so nothing was handed over; send it again", Cause: err}
 	}
