@@ -23,7 +23,7 @@ type pauseReader struct{ d time.Duration }
 
 // Read implements io.Reader.
 func (p *pauseReader) Read([]byte) (int, error) {
-	time.Sleep(p.d)
+	<-time.After(p.d)
 	return 0, io.EOF
 }
 
@@ -43,7 +43,7 @@ func slowWorld(t *testing.T) (w *world, child bridge.AgentID) {
 	return w, child
 }
 
-// TestSlowUploads: whoever uploads slowly holds up only uploads of its own. Four such bodies once took all places that
+// TestSlowUploads: an agent that uploads slowly holds up only uploads of its own. Four such bodies once took all places that
 // there are, for as long as they liked.
 func TestSlowUploads(t *testing.T) {
 	t.Parallel()

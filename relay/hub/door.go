@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,10 @@ import (
 const (
 	// handshakeTimeout bounds the whole handshake.
 	handshakeTimeout = 10 * time.Second
-	// maxHandshakes is how many strangers are asked who they are at a time; the others are told to come back.
-	maxHandshakes = 512
+	// maxHandshakes is how many strangers are asked who they are at a time; the others are told to come back. One that
+	// has not proved who it is within strangerPatience then loses its place to a newer one.
+	maxHandshakes    = 512
+	strangerPatience = time.Second
 	// writeTimeout bounds one frame to a relay that reads slowly.
 	writeTimeout = 10 * time.Second
 	maxBody      = 8 << 10
@@ -93,13 +96,15 @@ func servePost[In, Out any](fn func(context.Context, In) (Out, error)) func(http
 // serveConnect lets a relay in and hands its connection to Run. It does not stay: what net/http needs for a request is more than
 // what an idle connection needs, ten thousand times.
 func (h *Hub) serveConnect(w http.ResponseWriter, r *http.Request) {
-	if !h.begin() {
+	c := &conn{hub: h, calls: map[string]*call{}, began: h.o.Now()}
+	ctx, giveUp := context.WithTimeout(context.WithoutCancel(r.Context()), handshakeTimeout)
+	defer giveUp()
+	if !h.begin(c, giveUp) {
 		httpx.SetRetryAfter(w.Header(), time.Second)
 		httpx.WriteError(w, http.StatusServiceUnavailable, string(bridge.Unavailable), "the bridge is stopping, or busy with other relays; try again")
 		return
 	}
-	defer func() { <-h.handshakes }()
-	c := &conn{hub: h, calls: map[string]*call{}, began: h.o.Now()}
+	defer h.met(c)
 	c.heard.Store(h.o.Now().UnixNano())
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{wire.Subprotocol2, wire.Subprotocol},
@@ -114,7 +119,7 @@ func (h *Hub) serveConnect(w http.ResponseWriter, r *http.Request) {
 	}
 	c.ws = ws
 	// The connection outlives the server's stop for as long as the hub lets it.
-	if err = c.handshake(context.WithoutCancel(r.Context())); err == nil {
+	if err = c.handshake(ctx); err == nil {
 		err = h.arrive(c)
 	}
 	if err != nil {
@@ -144,20 +149,39 @@ func (h *Hub) attend(ctx context.Context, c *conn) {
 	}()
 }
 
-// begin takes a place for a handshake and counts the connection as alive.
-func (h *Hub) begin() bool {
+// stranger is a connection that has not proved who it is, and what ends its handshake.
+type stranger struct {
+	conn   *conn
+	giveUp func()
+}
+
+// begin takes a place for a handshake and counts the connection as alive. Strangers who
+// say nothing must not keep relays out for as long as they like: where all places are taken,
+// the one who has waited longest loses its own, unless it has only just come.
+func (h *Hub) begin(c *conn, giveUp func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopping {
 		return false
 	}
-	select {
-	case h.handshakes <- struct{}{}:
-		h.live.Add(1)
-		return true
-	default:
-		return false
+	if len(h.strangers) >= maxHandshakes {
+		oldest := h.strangers[0]
+		if c.began.Sub(oldest.conn.began) < strangerPatience {
+			return false
+		}
+		oldest.giveUp()
+		h.strangers = h.strangers[1:]
 	}
+	h.strangers = append(h.strangers, stranger{c, giveUp})
+	h.live.Add(1)
+	return true
+}
+
+// met takes a connection off the list of strangers. Twice is fine.
+func (h *Hub) met(c *conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.strangers = slices.DeleteFunc(h.strangers, func(s stranger) bool { return s.conn == c })
 }
 
 // closing is why we end a connection, as the relay reads it in [websocket.CloseError.Reason].
@@ -179,8 +203,6 @@ func (c closing) Error() string { return string(c) }
 // handshake finds out who is there and proves who we are. The relay is proved last, but our own word comes first: a relay
 // must not say anything to a bridge that is not its own.
 func (c *conn) handshake(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
 	if c.ws.Subprotocol() == "" {
 		return closing("the subprotocol must be " + wire.Subprotocol)
 	}
@@ -212,6 +234,7 @@ func (c *conn) handshake(ctx context.Context) error {
 	if err := c.recognize(ctx, hello, func(key ed25519.PublicKey) bool { return f.Proof.Proved(key, hello, challenge) }); err != nil {
 		return err
 	}
+	c.hub.met(c)
 	if (c.ws.Subprotocol() == wire.Subprotocol2) != (f.Proof.Process != "") {
 		return closing("the proof is not of this subprotocol")
 	}

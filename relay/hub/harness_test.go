@@ -61,6 +61,9 @@ func (c *clock) forward(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead += d
+	if !c.stopped.IsZero() {
+		c.stopped = c.stopped.Add(d)
+	}
 }
 
 // site is one replica of a bridge.

@@ -82,8 +82,6 @@ type Hub struct {
 	replica string
 	ring    atomic.Pointer[keyring]
 	wake    chan struct{}
-	// handshakes holds a place for each stranger who is being asked who they are.
-	handshakes chan struct{}
 	// arrivals are connections that were let in; stopped is closed when Run takes no more.
 	arrivals chan *conn
 	stopped  chan struct{}
@@ -95,6 +93,8 @@ type Hub struct {
 	alarms   map[string]time.Time // when a person was last told of a copy, by relay
 	waiters  map[chan struct{}]struct{}
 	stopping bool
+	// strangers are those who are being asked who they are, in the order in which they came.
+	strangers []stranger
 }
 
 var (
@@ -119,7 +119,7 @@ func New(o Options) (*Hub, error) {
 	}
 	h := &Hub{
 		o: o, client: newClient(o.Timeout), static: make(map[string]Relay, len(o.Relays)), replica: o.NewID("rep_"),
-		wake: make(chan struct{}, 1), handshakes: make(chan struct{}, maxHandshakes),
+		wake:     make(chan struct{}, 1),
 		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, alarms: map[string]time.Time{}, waiters: map[chan struct{}]struct{}{},
 	}
 	var problems []error

@@ -219,6 +219,9 @@ func (h *Hub) leave(c *conn) closing {
 func (h *Hub) stop(ctx context.Context) {
 	h.mu.Lock()
 	h.stopping = true
+	for _, s := range h.strangers { // one who says nothing must not hold the stop up
+		s.giveUp()
+	}
 	h.mu.Unlock()
 	close(h.stopped)
 	for _, c := range h.all() {
