@@ -1,6 +1,7 @@
 package cloudagents_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,13 +107,17 @@ func TestSentSinceV1(t *testing.T) {
 			for id, r := range c.streams {
 				routes["GET /v1/agents/"+agentID+"/runs/"+id+"/stream"] = []reply{r}
 			}
-			client := newClient(t, newFake(t, routes).URL, func(o *cloudagents.Options) { o.Now = func() time.Time { return now } })
+			f := newFake(t, routes)
+			client := newClient(t, f.URL, func(o *cloudagents.Options) { o.Now = func() time.Time { return now } })
 			got, err := client.SentSince(t.Context(), bridge.RunRef{API: bridge.APIv1, Agent: agentID, Run: "run-1"})
 			if bridge.KindOf(err) != c.kind {
 				t.Fatalf("%v, want kind %q", err, c.kind)
 			}
 			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(bridge.SentRun{}, "Begun")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n := slices.IndexFunc(f.requests(), func(s seen) bool { return strings.Contains(s.Query, "cursor=next") }); (n >= 0) != (len(c.runs) > 1) {
+				t.Errorf("the second page was asked for: %t", n >= 0)
 			}
 		})
 	}

@@ -248,6 +248,15 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 	return t, notFound(err, "turn", string(id))
 }
 
+// causeAgain returns why a failed turn is said again. A turn without words of its own tells what waits for its agent now,
+// which may be something else than what it carried when it failed.
+func causeAgain(failed bridge.Turn, waiting []bridge.Notice) bridge.Cause {
+	if cause, _, _ := bridge.Urgency(waiting); failed.Text == "" && cause != "" {
+		return cause
+	}
+	return failed.Cause
+}
+
 // settleCommand settles the launch that a command asked for.
 func (c *change) settleCommand(m bridge.Command, external string) error {
 	t, err := c.OpenTurn(m.Child)
@@ -328,7 +337,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		case t.State != bridge.TurnFailed:
 			return bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be replayed", id, t.State)
 		}
-		waiting, err := c.WaitingNotices(a.ID, 1)
+		waiting, err := c.WaitingNotices(a.ID, desk.MaxJoined)
 		if err != nil {
 			return err
 		}
@@ -341,7 +350,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 			t = same
 			return c.WakeLane(desk.AgentLane(a.ID), c.now)
 		}
-		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: t.Cause, Text: t.Text, Said: t.Said, Depth: t.Depth}
+		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
 		if err := c.AddTurn(&a, again); err != nil {
 			return err
 		}

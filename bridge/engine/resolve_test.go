@@ -150,6 +150,45 @@ func TestReplayedTurnIsNotInDoubt(t *testing.T) {
 	}
 }
 
+// TestReplayTellsWhatWaitsNow: what an old failed turn carried was told by a later one. Its replay tells the message that waits now,
+// and has that message's cause.
+func TestReplayTellsWhatWaitsNow(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	broken.Store(true)
+	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
+	w.cloud.Fail = func(point, _ string) error {
+		if point == "before send" && broken.Load() {
+			return bridge.Errorf(bridge.Invalid, "the API does not like this")
+		}
+		return nil
+	}
+	a := w.launch("go")
+	old := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+	broken.Store(false)
+	if _, err := w.engine.Say(t.Context(), a.ID, "go on"); err != nil {
+		t.Fatal(err)
+	}
+	w.turnsIn(a.ID, bridge.TurnReplied, 2)
+	broken.Store(true)
+	if err := w.engine.Change(t.Context(), func(tx bridge.Change) error {
+		_, err := tx.Notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseMessage, Text: "a message"})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.turnsIn(a.ID, bridge.TurnFailed, 2)
+	broken.Store(false)
+	again, err := w.engine.Replay(t.Context(), old.ID)
+	if err != nil || old.Cause != bridge.CauseActionOutcome || again.Cause != bridge.CauseMessage {
+		t.Errorf("an old turn of cause %q is replayed with cause %q, %v", old.Cause, again.Cause, err)
+	}
+	w.turnsIn(a.ID, bridge.TurnReplied, 3)
+	if sent := w.sent("github.com/me/agent-env"); !strings.Contains(sent[len(sent)-1], "a message") {
+		t.Errorf("the message was not told: %q", sent)
+	}
+}
+
 // A retry that waits is the replay: the same words are not said twice.
 func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
 	t.Parallel()

@@ -190,3 +190,48 @@ func TestRestoredTaskEnds(t *testing.T) {
 		w.one("| still waiting")
 	})
 }
+
+// TestRestoredTaskEndsOnce: runs that can be read told a subagent everything before the restore. Its turn fails, because nothing is
+// left to tell, and the same answer of the operator ends the task once more, without another word to parent or child.
+func TestRestoredTaskEndsOnce(t *testing.T) {
+	t.Parallel()
+	story(t, func(t *testing.T, w *world, c *cast) {
+		c.says(w, worker, "asked\nSUBAGENT: repo=github.com/me/careful, prompt=x", "still waiting")
+		ended, others := false, w.cloud.Answer
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			if repo == worker && !ended {
+				return bridge.Observation{State: bridge.RunRunning}
+			}
+			return others(repo, text)
+		}
+		w.launch("go")
+		w.until("the worker runs", func(tx bridge.Tx) bool {
+			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
+			return err == nil && len(all) == 1
+		})
+		older := w.disk.Copy()
+		ended = true
+		live := func() {
+			t.Helper()
+			w.resting()
+			if _, err := w.engine.Deny(t.Context(), w.oneCommand(bridge.CommandHeld).ID, "no"); err != nil {
+				t.Fatal(err)
+			}
+			w.resting()
+		}
+		live()
+		w.stop()
+		told := len(w.cloud.Log())
+		w.disk.Restore(older)
+		w.start()
+		live()
+		if got := len(w.cloud.Log()); got != told {
+			t.Errorf("%d launches and follow-ups, %d before the restore", got, told)
+		}
+		a := child(t, w, worker)
+		if m := w.launchOf(a); m.State != bridge.CommandReported || a.Task != bridge.TaskDone {
+			t.Errorf("the launch is %s, the task %s", m.State, a.Task)
+		}
+		w.one("| still waiting")
+	})
+}
