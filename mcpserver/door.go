@@ -69,8 +69,8 @@ type Options struct {
 	// Idle ends a session of the older protocols that nobody used for so long; default 30 minutes.
 	Idle time.Duration
 	// Extend may change the options of each server before it is made; what it returns
-	// adds to the tools that are on it. Nil in every release: package
-	// internal/conformance has the one that there is.
+	// adds to the tools that are on it. Nil in every release: a build of
+	// cmd/drawbridge with the tag conformance sets it.
 	Extend func(*mcp.ServerOptions) func(*mcp.Server)
 	// OnCall is called after each tool call with the tool's name as it is offered and
 	// "ok" or the error's kind, concurrently; it must not block. Nil means that nobody counts.

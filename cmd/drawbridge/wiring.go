@@ -27,8 +27,6 @@ import (
 	"drawbridge/bridge/runtimes"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
-	"drawbridge/internal/conformance"
-	"drawbridge/internal/failport"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/tracing"
 	"drawbridge/mail"
@@ -149,12 +147,12 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	}
 	all := runtimes.Set{Cloud: w.cloud, Named: named}
 	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
-	w.engine, err = engine.New(engine.Options{
-		Store: failport.Store(w.store), Runtime: failport.Runtime(doored), Actions: failport.Actions(w.relays), Keys: keys, Policy: w.policy.Load,
+	w.engine, err = engine.New(markPorts(engine.Options{
+		Store: w.store, Runtime: doored, Actions: w.relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, V0Settle: cfg.Cursor.V0Settle,
 		Mail: w.mailWork, Doors: doored.Gives, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
-	})
+	}))
 	if err != nil {
 		return nil, w.close(err)
 	}
@@ -191,7 +189,7 @@ func wireReceiver(ctx context.Context, a app, cfg *config.Bridge, p *policy.Poli
 	if err := w.openStore(ctx, keys); err != nil {
 		return nil, nil, err
 	}
-	if w.engine, err = engine.NewRecorder(engine.Options{Store: failport.Store(w.store), Keys: keys, OnEvent: w.onEvent, Log: w.log}); err != nil {
+	if w.engine, err = engine.NewRecorder(markPorts(engine.Options{Store: w.store, Keys: keys, OnEvent: w.onEvent, Log: w.log})); err != nil {
 		return nil, nil, w.close(err)
 	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
@@ -268,8 +266,8 @@ func (w *parts) openDoor() (err error) {
 		return err
 	}
 	w.tokens = doors.NewKeyring(w.engine)
-	w.door, err = mcpserver.New(mcpserver.Options{
-		Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, NoReminders: !w.config.Tools.Remind, Tracing: w.tracing, OnCall: w.metrics.OnCall, Extend: conformance.Extend, Version: version, Log: w.log})
+	w.door, err = mcpserver.New(extendDoor(mcpserver.Options{
+		Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, NoReminders: !w.config.Tools.Remind, Tracing: w.tracing, OnCall: w.metrics.OnCall, Version: version, Log: w.log}))
 	return err
 }
 

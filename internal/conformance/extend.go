@@ -14,7 +14,7 @@ import (
 // Extend makes a server of the door say everything that the protocol knows, as
 // its options allow when they are still to be read, and returns what puts the
 // fixtures on it. Safe for concurrent use.
-var Extend = func(o *mcp.ServerOptions) func(*mcp.Server) {
+func Extend(o *mcp.ServerOptions) func(*mcp.Server) {
 	o.Capabilities = nil // the SDK infers them all from what is registered
 	o.CompletionHandler = func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 		return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{}}}, nil
