@@ -159,7 +159,7 @@ func (h *Handler) converse(ctx context.Context, user, words string) (chatTurn, e
 // introduce launches an agent for a user, with the message as its prompt.
 func (h *Handler) introduce(ctx context.Context, key, words string) (bridge.Turn, error) {
 	if h.o.Chat.Repo == "" {
-		return bridge.Turn{}, bridge.Errorf(bridge.Unavailable, "no repository is configured for /chat, so new users get no agent")
+		return bridge.Turn{}, bridge.Errorf(bridge.NotFound, "this bridge has no repository for new users of /chat; the operator names one as chat.orchestrator in bridge.yaml")
 	}
 	words = h.o.Chat.preamble() + words
 	sum := sha256.Sum256([]byte(key))

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"context"
-	"errors"
 	"net/http"
 
 	"drawbridge/bridge"
@@ -28,8 +26,8 @@ var statuses = map[bridge.ErrorKind]int{
 // request's log line.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	httpx.RecordOf(r.Context()).Err = err
-	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		err = bridge.Errorf(bridge.Unavailable, "the request was cancelled")
+	if httpx.WriteCanceled(w, r, err) {
+		return
 	}
 	kind := bridge.KindOf(err)
 	if kind == bridge.Unauthenticated {

@@ -240,6 +240,9 @@ func (d *Door) isBrief(r *http.Request) bool {
 // refuse answers before the protocol begins.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	httpx.RecordOf(r.Context()).Err = err
+	if httpx.WriteCanceled(w, r, err) {
+		return
+	}
 	status := http.StatusInternalServerError
 	switch bridge.KindOf(err) {
 	case bridge.Unauthenticated:

@@ -88,7 +88,7 @@ func (d *Door) implementation() *mcp.Implementation {
 // name, the later one's carries its set's name in front, unless it is the same tool.
 func (d *Door) newOffer(names []string) (*offer, error) {
 	options := &mcp.ServerOptions{
-		Logger:       slog.New(zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))),
+		Logger:       slog.New(sdkLog{zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))}),
 		GetSessionID: d.newSessionID,
 		// The tools of an agent do not change while it is connected, and nothing is logged to it.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},

@@ -103,7 +103,7 @@ func (s *Store) Close() error {
 func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 	q, done, err := s.db.view(ctx)
 	if err != nil {
-		return readTrouble(fmt.Errorf("begin view: %w", err))
+		return readTrouble(canceled(ctx, fmt.Errorf("begin view: %w", err)))
 	}
 	ended := false
 	defer func() {
@@ -111,10 +111,10 @@ func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 			_ = done()
 		}
 	}()
-	err = readTrouble(fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}}))
+	err = canceled(ctx, fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}}))
 	ended = true
 	if trouble := done(); trouble != nil {
-		return trouble
+		return canceled(ctx, trouble)
 	}
-	return err
+	return readTrouble(err)
 }

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -29,6 +32,21 @@ func runTrouble(err error) error {
 		return err
 	}
 	return &bridge.Error{Kind: bridge.Unavailable, Message: words, Cause: err}
+}
+
+// canceled returns ctx's own error when the caller has given up and the driver says so in
+// its own words: an interrupted statement, or a connection that it cut. Other errors come
+// back as they are, so that a failure of the disk stays one.
+func canceled(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) && !unreachable(err) {
+		return err
+	}
+	var lite *sqlite.Error
+	interrupted := errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_INTERRUPT
+	if !interrupted && !unreachable(err) && !errors.Is(err, sql.ErrTxDone) && !errors.Is(err, sql.ErrConnDone) {
+		return err
+	}
+	return fmt.Errorf("%w: %v", ctx.Err(), err) //nolint:errorlint // the driver's error must not be taken for a fault
 }
 
 // readTrouble is runTrouble for what only reads.

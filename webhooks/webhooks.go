@@ -179,6 +179,7 @@ var kinds = map[int]bridge.ErrorKind{
 	http.StatusMethodNotAllowed:      bridge.Invalid,
 	http.StatusRequestEntityTooLarge: bridge.TooLarge,
 	http.StatusServiceUnavailable:    bridge.Unavailable,
+	httpx.StatusClientGone:           "canceled",
 }
 
 // judge takes a request through the rules in their order: cap, signature,
@@ -201,6 +202,9 @@ func (rc *Receiver) judge(w http.ResponseWriter, r *http.Request, v *visit) answ
 		return malformed(err)
 	}
 	verdict, err := rc.o.Bridge.RecordDelivery(r.Context(), v.delivery(r))
+	if status, ok := httpx.CanceledStatus(r, err); ok {
+		return answer{code: status, verdict: "canceled", message: "not recorded; try again later", cause: err}
+	}
 	if err != nil {
 		return recordFailure(err)
 	}
@@ -237,6 +241,7 @@ func (v visit) delivery(r *http.Request) bridge.Delivery {
 func (rc *Receiver) logLine(r *http.Request, v visit, a answer) {
 	line := rc.o.Log.Info()
 	switch {
+	case a.verdict == "canceled": // by the sender, or by the stop of the bridge
 	case a.code >= http.StatusInternalServerError:
 		line = rc.o.Log.Error()
 	case a.code != http.StatusOK:

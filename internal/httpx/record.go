@@ -3,7 +3,6 @@ package httpx
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -84,9 +83,9 @@ func (rec *Record) log(log zerolog.Logger, r *http.Request, s Served) {
 	if s.Status < http.StatusBadRequest && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		line = log.Debug() // reading changes nothing, and a client that polls would fill the log
 	}
-	// A client that went away made the error itself.
-	gone := errors.Is(rec.Err, context.Canceled) && r.Context().Err() != nil
-	if s.Status >= http.StatusInternalServerError && !gone || rec.stack != nil {
+	// A client that leaves, and a stop, are not faults of the bridge.
+	_, canceled := CanceledStatus(r, rec.Err)
+	if s.Status >= http.StatusInternalServerError && !canceled || rec.stack != nil {
 		line = log.Error()
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

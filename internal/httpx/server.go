@@ -8,6 +8,7 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -73,8 +74,8 @@ func Draining(ctx context.Context) <-chan struct{} {
 // the only stop that returns an error.
 func (s *Server) Serve(ctx context.Context) error {
 	drain := make(chan struct{})
-	base, cut := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), drainKey{}, drain))
-	defer cut()
+	base, cut := context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), drainKey{}, drain))
+	defer cut(errCut)
 	hs := &http.Server{
 		Handler:           s.o.Handler,
 		ReadHeaderTimeout: s.o.ReadHeader,
@@ -83,7 +84,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		IdleTimeout:       s.o.Idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          stdlog.New(s.o.Log, "http: ", 0),
+		ErrorLog:          stdlog.New(errorLog{s.o.Log}, "", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- hs.Serve(s.listener) }()
@@ -97,7 +98,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer cancel()
 	err := hs.Shutdown(grace)
 	if err != nil {
-		cut()
+		cut(errCut)
 		err = errors.Join(fmt.Errorf("stop HTTP on %s: requests cut off after %s: %w", s.Addr(), s.o.Grace, err), hs.Close())
 	}
 	<-ended
@@ -110,4 +111,23 @@ func (s *Server) Serve(ctx context.Context) error {
 func Linger(w http.ResponseWriter, d time.Duration) {
 	// A writer without deadlines, as in a test, has nothing to lift.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}
+
+// errorLog writes what net/http has to say: at error level, unless a client caused it.
+type errorLog struct{ log zerolog.Logger }
+
+// clientCaused begins the lines of net/http that any client can cause.
+var clientCaused = []string{"http: TLS handshake error", "http: URL query contains semicolon", "http2: "}
+
+// Write implements io.Writer for one line.
+func (l errorLog) Write(p []byte) (int, error) {
+	text := strings.TrimSpace(string(p))
+	line := l.log.Error()
+	for _, begin := range clientCaused {
+		if strings.HasPrefix(text, begin) {
+			line = l.log.Info()
+		}
+	}
+	line.Str("from", "net/http").Msg(clip(text, 2000))
+	return len(p), nil
 }

@@ -297,7 +297,11 @@ func (c *conn) end(err error) {
 		err = nil
 	}
 	log := c.hub.o.Log.Info()
-	if c.relay == "" {
+	var failed fault
+	switch {
+	case errors.As(err, &failed) && !errors.Is(err, bridge.ErrNoRow):
+		log = c.hub.o.Log.Error()
+	case c.relay == "":
 		log = c.hub.o.Log.Warn()
 	}
 	log.Str("relay", c.relay).Str("session", c.session).AnErr("reason", err).Msg("relay disconnected")

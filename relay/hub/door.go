@@ -44,8 +44,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve  func(http.ResponseWriter, *http.Request)
 	}{
 		wire.ConnectPath: {http.MethodGet, h.serveConnect},
-		wire.JoinPath:    {http.MethodPost, servePost(h.join)},
-		wire.RekeyPath:   {http.MethodPost, servePost(h.rekey)},
+		wire.JoinPath:    {http.MethodPost, servePost(h, h.join)},
+		wire.RekeyPath:   {http.MethodPost, servePost(h, h.rekey)},
 	}
 	p, there := paths[r.URL.EscapedPath()]
 	switch {
@@ -62,7 +62,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // servePost reads a body exactly, calls fn and writes what it returns.
-func servePost[In, Out any](fn func(context.Context, In) (Out, error)) func(http.ResponseWriter, *http.Request) {
+func servePost[In, Out any](h *Hub, fn func(context.Context, In) (Out, error)) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Content-Type") != "application/json" {
 			httpx.WriteError(w, http.StatusUnsupportedMediaType, string(bridge.Invalid), "Content-Type must be application/json")
@@ -73,7 +73,11 @@ func servePost[In, Out any](fn func(context.Context, In) (Out, error)) func(http
 		if err == nil {
 			err = strictjson.DecodeExact(body, &in)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, httpx.ErrTooLarge):
+			httpx.WriteError(w, http.StatusRequestEntityTooLarge, string(bridge.TooLarge), fmt.Sprintf("the body has more than %d bytes", maxBody))
+			return
+		case err != nil:
 			httpx.WriteError(w, http.StatusBadRequest, string(bridge.Invalid), "the body is not what a relay sends")
 			return
 		}
@@ -86,7 +90,9 @@ func servePost[In, Out any](fn func(context.Context, In) (Out, error)) func(http
 			httpx.WriteError(w, http.StatusConflict, string(e.Kind), e.Message)
 		case errors.As(err, &e) && e.Kind == bridge.Denied:
 			httpx.WriteError(w, http.StatusForbidden, string(e.Kind), e.Message)
+		case httpx.WriteCanceled(w, r, err):
 		default:
+			h.o.Log.Error().Err(err).Str("path", r.URL.Path).Msg("a relay could not be answered")
 			httpx.RecordOf(r.Context()).Err = err
 			httpx.WriteError(w, http.StatusInternalServerError, "internal", "internal error")
 		}
@@ -200,6 +206,12 @@ const (
 // Error implements error.
 func (c closing) Error() string { return string(c) }
 
+// fault is a failure of the bridge, such as of its database, and not of the relay.
+type fault struct{ error }
+
+// Unwrap returns the cause.
+func (f fault) Unwrap() error { return f.error }
+
 // handshake finds out who is there and proves who we are. The relay is proved last, but our own word comes first: a relay
 // must not say anything to a bridge that is not its own.
 func (c *conn) handshake(ctx context.Context) error {
@@ -214,7 +226,7 @@ func (c *conn) handshake(ctx context.Context) error {
 	hello := *f.Hello
 	ring, err := c.hub.keys(ctx)
 	if err != nil {
-		return err
+		return fault{err}
 	}
 	s := ring.trusted(hello.Pins)
 	if s == nil {
@@ -258,7 +270,7 @@ func (c *conn) recognize(ctx context.Context, hello wire.Hello, proved func(ed25
 		return closeUnknown
 	}
 	if err != nil {
-		return fmt.Errorf("look up relay %q: %w", hello.Relay, err)
+		return fault{fmt.Errorf("look up relay %q: %w", hello.Relay, err)}
 	}
 	for _, text := range []string{relay.Key, relay.NextKey} {
 		if key, err := wire.ReadKey(text); err == nil && proved(key) {
@@ -344,6 +356,9 @@ func (h *Hub) admit(ctx context.Context, c *conn, offers wire.Offers) error {
 		}
 		return tx.PutOffers(c.relay, offersOf(c.relay, offers))
 	})
+	if word := closing(""); err != nil && !errors.As(err, &word) {
+		return fault{fmt.Errorf("record relay %q: %w", c.relay, err)}
+	}
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (c *conn) original(ctx context.Context, then func(bridge.Tx, bridge.Relay) 
 		return then(tx, relay)
 	})
 	if err != nil {
-		return fmt.Errorf("look at the epoch of relay %q: %w", c.relay, err)
+		return fault{fmt.Errorf("look at the epoch of relay %q: %w", c.relay, err)}
 	}
 	if copied != nil {
 		return c.refuseCopy(ctx, *copied)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -154,6 +155,44 @@ func testCancelledUpdate(t *testing.T, open Open) {
 		t.Errorf("view with a cancelled context: %v", err)
 	}
 	mustUpdate(t, s, insert(agent(1))) // the store is none the worse for it
+}
+
+// testCancelledView: a caller that gives up in the middle of a look-up gets its own error, and no driver's word for it,
+// which doors would take for a fault of the store.
+func testCancelledView(t *testing.T, open Open) {
+	s := open(t)
+	for n := range 50 {
+		mustUpdate(t, s, insert(agent(n)))
+	}
+	for n := range 60 {
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := make(chan struct{})
+		go func() {
+			<-begun
+			for range n * 20 {
+				runtime.Gosched()
+			}
+			cancel()
+		}()
+		err := s.View(ctx, func(tx bridge.Tx) error {
+			close(begun)
+			for ctx.Err() == nil {
+				if _, err := tx.Agents(bridge.AgentFilter{}); err != nil {
+					return err
+				}
+			}
+			_, err := tx.Agents(bridge.AgentFilter{})
+			return err
+		})
+		if err != nil && (!errors.Is(err, context.Canceled) || bridge.KindOf(err) != "") {
+			t.Fatalf("view %d: %q, %v", n, bridge.KindOf(err), err)
+		}
+	}
+	missing := errors.New("the caller's own")
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := s.View(ctx, func(bridge.Tx) error { cancel(); return missing }); !errors.Is(err, missing) || errors.Is(err, context.Canceled) {
+		t.Errorf("an error of the caller's own: %v", err)
+	}
 }
 
 // testViewIsASnapshot: what commits while a view runs is not in it.

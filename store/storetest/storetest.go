@@ -76,6 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"FailedUpdate", testFailedUpdate},
 		{"FailuresAmongOthers", testFailuresAmongOthers},
 		{"CancelledUpdate", testCancelledUpdate},
+		{"CancelledView", testCancelledView},
 		{"ViewIsASnapshot", testViewIsASnapshot},
 		{"ViewWritesNothing", testViewWritesNothing},
 		{"ConcurrentUpdates", testConcurrentUpdates},
