@@ -258,7 +258,7 @@ type route struct {
 // something else than the caller meant.
 var (
 	queried = []string{
-		"GET /v1/agents", "GET /v1/agents/{id}/turns", "GET /v1/agents/{id}/mail", "GET /v1/agents/{id}/blocks", "POST /v1/agents/{id}/blocks/delete", "GET /v1/agents/{id}/passages",
+		"POST /chat", "GET /agent/{user}", "GET /v1/agents", "GET /v1/agents/{id}/turns", "GET /v1/agents/{id}/mail", "GET /v1/agents/{id}/blocks", "POST /v1/agents/{id}/blocks/delete", "GET /v1/agents/{id}/passages",
 		"GET /v1/turns/{id}/run", "GET /v1/commands", "GET /v1/events", "GET /v1/relays", "GET /v1/channels", "GET /v1/channels/{id}/messages",
 	}
 	probed = []string{"/health", "/healthz", "/metrics"}

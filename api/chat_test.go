@@ -218,7 +218,7 @@ func TestChatSaysWhyATurnFailed(t *testing.T) {
 func TestChatWithoutARepository(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *api.Options) { o.Chat.Repo = "" })
-	if _, err := w.client.Chat(t.Context(), api.ChatRequest{UserID: "u", Message: "m"}); bridge.KindOf(err) != bridge.Unavailable {
+	if _, err := w.client.Chat(t.Context(), api.ChatRequest{UserID: "u", Message: "m"}); bridge.KindOf(err) != bridge.NotFound {
 		t.Error(err)
 	}
 }

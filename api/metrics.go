@@ -19,7 +19,7 @@ func NewMetrics(version string) *Metrics { return metrics.New(version) }
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
 	c, err := count(r.Context(), h.o.Engine, h.o.Now())
 	if err != nil {
-		httpx.RecordOf(r.Context()).Err = err
+		httpx.RecordOf(r.Context()).Failed(err)
 	} else {
 		h.o.Metrics.SetOpen(map[string]int{
 			"agents_busy": c.AgentsBusy, "agents_waiting": c.AgentsWaiting, "agents_gated": c.AgentsGated, "agents_failed": c.AgentsFailed,

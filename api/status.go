@@ -195,7 +195,7 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
 		err = h.relaysOf(r.Context(), &s)
 	}
 	if err != nil {
-		httpx.RecordOf(r.Context()).Err = err
+		httpx.RecordOf(r.Context()).Failed(err)
 		s.Database, s.Counts = "unavailable", Counts{}
 	}
 	if h.o.Problem != nil {

@@ -226,6 +226,9 @@ func TestDatabaseDown(t *testing.T) {
 			t.Errorf("status: %s", w.Body)
 		}
 	}
+	if n := strings.Count(log.String(), `"level":"error"`); n != 8 {
+		t.Errorf("%d lines at error level:\n%s", n, log.String())
+	}
 	if n := strings.Count(log.String(), "secret-place"); n != 8 {
 		t.Errorf("%d causes in the log:\n%s", n, log.String())
 	}

@@ -200,3 +200,6 @@ func (s *Store) Path(ctx context.Context) (path string) {
 	_ = s.sqlite().conn.QueryRowContext(ctx, "SELECT file FROM pragma_database_list").Scan(&path)
 	return path
 }
+
+// Canceled is canceled.
+func Canceled(ctx context.Context, err error) error { return readTrouble(canceled(ctx, err)) }

@@ -369,8 +369,26 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusOK)
-	if _, err := io.Copy(w, body); err != nil {
-		httpx.RecordOf(r.Context()).Err = err // the answer has begun
+	source := &readError{Reader: body}
+	if _, err := io.Copy(w, source); source.err != nil {
+		httpx.RecordOf(r.Context()).Failed(source.err) // the answer has begun
+	} else {
+		httpx.RecordOf(r.Context()).Err = err
 	}
 	return nil
+}
+
+// readError remembers why a file could not be read, which is not the client's doing.
+type readError struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (e *readError) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // the contract of io.Reader
+		e.err = err
+	}
+	return n, err
 }

@@ -167,7 +167,7 @@ func Stream(w http.ResponseWriter, r *http.Request, f *Reader) error {
 	defer beat.Stop()
 	for {
 		if err := f.catchUp(r.Context(), s); err != nil {
-			httpx.RecordOf(r.Context()).Err = err
+			note(r, err)
 			return nil // the answer has begun; the reader resumes
 		}
 		select {
@@ -186,6 +186,20 @@ func Stream(w http.ResponseWriter, r *http.Request, f *Reader) error {
 		}
 	}
 }
+
+// note records why a stream ended. A reader that leaves and a token that ended are not faults of the bridge.
+func note(r *http.Request, err error) {
+	rec := httpx.RecordOf(r.Context())
+	if rec.Err = err; !errors.Is(err, errGone) && !errors.As(err, new(unwritten)) {
+		rec.Failed(err)
+	}
+}
+
+// unwritten is what keeps a reader from getting its events.
+type unwritten struct{ error }
+
+// Unwrap returns the cause.
+func (u unwritten) Unwrap() error { return u.error }
 
 // catchUp writes all events after those that the reader has, but for those that are not for it.
 func (f *Reader) catchUp(ctx context.Context, s sse) error {
@@ -261,11 +275,16 @@ func (s sse) comment(text string) error {
 func (s sse) write(format string, args ...any) error {
 	// Only a test's writer has no deadlines.
 	_ = s.c.SetWriteDeadline(time.Now().Add(patience))
-	_, err := fmt.Fprintf(s.w, format, args...)
-	return err
+	if _, err := fmt.Fprintf(s.w, format, args...); err != nil {
+		return unwritten{err}
+	}
+	return nil
 }
 
 func (s sse) flush() error {
 	_ = s.c.SetWriteDeadline(time.Now().Add(patience))
-	return s.c.Flush()
+	if err := s.c.Flush(); err != nil {
+		return unwritten{err}
+	}
+	return nil
 }

@@ -23,9 +23,14 @@ type Record struct {
 	// Err is the cause of an answer that told the client less.
 	Err error
 
+	fault  bool
 	stack  []byte
 	fields [][2]string
 }
+
+// Failed notes that the bridge itself failed, although the answer has begun or stands without what
+// failed. The line is at error level, unless somebody canceled the work.
+func (r *Record) Failed(err error) { r.Err, r.fault = err, true }
 
 // Add puts one more field into the log line: an id or a verdict, never a body or a secret.
 func (r *Record) Add(key, value string) { r.fields = append(r.fields, [2]string{key, value}) }
@@ -85,7 +90,7 @@ func (rec *Record) log(log zerolog.Logger, r *http.Request, s Served) {
 	}
 	// A client that leaves, and a stop, are not faults of the bridge.
 	_, canceled := CanceledStatus(r, rec.Err)
-	if s.Status >= http.StatusInternalServerError && !canceled || rec.stack != nil {
+	if (s.Status >= http.StatusInternalServerError || rec.fault) && !canceled || rec.stack != nil {
 		line = log.Error()
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
