@@ -139,6 +139,11 @@ func mixed(n int) func(bridge.Tx) error {
 	}
 }
 
+func testCancelled(t *testing.T, open Open) {
+	t.Run("Update", func(t *testing.T) { testCancelledUpdate(t, open) })
+	t.Run("View", func(t *testing.T) { testCancelledView(t, open) })
+}
+
 func testCancelledUpdate(t *testing.T, open Open) {
 	s := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
