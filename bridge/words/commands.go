@@ -168,7 +168,7 @@ func OfTurn(line int) bridge.Words {
 func Misses(misses []parser.NearMiss, all int) bridge.Words {
 	text := bridge.Words("lines that look like commands and were not run:")
 	for _, n := range misses {
-		text += Say("\n   - line %d: %s\n     the line: %s", n.Line, Own(n.Reason), Line(n.Text))
+		text += Say("\n   - line %d: %s\n     the line: %s", n.Line, Own(n.Reason), line(n.Text))
 	}
 	if more := all - len(misses); more > 0 {
 		text += Say("\n   - and %d more", more)

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Escape writes text as printable ASCII on one line, and loses nothing of it: a
+// escape writes text as printable ASCII on one line, and loses nothing of it: a
 // backslash is doubled, and every other character that is not printable ASCII
 // becomes an escape such as \n or \u202e. What looks like an ASCII letter and is
 // not one is seen (facts: approvals are escaped).
-func Escape(text string) string {
+func escape(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
 	for len(text) > 0 {

@@ -94,9 +94,9 @@ func RemindAt(when string, now time.Time) (time.Time, error) {
 
 // RelayAsks is what the operator reads of an action for which a relay wants their word.
 func RelayAsks(out bridge.ActionOutcome) string {
-	text := fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, Escape(OneLine(out.Error, 300)))
+	text := fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, escape(OneLine(out.Error, 300)))
 	if out.Shows != "" {
-		text += "; " + Escape(out.Shows)
+		text += "; " + escape(out.Shows)
 	}
 	return text
 }

@@ -33,12 +33,12 @@ func Question(q bridge.Question) string {
 func fact(b *strings.Builder, f bridge.Fact) {
 	lines := strings.Split(f.Text, "\n")
 	if len(lines) == 1 {
-		fmt.Fprintf(b, "    %-12s %s\n", Escape(f.Name), Escape(f.Text))
+		fmt.Fprintf(b, "    %-12s %s\n", escape(f.Name), escape(f.Text))
 		return
 	}
-	fmt.Fprintf(b, "    %s\n", Escape(f.Name))
+	fmt.Fprintf(b, "    %s\n", escape(f.Name))
 	for _, line := range lines {
-		fmt.Fprintf(b, "      | %s\n", Escape(line))
+		fmt.Fprintf(b, "      | %s\n", escape(line))
 	}
 }
 

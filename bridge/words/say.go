@@ -68,8 +68,8 @@ func quoted(s string) bridge.Words {
 	return bridge.Words(`"` + reveal(escapes.Replace(s), escaped, escaped) + `"`)
 }
 
-// Line shows a line that an agent wrote, in quotes however plain it is.
-func Line(s string) bridge.Words {
+// line shows a line that an agent wrote, in quotes however plain it is.
+func line(s string) bridge.Words {
 	if r := []rune(s); len(r) > maxLine {
 		s = string(r[:maxLine]) + "…"
 	}
