@@ -45,7 +45,7 @@ func TestWordsOfOthersAtTheDoor(t *testing.T) {
 			for _, call := range []struct {
 				tool string
 				in   args
-			}{{"launch_agent", args{"repo": evil, "prompt": "x"}}, {"run_local_action", args{"action": evil}}, {"send_message", args{"recipient": evil, "text": "x"}}, {"inspect_agent", args{"agent": "zoe"}}} {
+			}{{"launch_agent", args{"repo": evil, "prompt": "x"}}, {"run_local_action", args{"action": evil}}, {"send_message", args{"recipient": evil, "text": "x"}}, {"inspect_agent", args{"name": "zoe"}}} {
 				result, err := boss.CallTool(w.Context(), &mcp.CallToolParams{Name: call.tool, Arguments: call.in})
 				if err != nil {
 					t.Fatal(err)

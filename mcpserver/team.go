@@ -308,6 +308,7 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: recentTurns})
 		for _, t := range slices.Backward(turns) {
 			out.Recent = append(out.Recent, Said{Turn: t.Seq, From: "prompt", Text: words.Clip(cmpOr(t.Sent, t.Text), recentBytes), At: t.CreatedAt.UTC().Format(time.RFC3339)})
+			said = append(said, echo.Heard{Text: barred(words.Clip(t.Sent, recentBytes)), Mode: echo.Named, Source: bridge.EchoTree, Place: fmt.Sprintf("what others wrote to %s in its turn %d", a.Name, t.Seq)})
 			if t.Reply != "" {
 				said = append(said, echo.Heard{Text: words.Clip(t.Reply, recentBytes), Mode: echo.Named, Source: bridge.EchoTree, Author: a.Name, Place: fmt.Sprintf("the reply of %s in its turn %d", a.Name, t.Seq)})
 				out.Recent = append(out.Recent, Said{Turn: t.Seq, From: a.Name, Text: words.Clip(t.Reply, recentBytes), At: t.EndedAt.UTC().Format(time.RFC3339)})
@@ -319,6 +320,17 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 		err = d.hear(ctx, c, said)
 	}
 	return answer{data: out}, err
+}
+
+// barred returns the lines of a turn that stand behind a bar, which others wrote.
+func barred(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "| "); ok {
+			b.WriteString(rest)
+		}
+	}
+	return b.String()
 }
 
 func cmpOr(a, b string) string {

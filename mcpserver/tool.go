@@ -144,14 +144,53 @@ func (t tool) answered(ctx context.Context, d *Door, c *caller, args json.RawMes
 // heard records what an agent may repeat out of an answer that shows what others wrote,
 // titles and names among it. Tools that show whole texts record more by themselves.
 func (t tool) heard(ctx context.Context, d *Door, c *caller, result *mcp.CallToolResult) error {
-	if !t.nature.readOnly || t.name == "list_allowed" || len(result.Content) == 0 {
+	if !t.nature.readOnly && !showsTitle[t.name] || t.name == "list_allowed" || len(result.Content) == 0 {
 		return nil
 	}
 	shown, ok := result.Content[0].(*mcp.TextContent)
 	if !ok {
 		return nil
 	}
-	return d.hear(ctx, c, []echo.Heard{{Text: shown.Text, Mode: echo.Near, Source: bridge.EchoTree, Place: "the answer of the tool " + t.name}})
+	whole := echo.Heard{Text: shown.Text, Mode: echo.Near, Source: bridge.EchoTree, Place: "the answer of the tool " + t.name}
+	titles := whole
+	titles.Text, titles.Mode = titlesIn(result.StructuredContent), echo.Named
+	return d.hear(ctx, c, []echo.Heard{whole, titles})
+}
+
+// showsTitle are tools that change something and show a title that another agent may have chosen.
+var showsTitle = map[string]bool{"join_thread": true, "add_participant_to_thread": true, "remove_participant_from_thread": true}
+
+// titlesIn returns the titles in a tool's answer, one in each line. They are words to an
+// agent and may name an action, unlike the names of agents and repositories.
+func titlesIn(data any) string {
+	raw, ok := data.(json.RawMessage)
+	if !ok || !bytes.Contains(raw, []byte(`"title"`)) {
+		return ""
+	}
+	var all any
+	if json.Unmarshal(raw, &all) != nil { // encode made it
+		return ""
+	}
+	var titles []string
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, one := range v {
+				walk(one)
+			}
+		case map[string]any:
+			if title, ok := v["title"].(string); ok {
+				titles = append(titles, title)
+			}
+			for _, one := range v {
+				walk(one)
+			}
+		}
+	}
+	walk(all)
+	slices.Sort(titles)
+	return strings.Join(slices.Compact(titles), "\n")
 }
 
 // told logs an error that is ours, and returns what the agent may know of it.
