@@ -1,6 +1,7 @@
 package soak_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -46,13 +47,14 @@ agents:
 const restores = 3
 
 // TestRestore puts copies of the database back that are up to 8 s old, three in
-// each of four stories, with the bridge killed before. What happened is read from
+// each of eight stories, with the bridge killed before. What happened is read from
 // the simulated cloud's log and the actions' files. With streams that show prompts
 // nobody has to answer anything; without, one answer settles what is uncertain.
+// With -soak.rounds it plays that many seeds, each in both ways.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	for _, shown := range []bool{true, false} {
-		for n := range int64(4) {
+		for n := range int64(cmp.Or(*rounds, 4)) {
 			t.Run(fmt.Sprintf("shown %t, seed %d", shown, *seed+n), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, setting{})

@@ -325,6 +325,9 @@ func (p *program) signal(s syscall.Signal) {
 	}
 }
 
+// refusesToStart is what a bridge says that cannot start because its database is cut off, at once or in the middle of its start.
+var refusesToStart = regexp.MustCompile(`\ndrawbridge: the database (at|server) `)
+
 // supervise starts again what was killed, and fails the test when something ended by itself.
 func (w *world) supervise() {
 	w.t.Helper()
@@ -339,7 +342,7 @@ func (w *world) supervise() {
 		case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
 			p.killed++
 			totals.add("kills of the "+strings.TrimRight(p.name, "0123456789"), 1)
-		case w.set.proxied && strings.Contains(p.life(), "\ndrawbridge: the database at ") && exit.ExitCode() == 1:
+		case w.set.proxied && refusesToStart.MatchString(p.life()) && !strings.Contains(p.life(), `"message":"ready"`) && exit.ExitCode() == 1:
 			totals.add("clear refusals to start while the database was cut off", 1)
 		default:
 			w.t.Fatalf("%s ended by itself: %v\n%s", p.name, err, p.life())
