@@ -57,7 +57,11 @@ func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var found []bridge.Agent
+	var asked map[bridge.AgentID][]bridge.MachineQuestion
 	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+		if asked, err = bridge.AllAsked(tx, h.o.Now()); err != nil {
+			return err
+		}
 		found, err = tx.Agents(bridge.AgentFilter{State: state, Known: q.get("forgotten") == "", Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
 		return err
 	})
@@ -65,7 +69,7 @@ func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page, more := cut(found, limit)
-	list := AgentList{Agents: viewAll(page, viewAgent)}
+	list := AgentList{Agents: viewAll(page, func(a bridge.Agent) Agent { return viewAgentAsking(a, asked) })}
 	if more {
 		list.Next = list.Agents[len(page)-1].ID
 	}
@@ -158,8 +162,7 @@ func (h *Handler) getAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	httpx.WriteJSON(w, http.StatusOK, viewAgent(a))
-	return nil
+	return h.writeAgent(w, r, a)
 }
 
 func (h *Handler) listTurns(w http.ResponseWriter, r *http.Request) error {

@@ -33,8 +33,12 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 	}
 	var found []bridge.Command
 	names := map[bridge.AgentID]string{}
+	var asked map[bridge.CommandID]*bridge.MachineQuestion
 	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
 		if found, err = tx.Commands(f); err != nil {
+			return err
+		}
+		if asked, err = h.askedAbout(tx, found); err != nil {
 			return err
 		}
 		names, err = namesOf(tx, found)
@@ -45,7 +49,7 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 	}
 	page, more := cut(found, limit)
 	list := CommandList{Commands: viewAll(page, func(c bridge.Command) Command {
-		v := viewCommand(c)
+		v := viewAsking(c, asked[c.ID])
 		v.AgentName = names[c.Agent]
 		return v
 	})}
@@ -82,12 +86,21 @@ func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, f bridge.Comm
 	if err != nil {
 		return err
 	}
+	asked, err := h.allAsked(r.Context())
+	if err != nil {
+		return err
+	}
 	list, size := CommandList{Commands: []Command{}}, 0
 	for _, q := range all {
 		if (f.Before != "" && q.Command.ID >= f.Before) || (f.Verb != "" && q.Command.Parsed.Verb != f.Verb) {
 			continue
 		}
 		v := viewQuestion(q)
+		for _, m := range asked[q.Command.Agent] {
+			if m.Command == q.Command.ID {
+				v.ask(q.Command, &m)
+			}
+		}
 		size += len(v.Held.Shown)
 		if n := len(list.Commands); n == limit || (n > 0 && size > maxHeldPage) {
 			list.Next = list.Commands[n-1].ID
@@ -134,8 +147,12 @@ func (h *Handler) getCommand(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var c bridge.Command
+	var asked *bridge.MachineQuestion
 	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
-		c, err = tx.Command(bridge.CommandID(id))
+		if c, err = tx.Command(bridge.CommandID(id)); err != nil {
+			return err
+		}
+		asked, err = bridge.AskedAbout(tx, c, h.o.Now())
 		return err
 	})
 	if errors.Is(err, bridge.ErrNoRow) {
@@ -146,13 +163,15 @@ func (h *Handler) getCommand(w http.ResponseWriter, r *http.Request) error {
 	}
 	if c.State == bridge.CommandHeld {
 		if q, err := h.o.Engine.Question(r.Context(), c.ID); err == nil {
-			httpx.WriteJSON(w, http.StatusOK, viewQuestion(q))
+			v := viewQuestion(q)
+			v.ask(q.Command, asked)
+			httpx.WriteJSON(w, http.StatusOK, v)
 			return nil
 		} else if bridge.KindOf(err) != bridge.Conflict { // settled meanwhile
 			return err
 		}
 	}
-	httpx.WriteJSON(w, http.StatusOK, viewCommand(c))
+	httpx.WriteJSON(w, http.StatusOK, viewAsking(c, asked))
 	return nil
 }
 

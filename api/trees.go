@@ -25,7 +25,9 @@ type Tree struct {
 	Budget Budget `json:"budget"`
 	// StoppedAt is absent while the tree may go on.
 	StoppedAt time.Time `json:"stopped_at,omitzero"`
-	Why       string    `json:"why,omitempty"`
+	// Asked is what people at relays' machines are asked for agents of the tree.
+	Asked []Asked `json:"asked,omitempty"`
+	Why   string  `json:"why,omitempty"`
 }
 
 // StopRequest stops a tree. An empty body gives no reason.
@@ -130,11 +132,15 @@ func (h *Handler) writeTree(w http.ResponseWriter, r *http.Request, root bridge.
 	var tree bridge.Tree
 	var a bridge.Agent
 	var open int
+	var asked []Asked
 	err := h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
 		if tree, err = tx.Tree(root); err != nil {
 			return err
 		}
 		if a, err = tx.Agent(root); err != nil {
+			return err
+		}
+		if asked, err = h.askedIn(tx, root); err != nil {
 			return err
 		}
 		open, err = tx.CountOpenSubagents(root)
@@ -146,7 +152,7 @@ func (h *Handler) writeTree(w http.ResponseWriter, r *http.Request, root bridge.
 	httpx.RecordOf(r.Context()).Add("root", string(root))
 	httpx.WriteJSON(w, http.StatusOK, Tree{
 		Root: string(root), Name: a.Name, Launches: tree.Launches, Open: open, Turns: tree.Turns, Tokens: tree.Tokens, CostUSD: dollars(tree.CostMicros),
-		Unmetered: tree.Unmetered, Budget: Budget(h.o.Policy().Budget(a.Names())), StoppedAt: tree.StoppedAt, Why: tree.Why,
+		Unmetered: tree.Unmetered, Budget: Budget(h.o.Policy().Budget(a.Names())), StoppedAt: tree.StoppedAt, Why: tree.Why, Asked: asked,
 	})
 	return nil
 }

@@ -26,6 +26,8 @@ type Agent struct {
 	ChatUser string `json:"chat_user,omitempty"`
 	// Trouble says in words why the state is failed or gated.
 	Trouble string `json:"trouble,omitempty"`
+	// Asked is what people at relays' machines are asked for this agent; only lists and single look-ups have it.
+	Asked []Asked `json:"asked,omitempty"`
 	// Join and JoinDeadline say how results of several subagents come back; empty is one by one.
 	Join         string `json:"join,omitempty"`
 	JoinDeadline string `json:"join_deadline,omitempty"`
@@ -132,7 +134,9 @@ type Command struct {
 	// Due is when a reminder comes back.
 	Due time.Time `json:"due,omitzero"`
 	// Held says what a yes would do; nil when the command is not held, and in the list of one turn.
-	Held      *Held     `json:"held,omitempty"`
+	Held *Held `json:"held,omitempty"`
+	// Asked is what a person at the relay's machine is asked about the command, nil when nobody is.
+	Asked     *Asked    `json:"asked,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }

@@ -141,6 +141,13 @@ type RelayTx interface {
 	Offers(relay string) ([]RelayOffer, error)
 	// OfferedBy lists the offers of an action by relays that are not revoked.
 	OfferedBy(action string) ([]RelayOffer, error)
+	// PutMachineQuestions replaces all that a person at a relay's machine is asked.
+	PutMachineQuestions(relay string, questions []MachineQuestion) error
+	// MachineQuestion returns the question about a request.
+	MachineQuestion(request string) (MachineQuestion, error)
+	// MachineQuestions lists the questions about commands that wait (held, sending, uncertain), with their commands, by
+	// request, at most 1000.
+	MachineQuestions() ([]MachineQuestion, error)
 }
 
 // EnrolTx keeps what enrolling and signing need.
@@ -201,7 +208,7 @@ type RelayCallTx interface {
 	// PutTie inserts or replaces the tie of that request.
 	PutTie(t RelayTie) error
 	Tie(request string) (RelayTie, error)
-	// PurgeRelays removes tokens that ended, calls, ties and replicas from before a time.
+	// PurgeRelays removes tokens that ended, questions whose time was over, calls, ties and replicas from before a time.
 	PurgeRelays(before time.Time) error
 }
 

@@ -205,7 +205,8 @@ type AgentView struct {
 	URL      string `json:"url,omitempty"`
 	// Turn is the latest turn; only agent_status tells it.
 	Turn *TurnView `json:"latest_turn,omitempty"`
-	// WaitsFor are the actions of the agent that wait for a relay, in words; only agent_status tells them.
+	// WaitsFor are the actions of the agent that wait for a relay or for a person at its machine, in words; only agent_status
+	// tells them.
 	WaitsFor []string `json:"waits_for,omitempty"`
 }
 
@@ -280,13 +281,38 @@ func (d *Door) agentStatus(ctx context.Context, c *caller, in agentArgs) (answer
 // maxWaiting bounds how many actions that wait are listed.
 const maxWaiting = 20
 
-// waitsFor says of an agent's actions that wait for a relay which they are and why.
+// waitsFor says of an agent's actions that wait for a relay, or for a person at its machine, which they are and why.
 func waitsFor(tx bridge.Tx, agent bridge.AgentID) (lines []string, err error) {
-	waiting, err := tx.Commands(bridge.CommandFilter{Agent: agent, State: bridge.CommandGranted, Verb: parser.LocalAction, Limit: maxWaiting})
-	for _, m := range waiting {
-		lines = append(lines, fmt.Sprintf("%s (%s): %s", m.Canonical, m.ID, m.Shown()))
+	for _, state := range []bridge.CommandState{bridge.CommandGranted, bridge.CommandSending, bridge.CommandHeld, bridge.CommandUncertain} {
+		waiting, err := tx.Commands(bridge.CommandFilter{Agent: agent, State: state, Verb: parser.LocalAction, Limit: maxWaiting})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range waiting {
+			why, err := whyWaits(tx, m)
+			if err != nil {
+				return nil, err
+			}
+			if why != "" {
+				lines = append(lines, fmt.Sprintf("%s (%s): %s", m.Canonical, m.ID, why))
+			}
+		}
 	}
-	return lines, err
+	return lines, nil
+}
+
+// whyWaits says what an action waits for, or returns "". What a relay shows of its machine is not for agents.
+func whyWaits(tx bridge.Tx, m bridge.Command) (string, error) {
+	asked, err := bridge.AskedAbout(tx, m, time.Now())
+	switch {
+	case err != nil:
+		return "", err
+	case asked != nil:
+		return asked.String(), nil
+	case m.State == bridge.CommandGranted:
+		return m.Shown(), nil
+	}
+	return "", nil
 }
 
 // find looks an agent of the caller's own tree up by id or name. One of another

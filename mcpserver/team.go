@@ -270,6 +270,8 @@ type Inspection struct {
 	State   string `json:"state"`
 	Detail  string `json:"detail"`
 	Trouble string `json:"trouble,omitempty"`
+	// WaitsFor are its actions that wait for a relay or for a person at its machine, in words.
+	WaitsFor []string `json:"waits_for,omitempty"`
 	// Recent is what the agent was told and replied in its last turns, oldest first.
 	Recent []Said `json:"recent_messages"`
 }
@@ -304,6 +306,9 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 			return err
 		} else if len(awaited) > 0 && out.State != "busy" { // it asked outside of a turn
 			out.State = "waiting"
+		}
+		if out.WaitsFor, err = waitsFor(tx, a.ID); err != nil {
+			return err
 		}
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: recentTurns})
 		for _, t := range slices.Backward(turns) {

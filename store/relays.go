@@ -95,6 +95,39 @@ func (t *tx) OfferedBy(action string) ([]bridge.RelayOffer, error) {
 		action, bridge.RelayRevoked)
 }
 
+const questionColumns = "request, relay, since_at, until_at"
+
+var putQuestion = putSQL("machine_questions", questionColumns)
+
+// PutMachineQuestions implements bridge.RelayTx.
+func (t *tx) PutMachineQuestions(relay string, questions []bridge.MachineQuestion) error {
+	if err := t.exec("DELETE FROM machine_questions WHERE relay = $1", relay); err != nil {
+		return err
+	}
+	for _, q := range questions {
+		if err := t.exec(putQuestion, q.Request, relay, micros(q.Since), micros(q.Until)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MachineQuestion implements bridge.RelayTx.
+func (t *tx) MachineQuestion(request string) (bridge.MachineQuestion, error) {
+	return selectOne(t, func(row scanner) (q bridge.MachineQuestion, err error) {
+		err = row.Scan(&q.Request, &q.Relay, microTime{&q.Since}, microTime{&q.Until})
+		return q, err
+	}, "SELECT "+questionColumns+" FROM machine_questions WHERE request = $1", request)
+}
+
+// MachineQuestions implements bridge.RelayTx.
+func (t *tx) MachineQuestions() ([]bridge.MachineQuestion, error) {
+	return selectAll(t, func(row scanner) (q bridge.MachineQuestion, err error) {
+		err = row.Scan(&q.Request, &q.Relay, microTime{&q.Since}, microTime{&q.Until}, &q.Command, &q.Agent, &q.Action)
+		return q, err
+	}, "SELECT q.request, q.relay, q.since_at, q.until_at, c.id, c.agent, c.canonical FROM machine_questions q JOIN commands c ON c.op_key = q.request WHERE c.state IN ('held', 'sending', 'uncertain') ORDER BY q.request LIMIT 1000")
+}
+
 const joinColumns = "id, relay, created_at, expires_at, key"
 
 var putJoin = putSQL("relay_joins", joinColumns)
@@ -215,7 +248,7 @@ func (t *tx) Tie(request string) (bridge.RelayTie, error) {
 func (t *tx) PurgeRelays(before time.Time) error {
 	for _, query := range []string{
 		"DELETE FROM relay_joins WHERE expires_at < $1", "DELETE FROM relay_calls WHERE created_at < $1",
-		"DELETE FROM relay_ties WHERE created_at < $1", "DELETE FROM replicas WHERE seen_at < $1",
+		"DELETE FROM relay_ties WHERE created_at < $1", "DELETE FROM machine_questions WHERE until_at < $1", "DELETE FROM replicas WHERE seen_at < $1",
 	} {
 		if err := t.exec(query, micros(before)); err != nil {
 			return err

@@ -197,13 +197,25 @@ func (c agentsCmd) Run(ctx context.Context, a app) error {
 	return tell(c.target, a, func(client *api.Client) (api.AgentList, error) { return client.Agents(ctx, o) }, func(list api.AgentList) error {
 		rows := make([][]string, len(list.Agents))
 		for i, g := range list.Agents {
-			rows[i] = []string{g.Name, g.State, g.Repo, g.API, g.ID, g.External, short(g.Trouble, 80)}
+			rows[i] = []string{g.Name, g.State, g.Repo, g.API, g.ID, g.External, short(agentTrouble(g), 600)}
 		}
 		if err := table(a.stdout, "NAME\tSTATE\tREPOSITORY\tAPI\tID\tEXTERNAL\tTROUBLE", rows); err != nil {
 			return err
 		}
 		return more(a, list.Next)
 	})
+}
+
+// agentTrouble says what is wrong with an agent, and which of its actions people at machines are asked about.
+func agentTrouble(g api.Agent) string {
+	var parts []string
+	if g.Trouble != "" {
+		parts = append(parts, short(g.Trouble, 80))
+	}
+	for _, q := range g.Asked {
+		parts = append(parts, q.Action+": "+q.Text)
+	}
+	return strings.Join(parts, "; ")
 }
 
 type turnsCmd struct {
@@ -242,7 +254,7 @@ type commandsCmd struct {
 
 // Help shows an example.
 func (commandsCmd) Help() string {
-	return "States: parsed, refused, held, granted, sending, confirmed, failed, uncertain, finished, reported.\n\n--state held shows each command whole: everything that a yes would do, who wrote it, what caused it, and what changed since your last yes. Characters outside printable ASCII are escaped. Identical commands of one agent are one entry with a count.\n\nExample:\n  drawbridge commands --state held"
+	return "States: parsed, refused, held, granted, sending, confirmed, failed, uncertain, finished, reported. The list shows asked instead of sending while a person at the relay's machine is asked; --state sending has those, too.\n\n--state held shows each command whole: everything that a yes would do, who wrote it, what caused it, and what changed since your last yes. Characters outside printable ASCII are escaped. Identical commands of one agent are one entry with a count.\n\nExample:\n  drawbridge commands --state held"
 }
 
 // Run lists commands.
@@ -255,13 +267,29 @@ func (c commandsCmd) Run(ctx context.Context, a app) error {
 		}
 		rows := make([][]string, len(list.Commands))
 		for i, m := range list.Commands {
-			rows[i] = []string{m.ID, cmp.Or(m.AgentName, m.Agent), m.State, m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, maxReason)}
+			rows[i] = []string{m.ID, cmp.Or(m.AgentName, m.Agent), stateShown(m), m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, reasonRoom(m))}
 		}
 		if err := table(a.stdout, "ID\tAGENT\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
 			return err
 		}
 		return more(a, list.Next)
 	})
+}
+
+// stateShown is the state as the list has it: a command about which a person is asked is not being sent.
+func stateShown(m api.Command) string {
+	if m.State == "sending" && m.Asked != nil {
+		return "asked"
+	}
+	return m.State
+}
+
+// reasonRoom is how much of a reason stands in the list, in characters: a question to a person stands there whole.
+func reasonRoom(m api.Command) int {
+	if m.Asked != nil {
+		return 4 * maxReason
+	}
+	return maxReason
 }
 
 // maxReason is how much of a reason stands in a table, in characters.

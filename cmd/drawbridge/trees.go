@@ -55,6 +55,9 @@ func (t target) print(a app, tree api.Tree) error {
 			state += ": " + short(tree.Why, 200)
 		}
 	}
+	for _, q := range tree.Asked {
+		rows = append(rows, []string{short(q.Action, 40), short(q.Text, 400)})
+	}
 	return table(a.stdout, "TREE\t"+tree.Name+" ("+tree.Root+")", append(rows, []string{"state", state}))
 }
 

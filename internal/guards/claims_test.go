@@ -15,9 +15,7 @@ import (
 )
 
 // unshown lists the rows of docs/claims.md that have no test, by their first cell, each with its reason.
-var unshown = map[string]string{
-	"7.30": "not built yet; the list shows the state sending while a person at the relay is asked",
-}
+var unshown = map[string]string{}
 
 // TestClaimsNameTests: docs/claims.md names tests and scripts that exist, its first part has the chapters of README.md, and a row
 // without a test has a reason here.

@@ -133,6 +133,9 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 	case f.Switch != nil:
 		c.allowance -= answeredCost
 		return c.noteSwitch(ctx, *f.Switch)
+	case f.Asking != nil:
+		c.allowance -= answeredCost + float64(len(f.Asking.Questions))
+		return c.noteAsking(ctx, *f.Asking)
 	case f.Output != nil:
 		c.progress(*f.Output)
 	case f.Pinned != nil:
@@ -224,6 +227,34 @@ func (c *conn) noteSwitch(ctx context.Context, now wire.Switch) error {
 			return nil
 		}
 		return tx.PutRelay(relay)
+	})
+}
+
+// noteAsking writes down about which requests a person at the relay's machine is asked, unless another connection has taken over. What
+// was not sent to this very process of the relay is not its business and is passed over.
+func (c *conn) noteAsking(ctx context.Context, a wire.Asking) error {
+	if c.process == "" {
+		return errOrder
+	}
+	now := c.hub.o.Now()
+	return c.hub.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error {
+		relay, err := tx.Relay(c.relay)
+		if err != nil || relay.Session != c.session {
+			return err
+		}
+		var open []bridge.MachineQuestion
+		for _, q := range a.Questions {
+			tie, err := tx.Tie(q.ID)
+			switch {
+			case errors.Is(err, bridge.ErrNoRow):
+			case err != nil:
+				return err
+			case tie.Relay == c.relay && tie.Process == c.process && !tie.SentAt.IsZero():
+				open = append(open, bridge.MachineQuestion{Request: q.ID, Relay: c.relay, Since: now.Add(-time.Duration(q.AgeMS) * time.Millisecond),
+					Until: now.Add(time.Duration(q.LeftMS) * time.Millisecond)})
+			}
+		}
+		return tx.PutMachineQuestions(c.relay, open)
 	})
 }
 

@@ -354,6 +354,9 @@ func (h *Hub) admit(ctx context.Context, c *conn, offers wire.Offers) error {
 		if err := tx.PutRelay(relay); err != nil {
 			return err
 		}
+		if err := tx.PutMachineQuestions(c.relay, nil); err != nil { // it says at once which ones are open
+			return err
+		}
 		return tx.PutOffers(c.relay, offersOf(c.relay, offers))
 	})
 	if word := closing(""); err != nil && !errors.As(err, &word) {

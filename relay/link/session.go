@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -190,6 +191,7 @@ func (s *session) serve(ctx context.Context) error {
 	helpers.Go(func() { s.tell(conn) })
 	helpers.Go(func() { s.drain(ctx) })
 	helpers.Go(func() { s.tellSwitch(conn) })
+	helpers.Go(func() { s.tellAsking(conn) })
 	err := s.loop(ctx, conn)
 	close(s.over)
 	cut()
@@ -270,6 +272,39 @@ func (s *session) tell(ctx context.Context) {
 			_ = s.ws.CloseNow()
 			return
 		}
+	}
+}
+
+// askingEvery bounds how often the bridge hears what people are asked.
+const askingEvery = 250 * time.Millisecond
+
+// tellAsking says about which requests a person at this machine is asked, at first if there are any, and after each change.
+func (s *session) tellAsking(ctx context.Context) {
+	h, asks := s.link.o.Handler.(wire.Asker)
+	if s.memory == nil || !asks {
+		return
+	}
+	same := func(a, b wire.Asked) bool { return a.ID == b.ID }
+	for told := []wire.Asked(nil); ; {
+		now, changed := h.Asking()
+		if !slices.EqualFunc(now, told, same) {
+			if err := s.write(ctx, wire.Frame{Asking: &wire.Asking{Questions: append([]wire.Asked{}, now...)}}); err != nil {
+				_ = s.ws.CloseNow()
+				return
+			}
+			told = now
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		pause := time.NewTimer(askingEvery)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
 	}
 }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"net/http"
+	"time"
 
 	"drawbridge/relay/wire"
 )
@@ -78,6 +79,22 @@ func (r *Relay) lookedUp(id, action string) reply {
 	}
 	return out
 }
+
+// Asking implements wire.Asker.
+func (r *Relay) Asking() (questions []wire.Asked, changed <-chan struct{}) {
+	if r.o.Desk == nil {
+		return nil, nil
+	}
+	open, changed := r.o.Desk.Open()
+	now := r.o.Now()
+	for _, p := range open[:min(len(open), wire.MaxQuestions)] {
+		questions = append(questions, wire.Asked{ID: p.Request, AgeMS: span(now.Sub(p.Asked)), LeftMS: span(p.Until.Sub(now))})
+	}
+	return questions, changed
+}
+
+// span is d in milliseconds, as the wire takes it also after somebody set the clock.
+func span(d time.Duration) int64 { return min(max(d, 0), wire.MaxQuestion).Milliseconds() }
 
 // Outdated implements wire.Outdatable.
 func (r *Relay) Outdated() bool { return r.o.Config.Changed() }

@@ -104,6 +104,7 @@ var (
 	_ wire.Rememberer = (*Relay)(nil)
 	_ wire.Stoppable  = (*Relay)(nil)
 	_ wire.Outdatable = (*Relay)(nil)
+	_ wire.Asker      = (*Relay)(nil)
 	_ control.Relay   = (*Relay)(nil)
 )
 

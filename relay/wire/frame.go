@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"drawbridge/internal/strictjson"
@@ -17,7 +18,7 @@ const (
 	JoinPath    = "/relay/join"
 	RekeyPath   = "/relay/rekey"
 	Subprotocol = "drawbridge-relay-v1"
-	// Subprotocol2 adds epochs, look-ups and the kill switch to Subprotocol. Both ends take it when both know it.
+	// Subprotocol2 adds epochs, look-ups, the kill switch and the open questions to Subprotocol. Both ends take it when both know it.
 	Subprotocol2 = "drawbridge-relay-v2"
 )
 
@@ -38,6 +39,9 @@ const (
 	MaxToBridge = strictjson.MaxBytes
 	// MaxOffers is how many actions a relay may offer.
 	MaxOffers = 512
+	// MaxQuestions is how many requests a relay may ask people about at a time, and MaxQuestion how long each question lasts.
+	MaxQuestions = 64
+	MaxQuestion  = 24 * time.Hour
 )
 
 // Frame is one WebSocket text message: a JSON object with exactly one member, named after what it is.
@@ -58,13 +62,16 @@ type Frame struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Answered says that a request which was refused with RefusedApproval has its answer from the relay's machine.
 	Answered *Answered `json:"answered,omitempty"`
-	// Kept, Lookup, Found and Switch are of Subprotocol2. Lookup asks what the relay's journal knows of a request and
+	// Kept, Lookup, Found, Switch and Asking are of Subprotocol2. Lookup asks what the relay's journal knows of a request and
 	// never runs anything; Found is the relay's answer.
 	Kept   *Kept   `json:"kept,omitempty"`
 	Lookup *Signed `json:"lookup,omitempty"`
 	Found  *Found  `json:"found,omitempty"`
 	// Switch says how the relay's kill switch stands, after the offers and after each change.
 	Switch *Switch `json:"switch,omitempty"`
+	// Asking lists what people at the relay's machine are asked. The relay sends it after the offers if they are asked
+	// anything, and after each change.
+	Asking *Asking `json:"asking,omitempty"`
 }
 
 // Hello opens a connection: who the relay says it is, and which keys of the bridge it trusts.
@@ -115,6 +122,37 @@ type Switch struct {
 	Stopped bool `json:"stopped"`
 	// Outdated says that relay.yaml is another by now than the one that the relay follows.
 	Outdated bool `json:"outdated,omitempty"`
+}
+
+// Asking is the whole list of requests about which a person at the relay's machine is asked now.
+type Asking struct {
+	Questions []Asked `json:"questions"`
+}
+
+// Asked is one question to a person. It has spans and not times, because the two clocks may differ.
+type Asked struct {
+	// ID is the request's.
+	ID string `json:"id"`
+	// AgeMS is how many milliseconds ago the person was asked. LeftMS is how many are left until a missing answer is a no.
+	AgeMS  int64 `json:"age_ms"`
+	LeftMS int64 `json:"left_ms"`
+}
+
+func (a Asking) check() error {
+	if len(a.Questions) > MaxQuestions {
+		return fmt.Errorf("%d open questions; there may be %d", len(a.Questions), MaxQuestions)
+	}
+	seen := map[string]bool{}
+	for _, q := range a.Questions {
+		if !ValidRequestID(q.ID) || seen[q.ID] {
+			return errors.New("an open question without an id, or twice")
+		}
+		if most := MaxQuestion.Milliseconds(); q.AgeMS < 0 || q.LeftMS < 0 || q.AgeMS > most || q.LeftMS > most {
+			return errors.New("an open question from another time")
+		}
+		seen[q.ID] = true
+	}
+	return nil
 }
 
 // Known is what a relay's journal knows of a request.
@@ -219,7 +257,7 @@ func (f Frame) members() (n int) {
 	for _, there := range []bool{
 		f.Hello != nil, f.Challenge != nil, f.Proof != nil, f.Welcome != nil, f.Offers != nil,
 		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
-		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil,
+		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil, f.Asking != nil,
 	} {
 		if there {
 			n++
@@ -237,6 +275,8 @@ func (f Frame) check() error {
 		return f.Proof.check()
 	case f.Found != nil:
 		return f.Found.check()
+	case f.Asking != nil:
+		return f.Asking.check()
 	case f.Offers != nil:
 		return f.Offers.check()
 	case f.Pinned != nil:

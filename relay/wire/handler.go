@@ -47,6 +47,13 @@ type Answerer interface {
 	Answered() <-chan string
 }
 
+// Asker is a [Handler] that asks people on its own machine.
+type Asker interface {
+	// Asking lists the requests about which a person is asked now, the oldest first, at most [MaxQuestions]. The channel is closed
+	// when that may have changed.
+	Asking() (questions []Asked, changed <-chan struct{})
+}
+
 // Watcher is a [Handler] that is told how the connection to the bridge is.
 type Watcher interface {
 	// Watch gets what has become of the connection, in order, one call after the other. It must not block.

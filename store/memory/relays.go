@@ -19,12 +19,13 @@ type relayTables struct {
 	replicas table[string, time.Time]
 	calls    table[string, bridge.RelayCall]
 	ties     table[string, bridge.RelayTie]
+	asked    table[string, bridge.MachineQuestion]
 }
 
 func (r *relayTables) clone() relayTables {
 	return relayTables{
 		relays: r.relays.clone(), offers: r.offers.clone(), joins: r.joins.clone(), keys: r.keys.clone(),
-		replicas: r.replicas.clone(), calls: r.calls.clone(), ties: r.ties.clone(),
+		replicas: r.replicas.clone(), calls: r.calls.clone(), ties: r.ties.clone(), asked: r.asked.clone(),
 	}
 }
 
@@ -78,6 +79,45 @@ func (t *tx) Offers(relay string) ([]bridge.RelayOffer, error) {
 		return slices.Clone(*row), nil
 	}
 	return nil, nil
+}
+
+// PutMachineQuestions implements bridge.RelayTx.
+func (t *tx) PutMachineQuestions(relay string, questions []bridge.MachineQuestion) error {
+	if err := purge(t, &t.state.asked, func(q *bridge.MachineQuestion) bool { return q.Relay == relay }); err != nil {
+		return err
+	}
+	for _, q := range questions {
+		q = bridge.MachineQuestion{Request: q.Request, Relay: relay, Since: stamp(q.Since), Until: stamp(q.Until)}
+		if err := set(t, &t.state.asked, q.Request, &q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MachineQuestion implements bridge.RelayTx.
+func (t *tx) MachineQuestion(request string) (bridge.MachineQuestion, error) {
+	return look(t.state.asked.get(request))
+}
+
+// MachineQuestions implements bridge.RelayTx.
+func (t *tx) MachineQuestions() (out []bridge.MachineQuestion, err error) {
+	waits := map[string]bridge.Command{}
+	t.state.commands.oldest(func(c *commandRow) bool {
+		if c.State == bridge.CommandHeld || c.State == bridge.CommandSending || c.State == bridge.CommandUncertain {
+			waits[c.OpKey] = c.Command
+		}
+		return true
+	})
+	t.state.asked.oldest(func(q *bridge.MachineQuestion) bool {
+		if c, there := waits[q.Request]; there {
+			found := *q
+			found.Command, found.Agent, found.Action = c.ID, c.Agent, c.Canonical
+			out = append(out, found)
+		}
+		return len(out) < 1000
+	})
+	return out, nil
 }
 
 // OfferedBy implements bridge.RelayTx.
@@ -215,6 +255,9 @@ func (t *tx) PurgeRelays(before time.Time) error {
 		},
 		func() error {
 			return purge(t, &s.ties, func(b *bridge.RelayTie) bool { return b.CreatedAt.Before(before) })
+		},
+		func() error {
+			return purge(t, &s.asked, func(q *bridge.MachineQuestion) bool { return q.Until.Before(before) })
 		},
 		func() error { return purge(t, &s.replicas, func(at *time.Time) bool { return at.Before(before) }) },
 	} {

@@ -86,6 +86,59 @@ func testRelayOffers(t *testing.T, open Open) {
 	equal(t, "others untouched", by("backup"), []bridge.RelayOffer{offer(two.Name, "backup", "d2")})
 }
 
+// testMachineQuestions: what a relay asks a person replaces what it asked before, touches no other relay's, and is listed with the
+// commands that wait.
+func testMachineQuestions(t *testing.T, open Open) {
+	s := open(t)
+	question := func(n int, relay string) bridge.MachineQuestion {
+		return bridge.MachineQuestion{Request: fullCommand(n).OpKey, Relay: relay, Since: at(time.Duration(n) * time.Second), Until: at(time.Hour + time.Duration(n)*time.Second)}
+	}
+	listed := func(n int, relay string) bridge.MachineQuestion {
+		q, c := question(n, relay), fullCommand(n)
+		q.Command, q.Agent, q.Action = c.ID, c.Agent, c.Canonical
+		return q
+	}
+	put := func(relay string, questions ...bridge.MachineQuestion) {
+		t.Helper()
+		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutMachineQuestions(relay, questions) })
+	}
+	list := func() []bridge.MachineQuestion {
+		return read(t, s, func(tx bridge.Tx) ([]bridge.MachineQuestion, error) { return tx.MachineQuestions() })
+	}
+	mustUpdate(t, s, func(tx bridge.Tx) error {
+		for n, state := range []bridge.CommandState{bridge.CommandSending, bridge.CommandHeld, bridge.CommandUncertain, bridge.CommandFinished} {
+			c := fullCommand(n + 1)
+			c.State = state
+			if err := tx.InsertCommand(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	equal(t, "at first", len(list()), 0)
+	mine := question(1, "ignored")
+	mine.Command, mine.Agent, mine.Action = "cmd_x", "agt_x", "x" // the command says these
+	put("laptop", mine, question(3, "laptop"), question(4, "laptop"), question(9, "laptop"))
+	put("desk", question(2, "desk"))
+	equal(t, "of commands that wait", list(), []bridge.MachineQuestion{listed(1, "laptop"), listed(2, "desk"), listed(3, "laptop")})
+	one := func(n int) bridge.MachineQuestion {
+		return read(t, s, func(tx bridge.Tx) (bridge.MachineQuestion, error) { return tx.MachineQuestion(fullCommand(n).OpKey) })
+	}
+	equal(t, "one", one(1), question(1, "laptop"))
+	equal(t, "one whose command is unknown", one(9), question(9, "laptop"))
+	put("laptop", question(3, "laptop"))
+	equal(t, "replaced", list(), []bridge.MachineQuestion{listed(2, "desk"), listed(3, "laptop")})
+	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.MachineQuestion, error) {
+		return tx.MachineQuestion(fullCommand(1).OpKey)
+	}); !errors.Is(err, bridge.ErrNoRow) {
+		t.Errorf("a question that is over: %v", err)
+	}
+	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PurgeRelays(at(time.Hour + 3*time.Second)) })
+	equal(t, "purged", list(), []bridge.MachineQuestion{listed(3, "laptop")})
+	put("laptop")
+	equal(t, "none left", len(list()), 0)
+}
+
 func testRelayJoins(t *testing.T, open Open) {
 	s := open(t)
 	j := bridge.RelayJoin{ID: "j1", Relay: "laptop", CreatedAt: epoch, ExpiresAt: at(time.Hour), Key: "key"}

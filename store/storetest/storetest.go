@@ -89,7 +89,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"WakeLane", testWakeLane},
 		{"WakeLanes", testWakeLanes},
 		{"Failures", testFailures},
-		{"Tries", testTries}, {"AwaySince", testAwaySince},
+		{"MachineQuestions", testMachineQuestions}, {"Tries", testTries}, {"AwaySince", testAwaySince},
 		{"Lost", testLost},
 		{"NextDue", testNextDue},
 		{"ReleaseAll", testReleaseAll},

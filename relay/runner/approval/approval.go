@@ -159,6 +159,8 @@ type Desk struct {
 	noes     []no
 	// asked is when somebody was asked about each action within the last hour, the oldest first.
 	asked map[string][]time.Time
+	// turned is closed when the open questions have changed; nil while nobody waits for that.
+	turned chan struct{}
 }
 
 // Open reads the file, which need not exist. A file that others can write, or that no relay wrote, is an error.
@@ -252,6 +254,30 @@ func (d *Desk) list() []*Pending {
 func (d *Desk) Pending() []Pending {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.unanswered()
+}
+
+// Open is [Desk.Pending], and a channel that is closed when that may have changed.
+func (d *Desk) Open() (questions []Pending, changed <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	questions = d.unanswered()
+	if d.turned == nil {
+		d.turned = make(chan struct{})
+	}
+	return questions, d.turned
+}
+
+// turn wakes those who wait for a change of the open questions. The caller holds the mutex.
+func (d *Desk) turn() {
+	if d.turned != nil {
+		close(d.turned)
+		d.turned = nil
+	}
+}
+
+// unanswered lists the open questions, the oldest first. The caller holds the mutex.
+func (d *Desk) unanswered() []Pending {
 	d.expire()
 	var open []Pending
 	for _, p := range d.list() {
@@ -262,6 +288,14 @@ func (d *Desk) Pending() []Pending {
 	return open
 }
 
+// remove ends a question. The caller holds the mutex.
+func (d *Desk) remove(id string) {
+	if d.pending[id] != nil {
+		delete(d.pending, id)
+		d.turn()
+	}
+}
+
 // expire drops what nobody answered in time and what no longer stands. An end that is further away than it could be was
 // written under a clock that has been set back since, and counts as over. The caller holds the mutex.
 func (d *Desk) expire() {
@@ -269,7 +303,7 @@ func (d *Desk) expire() {
 	for id, p := range d.pending {
 		over := !now.Before(p.Until) || p.Until.Sub(now) > d.o.Wait
 		if over && d.verdicts[id] == nil {
-			delete(d.pending, id)
+			d.remove(id)
 		}
 	}
 	d.standing = slices.DeleteFunc(d.standing, func(s standing) bool { return !now.Before(s.Until) })
@@ -335,9 +369,10 @@ func (d *Desk) keep(id string, v Verdict) error {
 	case v.Approved:
 		d.answered(p.Action, true)
 		p.By, p.Until = v.By, d.o.Now().Add(d.o.Wait).UTC()
+		d.turn()
 	default:
 		d.answered(p.Action, false)
-		delete(d.pending, id)
+		d.remove(id)
 	}
 	return d.save()
 }
@@ -363,7 +398,7 @@ func (d *Desk) find(q Question) (*Pending, Verdict, error) {
 		case p.Request != q.Request || d.verdicts[id] != nil:
 		case p.Definition != q.Definition:
 			// What was shown is not what would run.
-			delete(d.pending, id)
+			d.remove(id)
 		case p.By != "":
 			v := Verdict{Approved: true, By: p.By}
 			return nil, v, d.settle(id, v, q)
@@ -390,9 +425,10 @@ func (d *Desk) open(q Question) (Pending, Verdict, error) {
 		p = &Pending{ID: "apr_" + strings.ToLower(rand.Text()[:8]), Question: q, Asked: now.UTC(), Until: now.Add(d.o.Wait).UTC()}
 		d.pending[p.ID] = p
 		if err := d.save(); err != nil {
-			delete(d.pending, p.ID)
+			d.remove(p.ID)
 			return Pending{}, Verdict{}, err
 		}
+		d.turn()
 		d.asked[q.Action] = append(d.asked[q.Action], now)
 	}
 	d.verdicts[p.ID] = make(chan Verdict, 1)
@@ -407,7 +443,7 @@ func (d *Desk) Withdraw(request string) {
 		if p.Request != request {
 			continue
 		}
-		delete(d.pending, id)
+		d.remove(id)
 		if word := d.verdicts[id]; word != nil {
 			select {
 			case word <- Verdict{By: "elsewhere", Reason: "it was answered elsewhere"}:
@@ -454,7 +490,7 @@ func (d *Desk) settle(id string, v Verdict, q Question) error {
 	if asked {
 		d.answered(q.Action, v.Approved)
 	}
-	delete(d.pending, id)
+	d.remove(id)
 	delete(d.verdicts, id)
 	if v.Approved && q.Once > 0 && asked {
 		d.stand(q)
@@ -509,6 +545,7 @@ func (d *Desk) DenyAll(by string) error {
 		}
 	}
 	clear(d.pending)
+	d.turn()
 	d.standing, d.noes = nil, nil
 	return d.save()
 }

@@ -307,3 +307,48 @@ func TestClockSetBack(t *testing.T) {
 		}
 	})
 }
+
+// Who watches the open questions hears of each change: asked, answered with yes or no, answered by nobody, withdrawn, and ended by the
+// kill switch.
+func TestOpenQuestionsAreWatched(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "approvals")
+	synctest.Test(t, func(t *testing.T) {
+		desk := open(t, path, nil)
+		expect := func(what string, changed <-chan struct{}, want int) <-chan struct{} {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case <-changed:
+			default:
+				t.Errorf("%s: nobody heard of it", what)
+			}
+			questions, changed := desk.Open()
+			if len(questions) != want {
+				t.Errorf("%s: %d questions are open, want %d", what, len(questions), want)
+			}
+			return changed
+		}
+		_, changed := desk.Open()
+		action := 0
+		begin := func() (id string, said <-chan word) {
+			action++ // a no makes its action rest
+			q := question("request", "d")
+			q.Action = "a" + string(rune('0'+action))
+			said = ask(t.Context(), desk, q)
+			changed = expect("asked", changed, 1)
+			questions, _ := desk.Open()
+			return questions[0].ID, said
+		}
+		for what, end := range map[string]func(id string){
+			"yes": func(id string) { must(t, desk.Decide(id, true, "test")) }, "no": func(id string) { must(t, desk.Decide(id, false, "test")) },
+			"withdrawn": func(string) { desk.Withdraw("request") }, "kill switch": func(string) { must(t, desk.DenyAll("test")) },
+			"nobody": func(string) { time.Sleep(time.Minute) },
+		} {
+			id, said := begin()
+			end(id)
+			<-said
+			changed = expect(what, changed, 0)
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package hub_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"drawbridge/bridge"
+	"drawbridge/relay/link"
+	"drawbridge/relay/wire"
+	"drawbridge/store/memory"
+)
+
+// asker is a machine at which people are asked, or which says so.
+type asker struct {
+	*diary
+	questions []wire.Asked // guarded by state
+}
+
+// Asking implements wire.Asker.
+func (a *asker) Asking() ([]wire.Asked, <-chan struct{}) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	return append([]wire.Asked(nil), a.questions...), a.changed
+}
+
+func (a *asker) say(ids ...string) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	a.questions = nil
+	for _, id := range ids {
+		a.questions = append(a.questions, wire.Asked{ID: id, AgeMS: 3000, LeftMS: 60_000})
+	}
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// asked reads the question about a request, as any replica does, or nil.
+func asked(t *testing.T, store bridge.Store, request string) *bridge.MachineQuestion {
+	t.Helper()
+	var q bridge.MachineQuestion
+	err := store.View(t.Context(), func(tx bridge.Tx) (err error) { q, err = tx.MachineQuestion(request); return err })
+	switch {
+	case errors.Is(err, bridge.ErrNoRow):
+		return nil
+	case err != nil:
+		t.Fatal(err)
+	}
+	return &q
+}
+
+// hold sends requests that wait at their relay, and returns when they are there.
+func (s *site) hold(t *testing.T, relay string, a *asker, ids ...string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	before := len(a.requests())
+	for _, id := range ids {
+		go func() { _, _ = s.RunAction(ctx, ask(t, "a", relay, id)) }()
+	}
+	eventually(t, "the requests are there", func() bool { return len(a.requests()) == before+len(ids) })
+}
+
+// The bridge knows about which requests a person at a machine is asked, over a connection that was lost too, and when the questions
+// are over. The two clocks may differ.
+func TestWhatMachinesAsk(t *testing.T) {
+	t.Parallel()
+	disk := memory.NewDisk()
+	s := siteOn(t, disk, nil)
+	other := disk.Open()
+	path := joined(t, s, "laptop")
+	a := &asker{diary: newDiary("a")}
+	_, finish := a.busy()
+	defer finish()
+	connect(t, path, a, func(o *link.Options) { o.Now = s.clock.now })
+	s.online(t, "laptop")
+	s.hold(t, "laptop", a, "op-1", "op-2", "op-3")
+	a.say("op-1", "op-2")
+	eventually(t, "two are asked", func() bool { return asked(t, other, "op-1") != nil && asked(t, other, "op-2") != nil })
+	q, now := asked(t, other, "op-1"), s.clock.now()
+	if since, left := now.Sub(q.Since), q.Until.Sub(now); q.Relay != "laptop" || since < 3*time.Second || since > time.Minute || left > time.Minute {
+		t.Errorf("%+v at %s", q, now)
+	}
+	if q := asked(t, other, "op-3"); q != nil {
+		t.Errorf("nobody is asked about op-3: %+v", q)
+	}
+	a.say("op-2", "op-3")
+	eventually(t, "one is over", func() bool { return asked(t, other, "op-1") == nil && asked(t, other, "op-3") != nil })
+	view, err := s.RelayByName(t.Context(), "laptop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.state.Lock()
+	a.questions = a.questions[1:] // and no frame on the old connection
+	a.state.Unlock()
+	s.clock.forward(80 * time.Second) // the bridge takes the connection for dead
+	eventually(t, "another connection is there", func() bool {
+		v, err := s.RelayByName(t.Context(), "laptop")
+		return err == nil && v.Connected && v.Session != view.Session
+	})
+	eventually(t, "what changed meanwhile is known", func() bool { return asked(t, other, "op-2") == nil && asked(t, other, "op-3") != nil })
+	a.say()
+	eventually(t, "nothing is open", func() bool { return asked(t, other, "op-3") == nil })
+}
+
+// A new process of a relay asks nobody about what an earlier one was sent.
+func TestQuestionsEndWithTheirProcess(t *testing.T) {
+	t.Parallel()
+	disk := memory.NewDisk()
+	s := siteOn(t, disk, nil)
+	store, path := disk.Open(), joined(t, s, "laptop")
+	a := &asker{diary: newDiary("a")}
+	_, finish := a.busy()
+	defer finish()
+	stop := connect(t, path, a, nil)
+	s.online(t, "laptop")
+	s.hold(t, "laptop", a, "op-1")
+	a.say("op-1")
+	eventually(t, "it is asked", func() bool { return asked(t, store, "op-1") != nil })
+	finish()
+	stop()
+	s.offline(t, "laptop")
+	next := &asker{diary: a.clone()}
+	_, finishNext := next.busy()
+	defer finishNext()
+	connect(t, path, next, nil)
+	s.online(t, "laptop")
+	s.hold(t, "laptop", next, "op-2")
+	next.say("op-1", "op-2")
+	eventually(t, "its own is asked", func() bool { return asked(t, store, "op-2") != nil })
+	if q := asked(t, store, "op-1"); q != nil {
+		t.Errorf("an answer at the new process would run nothing: %+v", q)
+	}
+}
+
+// A relay that lies about whom it asks changes nothing of another relay, and the bridge keeps nothing that it did not send there.
+func TestLyingAskers(t *testing.T) {
+	t.Parallel()
+	disk := memory.NewDisk()
+	s := siteOn(t, disk, nil)
+	store := disk.Open()
+	honest, liar := &asker{diary: newDiary("a")}, &asker{diary: newDiary("a")}
+	for name, a := range map[string]*asker{"laptop": honest, "evil": liar} {
+		_, finish := a.busy()
+		connect(t, joined(t, s, name), a, nil)
+		t.Cleanup(finish)
+		s.online(t, name)
+	}
+	s.hold(t, "laptop", honest, "op-1", "op-2")
+	s.hold(t, "evil", liar, "op-3")
+	honest.say("op-1")
+	eventually(t, "the honest one's is there", func() bool { return asked(t, store, "op-1") != nil })
+	lies := []string{"op-1", "op-2", "op-3"}
+	for n := len(lies); n < wire.MaxQuestions; n++ {
+		lies = append(lies, fmt.Sprintf("made-up-%d", n))
+	}
+	liar.say(lies...)
+	eventually(t, "its own is there", func() bool { return asked(t, store, "op-3") != nil })
+	if q := asked(t, store, "op-1"); q == nil || q.Relay != "laptop" {
+		t.Errorf("the question of another relay: %+v", q)
+	}
+	for _, id := range append(lies[3:], "op-2") {
+		if q := asked(t, store, id); q != nil {
+			t.Errorf("%s: %+v", id, q)
+		}
+	}
+	liar.say()
+	eventually(t, "its own is over", func() bool { return asked(t, store, "op-3") == nil })
+	if asked(t, store, "op-1") == nil {
+		t.Error("a relay ended the question of another")
+	}
+}
+
+// stranger2 is a client made by hand that speaks the second subprotocol and is let in.
+func (s *site) stranger2(t *testing.T, path string) *stranger {
+	t.Helper()
+	ws, _, err := websocket.Dial(t.Context(), s.url+wire.ConnectPath, &websocket.DialOptions{
+		Subprotocols: []string{wire.Subprotocol2}, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ws.CloseNow() })
+	p := &stranger{t, ws}
+	i, pins := loaded(t, path)
+	h, c := p.hello(i, pins)
+	proof := wire.Proof{Epoch: processes.Add(1) << 40, Process: "p1"}.Prove(i.Key, h, c)
+	p.frame(wire.Frame{Proof: &proof})
+	f := p.read()
+	if f.Welcome == nil {
+		t.Fatalf("no welcome: %+v", f)
+	}
+	p.frame(wire.Frame{Kept: &wire.Kept{Epoch: f.Welcome.Epoch}})
+	p.frame(wire.Frame{Offers: &wire.Offers{}})
+	s.online(t, i.Relay)
+	return p
+}
+
+// A relay that says it a million times is cut off. So is one that says what no question can be, and one of the first version.
+func TestHostileAsking(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memory.NewDisk(), nil)
+	s.clock.stop()
+	path := joined(t, s, "laptop")
+	p := s.stranger2(t, path)
+	sent := make(chan int)
+	go func() {
+		n := 0
+		for err := error(nil); err == nil && n < 1_000_000; n++ {
+			err = p.ws.Write(t.Context(), websocket.MessageText, []byte(fmt.Sprintf(`{"asking":{"questions":[{"id":"op-%d","age_ms":0,"left_ms":1}]}}`, n)))
+		}
+		sent <- n
+	}()
+	if got := p.closed(); !strings.Contains(got, "too many frames") && !strings.Contains(got, "reset") && !strings.Contains(got, "broken pipe") {
+		t.Errorf("closed with %q", got)
+	}
+	if n := <-sent; n == 1_000_000 {
+		t.Error("a million frames are taken")
+	}
+	s.offline(t, "laptop")
+	for _, text := range []string{
+		`{"asking":{"questions":[{"id":"a b","age_ms":0,"left_ms":0}]}}`,
+		`{"asking":{"questions":[{"id":"a","age_ms":0,"left_ms":86400001}]}}`,
+		`{"asking":{"questions":[{"id":"a","age_ms":-1,"left_ms":0}]}}`,
+	} {
+		p := s.stranger2(t, path)
+		p.send([]byte(text))
+		if got := p.closed(); !strings.Contains(got, "malformed") {
+			t.Errorf("%s: %q", text, got)
+		}
+		s.offline(t, "laptop")
+	}
+	old := s.stranger(t)
+	desk := joined(t, s, "desk")
+	i, pins := loaded(t, desk)
+	old.enter(i, pins)
+	s.online(t, "desk")
+	old.send([]byte(`{"asking":{"questions":[]}}`))
+	if got := old.closed(); !strings.Contains(got, "out of order") {
+		t.Errorf("the first version: %q", got)
+	}
+}
