@@ -65,11 +65,14 @@ func (c *checker) bridge(b *Bridge, dir string) {
 		b.Database = absolute(dir, b.Database)
 	}
 	c.required("allowlist", b.Allowlist)
+	c.path("allowlist", b.Allowlist)
 	b.Allowlist = absolute(dir, b.Allowlist)
+	c.path("files", b.Files)
 	if b.Files != "" {
 		b.Files = absolute(dir, b.Files)
 	}
 	for i := range b.Orchestrators {
+		c.path(fmt.Sprintf("orchestrators[%d].workspace", i), b.Orchestrators[i].Workspace)
 		if o := &b.Orchestrators[i]; o.Workspace != "" {
 			o.Workspace = absolute(dir, o.Workspace)
 		}
@@ -187,34 +190,6 @@ func (c *checker) key(at string, s Secret) {
 	}
 }
 
-func (c *checker) database(value string) {
-	c.required("database", value)
-	// An address may hold a password, so the value is not shown.
-	switch lower := strings.ToLower(value); {
-	case isPostgres(lower):
-		c.postgres(value)
-	case strings.Contains(value, "://"), strings.HasPrefix(lower, "file:"), strings.HasPrefix(value, ":"), strings.ContainsAny(value, "?\x00"):
-		c.problem("database", "", "is neither a plain file name nor a PostgreSQL address", "name a SQLite file, such as drawbridge.db, or write postgres://user@host:5432/database")
-	}
-}
-
-func isPostgres(lower string) bool {
-	return strings.HasPrefix(lower, "postgres://") || strings.HasPrefix(lower, "postgresql://")
-}
-
-// postgres checks the address as far as it can be without a server.
-func (c *checker) postgres(value string) {
-	u, err := url.Parse(value)
-	if err != nil || strings.Trim(u.Path, "/") == "" {
-		c.problem("database", "", "is no PostgreSQL address", "write postgres://user@host:5432/database, with its password by reference: ${DATABASE_URL} or ${file:database.url}")
-		return
-	}
-	_, secret := u.User.Password()
-	if (secret || u.Query().Has("password")) && !c.file.ByReference("database") {
-		c.problem("database", "", "holds a password in the file itself", "put the address into the environment or a file of its own and write ${DATABASE_URL} or ${file:database.url}")
-	}
-}
-
 func (c *checker) cursor(u *Cursor) {
 	if u.Key.Len() > 0 && !visible.MatchString(u.Key.Reveal()) {
 		c.problem("cursor.key", "", "holds a blank, a line end or a character that is not ASCII", "copy the key again")
@@ -304,6 +279,8 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 		if r.Dir == "" {
 			r.Dir = n + ".agents"
 		}
+		c.path(at+".script", r.Script)
+		c.path(at+".dir", r.Dir)
 		r.Script, r.Dir = absolute(dir, r.Script), absolute(dir, r.Dir)
 		b.Runtimes[n] = r
 	}

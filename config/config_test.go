@@ -160,7 +160,7 @@ func TestBridgeProblems(t *testing.T) {
 		"metrics: same token":  {least + "metrics: {token: '${TOKEN}'}", []string{"bridge.yaml:3: metrics.token: is the same as token or key"}},
 		"metrics: in the file": {least + "metrics: {token: my-own-secret}", []string{"bridge.yaml:3: metrics.token: holds the secret itself"}},
 		"postgres password":    {least + "database: postgres://me:my-own-secret@host/db", []string{"bridge.yaml:3: database: holds a password in the file itself; put the address into the environment"}},
-		"postgres without db":  {least + "database: postgres://me@host", []string{"bridge.yaml:3: database: is no PostgreSQL address; write postgres://user@host:5432/database"}},
+		"postgres without db":  {least + "database: postgres://me@host", []string{"bridge.yaml:3: database: is not a PostgreSQL address, because it names no database; write postgres://user@host:5432/database"}},
 		"no plain file":        {least + "database: 'file:x.db?mode=memory'", []string{"bridge.yaml:3: database: is neither a plain file name nor a PostgreSQL address"}},
 		"in memory":            {least + "database: ':memory:'", []string{"database: is neither a plain file name nor a PostgreSQL address"}},
 		"no database":          {least + "database: ''\nallowlist: ''", []string{"bridge.yaml:3: database: is required", "bridge.yaml:4: allowlist: is required"}},

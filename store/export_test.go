@@ -17,6 +17,9 @@ import (
 // StartTrouble is startTrouble.
 func StartTrouble(err error, path string) error { return startTrouble(err, path) }
 
+// OnNetwork is the error for a path on a network file system.
+func OnNetwork(path, name string) error { return onNetwork(path, name) }
+
 // Plan is one statement that ran and how SQLite goes about it.
 type Plan struct {
 	Query string

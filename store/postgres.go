@@ -50,9 +50,9 @@ type postgresDB struct {
 var errAddress = bridge.Errorf(bridge.Invalid, "the database address is no PostgreSQL URL; write postgres://user:password@host:5432/database")
 
 func openPostgres(ctx context.Context, address string) (*Store, error) {
-	config, err := pgx.ParseConfig(address)
+	config, err := parseAddress(address)
 	if err != nil {
-		return nil, errAddress
+		return nil, err
 	}
 	for name, value := range sessionLimits {
 		config.RuntimeParams[name] = value
@@ -71,8 +71,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	d.db.SetMaxIdleConns(size)
 	s := &Store{group: newGroup(d)}
 	if err := d.db.PingContext(ctx); err != nil {
-		return nil, errors.Join(&bridge.Error{Kind: bridge.Unavailable, Cause: scrubbed(err, config),
-			Message: fmt.Sprintf("the database at %s cannot be reached; is PostgreSQL running, and are user and password right?", place(config))}, s.Close())
+		return nil, errors.Join(connectTrouble(err, config), s.Close())
 	}
 	if err := migratePostgres(ctx, d.db); err != nil {
 		return nil, errors.Join(cutOff(err, config), s.Close())

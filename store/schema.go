@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -78,7 +77,7 @@ func CheckSchema(ctx context.Context, database string) error {
 	case err != nil && dialect == "sqlite":
 		return startTrouble(err, database)
 	case err != nil:
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "the database at " + Place(database) + " cannot be read; is PostgreSQL running, and are user and password right?", Cause: err}
+		return readFirst(database, err)
 	case len(applied) == 0:
 		return nil
 	}
@@ -91,21 +90,33 @@ func CheckSchema(ctx context.Context, database string) error {
 // openToRead returns no database when there is none yet.
 func openToRead(database string) (dialect string, db *sql.DB, err error) {
 	if IsURL(database) {
-		config, err := pgx.ParseConfig(database)
+		config, err := parseAddress(database)
 		if err != nil {
-			return "", nil, errAddress
+			return "", nil, err
 		}
 		return "postgres", stdlib.OpenDB(*config), nil
 	}
 	path, err := realPath(database)
+	if err == nil {
+		err = mayWrite(path)
+	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, startTrouble(err, database)
 	}
 	if err := checkRegular(path); errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil
 	} else if err != nil {
-		return "", nil, err
+		return "", nil, startTrouble(err, database)
 	}
 	db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(10000)")
 	return "sqlite", db, err
+}
+
+// readFirst says why a PostgreSQL database could not be asked for its schema.
+func readFirst(database string, err error) error {
+	config, bad := parseAddress(database)
+	if bad != nil {
+		return bad
+	}
+	return connectTrouble(err, config)
 }

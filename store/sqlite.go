@@ -38,7 +38,9 @@ type sqliteDB struct {
 	tidying sync.Mutex
 	// lock is the lock file beside the database, held the lock on the database itself.
 	lock, held *os.File
-	anchor     *anchor
+	// lockIsNew says that this process made the lock file.
+	lockIsNew bool
+	anchor    *anchor
 	// longer is the size of the log, in bytes, at which the writer waits for its readers again.
 	longer int64
 }
@@ -52,6 +54,9 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		err = s.Update(ctx, func(tx bridge.Tx) error { return tx.ReleaseAll() })
 	}
 	if err != nil {
+		if d.lock != nil && d.lockIsNew { // beside a file that is not ours
+			_ = os.Remove(d.lock.Name())
+		}
 		return nil, errors.Join(fmt.Errorf("open store %q: %w", path, startTrouble(err, path)), s.Close())
 	}
 	return s, nil
@@ -65,6 +70,8 @@ func (d *sqliteDB) open(ctx context.Context, given string) error {
 	if given, err = filepath.Abs(given); err != nil {
 		return err
 	}
+	_, missing := os.Lstat(path + ".lock")
+	d.lockIsNew = errors.Is(missing, fs.ErrNotExist)
 	if d.lock, err = lockFile(path + ".lock"); err != nil {
 		return err
 	}
@@ -345,6 +352,9 @@ func realPath(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := checkPlace(abs); err != nil {
+		return "", err
+	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", bridge.Errorf(bridge.Invalid, "the folder %q does not exist; create it or choose another path", filepath.Dir(abs))
@@ -354,12 +364,13 @@ func realPath(path string) (string, error) {
 	}
 	target, err := filepath.EvalSymlinks(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return filepath.Join(dir, filepath.Base(abs)), nil
+		path := filepath.Join(dir, filepath.Base(abs))
+		return path, checkDisk(path)
 	}
 	if err != nil {
 		return "", systemsError(abs, err)
 	}
-	return target, checkRegular(target)
+	return target, errors.Join(checkRegular(target), checkDisk(target))
 }
 
 // systemsError returns the system's own error at a path, where it gives one: a loop of links has no errno in path/filepath.

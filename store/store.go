@@ -56,7 +56,8 @@ type backend interface {
 
 // IsURL reports whether a database setting names a PostgreSQL database and not a file.
 func IsURL(database string) bool {
-	return strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://")
+	scheme, _, there := strings.Cut(database, "://")
+	return there && (strings.EqualFold(scheme, "postgres") || strings.EqualFold(scheme, "postgresql"))
 }
 
 // Open opens a database, a SQLite file by path or PostgreSQL by URL, and brings

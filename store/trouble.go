@@ -140,7 +140,8 @@ var pathRemedies = []struct {
 }{
 	{fs.ErrPermission, "cannot be written by the user that runs the bridge; give that user the right to write the file and its folder, or choose another path"},
 	{syscall.ENOTDIR, "is not in a folder, because a part of its path is a file; choose another path"},
-	{syscall.ELOOP, "is a link that leads to no file; correct or remove the link, or choose another path"},
+	{syscall.ELOOP, "leads through links in a circle, so that it is a link that leads to no file; correct or remove the link, or choose another path"},
+	{syscall.ENOENT, "cannot be created in its folder: the file system there takes no new files, or somebody removed the folder meanwhile; choose another path"},
 	{syscall.ENAMETOOLONG, "has a name that is too long for the file system; choose a shorter path"},
 	{syscall.EROFS, "is on a file system that is mounted for reading alone; mount it for writing, or choose another path"},
 	{syscall.ENOSPC, "cannot be written, because the disk is full; make room and start again"},

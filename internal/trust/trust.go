@@ -50,7 +50,7 @@ func read(path string, limit int64, judge func(string, fs.FileInfo) error) ([]by
 	// Without O_NONBLOCK a pipe of that name would hold us here.
 	file, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, PathError(err)
+		return nil, linkError(path, real, err)
 	}
 	defer file.Close()
 	stat, err := file.Stat()
@@ -71,6 +71,14 @@ func read(path string, limit int64, judge func(string, fs.FileInfo) error) ([]by
 		return nil, Because(fmt.Sprintf("is larger than %d bytes", limit), "make it smaller")
 	}
 	return data, nil
+}
+
+// linkError is PathError at the end of a link. A link without a file gets words of its own.
+func linkError(path, real string, err error) error {
+	if info, own := os.Lstat(path); own == nil && info.Mode()&fs.ModeSymlink != 0 && errors.Is(err, fs.ErrNotExist) {
+		return Because(fmt.Sprintf("is a link that leads to no file: %q does not exist", real), "put the file back, or correct the link")
+	}
+	return PathError(err)
 }
 
 // walk follows path name by name and returns where it leads without links. It judges each folder in which it looks up a
@@ -312,6 +320,21 @@ func Dir(path string) error {
 	return nil
 }
 
+// remedies say what the system's errors at a path mean, and what to do.
+var remedies = []struct {
+	is             error
+	reason, remedy string
+}{
+	{fs.ErrNotExist, "does not exist", "create it or correct the path"},
+	{syscall.ENOTDIR, "is not in a folder, because a part of its path is a file", "correct the path"},
+	{syscall.ELOOP, "leads through links in a circle", "correct or remove the link, or name the file itself"},
+	{syscall.ENAMETOOLONG, "has a name that is too long for the file system", "choose a shorter path"},
+	{syscall.EISDIR, "is a folder", "name a file in it"},
+	{syscall.EINVAL, "is not a path: it is empty or holds a NUL character", "write the path of a file"},
+	{fs.ErrPermission, "may not be used by the user that runs this program", "make it readable for that user, and its folders searchable (chmod u+x)"},
+	{syscall.EROFS, "is on a file system that is mounted for reading alone", "mount it for writing, or choose another path"},
+}
+
 // PathError turns an error of the os package into a reason without the path, which every problem names itself.
 func PathError(err error) error {
 	var cause *fs.PathError
@@ -320,8 +343,11 @@ func PathError(err error) error {
 		reason = cause.Err
 	}
 	p := Because(reason.Error(), "make it readable for the user that runs this program")
-	if errors.Is(err, fs.ErrNotExist) {
-		p = Because("does not exist", "create it or correct the path")
+	for _, r := range remedies {
+		if errors.Is(err, r.is) {
+			p = Because(r.reason, r.remedy)
+			break
+		}
 	}
 	p.cause = reason
 	return p
@@ -345,7 +371,13 @@ func Place(path, key string) error {
 func Folder(dir, key string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
+		if _, own := os.Stat(dir); own != nil { // path/filepath has its own words for a circle of links
+			err = own
+		}
 		return folderError(err)
+	}
+	if info, err := os.Stat(real); err == nil && !info.IsDir() {
+		return Because(fmt.Sprintf("needs a folder, and %s is a file", dir), "correct the path")
 	}
 	for _, folder := range []string{dir, real} {
 		if err := Folders(folder); err != nil {
@@ -374,8 +406,11 @@ func ownFile(path, key string) error {
 }
 
 func folderError(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return Because("its folder does not exist", "create it or correct the path")
+	case errors.Is(err, syscall.ELOOP):
+		return Because("its folder leads through links in a circle", "correct or remove the link, or choose another path")
 	}
 	return PathError(err)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -39,6 +40,9 @@ const maxSocket = 103
 // socket returns the path after unix:, or nothing for none.
 func (r *configReader) socket(n *yaml.Node, at, path string) string {
 	if n.Value == "none" {
+		return ""
+	}
+	if !r.isPlain(n, at, path) {
 		return ""
 	}
 	if !filepath.IsAbs(path) {
@@ -117,10 +121,24 @@ func (r *configReader) limits(n *yaml.Node, at string) {
 	})
 }
 
+// isPlain reports whether a path can be meant as it stands, and rejects it otherwise.
+func (r *configReader) isPlain(n *yaml.Node, at, path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	switch {
+	case strings.ContainsFunc(path, unicode.IsControl):
+		r.reject(n, at, "holds a control character, such as a line break", "write the path in one line")
+	case strings.HasPrefix(first, "~"):
+		r.reject(n, at, "begins with ~, which only a shell replaces by a home folder", "write the whole path, such as /home/you/"+filepath.Base(path))
+	default:
+		return true
+	}
+	return false
+}
+
 // state chooses the folder of everything that outlives the process.
 func (r *configReader) state(n *yaml.Node, at string) {
 	path, ok := r.scalar(n, at)
-	if !ok {
+	if !ok || !r.isPlain(n, at, path) {
 		return
 	}
 	if !filepath.IsAbs(path) {
@@ -139,6 +157,9 @@ func (r *configReader) journal(n *yaml.Node, at string) {
 	}
 	if text == "" || strings.ContainsRune(text, 0) || strings.HasSuffix(text, "/") {
 		r.reject(n, at, "is not the path of a file", "write a path, or leave it out for "+defaultJournal+" beside this file")
+		return
+	}
+	if !r.isPlain(n, at, text) {
 		return
 	}
 	r.journalAt(Problem{Line: n.Line, Key: at, Value: n.Value}, text)
