@@ -174,6 +174,8 @@ type Outcome struct {
 	DurationMS int64  `json:"duration_ms"`
 	HTTPStatus int    `json:"http_status,omitempty"`
 	Error      string `json:"error,omitempty"`
+	// Message is what a subagent wrote when it reported its result itself.
+	Message bridge.MessageID `json:"message,omitempty"`
 }
 
 func viewCommand(c bridge.Command) Command {

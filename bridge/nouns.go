@@ -82,6 +82,15 @@ const forgottenMark = "~"
 // took its name.
 func (a Agent) Forgotten() bool { return strings.Contains(a.Name, forgottenMark) }
 
+// MayAct returns a Conflict error for an agent that was forgotten: a call of its own that
+// is still under way has no effect.
+func (a Agent) MayAct() error {
+	if a.Forgotten() {
+		return Errorf(Conflict, "agent %s was forgotten and may not act any more; launch another one", a.ID)
+	}
+	return nil
+}
+
 // Forget gives the agent's name back. The name keeps its beginning, so that a record shows who it was.
 func (a *Agent) Forget() {
 	if !a.Forgotten() {
@@ -316,6 +325,8 @@ type CommandOutcome struct {
 	DurationMS int64  `json:"duration_ms"`
 	HTTPStatus int    `json:"http_status,omitempty"`
 	Error      string `json:"error,omitempty"`
+	// Message is what a subagent wrote when it reported its result itself.
+	Message MessageID `json:"message,omitempty"`
 }
 
 // Notice is one thing that happened to an agent and waits to be told to it.

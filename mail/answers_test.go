@@ -341,3 +341,37 @@ func TestCompleteIsTheResult(t *testing.T) {
 	w.deliver()
 	holds(t, w.prompt("boss"), "Message from "+ann.Name, "| Completed: once more")
 }
+
+// TestForgottenAgentsWriteNothing: a call that was under way when its agent was forgotten sends nothing.
+func TestForgottenAgentsWriteNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, mail.Options{})
+	w.root("hello", "other")
+	boss, _, err := w.engine.LaunchAgent(w.ctx, engine.Spec{Name: "boss", Repo: "github.com/me/root", Prompt: "team: ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rest()
+	var ann bridge.Agent
+	w.view(func(tx bridge.Tx) error {
+		children, err := tx.Agents(bridge.AgentFilter{Parent: boss.ID})
+		if len(children) == 1 {
+			ann = children[0]
+		}
+		return err
+	})
+	if _, err := w.engine.Forget(w.ctx, ann.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func() (mail.Sent, error){
+		"complete": func() (mail.Sent, error) { return w.mail.Complete(w.ctx, ann.ID, "done") },
+		"send":     func() (mail.Sent, error) { return w.mail.Send(w.ctx, ann.ID, mail.Draft{To: "boss", Text: "hello"}) },
+		"send to": func() (mail.Sent, error) {
+			return w.mail.SendTo(w.ctx, ann.ID, []string{"boss"}, mail.Draft{Text: "hello"})
+		},
+	} {
+		if sent, err := call(); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("%s: %+v, %v", name, sent, err)
+		}
+	}
+}

@@ -81,6 +81,9 @@ func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post
 		if p.from, err = c.Agent(from); err != nil {
 			return noRow(err, bridge.Errorf(bridge.NotFound, "no agent %.60q", from))
 		}
+		if err := p.from.MayAct(); err != nil {
+			return err
+		}
 		if p.from.Quarantined {
 			return bridge.Errorf(bridge.Conflict, "agent %s may not use mail: %s", p.from.Name, p.from.Trouble)
 		}

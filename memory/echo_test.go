@@ -92,3 +92,22 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestForgottenAgentsRememberNothing: a call that was under way when its agent was forgotten writes nothing. The operator may.
+func TestForgottenAgentsRememberNothing(t *testing.T) {
+	t.Parallel()
+	d := desk(t)
+	s := service(t, memory.Options{Desk: d})
+	must(t, d.Change(t.Context(), func(c bridge.Change) error {
+		a, err := c.Agent("agt_1")
+		a.Name += "~123456" // as Forget writes it
+		return errors.Join(err, c.UpdateAgent(a))
+	}))
+	if _, err := s.Update(t.Context(), "agt_1", memory.Draft{Label: "plan", Content: "x"}); bridge.KindOf(err) != bridge.Conflict {
+		t.Errorf("a block: %v", err)
+	}
+	if _, err := s.Store(t.Context(), "agt_1", "x", nil); bridge.KindOf(err) != bridge.Conflict {
+		t.Errorf("a passage: %v", err)
+	}
+	operators("x")(t, s)
+}

@@ -86,6 +86,9 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 	}
 	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
 		a, err := findAgent(c, agent)
+		if err == nil && by == byAgent {
+			err = a.MayAct()
+		}
 		if err != nil {
 			return err
 		}
@@ -225,6 +228,9 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 	}
 	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
 		a, err := findAgent(c, agent)
+		if err == nil {
+			err = a.MayAct()
+		}
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,10 @@ func (c *Change) Summary(a bridge.Agent, line int) (bridge.Notice, error) {
 	if err != nil {
 		return n, fmt.Errorf("load the command of %q: %w", a.ID, err)
 	}
+	if reported, err := c.reportedResult(a, m); err != nil || reported.ID != "" {
+		n.Text, n.Untrusted = words.Summary(line, a)+words.Reported(a, ""), reported.Text
+		return n, err
+	}
 	said, err := c.resultTurn(a, m)
 	if err != nil {
 		return n, err
@@ -31,6 +36,19 @@ func (c *Change) Summary(a bridge.Agent, line int) (bridge.Notice, error) {
 	}
 	n.Text, n.Untrusted = words.Summary(line, a)+result.Text, result.Untrusted
 	return n, nil
+}
+
+// reportedResult is the message in which a subagent reported its result itself, the
+// zero message when it did not.
+func (c *Change) reportedResult(a bridge.Agent, m bridge.Command) (bridge.Message, error) {
+	if a.Task != bridge.TaskDone || m.Outcome == nil || m.Outcome.Message == "" {
+		return bridge.Message{}, nil
+	}
+	said, err := c.Message(m.Outcome.Message)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return bridge.Message{}, nil
+	}
+	return said, err
 }
 
 // resultTurn is the turn that holds the result of a subagent's task: the newest one

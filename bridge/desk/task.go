@@ -19,8 +19,11 @@ import (
 // said is nil, and the latest turn counts that told the agent anything. Calling it
 // twice is fine.
 func (c *Change) EndTask(a *bridge.Agent, said *bridge.Turn) error {
-	if a.Parent == "" || a.Task == bridge.TaskDone {
+	if a.Parent == "" {
 		return nil
+	}
+	if a.Task == bridge.TaskDone {
+		return c.closeLaunch(*a)
 	}
 	if open, err := c.taskOpen(*a); err != nil {
 		return err
@@ -156,7 +159,32 @@ func (c *Change) saidIn(t bridge.Turn) (string, error) {
 // result. It is for a result that the agent reports itself, before its turn ends.
 func (c *Change) Conclude(a bridge.Agent, n bridge.Notice) (bridge.NoticeID, error) {
 	n.ID = bridge.NoticeID(c.NewID("ntc_"))
-	return n.ID, c.conclude(&a, n, bridge.CommandOutcome{Status: "completed"})
+	return n.ID, c.conclude(&a, n, bridge.CommandOutcome{Status: completed, Message: n.Message})
+}
+
+// completed is the status of a task whose result the subagent reported itself.
+const completed = "completed"
+
+// closeLaunch ends the launch of a subagent that reported its result while the launch
+// was in doubt. The parent has heard the result.
+func (c *Change) closeLaunch(a bridge.Agent) error {
+	m, err := c.Command(a.Command)
+	if err != nil {
+		return fmt.Errorf("load the command of %q: %w", a.ID, err)
+	}
+	if m.State != bridge.CommandConfirmed || m.Outcome == nil {
+		return nil
+	}
+	for _, next := range []bridge.CommandState{bridge.CommandFinished, bridge.CommandReported} {
+		if err := c.SetCommand(&m, next); err != nil {
+			return err
+		}
+	}
+	asked, err := c.Turn(m.Turn)
+	if err != nil || asked.Joining == 0 {
+		return err
+	}
+	return c.Gather(asked)
 }
 
 func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOutcome, about ...string) error {
@@ -171,12 +199,18 @@ func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOu
 	if len(first) > 0 {
 		out.DurationMS = c.At.Sub(first[0].SentAt).Milliseconds()
 	}
-	if m.State == bridge.CommandConfirmed {
+	switch {
+	case m.State == bridge.CommandConfirmed:
 		m.Outcome = &out
 		if err := c.SetCommand(&m, bridge.CommandFinished); err != nil {
 			return err
 		}
 		n.Commands = []bridge.CommandID{m.ID}
+	case m.Outcome == nil || out.Message != "": // the launch is in doubt, or its task failed before
+		m.Outcome = &out
+		if err := c.UpdateCommand(m); err != nil {
+			return err
+		}
 	}
 	a.Task = bridge.TaskDone
 	return errors.Join(c.UpdateAgent(*a), c.TellParent(*a, n, about...))

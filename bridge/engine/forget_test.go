@@ -1,9 +1,13 @@
 package engine_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/parser"
 )
 
 // TestForgottenAgentsGetNoTurns: neither a person's words, nor news, nor a second try wakes an agent that was forgotten.
@@ -34,6 +38,74 @@ func TestForgottenAgentsGetNoTurns(t *testing.T) {
 		w.resting()
 		if all := w.sent(worker); len(all) != before {
 			t.Errorf("it had turns after it was forgotten: %q", all[before:])
+		}
+	})
+}
+
+// TestForgottenAgentsAskForNothing: a tool call that was under way when its agent was forgotten has no effect. A
+// webhook that comes later is stored and tells nobody anything.
+func TestForgottenAgentsAskForNothing(t *testing.T) {
+	t.Parallel()
+	story(t, func(t *testing.T, w *world, c *cast) {
+		c.says(w, worker, "all done")
+		w.launch("go")
+		w.resting()
+		a := child(t, w, worker)
+		if _, err := w.engine.Forget(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		before := len(w.sent(boss))
+		for _, cmd := range []parser.Command{{Verb: parser.LocalAction, Action: "backup_script"}, {Verb: parser.Subagent, Repo: helper, Prompt: "x"}, {Verb: parser.Remind, When: "1s", Message: "x"}} {
+			if m, err := w.engine.Ask(t.Context(), a.ID, bridge.Once{}, cmd); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "was forgotten") {
+				t.Errorf("it asks for %s: %+v, %v", cmd.Verb, m.State, err)
+			}
+		}
+		for i, status := range []string{"FINISHED", "ERROR"} {
+			verdict, err := w.engine.RecordDelivery(t.Context(), bridge.Delivery{Op: a.ID, External: a.External, Event: "statusChange", Status: status, SentAt: fmt.Sprint(i)})
+			if err != nil || verdict != bridge.VerdictAccepted {
+				t.Errorf("a webhook %s: %q, %v", status, verdict, err)
+			}
+		}
+		w.resting()
+		if all := w.sent(boss); len(all) != before {
+			t.Errorf("its parent was told %q", all[before:])
+		}
+		if now, err := w.engine.FindAgent(t.Context(), string(a.ID)); err != nil || !now.Forgotten() {
+			t.Errorf("it is %+v, %v", now, err)
+		}
+	})
+}
+
+// TestForgetWithinAJoin: a subagent that failed may be forgotten while its parent waits for the others. The joined
+// results come all the same, with the failure, when the last one is done.
+func TestForgetWithinAJoin(t *testing.T) {
+	t.Parallel()
+	virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
+		c.runs(bridge.RunRunning, team...)
+		w.start()
+		w.launchJoined(bridge.JoinAll, 24*time.Hour)
+		teamRuns(w)
+		a := child(t, w, team[0])
+		if _, err := w.engine.Forget(t.Context(), a.ID); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("forgotten while it works: %v", err)
+		}
+		c.runs(bridge.RunError, team[0])
+		w.until("it failed", func(tx bridge.Tx) bool {
+			a, err := tx.Agent(a.ID)
+			return err == nil && (a.State == bridge.AgentFailed || a.State == bridge.AgentDone)
+		})
+		if _, err := w.engine.Forget(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		if told := w.sent(boss); len(told) != 0 {
+			t.Errorf("told before the others are done: %q", told)
+		}
+		c.runs(bridge.RunFinished, team[1:]...)
+		w.resting()
+		told := strings.Join(w.sent(boss), "\n")
+		wants(t, told, "status=ERROR", "3 of its 3")
+		if strings.Count(told, "status=FINISHED") != 2 || len(w.sent(boss)) != 1 {
+			t.Errorf("told %s", told)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (c change) asking(id bridge.AgentID) (*Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.NotStopped(a.Root); err != nil {
+	if err := errors.Join(a.MayAct(), c.NotStopped(a.Root)); err != nil {
 		return nil, err
 	}
 	t, err := c.heard(id)

@@ -89,8 +89,11 @@ func Failure(a bridge.Agent, m bridge.Command, first bool, reason string) bridge
 }
 
 // Reported tells a parent that a subagent reports the result of its task itself.
-// head announces the message that holds it.
+// head announces the message that holds it. Without a head, the result is summed up later.
 func Reported(a bridge.Agent, head bridge.Words) bridge.Words {
+	if head == "" {
+		return Say("subagent %s (%s) reported its result itself:\nWEBHOOK_RESULT: agent_id=%s, status=done", a.Name, a.Repo, a.External)
+	}
 	return Say("subagent %s (%s) says that its task is done. The API has not confirmed the end of its run yet.\nWEBHOOK_RESULT: agent_id=%s, status=done\n%s", a.Name, a.Repo, a.External, head)
 }
 

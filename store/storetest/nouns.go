@@ -394,7 +394,7 @@ func fullCommand(n int) bridge.Command {
 			Message: "m", AgentID: "bc-1", Status: "FINISHED", Raw: "SUBAGENT: …"},
 		OpKey: fmt.Sprintf("key-%d", n), State: bridge.CommandConfirmed, Code: "granted", Reason: "because", Canonical: "github.com/me/my-app", API: "v1", Relay: "laptop",
 		ApprovalKey: "approve", Approved: true, Child: "agt_child",
-		Outcome:   &bridge.CommandOutcome{Status: "executed", ExitCode: 3, Stdout: "out\n", Stderr: "err", Omitted: 1 << 40, DurationMS: 12, HTTPStatus: 200, Error: "e"},
+		Outcome:   &bridge.CommandOutcome{Status: "executed", ExitCode: 3, Stdout: "out\n", Stderr: "err", Omitted: 1 << 40, DurationMS: 12, HTTPStatus: 200, Error: "e", Message: "msg_1"},
 		Due:       at(time.Minute),
 		CreatedAt: epoch, UpdatedAt: at(time.Second),
 	}
