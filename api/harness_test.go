@@ -313,8 +313,14 @@ func (noStore) View(context.Context, func(bridge.Tx) error) error   { return err
 // deadEnd is a handler whose policy allows nothing and whose database is down.
 func deadEnd(t *testing.T, change ...func(*api.Options)) *api.Handler {
 	t.Helper()
+	return onStore(t, noStore{}, change...)
+}
+
+// onStore is a handler whose policy allows nothing, on a database.
+func onStore(t *testing.T, db bridge.Store, change ...func(*api.Options)) *api.Handler {
+	t.Helper()
 	nothing := func() *policy.Policy { return &policy.Policy{} }
-	engine, err := engine.New(engine.Options{Store: noStore{}, Runtime: echoCloud(), Actions: relay{}, Policy: nothing,
+	engine, err := engine.New(engine.Options{Store: db, Runtime: echoCloud(), Actions: relay{}, Policy: nothing,
 		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}})
 	if err != nil {
 		t.Fatal(err)
