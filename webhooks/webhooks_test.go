@@ -74,6 +74,11 @@ func (r *recorder) state() (looked, recorded int) {
 
 func receiver(t testing.TB, r *recorder, log io.Writer) http.Handler {
 	t.Helper()
+	return receiverOf(t, r, log)
+}
+
+func receiverOf(t testing.TB, r webhooks.Recorder, log io.Writer) http.Handler {
+	t.Helper()
 	rc, err := webhooks.New(webhooks.Options{Bridge: r, Keys: testKeys, Log: zerolog.New(log)})
 	if err != nil {
 		t.Fatal(err)
