@@ -321,6 +321,7 @@ func (c *conn) end(err error) {
 	if ours == "" && errors.As(err, &word) {
 		_ = c.ws.Close(websocket.StatusPolicyViolation, string(word))
 	}
+	_ = c.ws.CloseNow() // a failure of ours once left the connection open
 	switch {
 	case ours != "":
 		err = ours
