@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/parser"
 )
 
 // later reads a user's turns after a number.
@@ -403,5 +406,44 @@ func TestOtherTokensOpenNoChat(t *testing.T) {
 				t.Errorf("%s %s with %q: %d %s", r[0], r[1], token, code, body)
 			}
 		}
+	}
+}
+
+// TestAChildTakesNoUsersPlace: a subagent of another tree that has the name of a user's future agent keeps nobody from /chat, and
+// answers for nobody.
+func TestAChildTakesNoUsersPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sum := sha256.Sum256([]byte("victim"))
+	name := "chat-" + hex.EncodeToString(sum[:8])
+	boss, err := w.client.Launch(t.Context(), api.LaunchRequest{Name: "boss", Repo: chatRepo, Prompt: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, func() bool {
+		turn, err := w.client.Turn(t.Context(), boss.Turn.ID)
+		return err == nil && turn.State == "replied"
+	})
+	c, err := w.engine.Ask(t.Context(), bridge.AgentID(boss.Agent.ID), bridge.Once{}, parser.Command{Verb: parser.Subagent, Repo: childRepo, Prompt: "take it", Name: name})
+	if err != nil || c.Child == "" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if code, body, _ := w.call(t, "GET", "/agent/victim?after=0", ""); code != http.StatusNotFound {
+		t.Errorf("before the user came: %d %s", code, body)
+	}
+	got, err := w.client.Chat(t.Context(), api.ChatRequest{UserID: "victim", Message: "it is me"})
+	if err != nil || got.State != "FINISHED" || got.Message != "it is me" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	mine, err := w.client.ChatAgent(t.Context(), "victim")
+	if err != nil || mine.Name != name || mine.AgentID != got.AgentID {
+		t.Errorf("%+v, %v", mine, err)
+	}
+	child, err := w.client.Agent(t.Context(), string(c.Child))
+	if err != nil || child.Name != name || child.External == got.AgentID || child.ChatUser != "" {
+		t.Errorf("%+v, %v", child, err)
+	}
+	if all := later(t, w, "victim", 0); len(all.Turns) != 1 {
+		t.Errorf("the user reads another's turns: %+v", all)
 	}
 }

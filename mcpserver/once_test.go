@@ -149,3 +149,35 @@ func TestAskedOnceUnderAKey(t *testing.T) {
 	// What was refused was not done.
 	good[mcpserver.Asked](w, boss, "launch_agent", args{"repo": "github.com/me/my-app", "prompt": "Other work.", "idempotency_key": "refused"})
 }
+
+// TestKeysOfOthersAreNotSeen: a key is its agent's own. Another tree, and a relative, use the same word without hearing of it and
+// without disturbing what it stands for.
+func TestKeysOfOthersAreNotSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam, mcpserver.SetBridge}
+	w.slow.Store(true)
+	w.launch("main")
+	w.launch("other")
+	spawn := args{"name": "ann", "instructions": "Work.", "repo": "github.com/me/my-app", "idempotency_key": "the key"}
+	first := good[mcpserver.Spawned](w, w.connect("main", newEra, ""), "spawn_agent", spawn)
+	w.mint(bridge.Agent{ID: bridge.AgentID(first.AgentID), Name: "ann"})
+	second := good[mcpserver.Spawned](w, w.connect("other", newEra, ""), "spawn_agent", spawn)
+	if second.AgentID == first.AgentID || second.CommandID == first.CommandID || second.Name != "ann" {
+		t.Errorf("another tree got %+v for its own call, after %+v", second, first)
+	}
+	remind := args{"when": "2h", "message": "Tea.", "idempotency_key": "the key"}
+	child := good[mcpserver.Asked](w, w.connect("ann", newEra, ""), "remind", remind)
+	if child.CommandID == first.CommandID {
+		t.Errorf("a child got its parent's: %+v", child)
+	}
+	for name, want := range map[string]mcpserver.Spawned{"main": first, "other": second} {
+		if again := good[mcpserver.Spawned](w, w.connect(name, oldEra, ""), "spawn_agent", spawn); again.AgentID != want.AgentID || again.CommandID != want.CommandID {
+			t.Errorf("%s makes its call again and gets %+v, not %+v", name, again, want)
+		}
+		r := w.call(w.connect(name, newEra, ""), "remind", remind)
+		if text := words(r); !r.IsError || !strings.Contains(text, want.CommandID) {
+			t.Errorf("%s: another call under its key: %s", name, text)
+		}
+	}
+}
