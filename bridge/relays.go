@@ -145,8 +145,8 @@ type RelayTx interface {
 	PutMachineQuestions(relay string, questions []MachineQuestion) error
 	// MachineQuestion returns the question about a request.
 	MachineQuestion(request string) (MachineQuestion, error)
-	// MachineQuestions lists the questions about commands that wait (held, sending, uncertain), with their commands, by
-	// request, at most 1000.
+	// MachineQuestions lists the questions about commands that wait (held, sending, uncertain), in the order of their
+	// commands, at most 1000.
 	MachineQuestions() ([]MachineQuestion, error)
 }
 

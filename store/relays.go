@@ -125,7 +125,7 @@ func (t *tx) MachineQuestions() ([]bridge.MachineQuestion, error) {
 	return selectAll(t, func(row scanner) (q bridge.MachineQuestion, err error) {
 		err = row.Scan(&q.Request, &q.Relay, microTime{&q.Since}, microTime{&q.Until}, &q.Command, &q.Agent, &q.Action)
 		return q, err
-	}, "SELECT q.request, q.relay, q.since_at, q.until_at, c.id, c.agent, c.canonical FROM machine_questions q JOIN commands c ON c.op_key = q.request WHERE c.state IN ('held', 'sending', 'uncertain') ORDER BY q.request LIMIT 1000")
+	}, "SELECT q.request, q.relay, q.since_at, q.until_at, c.id, c.agent, c.canonical FROM machine_questions q JOIN commands c ON c.op_key = q.request WHERE c.state IN ('held', 'sending', 'uncertain') ORDER BY c.id LIMIT 1000")
 }
 
 const joinColumns = "id, relay, created_at, expires_at, key"

@@ -115,9 +115,10 @@ func (t *tx) MachineQuestions() (out []bridge.MachineQuestion, err error) {
 			found.Command, found.Agent, found.Action = c.ID, c.Agent, c.Canonical
 			out = append(out, found)
 		}
-		return len(out) < 1000
+		return true
 	})
-	return out, nil
+	slices.SortFunc(out, func(a, b bridge.MachineQuestion) int { return cmp.Compare(a.Command, b.Command) })
+	return out[:min(len(out), 1000)], nil
 }
 
 // OfferedBy implements bridge.RelayTx.

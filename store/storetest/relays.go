@@ -91,7 +91,8 @@ func testRelayOffers(t *testing.T, open Open) {
 func testMachineQuestions(t *testing.T, open Open) {
 	s := open(t)
 	question := func(n int, relay string) bridge.MachineQuestion {
-		return bridge.MachineQuestion{Request: fullCommand(n).OpKey, Relay: relay, Since: at(time.Duration(n) * time.Second), Until: at(time.Hour + time.Duration(n)*time.Second)}
+		// The requests are in another order than their commands.
+		return bridge.MachineQuestion{Request: fmt.Sprintf("op-%d", 9-n), Relay: relay, Since: at(time.Duration(n) * time.Second), Until: at(time.Hour + time.Duration(n)*time.Second)}
 	}
 	listed := func(n int, relay string) bridge.MachineQuestion {
 		q, c := question(n, relay), fullCommand(n)
@@ -108,7 +109,7 @@ func testMachineQuestions(t *testing.T, open Open) {
 	mustUpdate(t, s, func(tx bridge.Tx) error {
 		for n, state := range []bridge.CommandState{bridge.CommandSending, bridge.CommandHeld, bridge.CommandUncertain, bridge.CommandFinished} {
 			c := fullCommand(n + 1)
-			c.State = state
+			c.State, c.OpKey = state, question(n+1, "").Request
 			if err := tx.InsertCommand(c); err != nil {
 				return err
 			}
@@ -122,14 +123,14 @@ func testMachineQuestions(t *testing.T, open Open) {
 	put("desk", question(2, "desk"))
 	equal(t, "of commands that wait", list(), []bridge.MachineQuestion{listed(1, "laptop"), listed(2, "desk"), listed(3, "laptop")})
 	one := func(n int) bridge.MachineQuestion {
-		return read(t, s, func(tx bridge.Tx) (bridge.MachineQuestion, error) { return tx.MachineQuestion(fullCommand(n).OpKey) })
+		return read(t, s, func(tx bridge.Tx) (bridge.MachineQuestion, error) { return tx.MachineQuestion(question(n, "").Request) })
 	}
 	equal(t, "one", one(1), question(1, "laptop"))
 	equal(t, "one whose command is unknown", one(9), question(9, "laptop"))
 	put("laptop", question(3, "laptop"))
 	equal(t, "replaced", list(), []bridge.MachineQuestion{listed(2, "desk"), listed(3, "laptop")})
 	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.MachineQuestion, error) {
-		return tx.MachineQuestion(fullCommand(1).OpKey)
+		return tx.MachineQuestion(question(1, "").Request)
 	}); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a question that is over: %v", err)
 	}
