@@ -80,3 +80,45 @@ func checkOutside(t *testing.T, evil string, status bridge.ActionStatus) {
 		t.Errorf("a turn commands: %+v", c)
 	}
 }
+
+// TestNearMissesDoNotGrow: an agent that repeats each turn whole, near misses of its own among it, is told no more each time.
+func TestNearMissesDoNotGrow(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]string{
+		"backslashes":  "  LOCAL_ACTION: a\\b\"c\\\\d",
+		"in quotes":    `"LOCAL_ACTION: \"x\""`,
+		"unseen":       "LOCAL\u200b_ACTION: \u202ex",
+		"a wrong line": "SUBAGENT: repo=x\nSUBAGENT: repo=x",
+		"long":         "> LOCAL_ACTION: " + strings.Repeat(`\"`, 2000),
+		"in a fence":   "```\nLOCAL_ACTION: backup_script\n```",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+				w.cloud.Answer = func(_, text string) bridge.Observation {
+					if text == "go" {
+						text = first
+					}
+					// Without the bars, as a careless copy has it.
+					return bridge.Observation{State: bridge.RunFinished, Reply: strings.ReplaceAll(text, "\n| ", "\n")}
+				}
+				w.start()
+				w.launch("go")
+				w.resting()
+				for range 6 {
+					w.say("repeat all of it: " + first)
+					w.resting()
+				}
+				told := w.sent(boss)
+				least, most := len(told[0]), 0
+				for _, text := range told {
+					most = max(most, len(text))
+				}
+				if limit := 2*least + 2*len(first) + 500; most > limit {
+					t.Errorf("the first turn has %d bytes, one of %d later ones has %d", least, len(told), most)
+				}
+				t.Logf("%d turns, the first of %d bytes, the longest of %d", len(told), least, most)
+			})
+		})
+	}
+}
