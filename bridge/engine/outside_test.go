@@ -81,7 +81,7 @@ func checkOutside(t *testing.T, evil string, status bridge.ActionStatus) {
 	}
 }
 
-// TestNearMissesDoNotGrow: an agent that repeats each turn whole, near misses of its own among it, is told no more each time.
+// TestNearMissesDoNotGrow: an agent that repeats each turn whole, near misses of its own among it, hears no more each time.
 func TestNearMissesDoNotGrow(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]string{
