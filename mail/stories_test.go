@@ -44,6 +44,8 @@ func play(t *testing.T, begin beginner) {
 		{"EditAndDelete", testEditAndDelete},
 		{"EditOfAThreadsBeginning", testEditOfAThreadsBeginning},
 		{"TheOperatorAnswers", testTheOperatorAnswers},
+		{"CountedBounds", testCountedBounds},
+		{"CountedMessages", testCountedMessages},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
