@@ -37,14 +37,14 @@ fmt:
 
 vet:
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags failpoint ./internal/failpoint ./internal/failport ./cmd/...
-	$(GO) vet -tags conformance ./internal/conformance ./cmd/drawbridge
+	$(GO) vet -tags failpoint ./internal/failpoint ./proof/failport ./cmd/...
+	$(GO) vet -tags conformance ./proof/mcp ./cmd/drawbridge
 	GOOS=darwin $(GO) vet $(PACKAGES)
 
 staticcheck:
 	$(GO) tool staticcheck $(PACKAGES)
-	$(GO) tool staticcheck -tags failpoint ./internal/failpoint ./internal/failport
-	$(GO) tool staticcheck -tags conformance ./internal/conformance
+	$(GO) tool staticcheck -tags failpoint ./internal/failpoint ./proof/failport
+	$(GO) tool staticcheck -tags conformance ./proof/mcp
 
 vuln: ## known vulnerabilities, when their data can be had
 	@scripts/vuln.sh

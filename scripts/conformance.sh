@@ -5,7 +5,7 @@
 #   --write        put what was counted into docs/mcp-conformance.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
-dir=internal/conformance/npm
+dir=proof/mcp/npm
 lenient= write=
 for arg in "$@"; do
   case $arg in

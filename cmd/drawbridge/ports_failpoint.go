@@ -4,7 +4,7 @@ package main
 
 import (
 	"drawbridge/bridge/engine"
-	"drawbridge/internal/failport"
+	"drawbridge/proof/failport"
 )
 
 // markPorts puts fail points around the ports that o has. A build with this file

@@ -71,10 +71,11 @@ var mayImport = map[string][]string{
 	"proof/agents":           {},
 	"proof/pg":               {},
 	"proof/soak":             {},
+	"proof/mcp":              {},
 	"proof/pgproxy":          {},
 	"proof/measure":          {},
 	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "store/memory"},
-	"internal/failport":      {"bridge"},
+	"proof/failport":         {"bridge"},
 	"internal/…":             {},
 
 	// A program may import everything; what stands below it may not.
@@ -200,7 +201,7 @@ var only = map[string][]string{
 	"github.com/coder/websocket":                                      {"relay/hub", "relay/link"},
 	"golang.org/x/text/cases":                                         {"bridge/search"},
 	"golang.org/x/text/unicode/norm":                                  {"bridge/search", "internal/lookalike"},
-	"github.com/modelcontextprotocol/go-sdk/mcp":                      {"mcpserver", "internal/conformance", "scripted"},
+	"github.com/modelcontextprotocol/go-sdk/mcp":                      {"mcpserver", "proof/mcp", "scripted"},
 	"github.com/modelcontextprotocol/go-sdk/auth":                     {"mcpserver"},
 	"github.com/google/jsonschema-go/jsonschema":                      {"mcpserver"},
 	"go.opentelemetry.io/otel/sdk/trace":                              {"internal/tracing"},

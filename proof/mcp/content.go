@@ -1,6 +1,6 @@
 //go:build conformance
 
-package conformance
+package mcp
 
 import (
 	"bytes"

@@ -2,7 +2,7 @@
 
 //lint:file-ignore SA1019 the suite calls what newer versions of the protocol have deprecated
 
-package conformance
+package mcp
 
 import (
 	"context"
