@@ -76,11 +76,11 @@ func decoys() string {
 func TestEchoExpires(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		turns int
-		days  int
-		held  bool
+		turns, hours int
+		held, kept   bool // kept is what is left when the turn with the held command has ended, too
 	}{
-		"both": {22, 2, false}, "turns alone": {22, 0, true}, "time alone": {5, 2, true},
+		"both, just so": {20, 25, false, false}, "a turn too early": {19, 25, true, false}, "an hour too early": {20, 23, true, true},
+		"turns alone": {22, 0, true, true}, "time alone": {5, 50, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ func TestEchoExpires(t *testing.T) {
 					w.say(fmt.Sprint("turn ", i))
 					w.resting()
 				}
-				time.Sleep(time.Duration(tt.days) * 25 * time.Hour)
+				time.Sleep(time.Duration(tt.hours) * time.Hour)
 				w.say("write it")
 				time.Sleep(time.Minute)
 				held := false
@@ -120,7 +120,7 @@ func TestEchoExpires(t *testing.T) {
 				}
 				w.until("what is kept", func(tx bridge.Tx) bool {
 					kept, err := tx.Echoes(w.agent().ID, bridge.EchoAge{}, 100)
-					return err == nil && slices.ContainsFunc(kept, func(e bridge.Echo) bool { return strings.HasPrefix(e.Place, "the result of") }) == tt.held
+					return err == nil && slices.ContainsFunc(kept, func(e bridge.Echo) bool { return strings.HasPrefix(e.Place, "the result of") }) == tt.kept
 				})
 			})
 		})
