@@ -155,6 +155,8 @@ type Desk struct {
 	mu       sync.Mutex
 	pending  map[string]*Pending
 	verdicts map[string]chan Verdict
+	// decided are the questions that somebody has answered and whose answer is on its way to the one who waits.
+	decided  map[string]bool
 	standing []standing
 	noes     []no
 	// asked is when somebody was asked about each action within the last hour, the oldest first.
@@ -165,7 +167,7 @@ type Desk struct {
 
 // Open reads the file, which need not exist. A file that others can write, or that no relay wrote, is an error.
 func Open(o Options) (*Desk, error) {
-	d := &Desk{o: o, pending: map[string]*Pending{}, verdicts: map[string]chan Verdict{}, asked: map[string][]time.Time{}}
+	d := &Desk{o: o, pending: map[string]*Pending{}, verdicts: map[string]chan Verdict{}, decided: map[string]bool{}, asked: map[string][]time.Time{}}
 	if err := d.load(); err != nil {
 		return nil, fmt.Errorf("open approvals %s: %w", o.Path, err)
 	}
@@ -335,15 +337,22 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Verdict, error) {
 	case v := <-word:
 		return v, d.close(p.ID, v, q)
 	case <-timer.C:
-		v := Verdict{By: "nobody", Reason: "nobody approved it within " + d.o.Wait.String()}
-		select {
-		case v = <-word:
-		default:
-		}
-		return v, d.close(p.ID, v, q)
+		return d.expired(p.ID, word, q)
 	case <-ctx.Done():
 		return Verdict{}, errors.Join(context.Cause(ctx), d.leave(p.ID, word))
 	}
+}
+
+// expired ends a question whose time is over. An answer that came before counts; a later one finds no question.
+func (d *Desk) expired(id string, word <-chan Verdict, q Question) (Verdict, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := Verdict{By: "nobody", Reason: "nobody approved it within " + d.o.Wait.String()}
+	select {
+	case v = <-word:
+	default:
+	}
+	return v, d.settle(id, v, q)
 }
 
 // leave lets the question wait for whoever asks again. A word that came in the same moment is not lost.
@@ -351,6 +360,7 @@ func (d *Desk) leave(id string, word <-chan Verdict) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.verdicts, id)
+	delete(d.decided, id)
 	select {
 	case v := <-word:
 		return d.keep(id, v)
@@ -460,7 +470,7 @@ func (d *Desk) Decide(id string, approve bool, by string) error {
 	defer d.mu.Unlock()
 	d.expire()
 	p := d.pending[id]
-	if p == nil || p.By != "" {
+	if p == nil || p.By != "" || d.decided[id] {
 		return ErrUnknown
 	}
 	v := Verdict{Approved: approve, By: by}
@@ -470,6 +480,7 @@ func (d *Desk) Decide(id string, approve bool, by string) error {
 	if word := d.verdicts[id]; word != nil {
 		select {
 		case word <- v:
+			d.decided[id] = true // the word may be taken before the question is ended
 			return nil
 		default:
 			return ErrUnknown
@@ -492,6 +503,7 @@ func (d *Desk) settle(id string, v Verdict, q Question) error {
 	}
 	d.remove(id)
 	delete(d.verdicts, id)
+	delete(d.decided, id)
 	if v.Approved && q.Once > 0 && asked {
 		d.stand(q)
 	}

@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -351,4 +353,43 @@ func TestOpenQuestionsAreWatched(t *testing.T) {
 			changed = expect(what, changed, 0)
 		}
 	})
+}
+
+// People who answer one question at the same moment, from several doors, with yes and with no: one of them counts, the others hear that
+// nothing is pending, and the verdict is the word of the one who counted. A withdrawal at that moment makes no yes out of a no.
+func TestAnswersAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	desk := open(t, filepath.Join(t.TempDir(), "approvals"), nil)
+	for round := range 40 {
+		q := question("request", "d")
+		q.Action = "a" + strconv.Itoa(round) // a no makes its action rest
+		_, changed := desk.Open()
+		said := ask(t.Context(), desk, q)
+		<-changed
+		questions, _ := desk.Open()
+		id, errs := questions[0].ID, make([]error, 6)
+		var people sync.WaitGroup
+		for n := range errs {
+			people.Go(func() { errs[n] = desk.Decide(id, n%2 == 0, "door") })
+		}
+		withdrawn := round%2 == 1
+		if withdrawn {
+			people.Go(func() { desk.Withdraw("request") })
+		}
+		people.Wait()
+		var counted []bool
+		for n, err := range errs {
+			switch {
+			case err == nil:
+				counted = append(counted, n%2 == 0)
+			case !errors.Is(err, approval.ErrUnknown):
+				t.Errorf("round %d: %v", round, err)
+			}
+		}
+		got := <-said
+		elsewhere := withdrawn && len(counted) == 0 && got.verdict.By == "elsewhere" && !got.verdict.Approved
+		if got.err != nil || !elsewhere && (len(counted) != 1 || counted[0] != got.verdict.Approved) {
+			t.Fatalf("round %d: counted %v, verdict %+v, %v", round, counted, got.verdict, got.err)
+		}
+	}
 }
