@@ -179,12 +179,15 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 		if c.OpenSubagents, err = tx.CountOpenSubagents(""); err != nil {
 			return err
 		}
-		due, err := tx.NextDue(now)
-		if err == nil && !due.IsZero() {
-			c.WorkOverdueMS = max(0, now.Sub(due).Milliseconds())
-		}
-		return err
+		return nil
 	})
+	if err != nil {
+		return c, err
+	}
+	due, err := e.NextDue(ctx)
+	if err == nil && !due.IsZero() {
+		c.WorkOverdueMS = max(0, now.Sub(due).Milliseconds())
+	}
 	return c, err
 }
 

@@ -24,7 +24,9 @@ type quietTx struct{ bridge.Tx }
 
 func (quietTx) Events(int64, int) ([]bridge.Event, error) { return nil, nil }
 
-func (quietStore) View(_ context.Context, fn func(bridge.Tx) error) error { return fn(quietTx{}) }
+func (quietStore) View(_ context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) error {
+	return fn(quietTx{})
+}
 
 // deadlines is a writer that knows until when it may write.
 type deadlines struct {

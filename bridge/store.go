@@ -15,14 +15,24 @@ var ErrNoRow = errors.New("no such row")
 // holds it: another took it over after the lease ran out.
 var ErrLeaseLost = errors.New("lease lost")
 
-// Store keeps everything. Both methods are safe for concurrent use.
+// Store keeps everything. Its methods are safe for concurrent use.
 type Store interface {
-	// Update runs fn in one write transaction that is durable when Update
-	// returns nil (acknowledged means recorded). fn runs once, must not block
-	// on anything but the transaction, and leaves no trace when it returns an error.
-	Update(ctx context.Context, fn func(Tx) error) error
-	// View runs fn on one consistent snapshot; it must not write.
-	View(ctx context.Context, fn func(Tx) error) error
+	// Update runs fn as one step, whose changes are durable when Update returns nil
+	// (acknowledged means recorded) and leave no trace when fn returns an error. fn is
+	// a function of the scene: it runs again, on more rows, when it lacked some, so it
+	// blocks on nothing and sets what it hands out each time. The hints name rows that it will look at, so that
+	// a store may load them with the first ones.
+	Update(ctx context.Context, fn func(Tx) error, hints ...Need) error
+	// View runs fn, once, on one consistent snapshot; it must not write.
+	View(ctx context.Context, fn func(Tx) error, hints ...Need) error
+	// Claim hands out heads of lanes that are due and not held. Nobody is woken by it,
+	// and a power failure may take a lease back, which leaves work that nobody holds.
+	Claim(ctx context.Context, c Claim) ([]Work, error)
+	// NextFor returns when the next item that nobody holds and that the claim does not
+	// leave out is due, or the zero time.
+	NextFor(ctx context.Context, c Claim) (time.Time, error)
+	// Extend holds work for longer; ErrLeaseLost when somebody else has it by now.
+	Extend(ctx context.Context, w Work, until time.Time) error
 }
 
 type forgettable struct{}
@@ -270,7 +280,7 @@ type Work struct {
 	// Failures counts how many times in a row the handler failed.
 	Failures int
 	// Lost counts the claims in a row before this one that ended without an answer:
-	// whoever held the work gave it back in no way, most likely because it died.
+	// its holder never gave it back, most likely because it died.
 	Lost int
 	// Woken counts calls of Wake, so that one that comes while the work is
 	// held is not lost when it is put back.
@@ -301,34 +311,23 @@ type Claim struct {
 // LaneTx keeps due work. Everything that must go on after a restart is a row here.
 type LaneTx interface {
 	Enqueue(w Work) error
-	// ClaimWork hands out heads of lanes that are due and not held.
-	ClaimWork(c Claim) ([]Work, error)
 	// FinishWork removes work; ErrLeaseLost when the fence is old.
 	FinishWork(w Work) error
-	// PutBack makes work due again at a time, or at once if it was woken meanwhile. Failures begin anew.
+	// PutBack makes work due again at a time, or at once if it was woken meanwhile. Failures are counted from 0 again.
 	PutBack(w Work, due time.Time) error
 	// PutOff is PutBack for work that was tried in vain: it counts one try more.
 	PutOff(w Work, due time.Time) error
 	// FailWork is PutBack for work whose handler failed: it counts one failure
 	// more than w has, and the claims that were lost as failures too.
 	FailWork(w Work, due time.Time) error
-	// ExtendLease holds work for longer.
-	ExtendLease(w Work, until time.Time) error
 	// WakeLane makes the head of a lane due now.
 	WakeLane(lane string, now time.Time) error
 	// WakeLanes is WakeLane for each of many; nearly all of them may be empty.
 	WakeLanes(lanes []string, now time.Time) error
-	// NextDue returns when the next item that nobody holds is due, or the zero time.
-	NextDue(now time.Time) (time.Time, error)
-	// NextFor is NextDue of the work that the claim does not leave out.
-	NextFor(c Claim) (time.Time, error)
-	// ReleaseAll frees every lease, which counts as a lost claim; only for a store
-	// that one process owns alone, at its start.
-	ReleaseAll() error
 }
 
 // EventTx keeps the timeline.
 type EventTx interface {
-	AppendEvent(e Event) (int64, error)
+	AppendEvent(e Event) error
 	Events(after int64, limit int) ([]Event, error)
 }

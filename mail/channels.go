@@ -125,7 +125,7 @@ func (p *post) intoDM(c bridge.Conversation, text string) (Sent, error) {
 }
 
 // Say is the operator's own word to a channel, a thread or a DM (by name or id),
-// or to an agent. It starts a chain anew and wakes all who get it, the members
+// or to an agent. It starts a chain again and wakes all who get it, the members
 // of a conversation one after another.
 func (s *Service) Say(ctx context.Context, to, text string) (sent Sent, err error) {
 	if err := checkText(text); err != nil {

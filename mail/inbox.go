@@ -36,6 +36,7 @@ func fitting(all []bridge.Message) []bridge.Message {
 // comes again with the next one. At most 50 at a time, and 256 KiB of text.
 func (s *Service) Inbox(ctx context.Context, agent bridge.AgentID) (all []bridge.Message, err error) {
 	err = s.change(ctx, agent, func(p *post) error {
+		all = nil
 		waiting, err := p.WaitingMail(agent, maxInbox)
 		if err != nil {
 			return err

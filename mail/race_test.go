@@ -105,6 +105,7 @@ func TestCountedBoundsOverReplicas(t *testing.T) {
 	}
 	w := replicas[0]
 	w.team("ann", "bob")
+	replicas[1].now = w.clock() // the clocks of replicas agree
 	ann := w.id("ann")
 	equal(t, "threads that one agent made", together(t, 16, bridge.Conflict, func(i int) error {
 		_, _, err := replicas[i%2].mail.CreateThread(w.ctx, ann, mail.ThreadDraft{Title: fmt.Sprint("t", i)})

@@ -181,10 +181,10 @@ type leaving struct {
 	leave atomic.Pointer[context.CancelFunc]
 }
 
-func (s *leaving) View(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *leaving) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	err := s.err.Load()
 	if err == nil {
-		return s.Store.View(ctx, fn)
+		return s.Store.View(ctx, fn, hints...)
 	}
 	(*s.leave.Load())()
 	return *err

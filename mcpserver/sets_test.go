@@ -474,7 +474,7 @@ type forgetful struct {
 	broken atomic.Bool
 }
 
-func (f *forgetful) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (f *forgetful) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	return f.Store.Update(ctx, func(tx bridge.Tx) error { return fn(forgetfulTx{tx, f}) })
 }
 

@@ -17,12 +17,16 @@ import (
 
 // parseAddress reads an address whose scheme may have capitals.
 func parseAddress(address string) (*pgx.ConnConfig, error) {
-	scheme, rest, _ := strings.Cut(address, "://")
-	config, err := pgx.ParseConfig(strings.ToLower(scheme) + "://" + rest)
+	config, err := pgx.ParseConfig(lowerScheme(address))
 	if err != nil {
 		return nil, errAddress
 	}
 	return config, nil
+}
+
+func lowerScheme(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	return strings.ToLower(scheme) + "://" + rest
 }
 
 // connectTrouble says why a server could not be asked, and what to do about it.

@@ -164,8 +164,9 @@ func TestFileMovesDuringACommit(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	s := open(t, path)
+	var once sync.Once
 	err := s.Update(t.Context(), func(tx bridge.Tx) error {
-		move(t, path, path+".old")
+		once.Do(func() { move(t, path, path+".old") })
 		return tx.InsertAgent(plainAgent(1))
 	})
 	refused(t, "the update", err, "x.db is gone")

@@ -18,7 +18,7 @@ import (
 
 var benchTime = storetest.GrownAt
 
-type updateFunc func(context.Context, func(bridge.Tx) error) error
+type updateFunc func(context.Context, func(bridge.Tx) error, ...bridge.Need) error
 
 // BenchmarkUpdate measures what sharing commits is worth: rows a second with
 // group commit, and how many times that is of one transaction each. The rounds
@@ -28,7 +28,7 @@ func BenchmarkUpdate(b *testing.B) {
 		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
 			s := open(b, filepath.Join(b.TempDir(), "drawbridge.db"))
 			var one sync.Mutex
-			alone := func(ctx context.Context, fn func(bridge.Tx) error) error {
+			alone := func(ctx context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) error {
 				one.Lock() // a commit of one's own
 				defer one.Unlock()
 				return s.Update(ctx, fn)
@@ -56,8 +56,7 @@ func timed(b *testing.B, update updateFunc, callers, each int) time.Duration {
 		all.Go(func() error {
 			for range each {
 				if err := update(b.Context(), func(tx bridge.Tx) error {
-					_, err := tx.AppendEvent(bridge.Event{At: benchTime, Kind: bridge.EventTurn, Text: "what happened"})
-					return err
+					return tx.AppendEvent(bridge.Event{At: benchTime, Kind: bridge.EventTurn, Text: "what happened"})
 				}); err != nil {
 					return err
 				}
@@ -81,8 +80,12 @@ func BenchmarkGrowth(b *testing.B) {
 		}
 	}
 	ops := map[string]func(*testing.B, *store.Store){
-		"claim":    claimAndPutBack,
-		"next-due": viewing(func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) }),
+		"claim": claimAndPutBack,
+		"next-due": func(b *testing.B, s *store.Store) {
+			if _, err := s.NextFor(b.Context(), bridge.Claim{Now: benchTime}); err != nil {
+				b.Fatal(err)
+			}
+		},
 		"turns": viewing(func(tx bridge.Tx) error {
 			return last(tx.Turns(bridge.TurnFilter{Agent: "agt_000001", Limit: 20}))
 		}),
@@ -121,11 +124,11 @@ func viewing(fn func(bridge.Tx) error) func(*testing.B, *store.Store) {
 }
 
 func claimAndPutBack(b *testing.B, s *store.Store) {
+	works, err := s.Claim(b.Context(), bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 4})
+	if err != nil || len(works) != 4 {
+		b.Fatalf("claimed %d, want 4: %v", len(works), err)
+	}
 	if err := s.Update(b.Context(), func(tx bridge.Tx) error {
-		works, err := tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 4})
-		if err != nil || len(works) != 4 {
-			return fmt.Errorf("claimed %d, want 4: %w", len(works), err)
-		}
 		for _, w := range works {
 			if err := tx.PutBack(w, benchTime); err != nil {
 				return err

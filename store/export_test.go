@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,18 +31,46 @@ type Plan struct {
 func (s *Store) Plans(ctx context.Context, fn func(bridge.Tx) error) ([]Plan, error) {
 	var plans []Plan
 	undo := fmt.Errorf("undo")
-	err := s.Update(ctx, func(bridge.Tx) error {
+	err := s.direct(ctx, func(*tx) error {
 		e := &explainer{q: cachedConn{s.sqlite()}}
-		if err := fn(&tx{ctx: ctx, q: e, index: fts5, kept: &kept{}}); err != nil {
-			return err
-		}
+		t := &tx{ctx: ctx, q: e, index: fts5}
+		sc := bridge.NewScene()
+		sc.Search = t.search
+		err := t.step(sc, fn)
 		plans = e.plans
-		return undo
+		return errors.Join(err, undo)
 	})
-	if err == undo { //nolint:errorlint // our own value
+	if errors.Is(err, undo) {
 		err = nil
 	}
 	return plans, err
+}
+
+// LanePlans is Plans for what is done with work beside steps.
+func (s *Store) LanePlans(ctx context.Context, fn func(Lanes) error) ([]Plan, error) {
+	e := &explainer{q: cachedConn{s.sqlite()}}
+	undo := errors.New("undo")
+	err := s.direct(ctx, func(*tx) error { return errors.Join(fn(Lanes{&tx{ctx: ctx, q: e, index: fts5}}), undo) })
+	if errors.Is(err, undo) {
+		err = nil
+	}
+	return e.plans, err
+}
+
+// Lanes is what is done with work beside steps.
+type Lanes struct{ t *tx }
+
+// Claim, NextFor and Extend are those of a Store; Apply is what a step does with work.
+func (l Lanes) Claim(c bridge.Claim) ([]bridge.Work, error) { return l.t.claim(c) }
+func (l Lanes) NextFor(c bridge.Claim) (time.Time, error)   { return l.t.nextFor(c) }
+func (l Lanes) Extend(w bridge.Work, until time.Time) error { return l.t.extend(w, until) }
+func (l Lanes) Apply(c bridge.LaneChange) error {
+	for _, st := range laneStatements([]bridge.LaneChange{c}, "") {
+		if err := l.t.exec(st.sql, st.args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type explainer struct {
@@ -78,7 +107,6 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	s.leader <- struct{}{}
 	defer func() { <-s.leader }()
 	_, err := s.sqlite().conn.ExecContext(ctx, query, args...)
-	s.sqlite().kept.forget()
 	return err
 }
 
@@ -106,8 +134,7 @@ func (s *Store) Log(ctx context.Context) (pages int, err error) {
 // TwoWays looks for the same words by a walk over an agent's passages behind a
 // number and by the index of a PostgreSQL database, and says whether a search walks.
 func (s *Store) TwoWays(ctx context.Context, agent bridge.AgentID, terms []search.Term, ranked bool) (walk, index []int64, walks bool, err error) {
-	err = s.View(ctx, func(view bridge.Tx) error {
-		t := view.(*tx) //nolint:forcetypeassert // it is ours
+	err = s.look(ctx, func(t *tx) error {
 		args, need := []any{tsvector.query(terms), bridge.SearchPool}, bridge.SearchPool
 		ways := [2]string{tsvector.common.newest, tsvector.newest}
 		if ranked {
@@ -156,13 +183,6 @@ func (s *Store) Together(ctx context.Context, fns []func(bridge.Tx) error) []err
 		errs[i] = u.err
 	}
 	return errs
-}
-
-// LoseTransaction ends the transaction that runs, as SQLite does by itself
-// when the disk is full. Only for use within an Update.
-func (s *Store) LoseTransaction(ctx context.Context) error {
-	_, err := s.sqlite().conn.ExecContext(ctx, "ROLLBACK")
-	return err
 }
 
 func (s *Store) sqlite() *sqliteDB { return s.db.(*sqliteDB) }

@@ -12,7 +12,7 @@ import (
 )
 
 // maxBatch bounds how many updates share one commit; it keeps one slow batch
-// from starving whoever comes next.
+// from starving the one that comes next.
 const maxBatch = 256
 
 // group lets callers that meet share one transaction and one commit.
@@ -27,9 +27,11 @@ type group struct {
 
 func newGroup(db backend) group { return group{db: db, leader: make(chan struct{}, 1)} }
 
+// update is a step, or a few statements that need no scene.
 type update struct {
 	ctx  context.Context
 	fn   func(bridge.Tx) error
+	raw  func(*tx) error
 	err  error
 	done chan struct{}
 }
@@ -37,12 +39,21 @@ type update struct {
 // errAborted is what everyone in a batch gets when it could not be committed as a whole.
 var errAborted = errors.New("the shared transaction was rolled back; nothing of it is recorded")
 
-// Update implements bridge.Store. Callers that meet share one commit: whoever
+// update is Update on SQLite. Callers that meet share one commit: the one that
 // gets to lead runs everybody's function, each in its savepoint, and commits
 // once. A function that panics is an error of its own caller alone. Calling
 // Update from within fn waits for ever.
-func (g *group) Update(ctx context.Context, fn func(bridge.Tx) error) error {
-	u := &update{ctx: ctx, fn: fn, done: make(chan struct{})}
+func (g *group) update(ctx context.Context, fn func(bridge.Tx) error) error {
+	return g.join(&update{ctx: ctx, fn: fn, done: make(chan struct{})})
+}
+
+// direct runs a few statements as Update does.
+func (g *group) direct(ctx context.Context, raw func(*tx) error) error {
+	return g.join(&update{ctx: ctx, raw: raw, done: make(chan struct{})})
+}
+
+// join waits until a leader has committed an update, and leads if nobody does.
+func (g *group) join(u *update) error {
 	g.mu.Lock()
 	g.queue = append(g.queue, u)
 	g.mu.Unlock()
@@ -50,7 +61,7 @@ func (g *group) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	case <-u.done:
 	case g.leader <- struct{}{}:
 		n := g.lead(u)
-		g.db.tidy(context.WithoutCancel(ctx), n)
+		g.db.tidy(context.WithoutCancel(u.ctx), n)
 	}
 	return u.err
 }
@@ -111,14 +122,8 @@ func (g *group) commit(batch []*update) {
 		return
 	}
 	err = errAborted // until the batch says otherwise
-	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index(), kept: g.db.rows()}, batch); err != nil {
+	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index()}, batch); err != nil {
 		return
-	}
-	if heard(batch) {
-		if err = g.db.announce(ctx, q); err != nil {
-			err = fmt.Errorf("announce: %w", err)
-			return
-		}
 	}
 	done := q
 	q = nil
@@ -131,11 +136,6 @@ func (g *group) commit(batch []*update) {
 // durable reports whether anybody in a batch must find it again after a power failure.
 func durable(batch []*update) bool {
 	return slices.ContainsFunc(batch, func(u *update) bool { return !bridge.IsForgettable(u.ctx) })
-}
-
-// heard reports whether a batch gives somebody else something to do.
-func heard(batch []*update) bool {
-	return slices.ContainsFunc(batch, func(u *update) bool { return u.err == nil && !bridge.IsUnheard(u.ctx) })
 }
 
 // abort fails every update of a batch; those that failed by themselves keep their own error.
@@ -167,6 +167,19 @@ func runBatch(t *tx, batch []*update) error {
 	return nil
 }
 
+// run calls the update's function and writes what it changed; a panic becomes its error.
+func (u *update) run(t *tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("update panicked: %v", p)
+		}
+	}()
+	if u.raw != nil {
+		return u.raw(t)
+	}
+	return t.step(bridge.NewScene(), u.fn)
+}
+
 // lost says why a whole transaction is gone: for the reason of the update in
 // which the database gave up, when that was the database's own.
 func lost(cause, err error) error {
@@ -189,14 +202,4 @@ func endSavepoint(t *tx, undo string) error {
 		return fmt.Errorf("release savepoint: %w", err)
 	}
 	return nil
-}
-
-// run calls the update's function; a panic becomes its error.
-func (u *update) run(t *tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("update panicked: %v", p)
-		}
-	}()
-	return u.fn(t)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -21,17 +22,56 @@ func scanWork(row scanner) (w bridge.Work, err error) {
 // index work_ready is over the same text, so a change here needs one there.
 const readyAt = "(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END)"
 
-// Enqueue implements bridge.LaneTx. The number in the lane comes from a
-// counter row taken in the same transaction: an identity column would order by
-// insert and not by commit (facts: libraries, Trap).
-func (t *tx) Enqueue(w bridge.Work) error {
-	seq, err := selectOne(t, scanInt, "INSERT INTO lanes (lane, next_seq) VALUES ($1, 1) ON CONFLICT (lane) DO UPDATE SET next_seq = lanes.next_seq + 1 RETURNING next_seq", w.Lane)
-	if err != nil {
-		return err
+// laneStatements writes what a step did with work. The number in the lane comes
+// from a counter row taken in the same transaction: an identity column would order
+// by insert and not by commit (facts: libraries, Trap).
+//
+// Where steps go side by side, a step that takes work out of a lane takes the counter's
+// row, too (lock), so that one sees who stands in the lane after the other has gone.
+func laneStatements(changes []bridge.LaneChange, lock string) (out []statement) {
+	for _, c := range changes {
+		w := c.Work
+		switch c.Verb {
+		case bridge.LaneEnqueue:
+			out = append(out,
+				statement{sql: "INSERT INTO lanes (lane, next_seq) VALUES ($1, 1) ON CONFLICT (lane) DO UPDATE SET next_seq = lanes.next_seq + 1", args: []any{w.Lane}},
+				statement{sql: enqueue, args: []any{w.Lane, w.Kind, w.Ref, micros(w.Due), w.Share}})
+		case bridge.LaneFinish: // what stood behind the work becomes the head
+			if lock != "" {
+				out = append(out, statement{sql: lock, args: []any{w.Lane}})
+			}
+			out = append(out,
+				statement{sql: "DELETE FROM work" + held, args: []any{w.ID, w.Fence}, empty: bridge.ErrLeaseLost},
+				statement{sql: "UPDATE work SET head = 1 WHERE lane = $1 AND seq = (SELECT min(h.seq) FROM work h WHERE h.lane = $1)", args: []any{w.Lane}})
+		case bridge.LaneBack:
+			out = append(out, statement{sql: giveBack, args: []any{w.ID, w.Fence, w.Woken, micros(c.Due), w.Failures, w.Tries, micros(w.AwaySince)}, empty: bridge.ErrLeaseLost})
+		case bridge.LaneWake:
+			out = append(out, wakeStatements(c.Lanes, micros(c.Due))...)
+		}
 	}
-	return t.exec(`INSERT INTO work (lane, seq, kind, ref, due_at, share, lease_until, fence, attempts, failures, woken, head)
-		VALUES ($1, $2, $3, $4, $5, $6, 0, 0, 0, 0, 0, CASE WHEN EXISTS (SELECT 1 FROM work h WHERE h.lane = $1) THEN 0 ELSE 1 END)`,
-		w.Lane, seq, w.Kind, w.Ref, micros(w.Due), w.Share)
+	return out
+}
+
+const enqueue = `INSERT INTO work (lane, seq, kind, ref, due_at, share, lease_until, fence, attempts, failures, woken, head)
+	SELECT $1, next_seq, $2, $3, CAST($4 AS BIGINT), $5, 0, 0, 0, 0, 0, CASE WHEN EXISTS (SELECT 1 FROM work h WHERE h.lane = $1) THEN 0 ELSE 1 END FROM lanes WHERE lane = $1`
+
+const giveBack = "UPDATE work SET lease_until = 0, lost = 0, failures = $5, tries = $6, away_since = $7, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END" + held
+
+// wakesAtOnce is how many lanes one statement wakes; it bounds how many texts of statements there are.
+const wakesAtOnce = 128
+
+// wakeStatements wake lanes. A relay that connects has hundreds of which most are
+// empty, and so they are looked up together.
+func wakeStatements(lanes []string, now int64) (out []statement) {
+	for some := range slices.Chunk(lanes, wakesAtOnce) {
+		marks, args := make([]string, len(some)), []any{now}
+		for i, lane := range some {
+			marks[i] = "$" + strconv.Itoa(i+2)
+			args = append(args, lane)
+		}
+		out = append(out, statement{sql: "UPDATE work SET due_at = $1, woken = woken + 1 WHERE head = 1 AND lane IN (" + strings.Join(marks, ", ") + ")", args: args})
+	}
+	return out
 }
 
 // wanted leaves out kinds and shares: each list is one text, with a bar around every name.
@@ -52,89 +92,53 @@ func barred[T ~string](names []T) string {
 
 // claimWork takes the heads that have been ready for longest. A lease that still
 // stands there was never given back.
-const claimWork = `UPDATE work SET lease_until = $5, fence = fence + 1, attempts = attempts + 1, lost = CASE WHEN lease_until > 0 THEN lost + 1 ELSE lost END
-WHERE id IN (SELECT id FROM work WHERE head = 1 AND ` + readyAt + ` <= $1` + wanted + ` ORDER BY ` + readyAt + `, id LIMIT $4)
+func claimWork(lock string) string {
+	return `UPDATE work SET lease_until = $5, fence = fence + 1, attempts = attempts + 1, lost = CASE WHEN lease_until > 0 THEN lost + 1 ELSE lost END
+WHERE id IN (SELECT id FROM work WHERE head = 1 AND ` + readyAt + ` <= $1` + wanted + ` ORDER BY ` + readyAt + `, id LIMIT $4` + lock + `)
 RETURNING ` + workColumns
+}
 
-// ClaimWork implements bridge.LaneTx.
-func (t *tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
-	return selectAll(t, scanWork, claimWork, micros(c.Now), barred(c.Without), barred(c.Spent), c.Limit, micros(c.Now.Add(c.Lease)))
+// Claim implements bridge.Store. A lease that a power failure takes back leaves work that nobody holds, and nobody is woken by one.
+func (s *Store) Claim(ctx context.Context, c bridge.Claim) (works []bridge.Work, err error) {
+	err = s.once(bridge.Unheard(bridge.Forgettable(ctx)), func(t *tx) error {
+		works, err = t.claim(c)
+		return err
+	})
+	return works, err
+}
+
+func (t *tx) claim(c bridge.Claim) ([]bridge.Work, error) {
+	return selectAll(t, scanWork, t.index.claim, micros(c.Now), barred(c.Without), barred(c.Spent), c.Limit, micros(c.Now.Add(c.Lease)))
 }
 
 // held is the condition under which work may be given back or kept. A lease of
 // 0 was given back already: a heartbeat that comes too late must not hold it again.
 const held = " WHERE id = $1 AND fence = $2 AND lease_until > 0"
 
-// FinishWork implements bridge.LaneTx. What stood behind the work becomes the head.
-func (t *tx) FinishWork(w bridge.Work) error {
-	if err := t.execOne(bridge.ErrLeaseLost, "DELETE FROM work"+held, w.ID, w.Fence); err != nil {
-		return err
-	}
-	return t.exec("UPDATE work SET head = 1 WHERE lane = $1 AND seq = (SELECT min(h.seq) FROM work h WHERE h.lane = $1)", w.Lane)
+// Extend implements bridge.Store.
+func (s *Store) Extend(ctx context.Context, w bridge.Work, until time.Time) error {
+	return s.once(bridge.Unheard(bridge.Forgettable(ctx)), func(t *tx) error { return t.extend(w, until) })
 }
 
-// PutBack implements bridge.LaneTx.
-func (t *tx) PutBack(w bridge.Work, due time.Time) error {
-	w.Failures = 0
-	return t.giveBack(w, due)
-}
-
-// PutOff implements bridge.LaneTx.
-func (t *tx) PutOff(w bridge.Work, due time.Time) error {
-	w.Tries, w.Failures = w.Tries+1, 0
-	return t.giveBack(w, due)
-}
-
-// FailWork implements bridge.LaneTx.
-func (t *tx) FailWork(w bridge.Work, due time.Time) error {
-	w.Failures += w.Lost + 1
-	return t.giveBack(w, due)
-}
-
-func (t *tx) giveBack(w bridge.Work, due time.Time) error {
-	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = 0, lost = 0, failures = $5, tries = $6, away_since = $7, due_at = CASE WHEN woken <> $3 THEN due_at ELSE $4 END"+held,
-		w.ID, w.Fence, w.Woken, micros(due), w.Failures, w.Tries, micros(w.AwaySince))
-}
-
-// ExtendLease implements bridge.LaneTx.
-func (t *tx) ExtendLease(w bridge.Work, until time.Time) error {
+func (t *tx) extend(w bridge.Work, until time.Time) error {
 	return t.execOne(bridge.ErrLeaseLost, "UPDATE work SET lease_until = $3"+held, w.ID, w.Fence, micros(until))
-}
-
-// WakeLane implements bridge.LaneTx. Waking a lane that is empty is fine.
-func (t *tx) WakeLane(lane string, now time.Time) error {
-	return t.exec("UPDATE work SET due_at = $2, woken = woken + 1 WHERE lane = $1 AND head = 1", lane, micros(now))
-}
-
-// wakesAtOnce is how many lanes one statement wakes; it bounds how many texts of statements there are.
-const wakesAtOnce = 128
-
-// WakeLanes implements bridge.LaneTx. A relay that connects has hundreds of lanes of which most are empty, and so they are
-// looked up together.
-func (t *tx) WakeLanes(lanes []string, now time.Time) error {
-	for some := range slices.Chunk(lanes, wakesAtOnce) {
-		marks, args := make([]string, len(some)), []any{micros(now)}
-		for i, lane := range some {
-			marks[i] = "$" + strconv.Itoa(i+2)
-			args = append(args, lane)
-		}
-		if err := t.exec("UPDATE work SET due_at = $1, woken = woken + 1 WHERE head = 1 AND lane IN ("+strings.Join(marks, ", ")+")", args...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // nextDue's second condition holds always; it makes the look-up a search in work_ready.
 const nextDue = "SELECT " + readyAt + " FROM work WHERE head = 1 AND " + readyAt + " >= $1" + wanted + " ORDER BY " + readyAt + " LIMIT 1"
 
-// NextDue implements bridge.LaneTx. It looks at heads only: what stands behind
+// NextFor implements bridge.Store. It looks at heads only: what stands behind
 // a head is not due before it. Work that someone holds counts as due when the
 // lease ends, because its holder may have died.
-func (t *tx) NextDue(now time.Time) (time.Time, error) { return t.NextFor(bridge.Claim{Now: now}) }
+func (s *Store) NextFor(ctx context.Context, c bridge.Claim) (next time.Time, err error) {
+	err = s.peek(ctx, func(t *tx) error {
+		next, err = t.nextFor(c)
+		return err
+	})
+	return next, err
+}
 
-// NextFor implements bridge.LaneTx.
-func (t *tx) NextFor(c bridge.Claim) (time.Time, error) {
+func (t *tx) nextFor(c bridge.Claim) (time.Time, error) {
 	n, err := selectOne(t, scanInt, nextDue, 0, barred(c.Without), barred(c.Spent))
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):
@@ -145,7 +149,10 @@ func (t *tx) NextFor(c bridge.Claim) (time.Time, error) {
 	return fromMicros(n), err
 }
 
-// ReleaseAll implements bridge.LaneTx.
-func (t *tx) ReleaseAll() error {
-	return t.exec("UPDATE work SET lease_until = 0, lost = lost + 1 WHERE head = 1 AND lease_until > 0")
+// ReleaseAll frees every lease, which counts as a lost claim. It is only for a
+// store that one process owns alone, at its start.
+func (s *Store) ReleaseAll(ctx context.Context) error {
+	return s.once(ctx, func(t *tx) error {
+		return t.exec("UPDATE work SET lease_until = 0, lost = lost + 1 WHERE head = 1 AND lease_until > 0")
+	})
 }

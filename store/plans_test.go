@@ -41,17 +41,32 @@ func checkPlans(t *testing.T, s *store.Store) {
 			}
 			return nil
 		})
-		if err != nil || len(plans) == 0 {
-			t.Errorf("%s: %d statements explained, %v", name, len(plans), err)
-		}
-		for _, p := range plans {
-			for _, step := range p.Steps {
-				if byWords(p, step) {
-					continue
-				}
-				if strings.HasPrefix(step, "SCAN") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {
-					t.Errorf("%s: %s\n\t%s", name, step, p.Query)
-				}
+		judgePlans(t, name, plans, err)
+	}
+	for name, fn := range lanePaths() {
+		plans, err := s.LanePlans(t.Context(), func(l store.Lanes) error {
+			if err := fn(l); !errors.Is(err, bridge.ErrLeaseLost) {
+				return err
+			}
+			return nil
+		})
+		judgePlans(t, name, plans, err)
+	}
+}
+
+// judgePlans reports statements that read whole tables or sort.
+func judgePlans(t *testing.T, name string, plans []store.Plan, err error) {
+	t.Helper()
+	if err != nil || len(plans) == 0 {
+		t.Errorf("%s: %d statements explained, %v", name, len(plans), err)
+	}
+	for _, p := range plans {
+		for _, step := range p.Steps {
+			if byWords(p, step) {
+				continue
+			}
+			if strings.HasPrefix(step, "SCAN") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {
+				t.Errorf("%s: %s\n\t%s", name, step, p.Query)
 			}
 		}
 	}
@@ -67,28 +82,37 @@ func byWords(p store.Plan, step string) bool {
 	return matched.MatchString(step) || sorted
 }
 
+// lanePaths are what is done with work.
+func lanePaths() map[string]func(store.Lanes) error {
+	w := bridge.Work{ID: 1, Lane: "action/1", Fence: 1}
+	claim := bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3}
+	narrow := bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3, Without: []bridge.WorkKind{bridge.WorkTurn}, Spent: []string{"action/laptop"}}
+	change := func(c bridge.LaneChange) func(store.Lanes) error {
+		return func(l store.Lanes) error { return l.Apply(c) }
+	}
+	return map[string]func(store.Lanes) error{
+		"Claim":             func(l store.Lanes) error { return last(l.Claim(claim)) },
+		"Claim of shares":   func(l store.Lanes) error { return last(l.Claim(narrow)) },
+		"NextFor":           func(l store.Lanes) error { return last(l.NextFor(claim)) },
+		"NextFor of shares": func(l store.Lanes) error { return last(l.NextFor(narrow)) },
+		"Extend":            func(l store.Lanes) error { return l.Extend(w, benchTime) },
+		"Enqueue":           change(bridge.LaneChange{Verb: bridge.LaneEnqueue, Work: w}),
+		"FinishWork":        change(bridge.LaneChange{Verb: bridge.LaneFinish, Work: w}),
+		"PutBack":           change(bridge.LaneChange{Verb: bridge.LaneBack, Work: w, Due: benchTime}),
+		"WakeLanes":         change(bridge.LaneChange{Verb: bridge.LaneWake, Lanes: []string{"lane/1", "lane/2", "none"}, Due: benchTime}),
+	}
+}
+
 // hotPaths are what the engine, the doors and the page ask all the time.
 func hotPaths() map[string]func(bridge.Tx) error {
 	w := bridge.Work{ID: 1, Lane: "lane/1", Fence: 1}
 	return map[string]func(bridge.Tx) error{
-		"ClaimWork": func(tx bridge.Tx) error {
-			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3}))
-		},
-		"InsertDone": func(tx bridge.Tx) error { return tx.InsertDone(bridge.Done{Agent: "agt_000001"}) },
-		"FindDone":   func(tx bridge.Tx) error { return last(tx.FindDone("agt_000001", "key")) },
-		"Watches":    func(tx bridge.Tx) error { return last(tx.Watches(0)) },
-		"DropWatch":  func(tx bridge.Tx) error { return last(tx.DropWatch("agt_1", "agt_2")) },
-		"NextDue":    func(tx bridge.Tx) error { return last(tx.NextDue(benchTime)) },
-		"ClaimWork of shares": func(tx bridge.Tx) error {
-			return last(tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 3, Without: []bridge.WorkKind{bridge.WorkTurn}, Spent: []string{"action/laptop"}}))
-		},
-		"NextFor": func(tx bridge.Tx) error {
-			return last(tx.NextFor(bridge.Claim{Now: benchTime, Without: []bridge.WorkKind{bridge.WorkTurn}, Spent: []string{"action/laptop"}}))
-		},
+		"InsertDone":   func(tx bridge.Tx) error { return tx.InsertDone(bridge.Done{Agent: "agt_000001"}) },
+		"FindDone":     func(tx bridge.Tx) error { return last(tx.FindDone("agt_000001", "key")) },
+		"Watches":      func(tx bridge.Tx) error { return last(tx.Watches(0)) },
+		"DropWatch":    func(tx bridge.Tx) error { return last(tx.DropWatch("agt_1", "agt_2")) },
 		"Enqueue":      func(tx bridge.Tx) error { return tx.Enqueue(w) },
-		"FinishWork":   func(tx bridge.Tx) error { return finishAnyWork(tx) },
 		"PutBack":      func(tx bridge.Tx) error { return tx.PutBack(w, benchTime) },
-		"ExtendLease":  func(tx bridge.Tx) error { return tx.ExtendLease(w, benchTime) },
 		"WakeLane":     func(tx bridge.Tx) error { return tx.WakeLane("lane/1", benchTime) },
 		"WakeLanes":    func(tx bridge.Tx) error { return tx.WakeLanes([]string{"lane/1", "lane/2", "none"}, benchTime) },
 		"InsertTurn":   func(tx bridge.Tx) error { return last(tx.InsertTurn(bridge.Turn{ID: "trn_plan", Agent: "agt_000001"})) },
@@ -231,14 +255,6 @@ func mailPaths() map[string]func(bridge.Tx) error {
 		"Reactions":      func(tx bridge.Tx) error { return last(tx.Reactions("msg_0000001")) },
 		"File":           func(tx bridge.Tx) error { return last(tx.File("fil_1")) },
 	}
-}
-
-func finishAnyWork(tx bridge.Tx) error {
-	works, err := tx.ClaimWork(bridge.Claim{Now: benchTime, Lease: time.Minute, Limit: 1})
-	if err != nil || len(works) == 0 {
-		return err
-	}
-	return tx.FinishWork(works[0])
 }
 
 func last[T any](_ T, err error) error { return err }

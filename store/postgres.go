@@ -10,9 +10,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -20,15 +22,11 @@ import (
 	"drawbridge/bridge"
 )
 
-// Names that replicas share: the lock that makes one of them the writer, and
-// the channel on which they wake each other.
-const (
-	writerLock  = 0x6472617762726467 // "drawbrdg"
-	wakeChannel = "drawbridge_wake"
-)
+// wakeChannel is the channel on which replicas wake each other.
+const wakeChannel = "drawbridge_wake"
 
 // The server's own limits on our sessions. A replica that is stopped in the
-// middle of a transaction would hold the writer's lock for all; the server ends
+// middle of a transaction would hold its trees' locks for all; the server ends
 // its session instead, and what it did is rolled back.
 var sessionLimits = map[string]string{
 	"idle_in_transaction_session_timeout": "5000",
@@ -40,44 +38,17 @@ var sessionLimits = map[string]string{
 
 // postgresDB is a database that several replicas share.
 type postgresDB struct {
+	pool *pgxpool.Pool
+	// db hands out the pool's connections as package database/sql has them.
 	db     *sql.DB
 	config *pgx.ConnConfig
+	wakes  wakes
 	// id tells our own wake-ups from the others'.
 	id string
 }
 
 // errAddress does not repeat what the library says: its text may hold the address, and with it the password.
 var errAddress = bridge.Errorf(bridge.Invalid, "the database address is no PostgreSQL URL; write postgres://user:password@host:5432/database")
-
-func openPostgres(ctx context.Context, address string) (*Store, error) {
-	config, err := parseAddress(address)
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range sessionLimits {
-		config.RuntimeParams[name] = value
-	}
-	size, err := poolSize(config)
-	if err != nil {
-		return nil, err
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = 10 * time.Second
-	}
-	asking := config.Copy()
-	asking.DialFunc = bound(config.DialFunc) // who listens may wait for as long as nothing happens
-	d := &postgresDB{db: stdlib.OpenDB(*asking), config: config, id: bridge.NewID("rep_")}
-	d.db.SetMaxOpenConns(size)
-	d.db.SetMaxIdleConns(size)
-	s := &Store{group: newGroup(d)}
-	if err := d.db.PingContext(ctx); err != nil {
-		return nil, errors.Join(connectTrouble(err, config), s.Close())
-	}
-	if err := migratePostgres(ctx, d.db); err != nil {
-		return nil, errors.Join(cutOff(err, config), s.Close())
-	}
-	return s, nil
-}
 
 // poolParam is the address's parameter for the size of the pool, by the name that pgxpool gave it.
 const poolParam = "pool_max_conns"
@@ -87,18 +58,55 @@ const (
 	usualPool, smallestPool, largestPool = 16, 2, 1000
 )
 
-// poolSize takes the size of the pool out of what the server would get as its own setting.
-func poolSize(c *pgx.ConnConfig) (int, error) {
+// checkPool judges the size of the pool that an address asks for.
+func checkPool(c *pgx.ConnConfig) error {
 	text, given := c.RuntimeParams[poolParam]
 	if !given {
-		return usualPool, nil
+		return nil
 	}
-	delete(c.RuntimeParams, poolParam)
 	n, err := strconv.Atoi(text)
 	if err != nil || n < smallestPool || n > largestPool {
-		return 0, bridge.Errorf(bridge.Invalid, "%s in the database address must be a number from %d to %d; write for example postgres://host/database?%s=16", poolParam, smallestPool, largestPool, poolParam)
+		return bridge.Errorf(bridge.Invalid, "%s in the database address must be a number from %d to %d; write for example postgres://host/database?%s=16", poolParam, smallestPool, largestPool, poolParam)
 	}
-	return n, nil
+	return nil
+}
+
+func openPostgres(ctx context.Context, address string) (*Store, error) {
+	given, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPool(given); err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(lowerScheme(address))
+	if err != nil {
+		return nil, errAddress
+	}
+	for name, value := range sessionLimits {
+		config.ConnConfig.RuntimeParams[name] = value
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	if given.RuntimeParams[poolParam] == "" {
+		config.MaxConns = usualPool
+	}
+	listening := config.ConnConfig.Copy()
+	config.ConnConfig.DialFunc = bound(config.ConnConfig.DialFunc) // who listens may wait for as long as nothing happens
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, errAddress
+	}
+	d := &postgresDB{pool: pool, db: stdlib.OpenDBFromPool(pool), config: listening, id: bridge.NewID("rep_")}
+	s := &Store{group: newGroup(d), pg: d}
+	if err := d.db.PingContext(ctx); err != nil {
+		return nil, errors.Join(connectTrouble(err, d.config), s.Close())
+	}
+	if err := migratePostgres(ctx, d.db); err != nil {
+		return nil, errors.Join(cutOff(err, d.config), s.Close())
+	}
+	return s, nil
 }
 
 // cutOff tells a connection that ended while the schema was looked at from a schema that is wrong.
@@ -139,60 +147,66 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	return migrateUp(ctx, p, db, "postgres")
 }
 
-// begin implements backend. The advisory lock makes this replica the one
-// writer until the transaction ends, so that what a function reads cannot
-// change before it writes, as on SQLite. Every commit is durable: a server that
-// lost a lease would hand it out again while the first holder lives.
-func (d *postgresDB) begin(ctx context.Context, _ bool) (querier, error) {
-	conn, err := d.db.Conn(ctx)
+// direct runs a few statements in one transaction.
+func (d *postgresDB) direct(ctx context.Context, raw func(*tx) error) error {
+	t, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, err
+		return runTrouble(err)
 	}
-	q := pgConn{conn}
-	for _, word := range []string{"BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", writerLock)} {
-		if _, err := q.ExecContext(ctx, word); err != nil {
-			return nil, errors.Join(err, d.discard(conn))
+	if err := raw(&tx{ctx: ctx, q: pgTx{t}, index: tsvector}); err != nil {
+		_ = t.Rollback()
+		return runTrouble(err)
+	}
+	return runTrouble(t.Commit())
+}
+
+// once runs one statement, which is a transaction of its own.
+func (d *postgresDB) once(ctx context.Context, raw func(*tx) error) error {
+	return runTrouble(raw(&tx{ctx: ctx, q: pgDB{d.db}, index: tsvector}))
+}
+
+// wakes is what other replicas are to be told. Telling takes a lock of the whole
+// database at its commit, so that one telling stands for all commits before it.
+type wakes struct {
+	mu      sync.Mutex // guards the fields below
+	telling bool
+	more    bool
+}
+
+// announce lets other replicas know that there may be something to do.
+func (d *postgresDB) announce() {
+	d.wakes.mu.Lock()
+	defer d.wakes.mu.Unlock()
+	if d.wakes.telling {
+		d.wakes.more = true
+		return
+	}
+	d.wakes.telling = true
+	go d.tell()
+}
+
+func (d *postgresDB) tell() {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		// Who does not hear of it looks by itself some time.
+		_, _ = d.pool.Exec(ctx, "SELECT pg_notify($1, $2)", wakeChannel, d.id)
+		cancel()
+		d.wakes.mu.Lock()
+		if !d.wakes.more {
+			d.wakes.telling = false
+			d.wakes.mu.Unlock()
+			return
 		}
+		d.wakes.more = false
+		d.wakes.mu.Unlock()
 	}
-	return q, nil
 }
 
-// end implements backend. A connection that cannot end its transaction is thrown away.
-func (d *postgresDB) end(ctx context.Context, q querier, commit bool) error {
-	c, ok := q.(pgConn)
-	if !ok {
-		return fmt.Errorf("end of a foreign transaction %T", q)
-	}
-	word := "ROLLBACK"
-	if commit {
-		word = "COMMIT"
-	}
-	if _, err := c.ExecContext(ctx, word); err != nil {
-		return errors.Join(err, d.discard(c.conn))
-	}
-	return c.conn.Close()
-}
+// The group commit is SQLite's; on PostgreSQL each step has a transaction of its own.
+func (d *postgresDB) begin(context.Context, bool) (querier, error) { return nil, errNoGroup }
+func (d *postgresDB) end(context.Context, querier, bool) error     { return errNoGroup }
 
-// announce implements backend. The server tells it to the others when it commits.
-func (d *postgresDB) announce(ctx context.Context, q querier) error {
-	_, err := q.ExecContext(ctx, "SELECT pg_notify($1, $2)", wakeChannel, d.id)
-	return err
-}
-
-// discard closes a connection for good instead of giving it back to the pool.
-func (d *postgresDB) discard(conn *sql.Conn) error {
-	_ = conn.Raw(func(driverConn any) error {
-		if c, ok := driverConn.(*stdlib.Conn); ok {
-			return c.Conn().Close(context.Background()) //nolint:contextcheck // the caller's may have ended
-		}
-		return nil
-	})
-	err := conn.Close()
-	if errors.Is(err, sql.ErrConnDone) {
-		return nil
-	}
-	return err
-}
+var errNoGroup = errors.New("PostgreSQL has no shared transaction")
 
 // view implements backend: one snapshot for all that fn reads.
 func (d *postgresDB) view(ctx context.Context) (querier, func() error, error) {
@@ -206,24 +220,25 @@ func (d *postgresDB) view(ctx context.Context) (querier, func() error, error) {
 // tidy implements backend: the server does that by itself.
 func (d *postgresDB) tidy(context.Context, int) {}
 
-// rows implements backend: between two transactions another replica may have written.
-func (d *postgresDB) rows() *kept { return &kept{} }
-
 func (d *postgresDB) index() *textIndex { return tsvector }
 
-func (d *postgresDB) close() error { return d.db.Close() }
+func (d *postgresDB) close() error {
+	err := d.db.Close()
+	d.pool.Close()
+	return err
+}
 
-// pgConn and pgTx give PostgreSQL arguments that it can take.
-type pgConn struct{ conn *sql.Conn }
+// pgDB and pgTx give PostgreSQL arguments that it can take.
+type pgDB struct{ db *sql.DB }
 
 // ExecContext implements querier.
-func (c pgConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return c.conn.ExecContext(ctx, query, plain(args)...)
+func (c pgDB) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return c.db.ExecContext(ctx, query, plain(args)...)
 }
 
 // QueryContext implements querier.
-func (c pgConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return c.conn.QueryContext(ctx, query, plain(args)...)
+func (c pgDB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return c.db.QueryContext(ctx, query, plain(args)...)
 }
 
 type pgTx struct{ t *sql.Tx }

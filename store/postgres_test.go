@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,7 +186,7 @@ func TestPostgresReplicas(t *testing.T) {
 	writers.Wait()
 	cancel()
 	listening.Wait()
-	oneWriter(t, address, a, b)
+	treesSideBySide(t, address, a, b)
 	unheardWakesNobody(t, address, a)
 	err := a.View(t.Context(), func(tx bridge.Tx) error {
 		got, err := tx.Agent("agt_a")
@@ -199,35 +200,77 @@ func TestPostgresReplicas(t *testing.T) {
 	}
 }
 
-// oneWriter: one replica writes at a time, so that what an update read is still so when it writes.
-func oneWriter(t *testing.T, address string, a, b *store.Store) {
+// treesSideBySide: while a replica is at a step of a tree, another one's step of that tree waits, and a step of another
+// tree does not.
+func treesSideBySide(t *testing.T, address string, a, b *store.Store) {
 	t.Helper()
 	watch, err := pgx.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = watch.Close(context.Background()) }()
-	entered, written := make(chan struct{}), make(chan error, 1)
-	err = a.Update(t.Context(), func(bridge.Tx) error {
-		go func() {
-			written <- b.Update(t.Context(), func(bridge.Tx) error { close(entered); return nil })
-		}()
-		for waiting := 0; waiting == 0; {
-			select {
-			case <-entered:
-				return errors.New("another replica writes beside this one")
-			default:
-			}
-			// Locks are of the whole server, which other tests use too.
-			const query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-			if err := watch.QueryRow(t.Context(), query).Scan(&waiting); err != nil {
+	insertTree(t, a, "agt_left")
+	insertTree(t, a, "agt_right")
+	deepen := func(s *store.Store, id bridge.AgentID, meanwhile func()) error {
+		return s.Update(t.Context(), func(tx bridge.Tx) error {
+			got, err := tx.Agent(id)
+			if err != nil {
 				return err
 			}
+			meanwhile()
+			got.Depth++
+			return tx.UpdateAgent(got)
+		})
+	}
+	within, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	go func() {
+		done <- deepen(a, "agt_left", func() { close(within); <-goOn })
+	}()
+	<-within
+	if err := deepen(b, "agt_right", func() {}); err != nil { // it would wait until the statement's own limit
+		t.Errorf("a step of another tree: %v", err)
+	}
+	var late atomic.Bool
+	go func() {
+		done <- deepen(b, "agt_left", func() {
+			if !late.Load() {
+				t.Error("another replica writes in the same tree")
+			}
+		})
+	}()
+	for waiting := 0; waiting == 0; {
+		// Locks are of the whole server, which other tests use too.
+		const query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+		if err := watch.QueryRow(t.Context(), query).Scan(&waiting); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+	}
+	late.Store(true)
+	close(goOn)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	err = a.View(t.Context(), func(tx bridge.Tx) error {
+		got, err := tx.Agent("agt_left")
+		if got.Depth != 2 {
+			t.Errorf("%d of 2 updates are there", got.Depth)
+		}
+		return err
 	})
-	if err := errors.Join(err, <-written); err != nil {
+	if err != nil {
 		t.Error(err)
+	}
+}
+
+func insertTree(t *testing.T, s *store.Store, id bridge.AgentID) {
+	t.Helper()
+	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+		return tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), Root: id, State: bridge.AgentIdle})
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -242,12 +285,8 @@ func unheardWakesNobody(t *testing.T, address string, s *store.Store) {
 	if _, err := conn.Exec(t.Context(), "LISTEN drawbridge_wake"); err != nil {
 		t.Fatal(err)
 	}
-	claim := func(tx bridge.Tx) error {
-		_, err := tx.ClaimWork(bridge.Claim{Now: time.Now(), Lease: time.Second, Limit: 1})
-		return err
-	}
 	refuse := func(bridge.Tx) error { return errors.New("refused") }
-	if err := s.Update(bridge.Unheard(t.Context()), claim); err != nil {
+	if _, err := s.Claim(t.Context(), bridge.Claim{Now: time.Now(), Lease: time.Second, Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if s.Update(t.Context(), refuse) == nil {

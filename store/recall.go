@@ -1,9 +1,7 @@
 package store
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"drawbridge/bridge"
@@ -12,136 +10,9 @@ import (
 
 const blockColumns = "agent, label, version, content, updated_at"
 
-var (
-	insertBlock        = insertSQL("blocks", blockColumns) + " ON CONFLICT DO NOTHING"
-	insertBlockVersion = insertSQL("block_versions", blockColumns)
-)
-
 func scanBlock(row scanner) (b bridge.Block, err error) {
 	err = row.Scan(&b.Agent, &b.Label, &b.Version, &b.Content, microTime{&b.UpdatedAt})
 	return b, err
-}
-
-// PutBlock implements bridge.MemoryTx.
-func (t *tx) PutBlock(b bridge.Block) error {
-	stale := bridge.Errorf(bridge.Conflict, "block %q has another version by now; read it again", b.Label)
-	args := []any{b.Agent, b.Label, b.Version, b.Content, micros(b.UpdatedAt)}
-	put := insertBlock
-	if b.Version != 1 {
-		put = "UPDATE blocks SET version = $3, content = $4, updated_at = $5 WHERE agent = $1 AND label = $2 AND version = $3 - 1"
-	}
-	if err := t.execOne(stale, put, args...); err != nil {
-		return err
-	}
-	if err := t.exec(insertBlockVersion, args...); err != nil {
-		return err
-	}
-	if err := t.growMemory(b.Agent, int64(len(b.Content))); err != nil {
-		return err
-	}
-	return t.dropVersions(b.Agent, b.Label, b.Version-bridge.KeptVersions)
-}
-
-// dropVersions deletes the versions of a block up to last.
-func (t *tx) dropVersions(agent bridge.AgentID, label string, last int) error {
-	gone, err := selectAll(t, scanSize, "DELETE FROM block_versions WHERE agent = $1 AND label = $2 AND version <= $3 RETURNING content", agent, label, last)
-	var freed int64
-	for _, n := range gone {
-		freed += n
-	}
-	if err != nil || freed == 0 {
-		return err
-	}
-	return t.growMemory(agent, -freed)
-}
-
-// scanSize reads a text and returns its bytes.
-func scanSize(row scanner) (int64, error) {
-	var text string
-	err := row.Scan(&text)
-	return int64(len(text)), err
-}
-
-// growMemory adds to the bytes that an agent's memory holds.
-func (t *tx) growMemory(agent bridge.AgentID, n int64) error {
-	return t.exec(`INSERT INTO memory_bytes (agent, bytes) VALUES ($1, $2)
-		ON CONFLICT (agent) DO UPDATE SET bytes = memory_bytes.bytes + excluded.bytes`, agent, n)
-}
-
-// MemoryBytes implements bridge.MemoryTx.
-func (t *tx) MemoryBytes(agent bridge.AgentID) (int64, error) {
-	n, err := selectOne(t, scanInt, "SELECT bytes FROM memory_bytes WHERE agent = $1", agent)
-	if errors.Is(err, bridge.ErrNoRow) {
-		return 0, nil
-	}
-	return n, err
-}
-
-// DropVersions implements bridge.MemoryTx.
-func (t *tx) DropVersions(agent bridge.AgentID, label string) error {
-	b, err := t.Block(agent, label)
-	if errors.Is(err, bridge.ErrNoRow) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return t.dropVersions(agent, label, b.Version-1)
-}
-
-// Block implements bridge.MemoryTx.
-func (t *tx) Block(agent bridge.AgentID, label string) (bridge.Block, error) {
-	return selectOne(t, scanBlock, "SELECT "+blockColumns+" FROM blocks WHERE agent = $1 AND label = $2", agent, label)
-}
-
-// Blocks implements bridge.MemoryTx.
-func (t *tx) Blocks(agent bridge.AgentID) ([]bridge.Block, error) {
-	return selectAll(t, scanBlock, "SELECT "+blockColumns+" FROM blocks WHERE agent = $1 ORDER BY label", agent)
-}
-
-// DropBlock implements bridge.MemoryTx.
-func (t *tx) DropBlock(agent bridge.AgentID, label string) (bool, error) {
-	if err := t.dropVersions(agent, label, math.MaxInt32); err != nil {
-		return false, err
-	}
-	n, err := t.execCount("DELETE FROM blocks WHERE agent = $1 AND label = $2", agent, label)
-	return n > 0, err
-}
-
-// DropPassage implements bridge.MemoryTx.
-func (t *tx) DropPassage(agent bridge.AgentID, id bridge.PassageID) (bool, error) {
-	var n int64
-	gone, err := selectOne(t, func(row scanner) (p bridge.Passage, err error) {
-		return p, row.Scan(&n, &p.Content, jsonText{&p.Tags})
-	}, "DELETE FROM passages WHERE agent = $1 AND id = $2 RETURNING n, content, tags", agent, id)
-	if errors.Is(err, bridge.ErrNoRow) {
-		return false, nil
-	}
-	if err == nil {
-		err = t.growMemory(agent, -gone.Size())
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, t.exec(t.index.remove, n)
-}
-
-// CountPassages implements bridge.MemoryTx.
-func (t *tx) CountPassages(agent bridge.AgentID) (int64, error) {
-	return selectOne(t, scanInt64, "SELECT count(*) FROM passages WHERE agent = $1", agent)
-}
-
-func scanInt64(row scanner) (n int64, err error) {
-	err = row.Scan(&n)
-	return n, err
-}
-
-// BlockVersions implements bridge.MemoryTx.
-func (t *tx) BlockVersions(agent bridge.AgentID, label string, limit int) ([]bridge.Block, error) {
-	var w where
-	w.conditions, w.args = []string{"agent = $1", "label = $2"}, []any{agent, label}
-	tail, args := w.sql("version DESC", limit)
-	return selectAll(t, scanBlock, "SELECT "+blockColumns+" FROM block_versions"+tail, args...)
 }
 
 const passageColumns = "id, agent, seq, content, tags, created_at"
@@ -153,7 +24,9 @@ func scanPassage(row scanner) (p bridge.Passage, err error) {
 
 // textIndex is how one kind of database is told what to index and asked for it.
 type textIndex struct {
-	insert string
+	// claim is the statement that hands out work, lane the one that locks a lane ("" where there is one writer).
+	claim, lane string
+	insert      string
 	// remove takes a row away; what its words were is not asked for.
 	remove string
 	terms  func([]string) string
@@ -194,8 +67,9 @@ func termsBehind(agent, number int) string {
 
 // fts5 ranks by BM25.
 var fts5 = &textIndex{
-	insert: "INSERT INTO passage_index (rowid, terms) VALUES ($1, $2)",
-	remove: "DELETE FROM passage_index WHERE rowid = $1",
+	claim:  claimWork(""),
+	insert: "INSERT INTO passage_index (rowid, terms) SELECT n, $2 FROM passages WHERE id = $1",
+	remove: "DELETE FROM passage_index WHERE rowid = (SELECT n FROM passages WHERE id = $1)",
 	terms:  func(terms []string) string { return strings.Join(terms, " ") },
 	query:  search.FTS5,
 	ranked: `SELECT n FROM (SELECT rowid AS n, bm25(passage_index) AS cost FROM passage_index WHERE passage_index MATCH $1 ORDER BY rowid DESC LIMIT $3)
@@ -207,8 +81,10 @@ var fts5 = &textIndex{
 // n + 0 keeps the planner from walking all rows from the newest on in the hope
 // that many match, which took 50 times as long for words that are rare.
 var tsvector = &textIndex{
-	insert: "INSERT INTO passage_index (n, terms) VALUES ($1, $2::tsvector)",
-	remove: "DELETE FROM passage_index WHERE n = $1",
+	claim:  claimWork(" FOR UPDATE SKIP LOCKED"), // who holds a row is at it
+	lane:   "SELECT 1 FROM lanes WHERE lane = $1 FOR UPDATE",
+	insert: "INSERT INTO passage_index (n, terms) SELECT n, $2::tsvector FROM passages WHERE id = $1",
+	remove: "DELETE FROM passage_index WHERE n = (SELECT n FROM passages WHERE id = $1)",
 	terms:  search.TSVector,
 	query:  search.TSQuery,
 	ranked: `SELECT n FROM passage_index JOIN (SELECT n FROM passage_index WHERE terms @@ $1::tsquery ORDER BY n + 0 DESC LIMIT $3) AS newest USING (n)
@@ -223,41 +99,6 @@ var tsvector = &textIndex{
 		newest: "WITH newest AS MATERIALIZED (SELECT n FROM " + termsBehind(3, 4) + ` ORDER BY seq DESC LIMIT $2)
 			SELECT n FROM newest WHERE (SELECT count(*) FROM newest) >= $2`,
 	},
-}
-
-// InsertPassage implements bridge.MemoryTx. There is one writer at a time, so
-// that the number that is next stays it until the row is there.
-func (t *tx) InsertPassage(p bridge.Passage) (int64, error) {
-	tags, err := toJSON(p.Tags)
-	if err != nil {
-		return 0, err
-	}
-	type row struct{ n, seq int64 }
-	r, err := selectOne(t, func(s scanner) (r row, err error) { return r, s.Scan(&r.n, &r.seq) }, "INSERT INTO passages ("+passageColumns+`)
-		VALUES ($1, $2, (SELECT coalesce(max(seq), 0) + 1 FROM passages WHERE agent = $2), $3, $4, $5) RETURNING n, seq`,
-		p.ID, p.Agent, p.Content, tags, micros(p.CreatedAt))
-	if err != nil {
-		return 0, err
-	}
-	if err := t.growMemory(p.Agent, p.Size()); err != nil {
-		return 0, err
-	}
-	return r.seq, t.exec(t.index.insert, r.n, t.index.terms(search.IndexTerms(p)))
-}
-
-// SearchPassages implements bridge.MemoryTx. The index finds candidates; which
-// are the best of them is the same on every store.
-func (t *tx) SearchPassages(q bridge.PassageQuery) ([]bridge.Passage, error) {
-	query, err := search.Parse(q)
-	if err != nil || query.Never {
-		return nil, err
-	}
-	terms := query.QueryTerms()
-	if len(terms) == 0 {
-		return selectAll(t, scanPassage, "SELECT "+passageColumns+" FROM passages WHERE agent = $1 ORDER BY seq DESC LIMIT $2", q.Agent, query.Limit)
-	}
-	candidates, err := t.candidates(q.Agent, t.index.query(terms), max(bridge.SearchPool, query.Limit), len(query.Terms) > 0)
-	return query.Best(candidates), err
 }
 
 // candidates returns the passages of which the best are chosen: the pool best
@@ -302,4 +143,19 @@ func (t *tx) walkBehind(agent bridge.AgentID, query string, need int) (int64, er
 		return -1, nil
 	}
 	return max(last-depth, 0), nil
+}
+
+// search finds passages. The index finds candidates; which are the best of them is
+// the same on every store.
+func (t *tx) search(q bridge.PassageQuery) ([]bridge.Passage, error) {
+	query, err := search.Parse(q)
+	if err != nil || query.Never {
+		return nil, err
+	}
+	terms := query.QueryTerms()
+	if len(terms) == 0 {
+		return selectAll(t, scanPassage, "SELECT "+passageColumns+" FROM passages WHERE agent = $1 ORDER BY seq DESC LIMIT $2", q.Agent, query.Limit)
+	}
+	candidates, err := t.candidates(q.Agent, t.index.query(terms), max(bridge.SearchPool, query.Limit), len(query.Terms) > 0)
+	return query.Best(candidates), err
 }

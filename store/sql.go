@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -53,14 +52,12 @@ func (c cachedConn) QueryContext(ctx context.Context, query string, args ...any)
 	return st.QueryContext(ctx, args...)
 }
 
-// tx is one transaction on one handle. It implements bridge.Tx.
+// tx is one transaction on one handle.
 type tx struct {
 	ctx context.Context //nolint:containedctx // a tx lives exactly as long as the call that got ctx
 	q   querier
 	// index is the database's way to search.
 	index *textIndex
-	// kept are rows that need not be read again.
-	kept *kept
 }
 
 func (t *tx) exec(query string, args ...any) error {
@@ -254,15 +251,4 @@ func asInt(b bool) int {
 func toJSON(v any) (string, error) {
 	b, err := json.Marshal(v)
 	return string(b), err
-}
-
-// isUnique reports whether err says that a UNIQUE constraint stood in the way.
-func isUnique(err error) bool {
-	var sqlite interface{ Code() int }
-	if errors.As(err, &sqlite) {
-		// SQLITE_CONSTRAINT_UNIQUE and SQLITE_CONSTRAINT_PRIMARYKEY.
-		return sqlite.Code() == 2067 || sqlite.Code() == 1555
-	}
-	var postgres interface{ SQLState() string }
-	return errors.As(err, &postgres) && postgres.SQLState() == "23505"
 }

@@ -29,9 +29,6 @@ type sqliteDB struct {
 	stmts map[string]*sql.Stmt
 	// lazy is true while commits do not wait for the disk.
 	lazy bool
-	// kept are rows as they were committed, good while version stays what it is.
-	kept    kept
-	version int64
 	// written counts updates since the log was last written back.
 	written atomic.Int64
 	// tidying is held by whoever writes the log back.
@@ -51,7 +48,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	err := d.open(ctx, path)
 	if err == nil {
 		// Whoever held leases is gone: the lock is ours.
-		err = s.Update(ctx, func(tx bridge.Tx) error { return tx.ReleaseAll() })
+		err = s.ReleaseAll(ctx)
 	}
 	if err != nil {
 		if d.lock != nil && d.lockIsNew { // beside a file that is not ours
@@ -138,24 +135,7 @@ func (d *sqliteDB) begin(ctx context.Context, durable bool) (querier, error) {
 	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
-	if err := d.checkKept(ctx, q); err != nil {
-		return nil, errors.Join(err, d.end(ctx, q, false))
-	}
 	return q, nil
-}
-
-// checkKept forgets what is kept when another program wrote: the lock keeps
-// other bridges off the file, but not a person with a sqlite3 shell.
-func (d *sqliteDB) checkKept(ctx context.Context, q querier) error {
-	version, err := selectOne(&tx{ctx: ctx, q: q}, scanInt, "PRAGMA data_version")
-	if err != nil {
-		return fmt.Errorf("read data version: %w", err)
-	}
-	if version != d.version {
-		d.kept.forget()
-		d.version = version
-	}
-	return nil
 }
 
 // setLazy chooses whether commits wait for the disk. The next one that does
@@ -183,17 +163,11 @@ func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 		word = "COMMIT"
 	}
 	_, err := q.ExecContext(ctx, word)
-	if err == nil || !commit { // a commit that failed is rolled back next
-		d.kept.settle()
-	}
 	if err == nil && commit {
 		return d.anchor.check()
 	}
 	return err
 }
-
-// announce implements backend: there is nobody else.
-func (d *sqliteDB) announce(context.Context, querier) error { return nil }
 
 // The log's sizes, in bytes. When it is larger than tidySize, a caller copies it
 // into the file, every tidyEvery updates and beside the writer that comes next.
@@ -270,9 +244,6 @@ func (d *sqliteDB) truncate(ctx context.Context) error {
 
 // busyTimeout is how long a statement waits for another program's lock.
 const busyTimeout = 10 * time.Second
-
-// rows implements backend.
-func (d *sqliteDB) rows() *kept { return &d.kept }
 
 // view implements backend. A view that lasts longer than viewLimit ends with an
 // error, because it keeps the log from being begun again.

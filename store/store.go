@@ -26,6 +26,7 @@ var migrations embed.FS
 // sees the same world on both. Safe for concurrent use.
 type Store struct {
 	group
+	pg *postgresDB // nil on SQLite
 
 	closing  sync.Once
 	closeErr error
@@ -39,13 +40,9 @@ type backend interface {
 	begin(ctx context.Context, durable bool) (querier, error)
 	// end commits, or takes back when told so; either way the transaction is over.
 	end(ctx context.Context, q querier, commit bool) error
-	// announce lets other replicas know, once the transaction is committed, that there may be something to do.
-	announce(ctx context.Context, q querier) error
 	// tidy is called after commits, when others may begin and end transactions
 	// already, with how many updates they held.
 	tidy(ctx context.Context, updates int)
-	// rows is what the transaction that runs need not read again.
-	rows() *kept
 	// view opens a snapshot for reading and returns what ends it, which fails when
 	// what was read is not worth anything.
 	view(ctx context.Context) (querier, func() error, error)
@@ -100,8 +97,24 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// View implements bridge.Store.
-func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
+// View implements bridge.Store. What a look-up lacks is loaded at once, in the same snapshot.
+func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+	if s.pg != nil && len(hints) > 0 {
+		return s.pg.foreseen(ctx, fn, hints)
+	}
+	return s.look(ctx, func(t *tx) error { return t.view(fn) })
+}
+
+// view runs fn on a scene that asks the transaction for what it lacks.
+func (t *tx) view(fn func(bridge.Tx) error) error {
+	var sc *bridge.Scene
+	sc = bridge.NewView(func(n bridge.Need) error { return t.load(sc, []bridge.Need{n}) })
+	sc.Search = t.search
+	return fn(sc)
+}
+
+// look runs fn on one snapshot.
+func (s *Store) look(ctx context.Context, fn func(*tx) error) error {
 	q, done, err := s.db.view(ctx)
 	if err != nil {
 		return readTrouble(canceled(ctx, fmt.Errorf("begin view: %w", err)))
@@ -112,10 +125,42 @@ func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
 			_ = done()
 		}
 	}()
-	err = canceled(ctx, fn(&tx{ctx: ctx, q: q, index: s.db.index(), kept: &kept{}}))
+	err = canceled(ctx, fn(&tx{ctx: ctx, q: q, index: s.db.index()}))
 	ended = true
 	if trouble := done(); trouble != nil {
 		return canceled(ctx, trouble)
 	}
 	return readTrouble(err)
+}
+
+// Update implements bridge.Store. The hints are loaded with the first look-ups where that saves a round trip.
+func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+	if s.pg != nil {
+		return s.pg.update(ctx, fn, hints)
+	}
+	return s.update(ctx, fn)
+}
+
+// direct runs a few statements in one transaction that is not a step.
+func (s *Store) direct(ctx context.Context, raw func(*tx) error) error {
+	if s.pg != nil {
+		return s.pg.direct(ctx, raw)
+	}
+	return s.group.direct(ctx, raw)
+}
+
+// once runs one statement.
+func (s *Store) once(ctx context.Context, raw func(*tx) error) error {
+	if s.pg != nil {
+		return s.pg.once(ctx, raw)
+	}
+	return s.group.direct(ctx, raw)
+}
+
+// peek reads with one statement.
+func (s *Store) peek(ctx context.Context, fn func(*tx) error) error {
+	if s.pg != nil {
+		return readTrouble(canceled(ctx, fn(&tx{ctx: ctx, q: pgDB{s.pg.db}, index: tsvector})))
+	}
+	return s.look(ctx, fn)
 }

@@ -159,11 +159,7 @@ func recordSums(ctx context.Context, db *sql.DB, ours map[int64]migration) error
 // name, or one of those in from. It returns the fact that stands there
 // afterwards: value, or another one that was left alone.
 func (s *Store) SwapFact(ctx context.Context, name, value string, from ...string) (stands string, err error) {
-	err = s.Update(ctx, func(btx bridge.Tx) error {
-		t, ok := btx.(*tx)
-		if !ok {
-			return fmt.Errorf("a foreign transaction %T", btx)
-		}
+	err = s.direct(ctx, func(t *tx) error {
 		stands, err = selectOne(t, scanText, "SELECT value FROM bridge_facts WHERE name = $1", name)
 		switch {
 		case errors.Is(err, bridge.ErrNoRow):

@@ -27,6 +27,11 @@ type town struct {
 	revoked atomic.Bool
 }
 
+// View implements timeline.Source.
+func (w *town) View(ctx context.Context, fn func(bridge.Tx) error) error {
+	return w.Store.View(ctx, fn)
+}
+
 // Watch implements timeline.Source.
 func (w *town) Watch() (<-chan struct{}, func()) { return w.changed, func() {} }
 
@@ -63,7 +68,7 @@ func (w *town) do(t *testing.T, fn func(bridge.Tx) error) {
 func (w *town) tell(t *testing.T, kind string, agent bridge.AgentID, fields map[string]string) {
 	t.Helper()
 	w.do(t, func(tx bridge.Tx) error {
-		_, err := tx.AppendEvent(bridge.Event{Kind: kind, Agent: agent, Name: string(agent), Turn: "trn_1", Text: "words of " + string(agent), Fields: fields})
+		err := tx.AppendEvent(bridge.Event{Kind: kind, Agent: agent, Name: string(agent), Turn: "trn_1", Text: "words of " + string(agent), Fields: fields})
 		return err
 	})
 }

@@ -108,11 +108,9 @@ func (c *Change) SetCommand(m *bridge.Command, next bridge.CommandState) error {
 // Event records one line of the timeline. Its text is for people: never a secret, never a whole body.
 func (c *Change) Event(kind string, a bridge.Agent, ev bridge.Event) error {
 	ev.Kind, ev.At, ev.Agent, ev.Name = kind, c.At, a.ID, a.Name
-	seq, err := c.AppendEvent(ev)
-	if err != nil {
+	if err := c.AppendEvent(ev); err != nil {
 		return err
 	}
-	ev.Seq = seq
 	c.Told = append(c.Told, ev)
 	return nil
 }

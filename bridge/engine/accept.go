@@ -70,7 +70,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 			return err
 		}
 		return c.Pump(&j.agent)
-	})
+	}, bridge.NeedRunEnd{Op: j.agent.ID, Run: runName(j.turn), Status: out.obs.State})
 }
 
 // complete writes the run's end into the ledger, once, and names who told us first.
@@ -83,8 +83,8 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 	} else if c.e.streams.Ended(j.turn.ID) {
 		source = bridge.SourceStream
 	}
-	run := or(j.turn.Run, string(j.turn.ID)) // v0 runs have no id of their own
-	cpl := bridge.Completion{ID: bridge.CompletionID(c.e.o.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, Evidence: words.Evidence(endedOf(*j, out)), CreatedAt: c.now}
+	run := runName(j.turn)
+	cpl := bridge.Completion{ID: bridge.CompletionID(c.NewID("cpl_")), Op: j.agent.ID, Turn: j.turn.ID, Run: run, Status: out.obs.State, Source: source, Evidence: words.Evidence(endedOf(*j, out)), CreatedAt: c.now}
 	if _, err := c.InsertCompletion(cpl); err != nil {
 		return bridge.Completion{}, err
 	}
@@ -98,6 +98,9 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 	maps.Copy(fields, spent(out.evidence))
 	return cpl, c.Event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source), Fields: fields})
 }
+
+// runName is what the ledger calls a turn's run: v0 runs have no id of their own.
+func runName(t bridge.Turn) string { return or(t.Run, string(t.ID)) }
 
 // spent names the tokens of a run for the event of its end; nothing when the API tells none.
 func spent(ev *bridge.Evidence) map[string]string {

@@ -76,7 +76,7 @@ func (e *Engine) stuck(ctx context.Context, w bridge.Work, failures int, cause e
 
 // putBack makes work due again after a wait.
 func (e *Engine) putBack(ctx context.Context, w bridge.Work, wait time.Duration) error {
-	return e.update(ctx, func(c *change) error { return c.PutBack(w, c.now.Add(wait)) })
+	return e.update(ctx, func(c *change) error { return c.PutBack(w, c.now.Add(wait)) }, bridge.NeedWork{ID: w.ID})
 }
 
 func (e *Engine) backoff(attempt int, base, limit time.Duration) time.Duration {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -122,7 +123,7 @@ func newEngine(o Options) *Engine {
 	e.meter = meter.Meter{View: e.View, Update: e.atDesk}
 	e.meter.Inspector, _ = o.Runtime.(bridge.Inspector)
 	e.gate = gate.Gate{Keys: o.Keys, API: o.API}
-	e.errands = errands.Runner{Actions: o.Actions, Patience: o.ActionPatience, Update: e.atDesk, Holds: e.holds, Backoff: e.backoff, Log: o.Log}
+	e.errands = errands.Runner{Actions: o.Actions, Patience: o.ActionPatience, Update: e.onErrand, Holds: e.holds, Backoff: e.backoff, Log: o.Log}
 	e.lanes = lanes.New(lanes.Options{Store: o.Store, Handle: e.dispatch, Stuck: e.stuck, Slots: o.Slots, Grace: o.Grace, Now: o.Now, Rand: o.Rand, Log: o.Log})
 	return e
 }
@@ -176,15 +177,16 @@ const recordTimeout = 30 * time.Second
 
 // update runs fn in a transaction, then tells what happened and wakes the dispatcher.
 // Recording what already happened must not stop because a caller went away.
-func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
+func (e *Engine) update(ctx context.Context, fn func(*change) error, hints ...bridge.Need) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	var c *change
+	now, ids := e.o.Now(), sameIDs{next: e.o.NewID} // the same for each run of fn
 	err := e.o.Store.Update(ctx, func(tx bridge.Tx) error {
-		now := e.o.Now()
-		c = &change{Change: &desk.Change{Tx: tx, At: now, Keys: e.o.Keys, IDs: e.o.NewID, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
+		ids.given = 0
+		c = &change{Change: &desk.Change{Tx: tx, At: now, Keys: e.o.Keys, IDs: ids.id, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
 		return fn(c)
-	})
+	}, hints...)
 	if err != nil {
 		return err
 	}
@@ -197,9 +199,29 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	return nil
 }
 
+// sameIDs makes the same ids for each run of a step.
+type sameIDs struct {
+	next  func(prefix string) string
+	made  []string
+	given int
+}
+
+func (s *sameIDs) id(prefix string) string {
+	if s.given == len(s.made) || !strings.HasPrefix(s.made[s.given], prefix) {
+		s.made = append(s.made[:s.given], s.next(prefix))
+	}
+	s.given++
+	return s.made[s.given-1]
+}
+
 // atDesk is update for those beside the engine who need its transaction alone.
 func (e *Engine) atDesk(ctx context.Context, fn func(*desk.Change) error) error {
 	return e.update(ctx, func(c *change) error { return fn(c.Change) })
+}
+
+// onErrand is atDesk for the work of a command.
+func (e *Engine) onErrand(ctx context.Context, w bridge.Work, fn func(*desk.Change) error) error {
+	return e.update(ctx, func(c *change) error { return fn(c.Change) }, bridge.NeedWork{ID: w.ID}, bridge.NeedStory{Command: bridge.CommandID(w.Ref)})
 }
 
 // Change implements bridge.Desk.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/echo"
@@ -16,10 +17,15 @@ func (c *change) hear(j job, h echo.Heard) error {
 	return echo.Hear(c.Tx, h, c.now)
 }
 
+// oldEchoes is the age of what the agent of a turn has heard too long ago, to the minute.
+func oldEchoes(j job, now time.Time) bridge.EchoAge {
+	return bridge.ExpiredEchoes(j.turn.Seq, now.Truncate(time.Minute))
+}
+
 // hearTurn records what the agent may repeat out of its turn, and forgets what it
 // heard too long ago.
 func (c *change) hearTurn(j job) error {
-	if _, err := c.DropEchoes(j.agent.ID, bridge.ExpiredEchoes(j.turn.Seq, c.now)); err != nil {
+	if _, err := c.DropEchoes(j.agent.ID, oldEchoes(j, c.now)); err != nil {
 		return fmt.Errorf("forget what %q heard: %w", j.agent.ID, err)
 	}
 	if err := c.hear(j, ownWords(j)); err != nil {

@@ -27,7 +27,7 @@ func (e *Engine) RecordDelivery(ctx context.Context, d bridge.Delivery) (verdict
 		if err := c.mayTell(a, d.External); err != nil {
 			return err
 		}
-		d.ID, d.ReceivedAt = bridge.DeliveryID(e.o.NewID("dlv_")), c.now
+		d.ID, d.ReceivedAt = bridge.DeliveryID(c.NewID("dlv_")), c.now
 		known := d.Event == "statusChange" && bridge.RunState(d.Status).Terminal()
 		verdict = bridge.VerdictAccepted
 		if !known {
@@ -49,7 +49,7 @@ func (e *Engine) RecordDelivery(ctx context.Context, d bridge.Delivery) (verdict
 			return nil
 		}
 		return c.wakeOrBind(a, d)
-	})
+	}, bridge.NeedAgent{ID: d.Op}, bridge.NeedDelivery{Op: d.Op, External: d.External, Event: d.Event, Status: d.Status, SentAt: d.SentAt})
 	return verdict, notFound(err, "operation", string(d.Op))
 }
 

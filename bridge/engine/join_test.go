@@ -196,7 +196,7 @@ func TestJoinOfNothing(t *testing.T) {
 		a := w.launchJoined(bridge.JoinAll, time.Minute)
 		w.until("over", func(tx bridge.Tx) bool {
 			turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID})
-			next, due := tx.NextDue(time.Now())
+			next, due := w.engine.NextDue(t.Context())
 			return err == nil && due == nil && next.IsZero() && len(turns) == 2 && turns[1].Joining == 0
 		})
 		if n := len(w.sent(boss)); n != 1 { // that they are held

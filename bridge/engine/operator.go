@@ -57,8 +57,9 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
 	t.Said = e.said(a, t.ID)
+	var begun bridge.Turn
 	err = e.update(ctx, func(c *change) error {
-		a.CreatedAt, a.UpdatedAt = c.now, c.now
+		a.CreatedAt, a.UpdatedAt, a.State = c.now, c.now, bridge.AgentIdle
 		if err := c.freeName(s.Name); err != nil {
 			return err
 		}
@@ -72,10 +73,10 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 			return err
 		}
 		var err error
-		t, err = c.Turn(t.ID)
+		begun, err = c.Turn(t.ID)
 		return err
-	})
-	return a, t, err
+	}, bridge.NeedNamed{Root: id, Name: s.Name}, bridge.NeedRootNamed{Name: s.Name}, bridge.NeedAnyNamed{Name: s.Name}, bridge.NeedAgentBy{By: bridge.ByChatUser, Value: s.ChatUser})
+	return a, begun, err
 }
 
 // freeName takes a name from an agent that was never launched, so that a
@@ -100,8 +101,9 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 	if err := bridge.CheckText(text); err != nil {
 		return bridge.Turn{}, err
 	}
-	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: bridge.CauseUser, Text: text}
+	var said bridge.Turn
 	err := e.update(ctx, func(c *change) error {
+		t := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: bridge.CauseUser, Text: text}
 		a, err := c.Agent(id)
 		if err != nil {
 			return err
@@ -119,17 +121,19 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 			return err
 		}
 		t.Said = e.said(a, t.ID)
-		if overtaken, err := c.overtake(a, t); err != nil || overtaken.ID != "" {
-			t = overtaken
+		if overtaken, err := c.overtake(a, t); err != nil {
 			return err
+		} else if overtaken.ID != "" {
+			said = overtaken
+			return nil
 		}
 		if err := c.AddTurnAt(&a, t, c.now.Add(-personFirst)); err != nil {
 			return err
 		}
-		t, err = c.Turn(t.ID)
+		said, err = c.Turn(t.ID)
 		return err
-	})
-	return t, notFound(err, "agent", string(id))
+	}, bridge.NeedStory{Agent: id})
+	return said, notFound(err, "agent", string(id))
 }
 
 // said names an operator's words by the turn that they were given first.

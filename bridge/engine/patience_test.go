@@ -47,20 +47,15 @@ func TestCrashesCostAnActionNoPatience(t *testing.T) {
 func (w *world) crash(lane string, times int) {
 	w.t.Helper()
 	s, shut := w.open()
-	err := s.Update(w.t.Context(), func(tx bridge.Tx) error {
-		now := time.Now().Add(-time.Second)
-		if err := tx.WakeLane(lane, now); err != nil {
-			return err
+	now := time.Now().Add(-time.Second)
+	err := s.Update(w.t.Context(), func(tx bridge.Tx) error { return tx.WakeLane(lane, now) })
+	for range times {
+		works, err := s.Claim(w.t.Context(), bridge.Claim{Now: now, Lease: time.Millisecond, Limit: 1})
+		if err != nil || len(works) != 1 || works[0].Lane != lane {
+			w.t.Fatalf("claimed %+v, %v", works, err)
 		}
-		for range times {
-			works, err := tx.ClaimWork(bridge.Claim{Now: now, Lease: time.Millisecond, Limit: 1})
-			if err != nil || len(works) != 1 || works[0].Lane != lane {
-				w.t.Fatalf("claimed %+v, %v", works, err)
-			}
-			now = now.Add(time.Millisecond)
-		}
-		return nil
-	})
+		now = now.Add(time.Millisecond)
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}

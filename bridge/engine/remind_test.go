@@ -74,7 +74,7 @@ func TestCancelReminder(t *testing.T) {
 		turns := len(w.turns())
 		var action bridge.Command
 		w.until("nothing is due", func(tx bridge.Tx) bool {
-			next, err := tx.NextDue(m.CreatedAt)
+			next, err := w.engine.NextDue(t.Context())
 			all, err2 := tx.Commands(bridge.CommandFilter{})
 			action = all[0]
 			return err == nil && err2 == nil && next.IsZero()

@@ -102,6 +102,7 @@ func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.A
 			return m, err
 		}
 	}
+	var settled bridge.Command
 	err := e.update(ctx, func(c *change) error {
 		fresh, err := uncertain(c.Tx, m.ID)
 		if err != nil {
@@ -115,10 +116,13 @@ func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.A
 		if err != nil {
 			return err
 		}
-		m, err = c.Command(m.ID)
+		settled, err = c.Command(m.ID)
 		return err
 	})
-	return m, err
+	if err != nil {
+		return m, err
+	}
+	return settled, nil
 }
 
 // disagrees says why a word cannot be taken, given what the journal said.
@@ -350,7 +354,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 			t = same
 			return c.WakeLane(desk.AgentLane(a.ID), c.now)
 		}
-		again := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
+		again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
 		if err := c.AddTurn(&a, again); err != nil {
 			return err
 		}

@@ -491,6 +491,7 @@ func (c *change) settleUnread(a bridge.Agent, t bridge.Turn, told bool) error {
 // many turns it settled.
 func (e *Engine) SettleRestored(ctx context.Context, told bool) (n int, err error) {
 	err = e.update(ctx, func(c *change) error {
+		n = 0
 		if err := c.PutRestored(bridge.Restored{Told: told, At: c.now}); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func TestStopIdle(t *testing.T) {
 			}
 		}
 		w.until("nothing left to do", func(tx bridge.Tx) bool {
-			next, err := tx.NextDue(w.agent().CreatedAt)
+			next, err := w.engine.NextDue(t.Context())
 			return err == nil && next.IsZero()
 		})
 		if got := w.turns(); len(got) != len(turns) {

@@ -42,7 +42,7 @@ func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	err := e.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
 		j, err = loadJob(tx, w)
 		return err
-	})
+	}, bridge.NeedStory{Turn: bridge.TurnID(w.Ref)})
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 	err := e.update(ctx, func(c *change) (err error) {
 		sent, err = c.begin(&j)
 		return err
-	})
+	}, append(hintsOf(j), bridge.NeedOldEchoes{Agent: j.agent.ID, Age: oldEchoes(j, e.o.Now().UTC())})...)
 	if err != nil || !sent {
 		return err
 	}
@@ -357,7 +357,7 @@ func (e *Engine) send(ctx context.Context, j job) error {
 // step runs fn in a transaction on the turn as it is now. When something else
 // moved the turn on since the handler read it (a webhook, a person), the work
 // goes back and the next handler sees the new state.
-func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error) error {
+func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error, more ...bridge.Need) error {
 	return e.update(ctx, func(c *change) error {
 		fresh, err := loadJob(c.Tx, j.work)
 		if err != nil {
@@ -368,7 +368,20 @@ func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error) 
 		}
 		fresh.grant = j.grant
 		return fn(c, &fresh)
-	})
+	}, append(hintsOf(j), more...)...)
+}
+
+// hintsOf names what the steps of a turn look at: the work, the agent's story and that of whoever waits for its result.
+func hintsOf(j job) []bridge.Need {
+	hints := []bridge.Need{bridge.NeedWork{ID: j.work.ID}, bridge.NeedStory{Turn: j.turn.ID}}
+	if j.agent.Parent != "" {
+		hints = append(hints, bridge.NeedStory{Agent: j.agent.Parent})
+	}
+	if j.command.Turn != "" {
+		hints = append(hints, bridge.NeedTurn{ID: j.command.Turn},
+			bridge.NeedCommands{CommandFilter: bridge.CommandFilter{Turn: j.command.Turn, Limit: bridge.StoryCommands}})
+	}
+	return hints
 }
 
 // callContext lets a stop of the bridge cut off a launch that can be sent again
@@ -424,7 +437,7 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 			return c.PutBack(j.work, c.now) // to be cancelled
 		}
 		return c.PutBack(j.work, c.now.Add(e.firstLook()))
-	})
+	}, bridge.NeedAgentBy{By: bridge.ByExternal, Value: s.Agent})
 	if err == nil && bound.turn.State == bridge.TurnRunning {
 		e.follow(bound)
 	}

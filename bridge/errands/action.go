@@ -18,7 +18,7 @@ import (
 func (x Runner) Action(ctx context.Context, w bridge.Work) error {
 	var r errand
 	ready := false
-	err := x.Update(ctx, func(c *desk.Change) (err error) {
+	err := x.Update(ctx, w, func(c *desk.Change) (err error) {
 		if r, err = load(c.Tx, w); err != nil {
 			return err
 		}
@@ -35,9 +35,9 @@ func (x Runner) Action(ctx context.Context, w bridge.Work) error {
 		Line: lineOf(r.command), Approved: r.command.RelayApproval()})
 	switch {
 	case err == nil:
-		return x.Update(ctx, func(c *desk.Change) error { return acted(c, r, out) })
+		return x.Update(ctx, w, func(c *desk.Change) error { return acted(c, r, out) })
 	case ctx.Err() != nil:
-		return x.Update(ctx, func(c *desk.Change) error { return c.PutBack(w, c.At) })
+		return x.Update(ctx, w, func(c *desk.Change) error { return c.PutBack(w, c.At) })
 	}
 	return x.trouble(ctx, r, err)
 }
@@ -83,7 +83,7 @@ func (x Runner) trouble(ctx context.Context, r errand, cause error) error {
 	wait := max(x.Backoff(tries, actionWait, maxActionWait), bridge.RetryAfter(cause))
 	x.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("try", tries).Msg("action waits")
 	kind, doubt := bridge.KindOf(cause), r.doubt || bridge.IsUnclear(cause)
-	return x.Update(ctx, func(c *desk.Change) error {
+	return x.Update(ctx, r.work, func(c *desk.Change) error {
 		away := kind == bridge.Unavailable && !doubt
 		switch {
 		case !away:

@@ -25,7 +25,8 @@ type Runner struct {
 	Actions bridge.ActionRunner
 	// Patience is how long a relay is asked what came of a request whose answer was lost, until that counts as uncertain.
 	Patience time.Duration
-	Update   func(context.Context, func(*desk.Change) error) error
+	// Update runs a step about the work of a command.
+	Update func(context.Context, bridge.Work, func(*desk.Change) error) error
 	// Holds reports whether a handler still has its lease.
 	Holds func(context.Context) bool
 	// Backoff is the wait after an attempt, counted from 1; see lanes.Backoff.

@@ -75,6 +75,7 @@ func (c change) judge(by *Asker, f reading.Findings, oversize string) error {
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
 	case f.Total > limit:
 		over = fmt.Sprintf("this turn has %d commands and the limit is %d a turn, so none of them ran; write fewer in one reply", f.Total, limit)
+	case f.Total == 0: // nothing to judge
 	default:
 		r, err := c.request(by, f.Commands)
 		if err != nil {

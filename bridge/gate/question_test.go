@@ -34,7 +34,7 @@ func hold(t *testing.T, fn func(w *court)) {
 		Actions: []policy.ActionRule{{ID: "backup", Approval: each}, {ID: "lock", Approval: each}},
 		Limits:  policy.Limits{CommandsPerTurn: 200, OpenSubagents: 200, LaunchesPerHour: 200},
 	}
-	err := memory.NewDisk().Open().Update(t.Context(), func(tx bridge.Tx) error {
+	err := memory.NewDisk().Open().Once(t.Context(), func(tx bridge.Tx) error {
 		w.c = &desk.Change{Tx: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: w.policy}
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1}
 		w.must(w.c.InsertAgent(a))
@@ -322,11 +322,9 @@ func (w *court) ended(all []bridge.Command, yes bool) {
 	if len(waiting) != 1 || len(waiting[0].Commands) != 50-map[bool]int{true: 1}[yes] {
 		w.Errorf("the agent hears %+v", waiting)
 	}
-	work, err := w.c.ClaimWork(bridge.Claim{Now: w.c.At, Lease: time.Minute, Limit: 100})
-	w.must(err)
 	actions := 0
-	for _, k := range work {
-		if k.Kind == bridge.WorkAction {
+	for _, k := range w.c.Tx.(*bridge.Scene).Lanes {
+		if k.Verb == bridge.LaneEnqueue && k.Work.Kind == bridge.WorkAction {
 			actions++
 		}
 	}

@@ -192,29 +192,15 @@ func (d *Dispatcher) Step(ctx context.Context) (worked bool, err error) {
 // NextDue returns when the next work can be claimed, or the zero time when
 // there is none. Work that someone holds counts from the end of its lease.
 func (d *Dispatcher) NextDue(ctx context.Context) (time.Time, error) {
-	return d.nextFor(ctx, bridge.Claim{Now: d.o.Now()})
-}
-
-func (d *Dispatcher) nextFor(ctx context.Context, c bridge.Claim) (next time.Time, err error) {
-	err = d.o.Store.View(ctx, func(tx bridge.Tx) error {
-		next, err = tx.NextFor(c)
-		return err
-	})
-	return next, err
+	return d.o.Store.NextFor(ctx, bridge.Claim{Now: d.o.Now()})
 }
 
 // claim takes due work.
-func (d *Dispatcher) claim(ctx context.Context, c bridge.Claim) (works []bridge.Work, err error) {
+func (d *Dispatcher) claim(ctx context.Context, c bridge.Claim) ([]bridge.Work, error) {
 	if ctx.Err() != nil {
 		return nil, nil
 	}
-	// A lease that a power failure takes back leaves work that nobody holds.
-	// Nobody is woken by it: two replicas that claim nothing would wake each other for ever.
-	err = d.o.Store.Update(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Tx) error {
-		works, err = tx.ClaimWork(c)
-		return err
-	})
-	return works, err
+	return d.o.Store.Claim(ctx, c)
 }
 
 // rest waits for a wake, for the next due time or for ctx's end, and reports
@@ -223,7 +209,7 @@ func (d *Dispatcher) rest(ctx context.Context, c bridge.Claim, failed error) boo
 	wait := maxIdle
 	if failed != nil {
 		wait = time.Second
-	} else if next, err := d.nextFor(ctx, c); err == nil && !next.IsZero() {
+	} else if next, err := d.o.Store.NextFor(ctx, c); err == nil && !next.IsZero() {
 		wait = min(wait, max(next.Sub(d.o.Now()), 0))
 	}
 	timer := time.NewTimer(wait)
@@ -320,7 +306,7 @@ func (d *Dispatcher) heartbeat(ctx context.Context, w bridge.Work, cancel contex
 		case <-tick.C:
 		}
 		until := d.o.Now().Add(leaseTime)
-		err := d.o.Store.Update(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Tx) error { return tx.ExtendLease(w, until) })
+		err := d.o.Store.Extend(ctx, w, until)
 		if errors.Is(err, bridge.ErrLeaseLost) {
 			cancel(bridge.ErrLeaseLost)
 			return

@@ -20,11 +20,27 @@ type cutStore struct {
 	cut atomic.Bool
 }
 
-func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	if s.cut.Load() {
 		return errors.New("the database cannot be reached")
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, fn, hints...)
+}
+
+// Extend implements bridge.Store.
+func (s *cutStore) Extend(ctx context.Context, w bridge.Work, until time.Time) error {
+	if s.cut.Load() {
+		return errors.New("the database cannot be reached")
+	}
+	return s.Store.Extend(ctx, w, until)
+}
+
+// Claim implements bridge.Store.
+func (s *cutStore) Claim(ctx context.Context, c bridge.Claim) ([]bridge.Work, error) {
+	if s.cut.Load() {
+		return nil, errors.New("the database cannot be reached")
+	}
+	return s.Store.Claim(ctx, c)
 }
 
 // replicas runs a dispatcher on each store until the test's part is over.

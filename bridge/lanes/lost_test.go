@@ -139,13 +139,10 @@ func TestStopIsNoDeath(t *testing.T) {
 			t.Fatalf("worked: %t, %v", worked, err)
 		}
 	}
-	m.do(func(tx bridge.Tx) error {
-		works, err := tx.ClaimWork(bridge.Claim{Now: m.now, Lease: time.Minute, Limit: 1})
-		if len(works) != 1 || works[0].Lost != 0 || works[0].Failures != 0 || len(m.stuck) > 0 {
-			t.Errorf("after %d restarts: %+v, stuck with %v", len(m.handled), works, m.stuck)
-		}
-		return err
-	})
+	works, err := m.store.Claim(t.Context(), bridge.Claim{Now: m.now, Lease: time.Minute, Limit: 1})
+	if err != nil || len(works) != 1 || works[0].Lost != 0 || works[0].Failures != 0 || len(m.stuck) > 0 {
+		t.Errorf("after %d restarts: %+v, %v, stuck with %v", len(m.handled), works, err, m.stuck)
+	}
 }
 
 // heardStore counts the updates that wake somebody.
@@ -154,11 +151,11 @@ type heardStore struct {
 	heard int
 }
 
-func (s *heardStore) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *heardStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	if !bridge.IsUnheard(ctx) {
 		s.heard++
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, fn, hints...)
 }
 
 // TestLookingForWorkWakesNobody: two idle replicas on one database once woke each other by each claim of nothing, for ever.

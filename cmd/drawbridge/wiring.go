@@ -424,7 +424,7 @@ func (w *parts) onEvent(e bridge.Event) {
 	case bridge.EventParked, bridge.EventUncertain, bridge.EventTurnFailed, bridge.EventGated, bridge.EventOverCap, bridge.EventThrottled:
 		line = w.log.Warn().Str("reason", short(e.Text, 300))
 	}
-	line = line.Str("event", e.Kind).Int64("seq", e.Seq).Str("agent", string(e.Agent)).Str("name", e.Name)
+	line = line.Str("event", e.Kind).Str("agent", string(e.Agent)).Str("name", e.Name)
 	if e.Turn != "" {
 		line = line.Str("turn", string(e.Turn))
 	}

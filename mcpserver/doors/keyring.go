@@ -147,6 +147,7 @@ func (k *Keyring) List(ctx context.Context, agent bridge.AgentID) (list []bridge
 func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.TokenID) (n int, err error) {
 	var hashes []string
 	err = k.desk.Change(ctx, func(tx bridge.Change) error {
+		hashes = nil
 		a, err := tx.Agent(agent)
 		if err != nil {
 			return err

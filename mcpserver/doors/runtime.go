@@ -81,11 +81,12 @@ func (d *Runtime) door(ctx context.Context, address string, owner bridge.AgentID
 	}
 	err := d.Store.View(ctx, look)
 	if err == nil && !known && !revoked {
+		id := bridge.TokenID(bridge.NewID("tok_"))
 		err = d.Store.Update(ctx, func(tx bridge.Tx) error {
 			if err := look(tx); err != nil || known || revoked {
 				return err
 			}
-			return tx.InsertToken(bridge.DoorToken{ID: bridge.TokenID(bridge.NewID("tok_")), Agent: owner, Hash: bridge.HashDoorToken(secret), Generation: 1, CreatedAt: time.Now()})
+			return tx.InsertToken(bridge.DoorToken{ID: id, Agent: owner, Hash: bridge.HashDoorToken(secret), Generation: 1, CreatedAt: time.Now()})
 		})
 	}
 	switch {

@@ -24,45 +24,44 @@ func Actions(a bridge.ActionRunner) bridge.ActionRunner { return actions{a} }
 type store struct{ bridge.Store }
 
 // Update implements bridge.Store.
-func (s store) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s store) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	failpoint.Here("store.begin")
 	err := s.Store.Update(ctx, func(t bridge.Tx) error {
-		if err := fn(shortLeases(t)); err != nil {
+		if err := fn(t); err != nil {
 			return err
 		}
 		failpoint.Here("store.commit.before")
 		return nil
-	})
+	}, hints...)
 	if err == nil {
 		failpoint.Here("store.commit.after")
 	}
 	return err
 }
 
-// tx hands out leases of another length and never extends one: whoever works longer loses the work to somebody else,
+// Claim hands out leases of another length and Extend never extends one: whoever works longer loses the work to somebody else,
 // which is what a pause beyond a lease does.
-type tx struct {
-	bridge.Tx
-	lease time.Duration
+func (s store) Claim(ctx context.Context, c bridge.Claim) ([]bridge.Work, error) {
+	if d := failpoint.Lease(); d > 0 {
+		c.Lease = d
+	}
+	failpoint.Here("store.begin")
+	works, err := s.Store.Claim(ctx, c)
+	if err == nil {
+		failpoint.Here("store.commit.after")
+	}
+	return works, err
 }
 
 var errNoExtension = errors.New("leases are not extended in this proof")
 
-func shortLeases(t bridge.Tx) bridge.Tx {
-	if d := failpoint.Lease(); d > 0 {
-		return tx{t, d}
+// Extend implements bridge.Store.
+func (s store) Extend(ctx context.Context, w bridge.Work, until time.Time) error {
+	if failpoint.Lease() > 0 {
+		return errNoExtension
 	}
-	return t
+	return s.Store.Extend(ctx, w, until)
 }
-
-// ClaimWork implements bridge.LaneTx.
-func (t tx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
-	c.Lease = t.lease
-	return t.Tx.ClaimWork(c)
-}
-
-// ExtendLease implements bridge.LaneTx.
-func (tx) ExtendLease(bridge.Work, time.Time) error { return errNoExtension }
 
 // around runs call between two points.
 func around[T any](name string, call func() (T, error)) (T, error) {

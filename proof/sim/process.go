@@ -56,7 +56,7 @@ func (m *machine) boot() {
 	w.note(m.name, "starts")
 	if len(w.machines) == 1 {
 		// As the embedded store does for the one process that owns it.
-		if err := p.store.Update(p.ctx, func(tx bridge.Tx) error { return tx.ReleaseAll() }); err != nil {
+		if err := p.store.ReleaseAll(p.ctx); err != nil {
 			w.fail("release leases: %v", err)
 		}
 	}
@@ -161,8 +161,41 @@ func (p *process) newID(prefix string) string {
 	return prefix + idText.EncodeToString(raw[:])
 }
 
-// Update implements bridge.Store. It is where a process can die on either side of a commit.
-func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+// Update implements bridge.Store.
+func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+	return p.fated(func() error { return p.commit(ctx, fn, hints) })
+}
+
+// Claim implements bridge.Store.
+func (p *process) Claim(ctx context.Context, c bridge.Claim) (works []bridge.Work, err error) {
+	err = p.fated(func() error {
+		works, err = p.store.Claim(ctx, c)
+		if err == nil {
+			p.committed(&watchedTx{claimed: works})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return works, nil
+}
+
+// Extend implements bridge.Store.
+func (p *process) Extend(ctx context.Context, w bridge.Work, until time.Time) error {
+	return p.fated(func() error { return p.store.Extend(ctx, w, until) })
+}
+
+// NextFor implements bridge.Store.
+func (p *process) NextFor(ctx context.Context, c bridge.Claim) (time.Time, error) {
+	if p.dead {
+		return time.Time{}, errDead
+	}
+	return p.store.NextFor(ctx, c)
+}
+
+// fated runs a commit. It is where a process can die on either side of one.
+func (p *process) fated(commit func() error) error {
 	kind := p.w.pick(inCommit, p.w.fate.commits)
 	if kind == faultOverlap || kind == faultPause {
 		p.interrupt(kind)
@@ -180,7 +213,7 @@ func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 		p.w.hit(kind)
 		return errStore
 	}
-	if err := p.commit(ctx, fn); err != nil {
+	if err := commit(); err != nil {
 		return err
 	}
 	switch kind {
@@ -202,16 +235,21 @@ func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error) error {
 	return nil
 }
 
-// commit runs a transaction and tells the oracle what it changed.
-func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
-	t := &watchedTx{}
+// commit runs a step under observation.
+func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error, hints []bridge.Need) error {
+	var t *watchedTx
 	err := p.store.Update(ctx, func(tx bridge.Tx) error {
-		t.Tx = tx
+		t = &watchedTx{Tx: tx}
 		return fn(t)
-	})
-	if err != nil {
-		return err
+	}, hints...)
+	if err == nil {
+		p.committed(t)
 	}
+	return err
+}
+
+// committed tells the oracle what a commit changed.
+func (p *process) committed(t *watchedTx) {
 	for _, e := range t.edges {
 		p.w.cover.Edges[e]++
 		p.w.note(p.m.name, e.Noun, e.From, e.To)
@@ -222,15 +260,14 @@ func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error) error {
 	p.w.commits++
 	p.frame.commit = p.w.commits
 	p.w.oracle.committed(t, p.frame.told)
-	return nil
 }
 
 // View implements bridge.Store.
-func (p *process) View(ctx context.Context, fn func(bridge.Tx) error) error {
+func (p *process) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	if p.dead {
 		return errDead
 	}
-	return p.store.View(ctx, fn)
+	return p.store.View(ctx, fn, hints...)
 }
 
 // interrupt lets others act while this process is in the middle of something;

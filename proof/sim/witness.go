@@ -83,13 +83,6 @@ func (t *watchedTx) UpdateCommand(c bridge.Command) error {
 	return t.Tx.UpdateCommand(c)
 }
 
-// ClaimWork implements bridge.LaneTx.
-func (t *watchedTx) ClaimWork(c bridge.Claim) ([]bridge.Work, error) {
-	works, err := t.Tx.ClaimWork(c)
-	t.claimed = append(t.claimed, works...)
-	return works, err
-}
-
 // FinishWork implements bridge.LaneTx.
 func (t *watchedTx) FinishWork(w bridge.Work) error { return t.given(w, t.Tx.FinishWork(w)) }
 

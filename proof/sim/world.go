@@ -93,11 +93,8 @@ func (w *world) moves() []move {
 	return all
 }
 
-func (w *world) nextDue() (next time.Time) {
-	err := w.disk.Open().View(w.ctx, func(tx bridge.Tx) (err error) {
-		next, err = tx.NextDue(w.start)
-		return err
-	})
+func (w *world) nextDue() time.Time {
+	next, err := w.disk.Open().NextFor(w.ctx, bridge.Claim{Now: w.start})
 	if err != nil {
 		w.fail("next due: %v", err)
 	}

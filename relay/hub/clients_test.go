@@ -49,18 +49,18 @@ type faulty struct {
 
 var errDisk = errors.New("disk I/O error")
 
-func (f *faulty) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (f *faulty) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	if f.down.Load() {
 		return errDisk
 	}
-	return f.Store.Update(ctx, fn)
+	return f.Store.Update(ctx, fn, hints...)
 }
 
-func (f *faulty) View(ctx context.Context, fn func(bridge.Tx) error) error {
+func (f *faulty) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	if f.down.Load() {
 		return errDisk
 	}
-	return f.Store.View(ctx, fn)
+	return f.Store.View(ctx, fn, hints...)
 }
 
 // post sends a body to one of the relays' paths.

@@ -34,9 +34,9 @@ func (s *sharedStore) wait() {
 }
 
 // Update implements bridge.Store.
-func (s *sharedStore) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *sharedStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	s.wait()
-	err := s.Store.Update(ctx, fn)
+	err := s.Store.Update(ctx, fn, hints...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.others {
@@ -46,9 +46,9 @@ func (s *sharedStore) Update(ctx context.Context, fn func(bridge.Tx) error) erro
 }
 
 // View implements bridge.Store.
-func (s *sharedStore) View(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *sharedStore) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	s.wait()
-	return s.Store.View(ctx, fn)
+	return s.Store.View(ctx, fn, hints...)
 }
 
 // replica is a site with its store.

@@ -25,15 +25,12 @@ func waits(t *testing.T, s bridge.Store, lane string) {
 func due(t *testing.T, s bridge.Store) map[string]bool {
 	t.Helper()
 	lanes := map[string]bool{}
-	err := s.Update(t.Context(), func(tx bridge.Tx) error {
-		works, err := tx.ClaimWork(bridge.Claim{Now: time.Now(), Lease: time.Minute, Limit: 100})
-		for _, w := range works {
-			lanes[w.Lane] = true
-		}
-		return err
-	})
+	works, err := s.Claim(t.Context(), bridge.Claim{Now: time.Now(), Lease: time.Minute, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, w := range works {
+		lanes[w.Lane] = true
 	}
 	return lanes
 }

@@ -240,7 +240,8 @@ func (h *Hub) stop(ctx context.Context) {
 }
 
 func (h *Hub) purge(ctx context.Context) {
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PurgeRelays(h.o.Now().Add(-keepFor)) })
+	before := h.o.Now().Add(-keepFor)
+	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PurgeRelays(before) })
 	if err != nil && ctx.Err() == nil {
 		h.o.Log.Error().Err(err).Msg("purge relays")
 	}
@@ -302,12 +303,13 @@ func (h *Hub) through(ctx context.Context, t target, request, body string) (spok
 func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (spoken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
+	id := k.ID
 	err := h.o.Store.Update(ctx, func(tx bridge.Tx) (err error) {
-		if k, err = tx.Call(k.ID); err != nil {
+		if k, err = tx.Call(id); err != nil {
 			return err
 		}
 		if k.State == bridge.CallWaiting {
-			return tx.DropCall(k.ID)
+			return tx.DropCall(id)
 		}
 		return nil
 	})

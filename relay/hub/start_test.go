@@ -19,11 +19,11 @@ type cutStore struct {
 }
 
 // Update implements bridge.Store.
-func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
 	if s.left.Add(-1) >= 0 {
 		return bridge.Errorf(bridge.Unavailable, "bad connection")
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, fn, hints...)
 }
 
 // TestCutAtTheStart: a session with the database that ends while a replica

@@ -13,22 +13,37 @@ import (
 	"sync"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/search"
 )
 
 // ErrClosed is returned by a Store that was closed.
 var ErrClosed = errors.New("the store is closed")
-
-var errReadOnly = errors.New("a view must not write")
 
 // Disk is the medium that a Store works on: it keeps what was committed over
 // Close and Open. Safe for concurrent use; make one with NewDisk.
 type Disk struct {
 	mu    sync.Mutex // guards state; an Update holds it while it runs
 	state *state
+	// updates counts the steps, guarded by mu.
+	updates int
 }
 
+// maxStumble bounds how many look-ups of a step go well in its first run.
+const maxStumble = 23
+
+// state is the whole database.
+type state struct {
+	viewers int // guarded by the disk's lock
+	rows    *bridge.Rows
+	lanes   lanes
+}
+
+func (s *state) copy() *state { return &state{rows: s.rows.Copy(), lanes: s.lanes.copy()} }
+
 // NewDisk returns an empty database.
-func NewDisk() *Disk { return &Disk{state: newState()} }
+func NewDisk() *Disk {
+	return &Disk{state: &state{rows: &bridge.Rows{}, lanes: lanes{all: map[string]lane{}}}}
+}
 
 // Open returns a store over the disk. Several may be open at a time, as
 // replicas of a bridge are on one database.
@@ -39,7 +54,7 @@ func (d *Disk) Open() *Store { return &Store{disk: d} }
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Disk{state: d.state.clone()}
+	return &Disk{state: d.state.copy()}
 }
 
 // Restore puts back what backup holds, as an operator does with an older copy:
@@ -51,17 +66,16 @@ func (d *Disk) Restore(backup *Disk) {
 	d.state = older.state
 }
 
-// Store is a bridge.Store on a Disk. Safe for concurrent use. Update and View
-// must not be called from within the function of an Update: they would wait for
-// ever. From within a View's they may.
+// Store is a bridge.Store on a Disk. Safe for concurrent use. Its methods must not
+// be called from within the function of an Update: they would wait without end.
+// From within a View's they may.
 type Store struct {
 	disk *Disk
 	// closed is guarded by disk.mu.
 	closed bool
 }
 
-// Close makes later Updates and Views fail; what was committed stays on the
-// disk. Closing twice is fine.
+// Close makes later calls fail; what was committed stays on the disk. Closing twice is fine.
 func (s *Store) Close() error {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
@@ -77,42 +91,101 @@ func (s *Store) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Update implements bridge.Store. A function that panics is an error and leaves no trace.
-func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error) (err error) {
+// own is called with the disk's lock held, before anything is written: those who look keep what they look at.
+func (d *Disk) own() *state {
+	if d.state.viewers > 0 {
+		d.state = d.state.copy()
+	}
+	return d.state
+}
+
+// Update implements bridge.Store. A function that panics is an error and leaves no
+// trace. It runs twice, and what the first run did is taken back: a database runs it
+// again, too, when it lacked rows, so that no function may count on running once. In
+// the first run one look-up fails, another one each time.
+func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) (err error) {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if s.disk.state.viewers > 0 {
-		// Those who look keep what they look at; it is ours no longer.
-		s.disk.state = s.disk.state.clone()
-	}
-	t := &tx{state: s.disk.state}
+	state := s.disk.own()
+	sc := bridge.WholeScene(state.rows, false)
 	committed := false
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("update panicked: %v", p)
 		}
 		if !committed {
-			t.rollback()
+			sc.Rewind()
 		}
 	}()
-	if err := fn(t); err != nil {
+	s.disk.updates++
+	sc.Stumble(s.disk.updates % maxStumble)
+	if err := fn(sc); err != nil && len(sc.Lacks()) == 0 {
+		return err
+	}
+	sc.Rewind()
+	sc.Stumble(-1)
+	if err := fn(sc); err != nil {
 		return err
 	}
 	committed = true
+	state.apply(sc)
 	return nil
 }
 
+// Once is Update for a test that plays within one step: fn runs once.
+func (s *Store) Once(ctx context.Context, fn func(bridge.Tx) error) error {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	state := s.disk.own()
+	sc := bridge.WholeScene(state.rows, false)
+	if err := fn(sc); err != nil {
+		sc.Rewind()
+		return err
+	}
+	state.apply(sc)
+	return nil
+}
+
+// apply makes what a step changed what the database has.
+func (s *state) apply(sc *bridge.Scene) {
+	for _, e := range sc.News {
+		e.Seq = int64(s.rows.Past.Len() + 1)
+		s.rows.Past.Load(e.Seq, e)
+	}
+	s.rows.Settle()
+	for _, c := range sc.Lanes {
+		s.change(c)
+	}
+}
+
 // View implements bridge.Store.
-func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) error {
 	seen, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.leave(seen)
-	return fn(&tx{state: seen, readOnly: true})
+	sc := bridge.WholeScene(seen.rows, true)
+	sc.Search = func(q bridge.PassageQuery) ([]bridge.Passage, error) { return find(seen.rows, q) }
+	return fn(sc)
+}
+
+func find(rows *bridge.Rows, q bridge.PassageQuery) ([]bridge.Passage, error) {
+	query, err := search.Parse(q)
+	if err != nil {
+		return nil, err
+	}
+	var all []bridge.Passage
+	for p := range rows.Passages.All() {
+		all = append(all, *p)
+	}
+	return query.Best(all), nil
 }
 
 func (s *Store) look(ctx context.Context) (*state, error) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,12 +39,12 @@ func claim(t *testing.T, s bridge.Store, now time.Time) map[string]bridge.Work {
 	return byRef
 }
 
-func claimSome(t *testing.T, s bridge.Store, c bridge.Claim) (works []bridge.Work) {
+func claimSome(t *testing.T, s bridge.Store, c bridge.Claim) []bridge.Work {
 	t.Helper()
-	mustUpdate(t, s, func(tx bridge.Tx) (err error) {
-		works, err = tx.ClaimWork(c)
-		return err
-	})
+	works, err := s.Claim(t.Context(), c)
+	if err != nil {
+		t.Fatalf("claim: %v", err)
+	}
 	return works
 }
 
@@ -90,12 +91,16 @@ func wake(t *testing.T, s bridge.Store, lane string, now time.Time) {
 // mustBeLost checks that none of the three ways to speak for w works any more.
 func mustBeLost(t *testing.T, s bridge.Store, w bridge.Work) {
 	t.Helper()
-	for what, speak := range map[string]func(bridge.Tx) error{
-		"FinishWork":  func(tx bridge.Tx) error { return tx.FinishWork(w) },
-		"PutBack":     func(tx bridge.Tx) error { return tx.PutBack(w, epoch) },
-		"ExtendLease": func(tx bridge.Tx) error { return tx.ExtendLease(w, at(24*time.Hour)) },
+	for what, speak := range map[string]func() error{
+		"FinishWork": func() error {
+			return s.Update(t.Context(), func(tx bridge.Tx) error { return tx.FinishWork(w) })
+		},
+		"PutBack": func() error {
+			return s.Update(t.Context(), func(tx bridge.Tx) error { return tx.PutBack(w, epoch) })
+		},
+		"Extend": func() error { return s.Extend(t.Context(), w, at(24*time.Hour)) },
 	} {
-		if err := s.Update(t.Context(), speak); !errors.Is(err, bridge.ErrLeaseLost) {
+		if err := speak(); !errors.Is(err, bridge.ErrLeaseLost) {
 			t.Errorf("%s by who lost the lease: %v, want ErrLeaseLost", what, err)
 		}
 	}
@@ -202,7 +207,7 @@ func testLeaseExpiry(t *testing.T, open Open) {
 	equal(t, "attempts", taken.Attempts, 2)
 	equal(t, "lost claims", []int{old.Lost, taken.Lost}, []int{0, 1})
 	mustBeLost(t, s, old)
-	claimNone(t, s, at(2*lease-time.Microsecond)) // the old holder's ExtendLease and PutBack did nothing
+	claimNone(t, s, at(2*lease-time.Microsecond)) // the old holder's Extend and PutBack did nothing
 	finish(t, s, taken)
 	claimOne(t, s, at(2*lease), "b")
 }
@@ -213,7 +218,9 @@ func testLeaseEnds(t *testing.T, open Open) {
 	s := open(t)
 	enqueue(t, s, "lane", epoch, "a")
 	a := claimOne(t, s, epoch, "a")
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.ExtendLease(a, at(time.Hour)) })
+	if err := s.Extend(t.Context(), a, at(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
 	claimNone(t, s, at(time.Hour-time.Microsecond))
 	putBack(t, s, a, at(2*time.Hour)) // late, and nobody minds
 	mustBeLost(t, s, a)
@@ -342,7 +349,7 @@ func testNextDue(t *testing.T, open Open) {
 	s := open(t)
 	next := func(want time.Time, why string) {
 		t.Helper()
-		equal(t, "next due "+why, read(t, s, func(tx bridge.Tx) (time.Time, error) { return tx.NextDue(epoch) }), want)
+		equal(t, "next due "+why, nextDue(t, s, bridge.Claim{Now: epoch}), want)
 	}
 	next(time.Time{}, "of nothing")
 	enqueue(t, s, "lane", at(time.Hour), "a")
@@ -376,7 +383,6 @@ func testShares(t *testing.T, open Open) {
 		w.Lane, w.Ref, w.Due = fmt.Sprint("lane", i), fmt.Sprint(i), at(time.Duration(i)*time.Second)
 		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.Enqueue(w) })
 	}
-	undone := errors.New("undone")
 	for _, c := range []struct {
 		without []bridge.WorkKind
 		spent   []string
@@ -391,21 +397,11 @@ func testShares(t *testing.T, open Open) {
 		{[]bridge.WorkKind{bridge.WorkTurn, bridge.WorkMail, bridge.WorkAction}, []string{"action/"}, "[]", time.Time{}},
 	} {
 		var found []string
-		err := s.Update(t.Context(), func(tx bridge.Tx) error {
-			claim := bridge.Claim{Now: at(time.Minute), Lease: lease, Limit: 10, Without: c.without, Spent: c.spent}
-			next, err := tx.NextFor(claim)
-			if err != nil {
-				return err
-			}
-			equal(t, fmt.Sprintf("next without %v, spent %v", c.without, c.spent), next, c.next)
-			works, err := tx.ClaimWork(claim)
-			for _, w := range works {
-				found = append(found, w.Ref)
-			}
-			return errors.Join(err, undone)
-		})
-		if !errors.Is(err, undone) {
-			t.Fatal(err)
+		claim := bridge.Claim{Now: at(time.Minute), Lease: lease, Limit: 10, Without: c.without, Spent: c.spent}
+		equal(t, fmt.Sprintf("next without %v, spent %v", c.without, c.spent), nextDue(t, s, claim), c.next)
+		for _, w := range claimSome(t, s, claim) {
+			found = append(found, w.Ref)
+			putBack(t, s, w, w.Due)
 		}
 		slices.Sort(found)
 		equal(t, fmt.Sprintf("claimed without %v, spent %v", c.without, c.spent), fmt.Sprint(found), c.want)
@@ -413,12 +409,37 @@ func testShares(t *testing.T, open Open) {
 	equal(t, "the share comes back", claim(t, s, at(time.Minute))["3"].Share, "action/laptop")
 }
 
+func nextDue(t *testing.T, s bridge.Store, c bridge.Claim) time.Time {
+	t.Helper()
+	next, err := s.NextFor(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// releaser is a store that frees the leases of whoever had it before.
+type releaser interface {
+	ReleaseAll(ctx context.Context) error
+}
+
+func releaseAll(t *testing.T, s bridge.Store) {
+	t.Helper()
+	r, ok := s.(releaser)
+	if !ok {
+		t.Fatalf("%T frees no leases", s)
+	}
+	if err := r.ReleaseAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func testReleaseAll(t *testing.T, open Open) {
 	s := open(t)
 	enqueue(t, s, "x", epoch, "x1", "x2")
 	enqueue(t, s, "y", at(time.Hour), "y1")
 	old := claimOne(t, s, epoch, "x1")
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.ReleaseAll() })
+	releaseAll(t, s)
 	mustBeLost(t, s, old)
 	again := claimOne(t, s, epoch, "x1")
 	equal(t, "lost claims", again.Lost, 1)
@@ -469,11 +490,8 @@ type board struct {
 
 func (b *board) work(t *testing.T, s bridge.Store) error {
 	for b.open() {
-		var works []bridge.Work
-		if err := s.Update(t.Context(), func(tx bridge.Tx) (err error) {
-			works, err = tx.ClaimWork(bridge.Claim{Now: epoch, Lease: lease, Limit: 2})
-			return err
-		}); err != nil {
+		works, err := s.Claim(t.Context(), bridge.Claim{Now: epoch, Lease: lease, Limit: 2})
+		if err != nil {
 			return err
 		}
 		for _, w := range works {

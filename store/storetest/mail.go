@@ -421,11 +421,12 @@ func testFiles(t *testing.T, open Open) {
 	equal(t, "files that were handed over, and bytes", count("agt_1"), [2]int64{1, 1 << 40})
 	equal(t, "files of the recipient", count("agt_2"), [2]int64{})
 	for _, there := range []bool{true, false} {
-		mustUpdate(t, s, func(tx bridge.Tx) error {
-			dropped, err := tx.DropFile("fil_1")
-			equal(t, "dropped", dropped, there)
+		var dropped bool
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+			dropped, err = tx.DropFile("fil_1")
 			return err
 		})
+		equal(t, "dropped", dropped, there)
 	}
 	equal(t, "files that are left", count("agt_1"), [2]int64{})
 }

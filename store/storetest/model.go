@@ -17,6 +17,7 @@ import (
 // model is the lanes as one would write them without a database: a list a
 // lane, of which only the first may be handed out.
 type model struct {
+	t     *testing.T
 	now   time.Time
 	lanes map[string][]*bridge.Work
 	// tickets are all works ever handed out, as they were then; most are stale.
@@ -47,8 +48,8 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	}
 })
 
-// testLaneModel plays random steps on the store and on the model. Each play is
-// one transaction that is rolled back, so that the next starts from nothing.
+// testLaneModel plays random steps on the store and on the model. Each play has
+// lanes of its own and ends when they are empty, so that the next starts from nothing.
 func testLaneModel(t *testing.T, open Open) {
 	s := open(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -56,54 +57,48 @@ func testLaneModel(t *testing.T, open Open) {
 		for i := range plan {
 			plan[i] = steps.Draw(rt, "step")
 		}
-		err := s.Update(t.Context(), func(tx bridge.Tx) error {
-			m := &model{now: epoch, lanes: map[string][]*bridge.Work{}}
-			for i, p := range plan {
-				if err := m.play(tx, p); err != nil {
-					return fmt.Errorf("step %d, %s: %w", i, p.Do, err)
-				}
-				if err := m.checkNextDue(tx); err != nil {
-					return fmt.Errorf("after step %d, %s: %w", i, p.Do, err)
-				}
+		m := &model{t: t, now: epoch, lanes: map[string][]*bridge.Work{}}
+		for i, p := range plan {
+			if err := m.play(s, p); err != nil {
+				rt.Fatalf("step %d, %s: %v", i, p.Do, err)
 			}
-			if err := m.drain(tx); err != nil {
-				return err
+			if err := m.checkNextDue(s); err != nil {
+				rt.Fatalf("after step %d, %s: %v", i, p.Do, err)
 			}
-			return errUndo
-		})
-		if !errors.Is(err, errUndo) {
+		}
+		if err := m.drain(s); err != nil {
 			rt.Fatal(err)
 		}
 	})
 }
 
-func (m *model) play(tx bridge.Tx, p step) error {
+func (m *model) play(s bridge.Store, p step) error {
 	switch p.Do {
 	case "enqueue":
-		return m.enqueue(tx, p)
+		return m.enqueue(s, p)
 	case "claim":
-		return m.claim(tx, bridge.Claim{Now: m.now, Lease: max(p.Wait, time.Second), Limit: p.Limit})
+		return m.claim(s, bridge.Claim{Now: m.now, Lease: max(p.Wait, time.Second), Limit: p.Limit})
 	case "wake":
-		return m.wake(tx, p.Lane)
+		return m.wake(s, p.Lane)
 	case "advance":
 		m.now = m.now.Add(max(p.Wait, 0))
 		return nil
 	case "release":
-		return m.release(tx, p)
+		return m.release(s, p)
 	}
 	if len(m.tickets) == 0 {
 		return nil
 	}
 	// Young tickets are more likely to hold something.
 	w := m.tickets[len(m.tickets)-1-p.Ticket%len(m.tickets)]
-	return m.speak(tx, p, w)
+	return m.speak(s, p, w)
 }
 
-func (m *model) enqueue(tx bridge.Tx, p step) error {
+func (m *model) enqueue(s bridge.Store, p step) error {
 	m.count++
 	w := bridge.Work{Lane: p.Lane, Kind: bridge.WorkAction, Ref: fmt.Sprint(m.count), Due: m.now.Add(p.Wait)}
 	m.lanes[p.Lane] = append(m.lanes[p.Lane], &w)
-	return tx.Enqueue(w)
+	return s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.Enqueue(w) })
 }
 
 // ready is when the head of a lane may be handed out.
@@ -114,14 +109,14 @@ func ready(w *bridge.Work) time.Time {
 	return w.Due
 }
 
-func (m *model) claim(tx bridge.Tx, c bridge.Claim) error {
+func (m *model) claim(s bridge.Store, c bridge.Claim) error {
 	var free []string
 	for lane, works := range m.lanes {
 		if len(works) > 0 && !ready(works[0]).After(c.Now) {
 			free = append(free, lane)
 		}
 	}
-	got, err := tx.ClaimWork(c)
+	got, err := s.Claim(m.t.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -168,16 +163,16 @@ func (m *model) holds(ticket bridge.Work) *bridge.Work {
 	return works[0]
 }
 
-func (m *model) speak(tx bridge.Tx, p step, ticket bridge.Work) error {
+func (m *model) speak(s bridge.Store, p step, ticket bridge.Work) error {
 	head, until := m.holds(ticket), m.now.Add(max(p.Wait, time.Second))
 	var err error
 	switch p.Do {
 	case "finish":
-		err = tx.FinishWork(ticket)
+		err = s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.FinishWork(ticket) })
 	case "put back":
-		err = tx.PutBack(ticket, until)
+		err = s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.PutBack(ticket, until) })
 	case "extend":
-		err = tx.ExtendLease(ticket, until)
+		err = s.Extend(m.t.Context(), ticket, until)
 	}
 	if head == nil {
 		if !errors.Is(err, bridge.ErrLeaseLost) {
@@ -202,16 +197,16 @@ func (m *model) speak(tx bridge.Tx, p step, ticket bridge.Work) error {
 	return nil
 }
 
-func (m *model) wake(tx bridge.Tx, lane string) error {
+func (m *model) wake(s bridge.Store, lane string) error {
 	if works := m.lanes[lane]; len(works) > 0 {
 		works[0].Due = m.now
 		works[0].Woken++
 	}
-	return tx.WakeLane(lane, m.now)
+	return s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.WakeLane(lane, m.now) })
 }
 
 // release is rare: a store's own restart.
-func (m *model) release(tx bridge.Tx, p step) error {
+func (m *model) release(s bridge.Store, p step) error {
 	if p.Limit != 1 {
 		return nil
 	}
@@ -223,17 +218,18 @@ func (m *model) release(tx bridge.Tx, p step) error {
 			w.Lease = time.Time{}
 		}
 	}
-	return tx.ReleaseAll()
+	releaseAll(m.t, s)
+	return nil
 }
 
-func (m *model) checkNextDue(tx bridge.Tx) error {
+func (m *model) checkNextDue(s bridge.Store) error {
 	var want time.Time
 	for _, works := range m.lanes {
 		if len(works) > 0 && (want.IsZero() || ready(works[0]).Before(want)) {
 			want = ready(works[0])
 		}
 	}
-	got, err := tx.NextDue(m.now)
+	got, err := s.NextFor(m.t.Context(), bridge.Claim{Now: m.now})
 	if err == nil && !got.Equal(want) {
 		return fmt.Errorf("next due %s, want %s", got, want)
 	}
@@ -241,15 +237,15 @@ func (m *model) checkNextDue(tx bridge.Tx) error {
 }
 
 // drain finishes all that is left: nothing was lost and nothing is there twice.
-func (m *model) drain(tx bridge.Tx) error {
+func (m *model) drain(s bridge.Store) error {
 	for range m.count + 1 {
 		m.now = m.now.Add(time.Hour)
 		before := len(m.tickets)
-		if err := m.claim(tx, bridge.Claim{Now: m.now, Lease: time.Second, Limit: 100}); err != nil {
+		if err := m.claim(s, bridge.Claim{Now: m.now, Lease: time.Second, Limit: 100}); err != nil {
 			return fmt.Errorf("drain: %w", err)
 		}
 		for _, w := range m.tickets[before:] {
-			if err := m.speak(tx, step{Do: "finish"}, w); err != nil {
+			if err := m.speak(s, step{Do: "finish"}, w); err != nil {
 				return fmt.Errorf("drain: %w", err)
 			}
 		}

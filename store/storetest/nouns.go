@@ -462,6 +462,7 @@ func testCommandCounts(t *testing.T, open Open) {
 	openStates := 0
 	mustUpdate(t, s, func(tx bridge.Tx) error {
 		n := 0
+		openStates = 0
 		for state := range bridge.CommandEdges {
 			c := fullCommand(n)
 			c.State, c.Child, c.Agent = state, "", "agt_states"

@@ -22,11 +22,12 @@ func testWatches(t *testing.T, open Open) {
 	equal(t, "watches", all(0), []bridge.Watch{other, again})
 	equal(t, "one watch", all(1), []bridge.Watch{other})
 	for _, want := range []bool{true, false} {
-		mustUpdate(t, s, func(tx bridge.Tx) error {
-			dropped, err := tx.DropWatch("agt_1", "agt_2")
-			equal(t, "dropped", dropped, want)
+		var dropped bool
+		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+			dropped, err = tx.DropWatch("agt_1", "agt_2")
 			return err
 		})
+		equal(t, "dropped", dropped, want)
 	}
 	equal(t, "what is left", all(0), []bridge.Watch{other})
 }

@@ -35,11 +35,12 @@ func testForgetting(t *testing.T, open Open) {
 	kit.Equal(t, "found without words", found("agt_1", ""), 2)
 	kit.Equal(t, "found of the other", found("agt_2", "red"), 1)
 	kit.Equal(t, "counted", kit.Read(t, s, func(tx bridge.Tx) (int64, error) { return tx.CountPassages("agt_1") }), 2)
-	kit.Update(t, s, func(tx bridge.Tx) error {
-		seq, err := tx.InsertPassage(bridge.Passage{ID: "psg_new", Agent: "agt_1", Content: "red bread again", Tags: []string{}, CreatedAt: kit.At(0)})
-		kit.Equal(t, "the next number", seq, 4)
+	var seq int64
+	kit.Update(t, s, func(tx bridge.Tx) (err error) {
+		seq, err = tx.InsertPassage(bridge.Passage{ID: "psg_new", Agent: "agt_1", Content: "red bread again", Tags: []string{}, CreatedAt: kit.At(0)})
 		return err
 	})
+	kit.Equal(t, "the next number", seq, 4)
 	kit.Equal(t, "found by the word again", found("agt_1", "bread"), 1)
 
 	kit.Update(t, s, func(tx bridge.Tx) error {

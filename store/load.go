@@ -1,0 +1,237 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"drawbridge/bridge"
+)
+
+// query is one SELECT whose rows belong into a scene.
+type query struct {
+	sql  string
+	args []any
+	// row takes one row; nil for a query whose rows are only counted.
+	row func(scanner) error
+	// done is called with how many rows there were.
+	done func(rows int)
+}
+
+// statement is one write. Empty says what it means that no row was changed; nil lets it be.
+type statement struct {
+	sql   string
+	args  []any
+	empty error
+}
+
+// target is where the rows of a need go.
+type target[K ~string | ~int64 | ~int, V any] struct {
+	sc *bridge.Scene
+	n  bridge.Need
+	t  *bridge.Table[K, V]
+	of table[K, V]
+}
+
+func into[K ~string | ~int64 | ~int, V any](sc *bridge.Scene, n bridge.Need, t *bridge.Table[K, V], of table[K, V]) target[K, V] {
+	return target[K, V]{sc, n, t, of}
+}
+
+// rows returns a query for the rows that its tail selects.
+func (d target[K, V]) rows(tail string, args ...any) query {
+	return query{
+		sql:  "SELECT " + d.of.columns + " FROM " + d.of.name + " " + tail,
+		args: args,
+		row: func(r scanner) error {
+			v, err := d.of.scan(r)
+			if err == nil {
+				d.t.Load(d.of.key(&v), v)
+			}
+			return err
+		},
+		done: func(rows int) { d.sc.Knows(d.n, rows) },
+	}
+}
+
+// counted returns a query of one number.
+func counted(sc *bridge.Scene, n bridge.Need, sql string, args ...any) query {
+	return query{
+		sql: sql, args: args,
+		row: func(r scanner) error {
+			v, err := scanInt(r)
+			sc.Counted(n, v)
+			return err
+		},
+		done: func(rows int) {
+			if rows == 0 {
+				sc.Counted(n, 0)
+			}
+		},
+	}
+}
+
+// table is how rows of one kind stand in the database.
+type table[K ~string | ~int64 | ~int, V any] struct {
+	name string
+	// columns are all that scan reads, in its order.
+	columns string
+	scan    func(scanner) (V, error)
+	key     func(*V) K
+	// insert takes args; update takes args too, and is empty where insert replaces a row that is there.
+	insert, update string
+	args           func(*V) ([]any, error)
+	// remove deletes the row of removeArgs.
+	remove     string
+	removeArgs func(*V) []any
+}
+
+// writesOf adds what a step wrote in a table.
+func writesOf[K ~string | ~int64 | ~int, V any](out *[]statement, t *bridge.Table[K, V], of table[K, V]) error {
+	for w := range t.Writes() {
+		if w.Now == nil {
+			*out = append(*out, statement{sql: of.remove, args: of.removeArgs(w.Was)})
+			continue
+		}
+		args, err := of.args(w.Now)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", of.name, err)
+		}
+		st := statement{sql: of.insert, args: args}
+		if w.Was != nil && of.update != "" {
+			st = statement{sql: of.update, args: args, empty: errRowGone}
+		}
+		*out = append(*out, st)
+	}
+	return nil
+}
+
+// errRowGone says that a row which the step had read is not there any more. Nobody
+// else writes it while the step runs, so that only a person with a tool of the database can have done it.
+var errRowGone = fmt.Errorf("a row is gone that was there: %w", bridge.ErrNoRow)
+
+// asArgs is args for rows whose values cannot fail to be written.
+func asArgs[V any](args func(*V) []any) func(*V) ([]any, error) {
+	return func(v *V) ([]any, error) { return args(v), nil }
+}
+
+// loaders turn needs into queries; each knows some kinds of needs and returns nil for others.
+var loaders = []func(*bridge.Scene, bridge.Need) []query{loadStory, loadAgents, loadLedger, loadRelays, loadMemory, loadMail}
+
+// queriesOf returns what loads a need.
+func queriesOf(sc *bridge.Scene, n bridge.Need) ([]query, error) {
+	for _, load := range loaders {
+		if q := load(sc, n); q != nil {
+			return q, nil
+		}
+	}
+	return nil, fmt.Errorf("the store does not know how to load %T", n)
+}
+
+// writers turn what a step changed into statements, in an order that every constraint bears.
+var writers = []func(*[]statement, *bridge.Scene) error{writeAgents, writeLedger, writeRelays, writeMail}
+
+func statementsOf(sc *bridge.Scene, index *textIndex) (out []statement, err error) {
+	for _, write := range writers {
+		if err := write(&out, sc); err != nil {
+			return nil, err
+		}
+	}
+	if err := writeMemory(&out, sc, index); err != nil {
+		return nil, err
+	}
+	return append(out, laneStatements(sc.Lanes, index.lane)...), nil
+}
+
+// lacked hears what a step lacked; nil but in tests.
+var lacked func([]bridge.Need)
+
+// maxRuns bounds how often a step runs: each run finds at least one more row that it needs.
+const maxRuns = 1000
+
+// decide runs a step until nothing lacks. fetch loads needs into the scene.
+func decide(ctx context.Context, sc *bridge.Scene, fn func(bridge.Tx) error, fetch func(context.Context, []bridge.Need) error) error {
+	var lacks []bridge.Need
+	for range maxRuns {
+		err := fn(sc)
+		lacks = sc.Lacks()
+		if len(lacks) == 0 {
+			return err
+		}
+		if lacked != nil {
+			lacked(lacks)
+		}
+		sc.Rewind()
+		if err := fetch(ctx, lacks); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the step still lacks rows after %d runs: %+v", maxRuns, lacks)
+}
+
+// step decides on a scene and writes what the step changed.
+func (t *tx) step(sc *bridge.Scene, fn func(bridge.Tx) error) error {
+	err := decide(t.ctx, sc, fn, func(_ context.Context, needs []bridge.Need) error { return t.load(sc, needs) })
+	if err != nil || !sc.Changed() {
+		return err
+	}
+	return t.apply(sc)
+}
+
+// load puts the rows of needs into a scene.
+func (t *tx) load(sc *bridge.Scene, needs []bridge.Need) error {
+	for _, n := range needs {
+		queries, err := queriesOf(sc, n)
+		if err != nil {
+			return err
+		}
+		for _, q := range queries {
+			if err := t.run(q); err != nil {
+				return fmt.Errorf("load %T: %w", n, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *tx) run(q query) error {
+	rows, err := t.q.QueryContext(t.ctx, q.sql, q.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		if err := q.row(rows); err != nil {
+			return err
+		}
+		n++
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if q.done != nil {
+		q.done(n)
+	}
+	return nil
+}
+
+// apply writes what a step changed.
+func (t *tx) apply(sc *bridge.Scene) error {
+	all, err := statementsOf(sc, t.index)
+	if err != nil {
+		return err
+	}
+	news, err := eventStatements(sc.News)
+	if err != nil {
+		return err
+	}
+	for _, st := range append(all, news...) {
+		n, err := t.execCount(st.sql, st.args...)
+		if err != nil {
+			return err
+		}
+		if n == 0 && st.empty != nil {
+			return st.empty
+		}
+	}
+	return nil
+}
