@@ -99,6 +99,36 @@ type limitedNeed interface {
 	limit() int
 }
 
+// Want says what a loop will look up one by one, so that it is loaded together. It
+// fails with ErrLacking when anything of it has to be loaded.
+func (s *Scene) Want(all ...Need) error {
+	var lacking error
+	for _, n := range all {
+		if s.present(n) || s.fetch != nil {
+			continue
+		}
+		if err := s.need(n); err != nil {
+			lacking = err
+		}
+	}
+	return lacking
+}
+
+// present reports whether the row of a need for one row is there already.
+func (s *Scene) present(n Need) bool {
+	switch n := n.(type) {
+	case NeedAgent:
+		return s.Rows.Agents.Row(n.ID) != nil
+	case NeedTurn:
+		return s.Rows.Turns.Row(n.ID) != nil
+	case NeedCommand:
+		return s.Rows.Commands.Row(n.ID) != nil
+	case NeedMessage:
+		return s.Rows.Messages.Row(n.ID) != nil
+	}
+	return false
+}
+
 // need fails when rows have to be loaded first.
 func (s *Scene) need(n Need) error {
 	if s.whole {

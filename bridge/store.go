@@ -68,6 +68,9 @@ func IsUnheard(ctx context.Context) bool {
 // Tx is one transaction. It is not for concurrent use and ends with the
 // function that got it. Look-ups return ErrNoRow when nothing is there.
 type Tx interface {
+	// Want says what a loop will look up one by one, so that it is loaded together.
+	// It fails with ErrLacking when anything of it has to be loaded.
+	Want(all ...Need) error
 	AgentTx
 	TurnTx
 	CommandTx

@@ -183,6 +183,13 @@ func (c *Change) NotTold(all []bridge.Notice) (rest []bridge.Notice, err error) 
 	if found, err := c.found(all[0].Agent); err != nil || !found {
 		return all, err
 	}
+	items := make([]bridge.Need, len(all))
+	for i, n := range all {
+		items[i] = bridge.NeedTold{Agent: n.Agent, Item: n.Item}
+	}
+	if err := c.Want(items...); err != nil {
+		return nil, err
+	}
 	for _, n := range all {
 		told, err := c.settleTold(n)
 		if err != nil {

@@ -115,7 +115,7 @@ var spellings = []rewriter{
 		return s + "]"
 	}},
 	{"letters with signs between", func(r *rand.Rand, line string) string {
-		return spread(line, pick(r, "-", ".", "_", "|", "/", "·", "*", ",", "~", "+", " - ", " | ", "·​", "⁠|⁠"))
+		return spread(line, pick(r, "-", ".", "_", "|", "/", "·", "*", ",", "~", "+", " - ", " | ", "·\u200b", "\u2060|\u2060"))
 	}},
 	{"two letters a line", func(r *rand.Rand, line string) string {
 		return chunks(line, pick(r, 2, 3, 4), pick(r, "\n", " ", " - ", "|"))

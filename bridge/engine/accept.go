@@ -130,6 +130,9 @@ func (c *change) causes(j *job) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := c.Want(aboutNotices(carried)...); err != nil {
+		return "", err
+	}
 	for _, n := range carried {
 		sender, err := c.senderOf(n)
 		if err != nil {
@@ -145,6 +148,19 @@ func (c *change) causes(j *job) (string, error) {
 		}
 	}
 	return strings.Join(turns, " "), nil
+}
+
+// aboutNotices is what notices are about: messages, and commands.
+func aboutNotices(all []bridge.Notice) (about []bridge.Need) {
+	for _, n := range all {
+		if n.Message != "" {
+			about = append(about, bridge.NeedMessage{ID: n.Message})
+		}
+		for _, id := range n.Commands {
+			about = append(about, bridge.NeedCommand{ID: id})
+		}
+	}
+	return about
 }
 
 // senderOf is the turn that wrote the message of a notice, "" for one without a message or of a person.

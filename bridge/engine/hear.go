@@ -35,6 +35,9 @@ func (c *change) hearTurn(j job) error {
 	if err != nil {
 		return err
 	}
+	if err := c.Want(aboutNotices(carried)...); err != nil {
+		return err
+	}
 	for _, n := range carried {
 		if err := c.hearNotice(j, n); err != nil {
 			return err
