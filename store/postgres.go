@@ -167,10 +167,13 @@ func (d *postgresDB) once(ctx context.Context, raw func(*tx) error) error {
 
 // wakes is what other replicas are to be told. Telling takes a lock of the whole
 // database at its commit, so that one telling stands for all commits before it.
+// It has a connection of its own, so that it keeps no step from one.
 type wakes struct {
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards telling and more
 	telling bool
 	more    bool
+	conn    *pgx.Conn // of the one that tells
+	told    sync.WaitGroup
 }
 
 // announce lets other replicas know that there may be something to do.
@@ -182,14 +185,13 @@ func (d *postgresDB) announce() {
 		return
 	}
 	d.wakes.telling = true
-	go d.tell()
+	d.wakes.told.Go(d.tell)
 }
 
 func (d *postgresDB) tell() {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		// Who does not hear of it looks by itself some time.
-		_, _ = d.pool.Exec(ctx, "SELECT pg_notify($1, $2)", wakeChannel, d.id)
+		d.tellOnce(ctx)
 		cancel()
 		d.wakes.mu.Lock()
 		if !d.wakes.more {
@@ -199,6 +201,21 @@ func (d *postgresDB) tell() {
 		}
 		d.wakes.more = false
 		d.wakes.mu.Unlock()
+	}
+}
+
+// tellOnce may fail: who does not hear of it looks by itself some time.
+func (d *postgresDB) tellOnce(ctx context.Context) {
+	if d.wakes.conn == nil {
+		conn, err := pgx.ConnectConfig(ctx, d.config)
+		if err != nil {
+			return
+		}
+		d.wakes.conn = conn
+	}
+	if _, err := d.wakes.conn.Exec(ctx, "SELECT pg_notify($1, $2)", wakeChannel, d.id); err != nil {
+		_ = d.wakes.conn.Close(ctx)
+		d.wakes.conn = nil
 	}
 }
 
@@ -224,6 +241,12 @@ func (d *postgresDB) index() *textIndex { return tsvector }
 
 func (d *postgresDB) close() error {
 	err := d.db.Close()
+	d.wakes.told.Wait()
+	if d.wakes.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = d.wakes.conn.Close(ctx)
+		cancel()
+	}
 	d.pool.Close()
 	return err
 }

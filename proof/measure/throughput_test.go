@@ -175,11 +175,16 @@ func (f *fleet) postgres(b *testing.B, s setting) string {
 		b.Cleanup(func() { _ = f.proxy.Close() })
 		database = f.proxy.URL()
 	}
+	return withPool(database, s.pool)
+}
+
+// withPool is the address of a database of which a replica uses so many connections.
+func withPool(database string, size int) string {
 	mark := "?"
 	if strings.Contains(database, "?") {
 		mark = "&"
 	}
-	return fmt.Sprintf("%s%spool_max_conns=%d", database, mark, s.pool)
+	return fmt.Sprintf("%s%spool_max_conns=%d", database, mark, size)
 }
 
 // run runs an engine until the benchmark ends, and wakes it when another replica recorded something.
