@@ -1,19 +1,32 @@
 package store
 
 import (
+	"strings"
+
 	"drawbridge/bridge"
 )
 
 // Steps that look at the same things wait for each other. What belongs to an agent
 // is under the lock of its tree, so that trees go side by side; what belongs to no
-// tree has locks of its own. A lock is a number that is made of a name.
+// tree has locks of its own. A lock has a name, of which the server makes a number.
+// Steps that wait for several wait in the order of the names.
 const (
-	lockName   = "SELECT hashtextextended($1, 0) AS k"
-	treeOf     = "SELECT hashtextextended('tree ' || root, 0) AS k FROM agents WHERE "
-	treeOfRoot = "SELECT hashtextextended('tree ' || CAST($1 AS TEXT), 0) AS k"
+	lockName   = "SELECT CAST($1 AS TEXT) AS name"
+	treeOf     = "SELECT 'tree ' || root AS name FROM agents WHERE "
+	treeOfRoot = "SELECT 'tree ' || CAST($1 AS TEXT) AS name"
+	takeLock   = "pg_advisory_xact_lock(hashtextextended(name, 0))"
+	tryLock    = "pg_try_advisory_xact_lock(hashtextextended(name, 0))"
 )
 
-// lockOf returns a query for the lock that a need is under, "" for none.
+// capsLock is held by a step that holds a launch against the bounds of the whole
+// bridge, from the count to the commit. By its name it is the last to wait for.
+const capsLock = "whole bridge"
+
+func treeLock(root bridge.AgentID) string { return "tree " + string(root) }
+
+func lockNamed(parts ...string) string { return strings.Join(parts, " ") }
+
+// lockOf returns a query for the name of the lock that a need is under, "" for none.
 func lockOf(need bridge.Need) (key string, args []any) {
 	byAgent := func(id bridge.AgentID) (string, []any) { return treeOf + "id = $1", []any{id} }
 	switch n := need.(type) {
@@ -113,13 +126,7 @@ func lockOfNotice(need bridge.Need) (key string, args []any) {
 }
 
 func lockOfOther(need bridge.Need) (key string, args []any) {
-	named := func(parts ...string) (string, []any) {
-		name := ""
-		for _, p := range parts {
-			name += p + " "
-		}
-		return lockName, []any{name}
-	}
+	named := func(parts ...string) (string, []any) { return lockName, []any{lockNamed(parts...)} }
 	switch n := need.(type) {
 	case bridge.NeedRelay, bridge.NeedRelays, bridge.NeedOffers, bridge.NeedJoin, bridge.NeedUnusedJoins, bridge.NeedRelayKeys, bridge.NeedOldRelayRows,
 		bridge.NeedAskedBy, bridge.NeedMachineQuestion:
@@ -136,6 +143,12 @@ func lockOfOther(need bridge.Need) (key string, args []any) {
 		return named("passage", string(n.ID))
 	case bridge.NeedRestored:
 		return named("restored")
+	case bridge.NeedLaunches:
+		return named(capsLock)
+	case bridge.NeedOpenSubagents:
+		if n.Root == "" {
+			return named(capsLock)
+		}
 	}
 	return "", nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,10 +23,10 @@ type pgStep struct {
 	conn *pgxpool.Conn
 	sc   *bridge.Scene
 	// want are the locks that the step begins with, sorted; held are those that it has.
-	want []int64
-	held map[int64]bool
-	// busy are locks that somebody else had.
-	busy []int64
+	want []string
+	held map[string]bool
+	// busy are locks that somebody else had, or that came too late.
+	busy []string
 	// fresh says that the transaction has just begun: the step may wait for one lock.
 	fresh bool
 }
@@ -54,12 +55,12 @@ const (
 
 // Update implements bridge.Store on PostgreSQL.
 func (d *postgresDB) update(ctx context.Context, fn func(bridge.Tx) error, hints []bridge.Need) error {
-	var want []int64
+	var want []string
 	for try, grown := 1, 0; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s := &pgStep{d: d, sc: bridge.NewScene(), want: want, held: map[int64]bool{}}
+		s := &pgStep{d: d, sc: bridge.NewScene(), want: want, held: map[string]bool{}}
 		err := s.run(ctx, fn, hints)
 		var pg *pgconn.PgError
 		if err == nil || !again(err) || try == stepTries || errors.As(err, &pg) && pg.Code == "23505" && try > 2 {
@@ -69,24 +70,13 @@ func (d *postgresDB) update(ctx context.Context, fn func(bridge.Tx) error, hints
 			if grown++; grown < lockTries {
 				try--
 			}
-			want = slices.Sorted(slices.Values(append(slices.Collect(keysOf(s.held)), s.busy...)))
-			want = slices.Compact(want)
+			want = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(s.busy, maps.Keys(s.held)))))
 		}
 		if len(s.busy) > 0 {
 			continue
 		}
 		if err := pause(ctx, time.Duration(try)*time.Millisecond); err != nil {
 			return err
-		}
-	}
-}
-
-func keysOf(m map[int64]bool) func(func(int64) bool) {
-	return func(yield func(int64) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
 		}
 	}
 }
@@ -177,7 +167,7 @@ func (s *pgStep) begin(ctx context.Context, b *pgx.Batch) error {
 	s.conn, s.fresh = conn, true
 	b.Queue("BEGIN")
 	for _, lock := range s.want {
-		b.Queue("SELECT pg_advisory_xact_lock($1)", lock)
+		b.Queue("SELECT "+takeLock+" FROM ("+lockName+") AS lock", lock)
 		s.held[lock] = true
 	}
 	return nil
@@ -220,24 +210,23 @@ func (s *pgStep) lock(b *pgx.Batch, needs []bridge.Need) {
 		}
 		seen[id] = true
 		wait := s.fresh && len(s.want) == 0 && len(seen) == 1
-		take := "pg_try_advisory_xact_lock(k)"
+		take := tryLock
 		if wait {
-			take = "pg_advisory_xact_lock(k)::text IS NOT NULL" // nothing that a planner could leave out
+			take = takeLock + "::text IS NOT NULL" // nothing that a planner could leave out
 		}
-		b.Queue("SELECT k, "+take+" FROM ("+key+") AS lock", plain(args)...).Query(func(rows pgx.Rows) error {
+		b.Queue("SELECT name, "+take+" FROM ("+key+") AS lock", plain(args)...).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
-				var k int64
+				var name string
 				var got bool
-				if err := rows.Scan(&k, &got); err != nil {
+				if err := rows.Scan(&name, &got); err != nil {
 					return err
 				}
-				if s.held[k] {
-					continue
-				}
-				if !got || !first { // what was loaded before may have changed since
-					s.busy = append(s.busy, k)
-				} else {
-					s.held[k] = true
+				switch {
+				case s.held[name]:
+				case got && (first || name == capsLock): // what it is for is counted with it and never before
+					s.held[name] = true
+				default: // what was loaded before may have changed since
+					s.busy = append(s.busy, name)
 				}
 			}
 			return rows.Err()
@@ -274,6 +263,9 @@ func (s *pgStep) queue(b *pgx.Batch, n bridge.Need, q query) {
 func (s *pgStep) commit(ctx context.Context) error {
 	all, err := statementsOf(s.sc, tsvector)
 	if err != nil {
+		return err
+	}
+	if err := s.guard(ctx); err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
