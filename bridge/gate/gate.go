@@ -7,6 +7,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -117,21 +118,22 @@ func productive(judged policy.Judgement) bool {
 }
 
 // used is where the counters stand that a launch by an agent is held against.
-func (c change) used(a bridge.Agent) (u policy.Usage, err error) {
-	if u.LaunchesLastHour, err = c.CountLaunches(c.At.Add(-time.Hour)); err != nil {
-		return u, err
-	}
-	if u.OpenSubagents, err = c.CountOpenSubagents(""); err != nil {
+// The numbers of the whole bridge are looked at for launches alone: steps that look at them go one after another.
+func (c change) used(a bridge.Agent, launching bool) (u policy.Usage, err error) {
+	if u.Tree, _, err = kin.Usage(c.Tx, a.Root); err != nil || !launching {
 		return u, err
 	}
 	u.Depth = a.Depth
-	u.Tree, _, err = kin.Usage(c.Tx, a.Root)
-	return u, err
+	u.LaunchesLastHour, err = c.CountLaunches(c.At.Add(-time.Hour))
+	var openErr error // both are loaded together
+	u.OpenSubagents, openErr = c.CountOpenSubagents("")
+	return u, cmp.Or(err, openErr)
 }
 
 // request collects what the pure policy needs to know.
 func (c change) request(by *Asker, commands []parser.Command) (policy.Request, error) {
-	used, err := c.used(by.Agent)
+	launching := slices.ContainsFunc(commands, func(m parser.Command) bool { return m.Verb == parser.Subagent })
+	used, err := c.used(by.Agent, launching)
 	if err != nil {
 		return policy.Request{}, err
 	}

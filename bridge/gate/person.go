@@ -62,7 +62,7 @@ func (c change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, has
 	case m.Parsed.Verb != parser.Subagent:
 		return e, nil
 	}
-	used, err := c.used(a)
+	used, err := c.used(a, true)
 	if err != nil {
 		return e, err
 	}
