@@ -122,7 +122,7 @@ func (s *Service) CreateThread(ctx context.Context, creator bridge.AgentID, d Th
 		v, err = view(p.Change, c)
 		return Sent{Message: m}, err
 	})
-	if err == nil && v.ID == "" { // it was made before
+	if err == nil && v.ID != sent.Message.Conversation { // it was made before
 		err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
 			c, err := tx.Conversation(sent.Message.Conversation)
 			if err != nil {

@@ -23,6 +23,8 @@ type output struct {
 	oversize string
 	// gone says that the API does not know the agent any more.
 	gone bool
+	// streamed says that a stream told of the end.
+	streamed bool
 	// evidence is what else the API says of the agent, nil when nobody can ask it.
 	evidence *bridge.Evidence
 }
@@ -36,6 +38,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 	if out.obs.State == bridge.RunFinished && out.oversize == "" {
 		found = reading.Read(out.obs.Reply, e.o.Parser)
 	}
+	out.streamed = e.streams.Ended(j.turn.ID) // it answers once, and the step may run again
 	return e.step(ctx, j, func(c *change, j *job) error {
 		completion, err := c.complete(j, out)
 		if err != nil {
@@ -80,7 +83,7 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 		return bridge.Completion{}, err
 	} else if len(hooks) > 0 && !hooks[0].ReceivedAt.Before(j.turn.SentAt) {
 		source = bridge.SourceWebhook
-	} else if c.e.streams.Ended(j.turn.ID) {
+	} else if out.streamed {
 		source = bridge.SourceStream
 	}
 	run := runName(j.turn)

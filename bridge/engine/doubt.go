@@ -152,24 +152,25 @@ func (e *Engine) again(ctx context.Context, j job) error {
 	if waits, err := e.catchUp(ctx, j); waits || err != nil {
 		return err
 	}
-	ready := false
-	err := e.step(ctx, j, func(c *change, fresh *job) error {
+	next, ready := j, false
+	ran, err := e.stepped(ctx, j, func(c *change, fresh *job) error {
+		next, ready = j, false
 		if fresh.tree.Stopped() { // while the effect was looked for
 			return c.PutBack(j.work, c.now)
 		}
 		if stale, err := c.stale(fresh); stale || err != nil {
 			return err
 		}
-		j.doubted = j.turn.DoubtSince
+		next.doubted = j.turn.DoubtSince
 		fresh.turn.DoubtSince = c.now
 		fresh.turn.Attempts++
-		j.turn, ready = fresh.turn, true
+		next.turn, ready = fresh.turn, true
 		return c.UpdateTurn(fresh.turn)
 	})
-	if err != nil || !ready {
+	if err != nil || !ran || !ready {
 		return err
 	}
-	return e.send(ctx, j)
+	return e.send(ctx, next)
 }
 
 // stale takes a follow-up back to the queue that would tell again what a run has

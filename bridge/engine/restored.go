@@ -85,13 +85,12 @@ func (e *Engine) catchUp(ctx context.Context, j job) (waits bool, err error) {
 		case len(sent) == 0:
 			return false, nil
 		}
-		moved := false // so that a step that found another state waits
-		err = e.step(ctx, j, func(c *change, fresh *job) (err error) {
+		moved, err := e.stepped(ctx, j, func(c *change, fresh *job) (err error) {
 			waits, err = c.takeOver(fresh, sent)
-			moved, j.agent = true, fresh.agent
+			j.agent = fresh.agent
 			return err
 		})
-		if err != nil || waits || !moved {
+		if err != nil || waits || !moved { // a step that found another state waits
 			return true, err
 		}
 		if j.agent.API != bridge.APIv1 || j.agent.LastRun == before {

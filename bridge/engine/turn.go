@@ -358,7 +358,15 @@ func (e *Engine) send(ctx context.Context, j job) error {
 // moved the turn on since the handler read it (a webhook, a person), the work
 // goes back and the next handler sees the new state.
 func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error, more ...bridge.Need) error {
-	return e.update(ctx, func(c *change) error {
+	_, err := e.stepped(ctx, j, fn, more...)
+	return err
+}
+
+// stepped is step that says whether fn ran in what was recorded: a step may run
+// several times, and what an earlier run set outside of the transaction holds no more.
+func (e *Engine) stepped(ctx context.Context, j job, fn func(*change, *job) error, more ...bridge.Need) (ran bool, err error) {
+	err = e.update(ctx, func(c *change) error {
+		ran = false
 		fresh, err := loadJob(c.Tx, j.work)
 		if err != nil {
 			return err
@@ -367,8 +375,10 @@ func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error, 
 			return c.PutBack(j.work, c.now)
 		}
 		fresh.grant = j.grant
+		ran = true
 		return fn(c, &fresh)
 	}, append(hintsOf(j), more...)...)
+	return ran && err == nil, err
 }
 
 // hintsOf names what the steps of a turn look at: the work, the agent's story and that of whoever waits for its result.
@@ -425,7 +435,8 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 		return e.wrongRepo(ctx, j, s)
 	}
 	bound := j
-	err := e.step(ctx, j, func(c *change, j *job) error {
+	ran, err := e.stepped(ctx, j, func(c *change, j *job) error {
+		bound = *j
 		if other, err := c.FindAgent(bridge.ByExternal, s.Agent); err == nil && other.ID != j.agent.ID {
 			return c.alarm(j, fmt.Sprintf("the API reports agent %s, which is %s already", words.SafeWord(s.Agent), other.Name))
 		}
@@ -438,7 +449,7 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 		}
 		return c.PutBack(j.work, c.now.Add(e.firstLook()))
 	}, bridge.NeedAgentBy{By: bridge.ByExternal, Value: s.Agent})
-	if err == nil && bound.turn.State == bridge.TurnRunning {
+	if ran && bound.turn.State == bridge.TurnRunning {
 		e.follow(bound)
 	}
 	return err

@@ -47,6 +47,7 @@ func (c *conn) giveEpoch(ctx context.Context, hello wire.Hello, challenge wire.C
 func (c *conn) original(ctx context.Context, then func(bridge.Tx, bridge.Relay) error) error {
 	var copied *bridge.Relay
 	err := c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		copied = nil
 		relay, err := tx.Relay(c.relay)
 		if err != nil {
 			return err

@@ -279,10 +279,12 @@ func (h *Hub) through(ctx context.Context, t target, request, body string) (spok
 		case <-ticker.C:
 		}
 		lost := false
-		err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
-			if k, err = tx.Call(k.ID); err != nil {
+		err := h.o.Store.View(ctx, func(tx bridge.Tx) error {
+			fresh, err := tx.Call(k.ID)
+			if err != nil {
 				return err
 			}
+			k = fresh
 			alive, err := h.alive(tx, t.replica)
 			lost = !alive
 			return err
@@ -303,13 +305,14 @@ func (h *Hub) through(ctx context.Context, t target, request, body string) (spok
 func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (spoken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	id := k.ID
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) (err error) {
-		if k, err = tx.Call(id); err != nil {
+	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		fresh, err := tx.Call(k.ID)
+		if err != nil {
 			return err
 		}
+		k = fresh
 		if k.State == bridge.CallWaiting {
-			return tx.DropCall(id)
+			return tx.DropCall(k.ID)
 		}
 		return nil
 	})
@@ -385,6 +388,7 @@ func (h *Hub) serveCall(ctx context.Context, k bridge.RelayCall) {
 	defer cancel()
 	mine := false
 	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		mine = false // an earlier run may have taken it, and another look of ours since
 		fresh, err := tx.Call(k.ID)
 		if err != nil || fresh.State != bridge.CallWaiting {
 			return err // withdrawn, or another look of ours has it
