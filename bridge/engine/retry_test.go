@@ -309,6 +309,36 @@ func TestLostFollowUpWaitsAsLongAsItsRuntimeSays(t *testing.T) {
 	}
 }
 
+// An attempt that surely had no effect says nothing of the one before it, whose doubt is as old as it was, however often the
+// steps in between ran.
+func TestDoubtIsAsOldAsItWas(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		var sends atomic.Int64
+		w.cloud.Fail = func(point, _ string) error {
+			if point != "before send" {
+				return nil
+			}
+			n := sends.Add(1)
+			if n > 8 {
+				return nil
+			}
+			return &bridge.Error{Kind: bridge.Unavailable, Message: "away", Unclear: n == 1}
+		}
+		w.start()
+		if _, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: boss, Prompt: "go"}); err != nil {
+			t.Fatal(err)
+		}
+		w.resting()
+		begun := time.Now()
+		w.say("hello")
+		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		if took := time.Since(begun); took > 3*w.settle {
+			t.Errorf("it took %s, and the settle time is %s", took, w.settle)
+		}
+	})
+}
+
 // A turn that a person sends again has the whole settle time to show: its doubt
 // does not begin with the first try's.
 func TestReplayedTurnIsInDoubtAnew(t *testing.T) {
