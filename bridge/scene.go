@@ -225,6 +225,9 @@ func (t *Table[K, V]) Writes() iter.Seq[Write[K, V]] {
 	}
 }
 
+// Made reports whether the step wrote a row of which it did not know one before.
+func (t *Table[K, V]) Made(key K) bool { was, wrote := t.was[key]; return wrote && was == nil }
+
 func (t *Table[K, V]) put(key K, row *V) {
 	i, found := slices.BinarySearch(t.keys, key)
 	switch {

@@ -1,27 +1,40 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+
+	"github.com/jackc/pgx/v5"
 
 	"drawbridge/bridge"
 )
 
 // guard makes sure that the step holds the locks of the rows that it changes. Rows
-// come into a scene by many ways, a list or a name among them, that take no lock;
-// whoever writes back a row that another step may have changed since it was loaded
-// would undo that. Then the step begins again, with the locks.
+// come into a scene by many ways, a list or a name among them, that take no lock; to
+// write back a row that another step may have changed since it was loaded would undo
+// that. Then the step begins again, with the locks.
 func (s *pgStep) guard(ctx context.Context) error {
-	w := writeLocks{sc: s.sc, names: map[string]bool{}, owners: map[bridge.AgentID]bool{}}
-	w.agents()
-	w.talk()
-	if err := s.treesOf(ctx, &w); err != nil {
-		return err
-	}
-	for name := range w.names {
-		if !s.held[name] {
-			s.busy = append(s.busy, name)
+	var owners []string // whose tree is not known here
+	of := func(id bridge.AgentID) {
+		if a := s.sc.Rows.Agents.Row(id); a != nil {
+			s.wants(treeLock(a.Root))
+		} else if id == bridge.User {
+			s.wants(treeLock(id))
+		} else if !slices.Contains(owners, string(id)) {
+			owners = append(owners, string(id))
 		}
+	}
+	s.guardAgents(of)
+	s.guardTalk(of)
+	if len(owners) > 0 { // an agent without a row has no lock
+		rows, _ := s.conn.Query(ctx, treeOf+"id = ANY($1)", owners) // an error is that of the rows
+		trees, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return fmt.Errorf("look for trees: %w", err)
+		}
+		s.wants(trees...)
 	}
 	if len(s.busy) > 0 {
 		return errBusy
@@ -29,48 +42,12 @@ func (s *pgStep) guard(ctx context.Context) error {
 	return nil
 }
 
-// treesOf names the trees of owners that the step has not loaded. Who is in no tree has no lock.
-func (s *pgStep) treesOf(ctx context.Context, w *writeLocks) error {
-	if len(w.owners) == 0 || s.conn == nil {
-		return nil
-	}
-	ids := make([]string, 0, len(w.owners))
-	for id := range w.owners {
-		ids = append(ids, string(id))
-	}
-	slices.Sort(ids)
-	rows, err := s.conn.Query(ctx, treeOf+"id = ANY($1)", ids)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
+// wants notes locks that the step does not hold.
+func (s *pgStep) wants(names ...string) {
+	for _, name := range names {
+		if !s.held[name] {
+			s.busy = append(s.busy, name)
 		}
-		w.names[name] = true
-	}
-	return rows.Err()
-}
-
-// writeLocks collects the locks that the writes of a step need.
-type writeLocks struct {
-	sc    *bridge.Scene
-	names map[string]bool
-	// owners are agents whose tree is not known here.
-	owners map[bridge.AgentID]bool
-}
-
-// of notes that a row of an agent is changed.
-func (w *writeLocks) of(id bridge.AgentID) {
-	switch a := w.sc.Rows.Agents.Row(id); {
-	case id == bridge.User:
-		w.names[treeLock(id)] = true
-	case a != nil:
-		w.names[treeLock(a.Root)] = true
-	default:
-		w.owners[id] = true
 	}
 }
 
@@ -83,35 +60,27 @@ func changes[K ~string | ~int64 | ~int, V any](t *bridge.Table[K, V], each func(
 	}
 }
 
-func (w *writeLocks) agents() {
-	r := w.sc.Rows
-	changes(&r.Agents, func(a *bridge.AgentRow) { w.names[treeLock(a.Root)] = true })
-	changes(&r.Turns, func(t *bridge.Turn) { w.of(t.Agent) })
-	changes(&r.Commands, func(c *bridge.CommandRow) { w.of(c.Agent) })
-	changes(&r.Notices, func(n *bridge.Notice) { w.of(n.Agent) })
-	changes(&r.Trees, func(t *bridge.Tree) { w.names[treeLock(t.Root)] = true })
-	changes(&r.Tokens, func(t *bridge.DoorToken) { w.names[lockNamed("token", string(t.ID))] = true })
-	changes(&r.Relays, func(*bridge.Relay) { w.names["relays"] = true })
+func (s *pgStep) guardAgents(of func(bridge.AgentID)) {
+	r := s.sc.Rows
+	changes(&r.Agents, func(a *bridge.AgentRow) { s.wants(treeLock(a.Root)) })
+	changes(&r.Turns, func(t *bridge.Turn) { of(t.Agent) })
+	changes(&r.Commands, func(c *bridge.CommandRow) { of(c.Agent) })
+	changes(&r.Notices, func(n *bridge.Notice) { of(n.Agent) })
+	changes(&r.Trees, func(t *bridge.Tree) { s.wants(treeLock(t.Root)) })
+	changes(&r.Tokens, func(t *bridge.DoorToken) { s.wants(lockNamed("token", string(t.ID))) })
+	changes(&r.Relays, func(*bridge.Relay) { s.wants("relays") })
 }
 
-// talk is mail. A letter is under the lock of whoever gets it, and a message of whoever wrote it.
-func (w *writeLocks) talk() {
-	r := w.sc.Rows
-	conversation := func(id bridge.ConversationID) { w.names[lockNamed("conversation", string(id))] = true }
-	changes(&r.Messages, func(m *bridge.Message) { w.of(m.From) })
-	changes(&r.Letters, func(l *bridge.Letter) { w.of(l.Agent) })
+// guardTalk is guard for mail. A letter is under the lock of the agent that gets it, a message under its author's.
+func (s *pgStep) guardTalk(of func(bridge.AgentID)) {
+	r := s.sc.Rows
+	conversation := func(id bridge.ConversationID) { s.wants(lockNamed("conversation", string(id))) }
+	changes(&r.Messages, func(m *bridge.Message) { of(m.From) })
+	changes(&r.Letters, func(l *bridge.Letter) { of(l.Agent) })
 	changes(&r.Conversations, func(c *bridge.Conversation) { conversation(c.ID) })
-	made := map[bridge.ConversationID]bool{}
-	for c := range r.Conversations.Writes() {
-		made[c.Key] = c.Was == nil
-	}
-	for m := range r.Members.Writes() { // who comes has a place behind the others, of whom there may be no more than so many
-		row := m.Now
-		if row == nil {
-			row = m.Was
-		}
-		if !made[row.Conversation] {
-			conversation(row.Conversation)
+	for w := range r.Members.Writes() { // who comes has a place behind the others, of whom there may be no more than so many
+		if m := cmp.Or(w.Now, w.Was); !r.Conversations.Made(m.Conversation) {
+			conversation(m.Conversation)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func must(t *testing.T, err error) {
 }
 
 var (
-	errFull = errors.New("there is no room")
+	errFull = errors.New("it is full")
 	noon    = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 )
 

@@ -71,24 +71,12 @@ func (d *postgresDB) update(ctx context.Context, fn func(bridge.Tx) error, hints
 				try--
 			}
 			want = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(s.busy, maps.Keys(s.held)))))
-		}
-		if len(s.busy) > 0 {
 			continue
 		}
-		if err := pause(ctx, time.Duration(try)*time.Millisecond); err != nil {
-			return err
+		select { // a context that has ended is seen above
+		case <-ctx.Done():
+		case <-time.After(time.Duration(try) * time.Millisecond):
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"drawbridge/store/memory"
 )
 
-// againStore runs each step once in vain, as a store does that meets another step, and calls between before it runs it again.
+// againStore runs each step once and rolls it back, as a store does that meets another step, and calls between before it runs it again.
 type againStore struct {
 	bridge.Store
 	between func()
