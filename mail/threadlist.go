@@ -34,6 +34,13 @@ func (s *Service) Threads(ctx context.Context, agent bridge.AgentID, before brid
 		if err != nil {
 			return err
 		}
+		members := make([]bridge.Need, len(all))
+		for i, c := range all {
+			members[i] = bridge.NeedMembers{In: c.ID}
+		}
+		if err := p.Want(members...); err != nil {
+			return err
+		}
 		within := map[bridge.AgentID]bool{}
 		for i, c := range all {
 			if len(page.Threads) == limit || i == maxScanned {

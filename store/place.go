@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/trust"
 )
 
 // checkPlace refuses an absolute path at which a database cannot or must not be, before
@@ -45,7 +46,7 @@ func checkLink(path string) error {
 // its users share (https://www.sqlite.org/wal.html), and two machines do not see each
 // other's locks. A file system that does not say what it is passes.
 func checkDisk(path string) error {
-	if name := networkName(filepath.Dir(path)); name != "" {
+	if name := trust.NetworkDisk(filepath.Dir(path)); name != "" {
 		return onNetwork(path, name)
 	}
 	return nil

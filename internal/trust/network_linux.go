@@ -1,4 +1,4 @@
-package store
+package trust
 
 import "golang.org/x/sys/unix"
 
@@ -8,8 +8,8 @@ var networks = map[int64]string{
 	0x00c36400: "Ceph", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS", 0x013661: "GFS", 0x01161970: "GFS2", 0x7461636f: "OCFS2",
 }
 
-// networkName names the network file system of a folder, "" for another one.
-func networkName(dir string) string {
+// NetworkDisk names the network file system of a folder, "" for another one.
+func NetworkDisk(dir string) string {
 	var stat unix.Statfs_t
 	if unix.Statfs(dir, &stat) != nil {
 		return ""

@@ -1,4 +1,4 @@
-package store
+package trust
 
 import "testing"
 
@@ -10,10 +10,10 @@ func TestNetworkNames(t *testing.T) {
 			t.Errorf("%#x is %q, want %q", number, got, want)
 		}
 	}
-	if name := networkName(t.TempDir()); name != "" {
+	if name := NetworkDisk(t.TempDir()); name != "" {
 		t.Logf("the folder for temporary files is on %s", name)
 	}
-	if name := networkName("/proc"); name != "" {
+	if name := NetworkDisk("/proc"); name != "" {
 		t.Errorf("/proc is %q", name)
 	}
 }
