@@ -17,7 +17,7 @@ import (
 // maxFrame bounds what relay and keeper say to each other, in bytes; a relay.yaml is smaller.
 const maxFrame = 4 << 20
 
-// job is what a relay tells its keeper: run this. Its descriptors go with it in this order: stdout, stderr, then program and
+// job is what a relay tells its keeper: run this. Its descriptors go with it in this order: stdout, stderr, then stdin, program and
 // cgroup if the flags say so.
 type job struct {
 	Path      string         `json:"path"`
@@ -27,6 +27,7 @@ type job struct {
 	Processes int            `json:"processes"`
 	Bounds    sandbox.Bounds `json:"bounds"`
 	Sandbox   *sandbox.Plan  `json:"sandbox,omitempty"`
+	Stdin     bool           `json:"stdin,omitempty"`
 	Program   bool           `json:"program"`
 	Cgroup    bool           `json:"cgroup"`
 	// End, in a frame of its own, says that the time of the job is over.

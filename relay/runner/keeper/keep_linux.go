@@ -314,7 +314,7 @@ func (k *keeper) reap() (none bool) {
 func (k *keeper) start(j job, files []*os.File) error {
 	defer closeAll(files)
 	need := 2
-	for _, more := range []bool{j.Program, j.Cgroup} {
+	for _, more := range []bool{j.Stdin, j.Program, j.Cgroup} {
 		if more {
 			need++
 		}
@@ -328,8 +328,12 @@ func (k *keeper) start(j job, files []*os.File) error {
 	}
 	defer null.Close()
 	child := launch{job: j, files: []*os.File{null, files[0], files[1]}, attributes: &syscall.SysProcAttr{}}
+	next := 2
+	if j.Stdin {
+		child.files[0], next = files[next], next+1
+	}
 	if j.Program {
-		child.program = files[2]
+		child.program = files[next]
 	}
 	if j.Sandbox != nil {
 		child.attributes = sandbox.Attributes(*j.Sandbox)

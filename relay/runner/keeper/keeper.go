@@ -40,6 +40,8 @@ type Command struct {
 	Dir     string
 	// Env is the whole environment; nil is an empty one.
 	Env []string
+	// Stdin is what the program reads, as [Input] makes it; nil is an empty input. Run closes it in every case.
+	Stdin *os.File
 	// Stdout and Stderr get the output. They are not written to after Run returned.
 	Stdout, Stderr io.Writer
 	// Processes is how many processes the tree may be at a time, 0 for any number.

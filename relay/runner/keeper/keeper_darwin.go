@@ -38,11 +38,15 @@ func Main() { sandbox.Main() }
 
 // Run runs a program to its end. An error means that nothing ran.
 func (*Pool) Run(ctx context.Context, c Command) (End, error) {
+	defer c.closeStdin()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Cmd{
 		Path: c.Path, Args: c.Argv, Dir: c.Dir, Env: c.Env, Stdout: c.Stdout, Stderr: c.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, WaitDelay: drainFor,
+	}
+	if c.Stdin != nil {
+		cmd.Stdin = c.Stdin
 	}
 	if cmd.Env == nil {
 		// A nil slice would hand down our own environment, token and all.
@@ -51,6 +55,7 @@ func (*Pool) Run(ctx context.Context, c Command) (End, error) {
 	if err := cmd.Start(); err != nil {
 		return End{}, err
 	}
+	c.closeStdin()
 	leader := cmd.Process.Pid
 	cut := supervise(ctx, leader)
 	// The leader is over but not reaped, so its id cannot mean another group yet.

@@ -121,6 +121,7 @@ func (p *Pool) Warm() error {
 // Run runs a program to its end, and returns when nothing of it is left. When ctx is done it ends the whole tree. The error
 // is [ErrLost] when the program ran and nobody saw its end; any other says that nothing ran.
 func (p *Pool) Run(ctx context.Context, c Command) (End, error) {
+	defer c.closeStdin()
 	w, err := p.take()
 	if err != nil {
 		return End{}, err
@@ -133,6 +134,7 @@ func (p *Pool) Run(ctx context.Context, c Command) (End, error) {
 	j, passed, cgroup := p.job(c, streams)
 	w, err = p.hand(w, j, passed)
 	streams.closeWriters()
+	c.closeStdin()
 	if cgroup != nil {
 		defer os.Remove(cgroup.Name())
 		defer cgroup.Close()
@@ -158,13 +160,16 @@ func (p *Pool) Run(ctx context.Context, c Command) (End, error) {
 func (p *Pool) job(c Command, s *streams) (j job, passed []int, cgroup *os.File) {
 	j = job{Path: c.Path, Argv: c.Argv, Dir: c.Dir, Env: c.Env, Processes: c.Processes, Bounds: c.Bounds, Sandbox: c.Sandbox}
 	passed = []int{s.writers[0], s.writers[1]}
+	if c.Stdin != nil {
+		j.Stdin, passed = true, append(passed, int(c.Stdin.Fd()))
+	}
 	if c.Program != nil {
 		j.Program, passed = true, append(passed, int(c.Program.Fd()))
 	}
 	if p.cgroups == nil {
 		return j, passed, nil
 	}
-	// Whoever administers the machine may take the right away at any time; the keeper does without.
+	// The administrator of the machine may take the right away at any time. Then the keeper does without.
 	dir, err := p.cgroups.make(c.Processes)
 	if err != nil {
 		return j, passed, nil
