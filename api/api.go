@@ -66,8 +66,14 @@ type Options struct {
 	OpenMetrics bool
 	// MetricsToken reads /metrics and nothing else; "" means that Token alone does.
 	MetricsToken string
-	PublicURL    string
-	Version      string
+	// PublicURL is where the world reaches agents' door, webhooks and relays; "" when it does not.
+	PublicURL string
+	// OperatorURL is where a proxy shows the operator's address; "" without one. It counts for Operator alone.
+	OperatorURL string
+	// DoorURL is where agents, relays and webhooks reach this bridge from its own machine, if that is not where the
+	// operator's API is; "" when one address serves all. Relay tokens and Status show it.
+	DoorURL string
+	Version string
 	// Healthy says why no work can be recorded at all, nil while it can; nil means always.
 	Healthy func() error
 	// Now defaults to the clock; the rate limit reads it.
@@ -83,7 +89,8 @@ type Handler struct {
 	scrape *httpx.Token
 	rates  *rates.Limiter
 	router *mux.Router
-	edge   http.Handler
+	// edge serves every path, operator and public their own.
+	edge, operator, public http.Handler
 }
 
 // New checks the options and builds the routes; it starts nothing.
@@ -94,10 +101,6 @@ func New(o Options) (*Handler, error) {
 	token, err := httpx.NewToken(o.Token)
 	if err != nil {
 		return nil, fmt.Errorf("API token: %w", err)
-	}
-	guard, err := httpx.NewGuard(o.PublicURL)
-	if err != nil {
-		return nil, err
 	}
 	o.Chat = o.Chat.withDefaults()
 	if o.Now == nil {
@@ -127,95 +130,20 @@ func New(o Options) (*Handler, error) {
 		h.scrape = &scrape
 	}
 	h.router = h.routes()
-	h.edge = h.wrap(guard)
+	if err := h.openAddresses(); err != nil {
+		return nil, err
+	}
 	return h, nil
 }
 
-// ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.edge.ServeHTTP(w, r) }
-
 // Walk visits every route, for a page or a test that lists them.
 func (h *Handler) Walk(visit mux.WalkFunc) error { return h.router.Walk(visit) }
-
-// hooksPrefix is where the receiver hangs; the engine writes it into launches. relayPrefix is where relays dial.
-const (
-	hooksPrefix = "/hooks/"
-	relayPrefix = "/relay/"
-)
-
-// doorPath is where the MCP door hangs.
-const doorPath = "/mcp"
-
-// wrap puts the edge around the router. Webhooks pass by the browser checks and
-// the token: their signature is all they have and all they need, and they come
-// under whatever Host the way from outside gives them. The receiver writes its
-// own log line.
-func (h *Handler) wrap(guard *httpx.Guard) http.Handler {
-	inner := guard.Wrap(h.authenticate(http.HandlerFunc(h.plainPath)))
-	main := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.OnServed}, httpx.Recover(inner))
-	// Those who prove themselves by a signature pass by the token, and by Host: they come as the way from outside says.
-	var open []prefixed
-	if h.o.Webhooks != nil {
-		open = append(open, h.prefixed(hooksPrefix, h.o.Webhooks))
-	}
-	if h.o.RelayDoor != nil {
-		open = append(open, h.prefixed(relayPrefix, httpx.Recover(h.o.RelayDoor)))
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, p := range open {
-			if strings.HasPrefix(r.URL.EscapedPath(), p.prefix) {
-				p.handler.ServeHTTP(w, r)
-				return
-			}
-		}
-		main.ServeHTTP(w, r)
-	})
-}
-
-// prefixed is a handler that stands beside the router. It writes its own log lines.
-type prefixed struct {
-	prefix  string
-	handler http.Handler
-}
-
-func (h *Handler) prefixed(prefix string, handler http.Handler) prefixed {
-	return prefixed{prefix, httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop(), OnServed: h.o.Metrics.OnServed}, named(prefix, handler))}
-}
 
 // named records the route of a handler that is reached without the router.
 func named(route string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		httpx.RecordOf(r.Context()).Route = route
 		next.ServeHTTP(w, r)
-	})
-}
-
-// authenticate stands in front of the router, so that each route is closed unless
-// it is named here. A path that is not a route answers 404 to everybody: clients of
-// MCP look for OAuth at /.well-known/ and /register, and take 401 there for a
-// broken authorization server. Which method a route takes is for those with the token.
-func (h *Handler) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.EscapedPath()
-		if h.o.Door != nil && (path == doorPath || strings.HasPrefix(path, doorPath+"/")) {
-			named(doorPath, h.o.Door).ServeHTTP(w, r) // it has tokens of its own
-			return
-		}
-		if path == seedEventsPath && !h.token.Allows(r) && h.o.Tokens != nil {
-			h.agentEvents(w, r)
-			return
-		}
-		open := path == "/health" || path == "/healthz" || (path == "/metrics" && h.mayScrape(r))
-		switch {
-		case open || h.token.Allows(r):
-			next.ServeHTTP(w, r)
-		case !h.isRoute(r):
-			notFound(w, r)
-		case httpx.TokenShown(r):
-			httpx.WriteUnauthorized(w, r, "this token is not the bridge's; the file that `token:` in bridge.yaml names holds the right one")
-		default:
-			httpx.WriteUnauthorized(w, r, "a token is required: send it as x-bridge-token or as Authorization: Bearer")
-		}
 	})
 }
 
@@ -364,8 +292,11 @@ func (h *Handler) serve(serve endpoint) http.Handler {
 	})
 }
 
+// noSuchPath is what every path that an address does not serve is answered with.
+const noSuchPath = "no such path"
+
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	httpx.WriteError(w, http.StatusNotFound, string(bridge.NotFound), "no such path")
+	httpx.WriteError(w, http.StatusNotFound, string(bridge.NotFound), noSuchPath)
 }
 
 // wrongMethod answers 405 with the methods that the path has, which mux leaves out.

@@ -138,7 +138,7 @@ func (c *Client) send(ctx context.Context, k call, accept string) (*http.Respons
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		return nil, answerError(resp)
+		return nil, c.atThisAddress(answerError(resp))
 	}
 	return resp, nil
 }
@@ -175,7 +175,7 @@ func (c *Client) lost(ctx context.Context, k call, err error) error {
 
 // answerError reads the bridge's own word on what went wrong; when something
 // else answered, the status has to do.
-func answerError(resp *http.Response) error {
+func answerError(resp *http.Response) *bridge.Error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var body httpx.ErrorBody
 	e := &bridge.Error{}
@@ -186,6 +186,14 @@ func answerError(resp *http.Response) error {
 	}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return e
+}
+
+// atThisAddress says what to do when a bridge has no such path: the address for agents and relays looks so to the operator.
+func (c *Client) atThisAddress(e *bridge.Error) *bridge.Error {
+	if e.Kind == bridge.NotFound && e.Message == noSuchPath {
+		e.Message = "the bridge at " + c.base + " has no such path; use the address under operator.listen in its bridge.yaml, and a program of the bridge's version"
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -101,7 +102,8 @@ type JoinToken struct {
 	Token     string    `json:"token"`
 	ExpiresAt time.Time `json:"expires_at"`
 	BridgeKey string    `json:"bridge_key"`
-	// URL is where the world reaches this bridge, "" when it does not say.
+	// URL is where relays reach this bridge: from everywhere under public_url, else from its own machine alone; "" when the
+	// operator's address serves relays too and public_url is not set.
 	URL string `json:"url,omitempty"`
 }
 
@@ -233,7 +235,7 @@ func (h *Handler) relayToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	httpx.WriteJSON(w, http.StatusOK, JoinToken{Relay: t.Relay, Token: t.Text, ExpiresAt: t.ExpiresAt, BridgeKey: t.BridgeKey, URL: h.o.PublicURL})
+	httpx.WriteJSON(w, http.StatusOK, JoinToken{Relay: t.Relay, Token: t.Text, ExpiresAt: t.ExpiresAt, BridgeKey: t.BridgeKey, URL: cmp.Or(h.o.PublicURL, h.o.DoorURL)})
 	return nil
 }
 

@@ -98,6 +98,11 @@ type Status struct {
 	AllowlistProblem string `json:"allowlist_problem,omitempty"`
 	// Config names the text of the bridge.yaml that this bridge was started with.
 	Config string `json:"config,omitempty"`
+	// DoorURL is where agents, relays and webhooks reach this bridge from its own machine; "" when the operator's address
+	// serves them too.
+	DoorURL string `json:"door_url,omitempty"`
+	// PublicURL is where the world reaches agents' door, relays and webhooks; "" when it does not.
+	PublicURL string `json:"public_url,omitempty"`
 	// RelaysStopped are the relays whose kill switch is on, and RelaysCopied those of which a copy was refused within the last
 	// five minutes; both among the first thousand.
 	RelaysStopped []string `json:"relays_stopped,omitempty"`
@@ -192,7 +197,7 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 }
 
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
-	s := Status{Version: h.o.Version, Config: h.o.ConfigDigest, Database: "ok"}
+	s := Status{Version: h.o.Version, Config: h.o.ConfigDigest, DoorURL: h.o.DoorURL, PublicURL: h.o.PublicURL, Database: "ok"}
 	var err error
 	if s.Counts, err = count(r.Context(), h.o.Engine, h.o.Now()); err == nil {
 		err = h.relaysOf(r.Context(), &s)

@@ -20,6 +20,8 @@ type Source = yamlconf.Source
 //	key                    default                  accepted
 //	listen                 127.0.0.1:7410           host:port, port 0 to 65535
 //	public_url             none                     https://…, http:// for loopback only
+//	operator.listen        none: listen serves all  host:port, port 1 to 65535; :port is for this machine alone
+//	operator.url           none                     https://…, http:// for loopback only; needs operator.listen
 //	token                  required                 32 to 4096 visible ASCII characters, by reference
 //	key                    required                 32 to 65536 bytes, by reference
 //	old_keys               []                       at most 8, each as key
@@ -62,11 +64,12 @@ type Source = yamlconf.Source
 // "By reference" means ${VAR} or ${file:path}: a secret that stands in the file
 // itself is a problem. Values elsewhere may hold references too.
 type Bridge struct {
-	// Listen is the API's address.
+	// Listen is the address for agents' door, webhooks and relays. It serves the operator, too, unless Operator.Listen does.
 	Listen string `yaml:"listen"`
-	// PublicURL is where the world reaches the API, without a slash at the end; ""
+	// PublicURL is where the world reaches Listen, without a slash at the end; ""
 	// when it does not, and then v0 launches carry no webhook.
-	PublicURL string `yaml:"public_url"`
+	PublicURL string   `yaml:"public_url"`
+	Operator  Operator `yaml:"operator"`
 	// Token is the operator's bearer token.
 	Token Secret `yaml:"token"`
 	// Key derives operation keys and webhook secrets. OldKeys are earlier ones,

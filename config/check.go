@@ -57,6 +57,7 @@ func (c *checker) problem(key, value, reason, remedy string) {
 func (c *checker) bridge(b *Bridge, dir string) {
 	c.listen("listen", b.Listen)
 	b.PublicURL = c.url("public_url", b.PublicURL)
+	c.operator(b)
 	c.token("token", b.Token)
 	c.metrics(b)
 	c.keys(b)
@@ -284,8 +285,8 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 		r.Script, r.Dir = absolute(dir, r.Script), absolute(dir, r.Dir)
 		b.Runtimes[n] = r
 	}
-	if _, port, err := net.SplitHostPort(b.Listen); err == nil && port == "0" && len(names) > 0 {
-		c.problem("listen", b.Listen, "has no port of its own, and agents on this machine must find it", "choose a port")
+	if len(names) > 0 && !b.Split() { // with an address for the operator this is checked in any case
+		c.ownPort("listen", b.Listen, "agents on this machine must find it")
 	}
 	for i := range b.Orchestrators {
 		o := &b.Orchestrators[i]

@@ -486,7 +486,7 @@ func TestSamples(t *testing.T) {
 	write(t, filepath.Join(dir, "relay.token"), strings.Repeat("r", 32))
 	for name, v := range map[string]config.SampleValues{
 		"plain": {},
-		"all": {Listen: "127.0.0.1:0", PublicURL: "https://bridge.example.com", CursorURL: "http://127.0.0.1:99", API: "v0",
+		"all": {Listen: "127.0.0.1:8", Operator: "[::1]:9", PublicURL: "https://bridge.example.com", CursorURL: "http://127.0.0.1:99", API: "v0",
 			Repo: "github.com/on/off", Relay: "on", RelayURL: "http://127.0.0.1:1", Key: "${file:odd name}",
 			Repos: []string{"github.com/a/*"}, Actions: []string{"no", "1e3", "true"}},
 		"none": {Repos: []string{}, Actions: []string{}},
@@ -504,11 +504,11 @@ func TestSamples(t *testing.T) {
 			continue
 		}
 		p, problems := b.Policy(rules)
-		if len(problems) > 0 || len(p.Warnings()) > 0 || len(b.ServeProblems()) > 0 {
+		if len(problems) > 0 || len(p.Warnings()) > 0 || len(b.ServeProblems()) > 0 || len(b.Warnings()) > 0 {
 			t.Errorf("%s: %v", name, texts(problems))
 			continue
 		}
-		if name == "all" && (b.Listen != v.Listen || b.PublicURL != v.PublicURL || b.Cursor.API != "v0" || b.Orchestrators[0].Repo != v.Repo ||
+		if name == "all" && (b.Listen != v.Listen || b.Operator.Listen != v.Operator || b.PublicURL != v.PublicURL || b.Cursor.API != "v0" || b.Orchestrators[0].Repo != v.Repo ||
 			len(p.AllowedActions(nil)) != 3 || p.AllowedRepos(nil)[0] != "github.com/a/*" || p.ActionRules()[0].Relay != "on") {
 			t.Errorf("the sample says something else:\n%s\n%s", text, list)
 		}

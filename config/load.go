@@ -31,9 +31,9 @@ func Load(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) 
 	return ParseBridge(src)
 }
 
-// LoadToTalk is Load for whoever only talks to a bridge that runs: it needs to know where that is and the operator's token,
-// and nothing else has to be right here, such as a variable that is set where the bridge was started. Only Listen and
-// Token of what it returns count.
+// LoadToTalk is Load for a caller that only talks to a bridge that runs: it needs the bridge's addresses and the operator's
+// token. Nothing else has to be right here, such as a variable that is set where the bridge was started. Only Listen,
+// Operator and Token of what it returns count.
 func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
 	src, problem := open(path)
 	if problem != nil {
@@ -41,7 +41,9 @@ func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Pro
 	}
 	src.Getenv = getenv
 	b, problems := readBridge(src)
-	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Key != "" && p.Key != "listen" && p.Key != "token" })
+	problems = slices.DeleteFunc(problems, func(p Problem) bool {
+		return !slices.Contains([]string{"", "listen", "token"}, p.Key) && !strings.HasPrefix(p.Key, "operator")
+	})
 	if len(problems) > 0 {
 		return nil, problems
 	}

@@ -10,7 +10,8 @@ import (
 // SampleValues are what drawbridge init fills into the samples. An empty field
 // means the value shown behind it.
 type SampleValues struct {
-	Listen string // 127.0.0.1:7410
+	Listen   string // 127.0.0.1:7410
+	Operator string // 127.0.0.1:7400, the operator's address
 	// PublicURL, when empty, is left out.
 	PublicURL string
 	// Token, Key, CursorKey and RelayToken are references, never secrets themselves.
@@ -38,6 +39,7 @@ func (v SampleValues) withDefaults() SampleValues {
 		def   string
 	}{
 		{&v.Listen, "127.0.0.1:7410"},
+		{&v.Operator, sampleOperator},
 		{&v.Token, "${file:bridge.token}"},
 		{&v.Key, "${file:bridge.key}"},
 		{&v.CursorKey, "${CURSOR_API_KEY}"},
@@ -64,8 +66,9 @@ const sampleBridge = `# bridge.yaml: how the bridge runs. drawbridge check tells
 # Secrets never stand here: write ${VAR} for the environment, ${file:path} for a
 # file beside this one.
 
-listen: %s
+listen: %s # agents' tools, webhooks and relays; a proxy may show it to the world
 %s
+operator: { listen: %s } # your own API and metrics; keep it to this machine
 token: %s # what you log in with, 32 characters or more
 key: %s # derives the ids of operations; keep it, or they change
 old_keys: [] # earlier keys whose webhooks are still accepted
@@ -127,7 +130,7 @@ func SampleBridge(v SampleValues) string {
 	if v.RelayURL != "" {
 		relays = fmt.Sprintf(sampleCalled, yamlText(v.Relay), yamlText(v.RelayURL), yamlText(v.RelayToken))
 	}
-	return fmt.Sprintf(sampleBridge, yamlText(v.Listen), public, yamlText(v.Token), yamlText(v.Key), yamlText(v.CursorKey),
+	return fmt.Sprintf(sampleBridge, yamlText(v.Listen), public, yamlText(v.Operator), yamlText(v.Token), yamlText(v.Key), yamlText(v.CursorKey),
 		yamlText(v.API), yamlText(v.CursorURL), yamlText(v.Repo), relays)
 }
 

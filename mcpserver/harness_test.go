@@ -110,7 +110,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 
 // run starts the engine and an HTTP server as the bridge's own is.
 func (w *world) run() {
-	guard, err := httpx.NewGuard("")
+	guard, err := httpx.NewGuard("", "public_url")
 	if err != nil {
 		w.Fatal(err)
 	}

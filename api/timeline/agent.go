@@ -26,7 +26,7 @@ func ForAgent(r *http.Request, src Source, tokens Holders) (*Reader, error) {
 	shown := r.Header.Values("Authorization")
 	scheme, secret, _ := strings.Cut(strings.Join(shown, ","), " ")
 	if len(shown) != 1 || !strings.EqualFold(scheme, "Bearer") || r.Header.Get(httpx.TokenHeader) != "" {
-		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: the operator's, or an agent's own as Authorization: Bearer")
+		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required, as Authorization: Bearer")
 	}
 	holder := func(ctx context.Context) (bridge.DoorToken, error) {
 		return tokens.Holder(ctx, strings.TrimSpace(secret))

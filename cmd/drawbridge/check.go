@@ -73,6 +73,7 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 	if cfg != nil {
 		out = append(out, scriptFindings(cfg)...)
 		out = append(out, nameFindings(cfg)...)
+		out = append(out, warningFindings(cfg.Warnings())...)
 	}
 	if cfg == nil {
 		for _, p := range besideProblems(c.Config) {
@@ -88,9 +89,7 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 		if p != nil {
 			warnings = config.Problems(p.Warnings())
 		}
-		for _, w := range warnings {
-			out = append(out, probe.Finding{What: "warning", OK: true, Detail: w.String()})
-		}
+		out = append(out, warningFindings(warnings)...)
 		if p != nil {
 			out = append(out, muteTeams(cfg, rules)...)
 		}
@@ -147,6 +146,13 @@ func scriptFindings(cfg *config.Bridge) (out []probe.Finding) {
 			f.OK, f.Detail = false, err.Error()
 		}
 		out = append(out, f)
+	}
+	return out
+}
+
+func warningFindings(warnings []config.Problem) (out []probe.Finding) {
+	for _, w := range warnings {
+		out = append(out, probe.Finding{What: "warning", OK: true, Detail: w.String()})
 	}
 	return out
 }

@@ -115,7 +115,7 @@ func run(ctx context.Context, a app, args []string) int {
 	exit := -1
 	k, err := kong.New(&c, kong.Name("drawbridge"), kong.Description(description), kong.Writers(a.stdout, a.stderr),
 		kong.Exit(func(code int) { exit = code }), kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a), kong.Vars{"url": "http://127.0.0.1:7410"})
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
 	if err != nil {
 		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
 		return exitUsage

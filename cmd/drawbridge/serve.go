@@ -44,17 +44,17 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	if err := w.keyAccepted(ctx); err != nil {
 		return w.close(err)
 	}
-	server, err := httpx.Listen(ctx, httpx.ServerOptions{Addr: cfg.Listen, Setting: "listen in " + filepath.Base(c.Config), Handler: w.api, Log: w.log})
+	servers, err := httpx.ListenAll(ctx, w.addresses(filepath.Base(c.Config))...)
 	if err != nil {
 		return w.close(err)
 	}
 	if n, err := w.mail.Sweep(ctx, time.Now()); err != nil || n > 0 {
 		w.log.Warn().Err(err).Int("removed", n).Msg("files that a crash left half handed over")
 	}
-	for _, warning := range p.Warnings() {
-		w.log.Warn().Str("at", warning.At).Msg(config.Problem(warning).String())
+	for _, warning := range append(cfg.Warnings(), config.Problems(p.Warnings())...) {
+		w.log.Warn().Str("at", warning.At).Msg(warning.String())
 	}
-	w.log.Info().Str("addr", server.Addr().String()).Str("version", version).Str("database", store.Place(cfg.Database)).Bool("webhooks", cfg.PublicURL != "").Msg("ready")
+	w.ready(servers)
 	err = lifecycle.Run(ctx,
 		lifecycle.Part{Name: "relays", Run: w.relays.Run, Stop: 20 * time.Second}, // what the engine still waits for comes through here
 		lifecycle.Part{Name: "database watch", Run: w.watchDatabase},
@@ -63,10 +63,29 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
 		lifecycle.Part{Name: "MCP door", Run: w.door.Run},
-		lifecycle.Part{Name: "HTTP server", Run: server.Serve},
+		lifecycle.Part{Name: "HTTP server", Run: servers.Serve},
 	)
 	w.log.Info().Msg("stopped")
 	return w.close(err)
+}
+
+// addresses are what the bridge listens on: one address for all, or one for programs and one for the operator.
+func (w *parts) addresses(file string) []httpx.ServerOptions {
+	all := httpx.ServerOptions{Addr: w.config.Listen, Setting: "listen in " + file, Handler: w.api, Log: w.log}
+	if !w.config.Split() {
+		return []httpx.ServerOptions{all}
+	}
+	all.Handler = w.api.Public()
+	return []httpx.ServerOptions{all, {Addr: w.config.Operator.Listen, Setting: "operator.listen in " + file, Handler: w.api.Operator(), Log: w.log}}
+}
+
+// ready logs that the addresses are taken.
+func (w *parts) ready(servers httpx.Servers) {
+	line := w.log.Info().Str("addr", servers[0].Addr().String())
+	if w.config.Split() {
+		line = line.Str("operator", servers[1].Addr().String())
+	}
+	line.Str("version", version).Str("database", store.Place(w.config.Database)).Bool("webhooks", w.config.PublicURL != "").Msg("ready")
 }
 
 // keyAccepted asks the Cloud Agents API once whether it takes the key. A key that it refuses ends the start: nothing could be

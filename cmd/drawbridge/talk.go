@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 
@@ -15,41 +17,68 @@ import (
 // target says which bridge to talk to. Without flags the address and the token
 // come from the environment, or from bridge.yaml of this folder.
 type target struct {
-	URL    string `help:"The bridge's address." env:"DRAWBRIDGE_URL" placeholder:"URL"`
+	URL    string `help:"The bridge's address: operator.listen in its bridge.yaml, or listen without that." env:"DRAWBRIDGE_URL" placeholder:"URL"`
 	Token  string `help:"The operator's token; better in the environment." env:"DRAWBRIDGE_TOKEN" placeholder:"TOKEN"`
 	Config string `help:"Take address and token from this configuration when they are not given." default:"bridge.yaml" placeholder:"FILE" type:"path"`
 	JSON   bool   `help:"Print JSON."`
 }
 
 func (t target) client(a app) (*api.Client, error) {
-	url, token, err := t.resolve(a)
+	at, err := t.resolve(a)
 	if err != nil {
 		return nil, err
 	}
-	return api.NewClient(api.ClientOptions{URL: url, Token: token})
+	return api.NewClient(api.ClientOptions{URL: at.url, Token: at.token})
 }
 
-// resolve returns the bridge's address and the operator's token. With an error,
-// what was given by flag or variable is there all the same.
-func (t target) resolve(a app) (url, token string, err error) {
-	url, token = t.URL, t.Token
-	if url != "" && token != "" {
-		return url, token, nil
+// place is where a bridge is found: url serves the operator, door serves agents; token is the operator's.
+type place struct{ url, door, token string }
+
+// resolve returns the bridge's addresses and the operator's token. door is "" when the address was given: then only that
+// bridge knows its door. With an error, what was given by flag or variable is there all the same.
+func (t target) resolve(a app) (place, error) {
+	at := place{url: t.URL, token: t.Token}
+	if at.url != "" && at.token != "" {
+		return at, nil
 	}
 	cfg, problems := config.LoadToTalk(t.Config, a.getenv)
 	if cfg == nil {
-		if len(problems) > 0 && url == "" && token == "" {
-			return "", "", usageError{fmt.Errorf("no bridge given: set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN, or use --config (%s)", problems[0].String())}
+		if len(problems) > 0 && at.url == "" && at.token == "" {
+			return at, usageError{fmt.Errorf("no bridge given: set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN, or use --config (%s)", problems[0].String())}
 		}
-		return url, token, a.problems(t.Config, problems)
+		return at, a.problems(t.Config, problems)
 	}
-	if url == "" {
-		url = "http://" + cfg.Listen
+	if at.url == "" {
+		at.url, at.door = cfg.OperatorURL(), cfg.DoorURL()
 	}
-	if token == "" {
-		token = cfg.Token.Reveal()
+	at.token = cmp.Or(at.token, cfg.Token.Reveal())
+	return at, nil
+}
+
+// agents returns where agents reach the bridge. Unless the configuration says it, the bridge is asked: the address is one of
+// this machine when the bridge is called here, else its public_url.
+func (p place) agents(ctx context.Context, client *api.Client) (string, error) {
+	if p.door != "" {
+		return p.door, nil
 	}
-	return url, token, nil
+	s, err := client.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	u, wrong := url.Parse(client.URL())
+	switch {
+	case s.DoorURL == "": // one address serves all
+		return client.URL(), nil
+	case wrong == nil && s.PublicURL != "" && !onLoopback(u.Hostname()):
+		return s.PublicURL, nil
+	}
+	return s.DoorURL, nil
+}
+
+// onLoopback reports whether a host is this machine.
+func onLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // withClient runs fn with a client of the target.

@@ -100,7 +100,7 @@ func (mcpConfigCmd) Help() string {
 
 // Run prints the entry.
 func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
-	base, _, err := c.resolve(a)
+	at, err := c.resolve(a)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,13 @@ func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	entry := mcpstdio.Config{Client: c.For, Base: cmp.Or(c.Public, base), Set: c.Set, Agent: agent.Name, Variable: tokenVariable, Stdio: c.Stdio}
+	base := c.Public
+	if base == "" {
+		if base, err = ask(c.target, a, func(client *api.Client) (string, error) { return at.agents(ctx, client) }); err != nil {
+			return err
+		}
+	}
+	entry := mcpstdio.Config{Client: c.For, Base: base, Set: c.Set, Agent: agent.Name, Variable: tokenVariable, Stdio: c.Stdio}
 	if c.Stdio {
 		if entry.Program, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program's own path: %w", err)
@@ -147,47 +153,75 @@ func (c mcpCmd) Run(ctx context.Context, a app) error {
 	if reference, ok := httpx.Unexpanded(c.AgentToken); ok {
 		return usageError{fmt.Errorf("the agent's token is a reference to the variable %s: the client did not replace the variable by its value; set it where the client starts, or leave %s out of the client's configuration", reference, tokenVariable)}
 	}
-	base, operator, token := c.URL, "", c.AgentToken
-	if base == "" || token == "" { // else the operator's token is not needed, nor its file
-		var err error
-		if base, operator, err = c.resolve(a); err != nil {
-			return err
-		}
+	open, end, err := c.opener(ctx, a)
+	if err != nil {
+		return err
 	}
-	secret := func(context.Context) (string, error) { return token, nil }
-	if token == "" {
-		client, err := api.NewClient(api.ClientOptions{URL: base, Token: operator})
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		minted := ""
-		secret = func(ctx context.Context) (string, error) {
-			t, err := client.MintToken(ctx, c.Agent, "")
-			minted = t.ID
-			return t.Secret, err
-		}
-		// What a person must mend ends the command; a bridge that is not up yet may come.
-		if token, err = secret(ctx); err == nil {
-			secret = func(context.Context) (string, error) { return token, nil }
-		} else if bridge.KindOf(err) != bridge.Unavailable {
-			return err
-		} else {
-			fmt.Fprintf(a.stderr, "drawbridge: %s; calls are answered with an error until it does\n", bridge.SafeMessage(err))
-		}
-		defer func() { c.disown(ctx, a, client, minted) }()
-	}
-	return mcpstdio.Run(ctx, mcpstdio.Options{URL: mcpstdio.Endpoint(base, c.Set), Token: safely(secret), Agent: c.Agent, In: a.stdin, Out: a.stdout, Log: a.stderr})
+	defer end()
+	return mcpstdio.Run(ctx, mcpstdio.Options{Open: open, Agent: c.Agent, In: a.stdin, Out: a.stdout, Log: a.stderr})
 }
 
-// safely makes a token's error fit to be shown to an agent.
-func safely(secret func(context.Context) (string, error)) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		token, err := secret(ctx)
+// opener returns how the door and the agent's token are found, and what ends both.
+func (c mcpCmd) opener(ctx context.Context, a app) (open func(context.Context) (mcpstdio.Door, error), end func(), err error) {
+	if c.AgentToken == "" {
+		return c.withOperators(ctx, a)
+	}
+	address := c.URL
+	if address == "" { // else the operator's token is not needed, nor its file
+		at, err := c.resolve(a)
+		if err != nil {
+			return nil, nil, err
+		}
+		address = at.door
+	}
+	door := mcpstdio.Door{URL: mcpstdio.Endpoint(address, c.Set), Token: c.AgentToken}
+	return func(context.Context) (mcpstdio.Door, error) { return door, nil }, func() {}, nil
+}
+
+// withOperators makes a token for the agent with the operator's, and revokes it at the end.
+func (c mcpCmd) withOperators(ctx context.Context, a app) (open func(context.Context) (mcpstdio.Door, error), end func(), err error) {
+	at, err := c.resolve(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := api.NewClient(api.ClientOptions{URL: at.url, Token: at.token})
+	if err != nil {
+		return nil, nil, err
+	}
+	minted := ""
+	end = func() {
+		c.disown(ctx, a, client, minted)
+		client.Close()
+	}
+	mint := func(ctx context.Context) (mcpstdio.Door, error) {
+		address, err := at.agents(ctx, client)
+		if err != nil {
+			return mcpstdio.Door{}, err
+		}
+		t, err := client.MintToken(ctx, c.Agent, "")
+		minted = t.ID
+		return mcpstdio.Door{URL: mcpstdio.Endpoint(address, c.Set), Token: t.Secret}, err
+	}
+	door, err := mint(ctx)
+	switch {
+	case err == nil:
+		return func(context.Context) (mcpstdio.Door, error) { return door, nil }, end, nil
+	case bridge.KindOf(err) != bridge.Unavailable: // a person must mend this; a bridge that is not up yet may come
+		client.Close()
+		return nil, nil, err
+	}
+	fmt.Fprintf(a.stderr, "drawbridge: %s; calls are answered with an error until it does\n", bridge.SafeMessage(err))
+	return safely(mint), end, nil
+}
+
+// safely makes an error fit to be shown to an agent.
+func safely(open func(context.Context) (mcpstdio.Door, error)) func(context.Context) (mcpstdio.Door, error) {
+	return func(ctx context.Context) (mcpstdio.Door, error) {
+		door, err := open(ctx)
 		if err != nil {
 			err = errors.New(bridge.SafeMessage(err))
 		}
-		return token, err
+		return door, err
 	}
 }
 

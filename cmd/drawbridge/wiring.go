@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,7 +144,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		return nil, w.close(err)
 	}
 	all := runtimes.Set{Cloud: w.cloud, Named: named}
-	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: localURL(cfg.Listen)}
+	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: cfg.DoorURL()}
 	w.engine, err = engine.New(markPorts(engine.Options{
 		Store: w.store, Runtime: doored, Actions: w.relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
@@ -248,18 +246,6 @@ func (w *parts) runScripts(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// localURL is where a process on this machine reaches the API.
-func localURL(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return ""
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port)
-}
-
 // openDoor builds the MCP door; it opens with the API.
 func (w *parts) openDoor() (err error) {
 	if w.memory, err = memory.New(memory.Options{Desk: w.engine}); err != nil {
@@ -302,8 +288,16 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	return api.Options{
 		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Streams: w.door.EnterStream, Tokens: w.tokens,
-		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, Version: version, Log: w.log,
+		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}
+}
+
+// doorURL is where programs on this machine find the bridge, if that is not where the operator does.
+func (w *parts) doorURL() string {
+	if w.config.Split() {
+		return w.config.DoorURL()
+	}
+	return ""
 }
 
 // roles names the orchestrators on a repository, so that what is narrowed for

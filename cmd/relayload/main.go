@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -52,7 +53,7 @@ func (idle) Offers() (out []wire.Offer) {
 }
 
 func run(ctx context.Context) error {
-	bridge := flag.String("bridge", "http://127.0.0.1:7410", "the bridge's address")
+	bridge := flag.String("bridge", "http://127.0.0.1:7410", "the bridge's address for its operator")
 	relays := flag.Int("relays", 10_000, "how many")
 	pid := flag.Int("pid", 0, "the bridge's process, to read its memory")
 	hold := flag.Duration("hold", time.Minute, "how long to stay connected")
@@ -80,6 +81,10 @@ func enrol(ctx context.Context, bridge, dir string, n int) ([]string, error) {
 		return nil, err
 	}
 	defer client.Close()
+	status, err := client.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
 	paths := make([]string, n)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(64)
@@ -89,7 +94,7 @@ func enrol(ctx context.Context, bridge, dir string, n int) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			in, err := link.NewInvitation(bridge, token.Token)
+			in, err := link.NewInvitation(cmp.Or(status.DoorURL, bridge), token.Token)
 			if err != nil {
 				return err
 			}

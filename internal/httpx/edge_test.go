@@ -19,7 +19,7 @@ import (
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	guard, err := httpx.NewGuard("https://bridge.example.com")
+	guard, err := httpx.NewGuard("https://bridge.example.com", "public_url")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestGuard(t *testing.T) {
 func TestNewGuardRefuses(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"bridge.example.com", "ftp://x", "https://", "https://u:p@x", "://", "/path"} {
-		if _, err := httpx.NewGuard(bad); err == nil {
+		if _, err := httpx.NewGuard(bad, "public_url"); err == nil {
 			t.Errorf("%q was taken for a public URL", bad)
 		}
 	}

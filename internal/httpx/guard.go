@@ -1,7 +1,6 @@
 package httpx
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,27 +13,29 @@ import (
 // loopback, where "only this machine can connect" is true of the connection and
 // not of the page that made it (facts: relay rule 11, DNS rebinding).
 type Guard struct {
-	// hosts and origin are those of the public URL; empty without one.
+	// hosts and origin are those of the URL under which a proxy shows the server; empty without one.
 	hosts  []string
 	origin string
+	// setting names the key of bridge.yaml that holds this URL.
+	setting string
 }
 
-// NewGuard returns a guard for a server that is also known under publicURL, an
-// absolute http or https URL, or "".
-func NewGuard(publicURL string) (*Guard, error) {
+// NewGuard returns a guard for a server that is also known under an absolute http or https URL, or "". The refusal of another
+// Host names setting, the key of bridge.yaml that holds this URL.
+func NewGuard(publicURL, setting string) (*Guard, error) {
 	if publicURL == "" {
-		return &Guard{}, nil
+		return &Guard{setting: setting}, nil
 	}
 	u, err := url.Parse(publicURL)
 	if err != nil {
-		return nil, fmt.Errorf("read public URL: %w", err)
+		return nil, fmt.Errorf("read %s: %w", setting, err)
 	}
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	port, known := map[string]string{"http": "80", "https": "443"}[scheme]
 	if !known || host == "" || u.User != nil {
-		return nil, errors.New("the public URL must be http:// or https:// with a host and without a user")
+		return nil, fmt.Errorf("%s must be http:// or https:// with a host and without a user", setting)
 	}
-	g := &Guard{hosts: []string{host}, origin: scheme + "://" + host}
+	g := &Guard{hosts: []string{host}, origin: scheme + "://" + host, setting: setting}
 	if u.Port() == "" {
 		g.hosts = append(g.hosts, host+":"+port)
 	}
@@ -47,7 +48,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !g.hostAllowed(r):
-			WriteError(w, http.StatusForbidden, "denied", "this Host is not ours; use the listen address, localhost, or set public_url")
+			WriteError(w, http.StatusForbidden, "denied", "this Host is not ours; use the listen address, localhost, or set "+g.setting)
 		case !g.originAllowed(r):
 			WriteError(w, http.StatusForbidden, "denied", "requests from other sites are refused")
 		default:

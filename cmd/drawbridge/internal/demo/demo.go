@@ -76,7 +76,7 @@ func tell(ctx context.Context, o Options, t story) error {
 func (s *stage) play(ctx context.Context, show *timeline, t story) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	client, err := api.NewClient(api.ClientOptions{URL: s.bridgeURL(), Token: s.token})
+	client, err := api.NewClient(api.ClientOptions{URL: s.operatorURL(), Token: s.token})
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ has its own list and wants that person's word too. Everything else is refused.
 `
 
 func (s *stage) keep(ctx context.Context, show *timeline) error {
-	lines := [][2]string{{"bridge", s.bridgeURL()}, {"token", s.token}, {"cloud", s.cloudURL()}, {"folder", s.dir}}
+	lines := [][2]string{{"bridge", s.operatorURL()}, {"token", s.token}, {"cloud", s.cloudURL()}, {"folder", s.dir}}
 	line := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "kept"}
 	for _, l := range lines {
 		line[l[0]] = l[1]
@@ -122,7 +122,7 @@ func (s *stage) keep(ctx context.Context, show *timeline) error {
 			return err
 		}
 	}
-	show.say(fmt.Sprintf(stillRunning, s.bridgeURL(), s.token, s.cloudURL()))
+	show.say(fmt.Sprintf(stillRunning, s.operatorURL(), s.token, s.cloudURL()))
 	<-ctx.Done()
 	return nil
 }
@@ -141,14 +141,16 @@ type stage struct {
 	fault    string
 	launched int
 
-	dir, token            string
-	bridgePort, cloudPort string
-	running               []*process
-	held                  []func() error
+	dir, token string
+	// doorPort is the bridge's for the relay, agents and webhooks, operatorPort the one for its operator.
+	doorPort, operatorPort, cloudPort string
+	running                           []*process
+	held                              []func() error
 }
 
-func (s *stage) bridgeURL() string { return "http://127.0.0.1:" + s.bridgePort }
-func (s *stage) cloudURL() string  { return "http://127.0.0.1:" + s.cloudPort }
+func (s *stage) operatorURL() string { return "http://127.0.0.1:" + s.operatorPort }
+func (s *stage) doorURL() string     { return "http://127.0.0.1:" + s.doorPort }
+func (s *stage) cloudURL() string    { return "http://127.0.0.1:" + s.cloudPort }
 
 // secret is long enough for each of the keys and tokens of a configuration.
 func secret() string { return rand.Text() + rand.Text() }
@@ -177,7 +179,7 @@ func (s *stage) writeFiles() error {
 		return err
 	}
 	relay := fmt.Sprintf(demoRelay, tar, filepath.Join(s.dir, "backup.tgz"), s.dir, echo, echo)
-	bridge := fmt.Sprintf(demoBridge, s.bridgePort, s.bridgePort, s.cloudPort)
+	bridge := fmt.Sprintf(demoBridge, s.doorPort, s.doorPort, s.operatorPort, s.cloudPort)
 	for name, text := range map[string]string{
 		"bridge.yaml": bridge, "allowlist.yaml": demoAllowlist, "relay.yaml": relay, "cloud.yaml": demoScript + demoFaults[s.fault],
 		"bridge.key": secret() + "\n", "bridge.token": s.token + "\n", "cursor.key": "cursor_sim_key\n",
@@ -192,6 +194,7 @@ func (s *stage) writeFiles() error {
 
 const demoBridge = `listen: 127.0.0.1:%s
 public_url: http://127.0.0.1:%s
+operator: { listen: "127.0.0.1:%s" }
 token: ${file:bridge.token}
 key: ${file:bridge.key}
 database: drawbridge.db

@@ -56,7 +56,7 @@ func (t *tail) String() string {
 
 // start writes the files, runs the three programs and waits until each answers.
 func (s *stage) start(ctx context.Context) error {
-	for _, port := range []*string{&s.bridgePort, &s.cloudPort} {
+	for _, port := range []*string{&s.doorPort, &s.operatorPort, &s.cloudPort} {
 		var err error
 		if *port, err = s.hold(); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (s *stage) start(ctx context.Context) error {
 
 // startRelay enrols the relay as a user does, with a token that works once, and waits until it has dialed in.
 func (s *stage) startRelay(ctx context.Context, self string) error {
-	client, err := api.NewClient(api.ClientOptions{URL: s.bridgeURL(), Token: s.token})
+	client, err := api.NewClient(api.ClientOptions{URL: s.operatorURL(), Token: s.token})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *stage) startRelay(ctx context.Context, self string) error {
 		return fmt.Errorf("invite the relay: %w", err)
 	}
 	config := filepath.Join(s.dir, "relay.yaml")
-	join := exec.CommandContext(ctx, self, "relay-join", "--config", config, "drawbridge+"+s.bridgeURL()+"/"+token.Token)
+	join := exec.CommandContext(ctx, self, "relay-join", "--config", config, "drawbridge+"+s.doorURL()+"/"+token.Token)
 	join.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
 	if out, err := join.CombinedOutput(); err != nil {
 		return fmt.Errorf("let the relay join: %w: %s", err, out)
@@ -114,7 +114,7 @@ type child struct {
 }
 
 func (s *stage) bridgeChild() child {
-	return child{"bridge", s.bridgeURL() + "/health", []string{"serve", "--config", filepath.Join(s.dir, "bridge.yaml")}}
+	return child{"bridge", s.operatorURL() + "/health", []string{"serve", "--config", filepath.Join(s.dir, "bridge.yaml")}}
 }
 
 func (s *stage) startOne(ctx context.Context, self string, c child) error {

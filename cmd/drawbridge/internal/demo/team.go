@@ -26,6 +26,7 @@ const (
 )
 
 const teamBridge = `listen: 127.0.0.1:%s
+operator: { listen: "127.0.0.1:%s" }
 token: ${file:bridge.token}
 key: ${file:bridge.key}
 cursor: { key: "${file:cursor.key}", url: "http://127.0.0.1:9", timeout: 1s } # nobody in this story lives there
@@ -58,11 +59,13 @@ func (s *stage) startTeam(ctx context.Context) error {
 }
 
 func (s *stage) writeTeam() (err error) {
-	if s.bridgePort, err = s.hold(); err != nil {
-		return err
+	for _, port := range []*string{&s.doorPort, &s.operatorPort} {
+		if *port, err = s.hold(); err != nil {
+			return err
+		}
 	}
 	for name, text := range map[string]string{
-		"bridge.yaml": fmt.Sprintf(teamBridge, s.bridgePort), "allowlist.yaml": "repos: [github.com/me/my-app]\n", "team.yaml": teamScript,
+		"bridge.yaml": fmt.Sprintf(teamBridge, s.doorPort, s.operatorPort), "allowlist.yaml": "repos: [github.com/me/my-app]\n", "team.yaml": teamScript,
 		"bridge.key": secret() + "\n", "bridge.token": s.token + "\n", "cursor.key": "none\n",
 	} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {

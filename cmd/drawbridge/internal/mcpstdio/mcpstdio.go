@@ -25,17 +25,21 @@ import (
 
 // Options configures Run. All but Log are required.
 type Options struct {
-	// URL is the door's, see Endpoint.
-	URL string
-	// Token returns the agent's own. It is called until it succeeds, one call at a
-	// time; its error is told to the client as it is.
-	Token func(context.Context) (string, error)
+	// Open returns the door and the agent's own token. The pipe calls it until it succeeds, one call at a time, and shows
+	// its error to the client.
+	Open func(context.Context) (Door, error)
 	// Agent is whose token it should be; another's is refused.
 	Agent string
 	In    io.Reader
 	Out   io.Writer
 	// Log gets a line when something goes wrong; it never gets a message.
 	Log io.Writer
+}
+
+// Door is where an agent's messages go, and with which token.
+type Door struct {
+	// URL is as Endpoint makes it.
+	URL, Token string
 }
 
 // Endpoint returns the door's address at a bridge: all toolsets of the agent, or
@@ -76,26 +80,26 @@ type pipe struct {
 	// again makes one goroutine at a time do that.
 	again sync.Mutex
 
-	asking sync.Mutex // guards token
-	token  string
+	asking sync.Mutex // guards door
+	door   Door
 }
 
 // errNoToken is the end of a message that could not be sent for want of a token.
 type errNoToken struct{ error }
 
-// secret returns the token, and asks for it when there is none yet: the bridge
+// enter returns the door, and asks for it when it is not known yet: the bridge
 // may come up later than its clients.
-func (p *pipe) secret(ctx context.Context) (string, error) {
+func (p *pipe) enter(ctx context.Context) (Door, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	if p.token == "" {
-		token, err := p.o.Token(ctx)
+	if p.door.Token == "" {
+		door, err := p.o.Open(ctx)
 		if err != nil {
-			return "", errNoToken{err}
+			return Door{}, errNoToken{err}
 		}
-		p.token = token
+		p.door = door
 	}
-	return p.token, nil
+	return p.door, nil
 }
 
 // Run carries messages until In ends or ctx does; then what is under way is
@@ -385,18 +389,15 @@ func (p *pipe) note(data []byte) bool {
 }
 
 func (p *pipe) post(ctx context.Context, m message) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.o.URL, bytes.NewReader(m.raw))
+	req, err := p.request(ctx, http.MethodPost, bytes.NewReader(m.raw))
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, err
 	}
 	p.mu.Lock()
 	session, version := p.session, p.version
 	p.mu.Unlock()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	if err := p.identify(ctx, req); err != nil {
-		return nil, err
-	}
 	if v := m.Params.Meta.Version; v >= newEra {
 		// The new era repeats in headers what the body says.
 		version, session = v, ""
@@ -414,11 +415,19 @@ func (p *pipe) post(ctx context.Context, m message) (*http.Response, error) {
 	return p.http.Do(req)
 }
 
-func (p *pipe) identify(ctx context.Context, req *http.Request) error {
-	token, err := p.secret(ctx)
-	req.Header.Set("Authorization", "Bearer "+token)
+// request makes a request to the door in the agent's name.
+func (p *pipe) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+	door, err := p.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, door.URL, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+door.Token)
 	req.Header.Set("Drawbridge-Agent", p.o.Agent)
-	return err
+	return req, nil
 }
 
 // relay writes the messages of an answer. A request that got none is told so.
@@ -488,9 +497,16 @@ func (p *pipe) lost(m message, err error) {
 	case errors.As(err, &none):
 		text = none.Error()
 	case errors.As(err, &op) && op.Op == "dial":
-		text = "no bridge answers at " + p.o.URL + "; start it with `drawbridge serve`"
+		text = "no bridge answers at " + p.address() + "; start it with `drawbridge serve`"
 	}
 	p.answer(m, codeLost, text)
+}
+
+// address returns the door's URL, once it is known.
+func (p *pipe) address() string {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	return p.door.URL
 }
 
 // answer writes an error of the protocol in answer to a request. It writes to the log
@@ -533,11 +549,8 @@ func (p *pipe) bye(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, p.o.URL, nil)
+	req, err := p.request(ctx, http.MethodDelete, nil)
 	if err != nil {
-		return
-	}
-	if p.identify(ctx, req) != nil {
 		return
 	}
 	req.Header.Set("Mcp-Session-Id", session)

@@ -30,8 +30,10 @@ func talk(t *testing.T, in string, serve http.HandlerFunc) (lines, sent []string
 	}))
 	defer server.Close()
 	var stdout bytes.Buffer
-	err := mcpstdio.Run(t.Context(), mcpstdio.Options{URL: server.URL, Agent: "main", In: strings.NewReader(in), Out: &stdout, Log: io.Discard,
-		Token: func(context.Context) (string, error) { return "dbt_x", nil }})
+	err := mcpstdio.Run(t.Context(), mcpstdio.Options{Agent: "main", In: strings.NewReader(in), Out: &stdout, Log: io.Discard,
+		Open: func(context.Context) (mcpstdio.Door, error) {
+			return mcpstdio.Door{URL: server.URL, Token: "dbt_x"}, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

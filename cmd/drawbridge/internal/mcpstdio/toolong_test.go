@@ -14,8 +14,10 @@ import (
 func carry(t *testing.T, in string) (out, log string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	err := mcpstdio.Run(t.Context(), mcpstdio.Options{URL: "http://127.0.0.1:1/mcp", Agent: "main", In: strings.NewReader(in), Out: &stdout, Log: &stderr,
-		Token: func(context.Context) (string, error) { return "", errors.New("no bridge answers; start it") }})
+	err := mcpstdio.Run(t.Context(), mcpstdio.Options{Agent: "main", In: strings.NewReader(in), Out: &stdout, Log: &stderr,
+		Open: func(context.Context) (mcpstdio.Door, error) {
+			return mcpstdio.Door{}, errors.New("no bridge answers; start it")
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

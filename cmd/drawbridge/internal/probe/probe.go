@@ -91,10 +91,33 @@ func publicURL(ctx context.Context, cfg *config.Bridge) Finding {
 		f.Detail = fmt.Sprintf("%s does not answer (%v); is the bridge running, and does this address lead to it?", cfg.PublicURL, err)
 	case status != http.StatusOK:
 		f.Detail = fmt.Sprintf("%s/health answers with HTTP %d; does this address lead to the bridge?", cfg.PublicURL, status)
+	case cfg.Split() && leadsToOperator(ctx, cfg.PublicURL):
+		f.Detail = cfg.PublicURL + " leads to the operator's address; point it at listen (" + cfg.Listen + "), so that strangers cannot reach your API, and agents, webhooks and relays can reach the bridge"
 	default:
 		f.OK, f.Detail = true, cfg.PublicURL+" leads to a bridge"
 	}
 	return f
+}
+
+// leadsToOperator reports whether the operator's API answers below a URL. It asks without a token: only that API then answers 401.
+func leadsToOperator(ctx context.Context, url string) bool {
+	status, err := getStatus(ctx, url+"/v1/status")
+	return err == nil && status == http.StatusUnauthorized
+}
+
+// doorAddress asks for the health at listen, when the bridge that runs at the operator's address must be there, too.
+func doorAddress(ctx context.Context, cfg *config.Bridge) []Finding {
+	if !cfg.Split() {
+		return nil
+	}
+	status, err := getStatus(ctx, cfg.DoorURL()+"/health")
+	switch {
+	case err != nil:
+		return []Finding{{What: "listen", Detail: fmt.Sprintf("%s does not answer (%v), so agents, webhooks and relays cannot reach the bridge; restart it (drawbridge serve)", cfg.Listen, err)}}
+	case status != http.StatusOK || leadsToOperator(ctx, cfg.DoorURL()):
+		return []Finding{{What: "listen", Detail: cfg.Listen + " is not the address of this bridge for agents, webhooks and relays; restart the bridge (drawbridge serve)"}}
+	}
+	return nil
 }
 
 func calledRelay(ctx context.Context, name string, r config.Relay) Finding {
@@ -141,13 +164,16 @@ func accountName(ctx context.Context, cloud *cloudagents.Client) (string, error)
 
 // runningBridge asks the bridge, when it runs, whether it follows this configuration, and what the relays offer.
 func runningBridge(ctx context.Context, cfg *config.Bridge) (out []Finding) {
-	client, err := api.NewClient(api.ClientOptions{URL: "http://" + cfg.Listen, Token: cfg.Token.Reveal(), Timeout: 5 * time.Second})
+	client, err := api.NewClient(api.ClientOptions{URL: cfg.OperatorURL(), Token: cfg.Token.Reveal(), Timeout: 5 * time.Second})
 	if err != nil {
 		return []Finding{{What: "the running bridge", Detail: textOf(err)}}
 	}
 	defer client.Close()
 	if err := client.Health(ctx); err != nil {
-		return []Finding{{What: "the running bridge", OK: true, Detail: "no bridge answers at " + cfg.Listen + ", so nobody can tell yet which relays are enrolled"}}
+		if cfg.Split() && leadsToOperator(ctx, cfg.DoorURL()) {
+			return []Finding{{What: "the running bridge", Detail: "does not know operator.listen yet and serves your API at " + cfg.Listen + "; restart it (drawbridge serve)"}}
+		}
+		return []Finding{{What: "the running bridge", OK: true, Detail: "no bridge answers at " + cfg.OperatorAddr() + ", so nobody can tell yet which relays are enrolled"}}
 	}
 	status, err := client.Status(ctx)
 	switch {
@@ -160,6 +186,7 @@ func runningBridge(ctx context.Context, cfg *config.Bridge) (out []Finding) {
 	default:
 		out = append(out, Finding{What: "the running bridge", OK: true, Detail: "follows this configuration"})
 	}
+	out = append(out, doorAddress(ctx, cfg)...)
 	return append(out, offers(ctx, client, cfg)...)
 }
 
