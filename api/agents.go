@@ -58,7 +58,7 @@ func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
 	}
 	var found []bridge.Agent
 	var asked map[bridge.AgentID][]bridge.MachineQuestion
-	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
 		if asked, err = bridge.AllAsked(tx, h.o.Now()); err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (h *Handler) agentBy(ctx context.Context, key string) (bridge.Agent, error)
 }
 
 func (h *Handler) lookUp(ctx context.Context, by bridge.AgentBy, value string) (a bridge.Agent, err error) {
-	err = h.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err = h.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		a, err = tx.FindAgent(by, value)
 		return err
 	})
@@ -188,7 +188,7 @@ func (h *Handler) listTurns(w http.ResponseWriter, r *http.Request) error {
 	}
 	f.Agent = a.ID
 	var found []bridge.Turn
-	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
 		found, err = tx.Turns(f)
 		return err
 	})
@@ -228,7 +228,7 @@ func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var t bridge.Turn
-	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
 		t, err = tx.Turn(bridge.TurnID(id))
 		return err
 	})

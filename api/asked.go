@@ -46,7 +46,7 @@ func (v *Command) ask(c bridge.Command, q *bridge.MachineQuestion) {
 }
 
 // askedAbout finds the questions that are open about commands.
-func (h *Handler) askedAbout(tx bridge.Tx, commands []bridge.Command) (map[bridge.CommandID]*bridge.MachineQuestion, error) {
+func (h *Handler) askedAbout(tx *bridge.Scene, commands []bridge.Command) (map[bridge.CommandID]*bridge.MachineQuestion, error) {
 	found := map[bridge.CommandID]*bridge.MachineQuestion{}
 	for _, c := range commands {
 		q, err := bridge.AskedAbout(tx, c, h.o.Now())
@@ -71,7 +71,7 @@ func (h *Handler) writeAgent(w http.ResponseWriter, r *http.Request, a bridge.Ag
 }
 
 func (h *Handler) allAsked(ctx context.Context) (asked map[bridge.AgentID][]bridge.MachineQuestion, err error) {
-	err = h.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+	err = h.o.Engine.View(ctx, func(tx *bridge.Scene) (err error) {
 		asked, err = bridge.AllAsked(tx, h.o.Now())
 		return err
 	})
@@ -87,7 +87,7 @@ func viewAgentAsking(a bridge.Agent, asked map[bridge.AgentID][]bridge.MachineQu
 }
 
 // askedIn lists what people at machines are asked for the agents of a tree, by command.
-func (h *Handler) askedIn(tx bridge.Tx, root bridge.AgentID) (list []Asked, err error) {
+func (h *Handler) askedIn(tx *bridge.Scene, root bridge.AgentID) (list []Asked, err error) {
 	all, err := bridge.AllAsked(tx, h.o.Now())
 	for id, questions := range all {
 		a, err := tx.Agent(id)

@@ -194,7 +194,7 @@ func chatKey(user string, generation int) string {
 // chatAgentOf returns the user's agent with its generation. When the agent is gone, or
 // the user never had one, generation is that of the next agent.
 func (h *Handler) chatAgentOf(ctx context.Context, user string) (a bridge.Agent, generation int, err error) {
-	err = h.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err = h.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		a = bridge.Agent{}
 		for generation = range maxGenerations {
 			next, err := tx.FindAgent(bridge.ByChatUser, chatKey(user, generation))

@@ -123,7 +123,7 @@ type chatTurn struct {
 // chatAnswer reads a turn again and builds its answer. done reports whether the
 // turn is over and each of its commands has an answer.
 func (h *Handler) chatAnswer(ctx context.Context, said chatTurn) (answer ChatAnswer, done bool, err error) {
-	err = h.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+	err = h.o.Engine.View(ctx, func(tx *bridge.Scene) (err error) {
 		if said.Turn, err = tx.Turn(said.ID); err != nil {
 			return fmt.Errorf("load turn %q: %w", said.ID, err)
 		}
@@ -134,7 +134,7 @@ func (h *Handler) chatAnswer(ctx context.Context, said chatTurn) (answer ChatAns
 }
 
 // answer builds the answer for a turn, as chatAnswer does.
-func (t chatTurn) answer(tx bridge.Tx) (answer ChatAnswer, done bool, err error) {
+func (t chatTurn) answer(tx *bridge.Scene) (answer ChatAnswer, done bool, err error) {
 	agent, err := tx.Agent(t.Agent)
 	if err != nil {
 		return answer, false, fmt.Errorf("load agent %q: %w", t.Agent, err)
@@ -179,7 +179,7 @@ func newChatAnswer(a bridge.Agent, t chatTurn) ChatAnswer {
 
 // add puts a command into the answer and reports whether it has one. Verbs that
 // the seed did not publish stay out.
-func (answer *ChatAnswer) add(tx bridge.Tx, c bridge.Command) (answered bool, err error) {
+func (answer *ChatAnswer) add(tx *bridge.Scene, c bridge.Command) (answered bool, err error) {
 	status, code := dispatched(c)
 	switch c.Parsed.Verb {
 	case parser.Subagent:

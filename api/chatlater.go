@@ -93,7 +93,7 @@ func (h *Handler) chatAgent(w http.ResponseWriter, r *http.Request) error {
 		generation-- // the next agent's
 	}
 	v := ChatAgent{UserID: l.user, AgentID: shownID(a), Name: a.Name}
-	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) error {
+	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
 		newest, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ const maxLaterBytes = 4 << 20
 const laterBatch = 8
 
 // read puts the turns that were asked for into the answer.
-func (l laterQuery) read(tx bridge.Tx, v *ChatAgent) error {
+func (l laterQuery) read(tx *bridge.Scene, v *ChatAgent) error {
 	switch {
 	case l.after < 0:
 		return nil
@@ -166,7 +166,7 @@ func (p *laterPage) next() int64 {
 }
 
 // addAgent adds the turns of one of the user's agents, until the page is full.
-func (p *laterPage) addAgent(tx bridge.Tx, a bridge.AgentID, generation int) error {
+func (p *laterPage) addAgent(tx *bridge.Scene, a bridge.AgentID, generation int) error {
 	f := bridge.TurnFilter{Agent: a, Oldest: true, After: max(0, p.after-chatSeq(generation, 0)), Limit: laterBatch}
 	for {
 		turns, err := tx.Turns(f)
@@ -190,7 +190,7 @@ func (p *laterPage) addAgent(tx bridge.Tx, a bridge.AgentID, generation int) err
 
 func (p *laterPage) full() bool { return len(p.v.Turns) >= p.limit || p.bytes > maxLaterBytes }
 
-func (p *laterPage) add(tx bridge.Tx, t chatTurn) error {
+func (p *laterPage) add(tx *bridge.Scene, t chatTurn) error {
 	answer, done, err := t.answer(tx)
 	if err != nil {
 		return err

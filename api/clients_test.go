@@ -124,7 +124,7 @@ type leavingStore struct {
 	err   error
 }
 
-func (s leavingStore) View(context.Context, func(bridge.Tx) error, ...bridge.Need) error {
+func (s leavingStore) View(context.Context, func(*bridge.Scene) error, ...bridge.Need) error {
 	s.leave()
 	return s.err
 }

@@ -34,7 +34,7 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 	var found []bridge.Command
 	names := map[bridge.AgentID]string{}
 	var asked map[bridge.CommandID]*bridge.MachineQuestion
-	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
 		if found, err = tx.Commands(f); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (h *Handler) listCommands(w http.ResponseWriter, r *http.Request) error {
 }
 
 // namesOf looks up the names of the agents that asked for commands.
-func namesOf(tx bridge.Tx, commands []bridge.Command) (map[bridge.AgentID]string, error) {
+func namesOf(tx *bridge.Scene, commands []bridge.Command) (map[bridge.AgentID]string, error) {
 	names := map[bridge.AgentID]string{}
 	for _, c := range commands {
 		if _, known := names[c.Agent]; known {
@@ -148,7 +148,7 @@ func (h *Handler) getCommand(w http.ResponseWriter, r *http.Request) error {
 	}
 	var c bridge.Command
 	var asked *bridge.MachineQuestion
-	err = h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
 		if c, err = tx.Command(bridge.CommandID(id)); err != nil {
 			return err
 		}

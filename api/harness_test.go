@@ -307,12 +307,14 @@ type noStore struct{}
 
 var errDown = errors.New("disk I/O error in /var/lib/secret-place")
 
-func (noStore) Update(context.Context, func(bridge.Tx) error, ...bridge.Need) error { return errDown }
+func (noStore) Update(context.Context, func(*bridge.Scene) error, ...bridge.Need) error {
+	return errDown
+}
 
-func (noStore) Claim(context.Context, bridge.Claim) ([]bridge.Work, error)        { return nil, errDown }
-func (noStore) NextFor(context.Context, bridge.Claim) (time.Time, error)          { return time.Time{}, errDown }
-func (noStore) Extend(context.Context, bridge.Work, time.Time) error              { return errDown }
-func (noStore) View(context.Context, func(bridge.Tx) error, ...bridge.Need) error { return errDown }
+func (noStore) Claim(context.Context, bridge.Claim) ([]bridge.Work, error)            { return nil, errDown }
+func (noStore) NextFor(context.Context, bridge.Claim) (time.Time, error)              { return time.Time{}, errDown }
+func (noStore) Extend(context.Context, bridge.Work, time.Time) error                  { return errDown }
+func (noStore) View(context.Context, func(*bridge.Scene) error, ...bridge.Need) error { return errDown }
 
 // deadEnd is a handler whose policy allows nothing and whose database is down.
 func deadEnd(t *testing.T, change ...func(*api.Options)) *api.Handler {

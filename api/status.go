@@ -116,7 +116,7 @@ const copyShown = 5 * time.Minute
 func (h *Handler) relaysOf(ctx context.Context, s *Status) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	return h.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	return h.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		relays, err := tx.Relays(bridge.RelayFilter{State: bridge.RelayEnrolled, Limit: maxCountedAgents})
 		s.RelaysStopped, s.RelaysCopied = nil, nil
 		for _, r := range relays {
@@ -158,7 +158,7 @@ const (
 func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	err = e.View(ctx, func(tx bridge.Tx) error {
+	err = e.View(ctx, func(tx *bridge.Scene) error {
 		c = Counts{}
 		for state, n := range map[bridge.AgentState]*int{
 			bridge.AgentBusy: &c.AgentsBusy, bridge.AgentWaiting: &c.AgentsWaiting, bridge.AgentGated: &c.AgentsGated, bridge.AgentFailed: &c.AgentsFailed,

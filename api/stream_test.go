@@ -20,12 +20,8 @@ import (
 // quietStore has a timeline without events.
 type quietStore struct{ noStore }
 
-type quietTx struct{ bridge.Tx }
-
-func (quietTx) Events(int64, int) ([]bridge.Event, error) { return nil, nil }
-
-func (quietStore) View(_ context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) error {
-	return fn(quietTx{})
+func (quietStore) View(_ context.Context, fn func(*bridge.Scene) error, _ ...bridge.Need) error {
+	return fn(bridge.WholeScene(&bridge.Rows{}, true))
 }
 
 // deadlines is a writer that knows until when it may write.

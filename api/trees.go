@@ -133,7 +133,7 @@ func (h *Handler) writeTree(w http.ResponseWriter, r *http.Request, root bridge.
 	var a bridge.Agent
 	var open int
 	var asked []Asked
-	err := h.o.Engine.View(r.Context(), func(tx bridge.Tx) (err error) {
+	err := h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
 		if tree, err = tx.Tree(root); err != nil {
 			return err
 		}

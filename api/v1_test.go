@@ -470,7 +470,7 @@ func TestWebhooksReachTheLedger(t *testing.T) {
 	if a, b, c := deliver(agent.External), deliver(agent.External), deliver("bc-other"); a != 200 || b != 200 || c != 400 {
 		t.Errorf("codes %d, %d, %d", a, b, c)
 	}
-	err = w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	err = w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		rows, err := tx.Deliveries(bridge.AgentID(agent.ID), 10)
 		if len(rows) != 1 || rows[0].Verdict != bridge.VerdictAccepted {
 			t.Errorf("%+v", rows)

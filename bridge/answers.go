@@ -13,7 +13,7 @@ const messagePrefix = "msg_"
 // Doorless says why an agent has no tool of the bridge to answer with, "" when it
 // has one. given says of an API whether its agents get a door with their turns;
 // nil means that all do but those of v0.
-func Doorless(tx TokenTx, a Agent, given func(api string) bool) (why string, err error) {
+func Doorless(tx *Scene, a Agent, given func(api string) bool) (why string, err error) {
 	tokens, err := tx.Tokens(a.ID)
 	switch {
 	case err != nil || slices.ContainsFunc(tokens, func(t DoorToken) bool { return !t.Revoked() }):

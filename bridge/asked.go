@@ -41,7 +41,7 @@ func (c Command) asksMachine() bool {
 }
 
 // AskedAbout returns the question that is open about a command at its relay's machine, or nil.
-func AskedAbout(tx RelayTx, c Command, now time.Time) (*MachineQuestion, error) {
+func AskedAbout(tx *Scene, c Command, now time.Time) (*MachineQuestion, error) {
 	if !c.asksMachine() {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func AskedAbout(tx RelayTx, c Command, now time.Time) (*MachineQuestion, error) 
 }
 
 // AllAsked returns the questions that are open at any machine, by agent.
-func AllAsked(tx RelayTx, now time.Time) (map[AgentID][]MachineQuestion, error) {
+func AllAsked(tx *Scene, now time.Time) (map[AgentID][]MachineQuestion, error) {
 	all, err := tx.MachineQuestions()
 	found := map[AgentID][]MachineQuestion{}
 	for _, q := range all {
@@ -73,7 +73,7 @@ func AllAsked(tx RelayTx, now time.Time) (map[AgentID][]MachineQuestion, error) 
 }
 
 // look notes whether the relay is connected.
-func (q *MachineQuestion) look(tx RelayTx) error {
+func (q *MachineQuestion) look(tx *Scene) error {
 	r, err := tx.Relay(q.Relay)
 	if err == nil && r.Replica == "" {
 		q.AwaySince = r.SeenAt

@@ -9,8 +9,13 @@ import (
 // things. It is how services beside the engine (mail, memory, doors) write: what
 // they record and the turn that follows from it are one commit. It is not for
 // concurrent use and ends with the function that got it.
-type Change interface {
-	Tx
+type Change struct {
+	*Scene
+	Teller
+}
+
+// Teller tells agents things within a step. It ends with the step.
+type Teller interface {
 	// Now is the transaction's time; NewID makes an id with a prefix such as "msg_".
 	Now() time.Time
 	NewID(prefix string) string
@@ -40,5 +45,5 @@ type Desk interface {
 	// nil. fn runs once, must not block, and leaves no trace when it returns an error.
 	Change(ctx context.Context, fn func(Change) error) error
 	// View runs fn on a snapshot.
-	View(ctx context.Context, fn func(Tx) error) error
+	View(ctx context.Context, fn func(*Scene) error) error
 }

@@ -11,10 +11,7 @@ const maxAwaited = 1000
 
 // LookAtAwaited wakes the work of each message whose sender waits for the agent's
 // answer, because the agent may not be able to answer any more. Twice is fine.
-func LookAtAwaited(tx interface {
-	MailTx
-	LaneTx
-}, agent AgentID, now time.Time) error {
+func LookAtAwaited(tx *Scene, agent AgentID, now time.Time) error {
 	waiting, err := tx.AwaitedFrom(agent, maxAwaited)
 	if err != nil || len(waiting) == 0 {
 		return err

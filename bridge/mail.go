@@ -194,83 +194,9 @@ type MessageFilter struct {
 	Limit  int
 }
 
-// MailTx keeps messages and their letters.
-type MailTx interface {
-	InsertMessage(m Message) error
-	UpdateMessage(m Message) error
-	Message(id MessageID) (Message, error)
-	Messages(f MessageFilter) ([]Message, error)
-	InsertLetter(l Letter) error
-	UpdateLetter(l Letter) error
-	Letter(id MessageID, agent AgentID) (Letter, error)
-	// Letters returns a message's letters in the order of their notices' ids.
-	Letters(id MessageID) ([]Letter, error)
-	// AwaitedLetter returns the oldest letter from one agent to another whose
-	// sender waits for an answer and which the recipient was shown. The operator,
-	// whom no notice reaches, was shown what is marked as read.
-	AwaitedLetter(from, to AgentID) (Letter, error)
-	// AwaitedFrom returns the letters to an agent whose senders wait for its answer,
-	// by sender and then oldest first. Limit 0 means 100.
-	AwaitedFrom(agent AgentID, limit int) ([]Letter, error)
-	// AwaitedBy returns the letters of a sender who waits for the answers, oldest
-	// first and then by recipient. Limit 0 means 100.
-	AwaitedBy(sender AgentID, limit int) ([]Letter, error)
-	// DropLetter deletes a letter and its notice. It reports false when there is no such
-	// letter, or when a turn carries the notice.
-	DropLetter(id MessageID, agent AgentID) (bool, error)
-	// CountUnread counts letters that no turn carries and that were not fetched,
-	// up to limit.
-	CountUnread(agent AgentID, limit int) (int, error)
-	// LetterBack returns when the n-th latest direct letter of a pair was
-	// written, ErrNoRow when there are fewer; n is at least 1.
-	LetterBack(from, to AgentID, n int) (time.Time, error)
-	// PostBack is LetterBack for an agent's messages in a conversation.
-	PostBack(from AgentID, in ConversationID, n int) (time.Time, error)
-}
-
 // ConversationFilter selects conversations, newest first. Limit 0 means 100.
 type ConversationFilter struct {
 	Kind   MailKind
 	Before ConversationID
 	Limit  int
-}
-
-// ConversationTx keeps threads, channels, DMs and their members.
-type ConversationTx interface {
-	// InsertConversation fails with a Conflict when the id or the channel's name is taken.
-	InsertConversation(c Conversation) error
-	UpdateConversation(c Conversation) error
-	Conversation(id ConversationID) (Conversation, error)
-	// FindChannel looks a channel up by name.
-	FindChannel(name string) (Conversation, error)
-	Conversations(f ConversationFilter) ([]Conversation, error)
-	// AddMember reports false when the agent is one already, RemoveMember when it is none.
-	AddMember(id ConversationID, agent AgentID, at time.Time) (bool, error)
-	RemoveMember(id ConversationID, agent AgentID) (bool, error)
-	IsMember(id ConversationID, agent AgentID) (bool, error)
-	// Members returns members in the order in which they joined.
-	Members(id ConversationID) ([]AgentID, error)
-	// ShareChannel reports whether two agents are members of one channel.
-	ShareChannel(a, b AgentID) (bool, error)
-	// CountThreads counts the active threads that an agent made, and CountThreadsOf
-	// the active threads in which it is a member, up to limit.
-	CountThreads(creator AgentID, limit int) (int, error)
-	CountThreadsOf(member AgentID, limit int) (int, error)
-	// Posters returns the members who wrote in a conversation, in the order of Members.
-	Posters(id ConversationID) ([]AgentID, error)
-}
-
-// AttachmentTx keeps what hangs on messages: reactions and files.
-type AttachmentTx interface {
-	// AddReaction reports false when it is there already, RemoveReaction when it is not.
-	AddReaction(r Reaction) (bool, error)
-	RemoveReaction(r Reaction) (bool, error)
-	// Reactions returns a message's reactions, oldest first.
-	Reactions(id MessageID) ([]Reaction, error)
-	InsertFile(f File) error
-	File(id FileID) (File, error)
-	// FilesFrom returns how many files an agent has handed over that are still kept, and their bytes.
-	FilesFrom(agent AgentID) (count, bytes int64, err error)
-	// DropFile forgets a file; false when there is none. Its copy is another's affair.
-	DropFile(id FileID) (bool, error)
 }

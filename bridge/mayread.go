@@ -4,7 +4,7 @@ import "errors"
 
 // MayRead reports whether an agent may read a message, and what happens to it: one in a
 // conversation as a present member, any other as its writer or with a letter of it.
-func MayRead(tx Tx, m Message, agent AgentID) (bool, error) {
+func MayRead(tx *Scene, m Message, agent AgentID) (bool, error) {
 	if m.Conversation != "" {
 		return tx.IsMember(m.Conversation, agent)
 	}

@@ -53,39 +53,6 @@ const DefaultPassages = 10
 // KeptVersions is how many versions of a block are kept, the present one included.
 const KeptVersions = 1000
 
-// MemoryTx keeps agents' memory. Every look-up is one agent's: there is none over all.
-type MemoryTx interface {
-	// PutBlock stores the next version of a block, 1 for a new one. It fails with a
-	// Conflict error when another version is next. Versions that are
-	// KeptVersions behind are let go.
-	PutBlock(b Block) error
-	Block(agent AgentID, label string) (Block, error)
-	// Blocks returns an agent's blocks by label, in the order of its bytes.
-	Blocks(agent AgentID) ([]Block, error)
-	// BlockVersions returns versions of a block, newest first, the present one included. Limit 0 means 100.
-	BlockVersions(agent AgentID, label string, limit int) ([]Block, error)
-	// InsertPassage gives the passage the agent's next Seq, which is at least how
-	// many passages it has, and returns it.
-	InsertPassage(p Passage) (int64, error)
-	// DropBlock takes a block away with all its versions, and DropPassage a
-	// passage; false when it is not there. What comes next under the label is version 1.
-	DropBlock(agent AgentID, label string) (bool, error)
-	DropPassage(agent AgentID, id PassageID) (bool, error)
-	// CountPassages counts an agent's passages, which takes time that grows with them.
-	CountPassages(agent AgentID) (int64, error)
-	// DropVersions deletes the earlier versions of a block; the present one stays.
-	DropVersions(agent AgentID, label string) error
-	// MemoryBytes returns the bytes that an agent's memory holds: the contents of its
-	// passages with their tags, and of its blocks with all kept versions. It
-	// reads one row.
-	MemoryBytes(agent AgentID) (int64, error)
-	// SearchPassages returns what matches, the best first and among equals the newest;
-	// the newest when the query asks for no words. While no more than SearchPool
-	// match, every store gives the same answer. Of more it compares the SearchPool best
-	// by its own measure, among the newest SearchNewest. Invalid for too many words.
-	SearchPassages(q PassageQuery) ([]Passage, error)
-}
-
 // The bounds of a search, so that a word which stands everywhere costs no more
 // than others do.
 const (

@@ -10,7 +10,7 @@ import (
 
 // FindInTree finds an agent by name as the agents of its tree do: what other trees
 // call theirs is nobody's business. ErrNoRow when the tree has none of that name.
-func FindInTree(tx Tx, root AgentID, name string) (Agent, error) {
+func FindInTree(tx *Scene, root AgentID, name string) (Agent, error) {
 	if name == "" {
 		return Agent{}, ErrNoRow
 	}
@@ -45,7 +45,7 @@ func OnlyAgent(name string, all []Agent) (Agent, error) {
 // like it, so that nobody could tell the two apart. Names of other trees do not
 // count: an answer would tell of them. What it says holds for the transaction that
 // it is given.
-func NameTaken(tx Tx, root AgentID, name string) (bool, error) {
+func NameTaken(tx *Scene, root AgentID, name string) (bool, error) {
 	if taken, err := alikeInTree(tx, root, name); taken || err != nil {
 		return taken, err
 	}
@@ -55,7 +55,7 @@ func NameTaken(tx Tx, root AgentID, name string) (bool, error) {
 // namesPage is how many rows are read at once when names are compared.
 const namesPage = 500
 
-func alikeInTree(tx Tx, root AgentID, name string) (bool, error) {
+func alikeInTree(tx *Scene, root AgentID, name string) (bool, error) {
 	seen := lookalike.Skeleton(name)
 	for f := (AgentFilter{Root: root, Limit: namesPage}); ; {
 		page, err := tx.Agents(f)
@@ -69,7 +69,7 @@ func alikeInTree(tx Tx, root AgentID, name string) (bool, error) {
 	}
 }
 
-func alikeChannel(tx Tx, root AgentID, name string) (bool, error) {
+func alikeChannel(tx *Scene, root AgentID, name string) (bool, error) {
 	shape := lookalike.Skeleton(name)
 	for f := (ConversationFilter{Kind: MailChannel, Limit: namesPage}); ; {
 		page, err := tx.Conversations(f)
@@ -92,7 +92,7 @@ func alikeChannel(tx Tx, root AgentID, name string) (bool, error) {
 }
 
 // seenInTree reports whether an agent of a tree is a member of a conversation.
-func seenInTree(tx Tx, root AgentID, id ConversationID) (bool, error) {
+func seenInTree(tx *Scene, root AgentID, id ConversationID) (bool, error) {
 	members, err := tx.Members(id)
 	if err != nil {
 		return false, err

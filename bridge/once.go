@@ -24,18 +24,9 @@ type Done struct {
 	CreatedAt time.Time
 }
 
-// OnceTx keeps what agents did under keys of their own, for good: a key that was
-// forgotten would do its request again.
-type OnceTx interface {
-	// InsertDone fails with a Conflict error when the agent has used the key.
-	InsertDone(d Done) error
-	// FindDone returns what an agent did under a key.
-	FindDone(agent AgentID, key string) (Done, error)
-}
-
 // Earlier returns the result of the same request that an agent made before, ""
 // when there is none. Conflict when it made another one under the key.
-func (o Once) Earlier(tx OnceTx, agent AgentID) (string, error) {
+func (o Once) Earlier(tx *Scene, agent AgentID) (string, error) {
 	if o.Key == "" {
 		return "", nil
 	}
@@ -52,9 +43,9 @@ func (o Once) Earlier(tx OnceTx, agent AgentID) (string, error) {
 }
 
 // Keep remembers what a request made, in the transaction that makes it.
-func (o Once) Keep(tx Change, agent AgentID, result string) error {
+func (o Once) Keep(tx *Scene, agent AgentID, result string, now time.Time) error {
 	if o.Key == "" {
 		return nil
 	}
-	return tx.InsertDone(Done{Agent: agent, Once: o, Result: result, CreatedAt: tx.Now()})
+	return tx.InsertDone(Done{Agent: agent, Once: o, Result: result, CreatedAt: now})
 }

@@ -57,13 +57,5 @@ type Yes struct {
 	At     time.Time
 }
 
-// YesTx keeps the last yes for each target of a tree.
-type YesTx interface {
-	// PutYes inserts the yes or replaces an earlier one for the same root and target.
-	PutYes(y Yes) error
-	// LastYes returns ErrNoRow when nobody has said yes to the target in the tree.
-	LastYes(root AgentID, target string) (Yes, error)
-}
-
 // CodeRepeat marks a held command that ended because a person approved an identical one.
 const CodeRepeat = "repeat"

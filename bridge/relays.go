@@ -128,43 +128,6 @@ func LookupLane(relay string) string { return "lookup/" + relay }
 // ActionLane is where requests for an action at a relay wait for one another; relay is "" for an action that names none.
 func ActionLane(relay, action string) string { return "action/" + relay + "/" + action }
 
-// RelayTx keeps enrolled relays and what they offer.
-type RelayTx interface {
-	// PutRelay inserts or replaces the relay of that name.
-	PutRelay(r Relay) error
-	Relay(name string) (Relay, error)
-	// Relays lists by name.
-	Relays(f RelayFilter) ([]Relay, error)
-	// PutOffers replaces all that a relay offers.
-	PutOffers(relay string, offers []RelayOffer) error
-	// Offers lists a relay's offers by action.
-	Offers(relay string) ([]RelayOffer, error)
-	// OfferedBy lists the offers of an action by relays that are not revoked.
-	OfferedBy(action string) ([]RelayOffer, error)
-	// PutMachineQuestions replaces all that a person at a relay's machine is asked.
-	PutMachineQuestions(relay string, questions []MachineQuestion) error
-	// MachineQuestion returns the question about a request.
-	MachineQuestion(request string) (MachineQuestion, error)
-	// MachineQuestions lists the questions about commands that wait (held, sending, uncertain), in the order of their
-	// commands, at most 1000.
-	MachineQuestions() ([]MachineQuestion, error)
-}
-
-// EnrolTx keeps what enrolling and signing need.
-type EnrolTx interface {
-	// PutJoin inserts or replaces the token of that id.
-	PutJoin(j RelayJoin) error
-	Join(id string) (RelayJoin, error)
-	// DropJoins removes the tokens for a relay that nobody has used, and returns how many there were.
-	DropJoins(relay string) (int, error)
-	// OpenJoins lists the tokens that nobody has used and that end after a time, by relay, at most 100.
-	OpenJoins(after time.Time) ([]RelayJoin, error)
-	// AddRelayKey fails when the generation exists.
-	AddRelayKey(k RelayKey) error
-	// RelayKeys lists all generations, oldest first.
-	RelayKeys() ([]RelayKey, error)
-}
-
 // CallState says how far a call has come.
 type CallState string
 
@@ -188,28 +151,6 @@ type RelayCall struct {
 	State     CallState
 	Outcome   string
 	CreatedAt time.Time
-}
-
-// RelayCallTx keeps what replicas ask of each other.
-type RelayCallTx interface {
-	// PutReplica says that a replica lives at a time.
-	PutReplica(id string, at time.Time) error
-	// ReplicaSeen returns when a replica last lived.
-	ReplicaSeen(id string) (time.Time, error)
-	PutCall(c RelayCall) error
-	Call(id string) (RelayCall, error)
-	DropCall(id string) error
-	// WaitingCalls lists what a replica is asked for and has not taken, oldest first, at most 100.
-	WaitingCalls(replica string) ([]RelayCall, error)
-	// BindRequest ties a request that named no relay to one, for good: it returns the first relay that was given.
-	BindRequest(request, relay string, at time.Time) (string, error)
-	// BoundRelay returns what BindRequest tied.
-	BoundRelay(request string) (string, error)
-	// PutTie inserts or replaces the tie of that request.
-	PutTie(t RelayTie) error
-	Tie(request string) (RelayTie, error)
-	// PurgeRelays removes tokens that ended, questions whose time was over, calls, ties and replicas from before a time.
-	PurgeRelays(before time.Time) error
 }
 
 // RelayView is an enrolled relay as a person looks at it.

@@ -29,15 +29,6 @@ type RunMessage struct {
 	At      time.Time
 }
 
-// RunTx keeps the record of runs. It is written once and never changed.
-type RunTx interface {
-	// AppendRunMessage gives the message its turn's next Seq and returns it; 0, and
-	// nothing is recorded, when the turn has a message of that call and kind already.
-	AppendRunMessage(m RunMessage) (int64, error)
-	// RunMessages returns a turn's messages behind after, in order. Limit 0 means 100.
-	RunMessages(turn TurnID, after int64, limit int) ([]RunMessage, error)
-}
-
 // MaxRunPayload bounds what is recorded of one tool call or return, in bytes.
 const MaxRunPayload = 64 << 10
 

@@ -20,6 +20,8 @@ type Scene struct {
 	Lanes []LaneChange
 	// Search finds passages; nil in a step, which does not search.
 	Search func(PassageQuery) ([]Passage, error)
+	// Seen gets each row that the step writes, before and after; a nil pointer where there is none. It may be nil.
+	Seen func(was, now any)
 
 	whole    bool // every row is here
 	stumble  int
@@ -99,8 +101,9 @@ type limitedNeed interface {
 	limit() int
 }
 
-// Want says what a loop will look up one by one, so that it is loaded together. It
-// fails with ErrLacking when anything of it has to be loaded.
+// Want says what a loop will look up one by one, so that it is loaded together. It fails with
+// ErrLacking when anything of it has to be loaded. Want says what a loop will look up one by one,
+// so that it is loaded together. It fails with ErrLacking when anything of it has to be loaded.
 func (s *Scene) Want(all ...Need) error {
 	var lacking error
 	for _, n := range all {
@@ -297,6 +300,9 @@ func (r *Rows) Settle() {
 func set[K cmp.Ordered, V any](s *Scene, in *Table[K, V], key K, row *V) error {
 	if s.readOnly {
 		return ErrReadOnly
+	}
+	if s.Seen != nil {
+		s.Seen(in.Row(key), row)
 	}
 	in.write(key, row)
 	return nil

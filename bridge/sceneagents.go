@@ -108,7 +108,8 @@ func (n NeedTurns) limit() int     { return n.Limit }
 func (n NeedOpenTurns) limit() int { return n.Limit }
 func (n NeedCommands) limit() int  { return n.Limit }
 
-// InsertAgent implements AgentTx.
+// InsertAgent fails with a Conflict error when another agent of the tree has the name or, for a
+// root, another root has it.
 func (s *Scene) InsertAgent(a Agent) error {
 	if err := s.uniqueAgent(a); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (s *Scene) uniqueAgent(a Agent) error {
 	return nil
 }
 
-// UpdateAgent implements AgentTx.
+// UpdateAgent replaces the row of an agent that is there.
 func (s *Scene) UpdateAgent(a Agent) error {
 	was, err := row(s, &s.Rows.Agents, NeedAgent{ID: a.ID}, a.ID)
 	if err != nil {
@@ -165,7 +166,7 @@ func (s *Scene) UpdateAgent(a Agent) error {
 	return s.setAgent(a, was.LastTurn)
 }
 
-// Agent implements AgentTx.
+// Agent returns an agent by its id, ErrNoRow when there is none.
 func (s *Scene) Agent(id AgentID) (Agent, error) {
 	a, err := row(s, &s.Rows.Agents, NeedAgent{ID: id}, id)
 	if err != nil {
@@ -174,7 +175,8 @@ func (s *Scene) Agent(id AgentID) (Agent, error) {
 	return a.Agent, nil
 }
 
-// FindAgent implements AgentTx.
+// FindAgent looks an agent up by exactly one field. By name it returns the root of that name, or
+// else the only agent of it; see OnlyAgent. Agents ask FindInTree.
 func (s *Scene) FindAgent(by AgentBy, value string) (Agent, error) {
 	switch by {
 	case ByName:
@@ -225,7 +227,7 @@ func agentsOf(rows []*AgentRow) []Agent {
 	return out
 }
 
-// Agents implements AgentTx.
+// Agents lists agents by the filter, in the order that it asks for.
 func (s *Scene) Agents(f AgentFilter) ([]Agent, error) {
 	if f.Name != "" && f.Root == "" {
 		return nil, errors.New("agents by name need a root")
@@ -245,14 +247,15 @@ func (s *Scene) Agents(f AgentFilter) ([]Agent, error) {
 	return agentsOf(found), nil
 }
 
-// CountOpenSubagents implements AgentTx.
+// CountOpenSubagents counts agents with a parent that are busy or waiting; under a root, or
+// everywhere when root is empty.
 func (s *Scene) CountOpenSubagents(root AgentID) (int, error) {
 	return count(s, &s.Rows.Agents, NeedOpenSubagents{Root: root}, func(a *AgentRow) bool {
 		return is(root, a.Root) && a.Parent != "" && (a.State == AgentBusy || a.State == AgentWaiting)
 	})
 }
 
-// InsertTurn implements TurnTx.
+// InsertTurn gives the turn the agent's next Seq and returns it.
 func (s *Scene) InsertTurn(t Turn) (int64, error) {
 	a, err := row(s, &s.Rows.Agents, NeedAgent{ID: t.Agent}, t.Agent)
 	if err != nil {
@@ -273,7 +276,7 @@ func (s *Scene) setTurn(t Turn) error {
 	return set(s, &s.Rows.Turns, t.ID, &t)
 }
 
-// UpdateTurn implements TurnTx.
+// UpdateTurn replaces the row of a turn that is there.
 func (s *Scene) UpdateTurn(t Turn) error {
 	if _, err := row(s, &s.Rows.Turns, NeedTurn{ID: t.ID}, t.ID); err != nil {
 		return err
@@ -281,7 +284,7 @@ func (s *Scene) UpdateTurn(t Turn) error {
 	return s.setTurn(t)
 }
 
-// Turn implements TurnTx.
+// Turn returns a turn by its id, ErrNoRow when there is none.
 func (s *Scene) Turn(id TurnID) (Turn, error) {
 	return valueOf(row(s, &s.Rows.Turns, NeedTurn{ID: id}, id))
 }
@@ -307,7 +310,7 @@ func valuesOf[V any](rows []*V, err error) ([]V, error) {
 	return out, nil
 }
 
-// Turns implements TurnTx.
+// Turns lists turns by the filter.
 func (s *Scene) Turns(f TurnFilter) ([]Turn, error) {
 	f.Limit = limitOr(f.Limit)
 	order := func(a, b *Turn) int { return cmp.Compare(a.ID, b.ID) }
@@ -329,7 +332,7 @@ func (s *Scene) Turns(f TurnFilter) ([]Turn, error) {
 
 func bySeq(a, b *Turn) int { return cmp.Compare(a.Seq, b.Seq) }
 
-// OpenTurn implements TurnTx.
+// OpenTurn returns the agent's first turn that is not over.
 func (s *Scene) OpenTurn(agent AgentID) (Turn, error) {
 	found, err := first(s, &s.Rows.Turns, look[Turn]{
 		need:  func(limit int) Need { return NeedOpenTurns{Agent: agent, Limit: limit} },
@@ -343,13 +346,15 @@ func (s *Scene) OpenTurn(agent AgentID) (Turn, error) {
 	return *found[0], nil
 }
 
-// HasOpenTurn implements TurnTx.
+// HasOpenTurn reports whether OpenTurn finds one, without reading its texts.
 func (s *Scene) HasOpenTurn(agent AgentID) (bool, error) {
 	n, err := count(s, &s.Rows.Turns, NeedOpenTurnCount{Agent: agent}, func(t *Turn) bool { return t.Agent == agent && !t.State.Over() })
 	return n > 0, err
 }
 
-// CurrentTurn implements TurnTx.
+// CurrentTurn returns the turn that the agent is in, or else the newest that it was in. One that is
+// queued does not count, because nobody has heard of it yet. ErrNoRow for an agent that was in
+// none.
 func (s *Scene) CurrentTurn(agent AgentID) (TurnHead, error) {
 	open, err := where(s, &s.Rows.Turns, NeedInFlight{Agent: agent}, func(t *Turn) bool { return t.Agent == agent && t.State != TurnQueued && !t.State.Over() })
 	if err != nil {
@@ -367,7 +372,7 @@ func (s *Scene) CurrentTurn(agent AgentID) (TurnHead, error) {
 
 func headOf(t *Turn) TurnHead { return TurnHead{ID: t.ID, State: t.State, Depth: t.Depth} }
 
-// InsertCommand implements CommandTx.
+// InsertCommand records a new command.
 func (s *Scene) InsertCommand(c Command) error {
 	if s.Rows.Commands.Row(c.ID) != nil {
 		return fmt.Errorf("command %q exists already", c.ID)
@@ -399,7 +404,7 @@ func outcomeCopy(o *CommandOutcome) *CommandOutcome {
 	return &same
 }
 
-// UpdateCommand implements CommandTx.
+// UpdateCommand replaces the row of a command that is there.
 func (s *Scene) UpdateCommand(c Command) error {
 	was, err := row(s, &s.Rows.Commands, NeedCommand{ID: c.ID}, c.ID)
 	if err != nil {
@@ -408,7 +413,7 @@ func (s *Scene) UpdateCommand(c Command) error {
 	return s.setCommand(c, was.Launched)
 }
 
-// Command implements CommandTx.
+// Command returns a command by its id, ErrNoRow when there is none.
 func (s *Scene) Command(id CommandID) (Command, error) {
 	c, err := row(s, &s.Rows.Commands, NeedCommand{ID: id}, id)
 	if err != nil {
@@ -424,7 +429,7 @@ func (r *CommandRow) own() Command {
 	return c
 }
 
-// Commands implements CommandTx.
+// Commands lists commands by the filter.
 func (s *Scene) Commands(f CommandFilter) (out []Command, err error) {
 	f.Limit = limitOr(f.Limit)
 	order := func(a, b *CommandRow) int { return cmp.Compare(b.ID, a.ID) }
@@ -445,13 +450,14 @@ func (s *Scene) Commands(f CommandFilter) (out []Command, err error) {
 	return out, err
 }
 
-// CountLaunches implements CommandTx.
+// CountLaunches counts SUBAGENT commands since a time that were granted or went further.
 func (s *Scene) CountLaunches(since time.Time) (int, error) {
 	since = stamp(since)
 	return count(s, &s.Rows.Commands, NeedLaunches{Since: since}, func(c *CommandRow) bool { return c.Child != "" && !c.Launched.Before(since) })
 }
 
-// CountOpenCommands implements CommandTx.
+// CountOpenCommands counts an agent's commands that may still bring something; of one verb, or of
+// all when verb is empty.
 func (s *Scene) CountOpenCommands(agent AgentID, verb parser.Verb) (int, error) {
 	return count(s, &s.Rows.Commands, NeedOpenCommands{Agent: agent, Verb: verb}, func(c *CommandRow) bool {
 		return c.Agent == agent && is(verb, c.Parsed.Verb) && c.State.Open()

@@ -37,25 +37,27 @@ func (s *Scene) changeLane(c LaneChange) error {
 	return nil
 }
 
-// Enqueue implements LaneTx.
+// Enqueue adds work at the end of its lane.
 func (s *Scene) Enqueue(w Work) error { return s.changeLane(LaneChange{Verb: LaneEnqueue, Work: w}) }
 
-// FinishWork implements LaneTx.
+// FinishWork removes work; ErrLeaseLost when the fence is old.
 func (s *Scene) FinishWork(w Work) error { return s.giveUp(LaneChange{Verb: LaneFinish, Work: w}) }
 
-// PutBack implements LaneTx.
+// PutBack makes work due again at a time, or at once if it was woken meanwhile. Failures are
+// counted from 0 again.
 func (s *Scene) PutBack(w Work, due time.Time) error {
 	w.Failures = 0
 	return s.giveUp(LaneChange{Verb: LaneBack, Work: w, Due: due})
 }
 
-// PutOff implements LaneTx.
+// PutOff is PutBack for work that got nowhere: it counts one try more.
 func (s *Scene) PutOff(w Work, due time.Time) error {
 	w.Tries, w.Failures = w.Tries+1, 0
 	return s.giveUp(LaneChange{Verb: LaneBack, Work: w, Due: due})
 }
 
-// FailWork implements LaneTx.
+// FailWork is PutBack for work whose handler failed: it counts one failure more than w has, and the
+// claims that were lost as failures too.
 func (s *Scene) FailWork(w Work, due time.Time) error {
 	w.Failures += w.Lost + 1
 	return s.giveUp(LaneChange{Verb: LaneBack, Work: w, Due: due})
@@ -81,10 +83,10 @@ func (s *Scene) giveUp(c LaneChange) error {
 	return s.changeLane(c)
 }
 
-// WakeLane implements LaneTx. Waking a lane that is empty is fine.
+// WakeLane makes the head of a lane due now. Waking a lane that is empty is fine.
 func (s *Scene) WakeLane(lane string, now time.Time) error { return s.WakeLanes([]string{lane}, now) }
 
-// WakeLanes implements LaneTx.
+// WakeLanes is WakeLane for each of many; nearly all of them may be empty.
 func (s *Scene) WakeLanes(lanes []string, now time.Time) error {
 	if len(lanes) == 0 {
 		return nil

@@ -143,7 +143,7 @@ func (n NeedEchoes) limit() int     { return n.Limit }
 func (n NeedWatches) limit() int    { return n.Limit }
 func (n NeedEvents) limit() int     { return n.Limit }
 
-// InsertNotice implements NoticeTx.
+// InsertNotice records a new notice.
 func (s *Scene) InsertNotice(n Notice) error {
 	if s.Rows.Notices.Row(n.ID) != nil {
 		return fmt.Errorf("notice %q exists already", n.ID)
@@ -165,12 +165,13 @@ func noticesOf(rows []*Notice, err error) ([]Notice, error) {
 	return all, err
 }
 
-// WaitingNotices implements NoticeTx.
+// WaitingNotices returns an agent's notices that no turn carries yet and that are not held: those
+// that are worth a turn, then the quiet ones, each oldest first.
 func (s *Scene) WaitingNotices(agent AgentID, limit int) ([]Notice, error) {
 	return s.waiting(NeedWaiting{Agent: agent, Limit: limit})
 }
 
-// WaitingMail implements NoticeTx.
+// WaitingMail returns those of WaitingNotices that bring messages.
 func (s *Scene) WaitingMail(agent AgentID, limit int) ([]Notice, error) {
 	return s.waiting(NeedWaiting{Agent: agent, Mail: true, Limit: limit})
 }
@@ -194,7 +195,7 @@ func (s *Scene) waiting(n NeedWaiting) ([]Notice, error) {
 	}))
 }
 
-// NoticesOf implements NoticeTx.
+// NoticesOf returns the notices that bring a message, oldest first.
 func (s *Scene) NoticesOf(id MessageID) ([]Notice, error) {
 	if id == "" {
 		return nil, nil
@@ -202,7 +203,8 @@ func (s *Scene) NoticesOf(id MessageID) ([]Notice, error) {
 	return noticesOf(where(s, &s.Rows.Notices, NeedNoticesOf{Message: id}, func(n *Notice) bool { return n.Message == id }))
 }
 
-// RewriteNotices implements NoticeTx.
+// RewriteNotices changes what a message's notices say that still wait, and returns how many there
+// were. An empty text leaves the trusted part as it is.
 func (s *Scene) RewriteNotices(id MessageID, text Words, untrusted string) (int, error) {
 	all, err := s.NoticesOf(id)
 	if err != nil {
@@ -220,7 +222,7 @@ func (s *Scene) RewriteNotices(id MessageID, text Words, untrusted string) (int,
 	return len(waiting), nil
 }
 
-// RouseNotice implements NoticeTx.
+// RouseNotice makes a quiet notice worth a turn. One that is so already is fine.
 func (s *Scene) RouseNotice(id NoticeID) error {
 	n, err := valueOf(row(s, &s.Rows.Notices, NeedNotice{ID: id}, id))
 	if err != nil {
@@ -230,7 +232,7 @@ func (s *Scene) RouseNotice(id NoticeID) error {
 	return s.setNotice(n)
 }
 
-// CarryNotices implements NoticeTx.
+// CarryNotices binds notices to the turn that will tell them; turn "" lets them wait again.
 func (s *Scene) CarryNotices(ids []NoticeID, turn TurnID) error {
 	for _, id := range ids {
 		n, err := valueOf(row(s, &s.Rows.Notices, NeedNotice{ID: id}, id))
@@ -245,7 +247,7 @@ func (s *Scene) CarryNotices(ids []NoticeID, turn TurnID) error {
 	return nil
 }
 
-// CarriedNotices implements NoticeTx.
+// CarriedNotices returns the notices that a turn carries, oldest first.
 func (s *Scene) CarriedNotices(turn TurnID) ([]Notice, error) {
 	if turn == "" {
 		return nil, nil
@@ -253,7 +255,7 @@ func (s *Scene) CarriedNotices(turn TurnID) ([]Notice, error) {
 	return noticesOf(where(s, &s.Rows.Notices, NeedCarried{Turn: turn}, func(n *Notice) bool { return n.Turn == turn }))
 }
 
-// ReleaseNotices implements NoticeTx.
+// ReleaseNotices lets go of what a join holds back and returns how many there were.
 func (s *Scene) ReleaseNotices(join TurnID) (int, error) {
 	held, err := noticesOf(where(s, &s.Rows.Notices, NeedHeld{Join: join}, func(n *Notice) bool { return n.Join == join && n.Held }))
 	if err != nil {
@@ -268,7 +270,7 @@ func (s *Scene) ReleaseNotices(join TurnID) (int, error) {
 	return len(held), nil
 }
 
-// Tree implements TreeTx.
+// Tree returns a tree as it stands; one that has used nothing is no error.
 func (s *Scene) Tree(root AgentID) (Tree, error) {
 	t, err := row(s, &s.Rows.Trees, NeedTree{Root: root}, root)
 	switch {
@@ -280,13 +282,13 @@ func (s *Scene) Tree(root AgentID) (Tree, error) {
 	return *t, nil
 }
 
-// PutTree implements TreeTx.
+// PutTree inserts or replaces the row of a tree.
 func (s *Scene) PutTree(t Tree) error {
 	t.StoppedAt = stamp(t.StoppedAt)
 	return set(s, &s.Rows.Trees, t.Root, &t)
 }
 
-// InsertCompletion implements LedgerTx.
+// InsertCompletion reports false for a duplicate of (op, run, status).
 func (s *Scene) InsertCompletion(c Completion) (bool, error) {
 	known, err := where(s, &s.Rows.Completions, NeedRunEnd{Op: c.Op, Run: c.Run, Status: c.Status}, func(o *Completion) bool {
 		return o.Op == c.Op && o.Run == c.Run && o.Status == c.Status
@@ -298,7 +300,7 @@ func (s *Scene) InsertCompletion(c Completion) (bool, error) {
 	return true, set(s, &s.Rows.Completions, c.ID, &c)
 }
 
-// DeliverCompletions implements LedgerTx.
+// DeliverCompletions marks completions as delivered by a turn that ran.
 func (s *Scene) DeliverCompletions(ids []CompletionID, turn TurnID, at time.Time) error {
 	for _, id := range ids {
 		c, err := valueOf(row(s, &s.Rows.Completions, NeedCompletion{ID: id}, id))
@@ -316,12 +318,12 @@ func (s *Scene) DeliverCompletions(ids []CompletionID, turn TurnID, at time.Time
 	return nil
 }
 
-// Completions implements LedgerTx.
+// Completions lists completions by the filter.
 func (s *Scene) Completions(op AgentID) ([]Completion, error) {
 	return valuesOf(where(s, &s.Rows.Completions, NeedCompletions{Op: op}, func(c *Completion) bool { return c.Op == op }))
 }
 
-// InsertDelivery implements LedgerTx.
+// InsertDelivery reports false for a duplicate of (op, external, status, sent at).
 func (s *Scene) InsertDelivery(d Delivery) (bool, error) {
 	n := NeedDelivery{Op: d.Op, External: d.External, Event: d.Event, Status: d.Status, SentAt: d.SentAt}
 	known, err := where(s, &s.Rows.Deliveries, n, func(o *Delivery) bool {
@@ -346,7 +348,7 @@ func ownDelivery(d Delivery) Delivery {
 	return d
 }
 
-// Deliveries implements LedgerTx.
+// Deliveries lists deliveries by the filter.
 func (s *Scene) Deliveries(op AgentID, limit int) ([]Delivery, error) {
 	all, err := valuesOf(first(s, &s.Rows.Deliveries, look[Delivery]{
 		need:  func(limit int) Need { return NeedDeliveries{Op: op, Limit: limit} },
@@ -360,13 +362,15 @@ func (s *Scene) Deliveries(op AgentID, limit int) ([]Delivery, error) {
 	return all, err
 }
 
-// PutEcho implements MemoTx.
+// PutEcho records words that an agent heard. The same words (agent and key) heard again replace the
+// record, and so last longer.
 func (s *Scene) PutEcho(e Echo) error {
 	e.At, e.Digest = stamp(e.At), bytes.Clone(e.Digest)
 	return set(s, &s.Rows.Echoes, EchoKey(e.Agent, e.Key), &e)
 }
 
-// Echoes implements MemoTx.
+// Echoes returns at most limit of an agent's echoes that are younger than age, in the order of
+// their keys.
 func (s *Scene) Echoes(agent AgentID, age EchoAge, limit int) ([]Echo, error) {
 	age.At = stamp(age.At)
 	all, err := valuesOf(first(s, &s.Rows.Echoes, look[Echo]{
@@ -381,7 +385,7 @@ func (s *Scene) Echoes(agent AgentID, age EchoAge, limit int) ([]Echo, error) {
 	return all, err
 }
 
-// DropEchoes implements MemoTx.
+// DropEchoes deletes an agent's other echoes and returns how many there were.
 func (s *Scene) DropEchoes(agent AgentID, age EchoAge) (int, error) {
 	age.At = stamp(age.At)
 	old, err := where(s, &s.Rows.Echoes, NeedOldEchoes{Agent: agent, Age: age}, func(e *Echo) bool { return e.Agent == agent && e.older(age) })
@@ -395,12 +399,12 @@ func (s *Scene) DropEchoes(agent AgentID, age EchoAge) (int, error) {
 
 func (e *Echo) older(age EchoAge) bool { return e.Seq <= age.Seq && !e.At.After(age.At) }
 
-// PutApproval implements MemoTx.
+// PutApproval lets a key pass for agents under root until a time.
 func (s *Scene) PutApproval(root AgentID, key string, until time.Time) error {
 	return set(s, &s.Rows.Approvals, ApprovalKey(root, key), &ApprovalRow{Root: root, Key: key, Until: stamp(until)})
 }
 
-// Approved implements MemoTx.
+// Approved reports whether PutApproval lets a key pass under a root at a time.
 func (s *Scene) Approved(root AgentID, key string, at time.Time) (bool, error) {
 	a, err := row(s, &s.Rows.Approvals, NeedApproval{Root: root, Key: key}, ApprovalKey(root, key))
 	if errors.Is(err, ErrNoRow) {
@@ -409,20 +413,20 @@ func (s *Scene) Approved(root AgentID, key string, at time.Time) (bool, error) {
 	return err == nil && a.Until.After(stamp(at)), err
 }
 
-// PutYes implements YesTx.
+// PutYes inserts the yes or replaces an earlier one for the same root and target.
 func (s *Scene) PutYes(y Yes) error {
 	y.At, y.Effect = stamp(y.At), slices.Clone(y.Effect)
 	return set(s, &s.Rows.Yeses, YesKey(y.Root, y.Target), &y)
 }
 
-// LastYes implements YesTx.
+// LastYes returns ErrNoRow when nobody has said yes to the target in the tree.
 func (s *Scene) LastYes(root AgentID, target string) (Yes, error) {
 	y, err := valueOf(row(s, &s.Rows.Yeses, NeedYes{Root: root, Target: target}, YesKey(root, target)))
 	y.Effect = slices.Clone(y.Effect)
 	return y, err
 }
 
-// PutTold implements ToldTx.
+// PutTold notes that a turn tells items. A later turn takes the place of an earlier one.
 func (s *Scene) PutTold(agent AgentID, items []ItemID, turn TurnID) error {
 	for _, item := range items {
 		if err := set(s, &s.Rows.Told, ToldKey(agent, item), &ToldRow{Agent: agent, Item: item, Turn: turn}); err != nil {
@@ -432,19 +436,19 @@ func (s *Scene) PutTold(agent AgentID, items []ItemID, turn TurnID) error {
 	return nil
 }
 
-// ToldBy implements ToldTx.
+// ToldBy returns the turn that PutTold named last, ErrNoRow for none.
 func (s *Scene) ToldBy(agent AgentID, item ItemID) (TurnID, error) {
 	t, err := valueOf(row(s, &s.Rows.Told, NeedTold{Agent: agent, Item: item}, ToldKey(agent, item)))
 	return t.Turn, err
 }
 
-// PutRestored implements ToldTx.
+// PutRestored keeps the operator's word; the latest one counts.
 func (s *Scene) PutRestored(r Restored) error {
 	r.At = stamp(r.At)
 	return set(s, &s.Rows.Restoring, 1, &r)
 }
 
-// Restored implements ToldTx.
+// Restored returns the operator's latest word, the zero value when there is none.
 func (s *Scene) Restored() (Restored, error) {
 	r, err := valueOf(row(s, &s.Rows.Restoring, NeedRestored{}, 1))
 	if errors.Is(err, ErrNoRow) {
@@ -453,13 +457,13 @@ func (s *Scene) Restored() (Restored, error) {
 	return r, err
 }
 
-// PutWatch implements WatchTx.
+// PutWatch stores a watch, in place of an earlier one of the same two agents.
 func (s *Scene) PutWatch(w Watch) error {
 	w.CreatedAt = stamp(w.CreatedAt)
 	return set(s, &s.Rows.Watches, WatchKey(w.Agent, w.On), &w)
 }
 
-// DropWatch implements WatchTx.
+// DropWatch reports false when it is gone already: then another told of it.
 func (s *Scene) DropWatch(agent, on AgentID) (bool, error) {
 	_, err := row(s, &s.Rows.Watches, NeedWatch{Agent: agent, On: on}, WatchKey(agent, on))
 	if errors.Is(err, ErrNoRow) {
@@ -471,7 +475,7 @@ func (s *Scene) DropWatch(agent, on AgentID) (bool, error) {
 	return true, set(s, &s.Rows.Watches, WatchKey(agent, on), nil)
 }
 
-// Watches implements WatchTx.
+// Watches returns the watches of all, by both agents' ids. Limit 0 means 100.
 func (s *Scene) Watches(limit int) ([]Watch, error) {
 	return valuesOf(first(s, &s.Rows.Watches, look[Watch]{
 		need:  func(limit int) Need { return NeedWatches{Limit: limit} },
@@ -481,7 +485,7 @@ func (s *Scene) Watches(limit int) ([]Watch, error) {
 	}))
 }
 
-// InsertDone implements OnceTx.
+// InsertDone fails with a Conflict error when the agent has used the key.
 func (s *Scene) InsertDone(d Done) error {
 	switch _, err := s.FindDone(d.Agent, d.Key); {
 	case err == nil:
@@ -493,7 +497,7 @@ func (s *Scene) InsertDone(d Done) error {
 	return set(s, &s.Rows.Once, OnceKey(d.Agent, d.Key), &d)
 }
 
-// FindDone implements OnceTx.
+// FindDone returns what an agent did under a key.
 func (s *Scene) FindDone(agent AgentID, key string) (Done, error) {
 	return valueOf(row(s, &s.Rows.Once, NeedOnce{Agent: agent, Key: key}, OnceKey(agent, key)))
 }
@@ -508,7 +512,7 @@ func (s *Scene) AppendEvent(e Event) error {
 	return nil
 }
 
-// Events implements EventTx. Those of the step itself are not among them.
+// Events lists events behind a number, oldest first. Those of the step itself are not among them.
 func (s *Scene) Events(after int64, limit int) ([]Event, error) {
 	all, err := valuesOf(first(s, &s.Rows.Past, look[Event]{
 		need:  func(limit int) Need { return NeedEvents{After: after, Limit: limit} },

@@ -95,7 +95,7 @@ func (n NeedUnread) limit() int      { return n.Limit }
 func (n NeedLettersBack) limit() int { return n.Limit }
 func (n NeedPostsBack) limit() int   { return n.Limit }
 
-// InsertMessage implements MailTx.
+// InsertMessage records a new message.
 func (s *Scene) InsertMessage(m Message) error {
 	if s.Rows.Messages.Row(m.ID) != nil {
 		return fmt.Errorf("message %q exists already", m.ID)
@@ -115,7 +115,7 @@ func (m Message) own() Message {
 	return m
 }
 
-// UpdateMessage implements MailTx.
+// UpdateMessage replaces the row of a message that is there.
 func (s *Scene) UpdateMessage(m Message) error {
 	if _, err := row(s, &s.Rows.Messages, NeedMessage{ID: m.ID}, m.ID); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *Scene) UpdateMessage(m Message) error {
 	return s.setMessage(m)
 }
 
-// Message implements MailTx.
+// Message returns a message by its id, ErrNoRow when there is none.
 func (s *Scene) Message(id MessageID) (Message, error) {
 	m, err := row(s, &s.Rows.Messages, NeedMessage{ID: id}, id)
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *Scene) Message(id MessageID) (Message, error) {
 	return m.own(), nil
 }
 
-// Messages implements MailTx. What is older than Since is dropped behind the
-// look-up, so that the rows come from an index and end with the last that is wanted.
+// Messages lists messages by the filter. What is older than Since is dropped behind the look-up, so
+// that the rows come from an index and end with the last that is wanted.
 func (s *Scene) Messages(f MessageFilter) (out []Message, err error) {
 	if f.Conversation == "" && f.To == "" {
 		return nil, errors.New("messages of a conversation or to an agent")
@@ -206,7 +206,7 @@ func (s *Scene) mailTo(f MessageFilter, before Message) (out []*Message, err err
 	return out, nil
 }
 
-// InsertLetter implements MailTx.
+// InsertLetter records a new letter.
 func (s *Scene) InsertLetter(l Letter) error {
 	if s.Rows.Letters.Row(LetterKey(l.Message, l.Agent)) != nil {
 		return fmt.Errorf("a letter of %q to %q exists already", l.Message, l.Agent)
@@ -219,7 +219,7 @@ func (s *Scene) setLetter(l Letter) error {
 	return set(s, &s.Rows.Letters, LetterKey(l.Message, l.Agent), &l)
 }
 
-// UpdateLetter implements MailTx.
+// UpdateLetter replaces the row of a letter that is there.
 func (s *Scene) UpdateLetter(l Letter) error {
 	if _, err := s.Letter(l.Message, l.Agent); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (s *Scene) UpdateLetter(l Letter) error {
 	return s.setLetter(l)
 }
 
-// Letter implements MailTx.
+// Letter returns the letter of a notice, ErrNoRow when there is none.
 func (s *Scene) Letter(id MessageID, agent AgentID) (Letter, error) {
 	n := Need(NeedLetter{Message: id, Agent: agent})
 	if all := (NeedLetters{Message: id}); s.HasLoaded(all) {
@@ -236,14 +236,15 @@ func (s *Scene) Letter(id MessageID, agent AgentID) (Letter, error) {
 	return valueOf(row(s, &s.Rows.Letters, n, LetterKey(id, agent)))
 }
 
-// Letters implements MailTx.
+// Letters returns a message's letters in the order of their notices' ids.
 func (s *Scene) Letters(id MessageID) ([]Letter, error) {
 	all, err := valuesOf(where(s, &s.Rows.Letters, NeedLetters{Message: id}, func(l *Letter) bool { return l.Message == id }))
 	slices.SortStableFunc(all, func(a, b Letter) int { return cmp.Compare(a.Notice, b.Notice) })
 	return all, err
 }
 
-// DropLetter implements MailTx.
+// DropLetter deletes a letter and its notice. It reports false when there is no such letter, or
+// when a turn carries the notice.
 func (s *Scene) DropLetter(id MessageID, agent AgentID) (bool, error) {
 	l, err := row(s, &s.Rows.Letters, NeedNoticedLetter{Message: id, Agent: agent}, LetterKey(id, agent))
 	if err != nil {
@@ -274,7 +275,9 @@ func (s *Scene) noticeOf(l *Letter) (*Notice, error) {
 	return row(s, &s.Rows.Notices, NeedNotice{ID: l.Notice}, l.Notice)
 }
 
-// AwaitedLetter implements MailTx.
+// AwaitedLetter returns the oldest letter from one agent to another whose sender waits for an
+// answer and which the recipient was shown. The operator, whom no notice reaches, was shown what is
+// marked as read.
 func (s *Scene) AwaitedLetter(from, to AgentID) (Letter, error) {
 	all, err := where(s, &s.Rows.Letters, NeedAwaited{From: from, To: to}, func(l *Letter) bool {
 		return l.Agent == to && l.From == from && l.Awaited
@@ -298,7 +301,8 @@ func (s *Scene) AwaitedLetter(from, to AgentID) (Letter, error) {
 	return Letter{}, ErrNoRow
 }
 
-// AwaitedFrom implements MailTx.
+// AwaitedFrom returns the letters to an agent whose senders wait for its answer, by sender and then
+// oldest first. Limit 0 means 100.
 func (s *Scene) AwaitedFrom(agent AgentID, limit int) ([]Letter, error) {
 	return valuesOf(first(s, &s.Rows.Letters, look[Letter]{
 		need:  func(limit int) Need { return NeedAwaitedFrom{Agent: agent, Limit: limit} },
@@ -308,7 +312,8 @@ func (s *Scene) AwaitedFrom(agent AgentID, limit int) ([]Letter, error) {
 	}))
 }
 
-// AwaitedBy implements MailTx.
+// AwaitedBy returns the letters of a sender who waits for the answers, oldest first and then by
+// recipient. Limit 0 means 100.
 func (s *Scene) AwaitedBy(sender AgentID, limit int) ([]Letter, error) {
 	return valuesOf(first(s, &s.Rows.Letters, look[Letter]{
 		need:  func(limit int) Need { return NeedAwaitedBy{Sender: sender, Limit: limit} },
@@ -320,8 +325,9 @@ func (s *Scene) AwaitedBy(sender AgentID, limit int) ([]Letter, error) {
 	}))
 }
 
-// CountUnread implements MailTx. It is first over two tables: what the step did with
-// notices and with letters takes rows out of the store's answer.
+// CountUnread counts letters that no turn carries and that were not fetched, up to limit. It is
+// first over two tables: what the step did with notices and with letters takes rows out of the
+// store's answer.
 func (s *Scene) CountUnread(agent AgentID, limit int) (int, error) {
 	for extra := 0; ; {
 		n := NeedUnread{Agent: agent, Limit: limit + extra}
@@ -381,7 +387,8 @@ func (s *Scene) maybeRead(agent AgentID) (n int) {
 	return n
 }
 
-// LetterBack implements MailTx.
+// LetterBack returns when the n-th latest direct letter of a pair was written, ErrNoRow when there
+// are fewer; n is at least 1.
 func (s *Scene) LetterBack(from, to AgentID, n int) (time.Time, error) {
 	all, err := first(s, &s.Rows.Letters, look[Letter]{
 		need:  func(limit int) Need { return NeedLettersBack{From: from, To: to, Limit: limit} },
@@ -395,7 +402,7 @@ func (s *Scene) LetterBack(from, to AgentID, n int) (time.Time, error) {
 	return all[n-1].CreatedAt, nil
 }
 
-// PostBack implements MailTx.
+// PostBack is LetterBack for an agent's messages in a conversation.
 func (s *Scene) PostBack(from AgentID, in ConversationID, n int) (time.Time, error) {
 	all, err := first(s, &s.Rows.Messages, look[Message]{
 		need:  func(limit int) Need { return NeedPostsBack{From: from, In: in, Limit: limit} },

@@ -104,7 +104,8 @@ func VersionKey(b *Block) string {
 // RunKey is the key of a run's message.
 func RunKey(m *RunMessage) string { return fmt.Sprintf("%s\x00%010d", m.Turn, m.Seq) }
 
-// PutBlock implements MemoryTx.
+// PutBlock stores the next version of a block, 1 for a new one. It fails with a Conflict error when
+// another version is next. Versions that are KeptVersions behind are let go.
 func (s *Scene) PutBlock(b Block) error {
 	was, err := s.Block(b.Agent, b.Label)
 	if err != nil && !errors.Is(err, ErrNoRow) {
@@ -151,17 +152,18 @@ func (s *Scene) dropVersions(agent AgentID, label string, last int) error {
 	return s.growMemory(agent, -freed)
 }
 
-// Block implements MemoryTx.
+// Block returns the present version of a block, ErrNoRow when there is none.
 func (s *Scene) Block(agent AgentID, label string) (Block, error) {
 	return valueOf(row(s, &s.Rows.Blocks, NeedBlock{Agent: agent, Label: label}, BlockKey(agent, label)))
 }
 
-// Blocks implements MemoryTx.
+// Blocks returns an agent's blocks by label, in the order of its bytes.
 func (s *Scene) Blocks(agent AgentID) ([]Block, error) {
 	return valuesOf(where(s, &s.Rows.Blocks, NeedBlocks{Agent: agent}, func(b *Block) bool { return b.Agent == agent }))
 }
 
-// BlockVersions implements MemoryTx.
+// BlockVersions returns versions of a block, newest first, the present one included. Limit 0 means
+// 100.
 func (s *Scene) BlockVersions(agent AgentID, label string, limit int) ([]Block, error) {
 	return valuesOf(first(s, &s.Rows.Versions, look[Block]{
 		need:  func(limit int) Need { return NeedVersions{Agent: agent, Label: label, Limit: limit} },
@@ -171,7 +173,7 @@ func (s *Scene) BlockVersions(agent AgentID, label string, limit int) ([]Block, 
 	}))
 }
 
-// DropVersions implements MemoryTx.
+// DropVersions deletes the earlier versions of a block; the present one stays.
 func (s *Scene) DropVersions(agent AgentID, label string) error {
 	b, err := s.Block(agent, label)
 	switch {
@@ -183,7 +185,8 @@ func (s *Scene) DropVersions(agent AgentID, label string) error {
 	return s.dropVersions(agent, label, b.Version-1)
 }
 
-// MemoryBytes implements MemoryTx.
+// MemoryBytes returns the bytes that an agent's memory holds: the contents of its passages with
+// their tags, and of its blocks with all kept versions. It reads one row.
 func (s *Scene) MemoryBytes(agent AgentID) (int64, error) {
 	b, err := valueOf(row(s, &s.Rows.MemoryBytes, NeedMemoryBytes{Agent: agent}, agent))
 	if errors.Is(err, ErrNoRow) {
@@ -192,7 +195,8 @@ func (s *Scene) MemoryBytes(agent AgentID) (int64, error) {
 	return b.Bytes, err
 }
 
-// DropBlock implements MemoryTx.
+// DropBlock takes a block away with all its versions; false when it is not there. The next version
+// under the label is 1.
 func (s *Scene) DropBlock(agent AgentID, label string) (bool, error) {
 	b, err := s.Block(agent, label)
 	switch {
@@ -207,7 +211,8 @@ func (s *Scene) DropBlock(agent AgentID, label string) (bool, error) {
 	return true, set(s, &s.Rows.Blocks, BlockKey(agent, label), nil)
 }
 
-// InsertPassage implements MemoryTx.
+// InsertPassage gives the passage the agent's next Seq, which is at least how many passages it has,
+// and returns it.
 func (s *Scene) InsertPassage(p Passage) (int64, error) {
 	if s.Rows.Passages.Row(p.ID) != nil {
 		return 0, fmt.Errorf("passage %q exists already", p.ID)
@@ -240,7 +245,7 @@ func latest[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, number func(
 	return last, nil
 }
 
-// DropPassage implements MemoryTx.
+// DropPassage takes a passage away; false when it is not there.
 func (s *Scene) DropPassage(agent AgentID, id PassageID) (bool, error) {
 	p, err := row(s, &s.Rows.Passages, NeedPassage{ID: id}, id)
 	switch {
@@ -255,13 +260,16 @@ func (s *Scene) DropPassage(agent AgentID, id PassageID) (bool, error) {
 	return true, set(s, &s.Rows.Passages, id, nil)
 }
 
-// CountPassages implements MemoryTx.
+// CountPassages counts an agent's passages, which takes time that grows with them.
 func (s *Scene) CountPassages(agent AgentID) (int64, error) {
 	n, err := count(s, &s.Rows.Passages, NeedPassageCount{Agent: agent}, func(p *Passage) bool { return p.Agent == agent })
 	return int64(n), err
 }
 
-// SearchPassages implements MemoryTx. It is for views.
+// SearchPassages returns what matches, the best first and among equals the newest; the newest when
+// the query asks for no words. While no more than SearchPool match, every store gives the same
+// answer. Of more it compares the SearchPool best by its own measure, among the newest
+// SearchNewest. Invalid for too many words. It is for views.
 func (s *Scene) SearchPassages(q PassageQuery) ([]Passage, error) {
 	if s.Search == nil {
 		return nil, errors.New("passages are searched in a view")
@@ -269,7 +277,8 @@ func (s *Scene) SearchPassages(q PassageQuery) ([]Passage, error) {
 	return s.Search(q)
 }
 
-// InsertToken implements TokenTx.
+// InsertToken fails with a Conflict error when the id or the hash is there already; the transaction
+// may go on after it.
 func (s *Scene) InsertToken(t DoorToken) error {
 	_, byHash := s.FindToken(t.Hash)
 	_, byID := row(s, &s.Rows.Tokens, NeedToken{ID: t.ID}, t.ID)
@@ -289,19 +298,19 @@ func (s *Scene) setToken(t DoorToken) error {
 	return set(s, &s.Rows.Tokens, t.ID, &t)
 }
 
-// FindToken implements TokenTx.
+// FindToken looks a token up by its hash, a revoked one too.
 func (s *Scene) FindToken(hash string) (DoorToken, error) {
 	return valueOf(one(s, &s.Rows.Tokens, NeedTokenHash{Hash: hash}, func(t *DoorToken) bool { return t.Hash == hash }))
 }
 
-// Tokens implements TokenTx.
+// Tokens returns an agent's tokens, newest first.
 func (s *Scene) Tokens(agent AgentID) ([]DoorToken, error) {
 	all, err := valuesOf(where(s, &s.Rows.Tokens, NeedTokens{Agent: agent}, func(t *DoorToken) bool { return t.Agent == agent }))
 	slices.Reverse(all)
 	return all, err
 }
 
-// UseToken implements TokenTx.
+// UseToken notes that somebody came with the token; an earlier time than is noted changes nothing.
 func (s *Scene) UseToken(id TokenID, at time.Time) error {
 	t, err := valueOf(row(s, &s.Rows.Tokens, NeedToken{ID: id}, id))
 	if err != nil || !stamp(at).After(t.LastUsed) {
@@ -311,7 +320,7 @@ func (s *Scene) UseToken(id TokenID, at time.Time) error {
 	return s.setToken(t)
 }
 
-// RevokeToken implements TokenTx.
+// RevokeToken ends a token for good; one that ended before keeps its time.
 func (s *Scene) RevokeToken(id TokenID, at time.Time) error {
 	t, err := valueOf(row(s, &s.Rows.Tokens, NeedToken{ID: id}, id))
 	if err != nil || t.Revoked() {
@@ -321,7 +330,7 @@ func (s *Scene) RevokeToken(id TokenID, at time.Time) error {
 	return s.setToken(t)
 }
 
-// RevokeTokens implements TokenTx.
+// RevokeTokens ends all of an agent's good tokens and returns how many there were.
 func (s *Scene) RevokeTokens(agent AgentID, at time.Time) (n int, err error) {
 	all, err := s.Tokens(agent)
 	for _, t := range all {
@@ -336,7 +345,8 @@ func (s *Scene) RevokeTokens(agent AgentID, at time.Time) (n int, err error) {
 	return n, err
 }
 
-// AppendRunMessage implements RunTx.
+// AppendRunMessage gives the message its turn's next Seq and returns it; 0, and nothing is
+// recorded, when the turn has a message of that call and kind already.
 func (s *Scene) AppendRunMessage(m RunMessage) (int64, error) {
 	same, err := where(s, &s.Rows.RunMessages, NeedRunCall{Turn: m.Turn, CallID: m.CallID}, func(o *RunMessage) bool {
 		return o.Turn == m.Turn && o.CallID == m.CallID && o.Kind == m.Kind
@@ -357,7 +367,7 @@ func (s *Scene) AppendRunMessage(m RunMessage) (int64, error) {
 	return m.Seq, set(s, &s.Rows.RunMessages, RunKey(&m), &m)
 }
 
-// RunMessages implements RunTx.
+// RunMessages returns a turn's messages behind after, in order. Limit 0 means 100.
 func (s *Scene) RunMessages(turn TurnID, after int64, limit int) ([]RunMessage, error) {
 	return valuesOf(first(s, &s.Rows.RunMessages, look[RunMessage]{
 		need:  func(limit int) Need { return NeedRunMessages{Turn: turn, After: after, Limit: limit} },

@@ -98,19 +98,19 @@ func (n NeedWaitingCalls) limit() int { return n.Limit }
 // OfferKey is the key of an offer.
 func OfferKey(relay, action string) string { return pair(relay, action) }
 
-// PutRelay implements RelayTx.
+// PutRelay inserts or replaces the relay of that name.
 func (s *Scene) PutRelay(r Relay) error {
 	r.ConnectedAt, r.EnrolledAt, r.SeenAt = stamp(r.ConnectedAt), stamp(r.EnrolledAt), stamp(r.SeenAt)
 	r.StoppedAt, r.OutdatedAt, r.CopyAt = stamp(r.StoppedAt), stamp(r.OutdatedAt), stamp(r.CopyAt)
 	return set(s, &s.Rows.Relays, r.Name, &r)
 }
 
-// Relay implements RelayTx.
+// Relay returns a relay by its name, ErrNoRow when there is none.
 func (s *Scene) Relay(name string) (Relay, error) {
 	return valueOf(row(s, &s.Rows.Relays, NeedRelay{Name: name}, name))
 }
 
-// Relays implements RelayTx.
+// Relays lists by name.
 func (s *Scene) Relays(f RelayFilter) ([]Relay, error) {
 	f.Limit = limitOr(f.Limit)
 	return valuesOf(first(s, &s.Rows.Relays, look[Relay]{
@@ -121,7 +121,8 @@ func (s *Scene) Relays(f RelayFilter) ([]Relay, error) {
 	}))
 }
 
-// PutOffers implements RelayTx. A relay that comes back with what it offered before, which is nearly always, costs no write.
+// PutOffers replaces all that a relay offers. A relay that comes back with what it offered before,
+// which is nearly always, costs no write.
 func (s *Scene) PutOffers(relay string, offers []RelayOffer) error {
 	had, err := s.Offers(relay)
 	if err != nil {
@@ -153,12 +154,12 @@ func (s *Scene) PutOffers(relay string, offers []RelayOffer) error {
 	return nil
 }
 
-// Offers implements RelayTx.
+// Offers lists a relay's offers by action.
 func (s *Scene) Offers(relay string) ([]RelayOffer, error) {
 	return valuesOf(where(s, &s.Rows.Offers, NeedOffers{Relay: relay}, func(o *RelayOffer) bool { return o.Relay == relay }))
 }
 
-// OfferedBy implements RelayTx.
+// OfferedBy lists the offers of an action by relays that are not revoked.
 func (s *Scene) OfferedBy(action string) ([]RelayOffer, error) {
 	return valuesOf(where(s, &s.Rows.Offers, NeedOfferedBy{Action: action}, func(o *RelayOffer) bool {
 		r := s.Rows.Relays.Row(o.Relay)
@@ -166,7 +167,7 @@ func (s *Scene) OfferedBy(action string) ([]RelayOffer, error) {
 	}))
 }
 
-// PutMachineQuestions implements RelayTx.
+// PutMachineQuestions replaces all that a person at a relay's machine is asked.
 func (s *Scene) PutMachineQuestions(relay string, questions []MachineQuestion) error {
 	asked, err := where(s, &s.Rows.Asked, NeedAskedBy{Relay: relay}, func(q *MachineQuestion) bool { return q.Relay == relay })
 	if err != nil {
@@ -189,7 +190,7 @@ func (s *Scene) PutMachineQuestions(relay string, questions []MachineQuestion) e
 	return nil
 }
 
-// MachineQuestion implements RelayTx.
+// MachineQuestion returns the question about a request.
 func (s *Scene) MachineQuestion(request string) (MachineQuestion, error) {
 	return valueOf(row(s, &s.Rows.Asked, NeedMachineQuestion{Request: request}, request))
 }
@@ -197,7 +198,8 @@ func (s *Scene) MachineQuestion(request string) (MachineQuestion, error) {
 // maxAsked bounds how many questions are listed.
 const maxAsked = 1000
 
-// MachineQuestions implements RelayTx.
+// MachineQuestions lists the questions about commands that wait (held, sending, uncertain), in the
+// order of their commands, at most 1000.
 func (s *Scene) MachineQuestions() ([]MachineQuestion, error) {
 	asked, err := valuesOf(where(s, &s.Rows.Asked, NeedMachineQuestions{Limit: maxAsked}, func(*MachineQuestion) bool { return true }))
 	if err != nil {
@@ -220,18 +222,18 @@ func (s *Scene) MachineQuestions() ([]MachineQuestion, error) {
 	return out[:min(len(out), maxAsked)], nil
 }
 
-// PutJoin implements EnrolTx.
+// PutJoin inserts or replaces the token of that id.
 func (s *Scene) PutJoin(j RelayJoin) error {
 	j.CreatedAt, j.ExpiresAt = stamp(j.CreatedAt), stamp(j.ExpiresAt)
 	return set(s, &s.Rows.Joins, j.ID, &j)
 }
 
-// Join implements EnrolTx.
+// Join returns a token to join by its id, ErrNoRow when there is none.
 func (s *Scene) Join(id string) (RelayJoin, error) {
 	return valueOf(row(s, &s.Rows.Joins, NeedJoin{ID: id}, id))
 }
 
-// DropJoins implements EnrolTx.
+// DropJoins removes the tokens for a relay that nobody has used, and returns how many there were.
 func (s *Scene) DropJoins(relay string) (int, error) {
 	open, err := where(s, &s.Rows.Joins, NeedUnusedJoins{Relay: relay}, func(j *RelayJoin) bool { return j.Key == "" && j.Relay == relay })
 	for _, j := range open {
@@ -242,7 +244,7 @@ func (s *Scene) DropJoins(relay string) (int, error) {
 	return len(open), err
 }
 
-// OpenJoins implements EnrolTx.
+// OpenJoins lists the tokens that nobody has used and that end after a time, by relay, at most 100.
 func (s *Scene) OpenJoins(after time.Time) ([]RelayJoin, error) {
 	after = stamp(after)
 	return valuesOf(first(s, &s.Rows.Joins, look[RelayJoin]{
@@ -253,7 +255,7 @@ func (s *Scene) OpenJoins(after time.Time) ([]RelayJoin, error) {
 	}))
 }
 
-// AddRelayKey implements EnrolTx.
+// AddRelayKey fails when the generation exists.
 func (s *Scene) AddRelayKey(k RelayKey) error {
 	all, err := s.RelayKeys()
 	if err != nil {
@@ -266,34 +268,34 @@ func (s *Scene) AddRelayKey(k RelayKey) error {
 	return set(s, &s.Rows.Keys, k.Generation, &k)
 }
 
-// RelayKeys implements EnrolTx.
+// RelayKeys lists all generations, oldest first.
 func (s *Scene) RelayKeys() ([]RelayKey, error) {
 	return valuesOf(where(s, &s.Rows.Keys, NeedRelayKeys{}, func(*RelayKey) bool { return true }))
 }
 
-// PutReplica implements RelayCallTx.
+// PutReplica says that a replica lives at a time.
 func (s *Scene) PutReplica(id string, at time.Time) error {
 	return set(s, &s.Rows.Replicas, id, &ReplicaRow{ID: id, SeenAt: stamp(at)})
 }
 
-// ReplicaSeen implements RelayCallTx.
+// ReplicaSeen returns when a replica last lived.
 func (s *Scene) ReplicaSeen(id string) (time.Time, error) {
 	r, err := valueOf(row(s, &s.Rows.Replicas, NeedReplica{ID: id}, id))
 	return r.SeenAt, err
 }
 
-// PutCall implements RelayCallTx.
+// PutCall inserts or replaces a call.
 func (s *Scene) PutCall(c RelayCall) error {
 	c.CreatedAt = stamp(c.CreatedAt)
 	return set(s, &s.Rows.Calls, c.ID, &c)
 }
 
-// Call implements RelayCallTx.
+// Call returns a call by its id, ErrNoRow when there is none.
 func (s *Scene) Call(id string) (RelayCall, error) {
 	return valueOf(row(s, &s.Rows.Calls, NeedCall{ID: id}, id))
 }
 
-// DropCall implements RelayCallTx. Dropping one that is gone is fine.
+// DropCall removes a call. Dropping one that is gone is fine.
 func (s *Scene) DropCall(id string) error {
 	_, err := s.Call(id)
 	switch {
@@ -305,7 +307,7 @@ func (s *Scene) DropCall(id string) error {
 	return set(s, &s.Rows.Calls, id, nil)
 }
 
-// WaitingCalls implements RelayCallTx.
+// WaitingCalls lists what a replica is asked for and has not taken, oldest first, at most 100.
 func (s *Scene) WaitingCalls(replica string) ([]RelayCall, error) {
 	return valuesOf(first(s, &s.Rows.Calls, look[RelayCall]{
 		need:  func(limit int) Need { return NeedWaitingCalls{Replica: replica, Limit: limit} },
@@ -315,7 +317,8 @@ func (s *Scene) WaitingCalls(replica string) ([]RelayCall, error) {
 	}))
 }
 
-// BindRequest implements RelayCallTx.
+// BindRequest ties a request that named no relay to one, for good: it returns the first relay that
+// was given.
 func (s *Scene) BindRequest(request, relay string, at time.Time) (string, error) {
 	bound, err := s.Tie(request)
 	if !errors.Is(err, ErrNoRow) {
@@ -324,24 +327,25 @@ func (s *Scene) BindRequest(request, relay string, at time.Time) (string, error)
 	return relay, s.PutTie(RelayTie{Request: request, Relay: relay, CreatedAt: at})
 }
 
-// BoundRelay implements RelayCallTx.
+// BoundRelay returns what BindRequest tied.
 func (s *Scene) BoundRelay(request string) (string, error) {
 	bound, err := s.Tie(request)
 	return bound.Relay, err
 }
 
-// PutTie implements RelayCallTx.
+// PutTie inserts or replaces the tie of that request.
 func (s *Scene) PutTie(t RelayTie) error {
 	t.CreatedAt, t.SentAt = stamp(t.CreatedAt), stamp(t.SentAt)
 	return set(s, &s.Rows.Ties, t.Request, &t)
 }
 
-// Tie implements RelayCallTx.
+// Tie returns the tie of a request, ErrNoRow when there is none.
 func (s *Scene) Tie(request string) (RelayTie, error) {
 	return valueOf(row(s, &s.Rows.Ties, NeedTie{Request: request}, request))
 }
 
-// PurgeRelays implements RelayCallTx.
+// PurgeRelays removes tokens that ended, questions whose time was over, calls, ties and replicas
+// from before a time.
 func (s *Scene) PurgeRelays(before time.Time) error {
 	before = stamp(before)
 	n := NeedOldRelayRows{Before: before}

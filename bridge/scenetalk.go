@@ -92,7 +92,7 @@ type (
 
 func (n NeedConversations) limit() int { return n.Limit }
 
-// InsertConversation implements ConversationTx.
+// InsertConversation fails with a Conflict when the id or the channel's name is taken.
 func (s *Scene) InsertConversation(c Conversation) error {
 	_, err := s.Conversation(c.ID)
 	_, nameErr := s.FindChannel(c.Name)
@@ -110,7 +110,7 @@ func (s *Scene) setConversation(c Conversation) error {
 	return set(s, &s.Rows.Conversations, c.ID, &c)
 }
 
-// UpdateConversation implements ConversationTx.
+// UpdateConversation replaces the row of a conversation that is there.
 func (s *Scene) UpdateConversation(c Conversation) error {
 	if _, err := s.Conversation(c.ID); err != nil {
 		return err
@@ -118,12 +118,12 @@ func (s *Scene) UpdateConversation(c Conversation) error {
 	return s.setConversation(c)
 }
 
-// Conversation implements ConversationTx.
+// Conversation returns a conversation by its id, ErrNoRow when there is none.
 func (s *Scene) Conversation(id ConversationID) (Conversation, error) {
 	return valueOf(row(s, &s.Rows.Conversations, NeedConversation{ID: id}, id))
 }
 
-// FindChannel implements ConversationTx.
+// FindChannel looks a channel up by name.
 func (s *Scene) FindChannel(name string) (Conversation, error) {
 	if name == "" {
 		return Conversation{}, ErrNoRow
@@ -131,7 +131,7 @@ func (s *Scene) FindChannel(name string) (Conversation, error) {
 	return valueOf(one(s, &s.Rows.Conversations, NeedChannel{Name: name}, func(c *Conversation) bool { return c.Name == name }))
 }
 
-// Conversations implements ConversationTx.
+// Conversations lists conversations by the filter.
 func (s *Scene) Conversations(f ConversationFilter) ([]Conversation, error) {
 	return valuesOf(first(s, &s.Rows.Conversations, look[Conversation]{
 		need:  func(limit int) Need { f.Limit = limit; return NeedConversations{ConversationFilter: f} },
@@ -141,7 +141,7 @@ func (s *Scene) Conversations(f ConversationFilter) ([]Conversation, error) {
 	}))
 }
 
-// AddMember implements ConversationTx.
+// AddMember reports false when the agent is one already.
 func (s *Scene) AddMember(id ConversationID, agent AgentID, at time.Time) (bool, error) {
 	all, err := s.membersOf(id)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Scene) membersOf(id ConversationID) ([]*MemberRow, error) {
 	return all, err
 }
 
-// RemoveMember implements ConversationTx.
+// RemoveMember reports false when the agent is not a member.
 func (s *Scene) RemoveMember(id ConversationID, agent AgentID) (bool, error) {
 	if is, err := s.IsMember(id, agent); !is || err != nil {
 		return false, err
@@ -172,7 +172,7 @@ func (s *Scene) RemoveMember(id ConversationID, agent AgentID) (bool, error) {
 	return true, set(s, &s.Rows.Members, MemberKey(id, agent), nil)
 }
 
-// IsMember implements ConversationTx.
+// IsMember reports whether an agent is a member of a conversation.
 func (s *Scene) IsMember(id ConversationID, agent AgentID) (bool, error) {
 	n := Need(NeedMember{In: id, Agent: agent})
 	if all := (NeedMembers{In: id}); s.HasLoaded(all) {
@@ -182,7 +182,7 @@ func (s *Scene) IsMember(id ConversationID, agent AgentID) (bool, error) {
 	return err == nil, unlessNone(err)
 }
 
-// Members implements ConversationTx.
+// Members returns members in the order in which they joined.
 func (s *Scene) Members(id ConversationID) (out []AgentID, err error) {
 	all, err := s.membersOf(id)
 	for _, m := range all {
@@ -191,7 +191,7 @@ func (s *Scene) Members(id ConversationID) (out []AgentID, err error) {
 	return out, err
 }
 
-// ShareChannel implements ConversationTx.
+// ShareChannel reports whether two agents are members of one channel.
 func (s *Scene) ShareChannel(a, b AgentID) (bool, error) {
 	all, err := where(s, &s.Rows.Members, NeedSharedChannels{A: a, B: b}, func(m *MemberRow) bool { return m.Agent == a || m.Agent == b })
 	if err != nil {
@@ -227,7 +227,7 @@ func (c *Conversation) isOpenThread() bool {
 	return c.Kind == MailThread && c.Status == ConversationActive
 }
 
-// CountThreads implements ConversationTx. Package mail bounds how many there are.
+// CountThreads counts the active threads that an agent made, up to limit.
 func (s *Scene) CountThreads(creator AgentID, limit int) (int, error) {
 	n, err := count(s, &s.Rows.Conversations, NeedThreadCount{Creator: creator}, func(c *Conversation) bool {
 		return c.Creator == creator && c.isOpenThread()
@@ -235,7 +235,7 @@ func (s *Scene) CountThreads(creator AgentID, limit int) (int, error) {
 	return min(n, limit), err
 }
 
-// CountThreadsOf implements ConversationTx. Package mail bounds how many there are.
+// CountThreadsOf counts the active threads in which an agent is a member, up to limit.
 func (s *Scene) CountThreadsOf(member AgentID, limit int) (n int, err error) {
 	for w := range s.Rows.Conversations.Writes() { // a thread that was opened again
 		if w.Now != nil && w.Now.isOpenThread() {
@@ -263,7 +263,7 @@ func (s *Scene) CountThreadsOf(member AgentID, limit int) (n int, err error) {
 	return min(n, limit), nil
 }
 
-// Posters implements ConversationTx.
+// Posters returns the members who wrote in a conversation, in the order of Members.
 func (s *Scene) Posters(id ConversationID) (out []AgentID, err error) {
 	posters := NeedPosters{In: id}
 	all, err := s.membersOf(id)
@@ -307,7 +307,7 @@ func (s *Scene) postedBefore(m *MemberRow) (bool, error) {
 	return s.known[n].n > 0, nil
 }
 
-// AddReaction implements AttachmentTx.
+// AddReaction reports false when it is there already.
 func (s *Scene) AddReaction(r Reaction) (bool, error) {
 	there, err := s.hasReaction(r)
 	if there || err != nil {
@@ -322,7 +322,7 @@ func (s *Scene) hasReaction(r Reaction) (bool, error) {
 	return err == nil, unlessNone(err)
 }
 
-// RemoveReaction implements AttachmentTx.
+// RemoveReaction reports false when the reaction is not there.
 func (s *Scene) RemoveReaction(r Reaction) (bool, error) {
 	there, err := s.hasReaction(r)
 	if !there || err != nil {
@@ -331,7 +331,7 @@ func (s *Scene) RemoveReaction(r Reaction) (bool, error) {
 	return true, set(s, &s.Rows.Reactions, ReactionKey(r), nil)
 }
 
-// Reactions implements AttachmentTx.
+// Reactions returns a message's reactions, oldest first.
 func (s *Scene) Reactions(id MessageID) ([]Reaction, error) {
 	all, err := valuesOf(where(s, &s.Rows.Reactions, NeedReactions{Message: id}, func(r *Reaction) bool { return r.Message == id }))
 	slices.SortFunc(all, func(a, b Reaction) int {
@@ -340,7 +340,7 @@ func (s *Scene) Reactions(id MessageID) ([]Reaction, error) {
 	return all, err
 }
 
-// InsertFile implements AttachmentTx.
+// InsertFile records a file that was handed over.
 func (s *Scene) InsertFile(f File) error {
 	if s.Rows.Files.Row(f.ID) != nil {
 		return fmt.Errorf("file %q exists already", f.ID)
@@ -349,12 +349,12 @@ func (s *Scene) InsertFile(f File) error {
 	return set(s, &s.Rows.Files, f.ID, &f)
 }
 
-// File implements AttachmentTx.
+// File returns a file by its id, ErrNoRow when there is none.
 func (s *Scene) File(id FileID) (File, error) {
 	return valueOf(row(s, &s.Rows.Files, NeedFile{ID: id}, id))
 }
 
-// FilesFrom implements AttachmentTx.
+// FilesFrom returns how many files an agent has handed over that are still kept, and their bytes.
 func (s *Scene) FilesFrom(agent AgentID) (files, bytes int64, err error) {
 	n, err := count(s, &s.Rows.Files, NeedFileCount{From: agent}, func(f *File) bool { return f.From == agent })
 	bytes, sumErr := total(s, &s.Rows.Files, NeedFileBytes{From: agent}, func(f *File) int64 {
@@ -393,7 +393,7 @@ func total[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, value func(*V
 	return sum, nil
 }
 
-// DropFile implements AttachmentTx.
+// DropFile forgets a file; false when there is none. It leaves the stored copy alone.
 func (s *Scene) DropFile(id FileID) (bool, error) {
 	if _, err := s.File(id); err != nil {
 		return false, unlessNone(err)

@@ -32,23 +32,6 @@ type DoorToken struct {
 // Revoked reports whether the token lets nobody in any more.
 func (t DoorToken) Revoked() bool { return !t.RevokedAt.IsZero() }
 
-// TokenTx keeps door tokens.
-type TokenTx interface {
-	// InsertToken fails with a Conflict error when the id or the hash is there
-	// already; the transaction may go on after it.
-	InsertToken(t DoorToken) error
-	// FindToken looks a token up by its hash, a revoked one too.
-	FindToken(hash string) (DoorToken, error)
-	// Tokens returns an agent's tokens, newest first.
-	Tokens(agent AgentID) ([]DoorToken, error)
-	// UseToken notes that somebody came with the token; an earlier time than is noted changes nothing.
-	UseToken(id TokenID, at time.Time) error
-	// RevokeToken ends a token for good; one that ended before keeps its time.
-	RevokeToken(id TokenID, at time.Time) error
-	// RevokeTokens ends all of an agent's good tokens and returns how many there were.
-	RevokeTokens(agent AgentID, at time.Time) (int, error)
-}
-
 // doorTokenPrefix makes a token that leaked into a text easy to find.
 const doorTokenPrefix = "dbt_"
 

@@ -84,19 +84,6 @@ type Transcriber interface {
 // MaxSent is how many runs SentSince returns at v1; v0 returns all.
 const MaxSent = 3
 
-// ToldTx keeps what runs have told of which the notices may come later: those of
-// runs that the bridge found at the Runtime after its database was put back.
-type ToldTx interface {
-	// PutTold notes that a turn tells items. A later turn takes the place of an earlier one.
-	PutTold(agent AgentID, items []ItemID, turn TurnID) error
-	// ToldBy returns the turn that PutTold named last, ErrNoRow for none.
-	ToldBy(agent AgentID, item ItemID) (TurnID, error)
-	// PutRestored keeps the operator's word; the latest one counts.
-	PutRestored(r Restored) error
-	// Restored returns the operator's latest word, the zero value when there is none.
-	Restored() (Restored, error)
-}
-
 // Restored is the operator's word on runs that nobody can read after a database
 // was put back: whether they told what the database holds. It holds for runs that
 // began before At.

@@ -13,13 +13,3 @@ type Watch struct {
 	After     int64
 	CreatedAt time.Time
 }
-
-// WatchTx keeps watches.
-type WatchTx interface {
-	// PutWatch stores a watch, in place of an earlier one of the same two agents.
-	PutWatch(w Watch) error
-	// DropWatch reports false when it is gone already: then another told of it.
-	DropWatch(agent, on AgentID) (bool, error)
-	// Watches returns the watches of all, by both agents' ids. Limit 0 means 100.
-	Watches(limit int) ([]Watch, error)
-}

@@ -119,7 +119,7 @@ func TestParentAndChildAskEachOther(t *testing.T) {
 	w.slowDown(true, "ann")
 	w.enter("ann")
 	ann := w.id("ann")
-	w.update(func(tx bridge.Tx) error { // as if its task were open
+	w.update(func(tx *bridge.Scene) error { // as if its task were open
 		a, err := tx.Agent(ann)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func TestSilentRecipients(t *testing.T) {
 				if err := tx.InsertToken(bridge.DoorToken{ID: "tok_1", Agent: bob, Hash: "hash", CreatedAt: tx.Now(), RevokedAt: tx.Now()}); err != nil {
 					return err
 				}
-				return bridge.LookAtAwaited(tx, bob, tx.Now())
+				return bridge.LookAtAwaited(tx.Scene, bob, tx.Now())
 			})
 			if err != nil {
 				w.t.Fatalf("revoke: %v", err)
@@ -207,7 +207,7 @@ func TestMuteRecipients(t *testing.T) {
 	}{
 		{"v0", noDoor, mail.Options{}, func(w *world) {
 			bob := w.id("bob")
-			w.update(func(tx bridge.Tx) error {
+			w.update(func(tx *bridge.Scene) error {
 				a, err := tx.Agent(bob)
 				a.API = bridge.APIv0
 				if err != nil {
@@ -224,7 +224,7 @@ func TestMuteRecipients(t *testing.T) {
 		}},
 		{"revoked", "bob cannot answer now: its token was revoked", mail.Options{}, func(w *world) {
 			bob := w.id("bob")
-			w.update(func(tx bridge.Tx) error {
+			w.update(func(tx *bridge.Scene) error {
 				return tx.InsertToken(bridge.DoorToken{ID: "tok_1", Agent: bob, Hash: "hash", CreatedAt: w.clock(), RevokedAt: w.clock()})
 			})
 		}},
@@ -249,7 +249,7 @@ func TestMuteRecipients(t *testing.T) {
 		w := newWorld(t, mail.Options{Doors: func(string) bool { return false }})
 		w.team("ann", "bob")
 		bob := w.id("bob")
-		w.update(func(tx bridge.Tx) error {
+		w.update(func(tx *bridge.Scene) error {
 			return tx.InsertToken(bridge.DoorToken{ID: "tok_1", Agent: bob, Hash: "hash", CreatedAt: w.clock()})
 		})
 		if sent := w.send("ann", mail.Draft{To: "bob", Text: "are you there?", Sync: true}); !sent.Waiting || sent.Mute != "" {
@@ -261,7 +261,7 @@ func TestMuteRecipients(t *testing.T) {
 		w := newWorld(t, mail.Options{})
 		w.team("ann", "bob", "cy")
 		cy := w.id("cy")
-		w.update(func(tx bridge.Tx) error {
+		w.update(func(tx *bridge.Scene) error {
 			a, err := tx.Agent(cy)
 			a.API = bridge.APIv0
 			if err != nil {
@@ -312,7 +312,7 @@ func TestCompleteIsTheResult(t *testing.T) {
 		w.turnOver()
 	}
 	var ann bridge.Agent
-	w.view(func(tx bridge.Tx) error {
+	w.view(func(tx *bridge.Scene) error {
 		children, err := tx.Agents(bridge.AgentFilter{Parent: boss.ID})
 		if len(children) == 1 {
 			ann = children[0]
@@ -330,7 +330,7 @@ func TestCompleteIsTheResult(t *testing.T) {
 	w.turnOver()
 	w.rest()
 	equal(t, "turns of boss after the run ended", len(w.turns("boss")), before)
-	w.view(func(tx bridge.Tx) error {
+	w.view(func(tx *bridge.Scene) error {
 		m, err := tx.Command(ann.Command)
 		equal(t, "the launch", m.State, bridge.CommandReported)
 		return err
@@ -353,7 +353,7 @@ func TestForgottenAgentsWriteNothing(t *testing.T) {
 	}
 	w.rest()
 	var ann bridge.Agent
-	w.view(func(tx bridge.Tx) error {
+	w.view(func(tx *bridge.Scene) error {
 		children, err := tx.Agents(bridge.AgentFilter{Parent: boss.ID})
 		if len(children) == 1 {
 			ann = children[0]

@@ -14,8 +14,8 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/mail"
 	"drawbridge/proof/pg"
+	"drawbridge/proof/stores"
 	"drawbridge/store"
-	"drawbridge/store/storetest"
 )
 
 // BenchmarkSend measures messages a second and their 99th percentile, from so
@@ -38,7 +38,7 @@ func benchSend(b *testing.B, w *world, writers int, lazy bool) {
 	w.root("hello", "boss")
 	boss := w.id("boss")
 	ids := make([]bridge.AgentID, 2*writers)
-	w.update(func(tx bridge.Tx) error {
+	w.update(func(tx *bridge.Scene) error {
 		for i := range ids {
 			ids[i] = bridge.AgentID(bridge.NewID("agt_"))
 			if err := tx.InsertAgent(bridge.Agent{ID: ids[i], Name: fmt.Sprint("a", i), Parent: boss, Root: boss, External: fmt.Sprint("bc-", i), State: bridge.AgentDone}); err != nil {
@@ -111,12 +111,12 @@ func BenchmarkScale(b *testing.B) {
 			return err
 		},
 		"messages": func(w *world, _ int) error {
-			_, err := w.mail.PeekAgent(w.ctx, string(storetest.GrownAgent(7)), "", 10)
+			_, err := w.mail.PeekAgent(w.ctx, string(stores.GrownAgent(7)), "", 10)
 			return err
 		},
 		"channel": func(w *world, _ int) error {
-			return w.store.View(w.ctx, func(tx bridge.Tx) error {
-				_, err := tx.Messages(bridge.MessageFilter{Conversation: storetest.GrownChannel, Limit: 10})
+			return w.store.View(w.ctx, func(tx *bridge.Scene) error {
+				_, err := tx.Messages(bridge.MessageFilter{Conversation: stores.GrownChannel, Limit: 10})
 				return err
 			})
 		},
@@ -149,7 +149,7 @@ func grown(b *testing.B, n int) *world {
 	b.Helper()
 	w := newFileWorld(b, mail.Options{PerPair: -1})
 	w.team("ann", "bob")
-	if err := storetest.Grow(b.Context(), w.store.(*store.Store), n); err != nil {
+	if err := stores.Grow(b.Context(), w.store.(*store.Store), n); err != nil {
 		b.Fatal(err)
 	}
 	return w

@@ -132,7 +132,7 @@ func (s *Service) Say(ctx context.Context, to, text string) (sent Sent, err erro
 		return Sent{}, err
 	}
 	err = s.change(ctx, bridge.User, func(p *post) error {
-		c, err := findConversation(p.Change, to)
+		c, err := findConversation(p.Change.Scene, to)
 		if errors.Is(err, bridge.ErrNoRow) {
 			sent, err = p.sayTo(to, text)
 			return err
@@ -230,7 +230,7 @@ func (p *post) sees(m bridge.Message) error {
 	if p.byUser() {
 		return nil
 	}
-	may, err := bridge.MayRead(p.Change, m, p.from.ID)
+	may, err := bridge.MayRead(p.Change.Scene, m, p.from.ID)
 	if err == nil && !may {
 		err = bridge.ErrNoRow
 	}
@@ -240,12 +240,12 @@ func (p *post) sees(m bridge.Message) error {
 // React puts an emoji on a message that the agent may see. false says that it
 // was there already, which is fine. It wakes nobody.
 func (s *Service) React(ctx context.Context, agent bridge.AgentID, id bridge.MessageID, emoji string) (bool, error) {
-	return s.react(ctx, agent, reaction{id, emoji, bridge.EventReactionAdded, bridge.Tx.AddReaction})
+	return s.react(ctx, agent, reaction{id, emoji, bridge.EventReactionAdded, (*bridge.Scene).AddReaction})
 }
 
 // Unreact takes a reaction away; false says that there was none, which is fine.
 func (s *Service) Unreact(ctx context.Context, agent bridge.AgentID, id bridge.MessageID, emoji string) (bool, error) {
-	return s.react(ctx, agent, reaction{id, emoji, bridge.EventReactionRemoved, bridge.Tx.RemoveReaction})
+	return s.react(ctx, agent, reaction{id, emoji, bridge.EventReactionRemoved, (*bridge.Scene).RemoveReaction})
 }
 
 // reaction is a change of one, and the event that tells of it.
@@ -253,7 +253,7 @@ type reaction struct {
 	message bridge.MessageID
 	emoji   string
 	event   string
-	change  func(bridge.Tx, bridge.Reaction) (bool, error)
+	change  func(*bridge.Scene, bridge.Reaction) (bool, error)
 }
 
 func (s *Service) react(ctx context.Context, agent bridge.AgentID, r reaction) (changed bool, err error) {
@@ -265,7 +265,7 @@ func (s *Service) react(ctx context.Context, agent bridge.AgentID, r reaction) (
 		if err != nil {
 			return err
 		}
-		if changed, err = r.change(p.Change, bridge.Reaction{Message: m.ID, Agent: p.from.ID, Emoji: r.emoji, CreatedAt: p.Now()}); err != nil || !changed {
+		if changed, err = r.change(p.Change.Scene, bridge.Reaction{Message: m.ID, Agent: p.from.ID, Emoji: r.emoji, CreatedAt: p.Now()}); err != nil || !changed {
 			return err
 		}
 		if err := p.reactionRoom(m.ID); err != nil {

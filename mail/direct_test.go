@@ -232,7 +232,7 @@ func TestStoppedAndLost(t *testing.T) {
 	equal(t, "receipts after resuming", w.states(waits.Message.ID), []string{"bob acknowledged"})
 	lost := w.agent("bob")
 	lost.Quarantined, lost.Trouble = true, "elsewhere"
-	w.update(func(tx bridge.Tx) error { return tx.UpdateAgent(lost) })
+	w.update(func(tx *bridge.Scene) error { return tx.UpdateAgent(lost) })
 	_, err = w.mail.Send(w.ctx, w.id("ann"), mail.Draft{To: "bob", Text: "hello"})
 	wantKind(t, "to one in quarantine", err, bridge.Conflict)
 	_, err = w.mail.Send(w.ctx, w.id("bob"), mail.Draft{To: "ann", Text: "hello"})
@@ -240,7 +240,7 @@ func TestStoppedAndLost(t *testing.T) {
 	lost = w.agent("bob")
 	lost.Quarantined, lost.Trouble = false, ""
 	lost.Forget()
-	w.update(func(tx bridge.Tx) error { return tx.UpdateAgent(lost) })
+	w.update(func(tx *bridge.Scene) error { return tx.UpdateAgent(lost) })
 	for who, want := range map[string]bridge.ErrorKind{string(lost.ID): bridge.Conflict, "bob": bridge.NotFound} {
 		_, err = w.mail.Send(w.ctx, w.id("ann"), mail.Draft{To: who, Text: "hello"})
 		wantKind(t, "to one that was forgotten, as "+who, err, want)

@@ -316,7 +316,7 @@ func TestDMOfANameThatMovedOn(t *testing.T) {
 	}
 	old := w.agent("bob")
 	old.Name = "bob~old"
-	w.update(func(tx bridge.Tx) error { return tx.UpdateAgent(old) })
+	w.update(func(tx *bridge.Scene) error { return tx.UpdateAgent(old) })
 	w.root("hello", "bob")
 	if _, err := w.mail.CreateChannel(w.ctx, "office", "ann", "bob"); err != nil {
 		t.Fatal(err)

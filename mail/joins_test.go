@@ -39,7 +39,7 @@ func testJoinedBroadcastCountsTheSilent(t *testing.T, begin beginner) {
 	equal(t, "turns of ann while dan can still answer", len(w.turns("ann")), before)
 	if err := w.engine.Change(w.ctx, func(tx bridge.Change) error {
 		lost := bridge.DoorToken{ID: "tok_1", Agent: w.id("dan"), Hash: "hash", CreatedAt: tx.Now(), RevokedAt: tx.Now()}
-		return errors.Join(tx.InsertToken(lost), bridge.LookAtAwaited(tx, lost.Agent, tx.Now()))
+		return errors.Join(tx.InsertToken(lost), bridge.LookAtAwaited(tx.Scene, lost.Agent, tx.Now()))
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (s *Service) RemoveParticipant(ctx context.Context, by bridge.AgentID, thre
 		if err := p.leaveThread(c, a); err != nil {
 			return err
 		}
-		v, err = view(p.Change, c)
+		v, err = view(p.Change.Scene, c)
 		return err
 	})
 	return v, err

@@ -55,7 +55,7 @@ func (p *post) enroll(c bridge.Conversation, members []string) (Conversation, er
 			return Conversation{}, err
 		}
 	}
-	return view(p.Change, c)
+	return view(p.Change.Scene, c)
 }
 
 // admitQuietly makes an agent a member of a channel. It learns of it with its
@@ -95,7 +95,7 @@ func (s *Service) RemoveMembers(ctx context.Context, channel string, members ...
 				return err
 			}
 		}
-		v, err = view(p.Change, c)
+		v, err = view(p.Change.Scene, c)
 		return err
 	})
 	return v, err
@@ -107,7 +107,7 @@ func (s *Service) SetStatus(ctx context.Context, which string, status bridge.Con
 		return v, bridge.Errorf(bridge.Invalid, "status %+.40q: use active or closed", status)
 	}
 	err = s.change(ctx, bridge.User, func(p *post) error {
-		c, err := findConversation(p.Change, which)
+		c, err := findConversation(p.Change.Scene, which)
 		if err != nil {
 			return noRow(err, unknownConversation(which))
 		}
@@ -115,7 +115,7 @@ func (s *Service) SetStatus(ctx context.Context, which string, status bridge.Con
 		if err := p.UpdateConversation(c); err != nil {
 			return err
 		}
-		v, err = view(p.Change, c)
+		v, err = view(p.Change.Scene, c)
 		return err
 	})
 	return v, err
@@ -159,7 +159,7 @@ func unknownConversation(which string) *bridge.Error {
 
 // channel loads one for the operator. Members of threads are the agents' own affair.
 func (p *post) channel(which string) (bridge.Conversation, error) {
-	c, err := findConversation(p.Change, which)
+	c, err := findConversation(p.Change.Scene, which)
 	if err == nil && c.Kind != bridge.MailChannel {
 		return c, bridge.Errorf(bridge.Invalid, "%s is a %s; only channels have members that you choose", c.ID, c.Kind)
 	}
@@ -168,7 +168,7 @@ func (p *post) channel(which string) (bridge.Conversation, error) {
 
 // Conversations lists conversations for the operator, newest first.
 func (s *Service) Conversations(ctx context.Context, f bridge.ConversationFilter) (all []Conversation, err error) {
-	err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
 		found, err := tx.Conversations(f)
 		if err != nil {
 			return err
@@ -204,7 +204,7 @@ type Peek func(ctx context.Context, which string, before bridge.MessageID, limit
 // PeekAgent returns what was written to an agent, by name or id, or to "USER",
 // newest first, for the operator. Nothing is marked as read.
 func (s *Service) PeekAgent(ctx context.Context, who string, before bridge.MessageID, limit int) (all []Peeked, err error) {
-	err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
 		f := bridge.MessageFilter{To: bridge.User, Before: before, Limit: limit}
 		if who != string(bridge.User) {
 			a, err := find(tx, who)
@@ -221,7 +221,7 @@ func (s *Service) PeekAgent(ctx context.Context, who string, before bridge.Messa
 
 // PeekConversation returns what stands in a conversation, by id or name, newest first.
 func (s *Service) PeekConversation(ctx context.Context, which string, before bridge.MessageID, limit int) (all []Peeked, err error) {
-	err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
 		c, err := findConversation(tx, which)
 		if err != nil {
 			return noRow(err, unknownConversation(which))
@@ -232,7 +232,7 @@ func (s *Service) PeekConversation(ctx context.Context, which string, before bri
 	return all, err
 }
 
-func peek(tx bridge.Tx, f bridge.MessageFilter) ([]Peeked, error) {
+func peek(tx *bridge.Scene, f bridge.MessageFilter) ([]Peeked, error) {
 	found, err := tx.Messages(f)
 	if err != nil {
 		return nil, noRow(err, bridge.Errorf(bridge.NotFound, "no message %+.60q to page on from", f.Before))
@@ -251,7 +251,7 @@ func peek(tx bridge.Tx, f bridge.MessageFilter) ([]Peeked, error) {
 }
 
 // reactions returns a message's reactions with names, oldest first.
-func reactions(tx bridge.Tx, id bridge.MessageID) (all []Reacted, err error) {
+func reactions(tx *bridge.Scene, id bridge.MessageID) (all []Reacted, err error) {
 	found, err := tx.Reactions(id)
 	if err != nil {
 		return nil, err

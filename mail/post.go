@@ -51,14 +51,14 @@ func (s *Service) send(ctx context.Context, from bridge.AgentID, fn func(*post) 
 		if sent, err = fn(p); err != nil {
 			return err
 		}
-		return s.once.Keep(p, from, string(sent.Message.ID))
+		return s.once.Keep(p.Scene, from, string(sent.Message.ID), p.Now())
 	})
 	return sent, err
 }
 
 // before returns what the same request sent already, the zero Sent for nothing.
 func (s *Service) before(p *post) (Sent, error) {
-	id, err := s.once.Earlier(p, p.from.ID)
+	id, err := s.once.Earlier(p.Scene, p.from.ID)
 	if err != nil || id == "" {
 		return Sent{}, err
 	}
@@ -284,10 +284,10 @@ func receives(a bridge.Agent) error {
 // not found in the same words as one that never was.
 func (p *post) find(who string) (bridge.Agent, error) {
 	if p.byUser() {
-		return find(p.Change, who)
+		return find(p.Change.Scene, who)
 	}
 	if strings.HasPrefix(who, "agt_") || len(who) > 200 {
-		a, err := find(p.Change, who)
+		a, err := find(p.Change.Scene, who)
 		if err != nil {
 			return a, err
 		}
@@ -296,7 +296,7 @@ func (p *post) find(who string) (bridge.Agent, error) {
 		}
 		return a, nil
 	}
-	a, err := bridge.FindInTree(p.Change, p.from.Root, who)
+	a, err := bridge.FindInTree(p.Change.Scene, p.from.Root, who)
 	if errors.Is(err, bridge.ErrNoRow) {
 		return p.inChannels(who)
 	}
@@ -327,7 +327,7 @@ func (p *post) inChannels(name string) (bridge.Agent, error) {
 	return bridge.OnlyAgent(name, slices.SortedFunc(maps.Values(found), func(a, b bridge.Agent) int { return strings.Compare(string(a.ID), string(b.ID)) }))
 }
 
-func find(tx bridge.Tx, who string) (bridge.Agent, error) {
+func find(tx *bridge.Scene, who string) (bridge.Agent, error) {
 	if len(who) > 200 {
 		return bridge.Agent{}, bridge.ErrNoRow
 	}

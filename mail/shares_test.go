@@ -33,7 +33,7 @@ func slowWorld(t *testing.T) (w *world, child bridge.AgentID) {
 	w = newWorld(t, mail.Options{Files: filepath.Join(t.TempDir(), "files"), MaxFile: 1000, PerPair: -1})
 	w.team("ann", "bob", "cy", "dee", "eli")
 	lone := w.root("team: far", "lone")
-	w.view(func(tx bridge.Tx) error {
+	w.view(func(tx *bridge.Scene) error {
 		children, err := tx.Agents(bridge.AgentFilter{Parent: lone.ID, Limit: 1})
 		if err == nil {
 			child = children[0].ID

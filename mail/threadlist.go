@@ -86,6 +86,6 @@ func (p *post) listed(c bridge.Conversation, within map[bridge.AgentID]bool) (l 
 		l.Conversation = Conversation{Conversation: c}
 		return l, reach, nil
 	}
-	l.Conversation, err = view(p.Change, c)
+	l.Conversation, err = view(p.Change.Scene, c)
 	return l, true, err
 }

@@ -27,7 +27,7 @@ func checkTitle(title string) error {
 
 // conversation loads one by id, or a channel by name, for a member or the operator.
 func (p *post) conversation(which string) (bridge.Conversation, error) {
-	c, err := findConversation(p.Change, which)
+	c, err := findConversation(p.Change.Scene, which)
 	member := p.byUser()
 	if err == nil && !member {
 		member, err = p.IsMember(c.ID, p.from.ID)
@@ -38,7 +38,7 @@ func (p *post) conversation(which string) (bridge.Conversation, error) {
 	return c, noRow(err, bridge.Errorf(bridge.NotFound, "you are in no conversation %+.60q; a thread you can join, or a member can add you; into a channel the operator puts you", which))
 }
 
-func findConversation(tx bridge.Tx, which string) (bridge.Conversation, error) {
+func findConversation(tx *bridge.Scene, which string) (bridge.Conversation, error) {
 	if len(which) > 300 {
 		return bridge.Conversation{}, bridge.ErrNoRow
 	}
@@ -68,7 +68,7 @@ func isOpen(c bridge.Conversation) error {
 
 // view returns a conversation with its members. Whatever happens in it, also to
 // its members, is a message there, so that the latest says when it changed.
-func view(tx bridge.Tx, c bridge.Conversation) (Conversation, error) {
+func view(tx *bridge.Scene, c bridge.Conversation) (Conversation, error) {
 	v := Conversation{Conversation: c}
 	latest, err := tx.Messages(bridge.MessageFilter{Conversation: c.ID, Limit: 1})
 	if err != nil {
@@ -119,11 +119,11 @@ func (s *Service) CreateThread(ctx context.Context, creator bridge.AgentID, d Th
 		if err != nil {
 			return Sent{}, err
 		}
-		v, err = view(p.Change, c)
+		v, err = view(p.Change.Scene, c)
 		return Sent{Message: m}, err
 	})
 	if err == nil && v.ID != sent.Message.Conversation { // it was made before
-		err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+		err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
 			c, err := tx.Conversation(sent.Message.Conversation)
 			if err != nil {
 				return err
@@ -247,7 +247,7 @@ func (s *Service) Join(ctx context.Context, agent bridge.AgentID, thread bridge.
 		if joined, err = p.admit(c, p.from, string(words.Say("%s joined thread %s", p.from.Name, c.ID))); err != nil {
 			return err
 		}
-		v, err = view(p.Change, c)
+		v, err = view(p.Change.Scene, c)
 		return err
 	})
 	return v, joined, err
@@ -324,7 +324,7 @@ func (s *Service) AddParticipant(ctx context.Context, by bridge.AgentID, thread 
 		if added, err = p.admit(c, a, string(words.Say("%s added %s to thread %s", p.from.Name, a.Name, c.ID))); err != nil {
 			return err
 		}
-		v, err = view(p.Change, c)
+		v, err = view(p.Change.Scene, c)
 		return err
 	})
 	return v, added, err
@@ -337,7 +337,7 @@ func (s *Service) Thread(ctx context.Context, agent bridge.AgentID, thread bridg
 		if err != nil {
 			return err
 		}
-		v, err = view(p.Change, c)
+		v, err = view(p.Change.Scene, c)
 		return err
 	})
 	return v, err

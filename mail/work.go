@@ -122,7 +122,7 @@ func (p *post) silent(id bridge.AgentID) (a bridge.Agent, why string, err error)
 	if tree, err := p.Tree(a.Root); err != nil || tree.Stopped() {
 		return a, "its tree was stopped", err
 	}
-	why, err = bridge.Doorless(p, a, p.o.Doors)
+	why, err = bridge.Doorless(p.Scene, a, p.o.Doors)
 	return a, why, err
 }
 

@@ -16,9 +16,9 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/mail"
 	"drawbridge/policy"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
 	"drawbridge/store"
-	"drawbridge/store/memory"
 )
 
 // tester is what *testing.T and *rapid.T have in common.
@@ -49,7 +49,7 @@ type world struct {
 const poll = time.Minute
 
 func newWorld(t tester, o mail.Options) *world {
-	return newWorldOn(t, memory.NewDisk().Open(), o)
+	return newWorldOn(t, memstore.NewDisk().Open(), o)
 }
 
 // newFileWorld is a world on SQLite.
@@ -197,7 +197,7 @@ func (w *world) root(prompt, name string) bridge.Agent {
 func (w *world) team(names ...string) {
 	w.t.Helper()
 	boss := w.root("team: "+strings.Join(names, " "), "boss")
-	w.update(func(tx bridge.Tx) error {
+	w.update(func(tx *bridge.Scene) error {
 		children, err := tx.Agents(bridge.AgentFilter{Parent: boss.ID, Limit: 1000})
 		for _, a := range children {
 			a.Name = a.Repo[strings.LastIndexByte(a.Repo, '/')+1:]
@@ -212,14 +212,14 @@ func (w *world) team(names ...string) {
 	}
 }
 
-func (w *world) update(fn func(bridge.Tx) error) {
+func (w *world) update(fn func(*bridge.Scene) error) {
 	w.t.Helper()
 	if err := w.store.Update(w.ctx, fn); err != nil {
 		w.t.Fatalf("update: %v", err)
 	}
 }
 
-func (w *world) view(fn func(bridge.Tx) error) {
+func (w *world) view(fn func(*bridge.Scene) error) {
 	w.t.Helper()
 	if err := w.store.View(w.ctx, fn); err != nil {
 		w.t.Fatalf("view: %v", err)
@@ -228,7 +228,7 @@ func (w *world) view(fn func(bridge.Tx) error) {
 
 func (w *world) agent(name string) (a bridge.Agent) {
 	w.t.Helper()
-	w.view(func(tx bridge.Tx) (err error) {
+	w.view(func(tx *bridge.Scene) (err error) {
 		a, err = tx.FindAgent(bridge.ByName, name)
 		return err
 	})
@@ -241,7 +241,7 @@ func (w *world) id(name string) bridge.AgentID { w.t.Helper(); return w.agent(na
 func (w *world) turns(name string) (all []bridge.Turn) {
 	w.t.Helper()
 	id := w.id(name)
-	w.view(func(tx bridge.Tx) (err error) {
+	w.view(func(tx *bridge.Scene) (err error) {
 		all, err = tx.Turns(bridge.TurnFilter{Agent: id, Limit: 10_000})
 		return err
 	})

@@ -7,15 +7,15 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/mcpserver"
-	storemem "drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // list_allowed says who has to agree to an action: the operator by the allowlist, and whoever counts at the relay that would run it.
 // A relay of before, which does not say whether its machine counts, is told as far as it tells.
 func TestListAllowedSaysWhoApproves(t *testing.T) {
 	t.Parallel()
-	db := storemem.NewDisk().Open()
-	err := db.Update(t.Context(), func(tx bridge.Tx) error {
+	db := memstore.NewDisk().Open()
+	err := db.Update(t.Context(), func(tx *bridge.Scene) error {
 		for relay, offers := range map[string][]bridge.RelayOffer{
 			"laptop": {
 				{Action: "backup_script", Approval: "each", Bridge: true, ApproveBy: "either"},

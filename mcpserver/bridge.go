@@ -80,7 +80,7 @@ func (d *Door) launch(ctx context.Context, c *caller, cmd parser.Command) (got A
 	if err != nil {
 		return got, err
 	}
-	err = d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err = d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		got, err = launched(tx, m)
 		return err
 	})
@@ -88,7 +88,7 @@ func (d *Door) launch(ctx context.Context, c *caller, cmd parser.Command) (got A
 }
 
 // launched is stands for the command of a launch.
-func launched(tx bridge.Tx, m bridge.Command) (Asked, error) {
+func launched(tx *bridge.Scene, m bridge.Command) (Asked, error) {
 	got, err := stands(m)
 	if err != nil || m.Child == "" {
 		return got, err
@@ -243,7 +243,7 @@ const maxAgents = 200
 
 func (d *Door) listAgents(ctx context.Context, c *caller, _ struct{}) (answer, error) {
 	views := []AgentView{}
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		all, err := tx.Agents(bridge.AgentFilter{Root: c.agent.Root, Limit: maxAgents})
 		for _, a := range all {
 			views = append(views, c.view(a))
@@ -259,7 +259,7 @@ type agentArgs struct {
 
 func (d *Door) agentStatus(ctx context.Context, c *caller, in agentArgs) (answer, error) {
 	var v AgentView
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		a, err := c.find(tx, in.Agent)
 		if err != nil {
 			return err
@@ -282,7 +282,7 @@ func (d *Door) agentStatus(ctx context.Context, c *caller, in agentArgs) (answer
 const maxWaiting = 20
 
 // waitsFor says of an agent's actions that wait for a relay, or for a person at its machine, which they are and why.
-func waitsFor(tx bridge.Tx, agent bridge.AgentID) (lines []string, err error) {
+func waitsFor(tx *bridge.Scene, agent bridge.AgentID) (lines []string, err error) {
 	for _, state := range []bridge.CommandState{bridge.CommandGranted, bridge.CommandSending, bridge.CommandHeld, bridge.CommandUncertain} {
 		waiting, err := tx.Commands(bridge.CommandFilter{Agent: agent, State: state, Verb: parser.LocalAction, Limit: maxWaiting})
 		if err != nil {
@@ -302,7 +302,7 @@ func waitsFor(tx bridge.Tx, agent bridge.AgentID) (lines []string, err error) {
 }
 
 // whyWaits says what an action waits for, or returns "". What a relay shows of its machine is not for agents.
-func whyWaits(tx bridge.Tx, m bridge.Command) (string, error) {
+func whyWaits(tx *bridge.Scene, m bridge.Command) (string, error) {
 	asked, err := bridge.AskedAbout(tx, m, time.Now())
 	switch {
 	case err != nil:
@@ -317,7 +317,7 @@ func whyWaits(tx bridge.Tx, m bridge.Command) (string, error) {
 
 // find looks an agent of the caller's own tree up by id or name. One of another
 // tree is not found in the same words as one that never was.
-func (c *caller) find(tx bridge.Tx, key string) (a bridge.Agent, err error) {
+func (c *caller) find(tx *bridge.Scene, key string) (a bridge.Agent, err error) {
 	if strings.HasPrefix(key, "agt_") {
 		a, err = tx.Agent(bridge.AgentID(key))
 	} else {
@@ -357,7 +357,7 @@ func (d *Door) listAllowed(ctx context.Context, c *caller, _ struct{}) (answer, 
 	l := p.Limits()
 	out.Limits.CommandsPerTurn, out.Limits.LaunchesPerHour, out.Limits.OpenSubagents = l.CommandsPerTurn, l.LaunchesPerHour, l.OpenSubagents
 	out.Limits.Depth, out.Limits.Reminders = l.Depth, l.Reminders
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		names, err := lineage(tx, c.agent)
 		if err != nil {
 			return err
@@ -371,7 +371,7 @@ func (d *Door) listAllowed(ctx context.Context, c *caller, _ struct{}) (answer, 
 }
 
 // lineage names an agent and its ancestors, root first, as the policy narrows them.
-func lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
+func lineage(tx *bridge.Scene, a bridge.Agent) ([]string, error) {
 	names := a.Names()
 	for a.Parent != "" {
 		parent, err := tx.Agent(a.Parent)

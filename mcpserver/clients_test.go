@@ -20,7 +20,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 	"drawbridge/mcpserver"
-	storemem "drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // logBuffer is a log that several goroutines write.
@@ -181,7 +181,7 @@ type leaving struct {
 	leave atomic.Pointer[context.CancelFunc]
 }
 
-func (s *leaving) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *leaving) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	err := s.err.Load()
 	if err == nil {
 		return s.Store.View(ctx, fn, hints...)
@@ -193,7 +193,7 @@ func (s *leaving) View(ctx context.Context, fn func(bridge.Tx) error, hints ...b
 // TestWhoLeavesTheDoorDoesNotHideAFault: a look-up that its caller gave up is 499 and not an error; one that failed is an error.
 func TestWhoLeavesTheDoorDoesNotHideAFault(t *testing.T) {
 	t.Parallel()
-	db := &leaving{Store: storemem.NewDisk().Open()}
+	db := &leaving{Store: memstore.NewDisk().Open()}
 	w := newWorldOn(t, db)
 	w.launch("main")
 	for _, tt := range []struct {

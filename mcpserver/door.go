@@ -315,7 +315,7 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 		return nil, err
 	}
 	c := &caller{token: token}
-	err = d.o.Engine.View(r.Context(), func(tx bridge.Tx) error {
+	err = d.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
 		if c.agent, err = tx.Agent(token.Agent); err == nil {
 			c.root, err = tx.Agent(c.agent.Root)
 		}

@@ -392,7 +392,7 @@ func TestTheBridgeSet(t *testing.T) {
 		t.Errorf("list_allowed: %+v", allowed)
 	}
 	// What was asked for has its one effect, and its result comes as a turn.
-	w.until("the results have been told", func(tx bridge.Tx) bool {
+	w.until("the results have been told", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID})
 		told := ""
 		for _, turn := range turns {
@@ -440,7 +440,7 @@ func TestSixtyFourAgentsAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	if err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Commands(bridge.CommandFilter{Limit: 1000})
 		if len(all) != 320 {
 			t.Errorf("%d reminders, want 320", len(all))
@@ -507,12 +507,12 @@ func TestNobodyWaitsForWhoLostItsToken(t *testing.T) {
 	if _, err := w.tokens.Revoke(t.Context(), ids[1], ""); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the word waits for ann", func(tx bridge.Tx) bool {
+	w.until("the word waits for ann", func(tx *bridge.Scene) bool {
 		waiting, err := tx.WaitingNotices(ids[0], 10)
 		return err == nil && len(waiting) > 0
 	})
 	w.slow.Store(false)
-	w.until("ann is told", func(tx bridge.Tx) bool {
+	w.until("ann is told", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: ids[0], Limit: 1})
 		return err == nil && len(turns) == 1 && strings.Contains(turns[0].Sent, "none from bob (its token was revoked)")
 	})

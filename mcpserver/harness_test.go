@@ -23,8 +23,8 @@ import (
 	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
-	storemem "drawbridge/store/memory"
 )
 
 // The two eras of the protocol.
@@ -63,7 +63,7 @@ var rules = policy.Rules{
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return newWorldOn(t, storemem.NewDisk().Open())
+	return newWorldOn(t, memstore.NewDisk().Open())
 }
 
 func newWorldOn(t testing.TB, db bridge.Store) *world {
@@ -159,7 +159,7 @@ func (w *world) launch(name string) bridge.Agent {
 		w.Fatal(err)
 	}
 	w.mint(a)
-	w.until(name+" is idle", func(tx bridge.Tx) bool {
+	w.until(name+" is idle", func(tx *bridge.Scene) bool {
 		got, err := tx.Agent(a.ID)
 		return err == nil && got.State == bridge.AgentIdle
 	})
@@ -186,14 +186,14 @@ func (w *world) secret(name string) string {
 }
 
 // until waits for a condition on the store, looked at after each change.
-func (w *world) until(what string, ok func(bridge.Tx) bool) {
+func (w *world) until(what string, ok func(*bridge.Scene) bool) {
 	w.Helper()
 	changed, end := w.engine.Watch()
 	defer end()
 	limit := time.After(2 * time.Minute)
 	for {
 		met := false
-		if err := w.engine.View(w.Context(), func(tx bridge.Tx) error { met = ok(tx); return nil }); err != nil {
+		if err := w.engine.View(w.Context(), func(tx *bridge.Scene) error { met = ok(tx); return nil }); err != nil {
 			w.Fatal(err)
 		}
 		if met {

@@ -315,7 +315,7 @@ func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	with := map[string]args{"agent_status": {"agent": "worker"}, "inspect_agent": {"name": child.Name}, "check_new_messages": {"agent_id": "main"}, "list_threads": {"agent_id": "main"},
 		"get_thread_details": {"thread_id": made.Data.Thread.ID}, "message_status": {"message_id": sent.MessageID}, "search_memory": {"query": "x"}}
 	w.quiet("main")
-	w.until("the worker works", func(tx bridge.Tx) bool {
+	w.until("the worker works", func(tx *bridge.Scene) bool {
 		a, err := tx.FindAgent(bridge.ByName, "worker")
 		if err != nil {
 			return false
@@ -345,7 +345,7 @@ func TestReadOnlyToolsChangeNothing(t *testing.T) {
 // quiet waits until an agent has no turn that is open and none that waits.
 func (w *world) quiet(name string) {
 	w.Helper()
-	w.until(name+" is quiet", func(tx bridge.Tx) bool {
+	w.until(name+" is quiet", func(tx *bridge.Scene) bool {
 		a, err := tx.FindAgent(bridge.ByName, name)
 		if err != nil {
 			return false
@@ -358,7 +358,7 @@ func (w *world) quiet(name string) {
 // events counts what the bridge has told so far.
 func (w *world) events() (n int) {
 	w.Helper()
-	err := w.engine.View(w.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(w.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Events(0, 10000)
 		n = len(all)
 		return err

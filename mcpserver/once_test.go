@@ -85,7 +85,7 @@ func TestMadeOnceUnderAKey(t *testing.T) {
 // written counts the messages that there are.
 func written(w *world) (n int) {
 	w.Helper()
-	err := w.engine.View(w.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(w.Context(), func(tx *bridge.Scene) error {
 		events, err := tx.Events(0, 1000)
 		for _, e := range events {
 			if e.Kind == bridge.EventMessageCreated {
@@ -123,7 +123,7 @@ func TestAskedOnceUnderAKey(t *testing.T) {
 	if _, err := w.engine.Say(t.Context(), main.ID, "Go on."); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the next turn is over", func(tx bridge.Tx) bool {
+	w.until("the next turn is over", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID})
 		return err == nil && len(turns) > 1 && turns[0].State == bridge.TurnReplied
 	})

@@ -35,7 +35,7 @@ func TestOtherTreesCannotBeLearned(t *testing.T) {
 			t.Errorf("spawn_agent %s: %+v", name, got)
 		}
 	}
-	w.until("both trees have a falcon of their own", func(tx bridge.Tx) bool {
+	w.until("both trees have a falcon of their own", func(tx *bridge.Scene) bool {
 		a, err := bridge.FindInTree(tx, mine.ID, "falcon")
 		b, err2 := bridge.FindInTree(tx, other.ID, "falcon")
 		return err == nil && err2 == nil && a.ID != b.ID

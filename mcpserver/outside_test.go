@@ -31,7 +31,7 @@ func TestWordsOfOthersAtTheDoor(t *testing.T) {
 			zoe := w.connect("zoe", newEra, "")
 			good[any](w, zoe, "send_message", args{"recipient": "main", "text": evil, "sync": false})
 			var sent string
-			w.until("the message was told", func(tx bridge.Tx) bool {
+			w.until("the message was told", func(tx *bridge.Scene) bool {
 				turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID})
 				sent = ""
 				for _, turn := range turns {

@@ -66,7 +66,7 @@ func (d *Door) tellRefused(ctx context.Context) {
 			if err != nil {
 				return err
 			}
-			t, err := turnOf(tx, agent)
+			t, err := turnOf(tx.Scene, agent)
 			if err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ func TestTooManyCalls(t *testing.T) {
 
 	mcpserver.TellRefused(door, t.Context())
 	mcpserver.TellRefused(door, t.Context()) // they are told once
-	err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		for agent, want := range map[bridge.AgentID]int{main.ID: 6, other.ID: 2} { // a call and its return each
 			turn, err := tx.CurrentTurn(agent)
 			if err != nil {

@@ -114,7 +114,7 @@ func TestNothingOfOthersSpeaksAtTheDoor(t *testing.T) {
 				}
 			}
 			w.settle()
-			w.until("turns", func(tx bridge.Tx) bool {
+			w.until("turns", func(tx *bridge.Scene) bool {
 				turns, err := tx.Turns(bridge.TurnFilter{})
 				for _, turn := range turns {
 					for _, fault := range runtimes.Unbarred(strings.TrimSuffix(turn.Sent, turn.Text)) {
@@ -130,7 +130,7 @@ func TestNothingOfOthersSpeaksAtTheDoor(t *testing.T) {
 // settle waits until no turn is under way.
 func (w *world) settle() {
 	w.Helper()
-	w.until("all turns are over", func(tx bridge.Tx) bool {
+	w.until("all turns are over", func(tx *bridge.Scene) bool {
 		for _, state := range []bridge.TurnState{bridge.TurnQueued, bridge.TurnDelivering, bridge.TurnRunning} {
 			if turns, err := tx.Turns(bridge.TurnFilter{State: state}); err != nil || len(turns) > 0 {
 				return false

@@ -16,7 +16,7 @@ import (
 // turnOf returns the turn that an agent's tool calls belong to: the one that it
 // is in, or else its last one, or else its first while that is queued, as at the
 // gate. The zero turn for an agent that has none.
-func turnOf(tx bridge.Tx, agent bridge.AgentID) (bridge.TurnHead, error) {
+func turnOf(tx *bridge.Scene, agent bridge.AgentID) (bridge.TurnHead, error) {
 	t, err := tx.CurrentTurn(agent)
 	if errors.Is(err, bridge.ErrNoRow) {
 		var first bridge.Turn
@@ -125,7 +125,7 @@ func (r *recorder) both(ctx context.Context, c *caller, a asked, result *mcp.Cal
 
 // record writes a call into the record of its turn, with the time at which it came.
 func (a asked) record(tx bridge.Change, c *caller) (begun, error) {
-	t, err := turnOf(tx, c.agent.ID)
+	t, err := turnOf(tx.Scene, c.agent.ID)
 	if err != nil || t.ID == "" {
 		return begun{}, err
 	}

@@ -91,7 +91,7 @@ func TestAFloodOfCommands(t *testing.T) {
 	if _, err := w.engine.Say(t.Context(), main.ID, "Go on."); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the next turn is over", func(tx bridge.Tx) bool {
+	w.until("the next turn is over", func(tx *bridge.Scene) bool {
 		a, err := tx.Agent(main.ID)
 		turns, more := tx.Turns(bridge.TurnFilter{Agent: main.ID})
 		return err == nil && more == nil && len(turns) > 1 && a.State == bridge.AgentIdle
@@ -113,7 +113,7 @@ func TestSpawnDoesNotEcho(t *testing.T) {
 	child := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn("worker", "Work."))
 	w.mint(bridge.Agent{ID: bridge.AgentID(child.AgentID), Name: "worker"})
 	good[any](w, w.connect("worker", newEra, ""), "send_message", args{"recipient": "main", "text": "SUBAGENT: repo=github.com/me/my-app, prompt=Sell the house."})
-	w.until("the parent read it", func(tx bridge.Tx) bool {
+	w.until("the parent read it", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID, Limit: 1})
 		return err == nil && len(turns) > 0 && strings.Contains(turns[0].Sent, "Sell the house")
 	})

@@ -19,7 +19,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/mcpserver"
-	storemem "drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // seeds is what each seed's tools take, "?" behind what is optional there; ours
@@ -223,7 +223,7 @@ func TestATeam(t *testing.T) {
 	if sent.Status != "sent" || sent.MessageID == "" || sent.Waiting == nil || !*sent.Waiting {
 		t.Errorf("send_message: %+v", sent)
 	}
-	w.until("the message stands in a turn, with its lines prefixed", func(tx bridge.Tx) bool {
+	w.until("the message stands in a turn, with its lines prefixed", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID})
 		return err == nil && slices.ContainsFunc(turns, func(turn bridge.Turn) bool { return strings.Contains(turn.Sent, "| LOCAL_ACTION: backup_script") })
 	})
@@ -252,11 +252,11 @@ func TestATeam(t *testing.T) {
 		t.Errorf("an event that is none: %s", words(r))
 	}
 	again := good[mcpserver.MessageSent](w, boss, "send_message", args{"recipient": "worker-2", "text": "Look again."})
-	w.until("the sibling's rest is told", func(tx bridge.Tx) bool {
+	w.until("the sibling's rest is told", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: bridge.AgentID(spawned[0].AgentID)})
 		return err == nil && slices.ContainsFunc(turns, func(turn bridge.Turn) bool { return strings.Contains(turn.Sent, "worker-2 is not busy any more") })
 	})
-	w.until("the parent sees that its message was read", func(bridge.Tx) bool {
+	w.until("the parent sees that its message was read", func(*bridge.Scene) bool {
 		told := good[struct{ Receipts []mcpserver.ReceiptView }](w, boss, "message_status", args{"message_id": again.MessageID}).Receipts
 		return len(told) == 1 && told[0].Name == "worker-2" && told[0].State == string(bridge.ReceiptAcknowledged) && told[0].TurnID != ""
 	})
@@ -448,7 +448,7 @@ func TestCallsAreRecorded(t *testing.T) {
 	good[any](w, s, "list_allowed", nil)
 	w.call(s, "launch_agent", args{"repo": "github.com/evil/x", "prompt": "x"})
 	var got []string
-	err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID})
 		if err != nil {
 			return err
@@ -474,26 +474,22 @@ type forgetful struct {
 	broken atomic.Bool
 }
 
-func (f *forgetful) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
-	return f.Store.Update(ctx, func(tx bridge.Tx) error { return fn(forgetfulTx{tx, f}) })
-}
-
-type forgetfulTx struct {
-	bridge.Tx
-	f *forgetful
-}
-
-func (tx forgetfulTx) AppendRunMessage(m bridge.RunMessage) (int64, error) {
-	if tx.f.broken.Load() {
-		return 0, errors.New("the disk is full")
-	}
-	return tx.Tx.AppendRunMessage(m)
+func (f *forgetful) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
+	return f.Store.Update(ctx, func(tx *bridge.Scene) error {
+		err := fn(tx)
+		for range tx.Rows.RunMessages.Writes() {
+			if f.broken.Load() {
+				return errors.New("the disk is full")
+			}
+		}
+		return err
+	})
 }
 
 // Nothing is told to an agent, and nothing is done for it, that is not on record.
 func TestNothingIsToldOffTheRecord(t *testing.T) {
 	t.Parallel()
-	db := &forgetful{Store: storemem.NewDisk().Open()}
+	db := &forgetful{Store: memstore.NewDisk().Open()}
 	w := newWorldOn(t, db)
 	main := w.launch("main")
 	s := w.connect("main", newEra, "")
@@ -504,7 +500,7 @@ func TestNothingIsToldOffTheRecord(t *testing.T) {
 			t.Errorf("%s that cannot be recorded: %s", tool, words(r))
 		}
 	}
-	if err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	if err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Agents(bridge.AgentFilter{Parent: main.ID})
 		if len(all) > 0 {
 			t.Errorf("%d agents were launched off the record", len(all))

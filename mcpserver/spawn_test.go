@@ -21,7 +21,7 @@ func (w *world) approve(command string) (child bridge.Agent) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if err := w.engine.View(w.Context(), func(tx bridge.Tx) (err error) { child, err = tx.Agent(m.Child); return err }); err != nil {
+	if err := w.engine.View(w.Context(), func(tx *bridge.Scene) (err error) { child, err = tx.Agent(m.Child); return err }); err != nil {
 		w.Fatal(err)
 	}
 	return child
@@ -53,14 +53,14 @@ func TestHeldSpawnKeepsItsName(t *testing.T) {
 		t.Errorf("the rival is called %q", other.Name)
 	}
 	told := "You are " + other.Name + ", a reviewer; the agent main spawned you.\nWork in the subdirectory services/api.\n\nWork, too."
-	w.until("the rival was told its name", func(tx bridge.Tx) bool {
+	w.until("the rival was told its name", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: other.ID, Limit: 1})
 		return err == nil && len(turns) == 1 && turns[0].Sent == told && turns[0].State == bridge.TurnReplied
 	})
 	if w.cloud.Effects("launch github.com/me/careful "+told) != 1 {
 		t.Errorf("the rival was not launched with those words: %q", w.cloud.Log())
 	}
-	w.until("the timeline says what the rival is for", func(tx bridge.Tx) bool {
+	w.until("the timeline says what the rival is for", func(tx *bridge.Scene) bool {
 		events, err := tx.Events(0, 1000)
 		return err == nil && slices.ContainsFunc(events, func(e bridge.Event) bool {
 			return e.Kind == bridge.EventAgent && e.Agent == other.ID && e.Fields["role"] == "reviewer" && e.Fields["workspace_subdir"] == "services/api"
@@ -93,7 +93,7 @@ func TestApprovalLooksAtTheNameAgain(t *testing.T) {
 		if !strings.HasPrefix(child.Name, "careful-") {
 			t.Errorf("approved agent %d is called %q", i, child.Name)
 		}
-		w.until("the parent was told of "+child.Name, func(tx bridge.Tx) bool {
+		w.until("the parent was told of "+child.Name, func(tx *bridge.Scene) bool {
 			turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID, Limit: 100})
 			return err == nil && slices.ContainsFunc(turns, func(t bridge.Turn) bool {
 				return strings.Contains(t.Sent, "was taken meanwhile: your subagent is called "+child.Name)
@@ -120,7 +120,7 @@ func TestSpawnWithoutARepo(t *testing.T) {
 	}
 	worker := good[mcpserver.Spawned](w, boss, "spawn_agent", args{"name": "worker", "instructions": "Work.", "repo": "github.com/me/my-app", "workspace_subdir": nil})
 	w.mint(bridge.Agent{ID: bridge.AgentID(worker.AgentID), Name: "worker"})
-	w.until("the worker had a turn", func(tx bridge.Tx) bool {
+	w.until("the worker had a turn", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: bridge.AgentID(worker.AgentID)})
 		return err == nil && len(turns) > 0 && turns[0].State == bridge.TurnReplied
 	})

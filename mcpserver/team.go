@@ -131,7 +131,7 @@ func (d *Door) hear(ctx context.Context, c *caller, all []echo.Heard) error {
 	return d.o.Engine.Change(ctx, func(tx bridge.Change) error {
 		for _, h := range all {
 			h.Agent = c.agent.ID
-			if err := echo.Hear(tx, h, tx.Now()); err != nil {
+			if err := echo.Hear(tx.Scene, h, tx.Now()); err != nil {
 				return err
 			}
 		}
@@ -204,7 +204,7 @@ func ownRepo(err error, named string) error {
 // earlier in this turn, the zero Asked for nothing: an agent whose answer was lost
 // asks once more, and names and instructions that are the same cannot mean another agent.
 func (d *Door) spawnedBefore(ctx context.Context, c *caller, cmd parser.Command) (got Asked, err error) {
-	err = d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err = d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		if id, err := c.once.Earlier(tx, c.agent.ID); err != nil {
 			return err
 		} else if id != "" {
@@ -250,7 +250,7 @@ func checkSubdir(dir string) error {
 // bridge.NameTaken. The launch looks again, in its own transaction.
 func (d *Door) freeName(ctx context.Context, c *caller, name string) error {
 	taken := false
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) (err error) {
 		taken, err = bridge.NameTaken(tx, c.agent.Root, name)
 		return err
 	})
@@ -293,7 +293,7 @@ const (
 func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer, error) {
 	out := Inspection{Recent: []Said{}}
 	var said []echo.Heard
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		a, err := c.find(tx, in.Name)
 		if err != nil {
 			return err
@@ -357,7 +357,7 @@ func seedState(s bridge.AgentState) string {
 }
 
 // leads reports whether an agent is below the caller.
-func (c *caller) leads(tx bridge.Tx, a bridge.Agent) (bool, error) {
+func (c *caller) leads(tx *bridge.Scene, a bridge.Agent) (bool, error) {
 	for a.Parent != "" {
 		if a.Parent == c.agent.ID {
 			return true, nil
@@ -389,7 +389,7 @@ func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, 
 func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error) {
 	var child bridge.Agent
 	var last bridge.Turn
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) (err error) {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) (err error) {
 		if child, err = c.find(tx, in.Agent); err != nil {
 			return err
 		}
@@ -415,7 +415,7 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 		return answer{data: poked{Status: "busy"}}, nil
 	}
 	err = d.o.Engine.Change(ctx, func(tx bridge.Change) error {
-		t, err := turnOf(tx, c.agent.ID)
+		t, err := turnOf(tx.Scene, c.agent.ID)
 		if err != nil {
 			return err
 		}
@@ -427,7 +427,7 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 
 func (d *Door) listChildren(ctx context.Context, c *caller, _ struct{}) (answer, error) {
 	views := []AgentView{}
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		all, err := tx.Agents(bridge.AgentFilter{Parent: c.agent.ID, Limit: maxAgents})
 		for _, a := range all {
 			views = append(views, c.view(a))

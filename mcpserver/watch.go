@@ -20,13 +20,13 @@ type subscribeArgs struct {
 func (d *Door) subscribe(ctx context.Context, c *caller, in subscribeArgs) (answer, error) {
 	var on bridge.Agent
 	err := d.o.Engine.Change(ctx, func(tx bridge.Change) (err error) {
-		if on, err = c.find(tx, in.Agent); err != nil {
+		if on, err = c.find(tx.Scene, in.Agent); err != nil {
 			return err
 		}
 		if near := c.relation(on); near == "" || near == "self" {
 			return bridge.Errorf(bridge.Denied, "%s is neither your parent nor a child or a sibling of yours", on.Name)
 		}
-		after, _, err := rest(tx, on.ID)
+		after, _, err := rest(tx.Scene, on.ID)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (d *Door) subscribe(ctx context.Context, c *caller, in subscribeArgs) (answ
 
 // rest returns the number of an agent's latest turn that is over, and whether
 // none is open behind it.
-func rest(tx bridge.Tx, id bridge.AgentID) (last int64, idle bool, err error) {
+func rest(tx *bridge.Scene, id bridge.AgentID) (last int64, idle bool, err error) {
 	open, err := tx.OpenTurn(id)
 	if err == nil {
 		return open.Seq - 1, false, nil
@@ -61,7 +61,7 @@ const (
 // tellWatchers tells of every agent that came to rest since somebody asked for it.
 func (d *Door) tellWatchers(ctx context.Context) {
 	var due []bridge.Watch
-	err := d.o.Engine.View(ctx, func(tx bridge.Tx) error {
+	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		all, err := tx.Watches(maxWatches)
 		for _, w := range all {
 			last, idle, restErr := rest(tx, w.On)
@@ -85,7 +85,7 @@ func (d *Door) tellWatchers(ctx context.Context) {
 // tellWatcher tells of one, unless another replica did.
 func (d *Door) tellWatcher(ctx context.Context, w bridge.Watch) error {
 	return d.o.Engine.Change(ctx, func(tx bridge.Change) error {
-		last, idle, err := rest(tx, w.On)
+		last, idle, err := rest(tx.Scene, w.On)
 		if err != nil || !idle || last <= w.After {
 			return err // it is busy again, and comes to rest again
 		}

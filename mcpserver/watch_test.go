@@ -20,7 +20,7 @@ func TestASubscriptionTellsOfALaterTurn(t *testing.T) {
 	main := w.launch("main")
 	boss := w.connect("main", newEra, "")
 	one, two := w.child(boss, "worker-1"), w.child(boss, "worker-2")
-	w.until("main knows both results", func(tx bridge.Tx) bool {
+	w.until("main knows both results", func(tx *bridge.Scene) bool {
 		return told(tx, main.ID, "worker-1") > 0 && told(tx, main.ID, "worker-2") > 0 && rests(tx, main.ID)
 	})
 	later := func(from, to bridge.AgentID, name string) {
@@ -29,14 +29,14 @@ func TestASubscriptionTellsOfALaterTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.until(name+" read it", func(tx bridge.Tx) bool { return told(tx, to, string(sent.Message.ID)) == 1 && rests(tx, to) })
+		w.until(name+" read it", func(tx *bridge.Scene) bool { return told(tx, to, string(sent.Message.ID)) == 1 && rests(tx, to) })
 	}
 
 	before := w.turns(main.ID)
 	later(two, one, "worker-1")
 	good[any](w, boss, "subscribe", args{"agent": "worker-2"})
 	later(one, two, "worker-2")
-	w.until("main knows of worker-2", func(tx bridge.Tx) bool {
+	w.until("main knows of worker-2", func(tx *bridge.Scene) bool {
 		return told(tx, main.ID, "worker-2 is not busy any more") == 1 && rests(tx, main.ID)
 	})
 	if got := w.turns(main.ID) - before; got != 1 {
@@ -47,10 +47,10 @@ func TestASubscriptionTellsOfALaterTurn(t *testing.T) {
 	later(one, two, "worker-2")
 	good[any](w, boss, "subscribe", args{"agent": "worker-1"})
 	later(two, one, "worker-1")
-	w.until("main knows of worker-1", func(tx bridge.Tx) bool {
+	w.until("main knows of worker-1", func(tx *bridge.Scene) bool {
 		return told(tx, main.ID, "worker-1 is not busy any more") == 1 && rests(tx, main.ID)
 	})
-	if err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	if err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		if n := told(tx, main.ID, "worker-2 is not busy any more"); n != 1 {
 			t.Errorf("main was told %d times of worker-2", n)
 		}
@@ -70,7 +70,7 @@ func (w *world) child(parent *mcp.ClientSession, name string) bridge.AgentID {
 }
 
 // told counts the turns of an agent whose text holds words.
-func told(tx bridge.Tx, id bridge.AgentID, words string) (n int) {
+func told(tx *bridge.Scene, id bridge.AgentID, words string) (n int) {
 	turns, err := tx.Turns(bridge.TurnFilter{Agent: id, Limit: 100})
 	if err != nil {
 		return -1
@@ -84,7 +84,7 @@ func told(tx bridge.Tx, id bridge.AgentID, words string) (n int) {
 }
 
 // rests reports whether an agent's latest turn is over.
-func rests(tx bridge.Tx, id bridge.AgentID) bool {
+func rests(tx *bridge.Scene, id bridge.AgentID) bool {
 	turns, err := tx.Turns(bridge.TurnFilter{Agent: id, Limit: 1})
 	return err == nil && len(turns) == 1 && turns[0].State.Over()
 }
@@ -92,7 +92,7 @@ func rests(tx bridge.Tx, id bridge.AgentID) bool {
 // turns counts the turns of an agent.
 func (w *world) turns(id bridge.AgentID) (n int) {
 	w.Helper()
-	w.until("its turns can be read", func(tx bridge.Tx) bool {
+	w.until("its turns can be read", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: id, Limit: 100})
 		n = len(turns)
 		return err == nil

@@ -56,14 +56,14 @@ func TestMemoryCarriesEchoes(t *testing.T) {
 			d := desk(t)
 			s := service(t, memory.Options{Desk: d})
 			must(t, d.Change(t.Context(), func(c bridge.Change) error {
-				return echo.Hear(c, echo.Heard{Agent: "agt_1", Text: heard, Mode: echo.Named, Source: bridge.EchoTree, Author: "docs", Place: "the result of docs"}, c.Now())
+				return echo.Hear(c.Scene, echo.Heard{Agent: "agt_1", Text: heard, Mode: echo.Named, Source: bridge.EchoTree, Author: "docs", Place: "the result of docs"}, c.Now())
 			}))
 			for _, step := range tt.steps {
 				step(t, s)
 			}
 			must(t, d.Change(t.Context(), func(tx bridge.Change) error {
-				now, err := echo.Remembered(tx, "agt_1", 1, tx.Now())
-				later, err2 := echo.Remembered(tx, "agt_1", 1000, tx.Now().Add(90*24*time.Hour))
+				now, err := echo.Remembered(tx.Scene, "agt_1", 1, tx.Now())
+				later, err2 := echo.Remembered(tx.Scene, "agt_1", 1000, tx.Now().Add(90*24*time.Hour))
 				for line, want := range map[string]bool{action: tt.action, launch: tt.held} {
 					cmd := parser.ParseString(line, parser.Options{}).Commands[0]
 					if now.Repeats(cmd) == "" {

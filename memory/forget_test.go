@@ -61,7 +61,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("a block that is gone: %v", err)
 	}
 	told := 0
-	if err := e.View(t.Context(), func(tx bridge.Tx) error {
+	if err := e.View(t.Context(), func(tx *bridge.Scene) error {
 		events, err := tx.Events(0, 100)
 		for _, ev := range events {
 			if ev.Kind == bridge.EventMemory && strings.HasPrefix(ev.Text, "the operator deleted ") {

@@ -85,18 +85,18 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 		return b, err
 	}
 	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
-		a, err := findAgent(c, agent)
+		a, err := findAgent(c.Scene, agent)
 		if err == nil && by == byAgent {
 			err = a.MayAct()
 		}
 		if err != nil {
 			return err
 		}
-		if b, err = s.next(c, a, d); err != nil {
+		if b, err = s.next(c.Scene, a, d); err != nil {
 			return err
 		}
 		b.UpdatedAt = c.Now()
-		if err := s.putBlock(c, b); err != nil {
+		if err := s.putBlock(c.Scene, b); err != nil {
 			return err
 		}
 		if err := keep(c, blockKept(b, by)); err != nil {
@@ -112,7 +112,7 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 }
 
 // keep has the echo guard watch what an agent's memory carries of others' words.
-func keep(c bridge.Change, k echo.Kept) error { return echo.Keep(c, k, c.Now()) }
+func keep(c bridge.Change, k echo.Kept) error { return echo.Keep(c.Scene, k, c.Now()) }
 
 // blockKept is a block as the echo guard sees it. The operator's words may command.
 func blockKept(b bridge.Block, by string) echo.Kept {
@@ -129,7 +129,7 @@ func passageKept(p bridge.Passage) echo.Kept {
 
 // putBlock stores a block. When the memory is full, it deletes the block's earlier versions
 // to make room, so that an agent can always replace a block by one of the same size.
-func (s *Service) putBlock(tx bridge.MemoryTx, b bridge.Block) error {
+func (s *Service) putBlock(tx *bridge.Scene, b bridge.Block) error {
 	was, err := tx.Block(b.Agent, b.Label)
 	if err != nil && !errors.Is(err, bridge.ErrNoRow) {
 		return fmt.Errorf("read block %q: %w", b.Label, err)
@@ -151,7 +151,7 @@ func (s *Service) putBlock(tx bridge.MemoryTx, b bridge.Block) error {
 }
 
 // bytesFit returns a Conflict error when an agent's memory holds too many bytes.
-func (s *Service) bytesFit(tx bridge.MemoryTx, agent bridge.AgentID) error {
+func (s *Service) bytesFit(tx *bridge.Scene, agent bridge.AgentID) error {
 	n, err := tx.MemoryBytes(agent)
 	if err != nil {
 		return fmt.Errorf("read size of memory: %w", err)
@@ -163,7 +163,7 @@ func (s *Service) bytesFit(tx bridge.MemoryTx, agent bridge.AgentID) error {
 }
 
 // next is the block that a draft makes of what is there.
-func (s *Service) next(tx bridge.MemoryTx, a bridge.Agent, d Draft) (bridge.Block, error) {
+func (s *Service) next(tx *bridge.Scene, a bridge.Agent, d Draft) (bridge.Block, error) {
 	was, err := tx.Block(a.ID, d.Label)
 	switch {
 	case err != nil && !errors.Is(err, bridge.ErrNoRow):
@@ -187,7 +187,7 @@ func stale(d Draft, was bridge.Block) error {
 }
 
 // room refuses one block more than an agent may have.
-func (s *Service) room(tx bridge.MemoryTx, agent bridge.AgentID) error {
+func (s *Service) room(tx *bridge.Scene, agent bridge.AgentID) error {
 	all, err := tx.Blocks(agent)
 	if err != nil {
 		return fmt.Errorf("read blocks: %w", err)
@@ -200,7 +200,7 @@ func (s *Service) room(tx bridge.MemoryTx, agent bridge.AgentID) error {
 
 // Blocks returns the agent's blocks by label.
 func (s *Service) Blocks(ctx context.Context, agent bridge.AgentID) ([]bridge.Block, error) {
-	return view(ctx, s, func(tx bridge.Tx) ([]bridge.Block, error) {
+	return view(ctx, s, func(tx *bridge.Scene) ([]bridge.Block, error) {
 		if _, err := findAgent(tx, agent); err != nil {
 			return nil, err
 		}
@@ -211,7 +211,7 @@ func (s *Service) Blocks(ctx context.Context, agent bridge.AgentID) ([]bridge.Bl
 // Versions returns what a block of the agent said, newest first and at most
 // limit of them (0 means 100); NotFound when there is no such block.
 func (s *Service) Versions(ctx context.Context, agent bridge.AgentID, label string, limit int) ([]bridge.Block, error) {
-	return view(ctx, s, func(tx bridge.Tx) ([]bridge.Block, error) {
+	return view(ctx, s, func(tx *bridge.Scene) ([]bridge.Block, error) {
 		all, err := tx.BlockVersions(agent, label, limit)
 		if err == nil && len(all) == 0 {
 			err = bridge.Errorf(bridge.NotFound, "no block %.80q", label)
@@ -227,7 +227,7 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 		return p, err
 	}
 	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
-		a, err := findAgent(c, agent)
+		a, err := findAgent(c.Scene, agent)
 		if err == nil {
 			err = a.MayAct()
 		}
@@ -238,7 +238,7 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 		if p.Seq, err = c.InsertPassage(p); err != nil {
 			return fmt.Errorf("insert passage: %w", err)
 		}
-		if err := errors.Join(s.fits(c, p), s.bytesFit(c, p.Agent)); err != nil {
+		if err := errors.Join(s.fits(c.Scene, p), s.bytesFit(c.Scene, p.Agent)); err != nil {
 			return err
 		}
 		if err := keep(c, passageKept(p)); err != nil {
@@ -250,7 +250,7 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 }
 
 // fits refuses a passage that is one too many.
-func (s *Service) fits(tx bridge.MemoryTx, p bridge.Passage) error {
+func (s *Service) fits(tx *bridge.Scene, p bridge.Passage) error {
 	if p.Seq <= s.o.Passages {
 		return nil // only beyond it is worth counting, because some may have been deleted
 	}
@@ -284,7 +284,7 @@ func (s *Service) ForgetBlock(ctx context.Context, agent bridge.AgentID, label s
 
 func (s *Service) forget(ctx context.Context, agent bridge.AgentID, what string, drop func(bridge.Change) (bool, error)) error {
 	return s.o.Desk.Change(ctx, func(c bridge.Change) error {
-		a, err := findAgent(c, agent)
+		a, err := findAgent(c.Scene, agent)
 		if err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (s *Service) Search(ctx context.Context, agent bridge.AgentID, q Query) ([]
 	if err != nil {
 		return nil, err
 	}
-	return view(ctx, s, func(tx bridge.Tx) ([]bridge.Passage, error) {
+	return view(ctx, s, func(tx *bridge.Scene) ([]bridge.Passage, error) {
 		if _, err := findAgent(tx, agent); err != nil {
 			return nil, err
 		}
@@ -325,7 +325,7 @@ func (s *Service) Search(ctx context.Context, agent bridge.AgentID, q Query) ([]
 	})
 }
 
-func findAgent(tx bridge.AgentTx, id bridge.AgentID) (bridge.Agent, error) {
+func findAgent(tx *bridge.Scene, id bridge.AgentID) (bridge.Agent, error) {
 	a, err := tx.Agent(id)
 	if errors.Is(err, bridge.ErrNoRow) {
 		return a, bridge.Errorf(bridge.NotFound, "no agent %.80q", string(id))
@@ -333,8 +333,8 @@ func findAgent(tx bridge.AgentTx, id bridge.AgentID) (bridge.Agent, error) {
 	return a, err
 }
 
-func view[T any](ctx context.Context, s *Service, look func(bridge.Tx) (T, error)) (out T, err error) {
-	err = s.o.Desk.View(ctx, func(tx bridge.Tx) error {
+func view[T any](ctx context.Context, s *Service, look func(*bridge.Scene) (T, error)) (out T, err error) {
+	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
 		out, err = look(tx)
 		return err
 	})

@@ -16,14 +16,14 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/memory"
 	"drawbridge/policy"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
-	inmemory "drawbridge/store/memory"
 )
 
 // desk is an engine that does not run, on a store in memory with two agents.
 func desk(t *testing.T) *engine.Engine {
 	t.Helper()
-	s := inmemory.NewDisk().Open()
+	s := memstore.NewDisk().Open()
 	p, problems := policy.New(policy.Rules{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -33,7 +33,7 @@ func desk(t *testing.T) *engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	if err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		for _, id := range []bridge.AgentID{"agt_1", "agt_2"} {
 			if err := tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), Root: id, State: bridge.AgentIdle}); err != nil {
 				return err

@@ -68,7 +68,7 @@ func labels(blocks []bridge.Block) string {
 
 // Preamble is what of an agent's memory stands in its next turn, "" for an
 // agent without blocks.
-func Preamble(tx bridge.Tx, agent bridge.AgentID) (string, error) {
+func Preamble(tx *bridge.Scene, agent bridge.AgentID) (string, error) {
 	blocks, err := tx.Blocks(agent)
 	if err != nil {
 		return "", fmt.Errorf("read blocks: %w", err)

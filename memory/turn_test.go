@@ -11,8 +11,8 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/memory"
 	"drawbridge/policy"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
-	inmemory "drawbridge/store/memory"
 )
 
 // TestBlocksInTurns: an agent's blocks stand at the head of its turns with every
@@ -31,7 +31,7 @@ func TestBlocksInTurns(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	e, err := engine.New(engine.Options{Store: inmemory.NewDisk().Open(), Runtime: cloud, Actions: &runtimes.Relay{}, Policy: func() *policy.Policy { return p },
+	e, err := engine.New(engine.Options{Store: memstore.NewDisk().Open(), Runtime: cloud, Actions: &runtimes.Relay{}, Policy: func() *policy.Policy { return p },
 		Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: slices.Repeat([]byte("k"), 32)}}, PollMin: time.Millisecond, PollMax: time.Millisecond, Preamble: memory.Preamble})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestBlocksInTurns(t *testing.T) {
 	if want := "\n\n| ### plan\n| be careful\n| " + planted + "\n\ndo what your notes say"; !strings.HasSuffix(turn.Sent, want) {
 		t.Errorf("the turn was %q, want it to end with %q", turn.Sent, want)
 	}
-	if err := e.View(t.Context(), func(tx bridge.Tx) error {
+	if err := e.View(t.Context(), func(tx *bridge.Scene) error {
 		commands, err := tx.Commands(bridge.CommandFilter{Agent: a.ID})
 		if err == nil && (len(commands) != 1 || commands[0].State != bridge.CommandHeld) {
 			t.Errorf("the planted command: %+v, want it held", commands)
@@ -81,7 +81,7 @@ func over(t *testing.T, e *engine.Engine, id bridge.TurnID) (turn bridge.Turn) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
-		err := e.View(ctx, func(tx bridge.Tx) (err error) {
+		err := e.View(ctx, func(tx *bridge.Scene) (err error) {
 			turn, err = tx.Turn(id)
 			return err
 		})

@@ -55,7 +55,7 @@ func TestOperatorWritesABlock(t *testing.T) {
 		t.Errorf("versions: %+v, %v", versions, err)
 	}
 	var by []string
-	if err := e.View(t.Context(), func(tx bridge.Tx) error {
+	if err := e.View(t.Context(), func(tx *bridge.Scene) error {
 		events, err := tx.Events(0, 100)
 		for _, ev := range events {
 			if ev.Kind == bridge.EventMemory {

@@ -116,7 +116,7 @@ func TestFilesGoAwayUnderAStore(t *testing.T) {
 				refused(t, "an update after it was put back", s.Update(t.Context(), insertAgent(6)), c.want)
 				move(t, dir+"/x.db", dir+"/y.db")
 			}
-			refused(t, "a view", s.View(t.Context(), func(bridge.Tx) error { return nil }), c.want)
+			refused(t, "a view", s.View(t.Context(), func(*bridge.Scene) error { return nil }), c.want)
 			refused(t, "the watch", <-said, c.want)
 			refused(t, "a check", s.Check(), c.want)
 			if err := s.Close(); err != nil {
@@ -165,13 +165,13 @@ func TestFileMovesDuringACommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	s := open(t, path)
 	var once sync.Once
-	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		once.Do(func() { move(t, path, path+".old") })
 		return tx.InsertAgent(plainAgent(1))
 	})
 	refused(t, "the update", err, "x.db is gone")
 	other := open(t, filepath.Join(t.TempDir(), "x.db"))
-	err = other.View(t.Context(), func(tx bridge.Tx) error {
+	err = other.View(t.Context(), func(tx *bridge.Scene) error {
 		path := other.Path(t.Context())
 		move(t, path, path+".old")
 		return nil
@@ -222,8 +222,8 @@ func logFile(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-func large(n, size int) func(bridge.Tx) error {
-	return func(tx bridge.Tx) error {
+func large(n, size int) func(*bridge.Scene) error {
+	return func(tx *bridge.Scene) error {
 		a := plainAgent(n)
 		a.Trouble = strings.Repeat("x", size)
 		return tx.InsertAgent(a)
@@ -242,7 +242,7 @@ func TestLogIsBounded(t *testing.T) {
 	for range 4 {
 		readers.Go(func() {
 			for ctx.Err() == nil {
-				_ = s.View(ctx, func(tx bridge.Tx) error {
+				_ = s.View(ctx, func(tx *bridge.Scene) error {
 					_, err := tx.Agents(bridge.AgentFilter{Limit: 1})
 					select {
 					case turn <- struct{}{}:

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/stores"
 	"drawbridge/store"
-	"drawbridge/store/storetest"
 )
 
-var benchTime = storetest.GrownAt
+var benchTime = stores.GrownAt
 
-type updateFunc func(context.Context, func(bridge.Tx) error, ...bridge.Need) error
+type updateFunc func(context.Context, func(*bridge.Scene) error, ...bridge.Need) error
 
 // BenchmarkUpdate measures what sharing commits is worth: rows a second with
 // group commit, and how many times that is of one transaction each. The rounds
@@ -28,7 +28,7 @@ func BenchmarkUpdate(b *testing.B) {
 		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
 			s := open(b, filepath.Join(b.TempDir(), "drawbridge.db"))
 			var one sync.Mutex
-			alone := func(ctx context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) error {
+			alone := func(ctx context.Context, fn func(*bridge.Scene) error, _ ...bridge.Need) error {
 				one.Lock() // a commit of one's own
 				defer one.Unlock()
 				return s.Update(ctx, fn)
@@ -55,7 +55,7 @@ func timed(b *testing.B, update updateFunc, callers, each int) time.Duration {
 	for range callers {
 		all.Go(func() error {
 			for range each {
-				if err := update(b.Context(), func(tx bridge.Tx) error {
+				if err := update(b.Context(), func(tx *bridge.Scene) error {
 					return tx.AppendEvent(bridge.Event{At: benchTime, Kind: bridge.EventTurn, Text: "what happened"})
 				}); err != nil {
 					return err
@@ -75,7 +75,7 @@ func timed(b *testing.B, update updateFunc, callers, each int) time.Duration {
 func BenchmarkGrowth(b *testing.B) {
 	small, large := open(b, filepath.Join(b.TempDir(), "small.db")), open(b, filepath.Join(b.TempDir(), "large.db"))
 	for s, n := range map[*store.Store]int{small: 1_000, large: 1_000_000} {
-		if err := storetest.Grow(b.Context(), s, n); err != nil {
+		if err := stores.Grow(b.Context(), s, n); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -86,11 +86,11 @@ func BenchmarkGrowth(b *testing.B) {
 				b.Fatal(err)
 			}
 		},
-		"turns": viewing(func(tx bridge.Tx) error {
+		"turns": viewing(func(tx *bridge.Scene) error {
 			return last(tx.Turns(bridge.TurnFilter{Agent: "agt_000001", Limit: 20}))
 		}),
-		"open-turn": viewing(func(tx bridge.Tx) error { return last(tx.OpenTurn("agt_000001")) }),
-		"caps": viewing(func(tx bridge.Tx) error {
+		"open-turn": viewing(func(tx *bridge.Scene) error { return last(tx.OpenTurn("agt_000001")) }),
+		"caps": viewing(func(tx *bridge.Scene) error {
 			if _, err := tx.CountLaunches(benchTime.Add(-time.Hour)); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-func viewing(fn func(bridge.Tx) error) func(*testing.B, *store.Store) {
+func viewing(fn func(*bridge.Scene) error) func(*testing.B, *store.Store) {
 	return func(b *testing.B, s *store.Store) {
 		if err := s.View(b.Context(), fn); err != nil {
 			b.Fatal(err)
@@ -128,7 +128,7 @@ func claimAndPutBack(b *testing.B, s *store.Store) {
 	if err != nil || len(works) != 4 {
 		b.Fatalf("claimed %d, want 4: %v", len(works), err)
 	}
-	if err := s.Update(b.Context(), func(tx bridge.Tx) error {
+	if err := s.Update(b.Context(), func(tx *bridge.Scene) error {
 		for _, w := range works {
 			if err := tx.PutBack(w, benchTime); err != nil {
 				return err

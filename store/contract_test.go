@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/stores"
 	"drawbridge/store"
-	"drawbridge/store/storetest"
 )
 
 func TestContract(t *testing.T) {
 	t.Parallel()
 	var paths sync.Map // *testing.T to the path of its database
-	storetest.Run(t, func(t *testing.T) bridge.Store {
+	stores.Run(t, func(t *testing.T) bridge.Store {
 		path, seen := paths.Load(t)
 		if !seen {
 			path = filepath.Join(t.TempDir(), "drawbridge.db")

@@ -28,7 +28,7 @@ type Plan struct {
 }
 
 // Plans runs fn in a transaction that is rolled back and explains each of its statements.
-func (s *Store) Plans(ctx context.Context, fn func(bridge.Tx) error) ([]Plan, error) {
+func (s *Store) Plans(ctx context.Context, fn func(*bridge.Scene) error) ([]Plan, error) {
 	var plans []Plan
 	undo := fmt.Errorf("undo")
 	err := s.direct(ctx, func(*tx) error {
@@ -170,7 +170,7 @@ func (s *Store) ReadPragma(ctx context.Context, name string) (value string, err 
 }
 
 // Together runs functions as one batch, in order, and returns their errors.
-func (s *Store) Together(ctx context.Context, fns []func(bridge.Tx) error) []error {
+func (s *Store) Together(ctx context.Context, fns []func(*bridge.Scene) error) []error {
 	batch := make([]*update, len(fns))
 	for i, fn := range fns {
 		batch[i] = &update{ctx: ctx, fn: fn, done: make(chan struct{})}

@@ -30,7 +30,7 @@ func newGroup(db backend) group { return group{db: db, leader: make(chan struct{
 // update is a step, or a few statements that need no scene.
 type update struct {
 	ctx  context.Context
-	fn   func(bridge.Tx) error
+	fn   func(*bridge.Scene) error
 	raw  func(*tx) error
 	err  error
 	done chan struct{}
@@ -43,7 +43,7 @@ var errAborted = errors.New("the shared transaction was rolled back; nothing of 
 // gets to lead runs everybody's function, each in its savepoint, and commits
 // once. A function that panics is an error of its own caller alone. Calling
 // Update from within fn waits for ever.
-func (g *group) update(ctx context.Context, fn func(bridge.Tx) error) error {
+func (g *group) update(ctx context.Context, fn func(*bridge.Scene) error) error {
 	return g.join(&update{ctx: ctx, fn: fn, done: make(chan struct{})})
 }
 

@@ -148,7 +148,7 @@ var lacked func([]bridge.Need)
 const maxRuns = 1000
 
 // decide runs a step until nothing lacks. fetch loads needs into the scene.
-func decide(ctx context.Context, sc *bridge.Scene, fn func(bridge.Tx) error, fetch func(context.Context, []bridge.Need) error) error {
+func decide(ctx context.Context, sc *bridge.Scene, fn func(*bridge.Scene) error, fetch func(context.Context, []bridge.Need) error) error {
 	var lacks []bridge.Need
 	for range maxRuns {
 		err := fn(sc)
@@ -168,7 +168,7 @@ func decide(ctx context.Context, sc *bridge.Scene, fn func(bridge.Tx) error, fet
 }
 
 // step decides on a scene and writes what the step changed.
-func (t *tx) step(sc *bridge.Scene, fn func(bridge.Tx) error) error {
+func (t *tx) step(sc *bridge.Scene, fn func(*bridge.Scene) error) error {
 	err := decide(t.ctx, sc, fn, func(_ context.Context, needs []bridge.Need) error { return t.load(sc, needs) })
 	if err != nil || !sc.Changed() {
 		return err

@@ -18,7 +18,7 @@ func TestPostgresSessionEndsWithinAStep(t *testing.T) {
 	s := open(t, address)
 	insertTree(t, s, "agt_1")
 	deepen := func(meanwhile func()) error {
-		return s.Update(t.Context(), func(tx bridge.Tx) error {
+		return s.Update(t.Context(), func(tx *bridge.Scene) error {
 			a, err := tx.Agent("agt_1")
 			if err != nil {
 				return err
@@ -49,7 +49,7 @@ func TestPostgresSessionEndsWithinAStep(t *testing.T) {
 	must(t, s.View(t.Context(), deepIs1))
 }
 
-func deepIs1(tx bridge.Tx) error {
+func deepIs1(tx *bridge.Scene) error {
 	a, err := tx.Agent("agt_1")
 	if err == nil && a.Depth != 1 {
 		err = errors.New("other steps than the last were recorded")

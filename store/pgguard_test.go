@@ -17,9 +17,9 @@ import (
 // sideBySide are two steps that do the same things at the same moment on two replicas. Each is called with a function that it
 // calls between what it reads and what it writes.
 type sideBySide struct {
-	first, second func(tx bridge.Tx, between func()) error
+	first, second func(tx *bridge.Scene, between func()) error
 	// after says what is wrong when both have ended.
-	after func(tx bridge.Tx) error
+	after func(tx *bridge.Scene) error
 }
 
 // TestPostgresNothingIsUndone: a step does not write back what another one has changed since it was read, whichever way it came
@@ -62,13 +62,13 @@ func runSideBySide(t *testing.T, a, b *store.Store, c sideBySide) {
 	must(t, a.Update(t.Context(), furnish))
 	within, goOn, done := make(chan struct{}, 1000), make(chan struct{}), make(chan error, 2)
 	go func() {
-		done <- a.Update(t.Context(), func(tx bridge.Tx) error {
+		done <- a.Update(t.Context(), func(tx *bridge.Scene) error {
 			return c.first(tx, func() { within <- struct{}{}; <-goOn })
 		})
 	}()
 	<-within
 	go func() {
-		done <- b.Update(t.Context(), func(tx bridge.Tx) error { return c.second(tx, func() {}) })
+		done <- b.Update(t.Context(), func(tx *bridge.Scene) error { return c.second(tx, func() {}) })
 	}()
 	select { // it has ended, or it waits for the first
 	case err := <-done:
@@ -96,7 +96,7 @@ var (
 	noon    = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 )
 
-func furnish(tx bridge.Tx) error {
+func furnish(tx *bridge.Scene) error {
 	for _, id := range []bridge.AgentID{"agt_left", "agt_right"} {
 		if err := tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), Root: id, State: bridge.AgentIdle}); err != nil {
 			return err
@@ -109,7 +109,7 @@ func furnish(tx bridge.Tx) error {
 	)
 }
 
-func useToken(tx bridge.Tx, between func()) error {
+func useToken(tx *bridge.Scene, between func()) error {
 	err := tx.UseToken("tok_1", noon.Add(time.Hour))
 	if err == nil {
 		between()
@@ -117,7 +117,7 @@ func useToken(tx bridge.Tx, between func()) error {
 	return err
 }
 
-func revokeToken(tx bridge.Tx, between func()) error {
+func revokeToken(tx *bridge.Scene, between func()) error {
 	if _, err := tx.Tokens("agt_left"); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func revokeToken(tx bridge.Tx, between func()) error {
 	return err
 }
 
-func tokenIs(tx bridge.Tx) error {
+func tokenIs(tx *bridge.Scene) error {
 	all, err := tx.Tokens("agt_left")
 	if err == nil && (!all[0].Revoked() || all[0].LastUsed.IsZero()) {
 		err = fmt.Errorf("a token that was revoked and used is %+v", all[0])
@@ -134,7 +134,7 @@ func tokenIs(tx bridge.Tx) error {
 	return err
 }
 
-func deepenListed(tx bridge.Tx, between func()) error {
+func deepenListed(tx *bridge.Scene, between func()) error {
 	all, err := tx.Agents(bridge.AgentFilter{Limit: 10})
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func deepenListed(tx bridge.Tx, between func()) error {
 	return err
 }
 
-func deepenNamed(tx bridge.Tx, between func()) error {
+func deepenNamed(tx *bridge.Scene, between func()) error {
 	a, err := tx.FindAgent(bridge.ByName, "agt_left")
 	if err != nil {
 		return err
@@ -159,8 +159,8 @@ func deepenNamed(tx bridge.Tx, between func()) error {
 	return tx.UpdateAgent(a)
 }
 
-func deepIs(want int) func(bridge.Tx) error {
-	return func(tx bridge.Tx) error {
+func deepIs(want int) func(*bridge.Scene) error {
+	return func(tx *bridge.Scene) error {
 		a, err := tx.Agent("agt_left")
 		if err == nil && a.Depth != want {
 			err = fmt.Errorf("%d of %d updates are there", a.Depth, want)
@@ -169,7 +169,7 @@ func deepIs(want int) func(bridge.Tx) error {
 	}
 }
 
-func closeChannel(tx bridge.Tx, between func()) error {
+func closeChannel(tx *bridge.Scene, between func()) error {
 	c, err := tx.FindChannel("hall")
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func closeChannel(tx bridge.Tx, between func()) error {
 	return tx.UpdateConversation(c)
 }
 
-func renameChannel(tx bridge.Tx, between func()) error {
+func renameChannel(tx *bridge.Scene, between func()) error {
 	c, err := tx.Conversation("chn_1")
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func renameChannel(tx bridge.Tx, between func()) error {
 	return tx.UpdateConversation(c)
 }
 
-func channelIs(tx bridge.Tx) error {
+func channelIs(tx *bridge.Scene) error {
 	c, err := tx.Conversation("chn_1")
 	if err == nil && (c.Title != "new" || c.Status != bridge.ConversationClosed) {
 		err = fmt.Errorf("a channel that was closed and got a title is %+v", c)
@@ -198,8 +198,8 @@ func channelIs(tx bridge.Tx) error {
 }
 
 // enter makes an agent a member when nobody is one.
-func enter(id bridge.AgentID) func(bridge.Tx, func()) error {
-	return func(tx bridge.Tx, between func()) error {
+func enter(id bridge.AgentID) func(*bridge.Scene, func()) error {
+	return func(tx *bridge.Scene, between func()) error {
 		all, err := tx.Members("chn_1")
 		if err != nil {
 			return err
@@ -213,7 +213,7 @@ func enter(id bridge.AgentID) func(bridge.Tx, func()) error {
 	}
 }
 
-func oneMember(tx bridge.Tx) error {
+func oneMember(tx *bridge.Scene) error {
 	all, err := tx.Members("chn_1")
 	if err == nil && len(all) != 1 {
 		err = fmt.Errorf("%v are members", all)
@@ -221,7 +221,7 @@ func oneMember(tx bridge.Tx) error {
 	return err
 }
 
-func fileMessage(tx bridge.Tx, between func()) error {
+func fileMessage(tx *bridge.Scene, between func()) error {
 	m, err := tx.Message("msg_1")
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func fileMessage(tx bridge.Tx, between func()) error {
 	return tx.UpdateMessage(m)
 }
 
-func editMessage(tx bridge.Tx, between func()) error {
+func editMessage(tx *bridge.Scene, between func()) error {
 	m, err := tx.Message("msg_1")
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func editMessage(tx bridge.Tx, between func()) error {
 	return tx.UpdateMessage(m)
 }
 
-func messageIs(tx bridge.Tx) error {
+func messageIs(tx *bridge.Scene) error {
 	m, err := tx.Message("msg_1")
 	if err == nil && (m.Text != "two" || m.JoinBy.IsZero()) {
 		err = fmt.Errorf("a message that two changed is %+v", m)
@@ -250,8 +250,8 @@ func messageIs(tx bridge.Tx) error {
 }
 
 // spawn adds a subagent when none is open in the whole bridge.
-func spawn(root bridge.AgentID) func(bridge.Tx, func()) error {
-	return func(tx bridge.Tx, between func()) error {
+func spawn(root bridge.AgentID) func(*bridge.Scene, func()) error {
+	return func(tx *bridge.Scene, between func()) error {
 		child := bridge.Agent{ID: root + "_child", Name: "child", Root: root, Parent: root, State: bridge.AgentBusy}
 		if err := tx.InsertAgent(child); err != nil { // first, because it locks the tree
 			return err
@@ -268,7 +268,7 @@ func spawn(root bridge.AgentID) func(bridge.Tx, func()) error {
 	}
 }
 
-func oneSpawned(tx bridge.Tx) error {
+func oneSpawned(tx *bridge.Scene) error {
 	n, err := tx.CountOpenSubagents("")
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%d subagents are open", n)
@@ -277,8 +277,8 @@ func oneSpawned(tx bridge.Tx) error {
 }
 
 // launch records a launch when there was none in the whole bridge.
-func launch(root bridge.AgentID) func(bridge.Tx, func()) error {
-	return func(tx bridge.Tx, between func()) error {
+func launch(root bridge.AgentID) func(*bridge.Scene, func()) error {
+	return func(tx *bridge.Scene, between func()) error {
 		n, err := tx.CountLaunches(noon.Add(-time.Hour))
 		if err != nil {
 			return err
@@ -293,8 +293,8 @@ func launch(root bridge.AgentID) func(bridge.Tx, func()) error {
 }
 
 // lookAnd is launch after a look at the tree, as the engine does it: the bridge's lock comes behind the tree's.
-func lookAnd(root bridge.AgentID) func(bridge.Tx, func()) error {
-	return func(tx bridge.Tx, between func()) error {
+func lookAnd(root bridge.AgentID) func(*bridge.Scene, func()) error {
+	return func(tx *bridge.Scene, between func()) error {
 		if _, err := tx.Agent(root); err != nil {
 			return err
 		}
@@ -302,7 +302,7 @@ func lookAnd(root bridge.AgentID) func(bridge.Tx, func()) error {
 	}
 }
 
-func oneLaunched(tx bridge.Tx) error {
+func oneLaunched(tx *bridge.Scene) error {
 	n, err := tx.CountLaunches(noon.Add(-time.Hour))
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%d launches are recorded", n)

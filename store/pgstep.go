@@ -54,7 +54,7 @@ const (
 )
 
 // Update implements bridge.Store on PostgreSQL.
-func (d *postgresDB) update(ctx context.Context, fn func(bridge.Tx) error, hints []bridge.Need) error {
+func (d *postgresDB) update(ctx context.Context, fn func(*bridge.Scene) error, hints []bridge.Need) error {
 	var want []string
 	for try, grown := 1, 0; ; try++ {
 		if err := ctx.Err(); err != nil {
@@ -81,7 +81,7 @@ func (d *postgresDB) update(ctx context.Context, fn func(bridge.Tx) error, hints
 }
 
 // run runs the step once. A panic of fn is its error.
-func (s *pgStep) run(ctx context.Context, fn func(bridge.Tx) error, hints []bridge.Need) (err error) {
+func (s *pgStep) run(ctx context.Context, fn func(*bridge.Scene) error, hints []bridge.Need) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("update panicked: %v", p)
@@ -119,7 +119,7 @@ func (s *pgStep) end() {
 
 // foreseen is a view whose rows are known beforehand: one round trip. What it lacks
 // besides comes one by one, as each look-up sees it then.
-func (d *postgresDB) foreseen(ctx context.Context, fn func(bridge.Tx) error, hints []bridge.Need) error {
+func (d *postgresDB) foreseen(ctx context.Context, fn func(*bridge.Scene) error, hints []bridge.Need) error {
 	sc := bridge.NewScene()
 	b := &pgx.Batch{}
 	s := &pgStep{d: d, sc: sc}

@@ -34,7 +34,7 @@ func TestPostgresStepsOverTrees(t *testing.T) {
 	for range workers {
 		must(t, <-done)
 	}
-	must(t, stores[0].View(t.Context(), func(tx bridge.Tx) error {
+	must(t, stores[0].View(t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Agents(bridge.AgentFilter{Limit: trees})
 		sum := 0
 		for _, a := range all {
@@ -51,7 +51,7 @@ func treeAt(i int) bridge.AgentID { return bridge.AgentID(fmt.Sprint("agt_", i))
 
 func deepenTwo(t *testing.T, s *store.Store, some ...int) error {
 	t.Helper()
-	return s.Update(t.Context(), func(tx bridge.Tx) error {
+	return s.Update(t.Context(), func(tx *bridge.Scene) error {
 		for _, i := range some {
 			a, err := tx.Agent(treeAt(i))
 			if err != nil {

@@ -28,7 +28,7 @@ func TestPoolSize(t *testing.T) {
 	}
 	for range 12 {
 		readers.Go(func() {
-			if err := s.View(t.Context(), func(bridge.Tx) error {
+			if err := s.View(t.Context(), func(*bridge.Scene) error {
 				select {
 				case <-enter: // the first three wait for each other, so that each has a connection of its own
 					inside.Done()
@@ -60,7 +60,7 @@ func TestPoolSizeIsChecked(t *testing.T) {
 		}
 	}
 	s := open(t, pg.Database(t)+"&pool_max_conns=2")
-	if err := s.Update(t.Context(), func(bridge.Tx) error { return nil }); err != nil {
+	if err := s.Update(t.Context(), func(*bridge.Scene) error { return nil }); err != nil {
 		t.Error(err)
 	}
 }

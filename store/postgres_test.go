@@ -19,14 +19,14 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/search"
 	"drawbridge/proof/pg"
+	"drawbridge/proof/stores"
 	"drawbridge/store"
-	"drawbridge/store/storetest"
 )
 
 func TestPostgresContract(t *testing.T) {
 	t.Parallel()
 	var addresses sync.Map // *testing.T to the address of its database
-	storetest.Run(t, func(t *testing.T) bridge.Store {
+	stores.Run(t, func(t *testing.T) bridge.Store {
 		address, seen := addresses.Load(t)
 		if !seen {
 			address = pg.Database(t)
@@ -59,7 +59,7 @@ func TestPostgresTextOfAnyBytes(t *testing.T) {
 	t.Parallel()
 	s := open(t, pg.Database(t))
 	turn := bridge.Turn{ID: "trn_1", Agent: "agt_1", State: bridge.TurnQueued, Reply: "a\x00b\xffc"}
-	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		if err := tx.InsertAgent(bridge.Agent{ID: "agt_1", Name: "a", Root: "agt_1", State: bridge.AgentIdle}); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func TestPostgresTextOfAnyBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.View(t.Context(), func(tx bridge.Tx) error {
+	err = s.View(t.Context(), func(tx *bridge.Scene) error {
 		got, err := tx.Turn("trn_1")
 		if got.Reply != "a\ufffdb\ufffdc" {
 			t.Errorf("reply %q", got.Reply)
@@ -88,7 +88,7 @@ func TestPostgresCommonWords(t *testing.T) {
 	s := open(t, pg.Database(t))
 	const passages = 5 * bridge.SearchNewest
 	for from := 0; from < passages; from += 500 {
-		if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+		if err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 			for i := from; i < from+500; i++ {
 				p := bridge.Passage{ID: bridge.PassageID(fmt.Sprint("psg_", i)), Agent: "agt_1", Content: fmt.Sprint("only", i, strings.Repeat(" often", 1+i%7)), Tags: []string{"all"}}
 				if i%8 > 0 {
@@ -152,7 +152,7 @@ func TestPostgresReplicas(t *testing.T) {
 	})
 	<-woken // connected
 	insert := func(s *store.Store, name string) {
-		err := s.Update(ctx, func(tx bridge.Tx) error {
+		err := s.Update(ctx, func(tx *bridge.Scene) error {
 			return tx.InsertAgent(bridge.Agent{ID: bridge.AgentID("agt_" + name), Name: name, Root: "x", State: bridge.AgentIdle})
 		})
 		if err != nil {
@@ -169,7 +169,7 @@ func TestPostgresReplicas(t *testing.T) {
 	for i := range 20 {
 		for _, s := range []*store.Store{a, b} {
 			writers.Go(func() {
-				err := s.Update(ctx, func(tx bridge.Tx) error {
+				err := s.Update(ctx, func(tx *bridge.Scene) error {
 					got, err := tx.Agent("agt_a")
 					if err != nil {
 						return err
@@ -188,7 +188,7 @@ func TestPostgresReplicas(t *testing.T) {
 	listening.Wait()
 	treesSideBySide(t, address, a, b)
 	unheardWakesNobody(t, address, a)
-	err := a.View(t.Context(), func(tx bridge.Tx) error {
+	err := a.View(t.Context(), func(tx *bridge.Scene) error {
 		got, err := tx.Agent("agt_a")
 		if got.Depth != 40 {
 			t.Errorf("%d of 40 updates are there", got.Depth)
@@ -212,7 +212,7 @@ func treesSideBySide(t *testing.T, address string, a, b *store.Store) {
 	insertTree(t, a, "agt_left")
 	insertTree(t, a, "agt_right")
 	deepen := func(s *store.Store, id bridge.AgentID, meanwhile func()) error {
-		return s.Update(t.Context(), func(tx bridge.Tx) error {
+		return s.Update(t.Context(), func(tx *bridge.Scene) error {
 			got, err := tx.Agent(id)
 			if err != nil {
 				return err
@@ -252,7 +252,7 @@ func treesSideBySide(t *testing.T, address string, a, b *store.Store) {
 			t.Error(err)
 		}
 	}
-	err = a.View(t.Context(), func(tx bridge.Tx) error {
+	err = a.View(t.Context(), func(tx *bridge.Scene) error {
 		got, err := tx.Agent("agt_left")
 		if got.Depth != 2 {
 			t.Errorf("%d of 2 updates are there", got.Depth)
@@ -266,7 +266,7 @@ func treesSideBySide(t *testing.T, address string, a, b *store.Store) {
 
 func insertTree(t *testing.T, s *store.Store, id bridge.AgentID) {
 	t.Helper()
-	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		return tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), Root: id, State: bridge.AgentIdle})
 	})
 	if err != nil {
@@ -285,7 +285,7 @@ func unheardWakesNobody(t *testing.T, address string, s *store.Store) {
 	if _, err := conn.Exec(t.Context(), "LISTEN drawbridge_wake"); err != nil {
 		t.Fatal(err)
 	}
-	refuse := func(bridge.Tx) error { return errors.New("refused") }
+	refuse := func(*bridge.Scene) error { return errors.New("refused") }
 	if _, err := s.Claim(t.Context(), bridge.Claim{Now: time.Now(), Lease: time.Second, Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestServerAway(t *testing.T) {
 	if err := server.Drop(t.Context(), address); err != nil { // ends its sessions, and lets nobody in
 		t.Fatal(err)
 	}
-	read := func(tx bridge.Tx) error {
+	read := func(tx *bridge.Scene) error {
 		_, err := tx.Events(0, 1)
 		return err
 	}

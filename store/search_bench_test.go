@@ -48,7 +48,7 @@ func searchFor(b *testing.B, s *store.Store, q bridge.PassageQuery) {
 	var took []time.Duration
 	for b.Loop() {
 		start := time.Now()
-		if err := s.View(b.Context(), func(tx bridge.Tx) error {
+		if err := s.View(b.Context(), func(tx *bridge.Scene) error {
 			found, err := tx.SearchPassages(q)
 			if err == nil && len(found) == 0 {
 				err = fmt.Errorf("nothing found")
@@ -70,7 +70,7 @@ func fillPassages(b *testing.B, s *store.Store, size int) time.Duration {
 	dice := rand.New(rand.NewPCG(1, 2))
 	start := time.Now()
 	for from := 0; from < size; from += 500 {
-		if err := s.Update(b.Context(), func(tx bridge.Tx) error {
+		if err := s.Update(b.Context(), func(tx *bridge.Scene) error {
 			for i := from; i < min(from+500, size); i++ {
 				for _, agent := range []bridge.AgentID{"agt_1", "agt_2"} {
 					p := bridge.Passage{ID: bridge.PassageID(fmt.Sprint("psg_", agent, i)), Agent: agent, Content: benchText(dice, i), Tags: []string{fmt.Sprint("tag", i%10)}}

@@ -22,13 +22,13 @@ func plainAgent(n int) bridge.Agent {
 	return bridge.Agent{ID: id, Name: fmt.Sprint("agent-", n), Root: id, API: bridge.APIv1, State: bridge.AgentIdle}
 }
 
-func insertAgent(n int) func(bridge.Tx) error {
-	return func(tx bridge.Tx) error { return tx.InsertAgent(plainAgent(n)) }
+func insertAgent(n int) func(*bridge.Scene) error {
+	return func(tx *bridge.Scene) error { return tx.InsertAgent(plainAgent(n)) }
 }
 
 func countAgents(t *testing.T, s *store.Store) (n int) {
 	t.Helper()
-	if err := s.View(t.Context(), func(tx bridge.Tx) error {
+	if err := s.View(t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Agents(bridge.AgentFilter{Limit: 1000})
 		n = len(all)
 		return err
@@ -53,7 +53,7 @@ func TestDurabilitySettings(t *testing.T) {
 		ctx  context.Context
 		want string
 	}{{bridge.Forgettable(t.Context()), "1"}, {t.Context(), "2"}} {
-		if err := s.Update(c.ctx, func(bridge.Tx) error { return nil }); err != nil {
+		if err := s.Update(c.ctx, func(*bridge.Scene) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := s.Pragma(t.Context(), "synchronous"); err != nil || got != c.want {
@@ -246,7 +246,7 @@ func TestClose(t *testing.T) {
 	if err := s.Update(t.Context(), insertAgent(1)); err == nil {
 		t.Error("update of a closed store returned nil")
 	}
-	if err := s.View(t.Context(), func(bridge.Tx) error { return nil }); err == nil {
+	if err := s.View(t.Context(), func(*bridge.Scene) error { return nil }); err == nil {
 		t.Error("view of a closed store returned nil")
 	}
 }
@@ -263,7 +263,7 @@ func TestOpenReleasesLeases(t *testing.T) {
 		}
 		return len(works)
 	}
-	if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.Enqueue(bridge.Work{Lane: "x", Due: benchTime}) }); err != nil {
+	if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.Enqueue(bridge.Work{Lane: "x", Due: benchTime}) }); err != nil {
 		t.Fatal(err)
 	}
 	if first, second := claims(s), claims(s); first != 1 || second != 0 {
@@ -292,8 +292,8 @@ func TestFullDisk(t *testing.T) {
 	if err := s.Exec(t.Context(), "PRAGMA max_page_count = "+pages); err != nil {
 		t.Fatal(err)
 	}
-	errs := together(t, s, 8, func(n int) func(bridge.Tx) error {
-		return func(tx bridge.Tx) error {
+	errs := together(t, s, 8, func(n int) func(*bridge.Scene) error {
+		return func(tx *bridge.Scene) error {
 			a := plainAgent(n + 1)
 			if n%2 == 0 {
 				a.Trouble = strings.Repeat("x", 1<<20)
@@ -333,8 +333,8 @@ func TestLostTransaction(t *testing.T) {
 	if err := s.Exec(t.Context(), lose); err != nil {
 		t.Fatal(err)
 	}
-	errs := together(t, s, 4, func(n int) func(bridge.Tx) error {
-		return func(tx bridge.Tx) error { return tx.InsertAgent(plainAgent(n)) }
+	errs := together(t, s, 4, func(n int) func(*bridge.Scene) error {
+		return func(tx *bridge.Scene) error { return tx.InsertAgent(plainAgent(n)) }
 	})
 	for n, err := range errs {
 		if err == nil {
@@ -357,7 +357,7 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_ = s.Update(t.Context(), func(tx bridge.Tx) error {
+		_ = s.Update(t.Context(), func(tx *bridge.Scene) error {
 			if err := tx.InsertAgent(plainAgent(1)); err != nil {
 				return err
 			}
@@ -375,9 +375,9 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 }
 
 // together runs n updates in one commit, in order, and returns their errors.
-func together(t *testing.T, s *store.Store, n int, fn func(n int) func(bridge.Tx) error) []error {
+func together(t *testing.T, s *store.Store, n int, fn func(n int) func(*bridge.Scene) error) []error {
 	t.Helper()
-	fns := make([]func(bridge.Tx) error, n)
+	fns := make([]func(*bridge.Scene) error, n)
 	for i := range fns {
 		fns[i] = fn(i)
 	}
@@ -391,10 +391,10 @@ func TestOddText(t *testing.T) {
 	for n, text := range []string{"", "\x00", "a\x00b", "\xff\xfe", "'; DROP TABLE agents; --", "\u202egnp", strings.Repeat("ß", 1<<20), "$1 ?1 :x"} {
 		a := plainAgent(n)
 		a.Trouble = text
-		if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.InsertAgent(a) }); err != nil {
+		if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.InsertAgent(a) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.View(t.Context(), func(tx bridge.Tx) error {
+		if err := s.View(t.Context(), func(tx *bridge.Scene) error {
 			got, err := tx.Agent(a.ID)
 			if err == nil && got.Trouble != text {
 				err = errors.New("it came back as something else")

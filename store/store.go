@@ -98,7 +98,7 @@ func (s *Store) Close() error {
 }
 
 // View implements bridge.Store. What a look-up lacks is loaded at once, in the same snapshot.
-func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *Store) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if s.pg != nil && len(hints) > 0 {
 		return s.pg.foreseen(ctx, fn, hints)
 	}
@@ -106,7 +106,7 @@ func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bri
 }
 
 // view runs fn on a scene that asks the transaction for what it lacks.
-func (t *tx) view(fn func(bridge.Tx) error) error {
+func (t *tx) view(fn func(*bridge.Scene) error) error {
 	var sc *bridge.Scene
 	sc = bridge.NewView(func(n bridge.Need) error { return t.load(sc, []bridge.Need{n}) })
 	sc.Search = t.search
@@ -134,7 +134,7 @@ func (s *Store) look(ctx context.Context, fn func(*tx) error) error {
 }
 
 // Update implements bridge.Store. The hints are loaded with the first look-ups where that saves a round trip.
-func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *Store) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if s.pg != nil {
 		return s.pg.update(ctx, fn, hints)
 	}

@@ -53,7 +53,7 @@ func intake(b *testing.B, database string, connections int) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	err = s.Update(ctx, func(tx bridge.Tx) error {
+	err = s.Update(ctx, func(tx *bridge.Scene) error {
 		for i := range benchAgents {
 			id := bridge.AgentID(fmt.Sprintf("agt_%04d", i))
 			if err := tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), Root: id, External: fmt.Sprintf("bc-%04d", i), State: bridge.AgentBusy}); err != nil {

@@ -126,7 +126,7 @@ func tell(ctx context.Context, e *engine.Engine, watch *stopwatch, name string) 
 		return 0, fmt.Errorf("%s got no follow-up", name)
 	}
 	var children []bridge.Agent
-	if err := e.View(ctx, func(tx bridge.Tx) (err error) {
+	if err := e.View(ctx, func(tx *bridge.Scene) (err error) {
 		children, err = tx.Agents(bridge.AgentFilter{Parent: root.ID})
 		return err
 	}); err != nil || len(children) != 1 {

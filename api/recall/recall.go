@@ -106,7 +106,7 @@ type Tools struct {
 	Path  func(r *http.Request, name string) (string, error)
 	// Query reads a query whose every key must be known, besides limit, which it reads, too.
 	Query func(r *http.Request, known ...string) (values url.Values, limit int, err error)
-	View  func(context.Context, func(bridge.Tx) error) error
+	View  func(context.Context, func(*bridge.Scene) error) error
 	// Body reads a body whose every key must be known.
 	Body func(w http.ResponseWriter, r *http.Request, v any) error
 	// Memory changes what agents remember for the operator; nil where nothing is remembered.
@@ -158,7 +158,7 @@ func (h handler) blocks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := look(r, h, func(tx bridge.Tx) ([]bridge.Block, error) {
+	found, err := look(r, h, func(tx *bridge.Scene) ([]bridge.Block, error) {
 		if label := q.Get("label"); label != "" {
 			return tx.BlockVersions(a.ID, label, limit)
 		}
@@ -199,7 +199,7 @@ func (h handler) passages(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := look(r, h, func(tx bridge.Tx) ([]bridge.Passage, error) {
+	found, err := look(r, h, func(tx *bridge.Scene) ([]bridge.Passage, error) {
 		return tx.SearchPassages(bridge.PassageQuery{Agent: a.ID, Text: q.Get("q"), Tags: q["tag"], Limit: limit})
 	})
 	if err != nil {
@@ -254,7 +254,7 @@ func (h handler) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := look(r, h, func(tx bridge.Tx) ([]bridge.RunMessage, error) {
+	found, err := look(r, h, func(tx *bridge.Scene) ([]bridge.RunMessage, error) {
 		if _, err := tx.Turn(bridge.TurnID(id)); err != nil {
 			return nil, err
 		}
@@ -287,8 +287,8 @@ func number(text string) (int64, error) {
 	return n, nil
 }
 
-func look[T any](r *http.Request, h handler, at func(bridge.Tx) (T, error)) (found T, err error) {
-	err = h.View(r.Context(), func(tx bridge.Tx) error {
+func look[T any](r *http.Request, h handler, at func(*bridge.Scene) (T, error)) (found T, err error) {
+	err = h.View(r.Context(), func(tx *bridge.Scene) error {
 		found, err = at(tx)
 		return err
 	})

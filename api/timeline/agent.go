@@ -39,7 +39,7 @@ func ForAgent(r *http.Request, src Source, tokens Holders) (*Reader, error) {
 		_, err := holder(ctx)
 		return bridge.KindOf(err) != bridge.Unauthenticated
 	}}
-	err = src.View(r.Context(), func(tx bridge.Tx) error {
+	err = src.View(r.Context(), func(tx *bridge.Scene) error {
 		a, err := tx.Agent(t.Agent)
 		f.eyes = &eyes{agent: a.ID, root: a.Root, kin: map[bridge.AgentID]kinship{}}
 		return err
@@ -80,7 +80,7 @@ var (
 // see returns what the agent may know of an event; ok is false for nothing.
 func (y *eyes) see(ctx context.Context, src Source, e bridge.Event) (seen bridge.Event, ok bool, err error) {
 	if id := bridge.MessageID(e.Fields["message"]); id != "" && e.Kind != bridge.EventJoined {
-		err = src.View(ctx, func(tx bridge.Tx) error {
+		err = src.View(ctx, func(tx *bridge.Scene) error {
 			seen, ok, err = y.mail(tx, id, e)
 			return err
 		})
@@ -105,7 +105,7 @@ func (y *eyes) see(ctx context.Context, src Source, e bridge.Event) (seen bridge
 }
 
 // mail shows an event of a message to those who may read the message now.
-func (y *eyes) mail(tx bridge.Tx, id bridge.MessageID, e bridge.Event) (bridge.Event, bool, error) {
+func (y *eyes) mail(tx *bridge.Scene, id bridge.MessageID, e bridge.Event) (bridge.Event, bool, error) {
 	m, err := tx.Message(id)
 	if errors.Is(err, bridge.ErrNoRow) {
 		return e, false, nil
@@ -136,7 +136,7 @@ func (y *eyes) near(ctx context.Context, src Source, id bridge.AgentID) (kinship
 		return known, nil
 	}
 	near := stranger
-	err := src.View(ctx, func(tx bridge.Tx) error {
+	err := src.View(ctx, func(tx *bridge.Scene) error {
 		a, err := tx.Agent(id)
 		if errors.Is(err, bridge.ErrNoRow) {
 			return nil

@@ -17,18 +17,18 @@ import (
 
 	"drawbridge/api/timeline"
 	"drawbridge/bridge"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // town is a store with two trees: main over ann and bob, ann over deep; and the root other.
 type town struct {
-	*memory.Store
+	*memstore.Store
 	changed chan struct{}
 	revoked atomic.Bool
 }
 
 // View implements timeline.Source.
-func (w *town) View(ctx context.Context, fn func(bridge.Tx) error) error {
+func (w *town) View(ctx context.Context, fn func(*bridge.Scene) error) error {
 	return w.Store.View(ctx, fn)
 }
 
@@ -45,8 +45,8 @@ func (w *town) Holder(_ context.Context, secret string) (bridge.DoorToken, error
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	w := &town{Store: memory.NewDisk().Open(), changed: make(chan struct{}, 1)}
-	w.do(t, func(tx bridge.Tx) error {
+	w := &town{Store: memstore.NewDisk().Open(), changed: make(chan struct{}, 1)}
+	w.do(t, func(tx *bridge.Scene) error {
 		for _, a := range [][3]string{{"main", "", "main"}, {"ann", "main", "main"}, {"bob", "main", "main"}, {"deep", "ann", "main"}, {"other", "", "other"}} {
 			if err := tx.InsertAgent(bridge.Agent{ID: bridge.AgentID(a[0]), Name: a[0], Parent: bridge.AgentID(a[1]), Root: bridge.AgentID(a[2]), OpKey: a[0]}); err != nil {
 				return err
@@ -57,7 +57,7 @@ func newTown(t *testing.T) *town {
 	return w
 }
 
-func (w *town) do(t *testing.T, fn func(bridge.Tx) error) {
+func (w *town) do(t *testing.T, fn func(*bridge.Scene) error) {
 	t.Helper()
 	if err := w.Update(t.Context(), fn); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func (w *town) do(t *testing.T, fn func(bridge.Tx) error) {
 // tell appends an event of an agent with a text that names it.
 func (w *town) tell(t *testing.T, kind string, agent bridge.AgentID, fields map[string]string) {
 	t.Helper()
-	w.do(t, func(tx bridge.Tx) error {
+	w.do(t, func(tx *bridge.Scene) error {
 		err := tx.AppendEvent(bridge.Event{Kind: kind, Agent: agent, Name: string(agent), Turn: "trn_1", Text: "words of " + string(agent), Fields: fields})
 		return err
 	})
@@ -76,7 +76,7 @@ func (w *town) tell(t *testing.T, kind string, agent bridge.AgentID, fields map[
 // message records one with a letter for each recipient, and its event.
 func (w *town) message(t *testing.T, m bridge.Message, to ...bridge.AgentID) {
 	t.Helper()
-	w.do(t, func(tx bridge.Tx) error {
+	w.do(t, func(tx *bridge.Scene) error {
 		for _, a := range to {
 			if err := tx.InsertLetter(bridge.Letter{Message: m.ID, Agent: a, From: m.From, Notice: bridge.NoticeID(string(m.ID) + string(a))}); err != nil {
 				return err
@@ -127,7 +127,7 @@ func TestAgentSeesWhatItsToolsTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
 		w.message(t, bridge.Message{ID: "msg_dm", From: "ann", Kind: bridge.MailDirect}, "bob")
-		w.do(t, func(tx bridge.Tx) error {
+		w.do(t, func(tx *bridge.Scene) error {
 			if err := tx.InsertConversation(bridge.Conversation{ID: "chn_1", Kind: bridge.MailChannel, Name: "general"}); err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func TestRemovedMemberSeesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
-		w.do(t, func(tx bridge.Tx) error {
+		w.do(t, func(tx *bridge.Scene) error {
 			if err := tx.InsertConversation(bridge.Conversation{ID: "thr_1", Kind: bridge.MailThread, Title: "plan"}); err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func TestRemovedMemberSeesNothing(t *testing.T) {
 		if got := w.seen(t, "bob"); len(got) != 2 {
 			t.Errorf("a member sees %q", got)
 		}
-		w.do(t, func(tx bridge.Tx) error {
+		w.do(t, func(tx *bridge.Scene) error {
 			_, err := tx.RemoveMember("thr_1", "bob")
 			return err
 		})

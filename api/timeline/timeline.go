@@ -22,7 +22,7 @@ import (
 
 // Source is where the timeline is read. Its methods are safe for concurrent use.
 type Source interface {
-	View(ctx context.Context, fn func(bridge.Tx) error) error
+	View(ctx context.Context, fn func(*bridge.Scene) error) error
 	// Watch returns a channel that gets a value after changes, and what ends it.
 	Watch() (<-chan struct{}, func())
 }
@@ -56,7 +56,7 @@ const (
 
 // Read returns events after a number, oldest first.
 func Read(ctx context.Context, src Source, after int64, limit int) (found []bridge.Event, err error) {
-	err = src.View(ctx, func(tx bridge.Tx) error {
+	err = src.View(ctx, func(tx *bridge.Scene) error {
 		found, err = tx.Events(after, limit)
 		return err
 	})

@@ -44,7 +44,7 @@ func answered(tx bridge.Change, relay string, m bridge.Command, p *policy.Policy
 	if err != nil {
 		return fmt.Errorf("load agent %q: %w", m.Agent, err)
 	}
-	names, err := kin.Lineage(tx, a)
+	names, err := kin.Lineage(tx.Scene, a)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 // Change is one transaction with the events that it records. It implements
 // bridge.Change and ends with the function that got it.
 type Change struct {
-	bridge.Tx
+	*bridge.Scene
 	// At is the transaction's time.
 	At time.Time
 	// Keys derive the ids of what agents are told.
@@ -35,7 +35,7 @@ type Change struct {
 	Told []bridge.Event
 }
 
-var _ bridge.Change = (*Change)(nil)
+var _ bridge.Teller = (*Change)(nil)
 
 // Now implements bridge.Change.
 func (c *Change) Now() time.Time { return c.At }
@@ -78,7 +78,7 @@ func (c *Change) SetAgent(a *bridge.Agent, next bridge.AgentState) error {
 	if err := c.UpdateAgent(*a); err != nil || (next != bridge.AgentFailed && next != bridge.AgentGated) {
 		return err
 	}
-	if err := bridge.LookAtAwaited(c.Tx, a.ID, c.At); err != nil || next == bridge.AgentFailed {
+	if err := bridge.LookAtAwaited(c.Scene, a.ID, c.At); err != nil || next == bridge.AgentFailed {
 		return err
 	}
 	return c.Waits(a, a.Trouble)
@@ -306,7 +306,7 @@ func (c *Change) BeginJoin(a bridge.Agent, t *bridge.Turn) error {
 	if need == 0 {
 		return nil
 	}
-	f, err := kin.FamilyOf(c.Tx, t.ID)
+	f, err := kin.FamilyOf(c.Scene, t.ID)
 	if err != nil || len(f.Launched)+f.Held < 2 {
 		return err
 	}
@@ -319,7 +319,7 @@ func (c *Change) BeginJoin(a bridge.Agent, t *bridge.Turn) error {
 
 // Gather tells the agent of joined results once enough subagents have ended.
 func (c *Change) Gather(t bridge.Turn) error {
-	f, err := kin.FamilyOf(c.Tx, t.ID)
+	f, err := kin.FamilyOf(c.Scene, t.ID)
 	if err != nil {
 		return err
 	}
@@ -385,7 +385,7 @@ func (c *Change) ChildName(m bridge.Command, id, root bridge.AgentID) (string, e
 	if m.Parsed.Name == "" {
 		return made, nil
 	}
-	taken, err := bridge.NameTaken(c.Tx, root, m.Parsed.Name)
+	taken, err := bridge.NameTaken(c.Scene, root, m.Parsed.Name)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("look for the name %q: %w", m.Parsed.Name, err)

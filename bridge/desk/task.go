@@ -76,7 +76,7 @@ func (c *Change) lastSaid(a bridge.AgentID) (*bridge.Turn, error) {
 // A reminder counts only for an agent without a door, which has no other way to
 // come back to its task. Mail that the agent did not ask for never counts.
 func (c *Change) taskOpen(a bridge.Agent) (bool, error) {
-	why, err := bridge.Doorless(c.Tx, a, c.Doors)
+	why, err := bridge.Doorless(c.Scene, a, c.Doors)
 	if err != nil {
 		return false, err
 	}

@@ -32,7 +32,7 @@ type Heard struct {
 func (h Heard) Empty() bool { return Of(h.Text, h.Mode, h.Except).Empty() }
 
 // Hear records in tx what an agent may repeat out of a text that it reads at a time.
-func Hear(tx bridge.Tx, h Heard, now time.Time) error {
+func Hear(tx *bridge.Scene, h Heard, now time.Time) error {
 	d := Of(h.Text, h.Mode, h.Except)
 	if d.Empty() {
 		return nil
@@ -66,7 +66,7 @@ type Memory struct {
 }
 
 // Remembered loads what an agent heard, for commands of its turn with a number.
-func Remembered(tx bridge.Tx, agent bridge.AgentID, seq int64, now time.Time) (Memory, error) {
+func Remembered(tx *bridge.Scene, agent bridge.AgentID, seq int64, now time.Time) (Memory, error) {
 	all, err := tx.Echoes(agent, bridge.ExpiredEchoes(seq, now), maxEchoes+1)
 	if err != nil {
 		return Memory{}, fmt.Errorf("load what %q heard: %w", agent, err)

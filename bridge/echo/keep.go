@@ -32,7 +32,7 @@ const lasting = 100 * 365 * 24 * time.Hour
 // Keep records in tx what an agent's own words carry of those that others wrote. It
 // stays watched as long as the words stand there, and after their last reading as long as
 // any words. Else an agent could carry a command past its expiry in words of its own.
-func Keep(tx bridge.Tx, k Kept, now time.Time) error {
+func Keep(tx *bridge.Scene, k Kept, now time.Time) error {
 	seq, err := latest(tx, k.Agent)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func origin(place string) string {
 }
 
 // latest is the number of an agent's latest turn, 0 for none.
-func latest(tx bridge.Tx, agent bridge.AgentID) (int64, error) {
+func latest(tx *bridge.Scene, agent bridge.AgentID) (int64, error) {
 	turns, err := tx.Turns(bridge.TurnFilter{Agent: agent, Limit: 1})
 	if err != nil {
 		return 0, fmt.Errorf("load the latest turn of %q: %w", agent, err)

@@ -16,7 +16,7 @@ import (
 // heldCommand waits for the one command that waits for a person with a reason.
 func (w *world) heldCommand(reason string) (m bridge.Command) {
 	w.t.Helper()
-	w.until("held: "+reason, func(tx bridge.Tx) bool {
+	w.until("held: "+reason, func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
 		if err != nil || len(all) != 1 || !strings.Contains(all[0].Reason, reason) {
 			return false
@@ -56,7 +56,7 @@ func (w *world) approve(m bridge.Command) {
 // ranOnce waits until the agent was told what came of a command, which ran once.
 func (w *world) ranOnce(m bridge.Command) bridge.Command {
 	w.t.Helper()
-	w.until("reported", func(tx bridge.Tx) (over bool) {
+	w.until("reported", func(tx *bridge.Scene) (over bool) {
 		var err error
 		m, err = tx.Command(m.ID)
 		return err == nil && m.State == bridge.CommandReported
@@ -171,7 +171,7 @@ func TestApprovalThatDoesNotHelp(t *testing.T) {
 	if _, err := w.engine.Deny(t.Context(), m.ID, "no"); err != nil {
 		t.Fatal(err)
 	}
-	w.until("refused and told", func(tx bridge.Tx) bool {
+	w.until("refused and told", func(tx *bridge.Scene) bool {
 		c, err := tx.Command(m.ID)
 		return err == nil && c.State == bridge.CommandReported && c.Code == "denied"
 	})

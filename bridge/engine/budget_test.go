@@ -127,14 +127,14 @@ func TestBudgetOfTurns(t *testing.T) {
 				a := w.launch("go")
 				w.resting()
 				w.say("and on")
-				w.until("gated", func(tx bridge.Tx) bool {
+				w.until("gated", func(tx *bridge.Scene) bool {
 					now, err := tx.Agent(a.ID)
 					return err == nil && now.State == bridge.AgentGated && strings.Contains(now.Trouble, tt.want)
 				})
 				w.restart()
 				w.pour(tt.raised)
 				begun := time.Now()
-				w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+				w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 				if wait := time.Since(begun); wait > 61*time.Second {
 					t.Errorf("it took %s", wait)
 				}
@@ -158,7 +158,7 @@ func TestBudgetUnderItsName(t *testing.T) {
 		a := w.launch("go")
 		w.resting()
 		w.say("and on")
-		w.until("gated", func(tx bridge.Tx) bool {
+		w.until("gated", func(tx *bridge.Scene) bool {
 			now, err := tx.Agent(a.ID)
 			return err == nil && now.State == bridge.AgentGated
 		})
@@ -181,9 +181,9 @@ func TestATurnIsCountedOnce(t *testing.T) {
 		a := w.launch("go")
 		w.resting()
 		w.say("and on")
-		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 		w.resting()
-		err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+		err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 			tree, err := tx.Tree(a.ID)
 			if tree.Turns != 2 {
 				t.Errorf("%d turns are counted", tree.Turns)
@@ -203,12 +203,14 @@ func TestLaunchWithoutATurnLeft(t *testing.T) {
 		w.pour(policy.Budget{Turns: 2})
 		w.start()
 		w.launch("go")
-		w.until("two gave up", func(tx bridge.Tx) bool {
+		w.until("two gave up", func(tx *bridge.Scene) bool {
 			failed, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandFailed})
 			return err == nil && len(failed) == 2
 		})
 		w.pour(policy.Budget{})
-		w.until("told", func(bridge.Tx) bool { return strings.Count(strings.Join(w.sent(boss), ""), "limits.tree.turns") == 2 })
+		w.until("told", func(*bridge.Scene) bool {
+			return strings.Count(strings.Join(w.sent(boss), ""), "limits.tree.turns") == 2
+		})
 		if n := w.cloud.Effects("launch github.com/acme/"); n != 1 {
 			t.Errorf("%d launches: %q", n, w.cloud.Log())
 		}
@@ -231,7 +233,7 @@ func TestUsageIsReadAgain(t *testing.T) {
 		a := w.launch("go")
 		w.resting()
 		w.say("and on")
-		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 		w.resting()
 		if got := w.agent(); got.Tokens != 499 || got.Unmetered || a.ID != got.ID {
 			t.Errorf("%d tokens, unmetered: %v", got.Tokens, got.Unmetered)

@@ -15,9 +15,9 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/policy"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
 	"drawbridge/store"
-	"drawbridge/store/memory"
 )
 
 // The repositories of agents: what the API is asked about those of the second one hangs.
@@ -168,11 +168,11 @@ func (h *harbor) launch(t testing.TB, name, repo, prompt string) bridge.AgentID 
 }
 
 // await returns when ok does.
-func (h *harbor) await(t testing.TB, ok func(bridge.Tx) (bool, error)) {
+func (h *harbor) await(t testing.TB, ok func(*bridge.Scene) (bool, error)) {
 	t.Helper()
 	for {
 		reached := false
-		err := h.store.View(t.Context(), func(tx bridge.Tx) (err error) { reached, err = ok(tx); return err })
+		err := h.store.View(t.Context(), func(tx *bridge.Scene) (err error) { reached, err = ok(tx); return err })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func (h *harbor) stories(t testing.TB, round int) time.Duration {
 		roots = append(roots, h.launch(t, fmt.Sprintf("story-%d-%d", round, i), boss, fmt.Sprintf("story %d\nround %d", i, round)))
 	}
 	for _, root := range roots {
-		h.await(t, func(tx bridge.Tx) (bool, error) {
+		h.await(t, func(tx *bridge.Scene) (bool, error) {
 			commands, err := tx.Commands(bridge.CommandFilter{Agent: root})
 			for _, m := range commands {
 				if m.State != bridge.CommandReported {
@@ -213,7 +213,7 @@ func (h *harbor) launches(t testing.TB, round int) time.Duration {
 		h.launch(t, fmt.Sprintf("plain-%d-%d", round, i), boss, fmt.Sprintf("plain %d %d", round, i))
 	}
 	for i := range 10 {
-		h.await(t, func(bridge.Tx) (bool, error) { return h.External(fmt.Sprintf("plain %d %d", round, i)) != "", nil })
+		h.await(t, func(*bridge.Scene) (bool, error) { return h.External(fmt.Sprintf("plain %d %d", round, i)) != "", nil })
 	}
 	return time.Since(start)
 }
@@ -224,7 +224,7 @@ func (h *harbor) hang(t testing.TB, n int) {
 	for i := range n {
 		h.launch(t, fmt.Sprint("deaf-", i), deafRepo, fmt.Sprint("deaf ", i))
 	}
-	h.await(t, func(bridge.Tx) (bool, error) {
+	h.await(t, func(*bridge.Scene) (bool, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return len(h.asked) >= 64, nil
@@ -237,7 +237,7 @@ func (h *harbor) act(t testing.TB, n int) {
 	for i := range n {
 		h.launch(t, fmt.Sprint("slow-", i), boss, fmt.Sprint("slow ", i))
 	}
-	h.await(t, func(bridge.Tx) (bool, error) {
+	h.await(t, func(*bridge.Scene) (bool, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return len(h.acting) >= min(n, usualSlots), nil
@@ -260,7 +260,7 @@ func TestHealthyWorkBesideHanging(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := memory.NewDisk().Open()
+				s := memstore.NewDisk().Open()
 				t.Cleanup(func() { _ = s.Close() })
 				h := newHarbor(t, s, 30*time.Second)
 				alone := c.healthy(h, t, 0)

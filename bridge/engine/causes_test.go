@@ -18,7 +18,7 @@ func TestARunNamesWhatItCameOf(t *testing.T) {
 	}))
 	root := w.launch("Ship it")
 	var of map[bridge.AgentID][]bridge.Event
-	w.until("the root was told", func(tx bridge.Tx) bool {
+	w.until("the root was told", func(tx *bridge.Scene) bool {
 		of = map[bridge.AgentID][]bridge.Event{}
 		all, err := tx.Events(0, 1000)
 		for _, e := range all {
@@ -45,7 +45,7 @@ func TestARunNamesWhatItCameOf(t *testing.T) {
 
 // ended are the events of a kind, once there are n of them.
 func (w *world) ended(kind string, n int) (found []bridge.Event) {
-	w.until("the turns ended", func(tx bridge.Tx) bool {
+	w.until("the turns ended", func(tx *bridge.Scene) bool {
 		found = nil
 		all, err := tx.Events(0, 1000)
 		for _, e := range all {

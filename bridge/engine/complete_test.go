@@ -37,7 +37,7 @@ func TestASummaryOfAReportedResult(t *testing.T) {
 			return "thanks"
 		})
 		a := w.launch("go")
-		w.until("it works", func(tx bridge.Tx) bool {
+		w.until("it works", func(tx *bridge.Scene) bool {
 			all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
 			return err == nil && len(all) == 1 && all[0].Agent != a.ID
 		})
@@ -113,19 +113,19 @@ func TestCompletedWhileItsLaunchIsUncertain(t *testing.T) {
 	t.Parallel()
 	w, m := uncertainLaunch(t, "after launch")
 	var a bridge.Agent
-	w.until("the subagent is there", func(tx bridge.Tx) bool {
+	w.until("the subagent is there", func(tx *bridge.Scene) bool {
 		var err error
 		a, err = tx.Agent(m.Child)
 		return err == nil
 	})
 	w.reports(a, "msg_1", "the reported result")
-	w.until("its parent heard it", func(bridge.Tx) bool {
+	w.until("its parent heard it", func(*bridge.Scene) bool {
 		return strings.Contains(strings.Join(w.sent(boss), "\n"), "| the reported result")
 	})
 	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: w.cloud.External("x")}); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the launch is over", func(tx bridge.Tx) bool {
+	w.until("the launch is over", func(tx *bridge.Scene) bool {
 		m, err := tx.Command(m.ID)
 		return err == nil && !m.State.Open()
 	})

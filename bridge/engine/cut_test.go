@@ -12,8 +12,8 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/policy"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
-	"drawbridge/store/memory"
 )
 
 // slowCloud is a cloud one of whose calls takes its time, or as long as its context lives.
@@ -93,7 +93,7 @@ func TestStopCutsOffWhatCanBeRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, relay: &runtimes.Relay{}, disk: memory.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
+				w := &world{t: t, relay: &runtimes.Relay{}, disk: memstore.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
 					cloud: &runtimes.Cloud{Answer: func(string, string) bridge.Observation {
 						return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
 					}}}
@@ -172,7 +172,7 @@ func TestRuleSettlesV0Launches(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began, sent := time.Now(), 0
-				w := &world{t: t, relay: &runtimes.Relay{}, disk: memory.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
+				w := &world{t: t, relay: &runtimes.Relay{}, disk: memstore.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
 					cloud: &runtimes.Cloud{Answer: func(string, string) bridge.Observation { return bridge.Observation{State: bridge.RunFinished} }}}
 				w.allow(rules)
 				w.v0Settle = c.rule
@@ -193,7 +193,7 @@ func TestRuleSettlesV0Launches(t *testing.T) {
 				}
 				time.Sleep(2 * time.Hour)
 				var now bridge.Turn
-				if err := w.engine.View(t.Context(), func(tx bridge.Tx) (err error) { now, err = tx.Turn(turn.ID); return err }); err != nil {
+				if err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) { now, err = tx.Turn(turn.ID); return err }); err != nil {
 					t.Fatal(err)
 				}
 				stop()

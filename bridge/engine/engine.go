@@ -69,7 +69,7 @@ type Options struct {
 	Doors func(api string) bool
 	// Preamble is what of an agent's own memory stands at the head of its turns; nil is
 	// nothing. What it returns is not trusted.
-	Preamble func(bridge.Tx, bridge.AgentID) (string, error)
+	Preamble func(*bridge.Scene, bridge.AgentID) (string, error)
 	// Now and NewID are injected; defaults are the clock and random ids.
 	Now   func() time.Time
 	NewID func(prefix string) string
@@ -150,7 +150,7 @@ func setDefaults(o *Options) {
 		o.Rand = rand.Float64
 	}
 	if o.Preamble == nil {
-		o.Preamble = func(bridge.Tx, bridge.AgentID) (string, error) { return "", nil }
+		o.Preamble = func(*bridge.Scene, bridge.AgentID) (string, error) { return "", nil }
 	}
 	if o.OnEvent == nil {
 		o.OnEvent = func(bridge.Event) {}
@@ -182,9 +182,9 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error, hints ...br
 	defer cancel()
 	var c *change
 	now, ids := e.o.Now(), sameIDs{next: e.o.NewID} // the same for each run of fn
-	err := e.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := e.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		ids.given = 0
-		c = &change{Change: &desk.Change{Tx: tx, At: now, Keys: e.o.Keys, IDs: ids.id, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
+		c = &change{Change: &desk.Change{Scene: tx, At: now, Keys: e.o.Keys, IDs: ids.id, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
 		return fn(c)
 	}, hints...)
 	if err != nil {
@@ -226,7 +226,7 @@ func (e *Engine) onErrand(ctx context.Context, w bridge.Work, fn func(*desk.Chan
 
 // Change implements bridge.Desk.
 func (e *Engine) Change(ctx context.Context, fn func(bridge.Change) error) error {
-	return e.update(ctx, func(c *change) error { return fn(c.Change) })
+	return e.update(ctx, func(c *change) error { return fn(bridge.Change{Scene: c.Scene, Teller: c.Change}) })
 }
 
 // Wake makes the engine look for work, and everyone who watches look again. It

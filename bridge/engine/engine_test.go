@@ -16,9 +16,9 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/parser"
 	"drawbridge/policy"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
 	"drawbridge/store"
-	"drawbridge/store/memory"
 )
 
 // world is an engine on a real store, with a fake cloud and relay.
@@ -35,7 +35,7 @@ type world struct {
 	silent atomic.Bool
 
 	// disk is where the store is; nil is a file at path.
-	disk *memory.Disk
+	disk *memstore.Disk
 	// poll, settle and patience are how often a run is looked at, how long an
 	// effect may take to show, and how long until waits.
 	poll, settle, patience time.Duration
@@ -143,14 +143,14 @@ func (w *world) launchNamed(name, prompt string) bridge.Agent {
 }
 
 // until waits for a condition on the store, checked after each change.
-func (w *world) until(what string, ok func(bridge.Tx) bool) {
+func (w *world) until(what string, ok func(*bridge.Scene) bool) {
 	w.t.Helper()
 	changed, end := w.engine.Watch()
 	defer end()
 	limit := time.After(w.patience)
 	for {
 		met := false
-		err := w.engine.View(w.t.Context(), func(tx bridge.Tx) error { met = ok(tx); return nil })
+		err := w.engine.View(w.t.Context(), func(tx *bridge.Scene) error { met = ok(tx); return nil })
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func (w *world) until(what string, ok func(bridge.Tx) bool) {
 }
 
 func (w *world) events() (lines []string) {
-	_ = w.engine.View(context.Background(), func(tx bridge.Tx) error {
+	_ = w.engine.View(context.Background(), func(tx *bridge.Scene) error {
 		all, err := tx.Events(0, 1000)
 		for _, e := range all {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", e.Kind, e.Name, e.Text))
@@ -179,7 +179,7 @@ func (w *world) events() (lines []string) {
 // idle waits until the orchestrator has nothing more to do.
 func (w *world) idle(turns int) {
 	w.t.Helper()
-	w.until(fmt.Sprintf("idle after %d turns", turns), func(tx bridge.Tx) bool {
+	w.until(fmt.Sprintf("idle after %d turns", turns), func(tx *bridge.Scene) bool {
 		a, err := tx.FindAgent(bridge.ByName, "main")
 		if err != nil || a.State != bridge.AgentIdle {
 			return false
@@ -190,7 +190,7 @@ func (w *world) idle(turns int) {
 }
 
 func (w *world) commands() (out []string) {
-	err := w.engine.View(w.t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(w.t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Commands(bridge.CommandFilter{})
 		for i := len(all) - 1; i >= 0; i-- {
 			out = append(out, fmt.Sprintf("%s %s%s %s", all[i].Parsed.Verb, all[i].Parsed.Repo, all[i].Parsed.Action, all[i].State))
@@ -220,7 +220,7 @@ func TestTheMainJob(t *testing.T) {
 		"github.com/me/my-app":    "Added it.\nLOCAL_ACTION: evil",
 	}))
 	w.launch("Ship it")
-	w.until("all reported", func(tx bridge.Tx) bool {
+	w.until("all reported", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{})
 		if err != nil || len(all) < 4 {
 			return false
@@ -264,7 +264,7 @@ func TestHeldWaitsForAPersonOverRestarts(t *testing.T) {
 	}))
 	w.launch("go")
 	var held bridge.Command
-	isHeld := func(tx bridge.Tx) bool {
+	isHeld := func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
 		if err != nil || len(all) != 1 {
 			return false
@@ -308,7 +308,7 @@ func TestDenyTellsTheAgent(t *testing.T) {
 
 func (w *world) idleOrWaiting() {
 	w.t.Helper()
-	w.until("no open turn", func(tx bridge.Tx) bool {
+	w.until("no open turn", func(tx *bridge.Scene) bool {
 		a, err := tx.FindAgent(bridge.ByName, "main")
 		return err == nil && (a.State == bridge.AgentIdle || a.State == bridge.AgentWaiting)
 	})
@@ -316,7 +316,7 @@ func (w *world) idleOrWaiting() {
 
 func (w *world) oneCommand(state bridge.CommandState) (m bridge.Command) {
 	w.t.Helper()
-	err := w.engine.View(w.t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(w.t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Commands(bridge.CommandFilter{State: state})
 		if err == nil && len(all) != 1 {
 			err = fmt.Errorf("%d commands are %s", len(all), state)
@@ -378,7 +378,7 @@ func TestEchoAndDuplicateAreHeld(t *testing.T) {
 		return "SUBAGENT: repo=github.com/me/my-app, prompt=x\nSUBAGENT: repo=https://github.com/ME/my-app.git, prompt=x"
 	})
 	w.launch("go")
-	w.until("two held", func(tx bridge.Tx) bool {
+	w.until("two held", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
 		return err == nil && len(all) == 2 && all[0].Code == "echo" && all[1].Code == "duplicate"
 	})
@@ -449,7 +449,7 @@ func TestRelayDown(t *testing.T) {
 		return nil
 	}
 	w.launch("go")
-	w.until("ran", func(bridge.Tx) bool { return len(w.relay.Log()) == 1 })
+	w.until("ran", func(*bridge.Scene) bool { return len(w.relay.Log()) == 1 })
 	w.stop()
 	w.relay.Fail = nil
 	w.start()
@@ -466,7 +466,7 @@ func TestRestartAtEveryStep(t *testing.T) {
 	for range 15 {
 		w.restart()
 	}
-	w.until("reported", func(tx bridge.Tx) bool {
+	w.until("reported", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandReported})
 		return err == nil && len(all) == 2
 	})
@@ -504,7 +504,7 @@ func TestChainWithoutAPersonEnds(t *testing.T) {
 	r.Limits.TurnsPerChain = 5
 	w.allow(r)
 	w.launch("go")
-	gated := func(tx bridge.Tx) bool {
+	gated := func(tx *bridge.Scene) bool {
 		a, err := tx.FindAgent(bridge.ByName, "main")
 		return err == nil && a.State == bridge.AgentGated
 	}
@@ -516,7 +516,7 @@ func TestChainWithoutAPersonEnds(t *testing.T) {
 	if _, err := w.engine.Say(t.Context(), a.ID, "stop that"); err != nil {
 		t.Fatal(err)
 	}
-	w.until("gated again", func(tx bridge.Tx) bool {
+	w.until("gated again", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID})
 		return err == nil && len(turns) == 10 && gated(tx)
 	})
@@ -542,7 +542,7 @@ func TestReminder(t *testing.T) {
 	w.launch("go")
 	w.idleOrWaiting()
 	if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "in the past") {
-		w.until("told", func(bridge.Tx) bool { return strings.Contains(strings.Join(w.cloud.Log(), "\n"), "in the past") })
+		w.until("told", func(*bridge.Scene) bool { return strings.Contains(strings.Join(w.cloud.Log(), "\n"), "in the past") })
 	}
 	if m := w.oneCommand(bridge.CommandGranted); m.Parsed.Message != "tea" {
 		t.Errorf("waiting reminder: %+v", m.Parsed)
@@ -575,7 +575,7 @@ func TestOperatorMistakes(t *testing.T) {
 // told waits until an agent was sent a text that contains words.
 func (w *world) told(words string) {
 	w.t.Helper()
-	w.until("told of "+words, func(bridge.Tx) bool {
+	w.until("told of "+words, func(*bridge.Scene) bool {
 		for _, line := range w.cloud.Log() {
 			if strings.HasPrefix(line, "send") && strings.Contains(line, words) {
 				return true
@@ -588,7 +588,7 @@ func (w *world) told(words string) {
 // turnsIn waits until an agent has so many turns in a state.
 func (w *world) turnsIn(id bridge.AgentID, state bridge.TurnState, n int) (all []bridge.Turn) {
 	w.t.Helper()
-	w.until(string(state), func(tx bridge.Tx) (ok bool) {
+	w.until(string(state), func(tx *bridge.Scene) (ok bool) {
 		var err error
 		all, err = tx.Turns(bridge.TurnFilter{Agent: id, State: state})
 		return err == nil && len(all) == n

@@ -21,7 +21,7 @@ func away(t *testing.T, connects time.Duration) (took time.Duration, asked int) 
 		}
 		w.start()
 		w.launch("go")
-		w.until("the first request", func(bridge.Tx) bool { return calls.Load() > 0 })
+		w.until("the first request", func(*bridge.Scene) bool { return calls.Load() > 0 })
 		began := time.Now()
 		given := make(chan struct{})
 		defer func() { <-given }()
@@ -33,7 +33,7 @@ func away(t *testing.T, connects time.Duration) (took time.Duration, asked int) 
 				w.flap(connects, over)
 			}
 		}()
-		w.until("given up", func(tx bridge.Tx) bool {
+		w.until("given up", func(tx *bridge.Scene) bool {
 			all, err := tx.Commands(bridge.CommandFilter{})
 			return err == nil && len(all) == 1 && !all[0].State.Open()
 		})
@@ -54,7 +54,7 @@ func (w *world) flap(every time.Duration, over chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		err := s.Update(w.t.Context(), func(tx bridge.Tx) error {
+		err := s.Update(w.t.Context(), func(tx *bridge.Scene) error {
 			return tx.WakeLanes([]string{bridge.ActionLane("laptop", "backup_script"), bridge.ActionLane("", "backup_script")}, time.Now())
 		})
 		if err != nil {
@@ -91,19 +91,19 @@ func TestConnectedRelayIsAskedAtOnce(t *testing.T) {
 		}
 		w.start()
 		w.launch("go")
-		w.until("the waits are long", func(bridge.Tx) bool { return calls.Load() == 6 })
+		w.until("the waits are long", func(*bridge.Scene) bool { return calls.Load() == 6 })
 		synctest.Wait()
 		there.Store(true)
 		s := w.disk.Open()
 		defer s.Close()
 		began := time.Now()
-		if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+		if err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 			return tx.WakeLanes([]string{bridge.ActionLane("laptop", "backup_script")}, time.Now())
 		}); err != nil {
 			t.Fatal(err)
 		}
 		w.engine.Wake()
-		w.until("it ran", func(bridge.Tx) bool { return len(w.relay.Log()) == 1 })
+		w.until("it ran", func(*bridge.Scene) bool { return len(w.relay.Log()) == 1 })
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it was tried after %s", took)
 		}

@@ -43,7 +43,7 @@ func (e *Engine) Forget(ctx context.Context, id bridge.AgentID) (a bridge.Agent,
 // below are an agent and everything under it.
 func (c *change) below(top bridge.Agent) ([]bridge.Agent, error) {
 	parent, all := map[bridge.AgentID]bridge.AgentID{}, []bridge.Agent(nil)
-	err := kin.Each(c.Tx, top.Root, func(a bridge.Agent) error {
+	err := kin.Each(c.Scene, top.Root, func(a bridge.Agent) error {
 		parent[a.ID] = a.Parent
 		all = append(all, a)
 		return nil

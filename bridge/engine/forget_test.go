@@ -90,7 +90,7 @@ func TestForgetWithinAJoin(t *testing.T) {
 			t.Errorf("forgotten while it works: %v", err)
 		}
 		c.runs(bridge.RunError, team[0])
-		w.until("it failed", func(tx bridge.Tx) bool {
+		w.until("it failed", func(tx *bridge.Scene) bool {
 			a, err := tx.Agent(a.ID)
 			return err == nil && (a.State == bridge.AgentFailed || a.State == bridge.AgentDone)
 		})

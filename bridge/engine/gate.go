@@ -38,7 +38,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID, hash string) 
 
 // Question says what a yes to a held command would do now. Conflict when the command waits for nobody.
 func (e *Engine) Question(ctx context.Context, id bridge.CommandID) (q bridge.Question, err error) {
-	err = e.View(ctx, func(tx bridge.Tx) (err error) {
+	err = e.View(ctx, func(tx *bridge.Scene) (err error) {
 		q, err = e.gate.Question(e.look(tx), id)
 		return err
 	})
@@ -48,7 +48,7 @@ func (e *Engine) Question(ctx context.Context, id bridge.CommandID) (q bridge.Qu
 // Questions returns what waits for a person, the newest first; of one agent, or of
 // all when agent is empty. Identical commands of one agent are one question.
 func (e *Engine) Questions(ctx context.Context, agent bridge.AgentID) (all []bridge.Question, err error) {
-	err = e.View(ctx, func(tx bridge.Tx) (err error) {
+	err = e.View(ctx, func(tx *bridge.Scene) (err error) {
 		all, err = e.gate.Questions(e.look(tx), agent)
 		return err
 	})
@@ -56,8 +56,8 @@ func (e *Engine) Questions(ctx context.Context, agent bridge.AgentID) (all []bri
 }
 
 // look is a transaction in which nothing is written.
-func (e *Engine) look(tx bridge.Tx) *desk.Change {
-	return &desk.Change{Tx: tx, At: e.o.Now(), IDs: e.o.NewID, Policy: e.o.Policy}
+func (e *Engine) look(tx *bridge.Scene) *desk.Change {
+	return &desk.Change{Scene: tx, At: e.o.Now(), IDs: e.o.NewID, Policy: e.o.Policy}
 }
 
 // Deny refuses a held command and those that are identical to it; the agent hears it once, with the reason when there is one.

@@ -14,7 +14,7 @@ import (
 // hear records what the agent may repeat out of words that its turn tells it.
 func (c *change) hear(j job, h echo.Heard) error {
 	h.Agent, h.Turn, h.Seq = j.agent.ID, j.turn.ID, j.turn.Seq
-	return echo.Hear(c.Tx, h, c.now)
+	return echo.Hear(c.Scene, h, c.now)
 }
 
 // oldEchoes is the age of what the agent of a turn has heard too long ago, to the minute.

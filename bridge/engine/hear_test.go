@@ -26,7 +26,7 @@ func echoes(said, line string) func(repo, text string) string {
 // heldEcho waits for a command that is held as an echo.
 func (w *world) heldEcho() (m bridge.Command) {
 	w.t.Helper()
-	w.until("held as an echo", func(tx bridge.Tx) bool {
+	w.until("held as an echo", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
 		for _, c := range all {
 			if c.Code == "echo" {
@@ -108,7 +108,7 @@ func TestEchoExpires(t *testing.T) {
 				w.say("write it")
 				time.Sleep(time.Minute)
 				held := false
-				w.until("asked", func(tx bridge.Tx) bool {
+				w.until("asked", func(tx *bridge.Scene) bool {
 					all, err := tx.Commands(bridge.CommandFilter{Agent: w.agent().ID})
 					for _, m := range all {
 						held = held || m.State == bridge.CommandHeld && m.Code == "echo"
@@ -118,7 +118,7 @@ func TestEchoExpires(t *testing.T) {
 				if held != tt.held {
 					t.Errorf("held: %t, want %t", held, tt.held)
 				}
-				w.until("what is kept", func(tx bridge.Tx) bool {
+				w.until("what is kept", func(tx *bridge.Scene) bool {
 					kept, err := tx.Echoes(w.agent().ID, bridge.EchoAge{}, 100)
 					return err == nil && slices.ContainsFunc(kept, func(e bridge.Echo) bool { return strings.HasPrefix(e.Place, "the result of") }) == tt.kept
 				})
@@ -170,7 +170,7 @@ func TestRemindersCarryEchoes(t *testing.T) {
 				}
 				time.Sleep(73 * time.Hour)
 				var last bridge.Command
-				w.until("asked", func(tx bridge.Tx) bool {
+				w.until("asked", func(tx *bridge.Scene) bool {
 					all, err := tx.Commands(bridge.CommandFilter{Agent: w.agent().ID})
 					for _, m := range all {
 						if m.Ordinal >= 0 && m.Parsed.Raw == tt.line {

@@ -42,7 +42,7 @@ func TestDeliveries(t *testing.T) {
 	if verdict, err := deliver(m.Child, w.cloud.External("x"), "statusChange", "ERROR", "1"); verdict != bridge.VerdictAccepted || err != nil {
 		t.Fatalf("the launch in doubt: %q, %v", verdict, err)
 	}
-	w.until("bound", func(tx bridge.Tx) bool {
+	w.until("bound", func(tx *bridge.Scene) bool {
 		a, err := tx.Agent(m.Child)
 		return err == nil && a.External == w.cloud.External("x") && a.State == bridge.AgentDone // FINISHED is the API's word
 	})

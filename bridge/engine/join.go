@@ -37,7 +37,7 @@ func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
 		if err != nil || t.Joining == 0 {
 			return err
 		}
-		f, err := kin.FamilyOf(c.Tx, t.ID)
+		f, err := kin.FamilyOf(c.Scene, t.ID)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func heard(w *world) (all []string) {
 // child returns the agent that was launched on a repository.
 func child(t *testing.T, w *world, repo string) (found bridge.Agent) {
 	t.Helper()
-	err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Agents(bridge.AgentFilter{})
 		for _, a := range all {
 			if a.Repo == repo {
@@ -74,7 +74,7 @@ func child(t *testing.T, w *world, repo string) (found bridge.Agent) {
 // teamRuns waits until all of the team run.
 func teamRuns(w *world) {
 	w.t.Helper()
-	w.until("all run", func(tx bridge.Tx) bool {
+	w.until("all run", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
 		return err == nil && len(turns) == len(team)
 	})
@@ -130,7 +130,7 @@ func TestJoinDeadline(t *testing.T) {
 		teamRuns(w)
 		c.runs(bridge.RunFinished, team[0])
 		w.restart()
-		w.until("told", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("told", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 		if after := time.Since(begun); after < 10*time.Minute || after > 11*time.Minute {
 			t.Errorf("told after %s", after)
 		}
@@ -179,7 +179,7 @@ func TestJoinHeld(t *testing.T) {
 		if _, err := w.yes(held.ID); err != nil {
 			t.Fatal(err)
 		}
-		w.until("told", func(bridge.Tx) bool { return strings.Contains(strings.Join(w.sent(boss), ""), "result-z") })
+		w.until("told", func(*bridge.Scene) bool { return strings.Contains(strings.Join(w.sent(boss), ""), "result-z") })
 		w.resting()
 		if all := strings.Join(w.sent(boss), "\n"); strings.Count(all, "result-z") != 1 || strings.Count(all, "joined:") != 1 {
 			t.Errorf("told %s", all)
@@ -194,7 +194,7 @@ func TestJoinOfNothing(t *testing.T) {
 	virtual(t, first, func(t *testing.T, w *world, _ *cast) {
 		w.start()
 		a := w.launchJoined(bridge.JoinAll, time.Minute)
-		w.until("over", func(tx bridge.Tx) bool {
+		w.until("over", func(tx *bridge.Scene) bool {
 			turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID})
 			next, due := w.engine.NextDue(t.Context())
 			return err == nil && due == nil && next.IsZero() && len(turns) == 2 && turns[1].Joining == 0

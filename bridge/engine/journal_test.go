@@ -65,7 +65,7 @@ func (w *world) slow(l *line, takes time.Duration) {
 func (w *world) connects() {
 	s := w.disk.Open()
 	defer s.Close()
-	err := s.Update(w.t.Context(), func(tx bridge.Tx) error {
+	err := s.Update(w.t.Context(), func(tx *bridge.Scene) error {
 		return tx.WakeLanes([]string{bridge.LookupLane("laptop"), bridge.ActionLane("laptop", "backup_script")}, time.Now())
 	})
 	if err != nil {
@@ -78,14 +78,14 @@ func (w *world) connects() {
 func (w *world) action() bridge.Command {
 	w.t.Helper()
 	var all []bridge.Command
-	w.look(func(tx bridge.Tx) (err error) { all, err = tx.Commands(bridge.CommandFilter{}); return err })
+	w.look(func(tx *bridge.Scene) (err error) { all, err = tx.Commands(bridge.CommandFilter{}); return err })
 	if len(all) != 1 {
 		w.t.Fatalf("%d commands", len(all))
 	}
 	return all[0]
 }
 
-func (w *world) look(fn func(bridge.Tx) error) {
+func (w *world) look(fn func(*bridge.Scene) error) {
 	w.t.Helper()
 	if err := w.engine.View(context.WithoutCancel(w.t.Context()), fn); err != nil {
 		w.t.Fatal(err)
@@ -94,7 +94,7 @@ func (w *world) look(fn func(bridge.Tx) error) {
 
 func (w *world) untilState(state bridge.CommandState) {
 	w.t.Helper()
-	w.until("a command is "+string(state), func(tx bridge.Tx) bool {
+	w.until("a command is "+string(state), func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: state})
 		return err == nil && len(all) == 1
 	})
@@ -102,7 +102,7 @@ func (w *world) untilState(state bridge.CommandState) {
 
 func (w *world) untilOutcome() {
 	w.t.Helper()
-	w.until("the outcome", func(tx bridge.Tx) bool {
+	w.until("the outcome", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{})
 		return err == nil && len(all) == 1 && all[0].Outcome != nil
 	})
@@ -204,12 +204,12 @@ func TestWaitingForARelay(t *testing.T) {
 		w.slow(l, 0)
 		w.start()
 		w.launch("go")
-		w.until("it waits", func(tx bridge.Tx) bool {
+		w.until("it waits", func(tx *bridge.Scene) bool {
 			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandGranted})
 			return err == nil && len(all) == 1 && all[0].Code == bridge.CodeRelayAway
 		})
 		time.Sleep(30 * time.Minute)
-		w.look(func(tx bridge.Tx) error {
+		w.look(func(tx *bridge.Scene) error {
 			all, err := tx.Commands(bridge.CommandFilter{})
 			for _, m := range all {
 				if m.State != bridge.CommandSending && m.Shown() != "waiting for relay laptop" {
@@ -220,7 +220,7 @@ func TestWaitingForARelay(t *testing.T) {
 		})
 		time.Sleep(31 * time.Minute)
 		w.resting()
-		w.look(func(tx bridge.Tx) error {
+		w.look(func(tx *bridge.Scene) error {
 			all, err := tx.Commands(bridge.CommandFilter{})
 			for _, m := range all {
 				if m.State != bridge.CommandReported || m.Reason != "relay laptop was away for 1h; it did not run" {
@@ -331,7 +331,7 @@ func TestJournalAfterAWord(t *testing.T) {
 			said := m.Outcome
 			l.set(false)
 			w.connects()
-			w.until("the journal's answer", func(tx bridge.Tx) bool {
+			w.until("the journal's answer", func(tx *bridge.Scene) bool {
 				events, err := tx.Events(0, 1000)
 				for _, e := range events {
 					if e.Kind == bridge.EventJournal {
@@ -386,13 +386,13 @@ func TestFlappingLink(t *testing.T) {
 				}
 			}
 		}()
-		w.until("all ran", func(bridge.Tx) bool { return len(w.relay.Log()) == agents })
+		w.until("all ran", func(*bridge.Scene) bool { return len(w.relay.Log()) == agents })
 		close(over)
 		<-ended
 		w.resting()
 		time.Sleep(2 * time.Minute)
 		uncertain := 0
-		w.look(func(tx bridge.Tx) error {
+		w.look(func(tx *bridge.Scene) error {
 			all, err := tx.Commands(bridge.CommandFilter{Limit: 2 * agents})
 			for _, m := range all {
 				if m.State != bridge.CommandReported || m.Outcome == nil || m.Outcome.Status != "executed" {

@@ -23,7 +23,7 @@ func TestGatedByTheBudgetStaysGatedWhenSpokenTo(t *testing.T) {
 		if _, err := w.engine.Say(t.Context(), a.ID, text); err != nil {
 			t.Fatal(err)
 		}
-		w.until("gated", func(tx bridge.Tx) bool {
+		w.until("gated", func(tx *bridge.Scene) bool {
 			got, err := tx.Agent(a.ID)
 			return err == nil && got.State == bridge.AgentGated
 		})
@@ -52,7 +52,7 @@ func TestCostThatIsNotToldAnyMoreStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.idle(2)
-	err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		tree, err := tx.Tree(a.ID)
 		if tree.CostMicros != 5_000_000 || tree.Tokens != 20 {
 			t.Errorf("the tree is said to have cost %d and used %d", tree.CostMicros, tree.Tokens)
@@ -80,7 +80,7 @@ func TestLateCostIsAskedForAgain(t *testing.T) {
 	if _, err := w.engine.Say(t.Context(), a.ID, "one"); err != nil {
 		t.Fatal(err)
 	}
-	w.until("gated", func(tx bridge.Tx) bool {
+	w.until("gated", func(tx *bridge.Scene) bool {
 		got, err := tx.Agent(a.ID)
 		return err == nil && got.State == bridge.AgentGated
 	})
@@ -112,7 +112,7 @@ func lateUsage(t *testing.T, within time.Duration, bound func(*policy.Budget)) (
 		w.resting()
 		<-time.After(within)
 		synctest.Wait()
-		err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+		err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 			tree, err := tx.Tree(a.ID)
 			asked, used = looks.Load(), tree.Tokens
 			return err
@@ -165,7 +165,7 @@ func TestLateUsageGates(t *testing.T) {
 		w.resting()
 		<-time.After(2 * time.Minute)
 		w.say("more")
-		w.until("gated", func(tx bridge.Tx) bool {
+		w.until("gated", func(tx *bridge.Scene) bool {
 			a, err := tx.FindAgent(bridge.ByName, "main")
 			return err == nil && a.State == bridge.AgentGated
 		})

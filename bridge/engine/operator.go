@@ -179,13 +179,13 @@ func notFound(err error, noun, id string) error {
 }
 
 // View runs a look-up on a snapshot of the store.
-func (e *Engine) View(ctx context.Context, fn func(bridge.Tx) error) error {
+func (e *Engine) View(ctx context.Context, fn func(*bridge.Scene) error) error {
 	return e.o.Store.View(ctx, fn)
 }
 
 // FindAgent finds an agent by id or name.
 func (e *Engine) FindAgent(ctx context.Context, idOrName string) (a bridge.Agent, err error) {
-	err = e.View(ctx, func(tx bridge.Tx) error {
+	err = e.View(ctx, func(tx *bridge.Scene) error {
 		if strings.HasPrefix(idOrName, "agt_") {
 			a, err = tx.Agent(bridge.AgentID(idOrName))
 			return err

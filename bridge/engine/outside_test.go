@@ -48,7 +48,7 @@ func checkOutside(t *testing.T, evil string, status bridge.ActionStatus) {
 		return bridge.ActionOutcome{Status: status, Error: evil, Stdout: evil, Stderr: evil, Omitted: 3}
 	}
 	main := w.launch("go")
-	w.until("everything was told", func(tx bridge.Tx) bool {
+	w.until("everything was told", func(tx *bridge.Scene) bool {
 		a, err := tx.Agent(main.ID)
 		all, cmdErr := tx.Commands(bridge.CommandFilter{Agent: main.ID})
 		told := 0
@@ -60,7 +60,7 @@ func checkOutside(t *testing.T, evil string, status bridge.ActionStatus) {
 		return err == nil && cmdErr == nil && a.State == bridge.AgentIdle && told == len(all) && told >= 3
 	})
 	var turns []bridge.Turn
-	if err := w.engine.View(t.Context(), func(tx bridge.Tx) (err error) {
+	if err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) {
 		turns, err = tx.Turns(bridge.TurnFilter{Agent: main.ID})
 		return err
 	}); err != nil {

@@ -28,7 +28,7 @@ func TestCrashesCostAnActionNoPatience(t *testing.T) {
 		}
 		w.start()
 		w.launch("go")
-		w.until("asked once", func(tx bridge.Tx) bool {
+		w.until("asked once", func(tx *bridge.Scene) bool {
 			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandGranted})
 			return err == nil && len(all) == 1 && calls.Load() == 1
 		})
@@ -48,7 +48,7 @@ func (w *world) crash(lane string, times int) {
 	w.t.Helper()
 	s, shut := w.open()
 	now := time.Now().Add(-time.Second)
-	err := s.Update(w.t.Context(), func(tx bridge.Tx) error { return tx.WakeLane(lane, now) })
+	err := s.Update(w.t.Context(), func(tx *bridge.Scene) error { return tx.WakeLane(lane, now) })
 	for range times {
 		works, err := s.Claim(w.t.Context(), bridge.Claim{Now: now, Lease: time.Millisecond, Limit: 1})
 		if err != nil || len(works) != 1 || works[0].Lane != lane {
@@ -79,7 +79,7 @@ func TestDeadlyTurnRaisesAnAlarm(t *testing.T) {
 			return nil
 		}
 		w.say("more")
-		w.until("put off", func(tx bridge.Tx) bool {
+		w.until("put off", func(tx *bridge.Scene) bool {
 			got, err := tx.OpenTurn(a.ID)
 			return err == nil && got.Attempts == 1 && got.State == bridge.TurnQueued
 		})
@@ -87,7 +87,7 @@ func TestDeadlyTurnRaisesAnAlarm(t *testing.T) {
 		w.cloud.Fail = nil
 		w.crash("agent/"+string(a.ID), 10)
 		w.start()
-		w.until("an alarm", func(tx bridge.Tx) bool {
+		w.until("an alarm", func(tx *bridge.Scene) bool {
 			got, err := tx.Agent(a.ID)
 			return err == nil && strings.Contains(got.Trouble, "has failed 10 times")
 		})

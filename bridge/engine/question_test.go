@@ -41,8 +41,8 @@ func TestALoopIsOneQuestion(t *testing.T) {
 	if _, err := w.engine.Approve(t.Context(), same[1], all[0].Hash); err != nil {
 		t.Fatal(err)
 	}
-	w.until("it ran", func(tx bridge.Tx) bool { return len(w.relay.Log()) == 1 })
-	w.until("all are reported", func(tx bridge.Tx) bool {
+	w.until("it ran", func(tx *bridge.Scene) bool { return len(w.relay.Log()) == 1 })
+	w.until("all are reported", func(tx *bridge.Scene) bool {
 		for _, id := range same {
 			if m, err := tx.Command(id); err != nil || m.State != bridge.CommandReported || (m.ID != same[1]) != (m.Code == bridge.CodeRepeat) {
 				return false
@@ -87,7 +87,7 @@ func TestJoinedLaunchesThatRepeat(t *testing.T) {
 				t.Fatal(err)
 			}
 			var all []bridge.Question
-			w.until("both wait as one", func(bridge.Tx) (ok bool) {
+			w.until("both wait as one", func(*bridge.Scene) (ok bool) {
 				var err error
 				all, err = w.engine.Questions(t.Context(), a.ID)
 				return err == nil && len(all) == 1 && len(all[0].Same) == 2
@@ -95,7 +95,7 @@ func TestJoinedLaunchesThatRepeat(t *testing.T) {
 			if _, err := w.engine.Approve(t.Context(), all[0].Command.ID, all[0].Hash); err != nil {
 				t.Fatal(err)
 			}
-			w.until("the result came", func(tx bridge.Tx) bool {
+			w.until("the result came", func(tx *bridge.Scene) bool {
 				m, err := tx.Command(all[0].Command.ID)
 				return err == nil && m.State == bridge.CommandReported
 			})

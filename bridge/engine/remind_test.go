@@ -17,7 +17,7 @@ func TestReminderComesBack(t *testing.T) {
 		w.resting()
 		begun := time.Now()
 		w.restart()
-		w.until("reminded", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("reminded", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 		if after := time.Since(begun); after < 119*time.Minute || after > 2*time.Hour {
 			t.Errorf("after %s", after)
 		}
@@ -44,12 +44,12 @@ func TestReminderCap(t *testing.T) {
 		w.allow(r)
 		w.start()
 		w.launch("go")
-		w.until("told", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("told", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 		wants(t, w.sent(boss)[0], "line 3 (REMIND): refused: 2 reminders of this agent wait and the limit is 2 (limits.reminders)")
-		w.until("both came", func(bridge.Tx) bool { return len(w.sent(boss)) == 3 })
+		w.until("both came", func(*bridge.Scene) bool { return len(w.sent(boss)) == 3 })
 		w.resting()
 		w.say("let us go")
-		w.until("two more", func(bridge.Tx) bool {
+		w.until("two more", func(*bridge.Scene) bool {
 			all := strings.Join(w.sent(boss), "\n")
 			return strings.Count(all, "| one") == 2 && strings.Count(all, "| two") == 2
 		})
@@ -73,7 +73,7 @@ func TestCancelReminder(t *testing.T) {
 		}
 		turns := len(w.turns())
 		var action bridge.Command
-		w.until("nothing is due", func(tx bridge.Tx) bool {
+		w.until("nothing is due", func(tx *bridge.Scene) bool {
 			next, err := w.engine.NextDue(t.Context())
 			all, err2 := tx.Commands(bridge.CommandFilter{})
 			action = all[0]
@@ -117,7 +117,7 @@ func TestApprovedReminderWithoutRoom(t *testing.T) {
 			t.Fatalf("%s, %v", got.State, err)
 		}
 		begun := time.Now()
-		w.until("told", func(bridge.Tx) bool { return len(w.sent(boss)) == before+1 })
+		w.until("told", func(*bridge.Scene) bool { return len(w.sent(boss)) == before+1 })
 		if after := time.Since(begun); after > time.Minute {
 			t.Errorf("after %s", after)
 		}

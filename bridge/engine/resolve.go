@@ -48,12 +48,12 @@ func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, word Word) (b
 	if word.Ran || word.Journal || word.ExitCode != nil {
 		return m, bridge.Errorf(bridge.Invalid, "command %s launches an agent; settle it with --launched AGENT or --not-launched", m.ID)
 	}
-	err = e.believe(ctx, word, func(bridge.Tx) (bridge.AgentID, error) { return m.Child, nil })
+	err = e.believe(ctx, word, func(*bridge.Scene) (bridge.AgentID, error) { return m.Child, nil })
 	if err != nil {
 		return m, err
 	}
 	err = e.update(ctx, func(c *change) error {
-		if m, err = uncertain(c.Tx, id); err != nil {
+		if m, err = uncertain(c.Scene, id); err != nil {
 			return err
 		}
 		if err := c.settleCommand(m, word.External); err != nil {
@@ -67,7 +67,7 @@ func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, word Word) (b
 
 // doubted returns an uncertain command and the agent that asked for it.
 func (e *Engine) doubted(ctx context.Context, id bridge.CommandID) (m bridge.Command, a bridge.Agent, err error) {
-	err = e.View(ctx, func(tx bridge.Tx) error {
+	err = e.View(ctx, func(tx *bridge.Scene) error {
 		if m, err = uncertain(tx, id); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (e *Engine) doubted(ctx context.Context, id bridge.CommandID) (m bridge.Com
 }
 
 // uncertain returns a command that is uncertain; Conflict when it is not.
-func uncertain(tx bridge.Tx, id bridge.CommandID) (bridge.Command, error) {
+func uncertain(tx *bridge.Scene, id bridge.CommandID) (bridge.Command, error) {
 	m, err := tx.Command(id)
 	if err == nil && m.State != bridge.CommandUncertain {
 		err = bridge.Errorf(bridge.Conflict, "command %s is %s, not uncertain; see `drawbridge commands --state uncertain`", m.ID, m.State)
@@ -104,7 +104,7 @@ func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.A
 	}
 	var settled bridge.Command
 	err := e.update(ctx, func(c *change) error {
-		fresh, err := uncertain(c.Tx, m.ID)
+		fresh, err := uncertain(c.Scene, m.ID)
 		if err != nil {
 			return err
 		}
@@ -142,12 +142,12 @@ func disagrees(m bridge.Command, found bridge.ActionFinding, word Word) error {
 // that was mistyped could be anybody's, and the bridge would read that agent's
 // replies as commands, or cancel it for being on another repository. At v1 only
 // one id is possible, and settleLaunch knows it. doubted is whose launch it is, or none.
-func (e *Engine) believe(ctx context.Context, word Word, doubted func(bridge.Tx) (bridge.AgentID, error)) error {
+func (e *Engine) believe(ctx context.Context, word Word, doubted func(*bridge.Scene) (bridge.AgentID, error)) error {
 	if err := bridge.CheckExternal(word.External); err != nil {
 		return err
 	}
 	var a bridge.Agent
-	err := e.View(ctx, func(tx bridge.Tx) error {
+	err := e.View(ctx, func(tx *bridge.Scene) error {
 		id, err := doubted(tx)
 		if err == nil && id != "" {
 			a, err = tx.Agent(id)
@@ -214,7 +214,7 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 	if word.Ran || word.Journal || word.ExitCode != nil {
 		return t, bridge.Errorf(bridge.Invalid, "turn %s is not an action; settle it with --launched AGENT or --not-launched", id)
 	}
-	err := e.believe(ctx, word, func(tx bridge.Tx) (doubted bridge.AgentID, err error) {
+	err := e.believe(ctx, word, func(tx *bridge.Scene) (doubted bridge.AgentID, err error) {
 		if t, err = tx.Turn(id); err == nil && t.State == bridge.TurnUncertain && t.Seq == 1 {
 			doubted = t.Agent
 		}
@@ -225,7 +225,7 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 	}
 	external := word.External
 	err = e.update(ctx, func(c *change) error {
-		j, err := loadJob(c.Tx, bridge.Work{Ref: string(id)})
+		j, err := loadJob(c.Scene, bridge.Work{Ref: string(id)})
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (c *change) settleCommand(m bridge.Command, external string) error {
 	if err != nil {
 		return err
 	}
-	j, err := loadJob(c.Tx, bridge.Work{Ref: string(t.ID)})
+	j, err := loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		if t.Text == "" && len(waiting) == 0 {
 			return bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
 		}
-		if same, err := kin.SaidAgain(c.Tx, t); err != nil {
+		if same, err := kin.SaidAgain(c.Scene, t); err != nil {
 			return err
 		} else if same.ID != "" {
 			t = same

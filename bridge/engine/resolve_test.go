@@ -33,7 +33,7 @@ func uncertainLaunch(t *testing.T, lose string) (*world, bridge.Command) {
 		return nil
 	}
 	w.launch("go")
-	w.until("uncertain", func(tx bridge.Tx) bool {
+	w.until("uncertain", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
 		return err == nil && len(all) == 1
 	})
@@ -79,7 +79,7 @@ func TestResolveNotLaunched(t *testing.T) {
 
 func (w *world) reported(id bridge.CommandID) {
 	w.t.Helper()
-	w.until("reported", func(tx bridge.Tx) bool {
+	w.until("reported", func(tx *bridge.Scene) bool {
 		m, err := tx.Command(id)
 		return err == nil && m.State == bridge.CommandReported
 	})
@@ -98,7 +98,7 @@ func TestReplay(t *testing.T) {
 	}
 	a := w.launch("go")
 	var failed bridge.Turn
-	w.until("failed", func(tx bridge.Tx) bool {
+	w.until("failed", func(tx *bridge.Scene) bool {
 		all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
 		if err != nil || len(all) != 1 {
 			return false
@@ -115,7 +115,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("the outcome was lost:\n%s", sent)
 	}
 	replied := failed
-	w.until("replied", func(tx bridge.Tx) bool {
+	w.until("replied", func(tx *bridge.Scene) bool {
 		all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnReplied})
 		if err == nil && len(all) > 0 {
 			replied = all[0]
@@ -279,7 +279,7 @@ func TestResolveTakesOnlyTheLaunchsOwnAgent(t *testing.T) {
 	}
 	w.launch("go")
 	var m bridge.Command
-	w.until("waiting to be sent", func(tx bridge.Tx) bool {
+	w.until("waiting to be sent", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandGranted})
 		if err != nil || len(all) != 1 {
 			return false
@@ -323,7 +323,7 @@ func TestResolveAsksTheAPIAboutAnAgent(t *testing.T) {
 		return err
 	}
 	w.launchNamed("other", "go elsewhere")
-	w.until("another", func(bridge.Tx) bool { return w.cloud.External("go elsewhere") != "" })
+	w.until("another", func(*bridge.Scene) bool { return w.cloud.External("go elsewhere") != "" })
 	for name, tt := range map[string]struct {
 		external, want string
 	}{

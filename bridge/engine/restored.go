@@ -53,7 +53,7 @@ func (e *Engine) asksBefore(ctx context.Context, j job) (bridge.Transcriber, boo
 		return nil, false, nil
 	}
 	var head bridge.TurnHead
-	err := e.View(ctx, func(tx bridge.Tx) (err error) {
+	err := e.View(ctx, func(tx *bridge.Scene) (err error) {
 		head, err = tx.CurrentTurn(j.agent.ID)
 		return err
 	})
@@ -206,7 +206,7 @@ func (c *change) hearFound(agent bridge.AgentID, t bridge.Turn, text string) err
 	place := "a turn that was found after the database was put back"
 	for _, h := range []echo.Heard{{Text: own, Source: bridge.EchoOperator}, {Text: others, Source: bridge.EchoOutside, Mode: echo.Named}} {
 		h.Agent, h.Turn, h.Seq, h.Place = agent, t.ID, t.Seq, place
-		if err := echo.Hear(c.Tx, h, c.now); err != nil {
+		if err := echo.Hear(c.Scene, h, c.now); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func (w *world) generations(secret bool) {
 	}
 	w.start()
 	w.launch("go")
-	w.until("the first subagent runs", func(tx bridge.Tx) bool {
+	w.until("the first subagent runs", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
 		return err == nil && len(all) == 1
 	})
@@ -88,7 +88,7 @@ func TestRestoredTellsNothingAgain(t *testing.T) {
 // all returns every command.
 func (w *world) all() (all []bridge.Command) {
 	w.t.Helper()
-	w.until("commands", func(tx bridge.Tx) bool {
+	w.until("commands", func(tx *bridge.Scene) bool {
 		var err error
 		all, err = tx.Commands(bridge.CommandFilter{})
 		return err == nil
@@ -149,7 +149,7 @@ func TestRestoredTaskEnds(t *testing.T) {
 		}
 		w.cloud.Secret = func() bool { return true }
 		w.launch("go")
-		w.until("the worker runs", func(tx bridge.Tx) bool {
+		w.until("the worker runs", func(tx *bridge.Scene) bool {
 			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
 			return err == nil && len(all) == 1
 		})
@@ -167,7 +167,7 @@ func TestRestoredTaskEnds(t *testing.T) {
 		if _, err := w.engine.ResolveTurn(t.Context(), first[0].ID, engine.Word{Told: true}); err != nil {
 			t.Fatal(err)
 		}
-		w.until("the second run is found", func(tx bridge.Tx) bool {
+		w.until("the second run is found", func(tx *bridge.Scene) bool {
 			all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnUncertain})
 			return err == nil && len(all) == 1 && all[0].ID != first[0].ID
 		})
@@ -205,7 +205,7 @@ func TestRestoredTaskEndsOnce(t *testing.T) {
 			return others(repo, text)
 		}
 		w.launch("go")
-		w.until("the worker runs", func(tx bridge.Tx) bool {
+		w.until("the worker runs", func(tx *bridge.Scene) bool {
 			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
 			return err == nil && len(all) == 1
 		})

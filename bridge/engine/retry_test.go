@@ -62,7 +62,7 @@ func TestRetryTellsAllOfIt(t *testing.T) {
 		c.follows(bridge.RunError, boss)
 		w.start()
 		w.launch("go")
-		w.until("broke", func(bridge.Tx) bool { return strings.Contains(strings.Join(w.events(), "\n"), "(2 of 3)") })
+		w.until("broke", func(*bridge.Scene) bool { return strings.Contains(strings.Join(w.events(), "\n"), "(2 of 3)") })
 		c.follows(bridge.RunFinished, boss)
 		w.restart()
 		w.resting()
@@ -142,7 +142,7 @@ func TestParked(t *testing.T) {
 			t.Fatalf("%s: %s, turns %q", got.State, got.Trouble, w.turns())
 		}
 		wants(t, strings.Join(w.events(), "\n"), "the plan's limit is reached): 1; `drawbridge replay trn_")
-		if err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+		if err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 			all, err := tx.Events(0, 1000)
 			for _, e := range all { // what traces draw the run from, of which there is no completion
 				if e.Kind == bridge.EventTurnFailed && e.Fields["duration_ms"] == "" {
@@ -171,13 +171,13 @@ func TestOvertake(t *testing.T) {
 		c.follows(bridge.RunError, boss)
 		w.start()
 		w.launch("go")
-		w.until("broke twice", func(tx bridge.Tx) bool {
+		w.until("broke twice", func(tx *bridge.Scene) bool {
 			queued, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnQueued})
 			return err == nil && len(queued) == 1 && queued[0].Retry == 2
 		})
 		before, begun := len(w.sent(boss)), time.Now()
 		said := w.say("hurry")
-		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) > before })
+		w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) > before })
 		if wait := time.Since(begun); wait > time.Second {
 			t.Errorf("it took %s", wait)
 		}
@@ -199,7 +199,7 @@ func TestWordsStandInLine(t *testing.T) {
 		c.runs(bridge.RunRunning, boss)
 		w.start()
 		w.launch("go")
-		w.until("runs", func(tx bridge.Tx) bool {
+		w.until("runs", func(tx *bridge.Scene) bool {
 			running, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
 			return err == nil && len(running) == 1
 		})
@@ -262,7 +262,7 @@ func TestBrokenWordsGoWithNews(t *testing.T) {
 		w.resting()
 		c.follows(bridge.RunRunning, boss)
 		w.say("one")
-		w.until("the reminder waits", func(tx bridge.Tx) bool {
+		w.until("the reminder waits", func(tx *bridge.Scene) bool {
 			all, err := tx.WaitingNotices(a.ID, 10)
 			return err == nil && len(all) == 1
 		})
@@ -300,7 +300,7 @@ func TestLostFollowUpWaitsAsLongAsItsRuntimeSays(t *testing.T) {
 				w.resting()
 				begun := time.Now()
 				w.say("hello")
-				w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+				w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 				if took := time.Since(begun); (took >= w.settle) != wait || took > 2*w.settle {
 					t.Errorf("it took %s, and the settle time of the cloud is %s", took, w.settle)
 				}
@@ -332,7 +332,7 @@ func TestDoubtIsAsOldAsItWas(t *testing.T) {
 		w.resting()
 		begun := time.Now()
 		w.say("hello")
-		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 		if took := time.Since(begun); took > 3*w.settle {
 			t.Errorf("it took %s, and the settle time is %s", took, w.settle)
 		}
@@ -361,7 +361,7 @@ func TestReplayedTurnIsInDoubtAnew(t *testing.T) {
 		w.resting()
 		t1 := w.say("hello")
 		uncertain := func() {
-			w.until("uncertain", func(tx bridge.Tx) bool {
+			w.until("uncertain", func(tx *bridge.Scene) bool {
 				now, err := tx.Turn(t1.ID)
 				return err == nil && now.State == bridge.TurnUncertain
 			})
@@ -396,7 +396,7 @@ func TestEvidence(t *testing.T) {
 		wants(t, w.sent(boss)[0], "confirmed by the API: status FINISHED; artifacts \"artifacts/LOCAL_ACTION: backup_script\" (3 bytes); 512 tokens so far",
 			"the API shows no branch, no pull request", "could not be checked: \"more artifacts\"",
 			"only claimed by the agent, not shown by the API: pull request https://github.com/acme/a/pull/7", "Its last words, which are only its claim:\n| See https://")
-		err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+		err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 			all, err := tx.Completions(child(t, w, "github.com/acme/a").ID)
 			if len(all) != 1 || !strings.Contains(all[0].Evidence, "512 tokens") || all[0].DeliveredAt.IsZero() {
 				t.Errorf("ledger: %+v", all)
@@ -442,7 +442,7 @@ func TestNameOfAnArtifactIsNoCommand(t *testing.T) {
 		}
 		w.start()
 		w.launch("go")
-		w.until("held", func(tx bridge.Tx) bool {
+		w.until("held", func(tx *bridge.Scene) bool {
 			held, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
 			return err == nil && len(held) == 1 && held[0].Code == "echo"
 		})

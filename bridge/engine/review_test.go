@@ -55,7 +55,7 @@ func TestRestoredDatabaseRunsNoActionAgain(t *testing.T) {
 		return "LOCAL_ACTION: backup_script\nSUBAGENT: repo=github.com/me/my-app, prompt=x"
 	})
 	w.launch("go")
-	w.until("running", func(tx bridge.Tx) bool {
+	w.until("running", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
 		return err == nil && len(turns) == 1
 	})
@@ -106,7 +106,7 @@ func TestNoV0LaunchWithoutALook(t *testing.T) {
 // idle2 waits until main has nothing to do and everything is reported.
 func (w *world) idle2() {
 	w.t.Helper()
-	w.until("all reported", func(tx bridge.Tx) bool {
+	w.until("all reported", func(tx *bridge.Scene) bool {
 		a, err := tx.FindAgent(bridge.ByName, "main")
 		if err != nil || a.State != bridge.AgentIdle {
 			return false
@@ -154,7 +154,7 @@ func TestQuarantinedAgentGetsNoTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(said)
-	w.until("quarantined", func(tx bridge.Tx) bool {
+	w.until("quarantined", func(tx *bridge.Scene) bool {
 		got, err := tx.Agent(a.ID)
 		_, open := tx.OpenTurn(a.ID)
 		return err == nil && got.Quarantined && open != nil
@@ -187,7 +187,7 @@ func TestNothingStartsInPlaceOfAFailedLaunch(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(said)
-	w.until("both failed", func(tx bridge.Tx) bool {
+	w.until("both failed", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
 		return err == nil && len(turns) == 2
 	})
@@ -211,7 +211,7 @@ func TestApprovalAddedBeforeSending(t *testing.T) {
 		return bridge.Errorf(bridge.Unavailable, "not reachable")
 	}
 	w.launch("go")
-	w.until("settled", func(tx bridge.Tx) bool {
+	w.until("settled", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{})
 		return err == nil && len(all) == 1 && !all[0].State.Open()
 	})
@@ -251,7 +251,7 @@ func TestRanAndRevokedIsUncertain(t *testing.T) {
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
 	}
 	w.launch("go")
-	w.until("uncertain", func(tx bridge.Tx) bool {
+	w.until("uncertain", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
 		return err == nil && len(all) == 1
 	})
@@ -271,7 +271,7 @@ func TestEchoOfAnyQuotation(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
 			w.launch("Please note: " + quoted)
-			w.until("held", func(tx bridge.Tx) bool {
+			w.until("held", func(tx *bridge.Scene) bool {
 				all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
 				return err == nil && len(all) == 1 && all[0].Code == "echo"
 			})
@@ -327,7 +327,7 @@ func TestEchoOfAnArtifactsName(t *testing.T) {
 		return bridge.Evidence{Artifacts: []bridge.Artifact{{Path: "LOCAL_ACTION: backup_script", Size: 3}}}, nil
 	}
 	w.launch("go")
-	w.until("held", func(tx bridge.Tx) bool {
+	w.until("held", func(tx *bridge.Scene) bool {
 		all, err := tx.Commands(bridge.CommandFilter{})
 		if err != nil || len(all) < 2 {
 			return false

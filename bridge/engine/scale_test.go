@@ -14,8 +14,8 @@ import (
 	"drawbridge/bridge/engine"
 	"drawbridge/policy"
 	"drawbridge/proof/runtimes"
+	"drawbridge/proof/stores"
 	"drawbridge/store"
-	"drawbridge/store/storetest"
 )
 
 // BenchmarkScale accepts replies and lists turns and commands on a database
@@ -61,7 +61,7 @@ func grown(b *testing.B, n int) *scaled {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Close() })
-	if err := storetest.Grow(b.Context(), s, n); err != nil {
+	if err := stores.Grow(b.Context(), s, n); err != nil {
 		b.Fatal(err)
 	}
 	rules, problems := policy.New(policy.Rules{OperatorRepos: []string{"github.com/me/agent-env"}, Limits: policy.Limits{Tree: policy.Budget{Turns: 1 << 40}, TurnsPerChain: 1}})
@@ -75,7 +75,7 @@ func grown(b *testing.B, n int) *scaled {
 	w.engine, err = engine.New(engine.Options{Store: s, Runtime: cloud, Actions: &runtimes.Relay{}, Log: zerolog.Nop(), PollMin: time.Nanosecond,
 		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, Policy: func() *policy.Policy { return rules },
 		// Before anything of the grown store is due, so that a step is our agent's.
-		Now: func() time.Time { return storetest.GrownAt.Add(-2 * time.Hour) }})
+		Now: func() time.Time { return stores.GrownAt.Add(-2 * time.Hour) }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -112,8 +112,8 @@ func (w *scaled) accept(b *testing.B) time.Duration {
 // list returns how long a page of an agent's turns, of everybody's commands and of agents takes.
 func (w *scaled) list(b *testing.B) time.Duration {
 	start := time.Now()
-	if err := w.engine.View(b.Context(), func(tx bridge.Tx) error {
-		turns, err := tx.Turns(bridge.TurnFilter{Agent: storetest.GrownAgent(7), Limit: 50})
+	if err := w.engine.View(b.Context(), func(tx *bridge.Scene) error {
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: stores.GrownAgent(7), Limit: 50})
 		if err != nil || len(turns) == 0 {
 			return fmt.Errorf("%d turns: %w", len(turns), err)
 		}

@@ -50,7 +50,7 @@ func TestStopIdle(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		w.until("nothing left to do", func(tx bridge.Tx) bool {
+		w.until("nothing left to do", func(tx *bridge.Scene) bool {
 			next, err := w.engine.NextDue(t.Context())
 			return err == nil && next.IsZero()
 		})
@@ -71,7 +71,7 @@ func TestStopIdle(t *testing.T) {
 
 func (w *world) firstTurn() (t bridge.Turn) {
 	w.t.Helper()
-	err := w.engine.View(w.t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(w.t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Turns(bridge.TurnFilter{Agent: w.agent().ID})
 		t = all[len(all)-1]
 		return err
@@ -97,7 +97,7 @@ func TestStopQueued(t *testing.T) {
 		w.launch("go")
 		w.resting()
 		w.say("more")
-		w.until("refused", func(tx bridge.Tx) bool {
+		w.until("refused", func(tx *bridge.Scene) bool {
 			queued, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnQueued})
 			return err == nil && len(queued) == 1 && queued[0].Trouble == "slow down"
 		})
@@ -110,7 +110,7 @@ func TestStopQueued(t *testing.T) {
 			t.Errorf("turns %q, sent %q", got, w.sent(boss))
 		}
 		w.say("and now?")
-		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 	})
 }
 
@@ -131,14 +131,14 @@ func TestStopDelivering(t *testing.T) {
 				}
 				w.start()
 				w.launch("go")
-				w.until("in doubt", func(tx bridge.Tx) bool {
+				w.until("in doubt", func(tx *bridge.Scene) bool {
 					all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnDelivering})
 					return err == nil && len(all) == 3 && !all[0].DoubtSince.IsZero() && !all[1].DoubtSince.IsZero() && !all[2].DoubtSince.IsZero()
 				})
 				launched := w.cloud.Effects("launch github.com/acme/")
 				w.halt()
 				if point == "after launch" {
-					w.until("cancelled", func(bridge.Tx) bool { return w.cloud.Effects("cancel") >= 3 })
+					w.until("cancelled", func(*bridge.Scene) bool { return w.cloud.Effects("cancel") >= 3 })
 					c.runs(bridge.RunCancelled, team...)
 				}
 				w.resting()
@@ -167,7 +167,7 @@ func TestStopRunning(t *testing.T) {
 		w.launch("go")
 		teamRuns(w)
 		w.halt()
-		w.until("cancelled", func(bridge.Tx) bool { return w.cloud.Effects("cancel") >= 3 })
+		w.until("cancelled", func(*bridge.Scene) bool { return w.cloud.Effects("cancel") >= 3 })
 		c.runs(bridge.RunFinished, team[0]) // it was faster
 		c.runs(bridge.RunCancelled, team[1:]...)
 		w.resting()
@@ -200,7 +200,7 @@ func TestStopUncertain(t *testing.T) {
 		}
 		w.start()
 		w.launch("go")
-		w.until("uncertain", func(tx bridge.Tx) bool {
+		w.until("uncertain", func(tx *bridge.Scene) bool {
 			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
 			return err == nil && len(all) == 1
 		})
@@ -237,7 +237,7 @@ func TestStopBetweenTwoTriesOfAnAction(t *testing.T) {
 				}
 				w.start()
 				w.launch("go")
-				w.until("over", func(tx bridge.Tx) bool {
+				w.until("over", func(tx *bridge.Scene) bool {
 					all, err := tx.Commands(bridge.CommandFilter{State: tt.state})
 					return err == nil && len(all) == 1
 				})
@@ -282,7 +282,7 @@ func TestStopLeavesOtherTrees(t *testing.T) {
 		if _, err := w.engine.Say(t.Context(), other.ID, "on"); err != nil {
 			t.Error(err)
 		}
-		w.until("said", func(bridge.Tx) bool { return len(w.sent(boss)) == 1 })
+		w.until("said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
 	})
 }
 
@@ -308,7 +308,7 @@ func TestRepeatedLaunchHasItsGrant(t *testing.T) {
 		if n := w.cloud.Effects("launch github.com/acme/a"); n != 1 {
 			t.Errorf("%d launches: %q", n, w.cloud.Log())
 		}
-		err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+		err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 			turns, err := tx.Turns(bridge.TurnFilter{Agent: child(t, w, "github.com/acme/a").ID})
 			if len(turns) != 1 || turns[0].Attempts != 2 {
 				t.Errorf("turns %+v", turns)
@@ -338,7 +338,7 @@ func TestStopWhileTheEffectIsLookedFor(t *testing.T) {
 		}
 		w.start()
 		w.launch("go")
-		w.until("given up", func(tx bridge.Tx) bool {
+		w.until("given up", func(tx *bridge.Scene) bool {
 			failed, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandFailed})
 			_, open := tx.OpenTurn(w.agent().ID)
 			return err == nil && len(failed) == 1 && errors.Is(open, bridge.ErrNoRow)

@@ -44,7 +44,7 @@ func TestAWebhookResultAsksForASummary(t *testing.T) {
 		if strings.Count(told[1], "(WEBHOOK_RESULT)") != 1 || strings.Contains(told[1], "status=ERROR") {
 			t.Errorf("told %s", told[1])
 		}
-		w.until("nothing was launched", func(tx bridge.Tx) bool {
+		w.until("nothing was launched", func(tx *bridge.Scene) bool {
 			all, err := tx.Agents(bridge.AgentFilter{})
 			return err == nil && len(all) == 2
 		})
@@ -103,12 +103,12 @@ func TestASummaryOfASubagentThatWorks(t *testing.T) {
 			return "thanks"
 		})
 		a := w.launch("go")
-		w.until("it works", func(tx bridge.Tx) bool {
+		w.until("it works", func(tx *bridge.Scene) bool {
 			all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
 			return err == nil && len(all) == 1 && all[0].Agent != a.ID
 		})
 		w.tell(w.agent().ID, "sum it up")
-		w.until("it has its answer", func(bridge.Tx) bool { return len(w.sent(boss)) == 2 })
+		w.until("it has its answer", func(*bridge.Scene) bool { return len(w.sent(boss)) == 2 })
 		wants(t, w.sent(boss)[1], "still works")
 		if strings.Contains(w.sent(boss)[1], "ended with status") {
 			t.Errorf("told %q", w.sent(boss)[1])
@@ -146,7 +146,7 @@ func TestNoSummaryOfOthers(t *testing.T) {
 		for _, id := range ids {
 			asked += 2
 			w.tell(w.agent().ID, "ask about "+id+".")
-			w.until("answered", func(bridge.Tx) bool { return len(w.sent(boss)) == asked })
+			w.until("answered", func(*bridge.Scene) bool { return len(w.sent(boss)) == asked })
 			w.resting()
 			answers[lastLine(w.sent(boss)[asked-1])] = true
 		}

@@ -53,7 +53,7 @@ func (w *world) tell(id bridge.AgentID, text string) {
 // launchOf is the command that made an agent.
 func (w *world) launchOf(a bridge.Agent) (m bridge.Command) {
 	w.t.Helper()
-	err := w.engine.View(w.t.Context(), func(tx bridge.Tx) (err error) {
+	err := w.engine.View(w.t.Context(), func(tx *bridge.Scene) (err error) {
 		m, err = tx.Command(a.Command)
 		return err
 	})
@@ -124,7 +124,7 @@ func TestResultDoesNotWaitForMail(t *testing.T) {
 		c.says(w, worker, "all done", "chatting")
 		c.runs(bridge.RunRunning, worker)
 		w.launch("go")
-		w.until("it runs", func(tx bridge.Tx) bool {
+		w.until("it runs", func(tx *bridge.Scene) bool {
 			turns, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
 			return err == nil && len(turns) == 1 && turns[0].Text == "do it"
 		})
@@ -171,7 +171,7 @@ func TestReminderOfASubagent(t *testing.T) {
 				c.says(w, worker, "set a reminder\nREMIND: 2h, look again", "looked again")
 				begun := time.Now()
 				w.launch("go")
-				w.until("it came", func(tx bridge.Tx) bool { return len(w.sent(worker)) == 1 })
+				w.until("it came", func(tx *bridge.Scene) bool { return len(w.sent(worker)) == 1 })
 				w.resting()
 				w.one("| " + want)
 				if m := w.launchOf(child(t, w, worker)); m.UpdatedAt.Sub(begun) < 2*time.Hour && api == bridge.APIv0 {
@@ -192,7 +192,7 @@ func TestCancelledReminderEndsATask(t *testing.T) {
 		c.says(w, worker, "set a reminder\nREMIND: 2h, look again", "looked again")
 		w.launch("go")
 		w.resting()
-		w.until("it is set", func(bridge.Tx) bool { return child(t, w, worker).State == bridge.AgentWaiting })
+		w.until("it is set", func(*bridge.Scene) bool { return child(t, w, worker).State == bridge.AgentWaiting })
 		if len(w.sent(boss)) != 0 {
 			t.Errorf("told %q", w.sent(boss))
 		}
@@ -281,7 +281,7 @@ func TestFailedTask(t *testing.T) {
 
 func lastTurn(t *testing.T, w *world, id bridge.AgentID) (last bridge.Turn) {
 	t.Helper()
-	err := w.engine.View(t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Turns(bridge.TurnFilter{Agent: id, Limit: 1})
 		if len(all) > 0 {
 			last = all[0]
@@ -303,7 +303,7 @@ func TestGatedTask(t *testing.T) {
 		w.allow(r)
 		c.says(w, worker, "1\nLOCAL_ACTION: backup_script", "2\nLOCAL_ACTION: backup_script", "3\nLOCAL_ACTION: backup_script", "all done")
 		w.launch("go")
-		w.until("gated", func(tx bridge.Tx) bool {
+		w.until("gated", func(tx *bridge.Scene) bool {
 			gated, err := tx.Agents(bridge.AgentFilter{State: bridge.AgentGated})
 			return err == nil && len(gated) == 1
 		})

@@ -21,7 +21,7 @@ func TestWhatWaitedInAQueuedTurnIsToldAfterAResume(t *testing.T) {
 		return nil
 	}
 	a := w.launch("go")
-	w.until("waits for the API", func(tx bridge.Tx) bool {
+	w.until("waits for the API", func(tx *bridge.Scene) bool {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnQueued})
 		return err == nil && len(turns) == 1 && turns[0].Attempts > 0
 	})
@@ -94,7 +94,7 @@ func TestWhatEndsForAFailedAgentIsTold(t *testing.T) {
 	}
 	w.turnsIn(a.ID, bridge.TurnFailed, 1)
 	late.Store(true)
-	w.until("parked", func(bridge.Tx) bool {
+	w.until("parked", func(*bridge.Scene) bool {
 		return strings.Contains(strings.Join(w.events(), "\n"), "whose turn failed (the run ended with status CANCELLED): 1")
 	})
 }

@@ -15,7 +15,7 @@ import (
 // spend counts one turn of the tree, however often it is sent, or says why the
 // tree may not have another.
 func (c *change) spend(j *job) (refused string, err error) {
-	used, tree, err := kin.Usage(c.Tx, j.agent.Root)
+	used, tree, err := kin.Usage(c.Scene, j.agent.Root)
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 		if err := c.Event(bridge.EventStopped, a, bridge.Event{Text: words.Stopped(tree)}); err != nil {
 			return err
 		}
-		return kin.Each(c.Tx, root, func(a bridge.Agent) error { return c.stopAgent(a, words.Stopped(tree)) })
+		return kin.Each(c.Scene, root, func(a bridge.Agent) error { return c.stopAgent(a, words.Stopped(tree)) })
 	})
 	return tree, notFound(err, "agent", string(root))
 }
@@ -105,7 +105,7 @@ func (c *change) stopAgent(a bridge.Agent, why string) error {
 		return err
 	}
 	for _, t := range queued {
-		j, err := loadJob(c.Tx, bridge.Work{Ref: string(t.ID)})
+		j, err := loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 		if err := c.Event(bridge.EventResumed, a, bridge.Event{Text: "the operator let the tree go on"}); err != nil {
 			return err
 		}
-		return kin.Each(c.Tx, root, func(a bridge.Agent) error {
+		return kin.Each(c.Scene, root, func(a bridge.Agent) error {
 			if a.State != bridge.AgentGated {
 				return nil
 			}

@@ -39,7 +39,7 @@ func (j job) launching() bool { return j.agent.External == "" && j.turn.Seq == 1
 
 func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	var j job
-	err := e.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
+	err := e.o.Store.View(ctx, func(tx *bridge.Scene) (err error) {
 		j, err = loadJob(tx, w)
 		return err
 	}, bridge.NeedStory{Turn: bridge.TurnID(w.Ref)})
@@ -63,7 +63,7 @@ func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	return e.update(ctx, func(c *change) error { return c.FinishWork(w) })
 }
 
-func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
+func loadJob(tx *bridge.Scene, w bridge.Work) (j job, err error) {
 	j.work = w
 	if j.turn, err = tx.Turn(bridge.TurnID(w.Ref)); err != nil {
 		return j, fmt.Errorf("load turn %q: %w", w.Ref, err)
@@ -95,7 +95,7 @@ func loadJob(tx bridge.Tx, w bridge.Work) (j job, err error) {
 
 // foundFirst returns the turn that work is about: its own, or one of the same agent
 // that was found at the Runtime and goes before it (goFirst).
-func foundFirst(tx bridge.Tx, w bridge.Work, own bridge.Turn) (bridge.Turn, error) {
+func foundFirst(tx *bridge.Scene, w bridge.Work, own bridge.Turn) (bridge.Turn, error) {
 	if w.Lane == "" || (own.State != bridge.TurnQueued && !own.State.Over()) {
 		return own, nil
 	}
@@ -160,7 +160,7 @@ func (e *Engine) launchUnlessThere(ctx context.Context, j job) error {
 // into it, and a launch passes the gate once more, because the allowlist may
 // have changed since. It reports whether there is something to send.
 func (c *change) begin(j *job) (bool, error) {
-	fresh, err := loadJob(c.Tx, j.work)
+	fresh, err := loadJob(c.Scene, j.work)
 	if err != nil {
 		return false, err
 	}
@@ -310,7 +310,7 @@ func (c *change) hollow(j *job) (bool, error) {
 // recall puts the agent's memory at the head of its turn. What stands in it is
 // heard, or a block would launder a command that somebody planted.
 func (c *change) recall(j *job) error {
-	text, err := c.e.o.Preamble(c.Tx, j.agent.ID)
+	text, err := c.e.o.Preamble(c.Scene, j.agent.ID)
 	if err != nil || text == "" {
 		return err
 	}
@@ -367,7 +367,7 @@ func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error, 
 func (e *Engine) stepped(ctx context.Context, j job, fn func(*change, *job) error, more ...bridge.Need) (ran bool, err error) {
 	err = e.update(ctx, func(c *change) error {
 		ran = false
-		fresh, err := loadJob(c.Tx, j.work)
+		fresh, err := loadJob(c.Scene, j.work)
 		if err != nil {
 			return err
 		}

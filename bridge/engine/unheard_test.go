@@ -6,13 +6,13 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
-	storemem "drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // TestUnheardChangesWakeNobody: a line in a run's record sends nobody looking.
 func TestUnheardChangesWakeNobody(t *testing.T) {
 	t.Parallel()
-	e, err := engine.NewRecorder(engine.Options{Store: storemem.NewDisk().Open()})
+	e, err := engine.NewRecorder(engine.Options{Store: memstore.NewDisk().Open()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/parser"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
-	"drawbridge/store/memory"
 )
 
 // boss is the orchestrator's repository.
@@ -63,7 +63,7 @@ func virtual(t *testing.T, first map[string]string, test func(t *testing.T, w *w
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cast{first: maps.Clone(first), states: map[string]bridge.RunState{}, later: map[string]bridge.RunState{}}
-		w := &world{t: t, relay: &runtimes.Relay{}, cloud: &runtimes.Cloud{Answer: c.answer, Deaf: true}, disk: memory.NewDisk(), stop: func() {},
+		w := &world{t: t, relay: &runtimes.Relay{}, cloud: &runtimes.Cloud{Answer: c.answer, Deaf: true}, disk: memstore.NewDisk(), stop: func() {},
 			poll: 10 * time.Second, settle: 5 * time.Minute, patience: 1000 * time.Hour}
 		w.allow(rules)
 		t.Cleanup(func() { w.stop() })
@@ -85,7 +85,7 @@ func (w *world) launchJoined(join bridge.Join, within time.Duration) bridge.Agen
 // action is on its way.
 func (w *world) resting(except ...bridge.AgentID) {
 	w.t.Helper()
-	w.until("rest", func(tx bridge.Tx) bool {
+	w.until("rest", func(tx *bridge.Scene) bool {
 		all, err := tx.Agents(bridge.AgentFilter{})
 		for _, a := range all {
 			if _, open := tx.OpenTurn(a.ID); !slices.Contains(except, a.ID) && !errors.Is(open, bridge.ErrNoRow) {
@@ -137,7 +137,7 @@ func (w *world) say(text string) bridge.Turn {
 // turns returns the orchestrator's turns, oldest first, as "cause state".
 func (w *world) turns() (all []string) {
 	w.t.Helper()
-	err := w.engine.View(w.t.Context(), func(tx bridge.Tx) error {
+	err := w.engine.View(w.t.Context(), func(tx *bridge.Scene) error {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: w.agent().ID})
 		for _, t := range slices.Backward(turns) {
 			all = append(all, fmt.Sprintf("%s %s", t.Cause, t.State))

@@ -19,7 +19,7 @@ func (x Runner) Action(ctx context.Context, w bridge.Work) error {
 	var r errand
 	ready := false
 	err := x.Update(ctx, w, func(c *desk.Change) (err error) {
-		if r, err = load(c.Tx, w); err != nil {
+		if r, err = load(c.Scene, w); err != nil {
 			return err
 		}
 		ready, err = begin(c, &r)

@@ -47,7 +47,7 @@ type errand struct {
 	doubt bool
 }
 
-func load(tx bridge.Tx, w bridge.Work) (r errand, err error) {
+func load(tx *bridge.Scene, w bridge.Work) (r errand, err error) {
 	r.work = w
 	if r.command, err = tx.Command(bridge.CommandID(w.Ref)); err != nil {
 		return r, fmt.Errorf("load command %q: %w", w.Ref, err)

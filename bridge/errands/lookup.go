@@ -46,13 +46,13 @@ func lineOf(m bridge.Command) string { return string(m.Parsed.Verb) + ": " + m.P
 // Lookup asks a relay's journal about an action that became uncertain. It never runs anything.
 func (x Runner) Lookup(ctx context.Context, w bridge.Work) error {
 	var r errand
-	err := x.Update(ctx, w, func(c *desk.Change) (err error) { r, err = load(c.Tx, w); return err })
+	err := x.Update(ctx, w, func(c *desk.Change) (err error) { r, err = load(c.Scene, w); return err })
 	if err != nil {
 		return err
 	}
 	found, cause := x.Actions.LookUp(ctx, lookupOf(r))
 	return x.Update(ctx, w, func(c *desk.Change) (err error) {
-		if r, err = load(c.Tx, w); err != nil {
+		if r, err = load(c.Scene, w); err != nil {
 			return err
 		}
 		return lookedUp(c, r, found, cause)

@@ -15,7 +15,7 @@ import (
 // Remind brings a reminder back to the agent that asked for it.
 func (x Runner) Remind(ctx context.Context, w bridge.Work) error {
 	return x.Update(ctx, w, func(c *desk.Change) error {
-		r, err := load(c.Tx, w)
+		r, err := load(c.Scene, w)
 		if err != nil {
 			return err
 		}

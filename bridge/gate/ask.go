@@ -22,7 +22,7 @@ const maxAsked = 1000
 // Ask judges a command that an agent asked for by a tool call and returns it as
 // it was recorded; see engine.Engine.Ask.
 func (g Gate) Ask(tx *desk.Change, id bridge.AgentID, once bridge.Once, cmd parser.Command) (m bridge.Command, err error) {
-	if before, err := once.Earlier(tx, id); err != nil {
+	if before, err := once.Earlier(tx.Scene, id); err != nil {
 		return m, err
 	} else if before != "" {
 		return tx.Command(bridge.CommandID(before))
@@ -31,7 +31,7 @@ func (g Gate) Ask(tx *desk.Change, id bridge.AgentID, once bridge.Once, cmd pars
 	if err != nil || m.State == bridge.CommandRefused {
 		return m, err // it may be asked for again under its key
 	}
-	return m, once.Keep(tx, id, string(m.ID))
+	return m, once.Keep(tx.Scene, id, string(m.ID), tx.At)
 }
 
 func (c change) ask(id bridge.AgentID, cmd parser.Command) (m bridge.Command, err error) {
@@ -70,7 +70,7 @@ func (c change) asking(id bridge.AgentID) (*Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := kin.Lineage(c.Tx, a)
+	names, err := kin.Lineage(c.Scene, a)
 	return &Asker{Agent: a, Turn: &t, Names: names, silent: true}, err
 }
 

@@ -120,7 +120,7 @@ func productive(judged policy.Judgement) bool {
 // used is where the counters stand that a launch by an agent is held against.
 // The numbers of the whole bridge are looked at for launches alone: steps that look at them go one after another.
 func (c change) used(a bridge.Agent, launching bool) (u policy.Usage, err error) {
-	if u.Tree, _, err = kin.Usage(c.Tx, a.Root); err != nil || !launching {
+	if u.Tree, _, err = kin.Usage(c.Scene, a.Root); err != nil || !launching {
 		return u, err
 	}
 	u.Depth = a.Depth
@@ -137,7 +137,7 @@ func (c change) request(by *Asker, commands []parser.Command) (policy.Request, e
 	if err != nil {
 		return policy.Request{}, err
 	}
-	heard, err := echo.Remembered(c.Tx, by.Agent.ID, by.Turn.Seq, c.At)
+	heard, err := echo.Remembered(c.Scene, by.Agent.ID, by.Turn.Seq, c.At)
 	if err != nil {
 		return policy.Request{}, err
 	}

@@ -13,7 +13,7 @@ import (
 	"drawbridge/bridge/reading"
 	"drawbridge/parser"
 	"drawbridge/policy"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // TestReply: each line of a reply becomes a command with a verdict, and what was granted or approved has somebody who will
@@ -30,8 +30,8 @@ func TestReply(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	g := gate.Gate{API: bridge.APIv1, Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}}
 	found := reading.Read("LOCAL_ACTION: backup\nSUBAGENT: repo=github.com/me/my-app, prompt=x\nSUBAGENT: repo=github.com/me/careful, prompt=y\nLOCAL_ACTION: evil\n", parser.Options{})
-	err := memory.NewDisk().Open().Update(t.Context(), func(tx bridge.Tx) error {
-		c := &desk.Change{Tx: tx, At: at, IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
+	err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
+		c := &desk.Change{Scene: tx, At: at, IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1, Join: bridge.JoinAll, JoinWithin: time.Hour}
 		if err := c.InsertAgent(a); err != nil {
 			return err
@@ -77,7 +77,7 @@ func TestReply(t *testing.T) {
 			}
 		}
 		var kinds []bridge.WorkKind
-		for _, l := range c.Tx.(*bridge.Scene).Lanes {
+		for _, l := range c.Lanes {
 			if l.Verb == bridge.LaneEnqueue && !l.Work.Due.After(at) {
 				kinds = append(kinds, l.Work.Kind)
 			}
@@ -101,8 +101,8 @@ func TestAskBelongsToTheTurnThatWasHeard(t *testing.T) {
 		t.Fatal(problems)
 	}
 	g := gate.Gate{API: bridge.APIv1, Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}}
-	err := memory.NewDisk().Open().Update(t.Context(), func(tx bridge.Tx) error {
-		c := &desk.Change{Tx: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
+	err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
+		c := &desk.Change{Scene: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1}
 		if err := c.InsertAgent(a); err != nil {
 			return err

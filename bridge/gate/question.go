@@ -142,7 +142,7 @@ func (e *effect) bind(definition, says string) {
 // effect asks the policy and the relays once more: what was true when the command
 // was held may be so no longer.
 func (c change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) {
-	if e.names, err = kin.Lineage(c.Tx, a); err != nil {
+	if e.names, err = kin.Lineage(c.Scene, a); err != nil {
 		return e, err
 	}
 	e.verdict = c.Policy().Grant(e.names, m.Parsed, true)

@@ -13,7 +13,7 @@ import (
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // court is one agent in a turn, with everything that it asks for held for a person.
@@ -34,8 +34,8 @@ func hold(t *testing.T, fn func(w *court)) {
 		Actions: []policy.ActionRule{{ID: "backup", Approval: each}, {ID: "lock", Approval: each}},
 		Limits:  policy.Limits{CommandsPerTurn: 200, OpenSubagents: 200, LaunchesPerHour: 200},
 	}
-	err := memory.NewDisk().Open().Once(t.Context(), func(tx bridge.Tx) error {
-		w.c = &desk.Change{Tx: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: w.policy}
+	err := memstore.NewDisk().Open().Once(t.Context(), func(tx *bridge.Scene) error {
+		w.c = &desk.Change{Scene: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: w.policy}
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1}
 		w.must(w.c.InsertAgent(a))
 		w.must(w.c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "please look\nLOCAL_ACTION: x"}))
@@ -323,7 +323,7 @@ func (w *court) ended(all []bridge.Command, yes bool) {
 		w.Errorf("the agent hears %+v", waiting)
 	}
 	actions := 0
-	for _, k := range w.c.Tx.(*bridge.Scene).Lanes {
+	for _, k := range w.c.Lanes {
 		if k.Verb == bridge.LaneEnqueue && k.Work.Kind == bridge.WorkAction {
 			actions++
 		}

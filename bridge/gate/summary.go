@@ -36,7 +36,7 @@ func (c change) subagentOf(parent bridge.Agent, id string) (bridge.Agent, error)
 	for _, find := range []func() (bridge.Agent, error){
 		func() (bridge.Agent, error) { return c.Agent(bridge.AgentID(id)) },
 		func() (bridge.Agent, error) { return c.FindAgent(bridge.ByExternal, id) },
-		func() (bridge.Agent, error) { return bridge.FindInTree(c.Tx, parent.Root, id) },
+		func() (bridge.Agent, error) { return bridge.FindInTree(c.Scene, parent.Root, id) },
 	} {
 		a, err := find()
 		switch {

@@ -62,7 +62,7 @@ func (c change) start(by Asker, m *bridge.Command) error {
 		}
 		work.Kind, work.Due, work.Share = bridge.WorkRemind, m.Due, bridge.TreeShare(bridge.WorkRemind, a.Root)
 		reminder := echo.Kept{Agent: a.ID, Key: "reminder " + string(m.ID), Text: m.Parsed.Message, Place: "its own reminder " + string(m.ID), Until: m.Due}
-		if err := echo.Keep(c.Tx, reminder, c.At); err != nil {
+		if err := echo.Keep(c.Scene, reminder, c.At); err != nil {
 			return err
 		}
 	}

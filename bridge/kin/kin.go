@@ -17,7 +17,7 @@ import (
 // Lineage returns the names and roles of an agent's ancestors and its own, root
 // first. Roles count besides names, so that whoever launches an orchestrator
 // under another name does not get it out of its narrowing.
-func Lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
+func Lineage(tx *bridge.Scene, a bridge.Agent) ([]string, error) {
 	names := a.Names()
 	for a.Parent != "" {
 		var err error
@@ -32,7 +32,7 @@ func Lineage(tx bridge.Tx, a bridge.Agent) ([]string, error) {
 // Usage is what a tree has used, as the policy wants it, and the tree. Launches
 // and turns are counted in the transaction that grants them, so that nothing
 // slips through between asking and counting.
-func Usage(tx bridge.Tx, root bridge.AgentID) (policy.TreeUsage, bridge.Tree, error) {
+func Usage(tx *bridge.Scene, root bridge.AgentID) (policy.TreeUsage, bridge.Tree, error) {
 	tree, err := tx.Tree(root)
 	if err != nil {
 		return policy.TreeUsage{}, tree, err
@@ -42,7 +42,7 @@ func Usage(tx bridge.Tx, root bridge.AgentID) (policy.TreeUsage, bridge.Tree, er
 }
 
 // Each calls fn for every agent of a tree, newest first, until one call fails.
-func Each(tx bridge.Tx, root bridge.AgentID, fn func(bridge.Agent) error) error {
+func Each(tx *bridge.Scene, root bridge.AgentID, fn func(bridge.Agent) error) error {
 	const page = 500
 	f := bridge.AgentFilter{Root: root, Limit: page}
 	for {
@@ -64,7 +64,7 @@ func Each(tx bridge.Tx, root bridge.AgentID, fn func(bridge.Agent) error) error 
 
 // Unmetered returns up to limit agents of a tree of which their Runtime did
 // not tell what they used, newest first. The v0 API never does.
-func Unmetered(tx bridge.Tx, root bridge.AgentID, limit int) (found []bridge.Agent, err error) {
+func Unmetered(tx *bridge.Scene, root bridge.AgentID, limit int) (found []bridge.Agent, err error) {
 	err = Each(tx, root, func(a bridge.Agent) error {
 		if a.Unmetered && a.API != bridge.APIv0 && len(found) < limit {
 			found = append(found, a)
@@ -82,7 +82,7 @@ type Family struct {
 }
 
 // FamilyOf looks up what a turn launched.
-func FamilyOf(tx bridge.Tx, turn bridge.TurnID) (f Family, err error) {
+func FamilyOf(tx *bridge.Scene, turn bridge.TurnID) (f Family, err error) {
 	all, err := tx.Commands(bridge.CommandFilter{Turn: turn, Limit: reading.MaxCommands})
 	if err != nil {
 		return f, err
@@ -104,7 +104,7 @@ func FamilyOf(tx bridge.Tx, turn bridge.TurnID) (f Family, err error) {
 
 // SaidAgain returns the open turn that says the same as one that failed, or a
 // queued one that takes along what that carried; the zero turn when there is none.
-func SaidAgain(tx bridge.Tx, failed bridge.Turn) (bridge.Turn, error) {
+func SaidAgain(tx *bridge.Scene, failed bridge.Turn) (bridge.Turn, error) {
 	open, err := tx.OpenTurn(failed.Agent)
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):

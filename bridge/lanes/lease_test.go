@@ -11,7 +11,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/lanes"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // cutStore is a store that one of two dispatchers cannot reach for a while.
@@ -20,7 +20,7 @@ type cutStore struct {
 	cut atomic.Bool
 }
 
-func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *cutStore) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if s.cut.Load() {
 		return errors.New("the database cannot be reached")
 	}
@@ -61,13 +61,13 @@ func replicas(t *testing.T, handle func(context.Context, *lanes.Dispatcher, brid
 }
 
 func oneWork(t *testing.T) bridge.Store {
-	s := memory.NewDisk().Open()
+	s := memstore.NewDisk().Open()
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		return tx.Enqueue(bridge.Work{Lane: "lane", Kind: bridge.WorkTurn, Ref: "a", Due: time.Now()})
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func TestHeartbeat(t *testing.T) {
 			if ctx.Err() != nil || !d.Holds(ctx) {
 				t.Errorf("the lease was lost: %v", context.Cause(ctx))
 			}
-			return s.Update(ctx, func(tx bridge.Tx) error { return tx.FinishWork(w) })
+			return s.Update(ctx, func(tx *bridge.Scene) error { return tx.FinishWork(w) })
 		}, s, s)()
 		time.Sleep(time.Hour)
 		if n := handled.Load(); n != 1 {
@@ -107,7 +107,7 @@ func TestLostLease(t *testing.T) {
 		second.cut.Store(true)
 		var handled, ended atomic.Int32
 		defer replicas(t, func(ctx context.Context, d *lanes.Dispatcher, s bridge.Store, w bridge.Work) error {
-			finish := func(tx bridge.Tx) error { return tx.FinishWork(w) }
+			finish := func(tx *bridge.Scene) error { return tx.FinishWork(w) }
 			if handled.Add(1) > 1 {
 				time.Sleep(time.Minute)
 				ended.Add(1)

@@ -10,7 +10,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/lanes"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // mortal is a dispatcher in a time of its own, whose process may die.
@@ -25,7 +25,7 @@ type mortal struct {
 }
 
 func newMortal(t *testing.T, handle func(*mortal, bridge.Work) error) *mortal {
-	s := memory.NewDisk().Open()
+	s := memstore.NewDisk().Open()
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -43,13 +43,13 @@ func newMortal(t *testing.T, handle func(*mortal, bridge.Work) error) *mortal {
 				t.Errorf("stuck over %v", cause)
 			}
 		}})
-	m.do(func(tx bridge.Tx) error {
+	m.do(func(tx *bridge.Scene) error {
 		return tx.Enqueue(bridge.Work{Lane: "lane", Kind: bridge.WorkTurn, Ref: "a", Due: m.now})
 	})
 	return m
 }
 
-func (m *mortal) do(fn func(bridge.Tx) error) {
+func (m *mortal) do(fn func(*bridge.Scene) error) {
 	m.t.Helper()
 	if err := m.store.Update(m.t.Context(), fn); err != nil {
 		m.t.Fatal(err)
@@ -98,7 +98,7 @@ func TestDeadlyWorkIsSetAside(t *testing.T) {
 		t.Errorf("handled %d times in the next 12 hours, stuck with %v", n, m.stuck)
 	}
 	before := len(m.handled)
-	m.do(func(tx bridge.Tx) error { return tx.WakeLane("lane", m.now) })
+	m.do(func(tx *bridge.Scene) error { return tx.WakeLane("lane", m.now) })
 	m.live(m.now.Add(time.Minute))
 	if len(m.handled) != before+1 {
 		t.Errorf("a wake brought it up %d times", len(m.handled)-before)
@@ -114,7 +114,7 @@ func TestDeathsOfOthersAreForgotten(t *testing.T) {
 		if deaths++; deaths%10 != 0 {
 			return bridge.ErrLeaseLost
 		}
-		return m.store.Update(t.Context(), func(tx bridge.Tx) error { return tx.PutBack(w, m.now.Add(time.Second)) })
+		return m.store.Update(t.Context(), func(tx *bridge.Scene) error { return tx.PutBack(w, m.now.Add(time.Second)) })
 	})
 	m.live(m.now.Add(3 * time.Hour))
 	if len(m.stuck) > 0 || len(m.handled) < 50 {
@@ -151,7 +151,7 @@ type heardStore struct {
 	heard int
 }
 
-func (s *heardStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *heardStore) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if !bridge.IsUnheard(ctx) {
 		s.heard++
 	}
@@ -161,7 +161,7 @@ func (s *heardStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints
 // TestLookingForWorkWakesNobody: two idle replicas on one database once woke each other by each claim of nothing, for ever.
 func TestLookingForWorkWakesNobody(t *testing.T) {
 	t.Parallel()
-	inner := memory.NewDisk().Open()
+	inner := memstore.NewDisk().Open()
 	s := &heardStore{Store: inner}
 	d := lanes.New(lanes.Options{Store: s, Slots: 1, Now: time.Now, Handle: func(context.Context, bridge.Work) error { return nil }})
 	worked, err := d.Step(t.Context())

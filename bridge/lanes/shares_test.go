@@ -10,7 +10,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/lanes"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // hall is a dispatcher whose work hangs for an hour or ends at once, by its reference.
@@ -22,7 +22,7 @@ type hall struct {
 }
 
 func newHall(t *testing.T, slots int) (*hall, *lanes.Dispatcher) {
-	s := memory.NewDisk().Open()
+	s := memstore.NewDisk().Open()
 	h := &hall{store: s, begun: map[string]time.Time{}}
 	d := lanes.New(lanes.Options{Store: h.store, Slots: slots, Now: time.Now, Rand: func() float64 { return 0.5 }, Handle: h.handle})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,13 +55,13 @@ func (h *hall) handle(ctx context.Context, w bridge.Work) error {
 		case <-time.After(time.Hour):
 		}
 	}
-	return h.store.Update(context.WithoutCancel(ctx), func(tx bridge.Tx) error { return tx.FinishWork(w) })
+	return h.store.Update(context.WithoutCancel(ctx), func(tx *bridge.Scene) error { return tx.FinishWork(w) })
 }
 
 // add makes pieces of work due now, in lanes of their own, in this order.
 func (h *hall) add(t *testing.T, d *lanes.Dispatcher, works ...bridge.Work) {
 	t.Helper()
-	err := h.store.Update(t.Context(), func(tx bridge.Tx) error {
+	err := h.store.Update(t.Context(), func(tx *bridge.Scene) error {
 		for _, w := range works {
 			w.Lane, w.Due = w.Ref, time.Now()
 			if err := tx.Enqueue(w); err != nil {

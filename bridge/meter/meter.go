@@ -17,7 +17,7 @@ import (
 type Meter struct {
 	// Inspector is nil when nobody can be asked.
 	Inspector bridge.Inspector
-	View      func(context.Context, func(bridge.Tx) error) error
+	View      func(context.Context, func(*bridge.Scene) error) error
 	Update    func(context.Context, func(*desk.Change) error) error
 }
 
@@ -71,7 +71,7 @@ func (m Meter) Unknown(ctx context.Context, root bridge.AgentID) error {
 		return nil
 	}
 	var ask []bridge.Agent
-	err := m.View(ctx, func(tx bridge.Tx) (err error) {
+	err := m.View(ctx, func(tx *bridge.Scene) (err error) {
 		ask, err = kin.Unmetered(tx, root, maxAsked)
 		return err
 	})
@@ -102,7 +102,7 @@ func retake(c *desk.Change, id bridge.AgentID, told *bridge.Usage) error {
 	if err != nil {
 		return err
 	}
-	names, err := kin.Lineage(c.Tx, a)
+	names, err := kin.Lineage(c.Scene, a)
 	if err != nil || (!told.CostKnown && c.Policy().Budget(names).CostUSD > 0) {
 		return err
 	}
@@ -173,7 +173,7 @@ func wants(c *desk.Change, w bridge.Work) (a bridge.Agent, wanted bool, err erro
 	if a, err = c.Agent(t.Agent); err != nil {
 		return a, false, err
 	}
-	names, err := kin.Lineage(c.Tx, a)
+	names, err := kin.Lineage(c.Scene, a)
 	if err != nil || !bounded(c, names) {
 		return a, false, err
 	}

@@ -19,7 +19,7 @@ import (
 
 // bridgeWith serves the API over a database that fill has written to, and
 // returns how to call the program on it. Nothing runs in it.
-func bridgeWith(t *testing.T, fill func(bridge.Tx) error) func(args ...string) outcome {
+func bridgeWith(t *testing.T, fill func(*bridge.Scene) error) func(args ...string) outcome {
 	t.Helper()
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridge.db"))
 	if err != nil {
@@ -58,7 +58,7 @@ func bridgeWith(t *testing.T, fill func(bridge.Tx) error) func(args ...string) o
 func TestMemoryAndTools(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	run := bridgeWith(t, func(tx bridge.Tx) error {
+	run := bridgeWith(t, func(tx *bridge.Scene) error {
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle}
 		if err := tx.InsertAgent(a); err != nil {
 			return err

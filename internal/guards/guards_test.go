@@ -38,9 +38,6 @@ var mayImport = map[string][]string{
 	"bridge/engine":          {"bridge", "bridge/echo", "bridge/desk", "bridge/errands", "bridge/gate", "bridge/words", "bridge/kin", "bridge/lanes", "bridge/meter", "bridge/streams", "bridge/reading", "policy", "parser"},
 	"bridge/runtimes":        {"bridge"},
 	"store":                  {"bridge", "bridge/search", "parser"},
-	"store/storetest":        {"bridge", "parser", "store/storetest/…"},
-	"store/storetest/…":      {"bridge", "bridge/search", "store/storetest/kit"},
-	"store/memory":           {"bridge", "bridge/search", "parser"},
 	"cloudagents":            {"bridge", "policy"},
 	"cloudagents/cloudsim":   {"cloudagents/cloudsim/…"},
 	"cloudagents/cloudsim/…": {"cloudagents/cloudsim/…"},
@@ -74,7 +71,9 @@ var mayImport = map[string][]string{
 	"proof/mcp":              {},
 	"proof/pgproxy":          {},
 	"proof/measure":          {},
-	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "store/memory"},
+	"proof/stores":           {"bridge", "bridge/search", "parser"},
+	"proof/memstore":         {"bridge", "bridge/search"},
+	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "proof/memstore"},
 	"proof/failport":         {"bridge"},
 	"internal/…":             {},
 
@@ -92,7 +91,7 @@ func isProgram(pkg string) bool {
 
 // isSuite tells tests that are no _test files, because several packages run them.
 func isSuite(pkg string) bool {
-	return pkg == "proof/runtimes" || pkg == "store/storetest" || strings.HasPrefix(pkg, "store/storetest/")
+	return pkg == "proof/runtimes" || pkg == "proof/stores"
 }
 
 type source struct {

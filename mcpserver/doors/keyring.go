@@ -56,7 +56,7 @@ func (k *Keyring) Valid(ctx context.Context, hash string) (bool, error) {
 
 // find returns the zero token for a hash that is none.
 func (k *Keyring) find(ctx context.Context, hash string) (t bridge.DoorToken, err error) {
-	err = k.desk.View(ctx, func(tx bridge.Tx) error {
+	err = k.desk.View(ctx, func(tx *bridge.Scene) error {
 		if t, err = tx.FindToken(hash); errors.Is(err, bridge.ErrNoRow) {
 			return nil
 		}
@@ -133,7 +133,7 @@ const EventToken = "token"
 
 // List returns an agent's tokens, newest first, revoked ones too.
 func (k *Keyring) List(ctx context.Context, agent bridge.AgentID) (list []bridge.DoorToken, err error) {
-	err = k.desk.View(ctx, func(tx bridge.Tx) error {
+	err = k.desk.View(ctx, func(tx *bridge.Scene) error {
 		list, err = tx.Tokens(agent)
 		return err
 	})
@@ -173,7 +173,7 @@ func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.To
 		if !known {
 			return bridge.Errorf(bridge.NotFound, "agent %s has no token %+.60q", a.Name, string(id))
 		}
-		if err := bridge.LookAtAwaited(tx, agent, tx.Now()); err != nil {
+		if err := bridge.LookAtAwaited(tx.Scene, agent, tx.Now()); err != nil {
 			return err
 		}
 		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("%d door tokens of %s revoked", len(hashes), a.Name)})

@@ -70,7 +70,7 @@ func (d *Runtime) door(ctx context.Context, address string, owner bridge.AgentID
 	}
 	var secret string
 	var known, revoked bool
-	look := func(tx bridge.Tx) error {
+	look := func(tx *bridge.Scene) error {
 		a, err := tx.Agent(owner)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (d *Runtime) door(ctx context.Context, address string, owner bridge.AgentID
 	err := d.Store.View(ctx, look)
 	if err == nil && !known && !revoked {
 		id := bridge.TokenID(bridge.NewID("tok_"))
-		err = d.Store.Update(ctx, func(tx bridge.Tx) error {
+		err = d.Store.Update(ctx, func(tx *bridge.Scene) error {
 			if err := look(tx); err != nil || known || revoked {
 				return err
 			}
@@ -101,7 +101,7 @@ func (d *Runtime) door(ctx context.Context, address string, owner bridge.AgentID
 }
 
 // derived looks for an agent's derived token, and whether any of them was revoked.
-func derived(tx bridge.Tx, owner bridge.AgentID, hash string) (known, revoked bool, err error) {
+func derived(tx *bridge.Scene, owner bridge.AgentID, hash string) (known, revoked bool, err error) {
 	all, err := tx.Tokens(owner)
 	for _, t := range all {
 		known = known || t.Hash == hash

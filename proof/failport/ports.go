@@ -24,9 +24,9 @@ func Actions(a bridge.ActionRunner) bridge.ActionRunner { return actions{a} }
 type store struct{ bridge.Store }
 
 // Update implements bridge.Store.
-func (s store) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s store) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	failpoint.Here("store.begin")
-	err := s.Store.Update(ctx, func(t bridge.Tx) error {
+	err := s.Store.Update(ctx, func(t *bridge.Scene) error {
 		if err := fn(t); err != nil {
 			return err
 		}

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // pending reports whether an effect is still under way of which nobody knows.
@@ -78,7 +78,7 @@ func (w *world) restore() {
 }
 
 // putBack puts a copy of the database in the place of the one in force.
-func (w *world) putBack(backup *memory.Disk) {
+func (w *world) putBack(backup *memstore.Disk) {
 	if w.calm || w.depth > 0 {
 		return // in the middle of a call it is past the promises
 	}

@@ -105,7 +105,7 @@ func (u *user) cancelReminder() {
 		}
 		_, err := p.engine.CancelReminder(p.ctx, m.ID)
 		u.w.note("user cancels", string(m.ID), fmt.Sprint(err))
-		u.w.look(func(tx bridge.Tx) error {
+		u.w.look(func(tx *bridge.Scene) error {
 			now, err2 := tx.Command(m.ID)
 			if now.State == bridge.CommandFailed {
 				u.w.oracle.cancelled(m)

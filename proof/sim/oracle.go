@@ -199,7 +199,7 @@ func (o *oracle) reminded(id bridge.AgentID, token string, r *reminder) {
 
 // waits reports whether an agent has something left to hear, or commands that were not reported.
 func (o *oracle) waits(id bridge.AgentID) (waits bool) {
-	o.s.look(func(tx bridge.Tx) error {
+	o.s.look(func(tx *bridge.Scene) error {
 		waiting, err := tx.WaitingNotices(id, 1)
 		waits = len(waiting) > 0
 		return err
@@ -212,7 +212,7 @@ func (o *oracle) awake(a bridge.Agent) {
 	if a.State == bridge.AgentBusy || a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
 		return
 	}
-	o.s.look(func(tx bridge.Tx) error {
+	o.s.look(func(tx *bridge.Scene) error {
 		waiting, err := tx.WaitingNotices(a.ID, everything)
 		if slices.ContainsFunc(waiting, func(n bridge.Notice) bool { return !n.Quiet }) {
 			o.s.fail("agent %s is %s, and what is to be told to it lies still", a.ID, a.State)

@@ -54,12 +54,12 @@ func TestPromises(t *testing.T) {
 		}, []string{"agent root main1 got the turn [t1] 2 times"}},
 		"told twice": {classGranted, func(s *scene) {
 			for range 2 {
-				s.committed(&watchedTx{notices: []bridge.Notice{{Agent: "agt_1", Untrusted: "<r1> is done"}}}, nil)
+				s.committed(&witness{notices: []bridge.Notice{{Agent: "agt_1", Untrusted: "<r1> is done"}}}, nil)
 			}
 		}, []string{"agent agt_1 is to hear of <r1> twice"}},
 		"an old fence": {classGranted, func(s *scene) {
-			s.committed(&watchedTx{claimed: []bridge.Work{{ID: 1, Lane: "agent/1", Fence: 2}}}, nil)
-			s.committed(&watchedTx{handedBack: []bridge.Work{{ID: 1, Lane: "agent/1", Fence: 1}}}, nil)
+			s.committed(&witness{claimed: []bridge.Work{{ID: 1, Lane: "agent/1", Fence: 2}}}, nil)
+			s.committed(&witness{handedBack: []bridge.Work{{ID: 1, Lane: "agent/1", Fence: 1}}}, nil)
 		}, []string{"work in lane agent/1 was given back by one who had lost it"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/parser"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // errDead is what a process gets that was killed: nothing reaches it or leaves it.
@@ -114,7 +114,7 @@ type process struct {
 	ctx    context.Context //nolint:containedctx // the process's own life
 	cancel context.CancelFunc
 	engine *engine.Engine
-	store  *memory.Store
+	store  *memstore.Store
 	dead   bool
 	lastID uint64
 	frame  frame
@@ -162,7 +162,7 @@ func (p *process) newID(prefix string) string {
 }
 
 // Update implements bridge.Store.
-func (p *process) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (p *process) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	return p.fated(func() error { return p.commit(ctx, fn, hints) })
 }
 
@@ -171,7 +171,7 @@ func (p *process) Claim(ctx context.Context, c bridge.Claim) (works []bridge.Wor
 	err = p.fated(func() error {
 		works, err = p.store.Claim(ctx, c)
 		if err == nil {
-			p.committed(&watchedTx{claimed: works})
+			p.committed(&witness{claimed: works})
 		}
 		return err
 	})
@@ -236,11 +236,14 @@ func (p *process) fated(commit func() error) error {
 }
 
 // commit runs a step under observation.
-func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error, hints []bridge.Need) error {
-	var t *watchedTx
-	err := p.store.Update(ctx, func(tx bridge.Tx) error {
-		t = &watchedTx{Tx: tx}
-		return fn(t)
+func (p *process) commit(ctx context.Context, fn func(*bridge.Scene) error, hints []bridge.Need) error {
+	var t *witness
+	err := p.store.Update(ctx, func(tx *bridge.Scene) error {
+		t = &witness{}
+		tx.Seen = t.see
+		err := fn(tx)
+		t.handed(tx.Lanes)
+		return err
 	}, hints...)
 	if err == nil {
 		p.committed(t)
@@ -249,7 +252,7 @@ func (p *process) commit(ctx context.Context, fn func(bridge.Tx) error, hints []
 }
 
 // committed tells the oracle what a commit changed.
-func (p *process) committed(t *watchedTx) {
+func (p *process) committed(t *witness) {
 	for _, e := range t.edges {
 		p.w.cover.Edges[e]++
 		p.w.note(p.m.name, e.Noun, e.From, e.To)
@@ -263,7 +266,7 @@ func (p *process) committed(t *watchedTx) {
 }
 
 // View implements bridge.Store.
-func (p *process) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (p *process) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if p.dead {
 		return errDead
 	}

@@ -26,7 +26,7 @@ func newResults() results {
 }
 
 // resulted notes what a commit left for parents to hear of their subagents.
-func (o *oracle) resulted(t *watchedTx) {
+func (o *oracle) resulted(t *witness) {
 	for _, c := range t.finished {
 		o.results.completions[c.ID] = c
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // epoch is when every play begins.
@@ -27,7 +27,7 @@ type stage struct {
 	// agenda is what happens by itself.
 	agenda agenda
 	// disk is where all replicas of the bridge keep their store.
-	disk *memory.Disk
+	disk *memstore.Disk
 	// restored is true once the store was put back to an older copy.
 	restored bool
 	// purse is the budget of trees, by its place in budgets.
@@ -46,7 +46,7 @@ type stage struct {
 // newStage returns the stage of a seed, at whose beginning nothing has happened.
 // trace says whether the lines of what happens are kept, calm that nothing goes wrong.
 func newStage(ctx context.Context, seed uint64, trace, calm bool) *stage {
-	s := &stage{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0x6272696467652121)), start: epoch, now: epoch, disk: memory.NewDisk(),
+	s := &stage{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0x6272696467652121)), start: epoch, now: epoch, disk: memstore.NewDisk(),
 		trace: newTrace(trace), cover: newCoverage()}
 	s.fate = drawFate(s.rng, calm)
 	return s

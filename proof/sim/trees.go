@@ -140,7 +140,7 @@ func (o *oracle) ran(action string, left int) {
 
 // committed takes over what a commit changed. told is what the process that made it
 // had been told that agents have used, by their ids at the cloud.
-func (o *oracle) committed(t *watchedTx, told map[string]*bridge.Usage) {
+func (o *oracle) committed(t *witness, told map[string]*bridge.Usage) {
 	o.told(t.notices)
 	o.resulted(t)
 	for _, r := range t.begun {

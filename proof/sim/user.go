@@ -175,7 +175,7 @@ func (u *user) judge(m bridge.Command) bool {
 		_, err = p.engine.Approve(p.ctx, m.ID, q.Hash)
 	}
 	u.w.note("user approves", string(m.ID), fmt.Sprint(err))
-	u.w.look(func(tx bridge.Tx) error {
+	u.w.look(func(tx *bridge.Scene) error {
 		now, err := tx.Command(m.ID)
 		if now.Approved {
 			if m.Code != "relay_needs_approval" { // the gate had let that one pass already

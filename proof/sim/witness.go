@@ -3,15 +3,12 @@ package sim
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"drawbridge/bridge"
 )
 
-// watchedTx is a transaction under observation. What it saw counts once the
-// transaction has committed. Its methods are those of bridge.Tx.
-type watchedTx struct {
-	bridge.Tx
+// witness sees what one step writes. What it saw counts once the step has committed.
+type witness struct {
 	// edges are the changes of state, illegal those that no state machine knows.
 	edges, illegal []Edge
 	notices        []bridge.Notice
@@ -30,7 +27,7 @@ type watchedTx struct {
 func moved[S interface {
 	~string
 	CanBecome(S) bool
-}](t *watchedTx, noun string, from, to S) {
+}](t *witness, noun string, from, to S) {
 	if from == to {
 		return
 	}
@@ -41,86 +38,60 @@ func moved[S interface {
 	}
 }
 
-// UpdateAgent implements bridge.AgentTx.
-func (t *watchedTx) UpdateAgent(a bridge.Agent) error {
-	if was, err := t.Agent(a.ID); err == nil {
-		moved(t, "agent", was.State, a.State)
-		if was.Tokens != a.Tokens || was.CostMicros != a.CostMicros || was.Unmetered != a.Unmetered {
-			t.metered = append(t.metered, a.ID)
+// see takes note of a row that is written; was and now are nil pointers where there is none.
+func (t *witness) see(was, now any) {
+	switch now := now.(type) {
+	case *bridge.AgentRow:
+		if was := was.(*bridge.AgentRow); was != nil && now != nil {
+			t.seeAgent(was.Agent, now.Agent)
 		}
-		if was.State != a.State && a.State == bridge.AgentGated {
-			t.troubles = append(t.troubles, a.Trouble)
+	case *bridge.Turn:
+		t.seeTurn(was.(*bridge.Turn), now)
+	case *bridge.CommandRow:
+		if was := was.(*bridge.CommandRow); was != nil && now != nil {
+			moved(t, "command", was.State, now.State)
 		}
-	}
-	return t.Tx.UpdateAgent(a)
-}
-
-// InsertTurn implements bridge.TurnTx.
-func (t *watchedTx) InsertTurn(r bridge.Turn) (int64, error) {
-	t.queued = append(t.queued, r.Agent)
-	return t.Tx.InsertTurn(r)
-}
-
-// UpdateTurn implements bridge.TurnTx.
-func (t *watchedTx) UpdateTurn(r bridge.Turn) error {
-	if was, err := t.Turn(r.ID); err == nil {
-		moved(t, "turn", was.State, r.State)
-		switch {
-		case was.State == bridge.TurnQueued && r.State == bridge.TurnDelivering:
-			t.begun = append(t.begun, r)
-		case was.State == bridge.TurnRunning && r.State.Over() && r.Status != "":
-			t.ended = append(t.ended, r)
+	case *bridge.Notice:
+		if was.(*bridge.Notice) == nil {
+			t.notices = append(t.notices, *now)
+		}
+	case *bridge.Completion:
+		if was.(*bridge.Completion) == nil {
+			t.finished = append(t.finished, *now)
 		}
 	}
-	return t.Tx.UpdateTurn(r)
 }
 
-// UpdateCommand implements bridge.CommandTx.
-func (t *watchedTx) UpdateCommand(c bridge.Command) error {
-	if was, err := t.Command(c.ID); err == nil {
-		moved(t, "command", was.State, c.State)
+func (t *witness) seeAgent(was, now bridge.Agent) {
+	moved(t, "agent", was.State, now.State)
+	if was.Tokens != now.Tokens || was.CostMicros != now.CostMicros || was.Unmetered != now.Unmetered {
+		t.metered = append(t.metered, now.ID)
 	}
-	return t.Tx.UpdateCommand(c)
-}
-
-// FinishWork implements bridge.LaneTx.
-func (t *watchedTx) FinishWork(w bridge.Work) error { return t.given(w, t.Tx.FinishWork(w)) }
-
-// PutBack implements bridge.LaneTx.
-func (t *watchedTx) PutBack(w bridge.Work, due time.Time) error {
-	return t.given(w, t.Tx.PutBack(w, due))
-}
-
-// PutOff implements bridge.LaneTx.
-func (t *watchedTx) PutOff(w bridge.Work, due time.Time) error {
-	return t.given(w, t.Tx.PutOff(w, due))
-}
-
-// FailWork implements bridge.LaneTx.
-func (t *watchedTx) FailWork(w bridge.Work, due time.Time) error {
-	return t.given(w, t.Tx.FailWork(w, due))
-}
-
-func (t *watchedTx) given(w bridge.Work, err error) error {
-	if err == nil {
-		t.handedBack = append(t.handedBack, w)
+	if was.State != now.State && now.State == bridge.AgentGated {
+		t.troubles = append(t.troubles, now.Trouble)
 	}
-	return err
 }
 
-// InsertNotice implements bridge.NoticeTx.
-func (t *watchedTx) InsertNotice(n bridge.Notice) error {
-	t.notices = append(t.notices, n)
-	return t.Tx.InsertNotice(n)
-}
-
-// InsertCompletion implements bridge.LedgerTx.
-func (t *watchedTx) InsertCompletion(c bridge.Completion) (bool, error) {
-	isNew, err := t.Tx.InsertCompletion(c)
-	if isNew {
-		t.finished = append(t.finished, c)
+func (t *witness) seeTurn(was, now *bridge.Turn) {
+	switch {
+	case was == nil:
+		t.queued = append(t.queued, now.Agent)
+		return
+	case was.State == bridge.TurnQueued && now.State == bridge.TurnDelivering:
+		t.begun = append(t.begun, *now)
+	case was.State == bridge.TurnRunning && now.State.Over() && now.Status != "":
+		t.ended = append(t.ended, *now)
 	}
-	return isNew, err
+	moved(t, "turn", was.State, now.State)
+}
+
+// handed takes note of the work that the step gave back or finished.
+func (t *witness) handed(changes []bridge.LaneChange) {
+	for _, c := range changes {
+		if c.Verb == bridge.LaneFinish || c.Verb == bridge.LaneBack {
+			t.handedBack = append(t.handedBack, c.Work)
+		}
+	}
 }
 
 // tokensIn returns the tokens in a text: an r, x or m and a number between angles.

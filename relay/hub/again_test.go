@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/store/memory"
+	"drawbridge/proof/memstore"
 )
 
 // againStore runs each step once and rolls it back, as a store does that meets another step, and calls between before it runs it again.
@@ -18,8 +18,8 @@ type againStore struct {
 
 var errMet = errors.New("another step was first")
 
-func (s againStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
-	err := s.Store.Update(ctx, func(tx bridge.Tx) error { return errors.Join(fn(tx), errMet) }, hints...)
+func (s againStore) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
+	err := s.Store.Update(ctx, func(tx *bridge.Scene) error { return errors.Join(fn(tx), errMet) }, hints...)
 	if !errors.Is(err, errMet) {
 		return err
 	}
@@ -30,12 +30,12 @@ func (s againStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints 
 // TestCallIsTakenOnce: a look of ours that lost a call to another one, after its first try, does not serve it.
 func TestCallIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	s := memory.NewDisk().Open()
+	s := memstore.NewDisk().Open()
 	k := bridge.RelayCall{ID: "rcl_1", Replica: "rep_1", Relay: "home", Ask: "{}", State: bridge.CallWaiting, CreatedAt: time.Now()}
 	put := func(state bridge.CallState) {
 		taken := k
 		taken.State = state
-		if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.PutCall(taken) }); err != nil {
+		if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.PutCall(taken) }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestCallIsTakenOnce(t *testing.T) {
 	}
 	h.o.Store = againStore{s, func() { put(bridge.CallTaken) }}
 	h.serveCall(t.Context(), k)
-	err = s.View(t.Context(), func(tx bridge.Tx) error {
+	err = s.View(t.Context(), func(tx *bridge.Scene) error {
 		got, err := tx.Call(k.ID)
 		if got.State != bridge.CallTaken {
 			t.Errorf("the call is %s", got.State)

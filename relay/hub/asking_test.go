@@ -12,9 +12,9 @@ import (
 	"github.com/coder/websocket"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 // asker is a machine at which people are asked, or which says so.
@@ -45,7 +45,7 @@ func (a *asker) say(ids ...string) {
 func asked(t *testing.T, store bridge.Store, request string) *bridge.MachineQuestion {
 	t.Helper()
 	var q bridge.MachineQuestion
-	err := store.View(t.Context(), func(tx bridge.Tx) (err error) { q, err = tx.MachineQuestion(request); return err })
+	err := store.View(t.Context(), func(tx *bridge.Scene) (err error) { q, err = tx.MachineQuestion(request); return err })
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):
 		return nil
@@ -71,7 +71,7 @@ func (s *site) hold(t *testing.T, relay string, a *asker, ids ...string) {
 // are over. The two clocks may differ.
 func TestWhatMachinesAsk(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	s := siteOn(t, disk, nil)
 	other := disk.Open()
 	path := joined(t, s, "laptop")
@@ -112,7 +112,7 @@ func TestWhatMachinesAsk(t *testing.T) {
 // A new process of a relay asks nobody about what an earlier one was sent.
 func TestQuestionsEndWithTheirProcess(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	s := siteOn(t, disk, nil)
 	store, path := disk.Open(), joined(t, s, "laptop")
 	a := &asker{diary: newDiary("a")}
@@ -142,7 +142,7 @@ func TestQuestionsEndWithTheirProcess(t *testing.T) {
 // A relay that lies about whom it asks changes nothing of another relay, and the bridge keeps nothing that it did not send there.
 func TestLyingAskers(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	s := siteOn(t, disk, nil)
 	store := disk.Open()
 	honest, liar := &asker{diary: newDiary("a")}, &asker{diary: newDiary("a")}
@@ -205,7 +205,7 @@ func (s *site) stranger2(t *testing.T, path string) *stranger {
 // A relay that says it a million times is cut off. So is one that says what no question can be, and one of the first version.
 func TestHostileAsking(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	s.clock.stop()
 	path := joined(t, s, "laptop")
 	p := s.stranger2(t, path)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/proof/pg"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
@@ -19,7 +20,6 @@ import (
 	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 	"drawbridge/store"
-	"drawbridge/store/memory"
 )
 
 // BenchmarkAction is a granted action from the hub's door to its outcome: signed, over a WebSocket on loopback, verified, in
@@ -56,7 +56,7 @@ func benchmarkAction(b *testing.B, database string, relay wire.Handler) {
 	var looks atomic.Int64
 	began := time.Now()
 	clock := func() time.Time { return began.Add(time.Duration(looks.Add(1)) * 10 * time.Millisecond) }
-	s := siteOn(b, memory.NewDisk(), func(o *hub.Options) { o.Store, o.Now = db, clock })
+	s := siteOn(b, memstore.NewDisk(), func(o *hub.Options) { o.Store, o.Now = db, clock })
 	defer s.stop()
 	defer connect(b, joined(b, s, "laptop"), relay, func(o *link.Options) { o.Now = clock })()
 	s.online(b, "laptop")

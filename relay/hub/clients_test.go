@@ -18,9 +18,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 // logBuffer is a log that several goroutines write.
@@ -49,14 +49,14 @@ type faulty struct {
 
 var errDisk = errors.New("disk I/O error")
 
-func (f *faulty) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (f *faulty) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if f.down.Load() {
 		return errDisk
 	}
 	return f.Store.Update(ctx, fn, hints...)
 }
 
-func (f *faulty) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (f *faulty) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if f.down.Load() {
 		return errDisk
 	}
@@ -84,7 +84,7 @@ func post(t *testing.T, url, contentType, body string) int {
 func TestMistakesOfRelaysAreNoFaults(t *testing.T) {
 	t.Parallel()
 	log := &logBuffer{}
-	s := siteOn(t, memory.NewDisk(), func(o *hub.Options) { o.Log = zerolog.New(log) })
+	s := siteOn(t, memstore.NewDisk(), func(o *hub.Options) { o.Log = zerolog.New(log) })
 	i, pins := loaded(t, joined(t, s, "laptop"))
 	for _, path := range []string{wire.JoinPath, wire.RekeyPath} {
 		for _, body := range []string{"", "{", "[]", "null", "{}", `{"token":"x"}`, `{"a":1}`, "\xff", `{"token":"` + strings.Repeat("x", 1<<20) + `"}`, `{"relay":"laptop","key":"x"}`} {
@@ -183,7 +183,7 @@ func oldHTTP(t *testing.T, url string) {
 func TestFaultsAtTheRelaysDoorAreErrors(t *testing.T) {
 	t.Parallel()
 	log := &logBuffer{}
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	db := &faulty{Store: disk.Open()}
 	s := siteOn(t, disk, func(o *hub.Options) { o.Log, o.Store = zerolog.New(log), db })
 	path := joined(t, s, "laptop")

@@ -152,7 +152,7 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		} else {
 			return closeFlood
 		}
-		return c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PutOffers(c.relay, offersOf(c.relay, *f.Offers)) })
+		return c.hub.o.Store.Update(ctx, func(tx *bridge.Scene) error { return tx.PutOffers(c.relay, offersOf(c.relay, *f.Offers)) })
 	default:
 		return errOrder
 	}
@@ -203,7 +203,7 @@ func (c *conn) pinned(p wire.Pinned) (news bool) {
 
 // notePin writes down which of our keys a connected relay trusts now, unless another connection has taken over.
 func (c *conn) notePin(ctx context.Context) error {
-	return c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	return c.hub.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(c.relay)
 		if err != nil || relay.Session != c.session {
 			return err
@@ -215,7 +215,7 @@ func (c *conn) notePin(ctx context.Context) error {
 
 // noteSwitch writes down how a connected relay's kill switch and configuration stand, unless another connection has taken over.
 func (c *conn) noteSwitch(ctx context.Context, now wire.Switch) error {
-	return c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	return c.hub.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(c.relay)
 		if err != nil || relay.Session != c.session {
 			return err
@@ -237,7 +237,7 @@ func (c *conn) noteAsking(ctx context.Context, a wire.Asking) error {
 		return errOrder
 	}
 	now := c.hub.o.Now()
-	return c.hub.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error {
+	return c.hub.o.Store.Update(bridge.Forgettable(ctx), func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(c.relay)
 		if err != nil || relay.Session != c.session {
 			return err

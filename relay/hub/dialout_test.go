@@ -15,15 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 func TestDialOut(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	path := joined(t, s, "laptop")
 	m := newMachine("backup", "lock")
 	connect(t, path, m, nil)
@@ -58,7 +58,7 @@ func TestDialOut(t *testing.T) {
 // A refusal of the relay is an answer; what is about the moment and not the action is an error that says when to come back.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	m := newMachine("a")
 	connect(t, joined(t, s, "laptop"), m, nil)
 	s.online(t, "laptop")
@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 // A relay that says nothing, not even a ping, for longer than it may is cut off, and dials anew if it is there.
 func TestSilentRelayIsCutOff(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	connect(t, joined(t, s, "laptop"), newMachine("a"), nil)
 	s.online(t, "laptop")
 	session := func() string {
@@ -114,7 +114,7 @@ func TestSilentRelayIsCutOff(t *testing.T) {
 // A relay whose clock is off refuses before it reads what it is asked for. Nothing ran, and its words say what to do.
 func TestClockOff(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	m := newMachine("a")
 	connect(t, joined(t, s, "laptop"), m, func(o *link.Options) { o.Now = func() time.Time { return time.Now().Add(-5 * time.Minute) } })
 	s.online(t, "laptop")
@@ -126,7 +126,7 @@ func TestClockOff(t *testing.T) {
 
 func TestWhoIsNotThere(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), func(o *hub.Options) { o.Relays = map[string]hub.Relay{"static": {"http://127.0.0.1:1", token}} })
+	s := siteOn(t, memstore.NewDisk(), func(o *hub.Options) { o.Relays = map[string]hub.Relay{"static": {"http://127.0.0.1:1", token}} })
 	joined(t, s, "laptop")
 	for name, want := range map[string]bridge.ErrorKind{"laptop": bridge.Unavailable, "nobody": bridge.NotFound, "static": bridge.Unavailable} {
 		_, err := s.RunAction(t.Context(), ask(t, "a", name, "op-1"))
@@ -142,7 +142,7 @@ func TestWhoIsNotThere(t *testing.T) {
 // An action that names no relay goes to the only one that offers it, and stays with that one.
 func TestOnlyOneOffersIt(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	laptop, desk := newMachine("backup", "both"), newMachine("lock", "both")
 	stop := connect(t, joined(t, s, "laptop"), laptop, nil)
 	connect(t, joined(t, s, "desk"), desk, nil)
@@ -173,7 +173,7 @@ func TestOnlyOneOffersIt(t *testing.T) {
 // The answer is lost after the request left: the action may have run, and asking again finds out.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	m := newMachine("a")
 	began, free := make(chan struct{}, 4), make(chan struct{})
 	m.set("a", func(context.Context, wire.Request, func(wire.Output)) wire.Outcome {
@@ -218,7 +218,7 @@ func TestLostAnswer(t *testing.T) {
 
 func TestRunningOutput(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	m := newMachine("a")
 	free := make(chan struct{})
 	m.set("a", func(_ context.Context, _ wire.Request, progress func(wire.Output)) wire.Outcome {
@@ -254,7 +254,7 @@ func TestRunningOutput(t *testing.T) {
 
 func TestJoinTokens(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	dir := t.TempDir()
 	join := func(file string, in link.Invitation) error {
 		_, err := link.Join(t.Context(), filepath.Join(dir, file), in, s.clock.now)
@@ -325,7 +325,7 @@ func TestJoinTokens(t *testing.T) {
 		t.Errorf("a token from after the relay was revoked: %v", err)
 	}
 	// Another bridge that got hold of the token's id cannot answer for ours.
-	other := siteOn(t, memory.NewDisk(), func(o *hub.Options) { o.Keys = bridgeKeys("key two ") })
+	other := siteOn(t, memstore.NewDisk(), func(o *hub.Options) { o.Keys = bridgeKeys("key two ") })
 	wrong := invite("elsewhere", 0)
 	wrong.Bridge = other.url
 	if err := join("elsewhere", wrong); err == nil {
@@ -336,7 +336,7 @@ func TestJoinTokens(t *testing.T) {
 // The answer to a join was lost: the same key may ask again.
 func TestJoinAgain(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	token, err := s.NewToken(t.Context(), "laptop", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +360,7 @@ func TestJoinAgain(t *testing.T) {
 
 func TestRevoke(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	path := joined(t, s, "laptop")
 	stop := connect(t, path, newMachine("a"), nil)
 	s.online(t, "laptop")
@@ -394,7 +394,7 @@ func TestRevoke(t *testing.T) {
 // The bridge's key changes while the relay is connected, and again while it is away; both directions go on.
 func TestRotateBridge(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	path, m := joined(t, s, "laptop"), newMachine("a")
 	stop := connect(t, path, m, nil)
 	s.online(t, "laptop")
@@ -458,7 +458,7 @@ func keyOf(t *testing.T, path string) string {
 // A new bridge key in the configuration gives the relays a new signing key, as long as the old one is listed.
 func TestNewBridgeKey(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	s := siteOn(t, disk, nil)
 	path, m := joined(t, s, "laptop"), newMachine("a")
 	s.stop()
@@ -479,7 +479,7 @@ func TestNewBridgeKey(t *testing.T) {
 
 func TestRotateRelay(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	path, m := joined(t, s, "laptop"), newMachine("a")
 	copied := filepath.Join(t.TempDir(), "copy")
 	data, err := os.ReadFile(path)
@@ -529,7 +529,7 @@ func TestRotateRelay(t *testing.T) {
 
 func TestDoorKeepsWebPagesOut(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	upgrade := func() http.Header {
 		return http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Sec-Websocket-Protocol": {wire.Subprotocol}}
 	}

@@ -265,7 +265,7 @@ var errOrder = closing("a frame came out of order")
 // holds, all of them get the same answer.
 func (c *conn) recognize(ctx context.Context, hello wire.Hello, proved func(ed25519.PublicKey) bool) error {
 	var relay bridge.Relay
-	err := c.hub.o.Store.View(ctx, func(tx bridge.Tx) (err error) { relay, err = tx.Relay(hello.Relay); return err })
+	err := c.hub.o.Store.View(ctx, func(tx *bridge.Scene) (err error) { relay, err = tx.Relay(hello.Relay); return err })
 	if errors.Is(err, bridge.ErrNoRow) {
 		return closeUnknown
 	}
@@ -305,7 +305,7 @@ func (c *conn) welcome(ctx context.Context, w wire.Welcome) error {
 			c.pinned(*f.Pinned)
 		case f.Offers != nil:
 			if c.process == "" { // only now: one that tries an address out says no offers
-				err = c.original(ctx, func(bridge.Tx, bridge.Relay) error { return nil })
+				err = c.original(ctx, func(*bridge.Scene, bridge.Relay) error { return nil })
 			}
 			if err != nil {
 				return err
@@ -333,7 +333,7 @@ func (c *conn) newerKey(ring *keyring) *wire.Keys {
 // admit records that the relay is here, with what it offers, and lets requests through to it.
 func (h *Hub) admit(ctx context.Context, c *conn, offers wire.Offers) error {
 	now := h.o.Now()
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(c.relay)
 		switch {
 		case errors.Is(err, bridge.ErrNoRow):
@@ -389,7 +389,7 @@ func (h *Hub) rouse(ctx context.Context, relay string, offers wire.Offers) {
 	for _, o := range offers.Offers {
 		lanes = append(lanes, bridge.ActionLane(relay, o.Action), bridge.ActionLane("", o.Action))
 	}
-	err := h.o.Store.Update(bridge.Forgettable(ctx), func(tx bridge.Tx) error { return tx.WakeLanes(lanes, h.o.Now()) })
+	err := h.o.Store.Update(bridge.Forgettable(ctx), func(tx *bridge.Scene) error { return tx.WakeLanes(lanes, h.o.Now()) })
 	if err != nil {
 		h.o.Log.Error().Err(err).Str("relay", relay).Msg("wake what waits for a relay")
 		return

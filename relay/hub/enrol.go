@@ -38,7 +38,7 @@ func (h *Hub) NewToken(ctx context.Context, relay string, life time.Duration) (b
 	}
 	now := h.o.Now()
 	j := bridge.RelayJoin{ID: h.o.NewID(""), Relay: relay, CreatedAt: now, ExpiresAt: now.Add(life)}
-	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		if err := mayInvite(tx, relay); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (h *Hub) Withdraw(ctx context.Context, relay string) error {
 	if h.o.Store == nil {
 		return noInvitation(relay)
 	}
-	return h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	return h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		n, err := tx.DropJoins(relay)
 		if err == nil && n == 0 {
 			return noInvitation(relay)
@@ -78,7 +78,7 @@ func (h *Hub) Invitations(ctx context.Context) (open []bridge.RelayJoin, err err
 	if h.o.Store == nil {
 		return nil, nil
 	}
-	err = h.o.Store.View(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {
 		open, err = tx.OpenJoins(h.o.Now())
 		return err
 	})
@@ -87,14 +87,14 @@ func (h *Hub) Invitations(ctx context.Context) (open []bridge.RelayJoin, err err
 
 // mayInvite returns an error unless a relay may be invited under a name. One that was
 // enrolled before may keep its name, be it reserved or not.
-func mayInvite(tx bridge.Tx, relay string) error {
+func mayInvite(tx *bridge.Scene, relay string) error {
 	if _, err := tx.Relay(relay); errors.Is(err, bridge.ErrNoRow) {
 		return bridge.CheckRelayName(relay)
 	}
 	return nameIsFree(tx, relay)
 }
 
-func nameIsFree(tx bridge.Tx, relay string) error {
+func nameIsFree(tx *bridge.Scene, relay string) error {
 	r, err := tx.Relay(relay)
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):
@@ -122,7 +122,7 @@ func (h *Hub) join(ctx context.Context, j wire.Join) (wire.Joined, error) {
 		return wire.Joined{}, err
 	}
 	var answer wire.Joined
-	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		kept, err := tx.Join(j.Token)
 		if errors.Is(err, bridge.ErrNoRow) {
 			return errJoin
@@ -152,7 +152,7 @@ func (h *Hub) join(ctx context.Context, j wire.Join) (wire.Joined, error) {
 	return answer, err
 }
 
-func (h *Hub) enrol(tx bridge.Tx, j bridge.RelayJoin, key, pin string) error {
+func (h *Hub) enrol(tx *bridge.Scene, j bridge.RelayJoin, key, pin string) error {
 	if err := nameIsFree(tx, j.Relay); err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (h *Hub) rekey(ctx context.Context, r wire.Rekey) (wire.Rekeyed, error) {
 	if s == nil {
 		return wire.Rekeyed{}, errRekey
 	}
-	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(r.Relay)
 		if errors.Is(err, bridge.ErrNoRow) || err == nil && relay.State != bridge.RelayEnrolled {
 			return errRekey
@@ -229,7 +229,7 @@ func (h *Hub) Rotate(ctx context.Context) (bridge.RelayKey, error) {
 		return bridge.RelayKey{}, err
 	}
 	var next bridge.RelayKey
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) (err error) { next, err = h.nextKey(tx); return err })
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) (err error) { next, err = h.nextKey(tx); return err })
 	if err != nil {
 		return bridge.RelayKey{}, fmt.Errorf("make relay key: %w", err)
 	}
@@ -245,7 +245,7 @@ func (h *Hub) Revoke(ctx context.Context, name string) (bridge.RelayView, error)
 	if h.o.Store == nil {
 		return bridge.RelayView{}, noRelay(name)
 	}
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(name)
 		if err != nil {
 			return err
@@ -272,7 +272,7 @@ func (h *Hub) RelayByName(ctx context.Context, name string) (v bridge.RelayView,
 	if h.o.Store == nil {
 		return v, noRelay(name)
 	}
-	err = h.o.Store.View(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(name)
 		if err != nil {
 			return err
@@ -291,7 +291,7 @@ func (h *Hub) RelayList(ctx context.Context, after string, limit int) (out []bri
 	if h.o.Store == nil {
 		return nil, nil
 	}
-	err = h.o.Store.View(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {
 		relays, err := tx.Relays(bridge.RelayFilter{After: after, Limit: limit})
 		if err != nil {
 			return err
@@ -307,7 +307,7 @@ func (h *Hub) RelayList(ctx context.Context, after string, limit int) (out []bri
 	return out, err
 }
 
-func (h *Hub) view(tx bridge.Tx, r bridge.Relay) (v bridge.RelayView, err error) {
+func (h *Hub) view(tx *bridge.Scene, r bridge.Relay) (v bridge.RelayView, err error) {
 	v.Relay = r
 	if v.Offers, err = tx.Offers(r.Name); err != nil {
 		return v, err

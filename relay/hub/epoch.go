@@ -30,7 +30,7 @@ func (c *conn) giveEpoch(ctx context.Context, hello wire.Hello, challenge wire.C
 	if c.process == "" {
 		return w, nil
 	}
-	err = c.original(ctx, func(tx bridge.Tx, relay bridge.Relay) error {
+	err = c.original(ctx, func(tx *bridge.Scene, relay bridge.Relay) error {
 		c.epoch = max(relay.Epoch, relay.Offered, c.shown) + 1
 		relay.Offered = c.epoch
 		return tx.PutRelay(relay)
@@ -44,9 +44,9 @@ func (c *conn) giveEpoch(ctx context.Context, hello wire.Hello, challenge wire.C
 
 // original calls then unless the relay shows an older epoch than the last that was acknowledged; such a one is refused, and people are
 // told.
-func (c *conn) original(ctx context.Context, then func(bridge.Tx, bridge.Relay) error) error {
+func (c *conn) original(ctx context.Context, then func(*bridge.Scene, bridge.Relay) error) error {
 	var copied *bridge.Relay
-	err := c.hub.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := c.hub.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		copied = nil
 		relay, err := tx.Relay(c.relay)
 		if err != nil {
@@ -72,7 +72,7 @@ func (c *conn) original(ctx context.Context, then func(bridge.Tx, bridge.Relay) 
 func (c *conn) stale(relay bridge.Relay) bool { return relay.ConnectedAt.After(c.began) }
 
 // noteCopy writes down that a copy was refused. What stands there is overwritten at most once a minute by the same one.
-func (c *conn) noteCopy(tx bridge.Tx, relay bridge.Relay) error {
+func (c *conn) noteCopy(tx *bridge.Scene, relay bridge.Relay) error {
 	now := c.hub.o.Now()
 	same := relay.CopyEpoch == c.shown && !relay.CopyAt.IsZero()
 	if c.stale(relay) || relay.Accept || same && now.Sub(relay.CopyAt) < time.Minute {
@@ -140,7 +140,7 @@ func (h *Hub) Accept(ctx context.Context, name string) (bridge.RelayView, error)
 	if h.o.Store == nil {
 		return bridge.RelayView{}, noRelay(name)
 	}
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(name)
 		if err != nil {
 			return err

@@ -13,10 +13,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 // diary is a machine with a journal that outlives its process, and a kill switch.
@@ -148,7 +148,7 @@ type watched struct {
 	alarms []string
 }
 
-func watchedSite(t *testing.T, disk *memory.Disk) *watched {
+func watchedSite(t *testing.T, disk *memstore.Disk) *watched {
 	w := &watched{}
 	w.site = siteOn(t, disk, func(o *hub.Options) {
 		o.Alarm = func(_ context.Context, text string) error {
@@ -242,7 +242,7 @@ func TestCopyIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := watchedSite(t, memory.NewDisk())
+			s := watchedSite(t, memstore.NewDisk())
 			path := joined(t, s.site, "laptop")
 			original := newDiary("a")
 			stays, refused := play(t, s, path, original)
@@ -269,7 +269,7 @@ func TestCopyIsRefused(t *testing.T) {
 // The relay that is refused says at its own machine what to do.
 func TestCopyLogsWhatToDo(t *testing.T) {
 	t.Parallel()
-	s := watchedSite(t, memory.NewDisk())
+	s := watchedSite(t, memstore.NewDisk())
 	path := joined(t, s.site, "laptop")
 	original := newDiary("a")
 	connect(t, path, original, nil)
@@ -292,7 +292,7 @@ func TestUnacknowledgedEpochLocksNobodyOut(t *testing.T) {
 	for _, point := range []string{"before", "after"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			s := watchedSite(t, memory.NewDisk())
+			s := watchedSite(t, memstore.NewDisk())
 			d := newDiary("a")
 			var left atomic.Int64
 			left.Store(3)
@@ -315,7 +315,7 @@ func TestUnacknowledgedEpochLocksNobodyOut(t *testing.T) {
 // is let in. The same goes for a database that was put back.
 func TestBridgeThatIsBehind(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	s := watchedSite(t, disk)
 	path := joined(t, s.site, "laptop")
 	d := newDiary("a")
@@ -330,7 +330,7 @@ func TestBridgeThatIsBehind(t *testing.T) {
 // The operator lets the refused one in, and from then on the other one is the copy.
 func TestAccept(t *testing.T) {
 	t.Parallel()
-	s := watchedSite(t, memory.NewDisk())
+	s := watchedSite(t, memstore.NewDisk())
 	path := joined(t, s.site, "laptop")
 	if _, err := s.Accept(t.Context(), "laptop"); bridge.KindOf(err) != bridge.Conflict {
 		t.Errorf("nothing was refused: %v", err)
@@ -360,7 +360,7 @@ func TestAccept(t *testing.T) {
 // A relay that knows no epochs is served as before; but not where one with epochs was, unless the operator says so.
 func TestOlderRelay(t *testing.T) {
 	t.Parallel()
-	s := watchedSite(t, memory.NewDisk())
+	s := watchedSite(t, memstore.NewDisk())
 	path := joined(t, s.site, "laptop")
 	old := newMachine("a")
 	stop := connect(t, path, old, nil)
@@ -411,7 +411,7 @@ func (d *diary) busy() (begun <-chan struct{}, finish func()) {
 // journal has the answer.
 func TestDoubtIsNotRepeatedAtAnotherJournal(t *testing.T) {
 	t.Parallel()
-	s := watchedSite(t, memory.NewDisk())
+	s := watchedSite(t, memstore.NewDisk())
 	path := joined(t, s.site, "laptop")
 	original := newDiary("a")
 	connect(t, path, original, s.inTime)
@@ -459,7 +459,7 @@ func TestDoubtIsNotRepeatedAtAnotherJournal(t *testing.T) {
 // A relay whose connection breaks and comes back is the same process, and a request in its hands is asked for again and answered once.
 func TestSameProcessIsAskedAgain(t *testing.T) {
 	t.Parallel()
-	s := watchedSite(t, memory.NewDisk())
+	s := watchedSite(t, memstore.NewDisk())
 	d := newDiary("a")
 	connect(t, joined(t, s.site, "laptop"), d, s.inTime)
 	s.connected(t, d)
@@ -546,7 +546,7 @@ func TestLookUp(t *testing.T) {
 // The operator sees that a relay's kill switch is on.
 func TestKillSwitchIsSeen(t *testing.T) {
 	t.Parallel()
-	s := watchedSite(t, memory.NewDisk())
+	s := watchedSite(t, memstore.NewDisk())
 	path := joined(t, s.site, "laptop")
 	d := newDiary("a")
 	d.stopped = true

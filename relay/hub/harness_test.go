@@ -13,10 +13,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 // eventually waits until fn says yes.
@@ -79,7 +79,7 @@ func bridgeKeys(secret string) bridge.Keys {
 }
 
 // siteOn starts a replica over a disk.
-func siteOn(t testing.TB, disk *memory.Disk, change func(*hub.Options)) *site {
+func siteOn(t testing.TB, disk *memstore.Disk, change func(*hub.Options)) *site {
 	t.Helper()
 	c := &clock{}
 	o := hub.Options{Store: disk.Open(), Keys: bridgeKeys("key one "), Now: c.now}

@@ -12,9 +12,9 @@ import (
 	"github.com/coder/websocket"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 // stranger is a client made by hand.
@@ -112,7 +112,7 @@ func loaded(t *testing.T, path string) (link.Identity, []string) {
 
 func TestStrangers(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	mine, pins := loaded(t, joined(t, s, "laptop"))
 	other, _ := loaded(t, joined(t, s, "desk"))
 	_, evil, err := ed25519.GenerateKey(rand.Reader)
@@ -163,7 +163,7 @@ func TestStrangers(t *testing.T) {
 // Whatever a stranger sends, the bridge closes the connection and goes on.
 func TestHostileFrames(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	path := joined(t, s, "laptop")
 	i, pins := loaded(t, path)
 	nonce := strings.Repeat("n", 43)
@@ -236,7 +236,7 @@ func TestHostileFrames(t *testing.T) {
 // A relay that floods the bridge is cut off; the others notice nothing.
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	s.clock.stop() // so that it does not matter how fast this machine reads
 	m := newMachine("a")
 	connect(t, joined(t, s, "desk"), m, func(o *link.Options) { o.Now = s.clock.now })
@@ -276,7 +276,7 @@ func TestFlood(t *testing.T) {
 // A thousand requests at once through the hub: each is answered, none twice.
 func TestThousandRequests(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	m := newMachine("a")
 	connect(t, joined(t, s, "laptop"), m, nil)
 	s.online(t, "laptop")

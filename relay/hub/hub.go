@@ -187,7 +187,7 @@ func (h *Hub) find(ctx context.Context, r bridge.ActionRequest) (target, error) 
 		return h.onlyStatic(name)
 	}
 	var t target
-	err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
+	err := h.o.Store.View(ctx, func(tx *bridge.Scene) (err error) {
 		if name == "" {
 			name, err = tx.BoundRelay(r.Request)
 		}
@@ -205,7 +205,7 @@ func (h *Hub) find(ctx context.Context, r bridge.ActionRequest) (target, error) 
 		if _, there := h.static[name]; there {
 			return target{name: name, static: true}, nil
 		}
-		err = h.o.Store.View(ctx, func(tx bridge.Tx) (err error) { t, err = h.connected(tx, name); return err })
+		err = h.o.Store.View(ctx, func(tx *bridge.Scene) (err error) { t, err = h.connected(tx, name); return err })
 	}
 	return t, err
 }
@@ -225,7 +225,7 @@ func (h *Hub) onlyStatic(name string) (target, error) {
 }
 
 // connected finds the replica that holds an enrolled relay's connection.
-func (h *Hub) connected(tx bridge.Tx, name string) (target, error) {
+func (h *Hub) connected(tx *bridge.Scene, name string) (target, error) {
 	relay, err := tx.Relay(name)
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):
@@ -246,7 +246,7 @@ func (h *Hub) connected(tx bridge.Tx, name string) (target, error) {
 }
 
 // alive reports whether a replica, this one included, still holds what the store says it holds.
-func (h *Hub) alive(tx bridge.Tx, replica string) (bool, error) {
+func (h *Hub) alive(tx *bridge.Scene, replica string) (bool, error) {
 	if replica == "" || replica == h.replica || !h.o.Shared {
 		return replica == h.replica, nil
 	}
@@ -260,7 +260,7 @@ func (h *Hub) alive(tx bridge.Tx, replica string) (bool, error) {
 // bind ties a request that names no relay to the only one that offers its action, for good: asked again it must meet the
 // same journal, whoever offers the action by then.
 func (h *Hub) bind(ctx context.Context, r bridge.ActionRequest) (name string, err error) {
-	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		offers, err := tx.OfferedBy(r.Grant.Action())
 		if err != nil {
 			return err

@@ -63,12 +63,12 @@ var errNoKey = errors.New("none of the relay keys can be derived from the bridge
 // key the relays get a new signing key, and learn it while the old one is still listed under old_keys.
 func (h *Hub) loadKeys(ctx context.Context) (*keyring, error) {
 	var list []bridge.RelayKey
-	look := func(tx bridge.Tx) (err error) { list, err = tx.RelayKeys(); return err }
+	look := func(tx *bridge.Scene) (err error) { list, err = tx.RelayKeys(); return err }
 	if err := h.o.Store.View(ctx, look); err != nil {
 		return nil, fmt.Errorf("read relay keys: %w", err)
 	}
 	if len(list) == 0 || list[len(list)-1].Source != h.o.Keys.Current.ID {
-		err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+		err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 			if err := look(tx); err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func firstError(errs ...error) error {
 }
 
 // nextKey records one more generation.
-func (h *Hub) nextKey(tx bridge.Tx) (bridge.RelayKey, error) {
+func (h *Hub) nextKey(tx *bridge.Scene) (bridge.RelayKey, error) {
 	list, err := tx.RelayKeys()
 	if err != nil {
 		return bridge.RelayKey{}, err

@@ -42,7 +42,7 @@ type addressee struct{ relay, process, request string }
 // tieTo commits that a request is about to be sent to a process of a relay. may is false when it must not be sent; then it may only be
 // looked up. first is true when it was never sent before. With renew an answer of the relay has shown that it may be sent once more.
 func (h *Hub) tieTo(ctx context.Context, to addressee, renew bool) (may, first bool, err error) {
-	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		tie, err := tx.Tie(to.request)
 		if err != nil && !errors.Is(err, bridge.ErrNoRow) {
 			return err
@@ -184,7 +184,7 @@ func (h *Hub) findTied(ctx context.Context, q bridge.ActionLookup) (t target, ti
 		t, err = h.onlyStatic(t.name)
 		return t, tie, err
 	}
-	err = h.o.Store.View(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {
 		tie, err = tx.Tie(q.Request)
 		if err != nil && !errors.Is(err, bridge.ErrNoRow) {
 			return err
@@ -224,7 +224,7 @@ func (h *Hub) lookHere(ctx context.Context, relay string, a ask) (bridge.ActionF
 		finding.Known = bridge.JournalInterrupted
 	default:
 		var tie bridge.RelayTie
-		err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) { tie, err = tx.Tie(a.ID); return err })
+		err := h.o.Store.View(ctx, func(tx *bridge.Scene) (err error) { tie, err = tx.Tie(a.ID); return err })
 		if err == nil && h.never(tie, c.process) {
 			finding.Known = bridge.JournalNever
 		}

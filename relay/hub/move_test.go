@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
-	"drawbridge/store/memory"
 )
 
 // The bridge gets another address. The relay moves there without a new invitation, with its keys, and while it is connected; what
 // does not prove the pinned key there changes nothing.
 func TestMove(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	path, m := joined(t, s, "laptop"), newMachine("a")
 	stop := connect(t, path, m, nil)
 	s.online(t, "laptop")
@@ -24,7 +24,7 @@ func TestMove(t *testing.T) {
 	fatal(t, err)
 	moved := httptest.NewServer(s.Hub)
 	t.Cleanup(moved.Close)
-	other := siteOn(t, memory.NewDisk(), func(o *hub.Options) { o.Keys = bridgeKeys("key two ") })
+	other := siteOn(t, memstore.NewDisk(), func(o *hub.Options) { o.Keys = bridgeKeys("key two ") })
 	mute := httptest.NewServer(nil)
 	t.Cleanup(mute.Close)
 	gone := httptest.NewServer(nil)
@@ -73,7 +73,7 @@ func TestMove(t *testing.T) {
 // A key of the bridge that changed while the relay was away is learned at the new address, by the next connection.
 func TestMoveAfterRotation(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	path := joined(t, s, "laptop")
 	_, err := s.Rotate(t.Context())
 	fatal(t, err)

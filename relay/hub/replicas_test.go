@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 // sharedStore is a store whose writes wake the others, as PostgreSQL's notifications do, and that can be frozen, as a
@@ -34,7 +34,7 @@ func (s *sharedStore) wait() {
 }
 
 // Update implements bridge.Store.
-func (s *sharedStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *sharedStore) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	s.wait()
 	err := s.Store.Update(ctx, fn, hints...)
 	s.mu.Lock()
@@ -46,7 +46,7 @@ func (s *sharedStore) Update(ctx context.Context, fn func(bridge.Tx) error, hint
 }
 
 // View implements bridge.Store.
-func (s *sharedStore) View(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *sharedStore) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	s.wait()
 	return s.Store.View(ctx, fn, hints...)
 }
@@ -76,7 +76,7 @@ func (r *replica) thaw() {
 // calls counts what waits for any replica.
 func (r *replica) calls(t *testing.T, to string) (n int) {
 	t.Helper()
-	err := r.store.Store.View(t.Context(), func(tx bridge.Tx) error {
+	err := r.store.Store.View(t.Context(), func(tx *bridge.Scene) error {
 		list, err := tx.WaitingCalls(to)
 		n = len(list)
 		return err
@@ -89,7 +89,7 @@ func (r *replica) calls(t *testing.T, to string) (n int) {
 
 func twoReplicas(t *testing.T) (a, b *replica) {
 	t.Helper()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	start := func(name string) *replica {
 		r := &replica{store: &sharedStore{Store: disk.Open()}}
 		var named atomic.Bool
@@ -138,7 +138,7 @@ func TestOtherReplica(t *testing.T) {
 	}
 	eventually(t, "the other replica cuts the connection", func() bool {
 		var r bridge.Relay
-		err := b.store.Store.View(t.Context(), func(tx bridge.Tx) (err error) { r, err = tx.Relay("laptop"); return err })
+		err := b.store.Store.View(t.Context(), func(tx *bridge.Scene) (err error) { r, err = tx.Relay("laptop"); return err })
 		return err == nil && r.Replica == ""
 	})
 	if _, err := b.RunAction(t.Context(), ask(t, "backup", "laptop", "op-4")); bridge.KindOf(err) != bridge.Denied {

@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
-	"drawbridge/store/memory"
 )
 
 // waits puts a request for an action into its lane, as it stands when its relay was not there.
 func waits(t *testing.T, s bridge.Store, lane string) {
 	t.Helper()
-	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		return tx.Enqueue(bridge.Work{Lane: lane, Kind: bridge.WorkAction, Ref: lane, Due: time.Now().Add(time.Hour)})
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func due(t *testing.T, s bridge.Store) map[string]bool {
 // is there to be asked.
 func TestConnectingRouses(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	store := disk.Open()
 	waiting := map[string]bool{bridge.ActionLane("laptop", "backup"): true, bridge.ActionLane("", "lock"): true}
 	for lane := range waiting {

@@ -76,7 +76,7 @@ func (h *Hub) Run(ctx context.Context) error {
 // tend is one beat: we live, we know our keys, and who is silent or revoked is cut off.
 func (h *Hub) tend(ctx context.Context) error {
 	if h.o.Shared {
-		err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PutReplica(h.replica, h.o.Now()) })
+		err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error { return tx.PutReplica(h.replica, h.o.Now()) })
 		if err != nil {
 			return fmt.Errorf("record replica: %w", err)
 		}
@@ -95,7 +95,7 @@ func (h *Hub) look(ctx context.Context) error {
 	var revoked []bridge.Relay
 	var keys []bridge.RelayKey
 	var calls []bridge.RelayCall
-	err := h.o.Store.View(ctx, func(tx bridge.Tx) (err error) {
+	err := h.o.Store.View(ctx, func(tx *bridge.Scene) (err error) {
 		if revoked, err = tx.Relays(bridge.RelayFilter{Replica: h.replica, State: bridge.RelayRevoked}); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (h *Hub) leave(c *conn) closing {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout) //nolint:contextcheck // the connection's own has ended
 	defer cancel()
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(c.relay)
 		if err != nil || relay.Session != c.session {
 			return err
@@ -234,14 +234,14 @@ func (h *Hub) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	// From now on the others know at once that we hold nothing, and need not wait until we are silent.
-	if err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PutReplica(h.replica, time.Unix(0, 0)) }); err != nil {
+	if err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error { return tx.PutReplica(h.replica, time.Unix(0, 0)) }); err != nil {
 		h.o.Log.Error().Err(err).Msg("record that this replica ended")
 	}
 }
 
 func (h *Hub) purge(ctx context.Context) {
 	before := h.o.Now().Add(-keepFor)
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PurgeRelays(before) })
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error { return tx.PurgeRelays(before) })
 	if err != nil && ctx.Err() == nil {
 		h.o.Log.Error().Err(err).Msg("purge relays")
 	}
@@ -266,7 +266,7 @@ func (h *Hub) through(ctx context.Context, t target, request, body string) (spok
 	k := bridge.RelayCall{ID: h.o.NewID("rcl_"), Replica: t.replica, Relay: t.name, Request: request, Ask: body, State: bridge.CallWaiting, CreatedAt: h.o.Now()}
 	changed, done := h.watch()
 	defer done()
-	if err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.PutCall(k) }); err != nil {
+	if err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error { return tx.PutCall(k) }); err != nil {
 		return spoken{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked", t.name), Cause: err}
 	}
 	ticker := time.NewTicker(beat)
@@ -279,7 +279,7 @@ func (h *Hub) through(ctx context.Context, t target, request, body string) (spok
 		case <-ticker.C:
 		}
 		lost := false
-		err := h.o.Store.View(ctx, func(tx bridge.Tx) error {
+		err := h.o.Store.View(ctx, func(tx *bridge.Scene) error {
 			fresh, err := tx.Call(k.ID)
 			if err != nil {
 				return err
@@ -305,7 +305,7 @@ func (h *Hub) through(ctx context.Context, t target, request, body string) (spok
 func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (spoken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		fresh, err := tx.Call(k.ID)
 		if err != nil {
 			return err
@@ -331,7 +331,7 @@ func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (spok
 
 // close takes the answer and removes the row; one that stays is purged some day.
 func (h *Hub) close(ctx context.Context, k bridge.RelayCall) (spoken, error) {
-	if err := h.o.Store.Update(ctx, func(tx bridge.Tx) error { return tx.DropCall(k.ID) }); err != nil {
+	if err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error { return tx.DropCall(k.ID) }); err != nil {
 		h.o.Log.Warn().Err(err).Msg("remove a call that was answered")
 	}
 	var s spoken
@@ -387,7 +387,7 @@ func (h *Hub) serveCall(ctx context.Context, k bridge.RelayCall) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.o.Timeout)
 	defer cancel()
 	mine := false
-	err := h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		mine = false // an earlier run may have taken it, and another look of ours since
 		fresh, err := tx.Call(k.ID)
 		if err != nil || fresh.State != bridge.CallWaiting {
@@ -402,7 +402,7 @@ func (h *Hub) serveCall(ctx context.Context, k bridge.RelayCall) {
 	}
 	body, _ := json.Marshal(h.answerCall(ctx, k)) // of plain fields; it cannot fail
 	k.State, k.Outcome = bridge.CallDone, string(body)
-	err = h.o.Store.Update(ctx, func(tx bridge.Tx) error {
+	err = h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		if _, err := tx.Call(k.ID); err != nil {
 			return err // nobody waits any more
 		}

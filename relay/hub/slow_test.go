@@ -8,16 +8,16 @@ import (
 
 	"github.com/coder/websocket"
 
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
-	"drawbridge/store/memory"
 )
 
 // TestSilentStrangers: strangers who connect and say nothing keep no relay out. As many as are asked at a time once kept all
 // of them out for 10 s, and again with each new round.
 func TestSilentStrangers(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	identity := joined(t, s, "laptop")
 	s.clock.stop()
 	var gone atomic.Int32

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
-	"drawbridge/store/memory"
 )
 
 // cutStore loses its connection for a while.
@@ -19,7 +19,7 @@ type cutStore struct {
 }
 
 // Update implements bridge.Store.
-func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints ...bridge.Need) error {
+func (s *cutStore) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if s.left.Add(-1) >= 0 {
 		return bridge.Errorf(bridge.Unavailable, "bad connection")
 	}
@@ -31,7 +31,7 @@ func (s *cutStore) Update(ctx context.Context, fn func(bridge.Tx) error, hints .
 func TestCutAtTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := memory.NewDisk()
+		disk := memstore.NewDisk()
 		first, err := hub.New(hub.Options{Store: disk.Open(), Shared: true, Keys: bridgeKeys("key one ")})
 		if err != nil {
 			t.Fatal(err)

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/link"
-	"drawbridge/store/memory"
 )
 
 // An invitation that is withdrawn lets no machine join, and one that was used cannot be withdrawn.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	invite := func(name string) link.Invitation {
 		token, err := s.NewToken(t.Context(), name, 0)
 		fatal(t, err)
@@ -51,7 +51,7 @@ func TestWithdraw(t *testing.T) {
 // A machine joins while its invitation is withdrawn: exactly one of them is done.
 func TestWithdrawWhileJoining(t *testing.T) {
 	t.Parallel()
-	s := siteOn(t, memory.NewDisk(), nil)
+	s := siteOn(t, memstore.NewDisk(), nil)
 	for n := range 40 {
 		name := fmt.Sprintf("relay-%d", n)
 		token, err := s.NewToken(t.Context(), name, 0)

@@ -1,28 +1,14 @@
-// Package recalltest is the part of the store's contract that is about what
-// agents keep: memory, door tokens, the record of runs, what was done once. It is run by package
-// storetest and not alone. Rule of thumb: every store gives the same answer to the same
-// search, whatever its own index is.
-package recalltest
+package stores
 
 import (
 	"errors"
-	"testing"
 
 	"drawbridge/bridge"
 )
 
-// Open is storetest.Open.
-type Open = func(t *testing.T) bridge.Store
-
-// Test is one subtest, on a database of its own.
-type Test struct {
-	Name string
-	Run  func(*testing.T, Open)
-}
-
-// Tests are all of them.
-func Tests() []Test {
-	return []Test{
+// recallTests are about what agents keep: memory, door tokens, the record of runs, what was done once.
+func recallTests() []contractTest {
+	return []contractTest{
 		{"Blocks", testBlocks},
 		{"Passages", testPassages},
 		{"Forgetting", testForgetting},
@@ -35,18 +21,18 @@ func Tests() []Test {
 	}
 }
 
-// Everything writes a row of each kind, Kinds in all.
-func Everything(tx bridge.Tx) error {
+// everythingKept writes a row of each kind, keptKinds in all.
+func everythingKept(tx *bridge.Scene) error {
 	_, passageErr := tx.InsertPassage(passage("agt_full", 1, "text#tag"))
 	_, runErr := tx.AppendRunMessage(runMessage("trn_full", 1, bridge.ToolCallMessage))
 	return errors.Join(passageErr, runErr, tx.InsertToken(token("agt_full", 1)), tx.InsertDone(done("agt_full", "key")), tx.PutBlock(block("agt_full", "mood", 1)))
 }
 
-// Kinds is how many rows Everything writes.
-const Kinds = 5
+// keptKinds is how many rows everythingKept writes.
+const keptKinds = 5
 
-// Census counts the rows of Everything.
-func Census(tx bridge.Tx) (int, error) {
+// keptCensus counts the rows of everythingKept.
+func keptCensus(tx *bridge.Scene) (int, error) {
 	tokens, tokenErr := tx.Tokens("agt_full")
 	run, runErr := tx.RunMessages("trn_full", 0, 0)
 	blocks, blockErr := tx.Blocks("agt_full")

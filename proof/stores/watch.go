@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"errors"
@@ -15,15 +15,17 @@ func testWatches(t *testing.T, open Open) {
 	other := bridge.Watch{Agent: "agt_0", On: "agt_2", CreatedAt: epoch}
 	again := one
 	again.After, again.CreatedAt = 4, at(time.Minute)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return errors.Join(tx.PutWatch(one), tx.PutWatch(other), tx.PutWatch(again)) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
+		return errors.Join(tx.PutWatch(one), tx.PutWatch(other), tx.PutWatch(again))
+	})
 	all := func(limit int) []bridge.Watch {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.Watch, error) { return tx.Watches(limit) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Watch, error) { return tx.Watches(limit) })
 	}
 	equal(t, "watches", all(0), []bridge.Watch{other, again})
 	equal(t, "one watch", all(1), []bridge.Watch{other})
 	for _, want := range []bool{true, false} {
 		var dropped bool
-		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+		mustUpdate(t, s, func(tx *bridge.Scene) (err error) {
 			dropped, err = tx.DropWatch("agt_1", "agt_2")
 			return err
 		})

@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"context"
@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"drawbridge/bridge"
-	"drawbridge/store/storetest/recalltest"
 )
 
 // everything writes a row of each kind.
-func everything(tx bridge.Tx) error {
+func everything(tx *bridge.Scene) error {
 	if err := insert(fullAgent())(tx); err != nil {
 		return err
 	}
@@ -34,7 +33,7 @@ func everything(tx bridge.Tx) error {
 	}
 	return errors.Join(tx.InsertCommand(fullCommand(1)), tx.InsertNotice(notice("agt_full", 1)), tx.PutEcho(bridge.Echo{Agent: "agt_full", Key: "key", At: epoch}),
 		tx.PutTree(fullTree()), tx.PutApproval("agt_full", "key", at(time.Hour)), tx.PutYes(fullYes()), tx.Enqueue(bridge.Work{Lane: "lane", Kind: bridge.WorkTurn, Ref: "trn_full", Due: epoch}),
-		recalltest.Everything(tx))
+		everythingKept(tx))
 }
 
 // allRows is the census with the place for work.
@@ -52,7 +51,7 @@ func allRows(t *testing.T, s bridge.Store) [13]int {
 }
 
 // census counts what everything writes, one place a kind of row, but for work.
-func census(tx bridge.Tx) (n [13]int, err error) {
+func census(tx *bridge.Scene) (n [13]int, err error) {
 	agents, e1 := tx.Agents(bridge.AgentFilter{})
 	turns, e2 := tx.Turns(bridge.TurnFilter{})
 	commands, e3 := tx.Commands(bridge.CommandFilter{})
@@ -63,7 +62,7 @@ func census(tx bridge.Tx) (n [13]int, err error) {
 	echoes, e9 := tx.Echoes("agt_full", bridge.EchoAge{}, 1)
 	approved, e10 := tx.Approved("agt_full", "key", epoch)
 	tree, e11 := tx.Tree("agt_root")
-	kept, e12 := recalltest.Census(tx)
+	kept, e12 := keptCensus(tx)
 	_, e13 := tx.LastYes("agt_full", "target")
 	yes := e13 == nil
 	if errors.Is(e13, bridge.ErrNoRow) {
@@ -81,13 +80,13 @@ func census(tx bridge.Tx) (n [13]int, err error) {
 func testFailedUpdate(t *testing.T, open Open) {
 	s := open(t)
 	none := [13]int{}
-	err := s.Update(t.Context(), func(tx bridge.Tx) error { return errors.Join(everything(tx), errUndo) })
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error { return errors.Join(everything(tx), errUndo) })
 	if !errors.Is(err, errUndo) {
 		t.Fatalf("update: %v, want the function's own error", err)
 	}
 	equal(t, "rows of an update that failed", allRows(t, s), none)
 	if err := recovered(func() error {
-		return s.Update(t.Context(), func(tx bridge.Tx) error {
+		return s.Update(t.Context(), func(tx *bridge.Scene) error {
 			if err := everything(tx); err != nil {
 				return err
 			}
@@ -98,7 +97,7 @@ func testFailedUpdate(t *testing.T, open Open) {
 	}
 	equal(t, "rows of an update that panicked", allRows(t, s), none)
 	mustUpdate(t, s, everything)
-	equal(t, "rows of the same update when it ends well", allRows(t, s), [13]int{1, 1, 1, 1, 1, 1, 1, recalltest.Kinds, 1, 1, 1, 1, 1})
+	equal(t, "rows of the same update when it ends well", allRows(t, s), [13]int{1, 1, 1, 1, 1, 1, 1, keptKinds, 1, 1, 1, 1, 1})
 }
 
 // recovered lets a store choose whether a panic reaches the caller as a panic or as an error.
@@ -129,12 +128,12 @@ func testFailuresAmongOthers(t *testing.T, open Open) {
 	if err := all.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "agents", len(read(t, s, func(tx bridge.Tx) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{}) })), 17)
+	equal(t, "agents", len(read(t, s, func(tx *bridge.Scene) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{}) })), 17)
 }
 
 // mixed succeeds for every fourth n and fails in one of three ways for the others.
-func mixed(n int) func(bridge.Tx) error {
-	return func(tx bridge.Tx) error {
+func mixed(n int) func(*bridge.Scene) error {
+	return func(tx *bridge.Scene) error {
 		if err := tx.InsertAgent(agent(n)); err != nil {
 			return err
 		}
@@ -162,14 +161,14 @@ func testCancelledUpdate(t *testing.T, open Open) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ran := false
-	err := s.Update(ctx, func(tx bridge.Tx) error {
+	err := s.Update(ctx, func(tx *bridge.Scene) error {
 		ran = true
 		return tx.InsertAgent(agent(1))
 	})
 	if !errors.Is(err, context.Canceled) || ran {
 		t.Errorf("update with a cancelled context: %v, ran: %v", err, ran)
 	}
-	if err := s.View(ctx, func(bridge.Tx) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := s.View(ctx, func(*bridge.Scene) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("view with a cancelled context: %v", err)
 	}
 	mustUpdate(t, s, insert(agent(1))) // the store is none the worse for it
@@ -192,7 +191,7 @@ func testCancelledView(t *testing.T, open Open) {
 			}
 			cancel()
 		}()
-		err := s.View(ctx, func(tx bridge.Tx) error {
+		err := s.View(ctx, func(tx *bridge.Scene) error {
 			close(begun)
 			for ctx.Err() == nil {
 				if _, err := tx.Agents(bridge.AgentFilter{}); err != nil {
@@ -208,7 +207,7 @@ func testCancelledView(t *testing.T, open Open) {
 	}
 	missing := errors.New("the caller's own")
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := s.View(ctx, func(bridge.Tx) error { cancel(); return missing }); !errors.Is(err, missing) || errors.Is(err, context.Canceled) {
+	if err := s.View(ctx, func(*bridge.Scene) error { cancel(); return missing }); !errors.Is(err, missing) || errors.Is(err, context.Canceled) {
 		t.Errorf("an error of the caller's own: %v", err)
 	}
 }
@@ -217,11 +216,11 @@ func testCancelledView(t *testing.T, open Open) {
 func testViewIsASnapshot(t *testing.T, open Open) {
 	s := open(t)
 	mustUpdate(t, s, insert(agent(1)))
-	count := func(tx bridge.Tx) (int, error) {
+	count := func(tx *bridge.Scene) (int, error) {
 		all, err := tx.Agents(bridge.AgentFilter{})
 		return len(all), err
 	}
-	mustView(t, s, func(tx bridge.Tx) error {
+	mustView(t, s, func(tx *bridge.Scene) error {
 		before, err := count(tx)
 		if err != nil {
 			return err
@@ -236,7 +235,7 @@ func testViewIsASnapshot(t *testing.T, open Open) {
 		return err
 	})
 	equal(t, "agents in the next view", read(t, s, count), 2)
-	if err := s.View(t.Context(), func(bridge.Tx) error { return errUndo }); !errors.Is(err, errUndo) {
+	if err := s.View(t.Context(), func(*bridge.Scene) error { return errUndo }); !errors.Is(err, errUndo) {
 		t.Errorf("view: %v, want the function's own error", err)
 	}
 }
@@ -262,18 +261,18 @@ func testConcurrentUpdates(t *testing.T, open Open) {
 	for n := range 64 {
 		all.Go(func() error {
 			if n%4 == 0 {
-				return s.View(t.Context(), func(tx bridge.Tx) error { return checkSum(tx, from.ID, to.ID, total) })
+				return s.View(t.Context(), func(tx *bridge.Scene) error { return checkSum(tx, from.ID, to.ID, total) })
 			}
-			return s.Update(t.Context(), func(tx bridge.Tx) error { return move(tx, from.ID, to.ID) })
+			return s.Update(t.Context(), func(tx *bridge.Scene) error { return move(tx, from.ID, to.ID) })
 		})
 	}
 	if err := all.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "moved", read(t, s, func(tx bridge.Tx) (bridge.Agent, error) { return tx.Agent(to.ID) }).Depth, 48)
+	equal(t, "moved", read(t, s, func(tx *bridge.Scene) (bridge.Agent, error) { return tx.Agent(to.ID) }).Depth, 48)
 }
 
-func move(tx bridge.Tx, from, to bridge.AgentID) error {
+func move(tx *bridge.Scene, from, to bridge.AgentID) error {
 	a, err := tx.Agent(from)
 	if err != nil {
 		return err
@@ -287,7 +286,7 @@ func move(tx bridge.Tx, from, to bridge.AgentID) error {
 	return errors.Join(tx.UpdateAgent(a), tx.UpdateAgent(b))
 }
 
-func checkSum(tx bridge.Tx, from, to bridge.AgentID, want int) error {
+func checkSum(tx *bridge.Scene, from, to bridge.AgentID, want int) error {
 	for range 20 {
 		a, err := tx.Agent(from)
 		if err != nil {
@@ -310,14 +309,14 @@ func testDurable(t *testing.T, open Open) {
 	s := open(t)
 	mustUpdate(t, s, everything)
 	w := claimOne(t, s, epoch, "trn_full")
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		return tx.PutBack(w, at(time.Hour))
 	})
 	before := allRows(t, s)
 	s = reopen(t, s, open)
 	equal(t, "rows after opening again", allRows(t, s), before)
-	equal(t, "agent", read(t, s, func(tx bridge.Tx) (bridge.Agent, error) { return tx.Agent("agt_full") }), fullAgent())
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	equal(t, "agent", read(t, s, func(tx *bridge.Scene) (bridge.Agent, error) { return tx.Agent("agt_full") }), fullAgent())
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		seq, err := tx.InsertTurn(turn("agt_full", 2))
 		if err != nil || seq != 2 {
 			return fmt.Errorf("number of the next turn: %d, want 2: %w", seq, err)

@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func testRelays(t *testing.T, open Open) {
 	revoked.State, elsewhere.Replica = bridge.RelayRevoked, "rep_2"
 	away.Replica, away.Session, away.ConnectedAt, away.NextKey = "", "", time.Time{}, ""
 	away.Epoch, away.Offered, away.Process, away.StoppedAt, away.OutdatedAt, away.CopyAt, away.CopyEpoch, away.Accept = 0, 0, "", time.Time{}, time.Time{}, time.Time{}, 0, false
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for _, r := range []bridge.Relay{revoked, elsewhere, first, away} {
 			if err := tx.PutRelay(r); err != nil {
 				return err
@@ -32,10 +32,10 @@ func testRelays(t *testing.T, open Open) {
 		return nil
 	})
 	get := func(name string) bridge.Relay {
-		return read(t, s, func(tx bridge.Tx) (bridge.Relay, error) { return tx.Relay(name) })
+		return read(t, s, func(tx *bridge.Scene) (bridge.Relay, error) { return tx.Relay(name) })
 	}
 	list := func(f bridge.RelayFilter) []bridge.Relay {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.Relay, error) { return tx.Relays(f) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Relay, error) { return tx.Relays(f) })
 	}
 	equal(t, "relay", get(first.Name), first)
 	equal(t, "relay without a connection", get(away.Name), away)
@@ -45,9 +45,9 @@ func testRelays(t *testing.T, open Open) {
 	equal(t, "to cut off", list(bridge.RelayFilter{Replica: "rep_1", State: bridge.RelayRevoked}), []bridge.Relay{revoked})
 	equal(t, "in a state", list(bridge.RelayFilter{State: bridge.RelayRevoked}), []bridge.Relay{revoked})
 	first.Key, first.NextKey, first.Session = "next", "", "ses_2"
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutRelay(first) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutRelay(first) })
 	equal(t, "replaced", get(first.Name), first)
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.Relay, error) { return tx.Relay("nobody") }); !errors.Is(err, bridge.ErrNoRow) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.Relay, error) { return tx.Relay("nobody") }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a relay that is not there: %v", err)
 	}
 }
@@ -60,21 +60,21 @@ func testRelayOffers(t *testing.T, open Open) {
 	noZeroField(t, offer("a", "b", "c"))
 	put := func(relay string, offers ...bridge.RelayOffer) {
 		t.Helper()
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOffers(relay, offers) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutOffers(relay, offers) })
 	}
 	one, two, gone := relay(1), relay(2), relay(3)
 	gone.State = bridge.RelayRevoked
 	for _, r := range []bridge.Relay{one, two, gone} {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutRelay(r) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutRelay(r) })
 	}
 	put(one.Name, bridge.RelayOffer{Action: "lock", Approval: "never", Definition: "d"}, offer("ignored", "backup", "d1"))
 	put(two.Name, offer(two.Name, "backup", "d2"))
 	put(gone.Name, offer(gone.Name, "backup", "d3"))
 	of := func(relay string) []bridge.RelayOffer {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.RelayOffer, error) { return tx.Offers(relay) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.RelayOffer, error) { return tx.Offers(relay) })
 	}
 	by := func(action string) []bridge.RelayOffer {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.RelayOffer, error) { return tx.OfferedBy(action) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.RelayOffer, error) { return tx.OfferedBy(action) })
 	}
 	equal(t, "of a relay, by action", of(one.Name), []bridge.RelayOffer{offer(one.Name, "backup", "d1"), {Relay: one.Name, Action: "lock", Approval: "never", Definition: "d"}})
 	equal(t, "of nobody", len(of("nobody")), 0)
@@ -101,12 +101,12 @@ func testMachineQuestions(t *testing.T, open Open) {
 	}
 	put := func(relay string, questions ...bridge.MachineQuestion) {
 		t.Helper()
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutMachineQuestions(relay, questions) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutMachineQuestions(relay, questions) })
 	}
 	list := func() []bridge.MachineQuestion {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.MachineQuestion, error) { return tx.MachineQuestions() })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.MachineQuestion, error) { return tx.MachineQuestions() })
 	}
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for n, state := range []bridge.CommandState{bridge.CommandSending, bridge.CommandHeld, bridge.CommandUncertain, bridge.CommandFinished} {
 			c := fullCommand(n + 1)
 			c.State, c.OpKey = state, question(n+1, "").Request
@@ -123,18 +123,20 @@ func testMachineQuestions(t *testing.T, open Open) {
 	put("desk", question(2, "desk"))
 	equal(t, "of commands that wait", list(), []bridge.MachineQuestion{listed(1, "laptop"), listed(2, "desk"), listed(3, "laptop")})
 	one := func(n int) bridge.MachineQuestion {
-		return read(t, s, func(tx bridge.Tx) (bridge.MachineQuestion, error) { return tx.MachineQuestion(question(n, "").Request) })
+		return read(t, s, func(tx *bridge.Scene) (bridge.MachineQuestion, error) {
+			return tx.MachineQuestion(question(n, "").Request)
+		})
 	}
 	equal(t, "one", one(1), question(1, "laptop"))
 	equal(t, "one whose command is unknown", one(9), question(9, "laptop"))
 	put("laptop", question(3, "laptop"))
 	equal(t, "replaced", list(), []bridge.MachineQuestion{listed(2, "desk"), listed(3, "laptop")})
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.MachineQuestion, error) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.MachineQuestion, error) {
 		return tx.MachineQuestion(question(1, "").Request)
 	}); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a question that is over: %v", err)
 	}
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PurgeRelays(at(time.Hour + 3*time.Second)) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PurgeRelays(at(time.Hour + 3*time.Second)) })
 	equal(t, "purged", list(), []bridge.MachineQuestion{listed(3, "laptop")})
 	put("laptop")
 	equal(t, "none left", len(list()), 0)
@@ -147,13 +149,13 @@ func testRelayJoins(t *testing.T, open Open) {
 	fresh := j
 	fresh.Key = ""
 	get := func() bridge.RelayJoin {
-		return read(t, s, func(tx bridge.Tx) (bridge.RelayJoin, error) { return tx.Join("j1") })
+		return read(t, s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.Join("j1") })
 	}
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutJoin(fresh) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutJoin(fresh) })
 	equal(t, "fresh", get(), fresh)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutJoin(j) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutJoin(j) })
 	equal(t, "used", get(), j)
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.RelayJoin, error) { return tx.Join("j2") }); !errors.Is(err, bridge.ErrNoRow) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.Join("j2") }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a token that is not there: %v", err)
 	}
 	t.Run("open", func(t *testing.T) { testOpenJoins(t, open) })
@@ -166,16 +168,16 @@ func testOpenJoins(t *testing.T, open Open) {
 		{ID: "j1", Relay: "laptop", ExpiresAt: at(2 * time.Hour)}, {ID: "j4", Relay: "laptop", ExpiresAt: at(time.Hour), Key: "key"},
 	} {
 		j.CreatedAt = epoch
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutJoin(j) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutJoin(j) })
 	}
 	ids := func(after time.Time) (out []string) {
-		for _, j := range read(t, s, func(tx bridge.Tx) ([]bridge.RelayJoin, error) { return tx.OpenJoins(after) }) {
+		for _, j := range read(t, s, func(tx *bridge.Scene) ([]bridge.RelayJoin, error) { return tx.OpenJoins(after) }) {
 			out = append(out, j.ID)
 		}
 		return out
 	}
 	drop := func(relay string) (n int) {
-		mustUpdate(t, s, func(tx bridge.Tx) (err error) { n, err = tx.DropJoins(relay); return err })
+		mustUpdate(t, s, func(tx *bridge.Scene) (err error) { n, err = tx.DropJoins(relay); return err })
 		return n
 	}
 	equal(t, "by relay, without what was used", ids(epoch), []string{"j1", "j2", "j3"})
@@ -183,7 +185,7 @@ func testOpenJoins(t *testing.T, open Open) {
 	equal(t, "dropped", drop("laptop"), 2)
 	equal(t, "dropped twice", drop("laptop"), 0)
 	equal(t, "others untouched", ids(epoch), []string{"j3"})
-	if used := read(t, s, func(tx bridge.Tx) (bridge.RelayJoin, error) { return tx.Join("j4") }); used.Key != "key" {
+	if used := read(t, s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.Join("j4") }); used.Key != "key" {
 		t.Errorf("a used token: %+v", used)
 	}
 }
@@ -194,14 +196,14 @@ func testRelayKeys(t *testing.T, open Open) {
 	noZeroField(t, first)
 	second := bridge.RelayKey{Generation: 2, Source: "k2", CreatedAt: at(time.Hour)}
 	for _, k := range []bridge.RelayKey{second, first} {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.AddRelayKey(k) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.AddRelayKey(k) })
 	}
-	if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	if err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		return tx.AddRelayKey(bridge.RelayKey{Generation: 2, Source: "k3", CreatedAt: epoch})
 	}); err == nil {
 		t.Error("a generation is there twice")
 	}
-	equal(t, "oldest first", read(t, s, func(tx bridge.Tx) ([]bridge.RelayKey, error) { return tx.RelayKeys() }), []bridge.RelayKey{first, second})
+	equal(t, "oldest first", read(t, s, func(tx *bridge.Scene) ([]bridge.RelayKey, error) { return tx.RelayKeys() }), []bridge.RelayKey{first, second})
 }
 
 func call(n int) bridge.RelayCall {
@@ -214,28 +216,28 @@ func testRelayCalls(t *testing.T, open Open) {
 	noZeroField(t, first)
 	other.Replica = "rep_2"
 	for _, c := range []bridge.RelayCall{second, first, other} {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutCall(c) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutCall(c) })
 	}
 	waiting := func() []bridge.RelayCall {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.RelayCall, error) { return tx.WaitingCalls("rep_1") })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.RelayCall, error) { return tx.WaitingCalls("rep_1") })
 	}
 	equal(t, "waiting, oldest first", waiting(), []bridge.RelayCall{first, second})
 	first.State, first.Outcome = bridge.CallDone, "done"
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutCall(first) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutCall(first) })
 	equal(t, "one is done", waiting(), []bridge.RelayCall{second})
-	equal(t, "the done one", read(t, s, func(tx bridge.Tx) (bridge.RelayCall, error) { return tx.Call(first.ID) }), first)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return errors.Join(tx.DropCall(first.ID), tx.DropCall("nobody")) })
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.RelayCall, error) { return tx.Call(first.ID) }); !errors.Is(err, bridge.ErrNoRow) {
+	equal(t, "the done one", read(t, s, func(tx *bridge.Scene) (bridge.RelayCall, error) { return tx.Call(first.ID) }), first)
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return errors.Join(tx.DropCall(first.ID), tx.DropCall("nobody")) })
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.RelayCall, error) { return tx.Call(first.ID) }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a call that was dropped: %v", err)
 	}
 	seen := func() (time.Time, error) {
-		return lookUp(t.Context(), s, func(tx bridge.Tx) (time.Time, error) { return tx.ReplicaSeen("rep_1") })
+		return lookUp(t.Context(), s, func(tx *bridge.Scene) (time.Time, error) { return tx.ReplicaSeen("rep_1") })
 	}
 	if _, err := seen(); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a replica that never lived: %v", err)
 	}
 	for _, when := range []time.Time{epoch, at(time.Second)} {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutReplica("rep_1", when) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutReplica("rep_1", when) })
 		got, err := seen()
 		equal(t, "seen", got, when)
 		equal(t, "seen, error", err, nil)
@@ -245,28 +247,28 @@ func testRelayCalls(t *testing.T, open Open) {
 func testRelayTies(t *testing.T, open Open) {
 	s := open(t)
 	bind := func(relay string) (got string) {
-		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+		mustUpdate(t, s, func(tx *bridge.Scene) (err error) {
 			got, err = tx.BindRequest("op", relay, epoch)
 			return err
 		})
 		return got
 	}
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (string, error) { return tx.BoundRelay("op") }); !errors.Is(err, bridge.ErrNoRow) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (string, error) { return tx.BoundRelay("op") }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a tie that is not there: %v", err)
 	}
 	equal(t, "the first wins", bind("laptop"), "laptop")
 	equal(t, "and stays", bind("desk"), "laptop")
-	equal(t, "bound", read(t, s, func(tx bridge.Tx) (string, error) { return tx.BoundRelay("op") }), "laptop")
+	equal(t, "bound", read(t, s, func(tx *bridge.Scene) (string, error) { return tx.BoundRelay("op") }), "laptop")
 	tie := func() bridge.RelayTie {
-		return read(t, s, func(tx bridge.Tx) (bridge.RelayTie, error) { return tx.Tie("op") })
+		return read(t, s, func(tx *bridge.Scene) (bridge.RelayTie, error) { return tx.Tie("op") })
 	}
 	equal(t, "not sent", tie(), bridge.RelayTie{Request: "op", Relay: "laptop", CreatedAt: epoch})
 	sent := bridge.RelayTie{Request: "op", Relay: "laptop", Process: "p1", CreatedAt: at(time.Minute), SentAt: at(time.Hour)}
 	noZeroField(t, sent)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutTie(sent) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutTie(sent) })
 	equal(t, "sent", tie(), sent)
 	equal(t, "a tie that was sent stays", bind("desk"), "laptop")
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.RelayTie, error) { return tx.Tie("nobody") }); !errors.Is(err, bridge.ErrNoRow) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.RelayTie, error) { return tx.Tie("nobody") }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a tie that is not there: %v", err)
 	}
 }
@@ -277,13 +279,13 @@ func testPurgeRelays(t *testing.T, open Open) {
 		id := fmt.Sprintf("x%d", n)
 		c := call(n)
 		c.ID, c.CreatedAt = id, when
-		mustUpdate(t, s, func(tx bridge.Tx) error {
+		mustUpdate(t, s, func(tx *bridge.Scene) error {
 			_, err := tx.BindRequest(id, "laptop", when)
 			return errors.Join(err, tx.PutCall(c), tx.PutReplica(id, when), tx.PutJoin(bridge.RelayJoin{ID: id, Relay: "r", CreatedAt: when, ExpiresAt: when}))
 		})
 	}
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PurgeRelays(at(time.Minute)) })
-	mustView(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PurgeRelays(at(time.Minute)) })
+	mustView(t, s, func(tx *bridge.Scene) error {
 		looks := map[string]func(id string) error{
 			"tie":     func(id string) error { _, err := tx.BoundRelay(id); return err },
 			"call":    func(id string) error { _, err := tx.Call(id); return err },

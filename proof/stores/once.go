@@ -1,4 +1,4 @@
-package recalltest
+package stores
 
 import (
 	"errors"
@@ -6,20 +6,19 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/store/storetest/kit"
 )
 
 func done(agent bridge.AgentID, key string) bridge.Done {
-	return bridge.Done{Agent: agent, Once: bridge.Once{Key: key, Digest: "d " + key}, Result: "msg_1", CreatedAt: kit.Epoch}
+	return bridge.Done{Agent: agent, Once: bridge.Once{Key: key, Digest: "d " + key}, Result: "msg_1", CreatedAt: epoch}
 }
 
 func testOnce(t *testing.T, open Open) {
 	s, first := open(t), done("agt_1", "report")
-	kit.NoZeroField(t, first)
-	kit.Update(t, s, func(tx bridge.Tx) error { return tx.InsertDone(first) })
+	noZeroField(t, first)
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.InsertDone(first) })
 	again := first
-	again.Result, again.CreatedAt = "msg_2", kit.At(time.Minute)
-	kit.Update(t, s, func(tx bridge.Tx) error {
+	again.Result, again.CreatedAt = "msg_2", at(time.Minute)
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		if err := tx.InsertDone(again); errors.Is(err, bridge.ErrLacking) {
 			return err
 		} else if bridge.KindOf(err) != bridge.Conflict {
@@ -33,6 +32,6 @@ func testOnce(t *testing.T, open Open) {
 		return nil
 	})
 	for _, want := range []bridge.Done{first, done("agt_2", "report"), done("agt_1", "Report"), done("agt_1", "")} {
-		kit.Equal(t, "done under "+want.Key, kit.Read(t, s, func(tx bridge.Tx) (bridge.Done, error) { return tx.FindDone(want.Agent, want.Key) }), want)
+		equal(t, "done under "+want.Key, read(t, s, func(tx *bridge.Scene) (bridge.Done, error) { return tx.FindDone(want.Agent, want.Key) }), want)
 	}
 }

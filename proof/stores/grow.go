@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func GrownAgent(n int) bridge.AgentID { return bridge.AgentID(fmt.Sprintf("agt_%
 func Grow(ctx context.Context, s bridge.Store, n int) error {
 	const page = 1000
 	for from := 0; from < n; from += page {
-		if err := s.Update(ctx, func(tx bridge.Tx) error {
+		if err := s.Update(ctx, func(tx *bridge.Scene) error {
 			for i := from; i < min(from+page, n); i++ {
 				if err := growOne(tx, i); err != nil {
 					return fmt.Errorf("grow row %d: %w", i, err)
@@ -35,7 +35,7 @@ func Grow(ctx context.Context, s bridge.Store, n int) error {
 	return nil
 }
 
-func growOne(tx bridge.Tx, i int) error {
+func growOne(tx *bridge.Scene, i int) error {
 	id := GrownAgent(1 + i/50)
 	agent := bridge.Agent{ID: id, Name: string(id), Root: id, State: bridge.AgentDone, Parent: "agt_parent", External: fmt.Sprint("bc-", i)}
 	if i%50 == 0 {
@@ -72,7 +72,7 @@ func growOne(tx bridge.Tx, i int) error {
 const GrownChannel bridge.ConversationID = "chn_grown"
 
 // growMail writes a message whose notice a turn carried.
-func growMail(tx bridge.Tx, i int, n bridge.Notice) error {
+func growMail(tx *bridge.Scene, i int, n bridge.Notice) error {
 	m := bridge.Message{ID: bridge.MessageID(fmt.Sprintf("msg_%07d", i)), Kind: bridge.MailDirect, From: GrownAgent(1 + i%50), To: []bridge.AgentID{n.Agent},
 		Text: "a message of some words", CreatedAt: GrownAt.Add(time.Duration(i-10_000_000) * time.Second)}
 	if i%2 == 1 {

@@ -1,4 +1,4 @@
-package recalltest
+package stores
 
 import (
 	"errors"
@@ -13,54 +13,53 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/search"
-	"drawbridge/store/storetest/kit"
 )
 
 func block(agent bridge.AgentID, label string, version int) bridge.Block {
-	return bridge.Block{Agent: agent, Label: label, Version: version, Content: fmt.Sprintf("%s of %s, take %d", label, agent, version), UpdatedAt: kit.At(time.Duration(version) * time.Second)}
+	return bridge.Block{Agent: agent, Label: label, Version: version, Content: fmt.Sprintf("%s of %s, take %d", label, agent, version), UpdatedAt: at(time.Duration(version) * time.Second)}
 }
 
 func testBlocks(t *testing.T, open Open) {
 	s := open(t)
-	kit.NoZeroField(t, block("agt_1", "mood", 1))
+	noZeroField(t, block("agt_1", "mood", 1))
 	put := func(b bridge.Block) {
-		kit.Update(t, s, func(tx bridge.Tx) error { return tx.PutBlock(b) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutBlock(b) })
 	}
 	put(block("agt_1", "mood", 1))
 	put(block("agt_1", "Zeal", 1))
 	put(block("agt_1", "mood", 2))
 	put(block("agt_2", "mood", 1))
 	blocks := func(agent bridge.AgentID) []bridge.Block {
-		return kit.Read(t, s, func(tx bridge.Tx) ([]bridge.Block, error) { return tx.Blocks(agent) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Block, error) { return tx.Blocks(agent) })
 	}
 	versions := func(label string, limit int) []bridge.Block {
-		return kit.Read(t, s, func(tx bridge.Tx) ([]bridge.Block, error) { return tx.BlockVersions("agt_1", label, limit) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Block, error) { return tx.BlockVersions("agt_1", label, limit) })
 	}
 	get := func(agent bridge.AgentID, label string) bridge.Block {
-		return kit.Read(t, s, func(tx bridge.Tx) (bridge.Block, error) { return tx.Block(agent, label) })
+		return read(t, s, func(tx *bridge.Scene) (bridge.Block, error) { return tx.Block(agent, label) })
 	}
-	kit.Equal(t, "blocks by label", blocks("agt_1"), []bridge.Block{block("agt_1", "Zeal", 1), block("agt_1", "mood", 2)})
-	kit.Equal(t, "blocks of another", blocks("agt_2"), []bridge.Block{block("agt_2", "mood", 1)})
-	kit.Equal(t, "blocks of nobody", len(blocks("agt_none")), 0)
-	kit.Equal(t, "one block", get("agt_1", "mood"), block("agt_1", "mood", 2))
-	kit.Equal(t, "its versions", versions("mood", 0), []bridge.Block{block("agt_1", "mood", 2), block("agt_1", "mood", 1)})
-	kit.Equal(t, "the newest version", versions("mood", 1), []bridge.Block{block("agt_1", "mood", 2)})
-	kit.Equal(t, "versions of no block", len(versions("none", 0)), 0)
+	equal(t, "blocks by label", blocks("agt_1"), []bridge.Block{block("agt_1", "Zeal", 1), block("agt_1", "mood", 2)})
+	equal(t, "blocks of another", blocks("agt_2"), []bridge.Block{block("agt_2", "mood", 1)})
+	equal(t, "blocks of nobody", len(blocks("agt_none")), 0)
+	equal(t, "one block", get("agt_1", "mood"), block("agt_1", "mood", 2))
+	equal(t, "its versions", versions("mood", 0), []bridge.Block{block("agt_1", "mood", 2), block("agt_1", "mood", 1)})
+	equal(t, "the newest version", versions("mood", 1), []bridge.Block{block("agt_1", "mood", 2)})
+	equal(t, "versions of no block", len(versions("none", 0)), 0)
 
 	for what, b := range map[string]bridge.Block{"the same version": block("agt_1", "mood", 2), "an older one": block("agt_1", "mood", 1),
 		"one too far": block("agt_1", "mood", 4), "one of a block that is not there": block("agt_1", "new", 2), "none": block("agt_1", "new", 0)} {
-		kit.Update(t, s, func(tx bridge.Tx) error {
+		mustUpdate(t, s, func(tx *bridge.Scene) error {
 			if err := tx.PutBlock(b); errors.Is(err, bridge.ErrLacking) {
 				return err
 			} else if bridge.KindOf(err) != bridge.Conflict {
 				t.Errorf("put %s: %v, want a Conflict", what, err)
 			}
-			return kit.Second(tx.Blocks("agt_1")) // the transaction goes on
+			return second(tx.Blocks("agt_1")) // the transaction goes on
 		})
 	}
-	kit.Equal(t, "blocks after the conflicts", blocks("agt_1"), []bridge.Block{block("agt_1", "Zeal", 1), block("agt_1", "mood", 2)})
+	equal(t, "blocks after the conflicts", blocks("agt_1"), []bridge.Block{block("agt_1", "Zeal", 1), block("agt_1", "mood", 2)})
 
-	kit.Update(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for v := 3; v <= bridge.KeptVersions+2; v++ {
 			if err := tx.PutBlock(block("agt_1", "mood", v)); err != nil {
 				return err
@@ -69,14 +68,14 @@ func testBlocks(t *testing.T, open Open) {
 		return nil
 	})
 	kept := versions("mood", 2*bridge.KeptVersions)
-	kit.Equal(t, "versions that are kept", len(kept), bridge.KeptVersions)
-	kit.Equal(t, "the oldest that is kept", kept[len(kept)-1], block("agt_1", "mood", 3))
+	equal(t, "versions that are kept", len(kept), bridge.KeptVersions)
+	equal(t, "the oldest that is kept", kept[len(kept)-1], block("agt_1", "mood", 3))
 }
 
 // passages inserts texts of one agent, each with the tags behind "#", and returns their numbers.
 func passages(t *testing.T, s bridge.Store, agent bridge.AgentID, texts ...string) {
 	t.Helper()
-	kit.Update(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for i, text := range texts {
 			p := passage(agent, i+1, text)
 			seq, err := tx.InsertPassage(p)
@@ -93,43 +92,43 @@ func passages(t *testing.T, s bridge.Store, agent bridge.AgentID, texts ...strin
 
 func passage(agent bridge.AgentID, n int, text string) bridge.Passage {
 	parts := strings.Split(text, "#")
-	return bridge.Passage{ID: bridge.PassageID(fmt.Sprintf("psg_%s_%04d", agent, n)), Agent: agent, Seq: int64(n), Content: parts[0], Tags: parts[1:], CreatedAt: kit.At(time.Duration(n) * time.Second)}
+	return bridge.Passage{ID: bridge.PassageID(fmt.Sprintf("psg_%s_%04d", agent, n)), Agent: agent, Seq: int64(n), Content: parts[0], Tags: parts[1:], CreatedAt: at(time.Duration(n) * time.Second)}
 }
 
 func testPassages(t *testing.T, open Open) {
 	s := open(t)
 	const odd = "50% of 'us' \"said\" _x_ -- \\ \u202e🎉\nß"
 	want := passage("agt_1", 1, odd+"#a tag#'; DROP TABLE passages; --#日本")
-	kit.NoZeroField(t, want)
+	noZeroField(t, want)
 	passages(t, s, "agt_1", odd+"#a tag#'; DROP TABLE passages; --#日本", "no tags")
 	passages(t, s, "agt_2", "another's")
 	find := func(q bridge.PassageQuery) []bridge.Passage {
-		return kit.Read(t, s, func(tx bridge.Tx) ([]bridge.Passage, error) { return tx.SearchPassages(q) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Passage, error) { return tx.SearchPassages(q) })
 	}
 	plain := passage("agt_1", 2, "no tags")
 	got := find(bridge.PassageQuery{Agent: "agt_1"})
 	if len(got) == 2 {
 		plain.Tags = got[0].Tags // no tags may be nil or empty
 	}
-	kit.Equal(t, "all, newest first", got, []bridge.Passage{plain, want})
-	kit.Equal(t, "the newest alone", find(bridge.PassageQuery{Agent: "agt_1", Limit: 1}), []bridge.Passage{plain})
-	kit.Equal(t, "of nobody", len(find(bridge.PassageQuery{Agent: "agt_none"})), 0)
+	equal(t, "all, newest first", got, []bridge.Passage{plain, want})
+	equal(t, "the newest alone", find(bridge.PassageQuery{Agent: "agt_1", Limit: 1}), []bridge.Passage{plain})
+	equal(t, "of nobody", len(find(bridge.PassageQuery{Agent: "agt_none"})), 0)
 	many := make([]string, 15)
 	for i := range many {
 		many[i] = fmt.Sprint("number ", i)
 	}
 	passages(t, s, "agt_3", many...)
-	kit.Equal(t, "no limit", len(find(bridge.PassageQuery{Agent: "agt_3"})), bridge.DefaultPassages)
-	kit.Equal(t, "no limit, with a word", len(find(bridge.PassageQuery{Agent: "agt_3", Text: "number"})), bridge.DefaultPassages)
-	kit.Equal(t, "a larger limit", len(find(bridge.PassageQuery{Agent: "agt_3", Text: "number", Limit: 100})), 15)
-	err := s.View(t.Context(), func(tx bridge.Tx) error {
+	equal(t, "no limit", len(find(bridge.PassageQuery{Agent: "agt_3"})), bridge.DefaultPassages)
+	equal(t, "no limit, with a word", len(find(bridge.PassageQuery{Agent: "agt_3", Text: "number"})), bridge.DefaultPassages)
+	equal(t, "a larger limit", len(find(bridge.PassageQuery{Agent: "agt_3", Text: "number", Limit: 100})), 15)
+	err := s.View(t.Context(), func(tx *bridge.Scene) error {
 		_, err := tx.SearchPassages(bridge.PassageQuery{Agent: "agt_1", Text: strings.Join(numbered(search.MaxTerms+1), " ")})
 		return err
 	})
 	if bridge.KindOf(err) != bridge.Invalid {
 		t.Errorf("a query of too many words: %v, want Invalid", err)
 	}
-	if err := s.Update(t.Context(), func(tx bridge.Tx) error { return kit.Second(tx.InsertPassage(want)) }); err == nil {
+	if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return second(tx.InsertPassage(want)) }); err == nil {
 		t.Error("the same id was taken twice")
 	}
 }
@@ -227,7 +226,7 @@ func testSearch(t *testing.T, open Open) {
 	passages(t, s, "agt_1", corpus[1:]...)
 	passages(t, s, "agt_3", corpus[1:]...)
 	for _, tt := range searches {
-		got := kit.Read(t, s, func(tx bridge.Tx) ([]bridge.Passage, error) {
+		got := read(t, s, func(tx *bridge.Scene) ([]bridge.Passage, error) {
 			return tx.SearchPassages(bridge.PassageQuery{Agent: "agt_1", Text: tt.text, Tags: tt.tags, Limit: 50})
 		})
 		var places []int
@@ -250,8 +249,8 @@ var fragments = []string{"a", "ab", "abc", "abcd", "ABC", "12", "120", " ", " ",
 
 var randomTexts = rapid.Custom(func(t *rapid.T) string {
 	var b strings.Builder
-	for range kit.Dice.Draw(t, "fragments") % 12 {
-		b.WriteString(fragments[kit.Dice.Draw(t, "fragment")%len(fragments)])
+	for range dice.Draw(t, "fragments") % 12 {
+		b.WriteString(fragments[dice.Draw(t, "fragment")%len(fragments)])
 	}
 	return b.String()
 })
@@ -265,19 +264,19 @@ func testSearchModel(t *testing.T, open Open) {
 		plays++
 		agents := []bridge.AgentID{bridge.AgentID(fmt.Sprint("agt_one_", plays)), bridge.AgentID(fmt.Sprint("agt_two_", plays))}
 		var all []bridge.Passage
-		for i := range 1 + kit.Dice.Draw(rt, "passages")%12 {
-			p := passage(agents[kit.Dice.Draw(rt, "agent")%2], i, "")
+		for i := range 1 + dice.Draw(rt, "passages")%12 {
+			p := passage(agents[dice.Draw(rt, "agent")%2], i, "")
 			p.Content, p.Tags = randomTexts.Draw(rt, "text"), []string{}
-			for range kit.Dice.Draw(rt, "tags") % 3 {
+			for range dice.Draw(rt, "tags") % 3 {
 				p.Tags = append(p.Tags, randomTexts.Draw(rt, "tag"))
 			}
 			all = append(all, p)
 		}
-		query := bridge.PassageQuery{Agent: agents[0], Text: randomTexts.Draw(rt, "query"), Limit: 1 + kit.Dice.Draw(rt, "limit")%5}
-		if p := all[kit.Dice.Draw(rt, "of")%len(all)]; len(p.Tags) > 0 && kit.Dice.Draw(rt, "tagged")%2 == 0 {
+		query := bridge.PassageQuery{Agent: agents[0], Text: randomTexts.Draw(rt, "query"), Limit: 1 + dice.Draw(rt, "limit")%5}
+		if p := all[dice.Draw(rt, "of")%len(all)]; len(p.Tags) > 0 && dice.Draw(rt, "tagged")%2 == 0 {
 			query.Tags = p.Tags[:1]
 		}
-		err := s.Update(bridge.Forgettable(t.Context()), func(tx bridge.Tx) (err error) {
+		err := s.Update(bridge.Forgettable(t.Context()), func(tx *bridge.Scene) (err error) {
 			for i := range all {
 				if all[i].Seq, err = tx.InsertPassage(all[i]); err != nil {
 					return err
@@ -286,7 +285,7 @@ func testSearchModel(t *testing.T, open Open) {
 			return nil
 		})
 		if err == nil {
-			err = s.View(t.Context(), func(tx bridge.Tx) error { return compareSearch(tx, all, query) })
+			err = s.View(t.Context(), func(tx *bridge.Scene) error { return compareSearch(tx, all, query) })
 		}
 		if err != nil {
 			rt.Fatal(err)
@@ -294,7 +293,7 @@ func testSearchModel(t *testing.T, open Open) {
 	})
 }
 
-func compareSearch(tx bridge.Tx, all []bridge.Passage, query bridge.PassageQuery) error {
+func compareSearch(tx *bridge.Scene, all []bridge.Passage, query bridge.PassageQuery) error {
 	parsed, err := search.Parse(query)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const lease = time.Minute
 
 func enqueue(t *testing.T, s bridge.Store, lane string, due time.Time, refs ...string) {
 	t.Helper()
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for _, ref := range refs {
 			if err := tx.Enqueue(bridge.Work{Lane: lane, Kind: bridge.WorkTurn, Ref: ref, Due: due}); err != nil {
 				return err
@@ -75,17 +75,17 @@ func refs(works map[string]bridge.Work) (out []string) {
 
 func finish(t *testing.T, s bridge.Store, w bridge.Work) {
 	t.Helper()
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.FinishWork(w) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.FinishWork(w) })
 }
 
 func putBack(t *testing.T, s bridge.Store, w bridge.Work, due time.Time) {
 	t.Helper()
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutBack(w, due) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutBack(w, due) })
 }
 
 func wake(t *testing.T, s bridge.Store, lane string, now time.Time) {
 	t.Helper()
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.WakeLane(lane, now) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.WakeLane(lane, now) })
 }
 
 // mustBeLost checks that none of the three ways to speak for w works any more.
@@ -93,10 +93,10 @@ func mustBeLost(t *testing.T, s bridge.Store, w bridge.Work) {
 	t.Helper()
 	for what, speak := range map[string]func() error{
 		"FinishWork": func() error {
-			return s.Update(t.Context(), func(tx bridge.Tx) error { return tx.FinishWork(w) })
+			return s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.FinishWork(w) })
 		},
 		"PutBack": func() error {
-			return s.Update(t.Context(), func(tx bridge.Tx) error { return tx.PutBack(w, epoch) })
+			return s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.PutBack(w, epoch) })
 		},
 		"Extend": func() error { return s.Extend(t.Context(), w, at(24*time.Hour)) },
 	} {
@@ -166,14 +166,14 @@ func testAwaySince(t *testing.T, open Open) {
 	w := claimOne(t, s, epoch, "w")
 	equal(t, "at first", w.AwaySince, time.Time{})
 	w.AwaySince = at(time.Minute)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOff(w, epoch) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutOff(w, epoch) })
 	w = claimOne(t, s, epoch, "w")
 	equal(t, "put off", w.AwaySince, at(time.Minute))
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutBack(w, epoch) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutBack(w, epoch) })
 	w = claimOne(t, s, epoch, "w")
 	equal(t, "put back", w.AwaySince, at(time.Minute))
 	w.AwaySince = time.Time{}
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.FailWork(w, epoch) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.FailWork(w, epoch) })
 	equal(t, "back", claimOne(t, s, epoch, "w").AwaySince, time.Time{})
 }
 
@@ -268,10 +268,10 @@ func testWakeLanes(t *testing.T, open Open) {
 	}
 	enqueue(t, s, "other", at(time.Hour), "other")
 	for _, some := range [][]string{nil, {"none"}, {"lane/%", "lane/*"}} {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.WakeLanes(some, epoch) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.WakeLanes(some, epoch) })
 		claimNone(t, s, epoch)
 	}
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.WakeLanes(lanes, epoch) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.WakeLanes(lanes, epoch) })
 	woken := claim(t, s, epoch)
 	equal(t, "woken", refs(woken), []string{"0", "127", "128", "299"})
 	equal(t, "wakes of one", woken["299"].Woken, 1)
@@ -282,7 +282,7 @@ func testFailures(t *testing.T, open Open) {
 	s := open(t)
 	enqueue(t, s, "lane", epoch, "a")
 	fail := func(w bridge.Work, due time.Time) {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.FailWork(w, due) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.FailWork(w, due) })
 	}
 	for n := range 3 {
 		w := claimOne(t, s, at(time.Duration(n)*time.Minute), "a")
@@ -300,7 +300,7 @@ func testFailures(t *testing.T, open Open) {
 	fail(w, at(time.Hour))
 	w = claimOne(t, s, at(5*time.Minute), "a") // a wake counts for what fails, too
 	putBack(t, s, w, at(time.Hour))
-	if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.FailWork(w, epoch) }); !errors.Is(err, bridge.ErrLeaseLost) {
+	if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.FailWork(w, epoch) }); !errors.Is(err, bridge.ErrLeaseLost) {
 		t.Errorf("work that was given back failed again: %v, want ErrLeaseLost", err)
 	}
 }
@@ -310,7 +310,7 @@ func testTries(t *testing.T, open Open) {
 	s := open(t)
 	enqueue(t, s, "lane", epoch, "a")
 	w := claimOne(t, s, epoch, "a")
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOff(w, at(time.Hour)) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutOff(w, at(time.Hour)) })
 	claimNone(t, s, at(time.Hour-time.Microsecond))
 	mustBeLost(t, s, w)
 	putBack(t, s, claimOne(t, s, at(time.Hour), "a"), at(2*time.Hour))
@@ -318,7 +318,7 @@ func testTries(t *testing.T, open Open) {
 	s = reopen(t, s, open)
 	w = claimOne(t, s, at(3*time.Hour), "a")
 	equal(t, "tries and lost claims", []int{w.Tries, w.Lost}, []int{1, 1})
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutOff(w, at(4*time.Hour)) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutOff(w, at(4*time.Hour)) })
 	w = claimOne(t, s, at(4*time.Hour), "a")
 	equal(t, "tries, lost claims and failures", []int{w.Tries, w.Lost, w.Failures}, []int{2, 0, 0})
 }
@@ -335,7 +335,7 @@ func testLost(t *testing.T, open Open) {
 		equal(t, "lost claims in a row", w.Lost, n)
 		now += lease
 	}
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.FailWork(w, at(now)) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.FailWork(w, at(now)) })
 	w = claimOne(t, s, at(now), "a")
 	equal(t, "failures and lost claims", []int{w.Failures, w.Lost}, []int{4, 0})
 	w = claimOne(t, s, at(now+lease), "a")
@@ -381,7 +381,7 @@ func testShares(t *testing.T, open Open) {
 		{Kind: bridge.WorkAction, Share: "action/laptop"}, {Kind: bridge.WorkMail},
 	} {
 		w.Lane, w.Ref, w.Due = fmt.Sprint("lane", i), fmt.Sprint(i), at(time.Duration(i)*time.Second)
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.Enqueue(w) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.Enqueue(w) })
 	}
 	for _, c := range []struct {
 		without []bridge.WorkKind
@@ -460,7 +460,7 @@ func testLaneWorkers(t *testing.T, open Open) {
 		all.Go(func() error {
 			for n := range each {
 				w := bridge.Work{Lane: fmt.Sprint("lane", lane), Kind: bridge.WorkTurn, Ref: fmt.Sprintf("%02d", n), Due: epoch}
-				if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.Enqueue(w) }); err != nil {
+				if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.Enqueue(w) }); err != nil {
 					return err
 				}
 			}
@@ -515,7 +515,7 @@ func (b *board) handle(t *testing.T, s bridge.Store, w bridge.Work) error {
 	}
 	again := w.Attempts == 1 && w.Seq%3 == 0
 	b.end(w, again) // before the store lets the next one go
-	return s.Update(t.Context(), func(tx bridge.Tx) error {
+	return s.Update(t.Context(), func(tx *bridge.Scene) error {
 		if again {
 			return tx.PutBack(w, epoch)
 		}

@@ -1,19 +1,15 @@
-// Package storetest is the contract of bridge.Store as one suite that every
+// Package stores is the contract of bridge.Store as one suite that every
 // implementation must pass. It is not a place for what only one database does
 // (files, pragmas, query plans). Rule of thumb: it knows the words of package
 // bridge and nothing else, so that a store which passes it can replace another.
-package storetest
+package stores
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"testing"
-	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/store/storetest/kit"
-	"drawbridge/store/storetest/recalltest"
 )
 
 // Open returns a store over the database that belongs to t. A second call with
@@ -21,14 +17,17 @@ import (
 // again; another t has another database. Open closes what is still open when t ends.
 type Open func(t *testing.T) bridge.Store
 
+// contractTest is one subtest, on a database of its own.
+type contractTest struct {
+	name string
+	test func(*testing.T, Open)
+}
+
 // Run runs the whole contract. Subtests run in parallel, each on its own
 // database. A store that can be closed implements io.Closer; without it the
 // durability test cannot mean anything and fails.
 func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
-	tests := []struct {
-		name string
-		test func(*testing.T, Open)
-	}{
+	tests := []contractTest{
 		{"Agents", testAgents},
 		{"AgentFilters", testAgentFilters},
 		{"AgentConflict", testAgentConflict},
@@ -96,62 +95,19 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"LaneWorkers", testLaneWorkers},
 		{"LaneModel", testLaneModel},
 	}
-	for _, tt := range tests {
+	for _, tt := range append(tests, recallTests()...) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.test(t, open)
 		})
 	}
-	runRecall(t, open)
 }
 
-// runRecall runs the part of the suite that is about memory.
-func runRecall(t *testing.T, open Open) {
-	t.Helper()
-	for _, tt := range recalltest.Tests() {
-		t.Run(tt.Name, func(t *testing.T) {
-			t.Parallel()
-			tt.Run(t, open)
-		})
-	}
-}
-
-var (
-	epoch   = kit.Epoch
-	errUndo = kit.ErrUndo
-)
-
-func at(d time.Duration) time.Time { return kit.At(d) }
-
-func mustUpdate(t *testing.T, s bridge.Store, fn func(bridge.Tx) error) {
-	t.Helper()
-	kit.Update(t, s, fn)
-}
-
-func mustView(t *testing.T, s bridge.Store, fn func(bridge.Tx) error) {
+func mustView(t *testing.T, s bridge.Store, fn func(*bridge.Scene) error) {
 	t.Helper()
 	if err := s.View(t.Context(), fn); err != nil {
 		t.Fatalf("view: %v", err)
 	}
-}
-
-func read[T any](t *testing.T, s bridge.Store, look func(bridge.Tx) (T, error)) T {
-	t.Helper()
-	return kit.Read(t, s, look)
-}
-
-func lookUp[T any](ctx context.Context, s bridge.Store, look func(bridge.Tx) (T, error)) (T, error) {
-	return kit.LookUp(ctx, s, look)
-}
-
-func equal[T any](t *testing.T, what string, got, want T) {
-	t.Helper()
-	kit.Equal(t, what, got, want)
-}
-
-func noZeroField(t *testing.T, v any) {
-	t.Helper()
-	kit.NoZeroField(t, v)
 }
 
 // reopen closes s and opens its database again.
@@ -168,8 +124,8 @@ func reopen(t *testing.T, s bridge.Store, open Open) bridge.Store {
 }
 
 // insert returns a function that inserts agents.
-func insert(agents ...bridge.Agent) func(bridge.Tx) error {
-	return func(tx bridge.Tx) error {
+func insert(agents ...bridge.Agent) func(*bridge.Scene) error {
+	return func(tx *bridge.Scene) error {
 		for _, a := range agents {
 			if err := tx.InsertAgent(a); err != nil {
 				return fmt.Errorf("insert agent %q: %w", a.ID, err)

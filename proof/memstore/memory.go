@@ -4,7 +4,7 @@
 // it calls durable ends with the process, and look-ups walk where a database has
 // an index. Rule of thumb: it behaves as package store does and passes the same
 // contract, down to the microseconds that a time keeps.
-package memory
+package memstore
 
 import (
 	"context"
@@ -103,7 +103,7 @@ func (d *Disk) own() *state {
 // trace. It runs twice, and what the first run did is taken back: a database runs it
 // again, too, when it lacked rows, so that no function may count on running once. In
 // the first run one look-up fails, another one each time.
-func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) (err error) {
+func (s *Store) Update(ctx context.Context, fn func(*bridge.Scene) error, _ ...bridge.Need) (err error) {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	if err := s.usable(ctx); err != nil {
@@ -136,7 +136,7 @@ func (s *Store) Update(ctx context.Context, fn func(bridge.Tx) error, _ ...bridg
 }
 
 // Once is Update for a test that plays within one step: fn runs once.
-func (s *Store) Once(ctx context.Context, fn func(bridge.Tx) error) error {
+func (s *Store) Once(ctx context.Context, fn func(*bridge.Scene) error) error {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	if err := s.usable(ctx); err != nil {
@@ -165,7 +165,7 @@ func (s *state) apply(sc *bridge.Scene) {
 }
 
 // View implements bridge.Store.
-func (s *Store) View(ctx context.Context, fn func(bridge.Tx) error, _ ...bridge.Need) error {
+func (s *Store) View(ctx context.Context, fn func(*bridge.Scene) error, _ ...bridge.Need) error {
 	seen, err := s.look(ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"errors"
@@ -27,15 +27,15 @@ func testAgents(t *testing.T, open Open) {
 	s, want := open(t), fullAgent()
 	noZeroField(t, want)
 	mustUpdate(t, s, insert(want, agent(1)))
-	get := func(tx bridge.Tx) (bridge.Agent, error) { return tx.Agent(want.ID) }
+	get := func(tx *bridge.Scene) (bridge.Agent, error) { return tx.Agent(want.ID) }
 	equal(t, "agent", read(t, s, get), want)
 	for by, value := range map[bridge.AgentBy]string{bridge.ByName: want.Name, bridge.ByExternal: want.External, bridge.ByChatUser: want.ChatUser} {
-		equal(t, "agent by "+string(by), read(t, s, func(tx bridge.Tx) (bridge.Agent, error) { return tx.FindAgent(by, value) }), want)
+		equal(t, "agent by "+string(by), read(t, s, func(tx *bridge.Scene) (bridge.Agent, error) { return tx.FindAgent(by, value) }), want)
 	}
 	want.State, want.External, want.Trouble, want.UpdatedAt = bridge.AgentDone, "bc-2", "", time.Time{}
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UpdateAgent(want) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.UpdateAgent(want) })
 	equal(t, "updated agent", read(t, s, get), want)
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.Agent, error) { return tx.FindAgent("root", "agt_root") }); err == nil || errors.Is(err, bridge.ErrNoRow) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.Agent, error) { return tx.FindAgent("root", "agt_root") }); err == nil || errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("look-up by a field that identifies nobody: %v, want an error that is not ErrNoRow", err)
 	}
 }
@@ -79,7 +79,7 @@ func testAgentFilters(t *testing.T, open Open) {
 				want = append(want, a.ID)
 			}
 		}
-		got := read(t, s, func(tx bridge.Tx) ([]bridge.Agent, error) { return tx.Agents(tt.filter) })
+		got := read(t, s, func(tx *bridge.Scene) ([]bridge.Agent, error) { return tx.Agents(tt.filter) })
 		equal(t, tt.name, agentIDs(got), want)
 	}
 }
@@ -98,7 +98,7 @@ func testAgentConflict(t *testing.T, open Open) {
 			t.Errorf("second agent of the same %s: %v, want a Conflict", field, err)
 		}
 	}
-	equal(t, "agents", agentIDs(read(t, s, func(tx bridge.Tx) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{}) })), []bridge.AgentID{first.ID})
+	equal(t, "agents", agentIDs(read(t, s, func(tx *bridge.Scene) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{}) })), []bridge.AgentID{first.ID})
 	// An empty external id or chat user is none, and clashes with nobody.
 	mustUpdate(t, s, insert(agent(3), agent(4)))
 }
@@ -119,8 +119,8 @@ func testNamesOfTrees(t *testing.T, open Open) {
 			t.Errorf("the name of %s: %v, want a Conflict", what, err)
 		}
 	}
-	by := func(name string) func(bridge.Tx) (bridge.Agent, error) {
-		return func(tx bridge.Tx) (bridge.Agent, error) { return tx.FindAgent(bridge.ByName, name) }
+	by := func(name string) func(*bridge.Scene) (bridge.Agent, error) {
+		return func(tx *bridge.Scene) (bridge.Agent, error) { return tx.FindAgent(bridge.ByName, name) }
 	}
 	equal(t, "a root and a child of another tree", read(t, s, by("docs")).ID, agent(2).ID)
 	equal(t, "one child", read(t, s, by("alone")).ID, agent(6).ID)
@@ -133,23 +133,23 @@ func testNamesOfTrees(t *testing.T, open Open) {
 		name string
 		want bridge.AgentID
 	}{{1, "worker", agent(3).ID}, {2, "worker", agent(4).ID}, {1, "main", agent(1).ID}, {1, "docs", agent(5).ID}, {2, "main", ""}, {1, "alone", ""}, {1, "", ""}} {
-		got, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.Agent, error) { return bridge.FindInTree(tx, agent(c.root).ID, c.name) })
+		got, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.Agent, error) { return bridge.FindInTree(tx, agent(c.root).ID, c.name) })
 		if got.ID != c.want || (c.want == "") != errors.Is(err, bridge.ErrNoRow) {
 			t.Errorf("%q in tree %d: %s (%v), want %q", c.name, c.root, got.ID, err, c.want)
 		}
 	}
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{Name: "main"}) }); err == nil {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) ([]bridge.Agent, error) { return tx.Agents(bridge.AgentFilter{Name: "main"}) }); err == nil {
 		t.Error("agents by name without a root")
 	}
 	renamed := named(3, "worker-3", 1)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UpdateAgent(renamed) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.UpdateAgent(renamed) })
 	equal(t, "renamed", read(t, s, by("worker")).ID, agent(4).ID)
-	equal(t, "name", read(t, s, func(tx bridge.Tx) (bridge.Agent, error) { return tx.Agent(renamed.ID) }).Name, "worker-3")
+	equal(t, "name", read(t, s, func(tx *bridge.Scene) (bridge.Agent, error) { return tx.Agent(renamed.ID) }).Name, "worker-3")
 }
 
 func testCountOpenSubagents(t *testing.T, open Open) {
 	s := open(t)
-	count := func(tx bridge.Tx) (int, error) { return tx.CountOpenSubagents("") }
+	count := func(tx *bridge.Scene) (int, error) { return tx.CountOpenSubagents("") }
 	equal(t, "of none", read(t, s, count), 0)
 	n := 0
 	for _, parent := range []bridge.AgentID{"", "agt_p"} {
@@ -163,7 +163,7 @@ func testCountOpenSubagents(t *testing.T, open Open) {
 	equal(t, "busy and waiting ones with a parent", read(t, s, count), 2)
 	under := 0
 	for _, root := range []bridge.AgentID{"agt_r1", "agt_r2", "agt_none"} {
-		got := read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenSubagents(root) })
+		got := read(t, s, func(tx *bridge.Scene) (int, error) { return tx.CountOpenSubagents(root) })
 		if under += got; root == "agt_none" && got != 0 {
 			t.Errorf("%d open subagents under a root that is none", got)
 		}
@@ -183,7 +183,7 @@ func testTurns(t *testing.T, open Open) {
 	s, want := open(t), fullTurn("agt_0001")
 	noZeroField(t, want)
 	var seq int64
-	mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+	mustUpdate(t, s, func(tx *bridge.Scene) (err error) {
 		if err := tx.InsertAgent(agent(1)); err != nil {
 			return err
 		}
@@ -193,12 +193,12 @@ func testTurns(t *testing.T, open Open) {
 		return err
 	})
 	equal(t, "first number", seq, 1)
-	get := func(tx bridge.Tx) (bridge.Turn, error) { return tx.Turn(want.ID) }
+	get := func(tx *bridge.Scene) (bridge.Turn, error) { return tx.Turn(want.ID) }
 	equal(t, "turn", read(t, s, get), want)
 	want.State, want.Reply, want.DoubtSince, want.EndedAt = bridge.TurnReplied, "", time.Time{}, at(time.Hour)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UpdateTurn(want) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.UpdateTurn(want) })
 	equal(t, "updated turn", read(t, s, get), want)
-	if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	if err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		_, err := tx.InsertTurn(turn("agt_none", 2))
 		return err
 	}); err == nil {
@@ -208,7 +208,7 @@ func testTurns(t *testing.T, open Open) {
 
 func testTurnFilters(t *testing.T, open Open) {
 	s := open(t)
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for n := range 120 {
 			if n < 2 {
 				if err := tx.InsertAgent(agent(n)); err != nil {
@@ -226,7 +226,7 @@ func testTurnFilters(t *testing.T, open Open) {
 		return nil
 	})
 	ids := func(f bridge.TurnFilter) (ids []bridge.TurnID) {
-		for _, r := range read(t, s, func(tx bridge.Tx) ([]bridge.Turn, error) { return tx.Turns(f) }) {
+		for _, r := range read(t, s, func(tx *bridge.Scene) ([]bridge.Turn, error) { return tx.Turns(f) }) {
 			ids = append(ids, r.ID)
 		}
 		return ids
@@ -249,21 +249,21 @@ func testOpenTurn(t *testing.T, open Open) {
 	s := open(t)
 	mustUpdate(t, s, insert(agent(1), agent(2)))
 	for n, state := range []bridge.TurnState{bridge.TurnReplied, bridge.TurnFailed, bridge.TurnUncertain, bridge.TurnQueued} {
-		mustUpdate(t, s, func(tx bridge.Tx) error {
+		mustUpdate(t, s, func(tx *bridge.Scene) error {
 			r := turn("agt_0001", n)
 			r.State = state
 			_, err := tx.InsertTurn(r)
 			return err
 		})
 	}
-	get := func(tx bridge.Tx) (bridge.Turn, error) { return tx.OpenTurn("agt_0001") }
+	get := func(tx *bridge.Scene) (bridge.Turn, error) { return tx.OpenTurn("agt_0001") }
 	got := read(t, s, get)
 	equal(t, "first that is not over", got.ID, "trn_0002")
 	got.State = bridge.TurnFailed
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UpdateTurn(got) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.UpdateTurn(got) })
 	equal(t, "next one", read(t, s, get).ID, "trn_0003")
 	for state := range bridge.TurnEdges {
-		mustUpdate(t, s, func(tx bridge.Tx) error {
+		mustUpdate(t, s, func(tx *bridge.Scene) error {
 			r := turn("agt_0002", 50)
 			r.ID, r.State = bridge.TurnID("trn_"+state), state
 			if _, err := tx.InsertTurn(r); err != nil {
@@ -290,7 +290,7 @@ func testCurrentTurn(t *testing.T, open Open) {
 	mustUpdate(t, s, insert(agent(1), agent(2)))
 	expect := func(what, current string, isOpen bool) {
 		t.Helper()
-		look := func(tx bridge.Tx) error {
+		look := func(tx *bridge.Scene) error {
 			h, err := tx.CurrentTurn("agt_0001")
 			if errors.Is(err, bridge.ErrNoRow) != (current == "") || err == nil && string(h.ID) != current {
 				return fmt.Errorf("%s: the current turn is %q (%w), want %q", what, h.ID, err, current)
@@ -309,7 +309,7 @@ func testCurrentTurn(t *testing.T, open Open) {
 		}
 	}
 	add := func(n int) {
-		mustUpdate(t, s, func(tx bridge.Tx) error {
+		mustUpdate(t, s, func(tx *bridge.Scene) error {
 			r := turn("agt_0001", n)
 			r.Depth = n
 			_, err := tx.InsertTurn(r)
@@ -317,7 +317,7 @@ func testCurrentTurn(t *testing.T, open Open) {
 		})
 	}
 	become := func(id bridge.TurnID, state bridge.TurnState) {
-		mustUpdate(t, s, func(tx bridge.Tx) error {
+		mustUpdate(t, s, func(tx *bridge.Scene) error {
 			r, err := tx.Turn(id)
 			if err != nil {
 				return err
@@ -342,7 +342,7 @@ func testCurrentTurn(t *testing.T, open Open) {
 	expect("an older one is tried again", "trn_0003", true)
 	become("trn_0001", bridge.TurnUncertain)
 	expect("an older one is under way", "trn_0001", true)
-	if _, err := lookUp(t.Context(), s, func(tx bridge.Tx) (bridge.TurnHead, error) { return tx.CurrentTurn("agt_0002") }); !errors.Is(err, bridge.ErrNoRow) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.TurnHead, error) { return tx.CurrentTurn("agt_0002") }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("current turn of another agent: %v, want ErrNoRow", err)
 	}
 }
@@ -358,7 +358,7 @@ func testTurnNumbers(t *testing.T, open Open) {
 	var all errgroup.Group
 	for n := range agents * each {
 		all.Go(func() error {
-			err := s.Update(t.Context(), func(tx bridge.Tx) error {
+			err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 				_, err := tx.InsertTurn(turn(agent(n%agents).ID, n))
 				if err == nil && n%5 == 0 {
 					return errUndo
@@ -376,7 +376,7 @@ func testTurnNumbers(t *testing.T, open Open) {
 	}
 	kept := 0
 	for a := range agents {
-		turns := read(t, s, func(tx bridge.Tx) ([]bridge.Turn, error) { return tx.Turns(bridge.TurnFilter{Agent: agent(a).ID}) })
+		turns := read(t, s, func(tx *bridge.Scene) ([]bridge.Turn, error) { return tx.Turns(bridge.TurnFilter{Agent: agent(a).ID}) })
 		kept += len(turns)
 		for i, r := range turns {
 			if r.Seq != int64(len(turns)-i) {
@@ -405,22 +405,22 @@ func testCommands(t *testing.T, open Open) {
 	noZeroField(t, want)
 	noZeroField(t, want.Parsed)
 	noZeroField(t, *want.Outcome)
-	get := func(tx bridge.Tx) (bridge.Command, error) { return tx.Command(want.ID) }
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.InsertCommand(want) })
+	get := func(tx *bridge.Scene) (bridge.Command, error) { return tx.Command(want.ID) }
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.InsertCommand(want) })
 	equal(t, "command", read(t, s, get), want)
 	want.State, want.Outcome, want.Approved, want.Child, want.UpdatedAt = bridge.CommandRefused, nil, false, "", at(time.Hour)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UpdateCommand(want) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.UpdateCommand(want) })
 	equal(t, "updated command", read(t, s, get), want)
 	twice := fullCommand(1)
 	twice.OpKey = want.OpKey
-	if err := s.Update(t.Context(), func(tx bridge.Tx) error { return tx.InsertCommand(twice) }); err == nil {
+	if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return tx.InsertCommand(twice) }); err == nil {
 		t.Error("two commands with one operation key were accepted")
 	}
 }
 
 func testCommandFilters(t *testing.T, open Open) {
 	s := open(t)
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for n := range 110 {
 			c := fullCommand(n)
 			c.Turn, c.Ordinal = bridge.TurnID(fmt.Sprintf("trn_%d", n/5)), 4-n%5 // ids run against the order in the turn
@@ -438,7 +438,7 @@ func testCommandFilters(t *testing.T, open Open) {
 		return nil
 	})
 	ids := func(f bridge.CommandFilter) (ids []bridge.CommandID) {
-		for _, c := range read(t, s, func(tx bridge.Tx) ([]bridge.Command, error) { return tx.Commands(f) }) {
+		for _, c := range read(t, s, func(tx *bridge.Scene) ([]bridge.Command, error) { return tx.Commands(f) }) {
 			ids = append(ids, c.ID)
 		}
 		return ids
@@ -455,12 +455,12 @@ func testCommandFilters(t *testing.T, open Open) {
 func testCommandCounts(t *testing.T, open Open) {
 	s := open(t)
 	launches := func(since time.Time) int {
-		return read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountLaunches(since) })
+		return read(t, s, func(tx *bridge.Scene) (int, error) { return tx.CountLaunches(since) })
 	}
 	late := fullCommand(50) // held at first and let pass an hour later
 	late.State, late.Child, late.UpdatedAt = bridge.CommandHeld, "", epoch
 	openStates := 0
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		n := 0
 		openStates = 0
 		for state := range bridge.CommandEdges {
@@ -476,14 +476,14 @@ func testCommandCounts(t *testing.T, open Open) {
 		}
 		return tx.InsertCommand(late)
 	})
-	equal(t, "open commands", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_states", "") }), openStates)
-	equal(t, "open commands of a verb", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_states", parser.Subagent) }), openStates)
-	equal(t, "open commands of another verb", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_states", parser.Remind) }), 0)
-	equal(t, "open commands of nobody", read(t, s, func(tx bridge.Tx) (int, error) { return tx.CountOpenCommands("agt_none", "") }), 0)
+	equal(t, "open commands", read(t, s, func(tx *bridge.Scene) (int, error) { return tx.CountOpenCommands("agt_states", "") }), openStates)
+	equal(t, "open commands of a verb", read(t, s, func(tx *bridge.Scene) (int, error) { return tx.CountOpenCommands("agt_states", parser.Subagent) }), openStates)
+	equal(t, "open commands of another verb", read(t, s, func(tx *bridge.Scene) (int, error) { return tx.CountOpenCommands("agt_states", parser.Remind) }), 0)
+	equal(t, "open commands of nobody", read(t, s, func(tx *bridge.Scene) (int, error) { return tx.CountOpenCommands("agt_none", "") }), 0)
 	equal(t, "launches before any grant", launches(at(-time.Hour)), 0)
 	for i, state := range []bridge.CommandState{bridge.CommandGranted, bridge.CommandSending, bridge.CommandReported} {
 		late.State, late.Child, late.UpdatedAt = state, "agt_late", at(time.Hour+time.Duration(i)*time.Minute)
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.UpdateCommand(late) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.UpdateCommand(late) })
 		equal(t, "launches since the grant", launches(at(time.Hour)), 1)
 		equal(t, "launches after the grant", launches(at(time.Hour+time.Second)), 0)
 	}

@@ -1,4 +1,4 @@
-package memory_test
+package memstore_test
 
 import (
 	"errors"
@@ -6,24 +6,24 @@ import (
 	"testing"
 
 	"drawbridge/bridge"
-	"drawbridge/store/memory"
-	"drawbridge/store/storetest"
+	"drawbridge/proof/memstore"
+	"drawbridge/proof/stores"
 )
 
 func TestContract(t *testing.T) {
 	t.Parallel()
 	var disks sync.Map // *testing.T to its disk
-	storetest.Run(t, func(t *testing.T) bridge.Store {
-		disk, _ := disks.LoadOrStore(t, memory.NewDisk())
-		s := disk.(*memory.Disk).Open()
+	stores.Run(t, func(t *testing.T) bridge.Store {
+		disk, _ := disks.LoadOrStore(t, memstore.NewDisk())
+		s := disk.(*memstore.Disk).Open()
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	})
 }
 
-func addAgent(t *testing.T, s *memory.Store, id bridge.AgentID) {
+func addAgent(t *testing.T, s *memstore.Store, id bridge.AgentID) {
 	t.Helper()
-	err := s.Update(t.Context(), func(tx bridge.Tx) error {
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 		return tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), State: bridge.AgentIdle})
 	})
 	if err != nil {
@@ -31,9 +31,9 @@ func addAgent(t *testing.T, s *memory.Store, id bridge.AgentID) {
 	}
 }
 
-func countAgents(t *testing.T, s *memory.Store) (n int) {
+func countAgents(t *testing.T, s *memstore.Store) (n int) {
 	t.Helper()
-	err := s.View(t.Context(), func(tx bridge.Tx) error {
+	err := s.View(t.Context(), func(tx *bridge.Scene) error {
 		all, err := tx.Agents(bridge.AgentFilter{})
 		n = len(all)
 		return err
@@ -48,7 +48,7 @@ func countAgents(t *testing.T, s *memory.Store) (n int) {
 // takes back what came later, as often as one likes.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	s := disk.Open()
 	addAgent(t, s, "agt_1")
 	backup := disk.Copy()
@@ -70,7 +70,7 @@ func TestRestore(t *testing.T) {
 // TestTwoStoresOnOneDisk: replicas see each other's commits, and closing one leaves the other alone.
 func TestTwoStoresOnOneDisk(t *testing.T) {
 	t.Parallel()
-	disk := memory.NewDisk()
+	disk := memstore.NewDisk()
 	a, b := disk.Open(), disk.Open()
 	addAgent(t, a, "agt_1")
 	if n := countAgents(t, b); n != 1 {
@@ -79,10 +79,10 @@ func TestTwoStoresOnOneDisk(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.View(t.Context(), func(bridge.Tx) error { return nil }); !errors.Is(err, memory.ErrClosed) {
+	if err := a.View(t.Context(), func(*bridge.Scene) error { return nil }); !errors.Is(err, memstore.ErrClosed) {
 		t.Errorf("view of a closed store: %v", err)
 	}
-	if err := a.Update(t.Context(), func(bridge.Tx) error { return nil }); !errors.Is(err, memory.ErrClosed) {
+	if err := a.Update(t.Context(), func(*bridge.Scene) error { return nil }); !errors.Is(err, memstore.ErrClosed) {
 		t.Errorf("update of a closed store: %v", err)
 	}
 	addAgent(t, b, "agt_2")

@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func notice(agent bridge.AgentID, n int) bridge.Notice {
 func testNotices(t *testing.T, open Open) {
 	s, full := open(t), notice("agt_1", 0)
 	noZeroField(t, full)
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		if err := tx.InsertNotice(full); err != nil {
 			return err
 		}
@@ -41,13 +41,13 @@ func testNotices(t *testing.T, open Open) {
 		return nil
 	})
 	waiting := func(limit int) []bridge.NoticeID {
-		return noticeIDs(read(t, s, func(tx bridge.Tx) ([]bridge.Notice, error) { return tx.WaitingNotices("agt_1", limit) }))
+		return noticeIDs(read(t, s, func(tx *bridge.Scene) ([]bridge.Notice, error) { return tx.WaitingNotices("agt_1", limit) }))
 	}
 	carried := func(turn bridge.TurnID) []bridge.Notice {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.Notice, error) { return tx.CarriedNotices(turn) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Notice, error) { return tx.CarriedNotices(turn) })
 	}
 	carry := func(turn bridge.TurnID, ids ...bridge.NoticeID) {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.CarryNotices(ids, turn) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.CarryNotices(ids, turn) })
 	}
 	equal(t, "carried as inserted", carried("trn_other"), []bridge.Notice{full})
 	equal(t, "waiting, oldest first", waiting(10), []bridge.NoticeID{"ntc_0001", "ntc_0002", "ntc_0003"})
@@ -60,7 +60,7 @@ func testNotices(t *testing.T, open Open) {
 	equal(t, "carried by no turn", len(carried("")), 0)
 	carry("trn_1") // none is fine
 
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for n, join := range []bridge.TurnID{"trn_j1", "trn_j2", "trn_j1"} {
 			w := notice("agt_1", 10+n)
 			w.Turn, w.Join = "", join
@@ -71,7 +71,7 @@ func testNotices(t *testing.T, open Open) {
 		return nil
 	})
 	release := func(join bridge.TurnID) (n int) {
-		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+		mustUpdate(t, s, func(tx *bridge.Scene) (err error) {
 			n, err = tx.ReleaseNotices(join)
 			return err
 		})
@@ -86,11 +86,11 @@ func testNotices(t *testing.T, open Open) {
 
 func testTrees(t *testing.T, open Open) {
 	s := open(t)
-	get := func(tx bridge.Tx) (bridge.Tree, error) { return tx.Tree("agt_root") }
+	get := func(tx *bridge.Scene) (bridge.Tree, error) { return tx.Tree("agt_root") }
 	equal(t, "a tree that used nothing", read(t, s, get), bridge.Tree{Root: "agt_root"})
 	want := fullTree()
 	noZeroField(t, want)
-	put := func(tree bridge.Tree) { mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutTree(tree) }) }
+	put := func(tree bridge.Tree) { mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutTree(tree) }) }
 	put(want)
 	put(bridge.Tree{Root: "agt_other"})
 	equal(t, "tree", read(t, s, get), want)
@@ -121,7 +121,7 @@ func testCompletions(t *testing.T, open Open) {
 	s, first := open(t), completion(0)
 	noZeroField(t, first)
 	add := func(c bridge.Completion) (isNew bool) {
-		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+		mustUpdate(t, s, func(tx *bridge.Scene) (err error) {
 			isNew, err = tx.InsertCompletion(c)
 			return err
 		})
@@ -142,14 +142,14 @@ func testCompletions(t *testing.T, open Open) {
 		equal(t, "another operation, run or status is new", add(other), true)
 	}
 	all := func() []bridge.Completion {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.Completion, error) { return tx.Completions("agt_1") })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Completion, error) { return tx.Completions("agt_1") })
 	}
 	got := all()
 	if len(got) != 3 {
 		t.Fatalf("%d completions, want 3", len(got))
 	}
 	equal(t, "completion", got[0], first)
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		return tx.DeliverCompletions([]bridge.CompletionID{"cpl_0003", "cpl_0004"}, "trn_7", at(time.Hour))
 	})
 	for _, c := range all()[1:] {
@@ -169,7 +169,7 @@ func testDeliveries(t *testing.T, open Open) {
 	s, first := open(t), delivery(0)
 	noZeroField(t, first)
 	add := func(d bridge.Delivery) (isNew bool) {
-		mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+		mustUpdate(t, s, func(tx *bridge.Scene) (err error) {
 			isNew, err = tx.InsertDelivery(d)
 			return err
 		})
@@ -191,7 +191,7 @@ func testDeliveries(t *testing.T, open Open) {
 		equal(t, "another operation, agent, status or time is new", add(other), true)
 	}
 	list := func(op bridge.AgentID, limit int) (ids []bridge.DeliveryID) {
-		for _, d := range read(t, s, func(tx bridge.Tx) ([]bridge.Delivery, error) { return tx.Deliveries(op, limit) }) {
+		for _, d := range read(t, s, func(tx *bridge.Scene) ([]bridge.Delivery, error) { return tx.Deliveries(op, limit) }) {
 			ids = append(ids, d.ID)
 		}
 		return ids
@@ -199,7 +199,7 @@ func testDeliveries(t *testing.T, open Open) {
 	equal(t, "an operation's, newest first", list("agt_1", 3), []bridge.DeliveryID{"dlv_0005", "dlv_0004", "dlv_0003"})
 	equal(t, "everybody's", len(list("", 0)), 5)
 	equal(t, "nobody's", len(list("agt_none", 1)), 0)
-	got := read(t, s, func(tx bridge.Tx) ([]bridge.Delivery, error) { return tx.Deliveries("agt_1", 10) })
+	got := read(t, s, func(tx *bridge.Scene) ([]bridge.Delivery, error) { return tx.Deliveries("agt_1", 10) })
 	equal(t, "delivery", got[len(got)-1], first)
 	equal(t, "empty body", len(got[0].Body), 0)
 }
@@ -212,7 +212,7 @@ func testFirstCompletionWins(t *testing.T, open Open) {
 	for n := range 64 {
 		all.Go(func() error {
 			var won, fresh bool
-			err := s.Update(t.Context(), func(tx bridge.Tx) (err error) {
+			err := s.Update(t.Context(), func(tx *bridge.Scene) (err error) {
 				if won, err = tx.InsertCompletion(completion(n)); err != nil {
 					return err
 				}
@@ -243,15 +243,15 @@ func testEchoes(t *testing.T, open Open) {
 	old := bridge.Echo{Agent: "agt_1", Key: "old", Source: bridge.EchoOutside, Seq: 1, At: epoch}
 	again := old
 	again.Key, again.Place = "again", "a place"
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		other := full
 		other.Agent = "agt_2"
 		return errors.Join(tx.PutEcho(full), tx.PutEcho(old), tx.PutEcho(again), tx.PutEcho(other))
 	})
 	again.Place, again.Seq, again.At = "another place", 2, at(time.Hour)
-	mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutEcho(again) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutEcho(again) })
 	echoes := func(agent bridge.AgentID, age bridge.EchoAge, limit int) []bridge.Echo {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.Echo, error) { return tx.Echoes(agent, age, limit) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Echo, error) { return tx.Echoes(agent, age, limit) })
 	}
 	equal(t, "all", echoes("agt_1", bridge.EchoAge{}, 10), []bridge.Echo{again, full, old})
 	equal(t, "the first", echoes("agt_1", bridge.EchoAge{}, 1), []bridge.Echo{again})
@@ -260,7 +260,7 @@ func testEchoes(t *testing.T, open Open) {
 	equal(t, "what is old in both", echoes("agt_1", bridge.EchoAge{Seq: 3, At: at(time.Minute)}, 10), []bridge.Echo{again})
 	equal(t, "to nobody", len(echoes("agt_3", bridge.EchoAge{}, 10)), 0)
 	var dropped int
-	mustUpdate(t, s, func(tx bridge.Tx) (err error) {
+	mustUpdate(t, s, func(tx *bridge.Scene) (err error) {
 		dropped, err = tx.DropEchoes("agt_1", bridge.EchoAge{Seq: 3, At: at(time.Minute)})
 		return err
 	})
@@ -272,10 +272,10 @@ func testEchoes(t *testing.T, open Open) {
 func testApprovals(t *testing.T, open Open) {
 	s := open(t)
 	put := func(until time.Time) {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutApproval("agt_1", "key", until) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutApproval("agt_1", "key", until) })
 	}
 	approved := func(root bridge.AgentID, key string, when time.Time) bool {
-		return read(t, s, func(tx bridge.Tx) (bool, error) { return tx.Approved(root, key, when) })
+		return read(t, s, func(tx *bridge.Scene) (bool, error) { return tx.Approved(root, key, when) })
 	}
 	put(at(time.Hour))
 	equal(t, "in time", approved("agt_1", "key", at(time.Hour-time.Microsecond)), true)
@@ -297,16 +297,19 @@ func testYeses(t *testing.T, open Open) {
 	s := open(t)
 	want := fullYes()
 	noZeroField(t, want)
-	last := func(root bridge.AgentID, target string) func(bridge.Tx) (bridge.Yes, error) {
-		return func(tx bridge.Tx) (bridge.Yes, error) { return tx.LastYes(root, target) }
+	last := func(root bridge.AgentID, target string) func(*bridge.Scene) (bridge.Yes, error) {
+		return func(tx *bridge.Scene) (bridge.Yes, error) { return tx.LastYes(root, target) }
 	}
 	for range 2 {
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutYes(want) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutYes(want) })
 		equal(t, "the last yes", read(t, s, last(want.Root, want.Target)), want)
 		want.Effect, want.At = []bridge.Fact{{Name: "prompt", Text: "another"}}, at(2*time.Hour) // and once more in its place
 	}
 	for _, other := range []struct{ root, target string }{{"agt_full", "Target"}, {"agt_full", ""}, {"agt_other", "target"}} {
-		err := s.View(t.Context(), func(tx bridge.Tx) error { _, err := tx.LastYes(bridge.AgentID(other.root), other.target); return err })
+		err := s.View(t.Context(), func(tx *bridge.Scene) error {
+			_, err := tx.LastYes(bridge.AgentID(other.root), other.target)
+			return err
+		})
 		if !errors.Is(err, bridge.ErrNoRow) {
 			t.Errorf("the yes of %q for %q: %v", other.root, other.target, err)
 		}
@@ -318,10 +321,10 @@ func testEvents(t *testing.T, open Open) {
 	want := bridge.Event{Seq: 1, At: epoch, Kind: bridge.EventGranted, Agent: "agt_1", Name: "name", Turn: "trn_1", Command: "cmd_1", Text: "text", Fields: map[string]string{"a": "b", "": ""}}
 	noZeroField(t, want)
 	events := func(after int64, limit int) []bridge.Event {
-		return read(t, s, func(tx bridge.Tx) ([]bridge.Event, error) { return tx.Events(after, limit) })
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Event, error) { return tx.Events(after, limit) })
 	}
 	equal(t, "events of an empty store", len(events(0, 10)), 0)
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for range 120 {
 			e := want
 			e.Seq = 77 // the store numbers, not the caller
@@ -356,7 +359,7 @@ func testEventsMissNothing(t *testing.T, open Open) {
 	for range writers {
 		all.Go(func() error {
 			for range each {
-				if err := s.Update(t.Context(), func(tx bridge.Tx) error {
+				if err := s.Update(t.Context(), func(tx *bridge.Scene) error {
 					return tx.AppendEvent(bridge.Event{At: epoch, Kind: bridge.EventTurn})
 				}); err != nil {
 					return err
@@ -369,7 +372,7 @@ func testEventsMissNothing(t *testing.T, open Open) {
 	done := make(chan error, 1)
 	go func() { done <- all.Wait() }()
 	for ended := false; ; {
-		got := read(t, s, func(tx bridge.Tx) ([]bridge.Event, error) { return tx.Events(last, 7) })
+		got := read(t, s, func(tx *bridge.Scene) ([]bridge.Event, error) { return tx.Events(last, 7) })
 		seen += len(got)
 		if len(got) > 0 {
 			last = got[len(got)-1].Seq
@@ -393,26 +396,26 @@ func testEventsMissNothing(t *testing.T, open Open) {
 func testMisses(t *testing.T, open Open) {
 	s := open(t)
 	mustUpdate(t, s, insert(agent(1))) // its external id and chat user are empty
-	misses := map[string]func(bridge.Tx) error{
-		"agent":              func(tx bridge.Tx) error { return second(tx.Agent("agt_none")) },
-		"agent by name":      func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByName, "nobody")) },
-		"agent by no name":   func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByName, "")) },
-		"agent by external":  func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByExternal, "bc-none")) },
-		"by no external":     func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByExternal, "")) },
-		"by no chat user":    func(tx bridge.Tx) error { return second(tx.FindAgent(bridge.ByChatUser, "")) },
-		"turn":               func(tx bridge.Tx) error { return second(tx.Turn("trn_none")) },
-		"open turn":          func(tx bridge.Tx) error { return second(tx.OpenTurn("agt_0001")) },
-		"command":            func(tx bridge.Tx) error { return second(tx.Command("cmd_none")) },
-		"update of agent":    func(tx bridge.Tx) error { return tx.UpdateAgent(agent(9)) },
-		"update of turn":     func(tx bridge.Tx) error { return tx.UpdateTurn(turn("agt_0001", 9)) },
-		"update of command":  func(tx bridge.Tx) error { return tx.UpdateCommand(fullCommand(9)) },
-		"carrying a notice":  func(tx bridge.Tx) error { return tx.CarryNotices([]bridge.NoticeID{"ntc_none"}, "trn_1") },
-		"turn of no agent":   func(tx bridge.Tx) error { return second(tx.InsertTurn(turn("agt_none", 1))) },
-		"done":               func(tx bridge.Tx) error { return second(tx.FindDone("agt_none", "none")) },
-		"token":              func(tx bridge.Tx) error { return second(tx.FindToken("none")) },
-		"use of no token":    func(tx bridge.Tx) error { return tx.UseToken("tok_none", epoch) },
-		"revoking no token":  func(tx bridge.Tx) error { return tx.RevokeToken("tok_none", epoch) },
-		"an agent's id only": func(tx bridge.Tx) error { return second(tx.Agent("AGT_0001")) },
+	misses := map[string]func(*bridge.Scene) error{
+		"agent":              func(tx *bridge.Scene) error { return second(tx.Agent("agt_none")) },
+		"agent by name":      func(tx *bridge.Scene) error { return second(tx.FindAgent(bridge.ByName, "nobody")) },
+		"agent by no name":   func(tx *bridge.Scene) error { return second(tx.FindAgent(bridge.ByName, "")) },
+		"agent by external":  func(tx *bridge.Scene) error { return second(tx.FindAgent(bridge.ByExternal, "bc-none")) },
+		"by no external":     func(tx *bridge.Scene) error { return second(tx.FindAgent(bridge.ByExternal, "")) },
+		"by no chat user":    func(tx *bridge.Scene) error { return second(tx.FindAgent(bridge.ByChatUser, "")) },
+		"turn":               func(tx *bridge.Scene) error { return second(tx.Turn("trn_none")) },
+		"open turn":          func(tx *bridge.Scene) error { return second(tx.OpenTurn("agt_0001")) },
+		"command":            func(tx *bridge.Scene) error { return second(tx.Command("cmd_none")) },
+		"update of agent":    func(tx *bridge.Scene) error { return tx.UpdateAgent(agent(9)) },
+		"update of turn":     func(tx *bridge.Scene) error { return tx.UpdateTurn(turn("agt_0001", 9)) },
+		"update of command":  func(tx *bridge.Scene) error { return tx.UpdateCommand(fullCommand(9)) },
+		"carrying a notice":  func(tx *bridge.Scene) error { return tx.CarryNotices([]bridge.NoticeID{"ntc_none"}, "trn_1") },
+		"turn of no agent":   func(tx *bridge.Scene) error { return second(tx.InsertTurn(turn("agt_none", 1))) },
+		"done":               func(tx *bridge.Scene) error { return second(tx.FindDone("agt_none", "none")) },
+		"token":              func(tx *bridge.Scene) error { return second(tx.FindToken("none")) },
+		"use of no token":    func(tx *bridge.Scene) error { return tx.UseToken("tok_none", epoch) },
+		"revoking no token":  func(tx *bridge.Scene) error { return tx.RevokeToken("tok_none", epoch) },
+		"an agent's id only": func(tx *bridge.Scene) error { return second(tx.Agent("AGT_0001")) },
 	}
 	for what, miss := range misses {
 		if err := s.Update(t.Context(), miss); !errors.Is(err, bridge.ErrNoRow) {
@@ -421,12 +424,10 @@ func testMisses(t *testing.T, open Open) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 func testTold(t *testing.T, open Open) {
 	s := open(t)
 	by := func(agent bridge.AgentID, item bridge.ItemID) (turn bridge.TurnID) {
-		_ = s.View(t.Context(), func(tx bridge.Tx) (err error) {
+		_ = s.View(t.Context(), func(tx *bridge.Scene) (err error) {
 			turn, err = tx.ToldBy(agent, item)
 			if (turn == "") != errors.Is(err, bridge.ErrNoRow) {
 				t.Errorf("told by %q: %v", turn, err)
@@ -436,13 +437,13 @@ func testTold(t *testing.T, open Open) {
 		return turn
 	}
 	equal(t, "told by none", by("agt_1", "a"), "")
-	mustUpdate(t, s, func(tx bridge.Tx) error {
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		return errors.Join(tx.PutTold("agt_1", []bridge.ItemID{"a", "b"}, "trn_1"), tx.PutTold("agt_2", []bridge.ItemID{"a"}, "trn_2"), tx.PutTold("agt_1", []bridge.ItemID{"b"}, "trn_3"), tx.PutTold("agt_1", nil, "trn_4"))
 	})
 	equal(t, "told by", by("agt_1", "a"), "trn_1")
 	equal(t, "told to another agent", by("agt_2", "a"), "trn_2")
 	equal(t, "told again", by("agt_1", "b"), "trn_3")
-	undone(t, s, func(tx bridge.Tx) error { return tx.PutTold("agt_1", []bridge.ItemID{"c"}, "trn_5") })
+	undone(t, s, func(tx *bridge.Scene) error { return tx.PutTold("agt_1", []bridge.ItemID{"c"}, "trn_5") })
 	equal(t, "taken back", by("agt_1", "c"), "")
 	s = reopen(t, s, open)
 	equal(t, "after another start", by("agt_1", "b"), "trn_3")
@@ -451,23 +452,23 @@ func testTold(t *testing.T, open Open) {
 func testRestored(t *testing.T, open Open) {
 	s := open(t)
 	word := func() bridge.Restored {
-		return read(t, s, func(tx bridge.Tx) (bridge.Restored, error) { return tx.Restored() })
+		return read(t, s, func(tx *bridge.Scene) (bridge.Restored, error) { return tx.Restored() })
 	}
 	equal(t, "no word", word(), bridge.Restored{})
 	for n, told := range []bool{true, false, true} {
 		want := bridge.Restored{Told: told, At: at(time.Duration(n) * time.Second)}
-		mustUpdate(t, s, func(tx bridge.Tx) error { return tx.PutRestored(want) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutRestored(want) })
 		equal(t, "the latest word", word(), want)
 	}
-	undone(t, s, func(tx bridge.Tx) error { return tx.PutRestored(bridge.Restored{}) })
+	undone(t, s, func(tx *bridge.Scene) error { return tx.PutRestored(bridge.Restored{}) })
 	s = reopen(t, s, open)
 	equal(t, "after another start", word(), bridge.Restored{Told: true, At: at(2 * time.Second)})
 }
 
 // undone runs fn in a transaction that fails afterwards.
-func undone(t *testing.T, s bridge.Store, fn func(bridge.Tx) error) {
+func undone(t *testing.T, s bridge.Store, fn func(*bridge.Scene) error) {
 	t.Helper()
-	err := s.Update(t.Context(), func(tx bridge.Tx) error { return errors.Join(fn(tx), errUndo) })
+	err := s.Update(t.Context(), func(tx *bridge.Scene) error { return errors.Join(fn(tx), errUndo) })
 	if err == nil || err.Error() != errUndo.Error() {
 		t.Errorf("an update that failed: %v", err)
 	}

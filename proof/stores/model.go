@@ -1,4 +1,4 @@
-package storetest
+package stores
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"drawbridge/bridge"
-	"drawbridge/store/storetest/kit"
 )
 
 // model is the lanes as one would write them without a database: a list a
@@ -33,8 +32,6 @@ type step struct {
 	Wait   time.Duration
 	Limit  int
 }
-
-var dice = kit.Dice
 
 var verbs = []string{"enqueue", "enqueue", "claim", "claim", "claim", "finish", "put back", "put back", "extend", "wake", "wake", "advance", "release"}
 
@@ -98,7 +95,7 @@ func (m *model) enqueue(s bridge.Store, p step) error {
 	m.count++
 	w := bridge.Work{Lane: p.Lane, Kind: bridge.WorkAction, Ref: fmt.Sprint(m.count), Due: m.now.Add(p.Wait)}
 	m.lanes[p.Lane] = append(m.lanes[p.Lane], &w)
-	return s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.Enqueue(w) })
+	return s.Update(m.t.Context(), func(tx *bridge.Scene) error { return tx.Enqueue(w) })
 }
 
 // ready is when the head of a lane may be handed out.
@@ -168,9 +165,9 @@ func (m *model) speak(s bridge.Store, p step, ticket bridge.Work) error {
 	var err error
 	switch p.Do {
 	case "finish":
-		err = s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.FinishWork(ticket) })
+		err = s.Update(m.t.Context(), func(tx *bridge.Scene) error { return tx.FinishWork(ticket) })
 	case "put back":
-		err = s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.PutBack(ticket, until) })
+		err = s.Update(m.t.Context(), func(tx *bridge.Scene) error { return tx.PutBack(ticket, until) })
 	case "extend":
 		err = s.Extend(m.t.Context(), ticket, until)
 	}
@@ -202,7 +199,7 @@ func (m *model) wake(s bridge.Store, lane string) error {
 		works[0].Due = m.now
 		works[0].Woken++
 	}
-	return s.Update(m.t.Context(), func(tx bridge.Tx) error { return tx.WakeLane(lane, m.now) })
+	return s.Update(m.t.Context(), func(tx *bridge.Scene) error { return tx.WakeLane(lane, m.now) })
 }
 
 // release is rare: a store's own restart.
