@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"drawbridge/internal/trust"
+	"drawbridge/relay/agents/workspace"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/sandbox"
+)
+
+const workspacesDescription = `List the workspaces of the agents on this machine: agent, branch, changed files, commits that were not fetched, size and path.
+
+Each agent works in a clone of its own, below workspaces in the relay's state folder, on the branch drawbridge/<agent>. Its commits come
+back into the listed clone under that name. A workspace with unsaved work is never removed unless you say so twice. Git never runs in an
+agent's clone: the relay reads it as data.`
+
+const addDescription = `Make the workspace of an agent, as the relay does when the agent starts for the first time. It gets the branches that are named with
+--branch, and begins at the first; without any it gets the branch that the clone is on. The clone stays as it is.`
+
+const showDescription = `Show what the relay reads from git in a workspace: commits and differences since a commit, and whether the tree is clean. It is the
+evidence that goes with the end of a turn. --since names the commit at which to begin, by its full id.`
+
+const fetchDescription = `Bring the commits of agents into the listed clone, on the branch drawbridge/<agent>, forward only. Without an agent, fetch from all.
+
+A branch that you have checked out or moved stays as it is. Then the commits get a ref of their own, refs/drawbridge/<agent>/<commit>,
+and the command says so. With --all, commits on other branches, stashes and detached commits get such refs, too.`
+
+const removeDescription = `Remove the workspace of an agent in which nothing would be lost.
+
+Unsaved work is: files that are changed, staged, untracked or ignored; commits that no ref of the clone leads to, on any branch, stashed
+or detached; tags; files of Git LFS; repositories within the tree; a rebase or merge in progress; and whatever cannot be read. With unsaved
+work the command refuses, lists it and prints a code. Give that code with --lose to remove the workspace all the same. The code
+is worth nothing as soon as the work changes. While the agent runs, nothing is removed.`
+
+type workspaces struct {
+	place
+	JSON bool
+}
+
+func newWorkspaces(s streams) *cobra.Command {
+	var c workspaces
+	cmd := group(help{"workspaces", "List the workspaces of the agents on this machine", workspacesDescription,
+		"  drawbridge-relay workspaces\n  drawbridge-relay workspaces fetch\n  drawbridge-relay workspaces remove ada"})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return c.with(cmd.Context(), func(ctx context.Context, store *workspace.Store) error { return c.list(ctx, s, store) })
+	}
+	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
+	cmd.AddCommand(newWorkspacesAdd(s), newWorkspacesShow(s), newWorkspacesFetch(s), newWorkspacesRemove(s))
+	return cmd
+}
+
+// with opens the workspaces for one command, which SIGINT and SIGTERM end.
+func (c workspaces) with(ctx context.Context, do func(context.Context, *workspace.Store) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	state, err := c.state()
+	if err != nil {
+		return err
+	}
+	// As in the relay: nobody else on this machine reads what an agent writes.
+	syscall.Umask(0o077)
+	pool, err := keeper.NewPool(true)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store, err := workspace.Open(workspace.Options{State: state, Run: pool, Ability: sandbox.Probe(ctx, nil)})
+	if err != nil {
+		return err
+	}
+	return do(ctx, store)
+}
+
+// list prints a line for each workspace. One that cannot be read is an error after all others.
+func (c workspaces) list(ctx context.Context, s streams, store *workspace.Store) error {
+	agents, err := store.List(ctx)
+	if err != nil {
+		return err
+	}
+	states, errs := []workspace.State{}, []error{}
+	for _, agent := range agents {
+		space, err := store.Get(ctx, agent)
+		if err == nil {
+			var state workspace.State
+			if state, err = space.State(ctx); err == nil {
+				states = append(states, state)
+			}
+		}
+		errs = append(errs, err)
+	}
+	if c.JSON {
+		return errors.Join(append(errs, json.NewEncoder(s.out).Encode(states))...)
+	}
+	if len(agents) == 0 {
+		_, err := fmt.Fprintln(s.out, "no workspaces")
+		return err
+	}
+	for _, state := range states {
+		printState(s.out, state)
+	}
+	return errors.Join(errs...)
+}
+
+func printState(w io.Writer, s workspace.State) {
+	on := s.On
+	if on == "" {
+		on = "no branch"
+	}
+	fmt.Fprintf(w, "%s  %s  %d dirty files  %d commits not fetched  %s  %s\n", s.Agent, on, s.Dirty(), s.Unfetched+s.Elsewhere, size(s.Bytes), s.Path)
+	if unsaved := s.Unsaved(); len(unsaved) > 0 {
+		fmt.Fprintf(w, "    unsaved: %s\n", strings.Join(unsaved, ", "))
+	}
+	for _, name := range s.Names {
+		fmt.Fprintf(w, "    %s\n", name)
+	}
+	for _, folder := range s.Nested {
+		fmt.Fprintf(w, "    repository in %s\n", folder)
+	}
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	for _, unit := range []struct {
+		name  string
+		bytes int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if bytes >= unit.bytes {
+			return fmt.Sprintf("%.1f %s", float64(bytes)/float64(unit.bytes), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
+// leaf is a command below workspaces that names agents: from least to most of them.
+func (c *workspaces) leaf(h help, least, most int) *cobra.Command {
+	cmd := h.command()
+	cmd.Args = usage(func(_ *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return errors.New("give one agent that drawbridge-relay workspaces shows")
+		}
+		return nil
+	})
+	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newWorkspacesAdd(s streams) *cobra.Command {
+	var c workspaces
+	var spec workspace.Spec
+	cmd := c.leaf(help{"add AGENT --clone DIR", "Make the workspace of an agent", addDescription, "  drawbridge-relay workspaces add ada --clone ~/src/my-app --branch main"}, 1, 1)
+	cmd.Flags().StringVar(&spec.Clone, "clone", "", "the clone, a `DIR` of this machine")
+	cmd.Flags().StringArrayVar(&spec.Branches, "branch", nil, "give the agent this branch; may be repeated")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec.Agent = args[0]
+		if spec.Clone == "" {
+			return &usageError{cmd.CommandPath(), errors.New("name the clone with --clone DIR")}
+		}
+		return c.with(cmd.Context(), func(ctx context.Context, store *workspace.Store) error { return c.add(ctx, s, addition{store, spec}) })
+	}
+	return cmd
+}
+
+// addition is a workspace to make, and where.
+type addition struct {
+	store *workspace.Store
+	spec  workspace.Spec
+}
+
+func (c workspaces) add(ctx context.Context, s streams, a addition) error {
+	var err error
+	if a.spec.Clone, err = filepath.Abs(a.spec.Clone); err != nil {
+		return err
+	}
+	space, err := a.store.Make(ctx, a.spec)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		state, err := space.State(ctx)
+		return errors.Join(err, json.NewEncoder(s.out).Encode(state))
+	}
+	_, err = fmt.Fprintf(s.out, "%s works in %s, on %s\n", space.Agent(), space.Dir(), space.Branch())
+	return err
+}
+
+func newWorkspacesShow(s streams) *cobra.Command {
+	var c workspaces
+	var since string
+	cmd := c.leaf(help{"show AGENT", "Show commits, differences and changes in a workspace", showDescription, "  drawbridge-relay workspaces show ada\n  drawbridge-relay workspaces show ada --json"}, 1, 1)
+	cmd.Flags().StringVar(&since, "since", "", "begin at this `COMMIT`; at the begin of the workspace unless given")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.with(cmd.Context(), func(ctx context.Context, store *workspace.Store) error {
+			space, err := store.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			evidence, err := space.Evidence(ctx, since)
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				return json.NewEncoder(s.out).Encode(evidence)
+			}
+			printEvidence(s.out, evidence)
+			return nil
+		})
+	}
+	return cmd
+}
+
+func printEvidence(w io.Writer, e workspace.Evidence) {
+	fmt.Fprintf(w, "%s on %s: %d commits, %d files changed, %d lines added, %d removed\n", e.Agent, e.On, e.Total, e.Changed, e.Additions, e.Deletions)
+	for _, c := range e.Commits {
+		fmt.Fprintf(w, "    %s %s\n", c.ID, c.Subject)
+	}
+	for _, f := range e.Files {
+		fmt.Fprintf(w, "    %s +%d -%d\n", f.Path, f.Additions, f.Deletions)
+	}
+	if e.Clean {
+		fmt.Fprintln(w, "the tree is clean")
+		return
+	}
+	fmt.Fprintf(w, "the tree is dirty: %d staged, %d changed, %d deleted, %d untracked\n", e.Changes.Staged, e.Changes.Modified, e.Changes.Deleted, e.Changes.Untracked)
+	for _, line := range append(e.Changes.Names, e.Problems...) {
+		fmt.Fprintf(w, "    %s\n", line)
+	}
+}
+
+func newWorkspacesFetch(s streams) *cobra.Command {
+	var c workspaces
+	var all bool
+	cmd := c.leaf(help{"fetch [AGENT...]", "Bring the commits of agents into the listed clone", fetchDescription, "  drawbridge-relay workspaces fetch\n  drawbridge-relay workspaces fetch ada --all"}, 0, 1<<10)
+	cmd.Flags().BoolVar(&all, "all", false, "keep commits outside of the agent's branch, too")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.with(cmd.Context(), func(ctx context.Context, store *workspace.Store) error {
+			if len(args) == 0 {
+				var err error
+				if args, err = store.List(ctx); err != nil {
+					return err
+				}
+			}
+			return c.fetch(ctx, s, fetching{store, args, all})
+		})
+	}
+	return cmd
+}
+
+// fetching is whose commits to fetch.
+type fetching struct {
+	store  *workspace.Store
+	agents []string
+	all    bool
+}
+
+// fetch goes on with the next agent after an error.
+func (c workspaces) fetch(ctx context.Context, s streams, f fetching) error {
+	errs, results := []error{}, []workspace.Fetched{}
+	for _, agent := range f.agents {
+		space, err := f.store.Get(ctx, agent)
+		if err == nil {
+			var result workspace.Fetched
+			if result, err = space.Fetch(ctx, f.all); err == nil {
+				results = append(results, result)
+			}
+		}
+		errs = append(errs, err)
+	}
+	if c.JSON {
+		return errors.Join(append(errs, json.NewEncoder(s.out).Encode(results))...)
+	}
+	for _, r := range results {
+		printFetched(s.out, r)
+	}
+	return errors.Join(errs...)
+}
+
+func printFetched(w io.Writer, f workspace.Fetched) {
+	switch {
+	case f.After == "":
+		fmt.Fprintf(w, "%s: %s has no commits\n", f.Agent, f.Branch)
+	case f.Before == f.After:
+		fmt.Fprintf(w, "%s: %s stays at %s\n", f.Agent, f.Branch, f.After)
+	default:
+		fmt.Fprintf(w, "%s: %s is at %s now\n", f.Agent, f.Branch, f.After)
+	}
+	for _, note := range f.Notes {
+		fmt.Fprintf(w, "    %s\n", note)
+	}
+	for _, ref := range f.Kept {
+		fmt.Fprintf(w, "    kept as %s\n", ref)
+	}
+}
+
+func newWorkspacesRemove(s streams) *cobra.Command {
+	var c workspaces
+	var lose string
+	cmd := c.leaf(help{"remove AGENT", "Remove a workspace in which nothing would be lost", removeDescription, "  drawbridge-relay workspaces remove ada\n  drawbridge-relay workspaces remove ada --lose 3f7a5c0b9d21"}, 1, 1)
+	cmd.Flags().StringVar(&lose, "lose", "", "lose the work for which the refusal gave this `CODE`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.with(cmd.Context(), func(ctx context.Context, store *workspace.Store) error {
+			err := store.Remove(ctx, args[0], lose)
+			var loss *workspace.Loss
+			if errors.As(err, &loss) {
+				printState(s.out, loss.State)
+				if lose != "" {
+					return trust.Because("the code "+fmt.Sprintf("%+.20q", lose)+" is not the one of the work that would be lost now", err.Error())
+				}
+			}
+			if err == nil {
+				_, err = fmt.Fprintf(s.out, "the workspace of %s is removed\n", args[0])
+			}
+			return err
+		})
+	}
+	return cmd
+}

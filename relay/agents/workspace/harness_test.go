@@ -1,0 +1,175 @@
+package workspace_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"drawbridge/relay/agents/workspace"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/sandbox"
+)
+
+// pool runs git for all tests, as the relay's does.
+var (
+	pool    *keeper.Pool
+	ability sandbox.Ability
+)
+
+func TestMain(m *testing.M) {
+	keeper.Main()
+	syscall.Umask(0o077)
+	var err error
+	if pool, err = keeper.NewPool(false); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	ability = sandbox.Probe(context.Background(), nil)
+	if os.Getenv(childVariable) != "" {
+		os.Exit(child())
+	}
+	code := m.Run()
+	pool.Close()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plainEnv is the environment of a person's git and an agent's git in these tests.
+func plainEnv(home string) []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "GIT_AUTHOR_NAME=P", "GIT_AUTHOR_EMAIL=p@example.com",
+		"GIT_COMMITTER_NAME=P", "GIT_COMMITTER_EMAIL=p@example.com", "GIT_TERMINAL_PROMPT=0",
+	}
+}
+
+// try runs a program in a folder and returns its output.
+func try(t *testing.T, dir string, argv ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, plainEnv(filepath.Dir(dir))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return strings.TrimSpace(out.String()), err
+}
+
+func run(t *testing.T, dir string, argv ...string) string {
+	t.Helper()
+	out, err := try(t, dir, argv...)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return out
+}
+
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	return run(t, dir, append([]string{"git"}, args...)...)
+}
+
+func sh(t *testing.T, dir, script string) string {
+	t.Helper()
+	return run(t, dir, "sh", "-ec", script)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// world is a listed clone and a store of workspaces.
+type world struct {
+	t     *testing.T
+	dir   string
+	clone string
+	store *workspace.Store
+}
+
+// newWorld has a clone with two commits on main and one on other.
+func newWorld(t *testing.T, init ...string) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	w.clone = filepath.Join(w.dir, "clone")
+	must(t, os.MkdirAll(w.clone, 0o700))
+	git(t, w.clone, append([]string{"init", "-q", "-b", "main"}, init...)...)
+	write(t, filepath.Join(w.clone, "README"), "hello\n")
+	sh(t, w.clone, `git add -A; git commit -qm one; git branch other; echo more >> README; git commit -qam two
+		git checkout -q other; echo other > other; git add -A; git commit -qm third; git checkout -q main`)
+	w.open()
+	return w
+}
+
+func (w *world) options() workspace.Options {
+	return workspace.Options{State: filepath.Join(w.dir, "state"), Run: pool, Ability: ability}
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	must(w.t, os.MkdirAll(filepath.Join(w.dir, "state"), 0o700))
+	store, err := workspace.Open(w.options())
+	must(w.t, err)
+	w.store = store
+}
+
+func (w *world) make(agent string, branches ...string) *workspace.Space {
+	w.t.Helper()
+	s, err := w.store.Make(w.t.Context(), workspace.Spec{Agent: agent, Clone: w.clone, Branches: branches})
+	must(w.t, err)
+	return s
+}
+
+// commit makes a commit in an agent's tree, as the agent would.
+func commit(t *testing.T, s *workspace.Space, name, text string) string {
+	t.Helper()
+	write(t, filepath.Join(s.Dir(), name), text)
+	git(t, s.Dir(), "add", "-A")
+	git(t, s.Dir(), "commit", "-qm", "change "+name)
+	return git(t, s.Dir(), "rev-parse", "HEAD")
+}
+
+func state(t *testing.T, s *workspace.Space) workspace.State {
+	t.Helper()
+	got, err := s.State(t.Context())
+	must(t, err)
+	return got
+}
+
+func fetch(t *testing.T, s *workspace.Space, all bool) workspace.Fetched {
+	t.Helper()
+	f, err := s.Fetch(t.Context(), all)
+	must(t, err)
+	return f
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func links(t *testing.T, path string) uint64 {
+	t.Helper()
+	stat, err := os.Lstat(path)
+	must(t, err)
+	return uint64(stat.Sys().(*syscall.Stat_t).Nlink) //nolint:unconvert // its type differs between systems
+}
