@@ -61,7 +61,10 @@ type Config struct {
 	// Token is empty only when nothing listens.
 	Token   Secret
 	Actions map[string]Action
-	Limits  Limits
+	// Agents are the programs that take turns here, and Repos the clones of the user's that they may work on; none unless listed.
+	Agents map[string]Agent
+	Repos  map[string]Repo
+	Limits Limits
 	// State is the absolute folder for everything that outlives the process: audit, approvals, kill switch, control socket.
 	State string
 	// Journal is the absolute path of the journal; relay.journal in State unless set.

@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -142,36 +143,71 @@ func (r *configReader) paths(n *yaml.Node, at string) []string {
 	return list
 }
 
-// keepApart refuses a sandbox that lets an action write what decides about actions: relay.yaml, the relay's state, and the
-// programs and files of the list (Cursor CVE-2025-54135: the agent wrote the file that started a process).
+// keepApart refuses a sandbox that lets an action or an agent write what decides about them: relay.yaml, the relay's state, the
+// programs and files of the list, and the user's clones (Cursor CVE-2025-54135: the agent wrote the file that started a process). An agent must
+// not read the relay's keys either.
 func (r *configReader) keepApart() {
-	guarded := map[string]string{resolve(r.config.State): "the relay's state"}
+	own := map[string]string{resolve(r.config.State): "the relay's state"}
 	// The same folder, as a rule.
-	guarded[resolve(r.outside.dir)] = "the folder of relay.yaml"
-	guarded[entry(r.config.Journal)] = "the relay's journal"
+	own[resolve(r.outside.dir)] = "the folder of relay.yaml"
+	own[entry(r.config.Journal)] = "the relay's journal"
+	guarded := maps.Clone(own)
 	for id, action := range r.config.Actions {
 		for _, f := range action.Files {
 			guarded[resolve(f.Path)] = "a file that action " + id + " relies on"
 			guarded[entry(f.Path)] = "a file that action " + id + " relies on"
 		}
-		if len(action.Argv) > 0 && filepath.IsAbs(action.Argv[0]) {
-			guarded[resolve(action.Argv[0])] = "the program of action " + id
-			// A link leads to another program when it is replaced.
-			guarded[entry(action.Argv[0])] = "the program of action " + id
-		}
+		guardProgram(guarded, action.Argv, "the program of action "+id)
+	}
+	for name, agent := range r.config.Agents {
+		guardProgram(guarded, agent.Argv, "the program of agent "+name)
 	}
 	for _, id := range sorted(r.config.Actions) {
-		action := r.config.Actions[id]
-		if action.Sandbox == nil {
-			continue
+		if s := r.config.Actions[id].Sandbox; s != nil {
+			r.outOf(guarded, "actions."+id+".sandbox.write", s.Write, "so that the action could change what may run")
 		}
-		for i, write := range action.Sandbox.Write {
-			for _, path := range sorted(guarded) {
-				if within(path, write) {
-					r.report(Problem{Key: fmt.Sprintf("actions.%s.sandbox.write[%d]", id, i), Value: write},
-						trust.Because("holds "+guarded[path]+", so that the action could change what may run", "name a folder beside it"))
-				}
+	}
+	for name, repo := range r.config.Repos {
+		guarded[resolve(repo.Clone)] = "the clone of repository " + name
+	}
+	for _, name := range sorted(r.config.Agents) {
+		if s := r.config.Agents[name].Sandbox; s != nil {
+			r.outOf(guarded, "agents."+name+".sandbox.write", s.Write, "so that the agent could change it")
+			r.outOf(own, "agents."+name+".sandbox.read", s.Read, "so that the agent could read the relay's keys")
+			r.outOfState("agents."+name+".sandbox", slices.Concat(s.Read, s.Write))
+		}
+	}
+}
+
+// guardProgram adds the program of a command line.
+func guardProgram(guarded map[string]string, argv []string, what string) {
+	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
+		return
+	}
+	guarded[resolve(argv[0])] = what
+	// A link leads to another program when it is replaced.
+	guarded[entry(argv[0])] = what
+}
+
+// outOf reports each path of a list that holds something guarded.
+func (r *configReader) outOf(guarded map[string]string, at string, list []string, why string) {
+	for i, path := range list {
+		for _, inner := range sorted(guarded) {
+			if within(inner, path) {
+				r.report(Problem{Key: fmt.Sprintf("%s[%d]", at, i), Value: path},
+					trust.Because("holds "+guarded[inner]+", "+why, "name a folder beside it"))
 			}
+		}
+	}
+}
+
+// outOfState reports each path of a list that is the relay's own: its files with keys, and the homes of agents.
+func (r *configReader) outOfState(at string, list []string) {
+	state := resolve(r.config.State)
+	for _, path := range list {
+		file := filepath.Dir(path) == state && strings.HasPrefix(filepath.Base(path), "relay.")
+		if file || within(path, filepath.Join(state, agentOwnFolder)) {
+			r.report(Problem{Key: at, Value: path}, trust.Because("is a file of the relay's or the home of an agent", "remove it; each agent can use its own home anyway"))
 		}
 	}
 }

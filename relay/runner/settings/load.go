@@ -102,6 +102,8 @@ func (r *configReader) load(data []byte) (Config, error) {
 	r.config = Config{
 		Listen:  netip.MustParseAddrPort("127.0.0.1:7420"),
 		Actions: map[string]Action{},
+		Agents:  map[string]Agent{},
+		Repos:   map[string]Repo{},
 		Limits:  defaultLimits(),
 		State:   r.outside.dir,
 	}
@@ -138,6 +140,8 @@ func (r *configReader) top(root *yaml.Node) {
 		{"listen", r.listen},
 		{"token", r.token},
 		{"actions", r.actions},
+		{"agents", r.agents},
+		{"repos", r.repos},
 		{"limits", r.limits},
 		{"state", r.state},
 		{"journal", r.journal},
@@ -150,10 +154,11 @@ func (r *configReader) top(root *yaml.Node) {
 		r.journalAt(Problem{Key: "journal", Value: defaultJournal}, filepath.Join(r.config.State, defaultJournal))
 	}
 	r.keepApart()
+	r.judgeRepos()
 	if !found["token"] && r.config.Listens() {
 		r.report(Problem{Key: "token"}, trust.Because("is missing", "write listen: none for a relay that joins and dials out, or token: ${file:relay.token} for one that is called at an address"))
 	}
-	if !found["actions"] {
+	if !found["actions"] && !found["agents"] {
 		r.report(Problem{Key: "actions"}, trust.Because("is missing", "list what may run, or write actions: {} to allow nothing"))
 	}
 }

@@ -1,0 +1,254 @@
+package settings_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"drawbridge/relay/runner/settings"
+)
+
+// folderWith is a folder with a clone in it and with programs that are named as agents are.
+func folderWith(t *testing.T, programs ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "clone", ".git"), 0o700))
+	for _, name := range programs {
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700))
+	}
+	return dir
+}
+
+func TestLoadAgents(t *testing.T) {
+	t.Parallel()
+	dir, state := folderWith(t, "bin/opencode", "bin/cursor-agent"), t.TempDir()
+	write(t, filepath.Join(dir, "model.key"), "key-of-the-model\n", 0o600)
+	path := write(t, filepath.Join(dir, "relay.yaml"), `
+listen: none
+state: `+state+`
+agents:
+  opencode:
+    kind: acp
+    argv: [`+dir+`/bin/opencode, acp]
+    env: { MODEL_KEY: "${file:model.key}" }
+    slots: 2
+    idle: 10m
+    turn_timeout: 1h
+    ask_hold: 11m
+    silent_after: 5m
+    sandbox: { read: [/usr], network: true }
+    permissions: { read: allow, edit: allow, execute: ask, fetch: ask, other: ask }
+    approve_by: either
+    tool_cap: 40
+  plain: { kind: acp, argv: [/bin/cat], i_know: true, permissions: ask }
+  cursor:
+    kind: cli
+    argv: [`+dir+`/bin/cursor-agent, --print, --output-format, stream-json, --trust, --approve-mcps]
+    first: ["{prompt}"]
+    resume: [--resume, "{session}", "{prompt}"]
+    prompt: argument
+    mcp: file
+    format: cursor-stream-json
+    sandbox: {}
+    permissions: { read: allow }
+repos:
+  github.com/me/my-app: { clone: `+dir+`/clone, agents: [opencode, cursor] }
+  local/app: { clone: `+dir+`/clone, agents: [plain] }
+`, 0o600)
+	got, err := settings.Load(path, noEnv)
+	must(t, err)
+	want := map[string]settings.Agent{
+		"opencode": {
+			Kind: "acp", Argv: []string{dir + "/bin/opencode", "acp"}, Env: []settings.EnvVar{{Name: "MODEL_KEY", Value: "key-of-the-model"}}, Slots: 2,
+			Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 11 * time.Minute, SilentAfter: 5 * time.Minute,
+			Sandbox:     &settings.Sandbox{Read: []string{"/usr"}, Network: true},
+			Permissions: settings.Permissions{Read: "allow", Edit: "allow", Execute: "ask", Fetch: "ask", Other: "ask"}, ApproveBy: "either", ToolCap: 40,
+		},
+		"plain": {
+			Kind: "acp", Argv: []string{"/bin/cat"}, Slots: 1, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
+			Permissions: settings.Permissions{Read: "ask", Edit: "ask", Execute: "ask", Fetch: "ask", Other: "ask"}, ApproveBy: "machine", IKnow: true,
+		},
+		"cursor": {
+			Kind: "cli", Argv: []string{dir + "/bin/cursor-agent", "--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, Slots: 1,
+			Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
+			Sandbox: &settings.Sandbox{}, Permissions: settings.Permissions{Read: "allow"}, ApproveBy: "machine",
+			Template: &settings.Template{First: []string{"{prompt}"}, Resume: []string{"--resume", "{session}", "{prompt}"}, Prompt: "argument", MCP: "file", Format: "cursor-stream-json"},
+		},
+	}
+	if diff := cmp.Diff(want, got.Agents, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("agents (-want +got):\n%s", diff)
+	}
+	repos := map[string]settings.Repo{
+		"github.com/me/my-app": {Clone: dir + "/clone", Agents: []string{"opencode", "cursor"}}, "local/app": {Clone: dir + "/clone", Agents: []string{"plain"}},
+	}
+	if diff := cmp.Diff(repos, got.Repos); diff != "" {
+		t.Errorf("repos (-want +got):\n%s", diff)
+	}
+	if hidden := got.Redactor().Hide("its key-of-the-model"); strings.Contains(hidden, "key-of") {
+		t.Errorf("shown: %s", hidden)
+	}
+	if text := fmt.Sprintf("%v %+v %#v", got, got.Agents, got.Agents); strings.Contains(text, "key-of-the-model") {
+		t.Errorf("the key is printed: %s", text)
+	}
+	if home := got.AgentHome("opencode"); home != filepath.Join(state, "agents", "opencode", "home") {
+		t.Errorf("home %s", home)
+	}
+	if k, ok := got.Agents["opencode"].Forced(); !ok || k.Name != "OpenCode" || len(k.Env) == 0 {
+		t.Errorf("OpenCode is not made to ask: %+v", k)
+	}
+	if _, ok := got.Agents["plain"].Forced(); ok {
+		t.Error("cat is taken for an agent that we know")
+	}
+}
+
+func TestLoadAgentProblems(t *testing.T) {
+	t.Parallel()
+	acp := func(rest string) string {
+		return "agents:\n  a: { kind: acp, argv: [/bin/cat], sandbox: {}, " + rest + " }\n"
+	}
+	cli := func(rest string) string {
+		return "agents:\n  a: { kind: cli, argv: [/bin/cat], " + rest + " }\n"
+	}
+	const whole = "sandbox: {}, prompt: stdin, format: text"
+	tests := []struct{ name, text, want string }{
+		{"name", "agents: { Open: {} }\n", `:2: agents: "Open": is not the name of an agent; use 1 to 64 of`},
+		{"no kind", "agents: { a: { argv: [/bin/cat], sandbox: {} } }\n", `agents.a.kind: is missing; write kind: acp`},
+		{"kind", "agents: { a: { kind: chat, argv: [/bin/cat] } }\n", `agents.a.kind: "chat": is not known; write acp or cli`},
+		{"no argv", "agents: { a: { kind: acp, sandbox: {} } }\n", `agents.a.argv: is missing`},
+		{"missing program", "agents: { a: { kind: acp, argv: [/no/such], sandbox: {} } }\n", `agents.a.argv[0]: "/no/such": does not exist`},
+		{"unknown key", acp("timeout: 1m"), `agents.a.timeout: is not a known key; use one of kind, argv, env, slots, idle, turn_timeout`},
+		{"setting of an action", acp("approval: each"), `agents.a.approval: is not a known key`},
+		{"slots", acp("slots: 0"), `agents.a.slots: "0": is not a number in range; write a number from 1 to 64`},
+		{"idle", acp("idle: 25h"), `agents.a.idle: "25h": is not a duration in range`},
+		{"tools", acp("tool_cap: many"), `agents.a.tool_cap: "many": is not a number in range`},
+		{"permission", acp("permissions: { execute: always }"), `agents.a.permissions.execute: "always": is not known; write allow or ask`},
+		{"kind of permission", acp("permissions: { shell: ask }"), `agents.a.permissions.shell: is not a known key; use one of read, edit, execute, fetch, other`},
+		{"permission for all", acp("permissions: deny"), `agents.a.permissions: "deny": is not known`},
+		{"HOME", acp("env: { HOME: /root }"), `agents.a.env.HOME: is chosen by the relay`},
+		{"preload", acp("env: { LD_PRELOAD: x }"), `agents.a.env.LD_PRELOAD: may not be set`},
+		{"key that others read", acp("env: { KEY: '${file:open.key}' }"), `open.key can be read by others (mode 0644); run: chmod go-r`},
+		{"missing key", acp("env: { KEY: '${file:no.key}' }"), `no.key: does not exist`},
+		{"template of acp", acp("format: text, prompt: stdin"), `agents.a.prompt: is a setting of kind: cli`},
+		{"shell", "agents: { a: { kind: acp, argv: [/bin/sh, -c, cat], sandbox: {} } }\n", `"/bin/sh -c": gives a command line to a shell`},
+		{"unknown without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat] } }\n", `agents.a: has no sandbox, and this relay does not know how to make this agent ask; add sandbox:`},
+		{"bypass in argv", "agents: { a: { kind: acp, argv: [/bin/cat, --yolo], sandbox: {} } }\n", `agents.a: "--yolo": lets the agent act without asking`},
+		{"bypass is not for i_know", "agents: { a: { kind: acp, argv: [/bin/cat, --yolo], i_know: true } }\n", `"--yolo": lets the agent act without asking`},
+		{"bypass in env", acp("env: { GOOSE_MODE: auto }"), `agents.a.env.GOOSE_MODE: lets the agent act without asking`},
+		{"cli asks", cli("permissions: ask, " + whole), `agents.a.permissions: asks a person, and an agent of kind cli cannot ask`},
+		{"cli asks for one", cli("permissions: { read: allow, execute: ask }, " + whole), `agents.a.permissions: asks a person`},
+		{"cli without a sandbox", cli("prompt: stdin, format: text"), `agents.a.sandbox: is missing`},
+		{"cli with i_know and without a sandbox", cli("prompt: stdin, format: text, i_know: true"), `agents.a.sandbox: is missing`},
+		{"cli without a format", cli("sandbox: {}, prompt: stdin"), `agents.a.format: is missing; write text, claude-stream-json`},
+		{"format", cli("sandbox: {}, prompt: stdin, format: json"), `agents.a.format: "json": is not known`},
+		{"prompt nowhere", cli("sandbox: {}, prompt: argument, format: text"), `agents.a.first: holds {prompt} 0 times; write it 1 times`},
+		{"prompt twice", cli(`first: ["{prompt}", "{prompt}"], prompt: argument, format: text, sandbox: {}`), `agents.a.first: holds {prompt} 2 times`},
+		{"prompt in stdin and argument", cli(`first: ["{prompt}"], ` + whole), `agents.a.first: holds {prompt} 1 times; write it 0 times`},
+		{"resume without a session", cli("resume: [--continue], " + whole), `agents.a.resume: holds {session} 0 times`},
+		{"resume of text", cli(`resume: ["{session}"], ` + whole), `agents.a.resume: needs the id of the session, which format: text does not say`},
+		{"bypass in a template", cli("first: [--force], " + whole), `agents.a: "--force": lets the agent act without asking`},
+		{"mcp nowhere", cli("mcp: argument, " + whole), `agents.a.first: holds {mcp} 0 times`},
+		{"repository", "actions: {}\nrepos: { gitlab.com/me/app: { clone: /usr, agents: [a] } }\n", `repos: "gitlab.com/me/app": is not the name of a repository`},
+		{"repository in capitals", "actions: {}\nrepos: { github.com/Me/app: { clone: /usr, agents: [a] } }\n", `"github.com/Me/app": is not the name of a repository; write github.com/owner/name in lower case`},
+		{"repository with .git", "actions: {}\nrepos: { github.com/me/app.git: { clone: /usr, agents: [a] } }\n", `is not the name of a repository`},
+		{"repository of dots", "actions: {}\nrepos: { github.com/me/..: { clone: /usr, agents: [a] } }\n", `is not the name of a repository`},
+		{"local of a path", "actions: {}\nrepos: { local/a/b: { clone: /usr, agents: [a] } }\n", `is not the name of a repository`},
+		{"no repository there", "actions: {}\nrepos: { local/a: { clone: /usr, agents: [a] } }\n", `repos.local/a.clone: "/usr": holds no git repository`},
+		{"no clone", "actions: {}\nrepos: { local/a: { agents: [a] } }\n", `repos.local/a.clone: is missing`},
+		{"no agents", "actions: {}\nrepos: { local/a: { clone: CLONE, agents: [] } }\n", `repos.local/a.agents: names no agent`},
+		{"unlisted agent", "actions: {}\nrepos: { local/a: { clone: CLONE, agents: [b] } }\n", `repos.local/a.agents[0]: "b": is not listed below agents:`},
+		{"agent twice", acp("") + "repos: { local/a: { clone: CLONE, agents: [a, a] } }\n", `repos.local/a.agents[1]: "a": stands here twice`},
+		{"writes the relay's folder", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [DIR] } } }\n", `agents.a.sandbox.write[0]`},
+		{"reads the relay's folder", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR] } } }\n", `so that the agent could read the relay's keys`},
+		{"reads the relay's key", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR/relay.yaml] } } }\n", `is a file of the relay's`},
+		{"reads another's home", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR/agents] } } }\n", `the home of an agent; remove it`},
+		{"writes a clone", acp("") + "  b: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } }\nrepos: { local/a: { clone: CLONE, agents: [a] } }\n", `agents.b.sandbox.write[0]: "CLONE": holds the clone of repository local/a`},
+		{"writes its own program", "agents: { a: { kind: acp, argv: [DIR/bin/opencode], sandbox: { write: [DIR/bin] } } }\n", `holds the program of agent a, so that the agent could change it`},
+		{"an action writes an agent", "agents: { a: { kind: acp, argv: [DIR/bin/opencode] } }\nactions: { x: { argv: [/bin/cat], sandbox: { write: [DIR/bin] } } }\n", `actions.x.sandbox.write[0]: "DIR/bin": holds the program of agent a`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := folderWith(t, "bin/opencode")
+			must(t, os.Mkdir(filepath.Join(dir, "agents"), 0o700))
+			write(t, filepath.Join(dir, "open.key"), "key", 0o644)
+			places := strings.NewReplacer("CLONE", dir+"/clone", "DIR", dir)
+			_, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "listen: none\n"+places.Replace(tt.text), 0o600), noEnv)
+			var problems *settings.Error
+			if want := places.Replace(tt.want); !errors.As(err, &problems) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v\nwant one with %s", err, want)
+			}
+		})
+	}
+}
+
+// A switch that makes an agent act without asking is found in each spelling that the agents' own parsers take.
+func TestBypassIsRefused(t *testing.T) {
+	t.Parallel()
+	refused := map[string][]string{
+		"claude": {
+			"--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--dangerously-skip-permissions=true", "--dangerously-skip-perm",
+			"--permission-mode bypassPermissions", "--permission-mode=bypassPermissions", "--permissionMode bypass-permissions",
+			`--settings {"permissions":{"defaultMode":"bypassPermissions"}}`,
+		},
+		"codex": {
+			"--dangerously-bypass-approvals-and-sandbox", "exec --yolo", "--full-auto", "--sandbox danger-full-access", "--sandbox=danger-full-access", "-s danger-full-access",
+			"-sdanger-full-access", `-c sandbox_mode="danger-full-access"`, "-c approval_policy=never", `-c approval_policy="never"`, `--config=approval_policy='never'`,
+			"-a never", "-anever", "-a=never", "--ask-for-approval never", "--ask-for-approval=never", "--ask never",
+		},
+		"gemini":       {"--yolo", "--yol", "-y", "-y=true", "-yp", "--approval-mode yolo", "--approval-mode=yolo", "--approvalMode yolo", "--approval_mode YOLO", `--x={"approvalMode":"yolo"}`},
+		"cursor-agent": {"--force", "-f", "-pf", "--for"},
+		"opencode":     {"run --auto", "--dangerously-skip-permissions"},
+		"copilot":      {"--allow-all-tools", "--allow-all-paths", "--allow-all-t", "--yolo"},
+		"kiro-cli":     {"chat --trust-all-tools"},
+		"droid":        {"exec --skip-permissions-unsafe"},
+		"aider":        {"--yes-always"},
+		"npx":          {"@google/gemini-cli -y", "@google/gemini-cli@0.61.0 --yes", "@qwen-code/qwen-code --yolo"},
+	}
+	allowed := map[string][]string{
+		"claude":       {"--print", "--permission-mode default", "--permission-mode=plan", "--allowed-tools Read"},
+		"codex":        {"--sandbox workspace-write", "-c approval_policy=on-request", "--ask-for-approval untrusted", "--skip-git-repo-check", "-c model=never"},
+		"gemini":       {"--acp", "--approval-mode default", "-p"},
+		"cursor-agent": {"--print --output-format stream-json --trust --approve-mcps", "acp"},
+		"opencode":     {"acp", "acp --print-logs", "acp --cwd /usr"},
+		"npx":          {"-y @agentclientprotocol/claude-agent-acp", "--yes @agentclientprotocol/claude-agent-acp"},
+		"node":         {"--force-color=1 script.js", "--no-yolo"},
+	}
+	try := func(program, args string) error {
+		dir := folderWith(t, program)
+		quoted := ""
+		for _, arg := range strings.Fields(args) {
+			quoted += fmt.Sprintf(", '%s'", strings.ReplaceAll(arg, "'", "''"))
+		}
+		text := "listen: none\nagents: { a: { kind: acp, sandbox: {}, argv: [" + filepath.Join(dir, program) + quoted + "] } }\n"
+		_, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), text, 0o600), noEnv)
+		return err
+	}
+	for program, lines := range refused {
+		for _, line := range lines {
+			if err := try(program, line); err == nil || !strings.Contains(err.Error(), "lets the agent act without asking") {
+				t.Errorf("%s %s: %v", program, line, err)
+			}
+		}
+	}
+	for program, lines := range allowed {
+		for _, line := range lines {
+			if err := try(program, line); err != nil {
+				t.Errorf("%s %s: %v", program, line, err)
+			}
+		}
+	}
+	for mode, want := range map[string]bool{"bypassPermissions": true, "yolo": true, "full-access": true, "agent-full-access": true, "default": false, "plan": false, "acceptEdits": false, "": false} {
+		if settings.Bypasses(mode) != want {
+			t.Errorf("mode %q bypasses: %t", mode, !want)
+		}
+	}
+}

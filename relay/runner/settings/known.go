@@ -1,0 +1,80 @@
+package settings
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Known is what we know of an agent that was tried: how it is made to ask before it acts.
+type Known struct {
+	// Name is for people.
+	Name string
+	// Env are variables that make it ask. They replace those of the entry.
+	Env []EnvVar
+	// Mode is the mode of its sessions in which it asks, or "".
+	Mode string
+
+	programs []string
+}
+
+// openCodeAsks makes OpenCode ask for each of its tools. Each is named, because a rule for one tool in a file of the repository would else
+// stay in force beside the rule for all.
+const openCodeAsks = `{"*":"ask","bash":"ask","codesearch":"ask","doom_loop":"ask","edit":"ask","external_directory":"ask","glob":"ask",` +
+	`"grep":"ask","list":"ask","lsp":"ask","question":"ask","read":"ask","skill":"ask","task":"ask","todoread":"ask","todowrite":"ask","webfetch":"ask","websearch":"ask"}`
+
+// known are the agents that were tried. An agent that is not here needs a sandbox, or its user's word.
+var known = []Known{
+	{
+		Name: "OpenCode", programs: []string{"opencode"},
+		Env: []EnvVar{{"OPENCODE_PERMISSION", openCodeAsks}, {"OPENCODE_DISABLE_PROJECT_CONFIG", "true"}},
+	},
+	{Name: "Claude Code by its ACP adapter", programs: []string{"claude-agent-acp", "@agentclientprotocol/claude-agent-acp"}, Mode: "default"},
+}
+
+// Forced returns what is forced on the agent so that it asks; ok is false for an agent that is not known.
+func (a Agent) Forced() (k Known, ok bool) {
+	if a.Kind != AgentACP {
+		return Known{}, false
+	}
+	for _, k := range known {
+		if slices.ContainsFunc(a.Argv, k.starts) {
+			return k, true
+		}
+	}
+	return Known{}, false
+}
+
+// starts reports whether a word of a command line names the agent: its program, a link to it, its package, or a script in its package.
+func (k Known) starts(word string) bool {
+	names := []string{word}
+	if filepath.IsAbs(word) {
+		names = append(names, filepath.Base(word))
+		if real, err := filepath.EvalSymlinks(word); err == nil {
+			names = append(names, filepath.Base(real), packageOf(real))
+		}
+		names = append(names, packageOf(word))
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(k.programs, name) })
+}
+
+// packageOf returns the npm package that a file belongs to, or "".
+func packageOf(path string) string {
+	_, after, found := lastCut(path, "/node_modules/")
+	if !found {
+		return ""
+	}
+	parts := strings.SplitN(after, "/", 3)
+	if strings.HasPrefix(parts[0], "@") && len(parts) > 1 {
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
+}
+
+func lastCut(text, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(text, sep)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(sep):], true
+}
