@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"drawbridge/relay/agents/host"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/audit"
@@ -25,14 +29,83 @@ import (
 )
 
 const checkDescription = `Check relay.yaml and print every problem with its line and remedy; then what this machine can do, and what of each action it
-cannot. Nothing is started and nothing is changed.`
+cannot. Nothing is started and nothing is changed.
+
+With --agents, each agent that the file lists is started once as well, in its sandbox and in a home of its own, and ended again. The command
+says version, protocol, how the agent goes on with sessions, whether it is logged in, the settings that the relay forces, and what
+will not work. No prompt is sent, so that it costs nothing. The exit code is 1 when an agent will not work.`
+
+// checkCmd are the flags of check.
+type checkCmd struct {
+	home
+	Agents bool
+}
 
 func newCheck(s streams) *cobra.Command {
-	var c home
-	cmd := command(help{"check", "Check relay.yaml and print every problem with its line and remedy", checkDescription, "  drawbridge-relay check --config relay.yaml"},
-		func(ctx context.Context) error { return check(ctx, s, c) })
+	var c checkCmd
+	cmd := command(help{"check", "Check relay.yaml and print every problem with its line and remedy", checkDescription,
+		"  drawbridge-relay check --config relay.yaml\n  drawbridge-relay check --agents"},
+		func(ctx context.Context) error { return c.run(ctx, s) })
 	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&c.Agents, "agents", false, "start each agent of the file once and say what will not work")
 	return cmd
+}
+
+// run checks the file, and the agents if it is told to.
+func (c checkCmd) run(ctx context.Context, s streams) error {
+	if !c.Agents {
+		return check(ctx, s, c.home)
+	}
+	// The umask is one per process, and agents inherit it.
+	syscall.Umask(0o077)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := check(ctx, s, c.home); err != nil {
+		return err
+	}
+	return checkAgents(ctx, s, c.Config)
+}
+
+// checkAgents starts each agent once. Its error counts those that will not work.
+func checkAgents(ctx context.Context, s streams, path string) error {
+	config, err := settings.Load(path, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	if len(config.Agents) == 0 {
+		return errors.New(path + " lists no agents; add an entry below agents:")
+	}
+	pool, err := keeper.NewPool(true)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	h := host.Host{Config: config, Executor: pool, Ability: sandbox.Probe(ctx, nil), Version: version()}
+	failed := 0
+	for _, name := range slices.Sorted(maps.Keys(config.Agents)) {
+		r := h.Check(ctx, name)
+		if len(r.Problems) > 0 {
+			failed++
+		}
+		printReport(s.out, r)
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d agents will not work", failed, len(config.Agents))
+	}
+	return nil
+}
+
+func printReport(w io.Writer, r host.Report) {
+	fmt.Fprintf(w, "agent %s\n", r.Name)
+	for _, line := range r.Lines {
+		fmt.Fprintf(w, "  %-9s %s\n", line[0], line[1])
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintf(w, "  WILL NOT WORK: %s\n", problem)
+	}
 }
 
 // check prints what a good file allows, and what the machine makes of it.
@@ -46,6 +119,9 @@ func check(ctx context.Context, s streams, h home) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served %s\n", h.Config, len(config.Actions), doors)
+	if len(config.Agents) > 0 {
+		fmt.Fprintf(s.out, "%d agents for %d repositories\n", len(config.Agents), len(config.Repos))
+	}
 	if report, err := audit.Verify(filepath.Join(config.State, runner.AuditName), ""); err == nil && report.File != "" && report.File != config.SHA256 {
 		fmt.Fprintf(s.out, "changed since the last start: its sha256 is %s and was %s\n", config.SHA256, report.File)
 	}

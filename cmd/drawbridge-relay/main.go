@@ -216,11 +216,15 @@ func terminal() io.ReadWriteCloser {
 
 func newVersion(s streams) *cobra.Command {
 	return command(help{"version", "Print the version", "Print the version that this program was built from.", "  drawbridge-relay version"}, func(context.Context) error {
-		version := "unknown"
-		if info, ok := debug.ReadBuildInfo(); ok {
-			version = info.Main.Version
-		}
-		_, err := fmt.Fprintln(s.out, "drawbridge-relay", version)
+		_, err := fmt.Fprintln(s.out, "drawbridge-relay", version())
 		return err
 	})
+}
+
+// version is the version that this program was built from, or unknown.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }

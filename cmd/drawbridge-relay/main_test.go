@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"drawbridge/proof/acpagent"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/keeper"
 )
@@ -27,7 +28,7 @@ const testToken = "0123456789abcdef0123456789abcdef-cmd"
 func TestMain(m *testing.M) {
 	keeper.Main()
 	syscall.Umask(0o077)
-	testscript.Main(m, map[string]func(){"drawbridge-relay": main})
+	testscript.Main(m, map[string]func(){"drawbridge-relay": main, "acpagent": func() { os.Exit(acpagent.Main()) }})
 }
 
 func TestScripts(t *testing.T) {
@@ -40,6 +41,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SECRET_KEY", "hunter2-hunter2-hunter2")
 			programs, _, _ := strings.Cut(env.Getenv("PATH"), ":")
 			env.Setenv("RELAY", filepath.Join(programs, "drawbridge-relay"))
+			env.Setenv("ACPAGENT", filepath.Join(programs, "acpagent"))
 			env.Values[relayKey{}] = new(process)
 			return nil
 		},

@@ -50,3 +50,37 @@ func dropRights() error {
 	}
 	return nil
 }
+
+// blindCaps are the capabilities with which the kernel lets root read the memory of any process, Landlock or not (mm_access since Linux 6.15).
+var blindCaps = []uintptr{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE}
+
+// blind gives those capabilities up, for this thread and for what it becomes. Rights belong to a thread, and this one becomes the program.
+func (p Plan) blind() error {
+	if !p.Blind || os.Geteuid() != 0 {
+		return nil
+	}
+	runtime.LockOSThread()
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&head, &sets[0]); err != nil {
+		return fmt.Errorf("read rights: %w", err)
+	}
+	for _, c := range blindCaps {
+		set, bit := &sets[c/32], uint32(1)<<(c%32)
+		if set.Permitted&bit == 0 {
+			continue
+		}
+		// Root gets back at its next exec what is in the bounding set.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			return fmt.Errorf("drop rights: %w", err)
+		}
+		set.Permitted, set.Effective, set.Inheritable = set.Permitted&^bit, set.Effective&^bit, set.Inheritable&^bit
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("drop rights: %w", err)
+	}
+	if err := unix.Capset(&head, &sets[0]); err != nil {
+		return fmt.Errorf("drop rights: %w", err)
+	}
+	return nil
+}

@@ -55,6 +55,9 @@ type Wish struct {
 	Network     bool
 	// Hide are sockets that the action must not reach, such as the relay's control socket, wherever Read or Write lead.
 	Hide []string
+	// Blind takes the right from a program of root's to read the variables and the memory of other processes through /proc. A plain user's
+	// program does not have it.
+	Blind bool
 }
 
 // Means of a [Plan].
@@ -82,12 +85,13 @@ type Plan struct {
 	Hiding string   `json:"hiding,omitempty"`
 	// NoNetwork is true when the wish was that nothing goes over a network.
 	NoNetwork bool `json:"no_network"`
+	Blind     bool `json:"blind,omitempty"`
 }
 
 // Plan chooses the strongest means that the machine has. Bubblewrap comes first, because outside its folders nothing is
 // there at all; before version 9 Landlock leaves the sockets of other programs within reach.
 func (a Ability) Plan(w Wish) Plan {
-	p := Plan{Read: w.Read, Write: w.Write, Files: viaNothing, Network: viaNothing, NoNetwork: !w.Network, Landlock: a.Landlock}
+	p := Plan{Read: w.Read, Write: w.Write, Files: viaNothing, Network: viaNothing, NoNetwork: !w.Network, Landlock: a.Landlock, Blind: w.Blind}
 	p.Hide, p.Hiding = w.Hide, a.hiding()
 	if a.Bubblewrap != "" {
 		p.Files, p.Bubblewrap = viaBubblewrap, a.Bubblewrap

@@ -165,6 +165,9 @@ func become() error {
 		if err := o.Plan.cover(); err != nil {
 			return fmt.Errorf("keep the program from the relay's sockets: %w", err)
 		}
+		if err := o.Plan.blind(); err != nil {
+			return fmt.Errorf("keep the program from other processes: %w", err)
+		}
 		if err := o.restrict(); err != nil {
 			return fmt.Errorf("limit the program: %w", err)
 		}

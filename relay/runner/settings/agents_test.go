@@ -169,7 +169,8 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"writes the relay's folder", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [DIR] } } }\n", `agents.a.sandbox.write[0]`},
 		{"reads the relay's folder", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR] } } }\n", `so that the agent could read the relay's keys`},
 		{"reads the relay's key", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR/relay.yaml] } } }\n", `is a file of the relay's`},
-		{"reads another's home", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR/agents] } } }\n", `the home of an agent; remove it`},
+		{"reads another's home", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR/agents] } } }\n", `the home or the workspace of an agent; remove it`},
+		{"writes another's workspace", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [DIR/workspaces] } } }\n", `or the workspace of an agent; remove it`},
 		{"writes a clone", acp("") + "  b: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } }\nrepos: { local/a: { clone: CLONE, agents: [a] } }\n", `agents.b.sandbox.write[0]: "CLONE": holds the clone of repository local/a`},
 		{"writes its own program", "agents: { a: { kind: acp, argv: [DIR/bin/opencode], sandbox: { write: [DIR/bin] } } }\n", `holds the program of agent a, so that the agent could change it`},
 		{"an action writes an agent", "agents: { a: { kind: acp, argv: [DIR/bin/opencode] } }\nactions: { x: { argv: [/bin/cat], sandbox: { write: [DIR/bin] } } }\n", `actions.x.sandbox.write[0]: "DIR/bin": holds the program of agent a`},
@@ -179,6 +180,7 @@ func TestLoadAgentProblems(t *testing.T) {
 			t.Parallel()
 			dir := folderWith(t, "bin/opencode")
 			must(t, os.Mkdir(filepath.Join(dir, "agents"), 0o700))
+			must(t, os.Mkdir(filepath.Join(dir, "workspaces"), 0o700))
 			write(t, filepath.Join(dir, "open.key"), "key", 0o644)
 			places := strings.NewReplacer("CLONE", dir+"/clone", "DIR", dir)
 			_, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "listen: none\n"+places.Replace(tt.text), 0o600), noEnv)

@@ -17,12 +17,17 @@ import (
 
 // Limits of what agents: and repos: may ask for.
 const (
-	maxAgents      = 64
-	maxSlots       = 64
-	maxTools       = 10_000
-	maxAgentTime   = 24 * time.Hour
-	maxRepos       = 256
-	agentOwnFolder = "agents"
+	maxAgents    = 64
+	maxSlots     = 64
+	maxTools     = 10_000
+	maxAgentTime = 24 * time.Hour
+	maxRepos     = 256
+)
+
+// Folders of agents below the relay's state: their homes, and their workspaces (package workspace).
+const (
+	agentOwnFolder   = "agents"
+	workspacesFolder = "workspaces"
 )
 
 // AgentHome returns the HOME of an entry: a folder of its own below the relay's state, which is kept.

@@ -201,13 +201,13 @@ func (r *configReader) outOf(guarded map[string]string, at string, list []string
 	}
 }
 
-// outOfState reports each path of a list that is the relay's own: its files with keys, and the homes of agents.
+// outOfState reports each path of a list that is the relay's own: its files with keys, and the homes and workspaces of agents.
 func (r *configReader) outOfState(at string, list []string) {
 	state := resolve(r.config.State)
 	for _, path := range list {
 		file := filepath.Dir(path) == state && strings.HasPrefix(filepath.Base(path), "relay.")
-		if file || within(path, filepath.Join(state, agentOwnFolder)) {
-			r.report(Problem{Key: at, Value: path}, trust.Because("is a file of the relay's or the home of an agent", "remove it; each agent can use its own home anyway"))
+		if file || within(path, filepath.Join(state, agentOwnFolder)) || within(path, filepath.Join(state, workspacesFolder)) {
+			r.report(Problem{Key: at, Value: path}, trust.Because("is a file of the relay's, or the home or the workspace of an agent", "remove it; each agent can use its own home and workspace anyway"))
 		}
 	}
 }

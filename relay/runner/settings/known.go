@@ -14,6 +14,11 @@ type Known struct {
 	Env []EnvVar
 	// Mode is the mode of its sessions in which it asks, or "".
 	Mode string
+	// Login says how its user logs in, with HOME set to that of the entry.
+	Login string
+	// Keys are the variables and Logins the files below HOME with which it is logged in; one of them is enough. Without any of both the
+	// agent itself says whether it wants a login.
+	Keys, Logins []string
 
 	programs []string
 }
@@ -26,10 +31,16 @@ const openCodeAsks = `{"*":"ask","bash":"ask","codesearch":"ask","doom_loop":"as
 // known are the agents that were tried. An agent that is not here needs a sandbox, or its user's word.
 var known = []Known{
 	{
-		Name: "OpenCode", programs: []string{"opencode"},
+		Name: "OpenCode", programs: []string{"opencode"}, Login: "opencode auth login",
 		Env: []EnvVar{{"OPENCODE_PERMISSION", openCodeAsks}, {"OPENCODE_DISABLE_PROJECT_CONFIG", "true"}},
 	},
-	{Name: "Claude Code by its ACP adapter", programs: []string{"claude-agent-acp", "@agentclientprotocol/claude-agent-acp"}, Mode: "default"},
+	{
+		Name: "Claude Code by its ACP adapter", programs: []string{"claude-agent-acp", "@agentclientprotocol/claude-agent-acp"}, Mode: "default",
+		Login: "claude /login", Logins: []string{".claude/.credentials.json"},
+		Keys: []string{
+			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
+		},
+	},
 }
 
 // Forced returns what is forced on the agent so that it asks; ok is false for an agent that is not known.

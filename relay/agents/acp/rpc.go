@@ -1,0 +1,360 @@
+package acp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"drawbridge/relay/agents"
+)
+
+// Bounds of what an agent can make us hold or do.
+const (
+	// maxLine bounds a message, in bytes.
+	maxLine = 8 << 20
+	// keepLine is how large a buffer for lines is kept between two of them, in bytes.
+	keepLine = 1 << 20
+	// maxGarbage bounds what an agent may write that is not a message, in bytes, between two messages.
+	maxGarbage = 1 << 20
+	// maxAsked bounds the requests of an agent that are answered at a time.
+	maxAsked = 64
+	// writeFor is how long an agent may leave its input unread.
+	writeFor = 10 * time.Second
+	// endSoon is how long the end of a process may come after the end of its input.
+	endSoon = 3 * time.Second
+	// sample is how much of a text of the agent's goes into a reason, in bytes.
+	sample = 200
+)
+
+// message is any JSON-RPC message.
+type message struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *rpcError       `json:"error,omitempty"`
+}
+
+// rpcError is the answer of a side that could not do what it was asked for.
+type rpcError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Error is the code and the message.
+func (e *rpcError) Error() string { return fmt.Sprintf("error %d: %s", e.Code, e.Message) }
+
+// Codes of errors, as the protocol has them.
+const (
+	codeAuth      = -32000
+	codeNotFound  = -32002
+	codeNoMethod  = -32601
+	codeBadParams = -32602
+	codeInternal  = -32603
+)
+
+// handlers are what the agent reaches.
+type handlers struct {
+	// notified is called for each notification, in order, on the goroutine that reads. It must not block.
+	notified func(method string, params json.RawMessage)
+	// asked answers a request, on a goroutine of its own. ctx ends with the connection, or when the agent takes the request back.
+	asked func(ctx context.Context, method string, params json.RawMessage) (any, *rpcError)
+}
+
+// rpc is JSON-RPC over lines. What the agent writes is pushed into Write and handled there, so that an agent that writes faster than
+// it is handled has to wait, and that an answer is handled after everything that came before it.
+type rpc struct {
+	input    Input
+	handlers handlers
+	clean    func(string) string
+	// context makes the context of a request of the agent's.
+	context func() (context.Context, context.CancelFunc)
+	// done is closed when the connection is over.
+	done chan struct{}
+
+	// Only Write uses these fields.
+	line    []byte
+	garbage int
+
+	writing sync.Mutex
+	asks    sync.WaitGroup
+
+	mu    sync.Mutex // guards the fields below
+	next  uint64
+	calls map[uint64]chan message
+	// asking are the agent's requests that are being answered, by the text of their id.
+	asking map[string]context.CancelFunc
+	over   *agents.Error
+	first  string
+}
+
+func newRPC(ctx context.Context, o Options, h handlers) *rpc {
+	return &rpc{
+		input: o.Input, handlers: h, clean: o.clean, done: make(chan struct{}), calls: map[uint64]chan message{}, asking: map[string]context.CancelFunc{},
+		context: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
+	}
+}
+
+// Write takes what the agent wrote. It never fails, and drops everything once the connection is over.
+func (r *rpc) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0 && r.end() == nil; {
+		i := bytes.IndexByte(rest, '\n')
+		more := i
+		if i < 0 {
+			more = len(rest)
+		}
+		if len(r.line)+more > maxLine {
+			r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent wrote a line of more than %d MiB", maxLine>>20)})
+			r.line = nil
+			break
+		}
+		if i < 0 {
+			r.line = append(r.line, rest...)
+			break
+		}
+		if len(r.line) == 0 {
+			r.take(rest[:i])
+		} else {
+			r.line = append(r.line, rest[:i]...)
+			r.take(r.line)
+		}
+		if r.line = r.line[:0]; cap(r.line) > keepLine {
+			r.line = nil
+		}
+		rest = rest[i+1:]
+	}
+	return len(p), nil
+}
+
+// take handles one line.
+func (r *rpc) take(line []byte) {
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return
+	}
+	var m message
+	if line[0] != '{' || json.Unmarshal(line, &m) != nil || m.ID == nil && m.Method == "" {
+		r.note(line)
+		return
+	}
+	r.garbage = 0
+	switch {
+	case m.Method == "$/cancel_request" && m.ID == nil:
+		r.takeBack(m.Params)
+	case m.Method != "" && m.ID != nil:
+		r.answer(m)
+	case m.Method != "":
+		r.handlers.notified(m.Method, m.Params)
+	default:
+		r.deliver(m)
+	}
+}
+
+// note counts what is not a message. Agents print a banner or a warning now and then; one that goes on so speaks another language.
+func (r *rpc) note(line []byte) {
+	r.garbage += len(line) + 1
+	r.mu.Lock()
+	if r.first == "" {
+		r.first = r.clean(string(line[:min(len(line), sample)]))
+	}
+	first := r.first
+	r.mu.Unlock()
+	if r.garbage > maxGarbage {
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent writes no messages of the Agent Client Protocol; its output begins with %q", first)})
+	}
+}
+
+// deliver hands an answer to the call that waits for it. An answer for which no call waits is dropped.
+func (r *rpc) deliver(m message) {
+	id, err := strconv.ParseUint(string(m.ID), 10, 64)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if reply := r.calls[id]; err == nil && reply != nil {
+		delete(r.calls, id)
+		reply <- m
+	}
+}
+
+// answer answers a request of the agent's. Each one gets an answer.
+func (r *rpc) answer(m message) {
+	ctx, cancel := r.context()
+	key := string(m.ID)
+	r.mu.Lock()
+	crowded := len(r.asking) >= maxAsked
+	_, twice := r.asking[key]
+	begin := r.over == nil && !crowded && !twice
+	if begin {
+		r.asking[key] = cancel
+		r.asks.Add(1)
+	}
+	r.mu.Unlock()
+	switch {
+	case begin:
+	case crowded:
+		cancel()
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent asked more than %d things at once", maxAsked)})
+		return
+	case twice:
+		cancel()
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: "the agent asked two things under one id"})
+		return
+	default:
+		cancel()
+		return
+	}
+	go func() {
+		defer r.asks.Done()
+		result, problem := r.handlers.asked(ctx, m.Method, m.Params)
+		r.mu.Lock()
+		delete(r.asking, key)
+		r.mu.Unlock()
+		cancel()
+		out := message{ID: m.ID, Error: problem}
+		if problem == nil {
+			out.Result, _ = json.Marshal(result) // of our own types
+		}
+		_ = r.send(out)
+	}()
+}
+
+// takeBack ends a request that the agent does not want answered any more.
+func (r *rpc) takeBack(params json.RawMessage) {
+	var p struct {
+		RequestID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if cancel := r.asking[string(p.RequestID)]; cancel != nil {
+		cancel()
+	}
+}
+
+// call asks the agent and waits for its answer, until ctx is done or the connection is over. An answer that came before the end counts.
+// The error is an *rpcError, an *agents.Error, or the cause of ctx.
+func (r *rpc) call(ctx context.Context, method string, params, result any) error {
+	reply := make(chan message, 1)
+	r.mu.Lock()
+	r.next++
+	id := r.next
+	r.calls[id] = reply
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.calls, id)
+		r.mu.Unlock()
+	}()
+	if err := r.request(strconv.AppendUint(nil, id, 10), method, params); err != nil {
+		return r.endAfter(ctx, err)
+	}
+	var m message
+	select {
+	case m = <-reply:
+	case <-r.done:
+		select {
+		case m = <-reply:
+		default:
+			return r.end()
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if m.Error != nil {
+		return m.Error
+	}
+	if err := json.Unmarshal(m.Result, result); err != nil {
+		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent's answer to %s cannot be read: %s", method, r.clean(err.Error()))}
+	}
+	return nil
+}
+
+// endAfter returns how the connection ended, after a message that could not be written. The end of the process says more, and comes soon.
+func (r *rpc) endAfter(ctx context.Context, err error) error {
+	soon := time.NewTimer(endSoon)
+	defer soon.Stop()
+	select {
+	case <-r.done:
+		return r.end()
+	case <-soon.C:
+	case <-ctx.Done():
+	}
+	return err
+}
+
+// request sends a request, or a notification when id is nil.
+func (r *rpc) request(id json.RawMessage, method string, params any) error {
+	text, err := json.Marshal(params)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", method, err)
+	}
+	return r.send(message{ID: id, Method: method, Params: text})
+}
+
+// send writes one message. An agent that does not read it in time is given up, because half a message may be in its input.
+func (r *rpc) send(m message) error {
+	m.JSONRPC = "2.0"
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if over := r.end(); over != nil {
+		return over
+	}
+	err = r.input.SetWriteDeadline(time.Now().Add(writeFor))
+	if err == nil {
+		_, err = r.input.Write(append(text, '\n'))
+	}
+	if err == nil {
+		return nil
+	}
+	ended := &agents.Error{Cause: agents.Crashed, Reason: "the agent closed its input"}
+	if isTimeout(err) {
+		ended = &agents.Error{Cause: agents.Hung, Reason: fmt.Sprintf("the agent did not read its input for %s", writeFor)}
+		r.fail(ended)
+	}
+	// An agent that is gone may have answered before: what it wrote is still on its way, and its end comes after that.
+	return ended
+}
+
+// end returns how the connection ended, nil as long as it goes on.
+func (r *rpc) end() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over == nil {
+		return nil
+	}
+	return r.over
+}
+
+// begun returns how the first output began that was not a message, or "".
+func (r *rpc) begun() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.first
+}
+
+// fail ends the connection. Only the first end counts.
+func (r *rpc) fail(why *agents.Error) {
+	r.mu.Lock()
+	if r.over != nil {
+		r.mu.Unlock()
+		return
+	}
+	r.over = why
+	asking := r.asking
+	r.asking = map[string]context.CancelFunc{}
+	r.mu.Unlock()
+	for _, cancel := range asking {
+		cancel()
+	}
+	close(r.done)
+}

@@ -1,0 +1,331 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"drawbridge/relay/agents"
+)
+
+const (
+	// maxText bounds the text of one turn, in bytes.
+	maxText = 4 << 20
+	// maxReplay bounds what is kept of a replay, in bytes; the oldest part goes first.
+	maxReplay = 8 << 20
+	// defaultUpdates bounds the updates of one turn and of one replay.
+	defaultUpdates = 500_000
+)
+
+// MCPServer is a server that the agent starts, over standard input and output.
+type MCPServer struct {
+	Name, Command string
+	Args          []string
+	// Env are pairs NAME=value.
+	Env map[string]string
+}
+
+// Start is how a session is opened.
+type Start struct {
+	// Dir is the absolute folder in which the agent works.
+	Dir string
+	MCP []MCPServer
+}
+
+func (s Start) servers() []sdk.McpServer {
+	list := []sdk.McpServer{}
+	for _, m := range s.MCP {
+		server := sdk.McpServerStdio{Name: m.Name, Command: m.Command, Args: append([]string{}, m.Args...), Env: []sdk.EnvVariable{}}
+		for name, value := range m.Env {
+			server.Env = append(server.Env, sdk.EnvVariable{Name: name, Value: value})
+		}
+		list = append(list, sdk.McpServer{Stdio: &server})
+	}
+	return list
+}
+
+// Said is one message of a replay.
+type Said struct {
+	// User is true for what was said to the agent, false for what it said itself.
+	User bool
+	Text string
+}
+
+// Session is one conversation with an agent. One turn runs at a time.
+type Session struct {
+	conn *Conn
+	// ID is the agent's own.
+	ID string
+
+	mu      sync.Mutex // guards the fields below
+	mode    string
+	modes   []string
+	byModes bool
+	turn    *turn
+	replay  *replay
+	late    text
+}
+
+// opened is the answer to a request that opens a session.
+type opened struct {
+	SessionID string `json:"sessionId"`
+	Modes     *struct {
+		CurrentModeID  string `json:"currentModeId"`
+		AvailableModes []struct {
+			ID string `json:"id"`
+		} `json:"availableModes"`
+	} `json:"modes"`
+	ConfigOptions []struct {
+		ID           string          `json:"id"`
+		Category     string          `json:"category"`
+		CurrentValue json.RawMessage `json:"currentValue"`
+		Options      []struct {
+			Value string `json:"value"`
+		} `json:"options"`
+	} `json:"configOptions"`
+}
+
+// modeOption is the id of the option that holds the mode of a session, for agents that have no modes.
+const modeOption = "mode"
+
+func (o opened) mode() (current string, all []string, byModes bool) {
+	if o.Modes != nil {
+		for _, m := range o.Modes.AvailableModes {
+			all = append(all, m.ID)
+		}
+		return o.Modes.CurrentModeID, all, true
+	}
+	for _, option := range o.ConfigOptions {
+		if option.Category == modeOption && option.ID == modeOption && json.Unmarshal(option.CurrentValue, &current) == nil {
+			for _, v := range option.Options {
+				all = append(all, v.Value)
+			}
+		}
+	}
+	return current, all, false
+}
+
+// Mode is the mode of the session, or "" for an agent without modes; modes are all that it has.
+func (s *Session) Mode() (current string, modes []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mode, s.modes
+}
+
+// Late returns what the agent said after its last turn had ended, and forgets it.
+func (s *Session) Late() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := s.late.String()
+	s.late = text{}
+	return said
+}
+
+// NewSession opens a session. An agent that wants its user to log in fails here with LoginMissing, if it notices it so early.
+func (c *Conn) NewSession(ctx context.Context, o Start) (*Session, error) {
+	var said opened
+	err := c.rpc.call(ctx, sdk.AgentMethodSessionNew, sdk.NewSessionRequest{Cwd: o.Dir, McpServers: o.servers()}, &said)
+	if err != nil {
+		return nil, c.ended(err, "open a session")
+	}
+	if said.SessionID == "" {
+		return nil, c.broke("the agent opened a session without an id")
+	}
+	s := c.session(said.SessionID)
+	s.opened(said)
+	return s, nil
+}
+
+// session returns the session of an id, which is known from here on.
+func (c *Conn) session(id string) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.sessions[id]; s != nil {
+		return s
+	}
+	s := &Session{conn: c, ID: id}
+	c.sessions[id] = s
+	return s
+}
+
+func (s *Session) opened(o opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode, s.modes, s.byModes = o.mode()
+}
+
+// resuming is a request to resume. The library's type leaves an empty list of servers out, and agents demand one in the other requests.
+type resuming struct {
+	Cwd        string          `json:"cwd"`
+	McpServers []sdk.McpServer `json:"mcpServers"`
+	SessionID  string          `json:"sessionId"`
+}
+
+// ErrCannotResume means that the agent has neither session/resume nor session/load.
+var ErrCannotResume = errors.New("the agent can go on with no session of an earlier process")
+
+// Resume goes on with a session of an earlier process, by session/resume if the agent has it.
+func (c *Conn) Resume(ctx context.Context, id string, o Start) (*Session, error) {
+	if about := c.About(); !about.Resume {
+		s, _, err := c.Load(ctx, id, o)
+		return s, err
+	}
+	s := c.session(id)
+	var said opened
+	err := c.rpc.call(ctx, sdk.AgentMethodSessionResume, resuming{Cwd: o.Dir, SessionID: id, McpServers: o.servers()}, &said)
+	if err != nil {
+		return nil, c.gone(err, id)
+	}
+	s.opened(said)
+	return s, nil
+}
+
+// Load goes on with a session of an earlier process by session/load, and returns what the agent has in it, the oldest first. Some agents
+// load a session that never was, with nothing in it; the caller knows whether that can be.
+func (c *Conn) Load(ctx context.Context, id string, o Start) (*Session, []Said, error) {
+	if about := c.About(); !about.Load {
+		return nil, nil, ErrCannotResume
+	}
+	s, told := c.session(id), &replay{most: c.maxUpdates}
+	s.mu.Lock()
+	s.replay = told
+	s.mu.Unlock()
+	var said opened
+	err := c.rpc.call(ctx, sdk.AgentMethodSessionLoad, sdk.LoadSessionRequest{Cwd: o.Dir, SessionId: sdk.SessionId(id), McpServers: o.servers()}, &said)
+	s.mu.Lock()
+	s.replay = nil
+	s.mu.Unlock()
+	if err != nil {
+		return nil, nil, c.gone(err, id)
+	}
+	s.opened(said)
+	return s, told.said(), nil
+}
+
+// gone is the error of a session that cannot be gone on with. Agents say so in ways of their own, so that each refusal counts as one.
+func (c *Conn) gone(err error, id string) error {
+	c.mu.Lock()
+	delete(c.sessions, id)
+	c.mu.Unlock()
+	var why *agents.Error
+	if err = c.ended(err, "go on with the session"); errors.As(err, &why) && why.Cause == agents.Crashed && c.rpc.end() == nil {
+		return &agents.Error{Cause: agents.SessionGone, Reason: why.Reason}
+	}
+	return err
+}
+
+// About returns what the agent said of itself, the zero value before Initialize.
+func (c *Conn) About() About {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.about
+}
+
+// SetMode changes the mode of the session.
+func (s *Session) SetMode(ctx context.Context, mode string) error {
+	s.mu.Lock()
+	byModes := s.byModes
+	s.mu.Unlock()
+	var err error
+	var none json.RawMessage
+	if byModes {
+		err = s.conn.rpc.call(ctx, sdk.AgentMethodSessionSetMode, sdk.SetSessionModeRequest{SessionId: sdk.SessionId(s.ID), ModeId: sdk.SessionModeId(mode)}, &none)
+	} else {
+		err = s.conn.rpc.call(ctx, sdk.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": s.ID, "configId": modeOption, "value": mode}, &none)
+	}
+	if err != nil {
+		return s.conn.ended(err, "change the mode of the session")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mode = mode
+	return nil
+}
+
+// notified handles a notification. Only updates concern us.
+func (c *Conn) notified(method string, params json.RawMessage) {
+	c.mu.Lock()
+	c.heard = time.Now()
+	c.mu.Unlock()
+	if method != sdk.ClientMethodSessionUpdate {
+		return
+	}
+	var head struct {
+		SessionID string `json:"sessionId"`
+		Update    struct {
+			SessionUpdate string `json:"sessionUpdate"`
+		} `json:"update"`
+	}
+	if json.Unmarshal(params, &head) != nil {
+		return
+	}
+	c.mu.Lock()
+	s := c.sessions[head.SessionID]
+	c.mu.Unlock()
+	if s == nil {
+		// Some agents send updates before the answer that names the session. They concern what the session can do, and no turn.
+		return
+	}
+	if err := s.update(head.Update.SessionUpdate, params); err != nil {
+		c.rpc.fail(err)
+	}
+}
+
+// Kinds of updates that the driver reads. Each other one is skipped before the library sees it: v0.13.0 decodes one that it does not
+// know as an empty session_info_update, or as a chunk of the user's words, without an error.
+const (
+	userChunk  = "user_message_chunk"
+	agentChunk = "agent_message_chunk"
+	toolCall   = "tool_call"
+	modeUpdate = "current_mode_update"
+)
+
+// update handles one update of the session. An error ends the connection.
+func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != nil {
+		s.turn.updates++
+		s.turn.stir()
+		if most := s.conn.maxUpdates; s.turn.updates > most {
+			return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent sent more than %d updates in one turn", most)}
+		}
+	}
+	switch kind {
+	case userChunk, agentChunk, toolCall, modeUpdate:
+	default:
+		return nil
+	}
+	var n sdk.SessionNotification
+	if json.Unmarshal(params, &n) != nil {
+		return nil
+	}
+	switch u := n.Update; {
+	case kind == modeUpdate && u.CurrentModeUpdate != nil:
+		s.mode = string(u.CurrentModeUpdate.CurrentModeId)
+	case kind == toolCall && s.turn != nil:
+		s.turn.text.cut()
+	case kind == userChunk && u.UserMessageChunk != nil:
+		return s.replay.add(true, chunk{u.UserMessageChunk.Content, u.UserMessageChunk.MessageId})
+	case kind == agentChunk && u.AgentMessageChunk != nil:
+		return s.said(chunk{u.AgentMessageChunk.Content, u.AgentMessageChunk.MessageId})
+	}
+	return nil
+}
+
+// said puts a chunk of the agent's own words where they belong.
+func (s *Session) said(c chunk) *agents.Error {
+	switch {
+	case s.replay != nil:
+		return s.replay.add(false, c)
+	case s.turn != nil:
+		return s.turn.text.add(c)
+	default:
+		return s.late.add(c)
+	}
+}

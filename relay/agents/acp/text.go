@@ -1,0 +1,132 @@
+package acp
+
+import (
+	"fmt"
+	"strings"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"drawbridge/relay/agents"
+)
+
+// chunk is a piece of a message.
+type chunk struct {
+	content sdk.ContentBlock
+	// message is the id of the message that it belongs to, nil where the agent gives none.
+	message *string
+}
+
+// text is the chunk's own text. Images, links and embedded resources are not the agent's words.
+func (c chunk) text() string {
+	if c.content.Text == nil {
+		return ""
+	}
+	return c.content.Text.Text
+}
+
+// text gathers the messages of a turn. The zero text is empty.
+type text struct {
+	messages []string
+	open     strings.Builder
+	// id is that of the open message, nil when it has none.
+	id   *string
+	size int
+	// over is true when a tool call came since the last chunk.
+	over bool
+}
+
+// cut notes that a tool call began. What follows is another message, unless its id says otherwise.
+func (t *text) cut() { t.over = true }
+
+func (t *text) add(c chunk) *agents.Error {
+	piece := c.text()
+	if piece == "" {
+		return nil
+	}
+	if t.size += len(piece); t.size > maxText {
+		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent said more than %d MiB in one turn", maxText>>20)}
+	}
+	same := t.id != nil && c.message != nil && *t.id == *c.message
+	other := t.id != nil && c.message != nil && *t.id != *c.message
+	if t.open.Len() > 0 && !same && (other || t.over) {
+		t.close()
+	}
+	t.over, t.id = false, c.message
+	t.open.WriteString(piece)
+	return nil
+}
+
+func (t *text) close() {
+	if t.open.Len() > 0 {
+		t.messages = append(t.messages, t.open.String())
+		t.open.Reset()
+	}
+}
+
+// all closes the open message and returns every message.
+func (t *text) all() []string {
+	t.close()
+	return t.messages
+}
+
+// String is every message, each from the beginning of a line.
+func (t *text) String() string { return join(t.all()) }
+
+func join(messages []string) string {
+	var out strings.Builder
+	for i, m := range messages {
+		if i > 0 && !strings.HasSuffix(messages[i-1], "\n") {
+			out.WriteByte('\n')
+		}
+		out.WriteString(m)
+	}
+	return out.String()
+}
+
+// replay gathers what an agent has in a session that it loads. Its add does nothing on nil: outside a replay, a quoted message of the
+// user's is not for us.
+type replay struct {
+	messages []*replayed
+	size     int
+	updates  int
+	// most is how many updates it takes.
+	most int
+}
+
+type replayed struct {
+	user bool
+	text strings.Builder
+}
+
+func (r *replay) add(user bool, c chunk) *agents.Error {
+	if r == nil {
+		return nil
+	}
+	if r.updates++; r.updates > r.most {
+		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent replayed more than %d updates", r.most)}
+	}
+	piece := c.text()
+	if piece == "" {
+		return nil
+	}
+	last := len(r.messages) - 1
+	if last < 0 || r.messages[last].user != user {
+		r.messages, last = append(r.messages, &replayed{user: user}), last+1
+	}
+	r.messages[last].text.WriteString(piece)
+	for r.size += len(piece); r.size > maxReplay && len(r.messages) > 1; r.messages = r.messages[1:] {
+		r.size -= r.messages[0].text.Len()
+	}
+	if r.size > maxReplay {
+		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent replayed a message of more than %d MiB", maxReplay>>20)}
+	}
+	return nil
+}
+
+func (r *replay) said() []Said {
+	list := make([]Said, len(r.messages))
+	for i, m := range r.messages {
+		list[i] = Said{User: m.user, Text: m.text.String()}
+	}
+	return list
+}

@@ -1,0 +1,177 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"drawbridge/relay/agents"
+)
+
+// Answer is what a turn brought. It holds what was said until then when the turn ended with an error.
+type Answer struct {
+	// Messages are the agent's own messages, the oldest first.
+	Messages []string
+	// Usage is nil where the agent does not say it.
+	Usage *Usage
+	// Updates counts what the agent reported.
+	Updates int
+}
+
+// Text is every message, each from the beginning of a line.
+func (a Answer) Text() string { return join(a.Messages) }
+
+// Usage counts tokens.
+type Usage struct {
+	Input, Output, Cached int
+}
+
+// turn is the turn that runs.
+type turn struct {
+	text    text
+	updates int
+	// news gets a signal for each update.
+	news chan struct{}
+}
+
+func (t *turn) stir() {
+	select {
+	case t.news <- struct{}{}:
+	default:
+	}
+}
+
+// prompted is the answer to a prompt.
+type prompted struct {
+	StopReason string     `json:"stopReason"`
+	Usage      *sdk.Usage `json:"usage"`
+}
+
+// Prompt runs one turn. When ctx is done it cancels the turn, and an answer that came all the same still counts; the error then is the cause
+// of ctx if that is an *agents.Error, Hung for a deadline, and Stopped otherwise. An agent that does not end a cancelled turn is given up,
+// so that its process has to be ended. An error is an *agents.Error, with what was said until then in the Answer.
+func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
+	t := &turn{news: make(chan struct{}, 1)}
+	s.mu.Lock()
+	busy := s.turn != nil
+	if !busy {
+		s.turn = t
+	}
+	s.mu.Unlock()
+	if busy {
+		return Answer{}, &agents.Error{Cause: agents.Crashed, Reason: "the relay began a turn while another one ran in the same session"}
+	}
+	said, err := s.exchange(ctx, prompt)
+	if err == nil {
+		s.settle(t)
+	}
+	s.mu.Lock()
+	s.turn = nil
+	a := Answer{Messages: t.text.all(), Updates: t.updates}
+	s.mu.Unlock()
+	if err != nil {
+		return a, err
+	}
+	if u := said.Usage; u != nil {
+		a.Usage = &Usage{Input: u.InputTokens, Output: u.OutputTokens}
+		if u.CachedReadTokens != nil {
+			a.Usage.Cached = *u.CachedReadTokens
+		}
+	}
+	return a, s.judge(ctx, said.StopReason)
+}
+
+// exchange sends the prompt and returns the agent's answer to it.
+func (s *Session) exchange(ctx context.Context, prompt string) (said prompted, err error) {
+	call, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	reply := make(chan error, 1)
+	go func() {
+		reply <- s.conn.rpc.call(call, sdk.AgentMethodSessionPrompt, sdk.PromptRequest{SessionId: sdk.SessionId(s.ID), Prompt: []sdk.ContentBlock{sdk.TextBlock(prompt)}}, &said)
+	}()
+	select {
+	case err = <-reply:
+		if err != nil {
+			err = s.conn.ended(err, "take the turn")
+		}
+		return said, err
+	case <-ctx.Done():
+	}
+	_ = s.conn.rpc.request(nil, sdk.AgentMethodSessionCancel, sdk.CancelNotification{SessionId: sdk.SessionId(s.ID)})
+	s.conn.withdraw(s.ID)
+	late := time.NewTimer(cancelFor)
+	defer late.Stop()
+	select {
+	case err = <-reply:
+	case <-late.C:
+		giveUp(nil)
+		if err = <-reply; err != nil {
+			s.conn.rpc.fail(&agents.Error{Cause: agents.Hung, Reason: fmt.Sprintf("the agent did not end a cancelled turn for %s", cancelFor)})
+		}
+	}
+	if err != nil {
+		// Some agents answer a cancelled turn with an error.
+		return said, stopped(ctx)
+	}
+	return said, nil
+}
+
+// stopped is the end of a turn whose ctx is done.
+func stopped(ctx context.Context) *agents.Error {
+	cause := context.Cause(ctx)
+	var why *agents.Error
+	switch {
+	case errors.As(cause, &why):
+		return why
+	case errors.Is(cause, context.DeadlineExceeded):
+		return &agents.Error{Cause: agents.Hung, Reason: "the turn took longer than it may"}
+	default:
+		return &agents.Error{Cause: agents.Stopped, Reason: "the turn was stopped"}
+	}
+}
+
+// settle waits for the last words of agents that send them after the end of the turn.
+func (s *Session) settle(t *turn) {
+	for {
+		s.mu.Lock()
+		wait := settleFor
+		if t.text.size == 0 {
+			wait = silentFor
+		}
+		s.mu.Unlock()
+		quiet := time.NewTimer(wait)
+		select {
+		case <-t.news:
+			quiet.Stop()
+			continue
+		case <-quiet.C:
+		case <-s.conn.Done():
+			quiet.Stop()
+		}
+		return
+	}
+}
+
+// judge turns the reason for which the agent stopped into an error, nil for a turn that was answered.
+func (s *Session) judge(ctx context.Context, reason string) error {
+	switch sdk.StopReason(reason) {
+	case sdk.StopReasonEndTurn:
+		return nil
+	case sdk.StopReasonRefusal:
+		return &agents.Error{Cause: agents.Refused, Reason: "the agent refused to go on"}
+	case sdk.StopReasonMaxTokens:
+		return &agents.Error{Cause: agents.Refused, Reason: "the agent stopped at its limit of tokens, so that its answer is not complete"}
+	case sdk.StopReasonMaxTurnRequests:
+		return &agents.Error{Cause: agents.Refused, Reason: "the agent stopped at its limit of requests to its model, so that its answer is not complete"}
+	case sdk.StopReasonCancelled:
+		if ctx.Err() != nil {
+			return stopped(ctx)
+		}
+		return &agents.Error{Cause: agents.Stopped, Reason: "the agent says that its turn was cancelled"}
+	default:
+		return s.conn.broke(fmt.Sprintf("the agent ended its turn for a reason that the protocol does not have: %s", s.conn.o.clean(reason)))
+	}
+}

@@ -1,0 +1,407 @@
+package acp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	sdk "github.com/coder/acp-go-sdk"
+	"github.com/google/go-cmp/cmp"
+
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
+)
+
+const endTurn = `{"stopReason":"end_turn","usage":{"inputTokens":5,"outputTokens":7,"totalTokens":12,"cachedReadTokens":3}}`
+
+// The text of a turn is made of the agent's own message chunks and of nothing else. Each message begins on a line of its own, and none is cut
+// in two by a tool that runs beside it.
+func TestText(t *testing.T) {
+	t.Parallel()
+	text := func(text string) string {
+		return `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + text + `"}}`
+	}
+	named := func(id, text string) string {
+		return `{"sessionUpdate":"agent_message_chunk","messageId":"` + id + `","content":{"type":"text","text":"` + text + `"}}`
+	}
+	const tool = `{"sessionUpdate":"tool_call","toolCallId":"c1","title":"ls","kind":"execute","status":"pending"}`
+	tests := []struct {
+		name    string
+		updates []string
+		want    []string
+	}{
+		{"chunks", []string{text("one "), text("two")}, []string{"one two"}},
+		{"not its words", []string{
+			`{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"SUBAGENT: thought"}}`,
+			`{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"SUBAGENT: quoted"}}`,
+			`{"sessionUpdate":"tool_call","toolCallId":"c1","title":"SUBAGENT: title","content":[{"type":"content","content":{"type":"text","text":"SUBAGENT: tool"}}]}`,
+			`{"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"completed","rawOutput":"SUBAGENT: output","content":[{"type":"content","content":{"type":"text","text":"SUBAGENT: tool"}}]}`,
+			`{"sessionUpdate":"plan","entries":[{"content":"SUBAGENT: plan","priority":"high","status":"pending"}]}`,
+			`{"sessionUpdate":"session_info_update","title":"SUBAGENT: title"}`,
+			`{"sessionUpdate":"agent_message_chunk","content":{"type":"resource","resource":{"uri":"file:///x","text":"SUBAGENT: file"}}}`,
+			`{"sessionUpdate":"agent_message_chunk","content":{"type":"resource_link","uri":"file:///x","name":"SUBAGENT: link"}}`,
+			`{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"eA==","mimeType":"image/png"}}`,
+			text("mine"),
+		}, []string{"mine"}},
+		{"updates that the library does not know", []string{
+			`{"sessionUpdate":"notice","content":{"type":"text","text":"SUBAGENT: notice"}}`, `{"sessionUpdate":"compaction_summary_chunk","content":{"type":"text","text":"SUBAGENT: summary"}}`,
+			`{"sessionUpdate":""}`, `{}`, `null`, `7`, text("mine"),
+		}, []string{"mine"}},
+		{"a message for each side of a tool", []string{text("I look."), tool, text("SUBAGENT: x")}, []string{"I look.", "SUBAGENT: x"}},
+		{"a tool beside one message", []string{named("m", "SUBAGENT: do "), tool, named("m", "this")}, []string{"SUBAGENT: do this"}},
+		{"messages by their ids", []string{named("m", "one"), named("n", "two")}, []string{"one", "two"}},
+		{"tool updates cut nothing", []string{text("SUBAGENT: do "), `{"sessionUpdate":"tool_call_update","toolCallId":"c0","status":"completed"}`, text("this")}, []string{"SUBAGENT: do this"}},
+		{"broken chunks", []string{`{"sessionUpdate":"agent_message_chunk"}`, `{"sessionUpdate":"agent_message_chunk","content":"x"}`, text("mine")}, []string{"mine"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			play(t, acp.Options{}, func(f *fake) {
+				f.begin()
+				p := f.want("session/prompt")
+				f.chunk("another session", "SUBAGENT: elsewhere")
+				for _, u := range tt.updates {
+					f.update("s1", u)
+				}
+				f.answer(p, endTurn)
+			}, func(ctx context.Context, c *acp.Conn) {
+				a, err := open(t, ctx, c).Prompt(ctx, "Go.")
+				if diff := cmp.Diff(tt.want, a.Messages); diff != "" || err != nil {
+					t.Errorf("messages (-want +got):\n%s%v", diff, err)
+				}
+				if a.Usage == nil || *a.Usage != (acp.Usage{Input: 5, Output: 7, Cached: 3}) {
+					t.Errorf("usage %+v", a.Usage)
+				}
+			})
+		})
+	}
+}
+
+func TestTextBeginsMessagesOnLines(t *testing.T) {
+	t.Parallel()
+	if got := (acp.Answer{Messages: []string{"I look.", "SUBAGENT: x\n", "end"}}).Text(); got != "I look.\nSUBAGENT: x\nend" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The library reads an update that it does not know as one that it knows, without an error: as an empty session_info_update, or, when there is a
+// content, as words of the user's. The driver therefore skips such updates before. This test says when a newer library makes that needless.
+func TestLibraryDoesNotKnowUpdates(t *testing.T) {
+	t.Parallel()
+	decode := func(update string) sdk.SessionUpdate {
+		var n sdk.SessionNotification
+		if err := json.Unmarshal([]byte(`{"sessionId":"s","update":`+update+`}`), &n); err != nil {
+			t.Errorf("the library refuses %s (%v); look whether the driver still has to skip it", update, err)
+		}
+		return n.Update
+	}
+	if u := decode(`{"sessionUpdate":"compaction_update","state":"running"}`); u.SessionInfoUpdate == nil {
+		t.Errorf("the library reads an unknown update as %+v; look whether the driver still has to skip it", u)
+	}
+	if u := decode(`{"sessionUpdate":"notice","content":{"type":"text","text":"x"}}`); u.UserMessageChunk == nil {
+		t.Errorf("the library reads an unknown update with a content as %+v; look whether the driver still has to skip it", u)
+	}
+}
+
+// What the driver sends is what agents demand, and it offers nothing that it does not serve.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	var sent []heard
+	play(t, acp.Options{}, func(f *fake) {
+		h := f.want("initialize")
+		f.answer(h, whole)
+		sent = append(sent, h)
+		h = f.want("session/new")
+		f.answer(h, `{"sessionId":"s1","modes":{"currentModeId":"yolo","availableModes":[{"id":"yolo"},{"id":"default"}]}}`)
+		sent = append(sent, h)
+		h = f.want("session/set_mode")
+		f.answer(h, `{}`)
+		sent = append(sent, h)
+		h = f.want("session/prompt")
+		f.answer(h, endTurn)
+		sent = append(sent, h)
+	}, func(ctx context.Context, c *acp.Conn) {
+		about, err := c.Initialize(ctx)
+		if want := (acp.About{Name: "fake", Version: "7", Protocol: 1, Load: true, Resume: true, List: true, Close: true}); err != nil || !cmp.Equal(about, want) {
+			t.Errorf("%+v, %v", about, err)
+		}
+		s, err := c.NewSession(ctx, acp.Start{Dir: "/work", MCP: []acp.MCPServer{{Name: "drawbridge", Command: "/bin/relay", Args: []string{"mcp"}, Env: map[string]string{"A": "b"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode, all := s.Mode(); mode != "yolo" || len(all) != 2 {
+			t.Errorf("mode %q of %q", mode, all)
+		}
+		if err := s.SetMode(ctx, "default"); err != nil {
+			t.Error(err)
+		}
+		if mode, _ := s.Mode(); mode != "default" {
+			t.Errorf("mode %q", mode)
+		}
+		if _, err := s.Prompt(ctx, "Go."); err != nil {
+			t.Error(err)
+		}
+	})
+	want := []string{
+		`{"clientCapabilities":{"auth":{},"fs":{}},"clientInfo":{"name":"test","version":"1"},"protocolVersion":1}`,
+		`{"cwd":"/work","mcpServers":[{"args":["mcp"],"command":"/bin/relay","env":[{"name":"A","value":"b"}],"name":"drawbridge"}]}`,
+		`{"modeId":"default","sessionId":"s1"}`,
+		`{"prompt":[{"text":"Go.","type":"text"}],"sessionId":"s1"}`,
+	}
+	for i, h := range sent {
+		var params any
+		if err := json.Unmarshal(h.Params, &params); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := json.Marshal(params); string(got) != want[i] {
+			t.Errorf("%s sent\n%s\nwant\n%s", h.Method, got, want[i])
+		}
+	}
+}
+
+// The mode is an option of the session where an agent has no modes.
+func TestModeOption(t *testing.T) {
+	t.Parallel()
+	play(t, acp.Options{}, func(f *fake) {
+		f.answer(f.want("initialize"), whole)
+		f.answer(f.want("session/new"), `{"sessionId":"s1","configOptions":[{"id":"model","category":"model","type":"select","currentValue":"m"},{"id":"new","type":"unheard of","currentValue":{}},`+
+			`{"id":"mode","category":"mode","type":"select","currentValue":"build","options":[{"value":"build"},{"value":"plan"}]}]}`)
+		h := f.want("session/set_config_option")
+		if string(h.Params) != `{"configId":"mode","sessionId":"s1","value":"plan"}` {
+			t.Errorf("sent %s", h.Params)
+		}
+		f.answer(h, `{"configOptions":[]}`)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		if mode, all := s.Mode(); mode != "build" || !cmp.Equal(all, []string{"build", "plan"}) {
+			t.Errorf("mode %q of %q", mode, all)
+		}
+		if err := s.SetMode(ctx, "plan"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Some agents send their last words after the end of the turn. Those that come at once belong to it; later ones are kept apart, so that
+// they are not taken for words of the next turn.
+func TestLateWords(t *testing.T) {
+	t.Parallel()
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		f.answer(f.want("session/prompt"), endTurn)
+		time.Sleep(100 * time.Millisecond)
+		f.chunk("s1", "the whole ")
+		f.chunk("s1", "answer")
+		time.Sleep(time.Second)
+		f.chunk("s1", "a new version is out")
+		p := f.want("session/prompt")
+		f.chunk("s1", "second")
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		a, err := s.Prompt(ctx, "Go.")
+		if err != nil || a.Text() != "the whole answer" {
+			t.Errorf("%q, %v", a.Text(), err)
+		}
+		time.Sleep(5 * time.Second)
+		if a, err = s.Prompt(ctx, "On."); err != nil || a.Text() != "second" {
+			t.Errorf("%q, %v", a.Text(), err)
+		}
+		if late := s.Late(); late != "a new version is out" || s.Late() != "" {
+			t.Errorf("late %q", late)
+		}
+	})
+}
+
+// An answer that came is ours, also when the process ends in the same moment.
+func TestAnswerBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		play(t, acp.Options{}, func(f *fake) {
+			f.begin()
+			p := f.want("session/prompt")
+			f.chunk("s1", "done")
+			f.answer(p, endTurn)
+			f.conn.Over(exited)
+		}, func(ctx context.Context, c *acp.Conn) {
+			if a, err := open(t, ctx, c).Prompt(ctx, "Go."); err != nil || a.Text() != "done" {
+				t.Fatalf("%q, %v", a.Text(), err)
+			}
+		})
+	}
+}
+
+// A turn that is stopped is cancelled at the agent, its questions are answered with cancelled, and an answer that comes all the same counts.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	ask := func(ctx context.Context, _ acp.Question) acp.Reply {
+		close(asked)
+		<-ctx.Done()
+		return acp.Allow
+	}
+	play(t, acp.Options{Ask: ask}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		f.chunk("s1", "half")
+		f.write(question(`"q"`, "s1", `{}`, `{"optionId":"yes","name":"Yes","kind":"allow_once"}`))
+		f.want("session/cancel")
+		h, _ := f.hear()
+		if string(h.Result) != `{"outcome":{"outcome":"cancelled"}}` {
+			t.Errorf("the question was answered with %s", h.Result)
+		}
+		f.answer(p, `{"stopReason":"cancelled"}`)
+		f.answer(f.want("session/prompt"), endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		stop, cancel := context.WithCancelCause(ctx)
+		go func() { <-asked; cancel(&agents.Error{Cause: agents.Asking, Reason: "held long enough"}) }()
+		a, err := s.Prompt(stop, "Go.")
+		wantCause(t, err, agents.Asking, "held long enough")
+		if a.Text() != "half" {
+			t.Errorf("%q", a.Text())
+		}
+		if _, err := s.Prompt(ctx, "Again."); err != nil {
+			t.Errorf("the next turn: %v", err)
+		}
+	})
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		f.want("session/cancel")
+		f.chunk("s1", "done")
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if a, err := s.Prompt(short, "Go."); err != nil || a.Text() != "done" {
+			t.Errorf("an answer that crossed the cancel: %q, %v", a.Text(), err)
+		}
+	})
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		f.want("session/cancel")
+		f.fail(p, -32603, "aborted")
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		stop, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Second, cancel)
+		_, err := s.Prompt(stop, "Go.")
+		wantCause(t, err, agents.Stopped, "the turn was stopped")
+	})
+}
+
+// An agent that does not end a cancelled turn is given up.
+func TestStopUnheard(t *testing.T) {
+	t.Parallel()
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		f.want("session/prompt")
+		f.want("session/cancel")
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		began := time.Now()
+		_, err := s.Prompt(short, "Go.")
+		wantCause(t, err, agents.Hung, "the turn took longer than it may")
+		if took := time.Since(began); took != 70*time.Second {
+			t.Errorf("given up after %s", took)
+		}
+		select {
+		case <-c.Done():
+		default:
+			t.Error("the connection goes on")
+		}
+		_, err = s.Prompt(ctx, "Again.")
+		wantCause(t, err, agents.Hung, "did not end a cancelled turn")
+	})
+}
+
+func TestOneTurnAtATime(t *testing.T) {
+	t.Parallel()
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		time.Sleep(time.Second)
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		first := make(chan error)
+		go func() { _, err := s.Prompt(ctx, "Go."); first <- err }()
+		time.Sleep(moment)
+		if _, err := s.Prompt(ctx, "Too."); err == nil {
+			t.Error("a second turn ran beside the first")
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Sessions of an earlier process: by resume where the agent has it, else by load, whose replay is returned whole and not taken for the
+// words of a turn.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	replay := func(f *fake) {
+		f.update("old", `{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"[turn trn_1] Go."}}`)
+		f.chunk("old", "I ")
+		f.chunk("old", "went")
+		f.update("old", `{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"[turn trn_2]"}}`)
+	}
+	play(t, acp.Options{}, func(f *fake) {
+		f.answer(f.want("initialize"), whole)
+		f.answer(f.want("session/resume"), `{}`)
+		h := f.want("session/load")
+		replay(f)
+		f.answer(h, `null`)
+		p := f.want("session/prompt")
+		f.chunk("old", "new")
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		if _, err := c.Initialize(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.Resume(ctx, "old", acp.Start{Dir: "/work"}); err != nil || s.ID != "old" {
+			t.Error(err)
+		}
+		s, said, err := c.Load(ctx, "old", acp.Start{Dir: "/work"})
+		want := []acp.Said{{User: true, Text: "[turn trn_1] Go."}, {Text: "I went"}, {User: true, Text: "[turn trn_2]"}}
+		if diff := cmp.Diff(want, said); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
+		}
+		if a, err := s.Prompt(ctx, "Go."); err != nil || a.Text() != "new" || s.Late() != "" {
+			t.Errorf("%q, %v", a.Text(), err)
+		}
+	})
+	play(t, acp.Options{}, func(f *fake) {
+		f.answer(f.want("initialize"), `{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}`)
+		f.fail(f.want("session/load"), -32603, "service failure")
+		f.fail(f.want("session/load"), -32002, "Resource not found")
+		f.fail(f.want("session/load"), -32000, "Authentication required")
+	}, func(ctx context.Context, c *acp.Conn) {
+		if _, err := c.Initialize(ctx); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Resume(ctx, "never", acp.Start{Dir: "/work"})
+		wantCause(t, err, agents.SessionGone, "service failure")
+		_, err = c.Resume(ctx, "never", acp.Start{Dir: "/work"})
+		wantCause(t, err, agents.SessionGone, "does not know the session: Resource not found")
+		_, err = c.Resume(ctx, "never", acp.Start{Dir: "/work"})
+		wantCause(t, err, agents.LoginMissing, "Authentication required")
+	})
+	play(t, acp.Options{}, func(f *fake) {
+		f.answer(f.want("initialize"), `{"protocolVersion":1}`)
+	}, func(ctx context.Context, c *acp.Conn) {
+		if _, err := c.Initialize(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Resume(ctx, "old", acp.Start{Dir: "/work"}); !errors.Is(err, acp.ErrCannotResume) {
+			t.Errorf("%v", err)
+		}
+	})
+}

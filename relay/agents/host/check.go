@@ -1,0 +1,257 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/settings"
+)
+
+const (
+	// startFor is how long an agent may take to start and to open a session. Real ones took up to 7 s each on two shared cores.
+	startFor = time.Minute
+	// checkFolder is where an agent works while it is checked, beside its home.
+	checkFolder = "check"
+)
+
+// Report is what a check found out about an entry.
+type Report struct {
+	Name string
+	// Lines are pairs of a word and what was found, in the order in which they are shown.
+	Lines [][2]string
+	// Problems say what will not work, and what to do. Without one the agent works as far as a check can see.
+	Problems []string
+}
+
+func (r *Report) line(word, format string, args ...any) {
+	r.Lines = append(r.Lines, [2]string{word, fmt.Sprintf(format, args...)})
+}
+
+func (r *Report) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// Check starts an entry once, in an empty folder, and says what it found. It sends no prompt, so that it costs nothing. When it returns,
+// nothing of the agent is left but what it keeps in its home.
+func (h *Host) Check(ctx context.Context, name string) Report {
+	r, a := Report{Name: name}, h.Config.Agents[name]
+	r.line("program", "%s (kind %s)", a.Argv[0], a.Kind)
+	home, err := h.home(name)
+	if err != nil {
+		r.problem("%v", err)
+		return r
+	}
+	dir := filepath.Join(filepath.Dir(home), checkFolder)
+	defer os.RemoveAll(dir)
+	if err := ownFolder(dir); err != nil {
+		r.problem("%v", err)
+		return r
+	}
+	if a.Kind == settings.AgentCLI {
+		h.checkCLI(ctx, &r, dir)
+	} else {
+		h.checkACP(ctx, &r, dir)
+	}
+	h.describe(&r, a, home)
+	return r
+}
+
+// describe adds what relay.yaml says of an entry.
+func (h *Host) describe(r *Report, a settings.Agent, home string) {
+	switch {
+	case a.Sandbox == nil:
+		r.line("sandbox", "none: the agent can do whatever the user of this relay can")
+	default:
+		plan := h.plan(a, home)
+		r.line("sandbox", "%s", plan)
+		if missing := plan.Missing(); missing != "" {
+			r.line("", "NOT HERE: %s", missing)
+		}
+	}
+	if a.ToolCap > 0 {
+		r.line("tools", "at most %d, as relay.yaml says; the bridge's tools count together with the agent's own", a.ToolCap)
+	}
+	r.line("home", "%s", home)
+}
+
+// checkACP starts an agent that speaks the Agent Client Protocol.
+func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, startFor)
+	defer cancel()
+	a := h.Config.Agents[r.Name]
+	began := time.Now()
+	p, err := h.Start(ctx, r.Name, dir, nil)
+	if err != nil {
+		r.problem("%s", reason(err))
+		return
+	}
+	defer p.Close()
+	about, err := p.Initialize(ctx)
+	if err != nil {
+		r.problem("%s", p.complaint(err))
+		return
+	}
+	started := time.Since(began)
+	r.line("agent", "%s, protocol %d, started in %.1f s", named(about), about.Protocol, started.Seconds())
+	r.line("sessions", "%s", goesOn(about))
+	s, err := p.NewSession(ctx, acp.Start{Dir: dir})
+	if err == nil {
+		r.line("session", "opened in %.1f s", (time.Since(began) - started).Seconds())
+	}
+	h.checkLogin(r, a, about, err)
+	if err != nil {
+		if agents.CauseOf(err) != agents.LoginMissing {
+			r.problem("%s", p.complaint(err))
+		}
+		return
+	}
+	checkAsking(ctx, r, a, s)
+}
+
+func named(about acp.About) string {
+	name := strings.TrimSpace(about.Name + " " + about.Version)
+	if name == "" {
+		return "it says neither its name nor its version"
+	}
+	return name
+}
+
+// goesOn says how an agent goes on with sessions of an earlier process.
+func goesOn(about acp.About) string {
+	switch {
+	case about.Resume && about.Load:
+		return "it resumes them, and it loads them with what was said (session/resume, session/load)"
+	case about.Resume:
+		return "it resumes them (session/resume), and cannot say what was said in them"
+	case about.Load:
+		return "it loads them with what was said (session/load)"
+	default:
+		return "it cannot go on with one after its process ended; each process begins with an empty one"
+	}
+}
+
+// checkLogin says whether the agent is logged in. opened is the error of opening a session.
+func (h *Host) checkLogin(r *Report, a settings.Agent, about acp.About, opened error) {
+	known, _ := a.Forced()
+	home := h.Config.AgentHome(r.Name)
+	how := "run the agent's own login with HOME=" + home
+	if known.Login != "" {
+		how = "run: env HOME=" + home + " " + known.Login
+	}
+	if len(known.Keys) > 0 {
+		how += ", or set " + known.Keys[0] + " below env:"
+	}
+	offers := ""
+	if len(about.Logins) > 0 {
+		offers = fmt.Sprintf(" (it offers: %s)", strings.Join(about.Logins, ", "))
+	}
+	switch by := loggedInBy(a, known, home); {
+	case agents.CauseOf(opened) == agents.LoginMissing:
+		r.line("login", "missing%s", offers)
+		r.problem("the agent wants its user to log in; %s", how)
+	case opened != nil:
+	case by != "":
+		r.line("login", "by %s", by)
+	case len(known.Keys)+len(known.Logins) > 0:
+		r.line("login", "missing: neither a key nor a login in its home")
+		r.problem("%s is not logged in and says so in its first turn only; %s", known.Name, how)
+	default:
+		r.line("login", "it opened a session and asked for none%s; some agents miss it in their first turn only", offers)
+	}
+}
+
+// loggedInBy names the variable or the file with which a known agent is logged in, or returns "".
+func loggedInBy(a settings.Agent, known settings.Known, home string) string {
+	for _, v := range a.Env {
+		if slices.Contains(known.Keys, v.Name) && v.Value != "" {
+			return v.Name
+		}
+	}
+	for _, name := range known.Logins {
+		if stat, err := os.Lstat(filepath.Join(home, name)); err == nil && stat.Mode().IsRegular() {
+			return name + " in its home"
+		}
+	}
+	return ""
+}
+
+// checkAsking says what makes the agent ask before it acts, and sets the mode in which it does.
+func checkAsking(ctx context.Context, r *Report, a settings.Agent, s *acp.Session) {
+	known, forced := a.Forced()
+	for _, v := range known.Env {
+		r.line("forced", "%s=%s", v.Name, v.Value)
+	}
+	mode, modes := s.Mode()
+	if known.Mode != "" {
+		if err := s.SetMode(ctx, known.Mode); err != nil {
+			r.problem("the agent does not take the mode %s, in which it asks: %s", known.Mode, reason(err))
+			return
+		}
+		r.line("forced", "mode %s (it began in %s)", known.Mode, output.Line(mode))
+		return
+	}
+	if settings.Bypasses(mode) {
+		r.problem("its sessions begin in the mode %s, in which it asks nothing; change that in the agent's own settings (it has: %s)", output.Line(mode), output.Line(strings.Join(modes, ", ")))
+		return
+	}
+	if !forced {
+		r.line("asking", "not known: this relay knows no setting that makes this agent ask%s", map[bool]string{true: "; its sandbox limits it", false: ""}[a.Sandbox != nil])
+	}
+}
+
+// complaint is an error together with the last words of the agent.
+func (p *Process) complaint(err error) string {
+	text := reason(err)
+	if last := lastLine(p.stderr); last != "" && !strings.Contains(text, last) {
+		text += fmt.Sprintf("; it wrote %q", last)
+	}
+	return text
+}
+
+func reason(err error) string {
+	return strings.TrimPrefix(err.Error(), string(agents.Crashed)+": ")
+}
+
+// checkCLI asks a program of kind cli for its version. Whether it is logged in shows in its first turn only.
+func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, startFor)
+	defer cancel()
+	command, err := h.command(r.Name, dir)
+	if err != nil {
+		r.problem("%s", reason(err))
+		return
+	}
+	a, secret := h.Config.Agents[r.Name], h.Config.Redactor()
+	p := &Process{stderr: output.NewTail(keepStderr, secret)}
+	out := output.NewTail(keepStderr, secret)
+	command.Argv, command.Stdout, command.Stderr = []string{a.Argv[0], "--version"}, out, p.stderr
+	end, err := h.Executor.Run(ctx, command)
+	switch version, _ := out.Text(); {
+	case err != nil || end != (keeper.End{Most: end.Most}):
+		if ctx.Err() != nil {
+			r.problem("the program did not print its version (--version) within %s", startFor)
+			return
+		}
+		r.problem("the program cannot print its version (--version): %s", reason(p.why(end, err)))
+		return
+	default:
+		first, _, _ := strings.Cut(strings.TrimSpace(version), "\n")
+		r.line("agent", "version %s; one process for each turn, format %s", output.Line(first[:min(len(first), 100)]), a.Template.Format)
+	}
+	if a.Template.Resume == nil {
+		r.line("sessions", "it cannot go on with one; each turn begins with an empty one")
+	} else {
+		r.line("sessions", "it goes on with them by %s", output.Line(strings.Join(a.Template.Resume, " ")))
+	}
+	r.line("login", "not known: an agent of kind cli says it in its first turn")
+	r.line("asking", "never: an agent of kind cli cannot ask; its sandbox limits it")
+}

@@ -1,0 +1,242 @@
+// Package host starts the agents that relay.yaml lists, with the means that the relay has for actions: the keeper ends whole process trees,
+// and the sandbox limits what they touch.
+//
+// It speaks no protocol (package acp does) and keeps no record of turns. Rule of thumb: an agent gets an environment made from nothing, a home
+// of its own, and nothing else that relay.yaml does not name.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/internal/trust"
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/runner/control"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
+)
+
+const (
+	// graceFor is how long an agent has to end by itself after the end of its input. The keeper's own grace follows.
+	graceFor = time.Second
+	// maxProcesses bounds the tree of an agent.
+	maxProcesses = 2048
+	// keepStderr is how much of what an agent complains about is kept, in bytes.
+	keepStderr = 8 << 10
+	// defaultPath is the PATH of an entry that sets none.
+	defaultPath = "/usr/local/bin:/usr/bin:/bin"
+)
+
+// Executor runs programs; *keeper.Pool is one.
+type Executor interface {
+	// Run is described at keeper.Pool.
+	Run(ctx context.Context, c keeper.Command) (keeper.End, error)
+}
+
+// Host starts the agents of one relay.yaml. It is safe for concurrent use.
+type Host struct {
+	Config   settings.Config
+	Executor Executor
+	Ability  sandbox.Ability
+	// Version is the relay's own, which agents are told.
+	Version string
+}
+
+// Process is one living process of an agent, with all that it started.
+type Process struct {
+	*acp.Conn
+	stderr *output.Tail
+	kill   context.CancelFunc
+	ended  chan struct{}
+}
+
+// Start starts an entry of kind acp in a folder, which the agent may write. ask answers its questions, see acp.Options. The process lives
+// until Close, or until ctx is done.
+func (h *Host) Start(ctx context.Context, name, dir string, ask func(context.Context, acp.Question) acp.Reply) (*Process, error) {
+	command, err := h.command(name, dir)
+	if err != nil {
+		return nil, err
+	}
+	theirs, ours, err := keeper.Input()
+	if err != nil {
+		return nil, err
+	}
+	secret := h.Config.Redactor()
+	ctx, kill := context.WithCancel(ctx)
+	p := &Process{
+		Conn:   acp.New(ctx, acp.Options{Input: ours, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Hide: secret.Hide}),
+		stderr: output.NewTail(keepStderr, secret), kill: kill, ended: make(chan struct{}),
+	}
+	command.Stdin, command.Stdout, command.Stderr = theirs, p.Conn, p.stderr
+	go func() {
+		defer close(p.ended)
+		end, err := h.Executor.Run(ctx, command)
+		p.Over(p.why(end, err))
+	}()
+	go func() {
+		// An agent that broke its protocol, or stopped reading, is ended.
+		<-p.Done()
+		kill()
+	}()
+	return p, nil
+}
+
+// Close ends the agent and everything that it started, and returns when nothing of it is left. The agent has a moment to end by itself.
+func (p *Process) Close() {
+	_ = p.Hangup()
+	grace := time.NewTimer(graceFor)
+	defer grace.Stop()
+	select {
+	case <-p.ended:
+	case <-p.Done():
+	case <-grace.C:
+	}
+	p.kill()
+	<-p.ended
+	_ = p.Conn.Close()
+}
+
+// why says how the process ended.
+func (p *Process) why(end keeper.End, err error) *agents.Error {
+	reason := fmt.Sprintf("the agent ended with exit code %d", end.Code)
+	switch {
+	case errors.Is(err, keeper.ErrLost):
+		reason = "the agent's process tree was ended from outside"
+	case err != nil:
+		return &agents.Error{Cause: agents.Crashed, Reason: "the agent could not be started: " + output.Line(err.Error())}
+	case end.Overgrown:
+		reason = fmt.Sprintf("the agent was ended because it had more than %d processes", maxProcesses)
+	case end.Cut:
+		return &agents.Error{Cause: agents.Stopped, Reason: "the relay ended the agent"}
+	case end.Signal != 0:
+		reason = fmt.Sprintf("the agent was ended by a signal: %s", end.Signal)
+	}
+	if last := lastLine(p.stderr); last != "" {
+		reason += fmt.Sprintf("; it wrote %q", last)
+	}
+	return &agents.Error{Cause: agents.Crashed, Reason: reason}
+}
+
+// lastLine is the last line with something on it.
+func lastLine(t *output.Tail) string {
+	const most = 300
+	text, _ := t.Text()
+	lines := strings.Split(text, "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if line := strings.TrimSpace(lines[i]); line != "" {
+			return output.Line(line[:min(len(line), most)])
+		}
+	}
+	return ""
+}
+
+// command is how an entry is started in a folder.
+func (h *Host) command(name, dir string) (keeper.Command, error) {
+	a, listed := h.Config.Agents[name]
+	if !listed {
+		return keeper.Command{}, fmt.Errorf("agent %q is not listed in %s", name, h.Config.File)
+	}
+	// What was judged when relay.yaml was read may have changed hands since.
+	if err := trust.Executable(a.Argv[0]); err != nil {
+		return keeper.Command{}, &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the program %s %v", a.Argv[0], err)}
+	}
+	home, err := h.home(name)
+	if err != nil {
+		return keeper.Command{}, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return keeper.Command{}, err
+	}
+	command := keeper.Command{Path: a.Argv[0], Argv: a.Argv, Dir: dir, Env: environment(a, home), Processes: maxProcesses}
+	if a.Sandbox == nil {
+		return command, nil
+	}
+	plan := h.plan(a, home, dir)
+	if missing := plan.Missing(); missing != "" {
+		if _, forced := a.Forced(); !forced && !a.IKnow {
+			return keeper.Command{}, &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("this machine cannot keep the agent in its sandbox: %s; add i_know: true to start it all the same", missing)}
+		}
+	}
+	command.Sandbox = &plan
+	return command, nil
+}
+
+// procFolder is what agents in a sandbox read beside what the entry lists: those made with Bun abort without it, OpenCode and Claude Code among them. What
+// processes outside of the sandbox hold (their memory, variables and open files) stays out of reach; their command lines do not.
+const procFolder = "/proc"
+
+// plan is how the sandbox of an entry is made here. Its home and the folder in which it works are added to what may be written.
+func (h *Host) plan(a settings.Agent, home string, dirs ...string) sandbox.Plan {
+	state := h.Config.State
+	if resolved, err := filepath.EvalSymlinks(state); err == nil {
+		state = resolved
+	}
+	return h.Ability.Plan(sandbox.Wish{
+		Read: slices.Concat(a.Sandbox.Read, []string{procFolder}), Write: slices.Concat(a.Sandbox.Write, []string{home}, dirs), Network: a.Sandbox.Network,
+		Hide: []string{filepath.Join(state, control.SocketName)}, Blind: true,
+	})
+}
+
+// home makes the HOME of an entry and returns it. Only the user of the relay may use it.
+func (h *Host) home(name string) (string, error) {
+	home := h.Config.AgentHome(name)
+	if err := ownFolder(filepath.Dir(home)); err != nil {
+		return "", err
+	}
+	if err := ownFolder(home); err != nil {
+		return "", err
+	}
+	// The agent may have put something else there; then its temporary files are its own problem.
+	_ = os.Mkdir(filepath.Join(home, tempName), 0o700)
+	return home, nil
+}
+
+// tempName is the folder for temporary files in a HOME.
+const tempName = ".tmp"
+
+// ownFolder makes a folder, or refuses one that is a link or that others may use.
+func ownFolder(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	stat, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return err
+	case !stat.IsDir():
+		return trust.Because(path+" is not a folder", "move it away")
+	case stat.Mode().Perm()&0o077 != 0:
+		return trust.Because(fmt.Sprintf("%s can be used by others (mode %04o)", path, stat.Mode().Perm()), "run: chmod go-rwx "+path)
+	}
+	return trust.Folder(path, "state")
+}
+
+// environment is made from nothing: what the relay chooses, what the entry lists, and what makes the agent ask.
+func environment(a settings.Agent, home string) []string {
+	forced, _ := a.Forced()
+	pairs := []settings.EnvVar{{Name: "PATH", Value: defaultPath}, {Name: "TERM", Value: "dumb"}}
+	pairs = append(append(pairs, a.Env...), forced.Env...)
+	pairs = append(pairs, settings.EnvVar{Name: "HOME", Value: home}, settings.EnvVar{Name: "TMPDIR", Value: filepath.Join(home, tempName)})
+	last := map[string]string{}
+	for _, v := range pairs {
+		last[v.Name] = v.Value
+	}
+	env := []string{}
+	for _, v := range pairs {
+		if value, fresh := last[v.Name]; fresh {
+			env = append(env, v.Name+"="+value)
+			delete(last, v.Name)
+		}
+	}
+	return env
+}
