@@ -71,7 +71,7 @@ type play struct {
 //	unknown                                         updates that no version of the protocol has
 //	ask KIND COMMAND                                asks for permission and says what was answered
 //	request METHOD                                  asks the client for something else
-//	sleep DURATION, hang, deaf                      does nothing for a time, for ever, or leaves its input unread
+//	sleep DURATION, hang, deaf                      does nothing for a time, without an end, or leaves its input unread
 //	garbage N, line BYTES, updates N, stderr BYTES  too much of something
 //	stop REASON, error CODE MESSAGE                 ends the turn in this way
 //	twice, late TEXT                                answers again, or speaks, after the end

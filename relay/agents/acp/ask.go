@@ -101,7 +101,7 @@ func (c *Conn) ask(ctx context.Context, p permission) Reply {
 	return reply
 }
 
-// outcome chooses the option of a reply. A yes is for this call alone: where the agent offers only a yes for ever after, it gets none.
+// outcome chooses the option of a reply. A yes is for this call alone: where the agent offers only a yes for all later calls, it gets none.
 func (p permission) outcome(reply Reply) sdk.RequestPermissionOutcome {
 	kind, answered := map[Reply]sdk.PermissionOptionKind{Allow: sdk.PermissionOptionKindAllowOnce, Refuse: sdk.PermissionOptionKindRejectOnce}[reply]
 	if id, offered := p.option(kind); answered && offered {

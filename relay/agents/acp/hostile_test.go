@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"drawbridge/relay/agents"
@@ -149,7 +150,8 @@ func oneTurn(ctx context.Context, c *acp.Conn) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(moment)
+	// What the agent does after it opened the session comes before the turn.
+	synctest.Wait()
 	turn, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	_, err = s.Prompt(turn, "Go.")
@@ -260,6 +262,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				runtime.GC()
 				runtime.ReadMemStats(&before)
 				wantCause(t, oneTurn(ctx, c), agents.Crashed, "")
+				synctest.Wait()
 				runtime.GC()
 				runtime.ReadMemStats(&after)
 				if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > most {

@@ -110,8 +110,8 @@ func (r *rpc) Write(p []byte) (int, error) {
 			more = len(rest)
 		}
 		if len(r.line)+more > maxLine {
-			r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent wrote a line of more than %d MiB", maxLine>>20)})
 			r.line = nil
+			r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent wrote a line of more than %d MiB", maxLine>>20)})
 			break
 		}
 		if i < 0 {

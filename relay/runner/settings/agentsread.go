@@ -180,7 +180,7 @@ func (r *configReader) judgePlaces(n *yaml.Node, at string, t *Template, found m
 // words reads a list of arguments.
 func (r *configReader) words(n *yaml.Node, at string) []string {
 	if n.Kind != yaml.SequenceNode {
-		r.reject(n, at, "is not a list", "write [--flag, value]; there is no shell to split a line")
+		r.reject(n, at, "is not a list", "write [--flag, value], each argument as an element of its own")
 		return nil
 	}
 	list := []string{}
