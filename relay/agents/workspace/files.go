@@ -128,7 +128,8 @@ func (s *Space) mayPut(ctx context.Context, v *view, root *os.Root, name string)
 	if err := w.load(ctx); err != nil {
 		return err
 	}
-	if _, tracked := w.index[name]; tracked || w.folders[name] {
+	_, staged := w.index[name]
+	if _, committed := w.head[name]; staged || committed || w.folders[name] {
 		return trust.Because(shown(name)+" is a tracked file of the repository, which the relay does not overwrite", "let the agent read its settings from another file")
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {

@@ -35,7 +35,7 @@ var settled = []string{
 	"core.pager=cat", "core.askPass=", "core.sshCommand=false", "core.gitProxy=", "core.alternateRefsCommand=:", "core.protectHFS=true", "core.protectNTFS=true",
 	"credential.helper=", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false", "fetch.recurseSubmodules=no", "fetch.writeCommitGraph=false",
 	"fetch.prune=false", "gpg.program=false", "log.showSignature=false", "diff.external=", "core.autocrlf=false", "core.eol=lf", "core.fsync=all",
-	"advice.graftFileDeprecated=false", "advice.detachedHead=false", "uploadpack.packObjectsHook=",
+	"advice.graftFileDeprecated=false", "advice.detachedHead=false",
 }
 
 // environment starts from nothing: no variable, no home and no system file changes what git does.
@@ -59,6 +59,16 @@ type call struct {
 	out io.Writer
 	// plan is the sandbox, or nil.
 	plan *sandbox.Plan
+}
+
+// name is the command of git, without the settings before it.
+func (c call) name() string {
+	for i := 0; i < len(c.args); i += 2 {
+		if c.args[i] != "-c" {
+			return c.args[i]
+		}
+	}
+	return ""
 }
 
 // gitError is a git that ended with another code than 0.
@@ -99,14 +109,17 @@ func (g git) do(ctx context.Context, c call) (string, error) {
 	end, err := g.run.Run(ctx, command)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("git %s: %w", c.args[0], err)
+		return "", fmt.Errorf("git %s: %w", c.name(), err)
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("git %s: %w", c.args[0], context.Cause(ctx))
+		return "", fmt.Errorf("git %s: %w", c.name(), context.Cause(ctx))
 	case out.over:
-		return "", fmt.Errorf("git %s wrote more than %d bytes", c.args[0], maxGitOutput)
+		return "", fmt.Errorf("git %s wrote more than %d bytes", c.name(), maxGitOutput)
 	case end.Code != 0:
 		said, _ := errs.Text()
-		return out.String(), &gitError{command: c.args[0], code: end.Code, said: said}
+		if end.Signal != 0 {
+			said += fmt.Sprintf("\nended by a signal: %s", end.Signal)
+		}
+		return out.String(), &gitError{command: c.name(), code: end.Code, said: said}
 	}
 	return out.String(), nil
 }
@@ -176,6 +189,7 @@ func explain(clone string, err error) error {
 		{"promisor", "is a partial clone, so that objects are missing in it", "complete it: git fetch --refetch --no-filter"},
 		{"transport 'https' not allowed", "is a partial clone, so that objects are missing in it", "complete it: git fetch --refetch --no-filter"},
 		{"No space left", "could not be read or written, because the disk is full", "free some space and try again; nothing is lost"},
+		{"file size limit exceeded", "could not be read or written, because a file was larger than allowed", "raise the limit and try again; nothing is lost"},
 		{"File too large", "could not be read or written, because a file was larger than allowed", "raise the limit and try again; nothing is lost"},
 	} {
 		if strings.Contains(failed.said, known.said) {

@@ -92,7 +92,13 @@ func (in *intake) looseObject(ctx context.Context, folder, rest string) error {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	err = in.checkLoose(ctx, io.TeeReader(file, tmp), folder+rest)
+	_, err = copyAll(ctx, tmp, io.LimitReader(file, stat.Size()))
+	if err == nil {
+		_, err = tmp.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		err = in.checkLoose(ctx, tmp, folder+rest)
+	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), place)
 	}
@@ -110,9 +116,6 @@ func (in *intake) checkLoose(ctx context.Context, from io.Reader, id string) err
 	n, err := copyAll(ctx, h, bounded)
 	if err == nil {
 		err = in.spend(n)
-	}
-	if err == nil {
-		_, err = copyAll(ctx, io.Discard, from) // what zlib did not read
 	}
 	if ctx.Err() != nil {
 		return err
@@ -229,7 +232,7 @@ func (v *view) git(ctx context.Context, args ...string) (string, error) {
 // look reads the agent's repository. An error of the type problem means that it cannot be judged.
 func (s *Space) look(ctx context.Context) (*view, error) {
 	v, err := s.lookOnce(ctx, false)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || !judgeable(err) && exit(err) <= 0 {
 		return v, err
 	}
 	// The clone may have lost what the workspace began with, or our copy was cut off: begin again, and take everything.

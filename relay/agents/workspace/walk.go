@@ -141,6 +141,7 @@ func (v *view) walk(ctx context.Context) (Changes, string, error) {
 	if err := w.load(ctx); err != nil {
 		return Changes{}, "", err
 	}
+	w.staged()
 	if err := w.folder(ctx, ".", 0); err != nil {
 		return w.changes, "", err
 	}
@@ -193,7 +194,6 @@ func (w *walker) load(ctx context.Context) (err error) {
 			w.folders[name] = true
 		}
 	}
-	w.staged()
 	return nil
 }
 
