@@ -18,7 +18,7 @@ func put(t *testing.T, s *workspace.Space, text string) error {
 	return s.Put(t.Context(), settingsFile, []byte(text))
 }
 
-// TestPut: a file for the agent is no work, git does not offer it, and the relay may write it again.
+// TestPut: a file for the agent does not count as work, git does not offer it, and the relay may write it again.
 func TestPut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
