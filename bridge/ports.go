@@ -250,13 +250,16 @@ const (
 	ActionTimedOut ActionStatus = "timed_out"
 )
 
-// ActionOutcome is the relay's answer.
+// MaxOutput is how many bytes the bridge keeps of each output stream of an action, as they are shown. It keeps the end.
+const MaxOutput = 512 << 10
+
+// ActionOutcome is the relay's answer. Both outputs are at most [MaxOutput] bytes.
 type ActionOutcome struct {
 	Status   ActionStatus
 	ExitCode int
 	Stdout   string
 	Stderr   string
-	// Omitted counts the bytes of both streams that the relay dropped.
+	// Omitted counts the bytes of both streams that the relay or the bridge dropped.
 	Omitted  int64
 	Duration time.Duration
 	// Error says why an action did not run or did not end by itself.

@@ -17,15 +17,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes is the largest document that is read, in bytes. It equals the body cap of the webhook receiver, the largest
+// MaxBytes is the largest document that Decode and DecodeExact read, in bytes. It equals the body cap of the webhook receiver, the largest
 // caller (facts: Webhook receiver, rule 1).
 const MaxBytes = 1 << 20
 
 // MaxDepth is how deep objects and arrays may nest. Nothing that we exchange nests deeper than a handful.
 const MaxDepth = 64
 
-// ErrTooLarge is returned for a document of more than [MaxBytes].
-var ErrTooLarge = errors.New("JSON document is larger than 1 MiB")
+// ErrTooLarge is returned for a document of more than [MaxBytes], or of more than the limit of [DecodeExactUpTo].
+var ErrTooLarge = errors.New("JSON document is larger than is allowed")
 
 // KeyError says which key of which object was refused. Path names the object in dotted form and is empty for the
 // outermost one; both parts come from the document, so print them quoted.
@@ -47,16 +47,27 @@ func (e *KeyError) Error() string {
 // under Unicode case folding. Unknown keys are ignored, and so is a key that equals a field's name in all but case.
 // Types with their own UnmarshalJSON get their part of the document without insignificant blanks.
 func Decode(data []byte, v any) error {
-	return decode(data, v, false)
+	return decode(data, v, how{limit: MaxBytes})
 }
 
 // DecodeExact is [Decode] that also refuses every key which no field of the struct at that place is named after.
 func DecodeExact(data []byte, v any) error {
-	return decode(data, v, true)
+	return DecodeExactUpTo(data, v, MaxBytes)
 }
 
-func decode(data []byte, v any, exact bool) error {
-	if len(data) > MaxBytes {
+// DecodeExactUpTo is [DecodeExact] with a limit of its own, in bytes. It takes some four times the document's size in memory, so the
+// caller bounds how many of them are read at a time.
+func DecodeExactUpTo(data []byte, v any, limit int) error {
+	return decode(data, v, how{exact: true, limit: limit})
+}
+
+type how struct {
+	exact bool
+	limit int
+}
+
+func decode(data []byte, v any, how how) error {
+	if len(data) > how.limit {
 		return ErrTooLarge
 	}
 	if !utf8.Valid(data) {
@@ -70,7 +81,7 @@ func decode(data []byte, v any, exact bool) error {
 	if target == nil || target.Kind() != reflect.Pointer {
 		return &json.InvalidUnmarshalError{Type: target}
 	}
-	r := reader{data: data, tokens: json.NewDecoder(bytes.NewReader(data)), exact: exact}
+	r := reader{data: data, tokens: json.NewDecoder(bytes.NewReader(data)), exact: how.exact}
 	r.tokens.UseNumber()
 	if err := r.value(place{typ: target}); err != nil {
 		return err

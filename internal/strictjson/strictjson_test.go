@@ -148,6 +148,12 @@ func TestLimitsAndMisuse(t *testing.T) {
 	if err := strictjson.Decode([]byte(large[2:]), new(string)); err == nil || errors.Is(err, strictjson.ErrTooLarge) {
 		t.Errorf("error %v, want a syntax error for a document of exactly the limit", err)
 	}
+	if err := strictjson.DecodeExactUpTo([]byte(large), new(string), len(large)); err != nil {
+		t.Errorf("a document of exactly a limit of its own: %v", err)
+	}
+	if err := strictjson.DecodeExactUpTo([]byte(large), new(string), len(large)-1); !errors.Is(err, strictjson.ErrTooLarge) {
+		t.Errorf("error %v, want ErrTooLarge", err)
+	}
 	deepest := strings.Repeat("[", strictjson.MaxDepth) + strings.Repeat("]", strictjson.MaxDepth)
 	if err := strictjson.Decode([]byte(deepest), new(any)); err != nil {
 		t.Errorf("the deepest allowed document: %v", err)

@@ -145,6 +145,7 @@ func result(relay, action string, out wire.Outcome) (bridge.ActionOutcome, error
 	if out.Status == wire.StatusRefused {
 		status = 403
 	}
+	out.Answer = out.Keeping(bridge.MaxOutput)
 	return bridge.ActionOutcome{
 		Status: bridge.ActionStatus(out.Status), ExitCode: out.ExitCode, Stdout: out.Stdout, Stderr: out.Stderr,
 		Omitted: out.StdoutOmitted + out.StderrOmitted, Duration: time.Duration(out.DurationMS) * time.Millisecond,

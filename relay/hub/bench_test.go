@@ -1,10 +1,12 @@
 package hub_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,6 +44,17 @@ func BenchmarkConnection(b *testing.B) {
 // BenchmarkConnectionPostgres is BenchmarkConnection with the bridge's store on PostgreSQL.
 func BenchmarkConnectionPostgres(b *testing.B) {
 	benchmarkAction(b, pg.Database(b), newMachine("t"))
+}
+
+// BenchmarkLargeOutput is BenchmarkConnection with an output of 512 KiB, which comes in chunks.
+func BenchmarkLargeOutput(b *testing.B) {
+	d := newDiary("t")
+	text := strings.Repeat("0123456789abcde\n", bridge.MaxOutput/16)
+	d.set("t", func(context.Context, wire.Request, func(wire.Output)) wire.Outcome {
+		return wire.Outcome{Answer: wire.Answer{Status: wire.StatusExecuted, Stdout: text}}
+	})
+	b.SetBytes(int64(len(text)))
+	benchmarkAction(b, filepath.Join(b.TempDir(), "drawbridge.db"), d)
 }
 
 func benchmarkAction(b *testing.B, database string, relay wire.Handler) {

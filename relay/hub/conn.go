@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"drawbridge/bridge"
+	"drawbridge/relay/chunks"
 	"drawbridge/relay/wire"
 )
 
@@ -45,6 +46,11 @@ type conn struct {
 	signer atomic.Pointer[signer]
 	// heard is when the relay last said anything, in Unix nanoseconds.
 	heard atomic.Int64
+
+	// connection names this connection in signatures under wire.Subprotocol2, else "".
+	connection string
+	// receiver takes large answers, nil before the first one.
+	receiver atomic.Pointer[chunks.Receiver]
 
 	// Only the reading goroutine uses these.
 	allowance float64
@@ -130,6 +136,8 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		if c.found(*f.Found) {
 			c.allowance++
 		}
+	case f.Chunked != nil || f.Chunk != nil:
+		return c.takeChunk(ctx, f)
 	case f.Switch != nil:
 		c.allowance -= answeredCost
 		return c.noteSwitch(ctx, *f.Switch)

@@ -251,6 +251,9 @@ func (c *conn) handshake(ctx context.Context) error {
 		return closing("the proof is not of this subprotocol")
 	}
 	c.process, c.shown = f.Proof.Process, f.Proof.Epoch
+	if c.process != "" {
+		c.connection = wire.ConnectionID(hello, challenge)
+	}
 	c.signer.Store(s)
 	w, err := c.giveEpoch(ctx, hello, challenge)
 	if err != nil {

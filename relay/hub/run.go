@@ -86,6 +86,7 @@ func (h *Hub) tend(ctx context.Context) error {
 	}
 	h.announce(ctx)
 	h.cutSilent()
+	h.expireChunks(ctx)
 	return h.look(ctx)
 }
 
@@ -159,6 +160,14 @@ func (h *Hub) cutSilent() {
 	for _, c := range h.all() {
 		if c.heard.Load() < limit {
 			c.shut(closeSilent)
+		}
+	}
+}
+
+func (h *Hub) expireChunks(ctx context.Context) {
+	for _, c := range h.all() {
+		if c.receiver.Load() != nil {
+			h.spawn(func() { c.expireChunks(ctx, h.o.Now()) }) // one that reads slowly must not hold up the others
 		}
 	}
 }

@@ -210,6 +210,7 @@ func read(name, action string, response *resty.Response) (bridge.ActionOutcome, 
 	default:
 		return bridge.ActionOutcome{}, incomprehensible(name, status, errors.New("status, action and decision do not belong together"))
 	}
+	answer = answer.Keeping(bridge.MaxOutput)
 	return bridge.ActionOutcome{
 		Status:     bridge.ActionStatus(answer.Status),
 		ExitCode:   answer.ExitCode,

@@ -87,10 +87,29 @@ func (t *traveler) Write(p []byte) (int, error) {
 // every handshake that came through.
 func silent(t *testing.T, fn func(l *link.Link, w *way, connections <-chan time.Time)) {
 	t.Helper()
+	overWay(t, traffic{wire.Subprotocol, newHandler(), func(p *peer) {
+		for {
+			if _, err := p.read(); err != nil {
+				return
+			}
+		}
+	}}, fn)
+}
+
+// traffic is what goes over a way: a bridge of a subprotocol says what talk says to a relay with a handler.
+type traffic struct {
+	subprotocol string
+	handler     wire.Handler
+	talk        func(*peer)
+}
+
+// overWay is silent with traffic.
+func overWay(t *testing.T, on traffic, fn func(l *link.Link, w *way, connections <-chan time.Time)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w, connections := newWay(), make(chan time.Time, 8)
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			ws, err := websocket.Accept(rw, r, &websocket.AcceptOptions{Subprotocols: []string{wire.Subprotocol}})
+			ws, err := websocket.Accept(rw, r, &websocket.AcceptOptions{Subprotocols: []string{on.subprotocol}})
 			if err != nil {
 				return // the way went in the middle
 			}
@@ -100,11 +119,7 @@ func silent(t *testing.T, fn func(l *link.Link, w *way, connections <-chan time.
 				return
 			}
 			connections <- time.Now()
-			for {
-				if _, err := p.read(); err != nil {
-					return
-				}
-			}
+			on.talk(p)
 		})}
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = server.Serve(w) })
@@ -114,9 +129,9 @@ func silent(t *testing.T, fn func(l *link.Link, w *way, connections <-chan time.
 			t.Fatal(err)
 		}
 		client := &http.Client{Transport: &http.Transport{DialContext: w.dial, DisableKeepAlives: true}}
-		l, err := link.New(link.Options{Identity: path, Handler: newHandler(), Log: zerolog.New(io.Discard), Rand: func() float64 { return 1 },
+		l, err := link.New(link.Options{Identity: path, Handler: on.handler, Log: zerolog.New(io.Discard), Rand: func() float64 { return 1 },
 			Dial: func(ctx context.Context, address string) (*websocket.Conn, error) {
-				ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol}})
+				ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{on.subprotocol}})
 				return ws, err
 			}})
 		if err != nil {

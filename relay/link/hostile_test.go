@@ -70,6 +70,8 @@ type peer struct {
 	t   *testing.T
 	ws  *websocket.Conn
 	key ed25519.PrivateKey
+	// connection is the id of a connection of the second subprotocol, set by let.
+	connection string
 }
 
 func (p *peer) send(data []byte) error { return p.ws.Write(p.t.Context(), websocket.MessageText, data) }
@@ -96,33 +98,48 @@ func (p *peer) let() error {
 	if err != nil || f.Hello == nil {
 		return errors.Join(err, errors.New("no hello"))
 	}
+	hello := f.Hello
 	nonce, err := wire.NewNonce()
 	if err != nil {
 		return err
 	}
-	c := wire.Challenge{Key: wire.KeyID(public(p.key)), Nonce: nonce}.Prove(p.key, *f.Hello)
+	c := wire.Challenge{Key: wire.KeyID(public(p.key)), Nonce: nonce}.Prove(p.key, *hello)
 	if err := p.frame(wire.Frame{Challenge: &c}); err != nil {
 		return err
 	}
 	if f, err = p.read(); err != nil || f.Proof == nil {
 		return errors.Join(err, errors.New("no proof"))
 	}
-	if err := p.frame(wire.Frame{Welcome: &wire.Welcome{Session: "s"}}); err != nil {
+	welcome := wire.Welcome{Session: "s"}
+	if p.ws.Subprotocol() == wire.Subprotocol2 {
+		welcome = welcome.Give(p.key, *hello, c, f.Proof.Epoch+1)
+		p.connection = wire.ConnectionID(*hello, c)
+	}
+	if err := p.frame(wire.Frame{Welcome: &welcome}); err != nil {
 		return err
 	}
-	if f, err = p.read(); err != nil || f.Offers == nil {
+	if f, err = p.read(); err == nil && f.Kept != nil && f.Kept.Epoch == welcome.Epoch {
+		f, err = p.read()
+	}
+	if err != nil || f.Offers == nil {
 		return errors.Join(err, errors.New("no offers"))
 	}
 	return nil
 }
 
-// relayWith runs a relay against a bridge that says what talk says, once, and returns what the relay logged.
+// relayWith runs a relay against a bridge of the first version that says what talk says, once, and returns what the relay logged.
 func relayWith(t *testing.T, h wire.Handler, talk func(*peer)) []string {
+	t.Helper()
+	return relayOver(t, wire.Subprotocol, h, talk)
+}
+
+// relayOver is relayWith for a bridge that speaks one subprotocol.
+func relayOver(t *testing.T, subprotocol string, h wire.Handler, talk func(*peer)) []string {
 	t.Helper()
 	done := make(chan struct{})
 	over := sync.OnceFunc(func() { close(done) })
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.Subprotocol}})
+		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}})
 		if err != nil {
 			t.Error(err)
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"drawbridge/internal/failpoint"
+	"drawbridge/relay/chunks"
 	"drawbridge/relay/wire"
 )
 
@@ -35,11 +36,24 @@ type session struct {
 	out  chan wire.Frame
 	over chan struct{}
 
-	// memory is set when both ends speak wire.Subprotocol2.
+	// memory is set when both ends speak wire.Subprotocol2, and sender, which sends large answers in chunks, with it.
 	memory wire.Rememberer
+	sender *chunks.Sender
 
-	draining atomic.Bool
+	mu sync.Mutex // guards draining, and that running grows only before it
+	// draining is true when the relay is stopping and takes nothing more.
+	draining bool
 	running  sync.WaitGroup
+}
+
+// begin counts one more that runs, unless the relay is stopping.
+func (s *session) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.draining {
+		s.running.Add(1)
+	}
+	return !s.draining
 }
 
 var errOrder = errors.New("the bridge sent a frame out of order")
@@ -144,6 +158,9 @@ func (s *session) meet(ctx context.Context) (wire.Welcome, error) {
 	if s.memory != nil && !f.Welcome.Gives(key, hello, challenge) {
 		return none, errors.New("the bridge gave this connection no epoch, or one that it did not sign")
 	}
+	if s.memory != nil {
+		s.sender = chunks.NewSender(chunks.Options{Key: i.Key, Connection: wire.ConnectionID(hello, challenge), Limits: chunks.ForBridge(), Write: s.write})
+	}
 	s.name = f.Welcome.Session
 	return *f.Welcome, nil
 }
@@ -206,7 +223,9 @@ func (s *session) drain(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
-	s.draining.Store(true)
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
 	s.running.Wait()
 	_ = s.ws.Close(websocket.StatusGoingAway, "the relay is stopping")
 }
@@ -222,6 +241,8 @@ func (s *session) loop(ctx, conn context.Context) error {
 			err = s.take(ctx, conn, *f.Request)
 		case f.Lookup != nil && s.memory != nil:
 			err = s.lookup(conn, *f.Lookup)
+		case f.Receipt != nil && s.sender != nil:
+			err = s.sender.Take(*f.Receipt)
 		case f.Keys != nil:
 			err = s.learn(conn, *f.Keys)
 		default:
@@ -355,7 +376,61 @@ func (s *session) lookup(ctx context.Context, signed wire.Signed) error {
 	}
 	found := s.memory.Lookup(r)
 	s.link.o.Log.Info().Str("request", r.ID).Str("action", r.Action).Str("key", r.KeyID).Str("known", string(found.Known)).Msg("look-up")
-	return s.write(ctx, wire.Frame{Found: &found})
+	f := wire.Frame{Found: &found}
+	if f.TextSize() < wire.MaxWhole/8 {
+		return s.write(ctx, f)
+	}
+	// A large answer waits for the bridge's receipts, which the caller reads.
+	later := wire.Frame{Found: &wire.Found{ID: signed.ID, Known: wire.KnownRefused}}
+	if !s.begin() {
+		return s.write(ctx, later)
+	}
+	select {
+	case s.link.slots <- struct{}{}:
+	default:
+		s.running.Done()
+		return s.write(ctx, later)
+	}
+	s.link.running.Go(func() {
+		defer s.running.Done()
+		defer func() { <-s.link.slots }()
+		s.answer(ctx, f)
+	})
+	return nil
+}
+
+// answer sends an answer, which may be large. When the bridge does not take it in chunks, its end goes in one frame.
+func (s *session) answer(ctx context.Context, f wire.Frame) {
+	_, id, _ := f.Body()
+	err := s.deliver(ctx, f)
+	var refusal *chunks.RefusedError
+	switch {
+	case errors.As(err, &refusal) && refusal.Why == wire.BodyUnwanted:
+		return
+	case errors.As(err, &refusal), errors.Is(err, chunks.ErrTooLarge):
+		s.link.o.Log.Warn().Err(err).Str("request", id).Msg("the bridge did not take the whole answer; sending the end of its output")
+		err = s.shorten(ctx, f)
+	}
+	if err != nil {
+		s.link.o.Log.Warn().Err(err).Str("request", id).Msg("the answer did not get through; asked again, the journal has it")
+		_ = s.ws.CloseNow()
+	}
+}
+
+func (s *session) deliver(ctx context.Context, f wire.Frame) error {
+	if s.sender != nil {
+		return s.sender.Send(ctx, f)
+	}
+	return s.shorten(ctx, f)
+}
+
+// shorten sends an answer in one frame, with as much of its output as a bridge of the first version reads.
+func (s *session) shorten(ctx context.Context, f wire.Frame) error {
+	f, err := f.Fitting(wire.MaxToBridge)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, f)
 }
 
 // take verifies a request and starts it. An error ends the connection; a refusal is an answer.
@@ -371,16 +446,16 @@ func (s *session) take(ctx, conn context.Context, signed wire.Signed) error {
 		return s.refuse(conn, r.ID, wire.Outcome{Refusal: refusal, RetryMS: 1000, Answer: wire.Refused(r.Action, reason)})
 	}
 	busy := wire.Outcome{Refusal: wire.RefusedBusy, RetryMS: 1000, Answer: wire.Refused(r.Action, "too many requests at once")}
-	if s.draining.Load() {
+	if !s.begin() {
 		busy.Error, busy.RetryMS = "the relay is stopping", 5000
 		return s.refuse(conn, r.ID, busy)
 	}
 	select {
 	case s.link.slots <- struct{}{}:
 	default:
+		s.running.Done()
 		return s.refuse(conn, r.ID, busy)
 	}
-	s.running.Add(1)
 	s.link.running.Go(func() {
 		defer s.running.Done()
 		defer func() { <-s.link.slots }()
@@ -415,10 +490,7 @@ func (s *session) run(ctx, conn context.Context, r wire.Request) {
 	}
 	out = proper(out, r)
 	s.record(r, out)
-	if err := s.write(conn, wire.Frame{Outcome: &out}); err != nil {
-		s.link.o.Log.Warn().Err(err).Str("request", r.ID).Msg("the answer did not get through; asked again, the journal has it")
-		_ = s.ws.CloseNow()
-	}
+	s.answer(conn, wire.Frame{Outcome: &out})
 }
 
 // record writes the one line of a request, as the relay's own door does. It holds no output.

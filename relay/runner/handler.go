@@ -218,7 +218,11 @@ func (r *Relay) write(w http.ResponseWriter, out reply) {
 	if out.out.Replayed {
 		header.Set(wire.ReplayedHeader, "true")
 	}
-	var body any = out.out.Answer
+	answer := wire.Frame{Outcome: &out.out}
+	if fitting, err := answer.Fitting(wire.MaxAnswer); err == nil {
+		answer = fitting
+	}
+	var body any = answer.Outcome.Answer
 	if out.health {
 		body = map[string]bool{"ok": true}
 	}

@@ -29,8 +29,8 @@ const (
 	// Version 3 adds epochs, which a relay of version 2 would not keep.
 	journalHeader = `{"journal":"drawbridge-relay","version":3,"epochs":true}`
 	olderHeader   = `{"journal":"drawbridge-relay","version":2}`
-	// maxRecord bounds a line of the journal in bytes: an answer and room for the rest.
-	maxRecord = 2 * wire.MaxAnswer
+	// maxRecord bounds a line of the journal in bytes: an answer as the wire takes it, and room for the rest.
+	maxRecord = wire.MaxReplyBody + wire.MaxAnswer
 )
 
 // recordState is what a line of the journal says of a request id.

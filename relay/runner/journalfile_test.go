@@ -191,6 +191,21 @@ func TestJournalKeepsTheNewestOutput(t *testing.T) {
 	}
 }
 
+// The largest output that an action may keep, in the form that takes the most room in the file, survives a restart.
+func TestJournalKeepsTheLargestOutput(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "relay.journal")
+	j := openJournal(t, path)
+	worst := strings.Repeat("[redacted]<", wire.MaxOutput/2)
+	want := wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: worst, Stderr: worst}
+	claim(t, j, "op-1", "a")
+	must(t, j.Finish("op-1", want))
+	j = reopen(t, j, path)
+	if got := claim(t, j, "op-1", "a"); got == nil || *got != want {
+		t.Errorf("%d bytes of output are there", len(got.Stdout))
+	}
+}
+
 // A journal that runs for months must not fill the disk.
 func TestJournalIsWrittenAnewWhenItGrows(t *testing.T) {
 	t.Parallel()

@@ -146,10 +146,10 @@ func TestOutputIsBounded(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	got := relay.run("flood", "")
 	runtime.ReadMemStats(&after)
-	if got.answer.Status != wire.StatusExecuted || got.answer.StdoutOmitted != written-wire.MaxOutput {
+	if got.answer.Status != wire.StatusExecuted || got.answer.StdoutOmitted != written-wire.DefaultOutput {
 		t.Errorf("status %s, omitted %d, stderr %q", got.answer.Status, got.answer.StdoutOmitted, got.answer.Stderr)
 	}
-	if want := strings.Repeat(`\x00`, wire.MaxOutput); got.answer.Stdout != want {
+	if want := strings.Repeat(`\x00`, wire.DefaultOutput); got.answer.Stdout != want {
 		t.Errorf("kept %d characters, want %d", len(got.answer.Stdout), len(want))
 	}
 	if len(got.body) > wire.MaxAnswer {
@@ -176,5 +176,18 @@ func TestProgramGoneAtRunTime(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.answer, ignoreDuration); diff != "" || got.status != 403 {
 		t.Errorf("HTTP %d (-want +got):\n%s", got.status, diff)
+	}
+}
+
+// An action that keeps more output than an answer over HTTP holds answers with the end of it.
+func TestLargeOutputOverHTTP(t *testing.T) {
+	t.Parallel()
+	relay := serveActions(t, "  flood: { argv: [/usr/bin/head, -c, '1000000', /dev/zero], output: 524288 }\n")
+	got := relay.run("flood", "")
+	if got.answer.Status != wire.StatusExecuted || len(got.body) > wire.MaxAnswer+1 || len(got.answer.Stdout) < wire.MaxAnswer/4 {
+		t.Errorf("status %s, %d bytes, %d of output", got.answer.Status, len(got.body), len(got.answer.Stdout))
+	}
+	if want := strings.Repeat(`\x00`, wire.MaxOutput); int64(len(got.answer.Stdout))+got.answer.StdoutOmitted != int64(len(want)+1_000_000-wire.MaxOutput) {
+		t.Errorf("%d bytes of output, %d omitted", len(got.answer.Stdout), got.answer.StdoutOmitted)
 	}
 }

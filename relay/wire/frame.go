@@ -18,7 +18,8 @@ const (
 	JoinPath    = "/relay/join"
 	RekeyPath   = "/relay/rekey"
 	Subprotocol = "drawbridge-relay-v1"
-	// Subprotocol2 adds epochs, look-ups, the kill switch and the open questions to Subprotocol. Both ends take it when both know it.
+	// Subprotocol2 adds epochs, look-ups, the kill switch, the open questions and chunks to Subprotocol. Both ends take it when both
+	// know it.
 	Subprotocol2 = "drawbridge-relay-v2"
 )
 
@@ -72,6 +73,10 @@ type Frame struct {
 	// Asking lists what people at the relay's machine are asked. The relay sends it after the offers if they are asked
 	// anything, and after each change.
 	Asking *Asking `json:"asking,omitempty"`
+	// Chunked, Chunk and Receipt are of Subprotocol2, too. They carry a frame that is larger than MaxWhole, in either direction.
+	Chunked *Chunked `json:"chunked,omitempty"`
+	Chunk   *Chunk   `json:"chunk,omitempty"`
+	Receipt *Receipt `json:"receipt,omitempty"`
 }
 
 // Hello opens a connection: who the relay says it is, and which keys of the bridge it trusts.
@@ -227,9 +232,11 @@ type Tail struct {
 
 // ReadFrame reads one frame strictly: unknown, repeated and case-variant keys, more or fewer than one member, and
 // anything behind the document are refused.
-func ReadFrame(data []byte) (Frame, error) {
+func ReadFrame(data []byte) (Frame, error) { return readFrame(data, strictjson.MaxBytes) }
+
+func readFrame(data []byte, limit int) (Frame, error) {
 	var f Frame
-	if err := strictjson.DecodeExact(data, &f); err != nil {
+	if err := strictjson.DecodeExactUpTo(data, &f, limit); err != nil {
 		return Frame{}, fmt.Errorf("read frame: %w", err)
 	}
 	if n := f.members(); n != 1 {
@@ -258,6 +265,7 @@ func (f Frame) members() (n int) {
 		f.Hello != nil, f.Challenge != nil, f.Proof != nil, f.Welcome != nil, f.Offers != nil,
 		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
 		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil, f.Asking != nil,
+		f.Chunked != nil, f.Chunk != nil, f.Receipt != nil,
 	} {
 		if there {
 			n++
@@ -277,6 +285,12 @@ func (f Frame) check() error {
 		return f.Found.check()
 	case f.Asking != nil:
 		return f.Asking.check()
+	case f.Chunked != nil:
+		return f.Chunked.check()
+	case f.Chunk != nil:
+		return f.Chunk.check()
+	case f.Receipt != nil:
+		return f.Receipt.check()
 	case f.Offers != nil:
 		return f.Offers.check()
 	case f.Pinned != nil:

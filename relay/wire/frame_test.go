@@ -18,7 +18,17 @@ func frames(t testing.TB) []wire.Frame {
 	if err != nil {
 		t.Fatal(err)
 	}
+	chunked, err := wire.Announce(key("relay"), "c", wire.Chunked{N: 1, Kind: "outcome", For: "x"}, []byte("frame"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := wire.NewChunk(3, 16, []byte("\x00\xff"))
 	return []wire.Frame{
+		{Chunked: &chunked},
+		{Chunk: &chunk},
+		{Receipt: &wire.Receipt{N: 1, Upto: 7}},
+		{Receipt: &wire.Receipt{N: 1, Whole: true}},
+		{Receipt: &wire.Receipt{N: 1, Refused: wire.BodyLate}},
 		{Hello: &wire.Hello{Relay: "laptop", Key: anID, Nonce: n, Pins: []string{anID}}},
 		{Challenge: &wire.Challenge{Key: anID, Nonce: n, Sig: "s"}},
 		{Proof: &wire.Proof{Sig: "s"}},
@@ -90,6 +100,13 @@ func TestFramesThatAreRefused(t *testing.T) {
 		`{"asking":{"questions":[{"id":"x","age_ms":0,"left_ms":0},{"id":"x","age_ms":0,"left_ms":0}]}}`,
 		`{"asking":{"questions":[{"id":"x","age_ms":-1,"left_ms":0}]}}`, `{"asking":{"questions":[{"id":"x","age_ms":0,"left_ms":86400001}]}}`,
 		`{"asking":{"questions":[` + strings.Repeat(`{"id":"x","age_ms":0,"left_ms":0},`, wire.MaxQuestions) + `{"id":"x","age_ms":0,"left_ms":0}]}}`,
+		`{"chunk":{"n":0,"at":0,"data":"AA"}}`, `{"chunk":{"n":1,"at":-1,"data":"AA"}}`, `{"chunk":{"n":1,"at":0,"data":""}}`,
+		`{"chunk":{"n":1,"at":0,"data":"AB"}}`, `{"chunk":{"n":1,"at":0,"data":"A\nA"}}`, `{"chunk":{"n":1,"at":0,"data":"AA=="}}`, `{"chunk":{"n":1,"at":0,"data":"+/"}}`,
+		`{"chunk":{"n":1,"at":0,"data":"` + strings.Repeat("AAAA", wire.MaxChunk/3+1) + `"}}`,
+		`{"receipt":{"n":1}}`, `{"receipt":{"n":0,"whole":true}}`, `{"receipt":{"n":1,"upto":1,"whole":true}}`, `{"receipt":{"n":1,"upto":-1}}`, `{"receipt":{"n":1,"refused":"perhaps"}}`,
+		`{"chunked":{"n":1,"kind":"outcome","for":"x","size":0,"digest":"` + strings.Repeat("0", 64) + `","key":"","sig":""}}`,
+		`{"chunked":{"n":1,"kind":"outcome","for":"x y","size":1,"digest":"` + strings.Repeat("0", 64) + `","key":"","sig":""}}`,
+		`{"chunked":{"n":1,"kind":"outcome","for":"x","size":1,"digest":"0","key":"","sig":""}}`,
 		`{"answered":{"id":"no id"}}`, `{"answered":{"id":"x","approved":true}}`,
 		`{"output":{"id":"","stdout":"","stderr":""}}`,
 		`{"output":{"id":"x","stdout":"` + strings.Repeat("x", 2*wire.MaxProgress+1) + `","stderr":""}}`,
@@ -159,5 +176,82 @@ func TestOffersThatShowAllTheyMay(t *testing.T) {
 	}
 	if _, err := wire.ReadFrame(data); err != nil {
 		t.Error(err)
+	}
+}
+
+// A chunk and a receipt fit into the smaller frame of both directions, and an announcement, too.
+func TestChunksFitIntoFrames(t *testing.T) {
+	t.Parallel()
+	chunk := wire.NewChunk(1<<53, 1<<53, make([]byte, wire.MaxChunk))
+	chunked, err := wire.Announce(key("relay"), strings.Repeat("c", 64), wire.Chunked{N: 1 << 53, Kind: strings.Repeat("k", 64), For: strings.Repeat("x", 128)}, make([]byte, 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []wire.Frame{{Chunk: &chunk}, {Chunked: &chunked}} {
+		data, err := f.Bytes()
+		if err != nil || len(data) > wire.MaxToRelay {
+			t.Errorf("%d bytes, %v", len(data), err)
+		}
+		if _, err := wire.ReadFrame(data); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// An announcement counts for one connection, one key, and as it was signed.
+func TestAnnouncements(t *testing.T) {
+	t.Parallel()
+	h := wire.Hello{Relay: "laptop", Nonce: "n1"}
+	one, other := wire.ConnectionID(h, wire.Challenge{Key: anID, Nonce: "n2"}), wire.ConnectionID(h, wire.Challenge{Key: anID, Nonce: "n3"})
+	c, err := wire.Announce(key("relay"), one, wire.Chunked{N: 1, Kind: "outcome", For: "x"}, []byte("frame"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Signed(public(key("relay")), one) || !c.Fits([]byte("frame")) {
+		t.Error("a good announcement is refused")
+	}
+	if one == other || c.Signed(public(key("relay")), other) || c.Signed(public(key("evil")), one) || c.Fits([]byte("fram")) || c.Fits([]byte("Frame")) {
+		t.Error("a signature counts elsewhere")
+	}
+	for name, change := range map[string]func(*wire.Chunked){
+		"n": func(c *wire.Chunked) { c.N++ }, "kind": func(c *wire.Chunked) { c.Kind = "found" }, "for": func(c *wire.Chunked) { c.For = "y" },
+		"size": func(c *wire.Chunked) { c.Size++ }, "digest": func(c *wire.Chunked) { c.Digest = strings.Repeat("0", 64) },
+		"key": func(c *wire.Chunked) { c.Key = anID }, "line end": func(c *wire.Chunked) { c.For = "x\ny" },
+	} {
+		forged := c
+		if change(&forged); forged.Signed(public(key("relay")), one) {
+			t.Errorf("%s is not covered by the signature", name)
+		}
+	}
+}
+
+// What does not fit loses the beginnings of its outputs, and says how much.
+func TestFitting(t *testing.T) {
+	t.Parallel()
+	answer := wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: strings.Repeat("\"é", 50_000) + "end", Stderr: strings.Repeat("y", 10), StdoutOmitted: 3}
+	for _, f := range []wire.Frame{
+		{Outcome: &wire.Outcome{ID: "x", Answer: answer}},
+		{Found: &wire.Found{ID: "x", Known: wire.KnownOver, Outcome: &wire.Outcome{ID: "x", Answer: answer}}},
+	} {
+		for _, limit := range []int{1000, 40_000, 1 << 20} {
+			got, err := f.Fitting(limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := got.Bytes()
+			if err != nil || len(data) > limit {
+				t.Errorf("%d bytes for %d, %v", len(data), limit, err)
+			}
+			out := got.Outcome
+			if out == nil {
+				out = got.Found.Outcome
+			}
+			if _, err := wire.ReadFrame(data); err != nil || !strings.HasSuffix(out.Stdout, "end") || int64(len(out.Stdout))+out.StdoutOmitted != int64(len(answer.Stdout))+3 {
+				t.Errorf("%d: %d bytes of output, %d omitted, %v", limit, len(out.Stdout), out.StdoutOmitted, err)
+			}
+		}
+	}
+	if _, err := (wire.Frame{Outcome: &wire.Outcome{ID: "x", Answer: wire.Refused("a", strings.Repeat("e", 2000))}}).Fitting(1000); err == nil {
+		t.Error("a frame fits that cannot")
 	}
 }

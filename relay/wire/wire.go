@@ -4,7 +4,10 @@
 // must spell it the same way; everything that only one end decides lives at that end.
 package wire
 
-import "time"
+import (
+	"time"
+	"unicode/utf8"
+)
 
 // The calls and the probe that a relay serves (orchestrator protocol, LOCAL_ACTION). A look-up takes the body of a run and
 // never runs anything.
@@ -29,9 +32,11 @@ const (
 const (
 	// MaxRequest is the largest request body, in bytes.
 	MaxRequest = 4 << 10
-	// MaxOutput is how much a relay keeps of each output stream, in bytes, before escaping (facts: relay, rule 5).
-	MaxOutput = 64 << 10
-	// MaxAnswer bounds an answer in bytes: twice MaxOutput, and room for the rest. The worst that comes of a byte is five, of an
+	// DefaultOutput is how much a relay keeps of each output stream, in bytes, before escaping (facts: relay, rule 5). The owner of
+	// the machine may allow up to MaxOutput for an action.
+	DefaultOutput = 64 << 10
+	MaxOutput     = 512 << 10
+	// MaxAnswer bounds an answer over HTTP in bytes: twice DefaultOutput, and room for the rest. The worst that comes of a byte is five, of an
 	// escaped control, and of two bytes fifteen, of a control behind a redacted character.
 	MaxAnswer = 1 << 20
 	// MaxLine and MaxAgent bound what an agent wrote, in bytes.
@@ -107,6 +112,21 @@ func Refused(action, reason string) Answer {
 // Interrupted returns the answer for a request of which nobody knows whether it ran.
 func Interrupted(action, reason string) Answer {
 	return Answer{Action: action, Status: StatusInterrupted, ExitCode: NoExitCode, Error: reason}
+}
+
+// Keeping returns the answer with at most the last n bytes of each output, from the beginning of a character. What is cut counts as
+// omitted.
+func (a Answer) Keeping(n int) Answer {
+	cut := func(text *string, omitted *int64) {
+		from := max(0, len(*text)-n)
+		for from > 0 && from < len(*text) && !utf8.RuneStart((*text)[from]) {
+			from++
+		}
+		*text, *omitted = (*text)[from:], *omitted+int64(from)
+	}
+	cut(&a.Stdout, &a.StdoutOmitted)
+	cut(&a.Stderr, &a.StderrOmitted)
+	return a
 }
 
 // ValidAction reports whether id may name an action: [a-z0-9][a-z0-9_.-]{0,63} (facts: relay, rule 1).

@@ -113,8 +113,11 @@ func TestWorstOutputFitsIntoAFrame(t *testing.T) {
 	t.Parallel()
 	// Fifteen bytes come of two at worst; a small output shows it as well as the largest.
 	const limit, rest = 4 << 10, 8 << 10
-	if most := 2*wire.MaxOutput*15/2 + rest; most > wire.MaxToBridge {
+	if most := 2*wire.DefaultOutput*15/2 + rest; most > wire.MaxToBridge {
 		t.Errorf("an answer may have %d bytes", most)
+	}
+	if most := 2*wire.MaxOutput*15/2 + rest; most > wire.MaxReplyBody {
+		t.Errorf("an answer in chunks may have %d bytes", most)
 	}
 	digits := output.NewRedactor(nil, []*regexp.Regexp{regexp.MustCompile(`[0-9]`)})
 	for _, unit := range []string{"7", "7\x00", "7<", "7\u0085", "7\u2028", "\xff", "<", "\\"} {

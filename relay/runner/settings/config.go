@@ -333,7 +333,7 @@ func defaultLimits() Limits {
 
 func newAction() Action {
 	return Action{
-		Dir: defaultDir, Timeout: defaultTimeout, Output: wire.MaxOutput, Concurrency: 1, Processes: 256,
+		Dir: defaultDir, Timeout: defaultTimeout, Output: wire.DefaultOutput, Concurrency: 1, Processes: 256,
 		Approval: Approval{Mode: ApproveNever, By: AtMachine},
 	}
 }

@@ -60,7 +60,7 @@ limits: { concurrent: 1, queue: 0, per_minute: 600, per_day: 9, approval_wait: 5
 	want := map[string]settings.Action{
 		"plain": {
 			Argv: []string{"/bin/echo", "${X}", "a${file:/etc/passwd}b${file:/etc/passwd}", "5", "$HOME"},
-			Dir:  "/", Timeout: time.Minute, Output: wire.MaxOutput, Concurrency: 1, Processes: 256,
+			Dir:  "/", Timeout: time.Minute, Output: wire.DefaultOutput, Concurrency: 1, Processes: 256,
 			Approval: settings.Approval{Mode: "never", By: "machine"},
 		},
 		"full": {
@@ -185,7 +185,7 @@ func TestLoadProblems(t *testing.T) {
 		{"timeout", action("timeout: 61m"), `actions.a.timeout: "61m": is not a duration in range; write one above 0 and up to 1h`},
 		{"timeout without unit", action("timeout: 60"), `is not a duration in range`},
 		{"no timeout", action("timeout: 0s"), `is not a duration in range`},
-		{"output", action("output: 65537"), `:3: actions.a.output: "65537": is not a number in range; write a number from 1 to 65536`},
+		{"output", action("output: 524289"), `:3: actions.a.output: "524289": is not a number in range; write a number from 1 to 524288`},
 		{"concurrent", base + "limits: { concurrent: 0 }\n", `:3: limits.concurrent: "0": is not a number in range`},
 		{"journal without a name", base + "journal: ''\n", `:3: journal: is not the path of a file; write a path, or leave it out for relay.journal beside this file`},
 		{"journal as folder", base + "journal: x/\n", `:3: journal: "x/": is not the path of a file`},

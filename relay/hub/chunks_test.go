@@ -1,0 +1,328 @@
+package hub_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
+	"drawbridge/relay/link"
+	"drawbridge/relay/wire"
+)
+
+// prints makes the action a print so many bytes and an end.
+func (m *machine) prints(size int) string {
+	text := strings.Repeat("0123456789\n", size/11) + "end"
+	m.set("a", func(context.Context, wire.Request, func(wire.Output)) wire.Outcome {
+		return wire.Outcome{Answer: wire.Answer{Status: wire.StatusExecuted, Stdout: text, Stderr: "err", StdoutOmitted: 5}}
+	})
+	return text
+}
+
+// An output that is larger than a frame arrives whole, from every replica and when it is asked for again, up to what the bridge
+// keeps. A relay of the first version sends what fits into one frame.
+func TestLargeOutputs(t *testing.T) {
+	t.Parallel()
+	a, b := twoReplicas(t)
+	d, old := newDiary("a"), newMachine("a")
+	connect(t, joined(t, b.site, "laptop"), d, nil)
+	connect(t, joined(t, b.site, "older"), old, nil)
+	a.online(t, "laptop")
+	a.online(t, "older")
+	for _, size := range []int{wire.MaxWhole - 400, wire.MaxWhole, 100_000, bridge.MaxOutput - 20, 3 << 20} {
+		text := d.prints(size)
+		old.prints(size)
+		for n, s := range []*site{a.site, b.site} {
+			for _, relay := range []string{"laptop", "older"} {
+				id := fmt.Sprintf("op-%s-%d-%d", relay, size, n)
+				for range 2 { // the second time the journal answers
+					out, err := s.RunAction(t.Context(), ask(t, "a", relay, id))
+					want := text[max(0, len(text)-bridge.MaxOutput):]
+					if err != nil || relay == "laptop" && out.Stdout != want || !strings.HasSuffix(out.Stdout, "end") || int64(len(out.Stdout))+out.Omitted != int64(len(text))+5 {
+						t.Errorf("%s: %d bytes of %d, %d omitted, %v", id, len(out.Stdout), len(text), out.Omitted, err)
+					}
+				}
+			}
+		}
+	}
+	for id, n := range d.ran {
+		if n != 1 {
+			t.Errorf("%s ran %d times", id, n)
+		}
+	}
+}
+
+// A large answer comes by a look-up, too.
+func TestLargeLookup(t *testing.T) {
+	t.Parallel()
+	a, b := twoReplicas(t)
+	d := newDiary("a")
+	connect(t, joined(t, b.site, "laptop"), d, nil)
+	a.online(t, "laptop")
+	text := d.prints(bridge.MaxOutput - 20)
+	if _, err := a.RunAction(t.Context(), ask(t, "a", "laptop", "op-1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*site{a.site, b.site} {
+		found, err := s.LookUp(t.Context(), bridge.ActionLookup{Request: "op-1", Relay: "laptop", Action: "a", Line: "LOCAL_ACTION: a", Agent: "main"})
+		if err != nil || found.Known != bridge.JournalOver || found.Outcome.Stdout != text {
+			t.Errorf("%q with %d bytes, %v", found.Known, len(found.Outcome.Stdout), err)
+		}
+	}
+}
+
+// brittle is a connection that breaks after so many bytes of the relay's.
+type brittle struct {
+	net.Conn
+	left *atomic.Int64
+}
+
+// Write implements net.Conn.
+func (b *brittle) Write(p []byte) (int, error) {
+	if b.left.Add(-int64(len(p))) < 0 {
+		_ = b.Close()
+		return 0, net.ErrClosed
+	}
+	return b.Conn.Write(p)
+}
+
+// A connection that breaks anywhere in a large answer loses nothing and does nothing twice: asked again, the journal answers.
+func TestLargeOutputOverBrokenConnections(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memstore.NewDisk(), nil)
+	d := newDiary("a")
+	text := d.prints(bridge.MaxOutput - 20)
+	var left atomic.Int64
+	left.Store(1 << 40)
+	connect(t, joined(t, s, "laptop"), d, func(o *link.Options) {
+		o.Dial = func(ctx context.Context, address string) (*websocket.Conn, error) {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				return &brittle{c, &left}, err
+			}}}
+			left.CompareAndSwap(min(left.Load(), -1), 1<<40) // only one that broke is made good
+			ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol2}})
+			return ws, err
+		}
+	})
+	random := rand.New(rand.NewPCG(7, 8)) //nolint:gosec // the same places each time
+	broken := 0
+	for n := range 4 {
+		s.online(t, "laptop")
+		id := fmt.Sprintf("op-%d", n)
+		left.Store(random.Int64N(bridge.MaxOutput * 3 / 2))
+		eventually(t, "the answer is there", func() bool {
+			out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", id))
+			if err != nil {
+				broken++
+				return false
+			}
+			if out.Stdout != text {
+				t.Errorf("%s: %d bytes", id, len(out.Stdout))
+			}
+			return true
+		})
+		left.Store(1 << 40)
+	}
+	if broken == 0 {
+		t.Error("no connection broke")
+	}
+	for id, n := range d.ran {
+		if n != 1 {
+			t.Errorf("%s ran %d times", id, n)
+		}
+	}
+}
+
+// enter2 is stranger2 with the id of the connection and the relay's identity, for signatures.
+func (s *site) enter2(t *testing.T, path string) (p *stranger, by link.Identity, connection string) {
+	t.Helper()
+	ws, _, err := websocket.Dial(t.Context(), s.url+wire.ConnectPath, &websocket.DialOptions{
+		Subprotocols: []string{wire.Subprotocol2}, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ws.CloseNow() })
+	p = &stranger{t, ws}
+	i, pins := loaded(t, path)
+	h, c := p.hello(i, pins)
+	proof := wire.Proof{Epoch: processes.Add(1) << 40, Process: "p1"}.Prove(i.Key, h, c)
+	p.frame(wire.Frame{Proof: &proof})
+	f := p.read()
+	if f.Welcome == nil {
+		t.Fatalf("no welcome: %+v", f)
+	}
+	p.frame(wire.Frame{Kept: &wire.Kept{Epoch: f.Welcome.Epoch}})
+	p.frame(wire.Frame{Offers: &wire.Offers{Offers: []wire.Offer{{Action: "a", Approval: "never"}}}})
+	s.online(t, i.Relay)
+	return p, i, wire.ConnectionID(h, c)
+}
+
+// large is an answer that does not fit into a frame.
+func large(t *testing.T, id string) []byte {
+	t.Helper()
+	data, err := wire.Frame{Outcome: &wire.Outcome{ID: id, Answer: wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: strings.Repeat("x", 2*wire.MaxWhole) + "forged"}}}.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A relay that lies about a large answer: each lie is refused with its reason, and the true answer counts after it.
+func TestHostileChunks(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memstore.NewDisk(), nil)
+	p, i, connection := s.enter2(t, joined(t, s, "laptop"))
+	done := make(chan error, 1)
+	go func() {
+		out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
+		if err == nil && out.Stdout != "true" {
+			err = fmt.Errorf("%.40q counted", out.Stdout)
+		}
+		done <- err
+	}()
+	if f := p.read(); f.Request == nil {
+		t.Fatalf("%+v", f)
+	}
+	body := large(t, "op-1")
+	n := int64(0)
+	announce := func(connection, id string, data []byte) wire.BodyRefusal {
+		n++
+		c, err := wire.Announce(i.Key, connection, wire.Chunked{N: n, Kind: "outcome", For: id}, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.frame(wire.Frame{Chunked: &c})
+		r := p.read().Receipt
+		if r == nil || r.N != n {
+			t.Fatalf("%+v", r)
+		}
+		return r.Refused
+	}
+	send := func(at int, data []byte) {
+		c := wire.NewChunk(n, int64(at), data)
+		p.frame(wire.Frame{Chunk: &c})
+	}
+	refused := func(name string, got, want wire.BodyRefusal) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	refused("another request", announce(connection, "op-2", large(t, "op-2")), wire.BodyUnwanted)
+	refused("another connection", announce("c", "op-1", body), wire.BodyForged)
+	refused("too large", announce(connection, "op-1", make([]byte, wire.MaxReplyBody+1)), wire.BodyTooLarge)
+	for name, c := range map[string]struct {
+		want   wire.BodyRefusal
+		change func(n int, part []byte) (at int, data []byte)
+	}{
+		"a bit changed": {wire.BodyDigest, func(at int, part []byte) (int, []byte) {
+			if at == 0 {
+				part[9] ^= 1
+			}
+			return at, part
+		}},
+		"one repeated": {wire.BodyRepeated, func(_ int, part []byte) (int, []byte) { return 0, part }},
+		"one missing":  {wire.BodyMissing, func(at int, part []byte) (int, []byte) { return at + 1, part }},
+	} {
+		refused(name, announce(connection, "op-1", body), "")
+		for at := 0; at < len(body); at += wire.MaxChunk {
+			send(c.change(at, append([]byte{}, body[at:min(at+wire.MaxChunk, len(body))]...)))
+		}
+		r := p.read().Receipt
+		if r == nil {
+			t.Fatal(name)
+		}
+		refused(name, r.Refused, c.want)
+	}
+	refused("late", announce(connection, "op-1", body), "")
+	s.clock.forward(wire.BodyPause + 1)
+	p.frame(wire.Frame{Output: &wire.Tail{ID: "op-1"}}) // the connection itself is not silent
+	r := p.read().Receipt
+	if r == nil {
+		t.Fatal("nothing is said of an answer that is not finished")
+	}
+	refused("late", r.Refused, wire.BodyLate)
+	p.frame(wire.Frame{Outcome: &wire.Outcome{ID: "op-1", Answer: wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: "true"}}})
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	refused("after the answer", announce(connection, "op-1", body), wire.BodyUnwanted)
+	for range 100_000 { // what came late is passed over, but not without an end
+		send(0, []byte("x"))
+	}
+	if got := p.closed(); !strings.Contains(got, "too many frames") && !strings.Contains(got, "reset") && !strings.Contains(got, "broken pipe") {
+		t.Errorf("closed with %q", got)
+	}
+}
+
+// Frames that no relay sends end the connection; the first version knows no chunks.
+func TestChunksOutOfOrder(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memstore.NewDisk(), nil)
+	path := joined(t, s, "laptop")
+	chunk := wire.NewChunk(1, 0, []byte("x"))
+	receipt := wire.Receipt{N: 1, Upto: 1}
+	for name, f := range map[string]wire.Frame{"a chunk of nothing": {Chunk: &chunk}, "a receipt for nothing": {Receipt: &receipt}} {
+		p, _, _ := s.enter2(t, path)
+		p.frame(f)
+		if got := p.closed(); !strings.Contains(got, "out of order") {
+			t.Errorf("%s: %q", name, got)
+		}
+		s.offline(t, "laptop")
+	}
+	p, i, connection := s.enter2(t, path)
+	c, err := wire.Announce(i.Key, connection, wire.Chunked{N: 2, Kind: "outcome", For: "op-1"}, large(t, "op-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.frame(wire.Frame{Chunked: &c})
+	if got := p.closed(); !strings.Contains(got, "out of order") {
+		t.Errorf("a number left out: %q", got)
+	}
+	old := s.stranger(t)
+	desk := joined(t, s, "desk")
+	i, pins := loaded(t, desk)
+	old.enter(i, pins)
+	s.online(t, "desk")
+	old.frame(wire.Frame{Chunk: &chunk})
+	if got := old.closed(); !strings.Contains(got, "out of order") {
+		t.Errorf("the first version: %q", got)
+	}
+}
+
+// Honest relays may send as many large answers as they are asked for: those do not count as a flood.
+func TestManyLargeOutputs(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memstore.NewDisk(), nil)
+	s.clock.stop() // no allowance comes back
+	d := newDiary("a")
+	text := d.prints(1 << 20)
+	connect(t, joined(t, s, "laptop"), d, func(o *link.Options) { o.Now = s.clock.now })
+	s.online(t, "laptop")
+	const many = 48 // which come in 3,120 chunks
+	results := make(chan error, many)
+	for n := range many {
+		go func() {
+			out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", fmt.Sprintf("op-%d", n)))
+			if err == nil && out.Stdout != text[len(text)-bridge.MaxOutput:] {
+				err = fmt.Errorf("%d bytes", len(out.Stdout))
+			}
+			results <- err
+		}()
+	}
+	for range many {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
