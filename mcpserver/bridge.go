@@ -358,7 +358,7 @@ func (d *Door) listAllowed(ctx context.Context, c *caller, _ struct{}) (answer, 
 	out.Limits.CommandsPerTurn, out.Limits.LaunchesPerHour, out.Limits.OpenSubagents = l.CommandsPerTurn, l.LaunchesPerHour, l.OpenSubagents
 	out.Limits.Depth, out.Limits.Reminders = l.Depth, l.Reminders
 	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) error {
-		names, err := lineage(tx, c.agent)
+		names, err := tx.Lineage(c.agent)
 		if err != nil {
 			return err
 		}
@@ -368,19 +368,6 @@ func (d *Door) listAllowed(ctx context.Context, c *caller, _ struct{}) (answer, 
 		return err
 	})
 	return answer{data: out}, err
-}
-
-// lineage names an agent and its ancestors, root first, as the policy narrows them.
-func lineage(tx *bridge.Scene, a bridge.Agent) ([]string, error) {
-	names := a.Names()
-	for a.Parent != "" {
-		parent, err := tx.Agent(a.Parent)
-		if err != nil {
-			return nil, fmt.Errorf("load agent %q: %w", a.Parent, err)
-		}
-		names, a = append(parent.Names(), names...), parent
-	}
-	return names, nil
 }
 
 // maxWords bounds a prompt or a message of a tool call, in bytes, as a line of text is bounded.

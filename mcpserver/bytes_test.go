@@ -7,7 +7,6 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
-	"drawbridge/bridge/reading"
 	"drawbridge/mcpserver"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -40,7 +39,7 @@ func TestDoorsJudgeTheSameBytes(t *testing.T) {
 	w.launch("main")
 	s := w.connect("main", newEra, "")
 	byText := func(line, value string, field func(parser.Command) string) bool {
-		f := reading.Read(line, parser.Options{Remind: true})
+		f := parser.Read(line, parser.Options{Remind: true})
 		if f.Total != 1 || field(f.Commands[0]) != strings.Trim(value, " \t") {
 			return false
 		}

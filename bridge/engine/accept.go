@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"drawbridge/parser"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,9 +11,6 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/gate"
-	"drawbridge/bridge/meter"
-	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 )
 
@@ -33,12 +31,12 @@ type output struct {
 // work that follows, in one transaction: either all of it is there after a
 // crash or none, and then the run is looked at again.
 func (e *Engine) accept(ctx context.Context, j job, out output) error {
-	var found reading.Findings
+	var found parser.Findings
 	// Only the text of a turn that ended by itself may command (facts: The two doors).
 	if out.obs.State == bridge.RunFinished && out.oversize == "" {
-		found = reading.Read(out.obs.Reply, e.o.Parser)
+		found = parser.Read(out.obs.Reply, e.o.Parser)
 	}
-	out.streamed = e.streams.Ended(j.turn.ID) // it answers once, and the step may run again
+	out.streamed = e.streams.ended(j.turn.ID) // it answers once, and the step may run again
 	return e.step(ctx, j, func(c *change, j *job) error {
 		completion, err := c.complete(j, out)
 		if err != nil {
@@ -48,10 +46,10 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if out.evidence != nil {
 			used = out.evidence.Usage
 		}
-		if err := meter.Take(c.Change, &j.agent, j.names, used); err != nil {
+		if err := takeUsage(c, &j.agent, j.names, used); err != nil {
 			return err
 		}
-		if err := e.meter.Later(c.Change, j.agent, j.names, j.turn); err != nil {
+		if err := e.usageLater(c, j.agent, j.names, j.turn); err != nil {
 			return err
 		}
 		if out.obs.State != bridge.RunFinished {
@@ -60,19 +58,19 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err := c.replied(j, out); err != nil {
 			return err
 		}
-		if err := c.e.gate.Judge(c.Change, gate.Asker{Agent: j.agent, Turn: &j.turn, Names: j.names, Tree: j.tree}, found, out.oversize); err != nil {
+		if err := c.judge(&asker{Agent: j.agent, Turn: &j.turn, Names: j.names, Tree: j.tree}, found, out.oversize); err != nil {
 			return err
 		}
 		if err := c.endWork(j); err != nil {
 			return err
 		}
-		if err := c.EndTask(&j.agent, &j.turn); err != nil {
+		if err := c.endTask(&j.agent, &j.turn); err != nil {
 			return err
 		}
-		if err := c.Unanswered(j.agent.ID); err != nil {
+		if err := c.unanswered(j.agent.ID); err != nil {
 			return err
 		}
-		return c.Pump(&j.agent)
+		return c.pump(&j.agent)
 	}, bridge.NeedRunEnd{Op: j.agent.ID, Run: runName(j.turn), Status: out.obs.State})
 }
 
@@ -99,7 +97,7 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 	fields := map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": words.SafeWord(out.obs.Branch), "pr": words.SafeWord(out.obs.PR),
 		"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts), "after": after}
 	maps.Copy(fields, spent(out.evidence))
-	return cpl, c.Event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source), Fields: fields})
+	return cpl, c.event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source), Fields: fields})
 }
 
 // runName is what the ledger calls a turn's run: v0 runs have no id of their own.
@@ -213,7 +211,7 @@ func (c *change) turnBehind(id bridge.CommandID, ended bridge.CompletionID) (bri
 // replied ends the turn well: what it carried is delivered.
 func (c *change) replied(j *job, out output) error {
 	j.turn.Reply, j.turn.Trouble = out.obs.Reply, out.oversize
-	if err := c.SetTurn(&j.turn, bridge.TurnReplied); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnReplied); err != nil {
 		return err
 	}
 	j.agent.Trouble = ""
@@ -222,7 +220,7 @@ func (c *change) replied(j *job, out output) error {
 	}
 	fields := causeOf(j.turn)
 	fields["text"] = words.Clip(j.turn.Reply, 4000)
-	return c.Event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: fields})
+	return c.event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: fields})
 }
 
 // delivered marks what the turn carried: completions as delivered, commands as reported.
@@ -234,8 +232,8 @@ func (c *change) delivered(j *job) error {
 	if len(carried) == 0 {
 		return nil
 	}
-	if err := c.Delivered(j.turn.ID, carried); err != nil {
+	if err := c.markDelivered(j.turn.ID, carried); err != nil {
 		return err
 	}
-	return c.Event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.Count(len(carried), "outcome") + " delivered"})
+	return c.event(bridge.EventDelivered, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.Count(len(carried), "outcome") + " delivered"})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
@@ -194,10 +193,6 @@ func TestAnsweredAtTheMachine(t *testing.T) {
 				r.Actions[0].Approval = policy.Approval{Mode: policy.ApprovalEach}
 			}
 			w.allow(r)
-			p, err := policy.New(r)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var yes atomic.Bool
 			w.relay.Wants = func(string) string {
 				if yes.Load() {
@@ -212,8 +207,7 @@ func TestAnsweredAtTheMachine(t *testing.T) {
 			m := w.heldCommand("definition aaaaaaaaaaaa")
 			answered := func(relay string) {
 				t.Helper()
-				err := w.engine.Change(t.Context(), func(tx bridge.Change) error { return desk.Answered(tx, relay, m.OpKey, p) })
-				if err != nil {
+				if err := w.engine.RelayAnswered(t.Context(), relay, m.OpKey); err != nil {
 					t.Fatal(err)
 				}
 			}

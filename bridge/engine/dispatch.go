@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/lanes"
 )
 
 // Run hands out due work until ctx ends, then waits for the handlers that run;
 // see lanes.Dispatcher.Run.
 func (e *Engine) Run(ctx context.Context) error {
-	e.streams.Open(ctx)
-	defer e.streams.Close()
+	e.streams.open(ctx)
+	defer e.streams.close()
 	return e.lanes.Run(ctx)
 }
 
@@ -33,17 +32,17 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 	case bridge.WorkTurn:
 		return e.turnWork(ctx, w)
 	case bridge.WorkAction:
-		return e.errands.Action(ctx, w)
+		return e.actionWork(ctx, w)
 	case bridge.WorkLookup:
-		return e.errands.Lookup(ctx, w)
+		return e.lookupWork(ctx, w)
 	case bridge.WorkRemind:
-		return e.errands.Remind(ctx, w)
+		return e.remindWork(ctx, w)
 	case bridge.WorkJoin:
 		return e.joinWork(ctx, w)
 	case bridge.WorkUsage:
 		call, cancel := lanes.Repeatable(ctx)
 		defer cancel()
-		return e.meter.Look(call, w)
+		return e.usageWork(call, w)
 	case bridge.WorkMail:
 		if e.o.Mail != nil {
 			return e.o.Mail(ctx, w)
@@ -58,7 +57,7 @@ func (e *Engine) stuck(ctx context.Context, w bridge.Work, failures int, cause e
 	text := fmt.Sprintf("stuck: work in lane %s has failed %d times (%s); it is tried again about once an hour", w.Lane, failures, cause)
 	err := e.update(ctx, func(c *change) error {
 		a := bridge.Agent{}
-		if id, ok := strings.CutPrefix(w.Lane, desk.AgentLane("")); ok {
+		if id, ok := strings.CutPrefix(w.Lane, agentLane("")); ok {
 			if known, err := c.Agent(bridge.AgentID(id)); err == nil {
 				a = known
 				a.Trouble = text
@@ -67,7 +66,7 @@ func (e *Engine) stuck(ctx context.Context, w bridge.Work, failures int, cause e
 				}
 			}
 		}
-		return c.Event(bridge.EventAlarm, a, bridge.Event{Text: text})
+		return c.event(bridge.EventAlarm, a, bridge.Event{Text: text})
 	})
 	if err != nil {
 		e.o.Log.Error().Err(err).Str("lane", w.Lane).Msg("tell of stuck work")

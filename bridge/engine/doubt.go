@@ -183,7 +183,7 @@ func (c *change) stale(j *job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rest, err := c.NotTold(carried)
+	rest, err := c.notTold(carried)
 	if err != nil {
 		return false, err
 	}
@@ -191,7 +191,7 @@ func (c *change) stale(j *job) (bool, error) {
 		return false, nil
 	}
 	j.turn.DoubtSince = time.Time{}
-	return true, errors.Join(c.SetTurn(&j.turn, bridge.TurnQueued), c.PutBack(j.work, c.now))
+	return true, errors.Join(c.setTurn(&j.turn, bridge.TurnQueued), c.PutBack(j.work, c.now))
 }
 
 // doubtAsBefore puts a turn back whose new attempt surely had no effect. An
@@ -215,26 +215,26 @@ func (c *change) uncertain(j job) error {
 		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the answer was lost and the effect cannot be found. A person has to look."
 	}
 	j.turn.Trouble = text
-	if err := c.SetTurn(&j.turn, bridge.TurnUncertain); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {
 		return err
 	}
 	if j.launching() && j.command.ID != "" {
 		j.command.Reason = text
-		if err := c.SetCommand(&j.command, bridge.CommandUncertain); err != nil {
+		if err := c.setCommand(&j.command, bridge.CommandUncertain); err != nil {
 			return err
 		}
 		j.agent.Task = bridge.TaskWaiting
 		if err := c.UpdateAgent(j.agent); err != nil {
 			return err
 		}
-		if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseReport, Text: words.Say("%s (%s on %s): uncertain: %s Do not ask for it again.",
+		if err := c.tellParent(j.agent, bridge.Notice{Cause: bridge.CauseReport, Text: words.Say("%s (%s on %s): uncertain: %s Do not ask for it again.",
 			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, words.Own(text))}, "uncertain", j.turn.Name()); err != nil {
 			return err
 		}
-	} else if err := c.Waits(&j.agent, "it is unknown whether its turn arrived, and a person has to look"); err != nil {
+	} else if err := c.waits(&j.agent, "it is unknown whether its turn arrived, and a person has to look"); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text, Fields: causeOf(j.turn)}); err != nil {
+	if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
 	return c.PutBack(j.work, c.now.Add(5*time.Minute))

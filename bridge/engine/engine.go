@@ -9,19 +9,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/errands"
-	"drawbridge/bridge/gate"
 	"drawbridge/bridge/lanes"
-	"drawbridge/bridge/meter"
-	"drawbridge/bridge/streams"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -89,11 +83,10 @@ type Engine struct {
 	mu       sync.Mutex // guards watchers
 	watchers map[chan struct{}]struct{}
 
-	streams streams.Set
-	meter   meter.Meter
-	gate    gate.Gate
-	errands errands.Runner
-	seen    seen
+	streams followers
+	// inspector tells what agents used; nil when nobody can be asked.
+	inspector bridge.Inspector
+	seen      seen
 }
 
 // New returns an engine that does nothing until Run. It fails when a required option is missing.
@@ -120,10 +113,7 @@ func NewRecorder(o Options) (*Engine, error) {
 
 func newEngine(o Options) *Engine {
 	e := &Engine{o: o, watchers: map[chan struct{}]struct{}{}}
-	e.meter = meter.Meter{View: e.View, Update: e.atDesk}
-	e.meter.Inspector, _ = o.Runtime.(bridge.Inspector)
-	e.gate = gate.Gate{Keys: o.Keys, API: o.API}
-	e.errands = errands.Runner{Actions: o.Actions, Patience: o.ActionPatience, Update: e.onErrand, Holds: e.holds, Backoff: e.backoff, Log: o.Log}
+	e.inspector, _ = o.Runtime.(bridge.Inspector)
 	e.lanes = lanes.New(lanes.Options{Store: o.Store, Handle: e.dispatch, Stuck: e.stuck, Slots: o.Slots, Grace: o.Grace, Now: o.Now, Rand: o.Rand, Log: o.Log})
 	return e
 }
@@ -165,68 +155,9 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-// change is one transaction with the events that it records.
-type change struct {
-	*desk.Change
-	e   *Engine
-	now time.Time
-}
-
-// recordTimeout bounds a recording that goes on although its caller has gone.
-const recordTimeout = 30 * time.Second
-
-// update runs fn in a transaction, then tells what happened and wakes the dispatcher.
-// Recording what already happened must not stop because a caller went away.
-func (e *Engine) update(ctx context.Context, fn func(*change) error, hints ...bridge.Need) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	var c *change
-	now, ids := e.o.Now(), sameIDs{next: e.o.NewID} // the same for each run of fn
-	err := e.o.Store.Update(ctx, func(tx *bridge.Scene) error {
-		ids.given = 0
-		c = &change{Change: &desk.Change{Scene: tx, At: now, Keys: e.o.Keys, IDs: ids.id, Policy: e.o.Policy, Doors: e.o.Doors}, e: e, now: now}
-		return fn(c)
-	}, hints...)
-	if err != nil {
-		return err
-	}
-	for _, ev := range c.Told {
-		e.o.OnEvent(ev)
-	}
-	if !bridge.IsUnheard(ctx) {
-		e.Wake()
-	}
-	return nil
-}
-
-// sameIDs makes the same ids for each run of a step.
-type sameIDs struct {
-	next  func(prefix string) string
-	made  []string
-	given int
-}
-
-func (s *sameIDs) id(prefix string) string {
-	if s.given == len(s.made) || !strings.HasPrefix(s.made[s.given], prefix) {
-		s.made = append(s.made[:s.given], s.next(prefix))
-	}
-	s.given++
-	return s.made[s.given-1]
-}
-
-// atDesk is update for those beside the engine who need its transaction alone.
-func (e *Engine) atDesk(ctx context.Context, fn func(*desk.Change) error) error {
-	return e.update(ctx, func(c *change) error { return fn(c.Change) })
-}
-
-// onErrand is atDesk for the work of a command.
-func (e *Engine) onErrand(ctx context.Context, w bridge.Work, fn func(*desk.Change) error) error {
-	return e.update(ctx, func(c *change) error { return fn(c.Change) }, bridge.NeedWork{ID: w.ID}, bridge.NeedStory{Command: bridge.CommandID(w.Ref)})
-}
-
 // Change implements bridge.Desk.
 func (e *Engine) Change(ctx context.Context, fn func(bridge.Change) error) error {
-	return e.update(ctx, func(c *change) error { return fn(bridge.Change{Scene: c.Scene, Teller: c.Change}) })
+	return e.update(ctx, func(c *change) error { return fn(bridge.Change{Scene: c.Scene, Teller: c}) })
 }
 
 // Wake makes the engine look for work, and everyone who watches look again. It

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/kin"
 )
 
 // Forget gives the names of a dead agent and of everything under it back, so that another can have them, and takes them out of
@@ -43,7 +42,7 @@ func (e *Engine) Forget(ctx context.Context, id bridge.AgentID) (a bridge.Agent,
 // below are an agent and everything under it.
 func (c *change) below(top bridge.Agent) ([]bridge.Agent, error) {
 	parent, all := map[bridge.AgentID]bridge.AgentID{}, []bridge.Agent(nil)
-	err := kin.Each(c.Scene, top.Root, func(a bridge.Agent) error {
+	err := c.EachAgent(top.Root, func(a bridge.Agent) error {
 		parent[a.ID] = a.Parent
 		all = append(all, a)
 		return nil
@@ -103,5 +102,5 @@ func (c *change) forget(a *bridge.Agent) error {
 	if _, err := c.RevokeTokens(a.ID, c.now); err != nil {
 		return err
 	}
-	return c.Event(bridge.EventForgotten, *a, bridge.Event{Text: "agent " + name + " was forgotten; its name is free"})
+	return c.event(bridge.EventForgotten, *a, bridge.Event{Text: "agent " + name + " was forgotten; its name is free"})
 }

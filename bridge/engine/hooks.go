@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/words"
 )
 
@@ -40,9 +39,9 @@ func (e *Engine) RecordDelivery(ctx context.Context, d bridge.Delivery) (verdict
 		}
 		if !isNew {
 			verdict = bridge.VerdictDuplicate
-			return c.Event(bridge.EventDuplicate, a, bridge.Event{Text: "webhook received again: " + words.SafeWord(d.Status), Fields: map[string]string{"source": "webhook", "status": words.SafeWord(d.Status)}})
+			return c.event(bridge.EventDuplicate, a, bridge.Event{Text: "webhook received again: " + words.SafeWord(d.Status), Fields: map[string]string{"source": "webhook", "status": words.SafeWord(d.Status)}})
 		}
-		if err := c.Event(bridge.EventWebhook, a, bridge.Event{Text: "webhook: " + words.SafeWord(d.Status), Fields: map[string]string{"status": words.SafeWord(d.Status), "verdict": verdict, "delivery": string(d.ID)}}); err != nil {
+		if err := c.event(bridge.EventWebhook, a, bridge.Event{Text: "webhook: " + words.SafeWord(d.Status), Fields: map[string]string{"status": words.SafeWord(d.Status), "verdict": verdict, "delivery": string(d.ID)}}); err != nil {
 			return err
 		}
 		if !known {
@@ -76,7 +75,7 @@ func (c *change) mayTell(a bridge.Agent, external string) error {
 // answer was lost, the signed delivery tells which agent it made.
 func (c *change) wakeOrBind(a bridge.Agent, d bridge.Delivery) error {
 	if a.External != "" {
-		return c.WakeLane(desk.AgentLane(a.ID), c.now)
+		return c.WakeLane(agentLane(a.ID), c.now)
 	}
 	t, err := c.OpenTurn(a.ID)
 	if errors.Is(err, bridge.ErrNoRow) {
@@ -97,7 +96,7 @@ func (c *change) wakeOrBind(a bridge.Agent, d bridge.Delivery) error {
 	if err := c.bind(&j, bridge.Started{Agent: d.External}); err != nil {
 		return err
 	}
-	return c.WakeLane(desk.AgentLane(a.ID), c.now)
+	return c.WakeLane(agentLane(a.ID), c.now)
 }
 
 // alive tells a person of an agent that a launch made after all, although it was given up.
@@ -106,6 +105,6 @@ func (c *change) alive(a bridge.Agent, d bridge.Delivery) error {
 	if err != nil || len(turns) == 0 || turns[0].SentAt.IsZero() {
 		return err // never sent: a signed hint about nothing
 	}
-	return c.Event(bridge.EventAlarm, a, bridge.Event{Turn: turns[0].ID, Command: a.Command,
+	return c.event(bridge.EventAlarm, a, bridge.Event{Turn: turns[0].ID, Command: a.Command,
 		Text: fmt.Sprintf("a webhook says that agent %s was launched after all, and its launch was given up: look at it, and stop it by hand", words.SafeWord(d.External))})
 }

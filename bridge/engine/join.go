@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/kin"
 )
 
 // SetJoin says how the results of the subagents that one turn launches come
@@ -37,10 +36,10 @@ func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
 		if err != nil || t.Joining == 0 {
 			return err
 		}
-		f, err := kin.FamilyOf(c.Scene, t.ID)
+		f, err := c.FamilyOf(t.ID)
 		if err != nil {
 			return err
 		}
-		return c.Release(t, f, "the deadline has passed")
+		return c.releaseResults(t, f, "the deadline has passed")
 	})
 }

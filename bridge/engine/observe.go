@@ -110,11 +110,11 @@ func (e *Engine) wrongRepoLater(ctx context.Context, j job, obs bridge.Observati
 func (c *change) failTurn(j *job, reason string) error {
 	// A launch never gets further than its first turn without an external agent.
 	launch := j.turn.Seq == 1
-	c.e.streams.Ended(j.turn.ID)
+	c.e.streams.ended(j.turn.ID)
 	if err := c.fail(j, reason); err != nil {
 		return err
 	}
-	if err := c.FailTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)}); err != nil {
+	if err := c.failTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)}); err != nil {
 		return err
 	}
 	if err := c.endWork(j); err != nil {
@@ -130,20 +130,20 @@ func (c *change) fail(j *job, reason string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.Uncarry(j.turn.ID); err != nil {
+	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
 	}
 	if err := c.fell(j); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason, Fields: fields}); err != nil {
+	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason, Fields: fields}); err != nil {
 		return err
 	}
 	if j.agent.State == bridge.AgentFailed {
-		if err := c.Parked(j.agent, j.turn.ID); err != nil {
+		if err := c.parked(j.agent, j.turn.ID); err != nil {
 			return err
 		}
 	}
@@ -185,7 +185,7 @@ func (c *change) fell(j *job) error {
 	if !j.agent.State.CanBecome(next) {
 		return c.UpdateAgent(j.agent)
 	}
-	return c.SetAgent(&j.agent, next)
+	return c.setAgent(&j.agent, next)
 }
 
 // failQueued ends what waits behind a turn that leaves the agent unable to get
@@ -207,10 +207,10 @@ func (c *change) failQueued(j *job) error {
 		if err != nil {
 			return err
 		}
-		if err := c.SetTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
+		if err := c.setTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
 			return err
 		}
-		if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: fields}); err != nil {
+		if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: fields}); err != nil {
 			return err
 		}
 	}

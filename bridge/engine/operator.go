@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 )
 
 // Spec is what a person wants launched.
@@ -66,10 +65,10 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
-		if err := c.Event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
+		if err := c.event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
 			return err
 		}
-		if err := c.AddTurn(&a, t); err != nil {
+		if err := c.addTurn(&a, t); err != nil {
 			return err
 		}
 		var err error
@@ -117,7 +116,7 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if a.External == "" && a.State == bridge.AgentFailed {
 			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch it again (its name is free), or remove it with `drawbridge forget %s`", a.Name, a.Trouble, a.Name)
 		}
-		if err := c.NotStopped(a.Root); err != nil {
+		if err := c.notStopped(a.Root); err != nil {
 			return err
 		}
 		t.Said = e.said(a, t.ID)
@@ -127,7 +126,7 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 			said = overtaken
 			return nil
 		}
-		if err := c.AddTurnAt(&a, t, c.now.Add(-personFirst)); err != nil {
+		if err := c.addTurnAt(&a, t, c.now.Add(-personFirst)); err != nil {
 			return err
 		}
 		said, err = c.Turn(t.ID)
@@ -157,7 +156,7 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 		return bridge.Turn{}, err
 	}
 	if t.Attempts == 0 { // what the API put off waits as long as it said
-		err = c.WakeLane(desk.AgentLane(a.ID), c.now.Add(-personFirst))
+		err = c.WakeLane(agentLane(a.ID), c.now.Add(-personFirst))
 	}
 	if err != nil || t.Text != "" {
 		return bridge.Turn{}, err

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/words"
 )
 
@@ -24,13 +23,13 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 		reason += ": " + string(words.Name(out.obs.Detail))
 	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
-	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.Uncarry(j.turn.ID); err != nil {
+	if err := c.uncarry(j.turn.ID); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason, Fields: causeOf(j.turn)}); err != nil {
+	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
 	if err := c.endWork(j); err != nil {
@@ -42,7 +41,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.park(j); err != nil {
 		return err
 	}
-	return c.FailTask(&j.agent, j.turn, bridge.Notice{Completion: cpl.ID, Text: words.Completion(endedOf(*j, out)), Untrusted: or(out.obs.Reply, out.obs.Detail)})
+	return c.failTask(&j.agent, j.turn, bridge.Notice{Completion: cpl.ID, Text: words.Completion(endedOf(*j, out)), Untrusted: or(out.obs.Reply, out.obs.Detail)})
 }
 
 // maxRetries bounds how often a turn is tried again by itself.
@@ -61,10 +60,10 @@ func (e *Engine) retries(j job, out output) bool {
 func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	wait := c.e.backoff(2*j.turn.Retry+1, c.e.o.RetryWait, time.Hour)
 	text := fmt.Sprintf("%s; it is tried again in %s (%d of %d)", j.turn.Trouble, wait.Round(time.Second), j.turn.Retry+1, maxRetries)
-	if err := c.Event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
+	if err := c.event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
 		return err
 	}
-	if err := c.TellParent(j.agent, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
+	if err := c.tellParent(j.agent, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
 		Text: words.Say("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, words.Own(text))}, "retried", j.turn.Name()); err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.AddTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Said: j.turn.Said, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
+	return c.addTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Said: j.turn.Said, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
 }
 
 // sayFirst lets the turn that stands behind one that broke say its words, too, so
@@ -96,7 +95,7 @@ func (c *change) sayFirst(broke, behind bridge.Turn, wait time.Duration) (bool, 
 		return true, c.UpdateTurn(behind)
 	}
 	behind.Cause, behind.Depth, behind.Streak = broke.Cause, broke.Depth, broke.Streak
-	return true, errors.Join(c.UpdateTurn(behind), c.WakeLane(desk.AgentLane(behind.Agent), c.now.Add(wait)))
+	return true, errors.Join(c.UpdateTurn(behind), c.WakeLane(agentLane(behind.Agent), c.now.Add(wait)))
 }
 
 // park leaves an agent whose turn failed to a person, and says so once: what it
@@ -110,5 +109,5 @@ func (c *change) park(j *job) error {
 	if err := c.fell(j); err != nil || j.agent.State == bridge.AgentGated {
 		return err // Resume takes it along
 	}
-	return c.Parked(j.agent, j.turn.ID)
+	return c.parked(j.agent, j.turn.ID)
 }

@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/errands"
-	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
@@ -95,7 +92,7 @@ func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.A
 	var found bridge.ActionFinding
 	if !word.Unchecked {
 		var err error
-		if found, err = e.errands.LookUp(ctx, m, a); err != nil && word.Journal {
+		if found, err = e.lookUpJournal(ctx, m, a); err != nil && word.Journal {
 			return m, err
 		}
 		if err := disagrees(m, found, word); err != nil {
@@ -109,7 +106,7 @@ func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.A
 			return err
 		}
 		if found.Known == bridge.JournalOver || found.Known == bridge.JournalNever {
-			err = errands.Journal(c.Change, fresh, found)
+			err = journalSays(c, fresh, found)
 		} else {
 			err = c.settleAction(fresh, word)
 		}
@@ -194,14 +191,14 @@ func (c *change) settleAction(m bridge.Command, word Word) error {
 		}
 		m.Reason = "a person says that it ran"
 	}
-	if err := c.SetCommand(&m, next); err != nil {
+	if err := c.setCommand(&m, next); err != nil {
 		return err
 	}
-	if err := c.Event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+	if err := c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
 		return err
 	}
-	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
-		Item: c.Item(a, "settled", m.OpKey), Asked: m.Turn,
+	return c.tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
+		Item: c.item(a, "settled", m.OpKey), Asked: m.Turn,
 		Text: words.Say("%s (%s %s): %s; a person says so", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical, words.Own(text))})
 }
 
@@ -291,7 +288,7 @@ func (c *change) settleLaunch(j job, external string) error {
 	if err := c.bind(&j, bridge.Started{Agent: external}); err != nil {
 		return err
 	}
-	return c.WakeLane(desk.AgentLane(j.agent.ID), c.now)
+	return c.WakeLane(agentLane(j.agent.ID), c.now)
 }
 
 // giveUp ends a turn from outside of its handler. Its work stays in the lane
@@ -301,10 +298,10 @@ func (c *change) giveUp(j *job, reason string) error {
 	if err := c.fail(j, reason); err != nil {
 		return err
 	}
-	if err := c.WakeLane(desk.AgentLane(j.agent.ID), c.now); err != nil {
+	if err := c.WakeLane(agentLane(j.agent.ID), c.now); err != nil {
 		return err
 	}
-	return c.FailTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)})
+	return c.failTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)})
 }
 
 // Replay gives a turn that failed, or of which nobody knows whether it
@@ -322,7 +319,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(notForgotten(a), c.NotStopped(a.Root)); err != nil {
+		if err := errors.Join(notForgotten(a), c.notStopped(a.Root)); err != nil {
 			return err
 		}
 		switch {
@@ -334,28 +331,28 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 			return bridge.Errorf(bridge.Conflict, "turn %s stands for a run that somebody made: say with `drawbridge resolve %s --told` or `--tell` whether it told the agent what waits for it", id, id)
 		case t.State == bridge.TurnUncertain:
 			t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
-			if err := c.SetTurn(&t, bridge.TurnQueued); err != nil {
+			if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
 				return err
 			}
-			return c.WakeLane(desk.AgentLane(a.ID), c.now)
+			return c.WakeLane(agentLane(a.ID), c.now)
 		case t.State != bridge.TurnFailed:
 			return bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be replayed", id, t.State)
 		}
-		waiting, err := c.WaitingNotices(a.ID, desk.MaxJoined)
+		waiting, err := c.WaitingNotices(a.ID, maxJoined)
 		if err != nil {
 			return err
 		}
 		if t.Text == "" && len(waiting) == 0 {
 			return bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
 		}
-		if same, err := kin.SaidAgain(c.Scene, t); err != nil {
+		if same, err := c.SaidAgain(t); err != nil {
 			return err
 		} else if same.ID != "" {
 			t = same
-			return c.WakeLane(desk.AgentLane(a.ID), c.now)
+			return c.WakeLane(agentLane(a.ID), c.now)
 		}
 		again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
-		if err := c.AddTurn(&a, again); err != nil {
+		if err := c.addTurn(&a, again); err != nil {
 			return err
 		}
 		t, err = c.Turn(again.ID)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/echo"
 	"drawbridge/bridge/words"
 )
@@ -183,7 +182,7 @@ func (c *change) adoptAs(j *job, t *bridge.Turn, s bridge.SentRun, p words.Promp
 	if err := c.takeWords(t, p); err != nil {
 		return err
 	}
-	if err := c.NoteTold(j.agent.ID, p.Items, t.ID); err != nil {
+	if err := c.noteTold(j.agent.ID, p.Items, t.ID); err != nil {
 		return err
 	}
 	if err := c.hearFound(j.agent.ID, *t, s.Text); err != nil {
@@ -192,10 +191,10 @@ func (c *change) adoptAs(j *job, t *bridge.Turn, s bridge.SentRun, p words.Promp
 	if err := c.run(j, t, s); err != nil {
 		return err
 	}
-	if err := c.SettleTold(j.agent.ID, t.ID, j.turn.ID); err != nil {
+	if err := c.settleAllTold(j.agent.ID, t.ID, j.turn.ID); err != nil {
 		return err
 	}
-	return c.Event(bridge.EventTurn, j.agent, bridge.Event{Turn: t.ID, Text: "found at the runtime: " + words.OneLine(t.Sent, 300),
+	return c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: t.ID, Text: "found at the runtime: " + words.OneLine(t.Sent, 300),
 		Fields: map[string]string{"cause": string(t.Cause), "seq": fmt.Sprint(t.Seq), "text": words.Clip(t.Sent, 4000), "found": s.Run}})
 }
 
@@ -252,15 +251,15 @@ func (c *change) run(j *job, t *bridge.Turn, s bridge.SentRun) error {
 		t.Sent = words.Unmarked(s.Text)
 	}
 	if t.State == bridge.TurnQueued {
-		if err := c.SetTurn(t, bridge.TurnDelivering); err != nil {
+		if err := c.setTurn(t, bridge.TurnDelivering); err != nil {
 			return err
 		}
 	}
-	if err := c.SetTurn(t, bridge.TurnRunning); err != nil {
+	if err := c.setTurn(t, bridge.TurnRunning); err != nil {
 		return err
 	}
 	j.agent.LastRun, j.agent.Trouble = or(s.Run, j.agent.LastRun), ""
-	return c.SetAgent(&j.agent, bridge.AgentBusy)
+	return c.setAgent(&j.agent, bridge.AgentBusy)
 }
 
 // uncarryBut lets the notices of a turn wait again that its run does not tell.
@@ -283,7 +282,7 @@ func (c *change) uncarryBut(turn bridge.TurnID, told []bridge.ItemID) error {
 	if err := c.CarryNotices(wait, ""); err != nil {
 		return err
 	}
-	return c.Withdraw(free)
+	return c.withdraw(free)
 }
 
 // takeWords moves words that wait in other turns of the agent to the turn whose
@@ -340,7 +339,7 @@ func (c *change) goFirst(j *job, found bridge.TurnID) error {
 			return err
 		}
 		fresh.DoubtSince = time.Time{}
-		if err := c.SetTurn(&fresh, bridge.TurnQueued); err != nil {
+		if err := c.setTurn(&fresh, bridge.TurnQueued); err != nil {
 			return err
 		}
 	}
@@ -373,17 +372,17 @@ func (c *change) answered(j *job, s bridge.SentRun) (bool, error) {
 	}
 	t.Run, t.SentAt, t.DoubtSince = s.Run, or(s.Begun, c.now), c.now
 	t.Trouble = fmt.Sprintf("run %s was made without this database's knowledge, and its prompt cannot be read: it may have told the agent what waits for it. A person has to look.", words.SafeWord(s.Run))
-	if err := c.SetTurn(&t, bridge.TurnDelivering); err != nil {
+	if err := c.setTurn(&t, bridge.TurnDelivering); err != nil {
 		return false, err
 	}
-	if err := c.SetTurn(&t, bridge.TurnUncertain); err != nil {
+	if err := c.setTurn(&t, bridge.TurnUncertain); err != nil {
 		return false, err
 	}
 	j.agent.Trouble = t.Trouble
-	if err := c.SetAgent(&j.agent, bridge.AgentBusy); err != nil {
+	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return false, err
 	}
-	if err := c.Event(bridge.EventUncertain, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: causeOf(t)}); err != nil {
+	if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: causeOf(t)}); err != nil {
 		return false, err
 	}
 	if word.Covers(s) {
@@ -461,27 +460,27 @@ func (e *Engine) sentRun(ctx context.Context, j job, run string) (s bridge.SentR
 func (c *change) settleUnread(a bridge.Agent, t bridge.Turn, told bool) error {
 	a.LastRun, a.Trouble = t.Run, ""
 	if !told {
-		t.Trouble = desk.ToldNothing
-		if err := c.SetTurn(&t, bridge.TurnFailed); err != nil {
+		t.Trouble = toldNothing
+		if err := c.setTurn(&t, bridge.TurnFailed); err != nil {
 			return err
 		}
 		if err := c.UpdateAgent(a); err != nil {
 			return err
 		}
-		return c.Pump(&a)
+		return c.pump(&a)
 	}
 	begun := t.SentAt
 	if err := c.moveWords(&t, func(q bridge.Turn) bool { return q.CreatedAt.Before(begun) }); err != nil {
 		return err
 	}
-	if err := c.NoteTold(a.ID, []bridge.ItemID{bridge.AnyItem}, t.ID); err != nil {
+	if err := c.noteTold(a.ID, []bridge.ItemID{bridge.AnyItem}, t.ID); err != nil {
 		return err
 	}
 	j := job{turn: t, agent: a}
 	if err := c.run(&j, &t, bridge.SentRun{Run: t.Run}); err != nil {
 		return err
 	}
-	return c.SettleUnread(a.ID, t.ID, begun)
+	return c.bindUnread(a.ID, t.ID, begun)
 }
 
 // SettleRestored takes the operator's word on all runs that nobody can read since
@@ -521,9 +520,9 @@ func (c *change) settleOne(t bridge.Turn, told bool) (bool, error) {
 	}
 	if t.Run == "" {
 		t.DoubtSince = time.Time{}
-		err = c.SetTurn(&t, bridge.TurnQueued)
+		err = c.setTurn(&t, bridge.TurnQueued)
 	} else {
 		err = c.settleUnread(a, t, told)
 	}
-	return true, errors.Join(err, c.WakeLane(desk.AgentLane(a.ID), c.now))
+	return true, errors.Join(err, c.WakeLane(agentLane(a.ID), c.now))
 }

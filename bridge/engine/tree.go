@@ -6,23 +6,20 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/errands"
-	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 )
 
 // spend counts one turn of the tree, however often it is sent, or says why the
 // tree may not have another.
 func (c *change) spend(j *job) (refused string, err error) {
-	used, tree, err := kin.Usage(c.Scene, j.agent.Root)
+	used, tree, err := c.TreeUsage(j.agent.Root)
 	if err != nil {
 		return "", err
 	}
 	if j.turn.Attempts > 0 {
 		used.Turns-- // itself, when it was sent first
 	}
-	if refused = c.e.o.Policy().TurnRefused(j.names, used); refused != "" || j.turn.Attempts > 0 {
+	if refused = c.policy().TurnRefused(j.names, used); refused != "" || j.turn.Attempts > 0 {
 		return refused, nil
 	}
 	tree.Turns++
@@ -41,10 +38,10 @@ func (c *change) broke(j *job, why string) error {
 		if err := c.UpdateTurn(j.turn); err != nil {
 			return err
 		}
-		if err := c.SetAgent(&j.agent, bridge.AgentGated); err != nil {
+		if err := c.setAgent(&j.agent, bridge.AgentGated); err != nil {
 			return err
 		}
-		if err := c.Event(bridge.EventGated, j.agent, bridge.Event{Turn: j.turn.ID, Text: why}); err != nil {
+		if err := c.event(bridge.EventGated, j.agent, bridge.Event{Turn: j.turn.ID, Text: why}); err != nil {
 			return err
 		}
 	}
@@ -73,10 +70,10 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.Event(bridge.EventStopped, a, bridge.Event{Text: words.Stopped(tree)}); err != nil {
+		if err := c.event(bridge.EventStopped, a, bridge.Event{Text: words.Stopped(tree)}); err != nil {
 			return err
 		}
-		return kin.Each(c.Scene, root, func(a bridge.Agent) error { return c.stopAgent(a, words.Stopped(tree)) })
+		return c.EachAgent(root, func(a bridge.Agent) error { return c.stopAgent(a, words.Stopped(tree)) })
 	})
 	return tree, notFound(err, "agent", string(root))
 }
@@ -117,11 +114,11 @@ func (c *change) stopAgent(a bridge.Agent, why string) error {
 		return err
 	}
 	if _, err := c.OpenTurn(a.ID); err == nil {
-		return c.WakeLane(desk.AgentLane(a.ID), c.now) // its handler cancels the run
+		return c.WakeLane(agentLane(a.ID), c.now) // its handler cancels the run
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.Shut(&a, why)
+	return c.shut(&a, why)
 }
 
 // dropCommands ends an agent's commands that wait in one state. Launches end
@@ -135,13 +132,13 @@ func (c *change) dropCommands(a bridge.Agent, state bridge.CommandState, why str
 		if m.Child != "" {
 			continue
 		}
-		if err := c.FailCommand(&m, why); err != nil {
+		if err := c.failCommand(&m, why); err != nil {
 			return err
 		}
-		if err := c.TellLater(a, m, words.Say("%s (%s): given up: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, words.Own(why))); err != nil {
+		if err := c.tellLater(a, m, words.Say("%s (%s): given up: %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, words.Own(why))); err != nil {
 			return err
 		}
-		if err := c.WakeLane(errands.Lane(m), c.now); err != nil { // its handler finds it over
+		if err := c.WakeLane(errandLane(m), c.now); err != nil { // its handler finds it over
 			return err
 		}
 	}
@@ -165,10 +162,10 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 		if err := c.PutTree(tree); err != nil {
 			return err
 		}
-		if err := c.Event(bridge.EventResumed, a, bridge.Event{Text: "the operator let the tree go on"}); err != nil {
+		if err := c.event(bridge.EventResumed, a, bridge.Event{Text: "the operator let the tree go on"}); err != nil {
 			return err
 		}
-		return kin.Each(c.Scene, root, func(a bridge.Agent) error {
+		return c.EachAgent(root, func(a bridge.Agent) error {
 			if a.State != bridge.AgentGated {
 				return nil
 			}
@@ -176,10 +173,10 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 				return err // it goes on by itself
 			}
 			a.Trouble = ""
-			if err := c.Settle(&a); err != nil {
+			if err := c.settle(&a); err != nil {
 				return err
 			}
-			return c.Pump(&a)
+			return c.pump(&a)
 		})
 	})
 	return tree, notFound(err, "agent", string(root))

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/echo"
-	"drawbridge/bridge/kin"
 	"drawbridge/bridge/lanes"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
@@ -82,14 +80,14 @@ func loadJob(tx *bridge.Scene, w bridge.Work) (j job, err error) {
 	if j.tree, err = tx.Tree(j.agent.Root); err != nil {
 		return j, fmt.Errorf("load tree %q: %w", j.agent.Root, err)
 	}
-	if j.names, err = kin.Lineage(tx, j.agent); err != nil || j.agent.Parent == "" {
+	if j.names, err = tx.Lineage(j.agent); err != nil || j.agent.Parent == "" {
 		return j, err
 	}
 	parent, err := tx.Agent(j.agent.Parent)
 	if err != nil {
 		return j, fmt.Errorf("load parent: %w", err)
 	}
-	j.asking, err = kin.Lineage(tx, parent)
+	j.asking, err = tx.Lineage(parent)
 	return j, err
 }
 
@@ -115,7 +113,7 @@ func foundFirst(tx *bridge.Scene, w bridge.Work, own bridge.Turn) (bridge.Turn, 
 func (e *Engine) deliver(ctx context.Context, j job) error {
 	if j.turn.Trouble != "" && j.tree.Unmetered > 0 {
 		look, end := bridge.LookFor(ctx, j.turn.ID)
-		err := e.meter.Unknown(look, j.agent.Root)
+		err := e.askUnknownUsage(look, j.agent.Root)
 		end(false) // a turn that waits asks again and again
 		if err != nil {
 			return err
@@ -192,7 +190,7 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	j.turn.Sent = j.turn.Text
 	if !j.launching() {
-		if err := c.join(j); err != nil {
+		if err := c.carryWaiting(j); err != nil {
 			return false, err
 		}
 	}
@@ -201,18 +199,18 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	j.turn.SentAt, j.turn.DoubtSince = c.now, time.Time{} // a person may have settled an earlier doubt
 	j.turn.Attempts++
-	if err := c.SetTurn(&j.turn, bridge.TurnDelivering); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnDelivering); err != nil {
 		return false, err
 	}
-	if err := c.SetAgent(&j.agent, bridge.AgentBusy); err != nil {
+	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return false, err
 	}
 	if j.launching() && j.command.ID != "" {
-		if err := c.SetCommand(&j.command, bridge.CommandSending); err != nil {
+		if err := c.setCommand(&j.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	}
-	return true, c.Event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
+	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
 		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(j.turn.Sent, 4000)}})
 }
 
@@ -243,23 +241,23 @@ func (e *Engine) grantOf(j job) policy.Verdict {
 }
 
 // join binds all that waits for the agent to this turn and builds its text.
-func (c *change) join(j *job) error {
+func (c *change) carryWaiting(j *job) error {
 	// An earlier try may have carried posts of a thread that the agent was removed from since.
-	if err := c.WithdrawCarried(j.turn.ID); err != nil {
+	if err := c.withdrawCarried(j.turn.ID); err != nil {
 		return err
 	}
 	before, err := c.CarriedNotices(j.turn.ID)
 	if err != nil {
 		return err
 	}
-	waiting, err := c.WaitingNotices(j.agent.ID, desk.MaxJoined)
+	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
 	if err != nil {
 		return err
 	}
-	if waiting, err = c.NotTold(waiting); err != nil {
+	if waiting, err = c.notTold(waiting); err != nil {
 		return err
 	}
-	waiting = desk.Fitting(before, waiting)
+	waiting = fitting(before, waiting)
 	ids := make([]bridge.NoticeID, len(waiting))
 	for i, n := range waiting {
 		ids[i] = n.ID
@@ -285,7 +283,7 @@ func (c *change) hollow(j *job) (bool, error) {
 	if j.launching() || j.turn.Text != "" {
 		return false, nil
 	}
-	waiting, err := c.WaitingNotices(j.agent.ID, desk.MaxJoined)
+	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
 	if err != nil {
 		return false, err
 	}
@@ -293,18 +291,18 @@ func (c *change) hollow(j *job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rest, err := c.NotTold(append(carried, waiting...))
+	rest, err := c.notTold(append(carried, waiting...))
 	if err != nil || len(rest) > 0 {
 		return false, err
 	}
-	j.turn.Trouble = desk.ToldEarlier
-	if err := c.SetTurn(&j.turn, bridge.TurnFailed); err != nil {
+	j.turn.Trouble = toldEarlier
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return false, err
 	}
 	if err := c.endWork(j); err != nil {
 		return false, err
 	}
-	return true, c.Pump(&j.agent)
+	return true, c.pump(&j.agent)
 }
 
 // recall puts the agent's memory at the head of its turn. What stands in it is
@@ -466,10 +464,10 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	}
 	j.agent.LastRun, j.turn.Run = s.Run, s.Run
 	j.turn.Trouble, j.turn.DoubtSince, j.agent.Trouble = "", time.Time{}, ""
-	if err := c.SetTurn(&j.turn, bridge.TurnRunning); err != nil {
+	if err := c.setTurn(&j.turn, bridge.TurnRunning); err != nil {
 		return err
 	}
-	if err := c.SetAgent(&j.agent, bridge.AgentBusy); err != nil {
+	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return err
 	}
 	if !launch {
@@ -477,11 +475,11 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	}
 	if j.command.ID != "" {
 		j.command.Reason = "" // it may have been in doubt
-		if err := c.SetCommand(&j.command, bridge.CommandConfirmed); err != nil {
+		if err := c.setCommand(&j.command, bridge.CommandConfirmed); err != nil {
 			return err
 		}
 	}
-	return c.Event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
+	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
 		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
 }
@@ -506,7 +504,7 @@ func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
 
 // alarm fails a turn over something that must not be, and says so loudly.
 func (c *change) alarm(j *job, text string) error {
-	if err := c.Event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
+	if err := c.event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
 		return err
 	}
 	return c.failTurn(j, text)
@@ -522,11 +520,11 @@ func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
 	return e.step(ctx, j, func(c *change, j *job) error {
 		j.turn.Trouble = bridge.SafeMessage(cause)
 		j.agent.Trouble = j.turn.Trouble // so that a person who looks at agents sees why nothing moves
-		if err := errors.Join(c.SetTurn(&j.turn, bridge.TurnQueued), c.UpdateAgent(j.agent)); err != nil {
+		if err := errors.Join(c.setTurn(&j.turn, bridge.TurnQueued), c.UpdateAgent(j.agent)); err != nil {
 			return err
 		}
 		if j.launching() && j.command.ID != "" {
-			if err := c.SetCommand(&j.command, bridge.CommandGranted); err != nil {
+			if err := c.setCommand(&j.command, bridge.CommandGranted); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,6 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/engine"
 	"drawbridge/bridge/runtimes"
 	"drawbridge/cloudagents"
@@ -371,7 +370,7 @@ func callsOf(ctx context.Context) (turn string, tell func(func())) {
 
 // answered has a relay asked again, because a person at its machine has said something.
 func (w *parts) answered(ctx context.Context, relay, request string) error {
-	return w.engine.Change(ctx, func(tx bridge.Change) error { return desk.Answered(tx, relay, request, w.policy.Load()) })
+	return w.engine.RelayAnswered(ctx, relay, request)
 }
 
 // alarm tells people of a relay that was refused as a copy.

@@ -26,16 +26,9 @@ var mayImport = map[string][]string{
 	"bridge":                 {"parser", "policy"},
 	"bridge/words":           {"bridge", "policy", "parser"},
 	"bridge/echo":            {"bridge", "policy", "parser"},
-	"bridge/desk":            {"bridge", "bridge/kin", "bridge/reading", "bridge/words", "policy", "parser"},
 	"bridge/lanes":           {"bridge"},
-	"bridge/streams":         {"bridge"},
-	"bridge/reading":         {"parser"},
 	"bridge/search":          {"bridge"},
-	"bridge/kin":             {"bridge", "bridge/reading", "policy", "parser"},
-	"bridge/meter":           {"bridge", "bridge/desk", "bridge/kin"},
-	"bridge/errands":         {"bridge", "bridge/desk", "bridge/kin", "bridge/words", "policy", "parser"},
-	"bridge/gate":            {"bridge", "bridge/echo", "bridge/desk", "bridge/errands", "bridge/kin", "bridge/reading", "bridge/words", "policy", "parser"},
-	"bridge/engine":          {"bridge", "bridge/echo", "bridge/desk", "bridge/errands", "bridge/gate", "bridge/words", "bridge/kin", "bridge/lanes", "bridge/meter", "bridge/streams", "bridge/reading", "policy", "parser"},
+	"bridge/engine":          {"bridge", "bridge/echo", "bridge/words", "bridge/lanes", "policy", "parser"},
 	"bridge/runtimes":        {"bridge"},
 	"store":                  {"bridge", "bridge/search", "parser"},
 	"cloudagents":            {"bridge", "policy"},
@@ -277,6 +270,12 @@ const (
 	maxParams     = 4
 )
 
+// largeRooms are the packages that may be larger than maxPackage: their numbers only fall.
+var largeRooms = map[string]int{
+	"bridge":        4400, // the nouns, and the scene in which a step sees them
+	"bridge/engine": 5600, // the flow of a turn, in one transaction type that nobody else sees (docs/adr/0001-layout.md)
+}
+
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	packages := map[string]int{}
@@ -296,8 +295,8 @@ func TestSizes(t *testing.T) {
 		if lines > maxPackage*8/10 {
 			t.Logf("package %s has %d lines of code", pkg, lines)
 		}
-		if lines > maxPackage && pkg != "bridge" { // the nouns, and the scene in which a step sees them
-			t.Errorf("package %s has %d lines of code; at most %d", pkg, lines, maxPackage)
+		if most := max(maxPackage, largeRooms[pkg]); lines > most {
+			t.Errorf("package %s has %d lines of code; at most %d", pkg, lines, most)
 		}
 	}
 	sort.Ints(functions)

@@ -1,15 +1,12 @@
-package gate_test
+package engine
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/gate"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -19,8 +16,7 @@ import (
 // court is one agent in a turn, with everything that it asks for held for a person.
 type court struct {
 	*testing.T
-	c     *desk.Change
-	g     gate.Gate
+	c     *change
 	rules policy.Rules
 }
 
@@ -28,21 +24,21 @@ type court struct {
 func hold(t *testing.T, fn func(w *court)) {
 	t.Helper()
 	each := policy.Approval{Mode: policy.ApprovalEach}
-	w := &court{T: t, g: gate.Gate{API: bridge.APIv1, Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}}}
+	w := &court{T: t}
 	w.rules = policy.Rules{
 		Repos:   []policy.RepoRule{{Pattern: "github.com/me/*", Approval: each}},
 		Actions: []policy.ActionRule{{ID: "backup", Approval: each}, {ID: "lock", Approval: each}},
 		Limits:  policy.Limits{CommandsPerTurn: 200, OpenSubagents: 200, LaunchesPerHour: 200},
 	}
 	err := memstore.NewDisk().Open().Once(t.Context(), func(tx *bridge.Scene) error {
-		w.c = &desk.Change{Scene: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: w.policy}
+		w.c = stepOf(tx, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), w.policy)
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1}
 		w.must(w.c.InsertAgent(a))
-		w.must(w.c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "please look\nLOCAL_ACTION: x"}))
+		w.must(w.c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "please look\nLOCAL_ACTION: x"}))
 		turn, err := w.c.Turn("trn_1")
 		w.must(err)
 		for _, next := range []bridge.TurnState{bridge.TurnDelivering, bridge.TurnRunning, bridge.TurnReplied} {
-			w.must(w.c.SetTurn(&turn, next))
+			w.must(w.c.setTurn(&turn, next))
 		}
 		fn(w)
 		return nil
@@ -70,7 +66,7 @@ func (w *court) must(err error) {
 // ask asks for a command that is held, and returns it.
 func (w *court) ask(cmd parser.Command) bridge.Command {
 	w.Helper()
-	m, err := w.g.Ask(w.c, "agt_1", bridge.Once{}, cmd)
+	m, err := w.c.askOnce("agt_1", bridge.Once{}, cmd)
 	w.must(err)
 	if m.State != bridge.CommandHeld {
 		w.Fatalf("%s is %s: %s", cmd.Verb, m.State, m.Reason)
@@ -80,7 +76,7 @@ func (w *court) ask(cmd parser.Command) bridge.Command {
 
 func (w *court) question(id bridge.CommandID) bridge.Question {
 	w.Helper()
-	q, err := w.g.Question(w.c, id)
+	q, err := w.c.questionOf(id)
 	w.must(err)
 	return q
 }
@@ -89,7 +85,7 @@ func (w *court) question(id bridge.CommandID) bridge.Question {
 func (w *court) remindHeld(when, message string) bridge.Command {
 	w.Helper()
 	cmd := parser.Command{Verb: parser.Remind, When: when, Message: message}
-	w.must(w.c.PutEcho(bridge.Echo{Agent: "agt_1", Key: policy.CommandKey(cmd), At: w.c.At}))
+	w.must(w.c.PutEcho(bridge.Echo{Agent: "agt_1", Key: policy.CommandKey(cmd), At: w.c.now}))
 	return w.ask(cmd)
 }
 
@@ -118,7 +114,7 @@ func TestHashCoversEverything(t *testing.T) {
 		{"role", launch, with(func(c *parser.Command) { c.Role = "boss" }), nil},
 		{"folder", launch, with(func(c *parser.Command) { c.Subdir = "web" }), nil},
 		{"the rule's API", launch, launch, func(w *court) { w.rules.Repos[0].API = bridge.APIv0 }},
-		{"the default API", launch, launch, func(w *court) { w.g.API = bridge.APIv0 }},
+		{"the default API", launch, launch, func(w *court) { w.c.e.o.API = bridge.APIv0 }},
 		{"how long a yes lasts", launch, launch, func(w *court) { w.rules.Repos[0].Approval = policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour} }},
 		{"action", action, parser.Command{Verb: parser.LocalAction, Action: "lock"}, nil},
 		{"the rule's relay", action, action, func(w *court) { w.rules.Actions[0].Relay = "laptop" }},
@@ -149,7 +145,7 @@ func (w *court) rehash(id bridge.CommandID, before bridge.Question) {
 	if now := w.question(id); now.Hash == before.Hash {
 		w.Errorf("the hash stays:\n%s", words.Question(now))
 	}
-	if _, err := w.g.Approve(w.c, id, before.Hash); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "drawbridge commands --state held") {
+	if _, err := w.c.approve(id, before.Hash); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "drawbridge commands --state held") {
 		w.Errorf("a yes to what was shown before: %v", err)
 	}
 	if m, err := w.c.Command(id); err != nil || m.State != bridge.CommandHeld || m.Approved {
@@ -184,11 +180,11 @@ func TestHashOfOffersAndReminders(t *testing.T) {
 				t.Errorf("%v has the hash of %s", r, other)
 			}
 			seen[q.Hash] = fmt.Sprint(r)
-			w.c.At = w.c.At.Add(time.Hour)
+			w.c.now = w.c.now.Add(time.Hour)
 			if later := w.question(q.Command.ID); later.Hash != q.Hash {
 				t.Errorf("%v has another hash an hour later:\n%s", r, words.Question(later))
 			}
-			w.c.At = w.c.At.Add(-time.Hour)
+			w.c.now = w.c.now.Add(-time.Hour)
 		}
 	})
 }
@@ -200,7 +196,7 @@ func TestNobodyApprovesUnseen(t *testing.T) {
 		one, other := w.ask(parser.Command{Verb: parser.LocalAction, Action: "backup"}), w.ask(parser.Command{Verb: parser.LocalAction, Action: "lock"})
 		for hash, want := range map[string]bridge.ErrorKind{"": bridge.Invalid, "0": bridge.Conflict, w.question(other.ID).Hash: bridge.Conflict,
 			strings.ToUpper(w.question(one.ID).Hash): bridge.Conflict, w.question(one.ID).Hash + " ": bridge.Conflict} {
-			if _, err := w.g.Approve(w.c, one.ID, hash); bridge.KindOf(err) != want {
+			if _, err := w.c.approve(one.ID, hash); bridge.KindOf(err) != want {
 				t.Errorf("with %q: %v", hash, err)
 			}
 		}
@@ -237,7 +233,7 @@ func TestWhatChangedSinceTheLastYes(t *testing.T) {
 		since := func() string {
 			m := w.ask(parser.Command{Verb: parser.LocalAction, Action: "backup"})
 			q := w.question(m.ID)
-			_, err := w.g.Approve(w.c, m.ID, q.Hash)
+			_, err := w.c.approve(m.ID, q.Hash)
 			w.must(err)
 			for _, f := range q.Context {
 				if f.Name == "last yes" {
@@ -273,7 +269,7 @@ func TestIdenticalCommandsAreOne(t *testing.T) {
 				for range 50 {
 					all = append(all, w.ask(parser.Command{Verb: parser.LocalAction, Action: "backup"}))
 				}
-				questions, err := w.g.Questions(w.c, "")
+				questions, err := w.c.questions("")
 				w.must(err)
 				if len(questions) != 2 || len(questions[0].Same) != 50 || questions[0].Command.ID != all[0].ID || questions[1].Command.ID != other.ID {
 					t.Fatalf("%d questions: %+v", len(questions), questions)
@@ -282,9 +278,9 @@ func TestIdenticalCommandsAreOne(t *testing.T) {
 					t.Error(shown)
 				}
 				if yes {
-					_, err = w.g.Approve(w.c, all[7].ID, questions[0].Hash)
+					_, err = w.c.approve(all[7].ID, questions[0].Hash)
 				} else {
-					_, err = w.g.Deny(w.c, all[7].ID, "no")
+					_, err = w.c.deny(all[7].ID, "no")
 				}
 				w.must(err)
 				w.ended(all, yes)
@@ -339,12 +335,12 @@ func TestRepeatsUnderAKey(t *testing.T) {
 	hold(t, func(w *court) {
 		cmd := parser.Command{Verb: parser.Subagent, Repo: "github.com/me/app", Prompt: "Fix it"}
 		ask := func(key string) bridge.Command {
-			m, err := w.g.Ask(w.c, "agt_1", bridge.Once{Key: key, Digest: "d"}, cmd)
+			m, err := w.c.askOnce("agt_1", bridge.Once{Key: key, Digest: "d"}, cmd)
 			w.must(err)
 			return m
 		}
 		one, two := ask("one"), ask("two")
-		_, err := w.g.Approve(w.c, one.ID, w.question(one.ID).Hash)
+		_, err := w.c.approve(one.ID, w.question(one.ID).Hash)
 		w.must(err)
 		if got := ask("one"); got.ID != one.ID || got.Child == "" {
 			t.Errorf("the first key: %+v", got)

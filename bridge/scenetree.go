@@ -1,15 +1,9 @@
-// Package kin looks up who belongs to whom: an agent's ancestors, the tree
-// under a root, what one turn launched. It changes nothing. Rule of thumb:
-// every look-up is of the transaction that it is given, so that what is decided
-// on it holds when that commits.
-package kin
+package bridge
 
 import (
 	"errors"
 	"fmt"
 
-	"drawbridge/bridge"
-	"drawbridge/bridge/reading"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -17,11 +11,11 @@ import (
 // Lineage returns the names and roles of an agent's ancestors and its own, root
 // first. Roles count besides names, so that whoever launches an orchestrator
 // under another name does not get it out of its narrowing.
-func Lineage(tx *bridge.Scene, a bridge.Agent) ([]string, error) {
+func (s *Scene) Lineage(a Agent) ([]string, error) {
 	names := a.Names()
 	for a.Parent != "" {
 		var err error
-		if a, err = tx.Agent(a.Parent); err != nil {
+		if a, err = s.Agent(a.Parent); err != nil {
 			return nil, fmt.Errorf("load parent: %w", err)
 		}
 		names = append(a.Names(), names...)
@@ -29,24 +23,24 @@ func Lineage(tx *bridge.Scene, a bridge.Agent) ([]string, error) {
 	return names, nil
 }
 
-// Usage is what a tree has used, as the policy wants it, and the tree. Launches
+// TreeUsage is what a tree has used, as the policy wants it, and the tree. Launches
 // and turns are counted in the transaction that grants them, so that nothing
 // slips through between asking and counting.
-func Usage(tx *bridge.Scene, root bridge.AgentID) (policy.TreeUsage, bridge.Tree, error) {
-	tree, err := tx.Tree(root)
+func (s *Scene) TreeUsage(root AgentID) (policy.TreeUsage, Tree, error) {
+	tree, err := s.Tree(root)
 	if err != nil {
 		return policy.TreeUsage{}, tree, err
 	}
-	open, err := tx.CountOpenSubagents(root)
+	open, err := s.CountOpenSubagents(root)
 	return policy.TreeUsage{Launches: tree.Launches, Open: open, Turns: tree.Turns, Tokens: tree.Tokens, CostMicros: tree.CostMicros, Unmetered: tree.Unmetered}, tree, err
 }
 
-// Each calls fn for every agent of a tree, newest first, until one call fails.
-func Each(tx *bridge.Scene, root bridge.AgentID, fn func(bridge.Agent) error) error {
+// EachAgent calls fn for every agent of a tree, newest first, until one call fails.
+func (s *Scene) EachAgent(root AgentID, fn func(Agent) error) error {
 	const page = 500
-	f := bridge.AgentFilter{Root: root, Limit: page}
+	f := AgentFilter{Root: root, Limit: page}
 	for {
-		agents, err := tx.Agents(f)
+		agents, err := s.Agents(f)
 		if err != nil {
 			return err
 		}
@@ -62,11 +56,11 @@ func Each(tx *bridge.Scene, root bridge.AgentID, fn func(bridge.Agent) error) er
 	}
 }
 
-// Unmetered returns up to limit agents of a tree of which their Runtime did
+// UnmeteredAgents returns up to limit agents of a tree of which their Runtime did
 // not tell what they used, newest first. The v0 API never does.
-func Unmetered(tx *bridge.Scene, root bridge.AgentID, limit int) (found []bridge.Agent, err error) {
-	err = Each(tx, root, func(a bridge.Agent) error {
-		if a.Unmetered && a.API != bridge.APIv0 && len(found) < limit {
+func (s *Scene) UnmeteredAgents(root AgentID, limit int) (found []Agent, err error) {
+	err = s.EachAgent(root, func(a Agent) error {
+		if a.Unmetered && a.API != APIv0 && len(found) < limit {
 			found = append(found, a)
 		}
 		return nil
@@ -77,20 +71,20 @@ func Unmetered(tx *bridge.Scene, root bridge.AgentID, limit int) (found []bridge
 // Family is what one turn launched: all of it, what has not ended, and how many
 // launches wait for a person.
 type Family struct {
-	Launched, Open []bridge.Command
+	Launched, Open []Command
 	Held           int
 }
 
 // FamilyOf looks up what a turn launched.
-func FamilyOf(tx *bridge.Scene, turn bridge.TurnID) (f Family, err error) {
-	all, err := tx.Commands(bridge.CommandFilter{Turn: turn, Limit: reading.MaxCommands})
+func (s *Scene) FamilyOf(turn TurnID) (f Family, err error) {
+	all, err := s.Commands(CommandFilter{Turn: turn, Limit: parser.MaxCommands})
 	if err != nil {
 		return f, err
 	}
 	for _, m := range all {
 		switch {
 		case m.Parsed.Verb != parser.Subagent:
-		case m.State == bridge.CommandHeld:
+		case m.State == CommandHeld:
 			f.Held++
 		case m.Child != "":
 			f.Launched = append(f.Launched, m)
@@ -104,24 +98,24 @@ func FamilyOf(tx *bridge.Scene, turn bridge.TurnID) (f Family, err error) {
 
 // SaidAgain returns the open turn that says the same as one that failed, or a
 // queued one that takes along what that carried; the zero turn when there is none.
-func SaidAgain(tx *bridge.Scene, failed bridge.Turn) (bridge.Turn, error) {
-	open, err := tx.OpenTurn(failed.Agent)
+func (s *Scene) SaidAgain(failed Turn) (Turn, error) {
+	open, err := s.OpenTurn(failed.Agent)
 	switch {
-	case errors.Is(err, bridge.ErrNoRow):
-		return bridge.Turn{}, nil
+	case errors.Is(err, ErrNoRow):
+		return Turn{}, nil
 	case err != nil:
-		return bridge.Turn{}, err
+		return Turn{}, err
 	case open.Says(failed.Text) && open.Seq > failed.Seq:
 		return open, nil // it is being said
 	}
-	queued, err := tx.Turns(bridge.TurnFilter{Agent: failed.Agent, State: bridge.TurnQueued, Limit: 100})
+	queued, err := s.Turns(TurnFilter{Agent: failed.Agent, State: TurnQueued, Limit: 100})
 	if err != nil {
-		return bridge.Turn{}, err
+		return Turn{}, err
 	}
 	for _, t := range queued {
 		if failed.Text == "" || (t.Says(failed.Text) && t.Seq > failed.Seq) {
 			return t, nil
 		}
 	}
-	return bridge.Turn{}, nil
+	return Turn{}, nil
 }

@@ -1,4 +1,4 @@
-package desk
+package engine
 
 import (
 	"errors"
@@ -6,10 +6,10 @@ import (
 	"drawbridge/bridge"
 )
 
-// Withdraw deletes an agent's waiting letters from conversations in which it is not
+// withdraw deletes an agent's waiting letters from conversations in which it is not
 // a member any more: a removed member gets nothing afterwards. Notices that a turn
 // carries, and direct messages, stay.
-func (c *Change) Withdraw(waiting []bridge.Notice) error {
+func (c *change) withdraw(waiting []bridge.Notice) error {
 	for _, n := range waiting {
 		if out, err := c.fromOutside(n); err != nil {
 			return err
@@ -25,7 +25,7 @@ func (c *Change) Withdraw(waiting []bridge.Notice) error {
 
 // fromOutside reports whether a notice brings a message of a conversation that its
 // agent is not in.
-func (c *Change) fromOutside(n bridge.Notice) (bool, error) {
+func (c *change) fromOutside(n bridge.Notice) (bool, error) {
 	if n.Message == "" {
 		return false, nil
 	}
@@ -42,12 +42,12 @@ func (c *Change) fromOutside(n bridge.Notice) (bool, error) {
 
 // WithdrawFrom withdraws what still waits for an agent from conversations in which it is
 // not a member any more, also what its queued turn carries.
-func (c *Change) WithdrawFrom(agent bridge.AgentID) error {
-	waiting, err := c.WaitingMail(agent, maxWaiting)
+func (c *change) WithdrawFrom(agent bridge.AgentID) error {
+	waiting, err := c.WaitingMail(agent, maxToldLooked)
 	if err != nil {
 		return err
 	}
-	if err := c.Withdraw(waiting); err != nil {
+	if err := c.withdraw(waiting); err != nil {
 		return err
 	}
 	open, err := c.OpenTurn(agent)
@@ -57,12 +57,12 @@ func (c *Change) WithdrawFrom(agent bridge.AgentID) error {
 	if err != nil {
 		return err
 	}
-	return c.WithdrawCarried(open.ID)
+	return c.withdrawCarried(open.ID)
 }
 
-// WithdrawCarried is Withdraw for what a turn carries. The caller sees to it that the
+// withdrawCarried is Withdraw for what a turn carries. The caller sees to it that the
 // turn was not sent.
-func (c *Change) WithdrawCarried(turn bridge.TurnID) error {
+func (c *change) withdrawCarried(turn bridge.TurnID) error {
 	carried, err := c.CarriedNotices(turn)
 	if err != nil {
 		return err

@@ -1,10 +1,4 @@
-// Package gate takes what agents ask for through the policy, inside one
-// transaction of whoever calls: each command is recorded with its verdict, and
-// what was granted gets the work or the agent that will carry it out. A person's
-// word on what was held passes the policy once more. It decides no verdict, which
-// is the policy's, and carries nothing out. Rule of thumb: whatever an agent asks
-// for, by text or by tool call, becomes a command here and nowhere else.
-package gate
+package engine
 
 import (
 	"cmp"
@@ -13,26 +7,14 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/echo"
-	"drawbridge/bridge/kin"
-	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
-// Gate is what commands are recorded with besides the policy, which is the
-// transaction's. It keeps nothing; its methods are safe for concurrent use.
-type Gate struct {
-	// Keys make the operation keys.
-	Keys bridge.Keys
-	// API is the version for launches whose rule does not say.
-	API string
-}
-
-// Asker is an agent in the turn that asks.
-type Asker struct {
+// asker is an agent in the turn that asks.
+type asker struct {
 	Agent bridge.Agent
 	// Turn is marked by Judge when it has to wait for what it launched.
 	Turn *bridge.Turn
@@ -48,27 +30,17 @@ type Asker struct {
 	summed map[bridge.AgentID]bool
 }
 
-// change is a transaction at this gate.
-type change struct {
-	*desk.Change
-	g Gate
-}
-
 // quietAfter is how many turns in a row may only report refusals and near misses.
 const quietAfter = 3
 
-// Judge takes a reply's commands through the policy and records each with its
+// judge takes a reply's commands through the policy and records each with its
 // verdict and its work; what was refused, held or nearly a command is reported to
 // the agent. Nothing of a reply runs that is over a cap, oversize, if that is not
 // empty, for which it says why, or of a stopped tree.
-func (g Gate) Judge(tx *desk.Change, by Asker, f reading.Findings, oversize string) error {
-	return change{tx, g}.judge(&by, f, oversize)
-}
-
-func (c change) judge(by *Asker, f reading.Findings, oversize string) error {
+func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 	over := oversize
 	var judged policy.Judgement
-	limit := c.Policy().Limits().CommandsPerTurn
+	limit := c.policy().Limits().CommandsPerTurn
 	switch {
 	case by.Tree.Stopped():
 		over = words.Stopped(by.Tree) + "; nothing of this turn ran"
@@ -87,7 +59,7 @@ func (c change) judge(by *Asker, f reading.Findings, oversize string) error {
 			return err
 		}
 		r.Earlier = earlierIn(tools)
-		judged = c.Policy().Judge(r)
+		judged = c.policy().Judge(r)
 		over = judged.OverCap
 	}
 	by.quiet = by.Turn.Streak >= quietAfter && !productive(judged)
@@ -103,7 +75,7 @@ func (c change) judge(by *Asker, f reading.Findings, oversize string) error {
 	if over != "" {
 		return c.reportOver(by, f, over)
 	}
-	if err := c.BeginJoin(by.Agent, by.Turn); err != nil {
+	if err := c.awaitResults(by.Agent, by.Turn); err != nil {
 		return err
 	}
 	return c.reportMisses(by, f)
@@ -119,25 +91,25 @@ func productive(judged policy.Judgement) bool {
 
 // used is where the counters stand that a launch by an agent is held against.
 // The numbers of the whole bridge are looked at for launches alone: steps that look at them go one after another.
-func (c change) used(a bridge.Agent, launching bool) (u policy.Usage, err error) {
-	if u.Tree, _, err = kin.Usage(c.Scene, a.Root); err != nil || !launching {
+func (c *change) used(a bridge.Agent, launching bool) (u policy.Usage, err error) {
+	if u.Tree, _, err = c.TreeUsage(a.Root); err != nil || !launching {
 		return u, err
 	}
 	u.Depth = a.Depth
-	u.LaunchesLastHour, err = c.CountLaunches(c.At.Add(-time.Hour))
+	u.LaunchesLastHour, err = c.CountLaunches(c.now.Add(-time.Hour))
 	var openErr error // both are loaded together
 	u.OpenSubagents, openErr = c.CountOpenSubagents("")
 	return u, cmp.Or(err, openErr)
 }
 
 // request collects what the pure policy needs to know.
-func (c change) request(by *Asker, commands []parser.Command) (policy.Request, error) {
+func (c *change) request(by *asker, commands []parser.Command) (policy.Request, error) {
 	launching := slices.ContainsFunc(commands, func(m parser.Command) bool { return m.Verb == parser.Subagent })
 	used, err := c.used(by.Agent, launching)
 	if err != nil {
 		return policy.Request{}, err
 	}
-	heard, err := echo.Remembered(c.Scene, by.Agent.ID, by.Turn.Seq, c.At)
+	heard, err := echo.Remembered(c.Scene, by.Agent.ID, by.Turn.Seq, c.now)
 	if err != nil {
 		return policy.Request{}, err
 	}
@@ -146,7 +118,7 @@ func (c change) request(by *Asker, commands []parser.Command) (policy.Request, e
 		Usage:  used,
 		Echoed: heard.Repeats,
 		Approved: func(key string) bool {
-			ok, err := c.Approved(by.Agent.Root, key, c.At)
+			ok, err := c.Approved(by.Agent.Root, key, c.now)
 			return ok && err == nil // an unreadable memo is no approval
 		},
 	}, nil

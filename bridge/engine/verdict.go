@@ -1,4 +1,4 @@
-package gate
+package engine
 
 import (
 	"cmp"
@@ -7,22 +7,20 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/echo"
-	"drawbridge/bridge/errands"
-	"drawbridge/bridge/reading"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
 // recordAs stores one command with its verdict, and what follows from it.
-func (c change) recordAs(by *Asker, ordinal int, cmd parser.Command, v policy.Verdict) (bridge.Command, error) {
+func (c *change) recordAs(by *asker, ordinal int, cmd parser.Command, v policy.Verdict) (bridge.Command, error) {
 	m := bridge.Command{
 		ID: bridge.CommandID(c.NewID("cmd_")), Turn: by.Turn.ID, Agent: by.Agent.ID, Ordinal: ordinal, Parsed: cmd, State: bridge.CommandParsed,
-		OpKey: c.g.Keys.OperationKey(by.Agent, *by.Turn, ordinal, cmd),
+		OpKey: c.e.o.Keys.OperationKey(by.Agent, *by.Turn, ordinal, cmd),
 		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
 		// Granted under a rule that asks for approval once: an earlier one still lasts.
 		Approved:  v.Decision == policy.Granted && v.ApprovalKey != "",
-		CreatedAt: c.At, UpdatedAt: c.At,
+		CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	err := c.InsertCommand(m)
 	switch {
@@ -32,7 +30,7 @@ func (c change) recordAs(by *Asker, ordinal int, cmd parser.Command, v policy.Ve
 	case v.Decision == policy.Held:
 		err = c.hold(by, &m)
 	case v.Decision == policy.Noted:
-		if err = c.SetCommand(&m, bridge.CommandFinished); err == nil {
+		if err = c.setCommand(&m, bridge.CommandFinished); err == nil {
 			err = c.summarize(by, m)
 		}
 	default:
@@ -42,9 +40,9 @@ func (c change) recordAs(by *Asker, ordinal int, cmd parser.Command, v policy.Ve
 }
 
 // start takes a command to granted and queues its work.
-func (c change) start(by Asker, m *bridge.Command) error {
+func (c *change) start(by asker, m *bridge.Command) error {
 	a := by.Agent
-	work := bridge.Work{Ref: string(m.ID), Lane: errands.Lane(*m), Due: c.At}
+	work := bridge.Work{Ref: string(m.ID), Lane: errandLane(*m), Due: c.now}
 	switch m.Parsed.Verb {
 	case parser.Subagent:
 		if err := c.spawn(a, m); err != nil {
@@ -53,7 +51,7 @@ func (c change) start(by Asker, m *bridge.Command) error {
 	case parser.LocalAction:
 		work.Kind, work.Share = bridge.WorkAction, bridge.RelayShare(m.Relay)
 	case parser.Remind:
-		if err := errands.SetDue(c.Change, a, m); err != nil {
+		if err := setDue(c, a, m); err != nil {
 			return err
 		}
 		if m.Due.IsZero() {
@@ -62,11 +60,11 @@ func (c change) start(by Asker, m *bridge.Command) error {
 		}
 		work.Kind, work.Due, work.Share = bridge.WorkRemind, m.Due, bridge.TreeShare(bridge.WorkRemind, a.Root)
 		reminder := echo.Kept{Agent: a.ID, Key: "reminder " + string(m.ID), Text: m.Parsed.Message, Place: "its own reminder " + string(m.ID), Until: m.Due}
-		if err := echo.Keep(c.Scene, reminder, c.At); err != nil {
+		if err := echo.Keep(c.Scene, reminder, c.now); err != nil {
 			return err
 		}
 	}
-	if err := c.SetCommand(m, bridge.CommandGranted); err != nil {
+	if err := c.setCommand(m, bridge.CommandGranted); err != nil {
 		return err
 	}
 	if work.Kind != "" {
@@ -74,20 +72,20 @@ func (c change) start(by Asker, m *bridge.Command) error {
 			return err
 		}
 	}
-	return c.Event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
+	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
 }
 
 // spawn makes the agent of a SUBAGENT command; its first turn is the launch.
-func (c change) spawn(parent bridge.Agent, m *bridge.Command) error {
+func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	id := bridge.AgentID(c.NewID("agt_"))
 	m.Child = id
-	name, err := c.ChildName(*m, id, parent.Root)
+	name, err := c.childName(*m, id, parent.Root)
 	if err != nil {
 		return err
 	}
 	child := bridge.Agent{
 		ID: id, Name: name, Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
-		API: c.g.runtimeOf(parent, m), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.At, UpdatedAt: c.At,
+		API: c.runtimeOf(parent, m), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	m.API = child.API
 	if err := c.reserve(parent.Root); err != nil {
@@ -97,29 +95,29 @@ func (c change) spawn(parent bridge.Agent, m *bridge.Command) error {
 		return err
 	}
 	if m.Parsed.Role != "" {
-		if err := c.Event(bridge.EventAgent, child, bridge.Event{Command: m.ID, Text: fmt.Sprintf("agent %s, a %s", name, m.Parsed.Role),
+		if err := c.event(bridge.EventAgent, child, bridge.Event{Command: m.ID, Text: fmt.Sprintf("agent %s, a %s", name, m.Parsed.Role),
 			Fields: map[string]string{"role": m.Parsed.Role, "workspace_subdir": m.Parsed.Subdir}}); err != nil {
 			return err
 		}
 	}
 	text := words.Introduced(m.Parsed, name, parent.Name)
-	if err := c.TellName(*m, name); err != nil {
+	if err := c.tellName(*m, name); err != nil {
 		return err
 	}
-	return c.AddTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: text})
+	return c.addTurn(&child, bridge.Turn{Cause: bridge.CauseLaunch, Text: text})
 }
 
 // runtimeOf is where a subagent will live: with its parent, unless that is the
 // cloud, where the rule of its repository chooses the version.
-func (g Gate) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
+func (c *change) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
 	if bridge.InCloud(parent.API) {
-		return cmp.Or(m.API, g.API)
+		return cmp.Or(m.API, c.e.o.API)
 	}
 	return parent.API
 }
 
 // reserve counts one launch of the tree before it is sent.
-func (c change) reserve(root bridge.AgentID) error {
+func (c *change) reserve(root bridge.AgentID) error {
 	tree, err := c.Tree(root)
 	if err != nil {
 		return err
@@ -130,15 +128,15 @@ func (c change) reserve(root bridge.AgentID) error {
 
 // hold lets a command wait for a person. One that is identical to another which
 // waits already joins it: the agent heard of that one, so that this is not worth a turn.
-func (c change) hold(by *Asker, m *bridge.Command) error {
+func (c *change) hold(by *asker, m *bridge.Command) error {
 	q, err := c.question(by.Agent, *m)
 	if err != nil {
 		return err
 	}
-	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
+	if err := c.setCommand(m, bridge.CommandHeld); err != nil {
 		return err
 	}
-	if err := c.Event(bridge.EventHeld, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+	if err := c.event(bridge.EventHeld, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
 	text := words.Say("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, words.Own(m.Reason))
@@ -150,14 +148,14 @@ func (c change) hold(by *Asker, m *bridge.Command) error {
 	return c.report(&joined, "held "+m.OpKey, bridge.Notice{Text: text + words.Say("; it is the same as %s, which waits already, and one yes runs it once", q.Same[0])})
 }
 
-func (c change) refuse(by *Asker, m *bridge.Command) error {
-	if err := c.SetCommand(m, bridge.CommandRefused); err != nil {
+func (c *change) refuse(by *asker, m *bridge.Command) error {
+	if err := c.setCommand(m, bridge.CommandRefused); err != nil {
 		return err
 	}
 	if m.Code == string(policy.CodeOverCap) {
 		return nil // one report for the whole turn
 	}
-	if err := c.Event(bridge.EventRefused, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+	if err := c.event(bridge.EventRefused, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return err
 	}
 	return c.report(by, "refused "+m.OpKey, bridge.Notice{Text: words.Say("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, words.Own(strings.TrimPrefix(m.Reason, "refused: "))), Commands: []bridge.CommandID{m.ID}})
@@ -165,21 +163,21 @@ func (c change) refuse(by *Asker, m *bridge.Command) error {
 
 // report leaves a notice about the agent's own turn, for itself. What is the
 // same for the same news of the same turn.
-func (c change) report(by *Asker, what string, n bridge.Notice) error {
+func (c *change) report(by *asker, what string, n bridge.Notice) error {
 	if by.silent {
 		return nil
 	}
 	n.Agent, n.Cause, n.Asked = by.Agent.ID, bridge.CauseReport, by.Turn.ID
-	n.Item = c.Item(by.Agent, "report", by.Turn.Name(), what)
+	n.Item = c.item(by.Agent, "report", by.Turn.Name(), what)
 	n.Depth, n.Streak, n.Quiet = by.Turn.Depth, by.Turn.Streak+1, by.quiet
-	return c.Keep(n)
+	return c.keep(n)
 }
 
-func (c change) reportOver(by *Asker, f reading.Findings, over string) error {
-	if err := c.Event(bridge.EventOverCap, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: over}); err != nil {
+func (c *change) reportOver(by *asker, f parser.Findings, over string) error {
+	if err := c.event(bridge.EventOverCap, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: over}); err != nil {
 		return err
 	}
-	all, err := c.Commands(bridge.CommandFilter{Turn: by.Turn.ID, Limit: reading.MaxCommands})
+	all, err := c.Commands(bridge.CommandFilter{Turn: by.Turn.ID, Limit: parser.MaxCommands})
 	if err != nil {
 		return err
 	}
@@ -192,12 +190,12 @@ func (c change) reportOver(by *Asker, f reading.Findings, over string) error {
 
 // reportMisses tells the agent which lines looked like commands and were
 // none. An agent that goes on producing nothing else is not answered for ever.
-func (c change) reportMisses(by *Asker, f reading.Findings) error {
+func (c *change) reportMisses(by *asker, f parser.Findings) error {
 	if len(f.NearMisses) == 0 {
 		return nil
 	}
 	for _, n := range f.NearMisses {
-		if err := c.Event(bridge.EventNearMiss, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
+		if err := c.event(bridge.EventNearMiss, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package desk
+package engine
 
 import (
 	"cmp"
@@ -9,20 +9,20 @@ import (
 	"drawbridge/bridge"
 )
 
-// Item derives the id of what an agent is told; see bridge.Keys.Item.
-func (c *Change) Item(to bridge.Agent, about ...string) bridge.ItemID {
-	return c.Keys.Item(to.OpKey, about...)
+// item derives the id of what an agent is told; see bridge.Keys.Item.
+func (c *change) item(to bridge.Agent, about ...string) bridge.ItemID {
+	return c.e.o.Keys.Item(to.OpKey, about...)
 }
 
 // name gives a notice its item and says whose words it brings, where its maker did
 // not. What exists in the database alone is named by its row.
-func (c *Change) name(n *bridge.Notice) error {
+func (c *change) name(n *bridge.Notice) error {
 	if n.Item == "" {
 		a, err := c.Agent(n.Agent)
 		if err != nil {
 			return fmt.Errorf("load agent %q: %w", n.Agent, err)
 		}
-		n.Item = c.Item(a, "notice", string(n.ID))
+		n.Item = c.item(a, "notice", string(n.ID))
 	}
 	if n.Source == "" && n.Untrusted == "" {
 		n.Source, n.Author = bridge.OriginOperator, bridge.AuthorBridge
@@ -35,13 +35,13 @@ func (c *Change) name(n *bridge.Notice) error {
 // looked up.
 const anyRun bridge.ItemID = "+"
 
-// NoteTold notes that a turn whose run was found tells items.
-func (c *Change) NoteTold(agent bridge.AgentID, items []bridge.ItemID, turn bridge.TurnID) error {
+// noteTold notes that a turn whose run was found tells items.
+func (c *change) noteTold(agent bridge.AgentID, items []bridge.ItemID, turn bridge.TurnID) error {
 	return errors.Join(c.PutTold(agent, items, turn), c.PutTold(agent, []bridge.ItemID{anyRun}, turn))
 }
 
 // found reports whether NoteTold was called for an agent.
-func (c *Change) found(agent bridge.AgentID) (bool, error) {
+func (c *change) found(agent bridge.AgentID) (bool, error) {
 	_, err := c.ToldBy(agent, anyRun)
 	if errors.Is(err, bridge.ErrNoRow) {
 		return false, nil
@@ -52,7 +52,7 @@ func (c *Change) found(agent bridge.AgentID) (bool, error) {
 // toldBefore binds a notice to the turn that told it already, as a run shows that
 // the bridge found after its database was put back. It returns the zero turn when
 // there is none, or when that turn failed.
-func (c *Change) toldBefore(n *bridge.Notice) (bridge.Turn, error) {
+func (c *change) toldBefore(n *bridge.Notice) (bridge.Turn, error) {
 	if n.Turn != "" {
 		return bridge.Turn{}, nil
 	}
@@ -79,7 +79,7 @@ func (c *Change) toldBefore(n *bridge.Notice) (bridge.Turn, error) {
 
 // toldUnread returns the turn of which the operator said that it told all that was
 // there before it, when the notice is about something that an earlier turn asked for.
-func (c *Change) toldUnread(n bridge.Notice) (bridge.TurnID, error) {
+func (c *change) toldUnread(n bridge.Notice) (bridge.TurnID, error) {
 	by, err := c.ToldBy(n.Agent, bridge.AnyItem)
 	if err != nil {
 		return "", err
@@ -101,15 +101,15 @@ func (c *Change) toldUnread(n bridge.Notice) (bridge.TurnID, error) {
 
 // askedBy is the recipient's turn that asked for what a notice is about, the zero
 // turn when nothing did.
-func (c *Change) askedBy(n bridge.Notice) (bridge.Turn, error) {
+func (c *change) askedBy(n bridge.Notice) (bridge.Turn, error) {
 	if n.Asked == "" {
 		return bridge.Turn{}, nil
 	}
 	return c.Turn(n.Asked)
 }
 
-// Delivered marks what a turn told: completions as delivered, commands as reported.
-func (c *Change) Delivered(by bridge.TurnID, carried []bridge.Notice) error {
+// markDelivered marks what a turn told: completions as delivered, commands as reported.
+func (c *change) markDelivered(by bridge.TurnID, carried []bridge.Notice) error {
 	var completions []bridge.CompletionID
 	for _, n := range carried {
 		if n.Completion != "" {
@@ -123,18 +123,18 @@ func (c *Change) Delivered(by bridge.TurnID, carried []bridge.Notice) error {
 			if !m.State.CanBecome(bridge.CommandReported) {
 				continue
 			}
-			if err := c.SetCommand(&m, bridge.CommandReported); err != nil {
+			if err := c.setCommand(&m, bridge.CommandReported); err != nil {
 				return err
 			}
 		}
 	}
-	return c.DeliverCompletions(completions, by, c.At)
+	return c.DeliverCompletions(completions, by, c.now)
 }
 
-// SettleTold binds what waits for an agent, and what a turn of it carries that was
+// settleAllTold binds what waits for an agent, and what a turn of it carries that was
 // not sent, to the turns that told it already.
-func (c *Change) SettleTold(agent bridge.AgentID, by, unsent bridge.TurnID) error {
-	waiting, err := c.WaitingNotices(agent, maxWaiting)
+func (c *change) settleAllTold(agent bridge.AgentID, by, unsent bridge.TurnID) error {
+	waiting, err := c.WaitingNotices(agent, maxToldLooked)
 	if err != nil {
 		return err
 	}
@@ -153,12 +153,12 @@ func (c *Change) SettleTold(agent bridge.AgentID, by, unsent bridge.TurnID) erro
 	return nil
 }
 
-// maxWaiting is how many notices of one agent are looked through.
-const maxWaiting = 10_000
+// maxToldLooked is how many notices of one agent are looked through.
+const maxToldLooked = 10_000
 
 // settleTold binds one notice to the turn that told it already, and reports whether
 // there is one.
-func (c *Change) settleTold(n bridge.Notice) (bool, error) {
+func (c *change) settleTold(n bridge.Notice) (bool, error) {
 	was := n.Turn
 	n.Turn = ""
 	t, err := c.toldBefore(&n)
@@ -171,12 +171,12 @@ func (c *Change) settleTold(n bridge.Notice) (bool, error) {
 	if t.State != bridge.TurnReplied {
 		return true, nil
 	}
-	return true, c.Delivered(t.ID, []bridge.Notice{n})
+	return true, c.markDelivered(t.ID, []bridge.Notice{n})
 }
 
-// NotTold returns those of the notices that no earlier turn told, and binds the
+// notTold returns those of the notices that no earlier turn told, and binds the
 // others to the turns that did.
-func (c *Change) NotTold(all []bridge.Notice) (rest []bridge.Notice, err error) {
+func (c *change) notTold(all []bridge.Notice) (rest []bridge.Notice, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -202,10 +202,10 @@ func (c *Change) NotTold(all []bridge.Notice) (rest []bridge.Notice, err error) 
 	return rest, nil
 }
 
-// SettleUnread binds to a turn what waits for an agent and was there before a run
+// bindUnread binds to a turn what waits for an agent and was there before a run
 // that nobody can read: the operator says that the run told it.
-func (c *Change) SettleUnread(agent bridge.AgentID, by bridge.TurnID, begun time.Time) error {
-	waiting, err := c.WaitingNotices(agent, maxWaiting)
+func (c *change) bindUnread(agent bridge.AgentID, by bridge.TurnID, begun time.Time) error {
+	waiting, err := c.WaitingNotices(agent, maxToldLooked)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,4 @@
-// Package reading takes the commands and near misses out of a reply of any size
-// with bounded memory. It judges nothing. Rule of thumb: a reply is read to its
-// end, and what is over the bounds is counted and not kept.
-package reading
-
-import "drawbridge/parser"
+package parser
 
 // MaxCommands and MaxNearMisses bound what one reply leaves behind.
 const (
@@ -14,22 +9,23 @@ const (
 // Findings are the commands and near misses of a reply, bounded. Total and
 // Misses count all that there were.
 type Findings struct {
-	Commands   []parser.Command
+	Commands   []Command
 	Total      int
-	NearMisses []parser.NearMiss
+	NearMisses []NearMiss
 	Misses     int
 }
 
-// Read parses a reply.
-func Read(reply string, opts parser.Options) Findings {
+// Read takes the commands and near misses out of a reply of any size with bounded
+// memory. It reads the reply to its end; what is over the bounds is counted and not kept.
+func Read(reply string, opts Options) Findings {
 	var f Findings
-	p := parser.New(opts, parser.Handler{
-		Command: func(c parser.Command) {
+	p := New(opts, Handler{
+		Command: func(c Command) {
 			if f.Total++; f.Total <= MaxCommands {
 				f.Commands = append(f.Commands, c)
 			}
 		},
-		NearMiss: func(n parser.NearMiss) {
+		NearMiss: func(n NearMiss) {
 			if f.Misses++; f.Misses <= MaxNearMisses {
 				f.NearMisses = append(f.NearMisses, n)
 			}

@@ -1,12 +1,10 @@
-package gate
+package engine
 
 import (
 	"errors"
 	"fmt"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/kin"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -19,22 +17,22 @@ const toolOrdinal = 1000
 // tool calls are counted in as many.
 const maxAsked = 1000
 
-// Ask judges a command that an agent asked for by a tool call and returns it as
-// it was recorded; see engine.Engine.Ask.
-func (g Gate) Ask(tx *desk.Change, id bridge.AgentID, once bridge.Once, cmd parser.Command) (m bridge.Command, err error) {
-	if before, err := once.Earlier(tx.Scene, id); err != nil {
+// askOnce judges a command that an agent asked for by a tool call and returns it as
+// it was recorded; see Engine.Ask.
+func (c *change) askOnce(id bridge.AgentID, once bridge.Once, cmd parser.Command) (m bridge.Command, err error) {
+	if before, err := once.Earlier(c.Scene, id); err != nil {
 		return m, err
 	} else if before != "" {
-		return tx.Command(bridge.CommandID(before))
+		return c.Command(bridge.CommandID(before))
 	}
-	m, err = change{tx, g}.ask(id, cmd)
+	m, err = c.ask(id, cmd)
 	if err != nil || m.State == bridge.CommandRefused {
 		return m, err // it may be asked for again under its key
 	}
-	return m, once.Keep(tx.Scene, id, string(m.ID), tx.At)
+	return m, once.Keep(c.Scene, id, string(m.ID), c.now)
 }
 
-func (c change) ask(id bridge.AgentID, cmd parser.Command) (m bridge.Command, err error) {
+func (c *change) ask(id bridge.AgentID, cmd parser.Command) (m bridge.Command, err error) {
 	by, err := c.asking(id)
 	if err != nil {
 		return m, err
@@ -51,16 +49,16 @@ func (c change) ask(id bridge.AgentID, cmd parser.Command) (m bridge.Command, er
 		return m, err
 	}
 	r.Earlier = earlierIn(earlier)
-	return c.recordAs(by, toolOrdinal+len(earlier), cmd, c.Policy().Judge(r).Verdicts[0])
+	return c.recordAs(by, toolOrdinal+len(earlier), cmd, c.policy().Judge(r).Verdicts[0])
 }
 
 // asking loads the turn that an agent's tool calls belong to.
-func (c change) asking(id bridge.AgentID) (*Asker, error) {
+func (c *change) asking(id bridge.AgentID) (*asker, error) {
 	a, err := c.Agent(id)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(a.MayAct(), c.NotStopped(a.Root)); err != nil {
+	if err := errors.Join(a.MayAct(), c.notStopped(a.Root)); err != nil {
 		return nil, err
 	}
 	t, err := c.heard(id)
@@ -70,13 +68,13 @@ func (c change) asking(id bridge.AgentID) (*Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := kin.Lineage(c.Scene, a)
-	return &Asker{Agent: a, Turn: &t, Names: names, silent: true}, err
+	names, err := c.Lineage(a)
+	return &asker{Agent: a, Turn: &t, Names: names, silent: true}, err
 }
 
 // heard returns the turn that an agent is in or was last in. Its first one counts
 // while it is still queued: who holds the agent's token may call before that.
-func (c change) heard(id bridge.AgentID) (bridge.Turn, error) {
+func (c *change) heard(id bridge.AgentID) (bridge.Turn, error) {
 	head, err := c.CurrentTurn(id)
 	if errors.Is(err, bridge.ErrNoRow) {
 		return c.OpenTurn(id)

@@ -1,8 +1,4 @@
-// Package streams keeps the runs whose end is waited for at the API's own
-// stream, beside polling. What a stream says is a hint that makes somebody look
-// at once, as a webhook does; it is kept nowhere, and without it polling finds
-// the same end later. Rule of thumb: losing everything in here costs time and nothing else.
-package streams
+package engine
 
 import (
 	"context"
@@ -11,9 +7,9 @@ import (
 	"drawbridge/bridge"
 )
 
-// Set is the runs that are followed now. The zero value follows nothing until
+// followers is the runs that are followed now. The zero value follows nothing until
 // Open. Its methods are safe for concurrent use.
-type Set struct {
+type followers struct {
 	mu   sync.Mutex // guards the fields below
 	ctx  context.Context
 	runs map[bridge.TurnID]*stream
@@ -26,15 +22,15 @@ type stream struct {
 	over bool
 }
 
-// Open lets runs be followed until ctx ends.
-func (s *Set) Open(ctx context.Context) {
+// open lets runs be followed until ctx ends.
+func (s *followers) open(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ctx, s.runs = ctx, map[bridge.TurnID]*stream{}
 }
 
-// Close ends every follower and waits for it.
-func (s *Set) Close() {
+// close ends every follower and waits for it.
+func (s *followers) close() {
 	s.mu.Lock()
 	s.ctx = nil
 	for _, r := range s.runs {
@@ -44,11 +40,11 @@ func (s *Set) Close() {
 	s.all.Wait()
 }
 
-// Follow calls wait on a goroutine of its own, unless the turn's run is
+// follow calls wait on a goroutine of its own, unless the turn's run is
 // followed already, limit runs are, or the set is not open. When wait returns
 // nil the run seems to be over, which is noted for Ended, and over is called;
 // after an error the run may be followed again, and lost is called.
-func (s *Set) Follow(id bridge.TurnID, limit int, f Follower) {
+func (s *followers) follow(id bridge.TurnID, limit int, f follower) {
 	ctx, r := s.begin(id, limit)
 	if r == nil {
 		return
@@ -67,16 +63,16 @@ func (s *Set) Follow(id bridge.TurnID, limit int, f Follower) {
 	}()
 }
 
-// Follower is what Follow calls. Over gets a context that has ended already
+// follower is what Follow calls. Over gets a context that has ended already
 // when the set was closed meanwhile.
-type Follower struct {
+type follower struct {
 	Wait func(context.Context) error
 	Over func(context.Context)
 	Lost func(error)
 }
 
 // begin returns the context for following a turn's run, or nil.
-func (s *Set) begin(id bridge.TurnID, limit int) (context.Context, *stream) {
+func (s *followers) begin(id bridge.TurnID, limit int) (context.Context, *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx == nil || s.ctx.Err() != nil || s.runs[id] != nil || len(s.runs) >= limit {
@@ -89,8 +85,8 @@ func (s *Set) begin(id bridge.TurnID, limit int) (context.Context, *stream) {
 	return ctx, r
 }
 
-// Ended reports whether the stream told of the run's end, and ends its watch.
-func (s *Set) Ended(id bridge.TurnID) bool {
+// ended reports whether the stream told of the run's end, and ends its watch.
+func (s *followers) ended(id bridge.TurnID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[id]
@@ -103,7 +99,7 @@ func (s *Set) Ended(id bridge.TurnID) bool {
 }
 
 // forget lets a run be followed again, at its next look.
-func (s *Set) forget(id bridge.TurnID, r *stream) {
+func (s *followers) forget(id bridge.TurnID, r *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.cancel()
@@ -112,8 +108,33 @@ func (s *Set) forget(id bridge.TurnID, r *stream) {
 	}
 }
 
-func (s *Set) mark(r *stream) {
+func (s *followers) mark(r *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.over = true
+}
+
+// follow waits for the end of a turn's run beside the polling, if the Runtime can.
+func (e *Engine) follow(j job) {
+	f, ok := e.o.Runtime.(bridge.Follower)
+	if !ok || j.agent.API == bridge.APIv0 || j.turn.Run == "" {
+		return
+	}
+	e.streams.follow(j.turn.ID, e.o.Streams, follower{
+		Wait: func(ctx context.Context) error {
+			look, end := bridge.LookFor(ctx, j.turn.ID)
+			err := f.Follow(look, runOf(j))
+			end(err == nil)
+			return err
+		},
+		Over: func(ctx context.Context) {
+			err := e.update(ctx, func(c *change) error { return c.WakeLane(agentLane(j.agent.ID), c.now) })
+			if err != nil && ctx.Err() == nil {
+				e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("wake after the stream's end")
+			}
+		},
+		Lost: func(err error) {
+			e.o.Log.Debug().Err(err).Str("turn", string(j.turn.ID)).Msg("stream lost; polling goes on")
+		},
+	})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/errands"
 	"drawbridge/parser"
 )
 
@@ -20,17 +18,18 @@ import (
 // key for something else, RateLimited when a turn asked for too many.
 func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, once bridge.Once, cmd parser.Command) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
-		m, err = e.gate.Ask(c.Change, id, once, cmd)
+		m, err = c.askOnce(id, once, cmd)
 		return err
 	})
 	return m, notFound(err, "agent", string(id))
 }
 
 // Approve lets a held command pass whose Question a person saw under this hash,
-// and ends those that are identical to it as repeats; see gate.Gate.Approve.
+// and ends those that are identical to it as repeats. It passes the gate
+// once more: Denied when the policy says no, Conflict when a yes would do something else by now.
 func (e *Engine) Approve(ctx context.Context, id bridge.CommandID, hash string) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
-		m, err = e.gate.Approve(c.Change, id, hash)
+		m, err = c.approve(id, hash)
 		return err
 	})
 	return m, notFound(err, "command", string(id))
@@ -39,7 +38,7 @@ func (e *Engine) Approve(ctx context.Context, id bridge.CommandID, hash string) 
 // Question says what a yes to a held command would do now. Conflict when the command waits for nobody.
 func (e *Engine) Question(ctx context.Context, id bridge.CommandID) (q bridge.Question, err error) {
 	err = e.View(ctx, func(tx *bridge.Scene) (err error) {
-		q, err = e.gate.Question(e.look(tx), id)
+		q, err = e.look(tx).questionOf(id)
 		return err
 	})
 	return q, notFound(err, "command", string(id))
@@ -49,21 +48,21 @@ func (e *Engine) Question(ctx context.Context, id bridge.CommandID) (q bridge.Qu
 // all when agent is empty. Identical commands of one agent are one question.
 func (e *Engine) Questions(ctx context.Context, agent bridge.AgentID) (all []bridge.Question, err error) {
 	err = e.View(ctx, func(tx *bridge.Scene) (err error) {
-		all, err = e.gate.Questions(e.look(tx), agent)
+		all, err = e.look(tx).questions(agent)
 		return err
 	})
 	return all, err
 }
 
 // look is a transaction in which nothing is written.
-func (e *Engine) look(tx *bridge.Scene) *desk.Change {
-	return &desk.Change{Scene: tx, At: e.o.Now(), IDs: e.o.NewID, Policy: e.o.Policy}
+func (e *Engine) look(tx *bridge.Scene) *change {
+	return &change{Scene: tx, e: e, now: e.o.Now(), ids: e.o.NewID}
 }
 
 // Deny refuses a held command and those that are identical to it; the agent hears it once, with the reason when there is one.
 func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
-		m, err = e.gate.Deny(c.Change, id, reason)
+		m, err = c.deny(id, reason)
 		return err
 	})
 	return m, notFound(err, "command", string(id))
@@ -73,7 +72,7 @@ func (e *Engine) Deny(ctx context.Context, id bridge.CommandID, reason string) (
 // it in its next turn. Conflict when the command is no reminder that waits.
 func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
-		m, err = errands.Cancel(c.Change, id)
+		m, err = cancelReminder(c, id)
 		return err
 	})
 	return m, notFound(err, "command", string(id))

@@ -1,4 +1,4 @@
-package desk
+package engine
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"drawbridge/bridge/words"
 )
 
-// Summary words what the bridge recorded of a subagent, for a parent that asks by
+// summary words what the bridge recorded of a subagent, for a parent that asks by
 // a line of its reply. A task that still goes on has no result to tell. The notice has no
 // addressee yet; what the subagent wrote stands in Untrusted.
-func (c *Change) Summary(a bridge.Agent, line int) (bridge.Notice, error) {
+func (c *change) summary(a bridge.Agent, line int) (bridge.Notice, error) {
 	n := bridge.Notice{Source: bridge.OriginTree, Author: a.Name}
 	m, err := c.Command(a.Command)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Change) Summary(a bridge.Agent, line int) (bridge.Notice, error) {
 
 // reportedResult is the message in which a subagent reported its result itself, the
 // zero message when it did not.
-func (c *Change) reportedResult(a bridge.Agent, m bridge.Command) (bridge.Message, error) {
+func (c *change) reportedResult(a bridge.Agent, m bridge.Command) (bridge.Message, error) {
 	if a.Task != bridge.TaskDone || m.Outcome == nil || m.Outcome.Message == "" {
 		return bridge.Message{}, nil
 	}
@@ -54,7 +54,7 @@ func (c *Change) reportedResult(a bridge.Agent, m bridge.Command) (bridge.Messag
 // resultTurn is the turn that holds the result of a subagent's task: the newest one
 // with a run that had ended when the task did. The zero turn when the task still
 // goes on, or when no run of it ended.
-func (c *Change) resultTurn(a bridge.Agent, m bridge.Command) (bridge.Turn, error) {
+func (c *change) resultTurn(a bridge.Agent, m bridge.Command) (bridge.Turn, error) {
 	if a.Task != bridge.TaskDone && a.Task != bridge.TaskFailed {
 		return bridge.Turn{}, nil
 	}
@@ -78,7 +78,7 @@ func (c *Change) resultTurn(a bridge.Agent, m bridge.Command) (bridge.Turn, erro
 
 // taskEnded is when a task ended well, to the millisecond after; the zero time when
 // any later turn may still hold the result.
-func (c *Change) taskEnded(a bridge.Agent, m bridge.Command) (time.Time, error) {
+func (c *change) taskEnded(a bridge.Agent, m bridge.Command) (time.Time, error) {
 	if m.Outcome == nil || m.Outcome.Status != string(bridge.RunFinished) {
 		return time.Time{}, nil
 	}

@@ -1,4 +1,4 @@
-package desk
+package engine
 
 import (
 	"errors"
@@ -16,11 +16,11 @@ const (
 	maxLetters = 100
 )
 
-// Unanswered tells senders that no answer comes: an agent has read their message
+// unanswered tells senders that no answer comes: an agent has read their message
 // and ended a turn that left nothing open that goes on without the sender. The
 // engine calls it when a turn of the agent has ended. It looks at those who wait
 // for the agent, too, because its rest may close a circle in which all wait.
-func (c *Change) Unanswered(id bridge.AgentID) error {
+func (c *change) unanswered(id bridge.AgentID) error {
 	readers, err := c.waitersFor(id)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (c *Change) Unanswered(id bridge.AgentID) error {
 	return nil
 }
 
-func (c *Change) unansweredBy(reader bridge.AgentID) error {
+func (c *change) unansweredBy(reader bridge.AgentID) error {
 	letters, err := c.AwaitedFrom(reader, maxLetters)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *Change) unansweredBy(reader bridge.AgentID) error {
 }
 
 // wasRead reports whether a letter stood in a turn that ended well, or was fetched in it.
-func (c *Change) wasRead(l bridge.Letter) (bool, error) {
+func (c *change) wasRead(l bridge.Letter) (bool, error) {
 	notices, err := c.NoticesOf(l.Message)
 	if err != nil {
 		return false, err
@@ -82,7 +82,7 @@ func (c *Change) wasRead(l bridge.Letter) (bool, error) {
 }
 
 // waitersFor returns an agent and those that wait for it, over any number of steps.
-func (c *Change) waitersFor(id bridge.AgentID) ([]bridge.AgentID, error) {
+func (c *change) waitersFor(id bridge.AgentID) ([]bridge.AgentID, error) {
 	all, seen := []bridge.AgentID{id}, map[bridge.AgentID]bool{id: true, bridge.User: true}
 	for i := 0; i < len(all) && len(all) < maxWaiters; i++ {
 		a, err := c.Agent(all[i])
@@ -112,7 +112,7 @@ func (c *Change) waitersFor(id bridge.AgentID) ([]bridge.AgentID, error) {
 
 // moves reports whether an agent goes on without anything that it waits for: it
 // has a turn, or will get one, or a person has to speak first.
-func (c *Change) moves(id bridge.AgentID) (bool, error) {
+func (c *change) moves(id bridge.AgentID) (bool, error) {
 	if id == bridge.User {
 		return true, nil
 	}
@@ -129,7 +129,7 @@ func (c *Change) moves(id bridge.AgentID) (bool, error) {
 
 // onlyWaitsFor reports whether all that an agent has open ends only when another
 // one, the asker, moves. An agent with nothing open does so, too.
-func (c *Change) onlyWaitsFor(id, asker bridge.AgentID, seen map[bridge.AgentID]bool) (bool, error) {
+func (c *change) onlyWaitsFor(id, asker bridge.AgentID, seen map[bridge.AgentID]bool) (bool, error) {
 	seen[id] = true
 	awaited, others, err := c.waitsFor(id)
 	if err != nil || others {
@@ -152,8 +152,8 @@ func (c *Change) onlyWaitsFor(id, asker bridge.AgentID, seen map[bridge.AgentID]
 // waitsFor returns the agents that an agent waits for: its subagents whose task is
 // open, and those who owe it a reply. others reports whether it waits for anything
 // else, such as an action or a person.
-func (c *Change) waitsFor(id bridge.AgentID) (awaited []bridge.AgentID, others bool, err error) {
-	waiting, err := c.WaitingNotices(id, MaxJoined)
+func (c *change) waitsFor(id bridge.AgentID) (awaited []bridge.AgentID, others bool, err error) {
+	waiting, err := c.WaitingNotices(id, maxJoined)
 	if err != nil {
 		return nil, false, err
 	}
@@ -185,7 +185,7 @@ func (c *Change) waitsFor(id bridge.AgentID) (awaited []bridge.AgentID, others b
 // NoAnswer ends the wait for an answer and tells the sender why none comes, once.
 // A broadcast whose answers are joined is told as one, by its own work. A later
 // answer still reaches the sender, as a message.
-func (c *Change) NoAnswer(l bridge.Letter, why string) error {
+func (c *change) NoAnswer(l bridge.Letter, why string) error {
 	l.Awaited = false
 	if err := c.UpdateLetter(l); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (c *Change) NoAnswer(l bridge.Letter, why string) error {
 	if err != nil {
 		return fmt.Errorf("load message %q: %w", l.Message, err)
 	}
-	if err := c.WakeLane(bridge.MailLane(m.ID), c.At); err != nil || !m.JoinBy.IsZero() || m.From == bridge.User {
+	if err := c.WakeLane(bridge.MailLane(m.ID), c.now); err != nil || !m.JoinBy.IsZero() || m.From == bridge.User {
 		return err
 	}
 	name := string(l.Agent)
@@ -203,5 +203,5 @@ func (c *Change) NoAnswer(l bridge.Letter, why string) error {
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
-	return c.Tell(bridge.Notice{Agent: m.From, Cause: bridge.CauseMessage, Depth: m.Depth, Join: bridge.HeldFor(m.ID), Text: words.NoAnswer(name, m, why)})
+	return c.tell(bridge.Notice{Agent: m.From, Cause: bridge.CauseMessage, Depth: m.Depth, Join: bridge.HeldFor(m.ID), Text: words.NoAnswer(name, m, why)})
 }

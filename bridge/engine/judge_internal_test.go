@@ -1,4 +1,4 @@
-package gate_test
+package engine
 
 import (
 	"bytes"
@@ -8,13 +8,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/gate"
-	"drawbridge/bridge/reading"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/proof/memstore"
 )
+
+// stepOf is a step of an engine that has nothing but keys and a policy.
+func stepOf(tx *bridge.Scene, at time.Time, rules func() *policy.Policy) *change {
+	keys := bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}
+	e := &Engine{o: Options{API: bridge.APIv1, Keys: keys, Policy: rules}}
+	return &change{Scene: tx, e: e, now: at, ids: bridge.NewID}
+}
 
 // TestReply: each line of a reply becomes a command with a verdict, and what was granted or approved has somebody who will
 // carry it out. No engine is needed for it, and nothing is carried out here.
@@ -28,22 +32,21 @@ func TestReply(t *testing.T) {
 		t.Fatal(problems)
 	}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	g := gate.Gate{API: bridge.APIv1, Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}}
-	found := reading.Read("LOCAL_ACTION: backup\nSUBAGENT: repo=github.com/me/my-app, prompt=x\nSUBAGENT: repo=github.com/me/careful, prompt=y\nLOCAL_ACTION: evil\n", parser.Options{})
+	found := parser.Read("LOCAL_ACTION: backup\nSUBAGENT: repo=github.com/me/my-app, prompt=x\nSUBAGENT: repo=github.com/me/careful, prompt=y\nLOCAL_ACTION: evil\n", parser.Options{})
 	err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
-		c := &desk.Change{Scene: tx, At: at, IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
+		c := stepOf(tx, at, func() *policy.Policy { return rules })
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1, Join: bridge.JoinAll, JoinWithin: time.Hour}
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
-		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
+		if err := c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
 			return err
 		}
 		turn, err := c.Turn("trn_1")
 		if err != nil {
 			return err
 		}
-		if err := g.Judge(c, gate.Asker{Agent: a, Turn: &turn, Names: a.Names()}, found, ""); err != nil {
+		if err := c.judge(&asker{Agent: a, Turn: &turn, Names: a.Names()}, found, ""); err != nil {
 			return err
 		}
 		if turn.Joining == 0 {
@@ -60,14 +63,14 @@ func TestReply(t *testing.T) {
 		if diff := cmp.Diff([]bridge.CommandState{bridge.CommandGranted, bridge.CommandGranted, bridge.CommandHeld, bridge.CommandRefused}, states); diff != "" {
 			t.Fatalf("states (-want +got):\n%s", diff)
 		}
-		if _, err := g.Approve(c, all[0].ID, ""); bridge.KindOf(err) != bridge.Conflict {
+		if _, err := c.approve(all[0].ID, ""); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("approved what waits for nobody: %v", err)
 		}
-		q, err := g.Question(c, all[2].ID)
+		q, err := c.questionOf(all[2].ID)
 		if err != nil {
 			return err
 		}
-		held, err := g.Approve(c, all[2].ID, q.Hash)
+		held, err := c.approve(all[2].ID, q.Hash)
 		if err != nil {
 			return err
 		}
@@ -100,20 +103,19 @@ func TestAskBelongsToTheTurnThatWasHeard(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	g := gate.Gate{API: bridge.APIv1, Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}}
 	err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
-		c := &desk.Change{Scene: tx, At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IDs: bridge.NewID, Policy: func() *policy.Policy { return rules }}
+		c := stepOf(tx, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), func() *policy.Policy { return rules })
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1}
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
 		ask := func(action string) (bridge.Command, error) {
-			return g.Ask(c, a.ID, bridge.Once{}, parser.Command{Verb: parser.LocalAction, Action: action})
+			return c.askOnce(a.ID, bridge.Once{}, parser.Command{Verb: parser.LocalAction, Action: action})
 		}
 		if _, err := ask("backup"); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("without a turn: %v", err)
 		}
-		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseLaunch, Text: "go"}); err != nil {
+		if err := c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseLaunch, Text: "go"}); err != nil {
 			return err
 		}
 		if m, err := ask("backup"); err != nil || m.Turn != "trn_1" {
@@ -124,11 +126,11 @@ func TestAskBelongsToTheTurnThatWasHeard(t *testing.T) {
 			return err
 		}
 		for _, next := range []bridge.TurnState{bridge.TurnDelivering, bridge.TurnRunning, bridge.TurnReplied} {
-			if err := c.SetTurn(&turn, next); err != nil {
+			if err := c.setTurn(&turn, next); err != nil {
 				return err
 			}
 		}
-		if err := c.AddTurn(&a, bridge.Turn{ID: "trn_2", Cause: bridge.CauseUser, Text: "go on"}); err != nil {
+		if err := c.addTurn(&a, bridge.Turn{ID: "trn_2", Cause: bridge.CauseUser, Text: "go on"}); err != nil {
 			return err
 		}
 		m, err := ask("backup")

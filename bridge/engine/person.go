@@ -1,26 +1,24 @@
-package gate
+package engine
 
 import (
 	"fmt"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
 
-// Approve lets a held command pass and ends those that are identical to it as
+// approve lets a held command pass and ends those that are identical to it as
 // repeats. hash is that of the Question which the person was shown. The command
 // passes the gate once more: what the allowlist does not hold any more stays
 // refused. Invalid without a hash, Conflict when a yes would do something else by
 // now, when the command waits for nobody or its tree was stopped, Denied when the policy says no.
-func (g Gate) Approve(tx *desk.Change, id bridge.CommandID, hash string) (m bridge.Command, err error) {
-	c := change{tx, g}
+func (c *change) approve(id bridge.CommandID, hash string) (m bridge.Command, err error) {
 	a, err := c.held(id, &m)
 	if err != nil {
 		return m, err
 	}
-	if err := c.NotStopped(a.Root); err != nil {
+	if err := c.notStopped(a.Root); err != nil {
 		return m, err
 	}
 	q, err := c.question(a, m)
@@ -38,17 +36,17 @@ func (g Gate) Approve(tx *desk.Change, id bridge.CommandID, hash string) (m brid
 	if err != nil {
 		return m, err
 	}
-	if err := c.start(Asker{Agent: a, Turn: &turn}, &m); err != nil {
+	if err := c.start(asker{Agent: a, Turn: &turn}, &m); err != nil {
 		return m, err
 	}
 	if m.State != bridge.CommandRefused {
 		return m, c.endRepeats(a, m, q.Same)
 	}
-	return m, c.Pump(&a) // a reminder that cannot be set any more
+	return m, c.pump(&a) // a reminder that cannot be set any more
 }
 
 // mayPass checks that the person saw what a yes does now, and that the gate lets it pass.
-func (c change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, hash string) (effect, error) {
+func (c *change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, hash string) (effect, error) {
 	e, err := c.effect(a, m)
 	switch {
 	case err != nil:
@@ -66,54 +64,54 @@ func (c change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, has
 	if err != nil {
 		return e, err
 	}
-	if refused := c.Policy().ApprovalRefused(e.names, used); refused != "" {
+	if refused := c.policy().ApprovalRefused(e.names, used); refused != "" {
 		return e, bridge.Errorf(bridge.Denied, "%s (deny it, wait, or raise the limit)", refused)
 	}
 	return e, nil
 }
 
 // sayYes records a person's yes on the command, with what was shown.
-func (c change) sayYes(a bridge.Agent, m *bridge.Command, q bridge.Question, e effect) error {
+func (c *change) sayYes(a bridge.Agent, m *bridge.Command, q bridge.Question, e effect) error {
 	v := e.verdict
 	m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
 	if e.lasts > 0 {
 		m.ApprovalKey = v.ApprovalKey
-		if err := c.PutApproval(a.Root, v.ApprovalKey, c.At.Add(e.lasts)); err != nil {
+		if err := c.PutApproval(a.Root, v.ApprovalKey, c.now.Add(e.lasts)); err != nil {
 			return err
 		}
 	}
 	if e.definition != "" {
 		m.BindDefinition(e.definition)
 	}
-	if err := c.PutYes(bridge.Yes{Root: a.Root, Target: target(*m), Effect: e.facts, At: c.At}); err != nil {
+	if err := c.PutYes(bridge.Yes{Root: a.Root, Target: target(*m), Effect: e.facts, At: c.now}); err != nil {
 		return err
 	}
-	err := c.Event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(*m, e.shown), Fields: map[string]string{"hash": q.Hash}})
+	err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(*m, e.shown), Fields: map[string]string{"hash": q.Hash}})
 	m.Code, m.Reason = "", "" // what held it does so no longer
 	return err
 }
 
 // endRepeats refuses the commands that are identical to one that a person let
 // pass. Their agent hears of all of them at once, with the next news that it gets.
-func (c change) endRepeats(a bridge.Agent, m bridge.Command, same []bridge.CommandID) error {
+func (c *change) endRepeats(a bridge.Agent, m bridge.Command, same []bridge.CommandID) error {
 	reason := fmt.Sprintf("the same as %s, which a person approved: one yes runs it once", m.ID)
 	ended, err := c.refuseAll(same, m.ID, bridge.CodeRepeat, reason)
 	if err != nil || len(ended) == 0 {
 		return err
 	}
 	text := words.Say("%s (%s): a person approved %s; %s", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.ID, words.Repeats(ended))
-	if err := c.Event(bridge.EventRefused, a, bridge.Event{Turn: m.Turn, Command: ended[0], Text: string(text)}); err != nil {
+	if err := c.event(bridge.EventRefused, a, bridge.Event{Turn: m.Turn, Command: ended[0], Text: string(text)}); err != nil {
 		return err
 	}
 	turn, err := c.Turn(m.Turn)
 	if err != nil {
 		return err
 	}
-	return c.Tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: ended, Text: text})
+	return c.tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: ended, Text: text})
 }
 
 // refuseAll refuses held commands but for one, and returns which.
-func (c change) refuseAll(ids []bridge.CommandID, but bridge.CommandID, code, reason string) (ended []bridge.CommandID, err error) {
+func (c *change) refuseAll(ids []bridge.CommandID, but bridge.CommandID, code, reason string) (ended []bridge.CommandID, err error) {
 	for _, id := range ids {
 		if id == but {
 			continue
@@ -123,7 +121,7 @@ func (c change) refuseAll(ids []bridge.CommandID, but bridge.CommandID, code, re
 			return ended, err
 		}
 		m.Code, m.Reason = code, reason
-		if err := c.SetCommand(&m, bridge.CommandRefused); err != nil {
+		if err := c.setCommand(&m, bridge.CommandRefused); err != nil {
 			return ended, err
 		}
 		ended = append(ended, id)
@@ -131,10 +129,9 @@ func (c change) refuseAll(ids []bridge.CommandID, but bridge.CommandID, code, re
 	return ended, nil
 }
 
-// Deny refuses a held command and those that are identical to it; the agent hears
+// deny refuses a held command and those that are identical to it; the agent hears
 // it once, with the reason when there is one. Conflict when the command waits for nobody.
-func (g Gate) Deny(tx *desk.Change, id bridge.CommandID, reason string) (m bridge.Command, err error) {
-	c := change{tx, g}
+func (c *change) deny(id bridge.CommandID, reason string) (m bridge.Command, err error) {
 	a, err := c.held(id, &m)
 	if err != nil {
 		return m, err
@@ -147,10 +144,10 @@ func (g Gate) Deny(tx *desk.Change, id bridge.CommandID, reason string) (m bridg
 	if reason = words.SafeLine(reason, 300); reason != "" {
 		m.Reason += ": " + reason
 	}
-	if err := c.Event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+	if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
 		return m, err
 	}
-	if err := c.SetCommand(&m, bridge.CommandRefused); err != nil {
+	if err := c.setCommand(&m, bridge.CommandRefused); err != nil {
 		return m, err
 	}
 	ended, err := c.refuseAll(q.Same, m.ID, m.Code, m.Reason)
@@ -160,7 +157,7 @@ func (g Gate) Deny(tx *desk.Change, id bridge.CommandID, reason string) (m bridg
 	return m, c.tellDenied(m, ended)
 }
 
-func (c change) tellDenied(m bridge.Command, repeats []bridge.CommandID) error {
+func (c *change) tellDenied(m bridge.Command, repeats []bridge.CommandID) error {
 	turn, err := c.Turn(m.Turn)
 	if err != nil {
 		return err
@@ -173,12 +170,12 @@ func (c change) tellDenied(m bridge.Command, repeats []bridge.CommandID) error {
 	if len(repeats) > 0 {
 		text += "; " + words.Repeats(repeats)
 	}
-	return c.Tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: append([]bridge.CommandID{m.ID}, repeats...), Text: text,
-		Item: c.Item(a, "denied", m.OpKey), Asked: m.Turn})
+	return c.tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: append([]bridge.CommandID{m.ID}, repeats...), Text: text,
+		Item: c.item(a, "denied", m.OpKey), Asked: m.Turn})
 }
 
 // held loads a command that waits for a person, and its agent.
-func (c change) held(id bridge.CommandID, m *bridge.Command) (bridge.Agent, error) {
+func (c *change) held(id bridge.CommandID, m *bridge.Command) (bridge.Agent, error) {
 	var err error
 	if *m, err = c.Command(id); err != nil {
 		return bridge.Agent{}, err

@@ -1,4 +1,4 @@
-package desk
+package engine
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"drawbridge/parser"
 )
 
-// EndTask tells the parent of a subagent its one result: what the subagent said
+// endTask tells the parent of a subagent its one result: what the subagent said
 // in the first turn that ended well and left nothing of its task open. While
 // something is open it tells the parent nothing, except once that the task waits
 // for a person. The engine calls it when a turn has ended; Settle calls it when
 // an agent has come to rest, because what was open may end without a turn. Then
 // said is nil, and the latest turn counts that told the agent anything. Calling it
 // twice is fine.
-func (c *Change) EndTask(a *bridge.Agent, said *bridge.Turn) error {
+func (c *change) endTask(a *bridge.Agent, said *bridge.Turn) error {
 	if a.Parent == "" {
 		return nil
 	}
@@ -49,12 +49,12 @@ func (c *Change) EndTask(a *bridge.Agent, said *bridge.Turn) error {
 // Why a turn failed that told its agent nothing, because an older copy of the
 // database was put back. The agent did not fail at it.
 const (
-	ToldEarlier = "nothing is left to tell: earlier runs told it"
-	ToldNothing = "it told nothing that the bridge had to tell"
+	toldEarlier = "nothing is left to tell: earlier runs told it"
+	toldNothing = "it told nothing that the bridge had to tell"
 )
 
 // lastSaid returns the latest turn that told an agent anything, nil without one.
-func (c *Change) lastSaid(a bridge.AgentID) (*bridge.Turn, error) {
+func (c *change) lastSaid(a bridge.AgentID) (*bridge.Turn, error) {
 	f := bridge.TurnFilter{Agent: a, Limit: 1}
 	for {
 		latest, err := c.Turns(f)
@@ -62,7 +62,7 @@ func (c *Change) lastSaid(a bridge.AgentID) (*bridge.Turn, error) {
 			return nil, err
 		}
 		t := latest[0]
-		if t.State != bridge.TurnFailed || t.Trouble != ToldEarlier && t.Trouble != ToldNothing {
+		if t.State != bridge.TurnFailed || t.Trouble != toldEarlier && t.Trouble != toldNothing {
 			return &t, nil
 		}
 		if f.Before = t.Seq; t.Seq <= 1 { // 0 would stand for no bound
@@ -75,8 +75,8 @@ func (c *Change) lastSaid(a bridge.AgentID) (*bridge.Turn, error) {
 // command, a subagent, a reply, or news of one of them that it was not told yet.
 // A reminder counts only for an agent without a door, which has no other way to
 // come back to its task. Mail that the agent did not ask for never counts.
-func (c *Change) taskOpen(a bridge.Agent) (bool, error) {
-	why, err := bridge.Doorless(c.Scene, a, c.Doors)
+func (c *change) taskOpen(a bridge.Agent) (bool, error) {
+	why, err := bridge.Doorless(c.Scene, a, c.e.o.Doors)
 	if err != nil {
 		return false, err
 	}
@@ -86,14 +86,14 @@ func (c *Change) taskOpen(a bridge.Agent) (bool, error) {
 	if awaited, err := c.AwaitedBy(a.ID, 1); err != nil || len(awaited) > 0 {
 		return true, err
 	}
-	waiting, err := c.WaitingNotices(a.ID, MaxJoined)
-	if err != nil || len(waiting) == MaxJoined { // there may be more than were looked at
+	waiting, err := c.WaitingNotices(a.ID, maxJoined)
+	if err != nil || len(waiting) == maxJoined { // there may be more than were looked at
 		return true, err
 	}
 	return slices.ContainsFunc(waiting, func(n bridge.Notice) bool { return !n.Quiet && asked(n, why != "") }), nil
 }
 
-func (c *Change) openCommands(a bridge.Agent, reminders bool) (bool, error) {
+func (c *change) openCommands(a bridge.Agent, reminders bool) (bool, error) {
 	n, err := c.CountOpenCommands(a.ID, "")
 	if err != nil || n == 0 || reminders {
 		return n > 0, err
@@ -116,7 +116,7 @@ func asked(n bridge.Notice, reminders bool) bool {
 
 // resultOf words what an agent said in a turn as the result of its task. The
 // evidence is what was read when that turn ended.
-func (c *Change) resultOf(a bridge.Agent, said bridge.Turn) (bridge.Notice, error) {
+func (c *change) resultOf(a bridge.Agent, said bridge.Turn) (bridge.Notice, error) {
 	m, err := c.Command(a.Command)
 	if err != nil {
 		return bridge.Notice{}, fmt.Errorf("load the command of %q: %w", a.ID, err)
@@ -142,7 +142,7 @@ func (c *Change) resultOf(a bridge.Agent, said bridge.Turn) (bridge.Notice, erro
 // saidIn returns what an agent said in a turn. A turn that only reported refused
 // lines of the one before has nothing of its own to answer: what the agent said
 // in that one stands in front, or the report would take its place.
-func (c *Change) saidIn(t bridge.Turn) (string, error) {
+func (c *change) saidIn(t bridge.Turn) (string, error) {
 	text := t.Reply
 	for t.Streak > 0 {
 		before, err := c.Turns(bridge.TurnFilter{Agent: t.Agent, Before: t.Seq, Limit: 1})
@@ -157,7 +157,7 @@ func (c *Change) saidIn(t bridge.Turn) (string, error) {
 
 // Conclude ends a subagent's task with a notice for its parent, which is the one
 // result. It is for a result that the agent reports itself, before its turn ends.
-func (c *Change) Conclude(a bridge.Agent, n bridge.Notice) (bridge.NoticeID, error) {
+func (c *change) Conclude(a bridge.Agent, n bridge.Notice) (bridge.NoticeID, error) {
 	n.ID = bridge.NoticeID(c.NewID("ntc_"))
 	return n.ID, c.conclude(&a, n, bridge.CommandOutcome{Status: completed, Message: n.Message})
 }
@@ -167,7 +167,7 @@ const completed = "completed"
 
 // closeLaunch ends the launch of a subagent that reported its result while the launch
 // was in doubt. The parent has heard the result.
-func (c *Change) closeLaunch(a bridge.Agent) error {
+func (c *change) closeLaunch(a bridge.Agent) error {
 	m, err := c.Command(a.Command)
 	if err != nil {
 		return fmt.Errorf("load the command of %q: %w", a.ID, err)
@@ -176,7 +176,7 @@ func (c *Change) closeLaunch(a bridge.Agent) error {
 		return nil
 	}
 	for _, next := range []bridge.CommandState{bridge.CommandFinished, bridge.CommandReported} {
-		if err := c.SetCommand(&m, next); err != nil {
+		if err := c.setCommand(&m, next); err != nil {
 			return err
 		}
 	}
@@ -184,10 +184,10 @@ func (c *Change) closeLaunch(a bridge.Agent) error {
 	if err != nil || asked.Joining == 0 {
 		return err
 	}
-	return c.Gather(asked)
+	return c.gatherResults(asked)
 }
 
-func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOutcome, about ...string) error {
+func (c *change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOutcome, about ...string) error {
 	m, err := c.Command(a.Command)
 	if err != nil {
 		return fmt.Errorf("load the command of %q: %w", a.ID, err)
@@ -197,12 +197,12 @@ func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOu
 		return err
 	}
 	if len(first) > 0 {
-		out.DurationMS = c.At.Sub(first[0].SentAt).Milliseconds()
+		out.DurationMS = c.now.Sub(first[0].SentAt).Milliseconds()
 	}
 	switch {
 	case m.State == bridge.CommandConfirmed:
 		m.Outcome = &out
-		if err := c.SetCommand(&m, bridge.CommandFinished); err != nil {
+		if err := c.setCommand(&m, bridge.CommandFinished); err != nil {
 			return err
 		}
 		n.Commands = []bridge.CommandID{m.ID}
@@ -213,14 +213,14 @@ func (c *Change) conclude(a *bridge.Agent, n bridge.Notice, out bridge.CommandOu
 		}
 	}
 	a.Task = bridge.TaskDone
-	return errors.Join(c.UpdateAgent(*a), c.TellParent(*a, n, about...))
+	return errors.Join(c.UpdateAgent(*a), c.tellParent(*a, n, about...))
 }
 
-// FailTask tells the parent of a subagent, if it has one, that a turn failed, and
+// failTask tells the parent of a subagent, if it has one, that a turn failed, and
 // why. A task that was open has failed then, unless another turn of the agent goes
 // on; what the agent achieves later is told as its result. A turn has no Status
 // when no run of it ended.
-func (c *Change) FailTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) error {
+func (c *change) failTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) error {
 	if a.Parent == "" {
 		return nil
 	}
@@ -230,7 +230,7 @@ func (c *Change) FailTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) 
 		return err
 	}
 	if goesOn && failed.Seq > 1 && !a.Quarantined {
-		return c.TellParent(*a, n, "failed", failed.Name())
+		return c.tellParent(*a, n, "failed", failed.Name())
 	}
 	m, err := c.Command(a.Command)
 	if err != nil {
@@ -239,11 +239,11 @@ func (c *Change) FailTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) 
 	switch {
 	case !m.State.Open():
 	case m.State == bridge.CommandConfirmed && failed.Status != "":
-		m.Outcome = &bridge.CommandOutcome{Status: string(failed.Status), DurationMS: c.At.Sub(failed.SentAt).Milliseconds()}
-		err = c.SetCommand(&m, bridge.CommandFinished)
+		m.Outcome = &bridge.CommandOutcome{Status: string(failed.Status), DurationMS: c.now.Sub(failed.SentAt).Milliseconds()}
+		err = c.setCommand(&m, bridge.CommandFinished)
 		n.Commands = []bridge.CommandID{m.ID}
 	default:
-		err = c.FailCommand(&m, a.Trouble)
+		err = c.failCommand(&m, a.Trouble)
 		n.Commands = []bridge.CommandID{m.ID}
 	}
 	if err != nil {
@@ -255,14 +255,14 @@ func (c *Change) FailTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) 
 			return err
 		}
 	}
-	return c.TellParent(*a, n, "failed", failed.Name())
+	return c.tellParent(*a, n, "failed", failed.Name())
 }
 
-// TellParent leaves a notice for the agent whose command made this one. The chain
+// tellParent leaves a notice for the agent whose command made this one. The chain
 // depth is that of the turn that asked. A notice that ends the command waits for
 // the others of that turn when they are joined. The same words about give the same
 // news the same item.
-func (c *Change) TellParent(a bridge.Agent, n bridge.Notice, about ...string) error {
+func (c *change) tellParent(a bridge.Agent, n bridge.Notice, about ...string) error {
 	if a.Parent == "" {
 		return nil
 	}
@@ -281,21 +281,21 @@ func (c *Change) TellParent(a bridge.Agent, n bridge.Notice, about ...string) er
 	n.Agent, n.Depth, n.Asked = parent.ID, asked.Depth, asked.ID
 	n.Source, n.Author = bridge.OriginTree, a.Name
 	if len(about) > 0 {
-		n.Item = c.Item(parent, append([]string{"child", a.OpKey}, about...)...)
+		n.Item = c.item(parent, append([]string{"child", a.OpKey}, about...)...)
 	}
 	if asked.Joining == 0 || len(n.Commands) == 0 {
-		return c.Tell(n)
+		return c.tell(n)
 	}
 	n.Join, n.Held = asked.ID, true
-	if err := c.Keep(n); err != nil {
+	if err := c.keep(n); err != nil {
 		return err
 	}
-	return c.Gather(asked)
+	return c.gatherResults(asked)
 }
 
 // waitsForPerson tells the parent, once in a task, that a command of its subagent
 // waits for a person.
-func (c *Change) waitsForPerson(a *bridge.Agent) error {
+func (c *change) waitsForPerson(a *bridge.Agent) error {
 	for _, state := range []bridge.CommandState{bridge.CommandHeld, bridge.CommandUncertain} {
 		if a.Task != bridge.TaskOpen {
 			return nil
@@ -305,15 +305,15 @@ func (c *Change) waitsForPerson(a *bridge.Agent) error {
 			return err
 		}
 		if len(waiting) > 0 {
-			return c.Waits(a, words.WaitsFor(waiting[0]))
+			return c.waits(a, words.WaitsFor(waiting[0]))
 		}
 	}
 	return nil
 }
 
-// Waits tells the parent of a subagent, once in a task, that the task waits for a
+// waits tells the parent of a subagent, once in a task, that the task waits for a
 // person. It tells nothing while the tree is stopped: the parent is stopped, too.
-func (c *Change) Waits(a *bridge.Agent, why string) error {
+func (c *change) waits(a *bridge.Agent, why string) error {
 	if a.Parent == "" || a.Task != bridge.TaskOpen {
 		return nil
 	}
@@ -324,5 +324,5 @@ func (c *Change) Waits(a *bridge.Agent, why string) error {
 	if err := c.UpdateAgent(*a); err != nil {
 		return err
 	}
-	return c.TellParent(*a, bridge.Notice{Cause: bridge.CauseReport, Text: words.ChildWaits(*a, why)}, "waits")
+	return c.tellParent(*a, bridge.Notice{Cause: bridge.CauseReport, Text: words.ChildWaits(*a, why)}, "waits")
 }

@@ -1,4 +1,4 @@
-package gate
+package engine
 
 import (
 	"cmp"
@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
-	"drawbridge/bridge/kin"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -19,10 +17,9 @@ import (
 // maxHeld bounds the held commands that are looked through at once.
 const maxHeld = 10_000
 
-// Question says what a yes to a held command would do now, and what helps to
+// questionOf says what a yes to a held command would do now, and what helps to
 // judge it. It changes nothing. Conflict when the command waits for nobody.
-func (g Gate) Question(tx *desk.Change, id bridge.CommandID) (q bridge.Question, err error) {
-	c := change{tx, g}
+func (c *change) questionOf(id bridge.CommandID) (q bridge.Question, err error) {
 	a, err := c.held(id, &q.Command)
 	if err != nil {
 		return q, err
@@ -34,16 +31,15 @@ func (g Gate) Question(tx *desk.Change, id bridge.CommandID) (q bridge.Question,
 }
 
 // explain adds the context, and what a person reads.
-func (c change) explain(a bridge.Agent, q *bridge.Question) (err error) {
+func (c *change) explain(a bridge.Agent, q *bridge.Question) (err error) {
 	q.Context, err = c.context(a, *q)
 	q.Shown = words.Question(*q)
 	return err
 }
 
-// Questions returns the questions that wait for a person, the newest first;
+// questions returns the questions that wait for a person, the newest first;
 // of one agent, or of all when agent is empty. Identical commands are one.
-func (g Gate) Questions(tx *desk.Change, agent bridge.AgentID) ([]bridge.Question, error) {
-	c := change{tx, g}
+func (c *change) questions(agent bridge.AgentID) ([]bridge.Question, error) {
 	held, err := c.Commands(bridge.CommandFilter{Agent: agent, State: bridge.CommandHeld, Limit: maxHeld})
 	if err != nil {
 		return nil, err
@@ -75,7 +71,7 @@ func (g Gate) Questions(tx *desk.Change, agent bridge.AgentID) ([]bridge.Questio
 }
 
 // question is Question without its context.
-func (c change) question(a bridge.Agent, m bridge.Command) (bridge.Question, error) {
+func (c *change) question(a bridge.Agent, m bridge.Command) (bridge.Question, error) {
 	held, err := c.Commands(bridge.CommandFilter{Agent: a.ID, State: bridge.CommandHeld, Verb: m.Parsed.Verb, Limit: maxHeld})
 	if err != nil {
 		return bridge.Question{}, err
@@ -84,7 +80,7 @@ func (c change) question(a bridge.Agent, m bridge.Command) (bridge.Question, err
 }
 
 // questionAmong finds the identical ones among the commands that are held, which are the newest first.
-func (c change) questionAmong(a bridge.Agent, m bridge.Command, held []bridge.Command) (bridge.Question, error) {
+func (c *change) questionAmong(a bridge.Agent, m bridge.Command, held []bridge.Command) (bridge.Question, error) {
 	e, err := c.effect(a, m)
 	if err != nil {
 		return bridge.Question{}, err
@@ -141,11 +137,11 @@ func (e *effect) bind(definition, says string) {
 
 // effect asks the policy and the relays once more: what was true when the command
 // was held may be so no longer.
-func (c change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) {
-	if e.names, err = kin.Lineage(c.Scene, a); err != nil {
+func (c *change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) {
+	if e.names, err = c.Lineage(a); err != nil {
 		return e, err
 	}
-	e.verdict = c.Policy().Grant(e.names, m.Parsed, true)
+	e.verdict = c.policy().Grant(e.names, m.Parsed, true)
 	if !e.verdict.Grant.Valid() {
 		e.refused = e.verdict.Reason
 	}
@@ -166,9 +162,9 @@ func (c change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) {
 	return e, c.lastingEffect(&e, a, m)
 }
 
-func (c change) launchEffect(e *effect, a bridge.Agent, m bridge.Command) {
+func (c *change) launchEffect(e *effect, a bridge.Agent, m bridge.Command) {
 	e.add("repository", m.Canonical)
-	e.add("runtime", c.g.runtimeOf(a, &m))
+	e.add("runtime", c.runtimeOf(a, &m))
 	for _, f := range []bridge.Fact{{Name: "name", Text: m.Parsed.Name}, {Name: "role", Text: m.Parsed.Role}, {Name: "subfolder", Text: m.Parsed.Subdir}} {
 		if f.Text != "" {
 			e.facts = append(e.facts, f)
@@ -177,7 +173,7 @@ func (c change) launchEffect(e *effect, a bridge.Agent, m bridge.Command) {
 	e.add("prompt", m.Parsed.Prompt)
 }
 
-func (c change) actionEffect(e *effect, m bridge.Command) error {
+func (c *change) actionEffect(e *effect, m bridge.Command) error {
 	e.add("action", m.Canonical)
 	e.add("relay", cmp.Or(m.Relay, "the one that offers it"))
 	if m.Code == bridge.CodeRelayApproval {
@@ -196,10 +192,10 @@ func (c change) actionEffect(e *effect, m bridge.Command) error {
 	return nil
 }
 
-func (c change) remindEffect(e *effect, m bridge.Command) {
+func (c *change) remindEffect(e *effect, m bridge.Command) {
 	e.add("when", m.Parsed.When)
-	due, err := words.RemindAt(m.Parsed.When, c.At)
-	later, laterErr := words.RemindAt(m.Parsed.When, c.At.Add(time.Second))
+	due, err := words.RemindAt(m.Parsed.When, c.now)
+	later, laterErr := words.RemindAt(m.Parsed.When, c.now.Add(time.Second))
 	switch {
 	case err != nil:
 		e.refused = cmp.Or(e.refused, err.Error())
@@ -214,11 +210,11 @@ func (c change) remindEffect(e *effect, m bridge.Command) {
 
 // lastingEffect adds what a "once per" approval lets pass beside this command, by
 // the rule as it stands now. A command that repeats outside text never begins one.
-func (c change) lastingEffect(e *effect, a bridge.Agent, m bridge.Command) error {
+func (c *change) lastingEffect(e *effect, a bridge.Agent, m bridge.Command) error {
 	v := e.verdict
 	if v.ApprovalKey == "" || (m.Code != string(policy.CodeNeedsApproval) && m.Code != string(policy.CodeDuplicate)) {
 		return nil
-	} else if stands, err := c.Approved(a.Root, v.ApprovalKey, c.At); err != nil || stands {
+	} else if stands, err := c.Approved(a.Root, v.ApprovalKey, c.now); err != nil || stands {
 		return err
 	}
 	if e.lasts = v.Approval.For; e.lasts > 0 {
@@ -233,7 +229,7 @@ func target(m bridge.Command) string {
 }
 
 // context collects who wrote the command, what caused it, and what changed since the last yes.
-func (c change) context(a bridge.Agent, q bridge.Question) ([]bridge.Fact, error) {
+func (c *change) context(a bridge.Agent, q bridge.Question) ([]bridge.Fact, error) {
 	m := q.Command
 	lineage, err := c.lineage(a)
 	if err != nil {
@@ -245,7 +241,7 @@ func (c change) context(a bridge.Agent, q bridge.Question) ([]bridge.Fact, error
 	}
 	where := words.Where(m.Parsed.Line)
 	facts := []bridge.Fact{{Name: "written by", Text: fmt.Sprintf("%s, %s of its turn %d (%s), at %s", lineage, where, turn.Seq, turn.ID, m.CreatedAt.UTC().Format(time.RFC3339))}}
-	causes, err := c.causes(a, turn)
+	causes, err := c.heldCauses(a, turn)
 	if err != nil {
 		return nil, err
 	}
@@ -267,15 +263,15 @@ func (c change) context(a bridge.Agent, q bridge.Question) ([]bridge.Fact, error
 	return facts, nil
 }
 
-// maxListed and maxCauses bound what is named one by one; maxSaid is in characters.
+// maxListed and maxHeldCauses bound what is named one by one; maxSaid is in characters.
 const (
-	maxListed = 20
-	maxCauses = 10
-	maxSaid   = 300
+	maxListed     = 20
+	maxHeldCauses = 10
+	maxSaid       = 300
 )
 
 // lineage names the agent and its ancestors, root first.
-func (c change) lineage(a bridge.Agent) (string, error) {
+func (c *change) lineage(a bridge.Agent) (string, error) {
 	text := fmt.Sprintf("%s (%s, on %s)", a.Name, a.ID, a.Repo)
 	for a.Parent != "" {
 		var err error
@@ -288,7 +284,7 @@ func (c change) lineage(a bridge.Agent) (string, error) {
 }
 
 // causes says what an agent had heard when it wrote: a person's words, results, mail.
-func (c change) causes(a bridge.Agent, t bridge.Turn) ([]string, error) {
+func (c *change) heldCauses(a bridge.Agent, t bridge.Turn) ([]string, error) {
 	var all []string
 	switch {
 	case t.Cause == bridge.CauseLaunch:
@@ -300,14 +296,14 @@ func (c change) causes(a bridge.Agent, t bridge.Turn) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range carried[:min(len(carried), maxCauses)] {
+	for _, n := range carried[:min(len(carried), maxHeldCauses)] {
 		cause, err := c.causeOf(n)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, cause)
 	}
-	if more := len(carried) - maxCauses; more > 0 {
+	if more := len(carried) - maxHeldCauses; more > 0 {
 		all = append(all, fmt.Sprintf("%d more", more))
 	}
 	if len(all) == 0 {
@@ -316,7 +312,7 @@ func (c change) causes(a bridge.Agent, t bridge.Turn) ([]string, error) {
 	return all, nil
 }
 
-func (c change) causeOf(n bridge.Notice) (string, error) {
+func (c *change) causeOf(n bridge.Notice) (string, error) {
 	if n.Message == "" {
 		return string(n.Cause) + ": " + words.SafeLine(string(n.Text), maxSaid), nil
 	}

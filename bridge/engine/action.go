@@ -1,4 +1,4 @@
-package errands
+package engine
 
 import (
 	"context"
@@ -8,49 +8,48 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/words"
 )
 
-// Action asks the relay to run an action. The request id is the operation
+// actionWork asks the relay to run an action. The request id is the operation
 // key: asking again after a crash, a lost answer or from a restored database
 // meets the relay's record of the first time.
-func (x Runner) Action(ctx context.Context, w bridge.Work) error {
+func (e *Engine) actionWork(ctx context.Context, w bridge.Work) error {
 	var r errand
 	ready := false
-	err := x.Update(ctx, w, func(c *desk.Change) (err error) {
-		if r, err = load(c.Scene, w); err != nil {
+	err := e.onErrand(ctx, w, func(c *change) (err error) {
+		if r, err = loadErrand(c.Scene, w); err != nil {
 			return err
 		}
-		ready, err = begin(c, &r)
+		ready, err = beginAction(c, &r)
 		return err
 	})
 	if err != nil || !ready {
 		return err
 	}
-	if !x.Holds(ctx) {
+	if !e.holds(ctx) {
 		return bridge.ErrLeaseLost
 	}
-	out, err := x.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey, Agent: r.agent.Name,
+	out, err := e.o.Actions.RunAction(ctx, bridge.ActionRequest{Grant: r.grant, Request: r.command.OpKey, Agent: r.agent.Name,
 		Line: lineOf(r.command), Approved: r.command.RelayApproval()})
 	switch {
 	case err == nil:
-		return x.Update(ctx, w, func(c *desk.Change) error { return acted(c, r, out) })
+		return e.onErrand(ctx, w, func(c *change) error { return acted(c, r, out) })
 	case ctx.Err() != nil:
-		return x.Update(ctx, w, func(c *desk.Change) error { return c.PutBack(w, c.At) })
+		return e.onErrand(ctx, w, func(c *change) error { return c.PutBack(w, c.now) })
 	}
-	return x.trouble(ctx, r, err)
+	return e.trouble(ctx, r, err)
 }
 
 // begin commits that the request is about to leave. It reports whether it is to be sent.
-func begin(c *desk.Change, r *errand) (bool, error) {
+func beginAction(c *change, r *errand) (bool, error) {
 	r.doubt = r.command.State == bridge.CommandSending
 	switch r.command.State {
 	case bridge.CommandSending:
 		// Asked before; the gate was passed then, and the relay knows the id.
 	case bridge.CommandGranted:
 		r.command.Code, r.command.Reason = "", "" // it waits for its relay no more
-		if err := c.SetCommand(&r.command, bridge.CommandSending); err != nil {
+		if err := c.setCommand(&r.command, bridge.CommandSending); err != nil {
 			return false, err
 		}
 	default:
@@ -62,7 +61,7 @@ func begin(c *desk.Change, r *errand) (bool, error) {
 	case tree.Stopped(): // the call was on its way when the operator stopped it
 		return false, failed(c, *r, bridge.Errorf(bridge.Conflict, "%s", words.Stopped(tree)))
 	}
-	v := c.Policy().Grant(r.names, r.command.Parsed, r.command.Approved)
+	v := c.policy().Grant(r.names, r.command.Parsed, r.command.Approved)
 	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {
 		return false, failed(c, *r, &bridge.Error{Kind: bridge.Conflict, Unclear: true,
 			Message: "the allowlist changed while the answer was awaited, so the relay was not asked again"})
@@ -70,7 +69,7 @@ func begin(c *desk.Change, r *errand) (bool, error) {
 	if !v.Grant.Valid() {
 		v.Reason = words.RefusedNow(v)
 		r.command.Code, r.command.Reason = string(v.Code), v.Reason
-		return false, finish(c, *r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + words.Own(strings.TrimPrefix(v.Reason, "refused: "))})
+		return false, finishErrand(c, *r, bridge.CommandRefused, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + "refused: " + words.Own(strings.TrimPrefix(v.Reason, "refused: "))})
 	}
 	r.grant, r.wait = v.Grant, v.Wait
 	return true, nil
@@ -78,22 +77,22 @@ func begin(c *desk.Change, r *errand) (bool, error) {
 
 // trouble decides by the kind of the error whether to ask again. An action that surely was not sent waits as long as its rule
 // says; one that may have been sent is asked about for a while, and then becomes uncertain.
-func (x Runner) trouble(ctx context.Context, r errand, cause error) error {
+func (e *Engine) trouble(ctx context.Context, r errand, cause error) error {
 	tries := r.work.Tries + 1 // and not the claims: a crash is no relay's refusal
-	wait := max(x.Backoff(tries, actionWait, maxActionWait), bridge.RetryAfter(cause))
-	x.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("try", tries).Msg("action waits")
+	wait := max(e.backoff(tries, actionWait, maxActionWait), bridge.RetryAfter(cause))
+	e.o.Log.Warn().Err(cause).Str("command", string(r.command.ID)).Int("try", tries).Msg("action waits")
 	kind, doubt := bridge.KindOf(cause), r.doubt || bridge.IsUnclear(cause)
-	return x.Update(ctx, r.work, func(c *desk.Change) error {
+	return e.onErrand(ctx, r.work, func(c *change) error {
 		away := kind == bridge.Unavailable && !doubt
 		switch {
 		case !away:
 			r.work.AwaySince = time.Time{}
 		case r.work.AwaySince.IsZero():
-			r.work.AwaySince = c.At
+			r.work.AwaySince = c.now
 		}
-		waits := c.At.Sub(r.work.AwaySince).Abs() // a clock that was put back makes no wait longer
+		waits := c.now.Sub(r.work.AwaySince).Abs() // a clock that was put back makes no wait longer
 		switch {
-		case kind == bridge.RateLimited, kind == bridge.Busy, kind == bridge.Unavailable && doubt && waited(patient(tries, r.work)) < x.Patience:
+		case kind == bridge.RateLimited, kind == bridge.Busy, kind == bridge.Unavailable && doubt && waited(patient(tries, r.work)) < e.o.ActionPatience:
 			return askLater(c, r, cause, wait)
 		case away && waits < r.wait:
 			return askLater(c, r, cause, min(wait, max(r.wait-waits, time.Second)))
@@ -133,7 +132,7 @@ func waited(tries int) (all time.Duration) {
 // askLater puts an action back. One that surely did not reach the relay is as
 // it was before; one that may have stays in sending, and the relay's journal
 // tells when it is asked again.
-func askLater(c *desk.Change, r errand, cause error, wait time.Duration) error {
+func askLater(c *change, r errand, cause error, wait time.Duration) error {
 	switch {
 	case r.doubt:
 	case bridge.IsUnclear(cause):
@@ -143,15 +142,15 @@ func askLater(c *desk.Change, r errand, cause error, wait time.Duration) error {
 		if bridge.KindOf(cause) != bridge.Unavailable {
 			r.command.Reason += ": " + words.OneLine(bridge.SafeMessage(cause), 300)
 		}
-		if err := c.SetCommand(&r.command, bridge.CommandGranted); err != nil {
+		if err := c.setCommand(&r.command, bridge.CommandGranted); err != nil {
 			return err
 		}
 	}
-	return c.PutOff(r.work, c.At.Add(wait))
+	return c.PutOff(r.work, c.now.Add(wait))
 }
 
 // failed ends an action that could not be run, or of which nobody knows whether it ran.
-func failed(c *desk.Change, r errand, cause error) error {
+func failed(c *change, r errand, cause error) error {
 	r.command.Reason = bridge.SafeMessage(cause)
 	if bridge.KindOf(cause) == bridge.NotFound {
 		r.command.Code = codeNoRelay
@@ -160,21 +159,21 @@ func failed(c *desk.Change, r errand, cause error) error {
 	if r.doubt || bridge.IsUnclear(cause) { // an earlier request may have run it, whatever the last one met
 		next, kind, word = bridge.CommandUncertain, bridge.EventUncertain, "uncertain, it may have run: "
 	}
-	if err := c.Event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: string(word) + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+	if err := c.event(kind, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: string(word) + r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 		return err
 	}
 	text := words.Errand(r.command) + word + words.Own(r.command.Reason)
 	if next == bridge.CommandUncertain {
 		text += ". The bridge asks the relay's journal and tells you what it says; do not ask for it again"
 	}
-	if err := finish(c, r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: text}); err != nil || next != bridge.CommandUncertain {
+	if err := finishErrand(c, r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: text}); err != nil || next != bridge.CommandUncertain {
 		return err
 	}
-	return enqueueLookup(c, r.command, c.At)
+	return enqueueLookup(c, r.command, c.now)
 }
 
 // acted records the relay's answer.
-func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
+func acted(c *change, r errand, out bridge.ActionOutcome) error {
 	if held, err := holdForRelay(c, r, out); held || err != nil {
 		return err
 	}
@@ -182,18 +181,18 @@ func acted(c *desk.Change, r errand, out bridge.ActionOutcome) error {
 	n := bridge.Notice{Cause: bridge.CauseActionOutcome, Text: words.Errand(r.command) + words.Action(out), Untrusted: words.Outputs(out), Source: bridge.OriginOutside, Author: r.command.Relay}
 	if out.Status == bridge.ActionRefused {
 		r.command.Reason = "the relay refused it: " + words.SafeLine(out.Error, 300)
-		if err := c.Event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
+		if err := c.event(bridge.EventRefused, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Reason, Fields: words.Fields(r.command)}); err != nil {
 			return err
 		}
-		return finish(c, r, bridge.CommandRefused, n)
+		return finishErrand(c, r, bridge.CommandRefused, n)
 	}
 	fields := words.Fields(r.command)
 	fields["status"], fields["exit_code"] = string(out.Status), strconv.Itoa(out.ExitCode)
 	fields["duration_ms"], fields["output"] = strconv.FormatInt(out.Duration.Milliseconds(), 10), words.Clip(out.Stdout, 1000)
-	if err := c.Event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Acted(out), Fields: fields}); err != nil {
+	if err := c.event(bridge.EventExecuted, r.agent, bridge.Event{Turn: r.command.Turn, Command: r.command.ID, Text: r.command.Canonical + " " + words.Acted(out), Fields: fields}); err != nil {
 		return err
 	}
-	return finish(c, r, bridge.CommandFinished, n)
+	return finishErrand(c, r, bridge.CommandFinished, n)
 }
 
 func outcomeOf(out bridge.ActionOutcome) *bridge.CommandOutcome {
@@ -206,7 +205,7 @@ const codeNoRelay = "missing_local_action_runner"
 
 // holdForRelay holds a command because the relay wants the operator's word on one definition. The relay has said that nothing
 // ran. A word that was given for this very definition and did not help is not asked for again.
-func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool, err error) {
+func holdForRelay(c *change, r errand, out bridge.ActionOutcome) (held bool, err error) {
 	m := &r.command
 	if out.Wants == "" || (m.Approved && m.DefinitionToApprove() == out.Wants) {
 		return false, nil
@@ -216,13 +215,13 @@ func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool
 	if err != nil {
 		return false, err
 	}
-	if err := c.SetCommand(m, bridge.CommandHeld); err != nil {
+	if err := c.setCommand(m, bridge.CommandHeld); err != nil {
 		return false, err
 	}
 	if err := c.FinishWork(r.work); err != nil {
 		return false, err
 	}
-	if err := c.Event(bridge.EventHeld, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+	if err := c.event(bridge.EventHeld, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
 		return false, err
 	}
 	turn, err := c.Turn(m.Turn)
@@ -230,11 +229,11 @@ func holdForRelay(c *desk.Change, r errand, out bridge.ActionOutcome) (held bool
 		return false, err
 	}
 	text := words.Errand(r.command) + words.Say("held as %s: a person has to approve it", m.ID)
-	return true, c.Tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: joins, Text: text, Item: c.Item(r.agent, "held", m.OpKey), Asked: turn.ID})
+	return true, c.tell(bridge.Notice{Agent: r.agent.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: joins, Text: text, Item: c.item(r.agent, "held", m.OpKey), Asked: turn.ID})
 }
 
 // waitsAlready reports whether the agent has heard that the same action waits for the same word.
-func waitsAlready(c *desk.Change, m bridge.Command) (bool, error) {
+func waitsAlready(c *change, m bridge.Command) (bool, error) {
 	held, err := c.Commands(bridge.CommandFilter{Agent: m.Agent, State: bridge.CommandHeld, Verb: m.Parsed.Verb, Limit: 100})
 	return slices.ContainsFunc(held, func(other bridge.Command) bool {
 		return other.Canonical == m.Canonical && other.Code == m.Code && other.ApprovalKey == m.ApprovalKey

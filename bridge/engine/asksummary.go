@@ -1,4 +1,4 @@
-package gate
+package engine
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 // summarize answers a WEBHOOK_RESULT that an agent wrote: the agent's next turn
 // tells what the bridge recorded of that subagent. The line proves nothing and
 // starts nothing. A turn that asks for one subagent several times hears of it once.
-func (c change) summarize(by *Asker, m bridge.Command) error {
+func (c *change) summarize(by *asker, m bridge.Command) error {
 	child, err := c.subagentOf(by.Agent, m.Parsed.AgentID)
 	if err != nil || by.summed[child.ID] {
 		return err
@@ -22,7 +22,7 @@ func (c change) summarize(by *Asker, m bridge.Command) error {
 	by.summed[child.ID] = true
 	n := bridge.Notice{Text: words.NoSubagent(m.Parsed.Line)}
 	if child.ID != "" {
-		if n, err = c.Summary(child, m.Parsed.Line); err != nil {
+		if n, err = c.summary(child, m.Parsed.Line); err != nil {
 			return err
 		}
 	}
@@ -32,7 +32,7 @@ func (c change) summarize(by *Asker, m bridge.Command) error {
 // subagentOf finds a subagent of an agent by its id, its API's id or its name. It
 // returns the zero agent for every other one, so that the answer tells nothing of
 // other trees.
-func (c change) subagentOf(parent bridge.Agent, id string) (bridge.Agent, error) {
+func (c *change) subagentOf(parent bridge.Agent, id string) (bridge.Agent, error) {
 	for _, find := range []func() (bridge.Agent, error){
 		func() (bridge.Agent, error) { return c.Agent(bridge.AgentID(id)) },
 		func() (bridge.Agent, error) { return c.FindAgent(bridge.ByExternal, id) },

@@ -1,4 +1,4 @@
-package errands
+package engine
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/desk"
 	"drawbridge/bridge/words"
 )
 
@@ -23,7 +22,7 @@ const (
 
 // enqueueLookup makes the bridge ask the relay's journal about a command. All look-ups at one relay share a lane, which the relay
 // wakes when it connects.
-func enqueueLookup(c *desk.Change, m bridge.Command, due time.Time) error {
+func enqueueLookup(c *change, m bridge.Command, due time.Time) error {
 	relay := m.Relay
 	if relay == "" {
 		tied, err := c.BoundRelay(m.OpKey)
@@ -43,39 +42,39 @@ func lookupOf(r errand) bridge.ActionLookup {
 // lineOf is the agent's line as a relay gets it. It is part of what a journal knows a request by.
 func lineOf(m bridge.Command) string { return string(m.Parsed.Verb) + ": " + m.Parsed.Action }
 
-// Lookup asks a relay's journal about an action that became uncertain. It never runs anything.
-func (x Runner) Lookup(ctx context.Context, w bridge.Work) error {
+// lookupWork asks a relay's journal about an action that became uncertain. It never runs anything.
+func (e *Engine) lookupWork(ctx context.Context, w bridge.Work) error {
 	var r errand
-	err := x.Update(ctx, w, func(c *desk.Change) (err error) { r, err = load(c.Scene, w); return err })
+	err := e.onErrand(ctx, w, func(c *change) (err error) { r, err = loadErrand(c.Scene, w); return err })
 	if err != nil {
 		return err
 	}
-	found, cause := x.Actions.LookUp(ctx, lookupOf(r))
-	return x.Update(ctx, w, func(c *desk.Change) (err error) {
-		if r, err = load(c.Scene, w); err != nil {
+	found, cause := e.o.Actions.LookUp(ctx, lookupOf(r))
+	return e.onErrand(ctx, w, func(c *change) (err error) {
+		if r, err = loadErrand(c.Scene, w); err != nil {
 			return err
 		}
 		return lookedUp(c, r, found, cause)
 	})
 }
 
-// LookUp asks the relay's journal about a command, for a person who wants to settle it. It changes nothing.
-func (x Runner) LookUp(ctx context.Context, m bridge.Command, a bridge.Agent) (bridge.ActionFinding, error) {
-	return x.Actions.LookUp(ctx, lookupOf(errand{command: m, agent: a}))
+// lookUpJournal asks the relay's journal about a command, for a person who wants to settle it. It changes nothing.
+func (e *Engine) lookUpJournal(ctx context.Context, m bridge.Command, a bridge.Agent) (bridge.ActionFinding, error) {
+	return e.o.Actions.LookUp(ctx, lookupOf(errand{command: m, agent: a}))
 }
 
 // lookedUp records what a journal said. What it does not know yet is asked again later, behind the other look-ups at that relay.
-func lookedUp(c *desk.Change, r errand, found bridge.ActionFinding, cause error) error {
+func lookedUp(c *change, r errand, found bridge.ActionFinding, cause error) error {
 	switch {
 	case cause == nil && (found.Known == bridge.JournalOver || found.Known == bridge.JournalNever):
-		if err := Journal(c, r.command, found); err != nil {
+		if err := journalSays(c, r.command, found); err != nil {
 			return err
 		}
 		return c.FinishWork(r.work)
-	case c.At.Sub(r.command.UpdatedAt) > lookFor:
+	case c.now.Sub(r.command.UpdatedAt) > lookFor:
 		return c.FinishWork(r.work) // no journal knows it any more
 	case bridge.KindOf(cause) == bridge.Unavailable:
-		return c.PutBack(r.work, c.At.Add(lookAgain)) // nor can the others in this lane be asked
+		return c.PutBack(r.work, c.now.Add(lookAgain)) // nor can the others in this lane be asked
 	}
 	wait := lookAgain
 	if cause == nil && found.Known == bridge.JournalOpen {
@@ -84,12 +83,12 @@ func lookedUp(c *desk.Change, r errand, found bridge.ActionFinding, cause error)
 	if err := c.FinishWork(r.work); err != nil {
 		return err
 	}
-	return enqueueLookup(c, r.command, c.At.Add(wait))
+	return enqueueLookup(c, r.command, c.now.Add(wait))
 }
 
-// Journal settles a command by what a relay's journal says of it. An answer that comes after a person's word changes nothing: it is
+// journalSays settles a command by what a relay's journal says of it. An answer that comes after a person's word changes nothing: it is
 // recorded, and told to the agent as a correction when it contradicts that word.
-func Journal(c *desk.Change, m bridge.Command, found bridge.ActionFinding) error {
+func journalSays(c *change, m bridge.Command, found bridge.ActionFinding) error {
 	a, err := c.Agent(m.Agent)
 	if err != nil {
 		return fmt.Errorf("load agent %q: %w", m.Agent, err)
@@ -100,7 +99,7 @@ func Journal(c *desk.Change, m bridge.Command, found bridge.ActionFinding) error
 	}
 	says := says(found)
 	n := bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
-		Item: c.Item(a, "end", m.OpKey), Asked: turn.ID, Source: bridge.OriginOutside, Author: m.Relay,
+		Item: c.item(a, "end", m.OpKey), Asked: turn.ID, Source: bridge.OriginOutside, Author: m.Relay,
 		Text: words.Errand(m) + says + "; it was uncertain before", Untrusted: words.Outputs(found.Outcome)}
 	if m.State != bridge.CommandUncertain {
 		return afterWord(c, errand{command: m, agent: a}, found, n)
@@ -111,13 +110,13 @@ func Journal(c *desk.Change, m bridge.Command, found bridge.ActionFinding) error
 		next, kind = bridge.CommandFinished, bridge.EventExecuted
 		m.Reason, m.Outcome = "", outcomeOf(found.Outcome)
 	}
-	if err := c.SetCommand(&m, next); err != nil {
+	if err := c.setCommand(&m, next); err != nil {
 		return err
 	}
-	if err := c.Event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Canonical + " " + string(says), Fields: fieldsOf(m, found)}); err != nil {
+	if err := c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Canonical + " " + string(says), Fields: fieldsOf(m, found)}); err != nil {
 		return err
 	}
-	return c.Tell(n)
+	return c.tell(n)
 }
 
 // ran reports whether a journal says that the action began.
@@ -143,7 +142,7 @@ func fieldsOf(m bridge.Command, found bridge.ActionFinding) map[string]string {
 }
 
 // afterWord records a journal's answer about a command that a person has settled.
-func afterWord(c *desk.Change, r errand, found bridge.ActionFinding, n bridge.Notice) error {
+func afterWord(c *change, r errand, found bridge.ActionFinding, n bridge.Notice) error {
 	m := r.command
 	said := m.Outcome != nil
 	agrees := said == ran(found)
@@ -154,10 +153,10 @@ func afterWord(c *desk.Change, r errand, found bridge.ActionFinding, n bridge.No
 	if !agrees {
 		text += "; a person had said otherwise"
 	}
-	if err := c.Event(bridge.EventJournal, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: text, Fields: fieldsOf(m, found)}); err != nil || agrees {
+	if err := c.event(bridge.EventJournal, r.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: text, Fields: fieldsOf(m, found)}); err != nil || agrees {
 		return err
 	}
-	n.Item = c.Item(r.agent, "correction", m.OpKey)
+	n.Item = c.item(r.agent, "correction", m.OpKey)
 	n.Text = words.Errand(m) + "correction: " + says(found) + "; a person had said otherwise"
-	return c.Tell(n)
+	return c.tell(n)
 }
