@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -98,4 +99,21 @@ func earlierIn(all []bridge.Command) []parser.Command {
 		}
 	}
 	return earlier
+}
+
+// Ask takes a command that an agent asked for by a tool call through the gate, in
+// one transaction, and returns it as it was recorded: the same policy, caps
+// and ledger as for its text. It belongs to the turn that the agent is in, or else to its
+// last one. What is refused or held is said in the answer and not in the next
+// turn; what comes of the rest comes as a turn. Twice under one key is once, and
+// returns the command as it stands now; without a key it is two requests, of which
+// the policy holds the second for a person. NotFound for an unknown agent,
+// Conflict for one that never had a turn, whose tree was stopped or that used the
+// key for something else, RateLimited when a turn asked for too many.
+func (e *Engine) Ask(ctx context.Context, id bridge.AgentID, once bridge.Once, cmd parser.Command) (m bridge.Command, err error) {
+	err = e.update(ctx, func(c *change) (err error) {
+		m, err = c.askOnce(id, once, cmd)
+		return err
+	})
+	return m, notFound(err, "agent", string(id))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -122,4 +123,152 @@ func (c *change) request(by *asker, commands []parser.Command) (policy.Request, 
 			return ok && err == nil // an unreadable memo is no approval
 		},
 	}, nil
+}
+
+// recordAs stores one command with its verdict, and what follows from it.
+func (c *change) recordAs(by *asker, ordinal int, cmd parser.Command, v policy.Verdict) (bridge.Command, error) {
+	m := bridge.Command{
+		ID: bridge.CommandID(c.NewID("cmd_")), Turn: by.Turn.ID, Agent: by.Agent.ID, Ordinal: ordinal, Parsed: cmd, State: bridge.CommandParsed,
+		OpKey: c.e.o.Keys.OperationKey(by.Agent, *by.Turn, ordinal, cmd),
+		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
+		// Granted under a rule that asks for approval once: an earlier one still lasts.
+		Approved:  v.Decision == policy.Granted && v.ApprovalKey != "",
+		CreatedAt: c.now, UpdatedAt: c.now,
+	}
+	err := c.InsertCommand(m)
+	switch {
+	case err != nil:
+	case v.Decision == policy.Granted:
+		err = c.start(*by, &m)
+	case v.Decision == policy.Held:
+		err = c.hold(by, &m)
+	case v.Decision == policy.Noted:
+		if err = c.setCommand(&m, bridge.CommandFinished); err == nil {
+			err = c.summarize(by, m)
+		}
+	default:
+		err = c.refuse(by, &m)
+	}
+	return m, err
+}
+
+// start takes a command to granted and queues its work.
+func (c *change) start(by asker, m *bridge.Command) error {
+	a := by.Agent
+	work := bridge.Work{Ref: string(m.ID), Lane: errandLane(*m), Due: c.now}
+	switch m.Parsed.Verb {
+	case parser.Subagent:
+		if err := c.spawn(a, m); err != nil {
+			return err
+		}
+	case parser.LocalAction:
+		work.Kind, work.Share = bridge.WorkAction, bridge.RelayShare(m.Relay)
+	case parser.Remind:
+		if err := setDue(c, a, m); err != nil {
+			return err
+		}
+		if m.Due.IsZero() {
+			by.quiet = by.Turn.Streak >= quietAfter // an agent that asks for nothing else is not answered for ever
+			return c.refuse(&by, m)
+		}
+		work.Kind, work.Due, work.Share = bridge.WorkRemind, m.Due, bridge.TreeShare(bridge.WorkRemind, a.Root)
+		reminder := echo.Kept{Agent: a.ID, Key: "reminder " + string(m.ID), Text: m.Parsed.Message, Place: "its own reminder " + string(m.ID), Until: m.Due}
+		if err := echo.Keep(c.Scene, reminder, c.now); err != nil {
+			return err
+		}
+	}
+	if err := c.setCommand(m, bridge.CommandGranted); err != nil {
+		return err
+	}
+	if work.Kind != "" {
+		if err := c.Enqueue(work); err != nil {
+			return err
+		}
+	}
+	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
+}
+
+// runtimeOf is where a subagent will live: with its parent, unless that is the
+// cloud, where the rule of its repository chooses the version.
+func (c *change) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
+	if bridge.InCloud(parent.API) {
+		return cmp.Or(m.API, c.e.o.API)
+	}
+	return parent.API
+}
+
+// hold lets a command wait for a person. One that is identical to another which
+// waits already joins it: the agent heard of that one, so that this is not worth a turn.
+func (c *change) hold(by *asker, m *bridge.Command) error {
+	q, err := c.question(by.Agent, *m)
+	if err != nil {
+		return err
+	}
+	if err := c.setCommand(m, bridge.CommandHeld); err != nil {
+		return err
+	}
+	if err := c.event(bridge.EventHeld, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+		return err
+	}
+	text := words.Say("%s (%s): held as %s: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, m.ID, words.Own(m.Reason))
+	if len(q.Same) == 0 {
+		return c.report(by, "held "+m.OpKey, bridge.Notice{Text: text})
+	}
+	joined := *by
+	joined.quiet = true
+	return c.report(&joined, "held "+m.OpKey, bridge.Notice{Text: text + words.Say("; it is the same as %s, which waits already, and one yes runs it once", q.Same[0])})
+}
+
+func (c *change) refuse(by *asker, m *bridge.Command) error {
+	if err := c.setCommand(m, bridge.CommandRefused); err != nil {
+		return err
+	}
+	if m.Code == string(policy.CodeOverCap) {
+		return nil // one report for the whole turn
+	}
+	if err := c.event(bridge.EventRefused, by.Agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: words.Fields(*m)}); err != nil {
+		return err
+	}
+	return c.report(by, "refused "+m.OpKey, bridge.Notice{Text: words.Say("%s (%s): refused: %s", words.Where(m.Parsed.Line), m.Parsed.Verb, words.Own(strings.TrimPrefix(m.Reason, "refused: "))), Commands: []bridge.CommandID{m.ID}})
+}
+
+// report leaves a notice about the agent's own turn, for itself. What is the
+// same for the same news of the same turn.
+func (c *change) report(by *asker, what string, n bridge.Notice) error {
+	if by.silent {
+		return nil
+	}
+	n.Agent, n.Cause, n.Asked = by.Agent.ID, bridge.CauseReport, by.Turn.ID
+	n.Item = c.item(by.Agent, "report", by.Turn.Name(), what)
+	n.Depth, n.Streak, n.Quiet = by.Turn.Depth, by.Turn.Streak+1, by.quiet
+	return c.keep(n)
+}
+
+func (c *change) reportOver(by *asker, f parser.Findings, over string) error {
+	if err := c.event(bridge.EventOverCap, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: over}); err != nil {
+		return err
+	}
+	all, err := c.Commands(bridge.CommandFilter{Turn: by.Turn.ID, Limit: parser.MaxCommands})
+	if err != nil {
+		return err
+	}
+	ids := make([]bridge.CommandID, len(all))
+	for i, m := range all {
+		ids[i] = m.ID
+	}
+	return c.report(by, "over", bridge.Notice{Text: words.Own(over), Commands: ids})
+}
+
+// reportMisses tells the agent which lines looked like commands and were
+// none. An agent that goes on producing nothing else is not answered for ever.
+func (c *change) reportMisses(by *asker, f parser.Findings) error {
+	if len(f.NearMisses) == 0 {
+		return nil
+	}
+	for _, n := range f.NearMisses {
+		if err := c.event(bridge.EventNearMiss, by.Agent, bridge.Event{Turn: by.Turn.ID, Text: n.Reason, Fields: map[string]string{"line": fmt.Sprint(n.Line), "line_text": n.Text, "code": n.Code}}); err != nil {
+			return err
+		}
+	}
+	return c.report(by, "near misses", bridge.Notice{Text: words.Misses(f.NearMisses, f.Misses)})
 }

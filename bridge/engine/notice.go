@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -195,58 +194,6 @@ func (c *change) tellLater(a bridge.Agent, m bridge.Command, text bridge.Words) 
 	return c.tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: text, Item: c.item(a, "dropped", m.OpKey)})
 }
 
-// awaitResults makes a turn that launched several subagents wait for them, if its
-// agent's policy says so. A held launch counts: a person may let it pass.
-func (c *change) awaitResults(a bridge.Agent, t *bridge.Turn) error {
-	need, _ := a.Join.Need()
-	if need == 0 {
-		return nil
-	}
-	f, err := c.FamilyOf(t.ID)
-	if err != nil || len(f.Launched)+f.Held < 2 {
-		return err
-	}
-	t.Joining = need
-	if err := c.UpdateTurn(*t); err != nil {
-		return err
-	}
-	return c.Enqueue(bridge.Work{Lane: "join/" + string(t.ID), Kind: bridge.WorkJoin, Ref: string(t.ID), Due: c.now.Add(a.JoinWithin), Share: bridge.TreeShare(bridge.WorkJoin, a.Root)})
-}
-
-// gatherResults tells the agent of joined results once enough subagents have ended.
-func (c *change) gatherResults(t bridge.Turn) error {
-	f, err := c.FamilyOf(t.ID)
-	if err != nil {
-		return err
-	}
-	ended := len(f.Launched) - len(f.Open)
-	if len(f.Open) > 0 && (t.Joining < 0 || ended < t.Joining) {
-		return nil
-	}
-	return c.releaseResults(t, f, "")
-}
-
-// releaseResults lets go of what is there and says what is missing. What ends later
-// comes by itself.
-func (c *change) releaseResults(t bridge.Turn, f bridge.Family, why string) error {
-	t.Joining = 0
-	if err := c.UpdateTurn(t); err != nil {
-		return err
-	}
-	if _, err := c.ReleaseNotices(t.ID); err != nil || len(f.Launched) == 0 {
-		return err // of nothing but held launches there is no news
-	}
-	a, err := c.Agent(t.Agent)
-	if err != nil {
-		return err
-	}
-	text := words.Joined(words.Results{Seq: t.Seq, Launched: len(f.Launched), Open: f.Open, Held: f.Held, Why: why})
-	if err := c.event(bridge.EventJoined, a, bridge.Event{Turn: t.ID, Text: strings.SplitN(string(text), "\n", 2)[0]}); err != nil {
-		return err
-	}
-	return c.tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseCompletion, Depth: t.Depth, Text: text, Item: c.item(a, "joined", t.Name())})
-}
-
 // agentLane is where an agent's turns wait for one another.
 func agentLane(id bridge.AgentID) string { return "agent/" + string(id) }
 
@@ -272,39 +219,3 @@ func fitting(carried, waiting []bridge.Notice) []bridge.Notice {
 }
 
 func size(n bridge.Notice) int { return len(n.Text) + len(words.Untrusted(n)) }
-
-// childName is what a launched agent will be called: the name that a tool call
-// chose or, when that was taken meanwhile or none was chosen, one made of the
-// repository. See bridge.NameTaken.
-func (c *change) childName(m bridge.Command, id, root bridge.AgentID) (string, error) {
-	made := words.SubagentName(m.Canonical, id)
-	if m.Parsed.Name == "" {
-		return made, nil
-	}
-	taken, err := bridge.NameTaken(c.Scene, root, m.Parsed.Name)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("look for the name %q: %w", m.Parsed.Name, err)
-	case taken:
-		return made, nil
-	}
-	return m.Parsed.Name, nil
-}
-
-// tellName tells an agent what the subagent is called that a person approved for
-// it, when that is not the name that it chose: it would write to another.
-func (c *change) tellName(m bridge.Command, name string) error {
-	if !m.Approved || m.Parsed.Name == "" || m.Parsed.Name == name {
-		return nil
-	}
-	turn, err := c.Turn(m.Turn)
-	if err != nil {
-		return err
-	}
-	a, err := c.Agent(m.Agent)
-	if err != nil {
-		return err
-	}
-	return c.tell(bridge.Notice{Agent: m.Agent, Cause: bridge.CauseReport, Depth: turn.Depth, Item: c.item(a, "name", m.OpKey),
-		Text: words.Say("a person approved %s, but the name %s was taken meanwhile: your subagent is called %s", m.ID, m.Parsed.Name, name)})
-}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -321,4 +322,28 @@ func (c *change) causeOf(n bridge.Notice) (string, error) {
 		return "", fmt.Errorf("load message %q: %w", n.Message, err)
 	}
 	return fmt.Sprintf("mail from %s (%s)", mail.FromName, mail.ID), nil
+}
+
+// Question says what a yes to a held command would do now. Conflict when the command waits for nobody.
+func (e *Engine) Question(ctx context.Context, id bridge.CommandID) (q bridge.Question, err error) {
+	err = e.View(ctx, func(tx *bridge.Scene) (err error) {
+		q, err = e.look(tx).questionOf(id)
+		return err
+	})
+	return q, notFound(err, "command", string(id))
+}
+
+// Questions returns what waits for a person, the newest first; of one agent, or of
+// all when agent is empty. Identical commands of one agent are one question.
+func (e *Engine) Questions(ctx context.Context, agent bridge.AgentID) (all []bridge.Question, err error) {
+	err = e.View(ctx, func(tx *bridge.Scene) (err error) {
+		all, err = e.look(tx).questions(agent)
+		return err
+	})
+	return all, err
+}
+
+// look is a transaction in which nothing is written.
+func (e *Engine) look(tx *bridge.Scene) *change {
+	return &change{Scene: tx, e: e, now: e.o.Now(), ids: e.o.NewID}
 }

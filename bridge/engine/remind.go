@@ -83,3 +83,13 @@ func cancelReminder(c *change, id bridge.CommandID) (bridge.Command, error) {
 	}
 	return m, c.tellLater(a, m, words.Say("%s (REMIND %s): a person cancelled the reminder", words.OfTurn(m.Parsed.Line), m.Parsed.When))
 }
+
+// CancelReminder ends a reminder that has not come back yet. The agent reads of
+// it in its next turn. Conflict when the command is no reminder that waits.
+func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (m bridge.Command, err error) {
+	err = e.update(ctx, func(c *change) (err error) {
+		m, err = cancelReminder(c, id)
+		return err
+	})
+	return m, notFound(err, "command", string(id))
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -163,34 +162,4 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 	}
 	t.Cause, t.Text, t.Said, t.Depth, t.Streak, t.Retry = said.Cause, said.Text, said.Said, 0, 0, 0
 	return t, c.UpdateTurn(t)
-}
-
-// notFound turns a store's "no such row" into words for the caller.
-func notFound(err error, noun, id string) error {
-	if !errors.Is(err, bridge.ErrNoRow) {
-		return err
-	}
-	list := noun + "s"
-	if noun == "turn" {
-		list += " AGENT"
-	}
-	return bridge.Errorf(bridge.NotFound, "no %s %+.60q; list them with `drawbridge %s`", noun, id, list)
-}
-
-// View runs a look-up on a snapshot of the store.
-func (e *Engine) View(ctx context.Context, fn func(*bridge.Scene) error) error {
-	return e.o.Store.View(ctx, fn)
-}
-
-// FindAgent finds an agent by id or name.
-func (e *Engine) FindAgent(ctx context.Context, idOrName string) (a bridge.Agent, err error) {
-	err = e.View(ctx, func(tx *bridge.Scene) error {
-		if strings.HasPrefix(idOrName, "agt_") {
-			a, err = tx.Agent(bridge.AgentID(idOrName))
-			return err
-		}
-		a, err = tx.FindAgent(bridge.ByName, idOrName)
-		return err
-	})
-	return a, notFound(err, "agent", idOrName)
 }

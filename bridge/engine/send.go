@@ -8,7 +8,6 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/echo"
-	"drawbridge/bridge/lanes"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
@@ -136,24 +135,6 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 	return e.send(ctx, j)
 }
 
-// launchUnlessThere launches at v0, which has no ids of ours: an agent that a
-// restored database has forgotten is found by its branch alone. While nobody can
-// look, nothing is sent.
-func (e *Engine) launchUnlessThere(ctx context.Context, j job) error {
-	call, cancel := lanes.Repeatable(ctx)
-	defer cancel()
-	s, found, err := e.find(call, j)
-	switch {
-	case found:
-		return e.started(ctx, j, s)
-	case call.Err() != nil:
-		return e.requeue(ctx, j, bridge.Errorf(bridge.Unavailable, "the bridge was stopped before this was sent"))
-	case err != nil && bridge.Passing(err):
-		return e.requeue(ctx, j, err)
-	}
-	return e.send(ctx, j)
-}
-
 // begin takes a queued turn to delivering: what waits for the agent is joined
 // into it, and a launch passes the gate once more, because the allowlist may
 // have changed since. It reports whether there is something to send.
@@ -212,32 +193,6 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
 		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(j.turn.Sent, 4000)}})
-}
-
-// regrant asks the policy again and fails the launch when it says no.
-func (c *change) regrant(j *job) (bool, error) {
-	v := c.e.grantOf(*j)
-	if v.Decision == policy.Granted && v.Grant.Valid() {
-		j.grant = v.Grant
-		return true, nil
-	}
-	j.fault = "refused"
-	return false, c.failTurn(j, words.RefusedNow(v))
-}
-
-// grantOf makes the Grant of a launch, by its command or by a person's word.
-// Whether a person approved is on the command: a rule that asks for approval
-// only now does not let through what nobody approved.
-func (e *Engine) grantOf(j job) policy.Verdict {
-	p := e.o.Policy()
-	if j.command.ID == "" {
-		return p.OperatorGrant(j.agent.Repo, j.turn.Text)
-	}
-	cmd := j.command.Parsed
-	if cmd.Role != "" {
-		cmd.Prompt = j.turn.Text // with the words that introduce the agent by the name that it got
-	}
-	return p.Grant(j.asking, cmd, j.command.Approved)
 }
 
 // join binds all that waits for the agent to this turn and builds its text.
@@ -392,35 +347,12 @@ func hintsOf(j job) []bridge.Need {
 	return hints
 }
 
-// callContext lets a stop of the bridge cut off a launch that can be sent again
-// under the same id. Everything else gets the time to be answered: a follow-up in
-// doubt waits for the whole settle time, and a v0 launch waits for a person.
-func (e *Engine) callContext(ctx context.Context, j job) (context.Context, context.CancelFunc) {
-	if j.launching() && bridge.Repeatable(j.agent.API) {
-		return lanes.Repeatable(ctx)
-	}
-	return context.WithCancel(ctx)
-}
-
 func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
 	if j.launching() {
 		return e.o.Runtime.Launch(ctx, e.launchOf(j))
 	}
 	return e.o.Runtime.Send(ctx, followUpOf(j))
 }
-
-func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
-	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
-		key := e.o.Keys.Current
-		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
-	}
-	return l
-}
-
-// operation names a launch in the v0 branch. It is derived as the v1 agentId
-// is, so that a restored database looks for the same branch.
-func operation(a bridge.Agent) string { return a.OpKey[:min(len(a.OpKey), 24)] }
 
 func followUpOf(j job) bridge.FollowUp {
 	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, Owner: j.agent.ID, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
@@ -482,32 +414,6 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
 		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
-}
-
-func sameRepo(reported, granted string) bool {
-	canonical, err := policy.CanonicalRepo(reported)
-	return err == nil && string(canonical) == granted
-}
-
-// wrongRepo stops an agent that runs somewhere else than was granted, and says so loudly.
-func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
-	text := fmt.Sprintf("the API reports repository %q, but %q was granted: cancelled", words.OneLine(s.Repo, 200), j.agent.Repo)
-	if err := e.o.Runtime.Cancel(ctx, bridge.RunRef{API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
-		text = fmt.Sprintf("the API reports repository %q, but %q was granted, and cancelling failed: stop agent %s by hand", words.OneLine(s.Repo, 200), j.agent.Repo, s.Agent)
-		e.o.Log.Error().Err(err).Str("agent", string(j.agent.ID)).Msg("cancel an agent on a wrong repository")
-	}
-	return e.step(ctx, j, func(c *change, j *job) error {
-		j.agent.External, j.agent.URL, j.agent.Quarantined = s.Agent, s.URL, true
-		return c.alarm(j, text)
-	})
-}
-
-// alarm fails a turn over something that must not be, and says so loudly.
-func (c *change) alarm(j *job, text string) error {
-	if err := c.event(bridge.EventAlarm, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text}); err != nil {
-		return err
-	}
-	return c.failTurn(j, text)
 }
 
 // requeue takes a turn back to the queue: it surely had no effect, and may have one later.

@@ -111,3 +111,114 @@ func (c *change) park(j *job) error {
 	}
 	return c.parked(j.agent, j.turn.ID)
 }
+
+// failTurn ends a turn that will have no reply: nothing of it runs, whoever
+// waits for it is told, and what it carried waits for another turn.
+func (c *change) failTurn(j *job, reason string) error {
+	// A launch never gets further than its first turn without an external agent.
+	launch := j.turn.Seq == 1
+	c.e.streams.ended(j.turn.ID)
+	if err := c.fail(j, reason); err != nil {
+		return err
+	}
+	if err := c.failTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)}); err != nil {
+		return err
+	}
+	if err := c.endWork(j); err != nil {
+		return err
+	}
+	return c.failQueued(j)
+}
+
+// fail ends a turn and lets go of what it carried.
+func (c *change) fail(j *job, reason string) error {
+	j.turn.Trouble, j.agent.Trouble = reason, reason
+	fields, err := c.endWithoutRun(j)
+	if err != nil {
+		return err
+	}
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
+		return err
+	}
+	if err := c.uncarry(j.turn.ID); err != nil {
+		return err
+	}
+	if err := c.fell(j); err != nil {
+		return err
+	}
+	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: reason, Fields: fields}); err != nil {
+		return err
+	}
+	if j.agent.State == bridge.AgentFailed {
+		if err := c.parked(j.agent, j.turn.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endWithoutRun is what the event of a turn's failure says in the place of a completion, which
+// will not come: how long the turn was out, 0 for one that is not, why it failed and what it came of.
+func (c *change) endWithoutRun(j *job) (map[string]string, error) {
+	took := time.Duration(0)
+	if j.turn.State != bridge.TurnQueued {
+		took = c.now.Sub(j.turn.SentAt)
+	}
+	after, err := c.causes(j)
+	fields := causeOf(j.turn)
+	fields["duration_ms"], fields["error"], fields["external"], fields["after"] = fmt.Sprint(took.Milliseconds()), j.fault, j.agent.External, after
+	return fields, err
+}
+
+// causeOf is what each event of a turn's end says of its cause, for those who
+// count: another replica may have sent the turn.
+func causeOf(t bridge.Turn) map[string]string { return map[string]string{"cause": string(t.Cause)} }
+
+// fell sets the state of an agent whose turn failed. While another turn is open
+// it is busy; otherwise it waits for a person's word or, when a person stopped
+// its tree, for Resume.
+func (c *change) fell(j *job) error {
+	next, lost := bridge.AgentFailed, j.agent.External == "" || j.agent.Quarantined
+	if !lost {
+		if _, err := c.OpenTurn(j.agent.ID); err == nil {
+			return c.UpdateAgent(j.agent)
+		} else if !errors.Is(err, bridge.ErrNoRow) {
+			return err
+		}
+	}
+	if !lost && j.tree.Stopped() {
+		next = bridge.AgentGated
+	}
+	if !j.agent.State.CanBecome(next) {
+		return c.UpdateAgent(j.agent)
+	}
+	return c.setAgent(&j.agent, next)
+}
+
+// failQueued ends what waits behind a turn that leaves the agent unable to get
+// any: one that was never launched, or that runs where it must not.
+func (c *change) failQueued(j *job) error {
+	if j.agent.External != "" && !j.agent.Quarantined {
+		return nil
+	}
+	for {
+		t, err := c.OpenTurn(j.agent.ID)
+		if errors.Is(err, bridge.ErrNoRow) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.Trouble = j.agent.Trouble
+		fields, err := c.endWithoutRun(&job{turn: t, agent: j.agent, command: j.command, fault: j.fault})
+		if err != nil {
+			return err
+		}
+		if err := c.setTurn(&t, bridge.TurnFailed); err != nil { // its work finds it over
+			return err
+		}
+		if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: t.ID, Text: t.Trouble, Fields: fields}); err != nil {
+			return err
+		}
+	}
+}
