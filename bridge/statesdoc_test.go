@@ -41,7 +41,8 @@ func statesPage() string {
 		"many turns without a person, a tree that was stopped or whose budget is used up. done: a subagent with nothing left to do. failed: its\n" +
 		"last turn failed, or it was never launched.\n\n")
 	b.WriteString(diagram(bridge.AgentEdges))
-	b.WriteString("\n## Turn\n\ndelivering is committed before the request leaves. uncertain: it may have arrived, and nobody here can tell.\n\n")
+	b.WriteString("\n## Turn\n\ndelivering is committed before the request leaves. uncertain: it may have arrived, and nobody here can tell.\n" +
+		"A turn stays queued while its runtime is away: the cloud without a key, or a runtime that the configuration lost.\n\n")
 	b.WriteString(diagram(bridge.TurnEdges))
 	b.WriteString("\n## Command\n\nsending is committed before the request leaves. confirmed: the agent is there. reported: the agent that asked has had a turn that\n" +
 		"told it. uncertain: it may have happened. The bridge asks the relay's journal about an action until it knows; otherwise a\n" +

@@ -143,5 +143,8 @@ func (b *Bridge) Warnings() (out []Problem) {
 		out = append(out, b.file.Problem(key, b.OperatorAddr(), "takes your token from other machines without TLS",
 			"use 127.0.0.1, or put a proxy with TLS in front and name it in operator.url"))
 	}
+	if _, wanted := b.CloudNotice(); wanted {
+		out = append(out, b.file.Problem("cursor.key", "", "is missing, so "+cloudOff, "write key: ${CURSOR_API_KEY} below cursor, or give the orchestrators a runtime of their own"))
+	}
 	return out
 }

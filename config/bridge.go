@@ -28,7 +28,7 @@ type Source = yamlconf.Source
 //	database               drawbridge.db            a file, relative to the configuration, or postgres://…
 //	allowlist              allowlist.yaml           a file, relative to the configuration
 //	files                  files                    a folder, relative to the configuration; "" takes no files
-//	cursor.key             required to serve        visible ASCII characters, by reference
+//	cursor.key             none: no cloud agents    visible ASCII characters, by reference
 //	cursor.api             v1                       v1, v0
 //	cursor.url             https://api.cursor.com   https://…, http:// for loopback only
 //	cursor.model           the account's default    at most 200 visible ASCII characters
@@ -102,7 +102,7 @@ type Bridge struct {
 
 // Cursor is how the Cloud Agents API is reached.
 type Cursor struct {
-	// Key is empty when the file has none; see Bridge.ServeProblems.
+	// Key is empty when the file has none; see Bridge.CloudOff.
 	Key Secret `yaml:"key"`
 	// API is "v1" or "v0", the version for repositories whose rule names none.
 	API string `yaml:"api"`

@@ -196,7 +196,7 @@ func (c *checker) cursor(u *Cursor) {
 		c.problem("cursor.key", "", "holds a blank, a line end or a character that is not ASCII", "copy the key again")
 	}
 	if u.Key.Len() == 0 && c.file.Has("cursor.key") {
-		c.problem("cursor.key", "", "is empty", "set it, or remove the key")
+		c.problem("cursor.key", "", "is empty", "set it")
 	}
 	c.choice("cursor.api", u.API, "v1", "v0")
 	c.required("cursor.url", u.URL)

@@ -139,7 +139,32 @@ func readBridge(src Source) (*Bridge, []Problem) {
 	}
 	c := checker{file: file, reported: keysOf(problems)}
 	c.bridge(&b, src.Dir)
-	return &b, append(problems, c.problems...)
+	return &b, orWithoutKey(append(problems, c.problems...))
+}
+
+// orWithoutKey adds to each problem of the API key that a bridge can do without.
+func orWithoutKey(problems []Problem) []Problem {
+	for i := range problems {
+		if problems[i].Key == "cursor.key" {
+			problems[i].Remedy += ", or remove cursor.key to do without agents of the cloud"
+		}
+	}
+	return problems
+}
+
+// CloudOff reports whether the file has no key for the Cloud Agents API, so that nothing can be launched there.
+func (b *Bridge) CloudOff() bool { return b.file == nil || !b.file.Has("cursor.key") }
+
+// cloudOff is what a bridge without a key for the Cloud Agents API does not do.
+const cloudOff = "agents of the Cloud Agents API are off: a launch there is refused, and turns of agents that are there wait"
+
+// CloudNotice says what is off without a key for the Cloud Agents API; "" with one. wanted reports whether an orchestrator
+// would live there; then Warnings has it, too.
+func (b *Bridge) CloudNotice() (text string, wanted bool) {
+	if !b.CloudOff() {
+		return "", false
+	}
+	return "cursor.key is not set, so " + cloudOff, slices.ContainsFunc(b.Orchestrators, func(o Orchestrator) bool { return o.Runtime == "" })
 }
 
 // Digest names the text of the file that b was read from, so that a running bridge can be told from its file. It tells
@@ -153,11 +178,8 @@ func unreadable(file *yamlconf.File, problems []Problem) bool {
 }
 
 // ServeProblems lists what keeps a Bridge from serving, beyond what Load demands
-// of every use of the file: a missing API key, and scripts that others can change.
+// of every use of the file: scripts that others can change.
 func (b *Bridge) ServeProblems() (problems []Problem) {
-	if b.Cursor.Key.Len() == 0 {
-		problems = append(problems, b.file.Problem("cursor.key", "", "is required to serve", "write key: ${CURSOR_API_KEY} below cursor"))
-	}
 	for _, name := range sortedKeys(b.Runtimes) {
 		var why *trust.Problem
 		if _, err := trust.Read(b.Runtimes[name].Script, maxScript); errors.As(err, &why) {

@@ -17,8 +17,8 @@ const (
 // Code is a stable word for why a command was refused or held; "" when it was not.
 type Code string
 
-// The codes. The policy itself never says CodeStopped; it is here so that the
-// engine's kill switch and the policy share one vocabulary.
+// The codes. The policy itself never says CodeStopped or CodeRuntimeAway; they are here so that the
+// engine and the policy share one vocabulary.
 const (
 	CodeRepoNotAllowed   Code = "repo_not_allowed"
 	CodeActionNotAllowed Code = "action_not_allowed"
@@ -30,6 +30,7 @@ const (
 	CodeNeedsApproval    Code = "needs_approval"
 	CodeNotEnabled       Code = "not_enabled"
 	CodeStopped          Code = "stopped"
+	CodeRuntimeAway      Code = "runtime_away"
 )
 
 // Verdict is the policy's answer to one command.
@@ -63,4 +64,15 @@ func (v Verdict) String() string {
 		return string(v.Decision)
 	}
 	return string(v.Decision) + ": " + v.Reason
+}
+
+// Away refuses a launch that the rules would let pass, or would hold for a person, because nothing can be launched where the
+// agent would live; why says so, and what the operator can do. Other verdicts stay as they are.
+func (v Verdict) Away(why string) Verdict {
+	if v.Decision != Granted && v.Decision != Held {
+		return v
+	}
+	away := refusal(CodeRuntimeAway, why+"; do the task yourself, or ask the operator to do this first")
+	away.Canonical, away.API = v.Canonical, v.API
+	return away
 }

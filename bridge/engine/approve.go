@@ -8,13 +8,15 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
+	"drawbridge/policy"
 )
 
 // approve lets a held command pass and ends those that are identical to it as
 // repeats. hash is that of the Question which the person was shown. The command
 // passes the gate once more: what the allowlist does not hold any more stays
 // refused. Invalid without a hash, Conflict when a yes would do something else by
-// now, when the command waits for nobody or its tree was stopped, Denied when the policy says no.
+// now, when the command waits for nobody or its tree was stopped, Denied when the policy says no, Unavailable when the launch's
+// runtime is away; then the command stays held.
 func (c *change) approve(id bridge.CommandID, hash string) (m bridge.Command, err error) {
 	a, err := c.held(id, &m)
 	if err != nil {
@@ -53,6 +55,8 @@ func (c *change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, ha
 	switch {
 	case err != nil:
 		return e, err
+	case e.verdict.Code == policy.CodeRuntimeAway:
+		return e, bridge.Errorf(bridge.Unavailable, "%s stays held: %s", m.ID, bridge.SafeMessage(c.e.away(c.runtimeOf(a, &bridge.Command{API: e.verdict.API}))))
 	case !e.verdict.Grant.Valid():
 		return e, bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", e.verdict.Reason)
 	case hash == "":

@@ -50,7 +50,7 @@ func (c *change) ask(id bridge.AgentID, cmd parser.Command) (m bridge.Command, e
 		return m, err
 	}
 	r.Earlier = earlierIn(earlier)
-	return c.recordAs(by, toolOrdinal+len(earlier), cmd, c.policy().Judge(r).Verdicts[0])
+	return c.recordAs(by, toolOrdinal+len(earlier), cmd, c.judgement(by.Agent, r).Verdicts[0])
 }
 
 // asking loads the turn that an agent's tool calls belong to.

@@ -53,7 +53,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 			return c.failTurn(j, bridge.SafeMessage(err))
 		})
 	case err != nil && !(bridge.IsUnclear(err) && e.settled(j) && j.turn.State == bridge.TurnDelivering):
-		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
+		e.lookFailed(j).Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)
 	case found:
 		return e.foundSent(ctx, j, started)

@@ -56,6 +56,9 @@ type Options struct {
 	Grace time.Duration
 	// Slots bounds the work that is handled side by side; default 64.
 	Slots int
+	// Away says of an agent's API why nothing can be sent there now, and what a person can do; nil while something can. Such
+	// turns wait, and new launches there are refused. Nil means that all are there.
+	Away func(api string) error
 	// Mail handles work of the kind bridge.WorkMail; nil where there is no post
 	// office. It gives the work back or finishes it, as the engine's own handlers do.
 	Mail func(context.Context, bridge.Work) error
@@ -110,6 +113,14 @@ func NewRecorder(o Options) (*Engine, error) {
 	}
 	setDefaults(&o)
 	return newEngine(o), nil
+}
+
+// away says why nothing can be sent to agents of an API now; nil while something can.
+func (e *Engine) away(api string) error {
+	if e.o.Away == nil {
+		return nil
+	}
+	return e.o.Away(api)
 }
 
 func newEngine(o Options) *Engine {

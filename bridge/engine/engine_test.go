@@ -39,6 +39,8 @@ type world struct {
 	// poll, settle and patience are how often a run is looked at, how long an
 	// effect may take to show, and how long until waits.
 	poll, settle, patience time.Duration
+	// away is why the runtime cannot be reached; nil while it can.
+	away atomic.Pointer[string]
 	// v0Settle is the operator's rule for v0 launches in doubt, of runOn.
 	v0Settle time.Duration
 }
@@ -81,6 +83,14 @@ func (w *world) settleOf(api string) time.Duration {
 	return w.settle
 }
 
+// awayOf is for any API: there is one runtime here.
+func (w *world) awayOf(string) error {
+	if why := w.away.Load(); why != nil {
+		return bridge.Errorf(bridge.Unavailable, "%s", *why)
+	}
+	return nil
+}
+
 func (w *world) start() {
 	w.t.Helper()
 	s, shut := w.open()
@@ -88,7 +98,7 @@ func (w *world) start() {
 	w.engine, err = engine.New(engine.Options{
 		Store: s, Runtime: w.cloud, Actions: w.relay, Policy: w.policy.Load,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
-		PollMin: w.poll, PollMax: 5 * w.poll, Settle: w.settleOf,
+		PollMin: w.poll, PollMax: 5 * w.poll, Settle: w.settleOf, Away: w.awayOf,
 		Parser: parser.Options{Remind: true, WebhookResult: true}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
 	})
 	if err != nil {

@@ -60,7 +60,7 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 			return err
 		}
 		r.Earlier = earlierIn(tools)
-		judged = c.policy().Judge(r)
+		judged = c.judgement(by.Agent, r)
 		over = judged.OverCap
 	}
 	by.quiet = by.Turn.Streak >= quietAfter && !productive(judged)
@@ -80,6 +80,26 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 		return err
 	}
 	return c.reportMisses(by, f)
+}
+
+// judgement is the policy's, but for launches into a runtime that is away: those are refused.
+func (c *change) judgement(a bridge.Agent, r policy.Request) policy.Judgement {
+	judged := c.policy().Judge(r)
+	for i, cmd := range r.Commands {
+		judged.Verdicts[i] = c.reach(a, cmd, judged.Verdicts[i])
+	}
+	return judged
+}
+
+// reach refuses a launch if its agent would live in a runtime that is away.
+func (c *change) reach(a bridge.Agent, cmd parser.Command, v policy.Verdict) policy.Verdict {
+	if cmd.Verb != parser.Subagent {
+		return v
+	}
+	if err := c.e.away(c.runtimeOf(a, &bridge.Command{API: v.API})); err != nil {
+		return v.Away(bridge.SafeMessage(err))
+	}
+	return v
 }
 
 // productive reports whether anything of a turn may have an effect. An agent

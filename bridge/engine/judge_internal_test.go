@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,4 +143,104 @@ func TestAskBelongsToTheTurnThatWasHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestLaunchIntoARuntimeThatIsAway: such a launch is refused and never held, by text and by tool, and every other command of the
+// reply is judged as ever. An agent whose parent's runtime is there is launched.
+func TestLaunchIntoARuntimeThatIsAway(t *testing.T) {
+	t.Parallel()
+	const why = "the runtime has left; put it back"
+	rules, problems := policy.New(policy.Rules{
+		Repos: []policy.RepoRule{{Pattern: "github.com/me/my-app"}, {Pattern: "github.com/me/old", API: bridge.APIv0},
+			{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
+		Actions: []policy.ActionRule{{ID: "backup", Relay: "laptop"}},
+	})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for name, tt := range map[string]struct {
+		parent string
+		away   map[string]bool
+		want   []string
+	}{
+		"both versions": {bridge.APIv1, map[string]bool{bridge.APIv0: true, bridge.APIv1: true}, []string{"granted", "refused", "refused", "refused", "refused"}},
+		"v0 alone":      {bridge.APIv1, map[string]bool{bridge.APIv0: true}, []string{"granted", "granted", "refused", "held", "refused"}},
+		"another one":   {"local", map[string]bool{bridge.APIv0: true, bridge.APIv1: true}, []string{"granted", "granted", "granted", "held", "refused"}},
+		"its own":       {"local", map[string]bool{"local": true}, []string{"granted", "refused", "refused", "refused", "refused"}},
+	} {
+		away := func(api string) error {
+			if tt.away[api] {
+				return bridge.Errorf(bridge.Unavailable, why)
+			}
+			return nil
+		}
+		found := parser.Read("LOCAL_ACTION: backup\nSUBAGENT: repo=github.com/me/my-app, prompt=x\nSUBAGENT: repo=github.com/me/old, prompt=y\n"+
+			"SUBAGENT: repo=github.com/me/careful, prompt=z\nSUBAGENT: repo=github.com/evil/x, prompt=z\n", parser.Options{})
+		err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
+			c := stepOf(tx, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), func() *policy.Policy { return rules })
+			c.e.o.Away = away
+			a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: tt.parent}
+			if err := c.InsertAgent(a); err != nil {
+				return err
+			}
+			if err := c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
+				return err
+			}
+			turn, err := c.Turn("trn_1")
+			if err != nil {
+				return err
+			}
+			if err := c.judge(&asker{Agent: a, Turn: &turn, Names: a.Names()}, found, ""); err != nil {
+				return err
+			}
+			all, err := c.Commands(bridge.CommandFilter{Turn: turn.ID})
+			if err != nil {
+				return err
+			}
+			var states []string
+			for _, m := range all {
+				states = append(states, string(m.State))
+				away := m.Code == string(policy.CodeRuntimeAway)
+				if away != strings.Contains(m.Reason, why) || away && !strings.Contains(m.Reason, "do the task yourself, or ask the operator") {
+					t.Errorf("%s: %s", name, m.Reason)
+				}
+			}
+			if diff := cmp.Diff(tt.want, states); diff != "" {
+				t.Errorf("%s: states (-want +got):\n%s", name, diff)
+			}
+			m, err := c.askOnce(a.ID, bridge.Once{}, parser.Command{Verb: parser.Subagent, Repo: "github.com/me/my-app", Prompt: "by a tool"})
+			if err == nil && string(m.State) != tt.want[1] {
+				t.Errorf("%s: asked by a tool it is %s: %s", name, m.State, m.Reason)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+	}
+}
+
+// TestHeldLaunchWaitsForItsRuntime: a yes does nothing while the runtime is away, the command stays held, and the same yes counts
+// once the runtime is back.
+func TestHeldLaunchWaitsForItsRuntime(t *testing.T) {
+	t.Parallel()
+	hold(t, func(w *court) {
+		m := w.ask(parser.Command{Verb: parser.Subagent, Repo: "github.com/me/app", Prompt: "Fix it"})
+		shown := w.question(m.ID).Hash
+		w.c.e.o.Away = func(string) error { return bridge.Errorf(bridge.Unavailable, "no key; set one") }
+		for _, hash := range []string{shown, w.question(m.ID).Hash} {
+			_, err := w.c.approve(m.ID, hash)
+			if bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), string(m.ID)+" stays held: no key; set one") {
+				t.Fatalf("a yes while the runtime is away: %v", err)
+			}
+		}
+		if held, err := w.c.Command(m.ID); err != nil || held.State != bridge.CommandHeld {
+			t.Fatalf("%s: %v", held.State, err)
+		}
+		w.c.e.o.Away = nil
+		passed, err := w.c.approve(m.ID, shown)
+		if err != nil || passed.State != bridge.CommandGranted {
+			t.Errorf("a yes when it is back: %s %v", passed.State, err)
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"drawbridge/bridge"
 	"drawbridge/bridge/lanes"
 )
@@ -81,9 +83,18 @@ func (e *Engine) nextLook(j job) time.Duration {
 	return e.agedWait(j.turn.SentAt, e.o.PollMin, e.o.PollMax)
 }
 
+// lookFailed begins the log line of a look that failed. While the runtime is away each look fails for the same reason, which the
+// bridge said when it started.
+func (e *Engine) lookFailed(j job) *zerolog.Event {
+	if e.away(j.agent.API) != nil {
+		return e.o.Log.Debug()
+	}
+	return e.o.Log.Warn()
+}
+
 // lookAgain records why a look failed, when that is news, and tries later.
 func (e *Engine) lookAgain(ctx context.Context, j job, cause error) error {
-	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Msg("look at run")
+	e.lookFailed(j).Err(cause).Str("turn", string(j.turn.ID)).Msg("look at run")
 	wait := max(bridge.RetryAfter(cause), e.nextLook(j))
 	return e.step(ctx, j, func(c *change, j *job) error {
 		if text := bridge.SafeMessage(cause); text != j.turn.Trouble {

@@ -142,7 +142,7 @@ func (c *change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) 
 	if e.names, err = c.Lineage(a); err != nil {
 		return e, err
 	}
-	e.verdict = c.policy().Grant(e.names, m.Parsed, true)
+	e.verdict = c.reach(a, m.Parsed, c.policy().Grant(e.names, m.Parsed, true))
 	if !e.verdict.Grant.Valid() {
 		e.refused = e.verdict.Reason
 	}

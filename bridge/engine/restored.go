@@ -101,7 +101,7 @@ func (e *Engine) catchUp(ctx context.Context, j job) (waits bool, err error) {
 // askLater puts a turn back because the Runtime does not tell now what its agent
 // was sent. Nothing was sent meanwhile.
 func (e *Engine) askLater(ctx context.Context, j job, cause error) error {
-	e.o.Log.Warn().Err(cause).Str("turn", string(j.turn.ID)).Msg("look for earlier runs")
+	e.lookFailed(j).Err(cause).Str("turn", string(j.turn.ID)).Msg("look for earlier runs")
 	return e.step(ctx, j, func(c *change, j *job) error {
 		j.turn.Trouble = bridge.SafeMessage(cause)
 		j.agent.Trouble = j.turn.Trouble // so that a person who looks at agents sees why nothing moves

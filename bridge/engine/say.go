@@ -31,7 +31,7 @@ type Spec struct {
 }
 
 // LaunchAgent launches an agent for a person: the repository must be an
-// orchestrator's or on the allowlist. Twice with one name is a Conflict.
+// orchestrator's or on the allowlist. Twice with one name is a Conflict. Unavailable when its runtime is away.
 func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.Turn, error) {
 	if err := errors.Join(bridge.CheckName(s.Name), bridge.CheckText(s.Prompt)); err != nil {
 		return bridge.Agent{}, bridge.Turn{}, err
@@ -53,6 +53,9 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	id := bridge.AgentID(e.o.NewID("agt_"))
 	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.Runtime, or(s.API, or(v.API, e.o.API))), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
 		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
+	if err := e.away(a.API); err != nil {
+		return bridge.Agent{}, bridge.Turn{}, err
+	}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
 	t.Said = e.said(a, t.ID)
 	var begun bridge.Turn

@@ -164,6 +164,9 @@ func (c *change) begin(j *job) (bool, error) {
 	if hollow, err := c.hollow(j); hollow || err != nil {
 		return false, err
 	}
+	if away := c.e.away(j.agent.API); away != nil {
+		return false, c.waitFor(j, away)
+	}
 	if refused, err := c.spend(j); err != nil {
 		return false, err
 	} else if refused != "" {
@@ -414,6 +417,18 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
 		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
+}
+
+// waitFor leaves a turn in the queue while its runtime is away. Nothing is sent, and the first attempt is still to come.
+func (c *change) waitFor(j *job, away error) error {
+	wait := c.e.agedWait(j.turn.CreatedAt, time.Second, time.Minute)
+	if text := bridge.SafeMessage(away); j.turn.Trouble != text || j.agent.Trouble != text {
+		j.turn.Trouble, j.agent.Trouble = text, text // so that a person who looks at agents sees why nothing moves
+		if err := errors.Join(c.UpdateTurn(j.turn), c.UpdateAgent(j.agent)); err != nil {
+			return err
+		}
+	}
+	return c.PutBack(j.work, c.now.Add(wait))
 }
 
 // requeue takes a turn back to the queue: it surely had no effect, and may have one later.

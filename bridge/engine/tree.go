@@ -186,6 +186,6 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 // looked at afterwards: only the API knows how it ended.
 func (e *Engine) cancelRun(ctx context.Context, j job) {
 	if err := e.o.Runtime.Cancel(ctx, runOf(j)); err != nil {
-		e.o.Log.Warn().Err(err).Str("turn", string(j.turn.ID)).Msg("cancel a run of a stopped tree")
+		e.lookFailed(j).Err(err).Str("turn", string(j.turn.ID)).Msg("cancel a run of a stopped tree")
 	}
 }

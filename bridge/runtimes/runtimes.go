@@ -23,7 +23,7 @@ type Full interface {
 // Set is a Runtime made of others: each call goes to the one that its API names.
 // Safe for concurrent use as far as they are.
 type Set struct {
-	// Cloud takes both versions of the Cloud Agents API.
+	// Cloud takes both versions of the Cloud Agents API; nil without a key for it.
 	Cloud Full
 	// Named are the others, which may lack what Full adds.
 	Named map[string]bridge.Runtime
@@ -34,13 +34,26 @@ var _ Full = Set{}
 // of returns the Runtime of that name. Unavailable when there is none: a person
 // may put it back, and nothing was sent.
 func (s Set) of(api string) (bridge.Runtime, error) {
-	if api == "" || bridge.InCloud(api) {
+	switch {
+	case api != "" && !bridge.InCloud(api): // a name of the configuration
+	case s.Cloud == nil:
+		return nil, bridge.Errorf(bridge.Unavailable, NoCloudKey)
+	default:
 		return s.Cloud, nil
 	}
 	if r, ok := s.Named[api]; ok {
 		return r, nil
 	}
 	return nil, bridge.Errorf(bridge.Unavailable, "the runtime %+.60q of this agent is not configured any more; put it back below runtimes in bridge.yaml, or stop the agent", api)
+}
+
+// NoCloudKey says why nothing reaches the Cloud Agents API without a key, and what the operator can do.
+const NoCloudKey = "this bridge has no key for the Cloud Agents API; set cursor.key in bridge.yaml and start the bridge again"
+
+// Away says why nothing can be sent to the Runtime of an API now; nil while something can. It is made to be the engine's Away.
+func (s Set) Away(api string) error {
+	_, err := s.of(api)
+	return err
 }
 
 // Settler is a Runtime that knows for how long a request whose answer was lost may

@@ -85,6 +85,41 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// TestNoCloud: without a cloud its agents wait, a launch hears what to do, and other runtimes work.
+func TestNoCloud(t *testing.T) {
+	t.Parallel()
+	s := runtimes.Set{Named: map[string]bridge.Runtime{"local": newCloud()}}
+	ctx := t.Context()
+	for _, api := range []string{"", bridge.APIv0, bridge.APIv1} {
+		ref := bridge.RunRef{API: api, Agent: "a"}
+		_, launch := s.Launch(ctx, bridge.Launch{API: api})
+		_, _, findLaunch := s.FindLaunch(ctx, bridge.Launch{API: api})
+		_, send := s.Send(ctx, bridge.FollowUp{API: api})
+		_, _, findSend := s.FindSend(ctx, bridge.FollowUp{API: api})
+		_, observe := s.Observe(ctx, ref)
+		_, inspect := s.Inspect(ctx, ref)
+		_, sent := s.SentSince(ctx, ref)
+		for i, err := range []error{launch, findLaunch, send, findSend, observe, inspect, sent, s.Cancel(ctx, ref), s.Follow(ctx, ref), s.Away(api)} {
+			if bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) || !strings.Contains(bridge.SafeMessage(err), "set cursor.key in bridge.yaml") {
+				t.Errorf("API %q, call %d: %v", api, i, err)
+			}
+		}
+		if got := s.SettleTime(api); got != 5*time.Minute {
+			t.Errorf("API %q settles in %s", api, got)
+		}
+	}
+	if err := s.Away("local"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Away("gone"); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "gone") {
+		t.Error(err)
+	}
+	with := runtimes.Set{Cloud: followed{newCloud()}}
+	if err := with.Away(bridge.APIv1); err != nil {
+		t.Error(err)
+	}
+}
+
 // settling is a Runtime that says how long it takes.
 type settling struct {
 	bridge.Runtime

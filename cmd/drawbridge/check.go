@@ -74,6 +74,9 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 		out = append(out, scriptFindings(cfg)...)
 		out = append(out, nameFindings(cfg)...)
 		out = append(out, warningFindings(cfg.Warnings())...)
+		if notice, wanted := cfg.CloudNotice(); notice != "" && !wanted {
+			out = append(out, probe.Finding{What: "Cloud Agents API", OK: true, Detail: notice})
+		}
 	}
 	if cfg == nil {
 		for _, p := range besideProblems(c.Config) {

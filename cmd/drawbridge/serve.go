@@ -54,6 +54,9 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	for _, warning := range append(cfg.Warnings(), config.Problems(p.Warnings())...) {
 		w.log.Warn().Str("at", warning.At).Msg(warning.String())
 	}
+	if notice, wanted := cfg.CloudNotice(); notice != "" && !wanted {
+		w.log.Info().Msg(notice)
+	}
 	w.ready(servers)
 	err = lifecycle.Run(ctx,
 		lifecycle.Part{Name: "relays", Run: w.relays.Run, Stop: 20 * time.Second}, // what the engine still waits for comes through here
@@ -91,6 +94,9 @@ func (w *parts) ready(servers httpx.Servers) {
 // keyAccepted asks the Cloud Agents API once whether it takes the key. A key that it refuses ends the start: nothing could be
 // launched. An API that does not answer in time is only told, because the bridge goes on when it is back.
 func (w *parts) keyAccepted(ctx context.Context) error {
+	if w.cloud == nil {
+		return nil
+	}
 	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err := w.cloud.Me(asking)

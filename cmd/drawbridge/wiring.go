@@ -53,7 +53,7 @@ type parts struct {
 	door    *mcpserver.Door
 	relays  *hub.Hub
 	scripts []*scripted.Runtime
-	cloud   *cloudagents.Client
+	cloud   *cloudagents.Client // nil without a key
 	api     *api.Handler
 	metrics *api.Metrics
 	tracing *tracing.Tracing
@@ -127,8 +127,10 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if w.tracing, err = tracing.New(ctx, version, a.getenv); err != nil {
 		return nil, err
 	}
-	if w.cloud, err = tracedCloud(cfg, w.tracing); err != nil {
-		return nil, errors.Join(err, w.tracing.Close())
+	if !cfg.CloudOff() {
+		if w.cloud, err = tracedCloud(cfg, w.tracing); err != nil {
+			return nil, errors.Join(err, w.tracing.Close())
+		}
 	}
 	keys := bridgeKeys(cfg)
 	if err := w.openStore(ctx, keys); err != nil {
@@ -142,12 +144,15 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	all := runtimes.Set{Cloud: w.cloud, Named: named}
+	all := runtimes.Set{Named: named}
+	if w.cloud != nil { // a nil pointer in an interface is not nil
+		all.Cloud = w.cloud
+	}
 	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: cfg.DoorURL()}
 	w.engine, err = engine.New(markPorts(engine.Options{
 		Store: w.store, Runtime: doored, Actions: w.relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
-		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, V0Settle: cfg.Cursor.V0Settle,
+		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, Away: all.Away, V0Settle: cfg.Cursor.V0Settle,
 		Mail: w.mailWork, Doors: doored.Gives, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
 	}))
 	if err != nil {

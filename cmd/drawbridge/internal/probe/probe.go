@@ -31,7 +31,11 @@ type Finding struct {
 
 // All asks everybody; open makes the client of the Cloud Agents API.
 func All(ctx context.Context, cfg *config.Bridge, open func(*config.Bridge) (*cloudagents.Client, error)) []Finding {
-	out := []Finding{database(ctx, cfg), cloudOf(ctx, cfg, open), publicURL(ctx, cfg)}
+	out := []Finding{database(ctx, cfg)}
+	if !cfg.CloudOff() {
+		out = append(out, cloudOf(ctx, cfg, open))
+	}
+	out = append(out, publicURL(ctx, cfg))
 	for name, r := range cfg.Relays {
 		out = append(out, calledRelay(ctx, name, r))
 	}
