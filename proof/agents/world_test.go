@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"drawbridge/internal/freeport"
+	"drawbridge/relay/runner/keeper"
 )
 
 // patience bounds what happens by itself, on a machine that does much besides.
@@ -80,10 +81,13 @@ var build = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	keeper.Main()
 	code := m.Run()
 	if os.Getenv("DRAWBRIDGE_AGENTS") != "" {
-		if program, err := build(); err == nil {
-			_ = os.RemoveAll(filepath.Dir(program))
+		for _, b := range []func() (string, error){build, buildRelay} {
+			if program, err := b(); err == nil {
+				_ = os.RemoveAll(filepath.Dir(program))
+			}
 		}
 	}
 	os.Exit(code)

@@ -1,0 +1,330 @@
+package agents_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/agents/host"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
+)
+
+// buildRelay builds the relay's program once.
+var buildRelay = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "drawbridge-agents")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "drawbridge-relay")
+	out, err := exec.Command("go", "build", "-o", program, "drawbridge/cmd/drawbridge-relay").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+// local is an agent that runs at the relay.
+type local struct {
+	// program is where the package has it; a script runs under Node.
+	program string
+	script  bool
+	args    []string
+	version string
+	env     func(url string) map[string]string
+	// prepare puts the agent's own settings into its home.
+	prepare func(t *testing.T, home, url string)
+}
+
+var locals = map[string]local{
+	"opencode": {
+		program: "opencode-linux-*/bin/opencode", args: []string{"acp"}, version: "OpenCode 1.18.33",
+		env: func(string) map[string]string { return map[string]string{"OPENCODE_DISABLE_MODELS_FETCH": "true"} },
+		prepare: func(t *testing.T, home, url string) {
+			text, err := json.Marshal(map[string]any{
+				"model": "scripted/m", "small_model": "scripted/m", "autoupdate": false, "share": "disabled",
+				"provider": map[string]any{"scripted": map[string]any{
+					"npm": "@ai-sdk/openai-compatible", "name": "Scripted", "options": map[string]string{"baseURL": url + "/v1", "apiKey": "none"},
+					"models": map[string]any{"m": map[string]any{"name": "m", "tool_call": true}},
+				}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(home, ".config", "opencode")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "opencode.json"), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	},
+	"claude-acp": {
+		program: "@agentclientprotocol/claude-agent-acp/dist/index.js", script: true, version: "@agentclientprotocol/claude-agent-acp 0.49.0",
+		env: func(url string) map[string]string {
+			return map[string]string{"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-ant-scripted-000000", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+		},
+		prepare: func(*testing.T, string, string) {},
+	},
+}
+
+// bench is a relay.yaml with one real agent, and its model.
+type bench struct {
+	*testing.T
+	host.Host
+	model            *chat
+	dir, work, agent string
+}
+
+func newBench(t *testing.T, name string) *bench {
+	t.Helper()
+	modules, l := agentsHome(t, name), locals[name]
+	argv := append([]string{program(t, modules, l.program)}, l.args...)
+	read := []string{"/usr", modules}
+	if l.script {
+		node, err := exec.LookPath("node")
+		if err != nil {
+			t.Skip("SKIPPED: node is not installed")
+		}
+		argv, read = append([]string{node}, argv...), append(read, filepath.Dir(filepath.Dir(node)))
+	}
+	b := &bench{T: t, model: newChat(), dir: t.TempDir(), work: t.TempDir(), agent: name}
+	t.Cleanup(b.model.Close)
+	entry, err := json.Marshal(map[string]any{
+		"listen": "none", "agents": map[string]any{name: map[string]any{
+			"kind": "acp", "argv": argv, "env": l.env(b.model.URL), "sandbox": map[string]any{"read": read, "network": true},
+		}},
+	})
+	b.must(err)
+	path := filepath.Join(b.dir, "relay.yaml")
+	b.must(os.Chmod(b.dir, 0o700))
+	b.must(os.WriteFile(path, entry, 0o600))
+	b.Config, err = settings.Load(path, nil)
+	b.must(err)
+	pool, err := keeper.NewPool(true)
+	b.must(err)
+	t.Cleanup(pool.Close)
+	b.Executor, b.Ability, b.Version = pool, sandbox.Probe(t.Context(), nil), "test"
+	b.must(os.MkdirAll(b.home(), 0o700))
+	l.prepare(t, b.home(), b.model.URL)
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) home() string { return b.Config.AgentHome(b.agent) }
+
+// begin starts the agent up to its answer to initialize.
+func (b *bench) begin(ask func(context.Context, acp.Question) acp.Reply) *host.Process {
+	b.Helper()
+	p, err := b.Start(b.Context(), b.agent, b.work, ask)
+	b.must(err)
+	b.Cleanup(p.Close)
+	_, err = p.Initialize(b.Context())
+	b.must(err)
+	return p
+}
+
+func (b *bench) prompt(s *acp.Session, words string) acp.Answer {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	a, err := s.Prompt(ctx, words)
+	if err != nil {
+		b.Errorf("%.40q: %v; it said %q", words, err, a.Text())
+	}
+	return a
+}
+
+// kill ends every process of the agent at one stroke, as a crash of the machine's memory does, and returns how many there were.
+func (b *bench) kill() (n int) {
+	for _, pid := range b.living() {
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// living are the processes with the agent's home in their environment.
+func (b *bench) living() (pids []int) {
+	found, err := filepath.Glob("/proc/[0-9]*/environ")
+	b.must(err)
+	for _, path := range found {
+		env, err := os.ReadFile(path)
+		if err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+b.home()+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Real agents run at the relay: in its sandbox, with an environment made from nothing and the settings that the relay forces. check --agents
+// finds nothing that will not work; a command is asked about with its exact arguments, runs after a yes and does not after a no; after a
+// kill the session goes on with what was said, and no prompt is put to the model twice.
+func TestAgentsAtTheRelay(t *testing.T) {
+	t.Parallel()
+	for name := range locals {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, name)
+			b.check()
+			session := b.asks()
+			b.goesOn(session)
+			if left := b.living(); len(left) > 0 {
+				t.Errorf("%d processes are left", len(left))
+			}
+			if len(b.model.faults) > 0 {
+				t.Errorf("the model says %q", b.model.faults)
+			}
+		})
+	}
+}
+
+// check runs the program.
+func (b *bench) check() {
+	b.Helper()
+	program, err := buildRelay()
+	b.must(err)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "check", "--agents")
+	cmd.Dir = b.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{locals[b.agent].version + ", protocol 1,", "(session/resume, session/load)", "  forced    ", "  session   opened in "} {
+		if err != nil || !strings.Contains(string(out), want) {
+			b.Errorf("check --agents: %v, want %q in\n%s", err, want, out)
+		}
+	}
+	b.Logf("%s", out)
+}
+
+// asks plays a turn without a command, one whose command is allowed, and one whose command is refused.
+func (b *bench) asks() (session string) {
+	b.Helper()
+	questions, reply := make(chan acp.Question, 10), acp.Allow
+	p := b.begin(func(_ context.Context, q acp.Question) acp.Reply {
+		questions <- q
+		return reply
+	})
+	defer p.Close()
+	s, err := p.NewSession(b.Context(), acp.Start{Dir: b.work})
+	b.must(err)
+	if mode := settingsMode(b.agent); mode != "" {
+		b.must(s.SetMode(b.Context(), mode))
+	}
+	if a := b.prompt(s, "[turn 1] Say something."); a.Text() != "All done." {
+		b.Errorf("it said %q", a.Text())
+	}
+	for i, want := range []bool{true, false} {
+		file := filepath.Join(b.work, fmt.Sprintf("made%d.txt", i))
+		command := "echo one > " + file
+		if reply = acp.Allow; !want {
+			reply = acp.Refuse
+		}
+		a := b.prompt(s, fmt.Sprintf("[turn %d] Make a file.\nRUN: %s", i+2, command))
+		select {
+		case q := <-questions:
+			var input struct{ Command string }
+			if json.Unmarshal(q.Arguments, &input) != nil || input.Command != command || !q.Allowable || !q.Refusable {
+				b.Errorf("it asked %+v with %s", q, q.Arguments)
+			}
+		default:
+			b.Errorf("it asked nothing before it ran %q", command)
+		}
+		if _, err := os.Stat(file); (err == nil) != want {
+			b.Errorf("%s made: %t, want %t; it said %q", file, err == nil, want, a.Text())
+		}
+	}
+	return s.ID
+}
+
+func settingsMode(agent string) string {
+	if agent == "claude-acp" {
+		return "default"
+	}
+	return ""
+}
+
+// goesOn kills the agent in the middle of a turn and goes on with its session in new processes.
+func (b *bench) goesOn(session string) {
+	b.Helper()
+	p := b.begin(nil)
+	s, err := p.Resume(b.Context(), session, acp.Start{Dir: b.work})
+	b.must(err)
+	b.model.mu.Lock()
+	b.model.hold = make(chan struct{})
+	b.model.mu.Unlock()
+	ended := make(chan error, 1)
+	go func() { _, err := s.Prompt(b.Context(), "[turn 4] Wait."); ended <- err }()
+	look, limit := time.NewTicker(20*time.Millisecond), time.After(patience)
+	defer look.Stop()
+	for b.model.times("[turn 4]") == 0 {
+		select {
+		case <-look.C:
+		case err := <-ended:
+			b.Fatalf("the turn ended: %v", err)
+		case <-limit:
+			b.Fatal("the turn did not reach the model")
+		}
+	}
+	if b.kill() == 0 {
+		b.Error("no process of the agent was found")
+	}
+	if err := <-ended; agents.CauseOf(err) != agents.Crashed {
+		b.Errorf("a killed agent: %v", err)
+	}
+	p.Close()
+	b.model.mu.Lock()
+	close(b.model.hold)
+	b.model.hold = nil
+	b.model.mu.Unlock()
+
+	next := b.begin(nil)
+	defer next.Close()
+	again, said, err := next.Load(b.Context(), session, acp.Start{Dir: b.work})
+	b.must(err)
+	replayed := ""
+	for _, m := range said {
+		if m.User {
+			replayed += m.Text + "\n"
+		}
+	}
+	for i := range 3 {
+		if mark := fmt.Sprintf("[turn %d]", i+1); !strings.Contains(replayed, mark) {
+			b.Errorf("the replay has not %s: %q", mark, replayed)
+		}
+	}
+	b.Logf("the replay has the prompt of the killed turn: %t", strings.Contains(replayed, "[turn 4]"))
+	if a := b.prompt(again, "[turn 5] Go on."); a.Text() != "All done." {
+		b.Errorf("it said %q", a.Text())
+	}
+	for i := range 5 {
+		if mark := fmt.Sprintf("[turn %d]", i+1); b.model.times(mark) != 1 {
+			b.Errorf("%s was put to the model %d times", mark, b.model.times(mark))
+		}
+	}
+	if _, err := next.Resume(b.Context(), "00000000-0000-4000-8000-000000000000", acp.Start{Dir: b.work}); agents.CauseOf(err) != agents.SessionGone {
+		b.Errorf("a session that never was: %v", err)
+	}
+}
