@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs real CLI agents against the bridge: each reads its configuration as `drawbridge mcp-config` writes it, and Codex calls every tool,
-# its model a script on loopback; OpenCode and Claude's ACP adapter run at the relay, too. No agent has an account or a key, and none reaches further than this machine. The agents are
-# installed from the npm registry as the lock files in proof/agents/npm pin them, without their install scripts, into .cache/agents.
+# its model a script on loopback; OpenCode and Claude's ACP adapter run at the relay, too. No agent has an account or a key, and none
+# reaches further than this machine. The agents are installed from the npm registry as the lock files in proof/agents/npm pin them,
+# without their install scripts, into .cache/agents.
 #   --if-possible  where npm or the registry cannot be had, that is said and is not a failure; a test that ran and failed is
 #   --sample       Codex alone, the others not
 set -euo pipefail

@@ -46,6 +46,10 @@ type Options struct {
 	// Ask answers a question of the agent; it is called on a goroutine of its own, may take as long as a person, and returns when ctx is
 	// done, which is when nobody waits for the answer any more. Without Ask every question is refused.
 	Ask func(ctx context.Context, q Question) Reply
+	// Mode is the mode that each session gets, or "". A session in a mode that asks nothing is refused in any case.
+	Mode string
+	// Meta is what each session is opened with beside the protocol: an agent's own options. It is nil for none.
+	Meta map[string]any
 	// Hide takes secrets out of a text of the agent's that goes into a reason; nil takes out nothing.
 	Hide func(string) string
 }

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"drawbridge/relay/agents"
+	"drawbridge/relay/runner/settings"
 )
 
 const (
@@ -64,6 +65,7 @@ type Session struct {
 
 	mu      sync.Mutex // guards the fields below
 	mode    string
+	began   string
 	modes   []string
 	byModes bool
 	turn    *turn
@@ -110,11 +112,18 @@ func (o opened) mode() (current string, all []string, byModes bool) {
 	return current, all, false
 }
 
-// Mode is the mode of the session, or "" for an agent without modes; modes are all that it has.
-func (s *Session) Mode() (current string, modes []string) {
+// Mode is the mode of the session, or "" for an agent without modes; began is the one in which the agent opened it.
+func (s *Session) Mode() (current, began string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mode, s.modes
+	return s.mode, s.began
+}
+
+// Modes are the modes that the session can have.
+func (s *Session) Modes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.modes
 }
 
 // Late returns what the agent said after its last turn had ended, and forgets it.
@@ -129,7 +138,7 @@ func (s *Session) Late() string {
 // NewSession opens a session. An agent that wants its user to log in fails here with LoginMissing, if it notices it so early.
 func (c *Conn) NewSession(ctx context.Context, o Start) (*Session, error) {
 	var said opened
-	err := c.rpc.call(ctx, sdk.AgentMethodSessionNew, sdk.NewSessionRequest{Cwd: o.Dir, McpServers: o.servers()}, &said)
+	err := c.rpc.call(ctx, sdk.AgentMethodSessionNew, sdk.NewSessionRequest{Meta: c.o.Meta, Cwd: o.Dir, McpServers: o.servers()}, &said)
 	if err != nil {
 		return nil, c.ended(err, "open a session")
 	}
@@ -137,8 +146,7 @@ func (c *Conn) NewSession(ctx context.Context, o Start) (*Session, error) {
 		return nil, c.broke("the agent opened a session without an id")
 	}
 	s := c.session(said.SessionID)
-	s.opened(said)
-	return s, nil
+	return s, s.adopt(ctx, said)
 }
 
 // session returns the session of an id, which is known from here on.
@@ -153,14 +161,36 @@ func (c *Conn) session(id string) *Session {
 	return s
 }
 
-func (s *Session) opened(o opened) {
+// adopt takes over what the agent says of a session that it opened, and puts the session into the mode in which the agent asks. A session
+// that cannot be brought to ask is an error, and is not to be used.
+func (s *Session) adopt(ctx context.Context, o opened) error {
+	current, all, byModes := o.mode()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mode, s.modes, s.byModes = o.mode()
+	s.mode, s.modes, s.byModes, s.began = current, all, byModes, current
+	s.mu.Unlock()
+	if wanted := s.conn.o.Mode; wanted != "" && wanted != current {
+		if err := s.SetMode(ctx, wanted); err != nil {
+			return err
+		}
+		current = wanted
+	}
+	if why := s.bypasses(current); why != nil {
+		return why
+	}
+	return nil
+}
+
+// bypasses is the error of a session in a mode that asks nothing, nil for any other.
+func (s *Session) bypasses(mode string) *agents.Error {
+	if !settings.Bypasses(mode) {
+		return nil
+	}
+	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the session is in the mode %s, in which the agent asks nothing; change that in the agent's own settings", s.conn.o.clean(mode))}
 }
 
 // resuming is a request to resume. The library's type leaves an empty list of servers out, and agents demand one in the other requests.
 type resuming struct {
+	Meta       map[string]any  `json:"_meta,omitempty"`
 	Cwd        string          `json:"cwd"`
 	McpServers []sdk.McpServer `json:"mcpServers"`
 	SessionID  string          `json:"sessionId"`
@@ -177,12 +207,11 @@ func (c *Conn) Resume(ctx context.Context, id string, o Start) (*Session, error)
 	}
 	s := c.session(id)
 	var said opened
-	err := c.rpc.call(ctx, sdk.AgentMethodSessionResume, resuming{Cwd: o.Dir, SessionID: id, McpServers: o.servers()}, &said)
+	err := c.rpc.call(ctx, sdk.AgentMethodSessionResume, resuming{Meta: c.o.Meta, Cwd: o.Dir, SessionID: id, McpServers: o.servers()}, &said)
 	if err != nil {
 		return nil, c.gone(err, id)
 	}
-	s.opened(said)
-	return s, nil
+	return s, s.adopt(ctx, said)
 }
 
 // Load goes on with a session of an earlier process by session/load, and returns what the agent has in it, the oldest first. Some agents
@@ -196,15 +225,14 @@ func (c *Conn) Load(ctx context.Context, id string, o Start) (*Session, []Said, 
 	s.replay = told
 	s.mu.Unlock()
 	var said opened
-	err := c.rpc.call(ctx, sdk.AgentMethodSessionLoad, sdk.LoadSessionRequest{Cwd: o.Dir, SessionId: sdk.SessionId(id), McpServers: o.servers()}, &said)
+	err := c.rpc.call(ctx, sdk.AgentMethodSessionLoad, sdk.LoadSessionRequest{Meta: c.o.Meta, Cwd: o.Dir, SessionId: sdk.SessionId(id), McpServers: o.servers()}, &said)
 	s.mu.Lock()
 	s.replay = nil
 	s.mu.Unlock()
 	if err != nil {
 		return nil, nil, c.gone(err, id)
 	}
-	s.opened(said)
-	return s, told.said(), nil
+	return s, told.said(), s.adopt(ctx, said)
 }
 
 // gone is the error of a session that cannot be gone on with. Agents say so in ways of their own, so that each refusal counts as one.
@@ -308,6 +336,7 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 	switch u := n.Update; {
 	case kind == modeUpdate && u.CurrentModeUpdate != nil:
 		s.mode = string(u.CurrentModeUpdate.CurrentModeId)
+		return s.bypasses(s.mode)
 	case kind == toolCall && s.turn != nil:
 		s.turn.text.cut()
 	case kind == userChunk && u.UserMessageChunk != nil:

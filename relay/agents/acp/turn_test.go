@@ -109,7 +109,7 @@ func TestLibraryDoesNotKnowUpdates(t *testing.T) {
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	var sent []heard
-	play(t, acp.Options{}, func(f *fake) {
+	play(t, acp.Options{Mode: "default", Meta: map[string]any{"agent": "asks"}}, func(f *fake) {
 		h := f.want("initialize")
 		f.answer(h, whole)
 		sent = append(sent, h)
@@ -131,14 +131,8 @@ func TestRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mode, all := s.Mode(); mode != "yolo" || len(all) != 2 {
-			t.Errorf("mode %q of %q", mode, all)
-		}
-		if err := s.SetMode(ctx, "default"); err != nil {
-			t.Error(err)
-		}
-		if mode, _ := s.Mode(); mode != "default" {
-			t.Errorf("mode %q", mode)
+		if mode, began := s.Mode(); mode != "default" || began != "yolo" || len(s.Modes()) != 2 {
+			t.Errorf("mode %q, began in %q, of %q", mode, began, s.Modes())
 		}
 		if _, err := s.Prompt(ctx, "Go."); err != nil {
 			t.Error(err)
@@ -146,7 +140,7 @@ func TestRequests(t *testing.T) {
 	})
 	want := []string{
 		`{"clientCapabilities":{"auth":{},"fs":{}},"clientInfo":{"name":"test","version":"1"},"protocolVersion":1}`,
-		`{"cwd":"/work","mcpServers":[{"args":["mcp"],"command":"/bin/relay","env":[{"name":"A","value":"b"}],"name":"drawbridge"}]}`,
+		`{"_meta":{"agent":"asks"},"cwd":"/work","mcpServers":[{"args":["mcp"],"command":"/bin/relay","env":[{"name":"A","value":"b"}],"name":"drawbridge"}]}`,
 		`{"modeId":"default","sessionId":"s1"}`,
 		`{"prompt":[{"text":"Go.","type":"text"}],"sessionId":"s1"}`,
 	}
@@ -175,8 +169,8 @@ func TestModeOption(t *testing.T) {
 		f.answer(h, `{"configOptions":[]}`)
 	}, func(ctx context.Context, c *acp.Conn) {
 		s := open(t, ctx, c)
-		if mode, all := s.Mode(); mode != "build" || !cmp.Equal(all, []string{"build", "plan"}) {
-			t.Errorf("mode %q of %q", mode, all)
+		if mode, _ := s.Mode(); mode != "build" || !cmp.Equal(s.Modes(), []string{"build", "plan"}) {
+			t.Errorf("mode %q of %q", mode, s.Modes())
 		}
 		if err := s.SetMode(ctx, "plan"); err != nil {
 			t.Error(err)
@@ -403,5 +397,47 @@ func TestResume(t *testing.T) {
 		if _, err := c.Resume(ctx, "old", acp.Start{Dir: "/work"}); !errors.Is(err, acp.ErrCannotResume) {
 			t.Errorf("%v", err)
 		}
+	})
+}
+
+// A session in a mode that asks nothing is not used, whichever way it got there.
+func TestBypassingMode(t *testing.T) {
+	t.Parallel()
+	const bypassing = `{"sessionId":"s1","modes":{"currentModeId":"bypassPermissions","availableModes":[{"id":"bypassPermissions"}]}}`
+	play(t, acp.Options{}, func(f *fake) {
+		f.answer(f.want("initialize"), whole)
+		f.answer(f.want("session/new"), bypassing)
+		f.answer(f.want("session/resume"), bypassing)
+		f.answer(f.want("session/load"), bypassing)
+	}, func(ctx context.Context, c *acp.Conn) {
+		if _, err := c.Initialize(ctx); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.NewSession(ctx, acp.Start{Dir: "/work"})
+		wantCause(t, err, agents.Crashed, "in which the agent asks nothing")
+		_, err = c.Resume(ctx, "s1", acp.Start{Dir: "/work"})
+		wantCause(t, err, agents.Crashed, "in which the agent asks nothing")
+		_, _, err = c.Load(ctx, "s1", acp.Start{Dir: "/work"})
+		wantCause(t, err, agents.Crashed, "in which the agent asks nothing")
+	})
+	play(t, acp.Options{Mode: "default"}, func(f *fake) {
+		f.answer(f.want("initialize"), whole)
+		f.answer(f.want("session/new"), bypassing)
+		f.fail(f.want("session/set_mode"), -32603, "no such mode")
+	}, func(ctx context.Context, c *acp.Conn) {
+		if _, err := c.Initialize(ctx); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.NewSession(ctx, acp.Start{Dir: "/work"})
+		wantCause(t, err, agents.Crashed, "could not change the mode of the session: no such mode")
+	})
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		f.want("session/prompt")
+		f.update("s1", `{"sessionUpdate":"current_mode_update","currentModeId":"bypassPermissions"}`)
+	}, func(ctx context.Context, c *acp.Conn) {
+		_, err := open(t, ctx, c).Prompt(ctx, "Go.")
+		wantCause(t, err, agents.Crashed, "the session is in the mode bypassPermissions")
+		<-c.Done()
 	})
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,7 +115,7 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 		}
 		return
 	}
-	checkAsking(ctx, r, a, s)
+	describeAsking(r, a, s)
 }
 
 func named(about acp.About) string {
@@ -184,24 +185,18 @@ func loggedInBy(a settings.Agent, known settings.Known, home string) string {
 	return ""
 }
 
-// checkAsking says what makes the agent ask before it acts, and sets the mode in which it does.
-func checkAsking(ctx context.Context, r *Report, a settings.Agent, s *acp.Session) {
+// describeAsking says what makes the agent ask before it acts.
+func describeAsking(r *Report, a settings.Agent, s *acp.Session) {
 	known, forced := a.Forced()
 	for _, v := range known.Env {
 		r.line("forced", "%s=%s", v.Name, v.Value)
 	}
-	mode, modes := s.Mode()
-	if known.Mode != "" {
-		if err := s.SetMode(ctx, known.Mode); err != nil {
-			r.problem("the agent does not take the mode %s, in which it asks: %s", known.Mode, reason(err))
-			return
-		}
-		r.line("forced", "mode %s (it began in %s)", known.Mode, output.Line(mode))
-		return
+	if len(known.Meta) > 0 {
+		text, _ := json.Marshal(known.Meta) // of our own making
+		r.line("forced", "options of each session: %s", text)
 	}
-	if settings.Bypasses(mode) {
-		r.problem("its sessions begin in the mode %s, in which it asks nothing; change that in the agent's own settings (it has: %s)", output.Line(mode), output.Line(strings.Join(modes, ", ")))
-		return
+	if mode, began := s.Mode(); known.Mode != "" {
+		r.line("forced", "mode %s (it began in %s)", output.Line(mode), output.Line(began))
 	}
 	if !forced {
 		r.line("asking", "not known: this relay knows no setting that makes this agent ask%s", map[bool]string{true: "; its sandbox limits it", false: ""}[a.Sandbox != nil])

@@ -72,9 +72,12 @@ func (h *Host) Start(ctx context.Context, name, dir string, ask func(context.Con
 		return nil, err
 	}
 	secret := h.Config.Redactor()
+	known, _ := h.Config.Agents[name].Forced()
 	ctx, kill := context.WithCancel(ctx)
 	p := &Process{
-		Conn:   acp.New(ctx, acp.Options{Input: ours, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Hide: secret.Hide}),
+		Conn: acp.New(ctx, acp.Options{
+			Input: ours, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, Meta: known.Meta, Hide: secret.Hide,
+		}),
 		stderr: output.NewTail(keepStderr, secret), kill: kill, ended: make(chan struct{}),
 	}
 	command.Stdin, command.Stdout, command.Stderr = theirs, p.Conn, p.stderr

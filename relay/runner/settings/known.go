@@ -14,6 +14,8 @@ type Known struct {
 	Env []EnvVar
 	// Mode is the mode of its sessions in which it asks, or "".
 	Mode string
+	// Meta are options of the agent's own that each session is opened with, nil for none.
+	Meta map[string]any
 	// Login says how its user logs in, with HOME set to that of the entry.
 	Login string
 	// Keys are the variables and Logins the files below HOME with which it is logged in; one of them is enough. Without any of both the
@@ -28,6 +30,13 @@ type Known struct {
 const openCodeAsks = `{"*":"ask","bash":"ask","codesearch":"ask","doom_loop":"ask","edit":"ask","external_directory":"ask","glob":"ask",` +
 	`"grep":"ask","list":"ask","lsp":"ask","question":"ask","read":"ask","skill":"ask","task":"ask","todoread":"ask","todowrite":"ask","webfetch":"ask","websearch":"ask"}`
 
+// claudeAsks makes Claude Code ask, whatever the settings in its home and in the repository allow: there a rule to ask counts before one to
+// allow. Hooks of those settings would run programs, and could say yes in a person's place.
+var claudeAsks = map[string]any{"claudeCode": map[string]any{"options": map[string]any{"settings": map[string]any{
+	"permissions":     map[string]any{"ask": []string{"Bash", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch"}, "disableBypassPermissionsMode": "disable"},
+	"disableAllHooks": true,
+}}}}
+
 // known are the agents that were tried. An agent that is not here needs a sandbox, or its user's word.
 var known = []Known{
 	{
@@ -35,7 +44,7 @@ var known = []Known{
 		Env: []EnvVar{{"OPENCODE_PERMISSION", openCodeAsks}, {"OPENCODE_DISABLE_PROJECT_CONFIG", "true"}},
 	},
 	{
-		Name: "Claude Code by its ACP adapter", programs: []string{"claude-agent-acp", "@agentclientprotocol/claude-agent-acp"}, Mode: "default",
+		Name: "Claude Code by its ACP adapter", programs: []string{"claude-agent-acp", "@agentclientprotocol/claude-agent-acp"}, Mode: "default", Meta: claudeAsks,
 		Login: "claude /login", Logins: []string{".claude/.credentials.json"},
 		Keys: []string{
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
