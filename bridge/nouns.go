@@ -240,6 +240,9 @@ type Turn struct {
 	EndedAt    time.Time
 }
 
+// IsLaunch reports whether a turn makes its agent: the first one does, every other is a follow-up.
+func (t Turn) IsLaunch() bool { return t.Seq == 1 }
+
 // Marker is the first line of a follow-up's text. It finds the turn again
 // where an answer was lost (facts: Effects over an unreliable API).
 func (t Turn) Marker() string { return "[bridge " + string(t.ID) + "]" }

@@ -49,7 +49,7 @@ func (k Keys) Item(owner string, about ...string) ItemID {
 // An agent's first turn has neither in time, and there is one such turn only.
 func (t Turn) Name() string {
 	switch {
-	case t.Seq == 1:
+	case t.IsLaunch():
 		return "launch"
 	case t.Run != "":
 		return t.Run

@@ -34,9 +34,8 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		// The process ended between the commit and the answer.
 		return e.doubt(ctx, j, 0)
 	}
-	if j.launching() {
-		v := e.grantOf(j)
-		j.grant = v.Grant
+	if j.launch != nil {
+		j.launch.grant = e.grantOf(j).Grant
 	}
 	call, cancel := lanes.Repeatable(ctx)
 	defer cancel()
@@ -59,7 +58,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		return e.foundSent(ctx, j, started)
 	case err == nil && j.tree.Stopped() && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
 		return e.letGo(ctx, j, words.Stopped(j.tree))
-	case err == nil && j.launching() && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
+	case err == nil && j.launch != nil && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
 		return e.putBack(ctx, j.work, wait)
@@ -99,11 +98,11 @@ func (e *Engine) settled(j job) bool {
 // neverShown reports whether the operator's rule settles a v0 launch that no
 // look-up has found.
 func (e *Engine) neverShown(j job) bool {
-	return e.o.V0Settle > 0 && j.launching() && j.agent.API == bridge.APIv0 && e.o.Now().Sub(j.turn.DoubtSince) >= e.o.V0Settle
+	return e.o.V0Settle > 0 && j.launch != nil && j.agent.API == bridge.APIv0 && e.o.Now().Sub(j.turn.DoubtSince) >= e.o.V0Settle
 }
 
 func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) {
-	if j.launching() {
+	if j.launch != nil {
 		return e.o.Runtime.FindLaunch(ctx, e.launchOf(j))
 	}
 	return e.o.Runtime.FindSend(ctx, followUpOf(j))
@@ -116,7 +115,7 @@ func (e *Engine) relaunch(ctx context.Context, j job) error {
 	if !v.Grant.Valid() {
 		return e.letGo(ctx, j, words.RefusedNow(v))
 	}
-	j.grant = v.Grant // the one that the effect was looked for with may be of a narrower list
+	j.launch.grant = v.Grant // the one that the effect was looked for with may be of a narrower list
 	return e.again(ctx, j)
 }
 
@@ -132,7 +131,7 @@ func (e *Engine) letGo(ctx context.Context, j job, why string) error {
 // foundSent binds a turn to the run that was found. A run says itself what it told:
 // a database that was put back may hold an earlier attempt of the turn, with less.
 func (e *Engine) foundSent(ctx context.Context, j job, started bridge.Started) error {
-	if j.launching() {
+	if j.launch != nil {
 		return e.started(ctx, j, started)
 	}
 	s, shown, err := e.sentRun(ctx, j, started.Run)
@@ -176,7 +175,7 @@ func (e *Engine) again(ctx context.Context, j job) error {
 // stale takes a follow-up back to the queue that would tell again what a run has
 // told that was found meanwhile. It reports whether it did.
 func (c *change) stale(j *job) (bool, error) {
-	if j.launching() {
+	if j.launch != nil {
 		return false, nil
 	}
 	carried, err := c.CarriedNotices(j.turn.ID)
@@ -211,14 +210,14 @@ func (e *Engine) doubtAsBefore(ctx context.Context, j job, cause error) error {
 // bridge goes on looking at long intervals; a person may decide at any time.
 func (c *change) uncertain(j job) error {
 	text := "it may have happened: the answer was lost and the effect cannot be found. A person has to look."
-	if j.launching() {
+	if j.launch != nil {
 		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the answer was lost and the effect cannot be found. A person has to look."
 	}
 	j.turn.Trouble = text
 	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {
 		return err
 	}
-	if j.launching() && j.command.ID != "" {
+	if j.launch != nil && j.command.ID != "" {
 		j.command.Reason = text
 		if err := c.setCommand(&j.command, bridge.CommandUncertain); err != nil {
 			return err

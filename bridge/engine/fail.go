@@ -52,7 +52,7 @@ const maxRetries = 3
 // ended, and the first turn of a subagent is its parent's to judge.
 func (e *Engine) retries(j job, out output) bool {
 	broke := out.obs.State == bridge.RunError || out.obs.State == bridge.RunExpired
-	return broke && !out.gone && !j.tree.Stopped() && j.turn.Retry < maxRetries && (j.turn.Seq > 1 || j.agent.Parent == "")
+	return broke && !out.gone && !j.tree.Stopped() && j.turn.Retry < maxRetries && (!j.turn.IsLaunch() || j.agent.Parent == "")
 }
 
 // retry says the same again after a wait, with all that waits for the agent by
@@ -116,7 +116,7 @@ func (c *change) park(j *job) error {
 // waits for it is told, and what it carried waits for another turn.
 func (c *change) failTurn(j *job, reason string) error {
 	// A launch never gets further than its first turn without an external agent.
-	launch := j.turn.Seq == 1
+	launch := j.turn.IsLaunch()
 	c.e.streams.ended(j.turn.ID)
 	if err := c.fail(j, reason); err != nil {
 		return err

@@ -87,11 +87,9 @@ func (c *change) wakeOrBind(a bridge.Agent, d bridge.Delivery) error {
 	if err != nil {
 		return err
 	}
-	j := job{turn: t, agent: a}
-	if a.Command != "" {
-		if j.command, err = c.Command(a.Command); err != nil {
-			return err
-		}
+	j, err := loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
+	if err != nil {
+		return err
 	}
 	if err := c.bind(&j, bridge.Started{Agent: d.External}); err != nil {
 		return err

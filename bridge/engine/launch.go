@@ -10,6 +10,45 @@ import (
 	"drawbridge/policy"
 )
 
+// launch is what a turn that makes its external agent has beyond a follow-up.
+type launch struct {
+	// asking are the names of the agent whose command asks for the launch, root first; none when a person asks.
+	asking []string
+	// grant is made by the policy at the moment of sending, and nowhere recorded.
+	grant policy.Grant
+}
+
+// loadLaunch returns the launch that a turn is, nil when it is a follow-up.
+func loadLaunch(tx *bridge.Scene, a bridge.Agent, t bridge.Turn) (*launch, error) {
+	if a.External != "" || !t.IsLaunch() {
+		return nil, nil
+	}
+	if a.Parent == "" {
+		return &launch{}, nil
+	}
+	parent, err := tx.Agent(a.Parent)
+	if err != nil {
+		return nil, fmt.Errorf("load parent: %w", err)
+	}
+	asking, err := tx.Lineage(parent)
+	return &launch{asking: asking}, err
+}
+
+// keepGrant takes over the grant of the same launch as it was loaded before.
+func (l *launch) keepGrant(before *launch) {
+	if l != nil && before != nil {
+		l.grant = before.grant
+	}
+}
+
+// setLaunch takes the command that asked for a launch to a state. A follow-up has none, nor has a launch by a person.
+func (c *change) setLaunch(j *job, next bridge.CommandState) error {
+	if j.launch == nil || j.command.ID == "" {
+		return nil
+	}
+	return c.setCommand(&j.command, next)
+}
+
 // spawn makes the agent of a SUBAGENT command; its first turn is the launch.
 func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	id := bridge.AgentID(c.NewID("agt_"))
@@ -74,7 +113,7 @@ func (e *Engine) launchUnlessThere(ctx context.Context, j job) error {
 func (c *change) regrant(j *job) (bool, error) {
 	v := c.e.grantOf(*j)
 	if v.Decision == policy.Granted && v.Grant.Valid() {
-		j.grant = v.Grant
+		j.launch.grant = v.Grant
 		return true, nil
 	}
 	j.fault = "refused"
@@ -93,21 +132,21 @@ func (e *Engine) grantOf(j job) policy.Verdict {
 	if cmd.Role != "" {
 		cmd.Prompt = j.turn.Text // with the words that introduce the agent by the name that it got
 	}
-	return p.Grant(j.asking, cmd, j.command.Approved)
+	return p.Grant(j.launch.asking, cmd, j.command.Approved)
 }
 
 // callContext lets a stop of the bridge cut off a launch that can be sent again
 // under the same id. Everything else gets the time to be answered: a follow-up in
 // doubt waits for the whole settle time, and a v0 launch waits for a person.
 func (e *Engine) callContext(ctx context.Context, j job) (context.Context, context.CancelFunc) {
-	if j.launching() && bridge.Repeatable(j.agent.API) {
+	if j.launch != nil && bridge.Repeatable(j.agent.API) {
 		return lanes.Repeatable(ctx)
 	}
 	return context.WithCancel(ctx)
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
+	l := bridge.Launch{Grant: j.launch.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}

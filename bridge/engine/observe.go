@@ -72,7 +72,7 @@ func (e *Engine) inspect(ctx context.Context, j job) *bridge.Evidence {
 
 func runOf(j job) bridge.RunRef {
 	r := bridge.RunRef{API: j.agent.API, Agent: j.agent.External, Run: j.turn.Run}
-	if j.turn.Seq > 1 {
+	if !j.turn.IsLaunch() {
 		r.Marker = j.turn.Marker()
 	}
 	return r

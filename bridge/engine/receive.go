@@ -124,7 +124,7 @@ func (c *change) causes(j *job) (string, error) {
 			turns = append(turns, string(id))
 		}
 	}
-	if j.turn.Seq == 1 {
+	if j.turn.IsLaunch() {
 		add(j.command.Turn)
 	}
 	carried, err := c.CarriedNotices(j.turn.ID)

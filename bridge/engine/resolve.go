@@ -212,7 +212,7 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 		return t, bridge.Errorf(bridge.Invalid, "turn %s is not an action; settle it with --launched AGENT or --not-launched", id)
 	}
 	err := e.believe(ctx, word, func(tx *bridge.Scene) (doubted bridge.AgentID, err error) {
-		if t, err = tx.Turn(id); err == nil && t.State == bridge.TurnUncertain && t.Seq == 1 {
+		if t, err = tx.Turn(id); err == nil && t.State == bridge.TurnUncertain && t.IsLaunch() {
 			doubted = t.Agent
 		}
 		return doubted, err
@@ -229,7 +229,7 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 		switch {
 		case j.turn.State != bridge.TurnUncertain:
 			err = bridge.Errorf(bridge.Conflict, "turn %s is %s, not uncertain", id, j.turn.State)
-		case j.launching():
+		case j.launch != nil:
 			err = c.settleLaunch(j, external)
 		case j.turn.Run != "" && external == "":
 			_, err = c.settleOne(j.turn, word.Told)
@@ -294,7 +294,7 @@ func (c *change) settleLaunch(j job, external string) error {
 // giveUp ends a turn from outside of its handler. Its work stays in the lane
 // for the handler, which removes what is over.
 func (c *change) giveUp(j *job, reason string) error {
-	launch := j.turn.Seq == 1
+	launch := j.turn.IsLaunch()
 	if err := c.fail(j, reason); err != nil {
 		return err
 	}

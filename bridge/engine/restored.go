@@ -48,7 +48,7 @@ func (s *seen) is(agent bridge.AgentID, turn bridge.TurnID) bool {
 // to be.
 func (e *Engine) asksBefore(ctx context.Context, j job) (bridge.Transcriber, bool, error) {
 	t, ok := e.o.Runtime.(bridge.Transcriber)
-	if !ok || j.launching() || j.agent.External == "" || j.agent.Quarantined || j.tree.Stopped() || (j.agent.API == bridge.APIv1 && j.agent.LastRun == "") {
+	if !ok || j.launch != nil || j.agent.External == "" || j.agent.Quarantined || j.tree.Stopped() || (j.agent.API == bridge.APIv1 && j.agent.LastRun == "") {
 		return nil, false, nil
 	}
 	var head bridge.TurnHead
@@ -318,7 +318,7 @@ func (c *change) moveWords(t *bridge.Turn, match func(bridge.Turn) bool) error {
 		}
 		for i := len(all) - 1; i >= 0; i-- {
 			q := all[i]
-			if q.ID == t.ID || q.Text == "" || q.Seq == 1 || !match(q) {
+			if q.ID == t.ID || q.Text == "" || q.IsLaunch() || !match(q) {
 				continue
 			}
 			t.Text, t.Said, t.Cause, t.Depth, t.Streak, t.Retry = q.Text, q.Said, q.Cause, q.Depth, q.Streak, q.Retry
@@ -515,7 +515,7 @@ func (e *Engine) SettleRestored(ctx context.Context, told bool) (n int, err erro
 // at as if it had not been sent: what its agent was sent meanwhile comes first.
 func (c *change) settleOne(t bridge.Turn, told bool) (bool, error) {
 	a, err := c.Agent(t.Agent)
-	if err != nil || t.Seq == 1 || !bridge.Repeatable(a.API) {
+	if err != nil || t.IsLaunch() || !bridge.Repeatable(a.API) {
 		return false, err
 	}
 	if t.Run == "" {

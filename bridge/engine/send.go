@@ -9,7 +9,6 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/echo"
 	"drawbridge/bridge/words"
-	"drawbridge/policy"
 )
 
 // job is a turn with everything that its handler needs.
@@ -19,10 +18,10 @@ type job struct {
 	agent bridge.Agent
 	// command made the agent; zero for one that a person launched.
 	command bridge.Command
-	// names are the agent's and its ancestors', root first; asking are those of
-	// the agent whose command made this one.
-	names, asking []string
-	grant         policy.Grant
+	// launch is nil for a follow-up, which goes to an external agent that is there.
+	launch *launch
+	// names are the agent's and its ancestors', root first.
+	names []string
 	// tree is that of the agent, with whether a person stopped it.
 	tree bridge.Tree
 	// fault is a word of ours for why the turn fails, for traces; "" when there is none.
@@ -30,9 +29,6 @@ type job struct {
 	// doubted is since when an earlier attempt has been in doubt, zero when none is.
 	doubted time.Time
 }
-
-// launching reports whether the turn makes the external agent.
-func (j job) launching() bool { return j.agent.External == "" && j.turn.Seq == 1 }
 
 func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	var j job
@@ -79,14 +75,10 @@ func loadJob(tx *bridge.Scene, w bridge.Work) (j job, err error) {
 	if j.tree, err = tx.Tree(j.agent.Root); err != nil {
 		return j, fmt.Errorf("load tree %q: %w", j.agent.Root, err)
 	}
-	if j.names, err = tx.Lineage(j.agent); err != nil || j.agent.Parent == "" {
+	if j.names, err = tx.Lineage(j.agent); err != nil {
 		return j, err
 	}
-	parent, err := tx.Agent(j.agent.Parent)
-	if err != nil {
-		return j, fmt.Errorf("load parent: %w", err)
-	}
-	j.asking, err = tx.Lineage(parent)
+	j.launch, err = loadLaunch(tx, j.agent, j.turn)
 	return j, err
 }
 
@@ -129,7 +121,7 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 	if err != nil || !sent {
 		return err
 	}
-	if j.launching() && j.agent.API == bridge.APIv0 {
+	if j.launch != nil && j.agent.API == bridge.APIv0 {
 		return e.launchUnlessThere(ctx, j)
 	}
 	return e.send(ctx, j)
@@ -153,10 +145,10 @@ func (c *change) begin(j *job) (bool, error) {
 		return false, c.failTurn(j, words.Stopped(j.tree))
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
-	case j.agent.External == "" && !j.launching():
+	case j.agent.External == "" && j.launch == nil:
 		return false, c.failTurn(j, "the agent was never launched: "+j.agent.Trouble)
 	}
-	if j.launching() {
+	if j.launch != nil {
 		if ok, err := c.regrant(j); !ok || err != nil {
 			return false, err
 		}
@@ -173,7 +165,7 @@ func (c *change) begin(j *job) (bool, error) {
 		return false, c.broke(j, refused)
 	}
 	j.turn.Sent = j.turn.Text
-	if !j.launching() {
+	if j.launch == nil {
 		if err := c.carryWaiting(j); err != nil {
 			return false, err
 		}
@@ -189,10 +181,8 @@ func (c *change) begin(j *job) (bool, error) {
 	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return false, err
 	}
-	if j.launching() && j.command.ID != "" {
-		if err := c.setCommand(&j.command, bridge.CommandSending); err != nil {
-			return false, err
-		}
+	if err := c.setLaunch(j, bridge.CommandSending); err != nil {
+		return false, err
 	}
 	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
 		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(j.turn.Sent, 4000)}})
@@ -238,7 +228,7 @@ func (c *change) carryWaiting(j *job) error {
 // hollow ends a turn that has nothing left to tell, because runs that the bridge
 // found have told it. It reports whether it did.
 func (c *change) hollow(j *job) (bool, error) {
-	if j.launching() || j.turn.Text != "" {
+	if j.launch != nil || j.turn.Text != "" {
 		return false, nil
 	}
 	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)
@@ -285,7 +275,7 @@ func (e *Engine) send(ctx context.Context, j job) error {
 	switch {
 	case err == nil:
 		err = e.started(ctx, j, started)
-		if err == nil && !j.launching() { // a launch may have met an agent that had other turns since
+		if err == nil && j.launch == nil { // a launch may have met an agent that had other turns since
 			e.seen.put(j.agent.ID, j.turn.ID)
 		}
 		return err
@@ -330,7 +320,7 @@ func (e *Engine) stepped(ctx context.Context, j job, fn func(*change, *job) erro
 		if fresh.turn.State != j.turn.State {
 			return c.PutBack(j.work, c.now)
 		}
-		fresh.grant = j.grant
+		fresh.launch.keepGrant(j.launch)
 		ran = true
 		return fn(c, &fresh)
 	}, append(hintsOf(j), more...)...)
@@ -351,7 +341,7 @@ func hintsOf(j job) []bridge.Need {
 }
 
 func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
-	if j.launching() {
+	if j.launch != nil {
 		return e.o.Runtime.Launch(ctx, e.launchOf(j))
 	}
 	return e.o.Runtime.Send(ctx, followUpOf(j))
@@ -364,7 +354,7 @@ func followUpOf(j job) bridge.FollowUp {
 // started records that the API accepted the turn. A launch whose reported
 // repository is not the granted one is cancelled first and recorded as an alarm.
 func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
-	if j.launching() && s.Repo != "" && !sameRepo(s.Repo, j.agent.Repo) {
+	if j.launch != nil && s.Repo != "" && !sameRepo(s.Repo, j.agent.Repo) {
 		return e.wrongRepo(ctx, j, s)
 	}
 	bound := j
@@ -393,8 +383,7 @@ func (e *Engine) firstLook() time.Duration { return e.backoff(1, e.o.PollMin, e.
 
 // bind takes a turn to running under the ids that the API gave.
 func (c *change) bind(j *job, s bridge.Started) error {
-	launch := j.launching()
-	if launch {
+	if j.launch != nil {
 		j.agent.External, j.agent.URL = s.Agent, s.URL
 	}
 	j.agent.LastRun, j.turn.Run = s.Run, s.Run
@@ -405,14 +394,12 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	if err := c.setAgent(&j.agent, bridge.AgentBusy); err != nil {
 		return err
 	}
-	if !launch {
+	if j.launch == nil {
 		return nil
 	}
-	if j.command.ID != "" {
-		j.command.Reason = "" // it may have been in doubt
-		if err := c.setCommand(&j.command, bridge.CommandConfirmed); err != nil {
-			return err
-		}
+	j.command.Reason = "" // it may have been in doubt
+	if err := c.setLaunch(j, bridge.CommandConfirmed); err != nil {
+		return err
 	}
 	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
@@ -444,10 +431,8 @@ func (e *Engine) requeue(ctx context.Context, j job, cause error) error {
 		if err := errors.Join(c.setTurn(&j.turn, bridge.TurnQueued), c.UpdateAgent(j.agent)); err != nil {
 			return err
 		}
-		if j.launching() && j.command.ID != "" {
-			if err := c.setCommand(&j.command, bridge.CommandGranted); err != nil {
-				return err
-			}
+		if err := c.setLaunch(j, bridge.CommandGranted); err != nil {
+			return err
 		}
 		return c.PutBack(j.work, c.now.Add(wait))
 	})

@@ -229,7 +229,7 @@ func (c *change) failTask(a *bridge.Agent, failed bridge.Turn, n bridge.Notice) 
 	if err != nil {
 		return err
 	}
-	if goesOn && failed.Seq > 1 && !a.Quarantined {
+	if goesOn && !failed.IsLaunch() && !a.Quarantined {
 		return c.tellParent(*a, n, "failed", failed.Name())
 	}
 	m, err := c.Command(a.Command)

@@ -237,7 +237,7 @@ func (v *verdict) retried(a bridge.Agent) {
 	}
 	for _, t := range v.turns[a.ID] {
 		broke := t.Status == bridge.RunError || t.Status == bridge.RunExpired
-		if !broke || t.Text == "" || t.Retry >= 3 || t.Seq == 1 && a.Parent != "" {
+		if !broke || t.Text == "" || t.Retry >= 3 || t.IsLaunch() && a.Parent != "" {
 			continue
 		}
 		if !slices.ContainsFunc(v.turns[a.ID], func(n bridge.Turn) bool { return n.Says(t.Text) && n.Retry == t.Retry+1 }) {
@@ -279,7 +279,7 @@ func (v *verdict) order(id bridge.AgentID, a *cloudAgent) {
 
 func (v *verdict) byMarker(id bridge.AgentID, marker string) (bridge.Turn, bool) {
 	for _, t := range v.turns[id] {
-		if t.Marker() == marker || (marker == "" && t.Seq == 1) {
+		if t.Marker() == marker || (marker == "" && t.IsLaunch()) {
 			return t, true
 		}
 	}

@@ -151,11 +151,11 @@ func (u *user) enrich() bool {
 func (u *user) resolveTurn(t bridge.Turn) bool {
 	p, a := u.door(), u.w.agent(t.Agent)
 	arrived := u.w.cloud.arrived(a, t)
-	if u.leaves(string(t.ID)) || p == nil || u.w.pending() || (t.Seq > 1 && arrived) {
+	if u.leaves(string(t.ID)) || p == nil || u.w.pending() || (!t.IsLaunch() && arrived) {
 		return false
 	}
 	external := ""
-	if x := u.w.cloud.of(a); x != nil && t.Seq == 1 {
+	if x := u.w.cloud.of(a); x != nil && t.IsLaunch() {
 		external = x.id
 	}
 	_, err := p.engine.ResolveTurn(p.ctx, t.ID, engine.Word{External: external})

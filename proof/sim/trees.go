@@ -145,7 +145,7 @@ func (o *oracle) committed(t *witness, told map[string]*bridge.Usage) {
 	o.resulted(t)
 	for _, r := range t.begun {
 		key := r.Marker()
-		if r.Seq == 1 {
+		if r.IsLaunch() {
 			key = o.s.agent(r.Agent).OpKey[:opLength]
 		}
 		o.begun[key] = o.s.commits

@@ -73,7 +73,7 @@ func (r *cloudRun) good() bool {
 
 // is reports whether a run is that of a turn.
 func (r *cloudRun) is(t bridge.Turn) bool {
-	return r.marker == t.Marker() || (t.Seq == 1 && r.marker == "" && !r.foreign)
+	return r.marker == t.Marker() || (t.IsLaunch() && r.marker == "" && !r.foreign)
 }
 
 // active returns the run that goes on now, or nil.

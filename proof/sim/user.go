@@ -142,9 +142,9 @@ func (u *user) decide() (did bool) {
 		switch {
 		case t.Run != "":
 			did = u.answer(t) || did
-		case t.Seq > 1 && u.w.chance(0.6):
+		case !t.IsLaunch() && u.w.chance(0.6):
 			did = u.replay(t) || did
-		case t.Seq > 1 || u.w.agent(t.Agent).Parent == "":
+		case !t.IsLaunch() || u.w.agent(t.Agent).Parent == "":
 			did = u.resolveTurn(t) || did
 		}
 	}
