@@ -72,24 +72,25 @@ func definition(letter string) string { return strings.Repeat(letter, 64) }
 // definition that changed meanwhile is asked about anew. Over a restart as well.
 func TestRelayWantsApproval(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	var now atomic.Value
-	now.Store(definition("a"))
-	w.relay.Wants = func(string) string { return now.Load().(string) }
-	w.launch("go")
-	m := w.heldCommand("definition aaaaaaaaaaaa")
-	if m.Code != "relay_needs_approval" || m.Approved || !strings.Contains(m.Reason, "it would run /bin/backup_script") {
-		t.Errorf("%+v", m)
-	}
-	w.restart()
-	now.Store(definition("b")) // somebody changed the action after the question
-	w.approve(m)
-	m = w.heldCommand("definition bbbbbbbbbbbb")
-	if len(w.relay.Log()) != 0 {
-		t.Fatal("it ran with an approval of another definition")
-	}
-	w.approve(m)
-	w.ranOnce(m)
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		var now atomic.Value
+		now.Store(definition("a"))
+		w.relay.Wants = func(string) string { return now.Load().(string) }
+		w.launch("go")
+		m := w.heldCommand("definition aaaaaaaaaaaa")
+		if m.Code != "relay_needs_approval" || m.Approved || !strings.Contains(m.Reason, "it would run /bin/backup_script") {
+			t.Errorf("%+v", m)
+		}
+		w.restart()
+		now.Store(definition("b")) // somebody changed the action after the question
+		w.approve(m)
+		m = w.heldCommand("definition bbbbbbbbbbbb")
+		if len(w.relay.Log()) != 0 {
+			t.Fatal("it ran with an approval of another definition")
+		}
+		w.approve(m)
+		w.ranOnce(m)
+	})
 }
 
 // offer lets the relay say what it would run.
@@ -131,31 +132,32 @@ func TestOneApprovalForBothGates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-			r := rules
-			r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop", Approval: c.rule}}
-			w.allow(r)
-			w.relay.Wants = func(string) string { return definition("a") }
-			w.offer(c.offer)
-			w.launch("go")
-			m := w.heldCommand("approval")
-			q := w.question(m.ID)
-			if !strings.Contains(words.Question(q), c.shows) {
-				t.Fatalf("the person reads %s", words.Question(q))
-			}
-			w.offer(shown) // nobody was shown this one
-			_, err := w.engine.Approve(t.Context(), m.ID, q.Hash)
-			if c.askAgain != (bridge.KindOf(err) == bridge.Conflict) || (!c.askAgain && err != nil) {
-				t.Fatalf("the word on what was shown: %v", err)
-			}
-			if c.askAgain {
-				w.approve(m)
-			}
-			w.ranOnce(m)
-			told := w.sent("github.com/me/agent-env")
-			if len(told) == 0 || strings.Contains(strings.Join(told, "\n"), "/bin/backup") {
-				t.Errorf("the agent reads %q", told)
-			}
+			play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+				r := rules
+				r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop", Approval: c.rule}}
+				w.allow(r)
+				w.relay.Wants = func(string) string { return definition("a") }
+				w.offer(c.offer)
+				w.launch("go")
+				m := w.heldCommand("approval")
+				q := w.question(m.ID)
+				if !strings.Contains(words.Question(q), c.shows) {
+					t.Fatalf("the person reads %s", words.Question(q))
+				}
+				w.offer(shown) // nobody was shown this one
+				_, err := w.engine.Approve(t.Context(), m.ID, q.Hash)
+				if c.askAgain != (bridge.KindOf(err) == bridge.Conflict) || (!c.askAgain && err != nil) {
+					t.Fatalf("the word on what was shown: %v", err)
+				}
+				if c.askAgain {
+					w.approve(m)
+				}
+				w.ranOnce(m)
+				told := w.sent("github.com/me/agent-env")
+				if len(told) == 0 || strings.Contains(strings.Join(told, "\n"), "/bin/backup") {
+					t.Errorf("the agent reads %q", told)
+				}
+			})
 		})
 	}
 }
@@ -163,20 +165,21 @@ func TestOneApprovalForBothGates(t *testing.T) {
 // Denied is refused, and a relay that is never content is not asked about for ever.
 func TestApprovalThatDoesNotHelp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	w.relay.Wants = func(string) string { return definition("a") }
-	w.launch("go")
-	m := w.heldCommand("definition")
-	if _, err := w.engine.Deny(t.Context(), m.ID, "no"); err != nil {
-		t.Fatal(err)
-	}
-	w.until("refused and told", func(tx *bridge.Scene) bool {
-		c, err := tx.Command(m.ID)
-		return err == nil && c.State == bridge.CommandReported && c.Code == "denied"
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		w.relay.Wants = func(string) string { return definition("a") }
+		w.launch("go")
+		m := w.heldCommand("definition")
+		if _, err := w.engine.Deny(t.Context(), m.ID, "no"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("refused and told", func(tx *bridge.Scene) bool {
+			c, err := tx.Command(m.ID)
+			return err == nil && c.State == bridge.CommandReported && c.Code == "denied"
+		})
+		if got := w.relay.Log(); len(got) != 0 {
+			t.Errorf("it ran %d times", len(got))
+		}
 	})
-	if got := w.relay.Log(); len(got) != 0 {
-		t.Errorf("it ran %d times", len(got))
-	}
 }
 
 // A person at the relay's machine may answer what the operator here was asked: then the relay is asked again, once. Another relay
@@ -186,46 +189,47 @@ func TestAnsweredAtTheMachine(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		t.Run(fmt.Sprintf("the allowlist wants a word %t", own), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-			r := rules
-			r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop"}}
-			if own {
-				r.Actions[0].Approval = policy.Approval{Mode: policy.ApprovalEach}
-			}
-			w.allow(r)
-			var yes atomic.Bool
-			w.relay.Wants = func(string) string {
-				if yes.Load() {
-					return ""
+			play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+				r := rules
+				r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop"}}
+				if own {
+					r.Actions[0].Approval = policy.Approval{Mode: policy.ApprovalEach}
 				}
-				return definition("a")
-			}
-			w.launch("go")
-			if own {
-				w.approve(w.heldCommand("approval"))
-			}
-			m := w.heldCommand("definition aaaaaaaaaaaa")
-			answered := func(relay string) {
-				t.Helper()
-				if err := w.engine.RelayAnswered(t.Context(), relay, m.OpKey); err != nil {
-					t.Fatal(err)
+				w.allow(r)
+				var yes atomic.Bool
+				w.relay.Wants = func(string) string {
+					if yes.Load() {
+						return ""
+					}
+					return definition("a")
 				}
-			}
-			yes.Store(true)
-			answered("other")
-			if got := w.heldCommand("definition aaaaaaaaaaaa"); got.ID != m.ID {
-				t.Error("another relay let it go")
-			}
-			answered("laptop")
-			answered("laptop") // it says so until it is asked again
-			if own {
-				w.approve(w.heldCommand("definition aaaaaaaaaaaa"))
-			}
-			if got := w.ranOnce(m); got.Approved != own {
-				t.Errorf("approved: %v", got.Approved)
-			}
-			answered("laptop")
-			w.ranOnce(m)
+				w.launch("go")
+				if own {
+					w.approve(w.heldCommand("approval"))
+				}
+				m := w.heldCommand("definition aaaaaaaaaaaa")
+				answered := func(relay string) {
+					t.Helper()
+					if err := w.engine.RelayAnswered(t.Context(), relay, m.OpKey); err != nil {
+						t.Fatal(err)
+					}
+				}
+				yes.Store(true)
+				answered("other")
+				if got := w.heldCommand("definition aaaaaaaaaaaa"); got.ID != m.ID {
+					t.Error("another relay let it go")
+				}
+				answered("laptop")
+				answered("laptop") // it says so until it is asked again
+				if own {
+					w.approve(w.heldCommand("definition aaaaaaaaaaaa"))
+				}
+				if got := w.ranOnce(m); got.Approved != own {
+					t.Errorf("approved: %v", got.Approved)
+				}
+				answered("laptop")
+				w.ranOnce(m)
+			})
 		})
 	}
 }

@@ -111,25 +111,26 @@ func TestASummaryOfATaskThatWaits(t *testing.T) {
 // a person says that it was, the launch is over and its parent hears nothing twice.
 func TestCompletedWhileItsLaunchIsUncertain(t *testing.T) {
 	t.Parallel()
-	w, m := uncertainLaunch(t, "after launch")
-	var a bridge.Agent
-	w.until("the subagent is there", func(tx *bridge.Scene) bool {
-		var err error
-		a, err = tx.Agent(m.Child)
-		return err == nil
+	uncertainLaunch(t, "after launch", func(t *testing.T, w *world, m bridge.Command) {
+		var a bridge.Agent
+		w.until("the subagent is there", func(tx *bridge.Scene) bool {
+			var err error
+			a, err = tx.Agent(m.Child)
+			return err == nil
+		})
+		w.reports(a, "msg_1", "the reported result")
+		w.until("its parent heard it", func(*bridge.Scene) bool {
+			return strings.Contains(strings.Join(w.sent(boss), "\n"), "| the reported result")
+		})
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: w.cloud.External("x")}); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the launch is over", func(tx *bridge.Scene) bool {
+			m, err := tx.Command(m.ID)
+			return err == nil && !m.State.Open()
+		})
+		if all := strings.Join(w.sent(boss), "\n"); strings.Count(all, "| the reported result") != 1 || strings.Contains(all, "status=FINISHED") {
+			t.Errorf("told %s", all)
+		}
 	})
-	w.reports(a, "msg_1", "the reported result")
-	w.until("its parent heard it", func(*bridge.Scene) bool {
-		return strings.Contains(strings.Join(w.sent(boss), "\n"), "| the reported result")
-	})
-	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: w.cloud.External("x")}); err != nil {
-		t.Fatal(err)
-	}
-	w.until("the launch is over", func(tx *bridge.Scene) bool {
-		m, err := tx.Command(m.ID)
-		return err == nil && !m.State.Open()
-	})
-	if all := strings.Join(w.sent(boss), "\n"); strings.Count(all, "| the reported result") != 1 || strings.Contains(all, "status=FINISHED") {
-		t.Errorf("told %s", all)
-	}
 }

@@ -4,15 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
-	"drawbridge/policy"
-	"drawbridge/proof/memstore"
 	"drawbridge/proof/runtimes"
 )
 
@@ -92,14 +87,13 @@ func TestStopCutsOffWhatCanBeRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, relay: &runtimes.Relay{}, disk: memstore.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
-					cloud: &runtimes.Cloud{Answer: func(string, string) bridge.Observation {
-						return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
-					}}}
-				w.allow(rules)
+			bubble(t, func(t *testing.T, w *world) {
+				w.cloud.Answer = func(string, string) bridge.Observation {
+					return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
+				}
 				cloud := &slowCloud{Cloud: w.cloud, slow: c.slow, took: c.took, met: make(chan struct{}, 1)}
-				stop := w.runOn(cloud)
+				w.runtime = cloud
+				w.start()
 				if _, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: boss, Prompt: "go", API: c.api}); err != nil {
 					t.Fatal(err)
 				}
@@ -108,14 +102,15 @@ func TestStopCutsOffWhatCanBeRepeated(t *testing.T) {
 				}
 				<-cloud.met
 				began := time.Now()
-				stop()
+				w.stop()
 				if took := time.Since(began); took != c.stopsIn {
 					t.Errorf("the stop took %s, want %s", took, c.stopsIn)
 				}
-				stop = w.runOn(w.cloud)
+				w.runtime = nil
+				w.start()
 				turns := 1 + strings.Count(c.slow, "send")
 				w.idle(turns)
-				stop()
+				w.stop()
 				effects := 0
 				for _, line := range w.cloud.Log() {
 					if strings.HasPrefix(line, "launch") || strings.HasPrefix(line, "send") {
@@ -127,30 +122,6 @@ func TestStopCutsOffWhatCanBeRepeated(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// runOn runs an engine on the world's disk until stop is called.
-func (w *world) runOn(cloud bridge.Runtime) (stop func()) {
-	w.t.Helper()
-	s, shut := w.open()
-	var err error
-	w.engine, err = engine.New(engine.Options{Store: s, Runtime: cloud, Actions: w.relay, Policy: func() *policy.Policy { return w.policy.Load() },
-		Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: w.poll, PollMax: w.poll, Settle: w.settleOf, V0Settle: w.v0Settle, Log: zerolog.Nop()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- w.engine.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.t.Error(err)
-		}
-		if err := shut(); err != nil {
-			w.t.Error(err)
-		}
 	}
 }
 
@@ -170,11 +141,9 @@ func TestRuleSettlesV0Launches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
 				began, sent := time.Now(), 0
-				w := &world{t: t, relay: &runtimes.Relay{}, disk: memstore.NewDisk(), poll: 10 * time.Second, settle: 5 * time.Minute, patience: time.Hour, stop: func() {},
-					cloud: &runtimes.Cloud{Answer: func(string, string) bridge.Observation { return bridge.Observation{State: bridge.RunFinished} }}}
-				w.allow(rules)
+				w.cloud.Answer = func(string, string) bridge.Observation { return bridge.Observation{State: bridge.RunFinished} }
 				w.v0Settle = c.rule
 				w.cloud.Fail = func(point, _ string) error {
 					switch {
@@ -186,7 +155,7 @@ func TestRuleSettlesV0Launches(t *testing.T) {
 					}
 					return nil
 				}
-				stop := w.runOn(w.cloud)
+				w.start()
 				_, turn, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: boss, Prompt: "go", API: bridge.APIv0})
 				if err != nil {
 					t.Fatal(err)
@@ -196,7 +165,7 @@ func TestRuleSettlesV0Launches(t *testing.T) {
 				if err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) { now, err = tx.Turn(turn.ID); return err }); err != nil {
 					t.Fatal(err)
 				}
-				stop()
+				w.stop()
 				if now.State != c.want || sent != 1 {
 					t.Errorf("the turn is %s (%s) after %d launches, want %s after one", now.State, now.Trouble, sent, c.want)
 				}

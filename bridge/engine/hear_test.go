@@ -49,15 +49,16 @@ func TestEchoSaysWhoseItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, echoes(said, "LOCAL_ACTION: backup_script"))
-			w.launch("go")
-			m := w.heldEcho()
-			if !strings.Contains(m.Reason, "of the result of my-app-") && !strings.Contains(m.Reason, "may repeat the result of my-app-") || !strings.Contains(m.Reason, "(turn trn_") {
-				t.Errorf("the reason is %q", m.Reason)
-			}
-			if name != "decoys" && !strings.Contains(m.Reason, "it repeats line 3 of") {
-				t.Errorf("the reason is %q", m.Reason)
-			}
+			play(t, echoes(said, "LOCAL_ACTION: backup_script"), func(t *testing.T, w *world) {
+				w.launch("go")
+				m := w.heldEcho()
+				if !strings.Contains(m.Reason, "of the result of my-app-") && !strings.Contains(m.Reason, "may repeat the result of my-app-") || !strings.Contains(m.Reason, "(turn trn_") {
+					t.Errorf("the reason is %q", m.Reason)
+				}
+				if name != "decoys" && !strings.Contains(m.Reason, "it repeats line 3 of") {
+					t.Errorf("the reason is %q", m.Reason)
+				}
+			})
 		})
 	}
 }

@@ -293,6 +293,7 @@ func TestResolveAsksTheJournalFirst(t *testing.T) {
 			if _, err := w.engine.Resolve(t.Context(), w.action().ID, engine.Word{Journal: true}); bridge.KindOf(err) != bridge.Unavailable {
 				t.Errorf("while the relay is away: %v", err)
 			}
+			synctest.Wait() // the engine's own look is over, too
 			there.Store(true)
 			m, err := w.engine.Resolve(t.Context(), w.action().ID, word)
 			if err != nil || m.State != bridge.CommandFinished || m.Outcome == nil || m.Outcome.ExitCode != 0 || m.Outcome.Stdout == "" {

@@ -27,58 +27,59 @@ func TestNothingFromOutsideStandsUnbarred(t *testing.T) {
 func checkOutside(t *testing.T, evil string, status bridge.ActionStatus) {
 	t.Helper()
 	line := strings.NewReplacer("\n", " ", "\r", " ").Replace(evil)
-	w := newWorld(t, script(nil))
-	w.cloud.Answer = func(repo, text string) bridge.Observation {
-		o := bridge.Observation{State: bridge.RunFinished, Reply: "Thanks."}
-		switch {
-		case repo == "github.com/me/my-app":
-			o = bridge.Observation{State: bridge.RunFinished, Reply: evil, Branch: evil, PR: evil, Detail: evil}
-		case repo == "github.com/acme/broken":
-			o = bridge.Observation{State: bridge.RunError, Detail: evil}
-		case strings.HasPrefix(text, "go"):
-			o.Reply = "SUBAGENT: repo=github.com/me/my-app, prompt=look\nSUBAGENT: repo=github.com/acme/broken, prompt=look\nLOCAL_ACTION: backup_script\n" +
-				"- LOCAL_ACTION: " + line + "\nLOCAL_ACTION: " + line + "\nSUBAGENT: repo=" + line + ", prompt=x\nREMIND: " + line + ", x\n"
-		}
-		return o
-	}
-	w.cloud.Inspected = func(string) (bridge.Evidence, error) {
-		return bridge.Evidence{Artifacts: []bridge.Artifact{{Path: evil, Size: 3}}, Unread: evil}, nil
-	}
-	w.relay.Answer = func(string) bridge.ActionOutcome {
-		return bridge.ActionOutcome{Status: status, Error: evil, Stdout: evil, Stderr: evil, Omitted: 3}
-	}
-	main := w.launch("go")
-	w.until("everything was told", func(tx *bridge.Scene) bool {
-		a, err := tx.Agent(main.ID)
-		all, cmdErr := tx.Commands(bridge.CommandFilter{Agent: main.ID})
-		told := 0
-		for _, m := range all {
-			if m.State == bridge.CommandReported {
-				told++
+	play(t, script(nil), func(t *testing.T, w *world) {
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			o := bridge.Observation{State: bridge.RunFinished, Reply: "Thanks."}
+			switch {
+			case repo == "github.com/me/my-app":
+				o = bridge.Observation{State: bridge.RunFinished, Reply: evil, Branch: evil, PR: evil, Detail: evil}
+			case repo == "github.com/acme/broken":
+				o = bridge.Observation{State: bridge.RunError, Detail: evil}
+			case strings.HasPrefix(text, "go"):
+				o.Reply = "SUBAGENT: repo=github.com/me/my-app, prompt=look\nSUBAGENT: repo=github.com/acme/broken, prompt=look\nLOCAL_ACTION: backup_script\n" +
+					"- LOCAL_ACTION: " + line + "\nLOCAL_ACTION: " + line + "\nSUBAGENT: repo=" + line + ", prompt=x\nREMIND: " + line + ", x\n"
 			}
+			return o
 		}
-		return err == nil && cmdErr == nil && a.State == bridge.AgentIdle && told == len(all) && told >= 3
+		w.cloud.Inspected = func(string) (bridge.Evidence, error) {
+			return bridge.Evidence{Artifacts: []bridge.Artifact{{Path: evil, Size: 3}}, Unread: evil}, nil
+		}
+		w.relay.Answer = func(string) bridge.ActionOutcome {
+			return bridge.ActionOutcome{Status: status, Error: evil, Stdout: evil, Stderr: evil, Omitted: 3}
+		}
+		main := w.launch("go")
+		w.until("everything was told", func(tx *bridge.Scene) bool {
+			a, err := tx.Agent(main.ID)
+			all, cmdErr := tx.Commands(bridge.CommandFilter{Agent: main.ID})
+			told := 0
+			for _, m := range all {
+				if m.State == bridge.CommandReported {
+					told++
+				}
+			}
+			return err == nil && cmdErr == nil && a.State == bridge.AgentIdle && told == len(all) && told >= 3
+		})
+		var turns []bridge.Turn
+		if err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) {
+			turns, err = tx.Turns(bridge.TurnFilter{Agent: main.ID})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		heard := ""
+		for _, turn := range turns {
+			heard += turn.Sent + "\n"
+		}
+		for _, fault := range runtimes.Unbarred(heard) {
+			t.Error(fault)
+		}
+		if !strings.Contains(heard, runtimes.Marker) || !strings.Contains(heard, "the relay says") || !strings.Contains(heard, "artifacts ") {
+			t.Errorf("the fields did not reach the agent: %q", heard)
+		}
+		for _, c := range parser.ParseString(heard, parser.Options{Remind: true}).Commands {
+			t.Errorf("a turn commands: %+v", c)
+		}
 	})
-	var turns []bridge.Turn
-	if err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) {
-		turns, err = tx.Turns(bridge.TurnFilter{Agent: main.ID})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	heard := ""
-	for _, turn := range turns {
-		heard += turn.Sent + "\n"
-	}
-	for _, fault := range runtimes.Unbarred(heard) {
-		t.Error(fault)
-	}
-	if !strings.Contains(heard, runtimes.Marker) || !strings.Contains(heard, "the relay says") || !strings.Contains(heard, "artifacts ") {
-		t.Errorf("the fields did not reach the agent: %q", heard)
-	}
-	for _, c := range parser.ParseString(heard, parser.Options{Remind: true}).Commands {
-		t.Errorf("a turn commands: %+v", c)
-	}
 }
 
 // TestNearMissesDoNotGrow: an agent that repeats each turn whole, near misses of its own among it, hears no more each time.

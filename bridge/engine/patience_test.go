@@ -46,7 +46,7 @@ func TestCrashesCostAnActionNoPatience(t *testing.T) {
 // engine must have been stopped.
 func (w *world) crash(lane string, times int) {
 	w.t.Helper()
-	s, shut := w.open()
+	s := w.disk.Open()
 	now := time.Now().Add(-time.Second)
 	err := s.Update(w.t.Context(), func(tx *bridge.Scene) error { return tx.WakeLane(lane, now) })
 	for range times {
@@ -59,7 +59,7 @@ func (w *world) crash(lane string, times int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := shut(); err != nil {
+	if err := s.Close(); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -128,7 +128,8 @@ func TestApprovedReminderWithoutRoom(t *testing.T) {
 // An agent that only asks for reminders that cannot be set is not answered for ever.
 func TestBadRemindersAreNotAnsweredForEver(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(string, string) string { return "REMIND: soon, look" })
-	w.launch("go")
-	w.idle(4)
+	play(t, func(string, string) string { return "REMIND: soon, look" }, func(t *testing.T, w *world) {
+		w.launch("go")
+		w.idle(4)
+	})
 }

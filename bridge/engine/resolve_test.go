@@ -12,69 +12,72 @@ import (
 
 // uncertainLaunch runs a world in which a v0 launch's answer was lost and the
 // agent cannot be found.
-func uncertainLaunch(t *testing.T, lose string) (*world, bridge.Command) {
+func uncertainLaunch(t *testing.T, lose string, test func(t *testing.T, w *world, m bridge.Command)) {
 	t.Helper()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/acme/old, prompt=x", "github.com/acme/old": "done"}))
-	r := rules
-	r.Repos = append(r.Repos[:len(r.Repos):len(r.Repos)], v0Rule)
-	w.allow(r)
-	var lost atomic.Bool
-	w.cloud.Hidden = func(prompt string) bool { return prompt == "x" }
-	w.cloud.Unreadable = func(text string) error {
-		if w.silent.Load() && text == "x" {
-			return bridge.Errorf(bridge.Unavailable, "the Cloud Agents API cannot be reached")
+	play(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/acme/old, prompt=x", "github.com/acme/old": "done"}), func(t *testing.T, w *world) {
+		r := rules
+		r.Repos = append(r.Repos[:len(r.Repos):len(r.Repos)], v0Rule)
+		w.allow(r)
+		var lost atomic.Bool
+		w.cloud.Hidden = func(prompt string) bool { return prompt == "x" }
+		w.cloud.Unreadable = func(text string) error {
+			if w.silent.Load() && text == "x" {
+				return bridge.Errorf(bridge.Unavailable, "the Cloud Agents API cannot be reached")
+			}
+			return nil
 		}
-		return nil
-	}
-	w.cloud.Fail = func(point, text string) error {
-		if point == lose && text == "x" && !lost.Swap(true) {
-			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+		w.cloud.Fail = func(point, text string) error {
+			if point == lose && text == "x" && !lost.Swap(true) {
+				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+			}
+			return nil
 		}
-		return nil
-	}
-	w.launch("go")
-	w.until("uncertain", func(tx *bridge.Scene) bool {
-		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
-		return err == nil && len(all) == 1
+		w.launch("go")
+		w.until("uncertain", func(tx *bridge.Scene) bool {
+			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
+			return err == nil && len(all) == 1
+		})
+		test(t, w, w.oneCommand(bridge.CommandUncertain))
 	})
-	return w, w.oneCommand(bridge.CommandUncertain)
 }
 
 func TestResolveLaunched(t *testing.T) {
 	t.Parallel()
-	w, m := uncertainLaunch(t, "after launch")
-	external := w.cloud.External("x")
-	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: "no such/id"}); bridge.KindOf(err) != bridge.Invalid {
-		t.Errorf("bad id: %v", err)
-	}
-	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: external}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: external}); bridge.KindOf(err) != bridge.Conflict {
-		t.Errorf("resolved twice: %v", err)
-	}
-	w.reported(m.ID)
-	if m := w.oneCommand(bridge.CommandReported); m.Reason != "" {
-		t.Errorf("still in doubt: %s", m.Reason)
-	}
-	if n := w.cloud.Effects("launch github.com/acme/old"); n != 1 {
-		t.Errorf("launched %d times", n)
-	}
+	uncertainLaunch(t, "after launch", func(t *testing.T, w *world, m bridge.Command) {
+		external := w.cloud.External("x")
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: "no such/id"}); bridge.KindOf(err) != bridge.Invalid {
+			t.Errorf("bad id: %v", err)
+		}
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: external}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: external}); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("resolved twice: %v", err)
+		}
+		w.reported(m.ID)
+		if m := w.oneCommand(bridge.CommandReported); m.Reason != "" {
+			t.Errorf("still in doubt: %s", m.Reason)
+		}
+		if n := w.cloud.Effects("launch github.com/acme/old"); n != 1 {
+			t.Errorf("launched %d times", n)
+		}
+	})
 }
 
 func TestResolveNotLaunched(t *testing.T) {
 	t.Parallel()
-	w, m := uncertainLaunch(t, "before launch")
-	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{}); err != nil {
-		t.Fatal(err)
-	}
-	w.reported(m.ID)
-	if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "a person says that it was not launched") {
-		t.Errorf("the agent was not told:\n%s", sent)
-	}
-	if n := w.cloud.Effects("launch github.com/acme/old"); n != 0 {
-		t.Errorf("launched %d times", n)
-	}
+	uncertainLaunch(t, "before launch", func(t *testing.T, w *world, m bridge.Command) {
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{}); err != nil {
+			t.Fatal(err)
+		}
+		w.reported(m.ID)
+		if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "a person says that it was not launched") {
+			t.Errorf("the agent was not told:\n%s", sent)
+		}
+		if n := w.cloud.Effects("launch github.com/acme/old"); n != 0 {
+			t.Errorf("launched %d times", n)
+		}
+	})
 }
 
 func (w *world) reported(id bridge.CommandID) {
@@ -89,65 +92,67 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	w.cloud.Fail = func(point, _ string) error {
-		if point == "before send" && broken.Load() {
-			return bridge.Errorf(bridge.Invalid, "the API does not like this")
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before send" && broken.Load() {
+				return bridge.Errorf(bridge.Invalid, "the API does not like this")
+			}
+			return nil
 		}
-		return nil
-	}
-	a := w.launch("go")
-	var failed bridge.Turn
-	w.until("failed", func(tx *bridge.Scene) bool {
-		all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
-		if err != nil || len(all) != 1 {
-			return false
+		a := w.launch("go")
+		var failed bridge.Turn
+		w.until("failed", func(tx *bridge.Scene) bool {
+			all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
+			if err != nil || len(all) != 1 {
+				return false
+			}
+			failed = all[0]
+			return true
+		})
+		broken.Store(false)
+		if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
+			t.Fatal(err)
 		}
-		failed = all[0]
-		return true
+		w.idle(3)
+		if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "executed, exit code 0") {
+			t.Errorf("the outcome was lost:\n%s", sent)
+		}
+		replied := failed
+		w.until("replied", func(tx *bridge.Scene) bool {
+			all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnReplied})
+			if err == nil && len(all) > 0 {
+				replied = all[0]
+			}
+			return err == nil && len(all) == 2
+		})
+		if _, err := w.engine.Replay(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("replayed a turn that ran: %v", err)
+		}
 	})
-	broken.Store(false)
-	if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.idle(3)
-	if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "executed, exit code 0") {
-		t.Errorf("the outcome was lost:\n%s", sent)
-	}
-	replied := failed
-	w.until("replied", func(tx *bridge.Scene) bool {
-		all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnReplied})
-		if err == nil && len(all) > 0 {
-			replied = all[0]
-		}
-		return err == nil && len(all) == 2
-	})
-	if _, err := w.engine.Replay(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
-		t.Errorf("replayed a turn that ran: %v", err)
-	}
 }
 
 // A person sends an uncertain turn again: what was in doubt before says nothing
 // of the new attempt, which gets the whole settle time.
 func TestReplayedTurnIsNotInDoubt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	w.cloud.HiddenSends = func() bool { return true }
-	w.cloud.Fail = func(point, _ string) error {
-		if point == "before send" {
-			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		w.cloud.HiddenSends = func() bool { return true }
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before send" {
+				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+			}
+			return nil
 		}
-		return nil
-	}
-	a, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	uncertain := w.turnsIn(a.ID, bridge.TurnUncertain, 1)[0]
-	again, err := w.engine.Replay(t.Context(), uncertain.ID)
-	if err != nil || !again.DoubtSince.IsZero() {
-		t.Errorf("replayed: in doubt since %s, %v", again.DoubtSince, err)
-	}
+		a, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		uncertain := w.turnsIn(a.ID, bridge.TurnUncertain, 1)[0]
+		again, err := w.engine.Replay(t.Context(), uncertain.ID)
+		if err != nil || !again.DoubtSince.IsZero() {
+			t.Errorf("replayed: in doubt since %s, %v", again.DoubtSince, err)
+		}
+	})
 }
 
 // TestReplayTellsWhatWaitsNow: what an old failed turn carried was told by a later one. Its replay tells the message that waits now,
@@ -156,195 +161,201 @@ func TestReplayTellsWhatWaitsNow(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	w.cloud.Fail = func(point, _ string) error {
-		if point == "before send" && broken.Load() {
-			return bridge.Errorf(bridge.Invalid, "the API does not like this")
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before send" && broken.Load() {
+				return bridge.Errorf(bridge.Invalid, "the API does not like this")
+			}
+			return nil
 		}
-		return nil
-	}
-	a := w.launch("go")
-	old := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
-	broken.Store(false)
-	if _, err := w.engine.Say(t.Context(), a.ID, "go on"); err != nil {
-		t.Fatal(err)
-	}
-	w.turnsIn(a.ID, bridge.TurnReplied, 2)
-	broken.Store(true)
-	if err := w.engine.Change(t.Context(), func(tx bridge.Change) error {
-		_, err := tx.Notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseMessage, Text: "a message"})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	w.turnsIn(a.ID, bridge.TurnFailed, 2)
-	broken.Store(false)
-	again, err := w.engine.Replay(t.Context(), old.ID)
-	if err != nil || old.Cause != bridge.CauseActionOutcome || again.Cause != bridge.CauseMessage {
-		t.Errorf("an old turn of cause %q is replayed with cause %q, %v", old.Cause, again.Cause, err)
-	}
-	w.turnsIn(a.ID, bridge.TurnReplied, 3)
-	if sent := w.sent("github.com/me/agent-env"); !strings.Contains(sent[len(sent)-1], "a message") {
-		t.Errorf("the message was not told: %q", sent)
-	}
+		a := w.launch("go")
+		old := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+		broken.Store(false)
+		if _, err := w.engine.Say(t.Context(), a.ID, "go on"); err != nil {
+			t.Fatal(err)
+		}
+		w.turnsIn(a.ID, bridge.TurnReplied, 2)
+		broken.Store(true)
+		if err := w.engine.Change(t.Context(), func(tx bridge.Change) error {
+			_, err := tx.Notify(bridge.Notice{Agent: a.ID, Cause: bridge.CauseMessage, Text: "a message"})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.turnsIn(a.ID, bridge.TurnFailed, 2)
+		broken.Store(false)
+		again, err := w.engine.Replay(t.Context(), old.ID)
+		if err != nil || old.Cause != bridge.CauseActionOutcome || again.Cause != bridge.CauseMessage {
+			t.Errorf("an old turn of cause %q is replayed with cause %q, %v", old.Cause, again.Cause, err)
+		}
+		w.turnsIn(a.ID, bridge.TurnReplied, 3)
+		if sent := w.sent("github.com/me/agent-env"); !strings.Contains(sent[len(sent)-1], "a message") {
+			t.Errorf("the message was not told: %q", sent)
+		}
+	})
 }
 
 // A retry that waits is the replay: the same words are not said twice.
 func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	var heal atomic.Bool
-	w.cloud.Answer = func(_, text string) bridge.Observation {
-		if strings.Contains(text, "words") && !heal.Load() {
-			return bridge.Observation{State: bridge.RunError}
+	play(t, nil, func(t *testing.T, w *world) {
+		var heal atomic.Bool
+		w.cloud.Answer = func(_, text string) bridge.Observation {
+			if strings.Contains(text, "words") && !heal.Load() {
+				return bridge.Observation{State: bridge.RunError}
+			}
+			return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
 		}
-		return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
-	}
-	a := w.launch("go")
-	w.idle(1)
-	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
-		t.Fatal(err)
-	}
-	failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
-	w.turnsIn(a.ID, bridge.TurnQueued, 1)
-	heal.Store(true)
-	again, err := w.engine.Replay(t.Context(), failed.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Seq != 3 {
-		t.Errorf("turn %d says it again; turn 3 waits to", again.Seq)
-	}
-	w.turnsIn(a.ID, bridge.TurnReplied, 2)
-	w.idle(3)
-	if n := w.cloud.Effects("send"); n != 2 {
-		t.Errorf("sent %d times: %q", n, w.cloud.Log())
-	}
+		a := w.launch("go")
+		w.idle(1)
+		if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
+			t.Fatal(err)
+		}
+		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+		w.turnsIn(a.ID, bridge.TurnQueued, 1)
+		heal.Store(true)
+		again, err := w.engine.Replay(t.Context(), failed.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Seq != 3 {
+			t.Errorf("turn %d says it again; turn 3 waits to", again.Seq)
+		}
+		w.turnsIn(a.ID, bridge.TurnReplied, 2)
+		w.idle(3)
+		if n := w.cloud.Effects("send"); n != 2 {
+			t.Errorf("sent %d times: %q", n, w.cloud.Log())
+		}
+	})
 }
 
 // A webhook that tells of an agent that a person said was never launched raises an alarm.
 func TestWebhookOfALaunchThatWasGivenUp(t *testing.T) {
 	t.Parallel()
-	w, m := uncertainLaunch(t, "after launch")
-	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{}); err != nil {
-		t.Fatal(err)
-	}
-	d := bridge.Delivery{Op: m.Child, External: w.cloud.External("x"), Event: "statusChange", Status: "FINISHED", SentAt: "now"}
-	if _, err := w.engine.RecordDelivery(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Join(w.events(), "\n"); !strings.Contains(lines, "alarm") {
-		t.Errorf("nobody is told:\n%s", lines)
-	}
+	uncertainLaunch(t, "after launch", func(t *testing.T, w *world, m bridge.Command) {
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{}); err != nil {
+			t.Fatal(err)
+		}
+		d := bridge.Delivery{Op: m.Child, External: w.cloud.External("x"), Event: "statusChange", Status: "FINISHED", SentAt: "now"}
+		if _, err := w.engine.RecordDelivery(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Join(w.events(), "\n"); !strings.Contains(lines, "alarm") {
+			t.Errorf("nobody is told:\n%s", lines)
+		}
+	})
 }
 
 // What is being said again is not said once more beside it.
 func TestReplayOfATurnThatIsBeingSaidAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	var calls atomic.Int32
-	w.cloud.Answer = func(_, text string) bridge.Observation {
-		switch {
-		case !strings.Contains(text, "words"):
-			return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
-		case calls.Add(1) == 1:
-			return bridge.Observation{State: bridge.RunCancelled}
+	play(t, nil, func(t *testing.T, w *world) {
+		var calls atomic.Int32
+		w.cloud.Answer = func(_, text string) bridge.Observation {
+			switch {
+			case !strings.Contains(text, "words"):
+				return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
+			case calls.Add(1) == 1:
+				return bridge.Observation{State: bridge.RunCancelled}
+			}
+			return bridge.Observation{State: bridge.RunRunning}
 		}
-		return bridge.Observation{State: bridge.RunRunning}
-	}
-	a := w.launch("go")
-	w.idle(1)
-	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
-		t.Fatal(err)
-	}
-	failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
-	for range 3 {
-		again, err := w.engine.Replay(t.Context(), failed.ID)
-		if err != nil || again.Seq != 3 {
-			t.Errorf("turn %d says it again, %v", again.Seq, err)
+		a := w.launch("go")
+		w.idle(1)
+		if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
+			t.Fatal(err)
 		}
-		w.turnsIn(a.ID, bridge.TurnRunning, 1)
-	}
+		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+		for range 3 {
+			again, err := w.engine.Replay(t.Context(), failed.ID)
+			if err != nil || again.Seq != 3 {
+				t.Errorf("turn %d says it again, %v", again.Seq, err)
+			}
+			w.turnsIn(a.ID, bridge.TurnRunning, 1)
+		}
+	})
 }
 
 // A v1 launch can only have made the one agent whose id comes from its operation.
 func TestResolveTakesOnlyTheLaunchsOwnAgent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/me/my-app, prompt=x"}))
-	w.cloud.Fail = func(point, text string) error {
-		if point == "before launch" && text == "x" {
-			return bridge.Errorf(bridge.RateLimited, "slow down")
+	play(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/me/my-app, prompt=x"}), func(t *testing.T, w *world) {
+		w.cloud.Fail = func(point, text string) error {
+			if point == "before launch" && text == "x" {
+				return bridge.Errorf(bridge.RateLimited, "slow down")
+			}
+			return nil
 		}
-		return nil
-	}
-	w.launch("go")
-	var m bridge.Command
-	w.until("waiting to be sent", func(tx *bridge.Scene) bool {
-		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandGranted})
-		if err != nil || len(all) != 1 {
-			return false
+		w.launch("go")
+		var m bridge.Command
+		w.until("waiting to be sent", func(tx *bridge.Scene) bool {
+			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandGranted})
+			if err != nil || len(all) != 1 {
+				return false
+			}
+			m = all[0]
+			return true
+		})
+		w.stop()
+		w.start()
+		var own string
+		if err := w.engine.Change(t.Context(), func(c bridge.Change) error {
+			a, err := c.Agent(m.Child)
+			if err != nil {
+				return err
+			}
+			own = bridge.ExternalID(a.OpKey)
+			turn, err := c.OpenTurn(a.ID)
+			if err != nil {
+				return err
+			}
+			turn.State, turn.DoubtSince, m.State = bridge.TurnUncertain, c.Now(), bridge.CommandUncertain
+			return errors.Join(c.UpdateTurn(turn), c.UpdateCommand(m))
+		}); err != nil {
+			t.Fatal(err)
 		}
-		m = all[0]
-		return true
+		if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: "bc-somebody-elses"}); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), own) {
+			t.Errorf("another agent's id: %v, want one that names %s", err, own)
+		}
+		if got, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: own}); err != nil || got.State != bridge.CommandConfirmed {
+			t.Errorf("its own id: %s, %v", got.State, err)
+		}
 	})
-	w.stop()
-	w.start()
-	var own string
-	if err := w.engine.Change(t.Context(), func(c bridge.Change) error {
-		a, err := c.Agent(m.Child)
-		if err != nil {
-			return err
-		}
-		own = bridge.ExternalID(a.OpKey)
-		turn, err := c.OpenTurn(a.ID)
-		if err != nil {
-			return err
-		}
-		turn.State, turn.DoubtSince, m.State = bridge.TurnUncertain, c.Now(), bridge.CommandUncertain
-		return errors.Join(c.UpdateTurn(turn), c.UpdateCommand(m))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: "bc-somebody-elses"}); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), own) {
-		t.Errorf("another agent's id: %v, want one that names %s", err, own)
-	}
-	if got, err := w.engine.Resolve(t.Context(), m.ID, engine.Word{External: own}); err != nil || got.State != bridge.CommandConfirmed {
-		t.Errorf("its own id: %s, %v", got.State, err)
-	}
 }
 
 // The id that a person names for a v0 launch is somebody's: the API says whether
 // it can be the agent that was granted. A stranger's would be obeyed, or cancelled.
 func TestResolveAsksTheAPIAboutAnAgent(t *testing.T) {
 	t.Parallel()
-	w, m := uncertainLaunch(t, "after launch")
-	resolve := func(word engine.Word) error {
-		_, err := w.engine.Resolve(t.Context(), m.ID, word)
-		return err
-	}
-	w.launchNamed("other", "go elsewhere")
-	w.until("another", func(*bridge.Scene) bool { return w.cloud.External("go elsewhere") != "" })
-	for name, tt := range map[string]struct {
-		external, want string
-	}{
-		"nobody's":              {"bc-nobody", "knows no agent bc-nobody"},
-		"on another repository": {w.cloud.External("go elsewhere"), `works on "github.com/me/agent-env" and this launch was granted for "github.com/acme/old"`},
-	} {
-		if err := resolve(engine.Word{External: tt.external}); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v", name, err)
+	uncertainLaunch(t, "after launch", func(t *testing.T, w *world, m bridge.Command) {
+		resolve := func(word engine.Word) error {
+			_, err := w.engine.Resolve(t.Context(), m.ID, word)
+			return err
 		}
-	}
-	external := w.cloud.External("x")
-	w.silent.Store(true)
-	if err := resolve(engine.Word{External: external}); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "--unchecked") {
-		t.Errorf("asked in vain: %v", err)
-	}
-	if n := w.cloud.Effects("cancel"); n != 0 || w.oneCommand(bridge.CommandUncertain).ID != m.ID {
-		t.Errorf("it was believed: %q", w.cloud.Log())
-	}
-	if err := resolve(engine.Word{External: external, Unchecked: true}); err != nil {
-		t.Fatal(err)
-	}
-	w.silent.Store(false)
-	w.reported(m.ID)
+		w.launchNamed("other", "go elsewhere")
+		w.until("another", func(*bridge.Scene) bool { return w.cloud.External("go elsewhere") != "" })
+		for name, tt := range map[string]struct {
+			external, want string
+		}{
+			"nobody's":              {"bc-nobody", "knows no agent bc-nobody"},
+			"on another repository": {w.cloud.External("go elsewhere"), `works on "github.com/me/agent-env" and this launch was granted for "github.com/acme/old"`},
+		} {
+			if err := resolve(engine.Word{External: tt.external}); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		external := w.cloud.External("x")
+		w.silent.Store(true)
+		if err := resolve(engine.Word{External: external}); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "--unchecked") {
+			t.Errorf("asked in vain: %v", err)
+		}
+		if n := w.cloud.Effects("cancel"); n != 0 || w.oneCommand(bridge.CommandUncertain).ID != m.ID {
+			t.Errorf("it was believed: %q", w.cloud.Log())
+		}
+		if err := resolve(engine.Word{External: external, Unchecked: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.silent.Store(false)
+		w.reported(m.ID)
+	})
 }

@@ -1,8 +1,6 @@
 package engine_test
 
 import (
-	"io"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,87 +18,85 @@ import (
 // so when it is sent again. It must not be forgotten that it may have arrived.
 func TestBusyAfterALostAnswerIsNoNewStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	var sends atomic.Int32
-	w.cloud.HiddenSends = func() bool { return sends.Load() < 2 } // it shows late
-	w.cloud.Fail = func(point, _ string) error {
-		switch {
-		case point == "after send" && sends.Add(1) == 1:
-			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
-		case point == "before send" && sends.Load() == 1:
-			sends.Add(1)
-			return bridge.Errorf(bridge.Busy, "the agent is busy")
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		var sends atomic.Int32
+		w.cloud.HiddenSends = func() bool { return sends.Load() < 2 } // it shows late
+		w.cloud.Fail = func(point, _ string) error {
+			switch {
+			case point == "after send" && sends.Add(1) == 1:
+				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
+			case point == "before send" && sends.Load() == 1:
+				sends.Add(1)
+				return bridge.Errorf(bridge.Busy, "the agent is busy")
+			}
+			return nil
 		}
-		return nil
-	}
-	w.launch("go")
-	w.idle(2)
-	if n := w.cloud.Effects("send"); n != 1 {
-		t.Errorf("sent %d times: %q", n, w.cloud.Log())
-	}
+		w.launch("go")
+		w.idle(2)
+		if n := w.cloud.Effects("send"); n != 1 {
+			t.Errorf("sent %d times: %q", n, w.cloud.Log())
+		}
+	})
 }
 
 // A database that was saved in mid-turn and put back runs no action again.
 func TestRestoredDatabaseRunsNoActionAgain(t *testing.T) {
 	t.Parallel()
-	var saved atomic.Bool
-	release := make(chan struct{})
-	w := newWorld(t, func(repo, text string) string {
-		if strings.HasPrefix(text, "[bridge ") || repo != "github.com/me/agent-env" {
-			return "ok"
+	bubble(t, func(t *testing.T, w *world) {
+		var saved atomic.Bool
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			switch {
+			case strings.HasPrefix(text, "[bridge ") || repo != boss:
+				return bridge.Observation{State: bridge.RunFinished, Reply: "ok"}
+			case !saved.Load():
+				return bridge.Observation{State: bridge.RunRunning}
+			}
+			return bridge.Observation{State: bridge.RunFinished, Reply: "LOCAL_ACTION: backup_script\nSUBAGENT: repo=github.com/me/my-app, prompt=x"}
 		}
-		if !saved.Load() {
-			<-release
+		w.start()
+		w.launch("go")
+		w.until("running", func(tx *bridge.Scene) bool {
+			turns, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
+			return err == nil && len(turns) == 1
+		})
+		w.stop()
+		older := w.disk.Copy()
+		saved.Store(true)
+		w.start()
+		w.idle2()
+		w.stop()
+		w.disk.Restore(older)
+		w.start()
+		w.idle2()
+		if got := w.relay.Log(); len(got) != 1 {
+			t.Errorf("the action ran %d times", len(got))
 		}
-		return "LOCAL_ACTION: backup_script\nSUBAGENT: repo=github.com/me/my-app, prompt=x"
+		if n := w.cloud.Effects("launch github.com/me/my-app"); n != 1 {
+			t.Errorf("launched %d times", n)
+		}
 	})
-	w.launch("go")
-	w.until("running", func(tx *bridge.Scene) bool {
-		turns, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
-		return err == nil && len(turns) == 1
-	})
-	saved.Store(true)
-	close(release)
-	w.stop()
-	copyFile(t, w.path, w.path+".saved")
-	w.start()
-	w.idle2()
-	w.stop()
-	for _, tail := range []string{"-wal", "-shm"} {
-		if err := os.Remove(w.path + tail); err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-	}
-	copyFile(t, w.path+".saved", w.path)
-	w.start()
-	w.idle2()
-	if got := w.relay.Log(); len(got) != 1 {
-		t.Errorf("the action ran %d times", len(got))
-	}
-	if n := w.cloud.Effects("launch github.com/me/my-app"); n != 1 {
-		t.Errorf("launched %d times", n)
-	}
 }
 
 // A v0 launch goes out only once its branch was looked for: the database may have
 // been put back, and the list be out of reach for a moment.
 func TestNoV0LaunchWithoutALook(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(nil))
-	var looks atomic.Int32
-	w.cloud.Fail = func(point, _ string) error {
-		switch {
-		case point == "find launch" && looks.Add(1) == 1:
-			return bridge.Errorf(bridge.RateLimited, "too many requests")
-		case point == "before launch" && looks.Load() < 2:
-			t.Error("launched although nobody could look")
+	play(t, script(nil), func(t *testing.T, w *world) {
+		var looks atomic.Int32
+		w.cloud.Fail = func(point, _ string) error {
+			switch {
+			case point == "find launch" && looks.Add(1) == 1:
+				return bridge.Errorf(bridge.RateLimited, "too many requests")
+			case point == "before launch" && looks.Load() < 2:
+				t.Error("launched although nobody could look")
+			}
+			return nil
 		}
-		return nil
-	}
-	if _, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0}); err != nil {
-		t.Fatal(err)
-	}
-	w.idle(1)
+		if _, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0}); err != nil {
+			t.Fatal(err)
+		}
+		w.idle(1)
+	})
 }
 
 // idle2 waits until main has nothing to do and everything is reported.
@@ -116,148 +112,137 @@ func (w *world) idle2() {
 	})
 }
 
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // An agent that runs on another repository than was granted hears nothing more.
 func TestQuarantinedAgentGetsNoTurns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(nil))
-	w.cloud.Report = func(string) string { return "github.com/evil/other" }
-	inFlight, said := make(chan struct{}), make(chan struct{})
-	w.cloud.Fail = func(point, _ string) error {
-		if point == "before launch" {
-			close(inFlight)
-			<-said
+	play(t, script(nil), func(t *testing.T, w *world) {
+		w.cloud.Report = func(string) string { return "github.com/evil/other" }
+		inFlight, said := make(chan struct{}), make(chan struct{})
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before launch" {
+				close(inFlight)
+				<-said
+			}
+			return nil
 		}
-		return nil
-	}
-	a := w.launch("go")
-	<-inFlight
-	if _, err := w.engine.Say(t.Context(), a.ID, "secret plans"); err != nil {
-		t.Fatal(err)
-	}
-	close(said)
-	w.until("quarantined", func(tx *bridge.Scene) bool {
-		got, err := tx.Agent(a.ID)
-		_, open := tx.OpenTurn(a.ID)
-		return err == nil && got.Quarantined && open != nil
+		a := w.launch("go")
+		<-inFlight
+		if _, err := w.engine.Say(t.Context(), a.ID, "secret plans"); err != nil {
+			t.Fatal(err)
+		}
+		close(said)
+		w.until("quarantined", func(tx *bridge.Scene) bool {
+			got, err := tx.Agent(a.ID)
+			_, open := tx.OpenTurn(a.ID)
+			return err == nil && got.Quarantined && open != nil
+		})
+		if _, err := w.engine.Say(t.Context(), a.ID, "more"); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("said something to it: %v", err)
+		}
+		if n := w.cloud.Effects("send"); n != 0 {
+			t.Errorf("it heard: %q", w.cloud.Log())
+		}
 	})
-	if _, err := w.engine.Say(t.Context(), a.ID, "more"); bridge.KindOf(err) != bridge.Conflict {
-		t.Errorf("said something to it: %v", err)
-	}
-	if n := w.cloud.Effects("send"); n != 0 {
-		t.Errorf("it heard: %q", w.cloud.Log())
-	}
 }
 
 // What waits behind a launch that fails does not become the launch.
 func TestNothingStartsInPlaceOfAFailedLaunch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(nil))
-	inFlight, said := make(chan struct{}), make(chan struct{})
-	var denied atomic.Bool
-	w.cloud.Fail = func(point, _ string) error {
-		if point == "before launch" && !denied.Swap(true) {
-			close(inFlight)
-			<-said
-			return bridge.Errorf(bridge.Denied, "no access")
+	play(t, script(nil), func(t *testing.T, w *world) {
+		inFlight, said := make(chan struct{}), make(chan struct{})
+		var denied atomic.Bool
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before launch" && !denied.Swap(true) {
+				close(inFlight)
+				<-said
+				return bridge.Errorf(bridge.Denied, "no access")
+			}
+			return nil
 		}
-		return nil
-	}
-	a := w.launch("first words")
-	<-inFlight
-	if _, err := w.engine.Say(t.Context(), a.ID, "and also this"); err != nil {
-		t.Fatal(err)
-	}
-	close(said)
-	w.until("both failed", func(tx *bridge.Scene) bool {
-		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
-		return err == nil && len(turns) == 2
+		a := w.launch("first words")
+		<-inFlight
+		if _, err := w.engine.Say(t.Context(), a.ID, "and also this"); err != nil {
+			t.Fatal(err)
+		}
+		close(said)
+		w.until("both failed", func(tx *bridge.Scene) bool {
+			turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
+			return err == nil && len(turns) == 2
+		})
+		if n := w.cloud.Effects("launch"); n != 0 {
+			t.Errorf("launched: %q", w.cloud.Log())
+		}
+		w.launch("first words") // the name is free again
 	})
-	if n := w.cloud.Effects("launch"); n != 0 {
-		t.Errorf("launched: %q", w.cloud.Log())
-	}
-	w.launch("first words") // the name is free again
 }
 
 // A rule that asks for approval since the command was granted holds it back.
 func TestApprovalAddedBeforeSending(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	w.relay.Fail = func(point, _ string) error {
-		if point != "before" {
-			return nil
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		w.relay.Fail = func(point, _ string) error {
+			if point != "before" {
+				return nil
+			}
+			r := rules
+			r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop", Approval: policy.Approval{Mode: policy.ApprovalEach}}}
+			w.allow(r)
+			return bridge.Errorf(bridge.Unavailable, "not reachable")
 		}
-		r := rules
-		r.Actions = []policy.ActionRule{{ID: "backup_script", Relay: "laptop", Approval: policy.Approval{Mode: policy.ApprovalEach}}}
-		w.allow(r)
-		return bridge.Errorf(bridge.Unavailable, "not reachable")
-	}
-	w.launch("go")
-	w.until("settled", func(tx *bridge.Scene) bool {
-		all, err := tx.Commands(bridge.CommandFilter{})
-		return err == nil && len(all) == 1 && !all[0].State.Open()
+		w.launch("go")
+		w.until("settled", func(tx *bridge.Scene) bool {
+			all, err := tx.Commands(bridge.CommandFilter{})
+			return err == nil && len(all) == 1 && !all[0].State.Open()
+		})
+		if got := w.relay.Log(); len(got) != 0 {
+			t.Errorf("ran without a person: %q", got)
+		}
 	})
-	if got := w.relay.Log(); len(got) != 0 {
-		t.Errorf("ran without a person: %q", got)
-	}
 }
 
 // What is narrowed for an orchestrator holds under whatever name it is launched.
 func TestRoleNarrowsUnderAnyName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	r := rules
-	r.Agents = map[string]policy.Narrowing{"boss": {Repos: []string{}, Actions: []string{}}}
-	w.allow(r)
-	_, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Role: "boss", Repo: "github.com/me/agent-env", Prompt: "go"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.idle(2)
-	if got := w.relay.Log(); len(got) != 0 {
-		t.Errorf("ran: %q", got)
-	}
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		r := rules
+		r.Agents = map[string]policy.Narrowing{"boss": {Repos: []string{}, Actions: []string{}}}
+		w.allow(r)
+		_, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Role: "boss", Repo: "github.com/me/agent-env", Prompt: "go"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.idle(2)
+		if got := w.relay.Log(); len(got) != 0 {
+			t.Errorf("ran: %q", got)
+		}
+	})
 }
 
 // An action that may have run is not called refused because the allowlist changed meanwhile.
 func TestRanAndRevokedIsUncertain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	w.relay.Fail = func(point, _ string) error {
-		if point != "after" {
-			return nil
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		w.relay.Fail = func(point, _ string) error {
+			switch point {
+			case "before":
+				return nil
+			case "look": // its journal would settle the doubt
+				return bridge.Errorf(bridge.Unavailable, "away")
+			}
+			r := rules
+			r.Actions = nil
+			w.allow(r)
+			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
 		}
-		r := rules
-		r.Actions = nil
-		w.allow(r)
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
-	}
-	w.launch("go")
-	w.until("uncertain", func(tx *bridge.Scene) bool {
-		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
-		return err == nil && len(all) == 1
+		w.launch("go")
+		w.until("uncertain", func(tx *bridge.Scene) bool {
+			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandUncertain})
+			return err == nil && len(all) == 1
+		})
+		if got := w.relay.Log(); len(got) != 1 {
+			t.Errorf("ran %d times", len(got))
+		}
 	})
-	if got := w.relay.Log(); len(got) != 1 {
-		t.Errorf("ran %d times", len(got))
-	}
 }
 
 // However a command is quoted, an agent that repeats it is held.
@@ -269,11 +254,12 @@ func TestEchoOfAnyQuotation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-			w.launch("Please note: " + quoted)
-			w.until("held", func(tx *bridge.Scene) bool {
-				all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
-				return err == nil && len(all) == 1 && all[0].Code == "echo"
+			play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+				w.launch("Please note: " + quoted)
+				w.until("held", func(tx *bridge.Scene) bool {
+					all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandHeld})
+					return err == nil && len(all) == 1 && all[0].Code == "echo"
+				})
 			})
 		})
 	}
@@ -282,39 +268,40 @@ func TestEchoOfAnyQuotation(t *testing.T) {
 // The settle time starts anew with each attempt.
 func TestEachAttemptGetsTheWholeSettleTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}))
-	w.cloud.HiddenSends = func() bool { return true }
-	var mu sync.Mutex // guards times
-	var times []time.Time
-	done := make(chan struct{})
-	w.cloud.Fail = func(point, _ string) error {
-		if point != "before send" {
-			return nil
+	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
+		w.cloud.HiddenSends = func() bool { return true }
+		var mu sync.Mutex // guards times
+		var times []time.Time
+		done := make(chan struct{})
+		w.cloud.Fail = func(point, _ string) error {
+			if point != "before send" {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if times = append(times, time.Now()); len(times) == 3 {
+				close(done)
+				return nil
+			}
+			return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
 		}
+		w.launch("go")
+		<-done
 		mu.Lock()
-		defer mu.Unlock()
-		if times = append(times, time.Now()); len(times) == 3 {
-			close(done)
-			return nil
+		for i := 1; i < len(times); i++ {
+			if gap := times[i].Sub(times[i-1]); gap < w.settle {
+				t.Errorf("attempt %d came %s after the one before; the settle time is %s", i+1, gap, w.settle)
+			}
 		}
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
-	}
-	w.launch("go")
-	<-done
-	mu.Lock()
-	for i := 1; i < len(times); i++ {
-		if gap := times[i].Sub(times[i-1]); gap < w.settle {
-			t.Errorf("attempt %d came %s after the one before; the settle time is %s", i+1, gap, w.settle)
-		}
-	}
-	mu.Unlock()
-	w.idle(2)
+		mu.Unlock()
+		w.idle(2)
+	})
 }
 
 // A name that an agent gave a file is no way around the guard against echoes.
 func TestEchoOfAnArtifactsName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(repo, text string) string {
+	play(t, func(repo, text string) string {
 		switch {
 		case repo != "github.com/me/agent-env":
 			return "done"
@@ -322,19 +309,20 @@ func TestEchoOfAnArtifactsName(t *testing.T) {
 			return "LOCAL_ACTION: backup_script"
 		}
 		return "SUBAGENT: repo=github.com/me/my-app, prompt=x"
-	})
-	w.cloud.Inspected = func(string) (bridge.Evidence, error) {
-		return bridge.Evidence{Artifacts: []bridge.Artifact{{Path: "LOCAL_ACTION: backup_script", Size: 3}}}, nil
-	}
-	w.launch("go")
-	w.until("held", func(tx *bridge.Scene) bool {
-		all, err := tx.Commands(bridge.CommandFilter{})
-		if err != nil || len(all) < 2 {
-			return false
+	}, func(t *testing.T, w *world) {
+		w.cloud.Inspected = func(string) (bridge.Evidence, error) {
+			return bridge.Evidence{Artifacts: []bridge.Artifact{{Path: "LOCAL_ACTION: backup_script", Size: 3}}}, nil
 		}
-		if all[0].Code != "echo" {
-			t.Fatalf("%s is %s (%s)", all[0].Parsed.Verb, all[0].State, all[0].Code)
-		}
-		return true
+		w.launch("go")
+		w.until("held", func(tx *bridge.Scene) bool {
+			all, err := tx.Commands(bridge.CommandFilter{})
+			if err != nil || len(all) < 2 {
+				return false
+			}
+			if all[0].Code != "echo" {
+				t.Fatalf("%s is %s (%s)", all[0].Parsed.Verb, all[0].State, all[0].Code)
+			}
+			return true
+		})
 	})
 }

@@ -12,89 +12,92 @@ import (
 // What a queued turn was about to bring is told when the stopped tree may go on.
 func TestWhatWaitedInAQueuedTurnIsToldAfterAResume(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/me/my-app, prompt=x", "github.com/me/my-app": "It works."}))
-	var open atomic.Bool
-	w.cloud.Fail = func(point, _ string) error {
-		if point == "before send" && !open.Load() {
-			return &bridge.Error{Kind: bridge.RateLimited, Message: "slow down", RetryAfter: time.Hour}
+	play(t, script(map[string]string{"github.com/me/agent-env": "SUBAGENT: repo=github.com/me/my-app, prompt=x", "github.com/me/my-app": "It works."}), func(t *testing.T, w *world) {
+		var open atomic.Bool
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before send" && !open.Load() {
+				return &bridge.Error{Kind: bridge.RateLimited, Message: "slow down", RetryAfter: time.Hour}
+			}
+			return nil
 		}
-		return nil
-	}
-	a := w.launch("go")
-	w.until("waits for the API", func(tx *bridge.Scene) bool {
-		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnQueued})
-		return err == nil && len(turns) == 1 && turns[0].Attempts > 0
+		a := w.launch("go")
+		w.until("waits for the API", func(tx *bridge.Scene) bool {
+			turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnQueued})
+			return err == nil && len(turns) == 1 && turns[0].Attempts > 0
+		})
+		if _, err := w.engine.Stop(t.Context(), a.ID, "wait"); err != nil {
+			t.Fatal(err)
+		}
+		open.Store(true)
+		if _, err := w.engine.Resume(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.told("It works.")
 	})
-	if _, err := w.engine.Stop(t.Context(), a.ID, "wait"); err != nil {
-		t.Fatal(err)
-	}
-	open.Store(true)
-	if _, err := w.engine.Resume(t.Context(), a.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.told("It works.")
 }
 
 // What a cancelled run carried is told when the stopped tree may go on.
 func TestWhatACancelledRunCarriedIsToldAfterAResume(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	var stopped, resumed atomic.Bool
-	w.cloud.Answer = func(repo, text string) bridge.Observation {
-		switch {
-		case !strings.HasPrefix(text, "[bridge ") && repo == "github.com/me/agent-env":
-			return bridge.Observation{State: bridge.RunFinished, Reply: "SUBAGENT: repo=github.com/me/my-app, prompt=x"}
-		case !strings.HasPrefix(text, "[bridge "):
-			return bridge.Observation{State: bridge.RunFinished, Reply: "It works."}
-		case resumed.Load():
-			return bridge.Observation{State: bridge.RunFinished, Reply: "Noted."}
-		case stopped.Load():
-			return bridge.Observation{State: bridge.RunCancelled}
+	play(t, nil, func(t *testing.T, w *world) {
+		var stopped, resumed atomic.Bool
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			switch {
+			case !strings.HasPrefix(text, "[bridge ") && repo == "github.com/me/agent-env":
+				return bridge.Observation{State: bridge.RunFinished, Reply: "SUBAGENT: repo=github.com/me/my-app, prompt=x"}
+			case !strings.HasPrefix(text, "[bridge "):
+				return bridge.Observation{State: bridge.RunFinished, Reply: "It works."}
+			case resumed.Load():
+				return bridge.Observation{State: bridge.RunFinished, Reply: "Noted."}
+			case stopped.Load():
+				return bridge.Observation{State: bridge.RunCancelled}
+			}
+			return bridge.Observation{State: bridge.RunRunning}
 		}
-		return bridge.Observation{State: bridge.RunRunning}
-	}
-	a := w.launch("go")
-	w.told("It works.")
-	w.turnsIn(a.ID, bridge.TurnRunning, 1)
-	stopped.Store(true)
-	if _, err := w.engine.Stop(t.Context(), a.ID, "wait"); err != nil {
-		t.Fatal(err)
-	}
-	w.turnsIn(a.ID, bridge.TurnFailed, 1)
-	resumed.Store(true)
-	if _, err := w.engine.Resume(t.Context(), a.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.idle(3)
-	if n := w.cloud.Effects("send"); n != 2 {
-		t.Errorf("told %d times, want once before the stop and once after it: %q", n, w.cloud.Log())
-	}
+		a := w.launch("go")
+		w.told("It works.")
+		w.turnsIn(a.ID, bridge.TurnRunning, 1)
+		stopped.Store(true)
+		if _, err := w.engine.Stop(t.Context(), a.ID, "wait"); err != nil {
+			t.Fatal(err)
+		}
+		w.turnsIn(a.ID, bridge.TurnFailed, 1)
+		resumed.Store(true)
+		if _, err := w.engine.Resume(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.idle(3)
+		if n := w.cloud.Effects("send"); n != 2 {
+			t.Errorf("told %d times, want once before the stop and once after it: %q", n, w.cloud.Log())
+		}
+	})
 }
 
 // What ends while its parent waits for a person is not only kept: the person is told.
 func TestWhatEndsForAFailedAgentIsTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	var late atomic.Bool
-	w.cloud.Answer = func(repo, text string) bridge.Observation {
-		switch {
-		case repo != "github.com/me/agent-env" && !late.Load():
-			return bridge.Observation{State: bridge.RunRunning}
-		case strings.Contains(text, "words"):
-			return bridge.Observation{State: bridge.RunCancelled}
-		case repo == "github.com/me/agent-env":
-			return bridge.Observation{State: bridge.RunFinished, Reply: "SUBAGENT: repo=github.com/me/my-app, prompt=x"}
+	play(t, nil, func(t *testing.T, w *world) {
+		var late atomic.Bool
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			switch {
+			case repo != "github.com/me/agent-env" && !late.Load():
+				return bridge.Observation{State: bridge.RunRunning}
+			case strings.Contains(text, "words"):
+				return bridge.Observation{State: bridge.RunCancelled}
+			case repo == "github.com/me/agent-env":
+				return bridge.Observation{State: bridge.RunFinished, Reply: "SUBAGENT: repo=github.com/me/my-app, prompt=x"}
+			}
+			return bridge.Observation{State: bridge.RunFinished, Reply: "It works."}
 		}
-		return bridge.Observation{State: bridge.RunFinished, Reply: "It works."}
-	}
-	a := w.launch("go")
-	w.idleOrWaiting()
-	if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
-		t.Fatal(err)
-	}
-	w.turnsIn(a.ID, bridge.TurnFailed, 1)
-	late.Store(true)
-	w.until("parked", func(*bridge.Scene) bool {
-		return strings.Contains(strings.Join(w.events(), "\n"), "whose turn failed (the run ended with status CANCELLED): 1")
+		a := w.launch("go")
+		w.idleOrWaiting()
+		if _, err := w.engine.Say(t.Context(), a.ID, "words"); err != nil {
+			t.Fatal(err)
+		}
+		w.turnsIn(a.ID, bridge.TurnFailed, 1)
+		late.Store(true)
+		w.until("parked", func(*bridge.Scene) bool {
+			return strings.Contains(strings.Join(w.events(), "\n"), "whose turn failed (the run ended with status CANCELLED): 1")
+		})
 	})
 }

@@ -355,7 +355,7 @@ func functionSizes(t *testing.T, s source) (sizes []int) {
 	return sizes
 }
 
-// TestNoSleepAndNoSkip: a sleep stands in a function that opens a bubble of virtual time, by itself or by a helper of its
+// TestNoSleepAndNoSkip: a sleep stands in a function that opens a bubble of virtual time, by itself or by helpers of its
 // package; there it costs nothing and waits for nothing real. No test is left out, but loudly for what the machine cannot do.
 func TestNoSleepAndNoSkip(t *testing.T) {
 	t.Parallel()
@@ -370,18 +370,23 @@ func TestNoSleepAndNoSkip(t *testing.T) {
 			}
 		}
 	}
+	for grown := true; grown; { // a helper may open its bubble by another helper
+		grown = false
+		each(func(s source, name string, calls map[string]bool) {
+			for call := range calls {
+				if !opens[s.pkg+" "+name] && (call == "synctest.Test" || opens[s.pkg+" "+call]) {
+					opens[s.pkg+" "+name], grown = true, true
+				}
+			}
+		})
+	}
 	each(func(s source, name string, calls map[string]bool) {
-		opens[s.pkg+" "+name] = calls["synctest.Test"]
-	})
-	each(func(s source, name string, calls map[string]bool) {
-		bubble := false
 		for call := range calls {
-			bubble = bubble || call == "synctest.Test" || opens[s.pkg+" "+call]
 			if _, method, ok := strings.Cut(call, "."); ok && strings.HasPrefix(method, "Skip") && !strings.Contains(call, loudSkip) {
 				t.Errorf("%s: %s leaves a test out by %s; only for what the machine cannot do, with a text that begins with %s", s.path, name, call, loudSkip)
 			}
 		}
-		if calls["time.Sleep"] && !bubble {
+		if calls["time.Sleep"] && !opens[s.pkg+" "+name] {
 			t.Errorf("%s: %s sleeps outside of a bubble; wait for the event, or use testing/synctest", s.path, name)
 		}
 	})
