@@ -37,6 +37,8 @@ type AllowedRepo struct {
 	Pattern  string `json:"pattern"`
 	Approval string `json:"approval"`
 	API      string `json:"api,omitempty"`
+	// Runtime is where agents on it live, if the rule names one besides the cloud.
+	Runtime string `json:"runtime,omitempty"`
 }
 
 // AllowedAction is an action of a relay.
@@ -76,7 +78,7 @@ func (h *Handler) allowed(w http.ResponseWriter, _ *http.Request) error {
 	p := h.o.Policy()
 	httpx.WriteJSON(w, http.StatusOK, Allowed{
 		Repos: viewAll(p.RepoRules(), func(r policy.RepoRule) AllowedRepo {
-			return AllowedRepo{Pattern: r.Pattern, Approval: r.Approval.String(), API: r.API}
+			return AllowedRepo{Pattern: r.Pattern, Approval: r.Approval.String(), API: r.API, Runtime: r.Runtime}
 		}),
 		Actions: viewAll(p.ActionRules(), func(r policy.ActionRule) AllowedAction {
 			return AllowedAction{ID: r.ID, Relay: r.Relay, Approval: r.Approval.String()}

@@ -3,11 +3,13 @@ package cloudagents_test
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"drawbridge/bridge"
 	"drawbridge/cloudagents"
+	"drawbridge/parser"
 	"drawbridge/policy"
 
 	"github.com/google/go-cmp/cmp"
@@ -324,5 +326,30 @@ func TestSameRepo(t *testing.T) {
 	}
 	if cloudagents.SameRepo("", "") {
 		t.Error("nothing is not the same as nothing")
+	}
+}
+
+// TestLaunchOnACloneIsRefused: a clone on a person's machine is nothing that the cloud could reach, and its name never leaves.
+func TestLaunchOnACloneIsRefused(t *testing.T) {
+	t.Parallel()
+	p, problems := policy.New(policy.Rules{Repos: []policy.RepoRule{{Pattern: "local/my-app", Runtime: "laptop"}}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	asked := false
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer server.Close()
+	c, err := cloudagents.New(cloudagents.Options{Key: testKey, BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := p.Grant(nil, parser.Command{Verb: parser.Subagent, Repo: "local/my-app", Prompt: "x"}, true).Grant
+	for _, api := range []string{bridge.APIv0, bridge.APIv1} {
+		if _, err := c.Launch(t.Context(), bridge.Launch{Grant: g, API: api, AgentID: "bc-1"}); bridge.KindOf(err) != bridge.Denied || !g.Valid() {
+			t.Errorf("%s: %v", api, err)
+		}
+	}
+	if asked {
+		t.Error("the API was asked")
 	}
 }

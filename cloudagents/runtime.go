@@ -19,6 +19,9 @@ func (c *Client) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, e
 	if !g.Valid() || g.Verb() != "SUBAGENT" || g.Repo() == "" || g.Prompt() == "" {
 		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: there is no grant for it")
 	}
+	if g.Repo().Local() {
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: %s is a clone on a machine, which the Cloud Agents API cannot reach", g.Repo())
+	}
 	api, err := c.version(cmp.Or(l.API, g.API()))
 	if err != nil {
 		return bridge.Started{}, err

@@ -21,6 +21,7 @@ type repoEntry struct {
 	Repo     string  `yaml:"repo,short"`
 	Approval *string `yaml:"approval"`
 	API      *string `yaml:"api"`
+	Runtime  *string `yaml:"runtime"`
 	At       string  `yaml:",at"`
 }
 
@@ -123,13 +124,13 @@ func (c *checker) rules(a *allowlist) policy.Rules {
 	for i, e := range a.Repos {
 		key := fmt.Sprintf("repos[%d]", i)
 		rules.Repos = append(rules.Repos, policy.RepoRule{
-			Pattern: e.Repo, Approval: c.approval(key+".approval", e.Approval), API: c.api(key+".api", e.API), At: e.At,
+			Pattern: e.Repo, Approval: c.approval(key+".approval", e.Approval), API: c.api(key+".api", e.API), Runtime: c.nameOf(key+".runtime", e.Runtime), At: e.At,
 		})
 	}
 	for _, id := range sortedKeys(a.Actions) {
 		e, key := a.Actions[id], "actions."+id
 		rules.Actions = append(rules.Actions, policy.ActionRule{
-			ID: id, Relay: c.relayName(key+".relay", e.Relay), Approval: c.approval(key+".approval", e.Approval), Wait: c.wait(key+".wait", e.Wait), At: e.At,
+			ID: id, Relay: c.nameOf(key+".relay", e.Relay), Approval: c.approval(key+".approval", e.Approval), Wait: c.wait(key+".wait", e.Wait), At: e.At,
 		})
 	}
 	return rules
@@ -166,7 +167,8 @@ func (c *checker) api(key string, text *string) string {
 	return ""
 }
 
-func (c *checker) relayName(key string, text *string) string {
+// nameOf reads the name of a relay or a runtime; "" where none is given.
+func (c *checker) nameOf(key string, text *string) string {
 	if text == nil {
 		return ""
 	}

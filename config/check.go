@@ -81,7 +81,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.cursor(&b.Cursor)
 	c.span("poll.min", b.Poll.Min, 100*time.Millisecond, 10*time.Minute)
 	c.span("poll.max", b.Poll.Max, b.Poll.Min, time.Hour)
-	c.orchestrators(b.Orchestrators)
+	c.orchestrators(b)
 	c.runtimes(b, dir)
 	c.mail(b.Mail)
 	c.tools(b.Tools)
@@ -215,7 +215,8 @@ var joinPolicy = regexp.MustCompile(`^(|each|all|any|[1-9][0-9]?|100)$`)
 
 const maxJoinDeadline = 30 * 24 * time.Hour
 
-func (c *checker) orchestrators(list []Orchestrator) {
+func (c *checker) orchestrators(b *Bridge) {
+	list := b.Orchestrators
 	first := make(map[string]bool, len(list))
 	for i := range list {
 		o, at := &list[i], fmt.Sprintf("orchestrators[%d]", i)
@@ -232,6 +233,11 @@ func (c *checker) orchestrators(list []Orchestrator) {
 			c.problem(at+".repo", o.Repo, "is not a repository", err.Error())
 		}
 		o.Repo = string(repo)
+		if repo.Local() {
+			if reason, remedy := b.hostsClones(o.Runtime); reason != "" {
+				c.problem(at+".runtime", o.Runtime, reason+" (for "+o.Repo+", a clone on a machine)", remedy)
+			}
+		}
 		if o.Ref != "" && (!gitRef.MatchString(o.Ref) || strings.Contains(o.Ref, "..")) {
 			c.problem(at+".ref", o.Ref, "is not a branch, tag or commit", "write its plain name, such as main")
 		}
@@ -262,6 +268,9 @@ func (c *checker) toolsets(at string, list []string) {
 	}
 }
 
+// runtimeKinds are the kinds that a runtime of the file may have.
+var runtimeKinds = []string{"scripted"}
+
 // cloudRuntime is what the file may call the Cloud Agents API.
 const cloudRuntime = "cursor"
 
@@ -273,7 +282,7 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 		if n == cloudRuntime || n == "v0" || n == "v1" {
 			c.problem(at, "", "is a name of the Cloud Agents API", "choose another")
 		}
-		c.choice(at+".kind", r.Kind, "scripted")
+		c.choice(at+".kind", r.Kind, runtimeKinds...)
 		if r.Script == "" {
 			c.problem(at+".script", "", "is required", "name the file that says what its agents do")
 		}

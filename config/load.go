@@ -220,8 +220,8 @@ func (b *Bridge) Rules(rules policy.Rules) (policy.Rules, []Problem) {
 			rules.Own = append(rules.Own[:len(rules.Own):len(rules.Own)], policy.OwnRule{Agent: o.Name, Repo: o.Repo})
 		}
 	}
+	problems := b.runtimesOf(rules.Repos)
 	actions := make([]policy.ActionRule, len(rules.Actions))
-	var problems []Problem
 	for i, rule := range rules.Actions {
 		relay, reason, remedy := b.relayOf(rule.Relay)
 		if reason != "" {
@@ -243,6 +243,36 @@ func (b *Bridge) Policy(rules policy.Rules) (*policy.Policy, []Problem) {
 		return nil, problems
 	}
 	return p, nil
+}
+
+// runtimesOf checks the runtimes that rules name.
+func (b *Bridge) runtimesOf(rules []policy.RepoRule) (problems []Problem) {
+	for i, rule := range rules {
+		if rule.Runtime == "" {
+			continue
+		}
+		if reason, remedy := b.hostsClones(rule.Runtime); reason != "" {
+			problems = append(problems, Problem{At: rule.At, Key: fmt.Sprintf("repos[%d].runtime", i), Value: rule.Runtime, Reason: reason, Remedy: remedy})
+		}
+	}
+	return problems
+}
+
+// kindRelay is the kind of a runtime whose agents a relay hosts. No runtime has it yet: it comes into runtimeKinds with them.
+const kindRelay = "relay"
+
+// hostsClones says why a rule or an orchestrator may not name a runtime for a clone on a machine; "" when it may.
+func (b *Bridge) hostsClones(runtime string) (reason, remedy string) {
+	r, known := b.Runtimes[runtime]
+	switch {
+	case !slices.Contains(runtimeKinds, kindRelay):
+		return "cannot be used here, because this version of the bridge has no runtimes of kind relay", "remove the rule or the orchestrator"
+	case !known:
+		return "is not a runtime", "add it below runtimes in bridge.yaml, with kind: relay"
+	case r.Kind != kindRelay:
+		return "is a runtime of kind " + r.Kind + ", which has no clones of a machine", "name a runtime of kind relay"
+	}
+	return "", ""
 }
 
 // relayOf returns the relay for an action that names one or none. A name that has no address here is one that dials in; whether

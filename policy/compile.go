@@ -85,8 +85,19 @@ func (c *compiler) addRepos(rules []RepoRule) {
 			continue
 		}
 		rule.Pattern = pattern
+		c.checkRuntime(rule, key)
 		c.owners[Repo(pattern).wildcard()] = true
 		c.p.repos[pattern] = rule
+	}
+}
+
+// checkRuntime has a clone of a machine name the runtime there. Which runtimes may be named, the configuration knows.
+func (c *compiler) checkRuntime(rule RepoRule, key string) {
+	if Repo(rule.Pattern).Local() && rule.Runtime == "" {
+		c.problem(Problem{rule.At, key + ".runtime", "", "is required for " + rule.Pattern + ", a clone on a machine", "name the runtime of its relay: { repo: " + rule.Pattern + ", runtime: NAME }"})
+	}
+	if rule.Runtime != "" && rule.API != "" {
+		c.problem(Problem{rule.At, key + ".api", rule.API, "means nothing in the runtime " + rule.Runtime, "leave api or runtime out"})
 	}
 }
 

@@ -216,7 +216,7 @@ func TestRefusalTexts(t *testing.T) {
 		"an unknown action": {houseRules(), action("deploy"),
 			`refused: action "deploy" is not on the allowlist; allowed: backup_script, lock_screen, open_browser`},
 		"an unknown repository": {corpusRules, launch("https://github.com/Evil/X", "p"),
-			`refused: repository "github.com/evil/x" is not on the allowlist; allowed: github.com/acme/*, github.com/me/my-app`},
+			`refused: repository "github.com/evil/x" is not on the allowlist; allowed: github.com/acme/*, github.com/me/my-app, local/my-app`},
 		"empty allows nothing": {policy.Rules{}, action("x"),
 			`refused: action "x" is not on the allowlist; nothing is allowed`},
 		"a long list": {many, action("deploy"),

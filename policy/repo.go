@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Repo is a repository in canonical form, github.com/owner/name in lower-case
-// ASCII. Only CanonicalRepo makes one from text, so that two Repos name the
-// same repository exactly when they are equal.
+// Repo is a repository in canonical form: github.com/owner/name, or local/name for a clone on a person's machine that has no
+// such remote, in lower-case ASCII. Only CanonicalRepo makes one from text, so that two Repos name the same repository exactly
+// when they are equal.
 type Repo string
 
 const (
@@ -21,6 +21,8 @@ const (
 	reservedWiki  = ".wiki"
 	cloneSuffix   = ".git"
 	notRepository = acceptedForm + ": "
+	localPrefix   = "local/"
+	notLocal      = "write local/name: "
 )
 
 // CanonicalRepo reads the one grammar that repositories are compared in (safety
@@ -28,10 +30,15 @@ const (
 // most 39 characters, a name of at most 100, an optional .git, an optional slash.
 // Only ASCII space and tab around the value are trimmed. There is no URL library
 // and no Unicode folding here on purpose: each of them makes two spellings equal
-// that the API on the other side takes for two repositories. The error names the
+// that the API on the other side takes for two repositories. A value that begins with
+// local/ has one name of at most 100 characters behind it, and nothing is cut off its end. The error names the
 // accepted form and the reason, and never repeats the value.
 func CanonicalRepo(value string) (Repo, error) {
-	owner, name, err := splitRepo(trimBlanks(value))
+	value = trimBlanks(value)
+	if name, ok := cutPrefixFold(value, localPrefix); ok {
+		return canonicalLocal(name)
+	}
+	owner, name, err := splitRepo(value)
 	if err != nil {
 		return "", err
 	}
@@ -44,6 +51,37 @@ func CanonicalRepo(value string) (Repo, error) {
 	}
 	return Repo(host + lowerASCII(owner) + "/" + lowerASCII(name)), nil
 }
+
+// canonicalLocal reads the name of a clone. It may become a folder and a part of a branch, so that dots are kept to the middle.
+func canonicalLocal(name string) (Repo, error) {
+	reason := ""
+	switch {
+	case name == "":
+		reason = "the name is missing"
+	case len(name) > maxName:
+		reason = "the name is longer than 100 characters"
+	case strings.Contains(name, "/"):
+		reason = "there is more than a name after local/"
+	case name[0] == '-' || name[0] == '.':
+		reason = "the name begins with - or ."
+	case name[len(name)-1] == '.' || strings.Contains(name, ".."):
+		reason = "the name ends in . or has .. in it"
+	case hasSuffixFold(name, cloneSuffix):
+		reason = "the name ends in .git"
+	}
+	for i := range len(name) {
+		if reason == "" && !isWord(name[i]) && name[i] != '.' {
+			reason = "the name has a character other than letters, digits, ., - and _"
+		}
+	}
+	if reason != "" {
+		return "", errors.New(notLocal + reason)
+	}
+	return Repo(localPrefix + lowerASCII(name)), nil
+}
+
+// Local reports whether r is a clone on a person's machine, which no agent of the cloud can reach.
+func (r Repo) Local() bool { return strings.HasPrefix(string(r), localPrefix) }
 
 // Owner returns the part between the host and the name, or "" for a value that
 // did not come from CanonicalRepo.
@@ -59,8 +97,13 @@ func (r Repo) Owner() string {
 	return owner
 }
 
-// wildcard is the pattern that covers every repository of r's owner.
-func (r Repo) wildcard() string { return host + r.Owner() + wildcardName }
+// wildcard is the pattern that covers every repository of r's owner; "" for a clone, which nobody owns there.
+func (r Repo) wildcard() string {
+	if r.Local() {
+		return ""
+	}
+	return host + r.Owner() + wildcardName
+}
 
 // canonicalPattern reads an allowlist entry: a repository, or github.com/owner/*.
 // The owner passes the same checks as a repository's owner, so that no entry can
@@ -79,6 +122,9 @@ func canonicalPattern(value string) (string, error) {
 		return "", refuse("a wildcard covers the repositories of one owner; a wildcard for owners or hosts is never accepted")
 	}
 	repo, err := CanonicalRepo(prefix + "/x")
+	if err == nil && repo.Local() {
+		err = errors.New(notLocal + "each clone of a machine is listed by its own name")
+	}
 	if err != nil {
 		return "", err
 	}

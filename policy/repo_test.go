@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"drawbridge/policy"
 
@@ -17,6 +18,7 @@ import (
 var corpusRules = policy.Rules{Repos: []policy.RepoRule{
 	{Pattern: "github.com/me/my-app"},
 	{Pattern: "github.com/acme/*"},
+	{Pattern: "local/my-app", Runtime: "laptop"},
 }}
 
 type repoCase struct{ value, want, why string }
@@ -138,8 +140,15 @@ func TestRepoOwner(t *testing.T) {
 // fuzz target compares the two.
 var grammar = regexp.MustCompile(`^(?:[hH][tT][tT][pP][sS]://)?[gG][iI][tT][hH][uU][bB]\.[cC][oO][mM]/([A-Za-z0-9][A-Za-z0-9_-]{0,38})/([A-Za-z0-9._-]+?)(?:\.[gG][iI][tT])?/?$`)
 
-// oracle canonicalises by the regular expression.
+// localGrammar is the same for a clone on a machine.
+var localGrammar = regexp.MustCompile(`^[lL][oO][cC][aA][lL]/([A-Za-z0-9_][A-Za-z0-9._-]{0,99})$`)
+
+// oracle canonicalises by the regular expressions.
 func oracle(value string) (string, bool) {
+	if m := localGrammar.FindStringSubmatch(strings.Trim(value, " \t")); m != nil {
+		name := strings.ToLower(m[1])
+		return "local/" + name, !strings.Contains(name, "..") && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, ".git") && !strings.HasSuffix(value, "\n")
+	}
 	m := grammar.FindStringSubmatch(strings.Trim(value, " \t"))
 	if m == nil || strings.HasSuffix(strings.Trim(value, " \t"), "\n") {
 		return "", false
@@ -178,6 +187,71 @@ func FuzzCanonicalRepo(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLocalSaysWhatIsWrong: each refusal names the form of a clone, and the reason.
+func TestLocalSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for value, reason := range map[string]string{
+		"local/": "the name is missing", "LOCAL/": "the name is missing", "local/a/b": "more than a name", "local//a": "more than a name", "local/a/": "more than a name",
+		"local/../x": "more than a name", "local/..": "begins with - or .", "local/.git": "begins with - or .", "local/-x": "begins with - or .", "local/a.": "ends in .",
+		"local/a..b": "has .. in it", "local/a.git": "ends in .git", "local/a.GiT": "ends in .git", "local/a b": "a character other than", "local/\u0430": "a character other than",
+		"local/a\x00": "a character other than", "local/" + strings.Repeat("a", 101): "longer than 100", "local/" + strings.Repeat("/", 1<<20): "longer than 100",
+	} {
+		got, err := policy.CanonicalRepo(value)
+		if err == nil || got != "" || !strings.HasPrefix(err.Error(), "write local/name: ") || !strings.Contains(err.Error(), reason) {
+			t.Errorf("CanonicalRepo(%.60q) = %q, %v; want %q", value, got, err, reason)
+		}
+	}
+	for _, value := range []string{"local", "locals/x", "local\\x", "local:x", "https://local/x", "x/local/y", "l\u043ecal/x"} {
+		if got, err := policy.CanonicalRepo(value); err == nil || !strings.Contains(err.Error(), "https://github.com/owner/name") {
+			t.Errorf("CanonicalRepo(%q) = %q, %v", value, got, err)
+		}
+	}
+}
+
+// TestRulesOfClones: a clone is listed by its name, with a runtime; its agents live there, and an approval under one runtime does
+// not count for another.
+func TestRulesOfClones(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]string{"local/*": "each clone of a machine is listed by its own name", "LOCAL/*": "listed by its own name", "*/x": "*", "local/x*": "*", "local/x/*": "more than a name", "local*": "*"} {
+		if p, problems := policy.New(policy.Rules{Repos: []policy.RepoRule{{Pattern: pattern, Runtime: "laptop"}}}); p != nil || len(problems) != 1 || !strings.Contains(problems[0].Reason, want) {
+			t.Errorf("%s: %v", pattern, problems)
+		}
+	}
+	for name, tt := range map[string]struct {
+		rule policy.RepoRule
+		key  string
+	}{
+		"without a runtime": {policy.RepoRule{Pattern: "Local/My-App"}, "repos[0].runtime"}, "with a version": {policy.RepoRule{Pattern: "local/x", Runtime: "laptop", API: "v1"}, "repos[0].api"},
+		"elsewhere with both": {policy.RepoRule{Pattern: "github.com/me/x", Runtime: "laptop", API: "v0"}, "repos[0].api"},
+	} {
+		if p, problems := policy.New(policy.Rules{Repos: []policy.RepoRule{tt.rule}}); p != nil || len(problems) != 1 || problems[0].Key != tt.key {
+			t.Errorf("%s: %+v", name, problems)
+		}
+	}
+	once := policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour}
+	verdict := func(runtime string) policy.Verdict {
+		p := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "Local/My-App", Runtime: runtime, Approval: once}, {Pattern: "github.com/me/*"}},
+			Agents: map[string]policy.Narrowing{"narrow": {Repos: []string{"local/my-app"}}, "other": {Repos: []string{"github.com/me/x"}}}})
+		if v := p.Grant([]string{"other"}, launch("local/my-app", "x"), true); v.Decision != policy.Refused {
+			t.Errorf("not in the agent's list: %s", v)
+		}
+		if v := p.Grant([]string{"narrow"}, launch("github.com/me/x", "x"), true); v.Decision != policy.Refused {
+			t.Errorf("narrowed to the clone: %s", v)
+		}
+		return p.Grant([]string{"narrow"}, launch("LOCAL/my-APP", "x"), true)
+	}
+	v, w := verdict("laptop"), verdict("desk")
+	if v.Decision != policy.Granted || v.Canonical != "local/my-app" || v.API != "laptop" || !v.Grant.Repo().Local() || v.Grant.API() != "laptop" || v.ApprovalKey == "" || v.ApprovalKey == w.ApprovalKey {
+		t.Errorf("%+v and %+v", v, w)
+	}
+	if policy.Repo("github.com/local/x").Local() || policy.Repo("local/x").Owner() != "" {
+		t.Error("a clone and an owner of that name are mixed up")
+	}
+	if policy.RepoText(" LOCAL/X ") != "local/x" {
+		t.Error("two spellings of a clone are two commands")
+	}
 }
 
 // TestWildcardIsOneSegment lists the ways in which a wildcard once matched too much.

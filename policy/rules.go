@@ -9,6 +9,9 @@ type RepoRule struct {
 	Approval Approval
 	// API is "v0", "v1" or "" for the configured default.
 	API string
+	// Runtime names the runtime besides the cloud in which agents on it live; "" leaves that to the agent that launches. A
+	// pattern that is Local needs one.
+	Runtime string
 	// At is where the rule stands, as file:line, for messages.
 	At string
 }

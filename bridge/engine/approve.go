@@ -56,7 +56,7 @@ func (c *change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, ha
 	case err != nil:
 		return e, err
 	case e.verdict.Code == policy.CodeRuntimeAway:
-		return e, bridge.Errorf(bridge.Unavailable, "%s stays held: %s", m.ID, bridge.SafeMessage(c.e.away(c.runtimeOf(a, &bridge.Command{API: e.verdict.API}))))
+		return e, bridge.Errorf(bridge.Unavailable, "%s stays held: %s", m.ID, bridge.SafeMessage(c.e.reaches(e.verdict.Canonical, c.runtimeOf(a, &bridge.Command{API: e.verdict.API}))))
 	case !e.verdict.Grant.Valid():
 		return e, bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", e.verdict.Reason)
 	case hash == "":

@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/policy"
 )
 
 // goes makes the runtime go away, or come back with "".
@@ -157,5 +158,28 @@ func TestStopEndsWhatWaitsForARuntime(t *testing.T) {
 		if got := w.turns(); got[1] != "user failed" || len(w.sent(boss)) != 0 {
 			t.Errorf("turns %q, sent %q", got, w.sent(boss))
 		}
+	})
+}
+
+// TestOperatorLaunchesOnAClone: the rule's runtime counts for the operator's launches, too, and no version of the API brings a clone into
+// the cloud.
+func TestOperatorLaunchesOnAClone(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		r := rules
+		r.Repos = append(r.Repos[:len(r.Repos):len(r.Repos)], policy.RepoRule{Pattern: "local/my-app", Runtime: "laptop"})
+		w.allow(r)
+		w.start()
+		a, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "clone", Repo: "Local/My-App", Prompt: "go"})
+		if err != nil || a.API != "laptop" || a.Repo != "local/my-app" {
+			t.Errorf("%+v %v", a, err)
+		}
+		for _, api := range []string{bridge.APIv0, bridge.APIv1} {
+			_, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "cloud", Repo: "local/my-app", Prompt: "go", API: api})
+			if bridge.KindOf(err) != bridge.Denied || !strings.Contains(err.Error(), "which agents of the cloud cannot reach") {
+				t.Errorf("%s: %v", api, err)
+			}
+		}
+		w.resting()
 	})
 }

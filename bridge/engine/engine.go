@@ -123,6 +123,14 @@ func (e *Engine) away(api string) error {
 	return e.o.Away(api)
 }
 
+// reaches says why no agent can be launched on a repository at an API now; nil when one can.
+func (e *Engine) reaches(repo, api string) error {
+	if policy.Repo(repo).Local() && bridge.InCloud(api) {
+		return bridge.Errorf(bridge.Denied, "%s is a clone on a machine, which agents of the cloud cannot reach; launch on it in the runtime of that machine", repo)
+	}
+	return e.away(api)
+}
+
 func newEngine(o Options) *Engine {
 	e := &Engine{o: o, watchers: map[chan struct{}]struct{}{}}
 	e.inspector, _ = o.Runtime.(bridge.Inspector)

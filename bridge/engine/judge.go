@@ -96,7 +96,7 @@ func (c *change) reach(a bridge.Agent, cmd parser.Command, v policy.Verdict) pol
 	if cmd.Verb != parser.Subagent {
 		return v
 	}
-	if err := c.e.away(c.runtimeOf(a, &bridge.Command{API: v.API})); err != nil {
+	if err := c.e.reaches(v.Canonical, c.runtimeOf(a, &bridge.Command{API: v.API})); err != nil {
 		return v.Away(bridge.SafeMessage(err))
 	}
 	return v
@@ -208,9 +208,12 @@ func (c *change) start(by asker, m *bridge.Command) error {
 	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
 }
 
-// runtimeOf is where a subagent will live: with its parent, unless that is the
-// cloud, where the rule of its repository chooses the version.
+// runtimeOf is where a subagent will live: in the runtime that the rule of its repository names, else with its parent, unless
+// that is the cloud, where the rule of its repository chooses the version.
 func (c *change) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
+	if m.API != "" && !bridge.InCloud(m.API) {
+		return m.API
+	}
 	if bridge.InCloud(parent.API) {
 		return cmp.Or(m.API, c.e.o.API)
 	}

@@ -244,3 +244,52 @@ func TestHeldLaunchWaitsForItsRuntime(t *testing.T) {
 		}
 	})
 }
+
+// TestARuleNamesTheRuntime: an agent lives where the rule of its repository says, else with its parent. A clone on a machine never comes
+// into the cloud, whatever its rule says.
+func TestARuleNamesTheRuntime(t *testing.T) {
+	t.Parallel()
+	rules, problems := policy.New(policy.Rules{Repos: []policy.RepoRule{
+		{Pattern: "local/my-app", Runtime: "laptop"}, {Pattern: "github.com/me/here", Runtime: "laptop"}, {Pattern: "github.com/me/there"}, {Pattern: "local/lost", Runtime: bridge.APIv1},
+	}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for parent, want := range map[string][]string{
+		bridge.APIv1: {"laptop", "laptop", bridge.APIv1, "refused"}, "desk": {"laptop", "laptop", "desk", "desk"}, "laptop": {"laptop", "laptop", "laptop", "laptop"},
+	} {
+		err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
+			c := stepOf(tx, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), func() *policy.Policy { return rules })
+			a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: parent}
+			if err := c.InsertAgent(a); err != nil {
+				return err
+			}
+			if err := c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
+				return err
+			}
+			for i, repo := range []string{"LOCAL/my-app", "github.com/me/here", "github.com/me/there", "local/lost"} {
+				m, err := c.askOnce(a.ID, bridge.Once{}, parser.Command{Verb: parser.Subagent, Repo: repo, Prompt: "x"})
+				if err != nil {
+					return err
+				}
+				got := string(m.State)
+				if m.State == bridge.CommandGranted {
+					child, err := c.Agent(m.Child)
+					if err != nil {
+						return err
+					}
+					got = child.API
+				} else if !strings.Contains(m.Reason, "local/lost is a clone on a machine, which agents of the cloud cannot reach") {
+					t.Errorf("below %s, %s: %s", parent, repo, m.Reason)
+				}
+				if got != want[i] {
+					t.Errorf("below %s, %s: %s, want %s", parent, repo, got, want[i])
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	id := bridge.AgentID(e.o.NewID("agt_"))
 	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.Runtime, or(s.API, or(v.API, e.o.API))), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
 		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
-	if err := e.away(a.API); err != nil {
+	if err := e.reaches(a.Repo, a.API); err != nil {
 		return bridge.Agent{}, bridge.Turn{}, err
 	}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}

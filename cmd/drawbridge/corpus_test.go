@@ -13,7 +13,7 @@ import (
 )
 
 // corpusAllowlist is what the rows of repo-cases.tsv are judged by.
-const corpusAllowlist = "repos: [github.com/me/my-app, 'github.com/acme/*']\nactions: { backup_script: {} }\n"
+const corpusAllowlist = "repos: [github.com/me/my-app, 'github.com/acme/*', { repo: local/my-app, runtime: laptop }]\nactions: { backup_script: {} }\n"
 
 // Every row of the policy's corpus, through the program as a user calls it. Values such as --upload-pack=… come on
 // standard input and are values there, never flags.

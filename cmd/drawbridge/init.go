@@ -57,8 +57,12 @@ func (c initCmd) Run(a app) error {
 // valid checks each value by itself; a value that was not given is valid.
 func (c initCmd) valid() error {
 	for _, repo := range []string{c.Repo, c.Allow} {
-		if _, err := policy.CanonicalRepo(repo); repo != "" && err != nil {
+		canonical, err := policy.CanonicalRepo(repo)
+		if repo != "" && err != nil {
 			return err
+		}
+		if canonical.Local() {
+			return fmt.Errorf("%s is a clone on a machine, which agents of the cloud cannot reach; write github.com/owner/name", canonical)
 		}
 	}
 	if c.Repo != "" && sameRepo(c.Repo, c.Allow) {
