@@ -46,15 +46,10 @@ func TestARunNamesWhatItCameOf(t *testing.T) {
 
 // ended are the events of a kind, once there are n of them.
 func (w *world) ended(kind string, n int) (found []bridge.Event) {
-	w.until("the turns ended", func(tx *bridge.Scene) bool {
-		found = nil
-		all, err := tx.Events(0, 1000)
-		for _, e := range all {
-			if e.Kind == kind {
-				found = append(found, e)
-			}
-		}
-		return err == nil && len(found) == n
+	w.t.Helper()
+	w.until("the turns ended", func(*bridge.Scene) bool {
+		found = w.timeline(kind)
+		return len(found) == n
 	})
 	return found
 }

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"strings"
 	"testing"
 
 	"drawbridge/bridge"
@@ -46,8 +45,8 @@ func TestDeliveries(t *testing.T) {
 			a, err := tx.Agent(m.Child)
 			return err == nil && a.External == w.cloud.External("x") && a.State == bridge.AgentDone // FINISHED is the API's word
 		})
-		if lines := strings.Join(w.events(), "\n"); strings.Contains(lines, "alarm") {
-			t.Errorf("an alarm:\n%s", lines)
+		if alarms := w.timeline(bridge.EventAlarm); len(alarms) > 0 {
+			t.Errorf("alarms: %+v", alarms)
 		}
 	})
 }

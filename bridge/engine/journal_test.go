@@ -392,7 +392,6 @@ func TestFlappingLink(t *testing.T) {
 		<-ended
 		w.resting()
 		time.Sleep(2 * time.Minute)
-		uncertain := 0
 		w.look(func(tx *bridge.Scene) error {
 			all, err := tx.Commands(bridge.CommandFilter{Limit: 2 * agents})
 			for _, m := range all {
@@ -402,11 +401,7 @@ func TestFlappingLink(t *testing.T) {
 			}
 			return err
 		})
-		for _, e := range w.events() {
-			if strings.HasPrefix(e, "uncertain ") {
-				uncertain++
-			}
-		}
+		uncertain := len(w.timeline(bridge.EventUncertain))
 		heard := strings.Join(w.sent(boss), "\n")
 		if n := strings.Count(heard, "executed, exit code 0"); n != agents || uncertain == 0 {
 			t.Errorf("%d outcomes told to %d agents; %d commands were uncertain for a while", n, agents, uncertain)

@@ -240,8 +240,8 @@ func TestWebhookOfALaunchThatWasGivenUp(t *testing.T) {
 		if _, err := w.engine.RecordDelivery(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		if lines := strings.Join(w.events(), "\n"); !strings.Contains(lines, "alarm") {
-			t.Errorf("nobody is told:\n%s", lines)
+		if alarms := w.timeline(bridge.EventAlarm); len(alarms) != 1 || alarms[0].Agent != m.Child {
+			t.Errorf("alarms: %+v, want one of agent %s", alarms, m.Child)
 		}
 	})
 }

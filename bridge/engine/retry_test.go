@@ -43,9 +43,9 @@ func TestRetryByCause(t *testing.T) {
 				if after := time.Since(begun); after < tt.from || after > tt.to {
 					t.Errorf("it took %s", after)
 				}
-				events, parked := strings.Join(w.events(), "\n"), state != bridge.RunFinished
-				if strings.Count(events, "retry main: ") != tt.tries-1 || strings.Contains(events, "parked main: outcomes that wait for agent main") != parked {
-					t.Errorf("events:\n%s", events)
+				retries, parked := len(w.timeline(bridge.EventRetry)), state != bridge.RunFinished
+				if retries != tt.tries-1 || (len(w.timeline(bridge.EventParked)) > 0) != parked {
+					t.Errorf("events:\n%s", strings.Join(w.events(), "\n"))
 				}
 				if got := w.agent().State; (got == bridge.AgentFailed) != parked {
 					t.Errorf("the agent is %s", got)
@@ -62,7 +62,7 @@ func TestRetryTellsAllOfIt(t *testing.T) {
 		c.follows(bridge.RunError, boss)
 		w.start()
 		w.launch("go")
-		w.until("broke", func(*bridge.Scene) bool { return strings.Contains(strings.Join(w.events(), "\n"), "(2 of 3)") })
+		w.until("broke", func(*bridge.Scene) bool { return len(w.timeline(bridge.EventRetry)) == 2 })
 		c.follows(bridge.RunFinished, boss)
 		w.restart()
 		w.resting()
@@ -141,17 +141,12 @@ func TestParked(t *testing.T) {
 		if got := w.agent(); got.State != bridge.AgentFailed || got.Trouble != "the plan's limit is reached" || len(w.turns()) != 2 {
 			t.Fatalf("%s: %s, turns %q", got.State, got.Trouble, w.turns())
 		}
-		wants(t, strings.Join(w.events(), "\n"), "the plan's limit is reached): 1; `drawbridge replay trn_")
-		if err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
-			all, err := tx.Events(0, 1000)
-			for _, e := range all { // what traces draw the run from, of which there is no completion
-				if e.Kind == bridge.EventTurnFailed && e.Fields["duration_ms"] == "" {
-					t.Errorf("%+v", e)
-				}
-			}
-			return err
-		}); err != nil {
-			t.Error(err)
+		for _, e := range w.timeline(bridge.EventParked) {
+			wants(t, e.Text, "the plan's limit is reached): 1; `drawbridge replay trn_") // a person reads what to do
+		}
+		failed := w.timeline(bridge.EventTurnFailed)
+		if n := len(w.timeline(bridge.EventParked)); n != 1 || len(failed) != 1 || failed[0].Fields["duration_ms"] == "" { // traces draw the run from it, in place of a completion
+			t.Errorf("parked %d times; failed: %+v", n, failed)
 		}
 		paid.Store(true)
 		w.say("it is paid now")

@@ -97,7 +97,8 @@ func TestWhatEndsForAFailedAgentIsTold(t *testing.T) {
 		w.turnsIn(a.ID, bridge.TurnFailed, 1)
 		late.Store(true)
 		w.until("parked", func(*bridge.Scene) bool {
-			return strings.Contains(strings.Join(w.events(), "\n"), "whose turn failed (the run ended with status CANCELLED): 1")
+			parked := w.timeline(bridge.EventParked)
+			return len(parked) == 1 && parked[0].Agent == a.ID
 		})
 	})
 }

@@ -181,15 +181,30 @@ func (w *world) until(what string, ok func(*bridge.Scene) bool) {
 	}
 }
 
+// events are lines for a person who reads why a test failed; a test asserts on timeline.
 func (w *world) events() (lines []string) {
-	_ = w.engine.View(context.Background(), func(tx *bridge.Scene) error {
-		all, err := tx.Events(0, 1000)
+	for _, e := range w.timeline() {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", e.Kind, e.Name, e.Text))
+	}
+	return lines
+}
+
+// timeline returns the events of some kinds, or of all, oldest first.
+func (w *world) timeline(kinds ...string) (found []bridge.Event) {
+	w.t.Helper()
+	err := w.engine.View(context.Background(), func(tx *bridge.Scene) error {
+		all, err := tx.Events(0, 10_000)
 		for _, e := range all {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", e.Kind, e.Name, e.Text))
+			if len(kinds) == 0 || slices.Contains(kinds, e.Kind) {
+				found = append(found, e)
+			}
 		}
 		return err
 	})
-	return lines
+	if err != nil {
+		w.t.Error(err)
+	}
+	return found
 }
 
 // idle waits until the orchestrator has nothing more to do.
