@@ -22,32 +22,23 @@ var inPlace = func() []func(string) string {
 
 // cssEscapes reads \HHHHHH, which a blank may end.
 func cssEscapes(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(s, '\\')
-		if i < 0 {
-			return b.String() + s
-		}
-		b.WriteString(s[:i])
-		n := len(s[i:]) - len(strings.TrimLeft(s[i:], `\`)) // of any length, as in backslash
-		s = s[i+n:]
-		n = 0
-		for n < min(len(s), 6) && strings.IndexByte("0123456789abcdefABCDEF", s[n]) >= 0 {
+	return replaceAt(s, `\`, func(b *strings.Builder, at string) int {
+		code := strings.TrimLeft(at, `\`) // of any length, as in backslash
+		n, slashes := 0, len(at)-len(code)
+		for n < min(len(code), 6) && strings.IndexByte("0123456789abcdefABCDEF", code[n]) >= 0 {
 			n++
 		}
-		v, err := strconv.ParseUint(s[:n], 16, 32)
+		v, err := strconv.ParseUint(code[:n], 16, 32)
 		if err != nil || v < ' ' || v > utf8.MaxRune {
 			b.WriteByte('\\')
-			continue
+			return slashes
 		}
 		b.WriteRune(rune(v))
-		if s = s[n:]; strings.HasPrefix(s, " ") {
-			s = s[1:]
+		if strings.HasPrefix(code[n:], " ") {
+			n++
 		}
-	}
+		return slashes + n
+	})
 }
 
 // comments are what opens and closes one that may stand within a word.
@@ -59,29 +50,20 @@ const maxComment = 200
 // dropComments removes short comments within a line.
 func dropComments(s string) string {
 	for _, c := range comments {
-		if strings.Contains(s, c[0]) {
-			s = dropComment(s, c[0], c[1])
-		}
+		s = dropComment(s, c[0], c[1])
 	}
 	return s
 }
 
 func dropComment(s, open, closing string) string {
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(s, open)
-		b.WriteString(before)
-		if !found {
-			return b.String()
+	return replaceAt(s, open, func(_ *strings.Builder, at string) int {
+		rest := at[len(open):]
+		end := strings.Index(rest[:min(len(rest), maxComment)], closing)
+		if end < 0 || strings.IndexByte(rest[:end], '\n') >= 0 {
+			return 0
 		}
-		limit := rest[:min(len(rest), maxComment)]
-		if end := strings.Index(limit, closing); end >= 0 && strings.IndexByte(limit[:end], '\n') < 0 {
-			rest = rest[end+len(closing):]
-		} else {
-			b.WriteString(open)
-		}
-		s = rest
-	}
+		return len(open) + end + len(closing)
+	})
 }
 
 // joinQuotes joins strings that a program would: "LOCAL" + "_ACTION".

@@ -101,13 +101,8 @@ const (
 
 // turnAround writes what a right-to-left override shows backwards as it is shown.
 func turnAround(s string) string {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(s, rightToLeft)
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
+	return replaceAt(s, rightToLeft, func(b *strings.Builder, at string) int {
+		after := at[len(rightToLeft):]
 		end := strings.IndexAny(after, leftAgain)
 		if end < 0 {
 			end = len(after)
@@ -115,55 +110,55 @@ func turnAround(s string) string {
 		turned := []rune(after[:end])
 		slices.Reverse(turned)
 		b.WriteString(string(turned))
-		s = after[end:]
+		return len(rightToLeft) + end
+	})
+}
+
+// replaceAt calls read at each sign in s, with the text from the sign on. read writes what it stands for
+// and returns how many bytes it read. With 0 the sign stays as it is.
+func replaceAt(s, sign string, read func(b *strings.Builder, at string) int) string {
+	if !strings.Contains(s, sign) {
+		return s
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(s, sign)
+		if i < 0 {
+			return b.String() + s
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		n := read(&b, s)
+		if n == 0 {
+			b.WriteString(sign)
+			n = len(sign)
+		}
+		s = s[n:]
 	}
 }
+
+// softBreaks removes the = at the end of a mail's line that goes on, with the end.
+var softBreaks = strings.NewReplacer("=\r\n", "", "=\n", "")
 
 // quotedPrintable reads a mail's =HH, and its lines that = continues.
 func quotedPrintable(s string) string {
 	if strings.IndexByte(s, '=') < 0 {
 		return s
 	}
-	s = strings.NewReplacer("=\r\n", "", "=\n", "").Replace(s)
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(s, '=')
-		if i < 0 {
-			return b.String() + s
-		}
-		b.WriteString(s[:i])
-		s = s[i:]
-		n := encoding{"=", 2, 16}.read(&b, s)
-		if n == 0 {
-			b.WriteByte('=')
-			n = 1
-		}
-		s = s[n:]
-	}
+	return replaceAt(softBreaks.Replace(s), "=", encoding{"=", 2, 16}.read)
 }
 
-// dropTags replaces HTML tags and comments by a mark. What a tag holds is read as
-// text as well, by those who call it.
+// dropTags replaces HTML tags and comments by a mark. Its callers read what a tag
+// holds as text as well.
 func dropTags(s string) string {
-	var b strings.Builder
-	for s != "" {
-		i := strings.IndexByte(s, '<')
-		if i < 0 {
-			break
+	return replaceAt(s, "<", func(b *strings.Builder, at string) int {
+		n := tag(at)
+		if n > 0 {
+			b.WriteByte(tagMark)
+			b.WriteString(strings.Repeat("\n", strings.Count(at[:n], "\n"))) // so that lines keep their numbers
 		}
-		b.WriteString(s[:i])
-		s = s[i:]
-		n := tag(s)
-		if n == 0 {
-			b.WriteByte('<')
-			s = s[1:]
-			continue
-		}
-		b.WriteByte(tagMark)
-		b.WriteString(strings.Repeat("\n", strings.Count(s[:n], "\n"))) // so that lines keep their numbers
-		s = s[n:]
-	}
-	return b.String() + s
+		return n
+	})
 }
 
 // tagMark stands where a tag was: markup that separates nothing that a reader sees.
