@@ -36,7 +36,7 @@ func genuine(c wire.Chunked) wire.BodyRefusal {
 	return ""
 }
 
-func receiver() *chunks.Receiver { return chunks.NewReceiver(chunks.ForBridge(), genuine) }
+func receiver() *chunks.Receiver { return chunks.NewReceiver(chunks.Both(), genuine) }
 
 func outcome(id, text string) wire.Frame {
 	return wire.Frame{Outcome: &wire.Outcome{ID: id, Answer: wire.Answer{Action: "a", Status: wire.StatusExecuted, Stdout: text}}}
@@ -206,7 +206,7 @@ func TestRefusals(t *testing.T) {
 		want   wire.BodyRefusal
 		frames []wire.Frame
 	}{
-		"too large":               {wire.BodyTooLarge, []wire.Frame{announced(t, 1, "op-1", make([]byte, wire.MaxReplyBody+1))}},
+		"too large":               {wire.BodyTooLarge, []wire.Frame{announced(t, 1, "op-1", make([]byte, wire.MaxBody+1))}},
 		"of another connection":   {wire.BodyForged, []wire.Frame{{Chunked: &foreign}, parts[0]}},
 		"of another's key":        {wire.BodyForged, []wire.Frame{{Chunked: &stranger}, parts[0]}},
 		"size changed":            {wire.BodyForged, []wire.Frame{other(func(c *wire.Chunked) { c.Size++ })}},
@@ -253,7 +253,7 @@ func TestManyBodies(t *testing.T) {
 		t.Errorf("there is a place again: %v", refused)
 	}
 	large := receiver()
-	most := make([]byte, wire.MaxReplyBody)
+	most := make([]byte, wire.MaxBody)
 	_, refused := take(t, large, announced(t, 1, "op-1", most), announced(t, 2, "op-1", most), announced(t, 3, "op-1", body))
 	if len(refused) != 1 || refused[0] != wire.BodyTooMany {
 		t.Errorf("more bytes than may be stored: %v", refused)
@@ -327,7 +327,7 @@ type pair struct {
 func newPair(t *testing.T, between func(context.Context, wire.Frame) error) *pair {
 	t.Helper()
 	p := &pair{r: receiver()}
-	p.Sender = chunks.NewSender(chunks.Options{Key: key("relay"), Connection: connection, Limits: chunks.ForBridge(), Write: func(ctx context.Context, f wire.Frame) error {
+	p.Sender = chunks.NewSender(chunks.Options{Key: func() ed25519.PrivateKey { return key("relay") }, Connection: connection, Limits: chunks.Both(), Write: func(ctx context.Context, f wire.Frame) error {
 		if err := p.enter(f, 1); err != nil {
 			return err
 		}
@@ -403,7 +403,7 @@ func TestSlowReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		sent, small := map[int64]int{}, 0
-		s := chunks.NewSender(chunks.Options{Key: key("relay"), Connection: connection, Limits: chunks.ForBridge(), Write: func(_ context.Context, f wire.Frame) error {
+		s := chunks.NewSender(chunks.Options{Key: func() ed25519.PrivateKey { return key("relay") }, Connection: connection, Limits: chunks.Both(), Write: func(_ context.Context, f wire.Frame) error {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -455,7 +455,7 @@ func TestSendErrors(t *testing.T) {
 		}
 		return nil
 	})
-	if err := p.Send(t.Context(), outcome("op-1", strings.Repeat("x", wire.MaxReplyBody))); !errors.Is(err, chunks.ErrTooLarge) {
+	if err := p.Send(t.Context(), outcome("op-1", strings.Repeat("x", wire.MaxBody))); !errors.Is(err, chunks.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
 	if err := p.Send(t.Context(), wire.Frame{Kept: &wire.Kept{Epoch: 1}}); err == nil {

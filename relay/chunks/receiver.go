@@ -22,9 +22,9 @@ type Limits struct {
 	Bytes  int64
 }
 
-// ForBridge returns the limits of the bridge's end.
-func ForBridge() Limits {
-	return Limits{Body: wire.MaxReplyBody, Bodies: wire.MaxBodies, Bytes: wire.MaxBodyBytes}
+// Both returns the limits of both ends.
+func Both() Limits {
+	return Limits{Body: wire.MaxBody, Bodies: wire.MaxBodies, Bytes: wire.MaxBodyBytes}
 }
 
 // Receiver puts together the frames that the other end of one connection sends in chunks. Safe for concurrent use; Take gets the
@@ -65,6 +65,8 @@ type Taken struct {
 	// Refused is set when the receiver refused the frame Announced.
 	Refused   wire.BodyRefusal
 	Announced wire.Chunked
+	// Began is when Whole was announced.
+	Began time.Time
 }
 
 // ErrOrder is for frames that no end sends by a mistake of the network: the connection is to be closed.
@@ -164,7 +166,7 @@ func (b *body) finish() Taken {
 	if err != nil {
 		return refused(b, wire.BodyMalformed)
 	}
-	return Taken{Reply: &wire.Frame{Receipt: &wire.Receipt{N: b.N, Whole: true}}, Whole: &f, Chunks: 1 + int((b.Size-1)/wire.MaxChunk), Announced: b.Chunked}
+	return Taken{Reply: &wire.Frame{Receipt: &wire.Receipt{N: b.N, Whole: true}}, Whole: &f, Chunks: 1 + int((b.Size-1)/wire.MaxChunk), Announced: b.Chunked, Began: b.began}
 }
 
 func (b *body) late(now time.Time) bool {

@@ -27,8 +27,8 @@ type Sender struct {
 
 // Options is what a [Sender] is made of. All but Patience are required.
 type Options struct {
-	// Key signs the announcements for the connection.
-	Key        ed25519.PrivateKey
+	// Key returns the key that signs announcements now, and Connection is the connection's id.
+	Key        func() ed25519.PrivateKey
 	Connection string
 	// Limits are those of the other end.
 	Limits Limits
@@ -174,7 +174,7 @@ func (s *Sender) announce(ctx context.Context, c wire.Chunked, data []byte, p *p
 	s.sending[n] = p
 	s.mu.Unlock()
 	c.N = n
-	if c, err = wire.Announce(s.o.Key, s.o.Connection, c, data); err == nil {
+	if c, err = wire.Announce(s.o.Key(), s.o.Connection, c, data); err == nil {
 		err = s.o.Write(ctx, wire.Frame{Chunked: &c})
 	}
 	if err != nil {

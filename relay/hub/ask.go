@@ -183,10 +183,13 @@ type spoken struct {
 	Outcome *bridge.ActionOutcome `json:"outcome,omitempty"`
 	// Finding answers a look-up.
 	Finding *bridge.ActionFinding `json:"finding,omitempty"`
-	Kind    bridge.ErrorKind      `json:"kind,omitempty"`
-	Message string                `json:"message,omitempty"`
-	Unclear bool                  `json:"unclear,omitempty"`
-	Retry   time.Duration         `json:"retry,omitempty"`
+	// Ended and TurnFound answer a turn and its look-up.
+	Ended     *wire.TurnEnded  `json:"ended,omitempty"`
+	TurnFound *wire.TurnFound  `json:"turn_found,omitempty"`
+	Kind      bridge.ErrorKind `json:"kind,omitempty"`
+	Message   string           `json:"message,omitempty"`
+	Unclear   bool             `json:"unclear,omitempty"`
+	Retry     time.Duration    `json:"retry,omitempty"`
 }
 
 func speak(out bridge.ActionOutcome, err error) spoken {

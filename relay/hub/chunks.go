@@ -15,7 +15,7 @@ func (c *conn) takeChunk(ctx context.Context, f wire.Frame) error {
 	}
 	r := c.receiver.Load()
 	if r == nil {
-		r = chunks.NewReceiver(chunks.ForBridge(), c.judge)
+		r = chunks.NewReceiver(chunks.Both(), c.judge)
 		c.receiver.Store(r)
 	}
 	got, err := r.Take(f, c.hub.o.Now())
@@ -43,10 +43,21 @@ func (c *conn) judge(f wire.Chunked) wire.BodyRefusal {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.Kind == "outcome" && c.calls[f.For] != nil || f.Kind == "found" && c.looks[f.For] != nil {
-		return ""
+	waits := false
+	switch k := c.calls[f.For]; f.Kind {
+	case "outcome":
+		waits = k != nil && !k.turn
+	case "ended":
+		waits = k != nil && k.turn
+	case "found":
+		waits = c.looks[f.For] != nil
+	case "turn_found":
+		waits = c.turnLooks[f.For] != nil
 	}
-	return wire.BodyUnwanted
+	if !waits {
+		return wire.BodyUnwanted
+	}
+	return ""
 }
 
 func (c *conn) noteRefused(got chunks.Taken) {

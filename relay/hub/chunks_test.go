@@ -220,7 +220,7 @@ func TestHostileChunks(t *testing.T) {
 	}
 	refused("another request", announce(connection, "op-2", large(t, "op-2")), wire.BodyUnwanted)
 	refused("another connection", announce("c", "op-1", body), wire.BodyForged)
-	refused("too large", announce(connection, "op-1", make([]byte, wire.MaxReplyBody+1)), wire.BodyTooLarge)
+	refused("too large", announce(connection, "op-1", make([]byte, wire.MaxBody+1)), wire.BodyTooLarge)
 	for name, c := range map[string]struct {
 		want   wire.BodyRefusal
 		change func(n int, part []byte) (at int, data []byte)

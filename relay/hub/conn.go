@@ -51,17 +51,21 @@ type conn struct {
 	connection string
 	// receiver takes large answers, nil before the first one.
 	receiver atomic.Pointer[chunks.Receiver]
+	// sender sends turns, nil before the first one.
+	sender atomic.Pointer[chunks.Sender]
 
 	// Only the reading goroutine uses these.
 	allowance float64
 	allowed   time.Time
 	offered   time.Time
 
-	mu     sync.Mutex // guards what follows
-	calls  map[string]*call
-	looks  map[string]*look
-	ended  bool
-	signed int64 // when the last request was signed, in Unix milliseconds
+	mu    sync.Mutex // guards what follows
+	calls map[string]*call
+	looks map[string]*look
+	// turnLooks are look-ups of turns.
+	turnLooks map[string]*turnLook
+	ended     bool
+	signed    int64 // when the last request was signed, in Unix milliseconds
 }
 
 // call is one request that the relay has in hand. Several may wait for it.
@@ -69,8 +73,11 @@ type call struct {
 	action string
 	since  time.Time
 	tail   wire.Tail
-	// outcome and err are set before done is closed.
+	// turn is true for a turn of an agent, which ends with ended.
+	turn bool
+	// outcome or ended, or err, is set before done is closed.
 	outcome wire.Outcome
+	ended   wire.TurnEnded
 	err     error
 	done    chan struct{}
 }
@@ -138,6 +145,8 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		}
 	case f.Chunked != nil || f.Chunk != nil:
 		return c.takeChunk(ctx, f)
+	case f.Ended != nil || f.TurnFound != nil || f.Receipt != nil:
+		return c.takeTurn(f)
 	case f.Switch != nil:
 		c.allowance -= answeredCost
 		return c.noteSwitch(ctx, *f.Switch)
@@ -169,15 +178,24 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 
 // settle ends a call and reports whether there was one. An answer that nobody waits for, any more or ever, says nothing.
 func (c *conn) settle(out wire.Outcome) bool {
-	c.mu.Lock()
-	k := c.calls[out.ID]
-	delete(c.calls, out.ID)
-	c.mu.Unlock()
+	k := c.over(out.ID, false)
 	if k != nil {
 		k.outcome = out
 		close(k.done)
 	}
 	return k != nil
+}
+
+// over takes the call of a request off the list and returns it, or nil when there is none of this kind.
+func (c *conn) over(id string, turn bool) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.calls[id]
+	if k == nil || k.turn != turn {
+		return nil
+	}
+	delete(c.calls, id)
+	return k
 }
 
 func (c *conn) progress(t wire.Tail) {
@@ -314,9 +332,12 @@ func (c *conn) shut(word closing) {
 // end gives up every call, takes the relay off the list and closes. err is why.
 func (c *conn) end(err error) {
 	c.mu.Lock()
-	calls, looks := c.calls, c.looks
-	c.calls, c.looks, c.ended = nil, nil, true
+	calls, looks, turnLooks := c.calls, c.looks, c.turnLooks
+	c.calls, c.looks, c.turnLooks, c.ended = nil, nil, nil, true
 	c.mu.Unlock()
+	for _, l := range turnLooks {
+		close(l.done)
+	}
 	for _, l := range looks {
 		close(l.done)
 	}
@@ -352,17 +373,19 @@ var errLost = errors.New("the connection was lost")
 // errGone is returned by begin when the connection had ended already: nothing was sent.
 var errGone = errors.New("the connection had ended")
 
-// begin registers a call, or joins the one under the same id. It says whether the request is still to be sent.
+// begin registers a call, or joins the one under the same id. A call without an action is a turn. It says whether the request is still to be sent.
 func (c *conn) begin(id, action string) (k *call, first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return nil, false, errGone
 	}
-	if k := c.calls[id]; k != nil {
+	if k := c.calls[id]; k != nil && k.turn != (action == "") {
+		return nil, false, errGone
+	} else if k != nil {
 		return k, false, nil
 	}
-	k = &call{action: action, since: c.hub.o.Now(), done: make(chan struct{})}
+	k = &call{action: action, turn: action == "", since: c.hub.o.Now(), done: make(chan struct{})}
 	c.calls[id] = k
 	return k, true, nil
 }
@@ -381,6 +404,9 @@ func (c *conn) running() []bridge.RelayRun {
 	defer c.mu.Unlock()
 	var out []bridge.RelayRun
 	for id, k := range c.calls {
+		if k.turn {
+			continue
+		}
 		out = append(out, bridge.RelayRun{Request: id, Action: k.action, Since: k.since, Stdout: k.tail.Stdout, Stderr: k.tail.Stderr})
 	}
 	return out

@@ -378,9 +378,12 @@ func (h *Hub) spread() {
 func (h *Hub) answerCall(ctx context.Context, k bridge.RelayCall) spoken {
 	var l lookAsk
 	var a ask
-	switch err := errors.Join(json.Unmarshal([]byte(k.Ask), &l), json.Unmarshal([]byte(k.Ask), &a)); {
+	var t turnAsk
+	switch err := errors.Join(json.Unmarshal([]byte(k.Ask), &l), json.Unmarshal([]byte(k.Ask), &t), json.Unmarshal([]byte(k.Ask), &a)); {
 	case err != nil:
 		return speak(bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request does not fit a relay"))
+	case t.Turn != nil || t.TurnLookup != nil:
+		return h.turnHere(ctx, t)
 	case l.Lookup == nil:
 		return speak(h.ask(ctx, k.Relay, a))
 	}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,6 +40,9 @@ type session struct {
 	// memory is set when both ends speak wire.Subprotocol2, and sender, which sends large answers in chunks, with it.
 	memory wire.Rememberer
 	sender *chunks.Sender
+	// host takes turns and receiver large ones; both are set with memory.
+	host     wire.AgentHost
+	receiver *chunks.Receiver
 
 	mu sync.Mutex // guards draining, and that running grows only before it
 	// draining is true when the relay is stopping and takes nothing more.
@@ -159,7 +163,9 @@ func (s *session) meet(ctx context.Context) (wire.Welcome, error) {
 		return none, errors.New("the bridge gave this connection no epoch, or one that it did not sign")
 	}
 	if s.memory != nil {
-		s.sender = chunks.NewSender(chunks.Options{Key: i.Key, Connection: wire.ConnectionID(hello, challenge), Limits: chunks.ForBridge(), Write: s.write})
+		connection := wire.ConnectionID(hello, challenge)
+		s.sender = chunks.NewSender(chunks.Options{Key: func() ed25519.PrivateKey { return i.Key }, Connection: connection, Limits: chunks.Both(), Write: s.write})
+		s.hosts(connection)
 	}
 	s.name = f.Welcome.Session
 	return *f.Welcome, nil
@@ -209,6 +215,7 @@ func (s *session) serve(ctx context.Context) error {
 	helpers.Go(func() { s.drain(ctx) })
 	helpers.Go(func() { s.tellSwitch(conn) })
 	helpers.Go(func() { s.tellAsking(conn) })
+	helpers.Go(func() { s.expireChunks(conn) })
 	err := s.loop(ctx, conn)
 	close(s.over)
 	cut()
@@ -246,7 +253,7 @@ func (s *session) loop(ctx, conn context.Context) error {
 		case f.Keys != nil:
 			err = s.learn(conn, *f.Keys)
 		default:
-			err = errOrder
+			err = s.forHost(ctx, conn, f)
 		}
 		if err != nil {
 			return err
@@ -380,23 +387,8 @@ func (s *session) lookup(ctx context.Context, signed wire.Signed) error {
 	if f.TextSize() < wire.MaxWhole/8 {
 		return s.write(ctx, f)
 	}
-	// A large answer waits for the bridge's receipts, which the caller reads.
 	later := wire.Frame{Found: &wire.Found{ID: signed.ID, Known: wire.KnownRefused}}
-	if !s.begin() {
-		return s.write(ctx, later)
-	}
-	select {
-	case s.link.slots <- struct{}{}:
-	default:
-		s.running.Done()
-		return s.write(ctx, later)
-	}
-	s.link.running.Go(func() {
-		defer s.running.Done()
-		defer func() { <-s.link.slots }()
-		s.answer(ctx, f)
-	})
-	return nil
+	return s.answerLater(ctx, later, func() wire.Frame { return f })
 }
 
 // answer sends an answer, which may be large. When the bridge does not take it in chunks, its end goes in one frame.

@@ -30,7 +30,7 @@ const (
 	journalHeader = `{"journal":"drawbridge-relay","version":3,"epochs":true}`
 	olderHeader   = `{"journal":"drawbridge-relay","version":2}`
 	// maxRecord bounds a line of the journal in bytes: an answer as the wire takes it, and room for the rest.
-	maxRecord = wire.MaxReplyBody + wire.MaxAnswer
+	maxRecord = wire.MaxBody + wire.MaxAnswer
 )
 
 // recordState is what a line of the journal says of a request id.

@@ -15,8 +15,8 @@ const (
 	MaxWhole = 32 << 10
 	// MaxChunk is how many bytes of a frame one chunk carries. As text it takes a third more and fits MaxToRelay.
 	MaxChunk = 16 << 10
-	// MaxReplyBody bounds a frame that travels in chunks to a bridge, in bytes of JSON.
-	MaxReplyBody = 8 << 20
+	// MaxBody bounds a frame that travels in chunks, in bytes of JSON.
+	MaxBody = 8 << 20
 	// MaxBodies is how many frames may travel in chunks at a time in one direction, and MaxBodyBytes their bytes together.
 	MaxBodies    = 4
 	MaxBodyBytes = 16 << 20
@@ -179,6 +179,12 @@ func (f Frame) Body() (kind, id string, ok bool) {
 		return "outcome", f.Outcome.ID, true
 	case f.Found != nil:
 		return "found", f.Found.ID, true
+	case f.Turn != nil:
+		return "turn", f.Turn.ID, true
+	case f.Ended != nil:
+		return "ended", f.Ended.ID, true
+	case f.TurnFound != nil:
+		return "turn_found", f.TurnFound.ID, true
 	}
 	return "", "", false
 }
@@ -190,13 +196,19 @@ func (f Frame) TextSize() int {
 		return len(f.Outcome.Stdout) + len(f.Outcome.Stderr)
 	case f.Found != nil && f.Found.Outcome != nil:
 		return len(f.Found.Outcome.Stdout) + len(f.Found.Outcome.Stderr)
+	case f.Turn != nil:
+		return len(f.Turn.Body)
+	case f.Ended != nil:
+		return len(f.Ended.Text) + len(f.Ended.Evidence)
+	case f.TurnFound != nil && f.TurnFound.Ended != nil:
+		return len(f.TurnFound.Ended.Text) + len(f.TurnFound.Ended.Evidence)
 	}
 	return 0
 }
 
 // ReadBody reads a frame that arrived in chunks, as strictly as [ReadFrame], and refuses one that is not what c announced.
 func (c Chunked) ReadBody(body []byte) (Frame, error) {
-	f, err := readFrame(body, MaxReplyBody)
+	f, err := readFrame(body, MaxBody)
 	if err != nil {
 		return Frame{}, err
 	}

@@ -73,6 +73,11 @@ type Frame struct {
 	// Asking lists what people at the relay's machine are asked. The relay sends it after the offers if they are asked
 	// anything, and after each change.
 	Asking *Asking `json:"asking,omitempty"`
+	// Turn and TurnLookup are for a relay that hosts agents, of Subprotocol2; Ended and TurnFound are its answers.
+	Turn       *Signed    `json:"turn,omitempty"`
+	TurnLookup *Signed    `json:"turn_lookup,omitempty"`
+	Ended      *TurnEnded `json:"ended,omitempty"`
+	TurnFound  *TurnFound `json:"turn_found,omitempty"`
 	// Chunked, Chunk and Receipt are of Subprotocol2, too. They carry a frame that is larger than MaxWhole, in either direction.
 	Chunked *Chunked `json:"chunked,omitempty"`
 	Chunk   *Chunk   `json:"chunk,omitempty"`
@@ -265,7 +270,7 @@ func (f Frame) members() (n int) {
 		f.Hello != nil, f.Challenge != nil, f.Proof != nil, f.Welcome != nil, f.Offers != nil,
 		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
 		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil, f.Asking != nil,
-		f.Chunked != nil, f.Chunk != nil, f.Receipt != nil,
+		f.Chunked != nil, f.Chunk != nil, f.Receipt != nil, f.Turn != nil, f.TurnLookup != nil, f.Ended != nil, f.TurnFound != nil,
 	} {
 		if there {
 			n++
@@ -285,6 +290,10 @@ func (f Frame) check() error {
 		return f.Found.check()
 	case f.Asking != nil:
 		return f.Asking.check()
+	case f.Ended != nil:
+		return f.Ended.check()
+	case f.TurnFound != nil:
+		return f.TurnFound.check()
 	case f.Chunked != nil:
 		return f.Chunked.check()
 	case f.Chunk != nil:

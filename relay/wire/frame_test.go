@@ -23,7 +23,17 @@ func frames(t testing.TB) []wire.Frame {
 		t.Fatal(err)
 	}
 	chunk := wire.NewChunk(3, 16, []byte("\x00\xff"))
+	turn, err := wire.SignTurn(key("bridge"), wire.TurnOrder{ID: "x", Relay: "laptop", Ask: wire.TurnAsk{Agent: "a", Session: "s", Marker: "m", Text: "t"}, For: wire.MaxAge})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []wire.Frame{
+		{Turn: &turn},
+		{TurnLookup: &turn},
+		{Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnAnswered, Text: "t", Evidence: "e", Replayed: true}},
+		{Ended: &wire.TurnEnded{ID: "x", Refusal: wire.RefusedBusy, Error: "e", RetryMS: 5}},
+		{TurnFound: &wire.TurnFound{ID: "x", Known: wire.TurnKnownAbsent}},
+		{TurnFound: &wire.TurnFound{ID: "x", Known: wire.TurnKnownEnded, Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnLimited}}},
 		{Chunked: &chunked},
 		{Chunk: &chunk},
 		{Receipt: &wire.Receipt{N: 1, Upto: 7}},
@@ -103,6 +113,10 @@ func TestFramesThatAreRefused(t *testing.T) {
 		`{"chunk":{"n":0,"at":0,"data":"AA"}}`, `{"chunk":{"n":1,"at":-1,"data":"AA"}}`, `{"chunk":{"n":1,"at":0,"data":""}}`,
 		`{"chunk":{"n":1,"at":0,"data":"AB"}}`, `{"chunk":{"n":1,"at":0,"data":"A\nA"}}`, `{"chunk":{"n":1,"at":0,"data":"AA=="}}`, `{"chunk":{"n":1,"at":0,"data":"+/"}}`,
 		`{"chunk":{"n":1,"at":0,"data":"` + strings.Repeat("AAAA", wire.MaxChunk/3+1) + `"}}`,
+		`{"ended":{"id":"x"}}`, `{"ended":{"id":"x","cause":"answered","refusal":"busy"}}`, `{"ended":{"id":"x","cause":"done"}}`, `{"ended":{"id":"","cause":"hung"}}`,
+		`{"ended":{"id":"x","refusal":"busy","retry_ms":-1}}`, `{"ended":{"id":"x","cause":"hung","evidence":"` + strings.Repeat("x", wire.MaxEvidence+1) + `"}}`,
+		`{"turn_found":{"id":"x","known":"ended"}}`, `{"turn_found":{"id":"x","known":"open","ended":{"id":"x","cause":"hung"}}}`, `{"turn_found":{"id":"x","known":"perhaps"}}`,
+		`{"turn_found":{"id":"x","known":"ended","ended":{"id":"x","cause":"done"}}}`,
 		`{"receipt":{"n":1}}`, `{"receipt":{"n":0,"whole":true}}`, `{"receipt":{"n":1,"upto":1,"whole":true}}`, `{"receipt":{"n":1,"upto":-1}}`, `{"receipt":{"n":1,"refused":"perhaps"}}`,
 		`{"chunked":{"n":1,"kind":"outcome","for":"x","size":0,"digest":"` + strings.Repeat("0", 64) + `","key":"","sig":""}}`,
 		`{"chunked":{"n":1,"kind":"outcome","for":"x y","size":1,"digest":"` + strings.Repeat("0", 64) + `","key":"","sig":""}}`,

@@ -126,12 +126,17 @@ func Sign(key ed25519.PrivateKey, o Order) (Signed, error) {
 	if err != nil {
 		return Signed{}, fmt.Errorf("write request: %w", err)
 	}
+	return signBody(key, o, pathOf(o.Lookup), string(body))
+}
+
+// signBody signs a body for a path under an order's id, relay and time.
+func signBody(key ed25519.PrivateKey, o Order, path, body string) (Signed, error) {
 	public, ok := key.Public().(ed25519.PublicKey)
 	if !ok || !ValidRequestID(o.ID) || !ValidAction(o.Relay) {
 		return Signed{}, errors.New("sign request: key, id or relay is none")
 	}
-	s := Signed{ID: o.ID, Key: KeyID(public), Created: o.Created.UnixMilli(), Expires: o.Created.Add(o.For).UnixMilli(), Body: string(body)}
-	s.Sig = sign(key, s.base(pathOf(o.Lookup), o.Relay))
+	s := Signed{ID: o.ID, Key: KeyID(public), Created: o.Created.UnixMilli(), Expires: o.Created.Add(o.For).UnixMilli(), Body: body}
+	s.Sig = sign(key, s.base(path, o.Relay))
 	return s, nil
 }
 
@@ -149,29 +154,36 @@ type Verifier struct {
 // Verify returns what a signed request asks for, or why it is refused. Signature first: nothing else of what a stranger
 // sent is looked at. It knows of no earlier request; whether this one was seen before is the caller's to say.
 func (v Verifier) Verify(s Signed) (Request, error) {
-	key, known := v.Keys[s.Key]
-	if !known {
-		return Request{}, errors.New("the request is signed with a key that this relay does not trust")
-	}
-	if !verified(key, s.base(pathOf(v.Lookup), v.Relay), s.Sig) {
-		return Request{}, errors.New("the request's signature does not fit: it was changed, or is for another relay")
-	}
-	created, expires := time.UnixMilli(s.Created), time.UnixMilli(s.Expires)
-	age := s.Expires - s.Created
-	switch {
-	case age <= 0 || age > MaxAge.Milliseconds():
-		return Request{}, fmt.Errorf("the request's life is not within %s", MaxAge)
-	case created.After(v.Now.Add(MaxSkew)):
-		return Request{}, errors.New("the request is from the future; compare the clocks of both machines")
-	case expires.Before(v.Now.Add(-MaxSkew)):
-		return Request{}, errors.New("the request is too old; compare the clocks of both machines")
+	if err := v.genuine(s, pathOf(v.Lookup)); err != nil {
+		return Request{}, err
 	}
 	r, err := s.request()
 	if err != nil {
 		return Request{}, err
 	}
-	r.Created, r.Expires = created, expires
+	r.Created, r.Expires = time.UnixMilli(s.Created), time.UnixMilli(s.Expires)
 	return r, nil
+}
+
+// genuine checks the signature for a path, and the time.
+func (v Verifier) genuine(s Signed, path string) error {
+	key, known := v.Keys[s.Key]
+	if !known {
+		return errors.New("the request is signed with a key that this relay does not trust")
+	}
+	if !verified(key, s.base(path, v.Relay), s.Sig) {
+		return errors.New("the request's signature does not fit: it was changed, or is for another relay")
+	}
+	age := s.Expires - s.Created
+	switch {
+	case age <= 0 || age > MaxAge.Milliseconds():
+		return fmt.Errorf("the request's life is not within %s", MaxAge)
+	case time.UnixMilli(s.Created).After(v.Now.Add(MaxSkew)):
+		return errors.New("the request is from the future; compare the clocks of both machines")
+	case time.UnixMilli(s.Expires).Before(v.Now.Add(-MaxSkew)):
+		return errors.New("the request is too old; compare the clocks of both machines")
+	}
+	return nil
 }
 
 func (s Signed) request() (Request, error) {

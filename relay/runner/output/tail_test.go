@@ -116,7 +116,7 @@ func TestWorstOutputFitsIntoAFrame(t *testing.T) {
 	if most := 2*wire.DefaultOutput*15/2 + rest; most > wire.MaxToBridge {
 		t.Errorf("an answer may have %d bytes", most)
 	}
-	if most := 2*wire.MaxOutput*15/2 + rest; most > wire.MaxReplyBody {
+	if most := 2*wire.MaxOutput*15/2 + rest; most > wire.MaxBody {
 		t.Errorf("an answer in chunks may have %d bytes", most)
 	}
 	digits := output.NewRedactor(nil, []*regexp.Regexp{regexp.MustCompile(`[0-9]`)})

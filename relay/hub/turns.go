@@ -1,0 +1,352 @@
+package hub
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"drawbridge/bridge"
+	"drawbridge/relay/chunks"
+	"drawbridge/relay/wire"
+)
+
+// TurnCall is a turn for an agent that a relay hosts. ID is its idempotency key.
+type TurnCall struct {
+	Relay string       `json:"relay"`
+	ID    string       `json:"id"`
+	Ask   wire.TurnAsk `json:"ask"`
+	// Repeat is true when the caller may have sent the turn before, however long ago. The hub itself remembers that for two days.
+	Repeat bool `json:"repeat,omitempty"`
+}
+
+// turnLook is a look-up of a turn that waits for its answer.
+type turnLook struct {
+	// found is set before done is closed; without it the connection was lost.
+	found *wire.TurnFound
+	done  chan struct{}
+}
+
+// RunTurn sends a turn to the relay that hosts its agent, over whichever replica has the relay's connection, and waits for its end. A
+// refusal is a TurnEnded. The error is a *bridge.Error: Unclear means that the agent may have got the turn. Asking again under
+// the same id is safe: a relay process that may not have been the one that got it is only looked up.
+func (h *Hub) RunTurn(ctx context.Context, t TurnCall) (wire.TurnEnded, error) {
+	s, err := h.turn(ctx, t, turnAsk{Turn: &t})
+	if err != nil {
+		return wire.TurnEnded{}, err
+	}
+	if s.Ended == nil {
+		_, err := s.heard()
+		return wire.TurnEnded{}, firstError(err, unclearTurn(t.Relay, nil))
+	}
+	return *s.Ended, nil
+}
+
+// LookupTurn asks the relay what its record of the session knows of a turn. It starts nothing; twice is fine. The error is a
+// *bridge.Error, Unavailable when the relay cannot be asked now.
+func (h *Hub) LookupTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	t.Ask.Text = ""
+	s, err := h.turn(ctx, t, turnAsk{TurnLookup: &t})
+	if err != nil {
+		return wire.TurnFound{}, err
+	}
+	if s.TurnFound == nil {
+		_, err := s.heard()
+		return wire.TurnFound{}, firstError(err, notSaid(t.Relay))
+	}
+	return *s.TurnFound, nil
+}
+
+// turnAsk is a turn, or its look-up, on its way to another replica. A replica of an earlier version reads it as a request without an
+// id, which it cannot sign.
+type turnAsk struct {
+	Turn       *TurnCall `json:"turn,omitempty"`
+	TurnLookup *TurnCall `json:"turn_lookup,omitempty"`
+}
+
+// turn brings a turn or its look-up to the replica that has the relay's connection.
+func (h *Hub) turn(ctx context.Context, t TurnCall, a turnAsk) (spoken, error) {
+	if !wire.ValidRequestID(t.ID) || h.o.Store == nil || h.static[t.Relay] != (Relay{}) {
+		return spoken{}, bridge.Errorf(bridge.Invalid, "relay %q cannot be asked for a turn: the id must be valid, and the relay must be one that joined", t.Relay)
+	}
+	var to target
+	err := h.o.Store.View(ctx, func(tx *bridge.Scene) (err error) { to, err = h.connected(tx, t.Relay); return err })
+	if err != nil {
+		return spoken{}, known(err)
+	}
+	if to.replica == h.replica {
+		return h.turnHere(ctx, a), nil
+	}
+	body, err := json.Marshal(a)
+	if err != nil {
+		return spoken{}, bridge.Errorf(bridge.Invalid, "the turn cannot be written as JSON")
+	}
+	return h.through(ctx, to, t.ID, string(body))
+}
+
+// turnHere asks over the connection that this replica holds.
+func (h *Hub) turnHere(ctx context.Context, a turnAsk) spoken {
+	if a.TurnLookup != nil {
+		found, err := h.lookTurnHere(ctx, *a.TurnLookup)
+		if err != nil {
+			return speak(bridge.ActionOutcome{}, err)
+		}
+		return spoken{TurnFound: &found}
+	}
+	ended, err := h.runTurnHere(ctx, *a.Turn)
+	if err != nil {
+		return speak(bridge.ActionOutcome{}, err)
+	}
+	return spoken{Ended: &ended}
+}
+
+func (h *Hub) runTurnHere(ctx context.Context, t TurnCall) (wire.TurnEnded, error) {
+	c := h.connOf(t.Relay)
+	switch {
+	case c == nil:
+		return wire.TurnEnded{}, away(t.Relay)
+	case c.process == "":
+		return wire.TurnEnded{}, errOldRelay(t.Relay)
+	}
+	if end, err := h.mayRun(ctx, c, t); err != nil || end != nil {
+		return valueOf(end), err
+	}
+	k, first, err := c.begin(t.ID, "")
+	if err != nil {
+		return wire.TurnEnded{}, away(t.Relay)
+	}
+	if first {
+		if err := c.sendTurn(ctx, k, t); err != nil {
+			return wire.TurnEnded{}, err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return wire.TurnEnded{}, unclearTurn(t.Relay, context.Cause(ctx))
+	case <-k.done:
+	}
+	if k.err != nil {
+		return wire.TurnEnded{}, unclearTurn(t.Relay, k.err)
+	}
+	return k.ended, nil
+}
+
+func valueOf(end *wire.TurnEnded) wire.TurnEnded {
+	if end == nil {
+		return wire.TurnEnded{}
+	}
+	return *end
+}
+
+// mayRun commits that a turn is about to be sent to this process of its relay, or returns its end, or an error when it must not be sent.
+// Where another process may have got it, the relay's record decides.
+func (h *Hub) mayRun(ctx context.Context, c *conn, t TurnCall) (*wire.TurnEnded, error) {
+	to := addressee{t.Relay, c.process, t.ID}
+	forgotten, err := h.forgot(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if !forgotten {
+		may, _, err := h.tieTo(ctx, to, false)
+		if may || err != nil {
+			return nil, err
+		}
+	}
+	found, err := c.lookTurn(ctx, t)
+	switch {
+	case err != nil:
+		return nil, doubtful(err)
+	case found.Known == wire.TurnKnownEnded:
+		return found.Ended, nil
+	case found.Known == wire.TurnKnownNot:
+		return nil, lostTrack(t.Relay)
+	}
+	// The agent never got it, or this very process has it in hand and answers when it is over.
+	_, _, err = h.tieTo(ctx, to, true)
+	return nil, err
+}
+
+// forgot reports whether the hub does not know any more to which process it sent a turn that is repeated.
+func (h *Hub) forgot(ctx context.Context, t TurnCall) (forgotten bool, err error) {
+	if !t.Repeat {
+		return false, nil
+	}
+	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {
+		tie, err := tx.Tie(t.ID)
+		forgotten = errors.Is(err, bridge.ErrNoRow) || err == nil && tie.SentAt.IsZero()
+		if forgotten {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return false, known(err)
+	}
+	return forgotten, nil
+}
+
+// sendTurn signs and sends a turn, whole or in chunks. A turn that the relay did not take as a whole had no effect.
+func (c *conn) sendTurn(ctx context.Context, k *call, t TurnCall) error {
+	signed, err := wire.SignTurn(c.signer.Load().private, wire.TurnOrder{ID: t.ID, Relay: c.relay, Ask: t.Ask, Created: c.stamp(), For: wire.MaxAge})
+	if err != nil {
+		c.forget(t.ID, err)
+		return bridge.Errorf(bridge.Invalid, "the turn does not fit a relay")
+	}
+	// The caller's end leaves the others that wait for this turn their answer; the connection's end does not.
+	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-k.done:
+			cancel(errLost)
+		case <-sending.Done():
+		}
+	}()
+	err = c.turnSender().Send(sending, wire.Frame{Turn: &signed})
+	cancel(nil)
+	<-ended
+	select {
+	case <-k.done: // it ended, or the connection did
+		return nil
+	default:
+	}
+	var refusal *chunks.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal) && refusal.Why == wire.BodyUnwanted:
+		c.forget(t.ID, err)
+		return bridge.Errorf(bridge.NotFound, "relay %q does not host agents", c.relay)
+	case errors.As(err, &refusal):
+		c.forget(t.ID, err)
+		return &bridge.Error{Kind: bridge.Unavailable, Cause: err, Message: fmt.Sprintf("relay %q did not take the turn: %s", c.relay, refusal.Why)}
+	case errors.Is(err, chunks.ErrTooLarge):
+		c.forget(t.ID, err)
+		return bridge.Errorf(bridge.TooLarge, "the turn is larger than a relay takes")
+	}
+	c.forget(t.ID, err)
+	c.cancel()
+	return unclearTurn(c.relay, err)
+}
+
+func (c *conn) turnSender() *chunks.Sender {
+	if s := c.sender.Load(); s != nil {
+		return s
+	}
+	s := chunks.NewSender(chunks.Options{Key: func() ed25519.PrivateKey { return c.signer.Load().private }, Connection: c.connection, Limits: chunks.Both(), Write: func(ctx context.Context, f wire.Frame) error {
+		return c.write(context.WithoutCancel(ctx), f) // a frame that is cut in half would end the connection for all
+	}})
+	if c.sender.CompareAndSwap(nil, s) {
+		return s
+	}
+	return c.sender.Load()
+}
+
+// takeTurn takes what a relay says of turns.
+func (c *conn) takeTurn(f wire.Frame) error {
+	asked := false
+	switch {
+	case c.process == "":
+		return errOrder
+	case f.Receipt != nil:
+		s := c.sender.Load()
+		if s == nil || s.Take(*f.Receipt) != nil {
+			return errOrder
+		}
+	case f.Ended != nil:
+		if k := c.over(f.Ended.ID, true); k != nil {
+			asked, k.ended = true, *f.Ended
+			close(k.done)
+		}
+	case f.TurnFound != nil:
+		asked = c.turnFound(*f.TurnFound)
+	}
+	if asked {
+		c.allowance++
+	}
+	return nil
+}
+
+func (c *conn) turnFound(f wire.TurnFound) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.turnLooks[f.ID]
+	if l == nil {
+		return false
+	}
+	delete(c.turnLooks, f.ID)
+	l.found = &f
+	close(l.done)
+	return true
+}
+
+func (h *Hub) lookTurnHere(ctx context.Context, t TurnCall) (wire.TurnFound, error) {
+	c := h.connOf(t.Relay)
+	if c == nil {
+		return wire.TurnFound{}, away(t.Relay)
+	}
+	return c.lookTurn(ctx, t)
+}
+
+// lookTurn asks the relay what it knows of a turn. Several that ask at a time share one answer.
+func (c *conn) lookTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) {
+	if c.process == "" {
+		return wire.TurnFound{}, errOldRelay(c.relay)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	l, first, err := c.beginTurnLook(t.ID)
+	if err != nil {
+		return wire.TurnFound{}, away(c.relay)
+	}
+	if first {
+		t.Ask.Text = ""
+		signed, err := wire.SignTurn(c.signer.Load().private, wire.TurnOrder{ID: t.ID, Relay: c.relay, Ask: t.Ask, Created: c.stamp(), For: wire.MaxAge, Lookup: true})
+		if err == nil {
+			err = c.write(context.WithoutCancel(ctx), wire.Frame{TurnLookup: &signed})
+		}
+		if err != nil {
+			c.cancel() // which also ends the look-up
+			return wire.TurnFound{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q could not be asked what it knows", c.relay), Cause: err}
+		}
+	}
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.found == nil || l.found.Known == wire.TurnKnownRefused {
+		return wire.TurnFound{}, notSaid(c.relay)
+	}
+	return *l.found, nil
+}
+
+func notSaid(relay string) error {
+	return bridge.Errorf(bridge.Unavailable, "relay %q did not say what it knows; do the clocks of both machines agree?", relay)
+}
+
+func (c *conn) beginTurnLook(id string) (l *turnLook, first bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return nil, false, errGone
+	}
+	if l := c.turnLooks[id]; l != nil {
+		return l, false, nil
+	}
+	if c.turnLooks == nil {
+		c.turnLooks = map[string]*turnLook{}
+	}
+	l = &turnLook{done: make(chan struct{})}
+	c.turnLooks[id] = l
+	return l, true, nil
+}
+
+func unclearTurn(relay string, cause error) error {
+	return &bridge.Error{Kind: bridge.Unavailable, Unclear: true, Cause: cause, Message: fmt.Sprintf("relay %q gave no answer; the agent may have got the turn", relay)}
+}

@@ -1,0 +1,286 @@
+package hub_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"drawbridge/bridge"
+	"drawbridge/proof/memstore"
+	"drawbridge/relay/hub"
+	"drawbridge/relay/link"
+	"drawbridge/relay/wire"
+)
+
+// script is a relay that hosts one agent: it writes down what was said, and answers with what reply returns.
+type script struct {
+	*diary
+	reply func(wire.Turn) wire.TurnEnded
+	// said and sessions are guarded by state. sessions holds the ends of turns by session and id.
+	said     []wire.Turn
+	sessions map[string]map[string]wire.TurnEnded
+}
+
+func newScript(reply func(wire.Turn) wire.TurnEnded) *script {
+	return &script{diary: newDiary("a"), reply: reply, sessions: map[string]map[string]wire.TurnEnded{}}
+}
+
+// next is another process of the relay on the same state folder.
+func (s *script) next() *script {
+	return &script{diary: s.clone(), reply: s.reply, said: s.said, sessions: s.sessions}
+}
+
+// RunTurn implements wire.AgentHost.
+func (s *script) RunTurn(_ context.Context, t wire.Turn) wire.TurnEnded {
+	s.state.Lock()
+	if end, over := s.sessions[t.Session][t.ID]; over {
+		s.state.Unlock()
+		end.Replayed = true
+		return end
+	}
+	s.said = append(s.said, t)
+	s.state.Unlock()
+	end := s.reply(t)
+	s.state.Lock()
+	defer s.state.Unlock()
+	if s.sessions[t.Session] == nil {
+		s.sessions[t.Session] = map[string]wire.TurnEnded{}
+	}
+	s.sessions[t.Session][t.ID] = end
+	return end
+}
+
+// LookupTurn implements wire.AgentHost.
+func (s *script) LookupTurn(t wire.Turn) wire.TurnFound {
+	s.state.Lock()
+	defer s.state.Unlock()
+	session, known := s.sessions[t.Session]
+	end, over := session[t.ID]
+	switch {
+	case over:
+		return wire.TurnFound{Known: wire.TurnKnownEnded, Ended: &end}
+	case known:
+		return wire.TurnFound{Known: wire.TurnKnownAbsent}
+	}
+	return wire.TurnFound{Known: wire.TurnKnownNot}
+}
+
+// times is how often the agent was told a turn.
+func (s *script) times(id string) (n int) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	for _, t := range s.said {
+		if t.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+// echo answers with the text that was said.
+func echo(t wire.Turn) wire.TurnEnded {
+	return wire.TurnEnded{Cause: wire.TurnAnswered, Text: t.Text, Evidence: "clean"}
+}
+
+func turn(id, text string) hub.TurnCall {
+	return hub.TurnCall{Relay: "laptop", ID: id, Ask: wire.TurnAsk{Agent: "opencode", Session: "agt_1", Marker: "[bridge " + id + "]", Text: text}}
+}
+
+// A turn of any size that may be said reaches its agent once, and its reply comes back, from every replica.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	a, b := twoReplicas(t)
+	s := newScript(echo)
+	connect(t, joined(t, b.site, "laptop"), s, nil)
+	a.online(t, "laptop")
+	for name, text := range map[string]string{
+		"small": "Add a health check", "empty": "", "large": strings.Repeat("Line\n", wire.MaxTurnText/5), "worst": strings.Repeat("\x01", wire.MaxTurnText),
+		"quotes": strings.Repeat("\"\\", wire.MaxTurnText/2),
+	} {
+		for n, r := range []*replica{a, b} {
+			if n == 1 && (name == "worst" || name == "quotes") {
+				continue // seven times as long on their way; once is enough
+			}
+			id := fmt.Sprintf("%s-%d", name, n)
+			for again := range 2 {
+				end, err := r.RunTurn(t.Context(), turn(id, text))
+				if err != nil || end.Cause != wire.TurnAnswered || end.Text != text || end.Evidence != "clean" || end.Replayed != (again == 1) {
+					t.Errorf("%s: %q %q with %d bytes, %v", id, end.Cause, end.Error, len(end.Text), err)
+				}
+			}
+			found, err := r.LookupTurn(t.Context(), turn(id, ""))
+			if err != nil || found.Known != wire.TurnKnownEnded || found.Ended.Text != text {
+				t.Errorf("%s: looked up: %q, %v", id, found.Known, err)
+			}
+			if found, err := r.LookupTurn(t.Context(), turn("never-"+id, "")); err != nil || found.Known != wire.TurnKnownAbsent {
+				t.Errorf("%s: a turn that was not sent: %q, %v", id, found.Known, err)
+			}
+			if n := s.times(id); n != 1 {
+				t.Errorf("%s was said %d times", id, n)
+			}
+		}
+	}
+	strange := turn("other", "")
+	strange.Ask.Session = "agt_2"
+	if found, err := a.LookupTurn(t.Context(), strange); err != nil || found.Known != wire.TurnKnownNot {
+		t.Errorf("a session that never was: %q, %v", found.Known, err)
+	}
+	if end, err := a.RunTurn(t.Context(), turn("too-large", strings.Repeat("x", wire.MaxTurnText+1))); err != nil || end.Refusal != wire.RefusedInvalid || s.times("too-large") != 0 {
+		t.Errorf("too large: %+v, %v", end, err)
+	}
+}
+
+// A relay that hosts no agent, and one of the first version, say so, and their connections hold.
+func TestTurnsAtOtherRelays(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memstore.NewDisk(), nil)
+	connect(t, joined(t, s, "laptop"), newDiary("a"), nil)
+	connect(t, joined(t, s, "older"), newMachine("a"), nil)
+	s.online(t, "laptop")
+	s.online(t, "older")
+	before, err := s.RelayByName(t.Context(), "laptop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err := s.RunTurn(t.Context(), turn("op-1", "Hello")); err != nil || end.Refusal != wire.RefusedUnlisted {
+		t.Errorf("%+v, %v", end, err)
+	}
+	if _, err := s.RunTurn(t.Context(), turn("op-2", strings.Repeat("x", wire.MaxTurnText))); bridge.KindOf(err) != bridge.NotFound || bridge.IsUnclear(err) {
+		t.Errorf("a large turn: %v", err)
+	}
+	if found, err := s.LookupTurn(t.Context(), turn("op-1", "")); err != nil || found.Known != wire.TurnKnownNot {
+		t.Errorf("%+v, %v", found, err)
+	}
+	older := turn("op-3", "Hello")
+	older.Relay = "older"
+	if _, err := s.RunTurn(t.Context(), older); bridge.KindOf(err) != bridge.NotFound || bridge.IsUnclear(err) {
+		t.Errorf("the first version: %v", err)
+	}
+	for relay, ok := range map[string]bool{"laptop": true, "older": true, "nobody": false} {
+		if _, err := s.RunAction(t.Context(), ask(t, "a", relay, "run-"+relay)); (err == nil) != ok {
+			t.Errorf("%s: %v", relay, err)
+		}
+	}
+	if after, err := s.RelayByName(t.Context(), "laptop"); err != nil || after.Session != before.Session {
+		t.Errorf("the connection did not hold: %v", err)
+	}
+}
+
+// deafening is a connection that breaks after so many bytes of the bridge's.
+type deafening struct {
+	net.Conn
+	left *atomic.Int64
+}
+
+// Read implements net.Conn.
+func (d *deafening) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	if d.left.Add(-int64(n)) < 0 {
+		_ = d.Close()
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// A connection that breaks anywhere in a large turn says nothing twice: asked again, the turn is said once.
+func TestLargeTurnOverBrokenConnections(t *testing.T) {
+	t.Parallel()
+	s := siteOn(t, memstore.NewDisk(), nil)
+	host := newScript(echo)
+	text := strings.Repeat("Line\n", wire.MaxTurnText/10)
+	var left atomic.Int64
+	left.Store(1 << 40)
+	connect(t, joined(t, s, "laptop"), host, func(o *link.Options) {
+		o.Dial = func(ctx context.Context, address string) (*websocket.Conn, error) {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				return &deafening{c, &left}, err
+			}}}
+			left.CompareAndSwap(min(left.Load(), -1), 1<<40) // only one that broke is made good
+			ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol2}})
+			return ws, err
+		}
+	})
+	random := rand.New(rand.NewPCG(9, 10)) //nolint:gosec // the same places each time
+	broken := 0
+	for n := range 4 {
+		s.online(t, "laptop")
+		id := fmt.Sprintf("op-%d", n)
+		left.Store(random.Int64N(int64(len(text)) * 3 / 2))
+		eventually(t, "the turn is over", func() bool {
+			end, err := s.RunTurn(t.Context(), turn(id, text))
+			if err != nil {
+				broken++
+				return false
+			}
+			if end.Text != text {
+				t.Errorf("%s: %d bytes", id, len(end.Text))
+			}
+			return true
+		})
+		left.Store(1 << 40)
+		if n := host.times(id); n != 1 {
+			t.Errorf("%s was said %d times", id, n)
+		}
+	}
+	if broken == 0 {
+		t.Error("no connection broke")
+	}
+}
+
+// After a restart of the relay its record decides: what has ended is returned, what was never said is sent, and what the record does not
+// tell stays in doubt. That holds after days, when the hub itself does not know any more what it sent.
+func TestTurnsAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, days := range []int{0, 3} {
+		disk := memstore.NewDisk()
+		s := siteOn(t, disk, nil)
+		path := joined(t, s, "laptop")
+		first := newScript(echo)
+		stop := connect(t, path, first, nil)
+		s.online(t, "laptop")
+		elsewhere := turn("elsewhere", "Hello")
+		elsewhere.Ask.Session = "agt_9"
+		for _, c := range []hub.TurnCall{turn("ended", "Hello"), turn("unsaid", "Hello"), elsewhere} {
+			if _, err := s.RunTurn(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+		s.offline(t, "laptop")
+		// The next process knows one turn of one session, as if the others had been lost on their way.
+		next := &script{diary: first.clone(), reply: echo, sessions: map[string]map[string]wire.TurnEnded{"agt_1": {"ended": first.sessions["agt_1"]["ended"]}}}
+		if days > 0 {
+			s.clock.forward(time.Duration(days) * 24 * time.Hour)
+			store := disk.Open()
+			if err := store.Update(t.Context(), func(tx *bridge.Scene) error { return tx.PurgeRelays(s.clock.now()) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		connect(t, path, next, func(o *link.Options) { o.Now = s.clock.now })
+		s.online(t, "laptop")
+		again := func(c hub.TurnCall) hub.TurnCall {
+			c.Repeat = true
+			return c
+		}
+		if end, err := s.RunTurn(t.Context(), again(turn("ended", "Hello"))); err != nil || end.Text != "Hello" || next.times("ended") != 0 {
+			t.Errorf("%d days: what has ended: %+v, %v", days, end, err)
+		}
+		for range 2 {
+			if end, err := s.RunTurn(t.Context(), again(turn("unsaid", "Hello"))); err != nil || end.Text != "Hello" || next.times("unsaid") != 1 {
+				t.Errorf("%d days: what the record shows as unsaid: %+v, %v", days, end, err)
+			}
+			if _, err := s.RunTurn(t.Context(), again(elsewhere)); bridge.KindOf(err) != bridge.Conflict || !bridge.IsUnclear(err) || next.times("elsewhere") != 0 {
+				t.Errorf("%d days: what the record does not tell: %v", days, err)
+			}
+		}
+	}
+}

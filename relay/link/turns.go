@@ -1,0 +1,193 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"drawbridge/relay/chunks"
+	"drawbridge/relay/wire"
+)
+
+// expireEvery is how often the relay looks for frames in chunks that the bridge does not finish.
+const expireEvery = 5 * time.Second
+
+// hosts prepares for turns. A handler that does not host agents refuses them.
+func (s *session) hosts(connection string) {
+	host, is := s.link.o.Handler.(wire.AgentHost)
+	if !is {
+		host = noAgents{}
+	}
+	s.host = host
+	s.receiver = chunks.NewReceiver(chunks.Both(), func(c wire.Chunked) wire.BodyRefusal {
+		key, known := byID(s.identity.Trusted(s.link.o.Now()))[c.Key]
+		switch {
+		case !known || !c.Signed(key, connection):
+			return wire.BodyForged
+		case !is || c.Kind != "turn":
+			return wire.BodyUnwanted
+		}
+		return ""
+	})
+}
+
+// noAgents stands for a handler that does not host agents.
+type noAgents struct{}
+
+// RunTurn implements wire.AgentHost.
+func (noAgents) RunTurn(context.Context, wire.Turn) wire.TurnEnded {
+	return wire.TurnEnded{Refusal: wire.RefusedUnlisted, Error: "this relay does not host agents"}
+}
+
+// LookupTurn implements wire.AgentHost.
+func (noAgents) LookupTurn(wire.Turn) wire.TurnFound {
+	return wire.TurnFound{Known: wire.TurnKnownNot}
+}
+
+// forHost serves the frames about agents. Under the first version each of them is out of order.
+func (s *session) forHost(ctx, conn context.Context, f wire.Frame) error {
+	switch {
+	case s.host == nil:
+		return errOrder
+	case f.Turn != nil:
+		return s.takeTurn(ctx, conn, arrived{*f.Turn, s.link.o.Now()})
+	case f.TurnLookup != nil:
+		return s.lookupTurn(conn, *f.TurnLookup)
+	case f.Chunked == nil && f.Chunk == nil:
+		return errOrder
+	}
+	got, err := s.receiver.Take(f, s.link.o.Now())
+	if err != nil {
+		return errOrder
+	}
+	if got.Refused != "" {
+		s.link.o.Log.Warn().Str("request", clip(got.Announced.For)).Str("reason", string(got.Refused)).Int64("bytes", got.Announced.Size).Msg("a large turn was refused")
+	}
+	if got.Reply != nil {
+		if err := s.write(conn, *got.Reply); err != nil {
+			return err
+		}
+	}
+	if got.Whole == nil {
+		return nil
+	}
+	return s.takeTurn(ctx, conn, arrived{*got.Whole.Turn, got.Began})
+}
+
+// arrived is a signed turn, and when it began to arrive: its time is judged by that, because a large one may be long on its way.
+type arrived struct {
+	wire.Signed
+	began time.Time
+}
+
+// takeTurn verifies a turn and starts it. An error ends the connection; a refusal is an answer.
+func (s *session) takeTurn(ctx, conn context.Context, a arrived) error {
+	now := s.link.o.Now()
+	refuse := func(why wire.Refusal, reason string, retry time.Duration) error {
+		s.link.o.Log.Warn().Str("request", clip(a.ID)).Str("reason", reason).Msg("turn refused")
+		if !wire.ValidRequestID(a.ID) {
+			return errors.New("the bridge sent a turn without an id")
+		}
+		return s.write(conn, wire.Frame{Ended: &wire.TurnEnded{ID: a.ID, Refusal: why, Error: reason, RetryMS: retry.Milliseconds()}})
+	}
+	t, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: a.began}.VerifyTurn(a.Signed)
+	if err != nil {
+		return refuse(wire.RefusedInvalid, err.Error(), 0)
+	}
+	if reason, why := s.link.seen.first(a.Digest(s.identity.Relay), now); reason != "" {
+		return refuse(why, reason, time.Second)
+	}
+	if !s.begin() {
+		return refuse(wire.RefusedBusy, "the relay is stopping", 5*time.Second)
+	}
+	select {
+	case s.link.slots <- struct{}{}:
+	default:
+		s.running.Done()
+		return refuse(wire.RefusedBusy, "too many requests at once", time.Second)
+	}
+	s.link.running.Go(func() {
+		defer s.running.Done()
+		defer func() { <-s.link.slots }()
+		s.runTurn(ctx, conn, t)
+	})
+	return nil
+}
+
+// runTurn lets the host do its work and sends the end.
+func (s *session) runTurn(ctx, conn context.Context, t wire.Turn) {
+	end := s.host.RunTurn(ctx, t)
+	end.ID = t.ID
+	if !end.Valid(t.ID) {
+		end = wire.TurnEnded{ID: t.ID, Cause: wire.TurnCrashed, Error: "the relay gave the turn an end that is not one"}
+	}
+	s.link.o.Log.Info().Str("request", t.ID).Str("agent", t.Agent).Str("session", t.Session).Str("key", t.KeyID).Str("cause", string(end.Cause)).
+		Str("refusal", string(end.Refusal)).Bool("replayed", end.Replayed).Int("text_bytes", len(end.Text)).Msg("turn")
+	s.answer(conn, wire.Frame{Ended: &end})
+}
+
+// lookupTurn answers what the record of a turn's session knows. It starts nothing.
+func (s *session) lookupTurn(ctx context.Context, signed wire.Signed) error {
+	if !wire.ValidRequestID(signed.ID) {
+		return errors.New("the bridge sent a look-up without an id")
+	}
+	refused := wire.Frame{TurnFound: &wire.TurnFound{ID: signed.ID, Known: wire.TurnKnownRefused}}
+	now := s.link.o.Now()
+	t, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: now, Lookup: true}.VerifyTurn(signed)
+	if err != nil {
+		s.link.o.Log.Warn().Err(err).Str("request", signed.ID).Msg("look-up refused")
+		return s.write(ctx, refused)
+	}
+	return s.answerLater(ctx, refused, func() wire.Frame {
+		found := s.host.LookupTurn(t)
+		if found.ID = t.ID; found.Ended != nil {
+			found.Ended.ID = t.ID
+		}
+		if !found.Valid(t.ID) {
+			found = wire.TurnFound{ID: t.ID, Known: wire.TurnKnownNot}
+		}
+		return wire.Frame{TurnFound: &found}
+	})
+}
+
+// answerLater sends what answer returns, beside the reading: a large answer waits for the bridge's receipts. It sends busy while the
+// relay is stopping or has too much in hand.
+func (s *session) answerLater(ctx context.Context, busy wire.Frame, answer func() wire.Frame) error {
+	if !s.begin() {
+		return s.write(ctx, busy)
+	}
+	select {
+	case s.link.slots <- struct{}{}:
+	default:
+		s.running.Done()
+		return s.write(ctx, busy)
+	}
+	s.link.running.Go(func() {
+		defer s.running.Done()
+		defer func() { <-s.link.slots }()
+		s.answer(ctx, answer())
+	})
+	return nil
+}
+
+// expireChunks ends turns that the bridge does not finish to send.
+func (s *session) expireChunks(ctx context.Context) {
+	if s.receiver == nil {
+		return
+	}
+	ticker := time.NewTicker(expireEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, got := range s.receiver.Expire(s.link.o.Now()) {
+			if err := s.write(ctx, *got.Reply); err != nil {
+				_ = s.ws.CloseNow()
+				return
+			}
+		}
+	}
+}

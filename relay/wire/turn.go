@@ -1,0 +1,210 @@
+package wire
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"drawbridge/internal/strictjson"
+)
+
+// The paths that stand in the signatures of a turn and of its look-up. Neither counts for the other, nor for an action.
+const (
+	TurnPath       = "/turn"
+	TurnLookupPath = "/turn/lookup"
+)
+
+// Bounds of a turn, in bytes.
+const (
+	// MaxTurnText bounds what is said to an agent, and MaxReplyText what it says at the end. Whatever JSON makes of them fits MaxBody.
+	MaxTurnText  = 1 << 20
+	MaxReplyText = 1 << 20
+	MaxEvidence  = 64 << 10
+)
+
+// TurnAsk is the body of a signed turn for an agent that the relay hosts.
+type TurnAsk struct {
+	// Agent is the entry of the relay's own file, as [ValidAction] has it.
+	Agent string `json:"agent"`
+	// Session names the conversation to go on with. It is a [ValidRequestID] of the bridge's; a new one begins a conversation.
+	Session string `json:"session"`
+	// Marker stands in the text, so that the turn is found again in what the agent replays.
+	Marker string `json:"marker"`
+	Text   string `json:"text"`
+}
+
+// Turn is one verified turn. Agent chooses what runs; Text is for the agent alone.
+type Turn struct {
+	// ID is the idempotency key, see [Request.ID].
+	ID string
+	TurnAsk
+	// KeyID names the bridge's key that signed, and BodyHash is the hex SHA-256 of what may not change under one id.
+	KeyID, BodyHash  string
+	Created, Expires time.Time
+}
+
+// TurnOrder is what a bridge signs: one turn for one relay.
+type TurnOrder struct {
+	ID, Relay string
+	Ask       TurnAsk
+	Created   time.Time
+	// For is at most MaxAge.
+	For time.Duration
+	// Lookup is true when the relay is asked what it knows of the turn. Nothing runs then, and Text may be left out.
+	Lookup bool
+}
+
+func turnPath(lookup bool) string {
+	if lookup {
+		return TurnLookupPath
+	}
+	return TurnPath
+}
+
+// SignTurn signs a turn, or a look-up of one.
+func SignTurn(key ed25519.PrivateKey, o TurnOrder) (Signed, error) {
+	body, err := json.Marshal(o.Ask)
+	if err != nil {
+		return Signed{}, fmt.Errorf("write turn: %w", err)
+	}
+	return signBody(key, Order{ID: o.ID, Relay: o.Relay, Created: o.Created, For: o.For}, turnPath(o.Lookup), string(body))
+}
+
+// VerifyTurn is [Verifier.Verify] for turns.
+func (v Verifier) VerifyTurn(s Signed) (Turn, error) {
+	if err := v.genuine(s, turnPath(v.Lookup)); err != nil {
+		return Turn{}, err
+	}
+	t := Turn{ID: s.ID, KeyID: s.Key, Created: time.UnixMilli(s.Created), Expires: time.UnixMilli(s.Expires)}
+	if !ValidRequestID(s.ID) {
+		return Turn{}, errors.New("the turn's id is malformed")
+	}
+	if err := strictjson.DecodeExactUpTo([]byte(s.Body), &t.TurnAsk, MaxBody); err != nil {
+		return Turn{}, fmt.Errorf("the turn's body: %w", err)
+	}
+	if !ValidAction(t.Agent) || !ValidRequestID(t.Session) {
+		return Turn{}, errors.New("the turn names no agent, or no session")
+	}
+	if err := errors.Join(checkText("the turn's marker", t.Marker, MaxAgent), checkText("the turn's text", t.Text, MaxTurnText)); err != nil {
+		return Turn{}, err
+	}
+	sum := sha256.Sum256([]byte(s.Body))
+	t.BodyHash = hex.EncodeToString(sum[:])
+	return t, nil
+}
+
+// TurnCause says how a turn ended.
+type TurnCause string
+
+// The causes. Each turn ends with exactly one of them.
+const (
+	TurnAnswered     TurnCause = "answered"
+	TurnRefused      TurnCause = "refused"
+	TurnLimited      TurnCause = "limited"
+	TurnStopped      TurnCause = "stopped"
+	TurnHung         TurnCause = "hung"
+	TurnCrashed      TurnCause = "crashed"
+	TurnAsking       TurnCause = "asking"
+	TurnSessionGone  TurnCause = "session_gone"
+	TurnLoginMissing TurnCause = "login_missing"
+)
+
+// Known reports whether c is one of the causes.
+func (c TurnCause) Known() bool {
+	switch c {
+	case TurnAnswered, TurnRefused, TurnLimited, TurnStopped, TurnHung, TurnCrashed, TurnAsking, TurnSessionGone, TurnLoginMissing:
+		return true
+	default:
+		return false
+	}
+}
+
+// TurnEnded is what came of a turn. Exactly one of Cause and Refusal is set.
+type TurnEnded struct {
+	ID    string    `json:"id"`
+	Cause TurnCause `json:"cause,omitempty"`
+	// Text is what the agent said last, and untrusted.
+	Text string `json:"text,omitempty"`
+	// Evidence is what the relay itself saw of the turn's work, apart from what the agent claims.
+	Evidence string `json:"evidence,omitempty"`
+	// Refusal says why nothing of the turn reached the agent; Error says it in words.
+	Refusal Refusal `json:"refusal,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	// RetryMS is after how many milliseconds asking again under the same id may help; 0 means that it will not.
+	RetryMS int64 `json:"retry_ms,omitempty"`
+	// Replayed is true when the end was recorded earlier.
+	Replayed bool `json:"replayed,omitempty"`
+}
+
+// Valid reports whether a bridge takes e as what came of the turn id.
+func (e TurnEnded) Valid(id string) bool { return e.ID == id && e.check() == nil }
+
+func (e TurnEnded) check() error {
+	switch {
+	case !ValidRequestID(e.ID):
+		return errors.New("a turn's end without an id")
+	case (e.Cause != "") == (e.Refusal != "") || e.Cause != "" && !e.Cause.Known():
+		return errors.New("a turn's end without one known cause or refusal")
+	case e.RetryMS < 0:
+		return errors.New("a turn's end with a negative number")
+	}
+	return errors.Join(checkText("the reply", e.Text, MaxReplyText), checkText("the evidence", e.Evidence, MaxEvidence), checkText("the error", e.Error, MaxLine))
+}
+
+// TurnKnown is what a relay's record of a session knows of a turn.
+type TurnKnown string
+
+// The answers to the look-up of a turn.
+const (
+	// TurnKnownEnded means that the turn has an end, and TurnKnownOpen that it runs or waits.
+	TurnKnownEnded TurnKnown = "ended"
+	TurnKnownOpen  TurnKnown = "open"
+	// TurnKnownAbsent means that the relay has the session's record, and that this turn is not in it: the agent never got it.
+	TurnKnownAbsent TurnKnown = "absent"
+	// TurnKnownNot means that the relay does not know: it has no record of the session, or the record does not tell.
+	TurnKnownNot TurnKnown = "unknown"
+	// TurnKnownRefused means that the relay did not look: the signature or the time of the look-up is wrong there.
+	TurnKnownRefused TurnKnown = "refused"
+)
+
+// TurnFound answers the look-up of a turn.
+type TurnFound struct {
+	ID    string    `json:"id"`
+	Known TurnKnown `json:"known"`
+	// Ended is set when Known is TurnKnownEnded, and only then.
+	Ended *TurnEnded `json:"ended,omitempty"`
+}
+
+// Valid reports whether a bridge takes f as the answer to the look-up of the turn id.
+func (f TurnFound) Valid(id string) bool { return f.ID == id && f.check() == nil }
+
+func (f TurnFound) check() error {
+	switch f.Known {
+	case TurnKnownEnded, TurnKnownOpen, TurnKnownAbsent, TurnKnownNot, TurnKnownRefused:
+	default:
+		return errors.New("the look-up of a turn is answered with an unknown word")
+	}
+	switch {
+	case !ValidRequestID(f.ID):
+		return errors.New("the look-up of a turn is answered without an id")
+	case (f.Known == TurnKnownEnded) != (f.Ended != nil):
+		return errors.New("the look-up of a turn is answered with a word and an end that do not belong together")
+	case f.Ended != nil:
+		return f.Ended.check()
+	}
+	return nil
+}
+
+// AgentHost is a [Handler] that hosts agents. Signature, relay and time were checked before. Safe for concurrent use.
+type AgentHost interface {
+	// RunTurn says a turn to its agent once, waits for its end, and returns it. The same id again returns the recorded end, or waits
+	// for it, and says nothing a second time. When ctx ends the host ends what runs and says how.
+	RunTurn(ctx context.Context, t Turn) TurnEnded
+	// LookupTurn says what the record of the turn's session knows. It starts nothing. The record lives as long as the session.
+	LookupTurn(t Turn) TurnFound
+}
