@@ -262,7 +262,15 @@ func (s *Space) checkOut(ctx context.Context) error {
 	if s.record.Base == "" {
 		return nil
 	}
-	_, err := s.own(ctx, "checkout", "-q", "--no-track", "-b", s.Branch(), s.record.Base, "--")
+	list := call{repo: filepath.Join(s.Dir(), ".git"), args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", s.record.Base}}
+	if err := s.store.git.stream(ctx, list, s.store.limits.Entries, func(string) {}); err != nil {
+		return err
+	}
+	// The branch may hold files of an agent that was here before, attributes among them.
+	_, err := s.store.git.do(ctx, call{
+		repo: filepath.Join(s.Dir(), ".git"), args: []string{"checkout", "-q", "--no-track", "-b", s.Branch(), s.record.Base, "--"},
+		env: []string{"GIT_WORK_TREE=" + s.Dir()}, plan: s.store.git.confined([]string{s.Dir()}),
+	})
 	return err
 }
 
@@ -287,11 +295,8 @@ func (s *Space) remember(ctx context.Context) error {
 
 // noteConverted finds the files that git wrote in another form than it stores, because of attributes such as eol=crlf.
 func (s *Space) noteConverted(ctx context.Context) error {
-	out, err := s.own(ctx, "ls-files", "-s", "-z")
-	if err != nil {
-		return err
-	}
-	entries, err := parseStages(out, false)
+	entries, err := s.list(ctx, call{repo: filepath.Join(s.Dir(), ".git"), args: []string{"ls-files", "-s", "-z"}},
+		func(part string) (string, entry, error) { return parseStage(part, false) })
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package workspace
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -75,6 +77,8 @@ func (s *Space) Evidence(ctx context.Context, since string) (Evidence, error) {
 	if since != "" && !objectID.MatchString(since) {
 		return e, problemf("%+.80q is not the id of a commit", since)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
+	defer cancel()
 	if err := v.commits(ctx, &e); err != nil {
 		return e, err
 	}
@@ -111,7 +115,18 @@ func (v *view) differences(ctx context.Context, e *Evidence) error {
 	if from == "" {
 		from = emptyTree[v.s.record.Format]
 	}
-	lines := &records{separator: 0, each: func(part string) {
+	for _, commit := range []string{from, e.Head} {
+		// Git compares in memory, and a small commit can name a folder a million times.
+		err := v.s.store.git.stream(ctx, call{repo: v.dir(), args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", commit}}, v.s.store.limits.Entries, func(string) {})
+		if errors.Is(err, errTooMany) {
+			e.Problems = append(e.Problems, fmt.Sprintf("commit %s has more than %d files, so that no differences are shown", commit, v.s.store.limits.Entries))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	each := func(part string) {
 		added, rest, _ := strings.Cut(part, "\t")
 		deleted, name, found := strings.Cut(rest, "\t")
 		if !found {
@@ -126,11 +141,10 @@ func (v *view) differences(ctx context.Context, e *Evidence) error {
 		if len(e.Files) < maxEvidenceFiles {
 			e.Files = append(e.Files, f)
 		}
-	}}
-	_, err := v.s.store.git.do(ctx, call{repo: v.dir(), out: lines, args: []string{
+	}
+	return v.s.store.git.stream(ctx, call{repo: v.dir(), args: []string{
 		"diff-tree", "-r", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", from, e.Head,
-	}})
-	return err
+	}}, 2*v.s.store.limits.Entries, each)
 }
 
 // emptyTree is the id of a folder without files.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"drawbridge/internal/trust"
@@ -34,14 +36,14 @@ var settled = []string{
 	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.attributesFile=/dev/null", "core.excludesFile=/dev/null",
 	"core.pager=cat", "core.askPass=", "core.sshCommand=false", "core.gitProxy=", "core.alternateRefsCommand=:", "core.protectHFS=true", "core.protectNTFS=true",
 	"credential.helper=", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false", "fetch.recurseSubmodules=no", "fetch.writeCommitGraph=false",
-	"fetch.prune=false", "gpg.program=false", "log.showSignature=false", "diff.external=", "core.autocrlf=false", "core.eol=lf", "core.fsync=all",
+	"fetch.prune=false", "fetch.unpackLimit=1", "transfer.unpackLimit=1", "gpg.program=false", "log.showSignature=false", "diff.external=", "core.autocrlf=false", "core.eol=lf", "core.fsync=all",
 	"advice.graftFileDeprecated=false", "advice.detachedHead=false",
 }
 
 // environment starts from nothing: no variable, no home and no system file changes what git does.
 func (g git) environment(more []string) []string {
 	return append([]string{
-		"PATH=" + filepath.Dir(g.path) + ":/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C",
+		"PATH=" + filepath.Dir(g.path) + ":/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_COMMITTER_NAME=drawbridge-relay", "GIT_COMMITTER_EMAIL=relay@drawbridge.invalid",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "GIT_EDITOR=false", "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE=/dev/null", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=file",
@@ -100,7 +102,9 @@ func (g git) do(ctx context.Context, c call) (string, error) {
 	} else if c.repo != "" {
 		argv = append(argv, "--git-dir="+c.repo)
 	}
-	var out bounded
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	out := bounded{full: stop}
 	errs := output.NewTail(maxGitError, nil)
 	command := keeper.Command{Path: g.path, Argv: append(argv, c.args...), Dir: "/", Env: g.environment(env), Stdout: &out, Stderr: errs, Sandbox: c.plan}
 	if c.out != nil {
@@ -108,12 +112,12 @@ func (g git) do(ctx context.Context, c call) (string, error) {
 	}
 	end, err := g.run.Run(ctx, command)
 	switch {
+	case out.over:
+		return "", problemf("git %s wrote more than %d bytes", c.name(), maxGitOutput)
 	case err != nil:
 		return "", fmt.Errorf("git %s: %w", c.name(), err)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("git %s: %w", c.name(), context.Cause(ctx))
-	case out.over:
-		return "", fmt.Errorf("git %s wrote more than %d bytes", c.name(), maxGitOutput)
 	case end.Code != 0:
 		said, _ := errs.Text()
 		if end.Signal != 0 {
@@ -124,15 +128,18 @@ func (g git) do(ctx context.Context, c call) (string, error) {
 	return out.String(), nil
 }
 
-// bounded keeps the first bytes of an output.
+// bounded keeps an output, and ends a git that writes too much.
 type bounded struct {
 	bytes.Buffer
 	over bool
+	full func()
 }
 
-// Write never fails, so that git goes on to its own end.
+// Write never fails: git is ended by its context.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.over = b.over || b.Len()+len(p) > maxGitOutput; !b.over {
+	if b.over = b.over || b.Len()+len(p) > maxGitOutput; b.over {
+		b.full()
+	} else {
 		b.Buffer.Write(p)
 	}
 	return len(p), nil
@@ -159,6 +166,28 @@ func (r *records) Write(p []byte) (int, error) {
 	}
 }
 
+// errTooMany ends a git that lists more than the relay looks at.
+var errTooMany = problem("git lists more files than the relay looks at")
+
+// stream runs git and calls each for every part of what it writes that ends with a NUL byte, most times at most.
+func (g git) stream(ctx context.Context, c call, most int, each func(part string)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	n := 0
+	c.out = &records{separator: 0, each: func(part string) {
+		if n++; n <= most {
+			each(part)
+		} else {
+			stop()
+		}
+	}}
+	_, err := g.do(ctx, c)
+	if n > most {
+		return errTooMany
+	}
+	return err
+}
+
 // exit returns the exit code of an error, or -1 when git did not end by itself.
 func exit(err error) int {
 	var failed *gitError
@@ -168,13 +197,36 @@ func exit(err error) int {
 	return -1
 }
 
-// confined is the sandbox of a git that reads bytes which an agent wrote. It has no network and writes to its folders alone.
-func (g git) confined(write ...string) *sandbox.Plan {
+// confined is the sandbox of a git that reads bytes which an agent wrote. It has no network, and writes to its folders alone.
+func (g git) confined(write []string, read ...string) *sandbox.Plan {
 	if g.ability == (sandbox.Ability{}) {
 		return nil
 	}
-	plan := g.ability.Plan(sandbox.Wish{Read: []string{filepath.Dir(g.path)}, Write: write})
+	plan := g.ability.Plan(sandbox.Wish{Read: append(read, filepath.Dir(g.path)), Write: write})
 	return &plan
+}
+
+// stores lists a folder of objects of the clone and those from which it borrows, as far as they exist.
+func stores(objects string) (dirs []string) {
+	for next := []string{objects}; len(next) > 0 && len(dirs) < 16; next = next[1:] {
+		real, err := filepath.EvalSymlinks(next[0])
+		if err != nil || slices.Contains(dirs, real) {
+			continue
+		}
+		dirs = append(dirs, real)
+		text, err := os.ReadFile(filepath.Join(real, "info", "alternates"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSuffix(line, "\n")
+			if !filepath.IsAbs(line) {
+				line = filepath.Join(real, line)
+			}
+			next = append(next, line)
+		}
+	}
+	return dirs
 }
 
 // explain adds what to do to errors of git that have a usual cause.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	pool.Close()
+	_ = os.RemoveAll(made.dir)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -111,13 +113,39 @@ func newWorld(t *testing.T, init ...string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.clone = filepath.Join(w.dir, "clone")
-	must(t, os.MkdirAll(w.clone, 0o700))
-	git(t, w.clone, append([]string{"init", "-q", "-b", "main"}, init...)...)
-	write(t, filepath.Join(w.clone, "README"), "hello\n")
-	sh(t, w.clone, `git add -A; git commit -qm one; git branch other; echo more >> README; git commit -qam two
-		git checkout -q other; echo other > other; git add -A; git commit -qm third; git checkout -q main`)
+	if len(init) == 0 {
+		run(t, w.dir, "cp", "-a", template(t), w.clone)
+	} else {
+		fill(t, w.clone, init...)
+	}
 	w.open()
 	return w
+}
+
+func fill(t *testing.T, clone string, init ...string) {
+	t.Helper()
+	must(t, os.MkdirAll(clone, 0o700))
+	git(t, clone, append([]string{"init", "-q", "-b", "main"}, init...)...)
+	write(t, filepath.Join(clone, "README"), "hello\n")
+	sh(t, clone, `git add -A; git commit -qm one; git branch other; echo more >> README; git commit -qam two
+		git checkout -q other; echo other > other; git add -A; git commit -qm third; git checkout -q main`)
+}
+
+// made is the usual clone, of which each test gets a copy.
+var made struct {
+	once sync.Once
+	dir  string
+}
+
+func template(t *testing.T) string {
+	t.Helper()
+	made.once.Do(func() {
+		dir, err := os.MkdirTemp("", "workspace")
+		must(t, err)
+		fill(t, filepath.Join(dir, "clone"))
+		made.dir = dir
+	})
+	return filepath.Join(made.dir, "clone")
 }
 
 func (w *world) options() workspace.Options {

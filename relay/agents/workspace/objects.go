@@ -28,7 +28,26 @@ type intake struct {
 	// all takes the packs that came from the clone, too.
 	all  bool
 	left int64
+	// count is how many objects were met; problems are those that could not be taken. The others are.
+	count    int
+	problems []string
 }
+
+// skip notes an object that could not be taken and goes on. Whether anything needs it shows later.
+func (in *intake) skip(err error) error {
+	var p problem
+	var over overLimit
+	if !errors.As(err, &p) || errors.As(err, &over) {
+		return err
+	}
+	if len(in.problems) < maxProblems {
+		in.problems = append(in.problems, err.Error())
+	}
+	return nil
+}
+
+// overLimit is a repository with more than the relay looks at.
+type overLimit struct{ problem }
 
 func (in *intake) kept(parts ...string) string {
 	return filepath.Join(append([]string{in.s.dir, keptName, "objects"}, parts...)...)
@@ -51,14 +70,16 @@ func (in *intake) loose(ctx context.Context) error {
 			continue
 		}
 		if err == nil && !stat.IsDir() {
-			err = problemf(".git/objects/%s is not a folder", folder)
-		}
-		if err == nil {
+			err = in.skip(problemf(".git/objects/%s is not a folder", folder))
+		} else if err == nil {
 			err = eachEntry(in.objects, folder, func(e fs.DirEntry) error {
 				if !looseRest.MatchString(e.Name()) {
 					return nil
 				}
-				return in.looseObject(ctx, folder, e.Name())
+				if in.count++; in.count > in.s.store.limits.Entries {
+					return overLimit{problem(fmt.Sprintf("its repository holds more than %d objects", in.s.store.limits.Entries))}
+				}
+				return in.skip(in.looseObject(ctx, folder, e.Name()))
 			})
 		}
 		if err != nil {
@@ -132,7 +153,7 @@ func (in *intake) checkLoose(ctx context.Context, from io.Reader, id string) err
 // spend counts bytes against the limit of one look.
 func (in *intake) spend(n int64) error {
 	if in.left -= n; in.left < 0 {
-		return problemf("its repository holds more than %d bytes that are new", in.s.store.limits.Bytes)
+		return overLimit{problem(fmt.Sprintf("its repository holds more than %d bytes that are new", in.s.store.limits.Bytes))}
 	}
 	return nil
 }
@@ -143,7 +164,7 @@ func (in *intake) packs(ctx context.Context) error {
 		return nil
 	}
 	if err != nil || !stat.IsDir() {
-		return errors.Join(err, problemf(".git/objects/pack is not a folder"))
+		return errors.Join(err, in.skip(problemf(".git/objects/pack is not a folder")))
 	}
 	return eachEntry(in.objects, "pack", func(e fs.DirEntry) error {
 		if !packName.MatchString(e.Name()) || !in.all && slices.Contains(in.s.record.Packs, e.Name()) {
@@ -153,7 +174,7 @@ func (in *intake) packs(ctx context.Context) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // git packed again meanwhile
 		}
-		return err
+		return in.skip(err)
 	})
 }
 
@@ -182,7 +203,7 @@ func (in *intake) pack(ctx context.Context, name string) error {
 	}
 	here("workspace.take.pack-copied")
 	_, err = in.s.store.git.do(ctx, call{
-		repo: filepath.Join(in.s.dir, keptName), plan: in.s.store.git.confined(filepath.Join(in.s.dir, keptName)),
+		repo: filepath.Join(in.s.dir, keptName), plan: in.s.store.git.confined([]string{filepath.Join(in.s.dir, keptName)}),
 		args: []string{"index-pack", "--object-format=" + in.s.record.Format, "-o", filepath.Join(dir, "p.idx"), filepath.Join(dir, "p.pack")},
 	})
 	if exit(err) > 0 && ctx.Err() == nil {
@@ -216,10 +237,16 @@ type view struct {
 	saved bool
 	// lost says why, when it could not be read.
 	lost string
+	// stores are the folders with the clone's objects.
+	stores []string
+	// common is the git folder of the clone, which its worktrees share.
+	common string
 	// found are all commits and annotated tags that the agent's repository holds and that did not come with the clone.
 	found, tags []string
 	// clone are the ids of the clone's refs.
 	clone map[string]bool
+	// problems are parts of the repository that could not be read or followed. HEAD and the agent's branch could.
+	problems []string
 }
 
 func (v *view) dir() string { return filepath.Join(v.s.dir, viewName) }
@@ -232,7 +259,7 @@ func (v *view) git(ctx context.Context, args ...string) (string, error) {
 // look reads the agent's repository. An error of the type problem means that it cannot be judged.
 func (s *Space) look(ctx context.Context) (*view, error) {
 	v, err := s.lookOnce(ctx, false)
-	if err == nil || ctx.Err() != nil || !judgeable(err) && exit(err) <= 0 {
+	if err == nil && len(v.problems) == 0 || ctx.Err() != nil || err != nil && !judgeable(err) {
 		return v, err
 	}
 	// The clone may have lost what the workspace began with, or our copy was cut off: begin again, and take everything.
@@ -270,6 +297,7 @@ func (s *Space) lookOnce(ctx context.Context, all bool) (*view, error) {
 	if err := in.run(ctx); err != nil {
 		return nil, err
 	}
+	v.problems = append(v.heads.problems, in.problems...)
 	here("workspace.look.taken")
 	if err := v.build(ctx); err != nil {
 		return nil, err
@@ -287,12 +315,9 @@ func (v *view) build(ctx context.Context) error {
 	out, err := v.s.clone(ctx, "for-each-ref", "--format=%(objectname)")
 	if err == nil {
 		var objects string
-		if objects, err = v.s.clone(ctx, "rev-parse", "--git-path", "objects"); err == nil {
-			if !filepath.IsAbs(objects) {
-				objects = filepath.Join(v.s.record.Clone, objects)
-			}
+		if objects, err = v.places(ctx); err == nil {
 			alternates = append(alternates, objects)
-			v.saved = true
+			v.stores, v.saved = stores(objects), true
 		}
 	}
 	if err != nil {
@@ -308,6 +333,21 @@ func (v *view) build(ctx context.Context) error {
 		return err
 	}
 	return v.writeRefs()
+}
+
+// places finds out where the clone keeps its objects and the rest.
+func (v *view) places(ctx context.Context) (objects string, err error) {
+	out, err := v.s.clone(ctx, "rev-parse", "--git-path", "objects", "--git-common-dir")
+	if err != nil {
+		return "", err
+	}
+	objects, v.common, _ = strings.Cut(out, "\n")
+	for _, path := range []*string{&objects, &v.common} {
+		if !filepath.IsAbs(*path) {
+			*path = filepath.Join(v.s.record.Clone, *path)
+		}
+	}
+	return objects, nil
 }
 
 // enumerate lists every commit in the relay's copy: on branches, stashed, detached, or named by nothing any more.
@@ -388,24 +428,48 @@ func (v *view) tips() []string {
 	return list
 }
 
-// verify makes sure that HEAD and the agent's branch are whole: every commit, folder and file down to what the clone has.
+// verify makes sure that HEAD and the agent's branch are whole: every commit, folder and file down to what the clone has. What else
+// the repository names and does not have is a problem of its own.
 func (v *view) verify(ctx context.Context) error {
-	var whole []string
+	var own, others []string
+	for _, id := range []string{v.tip(), v.heads.at} {
+		if id != "" {
+			own = append(own, id)
+		}
+	}
+	if err := v.whole(ctx, own); err != nil {
+		var p problem
+		if errors.As(err, &p) && len(v.problems) > 0 {
+			return problemf("%v; %s", err, strings.Join(v.problems, "; "))
+		}
+		return err
+	}
 	for _, id := range v.heads.refs {
-		whole = append(whole, id)
+		if !v.clone[id] && !slices.Contains(own, id) {
+			others = append(others, id)
+		}
 	}
-	if v.heads.at != "" {
-		whole = append(whole, v.heads.at)
-	}
-	slices.Sort(whole)
-	for batch := range slices.Chunk(slices.Compact(whole), 1000) {
-		args := append([]string{"rev-list", "--objects", "--quiet"}, batch...)
-		if _, err := v.git(ctx, append(args, "--not", "--glob=refs/clone/*")...); err != nil {
-			if exit(err) > 0 {
-				return problemf("its history is not whole: %v", err)
-			}
+	slices.Sort(others)
+	for batch := range slices.Chunk(slices.Compact(others), 1000) {
+		err := v.whole(ctx, batch)
+		var p problem
+		if errors.As(err, &p) && len(v.problems) < 2*maxProblems {
+			v.problems = append(v.problems, err.Error())
+		} else if err != nil && !errors.As(err, &p) {
 			return err
 		}
 	}
 	return nil
+}
+
+func (v *view) whole(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	args := append([]string{"rev-list", "--objects", "--quiet"}, ids...)
+	_, err := v.git(ctx, append(args, "--not", "--glob=refs/clone/*")...)
+	if exit(err) > 0 {
+		return problemf("its history is not whole: %v", err)
+	}
+	return err
 }

@@ -22,6 +22,8 @@ const (
 	// maxDepth is how many folders may lie in each other.
 	maxDepth = 512
 	maxRefs  = 100_000
+	// maxProblems is how many of a kind are told.
+	maxProblems = 5
 	// Bounds of the small files of a repository, in bytes.
 	maxRefFile    = 4 << 10
 	maxPackedRefs = 64 << 20
@@ -182,13 +184,23 @@ type heads struct {
 	pseudo []string
 	// operations are what git was in the middle of.
 	operations []string
+	// worktrees is how many linked worktrees there are.
+	worktrees int
+	// problems are parts that could not be read; the rest could.
+	problems []string
+}
+
+func (h *heads) problem(format string, args ...any) {
+	if len(h.problems) < maxProblems {
+		h.problems = append(h.problems, fmt.Sprintf(format, args...))
+	}
 }
 
 // readHeads reads HEAD and all refs. The files may say anything; every id is checked later.
 func readHeads(dot *os.Root) (heads, error) {
 	h := heads{refs: map[string]string{}}
 	for _, odd := range []struct{ name, means string }{
-		{"commondir", "its repository lies elsewhere"}, {"reftable", "its refs are in the reftable format"}, {"worktrees", "it has linked worktrees"},
+		{"commondir", "its repository lies elsewhere"}, {"reftable", "its refs are in the reftable format"},
 	} {
 		if _, err := dot.Lstat(odd.name); err == nil {
 			return h, problemf(".git/%s exists: %s", odd.name, odd.means)
@@ -200,9 +212,15 @@ func readHeads(dot *os.Root) (heads, error) {
 	if err := h.loose(dot, "refs", 0); err != nil {
 		return h, err
 	}
+	h.head(dot)
+	return h, h.beside(dot)
+}
+
+func (h *heads) head(dot *os.Root) {
 	text, err := readSmall(dot, "HEAD", maxRefFile)
 	if err != nil {
-		return h, fmt.Errorf("read HEAD: %w", err)
+		h.problem("HEAD cannot be read: %v", err)
+		return
 	}
 	head := strings.TrimSpace(string(text))
 	if name, symbolic := strings.CutPrefix(head, "ref: "); symbolic {
@@ -210,9 +228,8 @@ func readHeads(dot *os.Root) (heads, error) {
 	} else if objectID.MatchString(head) {
 		h.at = head
 	} else {
-		return h, problemf("HEAD says %+.100q", head)
+		h.problem("HEAD says %+.100q", head)
 	}
-	return h, h.beside(dot)
 }
 
 func (h *heads) packed(dot *os.Root) error {
@@ -248,14 +265,14 @@ func (h *heads) loose(dot *os.Root, dir string, depth int) error {
 			return nil
 		}
 		text, err := readSmall(dot, name, maxRefFile)
-		if err != nil {
-			return fmt.Errorf("read ref: %w", err)
-		}
 		id := strings.TrimSpace(string(text))
-		if objectID.MatchString(id) {
+		switch {
+		case err != nil:
+			h.problem("a ref cannot be read: %v", err)
+		case objectID.MatchString(id):
 			h.refs[name] = id
-		} else if !strings.HasPrefix(id, "ref: ") {
-			return problemf("ref %+.200q says %+.100q", name, id)
+		case !strings.HasPrefix(id, "ref: "):
+			h.problem("ref %+.200q says %+.100q", name, id)
 		}
 		if len(h.refs) > maxRefs {
 			return problemf("it has more than %d refs", maxRefs)
@@ -273,6 +290,9 @@ var underway = map[string]string{
 // beside reads the names of commits that are not refs, and what is under way.
 func (h *heads) beside(dot *os.Root) error {
 	look := []string{"rebase-merge/autostash", "rebase-apply/autostash", "rebase-merge/orig-head", "rebase-apply/orig-head"}
+	if err := eachEntry(dot, "worktrees", func(fs.DirEntry) error { h.worktrees++; return nil }); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.problem("its linked worktrees cannot be counted: %v", err)
+	}
 	err := eachEntry(dot, ".", func(e fs.DirEntry) error {
 		if what, known := underway[e.Name()]; known {
 			h.operations = append(h.operations, what)

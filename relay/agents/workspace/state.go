@@ -36,6 +36,8 @@ type State struct {
 	Large int `json:"large,omitempty"`
 	// Operations are what git is in the middle of, such as a rebase.
 	Operations []string `json:"operations,omitempty"`
+	// Worktrees are linked worktrees, which may hold more work elsewhere.
+	Worktrees int `json:"worktrees,omitempty"`
 	// Problems say what could not be read. What cannot be read counts as unsaved.
 	Problems []string `json:"problems,omitempty"`
 	// Bytes is what the workspace takes on the disk.
@@ -64,6 +66,7 @@ func (s State) Unsaved() []string {
 	add(s.Tags, "tag", "tags")
 	add(s.Large, "large file of Git LFS or git-annex", "large files of Git LFS or git-annex")
 	add(len(s.Nested), "repository within the tree", "repositories within the tree")
+	add(s.Worktrees, "linked worktree", "linked worktrees")
 	for _, operation := range s.Operations {
 		lines = append(lines, operation+" in progress")
 	}
@@ -75,7 +78,7 @@ func (s State) Unsaved() []string {
 
 // Clean reports whether every file of the tree is in a commit. Ignored files do not count.
 func (s State) Clean() bool {
-	return s.Dirty() == 0 && len(s.Operations)+len(s.Problems)+len(s.Nested) == 0
+	return s.Dirty() == 0 && len(s.Operations)+len(s.Problems)+len(s.Nested)+s.Worktrees == 0
 }
 
 // State looks at the workspace. An agent's repository that cannot be judged is not an error: Problems says so.
@@ -90,6 +93,7 @@ func (s *Space) State(ctx context.Context) (State, error) {
 }
 
 func (s *Space) state(ctx context.Context) (State, *view, error) {
+	caller := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
 	defer cancel()
 	state := State{Agent: s.agent, Path: s.Dir(), Clone: s.record.Clone, Branch: s.Branch(), Base: s.record.Base, Bytes: s.size(ctx)}
@@ -99,14 +103,12 @@ func (s *Space) state(ctx context.Context) (State, *view, error) {
 		err = v.state(ctx, &state, digest.Write)
 	}
 	switch {
-	case err == nil:
+	case caller.Err() != nil:
+		return state, nil, context.Cause(caller)
 	case errors.Is(context.Cause(ctx), errSlow):
 		state.Problems = append(state.Problems, fmt.Sprintf("the look took longer than %s", s.store.limits.Time))
-	case judgeable(err):
-		// The place of the workspace changes while it is removed, and must not change the code.
-		state.Problems = append(state.Problems, shown(strings.ReplaceAll(err.Error(), s.dir+"/", "")))
-	default:
-		return state, nil, err
+	case err != nil:
+		state.Problems = append(state.Problems, s.said(err.Error()))
 	}
 	if unsaved := state.Unsaved(); len(unsaved) > 0 {
 		fmt.Fprintf(writer(digest.Write), "%q", unsaved)
@@ -115,13 +117,15 @@ func (s *Space) state(ctx context.Context) (State, *view, error) {
 	return state, v, nil
 }
 
+// said is an error for people. The place of the workspace changes while it is removed, and must not change the code.
+func (s *Space) said(text string) string { return shown(strings.ReplaceAll(text, s.dir+"/", "")) }
+
 var errSlow = errors.New("the look at the workspace took too long")
 
-// judgeable reports whether an error is about what the agent left, and not about our own disk or program.
+// judgeable reports whether an error is about what a repository holds, so that another look may find more.
 func judgeable(err error) bool {
 	var p problem
-	return errors.As(err, &p) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) ||
-		errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR)
+	return errors.As(err, &p) || exit(err) > 0 || errors.Is(err, fs.ErrNotExist)
 }
 
 type writer func([]byte) (int, error)
@@ -133,6 +137,10 @@ func (v *view) state(ctx context.Context, state *State, digest writer) error {
 	state.On, state.Head = shown(v.heads.on), v.heads.at
 	state.Operations = slices.Clone(v.heads.operations)
 	slices.Sort(state.Operations)
+	state.Worktrees = v.heads.worktrees
+	for _, problem := range v.problems {
+		state.Problems = append(state.Problems, v.s.said(problem))
+	}
 	if v.lost != "" {
 		state.Problems = append(state.Problems, "the clone cannot be read, so that nothing counts as fetched: "+v.lost)
 	}
@@ -173,24 +181,25 @@ type unsavedCommit struct {
 
 // unsaved lists every commit that would be lost with the workspace.
 func (v *view) unsaved(ctx context.Context) ([]unsavedCommit, error) {
-	own := map[string]bool{}
-	if v.tip() != "" {
-		out, err := v.git(ctx, "rev-list", "refs/out/tip", "--not", "--glob=refs/clone/*")
-		if err != nil {
-			return nil, problemf("its history cannot be followed: %v", err)
-		}
-		for id := range strings.Lines(out) {
-			own[strings.TrimSuffix(id, "\n")] = true
-		}
-	}
 	out, err := v.git(ctx, "rev-list", "--parents", "--glob=refs/found/*", "--not", "--glob=refs/clone/*")
 	if err != nil {
 		return nil, problemf("its history cannot be followed: %v", err)
 	}
 	var commits []unsavedCommit
+	at := map[string]int{}
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
-		commits = append(commits, unsavedCommit{id: fields[0], parents: fields[1:], own: own[fields[0]]})
+		at[fields[0]] = len(commits)
+		commits = append(commits, unsavedCommit{id: fields[0], parents: fields[1:]})
+	}
+	// What the agent's branch leads to is its own.
+	for next := []string{v.tip()}; len(next) > 0; {
+		id := next[0]
+		next = next[1:]
+		if i, found := at[id]; found && !commits[i].own {
+			commits[i].own = true
+			next = append(next, commits[i].parents...)
+		}
 	}
 	return commits, nil
 }
@@ -204,12 +213,9 @@ func (v *view) large(ctx context.Context) (int, error) {
 	defer root.Close()
 	count := 0
 	for _, folder := range []string{"lfs/objects", "annex/objects"} {
-		theirs := filepath.Join(v.s.record.Clone, ".git", folder)
-		if common, err := v.s.clone(ctx, "rev-parse", "--git-common-dir"); err == nil {
-			theirs = filepath.Join(common, folder)
-			if !filepath.IsAbs(common) {
-				theirs = filepath.Join(v.s.record.Clone, common, folder)
-			}
+		theirs := filepath.Join("/nonexistent", folder)
+		if v.saved {
+			theirs = filepath.Join(v.common, folder)
 		}
 		n, err := v.largeIn(ctx, root, filepath.Join(".git", folder), theirs)
 		if count += n; err != nil {

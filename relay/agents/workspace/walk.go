@@ -44,48 +44,48 @@ type entry struct {
 	conflicted bool
 }
 
-// parseStages reads git ls-files -s -z, or with -v when tagged is true.
-func parseStages(out string, tagged bool) (map[string]entry, error) {
-	entries := map[string]entry{}
-	for part := range strings.SplitSeq(out, "\x00") {
-		if part == "" {
-			continue
-		}
-		head, name, found := strings.Cut(part, "\t")
-		fields := strings.Fields(head)
-		e := entry{size: -1}
-		if tagged && len(fields) > 0 {
-			e.skipped = strings.EqualFold(fields[0], "S")
-			fields = fields[1:]
-		}
-		if !found || len(fields) != 3 {
-			return nil, problemf("git listed its index as %+.100q", part)
-		}
-		e.mode, e.blob, e.conflicted = fields[0], fields[1], fields[2] != "0"
-		entries[name] = e
+// parseStage reads an entry of git ls-files -s -z, or with -v when tagged is true.
+func parseStage(part string, tagged bool) (name string, e entry, err error) {
+	head, name, found := strings.Cut(part, "\t")
+	fields := strings.Fields(head)
+	e.size = -1
+	if tagged && len(fields) > 0 {
+		e.skipped = strings.EqualFold(fields[0], "S")
+		fields = fields[1:]
 	}
-	return entries, nil
+	if !found || len(fields) != 3 {
+		return "", e, problemf("git listed its index as %+.100q", part)
+	}
+	e.mode, e.blob, e.conflicted = fields[0], fields[1], fields[2] != "0"
+	return name, e, nil
 }
 
-// parseTree reads git ls-tree -r -l -z.
-func parseTree(out string) (map[string]entry, error) {
+// parseTree reads an entry of git ls-tree -r -l -z.
+func parseTree(part string) (name string, e entry, err error) {
+	head, name, found := strings.Cut(part, "\t")
+	fields := strings.Fields(head)
+	if !found || len(fields) != 4 {
+		return "", e, problemf("git listed a commit as %+.100q", part)
+	}
+	e = entry{mode: fields[0], blob: fields[2], size: -1}
+	if size, err := strconv.ParseInt(fields[3], 10, 64); err == nil {
+		e.size = size
+	}
+	return name, e, nil
+}
+
+// list collects the entries that git lists.
+func (s *Space) list(ctx context.Context, c call, parse func(string) (string, entry, error)) (map[string]entry, error) {
 	entries := map[string]entry{}
-	for part := range strings.SplitSeq(out, "\x00") {
-		if part == "" {
-			continue
-		}
-		head, name, found := strings.Cut(part, "\t")
-		fields := strings.Fields(head)
-		if !found || len(fields) != 4 {
-			return nil, problemf("git listed a commit as %+.100q", part)
-		}
-		e := entry{mode: fields[0], blob: fields[2], size: -1}
-		if size, err := strconv.ParseInt(fields[3], 10, 64); err == nil {
-			e.size = size
+	var wrong error
+	err := s.store.git.stream(ctx, c, s.store.limits.Entries, func(part string) {
+		name, e, err := parse(part)
+		if err != nil {
+			wrong = err
 		}
 		entries[name] = e
-	}
-	return entries, nil
+	})
+	return entries, errors.Join(err, wrong)
 }
 
 // Changes counts what of a tree is in no commit. Names are escaped and bounded.
@@ -166,24 +166,18 @@ func (w *walker) load(ctx context.Context) (err error) {
 		if err := os.WriteFile(filepath.Join(look, "index"), data, 0o600); err != nil {
 			return err
 		}
-		out, err := w.s.store.git.do(ctx, call{
+		w.index, err = w.s.list(ctx, call{
 			repo: w.v.dir(), args: []string{"ls-files", "-s", "-v", "-z"}, env: []string{"GIT_INDEX_FILE=" + filepath.Join(look, "index")},
-			plan: w.s.store.git.confined(look, w.v.dir(), filepath.Join(w.s.dir, keptName)),
-		})
+			plan: w.s.store.git.confined([]string{look, w.v.dir(), filepath.Join(w.s.dir, keptName)}, w.v.stores...),
+		}, func(part string) (string, entry, error) { return parseStage(part, true) })
 		if err != nil {
 			return problemf("its index cannot be read: %v", err)
 		}
-		if w.index, err = parseStages(out, true); err != nil {
-			return err
-		}
 	}
 	if w.v.heads.at != "" {
-		out, err := w.v.git(ctx, "ls-tree", "-r", "-l", "-z", "--full-tree", w.v.heads.at)
+		w.head, err = w.s.list(ctx, call{repo: w.v.dir(), args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", w.v.heads.at}}, parseTree)
 		if err != nil {
 			return problemf("its last commit cannot be read: %v", err)
-		}
-		if w.head, err = parseTree(out); err != nil {
-			return err
 		}
 	}
 	for name, e := range w.index {
