@@ -230,7 +230,7 @@ func detail(data json.RawMessage) string {
 
 // isLimit reports whether an agent's words say that its model takes no more for now.
 func isLimit(text string) bool {
-	text = strings.ToLower(text)
+	text = strings.ReplaceAll(strings.ToLower(text), "disk quota", "")
 	for _, sign := range []string{"usage limit", "rate limit", "rate_limit", "too many requests", "quota", "status 429", "error 429", "429 too", "limit reached", "overloaded"} {
 		if strings.Contains(text, sign) {
 			return true

@@ -160,7 +160,8 @@ func (r *rpc) note(line []byte) {
 	r.garbage += len(line) + 1
 	r.mu.Lock()
 	if r.first == "" {
-		r.first = r.clean(string(line[:min(len(line), sample)]))
+		// More than is shown, so that a secret in it is whole when it is looked for.
+		r.first = r.clean(string(line[:min(len(line), keepLine)]))
 	}
 	first := r.first
 	r.mu.Unlock()

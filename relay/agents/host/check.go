@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// startFor is how long an agent may take to start and to open a session. Real ones took up to 7 s each on two shared cores.
-	startFor = time.Minute
+	// defaultStart is how long an agent may take to start and to open a session. Real ones took up to 9 s each on four shared cores.
+	defaultStart = time.Minute
 	// checkFolder is where an agent works while it is checked, beside its home.
 	checkFolder = "check"
 )
@@ -66,6 +66,13 @@ func (h *Host) Check(ctx context.Context, name string) Report {
 	return r
 }
 
+func (h *Host) startFor() time.Duration {
+	if h.StartFor > 0 {
+		return h.StartFor
+	}
+	return defaultStart
+}
+
 // describe adds what relay.yaml says of an entry.
 func (h *Host) describe(r *Report, a settings.Agent, home string) {
 	switch {
@@ -86,8 +93,6 @@ func (h *Host) describe(r *Report, a settings.Agent, home string) {
 
 // checkACP starts an agent that speaks the Agent Client Protocol.
 func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
-	ctx, cancel := context.WithTimeout(ctx, startFor)
-	defer cancel()
 	a := h.Config.Agents[r.Name]
 	began := time.Now()
 	p, err := h.Start(ctx, r.Name, dir, nil)
@@ -96,6 +101,8 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 		return
 	}
 	defer p.Close()
+	ctx, cancel := context.WithTimeout(ctx, h.startFor())
+	defer cancel()
 	about, err := p.Initialize(ctx)
 	if err != nil {
 		r.problem("%s", p.complaint(err))
@@ -218,7 +225,7 @@ func reason(err error) string {
 
 // checkCLI asks a program of kind cli for its version. Whether it is logged in shows in its first turn only.
 func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
-	ctx, cancel := context.WithTimeout(ctx, startFor)
+	ctx, cancel := context.WithTimeout(ctx, h.startFor())
 	defer cancel()
 	command, err := h.command(r.Name, dir)
 	if err != nil {
@@ -233,7 +240,7 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 	switch version, _ := out.Text(); {
 	case err != nil || end != (keeper.End{Most: end.Most}):
 		if ctx.Err() != nil {
-			r.problem("the program did not print its version (--version) within %s", startFor)
+			r.problem("the program did not print its version (--version) within %s", h.startFor())
 			return
 		}
 		r.problem("the program cannot print its version (--version): %s", reason(p.why(end, err)))

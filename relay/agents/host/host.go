@@ -50,6 +50,8 @@ type Host struct {
 	Ability  sandbox.Ability
 	// Version is the relay's own, which agents are told.
 	Version string
+	// StartFor is how long an agent may take to start and to open a session when it is checked; a minute unless set.
+	StartFor time.Duration
 }
 
 // Process is one living process of an agent, with all that it started.

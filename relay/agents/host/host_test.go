@@ -39,15 +39,15 @@ func TestMain(m *testing.M) {
 
 // world is a host with the scripted agent as its only entry.
 type world struct {
-	*testing.T
+	testing.TB
 	host.Host
 	dir, work string
 }
 
 // newWorld makes a host whose agent has these variables and these settings.
-func newWorld(t *testing.T, env map[string]string, more string) *world {
+func newWorld(t testing.TB, env map[string]string, more string) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), work: t.TempDir()}
+	w := &world{TB: t, dir: t.TempDir(), work: t.TempDir()}
 	program, err := os.Executable()
 	w.must(err)
 	if env == nil {
@@ -246,11 +246,16 @@ func TestSpeaksAfterTheEnd(t *testing.T) {
 	if err != nil || a.Text() != "first" {
 		t.Errorf("%q, %v", a.Text(), err)
 	}
-	if a, err = s.Prompt(t.Context(), "do: late the answer"); err != nil || a.Text() != "the answer" {
-		t.Errorf("words that came after the end of a turn without words: %q, %v", a.Text(), err)
+	late, err := s.Prompt(t.Context(), "do: late the answer")
+	if err != nil {
+		t.Error(err)
 	}
-	if a, err = s.Prompt(t.Context(), "do: say second"); err != nil || a.Text() != "second" {
+	if a, err = s.Prompt(t.Context(), "do: say second"); err != nil || !strings.HasSuffix(a.Text(), "second") {
 		t.Errorf("%q, %v", a.Text(), err)
+	}
+	// On a slow machine they come too late for the turn to which they belong. None is lost.
+	if all := late.Text() + s.Late() + a.Text(); all != "the answersecond" {
+		t.Errorf("words that came after the end of a turn without words: %q", all)
 	}
 	w.log()
 }

@@ -1,0 +1,126 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/proof/acpagent"
+	"drawbridge/relay/agents/host"
+	"drawbridge/relay/runner/settings"
+)
+
+// said is a report as one text.
+func said(r host.Report) string {
+	text := ""
+	for _, l := range r.Lines {
+		text += l[0] + ": " + l[1] + "\n"
+	}
+	return text + "PROBLEMS: " + strings.Join(r.Problems, "\n")
+}
+
+// A check ends whatever the agent does, says why in words, and leaves nothing but the home.
+func TestCheckEnds(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		env      map[string]string
+		startFor time.Duration
+		want     string
+	}{
+		"never answers":       {map[string]string{"ACPAGENT_START": "silent"}, 2 * time.Second, "PROBLEMS: hung: the agent did not start in time"},
+		"speaks no protocol":  {map[string]string{"ACPAGENT_START": "garbage"}, 0, "writes no messages of the Agent Client Protocol"},
+		"speaks version 2":    {map[string]string{"ACPAGENT_START": "version2"}, 0, "the agent speaks version 2 of the protocol"},
+		"ends":                {map[string]string{"ACPAGENT_START": "exit"}, 0, `exit code 3; it wrote "acpagent: the configuration cannot be read"`},
+		"floods its errors":   {map[string]string{"ACPAGENT_START": "stderr"}, 0, "session: opened in"},
+		"wants a login":       {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "login: missing (it offers: Set ACPAGENT_LOGIN)"},
+		"loads alone":         {map[string]string{"ACPAGENT_SESSIONS": "load"}, 0, "sessions: it loads them with what was said (session/load)"},
+		"resumes alone":       {map[string]string{"ACPAGENT_SESSIONS": "resume"}, 0, "sessions: it resumes them (session/resume), and cannot say"},
+		"asks nothing":        {map[string]string{"ACPAGENT_MODE": "open"}, 0, "the session is in the mode bypassPermissions, in which the agent asks nothing"},
+		"is ended by a login": {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "PROBLEMS: the agent wants its user to log in; run the agent's own login with HOME="},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tt.env, open)
+			w.StartFor = tt.startFor
+			if got := said(w.Check(t.Context(), "fake")); !strings.Contains(got, tt.want) {
+				t.Errorf("want %q in\n%s", tt.want, got)
+			}
+			wantNothingLeft(t, w)
+			for _, l := range w.log() {
+				if l.Event == acpagent.Prompted {
+					t.Errorf("a check sent the prompt %q", l.Text)
+				}
+			}
+			if left, err := os.ReadDir(filepath.Dir(w.Config.AgentHome("fake"))); err != nil || len(left) != 1 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A program that is gone since relay.yaml was read, or that others could have replaced, is not started.
+func TestCheckJudgesTheProgramAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, open)
+	path := filepath.Join(w.dir, "agent")
+	a := w.Config.Agents["fake"]
+	a.Argv = []string{path}
+	w.Config.Agents["fake"] = a
+	if got := said(w.Check(t.Context(), "fake")); !strings.Contains(got, "agent does not exist") {
+		t.Error(got)
+	}
+	w.must(os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700))
+	w.must(os.Chmod(path, 0o777))
+	if got := said(w.Check(t.Context(), "fake")); !strings.Contains(got, "can be written by others") {
+		t.Error(got)
+	}
+}
+
+// Without the means for a sandbox, an agent that cannot be made to ask does not start, unless its user knows.
+func TestNoSandboxHere(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[string]string{
+		"sandbox: {}":               "PROBLEMS: this machine cannot keep the agent in its sandbox: files are not limited",
+		"sandbox: {}, i_know: true": "session: opened in",
+	} {
+		w := newWorld(t, nil, more)
+		w.Ability.Landlock, w.Ability.Bubblewrap, w.Ability.Namespace, w.Ability.Cover = 0, "", false, false
+		if got := said(w.Check(t.Context(), "fake")); !strings.Contains(got, want) {
+			t.Errorf("%s: want %q in\n%s", more, want, got)
+		}
+	}
+}
+
+// A program of kind cli is asked for its version alone.
+func TestCheckCLI(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"echo tool 1.2; echo more": "agent: version tool 1.2; one process for each turn, format text",
+		"echo broken >&2; exit 3":  `PROBLEMS: the program cannot print its version (--version): the agent ended with exit code 3; it wrote "broken"`,
+		"sleep 1000":               "PROBLEMS: the program did not print its version (--version) within 2s",
+		"yes":                      "PROBLEMS: the program did not print its version (--version) within 2s",
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			if ability().Landlock == 0 && ability().Bubblewrap == "" {
+				t.Skip("SKIPPED: this machine has no sandbox")
+			}
+			w := newWorld(t, nil, open)
+			if strings.Contains(want, "within 2s") {
+				w.StartFor = 2 * time.Second
+			}
+			path := filepath.Join(w.dir, "tool")
+			w.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+			a := w.Config.Agents["fake"]
+			a.Kind, a.Argv, a.Template, a.Sandbox = settings.AgentCLI, []string{path}, &settings.Template{Format: settings.FormatText}, &settings.Sandbox{Read: []string{path}}
+			w.Config.Agents["fake"] = a
+			if got := said(w.Check(t.Context(), "fake")); !strings.Contains(got, want) {
+				t.Errorf("want %q in\n%s", want, got)
+			}
+			wantNothingLeft(t, w)
+		})
+	}
+}
