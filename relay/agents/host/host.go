@@ -29,8 +29,9 @@ import (
 const (
 	// graceFor is how long an agent has to end by itself after the end of its input. The keeper's own grace follows.
 	graceFor = time.Second
-	// maxProcesses bounds the tree of an agent.
+	// maxProcesses bounds the tree of an agent, which is looked at lookEvery: an agent may live for days, and there may be many.
 	maxProcesses = 2048
+	lookEvery    = 250 * time.Millisecond
 	// keepStderr is how much of what an agent complains about is kept, in bytes.
 	keepStderr = 8 << 10
 	// defaultPath is the PATH of an entry that sets none.
@@ -162,7 +163,7 @@ func (h *Host) command(name, dir string) (keeper.Command, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return keeper.Command{}, err
 	}
-	command := keeper.Command{Path: a.Argv[0], Argv: a.Argv, Dir: dir, Env: environment(a, home), Processes: maxProcesses}
+	command := keeper.Command{Path: a.Argv[0], Argv: a.Argv, Dir: dir, Env: environment(a, home), Processes: maxProcesses, Look: lookEvery}
 	if a.Sandbox == nil {
 		return command, nil
 	}

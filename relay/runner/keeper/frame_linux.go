@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,7 @@ type job struct {
 	Dir       string         `json:"dir"`
 	Env       []string       `json:"env"`
 	Processes int            `json:"processes"`
+	Look      time.Duration  `json:"look,omitempty"`
 	Bounds    sandbox.Bounds `json:"bounds"`
 	Sandbox   *sandbox.Plan  `json:"sandbox,omitempty"`
 	Stdin     bool           `json:"stdin,omitempty"`

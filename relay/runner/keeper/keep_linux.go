@@ -85,6 +85,7 @@ type keeper struct {
 	most   int
 	// threads is how many the system had when the tree was counted last.
 	threads, looks int
+	census         census
 	cgroup         *os.File
 }
 
@@ -160,7 +161,7 @@ func (k *keeper) run(j job, files []*os.File) error {
 		k.end()
 		return err
 	}
-	e, gone := k.watch(j.Processes)
+	e, gone := k.watch(j)
 	e.Left = k.end()
 	e.Code, e.Most = NoCode, k.most
 	switch {
@@ -176,7 +177,11 @@ func (k *keeper) run(j job, files []*os.File) error {
 }
 
 // watch returns when the program is over or has to be.
-func (k *keeper) watch(limit int) (e End, gone bool) {
+func (k *keeper) watch(j job) (e End, gone bool) {
+	look := lookEvery
+	if j.Look > 0 {
+		look = j.Look
+	}
 	leader, err := unix.PidfdOpen(k.leader, 0)
 	if err == nil {
 		defer unix.Close(leader)
@@ -185,12 +190,12 @@ func (k *keeper) watch(limit int) (e End, gone bool) {
 	}
 	var kill time.Time
 	for !k.reap() && !k.over {
-		switch k.await(leader) {
+		switch k.await(leader, look) {
 		case relayGone:
 			return e, true
 		case relayEnds:
 			if !e.Cut {
-				e.Cut, kill = true, time.Now().Add(killAfter)
+				e.Cut, kill, look = true, time.Now().Add(killAfter), lookEvery
 				k.signal(unix.SIGTERM)
 			}
 		}
@@ -201,7 +206,7 @@ func (k *keeper) watch(limit int) (e End, gone bool) {
 			// A count would make every short program a long one.
 			return e, false
 		}
-		if k.grown() && limit > 0 && k.most > limit {
+		if k.grown() && j.Processes > 0 && k.most > j.Processes {
 			e.Overgrown = true
 			return e, false
 		}
@@ -229,8 +234,8 @@ func poll(watched []unix.PollFd, most time.Duration) {
 	_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(first)), uintptr(len(watched)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 }
 
-// await waits until the program is over or the relay says something, and at most lookEvery.
-func (k *keeper) await(leader int) news {
+// await waits until the program is over or the relay says something, and at most for a time.
+func (k *keeper) await(leader int, most time.Duration) news {
 	raw, err := k.relay.SyscallConn()
 	if err != nil {
 		return relayGone
@@ -241,7 +246,7 @@ func (k *keeper) await(leader int) news {
 		watched := []unix.PollFd{
 			{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(k.guard.Fd()), Events: unix.POLLIN}, {Fd: int32(leader), Events: unix.POLLIN},
 		}
-		poll(watched, lookEvery)
+		poll(watched, most)
 		said, alone = watched[0].Revents != 0, watched[1].Revents != 0
 	})
 	if err != nil || alone {
@@ -270,7 +275,7 @@ func (k *keeper) grown() bool {
 		return false
 	}
 	k.threads = int(system.Procs)
-	k.most = max(k.most, living(descendants(os.Getpid())))
+	k.most = max(k.most, k.census.living(os.Getpid()))
 	return true
 }
 

@@ -46,6 +46,9 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	// Processes is how many processes the tree may be at a time, 0 for any number.
 	Processes int
+	// Look is how often the size of the tree is looked at, 10 ms unless set. The end of the program, and ours, are noticed at once in any
+	// case, so that a program that lives long is looked at less often.
+	Look time.Duration
 	// Bounds hold for each process.
 	Bounds sandbox.Bounds
 	// Sandbox is nil for none.

@@ -158,7 +158,7 @@ func (p *Pool) Run(ctx context.Context, c Command) (End, error) {
 }
 
 func (p *Pool) job(c Command, s *streams) (j job, passed []int, cgroup *os.File) {
-	j = job{Path: c.Path, Argv: c.Argv, Dir: c.Dir, Env: c.Env, Processes: c.Processes, Bounds: c.Bounds, Sandbox: c.Sandbox}
+	j = job{Path: c.Path, Argv: c.Argv, Dir: c.Dir, Env: c.Env, Processes: c.Processes, Look: c.Look, Bounds: c.Bounds, Sandbox: c.Sandbox}
 	passed = []int{s.writers[0], s.writers[1]}
 	if c.Stdin != nil {
 		j.Stdin, passed = true, append(passed, int(c.Stdin.Fd()))
@@ -279,7 +279,8 @@ func hire() (*watch, error) {
 	defer pipe.Close()
 	cmd := &exec.Cmd{
 		Path: sandbox.Self, Args: []string{guardName}, Dir: "/", // A collection of garbage needs threads that a starved machine does not give.
-		Env:        []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=48MiB"},
+		// The runtime does not know that guard and keeper wait in the kernel, and would wake them with a signal a hundred times a second.
+		Env:        []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=48MiB", "GODEBUG=asyncpreemptoff=1"},
 		ExtraFiles: []*os.File{theirs, pipe}, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	keepers.Lock()
