@@ -351,9 +351,9 @@ type Notice struct {
 	Commands   []CommandID
 	Completion CompletionID
 	// Join is the turn whose subagents' results are joined, or the broadcast whose
-	// answers are (HeldFor); Held is true while the notice waits for the others.
-	Join TurnID
-	Held bool
+	// answers are (HeldFor); Withheld is true while the notice waits for the others.
+	Join     TurnID
+	Withheld bool
 	// Message is the one that the notice brings, empty for everything else.
 	Message MessageID
 	// Turn carries the notice; empty while it waits.

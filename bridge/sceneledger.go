@@ -181,7 +181,7 @@ func (s *Scene) waiting(n NeedWaiting) ([]Notice, error) {
 		need:  func(limit int) Need { n.Limit = limit; return n },
 		limit: n.Limit,
 		match: func(o *Notice) bool {
-			return o.Agent == n.Agent && o.Turn == "" && !o.Held && (!n.Mail || o.Message != "")
+			return o.Agent == n.Agent && o.Turn == "" && !o.Withheld && (!n.Mail || o.Message != "")
 		},
 		order: func(a, b *Notice) int {
 			switch {
@@ -257,12 +257,12 @@ func (s *Scene) CarriedNotices(turn TurnID) ([]Notice, error) {
 
 // ReleaseNotices lets go of what a join holds back and returns how many there were.
 func (s *Scene) ReleaseNotices(join TurnID) (int, error) {
-	held, err := noticesOf(where(s, &s.Rows.Notices, NeedHeld{Join: join}, func(n *Notice) bool { return n.Join == join && n.Held }))
+	held, err := noticesOf(where(s, &s.Rows.Notices, NeedHeld{Join: join}, func(n *Notice) bool { return n.Join == join && n.Withheld }))
 	if err != nil {
 		return 0, err
 	}
 	for _, n := range held {
-		n.Held = false
+		n.Withheld = false
 		if err := s.setNotice(n); err != nil {
 			return 0, err
 		}

@@ -348,7 +348,7 @@ func (s *Scene) CountUnread(agent AgentID, limit int) (int, error) {
 }
 
 func (n *Notice) bringsMail(to AgentID) bool {
-	return n.Agent == to && n.Turn == "" && !n.Held && n.Message != ""
+	return n.Agent == to && n.Turn == "" && !n.Withheld && n.Message != ""
 }
 
 // unread counts notices whose letters were not fetched. What the step did not write

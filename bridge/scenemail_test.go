@@ -114,7 +114,7 @@ func loadMail(sc *bridge.Scene, disk *bridge.Rows, need bridge.Need) bool {
 	case bridge.NeedUnread:
 		found := pick(&sc.Rows.Notices, &disk.Notices, noticeID, n.Limit, func(o *bridge.Notice) bool {
 			l := disk.Letters.Row(bridge.LetterKey(o.Message, o.Agent))
-			return o.Agent == n.Agent && o.Turn == "" && !o.Held && l != nil && l.ReadAt.IsZero()
+			return o.Agent == n.Agent && o.Turn == "" && !o.Withheld && l != nil && l.ReadAt.IsZero()
 		}, nil)
 		for _, o := range found {
 			key := bridge.LetterKey(o.Message, o.Agent)
@@ -195,7 +195,7 @@ func mailRows() *bridge.Rows {
 	r := &bridge.Rows{}
 	for i := range 8 {
 		m := bridge.Message{ID: bridge.MessageID(fmt.Sprint("msg_", i)), Kind: bridge.MailDirect, From: "agt_1", CreatedAt: time.UnixMicro(int64(100 + i)).UTC()}
-		n := bridge.Notice{ID: bridge.NoticeID(fmt.Sprint("not_", i)), Agent: "agt_2", Message: m.ID, Held: i == 7}
+		n := bridge.Notice{ID: bridge.NoticeID(fmt.Sprint("not_", i)), Agent: "agt_2", Message: m.ID, Withheld: i == 7}
 		if i == 3 {
 			n.Turn = "trn_1"
 		}

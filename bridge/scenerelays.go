@@ -222,19 +222,19 @@ func (s *Scene) MachineQuestions() ([]MachineQuestion, error) {
 	return out[:min(len(out), maxAsked)], nil
 }
 
-// PutJoin inserts or replaces the token of that id.
-func (s *Scene) PutJoin(j RelayJoin) error {
+// PutRelayJoin inserts or replaces the token of that id.
+func (s *Scene) PutRelayJoin(j RelayJoin) error {
 	j.CreatedAt, j.ExpiresAt = stamp(j.CreatedAt), stamp(j.ExpiresAt)
 	return set(s, &s.Rows.Joins, j.ID, &j)
 }
 
-// Join returns a token to join by its id, ErrNoRow when there is none.
-func (s *Scene) Join(id string) (RelayJoin, error) {
+// RelayJoin returns a token to join by its id, ErrNoRow when there is none.
+func (s *Scene) RelayJoin(id string) (RelayJoin, error) {
 	return valueOf(row(s, &s.Rows.Joins, NeedJoin{ID: id}, id))
 }
 
-// DropJoins removes the tokens for a relay that nobody has used, and returns how many there were.
-func (s *Scene) DropJoins(relay string) (int, error) {
+// DropRelayJoins removes the tokens for a relay that nobody has used, and returns how many there were.
+func (s *Scene) DropRelayJoins(relay string) (int, error) {
 	open, err := where(s, &s.Rows.Joins, NeedUnusedJoins{Relay: relay}, func(j *RelayJoin) bool { return j.Key == "" && j.Relay == relay })
 	for _, j := range open {
 		if err := set(s, &s.Rows.Joins, j.ID, nil); err != nil {
@@ -244,8 +244,8 @@ func (s *Scene) DropJoins(relay string) (int, error) {
 	return len(open), err
 }
 
-// OpenJoins lists the tokens that nobody has used and that end after a time, by relay, at most 100.
-func (s *Scene) OpenJoins(after time.Time) ([]RelayJoin, error) {
+// OpenRelayJoins lists the tokens that nobody has used and that end after a time, by relay, at most 100.
+func (s *Scene) OpenRelayJoins(after time.Time) ([]RelayJoin, error) {
 	after = stamp(after)
 	return valuesOf(first(s, &s.Rows.Joins, look[RelayJoin]{
 		need:  func(limit int) Need { return NeedOpenJoins{After: after, Limit: limit} },

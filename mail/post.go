@@ -178,7 +178,7 @@ func (p *post) leave(m bridge.Message, text bridge.Words, t target) error {
 		n.Join = bridge.HeldFor(t.answers)
 	}
 	if t.held != "" {
-		n.Join, n.Held = bridge.HeldFor(t.held), true
+		n.Join, n.Withheld = bridge.HeldFor(t.held), true
 	}
 	n.Source, n.Author = bridge.OriginTree, p.from.Name
 	if p.byUser() || m.System {
@@ -191,7 +191,7 @@ func (p *post) leave(m bridge.Message, text bridge.Words, t target) error {
 	}
 	var err error
 	if t.result {
-		n.Cause, n.Join, n.Held = bridge.CauseCompletion, "", false
+		n.Cause, n.Join, n.Withheld = bridge.CauseCompletion, "", false
 		n.Text = words.Reported(p.from, text)
 		l.Notice, err = p.Conclude(p.from, n)
 	} else {

@@ -9,7 +9,7 @@ const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, 
 var insertNotice = insertSQL("notices", noticeColumns)
 
 func scanNotice(row scanner) (n bridge.Notice, err error) {
-	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Held, &n.Message, &n.Turn, &n.Item, &n.Source, &n.Author, &n.Asked, microTime{&n.CreatedAt})
+	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Withheld, &n.Message, &n.Turn, &n.Item, &n.Source, &n.Author, &n.Asked, microTime{&n.CreatedAt})
 	return n, err
 }
 

@@ -12,7 +12,7 @@ var noticesTable = table[bridge.NoticeID, bridge.Notice]{
 	insert: insertNotice, update: updateSQL("notices", noticeColumns),
 	args: func(n *bridge.Notice) ([]any, error) {
 		commands, err := toJSON(n.Commands)
-		return []any{n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Held), n.Message, n.Turn, n.Item, n.Source, n.Author, n.Asked, micros(n.CreatedAt)}, err
+		return []any{n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Withheld), n.Message, n.Turn, n.Item, n.Source, n.Author, n.Asked, micros(n.CreatedAt)}, err
 	},
 	remove:     "DELETE FROM notices WHERE id = $1",
 	removeArgs: func(n *bridge.Notice) []any { return []any{n.ID} },

@@ -202,7 +202,7 @@ func hotPaths() map[string]func(*bridge.Scene) error {
 		},
 		"PutOffers":    func(tx *bridge.Scene) error { return tx.PutOffers("relay-1", []bridge.RelayOffer{{Action: "a"}}) },
 		"OfferedBy":    func(tx *bridge.Scene) error { return last(tx.OfferedBy("a")) },
-		"Join":         func(tx *bridge.Scene) error { return last(tx.Join("j")) },
+		"Join":         func(tx *bridge.Scene) error { return last(tx.RelayJoin("j")) },
 		"PutReplica":   func(tx *bridge.Scene) error { return tx.PutReplica("rep_1", benchTime) },
 		"PutCall":      func(tx *bridge.Scene) error { return tx.PutCall(bridge.RelayCall{ID: "c"}) },
 		"Call":         func(tx *bridge.Scene) error { return last(tx.Call("c")) },

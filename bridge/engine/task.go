@@ -286,7 +286,7 @@ func (c *change) tellParent(a bridge.Agent, n bridge.Notice, about ...string) er
 	if asked.Joining == 0 || len(n.Commands) == 0 {
 		return c.tell(n)
 	}
-	n.Join, n.Held = asked.ID, true
+	n.Join, n.Withheld = asked.ID, true
 	if err := c.keep(n); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (c *change) toldBefore(n *bridge.Notice) (bridge.Turn, error) {
 	if err != nil || t.State == bridge.TurnFailed {
 		return bridge.Turn{}, err
 	}
-	n.Turn, n.Held = t.ID, false
+	n.Turn, n.Withheld = t.ID, false
 	return t, nil
 }
 

@@ -165,7 +165,7 @@ func (o *oracle) told(notices []bridge.Notice) {
 				o.s.fail("agent %s is to hear of %s twice", n.Agent, token)
 			}
 			o.heard[n.Agent] = append(o.heard[n.Agent], token)
-			o.held[token] = o.held[token] || n.Held
+			o.held[token] = o.held[token] || n.Withheld
 			if r := o.reminders[token]; r != nil && n.Cause == bridge.CauseReminder {
 				o.reminded(n.Agent, token, r)
 			}

@@ -16,7 +16,7 @@ import (
 func notice(agent bridge.AgentID, n int) bridge.Notice {
 	return bridge.Notice{
 		ID: bridge.NoticeID(fmt.Sprintf("ntc_%04d", n)), Agent: agent, Cause: bridge.CauseCompletion, Text: "text", Untrusted: "SUBAGENT: not really", Depth: 1, Streak: 2,
-		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Join: "trn_join", Held: true, Message: "msg_1", Turn: "trn_other",
+		Quiet: true, Commands: []bridge.CommandID{"cmd_2", "cmd_1"}, Completion: "cpl_1", Join: "trn_join", Withheld: true, Message: "msg_1", Turn: "trn_other",
 		Item: "0123456789abcdef", Source: bridge.OriginTree, Author: "helper", Asked: "trn_asked", CreatedAt: epoch,
 	}
 }
@@ -30,7 +30,7 @@ func testNotices(t *testing.T, open Open) {
 		}
 		for _, n := range []int{3, 1, 2, 4} {
 			w := notice("agt_1", n)
-			w.Turn, w.Quiet, w.Commands, w.Completion, w.Join, w.Held, w.Message = "", false, nil, "", "", false, ""
+			w.Turn, w.Quiet, w.Commands, w.Completion, w.Join, w.Withheld, w.Message = "", false, nil, "", "", false, ""
 			if n == 4 {
 				w.Agent = "agt_2"
 			}

@@ -216,7 +216,7 @@ func testMailState(t *testing.T, open Open) {
 		for n := range 5 {
 			l := letter(n, "agt_2")
 			l.Awaited = n < 3
-			w := bridge.Notice{ID: l.Notice, Agent: "agt_2", Message: l.Message, Held: n == 4, CreatedAt: epoch}
+			w := bridge.Notice{ID: l.Notice, Agent: "agt_2", Message: l.Message, Withheld: n == 4, CreatedAt: epoch}
 			if err := errors.Join(tx.InsertLetter(l), tx.InsertNotice(w)); err != nil {
 				return err
 			}

@@ -149,13 +149,13 @@ func testRelayJoins(t *testing.T, open Open) {
 	fresh := j
 	fresh.Key = ""
 	get := func() bridge.RelayJoin {
-		return read(t, s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.Join("j1") })
+		return read(t, s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.RelayJoin("j1") })
 	}
-	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutJoin(fresh) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutRelayJoin(fresh) })
 	equal(t, "fresh", get(), fresh)
-	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutJoin(j) })
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutRelayJoin(j) })
 	equal(t, "used", get(), j)
-	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.Join("j2") }); !errors.Is(err, bridge.ErrNoRow) {
+	if _, err := lookUp(t.Context(), s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.RelayJoin("j2") }); !errors.Is(err, bridge.ErrNoRow) {
 		t.Errorf("a token that is not there: %v", err)
 	}
 	t.Run("open", func(t *testing.T) { testOpenJoins(t, open) })
@@ -168,16 +168,16 @@ func testOpenJoins(t *testing.T, open Open) {
 		{ID: "j1", Relay: "laptop", ExpiresAt: at(2 * time.Hour)}, {ID: "j4", Relay: "laptop", ExpiresAt: at(time.Hour), Key: "key"},
 	} {
 		j.CreatedAt = epoch
-		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutJoin(j) })
+		mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutRelayJoin(j) })
 	}
 	ids := func(after time.Time) (out []string) {
-		for _, j := range read(t, s, func(tx *bridge.Scene) ([]bridge.RelayJoin, error) { return tx.OpenJoins(after) }) {
+		for _, j := range read(t, s, func(tx *bridge.Scene) ([]bridge.RelayJoin, error) { return tx.OpenRelayJoins(after) }) {
 			out = append(out, j.ID)
 		}
 		return out
 	}
 	drop := func(relay string) (n int) {
-		mustUpdate(t, s, func(tx *bridge.Scene) (err error) { n, err = tx.DropJoins(relay); return err })
+		mustUpdate(t, s, func(tx *bridge.Scene) (err error) { n, err = tx.DropRelayJoins(relay); return err })
 		return n
 	}
 	equal(t, "by relay, without what was used", ids(epoch), []string{"j1", "j2", "j3"})
@@ -185,7 +185,7 @@ func testOpenJoins(t *testing.T, open Open) {
 	equal(t, "dropped", drop("laptop"), 2)
 	equal(t, "dropped twice", drop("laptop"), 0)
 	equal(t, "others untouched", ids(epoch), []string{"j3"})
-	if used := read(t, s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.Join("j4") }); used.Key != "key" {
+	if used := read(t, s, func(tx *bridge.Scene) (bridge.RelayJoin, error) { return tx.RelayJoin("j4") }); used.Key != "key" {
 		t.Errorf("a used token: %+v", used)
 	}
 }
@@ -281,7 +281,7 @@ func testPurgeRelays(t *testing.T, open Open) {
 		c.ID, c.CreatedAt = id, when
 		mustUpdate(t, s, func(tx *bridge.Scene) error {
 			_, err := tx.BindRequest(id, "laptop", when)
-			return errors.Join(err, tx.PutCall(c), tx.PutReplica(id, when), tx.PutJoin(bridge.RelayJoin{ID: id, Relay: "r", CreatedAt: when, ExpiresAt: when}))
+			return errors.Join(err, tx.PutCall(c), tx.PutReplica(id, when), tx.PutRelayJoin(bridge.RelayJoin{ID: id, Relay: "r", CreatedAt: when, ExpiresAt: when}))
 		})
 	}
 	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PurgeRelays(at(time.Minute)) })
@@ -290,7 +290,7 @@ func testPurgeRelays(t *testing.T, open Open) {
 			"tie":     func(id string) error { _, err := tx.BoundRelay(id); return err },
 			"call":    func(id string) error { _, err := tx.Call(id); return err },
 			"replica": func(id string) error { _, err := tx.ReplicaSeen(id); return err },
-			"token":   func(id string) error { _, err := tx.Join(id); return err },
+			"token":   func(id string) error { _, err := tx.RelayJoin(id); return err },
 		}
 		for what, look := range looks {
 			if err := look("x0"); !errors.Is(err, bridge.ErrNoRow) {

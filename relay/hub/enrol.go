@@ -42,10 +42,10 @@ func (h *Hub) NewToken(ctx context.Context, relay string, life time.Duration) (b
 		if err := mayInvite(tx, relay); err != nil {
 			return err
 		}
-		if _, err := tx.DropJoins(relay); err != nil {
+		if _, err := tx.DropRelayJoins(relay); err != nil {
 			return err
 		}
-		return tx.PutJoin(j)
+		return tx.PutRelayJoin(j)
 	})
 	if err != nil {
 		return bridge.JoinToken{}, err
@@ -61,7 +61,7 @@ func (h *Hub) Withdraw(ctx context.Context, relay string) error {
 		return noInvitation(relay)
 	}
 	return h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
-		n, err := tx.DropJoins(relay)
+		n, err := tx.DropRelayJoins(relay)
 		if err == nil && n == 0 {
 			return noInvitation(relay)
 		}
@@ -79,7 +79,7 @@ func (h *Hub) Invitations(ctx context.Context) (open []bridge.RelayJoin, err err
 		return nil, nil
 	}
 	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {
-		open, err = tx.OpenJoins(h.o.Now())
+		open, err = tx.OpenRelayJoins(h.o.Now())
 		return err
 	})
 	return open, err
@@ -123,7 +123,7 @@ func (h *Hub) join(ctx context.Context, j wire.Join) (wire.Joined, error) {
 	}
 	var answer wire.Joined
 	err = h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
-		kept, err := tx.Join(j.Token)
+		kept, err := tx.RelayJoin(j.Token)
 		if errors.Is(err, bridge.ErrNoRow) {
 			return errJoin
 		}
@@ -162,7 +162,7 @@ func (h *Hub) enrol(tx *bridge.Scene, j bridge.RelayJoin, key, pin string) error
 	}
 	now := h.o.Now()
 	j.Key = key
-	if err := tx.PutJoin(j); err != nil {
+	if err := tx.PutRelayJoin(j); err != nil {
 		return err
 	}
 	if err := tx.PutOffers(j.Relay, nil); err != nil {
