@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorilla/mux"
 	"github.com/rs/zerolog"
 
 	"drawbridge/api"
@@ -74,18 +73,12 @@ func credentials() map[string]http.Header {
 func operatorPaths(t *testing.T, h *api.Handler) map[string][]string {
 	t.Helper()
 	paths := map[string][]string{}
-	err := h.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		template, err := route.GetPathTemplate()
-		if err != nil {
-			return err
-		}
-		methods, err := route.GetMethods()
-		path := strings.NewReplacer("{id}", "one", "{user}", "u").Replace(template)
-		paths[path] = append(paths[path], methods...)
-		return err
-	})
-	if err != nil || len(paths) < 20 {
-		t.Fatalf("%d paths: %v", len(paths), err)
+	for _, r := range routes(t, h) {
+		path := strings.NewReplacer("{id}", "one", "{user}", "u").Replace(r.template)
+		paths[path] = append(paths[path], r.method)
+	}
+	if len(paths) < 20 {
+		t.Fatalf("%d paths", len(paths))
 	}
 	for _, both := range []string{"/health", "/healthz", "/events"} {
 		if paths[both] == nil {

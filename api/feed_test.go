@@ -14,21 +14,6 @@ import (
 	"drawbridge/bridge"
 )
 
-// oneToken lets one agent in, and keeps nothing.
-type oneToken struct{ agent *bridge.AgentID }
-
-func (o oneToken) Mint(context.Context, bridge.AgentID, string) (string, bridge.DoorToken, error) {
-	return "dbt_x", bridge.DoorToken{ID: "tok_x", Agent: *o.agent}, nil
-}
-func (oneToken) List(context.Context, bridge.AgentID) ([]bridge.DoorToken, error)    { return nil, nil }
-func (oneToken) Revoke(context.Context, bridge.AgentID, bridge.TokenID) (int, error) { return 1, nil }
-func (o oneToken) Holder(_ context.Context, secret string) (bridge.DoorToken, error) {
-	if secret != "dbt_x" {
-		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "no such token")
-	}
-	return bridge.DoorToken{ID: "tok_x", Hash: "hash", Agent: *o.agent}, nil
-}
-
 // follow reads /events until a line begins with last, and returns all lines.
 func (w *world) followSeed(t *testing.T, header http.Header, path, last string) []string {
 	t.Helper()
@@ -59,14 +44,14 @@ func (w *world) followSeed(t *testing.T, header http.Header, path, last string) 
 
 func TestSeedEvents(t *testing.T) {
 	t.Parallel()
-	var agent bridge.AgentID
-	w := newWorld(t, func(o *api.Options) { o.Tokens = oneToken{agent: &agent} })
+	keys := &keyring{}
+	w := newWorld(t, func(o *api.Options) { o.Tokens = keys })
 	for _, name := range []string{"other", "mine"} {
 		l, err := w.client.Launch(t.Context(), api.LaunchRequest{Name: name, Repo: chatRepo, Prompt: "hello " + name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		agent = bridge.AgentID(l.Agent.ID)
+		keys.agent = bridge.AgentID(l.Agent.ID)
 		w.until(t, func() bool { g, err := w.client.Agent(t.Context(), name); return err == nil && g.State == "idle" })
 	}
 	operator := http.Header{"X-Bridge-Token": {testToken}, "Last-Event-Id": {"0"}}
@@ -75,7 +60,7 @@ func TestSeedEvents(t *testing.T) {
 		t.Errorf("the operator sees\n%s", all)
 	}
 	// An agent sees its own tree, resumes where it was, and gets the seed's names beside ours.
-	own := http.Header{"Authorization": {"Bearer dbt_x"}, "Last-Event-Id": {"0"}}
+	own := http.Header{"Authorization": {"Bearer " + agentToken}, "Last-Event-Id": {"0"}}
 	lines := w.followSeed(t, own, "/events", "event: agent_done")
 	seen := strings.Join(lines, "\n")
 	if strings.Contains(seen, "other") || !strings.Contains(seen, "event: reply") {
@@ -96,7 +81,7 @@ func TestSeedEvents(t *testing.T) {
 	if strings.Contains(again, "id: "+id+"\n") || !strings.Contains(again, "event: agent_typing") {
 		t.Errorf("after %s the agent sees\n%s", id, again)
 	}
-	for _, bad := range [][]string{{"X-Bridge-Token", "dbt_x"}, {"X-Bridge-Token", "no", "Authorization", "Bearer dbt_x"}, {"Authorization", "Bearer dbt_y"}} {
+	for _, bad := range [][]string{{"X-Bridge-Token", agentToken}, {"X-Bridge-Token", "no", "Authorization", "Bearer " + agentToken}, {"Authorization", "Bearer dbt_y"}} {
 		if code, _, _ := w.call(t, http.MethodGet, "/events", "", bad...); code != http.StatusUnauthorized {
 			t.Errorf("%v: status %d", bad, code)
 		}
@@ -109,13 +94,13 @@ func TestSeedEvents(t *testing.T) {
 // TestAgentStreamsAreCounted: an agent's stream at /events asks the door for admission under its token, and ends with it.
 func TestAgentStreamsAreCounted(t *testing.T) {
 	t.Parallel()
-	var agent bridge.AgentID
+	keys := &keyring{}
 	open := 0
 	full := &bridge.Error{Kind: bridge.RateLimited, RetryAfter: 1500 * time.Millisecond, Message: "close one first"}
 	w := newWorld(t, func(o *api.Options) {
-		o.Tokens = oneToken{agent: &agent}
+		o.Tokens = keys
 		o.Streams = func(r *http.Request, token string) (context.Context, func(), error) {
-			if token != "hash" {
+			if token != "h" {
 				return nil, nil, errors.New("another token")
 			}
 			if open++; open > 1 {
@@ -130,13 +115,13 @@ func TestAgentStreamsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent = bridge.AgentID(l.Agent.ID)
+	keys.agent = bridge.AgentID(l.Agent.ID)
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/events", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header = http.Header{"Authorization": {"Bearer dbt_x"}, "Last-Event-Id": {"0"}}
+		req.Header = http.Header{"Authorization": {"Bearer " + agentToken}, "Last-Event-Id": {"0"}}
 		tr := &http.Transport{}
 		resp, err := tr.RoundTrip(req)
 		if err != nil {

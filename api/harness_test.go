@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +22,7 @@ import (
 	"drawbridge/internal/httpx"
 	"drawbridge/parser"
 	"drawbridge/policy"
-	"drawbridge/store"
+	"drawbridge/proof/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -153,7 +152,8 @@ func testPolicy(t *testing.T) *policy.Policy {
 	return p
 }
 
-// world is a whole bridge behind a real listener.
+// world is a whole bridge behind a real listener. Its time is real, since a bubble of
+// virtual time stands still while a goroutine waits for the network.
 type world struct {
 	cloud   *cloud
 	engine  *engine.Engine
@@ -185,10 +185,7 @@ func (b *lockedBuffer) String() string {
 
 func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridge.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := memstore.NewDisk().Open()
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -196,6 +193,7 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 	})
 	w := &world{cloud: echoCloud(), metrics: api.NewMetrics("v1.2.3"), log: &lockedBuffer{}}
 	p := testPolicy(t)
+	var err error
 	w.engine, err = engine.New(engine.Options{
 		Store: db, Runtime: w.cloud, Actions: relay{}, Policy: func() *policy.Policy { return p }, OnEvent: w.metrics.OnEvent, Log: zerolog.Nop(),
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}},

@@ -15,50 +15,66 @@ import (
 	"drawbridge/policy"
 )
 
+// route is a path template and a method that the API takes there.
+type route struct{ template, method string }
+
+// path is a path that the template matches, of things that are not there.
+func (r route) path() string {
+	return strings.NewReplacer("{id}", "x", "{user}", "x").Replace(r.template)
+}
+
+// routes are all routes of the API, one for each method.
+func routes(t *testing.T, h *api.Handler) (all []route) {
+	t.Helper()
+	err := h.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		template, err := r.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := r.GetMethods()
+		for _, method := range methods {
+			all = append(all, route{template, method})
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // Every route but the open one refuses without the right token, whatever it is
 // sent with, and does so before it looks at anything else.
 func TestEveryRouteNeedsTheToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	seen := 0
-	err := w.handler.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		template, err := route.GetPathTemplate()
-		if err != nil {
-			return err
-		}
-		methods, err := route.GetMethods()
-		if err != nil {
-			return err
-		}
-		path := strings.NewReplacer("{id}", "x", "{user}", "x").Replace(template)
-		for _, method := range methods {
-			seen++
-			for name, header := range map[string]http.Header{
-				"no token": {}, "wrong token": {"X-Bridge-Token": {"x"}}, "empty token": {"X-Bridge-Token": {""}},
-				"wrong scheme": {"Authorization": {"Basic " + testToken}}, "in a cookie": {"Cookie": {"x-bridge-token=" + testToken}},
-				"one of two wrong": {"X-Bridge-Token": {testToken, "x"}},
-			} {
-				r := httptest.NewRequest(method, path+"?token="+testToken, nil)
-				r.Header = header
-				rec := serveDirect(w.handler, r)
-				want := http.StatusUnauthorized
-				if template == "/health" || template == "/healthz" {
-					want = http.StatusOK
-				}
-				challenge := rec.Header().Get("WWW-Authenticate")
-				shown := name == "wrong token" || name == "one of two wrong"
-				if want == http.StatusUnauthorized && (challenge == "" || strings.Contains(challenge, `error="invalid_token"`) != shown) {
-					t.Errorf("%s %s with %s: challenge %q", method, path, name, challenge)
-				}
-				if rec.Code != want {
-					t.Errorf("%s %s with %s: %d", method, path, name, rec.Code)
-				}
+	for _, route := range routes(t, w.handler) {
+		seen++
+		for name, header := range map[string]http.Header{
+			"no token": {}, "wrong token": {"X-Bridge-Token": {"x"}}, "empty token": {"X-Bridge-Token": {""}},
+			"wrong scheme": {"Authorization": {"Basic " + testToken}}, "in a cookie": {"Cookie": {"x-bridge-token=" + testToken}},
+			"one of two wrong": {"X-Bridge-Token": {testToken, "x"}},
+		} {
+			r := httptest.NewRequest(route.method, route.path()+"?token="+testToken, nil)
+			r.Header = header
+			rec := serveDirect(w.handler, r)
+			want := http.StatusUnauthorized
+			if route.template == "/health" || route.template == "/healthz" {
+				want = http.StatusOK
+			}
+			challenge := rec.Header().Get("WWW-Authenticate")
+			shown := name == "wrong token" || name == "one of two wrong"
+			if want == http.StatusUnauthorized && (challenge == "" || strings.Contains(challenge, `error="invalid_token"`) != shown) {
+				t.Errorf("%+v with %s: challenge %q", route, name, challenge)
+			}
+			if rec.Code != want {
+				t.Errorf("%+v with %s: %d", route, name, rec.Code)
 			}
 		}
-		return nil
-	})
-	if err != nil || seen < 20 {
-		t.Fatalf("%d routes: %v", seen, err)
+	}
+	if seen < 20 {
+		t.Fatalf("%d routes", seen)
 	}
 }
 
@@ -292,29 +308,17 @@ func TestEveryRouteRefusesUnknownQueries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	seen := 0
-	err := w.handler.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		template, err := route.GetPathTemplate()
-		if err != nil {
-			return err
-		}
-		methods, err := route.GetMethods()
-		if err != nil {
-			return err
-		}
-		path := strings.NewReplacer("{id}", "x", "{user}", "x").Replace(template)
-		open := template == "/health" || template == "/healthz" || template == "/metrics"
-		for _, method := range methods {
-			for _, query := range []string{"nosuch=1", "limit=1&limit=2", "Limit=1", "limit=1;after=2", "a=%zz"} {
-				seen++
-				code, body, _ := w.call(t, method, path+"?"+query, "{}")
-				if refused := code == http.StatusBadRequest && (method == http.MethodHead || strings.Contains(body, "query")); refused == open {
-					t.Errorf("%s %s?%s: %d %s", method, path, query, code, body)
-				}
+	for _, route := range routes(t, w.handler) {
+		open := route.template == "/health" || route.template == "/healthz" || route.template == "/metrics"
+		for _, query := range []string{"nosuch=1", "limit=1&limit=2", "Limit=1", "limit=1;after=2", "a=%zz"} {
+			seen++
+			code, body, _ := w.call(t, route.method, route.path()+"?"+query, "{}")
+			if refused := code == http.StatusBadRequest && (route.method == http.MethodHead || strings.Contains(body, "query")); refused == open {
+				t.Errorf("%+v?%s: %d %s", route, query, code, body)
 			}
 		}
-		return nil
-	})
-	if err != nil || seen < 200 {
-		t.Fatalf("%d requests: %v", seen, err)
+	}
+	if seen < 200 {
+		t.Fatalf("%d requests", seen)
 	}
 }

@@ -33,7 +33,8 @@ const (
 	newEra = "2026-07-28"
 )
 
-// world is a door on an engine, with a fake cloud and relay.
+// world is a door on an engine, with a fake cloud and relay. Clients come over loopback, so its time is real: a bubble
+// of virtual time stands still while a goroutine waits for the network.
 type world struct {
 	testing.TB
 	policy atomic.Pointer[policy.Policy]

@@ -55,11 +55,7 @@ func (w *world) approve(m bridge.Command) {
 // ranOnce waits until the agent was told what came of a command, which ran once.
 func (w *world) ranOnce(m bridge.Command) bridge.Command {
 	w.t.Helper()
-	w.until("reported", func(tx *bridge.Scene) (over bool) {
-		var err error
-		m, err = tx.Command(m.ID)
-		return err == nil && m.State == bridge.CommandReported
-	})
+	m = w.reported(m.ID)
 	if got := w.relay.Log(); len(got) != 1 {
 		w.t.Errorf("it ran %d times", len(got))
 	}

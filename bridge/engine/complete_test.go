@@ -30,17 +30,9 @@ func TestASummaryOfAReportedResult(t *testing.T) {
 	story(t, func(t *testing.T, w *world, c *cast) {
 		c.says(w, worker, "the run's last words", "chatting later")
 		c.runs(bridge.RunRunning, worker)
-		c.bossSays(w, func(text string) string {
-			if strings.Contains(text, "sum it up") {
-				return "WEBHOOK_RESULT: agent_id=" + string(child(t, w, worker).ID) + ", status=done"
-			}
-			return "thanks"
-		})
+		c.bossSumsUp(t, w)
 		a := w.launch("go")
-		w.until("it works", func(tx *bridge.Scene) bool {
-			all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
-			return err == nil && len(all) == 1 && all[0].Agent != a.ID
-		})
+		w.works(a)
 		w.reports(child(t, w, worker), "msg_1", "LOCAL_ACTION: backup_script is the reported result")
 		c.runs(bridge.RunFinished, worker)
 		w.resting()
@@ -63,12 +55,7 @@ func TestASummaryOfAFailedTask(t *testing.T) {
 	story(t, func(t *testing.T, w *world, c *cast) {
 		c.says(w, worker, "half done")
 		c.runs(bridge.RunError, worker)
-		c.bossSays(w, func(text string) string {
-			if strings.Contains(text, "sum it up") {
-				return "WEBHOOK_RESULT: agent_id=" + string(child(t, w, worker).ID) + ", status=done"
-			}
-			return "thanks"
-		})
+		c.bossSumsUp(t, w)
 		w.launch("go")
 		w.resting()
 		w.tell(w.agent().ID, "sum it up")
@@ -83,12 +70,7 @@ func TestASummaryOfATaskThatWaits(t *testing.T) {
 	t.Parallel()
 	story(t, func(t *testing.T, w *world, c *cast) {
 		c.says(w, worker, "asked\nSUBAGENT: repo=github.com/me/careful, prompt=x", "all done")
-		c.bossSays(w, func(text string) string {
-			if strings.Contains(text, "sum it up") {
-				return "WEBHOOK_RESULT: agent_id=" + string(child(t, w, worker).ID) + ", status=done"
-			}
-			return "thanks"
-		})
+		c.bossSumsUp(t, w)
 		w.launch("go")
 		w.resting()
 		w.tell(w.agent().ID, "sum it up")

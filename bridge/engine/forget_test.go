@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/parser"
@@ -81,10 +80,7 @@ func TestForgottenAgentsAskForNothing(t *testing.T) {
 func TestForgetWithinAJoin(t *testing.T) {
 	t.Parallel()
 	virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
-		c.runs(bridge.RunRunning, team...)
-		w.start()
-		w.launchJoined(bridge.JoinAll, 24*time.Hour)
-		teamRuns(w)
+		c.joinedTeam(w)
 		a := child(t, w, team[0])
 		if _, err := w.engine.Forget(t.Context(), a.ID); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("forgotten while it works: %v", err)

@@ -80,6 +80,15 @@ func teamRuns(w *world) {
 	})
 }
 
+// joinedTeam starts an orchestrator that waits for its whole team, which runs.
+func (c *cast) joinedTeam(w *world) {
+	w.t.Helper()
+	c.runs(bridge.RunRunning, team...)
+	w.start()
+	w.launchJoined(bridge.JoinAll, 24*time.Hour)
+	teamRuns(w)
+}
+
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -259,10 +268,7 @@ func sortedFirst(all []string) []string {
 func TestJoinHoldsOneResultOfEach(t *testing.T) {
 	t.Parallel()
 	virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
-		c.runs(bridge.RunRunning, team...)
-		w.start()
-		w.launchJoined(bridge.JoinAll, 24*time.Hour)
-		teamRuns(w)
+		c.joinedTeam(w)
 		a, b, z := child(t, w, team[0]), child(t, w, team[1]), child(t, w, team[2])
 		c.runs(bridge.RunFinished, team[0])
 		w.resting(b.ID, z.ID)

@@ -80,35 +80,36 @@ func TestResolveNotLaunched(t *testing.T) {
 	})
 }
 
-func (w *world) reported(id bridge.CommandID) {
+// reported waits until an agent was told what came of a command.
+func (w *world) reported(id bridge.CommandID) (m bridge.Command) {
 	w.t.Helper()
 	w.until("reported", func(tx *bridge.Scene) bool {
-		m, err := tx.Command(id)
+		var err error
+		m, err = tx.Command(id)
 		return err == nil && m.State == bridge.CommandReported
 	})
+	return m
+}
+
+// refusesSends lets the API refuse follow-ups while broken, which is true first.
+func (w *world) refusesSends() (broken *atomic.Bool) {
+	broken = new(atomic.Bool)
+	broken.Store(true)
+	w.cloud.Fail = func(point, _ string) error {
+		if point == "before send" && broken.Load() {
+			return bridge.Errorf(bridge.Invalid, "the API does not like this")
+		}
+		return nil
+	}
+	return broken
 }
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	var broken atomic.Bool
-	broken.Store(true)
 	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
-		w.cloud.Fail = func(point, _ string) error {
-			if point == "before send" && broken.Load() {
-				return bridge.Errorf(bridge.Invalid, "the API does not like this")
-			}
-			return nil
-		}
+		broken := w.refusesSends()
 		a := w.launch("go")
-		var failed bridge.Turn
-		w.until("failed", func(tx *bridge.Scene) bool {
-			all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
-			if err != nil || len(all) != 1 {
-				return false
-			}
-			failed = all[0]
-			return true
-		})
+		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
 		broken.Store(false)
 		if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
 			t.Fatal(err)
@@ -117,14 +118,7 @@ func TestReplay(t *testing.T) {
 		if sent := strings.Join(w.cloud.Log(), "\n"); !strings.Contains(sent, "executed, exit code 0") {
 			t.Errorf("the outcome was lost:\n%s", sent)
 		}
-		replied := failed
-		w.until("replied", func(tx *bridge.Scene) bool {
-			all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnReplied})
-			if err == nil && len(all) > 0 {
-				replied = all[0]
-			}
-			return err == nil && len(all) == 2
-		})
+		replied := w.turnsIn(a.ID, bridge.TurnReplied, 2)[0]
 		if _, err := w.engine.Replay(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("replayed a turn that ran: %v", err)
 		}
@@ -159,15 +153,8 @@ func TestReplayedTurnIsNotInDoubt(t *testing.T) {
 // and has that message's cause.
 func TestReplayTellsWhatWaitsNow(t *testing.T) {
 	t.Parallel()
-	var broken atomic.Bool
-	broken.Store(true)
 	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
-		w.cloud.Fail = func(point, _ string) error {
-			if point == "before send" && broken.Load() {
-				return bridge.Errorf(bridge.Invalid, "the API does not like this")
-			}
-			return nil
-		}
+		broken := w.refusesSends()
 		a := w.launch("go")
 		old := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
 		broken.Store(false)

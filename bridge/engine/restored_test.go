@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/proof/memstore"
 )
 
 // generations plays a story of two generations: what the first subagent says makes
@@ -33,10 +34,7 @@ func (w *world) generations(secret bool) {
 	}
 	w.start()
 	w.launch("go")
-	w.until("the first subagent runs", func(tx *bridge.Scene) bool {
-		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
-		return err == nil && len(all) == 1
-	})
+	w.launched()
 	older := w.disk.Copy()
 	ended = true
 	w.resting()
@@ -46,6 +44,37 @@ func (w *world) generations(secret bool) {
 	w.stop()
 	w.disk.Restore(older)
 	w.start()
+}
+
+// launched waits until the one subagent's launch is confirmed.
+func (w *world) launched() {
+	w.t.Helper()
+	w.until("the subagent runs", func(tx *bridge.Scene) bool {
+		all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
+		return err == nil && len(all) == 1
+	})
+}
+
+// copied launches the orchestrator and copies the database while the worker's first run goes on. The run may end then.
+func (c *cast) copied(w *world) *memstore.Disk {
+	w.t.Helper()
+	ended, others := false, w.cloud.Answer
+	w.cloud.Answer = func(repo, text string) bridge.Observation {
+		c.mu.Lock()
+		on := repo == worker && !ended
+		c.mu.Unlock()
+		if on {
+			return bridge.Observation{State: bridge.RunRunning}
+		}
+		return others(repo, text)
+	}
+	w.launch("go")
+	w.launched()
+	older := w.disk.Copy()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ended = true
+	return older
 }
 
 // tellings counts what the orchestrator was told, and what was launched.
@@ -140,21 +169,8 @@ func TestRestoredTaskEnds(t *testing.T) {
 	t.Parallel()
 	story(t, func(t *testing.T, w *world, c *cast) {
 		c.says(w, worker, "asked\nSUBAGENT: repo=github.com/me/careful, prompt=x", "still waiting")
-		ended, others := false, w.cloud.Answer
-		w.cloud.Answer = func(repo, text string) bridge.Observation {
-			if repo == worker && !ended {
-				return bridge.Observation{State: bridge.RunRunning}
-			}
-			return others(repo, text)
-		}
 		w.cloud.Secret = func() bool { return true }
-		w.launch("go")
-		w.until("the worker runs", func(tx *bridge.Scene) bool {
-			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
-			return err == nil && len(all) == 1
-		})
-		older := w.disk.Copy()
-		ended = true
+		older := c.copied(w)
 		w.resting()
 		w.tell(child(t, w, worker).ID, "one more word") // nobody can read that run either
 		w.resting()
@@ -197,20 +213,7 @@ func TestRestoredTaskEndsOnce(t *testing.T) {
 	t.Parallel()
 	story(t, func(t *testing.T, w *world, c *cast) {
 		c.says(w, worker, "asked\nSUBAGENT: repo=github.com/me/careful, prompt=x", "still waiting")
-		ended, others := false, w.cloud.Answer
-		w.cloud.Answer = func(repo, text string) bridge.Observation {
-			if repo == worker && !ended {
-				return bridge.Observation{State: bridge.RunRunning}
-			}
-			return others(repo, text)
-		}
-		w.launch("go")
-		w.until("the worker runs", func(tx *bridge.Scene) bool {
-			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandConfirmed})
-			return err == nil && len(all) == 1
-		})
-		older := w.disk.Copy()
-		ended = true
+		older := c.copied(w)
 		live := func() {
 			t.Helper()
 			w.resting()

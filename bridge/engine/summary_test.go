@@ -22,6 +22,25 @@ func (c *cast) bossSays(w *world, answer func(text string) string) {
 	}
 }
 
+// bossSumsUp lets the orchestrator ask for a summary of the worker when it reads "sum it up".
+func (c *cast) bossSumsUp(t *testing.T, w *world) {
+	c.bossSays(w, func(text string) string {
+		if strings.Contains(text, "sum it up") {
+			return "WEBHOOK_RESULT: agent_id=" + string(child(t, w, worker).ID) + ", status=done"
+		}
+		return "thanks"
+	})
+}
+
+// works waits until the one turn that runs is not the agent's.
+func (w *world) works(besides bridge.Agent) {
+	w.t.Helper()
+	w.until("it works", func(tx *bridge.Scene) bool {
+		all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
+		return err == nil && len(all) == 1 && all[0].Agent != besides.ID
+	})
+}
+
 // TestAWebhookResultAsksForASummary: the seed lets an agent write the line "to trigger a summary".
 func TestAWebhookResultAsksForASummary(t *testing.T) {
 	t.Parallel()
@@ -96,17 +115,9 @@ func TestASummaryOfASubagentThatWorks(t *testing.T) {
 	t.Parallel()
 	story(t, func(t *testing.T, w *world, c *cast) {
 		c.runs(bridge.RunRunning, worker)
-		c.bossSays(w, func(text string) string {
-			if strings.Contains(text, "sum it up") {
-				return "WEBHOOK_RESULT: agent_id=" + string(child(t, w, worker).ID) + ", status=done"
-			}
-			return "thanks"
-		})
+		c.bossSumsUp(t, w)
 		a := w.launch("go")
-		w.until("it works", func(tx *bridge.Scene) bool {
-			all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
-			return err == nil && len(all) == 1 && all[0].Agent != a.ID
-		})
+		w.works(a)
 		w.tell(w.agent().ID, "sum it up")
 		w.until("it has its answer", func(*bridge.Scene) bool { return len(w.sent(boss)) == 2 })
 		wants(t, w.sent(boss)[1], "still works")

@@ -320,10 +320,7 @@ func TestGatedTask(t *testing.T) {
 func TestConcludedTask(t *testing.T) {
 	t.Parallel()
 	virtual(t, teamwork(), func(t *testing.T, w *world, c *cast) {
-		c.runs(bridge.RunRunning, team...)
-		w.start()
-		w.launchJoined(bridge.JoinAll, 24*time.Hour)
-		teamRuns(w)
+		c.joinedTeam(w)
 		a := child(t, w, team[0])
 		err := w.engine.Change(t.Context(), func(tx bridge.Change) error {
 			_, err := tx.Conclude(a, bridge.Notice{Cause: bridge.CauseCompletion, Text: "its own report", Untrusted: "result-a"})
