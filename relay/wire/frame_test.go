@@ -269,3 +269,20 @@ func TestFitting(t *testing.T) {
 		t.Error("a frame fits that cannot")
 	}
 }
+
+// The longest turn and the longest reply fit into what may travel in chunks, whatever JSON makes of them.
+func TestWorstTurnFits(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"\x01", "<", "\"", "\\", "\n", "\u2028", "é"} {
+		text := strings.Repeat(unit, wire.MaxTurnText/len(unit))
+		s, err := wire.SignTurn(key("bridge"), wire.TurnOrder{ID: "x", Relay: "laptop", Ask: wire.TurnAsk{Agent: "a", Session: "s", Marker: "m", Text: text}, For: wire.MaxAge})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []wire.Frame{{Turn: &s}, {Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnAnswered, Text: text, Evidence: strings.Repeat("\x01", wire.MaxEvidence)}}} {
+			if data, err := f.Bytes(); err != nil || len(data) > wire.MaxBody {
+				t.Errorf("%q: %d bytes, %v", unit, len(data), err)
+			}
+		}
+	}
+}
