@@ -87,6 +87,7 @@ func TestNothingIsLost(t *testing.T) {
 		{"object that is damaged", `git commit -q --allow-empty -m x; o=.git/objects/$(git rev-parse HEAD | sed 's,^..,&/,'); chmod +w $o; echo x > $o`, "is damaged", false},
 		{"object under another name", `git commit -q --allow-empty -m x; o=.git/objects/$(git rev-parse HEAD | sed 's,^..,&/,'); p=.git/objects/$(echo a | git hash-object -w --stdin | sed 's,^..,&/,'); chmod +w $o; cp $p $o`, "holds something else", false},
 		{"pack that is damaged", `git commit -q --allow-empty -m x; git repack -qad; for p in .git/objects/pack/*.pack; do chmod +w $p; echo x >> $p; done; true`, "is damaged", false},
+		{"pack that is cut off", `git commit -q --allow-empty -m x; git repack -qad; for p in .git/objects/pack/*.pack; do chmod +w $p; truncate -s 40 $p; done; true`, "is damaged", false},
 		{"objects elsewhere", `git commit -q --allow-empty -m x; mv .git/objects ../objects; mkdir -p .git/objects/info; echo $PWD/../objects > .git/objects/info/alternates`, "its history is not whole", false},
 		{"odd HEAD", `echo nonsense > .git/HEAD`, "HEAD says", false},
 	} {

@@ -108,7 +108,8 @@ func (in *intake) looseObject(ctx context.Context, folder, rest string) error {
 	if err := os.MkdirAll(in.kept(folder), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(in.kept(), "tmp_loose_")
+	// One name for all: what a crash left is written over, and errors read the same each time.
+	tmp, err := os.OpenFile(in.kept("tmp_loose"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -193,8 +194,11 @@ func (in *intake) pack(ctx context.Context, name string) error {
 	if err := in.spend(stat.Size()); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(in.kept(), "tmp_pack_")
-	if err != nil {
+	dir := in.kept("tmp_pack")
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
