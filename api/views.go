@@ -16,7 +16,10 @@ type Agent struct {
 	Command string `json:"command,omitempty"`
 	Root    string `json:"root"`
 	Depth   int    `json:"depth"`
-	API     string `json:"api"`
+	// Runtime is where the agent lives: cursor, or a name below runtimes.
+	Runtime string `json:"runtime"`
+	// API is the version of the Cloud Agents API, or the Runtime's name again.
+	API string `json:"api"`
 	// External is the Cloud Agents API's own id; empty until the launch was answered.
 	External string `json:"external,omitempty"`
 	Repo     string `json:"repo"`
@@ -47,7 +50,7 @@ func viewAgent(a bridge.Agent) Agent {
 	}
 	return Agent{
 		Join: string(a.Join), JoinDeadline: deadline, Tokens: a.Tokens, CostUSD: dollars(a.CostMicros), Unmetered: a.Unmetered,
-		ID: string(a.ID), Name: a.Name, Parent: string(a.Parent), Command: string(a.Command), Root: string(a.Root), Depth: a.Depth, API: a.API,
+		ID: string(a.ID), Name: a.Name, Parent: string(a.Parent), Command: string(a.Command), Root: string(a.Root), Depth: a.Depth, Runtime: a.Runtime, API: bridge.Through(a.Runtime, a.API),
 		External: a.External, Repo: a.Repo, Ref: a.Ref, URL: a.URL, State: string(a.State), ChatUser: user, Trouble: a.Trouble,
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
@@ -125,9 +128,11 @@ type Command struct {
 	Code      string `json:"code,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	Canonical string `json:"canonical,omitempty"`
-	API       string `json:"api,omitempty"`
-	Relay     string `json:"relay,omitempty"`
-	Approved  bool   `json:"approved,omitempty"`
+	// Runtime and API are as in an Agent, once a SUBAGENT command made one; before, they are what the rule says.
+	Runtime  string `json:"runtime,omitempty"`
+	API      string `json:"api,omitempty"`
+	Relay    string `json:"relay,omitempty"`
+	Approved bool   `json:"approved,omitempty"`
 	// Child is the agent that a SUBAGENT command made.
 	Child   string   `json:"child,omitempty"`
 	Outcome *Outcome `json:"outcome,omitempty"`
@@ -182,7 +187,7 @@ func viewCommand(c bridge.Command) Command {
 	v := Command{
 		ID: string(c.ID), Turn: string(c.Turn), Agent: string(c.Agent), Ordinal: c.Ordinal, Line: c.Parsed.Line, Verb: string(c.Parsed.Verb),
 		Repo: c.Parsed.Repo, Prompt: c.Parsed.Prompt, Action: c.Parsed.Action, When: c.Parsed.When, Message: c.Parsed.Message,
-		State: string(c.State), Code: c.Code, Reason: c.Shown(), Canonical: c.Canonical, API: c.API, Relay: c.Relay, Approved: c.Approved,
+		State: string(c.State), Code: c.Code, Reason: c.Shown(), Canonical: c.Canonical, Runtime: c.Runtime, API: bridge.Through(c.Runtime, c.API), Relay: c.Relay, Approved: c.Approved,
 		Child: string(c.Child), Due: c.Due, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 	if c.Outcome != nil {

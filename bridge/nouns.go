@@ -42,8 +42,10 @@ type Agent struct {
 	// Root is the agent's own id when it has no parent.
 	Root  AgentID
 	Depth int
-	// API is where the agent lives, for good: a version of the Cloud Agents API, or
-	// the name of another Runtime.
+	// Runtime is where the agent lives, for good: CloudRuntime, or a name below runtimes
+	// in bridge.yaml.
+	Runtime string
+	// API is the version of the Cloud Agents API, for good; empty in every other Runtime.
 	API string
 	// OpKey is the hex operation key of the launch; the external id of a v1
 	// agent is made from it.
@@ -279,8 +281,10 @@ type Command struct {
 	Code      string
 	Reason    string
 	Canonical string
-	API       string
-	Relay     string
+	// Runtime and API are those of the repository's rule, often empty; once a SUBAGENT
+	// command has its agent, those of the agent.
+	Runtime, API string
+	Relay        string
 	// ApprovalKey names what a person approves when the command is held.
 	ApprovalKey string
 	// Approved is true once a person let the command pass.

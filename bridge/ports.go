@@ -1,25 +1,32 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"drawbridge/policy"
 )
 
-// API versions of the Cloud Agents API, as Agent.API and rules name them.
+// CloudRuntime is the Runtime that speaks the Cloud Agents API, as bridge.yaml names it. The names of all others stand below runtimes.
+const CloudRuntime = "cursor"
+
+// API versions of the Cloud Agents API, as Agent.API and rules name them. Agents of other Runtimes have none.
 const (
 	APIv0 = "v0"
 	APIv1 = "v1"
 )
 
-// InCloud reports whether an agent lives in the Cloud Agents API; else its API is
-// the name of a Runtime that the configuration names besides.
-func InCloud(api string) bool { return api == APIv0 || api == APIv1 }
+// InCloud reports whether a Runtime is the one of the Cloud Agents API. Empty means that one, too.
+func InCloud(runtime string) bool { return runtime == "" || runtime == CloudRuntime }
+
+// Through names where an agent lives in one word: the version of the Cloud Agents API, or else the Runtime. Events, the hash of a
+// [Question] and the field api of the HTTP API hold this word; they held it before Runtime and API were two fields.
+func Through(runtime, api string) string { return cmp.Or(api, runtime) }
 
 // Repeatable reports whether a launch may be sent again under the same AgentID,
 // and whether a follow-up that FindSend does not show in the end did not happen.
-// Every Runtime keeps this (package proof/runtimes) but the v0 API.
+// Every Runtime keeps this (package proof/runtimes) but the v0 API. api is empty outside of the cloud.
 func Repeatable(api string) bool { return api != APIv0 }
 
 // RunState is where a run stands, in one vocabulary for every Runtime.
@@ -44,10 +51,10 @@ func (s RunState) Terminal() bool {
 // Everything that is sent comes from the Grant and from these fixed fields.
 type Launch struct {
 	Grant policy.Grant
-	// API is the version that was settled when the launch was recorded. A repeat
-	// must ask the same one, whatever the rules and the configuration say by now.
-	// Empty is the Grant's version, or else the Runtime's default.
-	API string
+	// Runtime and API are the agent's; see [Agent]. They were settled when the launch
+	// was recorded. A repeat must ask the same ones, whatever the rules and the
+	// configuration say by now. An empty API is the Grant's version, or else the Runtime's default.
+	Runtime, API string
 	// AgentID is "bc-" and a UUID derived from the operation key; v1 sends it,
 	// so that a repeated launch meets its earlier self. v0 ignores it.
 	AgentID string
@@ -80,8 +87,8 @@ type Webhook struct {
 
 // RunRef names one run of one external agent.
 type RunRef struct {
-	// API is APIv0 or APIv1.
-	API string
+	// Runtime and API are the agent's; see [Agent].
+	Runtime, API string
 	// Agent is the external agent id.
 	Agent string
 	// Run is the v1 run id; v0 has none.
@@ -103,7 +110,9 @@ type Started struct {
 
 // FollowUp asks a Runtime to give an existing agent its next turn.
 type FollowUp struct {
-	API   string
+	// Runtime and API are the agent's; see [Agent].
+	Runtime, API string
+	// Agent is the external agent id.
 	Agent string
 	// LastRun is the agent's latest run as far as we know, "" for v0.
 	LastRun string

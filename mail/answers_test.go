@@ -196,6 +196,19 @@ func TestSilentRecipients(t *testing.T) {
 	}
 }
 
+// livesAtV0 moves bob to the v0 API, which takes no door.
+func livesAtV0(w *world) {
+	bob := w.id("bob")
+	w.update(func(tx *bridge.Scene) error {
+		a, err := tx.Agent(bob)
+		a.API = bridge.APIv0
+		if err != nil {
+			return err
+		}
+		return tx.UpdateAgent(a)
+	})
+}
+
 // TestMuteRecipients: the answer to a synchronous message says at once who cannot answer, and why.
 func TestMuteRecipients(t *testing.T) {
 	t.Parallel()
@@ -205,17 +218,8 @@ func TestMuteRecipients(t *testing.T) {
 		options   mail.Options
 		prepare   func(w *world)
 	}{
-		{"v0", noDoor, mail.Options{}, func(w *world) {
-			bob := w.id("bob")
-			w.update(func(tx *bridge.Scene) error {
-				a, err := tx.Agent(bob)
-				a.API = bridge.APIv0
-				if err != nil {
-					return err
-				}
-				return tx.UpdateAgent(a)
-			})
-		}},
+		{"v0", noDoor, mail.Options{}, livesAtV0},
+		{"v0, where the runtime gives doors", noDoor, mail.Options{Doors: func(string) bool { return true }}, livesAtV0},
 		{"no public address", noDoor, mail.Options{Doors: func(string) bool { return false }}, func(*world) {}},
 		{"failed", "bob cannot answer now: it failed", mail.Options{}, func(w *world) {
 			w.breakDown(w.agent("bob"), true)

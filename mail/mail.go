@@ -33,7 +33,7 @@ type Options struct {
 	ReplyWithin time.Duration
 	// Doors says of an API whether its agents get a door to the bridge, and with it
 	// tools to answer with; nil means that all do but those of v0.
-	Doors func(api string) bool
+	Doors func(runtime string) bool
 	// TurnWithin is how long a group waits for one member's turn before the next
 	// member is woken; default 10 minutes. Look is how often that is looked at; default 1 s.
 	TurnWithin, Look time.Duration

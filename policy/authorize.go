@@ -83,10 +83,9 @@ func launchVerdict(repo Repo, rule RepoRule, prompt string) Verdict {
 	if strings.TrimSpace(prompt) == "" || strings.ContainsRune(prompt, 0) || !utf8.ValidString(prompt) {
 		return refusal(CodeMalformed, "the prompt is empty, holds a NUL character or is not UTF-8; write the whole task behind prompt=")
 	}
-	api := cmp.Or(rule.Runtime, rule.API)
-	v := Verdict{Decision: Granted, Canonical: string(repo), API: api, Approval: rule.Approval}
-	v.Grant = Grant{valid: true, verb: parser.Subagent, repo: repo, prompt: prompt, api: api}
-	v.ApprovalKey = approvalKey(rule.Approval, "repo", rule.Pattern, string(repo), api)
+	v := Verdict{Decision: Granted, Canonical: string(repo), Runtime: rule.Runtime, API: rule.API, Approval: rule.Approval}
+	v.Grant = Grant{valid: true, verb: parser.Subagent, repo: repo, prompt: prompt, api: rule.API}
+	v.ApprovalKey = approvalKey(rule.Approval, "repo", rule.Pattern, string(repo), cmp.Or(rule.Runtime, rule.API)) // a rule has one of the two
 	return v
 }
 

@@ -243,7 +243,7 @@ func TestRulesOfClones(t *testing.T) {
 		return p.Grant([]string{"narrow"}, launch("LOCAL/my-APP", "x"), true)
 	}
 	v, w := verdict("laptop"), verdict("desk")
-	if v.Decision != policy.Granted || v.Canonical != "local/my-app" || v.API != "laptop" || !v.Grant.Repo().Local() || v.Grant.API() != "laptop" || v.ApprovalKey == "" || v.ApprovalKey == w.ApprovalKey {
+	if v.Decision != policy.Granted || v.Canonical != "local/my-app" || v.Runtime != "laptop" || !v.Grant.Repo().Local() || v.API != "" || v.Grant.API() != "" || v.ApprovalKey == "" || v.ApprovalKey == w.ApprovalKey {
 		t.Errorf("%+v and %+v", v, w)
 	}
 	if policy.Repo("github.com/local/x").Local() || policy.Repo("local/x").Owner() != "" {

@@ -43,8 +43,8 @@ type Verdict struct {
 	Reason string
 	// Canonical is the canonical repository or the action id, "" when there is none.
 	Canonical string
-	// API and Relay are the rule's; "" means the configured default.
-	API, Relay string
+	// Runtime, API and Relay are the rule's; "" means the configured default. See [RepoRule].
+	Runtime, API, Relay string
 	// Approval is what the matching rule demands. How long an approval lasts is Approval.For.
 	Approval Approval
 	// Wait is how long an action waits for a relay that is away.
@@ -73,6 +73,6 @@ func (v Verdict) Away(why string) Verdict {
 		return v
 	}
 	away := refusal(CodeRuntimeAway, why+"; do the task yourself, or ask the operator to do this first")
-	away.Canonical, away.API = v.Canonical, v.API
+	away.Canonical, away.Runtime, away.API = v.Canonical, v.Runtime, v.API
 	return away
 }

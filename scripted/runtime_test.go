@@ -28,7 +28,7 @@ func TestRuntime(t *testing.T) {
 		New: func(t *testing.T) runtimes.World {
 			h := newHost(t, suiteScript)
 			return runtimes.World{
-				Runtime: h.Runtime, API: "stand-in",
+				Runtime: h.Runtime, Name: "stand-in",
 				Made:    func() (int, int) { return len(h.lines(scripted.Launched)), len(h.lines(scripted.Told)) },
 				Restart: func() bridge.Runtime { h.restart(); return h.Runtime },
 			}

@@ -56,7 +56,7 @@ func (c *change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, ha
 	case err != nil:
 		return e, err
 	case e.verdict.Code == policy.CodeRuntimeAway:
-		return e, bridge.Errorf(bridge.Unavailable, "%s stays held: %s", m.ID, bridge.SafeMessage(c.e.reaches(e.verdict.Canonical, c.runtimeOf(a, &bridge.Command{API: e.verdict.API}))))
+		return e, bridge.Errorf(bridge.Unavailable, "%s stays held: %s", m.ID, bridge.SafeMessage(c.reachable(a, e.verdict)))
 	case !e.verdict.Grant.Valid():
 		return e, bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", e.verdict.Reason)
 	case hash == "":
@@ -79,7 +79,7 @@ func (c *change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, ha
 // sayYes records a person's yes on the command, with what was shown.
 func (c *change) sayYes(a bridge.Agent, m *bridge.Command, q bridge.Question, e effect) error {
 	v := e.verdict
-	m.Approved, m.Canonical, m.API, m.Relay = true, v.Canonical, v.API, v.Relay
+	m.Approved, m.Canonical, m.Runtime, m.API, m.Relay = true, v.Canonical, v.Runtime, v.API, v.Relay
 	if e.lasts > 0 {
 		m.ApprovalKey = v.ApprovalKey
 		if err := c.PutApproval(a.Root, v.ApprovalKey, c.now.Add(e.lasts)); err != nil {

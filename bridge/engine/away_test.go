@@ -171,7 +171,7 @@ func TestOperatorLaunchesOnAClone(t *testing.T) {
 		w.allow(r)
 		w.start()
 		a, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "clone", Repo: "Local/My-App", Prompt: "go"})
-		if err != nil || a.API != "laptop" || a.Repo != "local/my-app" {
+		if err != nil || a.Runtime != "laptop" || a.API != "" || a.Repo != "local/my-app" {
 			t.Errorf("%+v %v", a, err)
 		}
 		for _, api := range []string{bridge.APIv0, bridge.APIv1} {

@@ -92,7 +92,7 @@ func (e *Engine) agedWait(since time.Time, base, limit time.Duration) time.Durat
 
 // settled reports whether a lost request can no longer take effect.
 func (e *Engine) settled(j job) bool {
-	return e.o.Now().Sub(j.turn.DoubtSince) >= e.o.Settle(j.agent.API)
+	return e.o.Now().Sub(j.turn.DoubtSince) >= e.o.Settle(j.agent.Runtime)
 }
 
 // neverShown reports whether the operator's rule settles a v0 launch that no

@@ -36,9 +36,9 @@ type Options struct {
 	Parser    parser.Options
 	// PollMin and PollMax bound the wait between looks at a run; default 10 s and 60 s.
 	PollMin, PollMax time.Duration
-	// Settle says of an agent's API how long an effect may still appear after its
+	// Settle says of an agent's Runtime how long an effect may still appear after its
 	// answer was lost: at least twice the runtime's own timeout. Nil means 5 minutes.
-	Settle func(api string) time.Duration
+	Settle func(runtime string) time.Duration
 	// V0Settle is after how long a v0 launch whose answer was lost, and which no
 	// look-up shows, counts as not launched. 0 leaves it uncertain until a person
 	// settles it: an agent that shows later would run without the bridge.
@@ -56,15 +56,15 @@ type Options struct {
 	Grace time.Duration
 	// Slots bounds the work that is handled side by side; default 64.
 	Slots int
-	// Away says of an agent's API why nothing can be sent there now, and what a person can do; nil while something can. Such
+	// Away says of an agent's Runtime why nothing can be sent there now, and what a person can do; nil while something can. Such
 	// turns wait, and new launches there are refused. Nil means that all are there.
-	Away func(api string) error
+	Away func(runtime string) error
 	// Mail handles work of the kind bridge.WorkMail; nil where there is no post
 	// office. It gives the work back or finishes it, as the engine's own handlers do.
 	Mail func(context.Context, bridge.Work) error
-	// Doors says of an API whether its agents get a door to the bridge with their
-	// turns; nil means that all do but those of v0.
-	Doors func(api string) bool
+	// Doors says of a Runtime whether its agents get a door to the bridge with their
+	// turns; nil means that all do. The v0 API takes no door.
+	Doors func(runtime string) bool
 	// Preamble is what of an agent's own memory stands at the head of its turns; nil is
 	// nothing. What it returns is not trusted.
 	Preamble func(*bridge.Scene, bridge.AgentID) (string, error)
@@ -115,20 +115,20 @@ func NewRecorder(o Options) (*Engine, error) {
 	return newEngine(o), nil
 }
 
-// away says why nothing can be sent to agents of an API now; nil while something can.
-func (e *Engine) away(api string) error {
+// away says why nothing can be sent to agents of a Runtime now; nil while something can.
+func (e *Engine) away(runtime string) error {
 	if e.o.Away == nil {
 		return nil
 	}
-	return e.o.Away(api)
+	return e.o.Away(runtime)
 }
 
-// reaches says why no agent can be launched on a repository at an API now; nil when one can.
-func (e *Engine) reaches(repo, api string) error {
-	if policy.Repo(repo).Local() && bridge.InCloud(api) {
+// reaches says why no agent can be launched on a repository in a Runtime now; nil when one can.
+func (e *Engine) reaches(repo, runtime string) error {
+	if policy.Repo(repo).Local() && bridge.InCloud(runtime) {
 		return bridge.Errorf(bridge.Denied, "%s is a clone on a machine, which agents of the cloud cannot reach; launch on it in the runtime of that machine", repo)
 	}
-	return e.away(api)
+	return e.away(runtime)
 }
 
 func newEngine(o Options) *Engine {

@@ -96,7 +96,7 @@ func (c *change) reach(a bridge.Agent, cmd parser.Command, v policy.Verdict) pol
 	if cmd.Verb != parser.Subagent {
 		return v
 	}
-	if err := c.e.reaches(v.Canonical, c.runtimeOf(a, &bridge.Command{API: v.API})); err != nil {
+	if err := c.reachable(a, v); err != nil {
 		return v.Away(bridge.SafeMessage(err))
 	}
 	return v
@@ -150,7 +150,7 @@ func (c *change) recordAs(by *asker, ordinal int, cmd parser.Command, v policy.V
 	m := bridge.Command{
 		ID: bridge.CommandID(c.NewID("cmd_")), Turn: by.Turn.ID, Agent: by.Agent.ID, Ordinal: ordinal, Parsed: cmd, State: bridge.CommandParsed,
 		OpKey: c.e.o.Keys.OperationKey(by.Agent, *by.Turn, ordinal, cmd),
-		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
+		Code:  string(v.Code), Reason: v.Reason, Canonical: v.Canonical, Runtime: v.Runtime, API: v.API, Relay: v.Relay, ApprovalKey: v.ApprovalKey,
 		// Granted under a rule that asks for approval once: an earlier one still lasts.
 		Approved:  v.Decision == policy.Granted && v.ApprovalKey != "",
 		CreatedAt: c.now, UpdatedAt: c.now,
@@ -208,16 +208,20 @@ func (c *change) start(by asker, m *bridge.Command) error {
 	return c.event(bridge.EventGranted, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(*m), Fields: words.Fields(*m)})
 }
 
-// runtimeOf is where a subagent will live: in the runtime that the rule of its repository names, else with its parent, unless
-// that is the cloud, where the rule of its repository chooses the version.
-func (c *change) runtimeOf(parent bridge.Agent, m *bridge.Command) string {
-	if m.API != "" && !bridge.InCloud(m.API) {
-		return m.API
+// homeOf says where a subagent will live: in the Runtime that the rule of its repository names, else with its parent. In the
+// cloud the rule chooses the version, else the configuration.
+func (c *change) homeOf(parent bridge.Agent, ruleRuntime, ruleAPI string) (runtime, api string) {
+	runtime = cmp.Or(ruleRuntime, parent.Runtime)
+	if bridge.InCloud(runtime) {
+		return bridge.CloudRuntime, cmp.Or(ruleAPI, c.e.o.API)
 	}
-	if bridge.InCloud(parent.API) {
-		return cmp.Or(m.API, c.e.o.API)
-	}
-	return parent.API
+	return runtime, ""
+}
+
+// reachable says why the agent of a launch cannot be launched now; nil when it can.
+func (c *change) reachable(parent bridge.Agent, v policy.Verdict) error {
+	runtime, _ := c.homeOf(parent, v.Runtime, v.API)
+	return c.e.reaches(v.Canonical, runtime)
 }
 
 // hold lets a command wait for a person. One that is identical to another which

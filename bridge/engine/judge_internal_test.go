@@ -163,13 +163,12 @@ func TestLaunchIntoARuntimeThatIsAway(t *testing.T) {
 		away   map[string]bool
 		want   []string
 	}{
-		"both versions": {bridge.APIv1, map[string]bool{bridge.APIv0: true, bridge.APIv1: true}, []string{"granted", "refused", "refused", "refused", "refused"}},
-		"v0 alone":      {bridge.APIv1, map[string]bool{bridge.APIv0: true}, []string{"granted", "granted", "refused", "held", "refused"}},
-		"another one":   {"local", map[string]bool{bridge.APIv0: true, bridge.APIv1: true}, []string{"granted", "granted", "granted", "held", "refused"}},
-		"its own":       {"local", map[string]bool{"local": true}, []string{"granted", "refused", "refused", "refused", "refused"}},
+		"the cloud":   {bridge.CloudRuntime, map[string]bool{bridge.CloudRuntime: true}, []string{"granted", "refused", "refused", "refused", "refused"}},
+		"another one": {"local", map[string]bool{bridge.CloudRuntime: true}, []string{"granted", "granted", "granted", "held", "refused"}},
+		"its own":     {"local", map[string]bool{"local": true}, []string{"granted", "refused", "refused", "refused", "refused"}},
 	} {
-		away := func(api string) error {
-			if tt.away[api] {
+		away := func(runtime string) error {
+			if tt.away[runtime] {
 				return bridge.Errorf(bridge.Unavailable, why)
 			}
 			return nil
@@ -179,7 +178,7 @@ func TestLaunchIntoARuntimeThatIsAway(t *testing.T) {
 		err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
 			c := stepOf(tx, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), func() *policy.Policy { return rules })
 			c.e.o.Away = away
-			a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: tt.parent}
+			a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, Runtime: tt.parent}
 			if err := c.InsertAgent(a); err != nil {
 				return err
 			}
@@ -250,17 +249,17 @@ func TestHeldLaunchWaitsForItsRuntime(t *testing.T) {
 func TestARuleNamesTheRuntime(t *testing.T) {
 	t.Parallel()
 	rules, problems := policy.New(policy.Rules{Repos: []policy.RepoRule{
-		{Pattern: "local/my-app", Runtime: "laptop"}, {Pattern: "github.com/me/here", Runtime: "laptop"}, {Pattern: "github.com/me/there"}, {Pattern: "local/lost", Runtime: bridge.APIv1},
+		{Pattern: "local/my-app", Runtime: "laptop"}, {Pattern: "github.com/me/here", Runtime: "laptop"}, {Pattern: "github.com/me/there"}, {Pattern: "local/lost", Runtime: bridge.CloudRuntime},
 	}})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	for parent, want := range map[string][]string{
-		bridge.APIv1: {"laptop", "laptop", bridge.APIv1, "refused"}, "desk": {"laptop", "laptop", "desk", "desk"}, "laptop": {"laptop", "laptop", "laptop", "laptop"},
+		bridge.CloudRuntime: {"laptop", "laptop", bridge.CloudRuntime, "refused"}, "desk": {"laptop", "laptop", "desk", "refused"}, "laptop": {"laptop", "laptop", "laptop", "refused"},
 	} {
 		err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
 			c := stepOf(tx, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), func() *policy.Policy { return rules })
-			a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: parent}
+			a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, Runtime: parent}
 			if err := c.InsertAgent(a); err != nil {
 				return err
 			}
@@ -278,7 +277,7 @@ func TestARuleNamesTheRuntime(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					got = child.API
+					got = child.Runtime
 				} else if !strings.Contains(m.Reason, "local/lost is a clone on a machine, which agents of the cloud cannot reach") {
 					t.Errorf("below %s, %s: %s", parent, repo, m.Reason)
 				}

@@ -59,9 +59,10 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	}
 	child := bridge.Agent{
 		ID: id, Name: name, Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
-		API: c.runtimeOf(parent, m), OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
+		OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
 	}
-	m.API = child.API
+	child.Runtime, child.API = c.homeOf(parent, m.Runtime, m.API)
+	m.Runtime, m.API = child.Runtime, child.API
 	if err := c.reserve(parent.Root); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (e *Engine) callContext(ctx context.Context, j job) (context.Context, conte
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.launch.grant, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
+	l := bridge.Launch{Grant: j.launch.grant, Runtime: j.agent.Runtime, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}
@@ -166,7 +167,7 @@ func sameRepo(reported, granted string) bool {
 // wrongRepo stops an agent that runs somewhere else than was granted, and says so loudly.
 func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
 	text := fmt.Sprintf("the API reports repository %q, but %q was granted: cancelled", words.OneLine(s.Repo, 200), j.agent.Repo)
-	if err := e.o.Runtime.Cancel(ctx, bridge.RunRef{API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
+	if err := e.o.Runtime.Cancel(ctx, bridge.RunRef{Runtime: j.agent.Runtime, API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
 		text = fmt.Sprintf("the API reports repository %q, but %q was granted, and cancelling failed: stop agent %s by hand", words.OneLine(s.Repo, 200), j.agent.Repo, s.Agent)
 		e.o.Log.Error().Err(err).Str("agent", string(j.agent.ID)).Msg("cancel an agent on a wrong repository")
 	}

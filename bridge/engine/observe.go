@@ -71,7 +71,7 @@ func (e *Engine) inspect(ctx context.Context, j job) *bridge.Evidence {
 }
 
 func runOf(j job) bridge.RunRef {
-	r := bridge.RunRef{API: j.agent.API, Agent: j.agent.External, Run: j.turn.Run}
+	r := bridge.RunRef{Runtime: j.agent.Runtime, API: j.agent.API, Agent: j.agent.External, Run: j.turn.Run}
 	if !j.turn.IsLaunch() {
 		r.Marker = j.turn.Marker()
 	}
@@ -86,7 +86,7 @@ func (e *Engine) nextLook(j job) time.Duration {
 // lookFailed begins the log line of a look that failed. While the runtime is away each look fails for the same reason, which the
 // bridge said when it started.
 func (e *Engine) lookFailed(j job) *zerolog.Event {
-	if e.away(j.agent.API) != nil {
+	if e.away(j.agent.Runtime) != nil {
 		return e.o.Log.Debug()
 	}
 	return e.o.Log.Warn()

@@ -146,7 +146,7 @@ func (c *change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) 
 	if !e.verdict.Grant.Valid() {
 		e.refused = e.verdict.Reason
 	}
-	m.Canonical, m.Relay, m.API = cmp.Or(e.verdict.Canonical, m.Canonical), e.verdict.Relay, e.verdict.API
+	m.Canonical, m.Relay, m.Runtime, m.API = cmp.Or(e.verdict.Canonical, m.Canonical), e.verdict.Relay, e.verdict.Runtime, e.verdict.API
 	e.add("command", string(m.Parsed.Verb))
 	e.add("agent", fmt.Sprintf("%s (%s)", a.Name, a.ID))
 	switch m.Parsed.Verb {
@@ -165,7 +165,7 @@ func (c *change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) 
 
 func (c *change) launchEffect(e *effect, a bridge.Agent, m bridge.Command) {
 	e.add("repository", m.Canonical)
-	e.add("runtime", c.runtimeOf(a, &m))
+	e.add("runtime", bridge.Through(c.homeOf(a, m.Runtime, m.API)))
 	for _, f := range []bridge.Fact{{Name: "name", Text: m.Parsed.Name}, {Name: "role", Text: m.Parsed.Role}, {Name: "subfolder", Text: m.Parsed.Subdir}} {
 		if f.Text != "" {
 			e.facts = append(e.facts, f)

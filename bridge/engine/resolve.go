@@ -155,7 +155,7 @@ func (e *Engine) believe(ctx context.Context, word Word, doubted func(*bridge.Sc
 		return err
 	}
 	const instead = "; try again later, or take your own word for it with --unchecked (unchecked in the API)"
-	obs, err := e.o.Runtime.Observe(ctx, bridge.RunRef{API: a.API, Agent: word.External})
+	obs, err := e.o.Runtime.Observe(ctx, bridge.RunRef{Runtime: a.Runtime, API: a.API, Agent: word.External})
 	switch {
 	case bridge.KindOf(err) == bridge.NotFound:
 		return bridge.Errorf(bridge.Invalid, "the Cloud Agents API knows no agent %s; look at its address again", word.External)

@@ -72,7 +72,7 @@ func (e *Engine) catchUp(ctx context.Context, j job) (waits bool, err error) {
 	for {
 		before := j.agent.LastRun
 		look, end := bridge.LookFor(ctx, j.turn.ID)
-		sent, err := t.SentSince(look, bridge.RunRef{API: j.agent.API, Agent: j.agent.External, Run: before})
+		sent, err := t.SentSince(look, bridge.RunRef{Runtime: j.agent.Runtime, API: j.agent.API, Agent: j.agent.External, Run: before})
 		end(len(sent) > 0 || newTrouble(j, err))
 		switch {
 		case ctx.Err() != nil:
@@ -440,7 +440,7 @@ func (e *Engine) sentRun(ctx context.Context, j job, run string) (s bridge.SentR
 	}
 	after := j.agent.LastRun
 	for {
-		sent, err := t.SentSince(ctx, bridge.RunRef{API: j.agent.API, Agent: j.agent.External, Run: after})
+		sent, err := t.SentSince(ctx, bridge.RunRef{Runtime: j.agent.Runtime, API: j.agent.API, Agent: j.agent.External, Run: after})
 		if err != nil || len(sent) == 0 {
 			return s, false, err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/policy"
 )
 
 // Spec is what a person wants launched.
@@ -19,10 +20,10 @@ type Spec struct {
 	Prompt string
 	// Role is what narrows the agent besides its name; see bridge.Agent.
 	Role string
-	// API overrides the version; empty leaves it to the rules and the configuration.
+	// API overrides the version of the Cloud Agents API; empty leaves it to the rules and the configuration.
 	API string
-	// Runtime names one other than the Cloud Agents API, in which the agent and all
-	// below it will live; then versions mean nothing.
+	// Runtime is where the agent and all below it will live. Empty leaves it to the
+	// rule, and then to the cloud. API must be empty for every Runtime but the cloud.
 	Runtime  string
 	ChatUser string
 	// Join and JoinWithin say how results of several subagents come back; see SetJoin.
@@ -39,7 +40,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	if s.API != "" && s.API != bridge.APIv0 && s.API != bridge.APIv1 {
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "API %q: use v0 or v1", s.API)
 	}
-	if s.API != "" && s.Runtime != "" {
+	if s.API != "" && !bridge.InCloud(s.Runtime) {
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "the configuration has this agent live in the runtime %s, which has no API version; leave the version out", s.Runtime)
 	}
 	within, err := s.Join.Within(s.JoinWithin)
@@ -51,9 +52,10 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Denied, "%s", v.Reason)
 	}
 	id := bridge.AgentID(e.o.NewID("agt_"))
-	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, API: or(s.Runtime, or(s.API, or(v.API, e.o.API))), OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
+	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
 		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
-	if err := e.reaches(a.Repo, a.API); err != nil {
+	a.Runtime, a.API = e.homeOf(s, v)
+	if err := e.reaches(a.Repo, a.Runtime); err != nil {
 		return bridge.Agent{}, bridge.Turn{}, err
 	}
 	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
@@ -67,7 +69,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		if err := c.InsertAgent(a); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "api": a.API}}); err != nil {
+		if err := c.event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "runtime": a.Runtime, "api": bridge.Through(a.Runtime, a.API)}}); err != nil {
 			return err
 		}
 		if err := c.addTurn(&a, t); err != nil {
@@ -78,6 +80,18 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		return err
 	}, bridge.NeedNamed{Root: id, Name: s.Name}, bridge.NeedRootNamed{Name: s.Name}, bridge.NeedAnyNamed{Name: s.Name}, bridge.NeedAgentBy{By: bridge.ByChatUser, Value: s.ChatUser})
 	return a, begun, err
+}
+
+// homeOf says where an agent that a person launches will live: in the Runtime that its role has, else in the cloud at the version
+// that the person names, else where the rule says.
+func (e *Engine) homeOf(s Spec, v policy.Verdict) (runtime, api string) {
+	switch {
+	case !bridge.InCloud(s.Runtime):
+		return s.Runtime, ""
+	case s.API == "" && !bridge.InCloud(v.Runtime):
+		return v.Runtime, ""
+	}
+	return bridge.CloudRuntime, or(s.API, or(v.API, e.o.API))
 }
 
 // freeName takes a name from an agent that was never launched, so that a

@@ -156,7 +156,7 @@ func (c *change) begin(j *job) (bool, error) {
 	if hollow, err := c.hollow(j); hollow || err != nil {
 		return false, err
 	}
-	if away := c.e.away(j.agent.API); away != nil {
+	if away := c.e.away(j.agent.Runtime); away != nil {
 		return false, c.waitFor(j, away)
 	}
 	if refused, err := c.spend(j); err != nil {
@@ -291,7 +291,7 @@ func (e *Engine) send(ctx context.Context, j job) error {
 	case bridge.Passing(err):
 		return e.doubtAsBefore(ctx, j, err)
 	}
-	if !j.doubted.IsZero() && e.o.Now().Sub(j.doubted) < e.o.Settle(j.agent.API) {
+	if !j.doubted.IsZero() && e.o.Now().Sub(j.doubted) < e.o.Settle(j.agent.Runtime) {
 		return e.doubtAsBefore(ctx, j, err)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
@@ -348,7 +348,7 @@ func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
 }
 
 func followUpOf(j job) bridge.FollowUp {
-	return bridge.FollowUp{API: j.agent.API, Agent: j.agent.External, Owner: j.agent.ID, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
+	return bridge.FollowUp{Runtime: j.agent.Runtime, API: j.agent.API, Agent: j.agent.External, Owner: j.agent.ID, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
 }
 
 // started records that the API accepted the turn. A launch whose reported
@@ -402,8 +402,8 @@ func (c *change) bind(j *job, s bridge.Started) error {
 		return err
 	}
 	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
-		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, j.agent.API),
-		Fields: map[string]string{"repo": j.agent.Repo, "api": j.agent.API, "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
+		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, bridge.Through(j.agent.Runtime, j.agent.API)),
+		Fields: map[string]string{"repo": j.agent.Repo, "runtime": j.agent.Runtime, "api": bridge.Through(j.agent.Runtime, j.agent.API), "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
 }
 
 // waitFor leaves a turn in the queue while its runtime is away. Nothing is sent, and the first attempt is still to come.

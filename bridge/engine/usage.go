@@ -77,7 +77,7 @@ func (e *Engine) askUnknownUsage(ctx context.Context, root bridge.AgentID) error
 }
 
 func refOf(a bridge.Agent) bridge.RunRef {
-	return bridge.RunRef{API: a.API, Agent: a.External, Run: a.LastRun}
+	return bridge.RunRef{Runtime: a.Runtime, API: a.API, Agent: a.External, Run: a.LastRun}
 }
 
 // retake is Take for an agent as it is now, of a number that is told. That one is

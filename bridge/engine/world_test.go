@@ -90,15 +90,15 @@ func (w *world) allow(r policy.Rules) {
 	w.policy.Store(p)
 }
 
-// settleOf is the settle time of an API: of the runtime "local" nothing shows late.
-func (w *world) settleOf(api string) time.Duration {
-	if api == "local" {
+// settleOf is the settle time of a Runtime: of the runtime "local" nothing shows late.
+func (w *world) settleOf(runtime string) time.Duration {
+	if runtime == "local" {
 		return 0
 	}
 	return w.settle
 }
 
-// awayOf is for any API: there is one runtime here.
+// awayOf is for any Runtime: there is one runtime here.
 func (w *world) awayOf(string) error {
 	if why := w.away.Load(); why != nil {
 		return bridge.Errorf(bridge.Unavailable, "%s", *why)

@@ -20,7 +20,7 @@ type Full interface {
 	bridge.Transcriber
 }
 
-// Set is a Runtime made of others: each call goes to the one that its API names.
+// Set is a Runtime made of others: each call goes to the one that it names.
 // Safe for concurrent use as far as they are.
 type Set struct {
 	// Cloud takes both versions of the Cloud Agents API; nil without a key for it.
@@ -33,26 +33,26 @@ var _ Full = Set{}
 
 // of returns the Runtime of that name. Unavailable when there is none: a person
 // may put it back, and nothing was sent.
-func (s Set) of(api string) (bridge.Runtime, error) {
+func (s Set) of(name string) (bridge.Runtime, error) {
 	switch {
-	case api != "" && !bridge.InCloud(api): // a name of the configuration
+	case !bridge.InCloud(name): // a name of the configuration
 	case s.Cloud == nil:
 		return nil, bridge.Errorf(bridge.Unavailable, NoCloudKey)
 	default:
 		return s.Cloud, nil
 	}
-	if r, ok := s.Named[api]; ok {
+	if r, ok := s.Named[name]; ok {
 		return r, nil
 	}
-	return nil, bridge.Errorf(bridge.Unavailable, "the runtime %+.60q of this agent is not configured any more; put it back below runtimes in bridge.yaml, or stop the agent", api)
+	return nil, bridge.Errorf(bridge.Unavailable, "the runtime %+.60q of this agent is not configured any more; put it back below runtimes in bridge.yaml, or stop the agent", name)
 }
 
 // NoCloudKey says why nothing reaches the Cloud Agents API without a key, and what the operator can do.
 const NoCloudKey = "this bridge has no key for the Cloud Agents API; set cursor.key in bridge.yaml and start the bridge again"
 
-// Away says why nothing can be sent to the Runtime of an API now; nil while something can. It is made to be the engine's Away.
-func (s Set) Away(api string) error {
-	_, err := s.of(api)
+// Away says why nothing can be sent to the Runtime of that name now; nil while something can. It is made to be the engine's Away.
+func (s Set) Away(runtime string) error {
+	_, err := s.of(runtime)
 	return err
 }
 
@@ -65,9 +65,9 @@ type Settler interface {
 // usualSettle is for a Runtime that does not say.
 const usualSettle = 5 * time.Minute
 
-// SettleTime is that of the Runtime of an API. It is made to be the engine's Settle.
-func (s Set) SettleTime(api string) time.Duration {
-	if r, err := s.of(api); err == nil {
+// SettleTime is that of the Runtime of that name. It is made to be the engine's Settle.
+func (s Set) SettleTime(runtime string) time.Duration {
+	if r, err := s.of(runtime); err == nil {
 		if known, ok := r.(Settler); ok {
 			return known.SettleTime()
 		}
@@ -77,7 +77,7 @@ func (s Set) SettleTime(api string) time.Duration {
 
 // Launch implements bridge.Launcher.
 func (s Set) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
-	r, err := s.of(l.API)
+	r, err := s.of(l.Runtime)
 	if err != nil {
 		return bridge.Started{}, err
 	}
@@ -86,7 +86,7 @@ func (s Set) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error
 
 // FindLaunch implements bridge.Launcher.
 func (s Set) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
-	r, err := s.of(l.API)
+	r, err := s.of(l.Runtime)
 	if err != nil {
 		return bridge.Started{}, false, err
 	}
@@ -95,7 +95,7 @@ func (s Set) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, b
 
 // Send implements bridge.Sender.
 func (s Set) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
-	r, err := s.of(f.API)
+	r, err := s.of(f.Runtime)
 	if err != nil {
 		return bridge.Started{}, err
 	}
@@ -104,7 +104,7 @@ func (s Set) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error
 
 // FindSend implements bridge.Sender.
 func (s Set) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
-	r, err := s.of(f.API)
+	r, err := s.of(f.Runtime)
 	if err != nil {
 		return bridge.Started{}, false, err
 	}
@@ -113,7 +113,7 @@ func (s Set) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, b
 
 // Observe implements bridge.Observer.
 func (s Set) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observation, error) {
-	r, err := s.of(ref.API)
+	r, err := s.of(ref.Runtime)
 	if err != nil {
 		return bridge.Observation{}, err
 	}
@@ -122,7 +122,7 @@ func (s Set) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observation
 
 // Cancel implements bridge.Observer.
 func (s Set) Cancel(ctx context.Context, ref bridge.RunRef) error {
-	r, err := s.of(ref.API)
+	r, err := s.of(ref.Runtime)
 	if err != nil {
 		return err
 	}
@@ -131,19 +131,19 @@ func (s Set) Cancel(ctx context.Context, ref bridge.RunRef) error {
 
 // Follow implements bridge.Follower. Invalid for a Runtime that cannot.
 func (s Set) Follow(ctx context.Context, ref bridge.RunRef) error {
-	r, err := s.of(ref.API)
+	r, err := s.of(ref.Runtime)
 	if err != nil {
 		return err
 	}
 	if f, ok := r.(bridge.Follower); ok {
 		return f.Follow(ctx, ref)
 	}
-	return bridge.Errorf(bridge.Invalid, "the runtime %q has no streams", ref.API)
+	return bridge.Errorf(bridge.Invalid, "the runtime %q has no streams", ref.Runtime)
 }
 
 // Inspect implements bridge.Inspector. A Runtime that cannot tells nothing.
 func (s Set) Inspect(ctx context.Context, ref bridge.RunRef) (bridge.Evidence, error) {
-	r, err := s.of(ref.API)
+	r, err := s.of(ref.Runtime)
 	if err != nil {
 		return bridge.Evidence{}, err
 	}
@@ -155,7 +155,7 @@ func (s Set) Inspect(ctx context.Context, ref bridge.RunRef) (bridge.Evidence, e
 
 // SentSince implements bridge.Transcriber. A Runtime that cannot shows nothing.
 func (s Set) SentSince(ctx context.Context, ref bridge.RunRef) ([]bridge.SentRun, error) {
-	r, err := s.of(ref.API)
+	r, err := s.of(ref.Runtime)
 	if err != nil {
 		return nil, err
 	}

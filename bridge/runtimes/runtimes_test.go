@@ -34,15 +34,15 @@ func newCloud() *proof.Cloud {
 // TestEachInItsOwn: the contract holds for each Runtime of a set, and the other hears nothing of it.
 func TestEachInItsOwn(t *testing.T) {
 	t.Parallel()
-	for _, api := range []string{bridge.APIv1, "", "local"} {
-		t.Run("api "+api, func(t *testing.T) {
+	for _, home := range []struct{ name, api string }{{bridge.CloudRuntime, bridge.APIv1}, {"", bridge.APIv1}, {"", ""}, {"local", ""}} {
+		t.Run(home.name+" "+home.api, func(t *testing.T) {
 			t.Parallel()
 			proof.Run(t, proof.Suite{
 				Abilities: proof.Abilities{Repeats: true, Cancelled: true, Inspects: true},
 				New: func(t *testing.T) proof.World {
 					mine, other := newCloud(), newCloud()
 					s := runtimes.Set{Cloud: followed{mine}, Named: map[string]bridge.Runtime{"local": plain{other}}}
-					if api == "local" {
+					if home.name == "local" {
 						s = runtimes.Set{Cloud: followed{other}, Named: map[string]bridge.Runtime{"local": mine}}
 					}
 					t.Cleanup(func() {
@@ -50,7 +50,7 @@ func TestEachInItsOwn(t *testing.T) {
 							t.Errorf("the other runtime did %q", log)
 						}
 					})
-					return proof.World{Runtime: s, API: api, Made: func() (int, int) { return mine.Effects("launch "), mine.Effects("send ") }}
+					return proof.World{Runtime: s, Name: home.name, API: home.api, Made: func() (int, int) { return mine.Effects("launch "), mine.Effects("send ") }}
 				},
 			})
 		})
@@ -61,11 +61,11 @@ func TestEachInItsOwn(t *testing.T) {
 func TestGone(t *testing.T) {
 	t.Parallel()
 	s := runtimes.Set{Cloud: followed{newCloud()}, Named: map[string]bridge.Runtime{"local": plain{newCloud()}}}
-	ctx, gone := t.Context(), bridge.RunRef{API: "gone", Agent: "a"}
-	_, launch := s.Launch(ctx, bridge.Launch{API: "gone"})
-	_, _, findLaunch := s.FindLaunch(ctx, bridge.Launch{API: "gone"})
-	_, send := s.Send(ctx, bridge.FollowUp{API: "gone"})
-	_, _, findSend := s.FindSend(ctx, bridge.FollowUp{API: "gone"})
+	ctx, gone := t.Context(), bridge.RunRef{Runtime: "gone", Agent: "a"}
+	_, launch := s.Launch(ctx, bridge.Launch{Runtime: "gone"})
+	_, _, findLaunch := s.FindLaunch(ctx, bridge.Launch{Runtime: "gone"})
+	_, send := s.Send(ctx, bridge.FollowUp{Runtime: "gone"})
+	_, _, findSend := s.FindSend(ctx, bridge.FollowUp{Runtime: "gone"})
 	_, observe := s.Observe(ctx, gone)
 	_, inspect := s.Inspect(ctx, gone)
 	for i, err := range []error{launch, findLaunch, send, findSend, observe, inspect, s.Cancel(ctx, gone), s.Follow(ctx, gone)} {
@@ -73,7 +73,7 @@ func TestGone(t *testing.T) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	local := bridge.RunRef{API: "local", Agent: "a"}
+	local := bridge.RunRef{Runtime: "local", Agent: "a"}
 	if err := s.Follow(ctx, local); bridge.KindOf(err) != bridge.Invalid {
 		t.Errorf("follow: %v", err)
 	}
@@ -90,22 +90,22 @@ func TestNoCloud(t *testing.T) {
 	t.Parallel()
 	s := runtimes.Set{Named: map[string]bridge.Runtime{"local": newCloud()}}
 	ctx := t.Context()
-	for _, api := range []string{"", bridge.APIv0, bridge.APIv1} {
-		ref := bridge.RunRef{API: api, Agent: "a"}
-		_, launch := s.Launch(ctx, bridge.Launch{API: api})
-		_, _, findLaunch := s.FindLaunch(ctx, bridge.Launch{API: api})
-		_, send := s.Send(ctx, bridge.FollowUp{API: api})
-		_, _, findSend := s.FindSend(ctx, bridge.FollowUp{API: api})
+	for _, name := range []string{"", bridge.CloudRuntime} {
+		ref := bridge.RunRef{Runtime: name, API: bridge.APIv1, Agent: "a"}
+		_, launch := s.Launch(ctx, bridge.Launch{Runtime: name})
+		_, _, findLaunch := s.FindLaunch(ctx, bridge.Launch{Runtime: name})
+		_, send := s.Send(ctx, bridge.FollowUp{Runtime: name})
+		_, _, findSend := s.FindSend(ctx, bridge.FollowUp{Runtime: name})
 		_, observe := s.Observe(ctx, ref)
 		_, inspect := s.Inspect(ctx, ref)
 		_, sent := s.SentSince(ctx, ref)
-		for i, err := range []error{launch, findLaunch, send, findSend, observe, inspect, sent, s.Cancel(ctx, ref), s.Follow(ctx, ref), s.Away(api)} {
+		for i, err := range []error{launch, findLaunch, send, findSend, observe, inspect, sent, s.Cancel(ctx, ref), s.Follow(ctx, ref), s.Away(name)} {
 			if bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) || !strings.Contains(bridge.SafeMessage(err), "set cursor.key in bridge.yaml") {
-				t.Errorf("API %q, call %d: %v", api, i, err)
+				t.Errorf("runtime %q, call %d: %v", name, i, err)
 			}
 		}
-		if got := s.SettleTime(api); got != 5*time.Minute {
-			t.Errorf("API %q settles in %s", api, got)
+		if got := s.SettleTime(name); got != 5*time.Minute {
+			t.Errorf("runtime %q settles in %s", name, got)
 		}
 	}
 	if err := s.Away("local"); err != nil {
@@ -115,7 +115,7 @@ func TestNoCloud(t *testing.T) {
 		t.Error(err)
 	}
 	with := runtimes.Set{Cloud: followed{newCloud()}}
-	if err := with.Away(bridge.APIv1); err != nil {
+	if err := with.Away(bridge.CloudRuntime); err != nil {
 		t.Error(err)
 	}
 }
@@ -132,9 +132,9 @@ func (s settling) SettleTime() time.Duration { return s.takes }
 func TestSettleTime(t *testing.T) {
 	t.Parallel()
 	s := runtimes.Set{Cloud: followed{newCloud()}, Named: map[string]bridge.Runtime{"local": settling{newCloud(), 0}, "slow": settling{newCloud(), time.Hour}, "plain": plain{newCloud()}}}
-	for api, want := range map[string]time.Duration{bridge.APIv1: 5 * time.Minute, "local": 0, "slow": time.Hour, "plain": 5 * time.Minute, "gone": 5 * time.Minute} {
-		if got := s.SettleTime(api); got != want {
-			t.Errorf("%s: %s, want %s", api, got, want)
+	for name, want := range map[string]time.Duration{bridge.CloudRuntime: 5 * time.Minute, "local": 0, "slow": time.Hour, "plain": 5 * time.Minute, "gone": 5 * time.Minute} {
+		if got := s.SettleTime(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }

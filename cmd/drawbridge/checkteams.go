@@ -20,7 +20,7 @@ func muteTeams(cfg *config.Bridge, rules policy.Rules) (out []probe.Finding) {
 		sets := slices.DeleteFunc(slices.Clone(o.Toolsets), func(set string) bool {
 			return set != mcpserver.SetTeam && set != mcpserver.SetThreads && set != mcpserver.SetChannels
 		})
-		if len(sets) == 0 || o.Runtime != "" && o.Runtime != "cursor" {
+		if len(sets) == 0 || !bridge.InCloud(o.Runtime) {
 			continue
 		}
 		for _, why := range doorless(cfg, rules) {

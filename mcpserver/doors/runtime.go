@@ -34,7 +34,7 @@ type Runtime struct {
 func (d *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	var err error
 	if l.API != bridge.APIv0 {
-		if l.Door, err = d.door(ctx, d.address(l.API), l.Owner); err != nil {
+		if l.Door, err = d.door(ctx, d.address(l.Runtime), l.Owner); err != nil {
 			return bridge.Started{}, err
 		}
 	}
@@ -45,19 +45,19 @@ func (d *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 func (d *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
 	var err error
 	if f.API != bridge.APIv0 {
-		if f.Door, err = d.door(ctx, d.address(f.API), f.Owner); err != nil {
+		if f.Door, err = d.door(ctx, d.address(f.Runtime), f.Owner); err != nil {
 			return bridge.Started{}, err
 		}
 	}
 	return d.Cloud.Send(ctx, f)
 }
 
-// Gives reports whether agents of that API get a door with their turns.
-func (d *Runtime) Gives(api string) bool { return api != bridge.APIv0 && d.address(api) != "" }
+// Gives reports whether agents of that Runtime get a door with their turns. Agents at the v0 API get none even so.
+func (d *Runtime) Gives(runtime string) bool { return d.address(runtime) != "" }
 
-// address is where agents of that API reach the bridge.
-func (d *Runtime) address(api string) string {
-	if bridge.InCloud(api) {
+// address is where agents of that Runtime reach the bridge.
+func (d *Runtime) address(runtime string) string {
+	if bridge.InCloud(runtime) {
 		return d.PublicURL
 	}
 	return d.LocalURL

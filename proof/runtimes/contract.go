@@ -41,8 +41,8 @@ type Abilities struct {
 // World is one Runtime, fresh, and the levers on its other side.
 type World struct {
 	Runtime bridge.Runtime
-	// API is what launches and runs name; see bridge.Agent.
-	API string
+	// Name and API are what launches and runs name; see bridge.Agent. An empty Name is the cloud.
+	Name, API string
 	// Made counts the agents and the follow-ups that really came to be.
 	Made func() (agents, followUps int)
 	// LoseLaunch and LoseSend make the next of these calls take effect and lose its
@@ -99,7 +99,7 @@ type play struct {
 // launch is the nth launch: an operation of its own.
 func (p play) launch(n int, prompt string) bridge.Launch {
 	return bridge.Launch{
-		Grant: grant(p.T, prompt), API: p.API, AgentID: fmt.Sprintf("bc-00000000-0000-4000-8000-%012d", n),
+		Grant: grant(p.T, prompt), Runtime: p.Name, API: p.API, AgentID: fmt.Sprintf("bc-00000000-0000-4000-8000-%012d", n),
 		Op: fmt.Sprintf("op%d", n), Name: fmt.Sprintf("agent%d", n), Owner: bridge.AgentID(fmt.Sprintf("agt_%d", n)),
 	}
 }
@@ -124,11 +124,11 @@ func (p play) start(n int, prompt string) bridge.RunRef {
 }
 
 func (p play) ref(s bridge.Started, marker string) bridge.RunRef {
-	return bridge.RunRef{API: p.API, Agent: s.Agent, Run: s.Run, Marker: marker}
+	return bridge.RunRef{Runtime: p.Name, API: p.API, Agent: s.Agent, Run: s.Run, Marker: marker}
 }
 
 func (p play) followUp(r bridge.RunRef, turn int, text string) bridge.FollowUp {
-	return bridge.FollowUp{API: p.API, Agent: r.Agent, LastRun: r.Run, Marker: fmt.Sprintf("[bridge trn_%d]", turn), Text: text}
+	return bridge.FollowUp{Runtime: p.Name, API: p.API, Agent: r.Agent, LastRun: r.Run, Marker: fmt.Sprintf("[bridge trn_%d]", turn), Text: text}
 }
 
 // finish observes until the run is over.

@@ -138,7 +138,7 @@ func refused(_ *testing.T, p play) {
 
 // unknown: agents and runs that are not there are NotFound, for every method.
 func unknown(_ *testing.T, p play) {
-	r := bridge.RunRef{API: p.API, Agent: "bc-00000000-0000-4000-8000-0000000000ff", Run: "run-00000000-0000-4000-8000-0000000000ff", Marker: "[bridge trn_9]"}
+	r := bridge.RunRef{Runtime: p.Name, API: p.API, Agent: "bc-00000000-0000-4000-8000-0000000000ff", Run: "run-00000000-0000-4000-8000-0000000000ff", Marker: "[bridge trn_9]"}
 	_, err := p.Runtime.Send(p.Context(), p.followUp(r, 9, "go on"))
 	p.kind(err, bridge.NotFound, false)
 	_, found, err := p.Runtime.FindSend(p.Context(), p.followUp(r, 9, "go on"))

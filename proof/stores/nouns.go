@@ -17,7 +17,7 @@ import (
 // fullAgent has something of its own in every field.
 func fullAgent() bridge.Agent {
 	return bridge.Agent{
-		ID: "agt_full", Name: "full", Role: "main docs", Quarantined: true, Parent: "agt_parent", Command: "cmd_1", Root: "agt_root", Depth: 2, API: "v0", OpKey: "0a1b", External: "bc-1",
+		ID: "agt_full", Name: "full", Role: "main docs", Quarantined: true, Parent: "agt_parent", Command: "cmd_1", Root: "agt_root", Depth: 2, Runtime: "laptop", API: "v0", OpKey: "0a1b", External: "bc-1",
 		LastRun: "run-1", Repo: "github.com/me/my-app", Ref: "main", URL: "https://example.com/a?b=c", State: bridge.AgentWaiting, Task: bridge.TaskWaiting, ChatUser: "ümläut \"'",
 		Trouble: "line one\nline two", Join: bridge.JoinAny, JoinWithin: 90 * time.Minute, Tokens: 1 << 40, CostMicros: 1<<40 + 1, Unmetered: true, CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
 	}
@@ -392,7 +392,7 @@ func fullCommand(n int) bridge.Command {
 		ID: bridge.CommandID(fmt.Sprintf("cmd_%04d", n)), Turn: "trn_1", Agent: "agt_1", Ordinal: n + 1,
 		Parsed: parser.Command{Verb: parser.Subagent, Line: 7, Repo: "https://github.com/me/my-app", Prompt: `fix "it", <please> & thanks`, Name: "fixer", Role: "worker", Subdir: "a b", Action: "a", When: "10m",
 			Message: "m", AgentID: "bc-1", Status: "FINISHED", Raw: "SUBAGENT: …"},
-		OpKey: fmt.Sprintf("key-%d", n), State: bridge.CommandConfirmed, Code: "granted", Reason: "because", Canonical: "github.com/me/my-app", API: "v1", Relay: "laptop",
+		OpKey: fmt.Sprintf("key-%d", n), State: bridge.CommandConfirmed, Code: "granted", Reason: "because", Canonical: "github.com/me/my-app", Runtime: "cursor", API: "v1", Relay: "laptop",
 		ApprovalKey: "approve", Approved: true, Child: "agt_child",
 		Outcome:   &bridge.CommandOutcome{Status: "executed", ExitCode: 3, Stdout: "out\n", Stderr: "err", Omitted: 1 << 40, DurationMS: 12, HTTPStatus: 200, Error: "e", Message: "msg_1"},
 		Due:       at(time.Minute),
