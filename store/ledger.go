@@ -1,12 +1,15 @@
 package store
 
 import (
+	"strings"
+
 	"drawbridge/bridge"
 )
 
 const noticeColumns = "id, agent, cause, body, untrusted, depth, streak, quiet, commands, completion, join_turn, held, message, turn, item, source, author, asked, created_at"
 
-var insertNotice = insertSQL("notices", noticeColumns)
+// noticeSelect is noticeColumns with the text that a notice quotes.
+var noticeSelect = strings.Replace(noticeColumns, "untrusted", strings.ReplaceAll(saidSQL, "n.", "notices."), 1)
 
 func scanNotice(row scanner) (n bridge.Notice, err error) {
 	err = row.Scan(&n.ID, &n.Agent, &n.Cause, &n.Text, &n.Untrusted, &n.Depth, &n.Streak, &n.Quiet, jsonText{&n.Commands}, &n.Completion, &n.Join, &n.Withheld, &n.Message, &n.Turn, &n.Item, &n.Source, &n.Author, &n.Asked, microTime{&n.CreatedAt})
@@ -37,10 +40,5 @@ func scanEcho(row scanner) (e bridge.Echo, err error) {
 	if len(e.Digest) == 0 {
 		e.Digest = nil // as it was given
 	}
-	return e, err
-}
-
-func scanEvent(row scanner) (e bridge.Event, err error) {
-	err = row.Scan(&e.Seq, microTime{&e.At}, &e.Kind, &e.Agent, &e.Name, &e.Turn, &e.Command, &e.Text, jsonText{&e.Fields})
 	return e, err
 }

@@ -79,6 +79,13 @@ type table[K ~string | ~int64 | ~int, V any] struct {
 	// insert takes args; update takes args too, and is empty where insert replaces a row that is there.
 	insert, update string
 	args           func(*V) ([]any, error)
+	// rest updates a row whose texts stay the same, without those; its arguments are args, and those of insert and update
+	// are args and texts. Empty for tables that quote nothing.
+	rest  string
+	same  func(was, now *V) bool
+	texts func(*bridge.Scene, *V) []any
+	// scene is where texts looks for what a row can quote.
+	scene *bridge.Scene
 	// remove deletes the row of removeArgs.
 	remove     string
 	removeArgs func(*V) []any
@@ -96,12 +103,30 @@ func writesOf[K ~string | ~int64 | ~int, V any](out *[]statement, t *bridge.Tabl
 			return fmt.Errorf("write %s: %w", of.name, err)
 		}
 		st := statement{sql: of.insert, args: args}
-		if w.Was != nil && of.update != "" {
-			st = statement{sql: of.update, args: args, empty: errRowGone}
+		switch {
+		case w.Was != nil && of.rest != "" && of.same(w.Was, w.Now):
+			st = statement{sql: of.rest, args: args, empty: errRowGone}
+		case w.Was != nil && of.update != "":
+			st = statement{sql: of.update, args: of.withTexts(args, w.Now), empty: errRowGone}
+		default:
+			st.args = of.withTexts(args, w.Now)
 		}
 		*out = append(*out, st)
 	}
 	return nil
+}
+
+// in is the table for rows of a scene, which may quote each other.
+func (of table[K, V]) in(sc *bridge.Scene) table[K, V] {
+	of.scene = sc
+	return of
+}
+
+func (of table[K, V]) withTexts(args []any, row *V) []any {
+	if of.texts == nil {
+		return args
+	}
+	return append(args, of.texts(of.scene, row)...)
 }
 
 // errRowGone says that a row which the step had read is not there any more. Nobody
@@ -220,7 +245,7 @@ func (t *tx) apply(sc *bridge.Scene) error {
 	if err != nil {
 		return err
 	}
-	news, err := eventStatements(sc.News)
+	news, err := eventStatements(sc)
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,18 @@ var agentsTable = table[bridge.AgentID, bridge.AgentRow]{
 }
 
 var turnsTable = table[bridge.TurnID, bridge.Turn]{
-	name: "turns", columns: turnColumns, scan: scanTurn,
+	name: "turns", columns: turnColumns + ", quotes, " + partsSQL("turns"), scan: scanTurn,
 	key:    func(t *bridge.Turn) bridge.TurnID { return t.ID },
-	insert: insertTurn, update: updateTurn,
+	insert: insertSQL("turns", turnRest+", body, sent, quotes"), update: updateSQL("turns", turnRest+", body, sent, quotes"),
+	rest: updateSQL("turns", turnRest),
+	same: func(was, now *bridge.Turn) bool {
+		return was.Text == now.Text && was.Sent == now.Sent && (now.State != bridge.TurnReplied || was.State == now.State)
+	},
 	args: asArgs(func(t *bridge.Turn) []any { return turnArgs(*t) }),
+	texts: func(sc *bridge.Scene, t *bridge.Turn) []any {
+		sent, quotes := sentOf(sc, t)
+		return []any{t.Text, sent, quotes}
+	},
 }
 
 var commandsTable = table[bridge.CommandID, bridge.CommandRow]{
@@ -53,8 +61,18 @@ func writeAgents(out *[]statement, sc *bridge.Scene) error {
 	if err := writesOf(out, &sc.Rows.Agents, agentsTable); err != nil {
 		return err
 	}
-	if err := writesOf(out, &sc.Rows.Turns, turnsTable); err != nil {
+	if err := writesOf(out, &sc.Rows.Turns, turnsTable.in(sc)); err != nil {
 		return err
+	}
+	for w := range sc.Rows.Turns.Writes() {
+		if w.Now == nil || !replaced(sc, w.Now) {
+			continue
+		}
+		earlier, err := keepEarlier(w.Was)
+		if err != nil {
+			return err
+		}
+		*out = append(*out, earlier)
 	}
 	return writesOf(out, &sc.Rows.Commands, commandsTable)
 }

@@ -6,13 +6,25 @@ import (
 	"drawbridge/bridge"
 )
 
+var noticeRest = without(noticeColumns, "untrusted")
+
 var noticesTable = table[bridge.NoticeID, bridge.Notice]{
-	name: "notices", columns: noticeColumns, scan: scanNotice,
+	name: "notices", columns: noticeSelect, scan: scanNotice,
 	key:    func(n *bridge.Notice) bridge.NoticeID { return n.ID },
-	insert: insertNotice, update: updateSQL("notices", noticeColumns),
+	insert: insertSQL("notices", noticeRest+", untrusted, quotes"), update: updateSQL("notices", noticeRest+", untrusted, quotes"),
+	rest: updateSQL("notices", noticeRest),
+	same: func(was, now *bridge.Notice) bool {
+		return was.Untrusted == now.Untrusted && was.Completion == now.Completion
+	},
 	args: func(n *bridge.Notice) ([]any, error) {
 		commands, err := toJSON(n.Commands)
-		return []any{n.ID, n.Agent, n.Cause, n.Text, n.Untrusted, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Withheld), n.Message, n.Turn, n.Item, n.Source, n.Author, n.Asked, micros(n.CreatedAt)}, err
+		return []any{n.ID, n.Agent, n.Cause, n.Text, n.Depth, n.Streak, asInt(n.Quiet), commands, n.Completion, n.Join, asInt(n.Withheld), n.Message, n.Turn, n.Item, n.Source, n.Author, n.Asked, micros(n.CreatedAt)}, err
+	},
+	texts: func(sc *bridge.Scene, n *bridge.Notice) []any {
+		if saidElsewhere(sc, n) {
+			return []any{"", 1}
+		}
+		return []any{n.Untrusted, 0}
 	},
 	remove:     "DELETE FROM notices WHERE id = $1",
 	removeArgs: func(n *bridge.Notice) []any { return []any{n.ID} },
@@ -126,10 +138,8 @@ var onceTable = table[string, bridge.Done]{
 	args:   asArgs(func(d *bridge.Done) []any { return []any{d.Agent, d.Key, d.Digest, d.Result, micros(d.CreatedAt)} }),
 }
 
-const eventColumns = "seq, at, kind, agent, name, turn, command, body, fields"
-
 var eventsTable = table[int64, bridge.Event]{
-	name: "events", columns: eventColumns, scan: scanEvent, key: func(e *bridge.Event) int64 { return e.Seq },
+	name: "events", columns: eventSelect, scan: scanEvent, key: func(e *bridge.Event) int64 { return e.Seq },
 }
 
 var workTable = table[int64, bridge.Work]{
@@ -139,7 +149,7 @@ var workTable = table[int64, bridge.Work]{
 func writeLedger(out *[]statement, sc *bridge.Scene) error {
 	r := sc.Rows
 	for _, write := range []func() error{
-		func() error { return writesOf(out, &r.Notices, noticesTable) },
+		func() error { return writesOf(out, &r.Notices, noticesTable.in(sc)) },
 		func() error { return writesOf(out, &r.Completions, completionsTable) },
 		func() error { return writesOf(out, &r.Deliveries, deliveriesTable) },
 		func() error { return writesOf(out, &r.Trees, treesTable) },
@@ -159,18 +169,19 @@ func writeLedger(out *[]statement, sc *bridge.Scene) error {
 }
 
 // eventStatements records events, which get their numbers in this order.
-func eventStatements(news []bridge.Event) (out []statement, err error) {
-	for _, e := range news {
+func eventStatements(sc *bridge.Scene) (out []statement, err error) {
+	for _, e := range sc.News {
+		e, quotes := lessOf(sc, e)
 		fields, err := json.Marshal(e.Fields)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, statement{sql: insertEvent, args: []any{micros(e.At), e.Kind, e.Agent, e.Name, e.Turn, e.Command, e.Text, string(fields)}})
+		out = append(out, statement{sql: insertEvent, args: []any{micros(e.At), e.Kind, e.Agent, e.Name, e.Turn, e.Command, e.Text, string(fields), quotes}})
 	}
 	return out, nil
 }
 
-const insertEvent = "INSERT INTO events (at, kind, agent, name, turn, command, body, fields) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+const insertEvent = "INSERT INTO events (at, kind, agent, name, turn, command, body, fields, quotes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 
 func loadLedger(sc *bridge.Scene, need bridge.Need) []query {
 	if q := loadNotices(sc, need); q != nil {

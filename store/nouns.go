@@ -27,26 +27,28 @@ func uniqueName(a bridge.Agent) string {
 
 const turnColumns = "id, agent, seq, cause, body, said, sent, depth, streak, state, run, reply, status, trouble, attempts, retry, joining, doubt_since, created_at, sent_at, ended_at"
 
-var (
-	insertTurn = insertSQL("turns", turnColumns)
-	updateTurn = updateSQL("turns", turnColumns)
-)
+// turnRest are the columns of a turn but those with texts that may be quoted or left out.
+var turnRest = without(turnColumns, "body", "sent")
 
 func turnArgs(r bridge.Turn) []any {
-	return []any{r.ID, r.Agent, r.Seq, r.Cause, r.Text, saidJSON(r.Said), r.Sent, r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts, r.Retry, r.Joining,
+	return []any{r.ID, r.Agent, r.Seq, r.Cause, saidJSON(r.Said), r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts, r.Retry, r.Joining,
 		micros(r.DoubtSince), micros(r.CreatedAt), micros(r.SentAt), micros(r.EndedAt)}
 }
 
 func scanTurn(row scanner) (r bridge.Turn, err error) {
-	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, jsonText{&r.Said}, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining,
+	var quotes, parts string
+	err = and(row, &quotes, &parts).Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, jsonText{&r.Said}, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining,
 		microTime{&r.DoubtSince}, microTime{&r.CreatedAt}, microTime{&r.SentAt}, microTime{&r.EndedAt})
+	if err == nil {
+		r.Sent, err = wholeSent(r.Sent, r.Text, quotes, parts)
+	}
 	return r, err
 }
 
 const commandColumns = "id, turn, agent, ordinal, verb, parsed, op_key, state, code, reason, canonical, runtime, api, relay, approval_key, approved, child, outcome, due_at, created_at, updated_at"
 
 func commandArgs(c bridge.Command) ([]any, error) {
-	parsed, err := toJSON(c.Parsed)
+	parsed, err := leanJSON(c.Parsed)
 	if err != nil {
 		return nil, err
 	}

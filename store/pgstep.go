@@ -264,7 +264,7 @@ func (s *pgStep) commit(ctx context.Context) error {
 		b.Queue(st.sql, plain(st.args)...)
 	}
 	if len(s.sc.News) > 0 {
-		news, err := eventStatements(s.sc.News)
+		news, err := eventStatements(s.sc)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -246,6 +247,20 @@ func asInt(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// leanJSON is toJSON without fields that are empty words.
+func leanJSON(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return "", err
+	}
+	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == `""` })
+	return toJSON(fields)
 }
 
 func toJSON(v any) (string, error) {

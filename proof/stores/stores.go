@@ -70,6 +70,8 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"PurgeRelays", testPurgeRelays},
 		{"Events", testEvents},
 		{"EventsMissNothing", testEventsMissNothing},
+		{"Quotes", testQuotes},
+		{"SentAgain", testSentAgain},
 		{"Watches", testWatches},
 		{"Misses", testMisses},
 		{"FailedUpdate", testFailedUpdate},
