@@ -42,8 +42,9 @@ type Teller interface {
 // Desk runs Changes. Its methods are safe for concurrent use.
 type Desk interface {
 	// Change runs fn in one write transaction that is durable when Change returns
-	// nil. fn runs once, must not block, and leaves no trace when it returns an error.
-	Change(ctx context.Context, fn func(Change) error) error
+	// nil. fn runs again when it lacked rows, as in Store.Update; it must not block, and
+	// leaves no trace when it returns an error. Hints name rows that it will look at.
+	Change(ctx context.Context, fn func(Change) error, hints ...Need) error
 	// View runs fn on a snapshot.
 	View(ctx context.Context, fn func(*Scene) error) error
 }

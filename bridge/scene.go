@@ -11,8 +11,10 @@ import (
 // Scene is what one step knows of the database, and what the step changes. It holds
 // rows and no connection, so that a decision on it is pure: the same rows give the
 // same changes, as often as it runs. A look-up whose rows are not there notes what
-// it lacks (Lacks) and fails with ErrLacking; the store loads that and runs the step
-// again from the start. It is not for concurrent use.
+// it lacks (Lacks); the store loads that and runs the step again from the start. A
+// look-up that may find nothing goes on as if it had found nothing, so that one run
+// names more of what lacks; one whose row must be there fails with ErrLacking. It is
+// not for concurrent use.
 type Scene struct {
 	Rows *Rows
 	// News are the events that the step records, Lanes what it does with work, both in order.
@@ -32,7 +34,7 @@ type Scene struct {
 	given    map[int64]bool   // work that the step has given back
 }
 
-// ErrLacking is returned by a look-up whose rows the store has to load first. The
+// ErrLacking is returned by a look-up whose row the store has to load first. The
 // store runs the step again, whatever the step makes of the error.
 var ErrLacking = errors.New("the scene lacks rows")
 
@@ -70,6 +72,10 @@ func (s *Scene) Seal(fetch func(Need) error) { s.readOnly, s.fetch = true, fetch
 // WholeScene returns a scene over all rows of a database; view makes it refuse writes.
 func WholeScene(rows *Rows, view bool) *Scene { return &Scene{Rows: rows, whole: true, readOnly: view} }
 
+// Guesses reports whether this run of the step has met rows that are not loaded. The
+// store runs it again then, and nothing of what it decides counts.
+func (s *Scene) Guesses() bool { return len(s.lacks) > 0 }
+
 // Lacks returns what look-ups did not find loaded, and forgets it.
 func (s *Scene) Lacks() []Need {
 	lacks := s.lacks
@@ -102,8 +108,7 @@ type limitedNeed interface {
 }
 
 // Want says what a loop will look up one by one, so that it is loaded together. It fails with
-// ErrLacking when anything of it has to be loaded. Want says what a loop will look up one by one,
-// so that it is loaded together. It fails with ErrLacking when anything of it has to be loaded.
+// ErrLacking when anything of it has to be loaded.
 func (s *Scene) Want(all ...Need) error {
 	var lacking error
 	for _, n := range all {
@@ -119,15 +124,12 @@ func (s *Scene) Want(all ...Need) error {
 
 // present reports whether the row of a need for one row is there already.
 func (s *Scene) present(n Need) bool {
-	switch n := n.(type) {
-	case NeedAgent:
-		return s.Rows.Agents.Row(n.ID) != nil
-	case NeedTurn:
-		return s.Rows.Turns.Row(n.ID) != nil
-	case NeedCommand:
-		return s.Rows.Commands.Row(n.ID) != nil
+	switch m := n.(type) {
+	case NeedAgent, NeedTurn, NeedCommand:
+		o := OwnerOf(n)
+		return s.Rows.Agents.Row(o.Agent) != nil || s.Rows.Turns.Row(o.Turn) != nil || s.Rows.Commands.Row(o.Command) != nil
 	case NeedMessage:
-		return s.Rows.Messages.Row(n.ID) != nil
+		return s.Rows.Messages.Row(m.ID) != nil
 	}
 	return false
 }
@@ -137,7 +139,7 @@ func (s *Scene) need(n Need) error {
 	if s.whole {
 		return s.stumbles(n)
 	}
-	if _, ok := s.known[n]; ok {
+	if _, ok := s.known[n]; ok || s.made(n) {
 		return nil
 	}
 	if s.fetch != nil {
@@ -147,6 +149,35 @@ func (s *Scene) need(n Need) error {
 		s.lacks = append(s.lacks, n)
 	}
 	return ErrLacking
+}
+
+// guess is need for a look-up that may find nothing. It reports whether the look-up
+// has to guess that; the run then counts for nothing.
+func (s *Scene) guess(n Need) (guessed bool, err error) {
+	if err = s.need(n); errors.Is(err, ErrLacking) {
+		return true, nil
+	}
+	return false, err
+}
+
+// missing is the error of a look-up of one row that is not loaded. A row that is
+// usually not there counts as not there, so that the run names what else lacks.
+func missing(n Need, err error) error {
+	if !errors.Is(err, ErrLacking) {
+		return err
+	}
+	switch n.(type) {
+	case NeedTold, NeedYes, NeedApproval, NeedTree, NeedRestored, NeedWatch, NeedOnce, NeedTie, NeedReaction:
+		return ErrNoRow
+	}
+	return err
+}
+
+// made reports whether a need is about an agent or a turn that the step itself makes: the
+// database has no rows about it.
+func (s *Scene) made(n Need) bool {
+	o := OwnerOf(n)
+	return o.Agent != "" && s.Rows.Agents.Made(o.Agent) || o.Turn != "" && s.Rows.Turns.Made(o.Turn)
 }
 
 // Stumble makes a look-up of a whole scene fail as if rows were to be loaded: the
@@ -313,8 +344,11 @@ func set[K cmp.Ordered, V any](s *Scene, in *Table[K, V], key K, row *V) error {
 
 // where returns the rows that match, in the order of their keys, once the need is loaded.
 func where[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, match func(*V) bool) (out []*V, err error) {
-	if err := s.need(n); err != nil {
+	switch guessed, err := s.guess(n); {
+	case err != nil:
 		return nil, err
+	case guessed && s.whole:
+		return nil, nil // as if nothing were loaded
 	}
 	for row := range t.All() {
 		if match(row) {
@@ -339,7 +373,7 @@ func one[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, match func(*V) 
 // row returns the row of a key, ErrNoRow when there is none.
 func row[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, key K) (*V, error) {
 	if err := s.stumbles(n); err != nil {
-		return nil, err
+		return nil, missing(n, err)
 	}
 	if found := t.Row(key); found != nil {
 		return found, nil
@@ -348,7 +382,7 @@ func row[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, key K) (*V, err
 		return nil, ErrNoRow
 	}
 	if err := s.need(n); err != nil {
-		return nil, err
+		return nil, missing(n, err)
 	}
 	if found := t.Row(key); found != nil { // a view has loaded it just now
 		return found, nil
@@ -390,23 +424,13 @@ func first[K cmp.Ordered, V any](s *Scene, t *Table[K, V], l look[V]) ([]*V, err
 
 // count returns how many rows match: as many as the store counted, and what the step changed of it.
 func count[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, match func(*V) bool) (int, error) {
-	if s.whole {
-		found, err := where(s, t, n, match)
-		return len(found), err
-	}
-	if err := s.need(n); err != nil {
-		return 0, err
-	}
-	total := int(s.known[n].n)
-	for w := range t.Writes() {
-		if w.Was != nil && match(w.Was) {
-			total--
+	sum, err := total(s, t, n, func(v *V) int64 {
+		if match(v) {
+			return 1
 		}
-		if w.Now != nil && match(w.Now) {
-			total++
-		}
-	}
-	return total, nil
+		return 0
+	})
+	return int(sum), err
 }
 
 // is reports whether a filter's field lets a value pass; the zero field lets all.

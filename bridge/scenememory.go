@@ -235,7 +235,7 @@ func (s *Scene) InsertPassage(p Passage) (int64, error) {
 
 // latest is the highest number of a table's rows: what the store says, or that of a row that is here.
 func latest[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, number func(*V) int64) (int64, error) {
-	if err := s.need(n); err != nil {
+	if _, err := s.guess(n); err != nil {
 		return 0, err
 	}
 	last := s.known[n].n
@@ -351,16 +351,16 @@ func (s *Scene) AppendRunMessage(m RunMessage) (int64, error) {
 	same, err := where(s, &s.Rows.RunMessages, NeedRunCall{Turn: m.Turn, CallID: m.CallID}, func(o *RunMessage) bool {
 		return o.Turn == m.Turn && o.CallID == m.CallID && o.Kind == m.Kind
 	})
-	if err != nil && !errors.Is(err, ErrLacking) {
+	if err != nil {
 		return 0, err
 	}
-	last, lastErr := latest(s, &s.Rows.RunMessages, NeedLastRunMessage{Turn: m.Turn}, func(o *RunMessage) int64 {
+	last, err := latest(s, &s.Rows.RunMessages, NeedLastRunMessage{Turn: m.Turn}, func(o *RunMessage) int64 {
 		if o.Turn != m.Turn {
 			return 0
 		}
 		return o.Seq
 	})
-	if err = cmp.Or(err, lastErr); err != nil || len(same) > 0 {
+	if err != nil || len(same) > 0 {
 		return 0, err
 	}
 	m.Seq, m.At = last+1, stamp(m.At)

@@ -11,6 +11,20 @@ type NeedStory struct {
 	Turn    TurnID
 	Command CommandID
 	Agent   AgentID
+	// Brief leaves out everything but the agent with its ancestors, its command, its
+	// tree, the turn and which turn the agent is in.
+	Brief bool
+}
+
+// NeedJob is what each step of a turn looks at, for a caller that knows whose turn it
+// is: the turn, its agent with its ancestors, the agent's command and its tree. It is
+// only a hint, as NeedStory is. The lock of the tree is known without a look-up.
+type NeedJob struct {
+	needs
+	Turn TurnID
+	// Parent is the agent's parent, "" for the root of a tree; Command made the agent, "" for none.
+	Agent, Parent, Root AgentID
+	Command             CommandID
 }
 
 // StoryNotices and StoryCommands are how many notices and commands a story has, as

@@ -372,14 +372,14 @@ func (s *Scene) FilesFrom(agent AgentID) (files, bytes int64, err error) {
 // total is count for a sum: what the store summed, and what the step changed of it.
 // A row that does not belong to the sum has the value 0.
 func total[K cmp.Ordered, V any](s *Scene, t *Table[K, V], n Need, value func(*V) int64) (sum int64, err error) {
+	if guessed, err := s.guess(n); err != nil || guessed && s.whole {
+		return 0, err
+	}
 	if s.whole {
 		for row := range t.All() {
 			sum += value(row)
 		}
 		return sum, nil
-	}
-	if err := s.need(n); err != nil {
-		return 0, err
 	}
 	sum = s.known[n].n
 	for w := range t.Writes() {

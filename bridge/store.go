@@ -23,7 +23,8 @@ type Store interface {
 	// blocks on nothing and sets what it hands out each time. The hints name rows that it will look at, so that
 	// a store may load them with the first ones.
 	Update(ctx context.Context, fn func(*Scene) error, hints ...Need) error
-	// View runs fn, once, on one consistent snapshot; it must not write.
+	// View runs fn on one consistent snapshot; it must not write. fn runs once, or, with
+	// hints that left something out, twice, on a snapshot of its own each time.
 	View(ctx context.Context, fn func(*Scene) error, hints ...Need) error
 	// Claim hands out heads of lanes that are due and not held. Nobody is woken by it,
 	// and a power failure may take a lease back, which leaves work that nobody holds.

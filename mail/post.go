@@ -71,7 +71,12 @@ func (s *Service) before(p *post) (Sent, error) {
 }
 
 // change runs fn in one change for an agent, or for the operator.
-func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post) error) error {
+// Beside the agent and its turn it will look at more.
+func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post) error, more ...bridge.Need) error {
+	hints := []bridge.Need{bridge.NeedAgent{ID: from}, bridge.NeedInFlight{Agent: from}, bridge.NeedLastOver{Agent: from}}
+	if from == bridge.User {
+		hints = nil
+	}
 	return s.o.Desk.Change(ctx, func(c bridge.Change) error {
 		p := &post{Change: c, o: &s.o, from: bridge.Agent{ID: bridge.User, Name: string(bridge.User)}, depth: -1}
 		if from == bridge.User {
@@ -91,7 +96,7 @@ func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post
 			return err
 		}
 		return fn(p)
-	})
+	}, append(hints, more...)...)
 }
 
 // findTurn looks which turn the agent is in. One that is still queued was not heard yet.

@@ -23,14 +23,20 @@ func (s *Service) Work(ctx context.Context, w bridge.Work) error {
 	kind, rest, _ := strings.Cut(w.Ref, " ")
 	switch kind {
 	case refJoin:
-		return s.change(ctx, bridge.User, func(p *post) error { return p.joinOver(w, bridge.MessageID(rest)) })
+		return s.change(ctx, bridge.User, func(p *post) error { return p.joinOver(w, bridge.MessageID(rest)) }, hintsOf(w, rest)...)
 	case refReply:
-		return s.change(ctx, bridge.User, func(p *post) error { return p.replyOver(w, bridge.MessageID(rest)) })
+		return s.change(ctx, bridge.User, func(p *post) error { return p.replyOver(w, bridge.MessageID(rest)) }, hintsOf(w, rest)...)
 	case refWave:
 		// What a lost look did is done by the next one.
-		return s.change(bridge.Forgettable(ctx), bridge.User, func(p *post) error { return p.wave(w, strings.Fields(rest)) })
+		return s.change(bridge.Forgettable(ctx), bridge.User, func(p *post) error { return p.wave(w, strings.Fields(rest)) }, bridge.NeedWork{ID: w.ID})
 	}
 	return fmt.Errorf("mail has no work %q", kind)
+}
+
+// hintsOf names what work about a message looks at.
+func hintsOf(w bridge.Work, message string) []bridge.Need {
+	id := bridge.MessageID(message)
+	return []bridge.Need{bridge.NeedWork{ID: w.ID}, bridge.NeedMessage{ID: id}, bridge.NeedLetters{Message: id}}
 }
 
 // joinOver lets go of joined answers at their deadline, or before it when nobody

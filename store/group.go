@@ -17,7 +17,7 @@ const maxBatch = 256
 
 // group lets callers that meet share one transaction and one commit.
 type group struct {
-	db backend
+	db *sqliteDB
 	// leader is held by the caller that commits for everyone in queue.
 	leader chan struct{}
 
@@ -25,7 +25,7 @@ type group struct {
 	queue []*update
 }
 
-func newGroup(db backend) group { return group{db: db, leader: make(chan struct{}, 1)} }
+func newGroup(db *sqliteDB) group { return group{db: db, leader: make(chan struct{}, 1)} }
 
 // update is a step, or a few statements that need no scene.
 type update struct {

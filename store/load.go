@@ -166,9 +166,6 @@ func statementsOf(sc *bridge.Scene, index *textIndex) (out []statement, err erro
 	return append(out, laneStatements(sc.Lanes, index.lane)...), nil
 }
 
-// lacked hears what a step lacked; nil but in tests.
-var lacked func([]bridge.Need)
-
 // maxRuns bounds how often a step runs: each run finds at least one more row that it needs.
 const maxRuns = 1000
 
@@ -176,13 +173,10 @@ const maxRuns = 1000
 func decide(ctx context.Context, sc *bridge.Scene, fn func(*bridge.Scene) error, fetch func(context.Context, []bridge.Need) error) error {
 	var lacks []bridge.Need
 	for range maxRuns {
-		err := fn(sc)
+		err := attempt(sc, fn, sc.Guesses)
 		lacks = sc.Lacks()
 		if len(lacks) == 0 {
 			return err
-		}
-		if lacked != nil {
-			lacked(lacks)
 		}
 		sc.Rewind()
 		if err := fetch(ctx, lacks); err != nil {
@@ -190,6 +184,16 @@ func decide(ctx context.Context, sc *bridge.Scene, fn func(*bridge.Scene) error,
 		}
 	}
 	return fmt.Errorf("the step still lacks rows after %d runs: %+v", maxRuns, lacks)
+}
+
+// attempt runs a step once. A panic of a run that guessed does not count: the step runs again.
+func attempt(sc *bridge.Scene, fn func(*bridge.Scene) error, guessed func() bool) error {
+	defer func() {
+		if p := recover(); p != nil && !guessed() {
+			panic(p)
+		}
+	}()
+	return fn(sc)
 }
 
 // step decides on a scene and writes what the step changed.

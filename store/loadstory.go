@@ -1,6 +1,8 @@
 package store
 
 import (
+	"strings"
+
 	"drawbridge/bridge"
 	"drawbridge/parser"
 )
@@ -20,25 +22,11 @@ type story struct {
 func (s story) by(tail string) string {
 	switch {
 	case s.n.Turn != "":
-		return replaceFirst(tail, "(SELECT agent FROM turns WHERE id = $1)")
+		return strings.ReplaceAll(tail, "$1", "(SELECT agent FROM turns WHERE id = $1)")
 	case s.n.Command != "":
-		return replaceFirst(tail, "(SELECT agent FROM commands WHERE id = $1)")
+		return strings.ReplaceAll(tail, "$1", "(SELECT agent FROM commands WHERE id = $1)")
 	}
 	return tail
-}
-
-// replaceFirst puts text in the place of each $1.
-func replaceFirst(query, text string) string {
-	out := make([]byte, 0, len(query)+len(text))
-	for i := 0; i < len(query); i++ {
-		if query[i] == '$' && query[i+1] == '1' && (i+2 == len(query) || query[i+2] < '0' || query[i+2] > '9') {
-			out = append(out, text...)
-			i++
-			continue
-		}
-		out = append(out, query[i])
-	}
-	return string(out)
 }
 
 func (s story) key() any {
@@ -102,6 +90,9 @@ func (s rowsOf[K, V]) rows(tail string, need func(a *bridge.AgentRow) bridge.Nee
 }
 
 func loadStory(sc *bridge.Scene, need bridge.Need) []query {
+	if n, ok := need.(bridge.NeedJob); ok {
+		return loadJob(sc, n)
+	}
 	n, ok := need.(bridge.NeedStory)
 	if !ok {
 		return nil
@@ -120,9 +111,28 @@ func loadStory(sc *bridge.Scene, need bridge.Need) []query {
 		turn.done = nil
 		all = append(all, command, turn)
 	}
-	all = append(all, s.who()...)
+	if all = append(all, s.who()...); n.Brief {
+		return append(all, s.current()...)
+	}
 	all = append(all, s.turns()...)
 	return append(all, s.rest()...)
+}
+
+// loadJob loads the rows of a need whose ids are all known.
+func loadJob(sc *bridge.Scene, n bridge.NeedJob) []query {
+	agent, known := bridge.NeedAgent{ID: n.Agent}, "WHERE id = $1"
+	if n.Parent != "" {
+		known = "WHERE id IN (" + ancestors + ")"
+	}
+	all := []query{
+		into(sc, bridge.NeedTurn{ID: n.Turn}, &sc.Rows.Turns, turnsTable).rows("WHERE id = $1", n.Turn),
+		into(sc, agent, &sc.Rows.Agents, agentsTable).rows(known, n.Agent),
+		into(sc, bridge.NeedTree{Root: n.Root}, &sc.Rows.Trees, treesTable).rows("WHERE root = $1", n.Root),
+	}
+	if n.Command != "" {
+		all = append(all, into(sc, bridge.NeedCommand{ID: n.Command}, &sc.Rows.Commands, commandsTable).rows("WHERE id = $1", n.Command))
+	}
+	return all
 }
 
 // who is the agent, its ancestors, its command and its tree.
@@ -132,22 +142,28 @@ func (s story) who() []query {
 		about(s, &r.Agents, agentsTable).rows("WHERE id IN ("+ancestors+")", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedAgent{ID: a.ID} }),
 		about(s, &r.Commands, commandsTable).rows("WHERE id = (SELECT command FROM agents WHERE id = $1)", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedCommand{ID: a.Command} }),
 		about(s, &r.Trees, treesTable).rows("WHERE root = (SELECT root FROM agents WHERE id = $1)", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedTree{Root: a.Root} }),
-		s.number(func(a *bridge.AgentRow) bridge.Need { return bridge.NeedOpenSubagents{Root: a.Root} },
-			"SELECT count(*) FROM agents WHERE parent <> '' AND state IN ('busy', 'waiting') AND root = (SELECT root FROM agents WHERE id = $1)"),
 	}
 }
 
-// turns is what the agent is at.
-func (s story) turns() []query {
-	r := s.sc.Rows
+// current is which turn the agent is in.
+func (s story) current() []query {
+	t := &s.sc.Rows.Turns
 	return []query{
-		about(s, &r.Turns, turnsTable).rows("WHERE agent = $1 AND "+notOver+" ORDER BY seq LIMIT 1", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedOpenTurns{Agent: a.ID, Limit: 1} }),
-		about(s, &r.Turns, turnsTable).rows("WHERE agent = $1 AND "+notOver+" AND state <> 'queued'", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedInFlight{Agent: a.ID} }),
-		about(s, &r.Turns, turnsTable).rows("WHERE agent = $1 AND state IN ('replied', 'failed') ORDER BY seq DESC LIMIT 1", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedLastOver{Agent: a.ID} }),
+		about(s, t, turnsTable).rows("WHERE agent = $1 AND "+notOver+" AND state <> 'queued'", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedInFlight{Agent: a.ID} }),
+		about(s, t, turnsTable).rows("WHERE agent = $1 AND state IN ('replied', 'failed') ORDER BY seq DESC LIMIT 1", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedLastOver{Agent: a.ID} }),
+	}
+}
+
+// turns is what the agent is at, and how much of it.
+func (s story) turns() []query {
+	return append(s.current(),
+		about(s, &s.sc.Rows.Turns, turnsTable).rows("WHERE agent = $1 AND "+notOver+" ORDER BY seq LIMIT 1", func(a *bridge.AgentRow) bridge.Need { return bridge.NeedOpenTurns{Agent: a.ID, Limit: 1} }),
+		s.number(func(a *bridge.AgentRow) bridge.Need { return bridge.NeedOpenSubagents{Root: a.Root} },
+			"SELECT count(*) FROM agents WHERE parent <> '' AND state IN ('busy', 'waiting') AND root = (SELECT root FROM agents WHERE id = $1)"),
 		s.number(func(a *bridge.AgentRow) bridge.Need { return bridge.NeedOpenTurnCount{Agent: a.ID} }, "SELECT count(*) FROM turns WHERE agent = $1 AND "+notOver),
 		s.number(func(a *bridge.AgentRow) bridge.Need { return bridge.NeedOpenCommands{Agent: a.ID} },
 			"SELECT count(*) FROM commands WHERE agent = $1 AND state IN ('held', 'granted', 'sending', 'confirmed', 'uncertain')"),
-	}
+	)
 }
 
 // rest is what waits for the agent, and what its turn has.

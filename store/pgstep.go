@@ -25,6 +25,8 @@ type pgStep struct {
 	// want are the locks that the step begins with, sorted; held are those that it has.
 	want []string
 	held map[string]bool
+	// jobs are hints that say whose tree it is.
+	jobs []bridge.NeedJob
 	// busy are locks that somebody else had, or that came too late.
 	busy []string
 	// fresh says that the transaction has just begun: the step may wait for one lock.
@@ -117,9 +119,9 @@ func (s *pgStep) end() {
 	s.conn.Release()
 }
 
-// foreseen is a view whose rows are known beforehand: one round trip. What it lacks
-// besides comes one by one, as each look-up sees it then.
-func (d *postgresDB) foreseen(ctx context.Context, fn func(*bridge.Scene) error, hints []bridge.Need) error {
+// foreseen is a view whose rows are known beforehand: one round trip. It reports
+// false when fn lacked others; then nothing of what fn did counts.
+func (d *postgresDB) foreseen(ctx context.Context, fn func(*bridge.Scene) error, hints []bridge.Need) (whole bool, err error) {
 	sc := bridge.NewScene()
 	b := &pgx.Batch{}
 	s := &pgStep{d: d, sc: sc}
@@ -127,7 +129,7 @@ func (d *postgresDB) foreseen(ctx context.Context, fn func(*bridge.Scene) error,
 	for _, n := range hints {
 		queries, err := queriesOf(sc, n)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for _, q := range queries {
 			s.queue(b, n, q)
@@ -135,12 +137,15 @@ func (d *postgresDB) foreseen(ctx context.Context, fn func(*bridge.Scene) error,
 	}
 	b.Queue("COMMIT")
 	if err := d.pool.SendBatch(ctx, b).Close(); err != nil {
-		return readTrouble(canceled(ctx, fmt.Errorf("view: %w", err)))
+		return false, readTrouble(canceled(ctx, fmt.Errorf("view: %w", err)))
 	}
-	t := &tx{ctx: ctx, q: pgDB{d.db}, index: tsvector}
-	sc.Seal(func(n bridge.Need) error { return t.load(sc, []bridge.Need{n}) })
-	sc.Search = t.search
-	return readTrouble(canceled(ctx, fn(sc)))
+	lacks := false
+	sc.Seal(func(bridge.Need) error { lacks = true; return bridge.ErrLacking })
+	sc.Search = func(bridge.PassageQuery) ([]bridge.Passage, error) { lacks = true; return nil, bridge.ErrLacking }
+	if err = attempt(sc, fn, func() bool { return lacks }); lacks {
+		return false, nil
+	}
+	return true, readTrouble(canceled(ctx, err))
 }
 
 // begin takes a connection and opens the transaction with the next batch.
@@ -191,7 +196,7 @@ func (s *pgStep) fetch(ctx context.Context, needs []bridge.Need) error {
 func (s *pgStep) lock(b *pgx.Batch, needs []bridge.Need) {
 	seen, first := map[string]bool{}, s.fresh
 	for _, n := range needs {
-		key, args := lockOf(n)
+		key, args := s.lockOf(n)
 		id := key + fmt.Sprint(args...)
 		if key == "" || seen[id] {
 			continue
@@ -221,6 +226,46 @@ func (s *pgStep) lock(b *pgx.Batch, needs []bridge.Need) {
 		})
 	}
 	s.fresh = false
+}
+
+// lockOf returns a query for the lock of a need, "" when it has none or the step has it.
+// Whose tree it is often follows from what the step knows, so that nothing has to be looked up.
+func (s *pgStep) lockOf(n bridge.Need) (key string, args []any) {
+	if j, ok := n.(bridge.NeedJob); ok {
+		s.jobs = append(s.jobs, j)
+	}
+	if root := s.rootOf(bridge.OwnerOf(n)); root != "" {
+		if s.held[treeLock(root)] {
+			return "", nil
+		}
+		return treeOfRoot, []any{root}
+	}
+	if key, args = lockOf(n); key == lockName && s.held[fmt.Sprint(args...)] {
+		return "", nil
+	}
+	return key, args
+}
+
+// rootOf returns the root of an owner's tree, "" when it is not known. It never changes.
+func (s *pgStep) rootOf(o bridge.Owner) bridge.AgentID {
+	if o.Root != "" {
+		return o.Root
+	}
+	if c := s.sc.Rows.Commands.Row(o.Command); c != nil {
+		o.Agent = c.Agent
+	}
+	if t := s.sc.Rows.Turns.Row(o.Turn); t != nil {
+		o.Agent = t.Agent
+	}
+	if a := s.sc.Rows.Agents.Row(o.Agent); a != nil {
+		return a.Root
+	}
+	for _, j := range s.jobs {
+		if o.Agent != "" && (o.Agent == j.Agent || o.Agent == j.Parent) || o.Turn != "" && o.Turn == j.Turn {
+			return j.Root
+		}
+	}
+	return ""
 }
 
 func (s *pgStep) queue(b *pgx.Batch, n bridge.Need, q query) {

@@ -99,7 +99,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 		return nil, errAddress
 	}
 	d := &postgresDB{pool: pool, db: stdlib.OpenDBFromPool(pool), config: listening, id: bridge.NewID("rep_")}
-	s := &Store{group: newGroup(d), pg: d}
+	s := &Store{group: newGroup(nil), db: d, pg: d}
 	if err := d.db.PingContext(ctx); err != nil {
 		return nil, errors.Join(connectTrouble(err, d.config), s.Close())
 	}
@@ -219,12 +219,6 @@ func (d *postgresDB) tellOnce(ctx context.Context) {
 	}
 }
 
-// The group commit is SQLite's; on PostgreSQL each step has a transaction of its own.
-func (d *postgresDB) begin(context.Context, bool) (querier, error) { return nil, errNoGroup }
-func (d *postgresDB) end(context.Context, querier, bool) error     { return errNoGroup }
-
-var errNoGroup = errors.New("PostgreSQL has no shared transaction")
-
 // view implements backend: one snapshot for all that fn reads.
 func (d *postgresDB) view(ctx context.Context) (querier, func() error, error) {
 	t, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
@@ -233,9 +227,6 @@ func (d *postgresDB) view(ctx context.Context) (querier, func() error, error) {
 	}
 	return pgTx{t}, func() error { _ = t.Rollback(); return nil }, nil // a view has nothing to keep
 }
-
-// tidy implements backend: the server does that by itself.
-func (d *postgresDB) tidy(context.Context, int) {}
 
 func (d *postgresDB) index() *textIndex { return tsvector }
 

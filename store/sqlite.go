@@ -44,7 +44,7 @@ type sqliteDB struct {
 
 func openSQLite(ctx context.Context, path string) (*Store, error) {
 	d := &sqliteDB{stmts: map[string]*sql.Stmt{}}
-	s := &Store{group: newGroup(d)}
+	s := &Store{group: newGroup(d), db: d}
 	err := d.open(ctx, path)
 	if err == nil {
 		// Whoever held leases is gone: the lock is ours.
@@ -116,7 +116,8 @@ func (d *sqliteDB) hold(ctx context.Context, given, path string) error {
 	return nil
 }
 
-// begin implements backend. IMMEDIATE, because a transaction that starts by
+// begin opens the one write transaction; only the leader of the group calls it and
+// end. With durable false the commit need not wait for the disk. IMMEDIATE, because a transaction that starts by
 // reading could not become a writer when another process looks in with a tool.
 func (d *sqliteDB) begin(ctx context.Context, durable bool) (querier, error) {
 	if d.conn == nil {
@@ -155,7 +156,7 @@ func (d *sqliteDB) setLazy(ctx context.Context, lazy bool) error {
 	return nil
 }
 
-// end implements backend. Who is told that a commit is recorded must find it in
+// end commits, or takes back; either way the transaction is over. Who is told that a commit is recorded must find it in
 // the file that the path leads to, so it looks once more.
 func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 	word := "ROLLBACK"
@@ -184,7 +185,8 @@ const (
 	viewLimit   = 30 * time.Second
 )
 
-// tidy implements backend, on a connection for reading. A failure is told to
+// tidy is called after commits with how many updates they held, when others may begin
+// already. It works on a connection for reading. A failure is told to
 // nobody: the writer's own copying meets it, too, and a commit that cannot be
 // written says so.
 func (d *sqliteDB) tidy(ctx context.Context, updates int) {

@@ -21,28 +21,20 @@ import (
 var migrations embed.FS
 
 // Store is a bridge.Store on SQLite (embedded, one process) or on PostgreSQL
-// (several replicas). Either way there is one writer at a time, whose commits
-// are shared by all who wait (group commit), so that a function of an Update
-// sees the same world on both. Safe for concurrent use.
+// (several replicas). SQLite has one writer at a time, whose commits are shared by
+// all who wait (group commit); on PostgreSQL each step has a transaction of its own.
+// Safe for concurrent use.
 type Store struct {
-	group
-	pg *postgresDB // nil on SQLite
+	group // SQLite's
+	db    backend
+	pg    *postgresDB // nil on SQLite
 
 	closing  sync.Once
 	closeErr error
 }
 
-// backend is what one kind of database does in its own way. Only the leader of
-// the group calls begin and end.
+// backend is what one kind of database does in its own way.
 type backend interface {
-	// begin opens the one write transaction there is. With durable false its
-	// commit need not wait for the disk.
-	begin(ctx context.Context, durable bool) (querier, error)
-	// end commits, or takes back when told so; either way the transaction is over.
-	end(ctx context.Context, q querier, commit bool) error
-	// tidy is called after commits, when others may begin and end transactions
-	// already, with how many updates they held.
-	tidy(ctx context.Context, updates int)
 	// view opens a snapshot for reading and returns what ends it, which fails when
 	// what was read is not worth anything.
 	view(ctx context.Context) (querier, func() error, error)
@@ -100,7 +92,9 @@ func (s *Store) Close() error {
 // View implements bridge.Store. What a look-up lacks is loaded at once, in the same snapshot.
 func (s *Store) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	if s.pg != nil && len(hints) > 0 {
-		return s.pg.foreseen(ctx, fn, hints)
+		if whole, err := s.pg.foreseen(ctx, fn, hints); whole || err != nil {
+			return err
+		}
 	}
 	return s.look(ctx, func(t *tx) error { return t.view(fn) })
 }

@@ -176,8 +176,8 @@ func or[T comparable](v, fallback T) T {
 }
 
 // Change implements bridge.Desk.
-func (e *Engine) Change(ctx context.Context, fn func(bridge.Change) error) error {
-	return e.update(ctx, func(c *change) error { return fn(bridge.Change{Scene: c.Scene, Teller: c}) })
+func (e *Engine) Change(ctx context.Context, fn func(bridge.Change) error, hints ...bridge.Need) error {
+	return e.update(ctx, func(c *change) error { return fn(bridge.Change{Scene: c.Scene, Teller: c}) }, hints...)
 }
 
 // Wake makes the engine look for work, and everyone who watches look again. It

@@ -38,12 +38,33 @@ func (c *change) hearTurn(j job) error {
 	if err := c.Want(aboutNotices(carried)...); err != nil {
 		return err
 	}
+	if err := c.wantChildren(carried); err != nil {
+		return err
+	}
 	for _, n := range carried {
 		if err := c.hearNotice(j, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// wantChildren says that the agents will be looked up that the notices are about.
+func (c *change) wantChildren(carried []bridge.Notice) error {
+	var children []bridge.Need
+	for _, n := range carried {
+		if len(n.Commands) == 0 {
+			continue
+		}
+		m, err := c.Command(n.Commands[0])
+		if err != nil && !errors.Is(err, bridge.ErrNoRow) {
+			return err
+		}
+		if m.Child != "" {
+			children = append(children, bridge.NeedAgent{ID: m.Child})
+		}
+	}
+	return c.Want(children...)
 }
 
 // ownWords is the text that the turn was made with: a person's, or a parent's.

@@ -71,7 +71,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 			return err
 		}
 		return c.pump(&j.agent)
-	}, bridge.NeedRunEnd{Op: j.agent.ID, Run: runName(j.turn), Status: out.obs.State})
+	}, append(j.ending(), bridge.NeedRunEnd{Op: j.agent.ID, Run: runName(j.turn), Status: out.obs.State})...)
 }
 
 // complete writes the run's end into the ledger, once, and names who told us first.

@@ -58,7 +58,7 @@ func (e *Engine) Resolve(ctx context.Context, id bridge.CommandID, word Word) (b
 		}
 		m, err = c.Command(id)
 		return err
-	})
+	}, bridge.NeedStory{Command: id}, bridge.NeedStory{Agent: m.Child})
 	return m, err
 }
 
@@ -115,7 +115,7 @@ func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.A
 		}
 		settled, err = c.Command(m.ID)
 		return err
-	})
+	}, bridge.NeedStory{Command: m.ID})
 	if err != nil {
 		return m, err
 	}
@@ -245,7 +245,7 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 		}
 		t, err = c.Turn(id)
 		return err
-	})
+	}, bridge.NeedStory{Turn: id})
 	return t, notFound(err, "turn", string(id))
 }
 
@@ -357,6 +357,6 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		}
 		t, err = c.Turn(again.ID)
 		return err
-	})
+	}, bridge.NeedStory{Turn: id})
 	return t, notFound(err, "turn", string(id))
 }

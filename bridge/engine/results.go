@@ -45,7 +45,7 @@ func (e *Engine) joinWork(ctx context.Context, w bridge.Work) error {
 			return err
 		}
 		return c.releaseResults(t, f, "the deadline has passed")
-	})
+	}, bridge.NeedWork{ID: w.ID}, bridge.NeedStory{Turn: bridge.TurnID(w.Ref)}, bridge.NeedHeld{Join: bridge.TurnID(w.Ref)})
 }
 
 // awaitResults makes a turn that launched several subagents wait for them, if its

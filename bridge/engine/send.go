@@ -35,7 +35,7 @@ func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	err := e.o.Store.View(ctx, func(tx *bridge.Scene) (err error) {
 		j, err = loadJob(tx, w)
 		return err
-	}, bridge.NeedStory{Turn: bridge.TurnID(w.Ref)})
+	}, bridge.NeedStory{Turn: bridge.TurnID(w.Ref), Brief: true})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	case bridge.TurnRunning:
 		return e.observe(ctx, j)
 	}
-	return e.update(ctx, func(c *change) error { return c.FinishWork(w) })
+	return e.update(ctx, func(c *change) error { return c.FinishWork(w) }, bridge.NeedWork{ID: w.ID})
 }
 
 func loadJob(tx *bridge.Scene, w bridge.Work) (j job, err error) {
@@ -117,7 +117,7 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 	err := e.update(ctx, func(c *change) (err error) {
 		sent, err = c.begin(&j)
 		return err
-	}, append(hintsOf(j), bridge.NeedOldEchoes{Agent: j.agent.ID, Age: oldEchoes(j, e.o.Now().UTC())})...)
+	}, append(hintsOf(j), j.beginning(e.o.Now().UTC())...)...)
 	if err != nil || !sent {
 		return err
 	}
@@ -325,19 +325,6 @@ func (e *Engine) stepped(ctx context.Context, j job, fn func(*change, *job) erro
 		return fn(c, &fresh)
 	}, append(hintsOf(j), more...)...)
 	return ran && err == nil, err
-}
-
-// hintsOf names what the steps of a turn look at: the work, the agent's story and that of whoever waits for its result.
-func hintsOf(j job) []bridge.Need {
-	hints := []bridge.Need{bridge.NeedWork{ID: j.work.ID}, bridge.NeedStory{Turn: j.turn.ID}}
-	if j.agent.Parent != "" {
-		hints = append(hints, bridge.NeedStory{Agent: j.agent.Parent})
-	}
-	if j.command.Turn != "" {
-		hints = append(hints, bridge.NeedTurn{ID: j.command.Turn},
-			bridge.NeedCommands{CommandFilter: bridge.CommandFilter{Turn: j.command.Turn, Limit: bridge.StoryCommands}})
-	}
-	return hints
 }
 
 func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {

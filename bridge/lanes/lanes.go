@@ -263,7 +263,7 @@ func (d *Dispatcher) conclude(ctx context.Context, w bridge.Work, cause error) e
 	}
 	var err error
 	if errors.Is(cause, context.Canceled) && ctx.Err() != nil {
-		err = d.giveBack(ctx, func(tx *bridge.Scene) error { return tx.PutBack(w, d.o.Now()) })
+		err = d.giveBack(ctx, w, func(tx *bridge.Scene) error { return tx.PutBack(w, d.o.Now()) })
 	} else {
 		if errors.Is(cause, errNoAnswer) {
 			w.Lost-- // this claim was not lost, nor did it try
@@ -275,7 +275,7 @@ func (d *Dispatcher) conclude(ctx context.Context, w bridge.Work, cause error) e
 		}
 		d.o.Log.Error().Err(cause).Str("lane", w.Lane).Str("ref", w.Ref).Int("failures", failures).Msg("work put back")
 		due := d.o.Now().Add(Backoff(d.o.Rand, failures, time.Second, limit))
-		err = d.giveBack(ctx, func(tx *bridge.Scene) error { return tx.FailWork(w, due) })
+		err = d.giveBack(ctx, w, func(tx *bridge.Scene) error { return tx.FailWork(w, due) })
 		if err == nil && failures >= StuckAfter && d.o.Stuck != nil {
 			d.o.Stuck(ctx, w, failures, cause)
 		}
@@ -287,10 +287,10 @@ func (d *Dispatcher) conclude(ctx context.Context, w bridge.Work, cause error) e
 }
 
 // giveBack records although the handler's context may have ended.
-func (d *Dispatcher) giveBack(ctx context.Context, fn func(*bridge.Scene) error) error {
+func (d *Dispatcher) giveBack(ctx context.Context, w bridge.Work, fn func(*bridge.Scene) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	err := d.o.Store.Update(ctx, fn)
+	err := d.o.Store.Update(ctx, fn, bridge.NeedWork{ID: w.ID})
 	d.Wake()
 	return err
 }

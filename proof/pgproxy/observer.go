@@ -14,18 +14,23 @@ type Counts struct {
 	// RoundTrips counts how often the client sent something and then needed an answer
 	// before it sent more. Messages that it sends without waiting are one round trip, and so is a COPY.
 	RoundTrips int
+	// Prepares counts those round trips that executed nothing: a connection prepares a statement at its first use.
+	Prepares int
 	// Statements counts the statements that were executed, BEGIN and COMMIT too.
 	Statements int
 	// Transactions counts transactions with at least one statement. A statement outside of BEGIN and COMMIT is one.
 	Transactions int
 	// Notifies counts statements that call pg_notify or NOTIFY, Notifications what the server told a listener.
 	Notifies, Notifications int
-	// Largest is the transaction with the most round trips.
+	// Largest is the transaction with the most round trips that executed something.
 	Largest Transaction
 }
 
 // Transaction is what one transaction took.
-type Transaction struct{ RoundTrips, Statements int }
+type Transaction struct{ RoundTrips, Prepares, Statements int }
+
+// Trips counts the round trips that executed something.
+func (t Transaction) Trips() int { return t.RoundTrips - t.Prepares }
 
 // Snapshot is what a Proxy counted.
 type Snapshot struct {
@@ -43,11 +48,12 @@ type Snapshot struct {
 func (c *Counts) add(d Counts) {
 	c.Connections += d.Connections
 	c.RoundTrips += d.RoundTrips
+	c.Prepares += d.Prepares
 	c.Statements += d.Statements
 	c.Transactions += d.Transactions
 	c.Notifies += d.Notifies
 	c.Notifications += d.Notifications
-	if d.Largest.RoundTrips > c.Largest.RoundTrips {
+	if d.Largest.Trips() > c.Largest.Trips() {
 		c.Largest = d.Largest
 	}
 }
@@ -68,6 +74,8 @@ type observer struct {
 	ready bool
 	// waiting is true while a round trip goes on, answered once the client knows something that it may have waited for.
 	waiting, answered bool
+	// ran is true once the round trip has executed something.
+	ran bool
 	// flushed is true when the client asked for answers without a Sync.
 	flushed bool
 	// cycles are what the server still owes a ReadyForQuery for.
@@ -185,7 +193,7 @@ func (o *observer) trip() {
 	if o.waiting && !o.answered {
 		return
 	}
-	o.waiting, o.answered, o.flushed = true, false, false
+	o.waiting, o.answered, o.flushed, o.ran = true, false, false, false
 	o.counts.RoundTrips++
 	o.current.RoundTrips++
 }
@@ -203,6 +211,7 @@ func (o *observer) statement(text string) {
 }
 
 func (o *observer) executed() {
+	o.ran = true
 	o.counts.Statements++
 	o.current.Statements++
 }
@@ -245,9 +254,13 @@ func (o *observer) readyForQuery(status []byte) {
 		return
 	}
 	o.waiting = false
+	if !o.ran {
+		o.counts.Prepares++
+		o.current.Prepares++
+	}
 	if len(status) > 0 && status[0] == 'I' && o.current.Statements > 0 {
 		o.counts.Transactions++
-		if o.current.RoundTrips > o.counts.Largest.RoundTrips {
+		if o.current.Trips() > o.counts.Largest.Trips() {
 			o.counts.Largest = o.current
 		}
 		o.current = Transaction{}

@@ -104,7 +104,7 @@ func TestCounts(t *testing.T) {
 			}
 			_, err := c.CopyFrom(ctx, pgx.Identifier{"copied"}, []string{"n"}, pgx.CopyFromRows([][]any{{1}, {2}}))
 			return err
-		}, 3, 2, 2, 2},
+		}, 3, 2, 2, 1}, // the largest counts no round trip that only prepares
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,4 +248,19 @@ func TestLineDelaysOnce(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
+}
+
+// TestPrepares: a round trip that only prepares a statement counts as such.
+func TestPrepares(t *testing.T) {
+	t.Parallel()
+	p, conn := through(t)
+	for i, want := range []pgproxy.Transaction{{RoundTrips: 2, Prepares: 1, Statements: 1}, {RoundTrips: 1, Statements: 1}} {
+		p.Reset()
+		if err := one(t.Context(), conn, "SELECT $1::int", 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Snapshot().Total; got.Largest != want || got.Prepares != want.Prepares || want.Trips() != 1 {
+			t.Errorf("use %d: %+v; want %+v", i+1, got, want)
+		}
+	}
 }
