@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,10 +36,7 @@ func (c *change) hearTurn(j job) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Want(aboutNotices(carried)...); err != nil {
-		return err
-	}
-	if err := c.wantChildren(carried); err != nil {
+	if err := cmp.Or(c.Want(aboutNotices(carried)...), c.wantChildren(carried)); err != nil {
 		return err
 	}
 	for _, n := range carried {
@@ -53,15 +51,12 @@ func (c *change) hearTurn(j job) error {
 func (c *change) wantChildren(carried []bridge.Notice) error {
 	var children []bridge.Need
 	for _, n := range carried {
-		if len(n.Commands) == 0 {
-			continue
-		}
-		m, err := c.Command(n.Commands[0])
-		if err != nil && !errors.Is(err, bridge.ErrNoRow) {
-			return err
-		}
-		if m.Child != "" {
-			children = append(children, bridge.NeedAgent{ID: m.Child})
+		for _, id := range n.Commands {
+			if m, err := c.Command(id); err != nil && !errors.Is(err, bridge.ErrNoRow) {
+				return err
+			} else if m.Child != "" {
+				children = append(children, bridge.NeedAgent{ID: m.Child})
+			}
 		}
 	}
 	return c.Want(children...)
