@@ -11,14 +11,14 @@ import (
 // tree has locks of its own. A lock has a name, of which the server makes a number.
 // Steps that wait for several wait in the order of the names.
 const (
-	lockName   = "SELECT CAST($1 AS TEXT) AS name"
-	treeOf     = "SELECT 'tree ' || root AS name FROM agents WHERE "
-	ofAgent    = treeOf + "id = $1"
-	ofTurn     = treeOf + "id = (SELECT agent FROM turns WHERE id = $1)"
-	ofCommand  = treeOf + "id = (SELECT agent FROM commands WHERE id = $1)"
-	treeOfRoot = "SELECT 'tree ' || CAST($1 AS TEXT) AS name"
-	takeLock   = "pg_advisory_xact_lock(hashtextextended(name, 0))"
-	tryLock    = "pg_try_advisory_xact_lock(hashtextextended(name, 0))"
+	lockName      = "SELECT CAST($1 AS TEXT) AS name"
+	treeOf        = "SELECT 'tree ' || root AS name FROM agents WHERE "
+	treeOfAgent   = treeOf + "id = $1"
+	treeOfTurn    = treeOf + "id = (SELECT agent FROM turns WHERE id = $1)"
+	treeOfCommand = treeOf + "id = (SELECT agent FROM commands WHERE id = $1)"
+	treeOfRoot    = "SELECT 'tree ' || CAST($1 AS TEXT) AS name"
+	takeLock      = "pg_advisory_xact_lock(hashtextextended(name, 0))"
+	tryLock       = "pg_try_advisory_xact_lock(hashtextextended(name, 0))"
 )
 
 // capsLock is held by a step that holds a launch against the bounds of the whole
@@ -35,11 +35,11 @@ func lockOf(need bridge.Need) (key string, args []any) {
 	case o.Root != "":
 		return treeOfRoot, []any{o.Root}
 	case o.Turn != "":
-		return ofTurn, []any{o.Turn}
+		return treeOfTurn, []any{o.Turn}
 	case o.Command != "":
-		return ofCommand, []any{o.Command}
+		return treeOfCommand, []any{o.Command}
 	case o.Agent != "":
-		return ofAgent, []any{o.Agent}
+		return treeOfAgent, []any{o.Agent}
 	}
 	switch n := need.(type) {
 	case bridge.NeedNotice:
