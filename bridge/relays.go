@@ -9,7 +9,7 @@ import (
 // RelayState is where an enrolled relay stands.
 type RelayState string
 
-// The relay states. A revoked relay is refused until its name is enrolled anew.
+// The relay states. A revoked relay is refused until its name is enrolled again.
 const (
 	RelayEnrolled RelayState = "enrolled"
 	RelayRevoked  RelayState = "revoked"

@@ -47,7 +47,7 @@ func onPart(t *testing.T, disk *bridge.Rows, step mailStep) (any, error) {
 			}
 		}
 	}
-	t.Fatal("the step lacks rows for ever")
+	t.Fatal("the step lacks rows without end")
 	return nil, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"drawbridge/bridge"
 )
 
-var update = flag.Bool("update", false, "write docs/states.md anew from the tables")
+var update = flag.Bool("update", false, "write docs/states.md again from the tables")
 
 // TestStatesAreDrawnAsTheyAre keeps docs/states.md and the tables the same.
 func TestStatesAreDrawnAsTheyAre(t *testing.T) {

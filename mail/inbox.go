@@ -228,7 +228,7 @@ func receiptState(l bridge.Letter, t bridge.Turn) bridge.ReceiptState {
 	case t.State == bridge.TurnReplied:
 		return bridge.ReceiptAcknowledged
 	case t.State == bridge.TurnQueued, t.State == bridge.TurnFailed:
-		return bridge.ReceiptQueued // it was sent in vain and will be sent again
+		return bridge.ReceiptQueued // it was sent without success and will be sent again
 	case l.Offered == t.ID:
 		return bridge.ReceiptOffered
 	}

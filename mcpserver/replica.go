@@ -16,7 +16,7 @@ var sessionID = regexp.MustCompile(`^([A-Z2-7]{26})-[A-Z2-7]{26}$`)
 func (d *Door) newSessionID() string { return d.id + "-" + rand.Text() }
 
 // handler returns who serves a request. A session that began at another replica,
-// or before this one was started anew, goes on without one: nothing of an agent
+// or before this one was started again, goes on without one: nothing of an agent
 // is in a session, the request's own token says who calls, and few clients begin
 // another one by themselves. What began and ended here is over, as the protocol wants it.
 func (d *Door) handler(r *http.Request) http.Handler {

@@ -13,7 +13,7 @@ import (
 	"drawbridge/store"
 )
 
-// TestSilentServer: a server that vanished without a word is waited for longer than its own limits allow, and not for ever.
+// TestSilentServer: a server that vanished without a word is waited for longer than its own limits allow, and not without end.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ var errAborted = errors.New("the shared transaction was rolled back; nothing of 
 // update is Update on SQLite. Callers that meet share one commit: the one that
 // gets to lead runs everybody's function, each in its savepoint, and commits
 // once. A function that panics is an error of its own caller alone. Calling
-// Update from within fn waits for ever.
+// Update from within fn waits without end.
 func (g *group) update(ctx context.Context, fn func(*bridge.Scene) error) error {
 	return g.join(&update{ctx: ctx, fn: fn, done: make(chan struct{})})
 }

@@ -350,7 +350,7 @@ func TestLostTransaction(t *testing.T) {
 }
 
 // TestFunctionEndsItsGoroutine: a caller that never returns (t.FailNow in a
-// test) takes nobody with it who then waits for ever.
+// test) takes nobody with it who then waits without end.
 func TestFunctionEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "drawbridge.db"))

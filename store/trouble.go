@@ -118,7 +118,7 @@ func startTrouble(err error, path string) error {
 	case sqlite3.SQLITE_NOTADB:
 		kind, words = bridge.Invalid, "is not a database, or its beginning is damaged; choose another path, or restore it from a backup. Nothing was changed"
 	case sqlite3.SQLITE_CORRUPT:
-		kind, words = bridge.Invalid, "is damaged; restore it and the files beside it (-wal, -shm) from a backup, or move all three away to begin anew. Nothing was changed"
+		kind, words = bridge.Invalid, "is damaged; restore it and the files beside it (-wal, -shm) from a backup, or move all three away to begin again. Nothing was changed"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		kind, words = bridge.Conflict, "is locked by another program, such as a sqlite3 shell or a backup; end it and start again. Nothing was changed"
 	case sqlite3.SQLITE_FULL:

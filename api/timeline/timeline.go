@@ -271,7 +271,7 @@ func (s sse) comment(text string) error {
 }
 
 // write gives each event its own deadline, so that a reader that stands still
-// holds no handler for ever.
+// holds no handler without end.
 func (s sse) write(format string, args ...any) error {
 	// Only a test's writer has no deadlines.
 	_ = s.c.SetWriteDeadline(time.Now().Add(patience))

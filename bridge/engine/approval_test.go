@@ -65,7 +65,7 @@ func (w *world) ranOnce(m bridge.Command) bridge.Command {
 func definition(letter string) string { return strings.Repeat(letter, 64) }
 
 // The relay wants the operator's word: the command is held for it, the word counts for the definition that was shown, and a
-// definition that changed meanwhile is asked about anew. Over a restart as well.
+// definition that changed meanwhile is asked about again. Over a restart as well.
 func TestRelayWantsApproval(t *testing.T) {
 	t.Parallel()
 	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
@@ -158,7 +158,7 @@ func TestOneApprovalForBothGates(t *testing.T) {
 	}
 }
 
-// Denied is refused, and a relay that is never content is not asked about for ever.
+// Denied is refused, and a relay that is never content is not asked about without end.
 func TestApprovalThatDoesNotHelp(t *testing.T) {
 	t.Parallel()
 	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {

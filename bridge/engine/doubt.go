@@ -145,7 +145,7 @@ func (e *Engine) foundSent(ctx context.Context, j job, started bridge.Started) e
 	return e.step(ctx, j, func(c *change, j *job) error { return c.adopt(j, s, p) })
 }
 
-// again sends once more what surely did not arrive. The doubt starts anew with
+// again sends once more what surely did not arrive. The doubt starts again with
 // each attempt: it too gets the whole time to show.
 func (e *Engine) again(ctx context.Context, j job) error {
 	if waits, err := e.catchUp(ctx, j); waits || err != nil {

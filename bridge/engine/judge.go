@@ -103,7 +103,7 @@ func (c *change) reach(a bridge.Agent, cmd parser.Command, v policy.Verdict) pol
 }
 
 // productive reports whether anything of a turn may have an effect. An agent
-// that goes on asking for what it may not have is not answered for ever.
+// that goes on asking for what it may not have is not answered without end.
 func productive(judged policy.Judgement) bool {
 	return judged.OverCap == "" && slices.ContainsFunc(judged.Verdicts, func(v policy.Verdict) bool {
 		return v.Decision == policy.Granted || v.Decision == policy.Held
@@ -188,7 +188,7 @@ func (c *change) start(by asker, m *bridge.Command) error {
 			return err
 		}
 		if m.Due.IsZero() {
-			by.quiet = by.Turn.Streak >= quietAfter // an agent that asks for nothing else is not answered for ever
+			by.quiet = by.Turn.Streak >= quietAfter // an agent that asks for nothing else is not answered without end
 			return c.refuse(&by, m)
 		}
 		work.Kind, work.Due, work.Share = bridge.WorkRemind, m.Due, bridge.TreeShare(bridge.WorkRemind, a.Root)
@@ -287,7 +287,7 @@ func (c *change) reportOver(by *asker, f parser.Findings, over string) error {
 }
 
 // reportMisses tells the agent which lines looked like commands and were
-// none. An agent that goes on producing nothing else is not answered for ever.
+// none. An agent that goes on producing nothing else is not answered without end.
 func (c *change) reportMisses(by *asker, f parser.Findings) error {
 	if len(f.NearMisses) == 0 {
 		return nil

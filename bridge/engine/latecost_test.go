@@ -66,7 +66,7 @@ func TestCostThatIsNotToldAnyMoreStays(t *testing.T) {
 	})
 }
 
-// A cost that the API tells late does not gate a tree for ever.
+// A cost that the API tells late does not gate a tree without end.
 func TestLateCostIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	play(t, script(nil), func(t *testing.T, w *world) {
@@ -128,7 +128,7 @@ func lateUsage(t *testing.T, within time.Duration, bound func(*policy.Budget)) (
 }
 
 // What an agent used is asked for three times more within half an hour of its
-// run's end, and not for ever; without a bound on it nothing is asked again.
+// run's end, and not without end; without a bound on it nothing is asked again.
 func TestLateUsageIsReadAgain(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -125,7 +125,7 @@ func TestApprovedReminderWithoutRoom(t *testing.T) {
 	})
 }
 
-// An agent that only asks for reminders that cannot be set is not answered for ever.
+// An agent that only asks for reminders that cannot be set is not answered without end.
 func TestBadRemindersAreNotAnsweredForEver(t *testing.T) {
 	t.Parallel()
 	play(t, func(string, string) string { return "REMIND: soon, look" }, func(t *testing.T, w *world) {

@@ -334,7 +334,7 @@ func TestResolveAsksTheAPIAboutAnAgent(t *testing.T) {
 		external := w.cloud.External("x")
 		w.silent.Store(true)
 		if err := resolve(engine.Word{External: external}); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "--unchecked") {
-			t.Errorf("asked in vain: %v", err)
+			t.Errorf("asked without success: %v", err)
 		}
 		if n := w.cloud.Effects("cancel"); n != 0 || w.oneCommand(bridge.CommandUncertain).ID != m.ID {
 			t.Errorf("it was believed: %q", w.cloud.Log())

@@ -265,7 +265,7 @@ func TestEchoOfAnyQuotation(t *testing.T) {
 	}
 }
 
-// The settle time starts anew with each attempt.
+// The settle time starts again with each attempt.
 func TestEachAttemptGetsTheWholeSettleTime(t *testing.T) {
 	t.Parallel()
 	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {

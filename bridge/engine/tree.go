@@ -28,7 +28,7 @@ func (c *change) spend(j *job) (refused string, err error) {
 
 // broke keeps a turn that the tree's budget does not reach for. It is looked at
 // again, because the operator may raise the budget; a launch is given up and
-// reported instead, so that its parent can plan anew.
+// reported instead, so that its parent can plan again.
 func (c *change) broke(j *job, why string) error {
 	if j.launch != nil && j.command.ID != "" {
 		return c.failTurn(j, why)

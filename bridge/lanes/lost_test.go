@@ -158,7 +158,7 @@ func (s *heardStore) Update(ctx context.Context, fn func(*bridge.Scene) error, h
 	return s.Store.Update(ctx, fn, hints...)
 }
 
-// TestLookingForWorkWakesNobody: two idle replicas on one database once woke each other by each claim of nothing, for ever.
+// TestLookingForWorkWakesNobody: two idle replicas on one database once woke each other by each claim of nothing, without end.
 func TestLookingForWorkWakesNobody(t *testing.T) {
 	t.Parallel()
 	inner := memstore.NewDisk().Open()

@@ -190,7 +190,7 @@ func describe(config settings.Config, id string, ability sandbox.Ability) string
 const auditDescription = `Check that no line of the audit log was changed, taken out, moved or cut off.
 
 Each line holds the hash of the one before it, and a file beside the log holds the last. Whoever can write both can write
-both anew; to notice that, keep the hash that this command prints somewhere else and give it next time with --contains.`
+both again; to notice that, keep the hash that this command prints somewhere else and give it next time with --contains.`
 
 type auditVerify struct {
 	Config, Log, Contains string

@@ -181,7 +181,7 @@ func poll(ts *testscript.TestScript, what string, ask func() (yes bool, seen str
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			ts.Fatalf("waited in vain for %s; last seen: %s", what, seen)
+			ts.Fatalf("waited without success for %s; last seen: %s", what, seen)
 		}
 	}
 }

@@ -145,7 +145,7 @@ type mcpCmd struct {
 
 // Help shows an example.
 func (mcpCmd) Help() string {
-	return "Standard output carries the protocol and nothing else. Several agents may each run one against the same bridge; when the bridge restarts, the session is begun anew behind the agent's back. While no bridge answers, every request is answered with an error that says so.\n\nExample:\n  drawbridge mcp --agent main"
+	return "Standard output carries the protocol and nothing else. Several agents may each run one against the same bridge; when the bridge restarts, the session is begun again behind the agent's back. While no bridge answers, every request is answered with an error that says so.\n\nExample:\n  drawbridge mcp --agent main"
 }
 
 // Run carries messages until standard input ends.

@@ -150,7 +150,7 @@ func repeatLine(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(text, args[1], strings.TrimSuffix(lines.String(), "\n"), 1)), 0o600))
 }
 
-// replaceText is "replace <file> <old> <new>": it writes the file anew, as an editor does, by renaming.
+// replaceText is "replace <file> <old> <new>": it writes the file again, as an editor does, by renaming.
 func replaceText(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: replace <file> <old> <new>")

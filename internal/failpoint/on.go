@@ -57,7 +57,7 @@ func Lease() time.Duration {
 	return d
 }
 
-// note opens the file anew each time, because a relay closes what it did not open.
+// note opens the file again each time, because a relay closes what it did not open.
 func note(path, name string) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err == nil {

@@ -1,7 +1,7 @@
 // Package linelog keeps JSON records in a file so that each is on the disk before the call that added it returns.
 //
 // It is an append-only file of lines with a running checksum, a lock against a second process, and a way to write the
-// file anew that leaves either the old or the new one after a crash. It does not know what the records mean, and it is
+// file again that leaves either the old or the new one after a crash. It does not know what the records mean, and it is
 // no defense against somebody who may write the file. Rule of thumb: what a crash can leave is repaired silently, and
 // everything else is reported and left as it is.
 package linelog
@@ -25,7 +25,7 @@ const (
 	newSuffix  = ".new"
 )
 
-// slack is how many bytes a log may grow beyond twice its needs before Tidy writes it anew.
+// slack is how many bytes a log may grow beyond twice its needs before Tidy writes it again.
 const slack = 16 << 20
 
 // A lock that is taken is tried again for as long as a fork may take.
@@ -72,9 +72,9 @@ type Log struct {
 	file File
 	size int64
 	sum  uint32
-	// needed is the size when the file was written anew.
+	// needed is the size when the file was written again.
 	needed int64
-	// doubtful is true when the end of the file is unknown, so that it has to be written anew before it is used.
+	// doubtful is true when the end of the file is unknown, so that it has to be written again before it is used.
 	doubtful bool
 	closed   bool
 }
@@ -155,7 +155,7 @@ func (l *Log) Append(record []byte) error {
 	return nil
 }
 
-// Tidy writes a log anew that has grown far beyond its needs. An error is no harm: the file goes on as it is, or what is
+// Tidy writes a log again that has grown far beyond its needs. An error is no harm: the file goes on as it is, or what is
 // wrong shows at the next Append.
 func (l *Log) Tidy() error {
 	if l.size <= 2*l.needed+slack {
@@ -193,7 +193,7 @@ func (l *Log) Rewrite() error {
 	}
 	failpoint.Here("log.rewrite.renamed")
 	if err != nil {
-		return errors.Join(fmt.Errorf("write log anew: %w", err), file.Close(), os.Remove(fresh))
+		return errors.Join(fmt.Errorf("write log again: %w", err), file.Close(), os.Remove(fresh))
 	}
 	if l.file != nil {
 		// Its content is of no use any more.
@@ -232,5 +232,5 @@ func (l *Log) Close() error {
 	return errors.Join(err, syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN), l.lock.Close())
 }
 
-// Wrap puts something between the log and its file until it is written anew. It is for tests of a failing disk.
+// Wrap puts something between the log and its file until it is written again. It is for tests of a failing disk.
 func (l *Log) Wrap(wrap func(File) File) { l.file = wrap(l.file) }

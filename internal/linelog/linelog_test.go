@@ -99,7 +99,7 @@ func TestLogKeepsWhatWasAppended(t *testing.T) {
 	open(t, third)
 	want := []string{"1", `{"x":"<é>"}`, "", strings.Repeat("x", 100), "2"}
 	if diff := cmp.Diff(want, third.records); diff != "" {
-		t.Errorf("written anew (-want +got):\n%s", diff)
+		t.Errorf("written again (-want +got):\n%s", diff)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestTidy(t *testing.T) {
 	must(t, err)
 	must(t, l.Tidy())
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
-		t.Errorf("a small file was written anew, %v", err)
+		t.Errorf("a small file was written again, %v", err)
 	}
 	l.Grow(17 << 20)
 	must(t, os.Rename(dir, dir+".away"))

@@ -75,7 +75,7 @@ func countRoots(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult,
 	return asks("", mcp.InputRequestMap{"client_roots": &mcp.ListRootsParams{}})
 }
 
-// everything asks three things at a time and asks anew while one is missing.
+// everything asks three things at a time and asks again while one is missing.
 func everything(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	answers := r.Params.InputResponses
 	name := word(answers, "user_name", "name")

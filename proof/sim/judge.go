@@ -119,7 +119,7 @@ func (v *verdict) agent(a bridge.Agent) {
 		v.s.fail("agent %s is %s, and its tree is stopped", a.ID, a.State)
 	}
 	if a.State == bridge.AgentBusy && !v.stuck[a.ID] {
-		v.s.fail("agent %s is busy for ever", a.ID)
+		v.s.fail("agent %s is busy without end", a.ID)
 	}
 	for _, t := range v.turns[a.ID] {
 		if !t.State.Over() && !v.stuck[a.ID] {

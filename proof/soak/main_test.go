@@ -114,7 +114,7 @@ func until(t testing.TB, patience time.Duration, ask func() (yes bool, seen stri
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("waited in vain; last seen: %s", seen)
+			t.Fatalf("waited without success; last seen: %s", seen)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func testForgetting(t *testing.T, open Open) {
 	}
 	equal(t, "blocks that are left", blocks("agt_1"), []bridge.Block{block("agt_1", "zeal", 1)})
 	equal(t, "blocks of the other", blocks("agt_2"), []bridge.Block{block("agt_2", "mood", 1)})
-	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutBlock(block("agt_1", "mood", 1)) }) // it begins anew
+	mustUpdate(t, s, func(tx *bridge.Scene) error { return tx.PutBlock(block("agt_1", "mood", 1)) }) // it begins again
 	equal(t, "its versions", read(t, s, func(tx *bridge.Scene) ([]bridge.Block, error) { return tx.BlockVersions("agt_1", "mood", 0) }),
 		[]bridge.Block{block("agt_1", "mood", 1)})
 }

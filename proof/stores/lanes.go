@@ -368,7 +368,7 @@ func testNextDue(t *testing.T, open Open) {
 	finish(t, s, claimOne(t, s, epoch, "b"))
 	next(time.Time{}, "when all is done")
 	enqueue(t, s, "lane", time.Time{}, "d")
-	next(epoch, "of what has been due for ever: now")
+	next(epoch, "of what has been due without end: now")
 	claimOne(t, s, epoch, "d")
 	t.Run("shares", func(t *testing.T) { testShares(t, open) })
 }

@@ -93,7 +93,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A relay that says nothing, not even a ping, for longer than it may is cut off, and dials anew if it is there.
+// A relay that says nothing, not even a ping, for longer than it may is cut off, and dials again if it is there.
 func TestSilentRelayIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)

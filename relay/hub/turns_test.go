@@ -33,11 +33,6 @@ func newScript(reply func(wire.Turn) wire.TurnEnded) *script {
 	return &script{diary: newDiary("a"), reply: reply, sessions: map[string]map[string]wire.TurnEnded{}}
 }
 
-// next is another process of the relay on the same state folder.
-func (s *script) next() *script {
-	return &script{diary: s.clone(), reply: s.reply, said: s.said, sessions: s.sessions}
-}
-
 // RunTurn implements wire.AgentHost.
 func (s *script) RunTurn(_ context.Context, t wire.Turn) wire.TurnEnded {
 	s.state.Lock()

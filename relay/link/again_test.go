@@ -23,7 +23,7 @@ func (h *held) Run(ctx context.Context, r wire.Request, progress func(wire.Outpu
 	return h.handler.Run(ctx, r, progress)
 }
 
-// A connection that is lost while an action runs is made anew at once, not when the action is over: that may be an hour.
+// A connection that is lost while an action runs is made again at once, not when the action is over: that may be an hour.
 func TestComesBackWhileAnActionRuns(t *testing.T) {
 	t.Parallel()
 	h := &held{handler: newHandler(), begun: make(chan struct{}), free: make(chan struct{})}

@@ -158,7 +158,7 @@ func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	silent(t, func(l *link.Link, w *way, connections <-chan time.Time) {
 		<-connections
-		// Long after: pings keep a good connection, so that nothing was dialed anew.
+		// Long after: pings keep a good connection, so that nothing was dialed again.
 		<-time.After(10 * time.Minute)
 		if len(connections) != 0 || !l.Connected() {
 			t.Error("a good connection was given up")

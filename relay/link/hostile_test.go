@@ -375,7 +375,7 @@ func TestReplay(t *testing.T) {
 		}
 	})
 	if got := h.count("listed"); got != 2 {
-		t.Errorf("%d got through, want the first and the one signed anew", got)
+		t.Errorf("%d got through, want the first and the one signed again", got)
 	}
 }
 

@@ -180,7 +180,7 @@ func firstError(err, fallback error) error {
 
 // learn pins the bridge's next key, on disk first, and says what is pinned. Only the newest key vouches for the next: one that
 // was left behind still signs requests for [Overlap], and whoever stole it must not make itself the bridge meanwhile, nor begin
-// the overlap anew by announcing once more what is known.
+// the overlap again by announcing once more what is known.
 func (s *session) learn(ctx context.Context, k wire.Keys) error {
 	now := s.link.o.Now()
 	next, err := k.Next(s.identity.Relay, byID(s.identity.Trusted(now)))

@@ -99,7 +99,7 @@ actions:
 	})
 }
 
-// A yes at the machine that the bridge does not come for is forgotten, and the action is asked about anew.
+// A yes at the machine that the bridge does not come for is forgotten, and the action is asked about again.
 func TestEitherIsForgotten(t *testing.T) {
 	t.Parallel()
 	rec := &recorder{}

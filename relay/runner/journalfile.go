@@ -108,7 +108,7 @@ type FileJournal struct {
 var _ Journal = (*FileJournal)(nil)
 
 // OpenJournal opens the journal at path, or creates it (mode 0600), takes its lock, which is path with ".lock" added, and
-// writes the file anew with what is still needed. A last line that a crash cut off is dropped; any other damage, a file or
+// writes the file again with what is still needed. A last line that a crash cut off is dropped; any other damage, a file or
 // folder that others can write, and a journal that another relay has open are errors that say what to do.
 func OpenJournal(path string, now func() time.Time) (*FileJournal, error) {
 	j, err := openJournal(path, now)

@@ -231,7 +231,7 @@ func TestJournalIsWrittenAnewWhenItGrows(t *testing.T) {
 	text, err := os.ReadFile(path)
 	must(t, err)
 	if os.SameFile(before, after) || bytes.Contains(text, []byte("withdrawn")) {
-		t.Errorf("the file was not written anew; it has %d bytes", len(text))
+		t.Errorf("the file was not written again; it has %d bytes", len(text))
 	}
 	claim(t, j, "next", "a")
 	must(t, j.Finish("open", answered("y")))
@@ -407,7 +407,7 @@ func checkStatus(t *testing.T, j runner.Journal, want map[string]wire.Status) {
 	}
 }
 
-// The folder is gone when the journal has to be written anew: nothing runs, and it goes on when the folder is back.
+// The folder is gone when the journal has to be written again: nothing runs, and it goes on when the folder is back.
 func TestJournalWithoutItsFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")

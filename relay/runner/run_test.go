@@ -388,7 +388,7 @@ func TestApprovalAtTheBridgeLasts(t *testing.T) {
 			t.Errorf("%s, after the kill switch: %+v", by, out)
 		}
 		if out := ask("3", &wire.Approval{Definition: offer.Definition}); out.Status != wire.StatusExecuted {
-			t.Errorf("%s, approved anew: %+v", by, out)
+			t.Errorf("%s, approved again: %+v", by, out)
 		}
 	}
 }

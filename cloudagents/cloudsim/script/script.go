@@ -139,7 +139,7 @@ type Tool struct {
 	Name   string         `yaml:"name"`
 	Args   map[string]any `yaml:"args"`
 	Result any            `yaml:"result"`
-	// Unfinished leaves the call in status running for ever, as the vendor sometimes does.
+	// Unfinished leaves the call in status running without end, as the vendor sometimes does.
 	Unfinished bool `yaml:"unfinished"`
 }
 

@@ -205,7 +205,7 @@ func (d *Desk) load() error {
 	return nil
 }
 
-// save writes the file anew; a crash leaves the old one or the new one. The caller holds the mutex.
+// save writes the file again; a crash leaves the old one or the new one. The caller holds the mutex.
 func (d *Desk) save() error {
 	f := file{Version: 1, Pending: d.list(), Standing: d.standing, Noes: d.noes}
 	text, err := json.Marshal(f)

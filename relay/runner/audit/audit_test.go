@@ -97,7 +97,7 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 	}
 }
 
-// Whoever writes log and head anew is found by a hash that was kept elsewhere.
+// Whoever writes log and head again is found by a hash that was kept elsewhere.
 func TestVerifyContains(t *testing.T) {
 	t.Parallel()
 	path, head := written(t, 5)
@@ -106,8 +106,8 @@ func TestVerifyContains(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	forged, _ := written(t, 7)
-	if _, err := audit.Verify(forged, head.Hash); err == nil || !strings.Contains(err.Error(), "written anew") {
-		t.Errorf("a log that was written anew: %v", err)
+	if _, err := audit.Verify(forged, head.Hash); err == nil || !strings.Contains(err.Error(), "written again") {
+		t.Errorf("a log that was written again: %v", err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestVerifyOtherLog(t *testing.T) {
 	path, _ := written(t, 5)
 	forged, _ := written(t, 7)
 	must(t, os.Rename(forged, path))
-	if _, err := audit.Verify(path, ""); err == nil || !strings.Contains(err.Error(), "line 5: was written anew") {
+	if _, err := audit.Verify(path, ""); err == nil || !strings.Contains(err.Error(), "line 5: was written again") {
 		t.Errorf("%v", err)
 	}
 }

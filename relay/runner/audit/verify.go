@@ -104,14 +104,14 @@ func check(r io.Reader, known *Head, contains string, each func(time.Time, Event
 		report.Size += int64(len(text))
 		found = found || hash == contains
 		if known != nil && known.Seq == report.Head.Seq && known.Hash != hash {
-			return report, &Damage{number, "was written anew with all before it: the head file has another hash for it"}
+			return report, &Damage{number, "was written again with all before it: the head file has another hash for it"}
 		}
 	}
 	switch {
 	case known != nil && known.Seq > report.Head.Seq:
 		return report, &Damage{int(report.Head.Seq) + 1, fmt.Sprintf("is missing: the end was cut off, %d lines were written", known.Seq)}
 	case !found:
-		return report, &Damage{1, "the chain does not contain the hash " + contains + ": it was written anew, or cut off before it"}
+		return report, &Damage{1, "the chain does not contain the hash " + contains + ": it was written again, or cut off before it"}
 	}
 	return report, nil
 }

@@ -15,7 +15,7 @@ func (a Action) Definition(id, program string, key []byte) string {
 	for i, v := range a.Env {
 		env[i] = [2]string{v.Name, v.Value}
 	}
-	// The order of the fields is the order of the digest; a new field is a new digest, which asks anew, unless it is left out when empty.
+	// The order of the fields is the order of the digest; a new field is a new digest, which asks again, unless it is left out when empty.
 	text, err := json.Marshal(struct {
 		ID, Program, SHA256, Dir string
 		Argv                     []string

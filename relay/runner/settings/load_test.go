@@ -472,7 +472,7 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// A newer relay does not ask anew about what it would run as before: this is a digest that was made before files and bounds.
+// A newer relay does not ask again about what it would run as before: this is a digest that was made before files and bounds.
 func TestDefinitionStays(t *testing.T) {
 	t.Parallel()
 	a := settings.Action{

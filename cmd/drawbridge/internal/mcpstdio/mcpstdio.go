@@ -75,7 +75,7 @@ type pipe struct {
 	mu      sync.Mutex // guards session, version, hello
 	session string
 	version string
-	// hello are the client's own first messages, to begin a session anew with.
+	// hello are the client's own first messages, to begin a session again with.
 	hello [][]byte
 	// again makes one goroutine at a time do that.
 	again sync.Mutex
@@ -190,7 +190,7 @@ const maxTail = 512
 var lastID = regexp.MustCompile(`"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{1,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?\}\s*$`)
 
 // idOf finds the id of a message that is too long to be kept, so that its sender
-// does not wait for ever: among its first keys or at its end, else null.
+// does not wait without end: among its first keys or at its end, else null.
 func idOf(head, tail []byte) json.RawMessage {
 	if m := lastID.FindSubmatch(tail); m != nil {
 		return m[1]
@@ -360,7 +360,7 @@ func (p *pipe) begin(ctx context.Context, lost string) error {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxLine))
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode > 299 {
-			return fmt.Errorf("the session could not be begun anew: HTTP %d", resp.StatusCode)
+			return fmt.Errorf("the session could not be begun again: HTTP %d", resp.StatusCode)
 		}
 		if m.Method == "initialize" {
 			p.mu.Lock()
@@ -369,7 +369,7 @@ func (p *pipe) begin(ctx context.Context, lost string) error {
 			eachMessage(resp.Header.Get("Content-Type"), bytes.NewReader(body), p.note)
 		}
 	}
-	fmt.Fprintln(p.o.Log, "drawbridge: the bridge had forgotten the session; it was begun anew")
+	fmt.Fprintln(p.o.Log, "drawbridge: the bridge had forgotten the session; it was begun again")
 	return nil
 }
 

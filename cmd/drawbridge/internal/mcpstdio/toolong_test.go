@@ -25,7 +25,7 @@ func carry(t *testing.T, in string) (out, log string) {
 }
 
 // A request that is too long to be carried is answered under its own id, wherever
-// an SDK writes it, so that nobody waits for ever; the next line is read as usual.
+// an SDK writes it, so that nobody waits without end; the next line is read as usual.
 func TestTooLongMessages(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 5<<20)
