@@ -226,3 +226,8 @@ func (s *Store) Path(ctx context.Context) (path string) {
 
 // Canceled is canceled.
 func Canceled(ctx context.Context, err error) error { return readTrouble(canceled(ctx, err)) }
+
+// InLaneOrder is the order in which steps that go side by side write what they do with work.
+func InLaneOrder(changes []bridge.LaneChange) []bridge.LaneChange {
+	return inLaneOrder(changes, "lock")
+}

@@ -29,7 +29,7 @@ const readyAt = "(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at EN
 // Where steps go side by side, a step that takes work out of a lane takes the counter's
 // row, too (lock), so that one sees who stands in the lane after the other has gone.
 func laneStatements(changes []bridge.LaneChange, lock string) (out []statement) {
-	for _, c := range changes {
+	for _, c := range inLaneOrder(changes, lock) {
 		w := c.Work
 		switch c.Verb {
 		case bridge.LaneEnqueue:
@@ -50,6 +50,21 @@ func laneStatements(changes []bridge.LaneChange, lock string) (out []statement) 
 		}
 	}
 	return out
+}
+
+// inLaneOrder sorts changes by their lanes where steps go side by side, so that two steps that share lanes take them in one
+// order and none waits for the other. What happens in one lane keeps its order. A step that wakes many lanes keeps all of it.
+func inLaneOrder(changes []bridge.LaneChange, lock string) []bridge.LaneChange {
+	lane := func(c bridge.LaneChange) string {
+		if c.Verb == bridge.LaneWake {
+			return c.Lanes[0]
+		}
+		return c.Work.Lane
+	}
+	if lock == "" || slices.ContainsFunc(changes, func(c bridge.LaneChange) bool { return len(c.Lanes) > 1 || lane(c) == "" }) {
+		return changes
+	}
+	return slices.SortedStableFunc(slices.Values(changes), func(a, b bridge.LaneChange) int { return strings.Compare(lane(a), lane(b)) })
 }
 
 const enqueue = `INSERT INTO work (lane, seq, kind, ref, due_at, share, lease_until, fence, attempts, failures, woken, head)

@@ -337,6 +337,8 @@ func TestCutOffAtTheStart(t *testing.T) {
 	}{
 		{"ended by the operator", &pgconn.PgError{Code: "57P01"}, bridge.Unavailable},
 		{"connection failure", &pgconn.PgError{Code: "08006"}, bridge.Unavailable},
+		{"the transaction idled for too long", &pgconn.PgError{Code: "25P03"}, bridge.Unavailable},
+		{"the transaction failed before", &pgconn.PgError{Code: "25P02"}, ""},
 		{"cut", io.ErrUnexpectedEOF, bridge.Unavailable},
 		{"reset", &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, bridge.Unavailable},
 		{"no right", &pgconn.PgError{Code: "42501"}, ""},

@@ -62,8 +62,8 @@ func readTrouble(err error) error {
 }
 
 // unreachable reports whether a connection to PostgreSQL could not be made, or
-// broke. Classes 08 and 57 are connections and the operator's hand (PostgreSQL's
-// manual, appendix A).
+// broke. Classes 08 and 57 are connections and the operator's hand, and 25P03 ends the
+// session of a transaction that idled for too long (PostgreSQL's manual, appendix A).
 func unreachable(err error) bool {
 	var dial *pgconn.ConnectError
 	if errors.As(err, &dial) {
@@ -71,7 +71,7 @@ func unreachable(err error) bool {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57")
+		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57") || pg.Code == "25P03"
 	}
 	var network *net.OpError
 	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
