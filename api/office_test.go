@@ -22,7 +22,7 @@ func newMailWorld(t *testing.T) (*world, *mail.Service, string) {
 	workspace := t.TempDir()
 	w := newWorld(t, func(o *api.Options) {
 		var err error
-		post, err = mail.New(mail.Options{Desk: o.Engine, Files: filepath.Join(t.TempDir(), "files"), Workspace: func(bridge.Agent) string { return workspace }})
+		post, err = mail.New(mail.Options{Steps: o.Engine, Files: filepath.Join(t.TempDir(), "files"), Workspace: func(bridge.Agent) string { return workspace }})
 		if err != nil {
 			t.Fatal(err)
 		}

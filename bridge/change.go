@@ -39,8 +39,8 @@ type Teller interface {
 	Record(kind string, a Agent, ev Event) error
 }
 
-// Desk runs Changes. Its methods are safe for concurrent use.
-type Desk interface {
+// Steps runs the steps of services beside the engine. Its methods are safe for concurrent use.
+type Steps interface {
 	// Change runs fn in one write transaction that is durable when Change returns
 	// nil. fn runs again when it lacked rows, as in Store.Update; it must not block, and
 	// leaves no trace when it returns an error. Hints name rows that it will look at.

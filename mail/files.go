@@ -311,7 +311,7 @@ func syncDir(path string) error {
 // has at most 16 open at a time; then the error is RateLimited. The caller closes it.
 func (s *Service) OpenFile(ctx context.Context, agent bridge.AgentID, id bridge.FileID) (io.ReadCloser, bridge.File, error) {
 	var f bridge.File
-	err := s.o.Desk.View(ctx, func(tx *bridge.Scene) (err error) {
+	err := s.o.Steps.View(ctx, func(tx *bridge.Scene) (err error) {
 		f, err = tx.File(id)
 		if err == nil && agent != bridge.User && agent != f.From && agent != f.To {
 			err = bridge.ErrNoRow
@@ -439,7 +439,7 @@ func (s *Service) knows(ctx context.Context, folder string) (bool, error) {
 	if !strings.HasPrefix(folder, "fil_") {
 		return true, nil
 	}
-	err := s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+	err := s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 		_, err := tx.File(bridge.FileID(folder))
 		return err
 	})

@@ -163,7 +163,7 @@ func (p *post) read(all []bridge.Message) error {
 
 // Unread counts what the agent neither fetched nor found in a prompt, up to 1000.
 func (s *Service) Unread(ctx context.Context, agent bridge.AgentID) (n int, err error) {
-	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 		n, err = tx.CountUnread(agent, maxUnread)
 		return err
 	})
@@ -173,7 +173,7 @@ func (s *Service) Unread(ctx context.Context, agent bridge.AgentID) (n int, err 
 // Receipts says how far a message has come at each recipient. Only its sender
 // (and bridge.User) may see it.
 func (s *Service) Receipts(ctx context.Context, sender bridge.AgentID, id bridge.MessageID) (all []bridge.Receipt, err error) {
-	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 		m, err := tx.Message(id)
 		if err == nil && sender != bridge.User && m.From != sender {
 			err = bridge.ErrNoRow

@@ -15,9 +15,9 @@ import (
 	"drawbridge/bridge"
 )
 
-// Options configures a Service. Desk is required.
+// Options configures a Service. Steps is required.
 type Options struct {
-	Desk bridge.Desk
+	Steps bridge.Steps
 	// PerPair is how many messages one agent may write to another, or into one
 	// conversation, within Window; default 10 in 60 s, negative for no bound.
 	PerPair int
@@ -72,8 +72,8 @@ type Service struct {
 // New checks the options; it starts nothing. The engine hands work of the kind
 // bridge.WorkMail to Work.
 func New(o Options) (*Service, error) {
-	if o.Desk == nil {
-		return nil, errors.New("mail needs a desk")
+	if o.Steps == nil {
+		return nil, errors.New("mail needs an engine")
 	}
 	if o.JoinWithin < 0 || o.JoinWithin > bridge.MaxJoinWithin {
 		return nil, errors.New("mail: JoinWithin is out of bounds")

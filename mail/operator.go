@@ -168,7 +168,7 @@ func (p *post) channel(which string) (bridge.Conversation, error) {
 
 // Conversations lists conversations for the operator, newest first.
 func (s *Service) Conversations(ctx context.Context, f bridge.ConversationFilter) (all []Conversation, err error) {
-	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 		found, err := tx.Conversations(f)
 		if err != nil {
 			return err
@@ -204,7 +204,7 @@ type Peek func(ctx context.Context, which string, before bridge.MessageID, limit
 // PeekAgent returns what was written to an agent, by name or id, or to "USER",
 // newest first, for the operator. Nothing is marked as read.
 func (s *Service) PeekAgent(ctx context.Context, who string, before bridge.MessageID, limit int) (all []Peeked, err error) {
-	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 		f := bridge.MessageFilter{To: bridge.User, Before: before, Limit: limit}
 		if who != string(bridge.User) {
 			a, err := find(tx, who)
@@ -221,7 +221,7 @@ func (s *Service) PeekAgent(ctx context.Context, who string, before bridge.Messa
 
 // PeekConversation returns what stands in a conversation, by id or name, newest first.
 func (s *Service) PeekConversation(ctx context.Context, which string, before bridge.MessageID, limit int) (all []Peeked, err error) {
-	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 		c, err := findConversation(tx, which)
 		if err != nil {
 			return noRow(err, unknownConversation(which))

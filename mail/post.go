@@ -77,7 +77,7 @@ func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post
 	if from == bridge.User {
 		hints = nil
 	}
-	return s.o.Desk.Change(ctx, func(c bridge.Change) error {
+	return s.o.Steps.Change(ctx, func(c bridge.Change) error {
 		p := &post{Change: c, o: &s.o, from: bridge.Agent{ID: bridge.User, Name: string(bridge.User)}, depth: -1}
 		if from == bridge.User {
 			return fn(p)

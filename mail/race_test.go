@@ -41,12 +41,12 @@ func together(t *testing.T, n int, kind bridge.ErrorKind, call func(i int) error
 
 // testCountedBounds: callers who come at the same moment to what one of them may still have do not all get it. The bounds are
 // of files, their bytes, threads that an agent made, threads that it is in, messages in a minute and reactions. The callers use
-// two post offices over one desk, as two doors do.
+// two post offices over one engine, as two doors do.
 func testCountedBounds(t *testing.T, begin beginner) {
 	o := mail.Options{Files: t.TempDir(), MaxFile: 100, FilesPer: 5, FileBytes: 350, PerPair: -1, ThreadsPer: 4, ThreadsOf: 6}
 	w := begin(t, o)
 	w.team("ann", "bob", "cy", "dee")
-	o.Desk = w.engine
+	o.Steps = w.engine
 	second, err := mail.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func (s *Service) CreateThread(ctx context.Context, creator bridge.AgentID, d Th
 		return Sent{Message: m}, err
 	})
 	if err == nil && v.ID != sent.Message.Conversation { // it was made before
-		err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+		err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 			c, err := tx.Conversation(sent.Message.Conversation)
 			if err != nil {
 				return err

@@ -88,7 +88,7 @@ func newWorldOn(t tester, s bridge.Store, o mail.Options) *world {
 	if err != nil {
 		t.Fatalf("engine: %v", err)
 	}
-	o.Desk = w.engine
+	o.Steps = w.engine
 	if w.mail, err = mail.New(o); err != nil {
 		t.Fatalf("mail: %v", err)
 	}

@@ -29,7 +29,7 @@ import (
 // Engine is what the door needs of the engine. Its methods are safe for
 // concurrent use.
 type Engine interface {
-	bridge.Desk
+	bridge.Steps
 	// Ask takes the command of a tool call through the gate and returns it as
 	// recorded, or as it stands now when it was asked for under the same key before.
 	Ask(ctx context.Context, id bridge.AgentID, once bridge.Once, cmd parser.Command) (bridge.Command, error)
@@ -128,7 +128,7 @@ func New(o Options) (*Door, error) {
 	if o.Toolsets == nil {
 		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
 	}
-	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, offers: map[string]*offer{}, record: &recorder{desk: o.Engine},
+	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, offers: map[string]*offer{}, record: &recorder{steps: o.Engine},
 		pace: newPace(cmp.Or(o.PerMinute, usualPace))}
 	d.fast.fresh = min(freshFrame, o.Idle/3)
 	var err error

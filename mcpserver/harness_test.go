@@ -94,10 +94,10 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 		t.Fatal(err)
 	}
 	w.tokens = doors.NewKeyring(w.engine)
-	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Files: t.TempDir(), Workspace: func(bridge.Agent) string { return w.workspace }}); err != nil {
+	if w.mail, err = mail.New(mail.Options{Steps: w.engine, Files: t.TempDir(), Workspace: func(bridge.Agent) string { return w.workspace }}); err != nil {
 		t.Fatal(err)
 	}
-	remembered, err := memory.New(memory.Options{Desk: w.engine})
+	remembered, err := memory.New(memory.Options{Steps: w.engine})
 	if err != nil {
 		t.Fatal(err)
 	}

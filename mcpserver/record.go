@@ -41,7 +41,7 @@ type begun struct {
 // is lost in a power failure harms nothing, because the effects of calls have a
 // ledger of their own.
 type recorder struct {
-	desk bridge.Desk
+	steps bridge.Steps
 	// writing is held by the one who writes.
 	writing sync.Mutex
 
@@ -71,7 +71,7 @@ func (r *recorder) do(ctx context.Context, fn func(bridge.Change) error) error {
 	batch := r.waiting
 	r.waiting = nil
 	r.mu.Unlock()
-	err := r.desk.Change(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Change) error {
+	err := r.steps.Change(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Change) error {
 		for _, e := range batch {
 			if err := e.fn(tx); err != nil {
 				return err

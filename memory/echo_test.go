@@ -53,8 +53,8 @@ func TestMemoryCarriesEchoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := desk(t)
-			s := service(t, memory.Options{Desk: d})
+			d := still(t)
+			s := service(t, memory.Options{Steps: d})
 			must(t, d.Change(t.Context(), func(c bridge.Change) error {
 				return echo.Hear(c.Scene, echo.Heard{Agent: "agt_1", Text: heard, Mode: echo.Named, Source: bridge.EchoTree, Author: "docs", Place: "the result of docs"}, c.Now())
 			}))
@@ -96,8 +96,8 @@ func must(t *testing.T, err error) {
 // TestForgottenAgentsRememberNothing: a call that was under way when its agent was forgotten writes nothing. The operator may.
 func TestForgottenAgentsRememberNothing(t *testing.T) {
 	t.Parallel()
-	d := desk(t)
-	s := service(t, memory.Options{Desk: d})
+	d := still(t)
+	s := service(t, memory.Options{Steps: d})
 	must(t, d.Change(t.Context(), func(c bridge.Change) error {
 		a, err := c.Agent("agt_1")
 		a.Name += "~123456" // as Forget writes it

@@ -11,8 +11,8 @@ import (
 // Deleting makes room: the bound is on what an agent keeps, not on what it ever stored.
 func TestForget(t *testing.T) {
 	t.Parallel()
-	e := desk(t)
-	s := service(t, memory.Options{Desk: e, Blocks: 1, Passages: 2})
+	e := still(t)
+	s := service(t, memory.Options{Steps: e, Blocks: 1, Passages: 2})
 	store := func(text string) (bridge.PassageID, error) {
 		p, err := s.Store(t.Context(), "agt_1", text, nil)
 		return p.ID, err

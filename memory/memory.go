@@ -16,9 +16,9 @@ import (
 	"drawbridge/bridge/echo"
 )
 
-// Options configures a Service. Desk is required.
+// Options configures a Service. Steps is required.
 type Options struct {
-	Desk bridge.Desk
+	Steps bridge.Steps
 	// Blocks and Passages bound what one agent may keep; default MaxBlocks and MaxPassages.
 	Blocks   int
 	Passages int64
@@ -35,8 +35,8 @@ type Service struct{ o Options }
 
 // New returns a service; it starts nothing.
 func New(o Options) (*Service, error) {
-	if o.Desk == nil {
-		return nil, errors.New("memory needs a desk")
+	if o.Steps == nil {
+		return nil, errors.New("memory needs an engine")
 	}
 	if o.Blocks <= 0 {
 		o.Blocks = MaxBlocks
@@ -84,7 +84,7 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 	if err := checkDraft(d); err != nil {
 		return b, err
 	}
-	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
+	err = s.o.Steps.Change(ctx, func(c bridge.Change) error {
 		a, err := findAgent(c.Scene, agent)
 		if err == nil && by == byAgent {
 			err = a.MayAct()
@@ -226,7 +226,7 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 	if tags, err = checkPassage(content, tags); err != nil {
 		return p, err
 	}
-	err = s.o.Desk.Change(ctx, func(c bridge.Change) error {
+	err = s.o.Steps.Change(ctx, func(c bridge.Change) error {
 		a, err := findAgent(c.Scene, agent)
 		if err == nil {
 			err = a.MayAct()
@@ -283,7 +283,7 @@ func (s *Service) ForgetBlock(ctx context.Context, agent bridge.AgentID, label s
 }
 
 func (s *Service) forget(ctx context.Context, agent bridge.AgentID, what string, drop func(bridge.Change) (bool, error)) error {
-	return s.o.Desk.Change(ctx, func(c bridge.Change) error {
+	return s.o.Steps.Change(ctx, func(c bridge.Change) error {
 		a, err := findAgent(c.Scene, agent)
 		if err != nil {
 			return err
@@ -334,7 +334,7 @@ func findAgent(tx *bridge.Scene, id bridge.AgentID) (bridge.Agent, error) {
 }
 
 func view[T any](ctx context.Context, s *Service, look func(*bridge.Scene) (T, error)) (out T, err error) {
-	err = s.o.Desk.View(ctx, func(tx *bridge.Scene) error {
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
 		out, err = look(tx)
 		return err
 	})

@@ -20,8 +20,8 @@ import (
 	"drawbridge/proof/runtimes"
 )
 
-// desk is an engine that does not run, on a store in memory with two agents.
-func desk(t *testing.T) *engine.Engine {
+// still is an engine that does not run, on a store in memory with two agents.
+func still(t *testing.T) *engine.Engine {
 	t.Helper()
 	s := memstore.NewDisk().Open()
 	p, problems := policy.New(policy.Rules{})
@@ -48,8 +48,8 @@ func desk(t *testing.T) *engine.Engine {
 
 func service(t *testing.T, o memory.Options) *memory.Service {
 	t.Helper()
-	if o.Desk == nil {
-		o.Desk = desk(t)
+	if o.Steps == nil {
+		o.Steps = still(t)
 	}
 	s, err := memory.New(o)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestCountedBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.options.Desk = desk(t)
+			tt.options.Steps = still(t)
 			services := []*memory.Service{service(t, tt.options), service(t, tt.options)}
 			start, errs := make(chan struct{}), make([]error, 16)
 			var writers sync.WaitGroup

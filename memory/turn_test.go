@@ -55,7 +55,7 @@ func testBlocksInTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	over(t, e, first.ID)
-	s := service(t, memory.Options{Desk: e})
+	s := service(t, memory.Options{Steps: e})
 	if _, err := s.Update(t.Context(), a.ID, memory.Draft{Label: "plan", Content: "be careful\n" + planted}); err != nil {
 		t.Fatal(err)
 	}

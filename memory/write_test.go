@@ -12,8 +12,8 @@ import (
 // limits, and the timeline says who wrote.
 func TestOperatorWritesABlock(t *testing.T) {
 	t.Parallel()
-	e := desk(t)
-	s := service(t, memory.Options{Desk: e, Blocks: 1})
+	e := still(t)
+	s := service(t, memory.Options{Steps: e, Blocks: 1})
 	write := func(label, content string, version ...int) (bridge.Block, error) {
 		var at *int
 		if len(version) > 0 {

@@ -175,7 +175,7 @@ func or[T comparable](v, fallback T) T {
 	return v
 }
 
-// Change implements bridge.Desk.
+// Change implements bridge.Steps.
 func (e *Engine) Change(ctx context.Context, fn func(bridge.Change) error, hints ...bridge.Need) error {
 	return e.update(ctx, func(c *change) error { return fn(bridge.Change{Scene: c.Scene, Teller: c}) }, hints...)
 }

@@ -158,7 +158,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	if w.mail, err = mail.New(mail.Options{Desk: w.engine, Doors: doored.Gives, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, ChainDepth: cfg.Mail.ChainDepth, MaxFile: cfg.Mail.MaxFile}); err != nil {
+	if w.mail, err = mail.New(mail.Options{Steps: w.engine, Doors: doored.Gives, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, ChainDepth: cfg.Mail.ChainDepth, MaxFile: cfg.Mail.MaxFile}); err != nil {
 		return nil, w.close(err)
 	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
@@ -252,7 +252,7 @@ func (w *parts) runScripts(ctx context.Context) error {
 
 // openDoor builds the MCP door; it opens with the API.
 func (w *parts) openDoor() (err error) {
-	if w.memory, err = memory.New(memory.Options{Desk: w.engine}); err != nil {
+	if w.memory, err = memory.New(memory.Options{Steps: w.engine}); err != nil {
 		return err
 	}
 	w.tokens = doors.NewKeyring(w.engine)

@@ -19,12 +19,12 @@ const Path = "/mcp"
 // Keyring makes, knows and revokes door tokens. It keeps them as hashes in the
 // store, so that every replica sees the same. Safe for concurrent use.
 type Keyring struct {
-	desk bridge.Desk
-	end  func(hash string)
+	steps bridge.Steps
+	end   func(hash string)
 }
 
-// NewKeyring returns a keyring over a desk.
-func NewKeyring(desk bridge.Desk) *Keyring { return &Keyring{desk: desk, end: func(string) {}} }
+// NewKeyring returns a keyring over the steps of an engine.
+func NewKeyring(steps bridge.Steps) *Keyring { return &Keyring{steps: steps, end: func(string) {}} }
 
 // OnRevoked has end called with the hash of each token that is revoked here, after
 // it was. It is called before anything is revoked.
@@ -43,7 +43,7 @@ func (k *Keyring) Holder(ctx context.Context, secret string) (bridge.DoorToken, 
 		return bridge.DoorToken{}, bridge.Errorf(bridge.Unauthenticated, "this token is unknown or was revoked; ask the operator for another")
 	}
 	if time.Since(t.LastUsed) > usedEvery {
-		err = k.desk.Change(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Change) error { return tx.UseToken(t.ID, tx.Now()) })
+		err = k.steps.Change(bridge.Unheard(bridge.Forgettable(ctx)), func(tx bridge.Change) error { return tx.UseToken(t.ID, tx.Now()) })
 	}
 	return t, err
 }
@@ -56,7 +56,7 @@ func (k *Keyring) Valid(ctx context.Context, hash string) (bool, error) {
 
 // find returns the zero token for a hash that is none.
 func (k *Keyring) find(ctx context.Context, hash string) (t bridge.DoorToken, err error) {
-	err = k.desk.View(ctx, func(tx *bridge.Scene) error {
+	err = k.steps.View(ctx, func(tx *bridge.Scene) error {
 		if t, err = tx.FindToken(hash); errors.Is(err, bridge.ErrNoRow) {
 			return nil
 		}
@@ -77,7 +77,7 @@ func (k *Keyring) Mint(ctx context.Context, agent bridge.AgentID, client string)
 	}
 	var replaced []string
 	secret = bridge.NewDoorToken()
-	err = k.desk.Change(ctx, func(tx bridge.Change) error {
+	err = k.steps.Change(ctx, func(tx bridge.Change) error {
 		a, err := tx.Agent(agent)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ const EventToken = "token"
 
 // List returns an agent's tokens, newest first, revoked ones too.
 func (k *Keyring) List(ctx context.Context, agent bridge.AgentID) (list []bridge.DoorToken, err error) {
-	err = k.desk.View(ctx, func(tx *bridge.Scene) error {
+	err = k.steps.View(ctx, func(tx *bridge.Scene) error {
 		list, err = tx.Tokens(agent)
 		return err
 	})
@@ -146,7 +146,7 @@ func (k *Keyring) List(ctx context.Context, agent bridge.AgentID) (list []bridge
 // for an id that is none of the agent's.
 func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.TokenID) (n int, err error) {
 	var hashes []string
-	err = k.desk.Change(ctx, func(tx bridge.Change) error {
+	err = k.steps.Change(ctx, func(tx bridge.Change) error {
 		hashes = nil
 		a, err := tx.Agent(agent)
 		if err != nil {

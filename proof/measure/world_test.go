@@ -131,7 +131,7 @@ func newEngine(t testing.TB, o engine.Options) (*engine.Engine, *mail.Service) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if office, err = mail.New(mail.Options{Desk: e, PerPair: -1}); err != nil {
+	if office, err = mail.New(mail.Options{Steps: e, PerPair: -1}); err != nil {
 		t.Fatal(err)
 	}
 	return e, office
