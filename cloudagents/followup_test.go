@@ -127,6 +127,12 @@ func TestFindSendV1(t *testing.T) {
 	last := func(id string) bridge.FollowUp { f := v1Followup(); f.LastRun = id; return f }
 	bare := v1Followup()
 	bare.Marker = ""
+	// A page of the list that has new runs alone may hide others.
+	all, others := []string{}, map[string]reply{}
+	for n := 21; n >= 2; n-- {
+		run := fmt.Sprintf("r%d", n)
+		all, others[run] = append(all, run), theirs
+	}
 	for name, c := range map[string]struct {
 		f           bridge.FollowUp
 		agent, runs reply
@@ -147,8 +153,9 @@ func TestFindSendV1(t *testing.T) {
 		"list lags":                       {f: v1Followup(), agent: agent("run-2"), runs: runs("run-1"), streams: map[string]reply{"run-2": mine}, want: "run-2"},
 		"last run unknown, marker":        {f: last(""), agent: agent("run-1"), runs: runs("run-1"), streams: map[string]reply{"run-1": mine}, want: "run-1"},
 		"last run unknown, prompt hidden": {f: last(""), agent: agent("run-1"), runs: runs("run-1"), streams: map[string]reply{"run-1": mute}, kind: bridge.Conflict, unclear: true},
-		"too many": {f: v1Followup(), agent: agent("r7"), runs: runs("r7", "r6", "r5", "r4", "r3", "r2", "run-1"),
-			streams: map[string]reply{"r7": theirs, "r6": theirs, "r5": theirs, "r4": theirs, "r3": theirs, "r2": mine}, kind: bridge.Conflict, unclear: true},
+		"many": {f: v1Followup(), agent: agent("r7"), runs: runs("r7", "r6", "r5", "r4", "r3", "r2", "run-1"),
+			streams: map[string]reply{"r7": theirs, "r6": theirs, "r5": theirs, "r4": theirs, "r3": theirs, "r2": mine}, want: "r2"},
+		"too many":            {f: v1Followup(), agent: agent("r21"), runs: runs(all...), streams: others, kind: bridge.Conflict, unclear: true},
 		"stream rate limited": {f: v1Followup(), agent: agent("run-2"), runs: runs("run-2", "run-1"), streams: map[string]reply{"run-2": {status: 429}}, kind: bridge.RateLimited},
 		"agent gone":          {f: v1Followup(), agent: reply{status: 404}, kind: bridge.NotFound},
 	} {

@@ -9,8 +9,8 @@ import (
 	"drawbridge/bridge"
 )
 
-// maxCandidates bounds how many new runs FindSend looks into.
-const maxCandidates = 5
+// candidatesPage is how many runs FindSend lists, maxCandidates into how many of them it looks. A full page may hide older ones.
+const candidatesPage, maxCandidates = 20, candidatesPage - 1
 
 func (c *Client) launchV1(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	if !agentIDForm.MatchString(l.AgentID) {
@@ -161,7 +161,7 @@ func (c *Client) findSendV1(ctx context.Context, f bridge.FollowUp) (bridge.Star
 
 // runsSince returns the ids of runs newer than f.LastRun, newest first.
 func (c *Client) runsSince(ctx context.Context, f bridge.FollowUp, latest string) ([]string, error) {
-	runs, _, err := c.runsV1(ctx, "find follow-up", f.Agent, page{limit: 20})
+	runs, _, err := c.runsV1(ctx, "find follow-up", f.Agent, page{limit: candidatesPage})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -382,6 +383,9 @@ func TestApprovalAtTheBridgeLasts(t *testing.T) {
 			if restarted.Stands(approval.Question{Action: "a", Definition: definition, Once: time.Hour}) != want {
 				t.Errorf("%s, after a restart: want %t for %s", by, want, definition)
 			}
+		}
+		for len(h.desk.Pending()) > 0 { // the first question is over after its millisecond, and then nobody is asked
+			runtime.Gosched()
 		}
 		must(t, h.desk.DenyAll("kill switch"))
 		if out := ask("3", nil); out.Refusal != wire.RefusedApproval {

@@ -1,6 +1,14 @@
 package keeper
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // Job and Word are the frames between a relay and its keeper.
 type (
@@ -35,4 +43,36 @@ func Descendants(root int) (list []Proc) {
 		list = append(list, Proc{p})
 	}
 	return list
+}
+
+// SlowOutput plays a program that writes first and then rest and ends, beside a relay that is busy with first until its patience is
+// over. It returns what the relay took.
+func SlowOutput(first, rest string) (string, error) {
+	busy := &slowWriter{began: make(chan struct{}), goOn: make(chan struct{})}
+	s, err := newStreams(Command{Stdout: busy, Stderr: io.Discard})
+	if err != nil {
+		return "", err
+	}
+	done := s.copy()
+	_, err = unix.Write(s.writers[0], []byte(first))
+	<-busy.began
+	_, late := unix.Write(s.writers[0], []byte(rest))
+	_ = s.readers[0].SetReadDeadline(time.Unix(1, 0))
+	close(busy.goOn)
+	s.closeWriters()
+	<-done
+	s.close()
+	return busy.String(), errors.Join(err, late)
+}
+
+// slowWriter is busy with its first write until it may go on.
+type slowWriter struct {
+	strings.Builder
+	began, goOn chan struct{}
+	once        sync.Once
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	w.once.Do(func() { close(w.began); <-w.goOn })
+	return w.Builder.Write(p)
 }

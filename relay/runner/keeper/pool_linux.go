@@ -426,7 +426,9 @@ func (s *streams) copy() <-chan struct{} {
 	for i, reader := range s.readers {
 		both.Go(func() {
 			// The end of the pipe, or of our patience.
-			_, _ = io.Copy(struct{ io.Writer }{s.into[i]}, reader)
+			if _, err := io.Copy(struct{ io.Writer }{s.into[i]}, reader); errors.Is(err, os.ErrDeadlineExceeded) {
+				takeRest(s.into[i], reader)
+			}
 		})
 	}
 	go func() {
@@ -434,6 +436,30 @@ func (s *streams) copy() <-chan struct{} {
 		both.Wait()
 	}()
 	return done
+}
+
+// maxRest bounds what is taken out of a pipe after our patience, in bytes; a pipe holds 64 KiB.
+const maxRest = 1 << 20
+
+// takeRest copies what stands in a pipe already. A program that wrote it and ended must not lose it because the relay was slow.
+func takeRest(into io.Writer, from *os.File) {
+	_ = from.SetReadDeadline(time.Time{})
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return
+	}
+	buffer := make([]byte, 64<<10)
+	_ = raw.Read(func(fd uintptr) bool {
+		for taken := 0; taken < maxRest; {
+			n, err := unix.Read(int(fd), buffer)
+			if n <= 0 || err != nil {
+				break
+			}
+			_, _ = into.Write(buffer[:n])
+			taken += n
+		}
+		return true
+	})
 }
 
 // finish returns when both streams are at their end, or after drainFor: a process that got away may hold one open.
