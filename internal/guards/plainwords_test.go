@@ -11,11 +11,11 @@ import (
 // hardWords are strings that make a reader stop, with how often they stand in the sources and the docs. A budget only falls:
 // who removes some lowers it, and nobody raises it. Write the actor first, then an active verb, then the object.
 var hardWords = map[string]int{
-	"is no ": 141, "are no ": 17, "whoever": 84, "of which nobody": 7, "is told": 116, "anew": 12, "for ever": 0, "in vain": 0,
+	"is no ": 141, "are no ": 17, "whoever": 83, "of which nobody": 7, "is told": 116, "anew": 2, "for ever": 0, "in vain": 0,
 }
 
-// everyWord hides "for every" and its like, which only begin as "for ever" does.
-var everyWord = strings.NewReplacer("for every", "")
+// everyWord hides what only looks like a hard word: "for every", and names of lanes.
+var everyWord = strings.NewReplacer("for every", "", "lanew", "")
 
 // TestPlainWords counts the strings in Go files and Markdown pages of the repository, whatever the case of their letters.
 func TestPlainWords(t *testing.T) {
