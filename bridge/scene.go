@@ -262,7 +262,7 @@ func (t *Table[K, V]) Writes() iter.Seq[Write[K, V]] {
 // Was is a row as it was before the step wrote it, nil when the step did not write it or there was none.
 func (t *Table[K, V]) Was(key K) *V { return t.was[key] }
 
-// Made reports whether the step wrote a row of which it did not know one before.
+// Made reports whether the step wrote a row that it had not seen before.
 func (t *Table[K, V]) Made(key K) bool { was, wrote := t.was[key]; return wrote && was == nil }
 
 func (t *Table[K, V]) put(key K, row *V) {

@@ -243,7 +243,7 @@ func (s *Scene) Letters(id MessageID) ([]Letter, error) {
 	return all, err
 }
 
-// DropLetter deletes a letter and its notice. It reports false when there is no such letter, or
+// DropLetter deletes a letter and its notice. It reports false without such a letter, or
 // when a turn carries the notice.
 func (s *Scene) DropLetter(id MessageID, agent AgentID) (bool, error) {
 	l, err := row(s, &s.Rows.Letters, NeedNoticedLetter{Message: id, Agent: agent}, LetterKey(id, agent))

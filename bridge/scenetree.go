@@ -56,7 +56,7 @@ func (s *Scene) EachAgent(root AgentID, fn func(Agent) error) error {
 	}
 }
 
-// UnmeteredAgents returns up to limit agents of a tree of which their Runtime did
+// UnmeteredAgents returns up to limit agents of a tree whose Runtime did
 // not tell what they used, newest first. The v0 API never does.
 func (s *Scene) UnmeteredAgents(root AgentID, limit int) (found []Agent, err error) {
 	err = s.EachAgent(root, func(a Agent) error {

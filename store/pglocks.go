@@ -8,7 +8,7 @@ import (
 
 // Steps that look at the same things wait for each other. What belongs to an agent
 // is under the lock of its tree, so that trees go side by side; what belongs to no
-// tree has locks of its own. A lock has a name, of which the server makes a number.
+// tree has locks of its own. A lock has a name, and the server makes a number of it.
 // Steps that wait for several wait in the order of the names.
 const (
 	lockName      = "SELECT CAST($1 AS TEXT) AS name"

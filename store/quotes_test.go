@@ -48,7 +48,7 @@ func TestResultIsStoredOnce(t *testing.T) {
 			if got := strings.Join(in, ", "); got != "1 turns.reply" {
 				t.Errorf("the result stands in %s", got)
 			}
-			// What is told from the one copy goes with it.
+			// What quotes the one copy goes with it.
 			if _, err := db.ExecContext(t.Context(), "UPDATE turns SET reply = $1 WHERE id = $2", strings.Replace(result, needle, "(gone)", 1), onceTurn(1)); err != nil {
 				t.Fatal(err)
 			}

@@ -156,7 +156,7 @@ func (d *sqliteDB) setLazy(ctx context.Context, lazy bool) error {
 	return nil
 }
 
-// end commits, or takes back; either way the transaction is over. Who is told that a commit is recorded must find it in
+// end commits, or takes back; either way the transaction is over. A caller that hears of a commit must find it in
 // the file that the path leads to, so it looks once more.
 func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 	word := "ROLLBACK"
@@ -186,7 +186,7 @@ const (
 )
 
 // tidy is called after commits with how many updates they held, when others may begin
-// already. It works on a connection for reading. A failure is told to
+// already. It works on a connection for reading. A failure goes to
 // nobody: the writer's own copying meets it, too, and a commit that cannot be
 // written says so.
 func (d *sqliteDB) tidy(ctx context.Context, updates int) {

@@ -106,7 +106,7 @@ func earlierIn(all []bridge.Command) []parser.Command {
 // and ledger as for its text. It belongs to the turn that the agent is in, or else to its
 // last one. What is refused or held is said in the answer and not in the next
 // turn; what comes of the rest comes as a turn. Twice under one key is once, and
-// returns the command as it stands now; without a key it is two requests, of which
+// returns the command as it stands now; without a key it is two requests, and
 // the policy holds the second for a person. NotFound for an unknown agent,
 // Conflict for one that never had a turn, whose tree was stopped or that used the
 // key for something else, RateLimited when a turn asked for too many.

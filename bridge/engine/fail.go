@@ -112,8 +112,8 @@ func (c *change) park(j *job) error {
 	return c.parked(j.agent, j.turn.ID)
 }
 
-// failTurn ends a turn that will have no reply: nothing of it runs, whoever
-// waits for it is told, and what it carried waits for another turn.
+// failTurn ends a turn that will have no reply: nothing of it runs, the
+// parent hears of it, and what it carried waits for another turn.
 func (c *change) failTurn(j *job, reason string) error {
 	// A launch never gets further than its first turn without an external agent.
 	launch := j.turn.IsLaunch()

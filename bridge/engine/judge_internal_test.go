@@ -97,7 +97,7 @@ func TestReply(t *testing.T) {
 }
 
 // TestAskBelongsToTheTurnThatWasHeard: while the next turn is queued, what an agent asks for belongs to the one before, as the record
-// of its calls does. It guards against commands that count for a turn of which the agent has not heard.
+// of its calls does. It guards against commands that count for a turn that the agent has not heard.
 func TestAskBelongsToTheTurnThatWasHeard(t *testing.T) {
 	t.Parallel()
 	rules, problems := policy.New(policy.Rules{Actions: []policy.ActionRule{{ID: "backup", Relay: "laptop"}}})

@@ -59,7 +59,7 @@ func setDue(c *change, a bridge.Agent, m *bridge.Command) error {
 }
 
 // cancelReminder ends a reminder that has not come back yet. The agent reads of it in its
-// next turn. Conflict when the command is no reminder that waits.
+// next turn. Conflict unless the command is a reminder that waits.
 func cancelReminder(c *change, id bridge.CommandID) (bridge.Command, error) {
 	m, err := c.Command(id)
 	if err != nil {
@@ -85,7 +85,7 @@ func cancelReminder(c *change, id bridge.CommandID) (bridge.Command, error) {
 }
 
 // CancelReminder ends a reminder that has not come back yet. The agent reads of
-// it in its next turn. Conflict when the command is no reminder that waits.
+// it in its next turn. Conflict unless the command is a reminder that waits.
 func (e *Engine) CancelReminder(ctx context.Context, id bridge.CommandID) (m bridge.Command, err error) {
 	err = e.update(ctx, func(c *change) (err error) {
 		m, err = cancelReminder(c, id)

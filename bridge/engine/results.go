@@ -87,7 +87,7 @@ func (c *change) releaseResults(t bridge.Turn, f bridge.Family, why string) erro
 		return err
 	}
 	if _, err := c.ReleaseNotices(t.ID); err != nil || len(f.Launched) == 0 {
-		return err // of nothing but held launches there is no news
+		return err // held launches alone bring nothing to tell
 	}
 	a, err := c.Agent(t.Agent)
 	if err != nil {

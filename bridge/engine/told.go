@@ -9,7 +9,7 @@ import (
 	"drawbridge/bridge"
 )
 
-// item derives the id of what an agent is told; see bridge.Keys.Item.
+// item derives the id of an item that an agent hears; see bridge.Keys.Item.
 func (c *change) item(to bridge.Agent, about ...string) bridge.ItemID {
 	return c.e.o.Keys.Item(to.OpKey, about...)
 }

@@ -49,7 +49,7 @@ func one(b bool) int {
 // maxUsageAsked bounds how many agents are asked about at one look.
 const maxUsageAsked = 10
 
-// askUnknownUsage asks again what agents of a tree used of which the API did not tell
+// askUnknownUsage asks again what agents of a tree used when the API did not tell
 // when their runs ended: a cost may lag behind (facts: 4.5), and a tree that is
 // gated for it has no run whose end would ask.
 func (e *Engine) askUnknownUsage(ctx context.Context, root bridge.AgentID) error {
@@ -80,8 +80,8 @@ func refOf(a bridge.Agent) bridge.RunRef {
 	return bridge.RunRef{Runtime: a.Runtime, API: a.API, Agent: a.External, Run: a.LastRun}
 }
 
-// retake is Take for an agent as it is now, of a number that is told. That one is
-// missing is no news: it was there when the run ended, or the agent counts as
+// retake is Take for an agent as it is now, of a number that the API tells. A missing one
+// changes nothing: it was there when the run ended, or the agent counts as
 // unmetered already.
 func retakeUsage(c *change, id bridge.AgentID, told *bridge.Usage) error {
 	a, err := c.Agent(id)

@@ -51,7 +51,7 @@ func newCheck(s streams) *cobra.Command {
 	return cmd
 }
 
-// run checks the file, and the agents if it is told to.
+// run checks the file, and the agents when asked to.
 func (c checkCmd) run(ctx context.Context, s streams) error {
 	if !c.Agents {
 		return check(ctx, s, c.home)

@@ -178,7 +178,7 @@ func (f *fleet) postgres(b *testing.B, s setting) string {
 	return withPool(database, s.pool)
 }
 
-// withPool is the address of a database of which a replica uses so many connections.
+// withPool is the address of a database where a replica uses so many connections.
 func withPool(database string, size int) string {
 	mark := "?"
 	if strings.Contains(database, "?") {

@@ -131,7 +131,7 @@ func fill(t *testing.T, clone string, init ...string) {
 		git checkout -q other; echo other > other; git add -A; git commit -qm third; git checkout -q main`)
 }
 
-// made is the usual clone, of which each test gets a copy.
+// made is the usual clone; each test gets a copy.
 var made struct {
 	once sync.Once
 	dir  string

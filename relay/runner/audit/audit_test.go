@@ -97,7 +97,7 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 	}
 }
 
-// Whoever writes log and head again is found by a hash that was kept elsewhere.
+// A writer of log and head is found by a hash that was kept elsewhere.
 func TestVerifyContains(t *testing.T) {
 	t.Parallel()
 	path, head := written(t, 5)
