@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/echo"
 	"drawbridge/bridge/engine"
 	"drawbridge/mail"
+	"drawbridge/parser"
 )
 
 // news counts the turns of an agent that say that no answer comes from another.
@@ -329,6 +331,13 @@ func TestCompleteIsTheResult(t *testing.T) {
 	}
 	w.deliver()
 	holds(t, w.prompt("boss"), "says that its task is done", "WEBHOOK_RESULT: agent_id=", "(message "+string(sent.Message.ID)+")", "| Completed: it stands in main.go")
+	// The bridge's own sentence names the subagent and its repository. A launch on it repeats nobody.
+	again := parser.Command{Verb: parser.Subagent, Repo: ann.Repo, Prompt: "Has the run of " + ann.Name + " an end, confirmed by the API?"}
+	w.view(func(tx *bridge.Scene) error {
+		heard, err := echo.Remembered(tx, boss.ID, 2, w.clock())
+		equal(t, "why the next launch is held", heard.Repeats(again), "")
+		return err
+	})
 	before := len(w.turns("boss"))
 	w.slow["github.com/acme/ann"] = false
 	w.turnOver()

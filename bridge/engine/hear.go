@@ -80,14 +80,22 @@ func (c *change) hearNotice(j job, n bridge.Notice) error {
 	if err := c.hear(j, h); err != nil {
 		return err
 	}
-	// In the bridge's own words there may be names that others chose, and a person's message.
-	h.Text, h.Mode = "", min(h.Mode, echo.Near)
-	if n.Message != "" {
-		h.Text = string(n.Text)
-	} else if _, evidence, ok := strings.Cut(string(n.Text), words.Confirmed); ok {
-		h.Text = evidence
-	}
+	h.Text, h.Mode = othersIn(n), min(h.Mode, echo.Near)
 	return c.hear(j, h)
+}
+
+// othersIn returns the part of a notice's own text that may hold names which others chose,
+// or a person's message.
+func othersIn(n bridge.Notice) string {
+	if n.Message == "" {
+		_, evidence, _ := strings.Cut(string(n.Text), words.Confirmed)
+		return evidence
+	}
+	text := string(n.Text)
+	if n.Cause == bridge.CauseCompletion { // the bridge's own sentences and, in the last line, who writes
+		text = text[strings.LastIndexByte(text, '\n')+1:]
+	}
+	return text
 }
 
 // attribute says whose words a notice brings, and what they are.
