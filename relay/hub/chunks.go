@@ -52,7 +52,9 @@ func (c *conn) judge(f wire.Chunked) wire.BodyRefusal {
 	case "found":
 		waits = c.looks[f.For] != nil
 	case "turn_found":
-		waits = c.turnLooks[f.For] != nil
+		waits = c.turnLooks[turnKey{id: f.For}] != nil
+	case "turn_stopped":
+		waits = c.turnLooks[turnKey{id: f.For, stop: true}] != nil
 	}
 	if !waits {
 		return wire.BodyUnwanted

@@ -62,8 +62,8 @@ type conn struct {
 	mu    sync.Mutex // guards what follows
 	calls map[string]*call
 	looks map[string]*look
-	// turnLooks are look-ups of turns.
-	turnLooks map[string]*turnLook
+	// turnLooks are look-ups of turns, and words that stop them.
+	turnLooks map[turnKey]*turnLook
 	ended     bool
 	signed    int64 // when the last request was signed, in Unix milliseconds
 }
@@ -145,7 +145,7 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		}
 	case f.Chunked != nil || f.Chunk != nil:
 		return c.takeChunk(ctx, f)
-	case f.Ended != nil || f.TurnFound != nil || f.Receipt != nil:
+	case f.Ended != nil || f.TurnFound != nil || f.TurnStopped != nil || f.Receipt != nil:
 		return c.takeTurn(f)
 	case f.Switch != nil:
 		c.allowance -= answeredCost

@@ -21,7 +21,28 @@ type TurnCall struct {
 	Repeat bool `json:"repeat,omitempty"`
 }
 
-// turnLook is a look-up of a turn that waits for its answer.
+// turnKey names a look-up of a turn, or a word that stops one.
+type turnKey struct {
+	id   string
+	stop bool
+}
+
+func (k turnKey) use() wire.TurnUse {
+	if k.stop {
+		return wire.UseStop
+	}
+	return wire.UseLookup
+}
+
+// frame carries what was signed for the key.
+func (k turnKey) frame(s wire.Signed) wire.Frame {
+	if k.stop {
+		return wire.Frame{TurnStop: &s}
+	}
+	return wire.Frame{TurnLookup: &s}
+}
+
+// turnLook is a look-up of a turn, or a word that stops one, that waits for its answer.
 type turnLook struct {
 	// found is set before done is closed; without it the connection was lost.
 	found *wire.TurnFound
@@ -46,10 +67,23 @@ func (h *Hub) RunTurn(ctx context.Context, t TurnCall) (wire.TurnEnded, error) {
 // LookupTurn asks the relay what its record of the session knows of a turn. It starts nothing; twice is fine. The error is a
 // *bridge.Error, Unavailable when the relay cannot be asked now.
 func (h *Hub) LookupTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) {
+	t.Ask.Text = ""
+	return h.findTurn(ctx, t, turnAsk{TurnLookup: &t})
+}
+
+// StopTurn asks the relay to end a turn and returns what the relay knew of it when it got the word. It does not wait for the end: whoever
+// waits in RunTurn gets it, with wire.TurnStopped as its cause unless the turn had ended. A turn that the relay does not have yet is not
+// said any more while that process of the relay lives. Twice is fine. The error is a *bridge.Error; Unavailable means that the relay
+// may not have got the word.
+func (h *Hub) StopTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) {
+	t.Ask.Text = ""
+	return h.findTurn(ctx, t, turnAsk{TurnStop: &t})
+}
+
+func (h *Hub) findTurn(ctx context.Context, t TurnCall, a turnAsk) (wire.TurnFound, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	t.Ask.Text = ""
-	s, err := h.turn(ctx, t, turnAsk{TurnLookup: &t})
+	s, err := h.turn(ctx, t, a)
 	if err != nil {
 		return wire.TurnFound{}, err
 	}
@@ -60,14 +94,15 @@ func (h *Hub) LookupTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error
 	return *s.TurnFound, nil
 }
 
-// turnAsk is a turn, or its look-up, on its way to another replica. A replica of an earlier version reads it as a request without an
+// turnAsk is a turn, its look-up, or the word that stops it, on its way to another replica. A replica of an earlier version reads it as a request without an
 // id, which it cannot sign.
 type turnAsk struct {
 	Turn       *TurnCall `json:"turn,omitempty"`
 	TurnLookup *TurnCall `json:"turn_lookup,omitempty"`
+	TurnStop   *TurnCall `json:"turn_stop,omitempty"`
 }
 
-// turn brings a turn or its look-up to the replica that has the relay's connection.
+// turn brings what is asked to the replica that has the relay's connection.
 func (h *Hub) turn(ctx context.Context, t TurnCall, a turnAsk) (spoken, error) {
 	if !wire.ValidRequestID(t.ID) || h.o.Store == nil || h.static[t.Relay] != (Relay{}) {
 		return spoken{}, bridge.Errorf(bridge.Invalid, "relay %q cannot be asked for a turn: the id must be valid, and the relay must be one that joined", t.Relay)
@@ -89,8 +124,8 @@ func (h *Hub) turn(ctx context.Context, t TurnCall, a turnAsk) (spoken, error) {
 
 // turnHere asks over the connection that this replica holds.
 func (h *Hub) turnHere(ctx context.Context, a turnAsk) spoken {
-	if a.TurnLookup != nil {
-		found, err := h.lookTurnHere(ctx, *a.TurnLookup)
+	if a.TurnLookup != nil || a.TurnStop != nil {
+		found, err := h.lookTurnHere(ctx, a)
 		if err != nil {
 			return speak(bridge.ActionOutcome{}, err)
 		}
@@ -155,7 +190,7 @@ func (h *Hub) mayRun(ctx context.Context, c *conn, t TurnCall) (*wire.TurnEnded,
 			return nil, err
 		}
 	}
-	found, err := c.lookTurn(ctx, t)
+	found, err := c.lookTurn(ctx, t, turnKey{id: t.ID})
 	switch {
 	case err != nil:
 		return nil, doubtful(err)
@@ -263,7 +298,9 @@ func (c *conn) takeTurn(f wire.Frame) error {
 			close(k.done)
 		}
 	case f.TurnFound != nil:
-		asked = c.turnFound(*f.TurnFound)
+		asked = c.turnFound(turnKey{id: f.TurnFound.ID}, *f.TurnFound)
+	case f.TurnStopped != nil:
+		asked = c.turnFound(turnKey{id: f.TurnStopped.ID, stop: true}, *f.TurnStopped)
 	}
 	if asked {
 		c.allowance++
@@ -271,43 +308,47 @@ func (c *conn) takeTurn(f wire.Frame) error {
 	return nil
 }
 
-func (c *conn) turnFound(f wire.TurnFound) bool {
+func (c *conn) turnFound(key turnKey, f wire.TurnFound) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.turnLooks[f.ID]
+	l := c.turnLooks[key]
 	if l == nil {
 		return false
 	}
-	delete(c.turnLooks, f.ID)
+	delete(c.turnLooks, key)
 	l.found = &f
 	close(l.done)
 	return true
 }
 
-func (h *Hub) lookTurnHere(ctx context.Context, t TurnCall) (wire.TurnFound, error) {
+func (h *Hub) lookTurnHere(ctx context.Context, a turnAsk) (wire.TurnFound, error) {
+	t, stop := a.TurnLookup, a.TurnStop != nil
+	if stop {
+		t = a.TurnStop
+	}
 	c := h.connOf(t.Relay)
 	if c == nil {
 		return wire.TurnFound{}, away(t.Relay)
 	}
-	return c.lookTurn(ctx, t)
+	return c.lookTurn(ctx, *t, turnKey{id: t.ID, stop: stop})
 }
 
-// lookTurn asks the relay what it knows of a turn. Several that ask at a time share one answer.
-func (c *conn) lookTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) {
+// lookTurn asks the relay what it knows of a turn, or to stop it. Several that ask the same at a time share one answer.
+func (c *conn) lookTurn(ctx context.Context, t TurnCall, key turnKey) (wire.TurnFound, error) {
 	if c.process == "" {
 		return wire.TurnFound{}, errOldRelay(c.relay)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	l, first, err := c.beginTurnLook(t.ID)
+	l, first, err := c.beginTurnLook(key)
 	if err != nil {
 		return wire.TurnFound{}, away(c.relay)
 	}
 	if first {
 		t.Ask.Text = ""
-		signed, err := wire.SignTurn(c.signer.Load().private, wire.TurnOrder{ID: t.ID, Relay: c.relay, Ask: t.Ask, Created: c.stamp(), For: wire.MaxAge, Lookup: true})
+		signed, err := wire.SignTurn(c.signer.Load().private, wire.TurnOrder{ID: t.ID, Relay: c.relay, Ask: t.Ask, Created: c.stamp(), For: wire.MaxAge, Use: key.use()})
 		if err == nil {
-			err = c.write(context.WithoutCancel(ctx), wire.Frame{TurnLookup: &signed})
+			err = c.write(context.WithoutCancel(ctx), key.frame(signed))
 		}
 		if err != nil {
 			c.cancel() // which also ends the look-up
@@ -330,20 +371,20 @@ func notSaid(relay string) error {
 	return bridge.Errorf(bridge.Unavailable, "relay %q did not say what it knows; do the clocks of both machines agree?", relay)
 }
 
-func (c *conn) beginTurnLook(id string) (l *turnLook, first bool, err error) {
+func (c *conn) beginTurnLook(key turnKey) (l *turnLook, first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return nil, false, errGone
 	}
-	if l := c.turnLooks[id]; l != nil {
+	if l := c.turnLooks[key]; l != nil {
 		return l, false, nil
 	}
 	if c.turnLooks == nil {
-		c.turnLooks = map[string]*turnLook{}
+		c.turnLooks = map[turnKey]*turnLook{}
 	}
 	l = &turnLook{done: make(chan struct{})}
-	c.turnLooks[id] = l
+	c.turnLooks[key] = l
 	return l, true, nil
 }
 

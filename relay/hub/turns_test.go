@@ -27,6 +27,8 @@ type script struct {
 	// said and sessions are guarded by state. sessions holds the ends of turns by session and id.
 	said     []wire.Turn
 	sessions map[string]map[string]wire.TurnEnded
+	// stopped gets a turn when it is to stop; nil takes none.
+	stopped chan wire.Turn
 }
 
 func newScript(reply func(wire.Turn) wire.TurnEnded) *script {
@@ -66,6 +68,15 @@ func (s *script) LookupTurn(t wire.Turn) wire.TurnFound {
 		return wire.TurnFound{Known: wire.TurnKnownAbsent}
 	}
 	return wire.TurnFound{Known: wire.TurnKnownNot}
+}
+
+// StopTurn implements wire.AgentHost.
+func (s *script) StopTurn(t wire.Turn) wire.TurnFound {
+	if s.stopped != nil {
+		s.stopped <- t
+		return wire.TurnFound{Known: wire.TurnKnownOpen}
+	}
+	return s.LookupTurn(t)
 }
 
 // times is how often the agent was told a turn.
@@ -126,6 +137,48 @@ func TestTurns(t *testing.T) {
 	}
 	if end, err := a.RunTurn(t.Context(), turn("too-large", strings.Repeat("x", wire.MaxTurnText+1))); err != nil || end.Refusal != wire.RefusedInvalid || s.times("too-large") != 0 {
 		t.Errorf("too large: %+v, %v", end, err)
+	}
+}
+
+// A turn that runs is stopped from any replica, and whoever waits for it gets its end. A turn that has ended stays as it is.
+func TestStopTurn(t *testing.T) {
+	t.Parallel()
+	a, b := twoReplicas(t)
+	s := newScript(nil)
+	s.stopped = make(chan wire.Turn)
+	s.reply = func(wire.Turn) wire.TurnEnded {
+		select {
+		case <-s.stopped:
+		case <-t.Context().Done():
+		}
+		return wire.TurnEnded{Cause: wire.TurnStopped}
+	}
+	connect(t, joined(t, b.site, "laptop"), s, nil)
+	a.online(t, "laptop")
+	for n, r := range []*replica{a, b} {
+		call := turn(fmt.Sprintf("op-%d", n), "Hello")
+		ended := make(chan wire.TurnEnded, 1)
+		go func() {
+			end, err := b.RunTurn(t.Context(), call)
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- end
+		}()
+		eventually(t, "the turn runs", func() bool { return s.times(call.ID) == 1 })
+		if found, err := r.StopTurn(t.Context(), call); err != nil || found.Known != wire.TurnKnownOpen {
+			t.Errorf("%+v, %v", found, err)
+		}
+		if end := <-ended; end.Cause != wire.TurnStopped {
+			t.Errorf("%+v", end)
+		}
+	}
+	s.stopped = nil
+	if found, err := a.StopTurn(t.Context(), turn("op-0", "")); err != nil || found.Known != wire.TurnKnownEnded || found.Ended.Cause != wire.TurnStopped {
+		t.Errorf("a turn that has ended: %+v, %v", found, err)
+	}
+	if found, err := a.StopTurn(t.Context(), turn("op-9", "")); err != nil || found.Known != wire.TurnKnownAbsent {
+		t.Errorf("a turn that was not sent: %+v, %v", found, err)
 	}
 }
 

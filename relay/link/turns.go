@@ -44,6 +44,11 @@ func (noAgents) LookupTurn(wire.Turn) wire.TurnFound {
 	return wire.TurnFound{Known: wire.TurnKnownNot}
 }
 
+// StopTurn implements wire.AgentHost.
+func (noAgents) StopTurn(wire.Turn) wire.TurnFound {
+	return wire.TurnFound{Known: wire.TurnKnownNot}
+}
+
 // forHost serves the frames about agents. Under the first version each of them is out of order.
 func (s *session) forHost(ctx, conn context.Context, f wire.Frame) error {
 	switch {
@@ -52,7 +57,9 @@ func (s *session) forHost(ctx, conn context.Context, f wire.Frame) error {
 	case f.Turn != nil:
 		return s.takeTurn(ctx, conn, arrived{*f.Turn, s.link.o.Now()})
 	case f.TurnLookup != nil:
-		return s.lookupTurn(conn, *f.TurnLookup)
+		return s.lookupTurn(conn, *f.TurnLookup, wire.UseLookup)
+	case f.TurnStop != nil:
+		return s.lookupTurn(conn, *f.TurnStop, wire.UseStop)
 	case f.Chunked == nil && f.Chunk == nil:
 		return errOrder
 	}
@@ -90,7 +97,7 @@ func (s *session) takeTurn(ctx, conn context.Context, a arrived) error {
 		}
 		return s.write(conn, wire.Frame{Ended: &wire.TurnEnded{ID: a.ID, Refusal: why, Error: reason, RetryMS: retry.Milliseconds()}})
 	}
-	t, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: a.began}.VerifyTurn(a.Signed)
+	t, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: a.began}.VerifyTurn(a.Signed, wire.UseRun)
 	if err != nil {
 		return refuse(wire.RefusedInvalid, err.Error(), 0)
 	}
@@ -126,29 +133,36 @@ func (s *session) runTurn(ctx, conn context.Context, t wire.Turn) {
 	s.answer(conn, wire.Frame{Ended: &end})
 }
 
-// lookupTurn answers what the record of a turn's session knows. It starts nothing.
-func (s *session) lookupTurn(ctx context.Context, signed wire.Signed) error {
+// lookupTurn answers what the record of a turn's session knows, and for wire.UseStop asks the turn to end first. It starts nothing.
+func (s *session) lookupTurn(ctx context.Context, signed wire.Signed, use wire.TurnUse) error {
 	if !wire.ValidRequestID(signed.ID) {
 		return errors.New("the bridge sent a look-up without an id")
 	}
-	refused := wire.Frame{TurnFound: &wire.TurnFound{ID: signed.ID, Known: wire.TurnKnownRefused}}
+	answer, ask := found, s.host.LookupTurn
+	if use == wire.UseStop {
+		answer, ask = stopped, s.host.StopTurn
+	}
+	refused := answer(wire.TurnFound{ID: signed.ID, Known: wire.TurnKnownRefused})
 	now := s.link.o.Now()
-	t, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: now, Lookup: true}.VerifyTurn(signed)
+	t, err := wire.Verifier{Relay: s.identity.Relay, Keys: byID(s.identity.Trusted(now)), Now: now}.VerifyTurn(signed, use)
 	if err != nil {
 		s.link.o.Log.Warn().Err(err).Str("request", signed.ID).Msg("look-up refused")
 		return s.write(ctx, refused)
 	}
 	return s.answerLater(ctx, refused, func() wire.Frame {
-		found := s.host.LookupTurn(t)
-		if found.ID = t.ID; found.Ended != nil {
-			found.Ended.ID = t.ID
+		f := ask(t)
+		if f.ID = t.ID; f.Ended != nil {
+			f.Ended.ID = t.ID
 		}
-		if !found.Valid(t.ID) {
-			found = wire.TurnFound{ID: t.ID, Known: wire.TurnKnownNot}
+		if !f.Valid(t.ID) {
+			f = wire.TurnFound{ID: t.ID, Known: wire.TurnKnownNot}
 		}
-		return wire.Frame{TurnFound: &found}
+		return answer(f)
 	})
 }
+
+func found(f wire.TurnFound) wire.Frame   { return wire.Frame{TurnFound: &f} }
+func stopped(f wire.TurnFound) wire.Frame { return wire.Frame{TurnStopped: &f} }
 
 // answerLater sends what answer returns, beside the reading: a large answer waits for the bridge's receipts. It sends busy while the
 // relay is stopping or has too much in hand.

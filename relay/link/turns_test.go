@@ -15,7 +15,8 @@ import (
 // hosting is a handler that hosts agents, and writes down what reaches them.
 type hosting struct {
 	*talker
-	said []wire.Turn // guarded by mu
+	// said and stopped are guarded by mu.
+	said, stopped []wire.Turn
 }
 
 func newHosting() *hosting { return &hosting{talker: newTalker(1)} }
@@ -34,6 +35,14 @@ func (h *hosting) RunTurn(_ context.Context, t wire.Turn) wire.TurnEnded {
 // LookupTurn implements wire.AgentHost.
 func (h *hosting) LookupTurn(wire.Turn) wire.TurnFound {
 	return wire.TurnFound{Known: wire.TurnKnownEnded} // malformed: there is no end
+}
+
+// StopTurn implements wire.AgentHost.
+func (h *hosting) StopTurn(t wire.Turn) wire.TurnFound {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = append(h.stopped, t)
+	return wire.TurnFound{Known: wire.TurnKnownOpen}
 }
 
 func (h *hosting) count() int {
@@ -196,11 +205,13 @@ func TestForgedTurns(t *testing.T) {
 		for name, s := range map[string]wire.Signed{
 			"another key":     signTurn(t, key("evil"), short(nil)),
 			"another relay":   signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Relay = "desk" })),
-			"a look-up":       signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Lookup = true })),
+			"a look-up":       signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Use = wire.UseLookup })),
 			"too old":         signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Created = o.Created.Add(-3 * time.Minute) })),
 			"too long a life": signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.For = time.Hour })),
 			"no agent":        signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Ask.Agent = "../sh" })),
 			"no session":      signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Ask.Session = "" })),
+			"a stop":          signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Use = wire.UseStop })),
+			"no workspace":    signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Ask.Home = wire.Home{Name: "../x", Repo: "local/notes"} })),
 			"an action":       *sign(t, p.key, order("trn-1", "listed")),
 		} {
 			if err := p.frame(wire.Frame{Turn: &s}); err != nil {
@@ -223,10 +234,25 @@ func TestForgedTurns(t *testing.T) {
 		if f, err := p.read(); err != nil || f.TurnFound == nil || f.TurnFound.Known != wire.TurnKnownRefused {
 			t.Errorf("a turn's signature for a look-up: %+v, %v", f.TurnFound, err)
 		}
-		if h.count() != 0 || len(h.ran) != 0 {
+		look := signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Use = wire.UseLookup }))
+		for name, s := range map[string]wire.Signed{"a turn": s, "a look-up": look, "another relay": signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Use, o.Relay = wire.UseStop, "desk" }))} {
+			if err := p.frame(wire.Frame{TurnStop: &s}); err != nil {
+				t.Error(err)
+			}
+			if f, err := p.read(); err != nil || f.TurnStopped == nil || f.TurnStopped.Known != wire.TurnKnownRefused {
+				t.Errorf("the signature of %s stops a turn: %+v, %v", name, f.TurnStopped, err)
+			}
+		}
+		if h.count() != 0 || len(h.ran) != 0 || len(h.stopped) != 0 {
 			t.Error("something ran")
 		}
-		look := signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Lookup = true }))
+		stop := signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Use = wire.UseStop }))
+		if err := p.frame(wire.Frame{TurnStop: &stop}); err != nil {
+			t.Error(err)
+		}
+		if f, err := p.read(); err != nil || f.TurnStopped == nil || f.TurnStopped.Known != wire.TurnKnownOpen || len(h.stopped) != 1 || h.stopped[0].ID != "trn-1" {
+			t.Errorf("a stop: %+v, %v", f.TurnStopped, err)
+		}
 		malformed := signTurn(t, p.key, short(func(o *wire.TurnOrder) { o.Ask.Marker = "malformed" }))
 		for _, f := range []wire.Frame{{TurnLookup: &look}, {Turn: &malformed}} {
 			if err := p.frame(f); err != nil {

@@ -185,6 +185,8 @@ func (f Frame) Body() (kind, id string, ok bool) {
 		return "ended", f.Ended.ID, true
 	case f.TurnFound != nil:
 		return "turn_found", f.TurnFound.ID, true
+	case f.TurnStopped != nil:
+		return "turn_stopped", f.TurnStopped.ID, true
 	}
 	return "", "", false
 }
@@ -202,6 +204,8 @@ func (f Frame) TextSize() int {
 		return len(f.Ended.Text) + len(f.Ended.Evidence)
 	case f.TurnFound != nil && f.TurnFound.Ended != nil:
 		return len(f.TurnFound.Ended.Text) + len(f.TurnFound.Ended.Evidence)
+	case f.TurnStopped != nil && f.TurnStopped.Ended != nil:
+		return len(f.TurnStopped.Ended.Text) + len(f.TurnStopped.Ended.Evidence)
 	}
 	return 0
 }

@@ -78,6 +78,9 @@ type Frame struct {
 	TurnLookup *Signed    `json:"turn_lookup,omitempty"`
 	Ended      *TurnEnded `json:"ended,omitempty"`
 	TurnFound  *TurnFound `json:"turn_found,omitempty"`
+	// TurnStop asks a relay to end a turn. TurnStopped is its answer: what it knew of the turn when it got the word.
+	TurnStop    *Signed    `json:"turn_stop,omitempty"`
+	TurnStopped *TurnFound `json:"turn_stopped,omitempty"`
 	// Chunked, Chunk and Receipt are of Subprotocol2, too. They carry a frame that is larger than MaxWhole, in either direction.
 	Chunked *Chunked `json:"chunked,omitempty"`
 	Chunk   *Chunk   `json:"chunk,omitempty"`
@@ -271,6 +274,7 @@ func (f Frame) members() (n int) {
 		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
 		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil, f.Asking != nil,
 		f.Chunked != nil, f.Chunk != nil, f.Receipt != nil, f.Turn != nil, f.TurnLookup != nil, f.Ended != nil, f.TurnFound != nil,
+		f.TurnStop != nil, f.TurnStopped != nil,
 	} {
 		if there {
 			n++
@@ -294,6 +298,8 @@ func (f Frame) check() error {
 		return f.Ended.check()
 	case f.TurnFound != nil:
 		return f.TurnFound.check()
+	case f.TurnStopped != nil:
+		return f.TurnStopped.check()
 	case f.Chunked != nil:
 		return f.Chunked.check()
 	case f.Chunk != nil:

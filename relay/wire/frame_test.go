@@ -23,7 +23,7 @@ func frames(t testing.TB) []wire.Frame {
 		t.Fatal(err)
 	}
 	chunk := wire.NewChunk(3, 16, []byte("\x00\xff"))
-	turn, err := wire.SignTurn(key("bridge"), wire.TurnOrder{ID: "x", Relay: "laptop", Ask: wire.TurnAsk{Agent: "a", Session: "s", Marker: "m", Text: "t"}, For: wire.MaxAge})
+	turn, err := wire.SignTurn(key("bridge"), wire.TurnOrder{ID: "x", Relay: "laptop", Ask: wire.TurnAsk{Agent: "a", Session: "s", Marker: "m", Text: "t", Home: wire.Home{Name: "ada", Repo: "local/notes"}}, For: wire.MaxAge})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +32,10 @@ func frames(t testing.TB) []wire.Frame {
 		{TurnLookup: &turn},
 		{Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnAnswered, Text: "t", Evidence: "e", Replayed: true}},
 		{Ended: &wire.TurnEnded{ID: "x", Refusal: wire.RefusedBusy, Error: "e", RetryMS: 5}},
+		{Ended: &wire.TurnEnded{ID: "x", Refusal: wire.RefusedBusy, Error: "e", Until: 1}},
+		{Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnLimited, Until: 253402300799999}},
+		{TurnStop: &turn},
+		{TurnStopped: &wire.TurnFound{ID: "x", Known: wire.TurnKnownOpen}},
 		{TurnFound: &wire.TurnFound{ID: "x", Known: wire.TurnKnownAbsent}},
 		{TurnFound: &wire.TurnFound{ID: "x", Known: wire.TurnKnownEnded, Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnLimited}}},
 		{Chunked: &chunked},

@@ -13,10 +13,11 @@ import (
 	"drawbridge/internal/strictjson"
 )
 
-// The paths that stand in the signatures of a turn and of its look-up. Neither counts for the other, nor for an action.
+// The paths that stand in the signatures of a turn, of its look-up and of the word that stops it. None counts for another, nor for an action.
 const (
 	TurnPath       = "/turn"
 	TurnLookupPath = "/turn/lookup"
+	TurnStopPath   = "/turn/stop"
 )
 
 // Bounds of a turn, in bytes.
@@ -36,7 +37,19 @@ type TurnAsk struct {
 	// Marker stands in the text, so that the turn is found again in what the agent replays.
 	Marker string `json:"marker"`
 	Text   string `json:"text"`
+	// Home is where the agent works. The zero Home goes on where the session's earlier turns worked.
+	Home Home `json:"home,omitzero"`
 }
+
+// TurnUse is what a bridge wants with a turn.
+type TurnUse int
+
+// The uses. Only UseRun lets the relay say anything to an agent.
+const (
+	UseRun TurnUse = iota
+	UseLookup
+	UseStop
+)
 
 // Turn is one verified turn. Agent chooses what runs; Text is for the agent alone.
 type Turn struct {
@@ -55,29 +68,33 @@ type TurnOrder struct {
 	Created   time.Time
 	// For is at most MaxAge.
 	For time.Duration
-	// Lookup is true when the relay is asked what it knows of the turn. Nothing runs then, and Text may be left out.
-	Lookup bool
+	// Use is UseRun, UseLookup to ask what the relay knows of the turn, or UseStop to end it. Text may be left out of the latter two.
+	Use TurnUse
 }
 
-func turnPath(lookup bool) string {
-	if lookup {
+func (u TurnUse) path() string {
+	switch u {
+	case UseLookup:
 		return TurnLookupPath
+	case UseStop:
+		return TurnStopPath
+	default:
+		return TurnPath
 	}
-	return TurnPath
 }
 
-// SignTurn signs a turn, or a look-up of one.
+// SignTurn signs a turn, a look-up of one, or the word that stops one.
 func SignTurn(key ed25519.PrivateKey, o TurnOrder) (Signed, error) {
 	body, err := json.Marshal(o.Ask)
 	if err != nil {
 		return Signed{}, fmt.Errorf("write turn: %w", err)
 	}
-	return signBody(key, Order{ID: o.ID, Relay: o.Relay, Created: o.Created, For: o.For}, turnPath(o.Lookup), string(body))
+	return signBody(key, Order{ID: o.ID, Relay: o.Relay, Created: o.Created, For: o.For}, o.Use.path(), string(body))
 }
 
-// VerifyTurn is [Verifier.Verify] for turns.
-func (v Verifier) VerifyTurn(s Signed) (Turn, error) {
-	if err := v.genuine(s, turnPath(v.Lookup)); err != nil {
+// VerifyTurn is [Verifier.Verify] for turns. The signature counts for one use alone; v.Lookup does not matter.
+func (v Verifier) VerifyTurn(s Signed, use TurnUse) (Turn, error) {
+	if err := v.genuine(s, use.path()); err != nil {
 		return Turn{}, err
 	}
 	t := Turn{ID: s.ID, KeyID: s.Key, Created: time.UnixMilli(s.Created), Expires: time.UnixMilli(s.Expires)}
@@ -90,7 +107,7 @@ func (v Verifier) VerifyTurn(s Signed) (Turn, error) {
 	if !ValidAction(t.Agent) || !ValidRequestID(t.Session) {
 		return Turn{}, errors.New("the turn names no agent, or no session")
 	}
-	if err := errors.Join(checkText("the turn's marker", t.Marker, MaxAgent), checkText("the turn's text", t.Text, MaxTurnText)); err != nil {
+	if err := errors.Join(checkText("the turn's marker", t.Marker, MaxAgent), checkText("the turn's text", t.Text, MaxTurnText), t.Home.Check()); err != nil {
 		return Turn{}, err
 	}
 	sum := sha256.Sum256([]byte(s.Body))
@@ -137,9 +154,15 @@ type TurnEnded struct {
 	Error   string  `json:"error,omitempty"`
 	// RetryMS is after how many milliseconds asking again under the same id may help; 0 means that it will not.
 	RetryMS int64 `json:"retry_ms,omitempty"`
+	// Until is the time before which the bridge should say nothing to the agent, in Unix milliseconds; 0 when it is not known. It is set
+	// for TurnLimited and for refusals alone.
+	Until int64 `json:"until,omitempty"`
 	// Replayed is true when the end was recorded earlier.
 	Replayed bool `json:"replayed,omitempty"`
 }
+
+// maxUntil is the end of the year 9999. Later times do not fit every clock.
+const maxUntil = int64(253_402_300_799_999)
 
 // Valid reports whether a bridge takes e as what came of the turn id.
 func (e TurnEnded) Valid(id string) bool { return e.ID == id && e.check() == nil }
@@ -150,8 +173,10 @@ func (e TurnEnded) check() error {
 		return errors.New("a turn's end without an id")
 	case (e.Cause != "") == (e.Refusal != "") || e.Cause != "" && !e.Cause.Known():
 		return errors.New("a turn's end without one known cause or refusal")
-	case e.RetryMS < 0:
-		return errors.New("a turn's end with a negative number")
+	case e.RetryMS < 0 || e.Until < 0 || e.Until > maxUntil:
+		return errors.New("a turn's end with a number out of range")
+	case e.Until != 0 && e.Cause != TurnLimited && e.Refusal == "":
+		return errors.New("a turn's end that has a time to wait for and no reason to wait")
 	}
 	return errors.Join(checkText("the reply", e.Text, MaxReplyText), checkText("the evidence", e.Evidence, MaxEvidence), checkText("the error", e.Error, MaxLine))
 }
@@ -207,4 +232,7 @@ type AgentHost interface {
 	RunTurn(ctx context.Context, t Turn) TurnEnded
 	// LookupTurn says what the record of the turn's session knows. It starts nothing. The record lives as long as the session.
 	LookupTurn(t Turn) TurnFound
+	// StopTurn asks that a turn ends and returns what is known of it at that moment, without waiting for its end. Text is empty. A turn that runs
+	// ends with TurnStopped, unless it has ended. One that the relay does not have yet is never said. Twice is fine.
+	StopTurn(t Turn) TurnFound
 }
