@@ -81,8 +81,8 @@ func (c *cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, erro
 	return c.start(l.AgentID, l.Grant.Prompt()), nil
 }
 
-func (c *cloud) FindLaunch(context.Context, bridge.Launch) (bridge.Started, bool, error) {
-	return bridge.Started{}, false, errors.New("nothing was in doubt")
+func (c *cloud) FindLaunch(context.Context, bridge.Launch) (bridge.Started, bridge.Found, error) {
+	return bridge.Started{}, bridge.FoundUnknown, errors.New("nothing was in doubt")
 }
 
 func (c *cloud) Send(_ context.Context, f bridge.FollowUp) (bridge.Started, error) {
@@ -94,8 +94,8 @@ func (c *cloud) Send(_ context.Context, f bridge.FollowUp) (bridge.Started, erro
 	return c.start(f.Agent, f.Text), nil
 }
 
-func (c *cloud) FindSend(context.Context, bridge.FollowUp) (bridge.Started, bool, error) {
-	return bridge.Started{}, false, errors.New("nothing was in doubt")
+func (c *cloud) FindSend(context.Context, bridge.FollowUp) (bridge.Started, bridge.Found, error) {
+	return bridge.Started{}, bridge.FoundUnknown, errors.New("nothing was in doubt")
 }
 
 func (c *cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation, error) {

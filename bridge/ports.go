@@ -24,8 +24,7 @@ func InCloud(runtime string) bool { return runtime == "" || runtime == CloudRunt
 // [Question] and the field api of the HTTP API hold this word; they held it before Runtime and API were two fields.
 func Through(runtime, api string) string { return cmp.Or(api, runtime) }
 
-// Repeatable reports whether a launch may be sent again under the same AgentID,
-// and whether a follow-up that FindSend does not show in the end did not happen.
+// Repeatable reports whether a launch may be sent again under the same AgentID, because a repeat meets its earlier self.
 // Every Runtime keeps this (package proof/runtimes) but the v0 API. api is empty outside of the cloud.
 func Repeatable(api string) bool { return api != APIv0 }
 
@@ -124,6 +123,20 @@ type FollowUp struct {
 	Door  *Door
 }
 
+// Found is what a look-up says of a request whose answer was lost.
+type Found string
+
+// The answers of a look-up. The zero Found is FoundUnknown, so that a forgotten answer repeats nothing.
+const (
+	// FoundUnknown means that the look-up cannot tell: what it does not show may have happened. It is never sent again.
+	FoundUnknown Found = ""
+	// FoundThere means that the request took effect.
+	FoundThere Found = "found"
+	// FoundAbsent means that the request has not taken effect. Within the settle time of its Runtime it still may; after that it is
+	// sent again.
+	FoundAbsent Found = "absent"
+)
+
 // Observation is what the API itself says of a run.
 type Observation struct {
 	State RunState
@@ -145,9 +158,8 @@ type Launcher interface {
 	// API it is not: call FindLaunch first. Errors are *Error: Unclear when the
 	// agent may exist, RateLimited, UsageLimited, Denied, Invalid, Unavailable.
 	Launch(ctx context.Context, l Launch) (Started, error)
-	// FindLaunch looks for an earlier attempt whose answer was lost. found is
-	// false when the API shows no such agent now; it may still appear later.
-	FindLaunch(ctx context.Context, l Launch) (s Started, found bool, err error)
+	// FindLaunch looks for an earlier attempt whose answer was lost. With an error nothing is known.
+	FindLaunch(ctx context.Context, l Launch) (s Started, found Found, err error)
 }
 
 // Sender gives existing external agents further turns.
@@ -156,7 +168,7 @@ type Sender interface {
 	// earlier attempt is in doubt. Errors as for Launch, and Busy.
 	Send(ctx context.Context, f FollowUp) (Started, error)
 	// FindSend looks for an earlier attempt whose answer was lost, by its run or marker.
-	FindSend(ctx context.Context, f FollowUp) (s Started, found bool, err error)
+	FindSend(ctx context.Context, f FollowUp) (s Started, found Found, err error)
 }
 
 // Observer reads and stops runs. Both methods are safe for concurrent use and may be repeated.

@@ -29,7 +29,7 @@ func (c *Client) adopt(ctx context.Context, l bridge.Launch, conflict error) (br
 		unclear := *e
 		unclear.Unclear = true
 		return bridge.Started{}, &unclear
-	case found:
+	case found == bridge.FoundThere:
 		return s, nil
 	case hasCode(conflict, codeConflict):
 		return bridge.Started{}, bridge.Errorf(bridge.Conflict, "launch agent: the agent of this operation existed and has been deleted")
@@ -37,20 +37,20 @@ func (c *Client) adopt(ctx context.Context, l bridge.Launch, conflict error) (br
 	return bridge.Started{}, conflict
 }
 
-func (c *Client) findLaunchV1(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (c *Client) findLaunchV1(ctx context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	const what = "find launch"
 	agent, err := c.agentV1(ctx, what, l.AgentID)
 	if bridge.KindOf(err) == bridge.NotFound {
-		return bridge.Started{}, false, nil
+		return bridge.Started{}, bridge.FoundAbsent, nil
 	}
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	run, err := c.firstRunV1(ctx, what, agent)
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
-	return startedV1(agent, run), true, nil
+	return startedV1(agent, run), bridge.FoundThere, nil
 }
 
 // firstRunV1 returns the launch's own run: the last of a list that has the newest

@@ -86,7 +86,7 @@ func TestFindLaunchV1(t *testing.T) {
 			})
 			got, found, err := client.FindLaunch(t.Context(), bridge.Launch{AgentID: agentID})
 			check(t, err, c.kind, c.unclear)
-			if want := (bridge.Started{}); found != c.found || !c.found && got != want || c.found && got != wantV1() {
+			if want := (bridge.Started{}); (found == bridge.FoundThere) != c.found || err != nil && found != bridge.FoundUnknown || !c.found && got != want || c.found && got != wantV1() {
 				t.Errorf("found %v, %+v", found, got)
 			}
 			if n := len(f.requests()); n > 1+50 {
@@ -110,7 +110,7 @@ func TestFindLaunchV1WithoutAnAgent(t *testing.T) {
 			f := newFake(t, map[string][]reply{"GET /v1/agents/" + agentID: {c.agent}})
 			got, found, err := newClient(t, f.URL).FindLaunch(t.Context(), bridge.Launch{AgentID: agentID})
 			check(t, err, c.kind, false)
-			if found || got != (bridge.Started{}) {
+			if found == bridge.FoundThere || (err == nil) != (found == bridge.FoundAbsent) || got != (bridge.Started{}) {
 				t.Errorf("found %v, %+v", found, got)
 			}
 		})
@@ -126,7 +126,7 @@ func TestListsAreBounded(t *testing.T) {
 		f := newFake(t, map[string][]reply{"GET /v0/agents": {answer}})
 		_, found, err := newClient(t, f.URL, withV0).FindLaunch(t.Context(), launchOf(t))
 		check(t, err, bridge.Unavailable, false)
-		if found || len(f.requests()) != 1 {
+		if found != bridge.FoundUnknown || len(f.requests()) != 1 {
 			t.Errorf("%s: found %v after %d requests", name, found, len(f.requests()))
 		}
 	}
@@ -139,7 +139,7 @@ func TestFindLaunchV1Pages(t *testing.T) {
 		"GET /v1/agents/" + agentID: {{body: agentV1}},
 		runsPath:                    {runsPage("a&b=c", "run-3"), runsPage("", "run-1")},
 	})
-	if _, found, err := newClient(t, f.URL).FindLaunch(t.Context(), bridge.Launch{AgentID: agentID}); !found || err != nil {
+	if _, found, err := newClient(t, f.URL).FindLaunch(t.Context(), bridge.Launch{AgentID: agentID}); found != bridge.FoundThere || err != nil {
 		t.Fatal(found, err)
 	}
 	reqs := f.requests()
@@ -169,7 +169,7 @@ func TestContractAdoptsTheFirstRun(t *testing.T) {
 		w.finish(last)
 	}
 	found, ok, err := w.FindLaunch(t.Context(), l)
-	if err != nil || !ok || found.Run != s.Run {
+	if err != nil || ok != bridge.FoundThere || found.Run != s.Run {
 		t.Errorf("found %+v %v %v, want run %s", found, ok, err, s.Run)
 	}
 	again, err := w.Launch(t.Context(), l)
@@ -192,7 +192,7 @@ func TestContractAdoptionWaitsForTheList(t *testing.T) {
 	check(t, err, bridge.Unavailable, false)
 	_, err = w.Launch(t.Context(), l)
 	check(t, err, bridge.Unavailable, true)
-	if found {
+	if found != bridge.FoundUnknown {
 		t.Error("found without a list")
 	}
 	if again, err := w.Launch(t.Context(), l); err != nil || again.Run != s.Run {

@@ -161,7 +161,7 @@ func TestContractTurns(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 		f := w.followUp(first, "go on")
-		if _, found, err := w.FindSend(t.Context(), f); found || err != nil {
+		if _, found, err := w.FindSend(t.Context(), f); found == bridge.FoundThere || err != nil {
 			t.Errorf("found %v before it was sent: %v", found, err)
 		}
 		s2, err := w.Send(t.Context(), f)
@@ -171,7 +171,7 @@ func TestContractTurns(t *testing.T) {
 		if o := w.finish(w.ref(s2, marker)); o.State != bridge.RunFinished || o.Reply != "answer to 2\nsecond line" {
 			t.Errorf("%+v", o)
 		}
-		if s3, found, err := w.FindSend(t.Context(), f); !found || s3.Run != s2.Run || err != nil {
+		if s3, found, err := w.FindSend(t.Context(), f); found != bridge.FoundThere || s3.Run != s2.Run || err != nil {
 			t.Errorf("%+v %v %v", s3, found, err)
 		}
 		if o := w.finish(first); o.Reply != "answer to 1\nsecond line" {
@@ -197,7 +197,7 @@ func TestContractLostCreateResponse(t *testing.T) {
 				_, err := w.Launch(t.Context(), l)
 				check(t, err, bridge.Unavailable, true)
 				s, found, err := w.FindLaunch(t.Context(), l)
-				if !found || err != nil {
+				if found != bridge.FoundThere || err != nil {
 					t.Fatal(found, err)
 				}
 				if api == bridge.APIv1 { // twice is fine at v1
@@ -222,7 +222,7 @@ func TestContractNotCreated(t *testing.T) {
 		l := w.launch("build it")
 		_, err := w.Launch(t.Context(), l)
 		check(t, err, bridge.Unavailable, true)
-		if s, found, err := w.FindLaunch(t.Context(), l); found || err != nil {
+		if s, found, err := w.FindLaunch(t.Context(), l); found == bridge.FoundThere || err != nil {
 			t.Errorf("%+v %v %v", s, found, err)
 		}
 		w.want(cloudsim.AgentCreated, 0)
@@ -238,7 +238,7 @@ func TestContractLostFollowUp(t *testing.T) {
 		_, err := w.Send(t.Context(), f)
 		check(t, err, bridge.Unavailable, true)
 		s, found, err := w.FindSend(t.Context(), f)
-		if !found || err != nil {
+		if found != bridge.FoundThere || err != nil {
 			t.Fatal(s, found, err)
 		}
 		if o := w.finish(w.ref(s, marker)); o.Reply != "answer to 2\nsecond line" {
@@ -272,7 +272,7 @@ func TestContractBusyAndCancel(t *testing.T) {
 		if api == bridge.APIv1 {
 			_, err := w.Send(t.Context(), w.followUp(first, "go on"))
 			check(t, err, bridge.Busy, false)
-			if _, found, err := w.FindSend(t.Context(), w.followUp(first, "go on")); found || err != nil {
+			if _, found, err := w.FindSend(t.Context(), w.followUp(first, "go on")); found == bridge.FoundThere || err != nil {
 				t.Error(found, err)
 			}
 		}

@@ -168,7 +168,7 @@ func TestFindSendV1(t *testing.T) {
 			f := newFake(t, routes)
 			got, found, err := newClient(t, f.URL).FindSend(t.Context(), c.f)
 			check(t, err, c.kind, c.unclear)
-			if found != (c.want != "") || got.Run != c.want {
+			if (found == bridge.FoundThere) != (c.want != "") || err != nil && found != bridge.FoundUnknown || err == nil && c.want == "" && found != bridge.FoundAbsent || got.Run != c.want {
 				t.Errorf("found %v, %+v", found, got)
 			}
 			if f.count("POST") != 0 {
@@ -200,7 +200,7 @@ func TestFindSendV0(t *testing.T) {
 			f := newFake(t, map[string][]reply{"GET /v0/agents/bc_1/conversation": {c.answer}})
 			got, found, err := newClient(t, f.URL).FindSend(t.Context(), v0Followup())
 			check(t, err, c.kind, false)
-			if found != c.found || found && got.Agent != "bc_1" {
+			if found != foundAtV0(c.found) || c.found && got.Agent != "bc_1" {
 				t.Errorf("found %v, %+v", found, got)
 			}
 		})

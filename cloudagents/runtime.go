@@ -36,10 +36,10 @@ func (c *Client) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, e
 // repository among the newest 300 agents. It only reads, so it takes an invalid
 // Grant too (the allowlist may have changed since) and then, at v0, goes by the
 // branch alone.
-func (c *Client) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (c *Client) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	api, err := c.version(cmp.Or(l.API, l.Grant.API()))
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	if api == bridge.APIv0 {
 		return c.findLaunchV0(ctx, l)
@@ -67,10 +67,10 @@ func (c *Client) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, e
 // is ours, or else the only one that shows nothing else. Known hole: a person
 // who typed in the web page at that moment, while the stream shows no prompts.
 // When several runs could be ours, the error is a Conflict and Unclear.
-func (c *Client) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+func (c *Client) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	api, err := c.checkFollowUp("find follow-up", f)
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	if api == bridge.APIv0 {
 		return c.findSendV0(ctx, f)

@@ -52,20 +52,20 @@ func startedV0(agent agentV0) bridge.Started {
 	}
 }
 
-func (c *Client) findLaunchV0(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (c *Client) findLaunchV0(ctx context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	const what = "find launch"
 	if err := checkID(what, l.Op); err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	cursor := ""
 	for range maxListPages {
 		agents, next, err := c.listV0(ctx, what, page{limit: 100, cursor: cursor})
 		if err != nil {
-			return bridge.Started{}, false, err
+			return bridge.Started{}, bridge.FoundUnknown, err
 		}
 		for _, agent := range agents {
 			if isLaunch(agent, l) {
-				return startedV0(agent), true, nil
+				return startedV0(agent), bridge.FoundThere, nil
 			}
 		}
 		if next == "" {
@@ -73,7 +73,7 @@ func (c *Client) findLaunchV0(ctx context.Context, l bridge.Launch) (bridge.Star
 		}
 		cursor = next
 	}
-	return bridge.Started{}, false, nil
+	return bridge.Started{}, bridge.FoundUnknown, nil
 }
 
 // isLaunch goes by the branch, which is this operation's own, and by the
@@ -100,18 +100,18 @@ func (c *Client) sendV0(ctx context.Context, f bridge.FollowUp) (bridge.Started,
 	return bridge.Started{Agent: f.Agent}, nil
 }
 
-func (c *Client) findSendV0(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+func (c *Client) findSendV0(ctx context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	if f.Marker == "" {
-		return bridge.Started{}, false, bridge.Errorf(bridge.Invalid, "find follow-up: without a marker it cannot be found at v0")
+		return bridge.Started{}, bridge.FoundUnknown, bridge.Errorf(bridge.Invalid, "find follow-up: without a marker it cannot be found at v0")
 	}
 	messages, err := c.conversationV0(ctx, "find follow-up", f.Agent)
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	if _, found := turnOf(messages, f.Marker); !found {
-		return bridge.Started{}, false, nil
+		return bridge.Started{}, bridge.FoundUnknown, nil
 	}
-	return bridge.Started{Agent: f.Agent}, true, nil
+	return bridge.Started{Agent: f.Agent}, bridge.FoundThere, nil
 }
 
 // observeV0 believes an end only in this order: a terminal status, then the

@@ -142,21 +142,27 @@ func busyOr(err error, active func() bool) error {
 	return &bridge.Error{Kind: bridge.Busy, Message: "send follow-up: the agent has an active run", Cause: err}
 }
 
-func (c *Client) findSendV1(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+func (c *Client) findSendV1(ctx context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	const what = "find follow-up"
 	agent, err := c.agentV1(ctx, what, f.Agent)
-	if err != nil || agent.LatestRunID == "" || agent.LatestRunID == f.LastRun {
-		return bridge.Started{}, false, err
+	switch {
+	case err != nil:
+		return bridge.Started{}, bridge.FoundUnknown, err
+	case agent.LatestRunID == "" || agent.LatestRunID == f.LastRun:
+		return bridge.Started{}, bridge.FoundAbsent, nil
 	}
 	newer, err := c.runsSince(ctx, f, agent.LatestRunID)
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	run, err := c.attribute(ctx, f, newer)
-	if err != nil || run == "" {
-		return bridge.Started{}, false, err
+	switch {
+	case err != nil:
+		return bridge.Started{}, bridge.FoundUnknown, err
+	case run == "":
+		return bridge.Started{}, bridge.FoundAbsent, nil
 	}
-	return startedV1(agent, run), true, nil
+	return startedV1(agent, run), bridge.FoundThere, nil
 }
 
 // runsSince returns the ids of runs newer than f.LastRun, newest first.

@@ -137,14 +137,14 @@ func started(a *agent, now *run) bridge.Started {
 }
 
 // FindLaunch implements bridge.Launcher; what it does not find did not happen.
-func (r *Runtime) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (r *Runtime) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.agents[l.AgentID]
 	if !ok {
-		return bridge.Started{}, false, nil
+		return bridge.Started{}, bridge.FoundAbsent, nil
 	}
-	return started(a, a.runs[0]), true, nil
+	return started(a, a.runs[0]), bridge.FoundThere, nil
 }
 
 // Send implements bridge.Sender.
@@ -176,19 +176,19 @@ func (r *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 func (r *Runtime) SettleTime() time.Duration { return 0 }
 
 // FindSend implements bridge.Sender, by the marker; what it does not find did not happen.
-func (r *Runtime) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+func (r *Runtime) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, err := r.agent(f.Agent)
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	for _, now := range a.runs {
 		if now.marker == f.Marker && f.Marker != "" {
-			return started(a, now), true, nil
+			return started(a, now), bridge.FoundThere, nil
 		}
 	}
-	return bridge.Started{}, false, nil
+	return bridge.Started{}, bridge.FoundAbsent, nil
 }
 
 // agent finds one. The caller holds the lock.

@@ -49,9 +49,9 @@ func (c *slowCloud) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started
 	return c.Cloud.Send(ctx, f)
 }
 
-func (c *slowCloud) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (c *slowCloud) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	if err := c.wait(ctx, "find launch"); err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	return c.Cloud.FindLaunch(ctx, l)
 }

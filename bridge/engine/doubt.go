@@ -26,9 +26,8 @@ func (e *Engine) doubt(ctx context.Context, j job, wait time.Duration) error {
 	})
 }
 
-// clearDoubt finds out what became of an earlier attempt: found is adopted,
-// surely absent is sent again where a repeat is safe, and otherwise the turn
-// becomes uncertain (facts: Effects over an unreliable API, the table).
+// clearDoubt finds out what became of an earlier attempt. What is found is adopted, and what is absent is sent again. Where the
+// look-up cannot tell, the turn becomes uncertain.
 func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	if j.turn.DoubtSince.IsZero() {
 		// The process ended between the commit and the answer.
@@ -41,7 +40,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	defer cancel()
 	look, end := bridge.LookFor(call, j.turn.ID)
 	started, found, err := e.find(look, j)
-	end(found || err != nil && !bridge.Passing(err))
+	end(found == bridge.FoundThere || err != nil && !bridge.Passing(err))
 	wait := max(bridge.RetryAfter(err), e.doubtWait(j))
 	switch {
 	case err != nil && call.Err() != nil: // nobody has looked
@@ -54,15 +53,15 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case err != nil && !(bridge.IsUnclear(err) && e.settled(j) && j.turn.State == bridge.TurnDelivering):
 		e.lookFailed(j).Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)
-	case found:
+	case found == bridge.FoundThere:
 		return e.foundSent(ctx, j, started)
-	case err == nil && j.tree.Stopped() && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
+	case found == bridge.FoundAbsent && j.tree.Stopped() && j.turn.State == bridge.TurnDelivering:
 		return e.letGo(ctx, j, words.Stopped(j.tree))
-	case err == nil && j.launch != nil && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
+	case found == bridge.FoundAbsent && j.launch != nil && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
 		return e.putBack(ctx, j.work, wait)
-	case err == nil && bridge.Repeatable(j.agent.API) && j.turn.State == bridge.TurnDelivering:
+	case found == bridge.FoundAbsent && j.turn.State == bridge.TurnDelivering:
 		return e.again(ctx, j) // no new run appeared in the settle time
 	case err == nil && e.neverShown(j):
 		return e.step(ctx, j, func(c *change, j *job) error {
@@ -101,11 +100,16 @@ func (e *Engine) neverShown(j job) bool {
 	return e.o.V0Settle > 0 && j.launch != nil && j.agent.API == bridge.APIv0 && e.o.Now().Sub(j.turn.DoubtSince) >= e.o.V0Settle
 }
 
-func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bool, error) {
+func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bridge.Found, error) {
+	look := func() (bridge.Started, bridge.Found, error) { return e.o.Runtime.FindSend(ctx, followUpOf(j)) }
 	if j.launch != nil {
-		return e.o.Runtime.FindLaunch(ctx, e.launchOf(j))
+		look = func() (bridge.Started, bridge.Found, error) { return e.o.Runtime.FindLaunch(ctx, e.launchOf(j)) }
 	}
-	return e.o.Runtime.FindSend(ctx, followUpOf(j))
+	started, found, err := look()
+	if err != nil {
+		return bridge.Started{}, bridge.FoundUnknown, err // a look-up that failed found nothing, whatever else it says
+	}
+	return started, found, nil
 }
 
 // relaunch repeats a v1 launch, unless the allowlist says no by now: then

@@ -100,7 +100,7 @@ func (e *Engine) launchUnlessThere(ctx context.Context, j job) error {
 	defer cancel()
 	s, found, err := e.find(call, j)
 	switch {
-	case found:
+	case found == bridge.FoundThere:
 		return e.started(ctx, j, s)
 	case call.Err() != nil:
 		return e.requeue(ctx, j, bridge.Errorf(bridge.Unavailable, "the bridge was stopped before this was sent"))

@@ -85,10 +85,10 @@ func (s Set) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error
 }
 
 // FindLaunch implements bridge.Launcher.
-func (s Set) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (s Set) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	r, err := s.of(l.Runtime)
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	return r.FindLaunch(ctx, l)
 }
@@ -103,10 +103,10 @@ func (s Set) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error
 }
 
 // FindSend implements bridge.Sender.
-func (s Set) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+func (s Set) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	r, err := s.of(f.Runtime)
 	if err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	return r.FindSend(ctx, f)
 }

@@ -81,16 +81,16 @@ func (r runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, e
 // found is an answer of which two parts are no error.
 type found struct {
 	started bridge.Started
-	yes     bool
+	known   bridge.Found
 }
 
 // FindLaunch implements bridge.Launcher.
-func (r runtime) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (r runtime) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	f, err := around("runtime.findlaunch", func() (f found, err error) {
-		f.started, f.yes, err = r.Runtime.FindLaunch(ctx, l)
+		f.started, f.known, err = r.Runtime.FindLaunch(ctx, l)
 		return f, err
 	})
-	return f.started, f.yes, err
+	return f.started, f.known, err
 }
 
 // Send implements bridge.Sender.
@@ -99,12 +99,12 @@ func (r runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, e
 }
 
 // FindSend implements bridge.Sender.
-func (r runtime) FindSend(ctx context.Context, u bridge.FollowUp) (bridge.Started, bool, error) {
+func (r runtime) FindSend(ctx context.Context, u bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	f, err := around("runtime.findsend", func() (f found, err error) {
-		f.started, f.yes, err = r.Runtime.FindSend(ctx, u)
+		f.started, f.known, err = r.Runtime.FindSend(ctx, u)
 		return f, err
 	})
-	return f.started, f.yes, err
+	return f.started, f.known, err
 }
 
 // Observe implements bridge.Observer.

@@ -42,6 +42,8 @@ type Cloud struct {
 	Hidden func(prompt string) bool
 	// Finding, when set, is called before each look-up of a launch is answered.
 	Finding func()
+	// Forgets, when set and true, makes look-ups that show nothing answer FoundUnknown, as a Runtime does that lost its records.
+	Forgets func() bool
 	// HiddenSends, when set and true, keeps follow-ups out of every look-up.
 	HiddenSends func() bool
 	// Inspected, when set, says what the cloud tells of an agent beside its runs;
@@ -175,20 +177,20 @@ func (c *Cloud) reported(repo string) string {
 }
 
 // FindLaunch implements bridge.Launcher.
-func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (c *Cloud) FindLaunch(_ context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	if c.Finding != nil {
 		c.Finding()
 	}
 	if err := c.fail("find launch", l.Grant.Prompt()); err != nil {
-		return bridge.Started{}, false, err
+		return bridge.Started{}, bridge.FoundUnknown, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.agents[l.AgentID]
 	if !ok || (c.Hidden != nil && c.Hidden(a.runs[0].text)) {
-		return bridge.Started{}, false, nil
+		return bridge.Started{}, c.notShown(l.API), nil
 	}
-	return c.started(a, a.runs[0]), true, nil
+	return c.started(a, a.runs[0]), bridge.FoundThere, nil
 }
 
 // Send implements bridge.Sender.
@@ -215,18 +217,26 @@ func (c *Cloud) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, er
 }
 
 // FindSend implements bridge.Sender.
-func (c *Cloud) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+func (c *Cloud) FindSend(_ context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.agents[f.Agent]
 	if !ok {
-		return bridge.Started{}, false, bridge.Errorf(bridge.NotFound, "no such agent")
-	}
-	if c.HiddenSends != nil && c.HiddenSends() {
-		return bridge.Started{}, false, nil
+		return bridge.Started{}, bridge.FoundUnknown, bridge.Errorf(bridge.NotFound, "no such agent")
 	}
 	last := a.last()
-	return c.started(a, last), strings.HasPrefix(last.text, f.Marker+"\n"), nil
+	if c.HiddenSends != nil && c.HiddenSends() || !strings.HasPrefix(last.text, f.Marker+"\n") {
+		return bridge.Started{}, c.notShown(f.API), nil
+	}
+	return c.started(a, last), bridge.FoundThere, nil
+}
+
+// notShown is the answer of a look-up that shows nothing. At v0 that proves nothing.
+func (c *Cloud) notShown(api string) bridge.Found {
+	if api == bridge.APIv0 || c.Forgets != nil && c.Forgets() {
+		return bridge.FoundUnknown
+	}
+	return bridge.FoundAbsent
 }
 
 // Observe implements bridge.Observer: a run is over when it is looked at, unless

@@ -26,9 +26,8 @@ const Repo = "github.com/me/my-app"
 // Abilities is what a Runtime can do beyond what all of them can. One that is
 // declared must work.
 type Abilities struct {
-	// Repeats: a second launch under one AgentID meets its earlier self, and a
-	// follow-up that FindSend does not show did not happen. Without it a doubt may
-	// be for a person to settle.
+	// Repeats: a second launch under one AgentID meets its earlier self, and look-ups answer FoundAbsent for what was not made.
+	// Without it they answer FoundUnknown, so that a doubt may be for a person to settle.
 	Repeats bool
 	// Busy: a follow-up to an agent at work is refused.
 	Busy bool
@@ -180,10 +179,18 @@ func (p play) kind(err error, kind bridge.ErrorKind, unclear bool) {
 func (p play) foundLaunch(l bridge.Launch, want string) bridge.Started {
 	p.Helper()
 	s, found, err := p.Runtime.FindLaunch(p.Context(), l)
-	if err != nil || found != (want != "") || (want != "" && want != anyAgent && s.Agent != want) {
+	if err != nil || want == "" && found != p.absent() || want != "" && found != bridge.FoundThere || (want != "" && want != anyAgent && s.Agent != want) {
 		p.Fatalf("find launch: %+v %v %v, want %q", s, found, err, want)
 	}
 	return s
+}
+
+// absent is what a look-up answers for a request that was not made: a Runtime without Repeats cannot tell.
+func (p play) absent() bridge.Found {
+	if p.Repeats {
+		return bridge.FoundAbsent
+	}
+	return bridge.FoundUnknown
 }
 
 // anyAgent is a found launch of which the answer was lost.

@@ -25,7 +25,7 @@ func turns(_ *testing.T, p play) {
 	first := p.ref(s, "")
 	p.finished(first, "build it")
 	f := p.followUp(first, 2, "go on")
-	if _, found, err := p.Runtime.FindSend(p.Context(), f); found || err != nil {
+	if _, found, err := p.Runtime.FindSend(p.Context(), f); found != p.absent() || err != nil {
 		p.Errorf("a follow-up is found before it was sent: %v %v", found, err)
 	}
 	s2, err := p.Runtime.Send(p.Context(), f)
@@ -33,7 +33,7 @@ func turns(_ *testing.T, p play) {
 		p.Fatalf("send: %+v %v", s2, err)
 	}
 	p.finished(p.ref(s2, f.Marker), "go on")
-	if found, ok, err := p.Runtime.FindSend(p.Context(), f); !ok || err != nil || found.Run != s2.Run {
+	if found, ok, err := p.Runtime.FindSend(p.Context(), f); ok != bridge.FoundThere || err != nil || found.Run != s2.Run {
 		p.Errorf("a follow-up is not found after it was sent: %+v %v %v", found, ok, err)
 	}
 	p.finished(first, "build it")
@@ -109,7 +109,7 @@ func lostSend(_ *testing.T, p play) {
 	_, err := p.Runtime.Send(p.Context(), f)
 	p.kind(err, bridge.Unavailable, true)
 	s, found, err := p.Runtime.FindSend(p.Context(), f)
-	if !found || err != nil {
+	if found != bridge.FoundThere || err != nil {
 		p.Fatalf("find follow-up: %+v %v %v", s, found, err)
 	}
 	p.finished(p.ref(s, f.Marker), "go on")
@@ -143,7 +143,7 @@ func unknown(_ *testing.T, p play) {
 	p.kind(err, bridge.NotFound, false)
 	_, found, err := p.Runtime.FindSend(p.Context(), p.followUp(r, 9, "go on"))
 	p.kind(err, bridge.NotFound, false)
-	if found {
+	if found != bridge.FoundUnknown {
 		p.Error("a follow-up to nobody is found")
 	}
 	_, err = p.Runtime.Observe(p.Context(), r)
@@ -201,7 +201,7 @@ func busy(_ *testing.T, p play) {
 	f := p.followUp(r, 2, "go on")
 	_, err := p.Runtime.Send(p.Context(), f)
 	p.kind(err, bridge.Busy, false)
-	if _, found, err := p.Runtime.FindSend(p.Context(), f); found || err != nil {
+	if _, found, err := p.Runtime.FindSend(p.Context(), f); found != p.absent() || err != nil {
 		p.Errorf("a refused follow-up is found: %v %v", found, err)
 	}
 	p.made(1, 0)
@@ -244,7 +244,7 @@ func endedContext(t *testing.T, p play) {
 		p.Error("a launch with an ended context was confirmed")
 	}
 	_, found, err := p.Runtime.FindLaunch(p.Context(), l)
-	if made, _ := p.Made(); err != nil || found != (made == 1) {
+	if made, _ := p.Made(); err != nil || (found == bridge.FoundThere) != (made == 1) {
 		p.Errorf("%d agents were made, found is %v (%v)", made, found, err)
 	}
 	first := p.start(2, "build it")
@@ -258,7 +258,7 @@ func endedContext(t *testing.T, p play) {
 		p.Error("a follow-up with an ended context was confirmed")
 	}
 	_, found, err = p.Runtime.FindSend(p.Context(), f)
-	if _, made := p.Made(); err != nil || found != (made == before+1) {
+	if _, made := p.Made(); err != nil || (found == bridge.FoundThere) != (made == before+1) {
 		p.Errorf("%d follow-ups were made, found is %v (%v)", made-before, found, err)
 	}
 }
@@ -332,7 +332,7 @@ func restart(t *testing.T, p play) {
 	cut := p.start(2, "this never ends")
 	p.Runtime = p.Restart()
 	p.finished(done, "build it")
-	if s, found, err := p.Runtime.FindSend(t.Context(), f); !found || err != nil || s.Run != sent.Run {
+	if s, found, err := p.Runtime.FindSend(t.Context(), f); found != bridge.FoundThere || err != nil || s.Run != sent.Run {
 		p.Errorf("find follow-up in the next process: %+v %v %v", s, found, err)
 	}
 	p.finished(p.ref(sent, f.Marker), "go on")

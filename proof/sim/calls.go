@@ -150,18 +150,18 @@ func (p *process) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 // found is what a look-up returns.
 type found struct {
 	started bridge.Started
-	there   bool
+	known   bridge.Found
 }
 
 // FindLaunch implements bridge.Launcher.
-func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bool, error) {
+func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Started, bridge.Found, error) {
 	f, err := ask(ctx, p, request{name: "find launch", tag: l.Op, faults: inRead}, func() (found, error) {
 		if p.w.narrow && p.w.chance(0.3) {
 			p.w.relist(0) // somebody writes the list while the answer is on its way
 		}
 		return p.w.cloud.findLaunch(l), nil
 	})
-	return f.started, f.there, err
+	return f.started, f.known, err
 }
 
 // Send implements bridge.Sender.
@@ -172,12 +172,12 @@ func (p *process) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 }
 
 // FindSend implements bridge.Sender.
-func (p *process) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bool, error) {
+func (p *process) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	got, err := ask(ctx, p, request{name: "find send", tag: f.Marker, faults: inFindSend}, func() (found, error) { return p.w.cloud.findSend(f) })
 	if bridge.KindOf(err) == bridge.Conflict {
 		err = &bridge.Error{Kind: bridge.Conflict, Message: bridge.SafeMessage(err), Unclear: true}
 	}
-	return got.started, got.there, err
+	return got.started, got.known, err
 }
 
 // Observe implements bridge.Observer.

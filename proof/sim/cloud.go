@@ -112,9 +112,17 @@ func (c *cloud) findLaunch(l bridge.Launch) found {
 		if c.unseen(a.runs[0]) {
 			break
 		}
-		return found{c.started(a, a.runs[0]), true}
+		return found{c.started(a, a.runs[0]), bridge.FoundThere}
 	}
-	return found{}
+	return notShown(l.API)
+}
+
+// notShown is the answer of a look-up that shows nothing. At v0 that proves nothing.
+func notShown(api string) found {
+	if api == bridge.APIv0 {
+		return found{}
+	}
+	return found{known: bridge.FoundAbsent}
 }
 
 // unseen reports whether a stale read does not show a run yet.
@@ -147,9 +155,9 @@ func (c *cloud) findSend(f bridge.FollowUp) (found, error) {
 	}
 	r := a.find(func(r *cloudRun) bool { return r.marker == f.Marker })
 	if r == nil || c.unseen(r) {
-		return found{}, nil
+		return notShown(a.api), nil
 	}
-	return found{c.started(a, r), true}, nil
+	return found{c.started(a, r), bridge.FoundThere}, nil
 }
 
 func (c *cloud) observe(ref bridge.RunRef) (bridge.Observation, error) {
