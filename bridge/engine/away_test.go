@@ -38,17 +38,23 @@ func (w *world) troubled(why string) (open bridge.Turn) {
 	return open
 }
 
+// saidWhileAway launches the orchestrator, and says more to it once its runtime is away.
+func (w *world) saidWhileAway() {
+	w.t.Helper()
+	w.start()
+	w.launch("go")
+	w.resting()
+	w.goes("no key; set one")
+	w.say("more")
+	w.troubled("no key; set one")
+}
+
 // TestTurnsWaitForARuntimeThatIsAway: a turn is queued as long as it takes, over restarts, without an attempt and without an event
 // for each look, and it is said once when the runtime is back. It guards: a bridge that was started without its key for a while.
 func TestTurnsWaitForARuntimeThatIsAway(t *testing.T) {
 	t.Parallel()
 	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
-		w.start()
-		w.launch("go")
-		w.resting()
-		w.goes("no key; set one")
-		w.say("more")
-		w.troubled("no key; set one")
+		w.saidWhileAway()
 		before := len(w.events())
 		time.Sleep(7 * 24 * time.Hour)
 		w.stop()
@@ -147,12 +153,7 @@ func TestLaunchesIntoARuntimeThatIsAwayAreRefused(t *testing.T) {
 func TestStopEndsWhatWaitsForARuntime(t *testing.T) {
 	t.Parallel()
 	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
-		w.start()
-		w.launch("go")
-		w.resting()
-		w.goes("no key; set one")
-		w.say("more")
-		w.troubled("no key; set one")
+		w.saidWhileAway()
 		w.halt()
 		w.resting()
 		if got := w.turns(); got[1] != "user failed" || len(w.sent(boss)) != 0 {

@@ -21,6 +21,21 @@ func stepOf(tx *bridge.Scene, at time.Time, rules func() *policy.Policy) *change
 	return &change{Scene: tx, e: e, now: at, ids: bridge.NewID}
 }
 
+// firstJudged records an agent with its first turn and judges what the turn's reply asks for.
+func (c *change) firstJudged(a bridge.Agent, found parser.Findings) (bridge.Turn, error) {
+	if err := c.InsertAgent(a); err != nil {
+		return bridge.Turn{}, err
+	}
+	if err := c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
+		return bridge.Turn{}, err
+	}
+	turn, err := c.Turn("trn_1")
+	if err != nil {
+		return turn, err
+	}
+	return turn, c.judge(&asker{Agent: a, Turn: &turn, Names: a.Names()}, found, "")
+}
+
 // TestReply: each line of a reply becomes a command with a verdict, and what was granted or approved has somebody who will
 // carry it out. No engine is needed for it, and nothing is carried out here.
 func TestReply(t *testing.T) {
@@ -37,17 +52,8 @@ func TestReply(t *testing.T) {
 	err := memstore.NewDisk().Open().Update(t.Context(), func(tx *bridge.Scene) error {
 		c := stepOf(tx, at, func() *policy.Policy { return rules })
 		a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, API: bridge.APIv1, Join: bridge.JoinAll, JoinWithin: time.Hour}
-		if err := c.InsertAgent(a); err != nil {
-			return err
-		}
-		if err := c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
-			return err
-		}
-		turn, err := c.Turn("trn_1")
+		turn, err := c.firstJudged(a, found)
 		if err != nil {
-			return err
-		}
-		if err := c.judge(&asker{Agent: a, Turn: &turn, Names: a.Names()}, found, ""); err != nil {
 			return err
 		}
 		if turn.Joining == 0 {
@@ -179,17 +185,8 @@ func TestLaunchIntoARuntimeThatIsAway(t *testing.T) {
 			c := stepOf(tx, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), func() *policy.Policy { return rules })
 			c.e.o.Away = away
 			a := bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", State: bridge.AgentIdle, Runtime: tt.parent}
-			if err := c.InsertAgent(a); err != nil {
-				return err
-			}
-			if err := c.addTurn(&a, bridge.Turn{ID: "trn_1", Cause: bridge.CauseUser, Text: "go"}); err != nil {
-				return err
-			}
-			turn, err := c.Turn("trn_1")
+			turn, err := c.firstJudged(a, found)
 			if err != nil {
-				return err
-			}
-			if err := c.judge(&asker{Agent: a, Turn: &turn, Names: a.Names()}, found, ""); err != nil {
 				return err
 			}
 			all, err := c.Commands(bridge.CommandFilter{Turn: turn.ID})

@@ -44,16 +44,23 @@ func TestListenAllTakesAllOrNone(t *testing.T) {
 	again.Close()
 }
 
-func TestServersServeAndStopTogether(t *testing.T) {
-	t.Parallel()
-	all, err := httpx.ListenAll(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: named("first")}, httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: named("second")})
+// serveBoth serves two handlers until stop is called; done then has what came of it.
+func serveBoth(t *testing.T, first, second http.Handler) (all httpx.Servers, stop context.CancelFunc, done chan error) {
+	t.Helper()
+	all, err := httpx.ListenAll(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: first}, httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	done := make(chan error, 1)
+	t.Cleanup(stop)
+	done = make(chan error, 1)
 	go func() { done <- all.Serve(ctx) }()
+	return all, stop, done
+}
+
+func TestServersServeAndStopTogether(t *testing.T) {
+	t.Parallel()
+	all, stop, done := serveBoth(t, named("first"), named("second"))
 	c := client(t)
 	for i, want := range []string{"first", "second"} {
 		resp, err := c.Get("http://" + all[i].Addr().String())
@@ -89,14 +96,7 @@ func TestServersDrainSideBySide(t *testing.T) {
 		draining <- struct{}{}
 		<-both // neither request ends before both know
 	})
-	all, err := httpx.ListenAll(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: slow}, httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: slow})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- all.Serve(ctx) }()
+	all, stop, done := serveBoth(t, slow, slow)
 	c := client(t)
 	answered := make(chan error, 2)
 	for _, s := range all {

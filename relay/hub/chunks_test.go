@@ -94,6 +94,23 @@ func (b *brittle) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
+// breaks makes a relay dial through a connection that ends when left falls below 0. The next connection is a good one again.
+func breaks(left *atomic.Int64, bad func(net.Conn) net.Conn) func(*link.Options) {
+	const good = 1 << 40
+	left.Store(good)
+	return func(o *link.Options) {
+		o.Dial = func(ctx context.Context, address string) (*websocket.Conn, error) {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				return bad(c), err
+			}}}
+			left.CompareAndSwap(min(left.Load(), -1), good)
+			ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol2}})
+			return ws, err
+		}
+	}
+}
+
 // A connection that breaks anywhere in a large answer loses nothing and does nothing twice: asked again, the journal answers.
 func TestLargeOutputOverBrokenConnections(t *testing.T) {
 	t.Parallel()
@@ -101,18 +118,7 @@ func TestLargeOutputOverBrokenConnections(t *testing.T) {
 	d := newDiary("a")
 	text := d.prints(bridge.MaxOutput - 20)
 	var left atomic.Int64
-	left.Store(1 << 40)
-	connect(t, joined(t, s, "laptop"), d, func(o *link.Options) {
-		o.Dial = func(ctx context.Context, address string) (*websocket.Conn, error) {
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-				return &brittle{c, &left}, err
-			}}}
-			left.CompareAndSwap(min(left.Load(), -1), 1<<40) // only one that broke is made good
-			ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol2}})
-			return ws, err
-		}
-	})
+	connect(t, joined(t, s, "laptop"), d, breaks(&left, func(c net.Conn) net.Conn { return &brittle{c, &left} }))
 	random := rand.New(rand.NewPCG(7, 8)) //nolint:gosec // the same places each time
 	broken := 0
 	for n := range 4 {

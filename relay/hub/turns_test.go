@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"drawbridge/bridge"
 	"drawbridge/proof/memstore"
@@ -241,18 +238,7 @@ func TestLargeTurnOverBrokenConnections(t *testing.T) {
 	host := newScript(echo)
 	text := strings.Repeat("Line\n", wire.MaxTurnText/10)
 	var left atomic.Int64
-	left.Store(1 << 40)
-	connect(t, joined(t, s, "laptop"), host, func(o *link.Options) {
-		o.Dial = func(ctx context.Context, address string) (*websocket.Conn, error) {
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-				return &deafening{c, &left}, err
-			}}}
-			left.CompareAndSwap(min(left.Load(), -1), 1<<40) // only one that broke is made good
-			ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol2}})
-			return ws, err
-		}
-	})
+	connect(t, joined(t, s, "laptop"), host, breaks(&left, func(c net.Conn) net.Conn { return &deafening{c, &left} }))
 	random := rand.New(rand.NewPCG(9, 10)) //nolint:gosec // the same places each time
 	broken := 0
 	for n := range 4 {

@@ -346,11 +346,7 @@ func TestHugeThings(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			o := w.options()
-			o.Limits = workspace.Limits{Entries: 1000, Bytes: 32 << 20}
-			var err error
-			w.store, err = workspace.Open(o)
-			must(t, err)
+			w.limit(workspace.Limits{Entries: 1000, Bytes: 32 << 20})
 			s := w.make("ada")
 			sh(t, s.Dir(), c.plant)
 			if got := strings.Join(state(t, s).Unsaved(), ", "); !strings.Contains(got, c.says) {

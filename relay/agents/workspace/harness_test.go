@@ -122,6 +122,16 @@ func newWorld(t *testing.T, init ...string) *world {
 	return w
 }
 
+// limit opens the store again with bounds of its own.
+func (w *world) limit(l workspace.Limits) {
+	w.t.Helper()
+	o := w.options()
+	o.Limits = l
+	var err error
+	w.store, err = workspace.Open(o)
+	must(w.t, err)
+}
+
 func fill(t *testing.T, clone string, init ...string) {
 	t.Helper()
 	must(t, os.MkdirAll(clone, 0o700))

@@ -122,11 +122,7 @@ func TestSandboxOfThePacks(t *testing.T) {
 func TestCommitThatUnfoldsToVeryMuch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := w.options()
-	o.Limits = workspace.Limits{Entries: 5000}
-	var err error
-	w.store, err = workspace.Open(o)
-	must(t, err)
+	w.limit(workspace.Limits{Entries: 5000})
 	s := w.make("ada")
 	tip := sh(t, s.Dir(), `b=$(echo x | git hash-object -w --stdin); t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf '100644 blob %s\tf%s\n' $b $i; done | git mktree)
 		for level in 1 2 3 4 5 6 7; do t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf '040000 tree %s\td%s\n' $t $i; done | git mktree); done
@@ -162,11 +158,7 @@ func TestPartOfARepositoryIsDamaged(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			o := w.options()
-			o.Limits = workspace.Limits{Entries: 2000}
-			var err error
-			w.store, err = workspace.Open(o)
-			must(t, err)
+			w.limit(workspace.Limits{Entries: 2000})
 			s := w.make("ada")
 			tip := commit(t, s, "one", "1\n")
 			sh(t, s.Dir(), c.damage)
