@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 	"relay/agents":           {},
 	"relay/agents/acp":       {"relay/agents", "relay/runner/output", "relay/runner/settings"},
 	"relay/agents/host":      {"relay/agents", "relay/agents/acp", "relay/runner/keeper", "relay/runner/output", "relay/runner/sandbox", "relay/runner/settings", "relay/runner/control"},
+	"relay/agents/turns":     {"relay/agents", "relay/agents/…", "relay/runner/keeper", "relay/runner/sandbox", "relay/runner/settings", "relay/wire"},
 	"scripted":               {"bridge"},
 	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},

@@ -35,6 +35,8 @@ func frames(t testing.TB) []wire.Frame {
 		{Ended: &wire.TurnEnded{ID: "x", Refusal: wire.RefusedBusy, Error: "e", Until: 1}},
 		{Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnLimited, Until: 253402300799999}},
 		{TurnStop: &turn},
+		{Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnCrashed, Error: "e", Unclear: true}},
+		{TurnFound: &wire.TurnFound{ID: "x", Known: wire.TurnKnownOpen, State: wire.TurnAskingNow, SinceMS: 7}},
 		{TurnStopped: &wire.TurnFound{ID: "x", Known: wire.TurnKnownOpen}},
 		{TurnFound: &wire.TurnFound{ID: "x", Known: wire.TurnKnownAbsent}},
 		{TurnFound: &wire.TurnFound{ID: "x", Known: wire.TurnKnownEnded, Ended: &wire.TurnEnded{ID: "x", Cause: wire.TurnLimited}}},

@@ -90,6 +90,26 @@ func TestUsesOfATurn(t *testing.T) {
 	}
 }
 
+// An end is unclear only where the process crashed, and a state belongs to an open turn alone.
+func TestUnclearEndsAndStates(t *testing.T) {
+	t.Parallel()
+	if (wire.TurnEnded{ID: "x", Cause: wire.TurnAnswered, Unclear: true}).Valid("x") || (wire.TurnEnded{ID: "x", Refusal: wire.RefusedBusy, Unclear: true}).Valid("x") {
+		t.Error("an unclear end with another cause")
+	}
+	end := &wire.TurnEnded{ID: "x", Cause: wire.TurnAnswered}
+	for name, f := range map[string]wire.TurnFound{
+		"an absent turn":  {ID: "x", Known: wire.TurnKnownAbsent, State: wire.TurnQueued},
+		"an ended turn":   {ID: "x", Known: wire.TurnKnownEnded, Ended: end, State: wire.TurnWorking},
+		"an unknown word": {ID: "x", Known: wire.TurnKnownOpen, State: "bored"},
+		"before now":      {ID: "x", Known: wire.TurnKnownOpen, State: wire.TurnSilent, SinceMS: -1},
+		"a time alone":    {ID: "x", Known: wire.TurnKnownOpen, SinceMS: 1},
+	} {
+		if f.Valid("x") {
+			t.Errorf("%s: %+v is taken", name, f)
+		}
+	}
+}
+
 // The time to wait for comes with a limit or a refusal alone, and is a time.
 func TestUntil(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,9 @@ type TurnAsk struct {
 	Agent string `json:"agent"`
 	// Session names the conversation to go on with. It is a [ValidRequestID] of the bridge's; a new one begins a conversation.
 	Session string `json:"session"`
-	// Marker stands in the text, so that the turn is found again in what the agent replays.
+	// Marker stands in the text, so that the turn is found again in what the agent replays. It names one turn. A later turn of the session
+	// with the same marker and another id repeats that one: the relay returns the answer if there is one, says "continue" where the agent
+	// has the first, and says Text where the agent does not.
 	Marker string `json:"marker"`
 	Text   string `json:"text"`
 	// Home is where the agent works. The zero Home goes on where the session's earlier turns worked.
@@ -159,6 +161,8 @@ type TurnEnded struct {
 	Until int64 `json:"until,omitempty"`
 	// Replayed is true when the end was recorded earlier.
 	Replayed bool `json:"replayed,omitempty"`
+	// Unclear is true when the relay cannot tell whether the agent got the turn. Cause is TurnCrashed then.
+	Unclear bool `json:"unclear,omitempty"`
 }
 
 // maxUntil is the end of the year 9999. Later times do not fit every clock.
@@ -175,6 +179,8 @@ func (e TurnEnded) check() error {
 		return errors.New("a turn's end without one known cause or refusal")
 	case e.RetryMS < 0 || e.Until < 0 || e.Until > maxUntil:
 		return errors.New("a turn's end with a number out of range")
+	case e.Unclear && e.Cause != TurnCrashed:
+		return errors.New("a turn's end that is unclear and has a cause")
 	case e.Until != 0 && e.Cause != TurnLimited && e.Refusal == "":
 		return errors.New("a turn's end that has a time to wait for and no reason to wait")
 	}
@@ -197,12 +203,29 @@ const (
 	TurnKnownRefused TurnKnown = "refused"
 )
 
+// TurnState is what an open turn does.
+type TurnState string
+
+// The states of an open turn.
+const (
+	// TurnQueued means that the turn waits: for a slot, for its workspace, for an earlier turn, or for the agent to start.
+	TurnQueued  TurnState = "queued"
+	TurnWorking TurnState = "working"
+	// TurnSilent means that the agent says nothing and runs no tool. The relay ends the turn at silent_after.
+	TurnSilent TurnState = "silent"
+	// TurnAskingNow means that a person is asked.
+	TurnAskingNow TurnState = "asking"
+)
+
 // TurnFound answers the look-up of a turn.
 type TurnFound struct {
 	ID    string    `json:"id"`
 	Known TurnKnown `json:"known"`
 	// Ended is set when Known is TurnKnownEnded, and only then.
 	Ended *TurnEnded `json:"ended,omitempty"`
+	// State may be set when Known is TurnKnownOpen. SinceMS is for how many milliseconds it has been so; clocks of two machines differ.
+	State   TurnState `json:"state,omitempty"`
+	SinceMS int64     `json:"since_ms,omitempty"`
 }
 
 // Valid reports whether a bridge takes f as the answer to the look-up of the turn id.
@@ -214,7 +237,14 @@ func (f TurnFound) check() error {
 	default:
 		return errors.New("the look-up of a turn is answered with an unknown word")
 	}
+	switch f.State {
+	case "", TurnQueued, TurnWorking, TurnSilent, TurnAskingNow:
+	default:
+		return errors.New("the look-up of a turn is answered with an unknown state")
+	}
 	switch {
+	case f.SinceMS < 0 || f.SinceMS > 0 && f.State == "" || f.State != "" && f.Known != TurnKnownOpen:
+		return errors.New("the look-up of a turn is answered with a state that does not belong to it")
 	case !ValidRequestID(f.ID):
 		return errors.New("the look-up of a turn is answered without an id")
 	case (f.Known == TurnKnownEnded) != (f.Ended != nil):
