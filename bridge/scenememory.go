@@ -367,6 +367,13 @@ func (s *Scene) AppendRunMessage(m RunMessage) (int64, error) {
 	return m.Seq, set(s, &s.Rows.RunMessages, RunKey(&m), &m)
 }
 
+// RunCall returns what is recorded of one call of a turn: the call and its return, as far as they are there.
+func (s *Scene) RunCall(turn TurnID, call string) ([]RunMessage, error) {
+	return valuesOf(where(s, &s.Rows.RunMessages, NeedRunCall{Turn: turn, CallID: call}, func(o *RunMessage) bool {
+		return o.Turn == turn && o.CallID == call
+	}))
+}
+
 // RunMessages returns a turn's messages behind after, in order. Limit 0 means 100.
 func (s *Scene) RunMessages(turn TurnID, after int64, limit int) ([]RunMessage, error) {
 	return valuesOf(first(s, &s.Rows.RunMessages, look[RunMessage]{

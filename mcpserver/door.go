@@ -285,6 +285,8 @@ type caller struct {
 	traceparent string
 	// once is what a call is made under, of one call alone.
 	once bridge.Once
+	// key is what the bridge itself gives for an idempotency key, for a call that has none; "" for callers from outside.
+	key string
 }
 
 type callerContext struct{}

@@ -23,6 +23,9 @@ func (t tool) keyed() tool {
 	return t
 }
 
+// isKeyed reports whether a tool takes keyArgument.
+func (t tool) isKeyed() bool { return t.schema.Properties[keyArgument] != nil }
+
 // once takes the key out of arguments that are valid. What is left out and has a
 // default is the same request as what names it.
 func (t tool) once(plain map[string]any) (o bridge.Once, err error) {

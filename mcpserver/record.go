@@ -137,11 +137,17 @@ func (a asked) record(tx bridge.Change, c *caller) (begun, error) {
 
 // record writes what a call returned.
 func (b begun) record(tx bridge.Change, result *mcp.CallToolResult) error {
+	_, err := tx.AppendRunMessage(bridge.RunMessage{Turn: b.turn, Kind: bridge.ToolReturnMessage, Name: b.tool, CallID: b.id,
+		Payload: payloadOf(result).Payload, At: tx.Now()})
+	return err
+}
+
+// payloadOf is a result as the record has it.
+func payloadOf(result *mcp.CallToolResult) bridge.ToolReturn {
 	payload, _ := result.StructuredContent.(json.RawMessage)
-	if detail, failed := result.Meta[errorKey].(httpx.ErrorDetail); failed {
+	detail, failed := result.Meta[errorKey].(httpx.ErrorDetail)
+	if failed {
 		payload, _ = json.Marshal(httpx.ErrorBody{Error: detail}) // two strings always encode
 	}
-	_, err := tx.AppendRunMessage(bridge.RunMessage{Turn: b.turn, Kind: bridge.ToolReturnMessage, Name: b.tool, CallID: b.id,
-		Payload: bridge.RunPayload(payload), At: tx.Now()})
-	return err
+	return bridge.ToolReturn{Payload: bridge.RunPayload(payload), Failed: failed}
 }

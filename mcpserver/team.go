@@ -314,7 +314,7 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 		for _, t := range slices.Backward(turns) {
 			out.Recent = append(out.Recent, Said{Turn: t.Seq, From: "prompt", Text: words.Clip(cmpOr(t.Sent, t.Text), recentBytes), At: t.CreatedAt.UTC().Format(time.RFC3339)})
 			said = append(said, echo.Heard{Text: barred(words.Clip(t.Sent, recentBytes)), Mode: echo.Named, Source: bridge.EchoTree, Place: fmt.Sprintf("what others wrote to %s in its turn %d", a.Name, t.Seq)})
-			if t.Reply != "" {
+			if t.Reply != "" && !a.Silent() {
 				said = append(said, echo.Heard{Text: words.Clip(t.Reply, recentBytes), Mode: echo.Named, Source: bridge.EchoTree, Author: a.Name, Place: fmt.Sprintf("the reply of %s in its turn %d", a.Name, t.Seq)})
 				out.Recent = append(out.Recent, Said{Turn: t.Seq, From: a.Name, Text: words.Clip(t.Reply, recentBytes), At: t.EndedAt.UTC().Format(time.RFC3339)})
 			}

@@ -210,6 +210,12 @@ func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (ans
 		return answer{}, t.wrong(err)
 	}
 	changed := t.leaveOut(plain)
+	if c.key != "" && t.isKeyed() && plain[keyArgument] == nil {
+		if plain == nil {
+			plain = map[string]any{}
+		}
+		plain[keyArgument] = c.key
+	}
 	if err := t.resolved.Validate(plain); err != nil {
 		return answer{}, t.wrong(err)
 	}

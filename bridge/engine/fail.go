@@ -10,8 +10,20 @@ import (
 )
 
 func endedOf(j job, out output) words.Ended {
-	return words.Ended{Line: j.command.Parsed.Line, Repo: j.agent.Repo, Name: j.agent.Name, External: j.agent.External,
+	e := words.Ended{Line: j.command.Parsed.Line, Repo: j.agent.Repo, Name: j.agent.Name, External: j.agent.External,
 		Observation: out.obs, Oversize: out.oversize, Evidence: out.evidence}
+	if e.Silent = j.agent.Silent(); e.Silent {
+		e.Observation.Reply = ""
+	}
+	return e
+}
+
+// lastWords is what other agents may read of a run that did not end well.
+func lastWords(a bridge.Agent, obs bridge.Observation) string {
+	if a.Silent() {
+		return obs.Detail
+	}
+	return or(obs.Reply, obs.Detail)
 }
 
 // unfinished ends a turn whose run failed, was cancelled or expired: nothing
@@ -41,7 +53,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.park(j); err != nil {
 		return err
 	}
-	return c.failTask(&j.agent, j.turn, bridge.Notice{Completion: cpl.ID, Text: words.Completion(endedOf(*j, out)), Untrusted: or(out.obs.Reply, out.obs.Detail)})
+	return c.failTask(&j.agent, j.turn, bridge.Notice{Completion: cpl.ID, Text: words.Completion(endedOf(*j, out)), Untrusted: lastWords(j.agent, out.obs)})
 }
 
 // maxRetries bounds how often a turn is tried again by itself.
@@ -63,7 +75,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	if err := c.event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
 		return err
 	}
-	if err := c.tellParent(j.agent, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: or(out.obs.Reply, out.obs.Detail),
+	if err := c.tellParent(j.agent, bridge.Notice{Cause: bridge.CauseCompletion, Completion: cpl.ID, Quiet: true, Untrusted: lastWords(j.agent, out.obs),
 		Text: words.Say("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, words.Own(text))}, "retried", j.turn.Name()); err != nil {
 		return err
 	}

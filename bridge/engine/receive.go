@@ -32,8 +32,8 @@ type output struct {
 // crash or none, and then the run is looked at again.
 func (e *Engine) accept(ctx context.Context, j job, out output) error {
 	var found parser.Findings
-	// Only the text of a turn that ended by itself may command (facts: The two doors).
-	if out.obs.State == bridge.RunFinished && out.oversize == "" {
+	// Only the text of a turn that ended by itself may command (facts: The two doors), and not that of an agent with tools alone.
+	if out.obs.State == bridge.RunFinished && out.oversize == "" && !j.agent.Silent() {
 		found = parser.Read(out.obs.Reply, e.o.Parser)
 	}
 	out.streamed = e.streams.ended(j.turn.ID) // it answers once, and the step may run again

@@ -126,8 +126,10 @@ func (c *change) resultOf(a bridge.Agent, said bridge.Turn) (bridge.Notice, erro
 		return bridge.Notice{}, err
 	}
 	n := bridge.Notice{Cause: bridge.CauseCompletion}
-	if n.Untrusted, err = c.saidIn(said); err != nil {
-		return n, err
+	if !a.Silent() {
+		if n.Untrusted, err = c.saidIn(said); err != nil {
+			return n, err
+		}
 	}
 	evidence := ""
 	for _, cpl := range ended {

@@ -19,6 +19,8 @@ type Ended struct {
 	Oversize string
 	// Evidence is what else the API said; nil when nobody can ask it.
 	Evidence *bridge.Evidence
+	// Silent agents report by tools alone: what they said is not shown.
+	Silent bool
 }
 
 // Completion is the bridge's own word on a run's end; see Result.
@@ -31,8 +33,12 @@ func Completion(e Ended) bridge.Words {
 // WEBHOOK_RESULT line is the one that the seed gives to follow-ups. What the agent
 // says of itself follows as untrusted text and is called a claim here.
 func Result(a bridge.Agent, line int, said bridge.Turn, evidence string) bridge.Words {
-	return completion(Ended{Line: line, Repo: a.Repo, Name: a.Name, External: a.External, Oversize: said.Trouble,
-		Observation: bridge.Observation{State: said.Status, Reply: said.Reply}}, evidence)
+	e := Ended{Line: line, Repo: a.Repo, Name: a.Name, External: a.External, Oversize: said.Trouble, Silent: a.Silent(),
+		Observation: bridge.Observation{State: said.Status, Reply: said.Reply}}
+	if e.Silent {
+		e.Observation.Reply = ""
+	}
+	return completion(e, evidence)
 }
 
 // Summary begins what the bridge recorded of a subagent, for a parent whose reply
@@ -68,6 +74,9 @@ func completion(e Ended, evidence string) bridge.Words {
 		for line := range strings.SplitSeq(evidence, "\n") {
 			text += "\n   " + Own(line)
 		}
+	}
+	if e.Silent && status == bridge.RunFinished {
+		text += "\n   it ended without a result: it did not call complete"
 	}
 	if e.Oversize != "" {
 		text += "\n   its reply could not be read: " + Own(e.Oversize)

@@ -148,10 +148,50 @@ func (t *Tracing) Action(a Action) {
 	span.End(trace.WithTimestamp(a.Ended))
 }
 
-// ToolCall is one tool call of a turn. Caller is the client's traceparent, or "".
+// ToolCall is one tool call of a turn. Caller is the client's traceparent, or "". Step names the call of a model in this process
+// that asked for the tool, "" for a client of the door.
 type ToolCall struct {
-	Turn, Agent, Tool, Caller string
-	Begun                     time.Time
+	Turn, Agent, Tool, Caller, Step string
+	Begun                           time.Time
+}
+
+// Step is one call of a chat model within a run. Kind is the error's word, or "".
+type Step struct {
+	Turn, Agent, Step, Model, Kind string
+	Begun, Ended                   time.Time
+	Spent                          *Tokens
+}
+
+// Step sends the span of a call of a model that is over, below its run. Its ids are made from the turn's and the step's, so
+// that the spans of the tools that it asked for are its children.
+func (t *Tracing) Step(s Step) {
+	ctx := trace.ContextWithRemoteSpanContext(context.WithValue(context.Background(), fixed{}, ofStep(s.Turn, s.Step)), ofTurn(s.Turn))
+	attributes := append(aboutAgent("chat", s.Agent, s.Turn), attribute.String("gen_ai.request.model", s.Model), attribute.String("drawbridge.step", s.Step))
+	attributes = append(attributes, s.Spent.attributes()...)
+	_, span := t.tracer().Start(ctx, "chat "+s.Model, trace.WithTimestamp(s.Begun), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	if s.Kind != "" {
+		fail(span, s.Kind)
+	}
+	span.End(trace.WithTimestamp(s.Ended))
+}
+
+// stepTool begins the span of a tool below the step that asked for it.
+func (t *Tracing) stepTool(ctx context.Context, call ToolCall) (context.Context, func(kind string)) {
+	ctx = trace.ContextWithRemoteSpanContext(ctx, ofStep(call.Turn, call.Step))
+	attributes := append(aboutAgent("execute_tool", call.Agent, call.Turn), attribute.String("gen_ai.tool.name", call.Tool), attribute.String("gen_ai.tool.type", "function"))
+	ctx, span := t.tracer().Start(ctx, "execute_tool "+call.Tool, trace.WithAttributes(attributes...), trace.WithTimestamp(call.Begun), trace.WithSpanKind(trace.SpanKindInternal))
+	return ctx, func(kind string) {
+		if kind != "" {
+			fail(span, kind)
+		}
+		span.End()
+	}
+}
+
+// ofStep is the place of a step in the trace of its turn: the same wherever it is made.
+func ofStep(turn, step string) trace.SpanContext {
+	sum := sha256.Sum256([]byte("drawbridge step|" + turn + "|" + step))
+	return ofTurn(turn).WithSpanID(trace.SpanID(sum[:8]))
 }
 
 // Tool begins the spans of a tool call: the request at the door (SERVER), and the tool
@@ -161,6 +201,9 @@ type ToolCall struct {
 func (t *Tracing) Tool(ctx context.Context, call ToolCall) (context.Context, func(kind string)) {
 	if t == nil || t.provider == nil {
 		return ctx, func(string) {}
+	}
+	if call.Step != "" {
+		return t.stepTool(ctx, call)
 	}
 	if call.Turn != "" {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, ofTurn(call.Turn))
@@ -236,8 +279,11 @@ func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return id, ids{}.NewSpanID(ctx, id)
 }
 
-// NewSpanID implements sdktrace.IDGenerator.
-func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+// NewSpanID implements sdktrace.IDGenerator. The id of a step is fixed, although its span has a parent.
+func (ids) NewSpanID(ctx context.Context, in trace.TraceID) (id trace.SpanID) {
+	if place, ok := ctx.Value(fixed{}).(trace.SpanContext); ok && place.TraceID() == in {
+		return place.SpanID()
+	}
 	_, _ = rand.Read(id[:])
 	return id
 }

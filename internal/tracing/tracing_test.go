@@ -218,3 +218,29 @@ func TestACollectorGetsSpans(t *testing.T) {
 		t.Errorf("%d requests with spans", got.Load())
 	}
 }
+
+// TestSpansOfSteps: below a run are the calls of its model, and below each of them the tools that it asked for. A step that is told
+// twice, as after a crash, has the same place.
+func TestSpansOfSteps(t *testing.T) {
+	t.Parallel()
+	spans := played(t, func(tr *tracing.Tracing) {
+		_, end := tr.Tool(t.Context(), tracing.ToolCall{Turn: "trn_1", Agent: "agt_1", Tool: "send_dm", Step: "2", Begun: time.Now()})
+		end("denied")
+		tr.Step(tracing.Step{Turn: "trn_1", Agent: "agt_1", Step: "2", Model: "qwen", Begun: time.Unix(1, 0), Ended: time.Unix(2, 0), Spent: &tracing.Tokens{Input: 7, Output: 2}})
+		tr.Step(tracing.Step{Turn: "trn_1", Agent: "agt_1", Step: "3", Model: "other", Kind: "rate_limited", Begun: time.Unix(2, 0), Ended: time.Unix(2, 0)})
+		tr.Run(tracing.Run{Turn: "trn_1", Agent: "agt_1", Name: "main", Status: "FINISHED", Begun: time.Unix(1, 0), Ended: time.Unix(3, 0)})
+	})
+	run, step, other, tool := spans["invoke_agent main"], spans["chat qwen"], spans["chat other"], spans["execute_tool send_dm"]
+	if tool.Parent.SpanID() != step.SpanContext.SpanID() || step.Parent.SpanID() != run.SpanContext.SpanID() || other.Parent.SpanID() != run.SpanContext.SpanID() || !step.Parent.IsValid() {
+		t.Errorf("run %v, step %v below %v, tool below %v", run.SpanContext.SpanID(), step.SpanContext.SpanID(), step.Parent.SpanID(), tool.Parent.SpanID())
+	}
+	if step.SpanContext.SpanID() == other.SpanContext.SpanID() || step.SpanContext.TraceID() != run.SpanContext.TraceID() || spans["tools/call send_dm"].Name != "" {
+		t.Error("two steps share a place, or a tool without a request has one")
+	}
+	if got := attributesOf(step); got["gen_ai.request.model"] != "qwen" || got["gen_ai.usage.input_tokens"] != "7" || got["error.type"] != "" {
+		t.Errorf("%v", got)
+	}
+	if got := attributesOf(other); got["error.type"] != "rate_limited" {
+		t.Errorf("%v", got)
+	}
+}
