@@ -20,6 +20,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/limits"
 	"drawbridge/relay/runner/output"
 )
 
@@ -50,6 +51,8 @@ type Options struct {
 	Mode string
 	// Meta is what each session is opened with beside the protocol: an agent's own options. It is nil for none.
 	Meta map[string]any
+	// Pace turns limits of the agent's account that state no time into times. Nil is one of the connection's own.
+	Pace *limits.Pace
 	// Hide takes secrets out of a text of the agent's that goes into a reason; nil takes out nothing.
 	Hide func(string) string
 }
@@ -83,6 +86,9 @@ type Conn struct {
 // New returns the connection to a process whose output is going to be written to the Conn. ctx is the parent of the contexts of questions.
 // The caller calls Over when the process has ended, and Close in the end.
 func New(ctx context.Context, o Options) *Conn {
+	if o.Pace == nil {
+		o.Pace = new(limits.Pace)
+	}
 	c := &Conn{o: o, sessions: map[string]*Session{}, maxUpdates: defaultUpdates}
 	c.rpc = newRPC(ctx, o, handlers{notified: c.notified, asked: c.asked})
 	return c
@@ -205,38 +211,44 @@ func (c *Conn) declined(said *rpcError, doing string) *agents.Error {
 	switch {
 	case said.Code == codeAuth:
 		return &agents.Error{Cause: agents.LoginMissing, Reason: "the agent wants its user to log in: " + text}
-	case isLimit(said.Message + detail(said.Data)):
-		return &agents.Error{Cause: agents.Limited, Reason: "the agent's account is limited: " + text}
+	}
+	now := time.Now()
+	if read, limited := said.limit(now); limited {
+		return &agents.Error{Cause: agents.Limited, Reason: "the agent's account is limited: " + text, Until: c.o.Pace.Until(read, now)}
+	}
+	switch {
 	case said.Code == codeNotFound:
 		return &agents.Error{Cause: agents.SessionGone, Reason: "the agent does not know the session: " + text}
 	}
 	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent could not %s: %s (error %d)", doing, text, said.Code)}
 }
 
+// limit reads a limit from an error. The words of its message and of the known fields say whether it is one, and then its data may say until when.
+func (e *rpcError) limit(now time.Time) (limits.Reading, bool) {
+	words := e.Message + detail(e.Data)
+	read, limited := limits.Read(words, now, nil)
+	if limited && read.Until.IsZero() {
+		more, _ := limits.Read(words+" "+string(e.Data), now, nil)
+		read.Until = more.Until
+	}
+	return read, limited
+}
+
 // detail is what the data of an error adds to its message.
 func detail(data json.RawMessage) string {
 	var text string
-	var object struct {
-		Details, Message, Error string
-	}
+	var object map[string]any
 	if json.Unmarshal(data, &text) != nil && json.Unmarshal(data, &object) == nil {
-		text = strings.Join([]string{object.Details, object.Message, object.Error}, " ")
+		for _, name := range []string{"details", "message", "error", "errorKind"} {
+			if word, isText := object[name].(string); isText {
+				text += word + " "
+			}
+		}
 	}
 	if text = strings.TrimSpace(text); text == "" {
 		return ""
 	}
 	return ": " + text
-}
-
-// isLimit reports whether an agent's words say that its model takes no more for now.
-func isLimit(text string) bool {
-	text = strings.ReplaceAll(strings.ToLower(text), "disk quota", "")
-	for _, sign := range []string{"usage limit", "rate limit", "rate_limit", "too many requests", "quota", "status 429", "error 429", "429 too", "limit reached", "overloaded"} {
-		if strings.Contains(text, sign) {
-			return true
-		}
-	}
-	return false
 }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

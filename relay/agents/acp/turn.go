@@ -159,6 +159,7 @@ func (s *Session) settle(t *turn) {
 func (s *Session) judge(ctx context.Context, reason string) error {
 	switch sdk.StopReason(reason) {
 	case sdk.StopReasonEndTurn:
+		s.conn.o.Pace.Answered()
 		return nil
 	case sdk.StopReasonRefusal:
 		return &agents.Error{Cause: agents.Refused, Reason: "the agent refused to go on"}

@@ -14,11 +14,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"drawbridge/internal/trust"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/agents/limits"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/output"
@@ -51,6 +53,8 @@ type Host struct {
 	Ability  sandbox.Ability
 	// Version is the relay's own, which agents are told.
 	Version string
+	// paces are how the entries wait for limits that state no time, by name. The agents of one entry share an account.
+	paces sync.Map
 	// StartFor is how long an agent may take to start and to open a session when it is checked; a minute unless set.
 	StartFor time.Duration
 }
@@ -79,7 +83,7 @@ func (h *Host) Start(ctx context.Context, name, dir string, ask func(context.Con
 	ctx, kill := context.WithCancel(ctx)
 	p := &Process{
 		Conn: acp.New(ctx, acp.Options{
-			Input: ours, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, Meta: known.Meta, Hide: secret.Hide,
+			Input: ours, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, Meta: known.Meta, Hide: secret.Hide, Pace: h.pace(name),
 		}),
 		stderr: output.NewTail(keepStderr, secret), kill: kill, ended: make(chan struct{}),
 	}
@@ -95,6 +99,12 @@ func (h *Host) Start(ctx context.Context, name, dir string, ask func(context.Con
 		kill()
 	}()
 	return p, nil
+}
+
+// pace returns how an entry waits for limits that state no time.
+func (h *Host) pace(name string) *limits.Pace {
+	pace, _ := h.paces.LoadOrStore(name, new(limits.Pace))
+	return pace.(*limits.Pace)
 }
 
 // Close ends the agent and everything that it started, and returns when nothing of it is left. The agent has a moment to end by itself.
