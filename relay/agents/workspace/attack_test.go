@@ -54,7 +54,7 @@ func everything(t *testing.T, w *world, s *workspace.Space) {
 func TestAgentsSettingsStartNothing(t *testing.T) {
 	t.Parallel()
 	const ext = `git config protocol.ext.allow always; `
-	for _, c := range []struct{ name, plant, control string }{
+	for _, c := range some([]struct{ name, plant, control string }{
 		{"filter.clean", `echo '* filter=evil' > .gitattributes; git config filter.evil.clean $P; touch README`, `git status`},
 		{"filter.clean by info/attributes", `echo '* filter=evil' > .git/info/attributes; git config filter.evil.clean $P; touch README`, `git status`},
 		{"filter.clean by core.attributesFile", `echo '* filter=evil' > ../attributes; git config core.attributesFile $PWD/../attributes; git config filter.evil.clean $P; touch README`, `git status`},
@@ -95,7 +95,7 @@ func TestAgentsSettingsStartNothing(t *testing.T) {
 		{"link at .git", `git config core.fsmonitor $P; mv .git ../real; ln -s ../real .git`, `git status`},
 		{"file at .git", `git config core.fsmonitor $P; mv .git ../real; echo 'gitdir: ../real' > .git`, `git status`},
 		{"commondir", `git config core.fsmonitor $P; cp -r .git ../common; echo ../../common > .git/commondir`, `git status`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -134,7 +134,7 @@ func TestAgentsDataDoesNotLie(t *testing.T) {
 		}
 		return "dirty"
 	}
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		name, plant string
 		// naive is what a plain git says; it has to be the lie.
 		naive, lie string
@@ -163,7 +163,7 @@ func TestAgentsDataDoesNotLie(t *testing.T) {
 			`git status --porcelain`, "", dirty, "dirty"},
 		{"mail map", `git commit -q --allow-empty -m real; echo 'x <x> <p@example.com>' > .mailmap; git config log.mailmap true; git config format.pretty 'format:fake'`,
 			`git log -1`, "fake", subject, "real"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -182,13 +182,13 @@ func TestAgentsDataDoesNotLie(t *testing.T) {
 // TestAlternatesLeadNowhere: an agent cannot have the relay read a repository that the agent itself may not read.
 func TestAlternatesLeadNowhere(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, plant string }{
+	for _, c := range some([]struct{ name, plant string }{
 		{"alternates", `echo $SECRET/.git/objects > .git/objects/info/alternates`},
 		{"http alternates", `echo $SECRET/.git/objects > .git/objects/info/alternates; cp .git/objects/info/alternates .git/objects/info/http-alternates`},
 		{"link at objects", `cp -r $SECRET/.git/objects/. .git/objects 2>/dev/null; mv .git/objects $SECRET/.git/both; ln -s $SECRET/.git/both .git/objects`},
 		{"link at pack", `rm -rf .git/objects/pack.old; cp -rn .git/objects/pack/. $SECRET/.git/objects/pack/; rm -rf .git/objects/pack; ln -s $SECRET/.git/objects/pack .git/objects/pack`},
 		{"link at one pack", `for p in $SECRET/.git/objects/pack/*; do ln -s $p .git/objects/pack/; done`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -217,7 +217,7 @@ func TestHostileObjectsStayOut(t *testing.T) {
 			printf '` + entry + `\0' > ../t; printf "$(echo $b | sed 's/../\\x&/g')" >> ../t
 			t=$(git hash-object --literally -t tree -w ../t); git update-ref HEAD $(git commit-tree -p HEAD -m x $t)`
 	}
-	for _, c := range []struct{ name, plant string }{
+	for _, c := range some([]struct{ name, plant string }{
 		{"a file in .git", tree("100644 .git")},
 		{"a file in .GIT", tree("100644 .GIT")},
 		{"a file above", tree("100644 ..")},
@@ -225,7 +225,7 @@ func TestHostileObjectsStayOut(t *testing.T) {
 		{"a slash in a name", tree("100644 a/b")},
 		{"a submodule with an option for its address", `printf '[submodule "x"]\n\tpath = x\n\turl = -u./payload\n' > .gitmodules; git add .gitmodules; git commit -qm x`},
 		{"a submodule with a name that leads out", `printf '[submodule "../../x"]\n\tpath = x\n\turl = https://example.com\n' > .gitmodules; git add .gitmodules; git commit -qm x`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -253,7 +253,7 @@ func TestHostileObjectsStayOut(t *testing.T) {
 // TestFilesThatNeverEnd: a FIFO in the place of a file that git reads does not stop the relay. The control shows that git opens it.
 func TestFilesThatNeverEnd(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, file, control string }{
+	for _, c := range some([]struct{ name, file, control string }{
 		{"tracked file", "README", "hash-object README"},
 		{"HEAD", ".git/HEAD", "status"},
 		{"index", ".git/index", "status"},
@@ -267,7 +267,7 @@ func TestFilesThatNeverEnd(t *testing.T) {
 		{"alternates", ".git/objects/info/alternates", "log"},
 		{"shallow", ".git/shallow", "log"},
 		{"commondir", ".git/commondir", "status"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -328,7 +328,7 @@ func TestDevices(t *testing.T) {
 // TestHugeThings: size is judged before content, and every look is bounded.
 func TestHugeThings(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, plant, says string }{
+	for _, c := range some([]struct{ name, plant, says string }{
 		{"tracked file", `truncate -s 8T README`, "1 changed file"},
 		{"untracked file", `truncate -s 8T new`, "1 untracked file"},
 		{"HEAD", `truncate -s 8T .git/HEAD`, "larger than"},
@@ -342,7 +342,7 @@ func TestHugeThings(t *testing.T) {
 		{"many files in an ignored folder", `mkdir many; cd many; echo '*' > .gitignore; seq 1200 | xargs touch`, "more than 1000 files"},
 		{"many files beside tracked ones", `seq 1200 | xargs touch`, "more than 1000 files"},
 		{"deep folders", `i=0; while [ $i -lt 600 ]; do mkdir d; cd -P d; i=$((i+1)); done; echo x > f`, "deep"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

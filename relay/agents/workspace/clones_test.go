@@ -14,7 +14,7 @@ import (
 // TestKindsOfClones: a workspace comes from every kind of clone, and its commits go back into it.
 func TestKindsOfClones(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		name, script string
 		init         []string
 	}{
@@ -44,7 +44,7 @@ func TestKindsOfClones(t *testing.T) {
 		{name: "with strict settings", script: `git config transfer.fsckObjects true; git config receive.denyNonFastForwards true; git config protocol.file.allow never; git config fetch.prune true; git config fetch.recurseSubmodules true; echo .`},
 		{name: "with symbolic and broken refs", script: `git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/gone; git symbolic-ref refs/heads/alias refs/heads/main; echo .`},
 		{name: "with a file of every kind", script: `ln -s /etc/passwd out; ln -s nowhere dead; mkdir -p a/b; echo x > a/b/c; chmod +x a/b/c; printf '\000\001' > bin; : > empty; touch "$(printf 'n\nl')"; git add -A; git commit -qm kinds; echo .`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, c.init...)
@@ -95,7 +95,7 @@ func TestLineEndingsOfAnEditedFile(t *testing.T) {
 // TestClonesThatAreRefused: what cannot be a listed clone is refused with what to do, and leaves nothing behind.
 func TestClonesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, script, says string }{
+	for _, c := range some([]struct{ name, script, says string }{
 		{"missing", `echo ../missing`, "does not exist"},
 		{"not a repository", `mkdir ../plain; echo ../plain`, "is not a git repository"},
 		{"a folder within a repository", `mkdir sub; echo sub`, "is not a git repository"},
@@ -105,7 +105,7 @@ func TestClonesThatAreRefused(t *testing.T) {
 		{"a branch in the way", `git branch drawbridge; echo .`, "rename that branch"},
 		{"branches in the way", `git branch drawbridge/ada/x; echo .`, "rename that branch"},
 		{"a folder with a newline", "mkdir \"$(printf '../a\\nb')\"; echo \"$(printf '../a\\nb')\"", ""},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -155,7 +155,7 @@ func TestCloneOfAnotherUser(t *testing.T) {
 // TestBranchOfAPerson: a branch that a person has checked out or has moved stays as it is, and the commits are kept beside it.
 func TestBranchOfAPerson(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		name, person string
 		note         string
 	}{
@@ -166,7 +166,7 @@ func TestBranchOfAPerson(t *testing.T) {
 		{"reset", `git branch -f drawbridge/ada other`, "different ways"},
 		{"amended", `git checkout -q drawbridge/ada; git commit -q --amend -m person; git checkout -q main`, "different ways"},
 		{"locked", `touch .git/refs/heads/drawbridge/ada.lock`, "could not be moved"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -51,7 +51,7 @@ func TestPut(t *testing.T) {
 // TestPutOverwritesNothing: whatever stands in the place or on the way stays as it is.
 func TestPutOverwritesNothing(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, plant string }{
+	for _, c := range some([]struct{ name, plant string }{
 		{"a tracked file", `mkdir .cursor; echo x > .cursor/mcp.json; git add -Af; git commit -qm x`},
 		{"a tracked file that was deleted", `mkdir .cursor; echo x > .cursor/mcp.json; git add -Af; git commit -qm x; rm .cursor/mcp.json`},
 		{"a tracked folder", `mkdir -p .cursor/mcp.json; echo x > .cursor/mcp.json/x; git add -A; git commit -qm x; rm -r .cursor`},
@@ -72,7 +72,7 @@ func TestPutOverwritesNothing(t *testing.T) {
 		{"a link at .git", `mv .git ../real; ln -s ../real .git`},
 		{"a link at the list of ignored files", `rm -f .git/info/exclude; ln -s ../../README .git/info/exclude`},
 		{"a FIFO at the list of ignored files", `rm -f .git/info/exclude; mkfifo .git/info/exclude`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -184,10 +184,10 @@ func TestBelow(t *testing.T) {
 			t.Errorf("%q was read", bad)
 		}
 	}
-	for _, c := range []struct{ plant, path string }{
+	for _, c := range some([]struct{ plant, path string }{
 		{`mkdir ../out; ln -s ../out a1`, "a1"}, {`ln -s ../out a2`, "a2/b"}, {`mkdir -p a3 in; ln -s ../../out a3/b`, "a3/b/c"},
 		{`ln -s in a4`, "a4"}, {`ln -s in a5`, "a5/b"}, {`echo x > a6`, "a6"}, {`echo x > a7`, "a7/b"}, {`mkfifo a8`, "a8/b"}, {`ln -s nowhere a9`, "a9"},
-	} {
+	}) {
 		sh(t, s.Dir(), c.plant)
 		if sub, err := s.Below(c.path); err == nil {
 			t.Errorf("%s led to %s", c.plant, sub.Path)

@@ -14,7 +14,7 @@ import (
 // that it is this very work which keeps it.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, c := range some([]struct {
 		name, script string
 		// says is a part of what the refusal says.
 		says string
@@ -90,7 +90,7 @@ func TestNothingIsLost(t *testing.T) {
 		{"pack that is cut off", `git commit -q --allow-empty -m x; git repack -qad; for p in .git/objects/pack/*.pack; do chmod +w $p; truncate -s 40 $p; done; true`, "is damaged", false},
 		{"objects elsewhere", `git commit -q --allow-empty -m x; mv .git/objects ../objects; mkdir -p .git/objects/info; echo $PWD/../objects > .git/objects/info/alternates`, "its history is not whole", false},
 		{"odd HEAD", `echo nonsense > .git/HEAD`, "HEAD says", false},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -156,7 +156,7 @@ func listing(t *testing.T, dir string) string {
 // TestOldCodeLosesNothingNew: only the loss that was shown can be agreed to.
 func TestOldCodeLosesNothingNew(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, before, after string }{
+	for _, c := range some([]struct{ name, before, after string }{
 		{"another file", `echo x > new`, `echo y > newer`},
 		{"the same file, longer", `echo x > new`, `echo yy > new`},
 		{"a staged file, changed again", `echo x > new; git add new`, `echo yy > new`},
@@ -164,7 +164,7 @@ func TestOldCodeLosesNothingNew(t *testing.T) {
 		{"an amended commit", `git checkout -qb b; git commit -q --allow-empty -m x`, `git commit -q --allow-empty --amend -m y`},
 		{"an ignored file", `mkdir v; echo '*' > v/.gitignore`, `echo x > v/x`},
 		{"a file in an ignored folder", `mkdir -p v/w; echo '*' > v/.gitignore; echo x > v/w/x`, `echo yy > v/w/x`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -216,7 +216,7 @@ func TestRemovalOfClosedFolders(t *testing.T) {
 // TestSaved: these leave nothing to lose.
 func TestSaved(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, script string }{
+	for _, c := range some([]struct{ name, script string }{
 		{"touched", `touch README`},
 		{"written again", `cat README > x; mv x README; chmod 600 README`},
 		{"an empty folder", `mkdir -p a/b`},
@@ -226,7 +226,7 @@ func TestSaved(t *testing.T) {
 		{"garbage collected", `git gc -q --prune=now`},
 		{"switched and back", `git checkout -q --detach; git checkout -q drawbridge/ada`},
 		{"a blob that nothing names", `echo x | git hash-object -w --stdin`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -144,7 +144,7 @@ func TestCommitThatUnfoldsToVeryMuch(t *testing.T) {
 // TestPartOfARepositoryIsDamaged: commits come back although something else in the repository cannot be read.
 func TestPartOfARepositoryIsDamaged(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, damage string }{
+	for _, c := range some([]struct{ name, damage string }{
 		{"a ref that is a link", `ln -s nowhere .git/refs/heads/x`},
 		{"a ref to nothing", `echo 0123456789012345678901234567890123456789 > .git/refs/heads/x`},
 		{"an object", `o=.git/objects/$(echo x | git hash-object -w --stdin | sed 's,^..,&/,'); chmod +w $o; echo damaged > $o`},
@@ -154,7 +154,7 @@ func TestPartOfARepositoryIsDamaged(t *testing.T) {
 		{"HEAD", `echo damaged > .git/HEAD`},
 		{"a linked worktree", `git worktree add -q wt`},
 		{"a million files", `mkdir many; cd many; seq 3000 | xargs touch`},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
