@@ -105,7 +105,7 @@ func newRoot(s streams) *cobra.Command {
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd.CommandPath(), err} })
 	root.AddCommand(newRun(s), newCheck(s), newApprovals(s), newDecision(s, true), newDecision(s, false), newStop(s), newStart(s),
-		newStatus(s), newWorkspaces(s), newAudit(s), newInstall(s), newInit(s), newJoin(s), newBridge(s), newKeys(s), newVersion(s))
+		newStatus(s), newWorkspaces(s), newLogin(s), newAudit(s), newInstall(s), newInit(s), newJoin(s), newBridge(s), newKeys(s), newVersion(s))
 	return root
 }
 

@@ -151,9 +151,9 @@ func goesOn(about acp.About) string {
 func (h *Host) checkLogin(r *Report, a settings.Agent, about acp.About, opened error) {
 	known, _ := a.Forced()
 	home := h.Config.AgentHome(r.Name)
-	how := "run the agent's own login with HOME=" + home
-	if known.Login != "" {
-		how = "run: env HOME=" + home + " " + known.Login
+	how := "run: drawbridge-relay login " + r.Name + " --config " + h.Config.File
+	if _, ok := a.LoginCommand(); !ok {
+		how += " -- ARGUMENTS, with the arguments of its login"
 	}
 	if len(known.Keys) > 0 {
 		how += ", or set " + known.Keys[0] + " below env:"

@@ -38,7 +38,7 @@ func TestCheckEnds(t *testing.T) {
 		"loads alone":         {map[string]string{"ACPAGENT_SESSIONS": "load"}, 0, "sessions: it loads them with what was said (session/load)"},
 		"resumes alone":       {map[string]string{"ACPAGENT_SESSIONS": "resume"}, 0, "sessions: it resumes them (session/resume), and cannot say"},
 		"asks nothing":        {map[string]string{"ACPAGENT_MODE": "open"}, 0, "the session is in the mode bypassPermissions, in which the agent asks nothing"},
-		"is ended by a login": {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "PROBLEMS: the agent wants its user to log in; run the agent's own login with HOME="},
+		"is ended by a login": {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "PROBLEMS: the agent wants its user to log in; run: drawbridge-relay login fake --config "},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,6 @@ type Known struct {
 	Mode string
 	// Meta are options of the agent's own that each session is opened with, nil for none.
 	Meta map[string]any
-	// Login says how its user logs in, with HOME set to that of the entry.
-	Login string
 	// Keys are the variables and Logins the files below HOME with which it is logged in; one of them is enough. Without any of both the
 	// agent itself says whether it wants a login.
 	Keys, Logins []string
@@ -40,12 +38,12 @@ var claudeAsks = map[string]any{"claudeCode": map[string]any{"options": map[stri
 // known are the agents that were tried. An agent that is not here needs a sandbox, or its user's word.
 var known = []Known{
 	{
-		Name: "OpenCode", programs: []string{"opencode"}, Login: "opencode auth login",
+		Name: "OpenCode", programs: []string{"opencode"},
 		Env: []EnvVar{{"OPENCODE_PERMISSION", openCodeAsks}, {"OPENCODE_DISABLE_PROJECT_CONFIG", "true"}},
 	},
 	{
 		Name: "Claude Code by its ACP adapter", programs: []string{"claude-agent-acp", "@agentclientprotocol/claude-agent-acp"}, Mode: "default", Meta: claudeAsks,
-		Login: "claude /login", Logins: []string{".claude/.credentials.json"},
+		Logins: []string{".claude/.credentials.json"},
 		Keys: []string{
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
 		},
