@@ -20,7 +20,6 @@ import (
 	"drawbridge/internal/trust"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
-	"drawbridge/relay/agents/limits"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/output"
@@ -83,7 +82,7 @@ func (h *Host) Start(ctx context.Context, name, dir string, ask func(context.Con
 	ctx, kill := context.WithCancel(ctx)
 	p := &Process{
 		Conn: acp.New(ctx, acp.Options{
-			Input: ours, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, Meta: known.Meta, Hide: secret.Hide, Pace: h.pace(name),
+			Input: ours, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, Meta: known.Meta, Hide: secret.Hide, Pace: h.Pace(name),
 		}),
 		stderr: output.NewTail(keepStderr, secret), kill: kill, ended: make(chan struct{}),
 	}
@@ -99,12 +98,6 @@ func (h *Host) Start(ctx context.Context, name, dir string, ask func(context.Con
 		kill()
 	}()
 	return p, nil
-}
-
-// pace returns how an entry waits for limits that state no time.
-func (h *Host) pace(name string) *limits.Pace {
-	pace, _ := h.paces.LoadOrStore(name, new(limits.Pace))
-	return pace.(*limits.Pace)
 }
 
 // Close ends the agent and everything that it started, and returns when nothing of it is left. The agent has a moment to end by itself.
@@ -145,8 +138,12 @@ func (p *Process) why(end keeper.End, err error) *agents.Error {
 
 // lastLine is the last line with something on it.
 func lastLine(t *output.Tail) string {
-	const most = 300
 	text, _ := t.Text()
+	return lastOf(text)
+}
+
+func lastOf(text string) string {
+	const most = 300
 	lines := strings.Split(text, "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
 		if line := strings.TrimSpace(lines[i]); line != "" {

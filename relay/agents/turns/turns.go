@@ -52,6 +52,8 @@ type Opening struct {
 	// Replay asks for what the agent has in the session. A driver that cannot bring it says so in [Conversation.Replay].
 	Replay bool
 	MCP    []acp.MCPServer
+	// Put writes a file for the agent into its folder, as workspace.Space.Put does. Nil where the folder is not one of the relay's.
+	Put func(ctx context.Context, name string, data []byte) error
 	// Ask answers a question of the turn that runs.
 	Ask func(ctx context.Context, q acp.Question) acp.Reply
 	// Named gets the agent's own id of the session, once and before the agent does anything in a turn if that can be. Its error ends the turn.

@@ -1,0 +1,408 @@
+package cli
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/agents/host"
+)
+
+// textFormat is a program that prints its answer and nothing else.
+type textFormat struct{ text strings.Builder }
+
+// add takes a piece; ok is false when it is too much.
+func (f *textFormat) add(p []byte) (ok bool) {
+	if f.text.Len()+len(p) > maxText {
+		return false
+	}
+	f.text.Write(p)
+	return true
+}
+
+// controls are the codes with which programs color what they print.
+var controls = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\))")
+
+// outcome is the text. A program that ended well printed its answer.
+func (f *textFormat) outcome(end host.OnceEnd) outcome {
+	text := strings.ToValidUTF8(strings.ReplaceAll(controls.ReplaceAllString(f.text.String(), ""), "\r\n", "\n"), "\ufffd")
+	out := outcome{text: strings.TrimRight(text, "\n"), answered: end.Ran && end.Lost == nil}
+	if !out.answered && end.Ran {
+		out.failed = &failure{words: lastWords(out.text), beside: true}
+	}
+	return out
+}
+
+// lastWords are the last 2,000 bytes of a text, where a program that fails says why.
+func lastWords(text string) string {
+	const most = 2000
+	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
+}
+
+// claude reads what Claude Code writes with --output-format stream-json --verbose (2.1.330).
+type claude struct {
+	tools
+	id     string
+	result *claudeResult
+	// denied is when the limit ends that the last event about limits named, said is the text of the last message, and apiError is
+	// true when that message is Claude Code's own about an error of its model's.
+	denied   time.Time
+	said     string
+	apiError bool
+}
+
+type claudeResult struct {
+	Subtype    string          `json:"subtype"`
+	IsError    bool            `json:"is_error"`
+	Result     *string         `json:"result"`
+	Errors     json.RawMessage `json:"errors"`
+	Status     int             `json:"api_error_status"`
+	Kind       string          `json:"api_error_type"`
+	StopReason string          `json:"stop_reason"`
+	Usage      *struct {
+		Input     int `json:"input_tokens"`
+		Output    int `json:"output_tokens"`
+		CacheRead int `json:"cache_read_input_tokens"`
+		CacheMade int `json:"cache_creation_input_tokens"`
+	} `json:"usage"`
+}
+
+type claudeEvent struct {
+	Type    string `json:"type"`
+	Session string `json:"session_id"`
+	Parent  string `json:"parent_tool_use_id"`
+	Error   string `json:"error"`
+	Message struct {
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+	Limit struct {
+		Status   string `json:"status"`
+		ResetsAt int64  `json:"resetsAt"`
+	} `json:"rate_limit_info"`
+}
+
+// block is a part of a message.
+type block struct {
+	Type, Text, ID string
+	ToolUseID      string `json:"tool_use_id"`
+}
+
+func blocks(raw json.RawMessage) []block {
+	var list []block
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+func (f *claude) session() string { return f.id }
+func (f *claude) working() bool   { return len(f.tools) > 0 }
+
+func (f *claude) event(line []byte) (known, final bool) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(line, &head) != nil || head.Type == "" {
+		return false, false
+	}
+	var e claudeEvent
+	// A field of another shape leaves the others as they are.
+	_ = json.Unmarshal(line, &e)
+	if f.id == "" && (head.Type == "system" || head.Type == "assistant" || head.Type == "result") {
+		f.id = e.Session
+	}
+	switch head.Type {
+	case "assistant":
+		f.message(e)
+	case "user":
+		for _, b := range blocks(e.Message.Content) {
+			delete(f.tools, b.ToolUseID)
+		}
+	case "rate_limit_event":
+		if e.Limit.Status == "rejected" && e.Limit.ResetsAt > 0 {
+			f.denied = time.Unix(e.Limit.ResetsAt, 0)
+		}
+	case "result":
+		var r claudeResult
+		_ = json.Unmarshal(line, &r)
+		f.result = &r
+		clear(f.tools)
+		return true, true
+	}
+	return true, false
+}
+
+func (f *claude) message(e claudeEvent) {
+	text := ""
+	for _, b := range blocks(e.Message.Content) {
+		switch b.Type {
+		case "tool_use":
+			f.start(b.ID)
+		case "text":
+			text += b.Text
+		}
+	}
+	if e.Parent == "" && text != "" {
+		f.said, f.apiError = text, e.Error != ""
+	}
+}
+
+func (f *claude) outcome() outcome {
+	out := outcome{}
+	if !f.apiError {
+		out.text = f.said
+	}
+	r := f.result
+	if r == nil {
+		if f.apiError {
+			out.failed = &failure{words: f.said, until: f.denied}
+		}
+		return out
+	}
+	if u := r.Usage; u != nil {
+		out.usage = &acp.Usage{Input: u.Input + u.CacheRead + u.CacheMade, Output: u.Output, Cached: u.CacheRead}
+	}
+	text := ""
+	if r.Result != nil {
+		text = *r.Result
+	}
+	if !r.IsError && !f.apiError && r.Subtype == "success" {
+		if r.StopReason == "refusal" {
+			out.failed = &failure{cause: agents.Refused, words: "the agent refused to go on"}
+			return out
+		}
+		out.answered, out.text = true, text
+		return out
+	}
+	out.failed = f.failure(r, text)
+	return out
+}
+
+// failure is what a result says that is not an answer.
+func (f *claude) failure(r *claudeResult, text string) *failure {
+	var list []string
+	if json.Unmarshal(r.Errors, &list) == nil && len(list) > 0 {
+		text = strings.TrimSpace(text + " " + strings.Join(list, "; "))
+	}
+	if text == "" {
+		text = strings.TrimSpace(f.said + " " + r.Subtype)
+	}
+	fail := &failure{words: text, until: f.denied}
+	switch {
+	case strings.HasPrefix(r.Subtype, "error_max_"):
+		fail.cause, fail.words = agents.Refused, "the agent stopped at a limit of its own ("+r.Subtype+"), so that its answer is not complete"
+	case r.Status == 429 || r.Status == 529:
+		fail.cause = agents.Limited
+	case r.Status == 401 || r.Kind == "authentication_error":
+		fail.cause = agents.LoginMissing
+	}
+	return fail
+}
+
+// codex reads what codex exec writes with --json (0.169.0).
+type codex struct {
+	tools
+	id     string
+	said   string
+	done   bool
+	usage  *acp.Usage
+	reason string
+	failed bool
+}
+
+type codexEvent struct {
+	Type   string `json:"type"`
+	Thread string `json:"thread_id"`
+	Item   struct {
+		ID   string `json:"id"`
+		Type string `json:"type"`
+		Old  string `json:"item_type"`
+		Text string `json:"text"`
+	} `json:"item"`
+	Message string `json:"message"`
+	Error   struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Usage *struct {
+		Input  int `json:"input_tokens"`
+		Cached int `json:"cached_input_tokens"`
+		Output int `json:"output_tokens"`
+	} `json:"usage"`
+}
+
+func (f *codex) session() string { return f.id }
+func (f *codex) working() bool   { return len(f.tools) > 0 }
+
+func (f *codex) event(line []byte) (known, final bool) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(line, &head) != nil || head.Type == "" {
+		return false, false
+	}
+	var e codexEvent
+	_ = json.Unmarshal(line, &e)
+	switch head.Type {
+	case "thread.started", "session.created":
+		if f.id == "" {
+			f.id = e.Thread
+		}
+	case "turn.started":
+		f.done, f.failed = false, false
+	case "item.started":
+		f.start(e.Item.ID)
+	case "item.completed":
+		f.item(e)
+	case "error":
+		f.reason = e.Message
+	case "turn.completed":
+		f.done, f.failed = true, false
+		if u := e.Usage; u != nil {
+			f.usage = &acp.Usage{Input: u.Input, Output: u.Output, Cached: u.Cached}
+		}
+		clear(f.tools)
+		return true, true
+	case "turn.failed":
+		f.done, f.failed, f.reason = false, true, e.Error.Message
+		clear(f.tools)
+		return true, true
+	}
+	return true, false
+}
+
+func (f *codex) item(e codexEvent) {
+	delete(f.tools, e.Item.ID)
+	switch e.Item.Type + e.Item.Old {
+	case "agent_message", "assistant_message":
+		f.said = e.Item.Text
+	}
+}
+
+func (f *codex) outcome() outcome {
+	out := outcome{text: f.said, answered: f.done, usage: f.usage}
+	if !f.done && (f.failed || f.reason != "") {
+		out.failed = &failure{words: f.reason}
+	}
+	return out
+}
+
+// cursor reads what cursor-agent writes with --print --output-format stream-json, as its documentation has it.
+type cursor struct {
+	tools
+	id string
+	// said are the messages since the last tool call; partial is true for pieces of one.
+	said    []string
+	partial bool
+	size    int
+	result  *cursorResult
+}
+
+type cursorResult struct {
+	Subtype string  `json:"subtype"`
+	IsError bool    `json:"is_error"`
+	Result  *string `json:"result"`
+	Error   string  `json:"error"`
+	Usage   *struct {
+		Input  int `json:"inputTokens"`
+		Output int `json:"outputTokens"`
+		Cached int `json:"cacheReadTokens"`
+		Made   int `json:"cacheWriteTokens"`
+	} `json:"usage"`
+}
+
+type cursorEvent struct {
+	Session string          `json:"session_id"`
+	Subtype string          `json:"subtype"`
+	CallID  string          `json:"call_id"`
+	At      json.RawMessage `json:"timestamp_ms"`
+	Message struct {
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+}
+
+func (f *cursor) session() string { return f.id }
+func (f *cursor) working() bool   { return len(f.tools) > 0 }
+
+func (f *cursor) event(line []byte) (known, final bool) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(line, &head) != nil || head.Type == "" {
+		return false, false
+	}
+	var e cursorEvent
+	_ = json.Unmarshal(line, &e)
+	if f.id == "" {
+		f.id = e.Session
+	}
+	switch head.Type {
+	case "assistant":
+		f.message(e)
+	case "tool_call":
+		f.said, f.size, f.partial = nil, 0, false
+		if e.Subtype == "started" {
+			f.start(e.CallID)
+		} else {
+			delete(f.tools, e.CallID)
+		}
+	case "result":
+		var r cursorResult
+		_ = json.Unmarshal(line, &r)
+		f.result = &r
+		clear(f.tools)
+		return true, true
+	}
+	return true, false
+}
+
+// message adds a message, or with --stream-partial-output a piece of one. Behind the pieces the whole message comes once more.
+func (f *cursor) message(e cursorEvent) {
+	text := ""
+	for _, b := range blocks(e.Message.Content) {
+		if b.Type == "text" {
+			text += b.Text
+		}
+	}
+	if text == "" || f.size > maxText {
+		return
+	}
+	if f.partial && strings.Join(f.said, "") == text {
+		f.said, f.size, f.partial = []string{text}, len(text), false
+		return
+	}
+	f.partial = len(e.At) > 0
+	f.said, f.size = append(f.said, text), f.size+len(text)
+}
+
+// answer is the text after the last tool call. The text of the result glues all messages of the turn together.
+func (f *cursor) answer() string {
+	if f.partial {
+		return strings.Join(f.said, "")
+	}
+	return strings.Join(f.said, "\n")
+}
+
+func (f *cursor) outcome() outcome {
+	out, r := outcome{text: f.answer()}, f.result
+	if r == nil {
+		return out
+	}
+	if u := r.Usage; u != nil {
+		out.usage = &acp.Usage{Input: u.Input + u.Cached + u.Made, Output: u.Output, Cached: u.Cached}
+	}
+	text := ""
+	if r.Result != nil {
+		text = *r.Result
+	}
+	if !r.IsError && r.Subtype == "success" {
+		if out.answered = true; len(f.said) == 0 {
+			out.text = text
+		}
+		return out
+	}
+	out.failed = &failure{words: strings.TrimSpace(text + " " + r.Error)}
+	return out
+}
