@@ -50,11 +50,13 @@ func (s Start) servers() []sdk.McpServer {
 	return list
 }
 
-// Said is one message of a replay.
+// Said is one message of a replay, or a tool call in it.
 type Said struct {
 	// User is true for what was said to the agent, false for what it said itself.
 	User bool
 	Text string
+	// Tool is true for tool calls, which stand where they began and have no text. Several in a row are one.
+	Tool bool
 }
 
 // Session is one conversation with an agent. One turn runs at a time.
@@ -71,6 +73,8 @@ type Session struct {
 	turn    *turn
 	replay  *replay
 	late    text
+	// tools are the ids of tool calls that run.
+	tools map[string]bool
 }
 
 // opened is the answer to a request that opens a session.
@@ -133,6 +137,14 @@ func (s *Session) Late() string {
 	said := s.late.String()
 	s.late = text{}
 	return said
+}
+
+// Working reports whether the agent runs a tool, as it says itself. Its next word ends all of them, because some agents do not say how
+// a tool ended.
+func (s *Session) Working() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tools) > 0
 }
 
 // NewSession opens a session. An agent that wants its user to log in fails here with LoginMissing, if it notices it so early.
@@ -310,6 +322,7 @@ const (
 	userChunk  = "user_message_chunk"
 	agentChunk = "agent_message_chunk"
 	toolCall   = "tool_call"
+	toolUpdate = "tool_call_update"
 	modeUpdate = "current_mode_update"
 )
 
@@ -324,6 +337,9 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 			return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent sent more than %d updates in one turn", most)}
 		}
 	}
+	if s.turn != nil && (kind == toolCall || kind == toolUpdate) {
+		s.noteTool(params)
+	}
 	switch kind {
 	case userChunk, agentChunk, toolCall, modeUpdate:
 	default:
@@ -337,6 +353,8 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 	case kind == modeUpdate && u.CurrentModeUpdate != nil:
 		s.mode = string(u.CurrentModeUpdate.CurrentModeId)
 		return s.bypasses(s.mode)
+	case kind == toolCall && s.replay != nil:
+		s.replay.tool()
 	case kind == toolCall && s.turn != nil:
 		s.turn.text.cut()
 	case kind == userChunk && u.UserMessageChunk != nil:
@@ -347,12 +365,43 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 	return nil
 }
 
+// maxTools bounds the tool calls that are counted as running at a time.
+const maxTools = 1000
+
+// noteTool notes which tools run. A tool that waits for a person's permission counts as one, too.
+func (s *Session) noteTool(params json.RawMessage) {
+	var call struct {
+		Update struct {
+			ID     string `json:"toolCallId"`
+			Status string `json:"status"`
+		} `json:"update"`
+	}
+	if json.Unmarshal(params, &call) != nil || call.Update.ID == "" {
+		return
+	}
+	switch call.Update.Status {
+	case "completed", "failed":
+		delete(s.tools, call.Update.ID)
+		return
+	case "pending", "in_progress":
+	default:
+		return
+	}
+	if s.tools == nil {
+		s.tools = map[string]bool{}
+	}
+	if len(s.tools) < maxTools {
+		s.tools[call.Update.ID] = true
+	}
+}
+
 // said puts a chunk of the agent's own words where they belong.
 func (s *Session) said(c chunk) *agents.Error {
 	switch {
 	case s.replay != nil:
 		return s.replay.add(false, c)
 	case s.turn != nil:
+		clear(s.tools)
 		return s.turn.text.add(c)
 	default:
 		return s.late.add(c)

@@ -94,8 +94,15 @@ type replay struct {
 }
 
 type replayed struct {
-	user bool
-	text strings.Builder
+	user, tool bool
+	text       strings.Builder
+}
+
+// tool notes a tool call.
+func (r *replay) tool() {
+	if last := len(r.messages) - 1; last < 0 || !r.messages[last].tool {
+		r.messages = append(r.messages, &replayed{tool: true})
+	}
 }
 
 func (r *replay) add(user bool, c chunk) *agents.Error {
@@ -110,7 +117,7 @@ func (r *replay) add(user bool, c chunk) *agents.Error {
 		return nil
 	}
 	last := len(r.messages) - 1
-	if last < 0 || r.messages[last].user != user {
+	if last < 0 || r.messages[last].user != user || r.messages[last].tool {
 		r.messages, last = append(r.messages, &replayed{user: user}), last+1
 	}
 	r.messages[last].text.WriteString(piece)
@@ -126,7 +133,7 @@ func (r *replay) add(user bool, c chunk) *agents.Error {
 func (r *replay) said() []Said {
 	list := make([]Said, len(r.messages))
 	for i, m := range r.messages {
-		list[i] = Said{User: m.user, Text: m.text.String()}
+		list[i] = Said{User: m.user, Text: m.text.String(), Tool: m.tool}
 	}
 	return list
 }

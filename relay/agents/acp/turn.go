@@ -70,6 +70,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	}
 	s.mu.Lock()
 	s.turn = nil
+	clear(s.tools)
 	a := Answer{Messages: t.text.all(), Updates: t.updates}
 	s.mu.Unlock()
 	if err != nil {

@@ -1,0 +1,272 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"drawbridge/internal/failpoint"
+	"drawbridge/relay/agents"
+	"drawbridge/relay/wire"
+)
+
+// errStopped is the cause of a turn that the bridge stopped.
+var errStopped = &agents.Error{Cause: agents.Stopped, Reason: "the turn was stopped at the bridge"}
+
+// job is one turn on its way through a lane.
+type job struct {
+	*lane
+	r *run
+	t wire.Turn
+	// before is this turn as the record had it, nil for a new one; earlier is the turn that it repeats, nil for none.
+	before, earlier *past
+	place           *place
+	w               *warm
+}
+
+// carry takes a turn that is in hand to its end.
+func (l *lane) carry(r *run, t wire.Turn) {
+	j := &job{lane: l, r: r, t: t}
+	end, again := j.do()
+	l.finish(r, end, again)
+}
+
+// do waits for the session and does what the record asks for.
+func (j *job) do() (end wire.TurnEnded, again bool) {
+	select {
+	case j.free <- struct{}{}:
+	case <-j.r.ctx.Done():
+		return j.unsaid(), false
+	}
+	defer func() { <-j.free }()
+	j.mu.Lock()
+	j.before, j.earlier = j.record.turns[j.t.ID], j.record.repeated(j.t.ID, j.t.Marker)
+	j.mu.Unlock()
+	var err error
+	if j.place, err = j.host.settleIn(j.r.ctx, j.lane, j.t); err != nil {
+		return j.refused(err), false
+	}
+	defer j.place.release()
+	switch {
+	case j.before != nil && j.before.last == stepAnswered:
+		return j.conclude(j.before.id), false
+	case (j.before == nil || !j.before.said) && j.earlier.answered():
+		return j.same(), false
+	}
+	return j.say()
+}
+
+// refused is the refusal for a place that cannot be had.
+func (j *job) refused(err error) wire.TurnEnded {
+	var why *refusedError
+	switch {
+	case errors.As(err, &why):
+		return why.end
+	case j.r.ctx.Err() != nil:
+		return j.unsaid()
+	}
+	return refusal(err)
+}
+
+// same gives the turn the answer of the one that it repeats.
+func (j *job) same() wire.TurnEnded {
+	j.mu.Lock()
+	end, err := j.record.end(j.earlier.id)
+	j.mu.Unlock()
+	if err != nil {
+		return refusal(err)
+	}
+	end.Error = "the agent answered this under the id " + j.earlier.id
+	return j.over(*end, "")
+}
+
+// unsaid is the end of a turn that was given up before the agent got it. One that may have reached the agent in an earlier process of
+// the relay says so.
+func (j *job) unsaid() wire.TurnEnded {
+	if context.Cause(j.r.ctx) != error(errStopped) && !j.host.stopped(j.t.ID) {
+		return refusal(errEnding)
+	}
+	end := wire.TurnEnded{Cause: wire.TurnStopped, Error: "the turn was stopped before the agent got it"}
+	j.mu.Lock()
+	if p := j.record.turns[j.t.ID]; p != nil && p.said {
+		end.Error = "the turn was stopped; the agent may have got it before"
+	}
+	j.mu.Unlock()
+	return j.over(end, "")
+}
+
+// over records the end of a turn and returns it. An end that the disk does not take is returned all the same: the bridge records it, too.
+func (j *job) over(end wire.TurnEnded, head string) wire.TurnEnded {
+	end.ID, end.Replayed = j.t.ID, false
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.record.begin(j.t)
+	if err == nil {
+		failpoint.Here("turns.ended.before")
+		err = j.record.add(line{Step: stepEnded, Turn: j.t.ID, Marker: j.t.Marker, Body: j.t.BodyHash, End: &end, Head: head})
+		failpoint.Here("turns.ended.after")
+	}
+	if err != nil {
+		j.host.o.Log.Error().Err(err).Str("session", j.session).Str("turn", j.t.ID).Msg("record the end of a turn")
+	}
+	return end
+}
+
+// failed is the end of a turn for an error that came before the agent got it.
+func (j *job) failed(err error) wire.TurnEnded {
+	if j.r.ctx.Err() != nil {
+		return j.unsaid()
+	}
+	end := endOf(err)
+	if end.Cause == wire.TurnSessionGone {
+		// The next turn begins a session. The bridge knows that the agent remembers nothing.
+		if err := j.write(line{Step: stepNamed}); err != nil {
+			return refusal(err)
+		}
+	}
+	return j.over(end, "")
+}
+
+// say finds out whether the agent has the turn, says it if not, and takes the answer.
+func (j *job) say() (end wire.TurnEnded, again bool) {
+	if j.r.ctx.Err() != nil || j.host.stopped(j.t.ID) {
+		return j.unsaid(), false
+	}
+	if err := j.openConversation(); err != nil {
+		return j.failed(err), false
+	}
+	text, found := j.text()
+	switch {
+	case found != nil:
+		j.w.rest()
+		return *found, false
+	case j.t.Text == "": // somebody only wanted to know
+		j.w.rest()
+		return wire.TurnEnded{}, true
+	case j.r.ctx.Err() != nil || j.host.stopped(j.t.ID):
+		j.w.rest()
+		return j.unsaid(), false
+	}
+	if err := j.begin(text); err != nil {
+		j.w.rest()
+		j.host.o.Log.Error().Err(err).Str("session", j.session).Str("turn", j.t.ID).Msg("a turn was not said because the record cannot be written")
+		return wire.TurnEnded{Refusal: wire.RefusedBusy, RetryMS: 5000, Error: "the relay cannot write its record of the session; look at its log"}, false
+	}
+	return j.exchange(text), false
+}
+
+// begin puts on the disk that the agent gets the turn.
+func (j *job) begin(text string) error {
+	needle := j.t.Marker
+	if text != "" && !strings.Contains(text, j.t.Text) {
+		needle = continued(j.t)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	failpoint.Here("turns.said.before")
+	err := j.record.add(line{Step: stepSaid, Turn: j.t.ID, Marker: j.t.Marker, Body: j.t.BodyHash, Needle: needle, Since: j.place.since})
+	failpoint.Here("turns.said.after")
+	return err
+}
+
+// exchange says the turn and takes its end. What the agent answered is on the disk before the relay looks at the work.
+func (j *job) exchange(text string) wire.TurnEnded {
+	j.mu.Lock()
+	j.current, j.r.state, j.r.since = j.r, wire.TurnWorking, j.host.o.Now()
+	j.mu.Unlock()
+	ctx, unwatch := j.watch()
+	answer, err := j.w.Prompt(ctx, text)
+	unwatch()
+	j.mu.Lock()
+	j.current = nil
+	j.mu.Unlock()
+	end := endOf(err)
+	end.ID, end.Text = j.t.ID, answer.Text()
+	end = fitting(end)
+	failpoint.Here("turns.answered.before")
+	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end})
+	failpoint.Here("turns.answered.after")
+	switch end.Cause {
+	case wire.TurnHung, wire.TurnAsking, wire.TurnCrashed:
+		j.w.end()
+	default:
+		j.w.rest()
+	}
+	if recorded != nil {
+		j.host.o.Log.Error().Err(recorded).Str("session", j.session).Str("turn", j.t.ID).Msg("record the answer of a turn")
+		return end
+	}
+	return j.evidence(end)
+}
+
+// conclude adds the evidence to an answer that the record has from an earlier process of the relay.
+func (j *job) conclude(id string) wire.TurnEnded {
+	j.mu.Lock()
+	end, err := j.record.end(id)
+	j.mu.Unlock()
+	if err != nil {
+		return refusal(err)
+	}
+	return j.evidence(*end)
+}
+
+// evidence adds what the relay itself sees of the work, and ends the turn.
+func (j *job) evidence(end wire.TurnEnded) wire.TurnEnded {
+	since := j.place.since
+	if j.before != nil && j.before.since != "" {
+		since = j.before.since
+	}
+	var head string
+	// The work may be large, and the turn is over: its caller's end does not matter any more.
+	end.Evidence, head = j.place.evidence(context.WithoutCancel(j.r.ctx), since)
+	return j.over(end, head)
+}
+
+// endOf is the end of a turn for an error of an agent's, nil for an answer.
+func endOf(err error) wire.TurnEnded {
+	end := wire.TurnEnded{Cause: causes[agents.CauseOf(err)]}
+	if err == nil {
+		return end
+	}
+	end.Error = clip(err.Error())
+	var why *agents.Error
+	if errors.As(err, &why) {
+		end.Error = clip(why.Reason)
+		if end.Cause == wire.TurnLimited && why.Until.Unix() > 0 {
+			end.Until = why.Until.UnixMilli()
+		}
+	}
+	return end
+}
+
+var causes = map[agents.Cause]wire.TurnCause{
+	agents.Answered: wire.TurnAnswered, agents.Refused: wire.TurnRefused, agents.Limited: wire.TurnLimited, agents.Stopped: wire.TurnStopped,
+	agents.Hung: wire.TurnHung, agents.Crashed: wire.TurnCrashed, agents.Asking: wire.TurnAsking, agents.SessionGone: wire.TurnSessionGone,
+	agents.LoginMissing: wire.TurnLoginMissing,
+}
+
+// fitting makes an end one that the wire takes. A reply that is too long is not cut: half a reply can mean something else.
+func fitting(end wire.TurnEnded) wire.TurnEnded {
+	end.Text = strings.ToValidUTF8(end.Text, "\uFFFD")
+	if len(end.Text) <= wire.MaxReplyText {
+		return end
+	}
+	was := end.Cause
+	end.Error = clip(fmt.Sprintf("the agent's reply has %d bytes, and at most %d are taken; the turn ended with the cause %s. %s", len(end.Text), wire.MaxReplyText, was, end.Error))
+	end.Text = ""
+	if was == wire.TurnAnswered {
+		end.Cause = wire.TurnRefused
+	}
+	return end
+}
+
+// clip makes a text fit for the error of an end.
+func clip(text string) string {
+	const most = wire.MaxLine
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most-3], "") + "..."
+	}
+	return text
+}

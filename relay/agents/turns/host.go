@@ -1,0 +1,300 @@
+package turns
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/internal/trust"
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/agents/workspace"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
+)
+
+// Folder is the name of the folder with the records of sessions, below the relay's state folder.
+const Folder = "sessions"
+
+// maxUnsaid bounds the turns that were stopped before they came.
+const maxUnsaid = 4096
+
+// Options is what a [Host] is made of.
+type Options struct {
+	Config settings.Config
+	// Drivers open conversations, by the kind of an entry.
+	Drivers map[string]Driver
+	Spaces  *workspace.Store
+	// Asker answers questions; unless set, permissions: decide, and what a person would be asked is refused.
+	Asker Asker
+	// Door gives processes their MCP servers; unless set they get none.
+	Door Door
+	// Now is time.Now unless set.
+	Now func() time.Time
+	Log zerolog.Logger
+}
+
+// Host takes the turns of one relay's agents. It is a wire.AgentHost, safe for concurrent use.
+type Host struct {
+	o   Options
+	dir string
+	// slots are those of each entry.
+	slots map[string]*slots
+	// closing is closed at the end, and running are the goroutines that outlive a turn.
+	closing chan struct{}
+	running sync.WaitGroup
+	stop    sync.Once
+	// base is the parent of what runs without a caller.
+	base context.Context
+
+	mu    sync.Mutex // guards the fields below
+	lanes map[string]*lane
+	// unsaid are turns that are not to be said, because they were stopped before they came.
+	unsaid map[string]bool
+	ended  bool
+}
+
+var _ wire.AgentHost = (*Host)(nil)
+
+// Open makes the folder of the records. It starts no agent and reads no record.
+func Open(ctx context.Context, o Options) (*Host, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Asker == nil {
+		o.Asker = settled{o.Config}
+	}
+	dir := filepath.Join(o.Config.State, Folder)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of sessions: %w", err)
+	}
+	if err := trust.Folder(dir, "state"); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	h := &Host{o: o, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, closing: make(chan struct{}), lanes: map[string]*lane{}, unsaid: map[string]bool{}}
+	for name, a := range o.Config.Agents {
+		h.slots[name] = newSlots(a.Slots)
+	}
+	return h, nil
+}
+
+// Close ends every process and returns when nothing is left. Turns that run are the caller's to end before.
+func (h *Host) Close() {
+	h.stop.Do(func() {
+		h.mu.Lock()
+		h.ended = true
+		h.mu.Unlock()
+		close(h.closing)
+	})
+	h.running.Wait()
+}
+
+// settled answers questions by permissions: alone. A person cannot be asked, so that "ask" is a no.
+type settled struct{ config settings.Config }
+
+// Ask implements Asker.
+func (s settled) Ask(_ context.Context, w Work, q acp.Question) acp.Reply {
+	p := s.config.Agents[w.Agent].Permissions
+	word, known := map[string]string{"read": p.Read, "edit": p.Edit, "execute": p.Execute, "fetch": p.Fetch}[q.Kind]
+	if !known {
+		word = p.Other
+	}
+	if word == settings.PermitAllow {
+		return acp.Allow
+	}
+	return acp.Refuse
+}
+
+// path is the file of a session's record. The bridge's name of a session may differ from another in case alone, and may be "..".
+func (h *Host) path(session string) string {
+	sum := sha256.Sum256([]byte(session))
+	return filepath.Join(h.dir, hex.EncodeToString(sum[:16])+".session")
+}
+
+// errEnding is the cause of turns that end with the relay.
+var errEnding = &agents.Error{Cause: agents.Stopped, Reason: "the relay is stopping"}
+
+// enter returns the lane of a session, to be left. Without make a session without a record gives nil.
+func (h *Host) enter(t wire.Turn, create bool) (*lane, error) {
+	path := h.path(t.Session)
+	h.mu.Lock()
+	if h.ended {
+		h.mu.Unlock()
+		return nil, errEnding
+	}
+	l := h.lanes[t.Session]
+	if l == nil {
+		if _, err := os.Lstat(path); !create && errors.Is(err, fs.ErrNotExist) {
+			h.mu.Unlock()
+			return nil, nil
+		}
+		l = &lane{host: h, session: t.Session, path: path, free: make(chan struct{}, 1), runs: map[string]*run{}}
+		h.lanes[t.Session] = l
+	}
+	l.users++
+	h.mu.Unlock()
+	if err := l.open(); err != nil {
+		l.leave()
+		return nil, err
+	}
+	return l, nil
+}
+
+// RunTurn implements wire.AgentHost.
+func (h *Host) RunTurn(ctx context.Context, t wire.Turn) wire.TurnEnded {
+	if why := h.refuse(t); why != nil {
+		return *why
+	}
+	l, err := h.enter(t, true)
+	if err != nil {
+		return refusal(err)
+	}
+	defer l.leave()
+	for {
+		r, mine, end := l.join(ctx, t)
+		switch {
+		case end != nil:
+			return *end
+		case mine:
+			l.carry(r, t)
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done(): // the run has this cause, too, or is another caller's
+			<-r.done
+		}
+		if !r.again {
+			return r.end
+		}
+	}
+}
+
+// LookupTurn implements wire.AgentHost. A turn that an earlier process of the relay began and did not end is settled meanwhile.
+func (h *Host) LookupTurn(t wire.Turn) wire.TurnFound {
+	l, err := h.enter(t, false)
+	if err != nil || l == nil {
+		return wire.TurnFound{Known: wire.TurnKnownNot}
+	}
+	defer l.leave()
+	found := l.look(t.ID)
+	if found.Known == wire.TurnKnownOpen && found.State == "" {
+		h.settle(l, t)
+		found.State = wire.TurnQueued
+	}
+	return found
+}
+
+// settle finds out in the background what became of a turn that a crash cut off.
+func (h *Host) settle(l *lane, t wire.Turn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return
+	}
+	l.users++
+	h.running.Go(func() {
+		defer l.leave()
+		ctx, cancel := context.WithCancelCause(h.base)
+		defer cancel(nil)
+		go func() {
+			select {
+			case <-h.closing:
+				cancel(errEnding)
+			case <-ctx.Done():
+			}
+		}()
+		t.Text = ""
+		if r, mine, _ := l.join(ctx, t); mine {
+			l.carry(r, t)
+		}
+	})
+}
+
+// StopTurn implements wire.AgentHost.
+func (h *Host) StopTurn(t wire.Turn) wire.TurnFound {
+	h.leaveUnsaid(t.ID)
+	l, err := h.enter(t, false)
+	if err != nil || l == nil {
+		return wire.TurnFound{Known: wire.TurnKnownNot}
+	}
+	defer l.leave()
+	found := l.stop(t.ID)
+	if found.Known == wire.TurnKnownOpen && found.State == "" {
+		h.settle(l, t)
+		found.State = wire.TurnQueued
+	}
+	return found
+}
+
+// leaveUnsaid keeps a turn from being said later. Beyond the bound it forgets another one.
+func (h *Host) leaveUnsaid(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for other := range h.unsaid {
+		if len(h.unsaid) < maxUnsaid {
+			break
+		}
+		delete(h.unsaid, other)
+	}
+	h.unsaid[id] = true
+}
+
+// stopped reports whether a turn was stopped before it was said.
+func (h *Host) stopped(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.unsaid[id]
+}
+
+// refuse returns why nothing of a turn may reach an agent, before anything is looked at on the disk.
+func (h *Host) refuse(t wire.Turn) *wire.TurnEnded {
+	file := h.o.Config.File
+	a, listed := h.o.Config.Agents[t.Agent]
+	switch {
+	case !listed:
+		return unlisted("agent %q is not listed in %s; add an entry below agents:, and restart the relay", t.Agent, file)
+	case h.o.Drivers[a.Kind] == nil:
+		return unlisted("this relay cannot give turns to agents of kind %s; use an entry of another kind", a.Kind)
+	case t.Marker == "" || !strings.Contains(t.Text, t.Marker):
+		return &wire.TurnEnded{Refusal: wire.RefusedInvalid, Error: "the turn's text does not hold its marker"}
+	}
+	if t.Home.Repo == "" {
+		return nil
+	}
+	return h.refuseRepo(t.Agent, t.Home.Repo)
+}
+
+func (h *Host) refuseRepo(agent, name string) *wire.TurnEnded {
+	repo, listed := h.o.Config.Repos[name]
+	if !listed {
+		return unlisted("repository %q is not listed in %s; add it: repos: { %s: { clone: /path/to/your/clone, agents: [%s] } }, and restart the relay", name, h.o.Config.File, name, agent)
+	}
+	if slices.Contains(repo.Agents, agent) {
+		return nil
+	}
+	return unlisted("agent %q may not work on %s; add it to repos: %s: agents: in %s, and restart the relay", agent, name, name, h.o.Config.File)
+}
+
+func unlisted(format string, args ...any) *wire.TurnEnded {
+	return &wire.TurnEnded{Refusal: wire.RefusedUnlisted, Error: clip(fmt.Sprintf(format, args...))}
+}
+
+// refusal is the refusal for an error that came before anything reached the agent.
+func refusal(err error) wire.TurnEnded {
+	end := wire.TurnEnded{Refusal: wire.RefusedUnsafe, Error: clip(err.Error())}
+	if agents.CauseOf(err) == agents.Stopped {
+		end.Refusal, end.RetryMS = wire.RefusedBusy, (5 * time.Second).Milliseconds()
+	}
+	return end
+}

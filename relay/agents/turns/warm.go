@@ -1,0 +1,91 @@
+package turns
+
+import (
+	"sync"
+	"time"
+)
+
+// warm is a conversation whose process lives, with everything that belongs to it. Whoever takes it from the idle ones, or runs its turn,
+// owns it.
+type warm struct {
+	Conversation
+	lane *lane
+	// release are what ends with the process, in this order.
+	release []func()
+	// gone is closed when nothing of it is left.
+	gone chan struct{}
+	once sync.Once
+	// parked is closed at the next turn, so that the watch over an idle process ends; nil while a turn runs.
+	parked chan struct{}
+	// torn is true when the process before did not end in order, so that the agent may have lost its last answer.
+	torn bool
+	// resumed is true when the conversation goes on with a session of an earlier process.
+	resumed bool
+}
+
+// alive reports whether the conversation can take another turn.
+func (w *warm) alive() bool {
+	select {
+	case <-w.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// end ends the process and gives its slot back. When it could still take turns, it had time to save its session, and the record says so.
+func (w *warm) end() {
+	w.once.Do(func() {
+		orderly := w.alive()
+		w.Close()
+		for _, each := range w.release {
+			each()
+		}
+		w.lane.ended(w, orderly)
+		close(w.gone)
+		w.lane.slots.give()
+		w.lane.leave()
+	})
+	<-w.gone
+}
+
+// rest keeps the process for the next turn, for as long as the entry says, unless its slot is wanted or it has ended.
+func (w *warm) rest() {
+	if !w.alive() {
+		w.end()
+		return
+	}
+	parked := make(chan struct{})
+	w.parked = parked
+	if !w.lane.slots.park(w) {
+		w.end()
+		return
+	}
+	h := w.lane.host
+	h.running.Go(func() {
+		idle := time.NewTimer(w.lane.entry.Idle)
+		defer idle.Stop()
+		select {
+		case <-idle.C:
+		case <-w.Done():
+		case <-h.closing:
+		case <-parked:
+			return
+		case <-w.gone:
+			return
+		}
+		if w.lane.slots.claim(w) {
+			w.end()
+		}
+	})
+}
+
+// wake takes a process that rests for a turn. It reports false when somebody ends it at this moment.
+func (w *warm) wake() bool {
+	if !w.lane.slots.claim(w) {
+		return false
+	}
+	close(w.parked)
+	w.parked = nil
+	return true
+}
