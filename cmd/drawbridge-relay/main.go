@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"drawbridge/relay/agents/hosting"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/keeper"
@@ -197,7 +198,7 @@ func (c runCmd) run(ctx context.Context, s streams) error {
 		_, err := loadIdentity(c.Identity)
 		return err
 	}
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside})
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside, Agents: hosting.Agents(version())})
 }
 
 // terminal is where a person sits who started the relay in the foreground, or nil.

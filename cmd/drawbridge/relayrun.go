@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"drawbridge/relay/agents/hosting"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
 )
@@ -19,7 +20,7 @@ func (c relayRunCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: a.getenv, Log: a.stderr, Beside: beside})
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: a.getenv, Log: a.stderr, Beside: beside, Agents: hosting.Agents("unknown")})
 }
 
 type relayJoinCmd struct {

@@ -75,6 +75,7 @@ type play struct {
 //	garbage N, line BYTES, updates N, stderr BYTES  too much of something
 //	stop REASON, error CODE MESSAGE                 ends the turn in this way
 //	twice, late TEXT                                answers again, or speaks, after the end
+//	sh SCRIPT                                       runs it with sh in the folder of the session, and says what went wrong
 //	exit CODE, kill, spawn                          ends the process; or starts one that leaves the process group
 //
 // A prompt without such a line is answered with "done".
@@ -183,6 +184,7 @@ func init() {
 		"exit":  func(_ *play, rest string) { os.Exit(number(rest)) },
 		"kill":  func(*play, string) { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} },
 		"spawn": (*play).spawn,
+		"sh":    (*play).sh,
 	}
 }
 
@@ -233,6 +235,12 @@ func (t *play) askPermission(rest string) {
 	}
 	t.note(Line{Event: Replied, Session: t.session.id, Text: answer})
 	t.say("asked for " + command + ": " + answer)
+}
+
+func (t *play) sh(rest string) {
+	if out, err := exec.CommandContext(t.ctx, "sh", "-ec", rest).CombinedOutput(); err != nil {
+		t.say(fmt.Sprintf("%v: %s", err, out))
+	}
 }
 
 // spawn starts a process that leaves the group and the session of the agent, and lives on.

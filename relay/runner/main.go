@@ -49,6 +49,8 @@ type MainOptions struct {
 	// Beside, if set, runs beside the door with the same relay behind it, such as the connection to a bridge; it returns
 	// when its context is done. An error ends the relay.
 	Beside func(ctx context.Context, h wire.Handler, log zerolog.Logger) error
+	// Agents, if set, makes what hosts the agents that the file lists. It is not called for a file without agents.
+	Agents func(ctx context.Context, p Parts) (Agents, error)
 }
 
 // NotJoined is what to do with a relay that nobody can ask for anything.
@@ -88,6 +90,8 @@ type mains struct {
 	pool    *keeper.Pool
 	relay   *Relay
 	door    *control.Server
+	// agents is nil for a relay without agents.
+	agents Agents
 	// terminal is done when nobody reads the terminal any more.
 	terminal sync.WaitGroup
 	// alarm is what was found wrong at the start, or "".
@@ -132,7 +136,7 @@ func (m *mains) open(ctx context.Context) (err error) {
 	if m.door, err = control.Listen(ctx, m.config.State, m.relay); err != nil {
 		return errors.Join(err, m.relay.Close())
 	}
-	if err := m.pool.Warm(); err != nil {
+	if err := errors.Join(m.pool.Warm(), m.openAgents(ctx, ability)); err != nil {
 		return errors.Join(err, m.relay.Close(), m.door.Close())
 	}
 	return m.ready(ability)
@@ -208,7 +212,8 @@ func (m *mains) wantsSandbox() bool {
 			return true
 		}
 	}
-	return false
+	// Git looks at workspaces in a sandbox, whatever the agents have.
+	return len(m.config.Agents) > 0
 }
 
 // serve runs the doors until ctx is done or one of them fails.
@@ -225,7 +230,7 @@ func (m *mains) serve(ctx context.Context) error {
 	defer m.door.Close()
 	if m.o.Beside != nil {
 		beside.Go(func() {
-			if err := m.o.Beside(ctx, m.relay, m.log); err != nil && ctx.Err() == nil {
+			if err := m.o.Beside(ctx, m.handler(), m.log); err != nil && ctx.Err() == nil {
 				stop(err)
 			}
 		})
@@ -246,6 +251,9 @@ func (m *mains) close() error {
 	}
 	if m.relay != nil {
 		errs = append(errs, m.relay.note(audit.Event{Event: audit.Ended}))
+	}
+	if m.agents != nil {
+		m.agents.Close()
 	}
 	if m.pool != nil {
 		m.pool.Close()

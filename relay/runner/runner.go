@@ -95,6 +95,8 @@ type Relay struct {
 	own *keeper.Pool
 	// process names this start of the relay.
 	process string
+	// agents is nil for a relay without agents. It is set before the relay serves.
+	agents Agents
 }
 
 var (
@@ -284,6 +286,9 @@ func (r *Relay) SwitchOff() error {
 	}
 	fresh := r.calls.refuse(errSwitched)
 	r.calls.end(errSwitched)
+	if r.agents != nil {
+		r.agents.Halt()
+	}
 	if !fresh {
 		// Somebody else turned it off a moment ago; that nothing runs is not yet true.
 		return r.calls.wait(context.Background())
@@ -299,6 +304,9 @@ func (r *Relay) SwitchOff() error {
 func (r *Relay) SwitchOn() error {
 	if control.Switched(r.o.Config.State) || !r.calls.allow(errSwitched) {
 		return nil
+	}
+	if r.agents != nil {
+		r.agents.Proceed()
 	}
 	return r.note(audit.Event{Event: audit.Resumed})
 }

@@ -51,10 +51,6 @@ type Host struct {
 	dir string
 	// slots are those of each entry.
 	slots map[string]*slots
-	// closing is closed at the end, and running are the goroutines that outlive a turn.
-	closing chan struct{}
-	running sync.WaitGroup
-	stop    sync.Once
 	// base is the parent of what runs without a caller.
 	base context.Context
 
@@ -63,6 +59,12 @@ type Host struct {
 	// unsaid are turns that are not to be said, because they were stopped before they came.
 	unsaid map[string]bool
 	ended  bool
+	// helpers counts the goroutines that outlive a turn. quiet is closed when there are none, nil while nobody waits for that.
+	helpers int
+	quiet   chan struct{}
+	// halt is closed while no process may live without a turn.
+	halt   chan struct{}
+	halted bool
 }
 
 var _ wire.AgentHost = (*Host)(nil)
@@ -82,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err := trust.Folder(dir, "state"); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	h := &Host{o: o, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, closing: make(chan struct{}), lanes: map[string]*lane{}, unsaid: map[string]bool{}}
+	h := &Host{o: o, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, halt: make(chan struct{}), lanes: map[string]*lane{}, unsaid: map[string]bool{}}
 	for name, a := range o.Config.Agents {
 		h.slots[name] = newSlots(a.Slots)
 	}
@@ -91,13 +93,58 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 
 // Close ends every process and returns when nothing is left. Turns that run are the caller's to end before.
 func (h *Host) Close() {
-	h.stop.Do(func() {
-		h.mu.Lock()
-		h.ended = true
+	h.mu.Lock()
+	h.ended = true
+	h.mu.Unlock()
+	h.Halt()
+}
+
+// Halt ends every process without a turn, and returns when they are gone. Until [Host.Proceed] none stays after its turn, and
+// nothing is looked up in an agent's history. Turns that run are the caller's to end.
+func (h *Host) Halt() {
+	h.mu.Lock()
+	if !h.halted {
+		h.halted = true
+		close(h.halt)
+	}
+	for h.helpers > 0 {
+		if h.quiet == nil {
+			h.quiet = make(chan struct{})
+		}
+		quiet := h.quiet
 		h.mu.Unlock()
-		close(h.closing)
-	})
-	h.running.Wait()
+		<-quiet
+		h.mu.Lock()
+	}
+	h.mu.Unlock()
+}
+
+// Proceed takes back a Halt.
+func (h *Host) Proceed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.halted && !h.ended {
+		h.halted, h.halt = false, make(chan struct{})
+	}
+}
+
+// help runs fn beside the turns. halt is closed when it has to end.
+func (h *Host) help(fn func(halt <-chan struct{})) {
+	h.mu.Lock()
+	h.helpers++
+	halt := h.halt
+	h.mu.Unlock()
+	go func() {
+		defer func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.helpers--; h.helpers == 0 && h.quiet != nil {
+				close(h.quiet)
+				h.quiet = nil
+			}
+		}()
+		fn(halt)
+	}()
 }
 
 // settled answers questions by permissions: alone. A person cannot be asked, so that "ask" is a no.
@@ -198,18 +245,19 @@ func (h *Host) LookupTurn(t wire.Turn) wire.TurnFound {
 // settle finds out in the background what became of a turn that a crash cut off.
 func (h *Host) settle(l *lane, t wire.Turn) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended {
+	if h.halted {
+		h.mu.Unlock()
 		return
 	}
 	l.users++
-	h.running.Go(func() {
+	h.mu.Unlock()
+	h.help(func(halt <-chan struct{}) {
 		defer l.leave()
 		ctx, cancel := context.WithCancelCause(h.base)
 		defer cancel(nil)
 		go func() {
 			select {
-			case <-h.closing:
+			case <-halt:
 				cancel(errEnding)
 			case <-ctx.Done():
 			}

@@ -61,14 +61,13 @@ func (w *warm) rest() {
 		w.end()
 		return
 	}
-	h := w.lane.host
-	h.running.Go(func() {
+	w.lane.host.help(func(halt <-chan struct{}) {
 		idle := time.NewTimer(w.lane.entry.Idle)
 		defer idle.Stop()
 		select {
 		case <-idle.C:
 		case <-w.Done():
-		case <-h.closing:
+		case <-halt:
 		case <-parked:
 			return
 		case <-w.gone:

@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/relay/runner/control"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
+)
+
+// Agents hosts the agents of one relay. This package knows nothing else of agents.
+type Agents interface {
+	wire.AgentHost
+	// Halt ends every process without a turn, for the kill switch, and returns when they are gone; none stays until Proceed.
+	Halt()
+	Proceed()
+	// Close ends every process of an agent and returns when nothing is left. It is called once, after the last turn has ended.
+	Close()
+}
+
+// Parts is what agents get from the relay that hosts them.
+type Parts struct {
+	Config settings.Config
+	// Pool starts the agents. It stays open until Close of [Agents] returned.
+	Pool    *keeper.Pool
+	Ability sandbox.Ability
+	Log     zerolog.Logger
+}
+
+// openAgents makes the host of agents for a file that lists some.
+func (m *mains) openAgents(ctx context.Context, ability sandbox.Ability) (err error) {
+	if m.o.Agents == nil || len(m.config.Agents) == 0 {
+		return nil
+	}
+	if m.agents, err = m.o.Agents(ctx, Parts{Config: m.config, Pool: m.pool, Ability: ability, Log: m.log}); err != nil {
+		return err
+	}
+	m.relay.agents = m.agents
+	if control.Switched(m.config.State) {
+		m.agents.Halt()
+	}
+	return nil
+}
+
+// handler is what the bridge reaches: the relay, and its agents where it has some.
+func (m *mains) handler() wire.Handler {
+	if m.agents == nil {
+		return m.relay
+	}
+	return hosting{m.relay, m.agents}
+}
+
+// hosting is a relay with agents. The kill switch and the end of the relay end turns as they end actions.
+type hosting struct {
+	*Relay
+	agents Agents
+}
+
+var _ wire.AgentHost = hosting{}
+
+// RunTurn implements wire.AgentHost.
+func (h hosting) RunTurn(ctx context.Context, t wire.Turn) wire.TurnEnded {
+	call, err := h.calls.enter(ctx)
+	switch {
+	case errors.Is(err, errSwitched):
+		return wire.TurnEnded{Refusal: wire.RefusedStopped, Error: err.Error()}
+	case err != nil:
+		return wire.TurnEnded{Refusal: wire.RefusedBusy, Error: err.Error(), RetryMS: (5 * time.Second).Milliseconds()}
+	}
+	defer h.calls.leave(call)
+	return h.agents.RunTurn(call.running, t)
+}
+
+// LookupTurn implements wire.AgentHost.
+func (h hosting) LookupTurn(t wire.Turn) wire.TurnFound { return h.agents.LookupTurn(t) }
+
+// StopTurn implements wire.AgentHost.
+func (h hosting) StopTurn(t wire.Turn) wire.TurnFound { return h.agents.StopTurn(t) }
