@@ -148,7 +148,33 @@ type Observation struct {
 	// Detail is the API's own word on a failure, often empty.
 	Detail   string
 	Duration time.Duration
+	// Cause says why the run ended, where its Runtime tells; the cloud does not.
+	Cause EndCause
+	// NotBefore is the time before which nothing is to be said to the agent, the zero time for none.
+	NotBefore time.Time
+	// Seen is what the Runtime itself saw of the run's work, line by line, apart from what the agent says. It holds names that the
+	// agent chose, so that it needs a prefix where it is shown in a turn.
+	Seen string
 }
+
+// EndCause says why a run of an agent on a person's machine ended.
+type EndCause string
+
+// The causes.
+const (
+	CauseAnswered EndCause = "answered"
+	// CauseDeclined means that the agent's model refused to answer.
+	CauseDeclined     EndCause = "refused"
+	CauseLimited      EndCause = "limited"
+	CauseStopped      EndCause = "stopped"
+	CauseHung         EndCause = "hung"
+	CauseCrashed      EndCause = "crashed"
+	CauseAsking       EndCause = "asking"
+	CauseSessionGone  EndCause = "session_gone"
+	CauseLoginMissing EndCause = "login_missing"
+	// CauseUnsaid means that the agent got nothing of the turn, so that it can be said again.
+	CauseUnsaid EndCause = "unsaid"
+)
 
 // Launcher creates external agents.
 type Launcher interface {

@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"relay/agents/workspace": {"relay/runner/keeper", "relay/runner/sandbox", "relay/runner/output"},
 	"relay/chunks":           {"relay/wire"},
 	"relay/hub":              {"bridge", "policy", "parser", "relay/chunks", "relay/wire"},
+	"relay/hosted":           {"bridge", "relay/hub", "relay/wire"},
 	"relay/link":             {"relay/chunks", "relay/wire"},
 	"relay/runner":           {"relay/wire", "relay/runner/…"},
 	"relay/runner/output":    {},

@@ -19,6 +19,9 @@ type TurnCall struct {
 	Ask   wire.TurnAsk `json:"ask"`
 	// Repeat is true when the caller may have sent the turn before, however long ago. The hub itself remembers that for two days.
 	Repeat bool `json:"repeat,omitempty"`
+	// Doubt makes a look-up answer absent instead of unknown where the hub can tell that the agent got nothing: the turn was sent to no
+	// other process of the relay than the one that answers, or to none within two days.
+	Doubt bool `json:"doubt,omitempty"`
 }
 
 // turnKey names a look-up of a turn, or a word that stops one.
@@ -330,7 +333,23 @@ func (h *Hub) lookTurnHere(ctx context.Context, a turnAsk) (wire.TurnFound, erro
 	if c == nil {
 		return wire.TurnFound{}, away(t.Relay)
 	}
-	return c.lookTurn(ctx, *t, turnKey{id: t.ID, stop: stop})
+	found, err := c.lookTurn(ctx, *t, turnKey{id: t.ID, stop: stop})
+	if err != nil || stop || !t.Doubt || found.Known != wire.TurnKnownNot {
+		return found, err
+	}
+	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {
+		tie, err := tx.Tie(t.ID)
+		switch {
+		case errors.Is(err, bridge.ErrNoRow) || err == nil && repeatable(tie, c.process, h.o.Now()):
+			found.Known = wire.TurnKnownAbsent
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return wire.TurnFound{}, known(err)
+	}
+	return found, nil
 }
 
 // lookTurn asks the relay what it knows of a turn, or to stop it. Several that ask the same at a time share one answer.

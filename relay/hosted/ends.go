@@ -1,0 +1,159 @@
+package hosted
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/relay/hub"
+	"drawbridge/relay/wire"
+)
+
+// wait is for the end of one turn in this process. end and err are set before done is closed.
+type wait struct {
+	done chan struct{}
+	end  wire.TurnEnded
+	err  error
+}
+
+// over returns the end, nil while there is none.
+func (w *wait) over() *wire.TurnEnded {
+	select {
+	case <-w.done:
+		if w.err == nil && w.end.Refusal == "" {
+			return &w.end
+		}
+	default:
+	}
+	return nil
+}
+
+// maxWaits bounds the turns that one process waits for, and whose ends it keeps until they are read.
+const maxWaits = 4096
+
+// waitFor has a turn said by the relay, and waits for its end beside the caller. A turn that is waited for already is not asked for
+// again.
+func (r *Runtime) waitFor(c hub.TurnCall) (*wait, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.waits[c.ID]; w != nil {
+		return w, nil
+	}
+	switch {
+	case r.ctx == nil || r.ctx.Err() != nil:
+		return nil, bridge.Errorf(bridge.Unavailable, "the turn was not sent, because the bridge starts or stops")
+	case len(r.waits) >= maxWaits:
+		return nil, bridge.Errorf(bridge.Busy, "the bridge waits for %d turns of relay %q already", maxWaits, r.o.Relay)
+	}
+	ctx, w := r.ctx, &wait{done: make(chan struct{})}
+	r.waits[c.ID] = w
+	r.all.Go(func() {
+		defer close(w.done)
+		w.end, w.err = r.o.Turns.RunTurn(ctx, c)
+	})
+	return w, nil
+}
+
+func (r *Runtime) waiting(id string) *wait {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waits[id]
+}
+
+// drop forgets a wait that is over.
+func (r *Runtime) drop(id string, w *wait) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waits[id] == w {
+		delete(r.waits, id)
+	}
+}
+
+// Observe implements bridge.Observer. The relay's record has the end as long as the session lives, so that it is not kept here once it
+// was read.
+func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observation, error) {
+	if w := r.waiting(ref.Run); w != nil && ctx.Err() == nil {
+		if end := w.over(); end != nil {
+			r.drop(ref.Run, w)
+			return r.observed(*end), nil
+		}
+	}
+	found, err := r.lookUp(ctx, r.of(ref))
+	if err != nil {
+		return bridge.Observation{}, err
+	}
+	switch found.Known {
+	case wire.TurnKnownOpen:
+		return bridge.Observation{State: bridge.RunRunning}, nil
+	case wire.TurnKnownEnded:
+		return r.observed(*found.Ended), nil
+	case wire.TurnKnownAbsent:
+		return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseUnsaid, Detail: "the relay never got the turn"}, nil
+	}
+	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "relay %q has no record of this turn any more; what the agent did is in its workspace there", r.o.Relay)
+}
+
+// states says of each cause how the run ended.
+var states = map[wire.TurnCause]bridge.RunState{
+	wire.TurnAnswered: bridge.RunFinished, wire.TurnStopped: bridge.RunCancelled, wire.TurnHung: bridge.RunExpired,
+}
+
+// observed is a turn's end in the words of every Runtime.
+func (r *Runtime) observed(end wire.TurnEnded) bridge.Observation {
+	o := bridge.Observation{State: bridge.RunError, Reply: end.Text, Cause: bridge.EndCause(end.Cause), Seen: end.Evidence, Detail: end.Error}
+	if state, known := states[end.Cause]; known {
+		o.State = state
+	}
+	if end.Refusal != "" {
+		o.Cause, o.Detail = bridge.CauseUnsaid, fmt.Sprintf("relay %q refused the turn (%s)%s", r.o.Relay, end.Refusal, because(end.Error))
+	}
+	if wait := r.wait(end); wait > 0 {
+		o.NotBefore = r.o.Now().Add(wait)
+	}
+	return o
+}
+
+// Cancel implements bridge.Observer.
+func (r *Runtime) Cancel(ctx context.Context, ref bridge.RunRef) error {
+	found, err := r.o.Turns.StopTurn(ctx, r.of(ref))
+	if err == nil && found.Known == wire.TurnKnownNot {
+		return bridge.Errorf(bridge.NotFound, "relay %q has no record of this turn", r.o.Relay)
+	}
+	return err
+}
+
+// maxPoll bounds the pause between two looks of Follow.
+const maxPoll = 3 * time.Second
+
+// Follow implements bridge.Follower. Where this process had the turn said it waits for the relay's word, otherwise it asks again and
+// again: after a restart, or on another replica.
+func (r *Runtime) Follow(ctx context.Context, ref bridge.RunRef) error {
+	if w := r.waiting(ref.Run); w != nil {
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if w.over() != nil {
+			return nil
+		}
+		r.drop(ref.Run, w) // the connection was lost, and the record tells the rest
+	}
+	for pause := r.o.Poll; ; pause = min(pause*5/4, maxPoll) {
+		found, err := r.lookUp(ctx, r.of(ref))
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && found.Known != wire.TurnKnownOpen:
+			return nil
+		case err != nil && !bridge.Passing(err):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
