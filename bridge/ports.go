@@ -155,7 +155,21 @@ type Observation struct {
 	// Seen is what the Runtime itself saw of the run's work, line by line, apart from what the agent says. It holds names that the
 	// agent chose, so that it needs a prefix where it is shown in a turn.
 	Seen string
+	// Doing says what the agent does while its run goes on, since DoingSince, where its Runtime tells; "" otherwise.
+	Doing      Doing
+	DoingSince time.Time
 }
+
+// Doing is what an agent on a person's machine does in a turn. One without a turn is idle.
+type Doing string
+
+// What an agent may do. A queued turn waits for a slot of its machine.
+const (
+	DoingQueued  Doing = "queued"
+	DoingWorking Doing = "working"
+	DoingSilent  Doing = "silent"
+	DoingAsking  Doing = "asking"
+)
 
 // EndCause says why a run of an agent on a person's machine ended.
 type EndCause string

@@ -41,9 +41,11 @@ type Source = yamlconf.Source
 //	orchestrators[].ref    the default branch       a branch, tag or commit
 //	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
 //	orchestrators[].runtime cursor                  cursor, or a name of runtimes
-//	runtimes.<name>.kind   required                 scripted, a stand-in for tests and demonstrations
-//	runtimes.<name>.script required                 a file, relative to the configuration
-//	runtimes.<name>.dir    <name>.agents            a folder, relative to the configuration
+//	runtimes.<name>.kind   required                 relay, for agents that a relay hosts; scripted, a stand-in for tests
+//	runtimes.<name>.relay  required for relay       the name of a relay that joins
+//	runtimes.<name>.agent  required for relay       a name below agents in that relay's file
+//	runtimes.<name>.script required for scripted    a file, relative to the configuration
+//	runtimes.<name>.dir    <name>.agents            a folder, relative to the configuration; for scripted alone
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	mail.per_minute        10                       1 to 100000
 //	mail.max_file          33554432                 1 to 1099511627776 bytes
@@ -155,8 +157,11 @@ type Orchestrator struct {
 
 // Runtime is what executes agents besides the Cloud Agents API.
 type Runtime struct {
-	// Kind is "scripted": no agents, but a stand-in that follows a script.
-	Kind   string `yaml:"kind"`
+	// Kind is "relay", for agents that a relay hosts, or "scripted": no agents, but a stand-in that follows a script.
+	Kind string `yaml:"kind"`
+	// Relay is the relay that hosts the agents, and Agent the entry in its file.
+	Relay  string `yaml:"relay"`
+	Agent  string `yaml:"agent"`
 	Script string `yaml:"script"`
 	// Dir keeps what its agents know; one process alone may use it.
 	Dir string `yaml:"dir"`

@@ -269,13 +269,19 @@ func (c *checker) toolsets(at string, list []string) {
 }
 
 // runtimeKinds are the kinds that a runtime of the file may have.
-var runtimeKinds = []string{"scripted"}
+var runtimeKinds = []string{kindRelay, kindScripted}
+
+// Kinds of runtimes. A relay hosts the agents of kindRelay.
+const (
+	kindRelay    = "relay"
+	kindScripted = "scripted"
+)
 
 // cloudRuntime is what the file may call the Cloud Agents API.
 const cloudRuntime = "cursor"
 
 func (c *checker) runtimes(b *Bridge, dir string) {
-	names := sortedKeys(b.Runtimes)
+	names, scripted := sortedKeys(b.Runtimes), false
 	for _, n := range names {
 		at, r := "runtimes."+n, b.Runtimes[n]
 		c.name(at, n)
@@ -283,18 +289,17 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 			c.problem(at, "", "is a name of the Cloud Agents API", "choose another")
 		}
 		c.choice(at+".kind", r.Kind, runtimeKinds...)
-		if r.Script == "" {
-			c.problem(at+".script", "", "is required", "name the file that says what its agents do")
+		switch r.Kind {
+		case kindRelay:
+			c.relayRuntime(at, r, b.Relays)
+		case kindScripted:
+			scripted = true
+			r = c.scriptedRuntime(at, n, r)
+			r.Script, r.Dir = absolute(dir, r.Script), absolute(dir, r.Dir)
 		}
-		if r.Dir == "" {
-			r.Dir = n + ".agents"
-		}
-		c.path(at+".script", r.Script)
-		c.path(at+".dir", r.Dir)
-		r.Script, r.Dir = absolute(dir, r.Script), absolute(dir, r.Dir)
 		b.Runtimes[n] = r
 	}
-	if len(names) > 0 && !b.Split() { // with an address for the operator this is checked in any case
+	if scripted && !b.Split() { // with an address for the operator this is checked in any case
 		c.ownPort("listen", b.Listen, "agents on this machine must find it")
 	}
 	for i := range b.Orchestrators {
@@ -306,6 +311,46 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 			c.problem(fmt.Sprintf("orchestrators[%d].runtime", i), o.Runtime, "is not a runtime", "use "+oneOf(append([]string{cloudRuntime}, names...)))
 		}
 	}
+}
+
+// relayRuntime checks a runtime whose agents a relay hosts. Whether the relay is enrolled, and has the entry, is not for a file to know.
+func (c *checker) relayRuntime(at string, r Runtime, called map[string]Relay) {
+	c.named(at+".relay", r.Relay, "name the relay, as in drawbridge relay token NAME")
+	c.named(at+".agent", r.Agent, "name the entry below agents in relay.yaml of that machine")
+	if _, address := called[r.Relay]; address {
+		c.problem(at+".relay", r.Relay, "is a relay that the bridge calls at an address, which hosts no agents", "let the machine join instead: drawbridge relay token NAME")
+	}
+	for key, value := range map[string]string{".script": r.Script, ".dir": r.Dir} {
+		if value != "" {
+			c.problem(at+key, value, "is for runtimes of kind scripted", "remove it")
+		}
+	}
+}
+
+// named checks the name of something that stands in another file.
+func (c *checker) named(key, value, remedy string) {
+	if value == "" {
+		c.problem(key, "", "is required", remedy)
+		return
+	}
+	c.name(key, value)
+}
+
+func (c *checker) scriptedRuntime(at, name string, r Runtime) Runtime {
+	if r.Script == "" {
+		c.problem(at+".script", "", "is required", "name the file that says what its agents do")
+	}
+	for key, value := range map[string]string{".relay": r.Relay, ".agent": r.Agent} {
+		if value != "" {
+			c.problem(at+key, value, "is for runtimes of kind relay", "remove it")
+		}
+	}
+	if r.Dir == "" {
+		r.Dir = name + ".agents"
+	}
+	c.path(at+".script", r.Script)
+	c.path(at+".dir", r.Dir)
+	return r
 }
 
 func (c *checker) mail(m Mail) {

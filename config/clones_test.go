@@ -32,25 +32,25 @@ func clone(t *testing.T, bridge, list string) (p *policy.Policy, all []string) {
 }
 
 const (
-	relayRuntime    = "runtimes: { laptop: { kind: relay, script: x } }\n"
+	relayRuntime    = "runtimes: { laptop: { kind: relay, relay: desk, agent: opencode } }\n"
 	scriptedRuntime = "runtimes: { team: { kind: scripted, script: x } }\n"
 	cloneRule       = "repos: [ { repo: local/my-app, runtime: laptop } ]\n"
 )
 
-// TestClonesNeedARelay: this version has no runtimes of kind relay, so a rule that names a runtime is a problem with the rule's place,
-// and so is an orchestrator on a clone. It is not parallel, nor is the next one, which changes the kinds.
+// TestClonesNeedARelay: what stands in the way of a clone is a problem with its place and what to write.
 func TestClonesNeedARelay(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ bridge, list, want string }{
-		"rule":                   {"", cloneRule, `allowlist.yaml:1: repos[0].runtime: "laptop" cannot be used here, because this version of the bridge has no runtimes of kind relay; remove the rule`},
-		"rule, scripted runtime": {scriptedRuntime, strings.Replace(cloneRule, "laptop", "team", 1), `repos[0].runtime: "team" cannot be used here`},
-		"rule of github":         {scriptedRuntime, "repos: [ { repo: github.com/me/x, runtime: team } ]\n", `repos[0].runtime: "team" cannot be used here`},
+		"rule":                   {"", cloneRule, `allowlist.yaml:1: repos[0].runtime: "laptop" is not a runtime; add it below runtimes in bridge.yaml, with kind: relay`},
+		"rule, scripted runtime": {scriptedRuntime, strings.Replace(cloneRule, "laptop", "team", 1), `repos[0].runtime: "team" is a runtime of kind scripted, which has no clones of a machine`},
+		"rule of github":         {scriptedRuntime, "repos: [ { repo: github.com/me/x, runtime: team } ]\n", `repos[0].runtime: "team" is a runtime of kind scripted`},
 		"without a runtime":      {"", "repos: [ local/my-app ]\n", `allowlist.yaml:1: repos[0].runtime: is required for local/my-app, a clone on a machine; name the runtime of its relay: { repo: local/my-app, runtime: NAME }`},
 		"wildcard":               {"", "repos: [ { repo: 'local/*', runtime: laptop } ]\n", `each clone of a machine is listed by its own name`},
 		"bad name":               {"", "repos: [ { repo: local/../x, runtime: laptop } ]\n", `write local/name: there is more than a name after local/`},
 		"bad runtime":            {"", "repos: [ { repo: local/x, runtime: ../x } ]\n", `repos[0].runtime: "../x" is not a name`},
-		"kind":                   {relayRuntime, "repos: []\n", `runtimes.laptop.kind: "relay" is not known; use scripted`},
-		"orchestrator":           {"orchestrators: [{ name: main, repo: LOCAL/x }]\n", "repos: []\n", `orchestrators[0].runtime: cannot be used here, because this version of the bridge has no runtimes of kind relay (for local/x, a clone on a machine)`},
-		"orchestrator, scripted": {scriptedRuntime + "orchestrators: [{ name: main, repo: local/x, runtime: team }]\n", "repos: []\n", `orchestrators[0].runtime: "team" cannot be used here`},
+		"kind":                   {"runtimes: { laptop: { kind: tunnel } }\n", "repos: []\n", `runtimes.laptop.kind: "tunnel" is not known; use `},
+		"orchestrator":           {"orchestrators: [{ name: main, repo: LOCAL/x }]\n", "repos: []\n", `orchestrators[0].runtime: is not a runtime (for local/x, a clone on a machine)`},
+		"orchestrator, scripted": {scriptedRuntime + "orchestrators: [{ name: main, repo: local/x, runtime: team }]\n", "repos: []\n", `orchestrators[0].runtime: "team" is a runtime of kind scripted`},
 	} {
 		if p, got := clone(t, tt.bridge, tt.list); p != nil || len(got) != 1 || !strings.Contains(got[0], tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
@@ -58,11 +58,31 @@ func TestClonesNeedARelay(t *testing.T) {
 	}
 }
 
-// TestClonesWithARelay: the arrival of the kind in runtimeKinds is all that rules and orchestrators of clones wait for.
+// TestRelayRuntimes: each key that such a runtime needs, and each that belongs to another kind.
+func TestRelayRuntimes(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[string]string{
+		"{ kind: relay, agent: opencode }":                  `runtimes.r.relay: is required; name the relay, as in drawbridge relay token NAME`,
+		"{ kind: relay, relay: desk }":                      `runtimes.r.agent: is required; name the entry below agents in relay.yaml of that machine`,
+		"{ kind: relay, relay: ../desk, agent: a }":         `runtimes.r.relay: "../desk" is not a name`,
+		"{ kind: relay, relay: desk, agent: 'A b' }":        `runtimes.r.agent: "A b" is not a name`,
+		"{ kind: relay, relay: desk, agent: a, script: x }": `runtimes.r.script: "x" is for runtimes of kind scripted; remove it`,
+		"{ kind: relay, relay: desk, agent: a, dir: x }":    `runtimes.r.dir: "x" is for runtimes of kind scripted; remove it`,
+		"{ kind: scripted, script: x, relay: desk }":        `runtimes.r.relay: "desk" is for runtimes of kind relay; remove it`,
+		"{ kind: scripted, script: x, agent: a }":           `runtimes.r.agent: "a" is for runtimes of kind relay; remove it`,
+		"{ kind: scripted }":                                `runtimes.r.script: is required`,
+		"{ kind: relay, relay: called, agent: a }":          `runtimes.r.relay: "called" is a relay that the bridge calls at an address, which hosts no agents; let the machine join instead`,
+	} {
+		bridge := "runtimes: { r: " + entry + " }\nrelays: { called: { url: 'https://called.example.com', token: '${TOKEN}' } }\n"
+		if p, got := clone(t, bridge, "repos: []\n"); p != nil || len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%s: %q, want %q", entry, got, want)
+		}
+	}
+}
+
+// TestClonesWithARelay: rules and orchestrators of clones name a runtime of kind relay.
 func TestClonesWithARelay(t *testing.T) {
-	before := runtimeKinds
-	runtimeKinds = append(slices.Clone(before), kindRelay)
-	t.Cleanup(func() { runtimeKinds = before })
+	t.Parallel()
 	p, got := clone(t, relayRuntime+"orchestrators: [{ name: main, repo: LOCAL/x, runtime: laptop }]\n", cloneRule)
 	if len(got) > 0 {
 		t.Fatal(got)

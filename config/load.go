@@ -182,6 +182,9 @@ func unreadable(file *yamlconf.File, problems []Problem) bool {
 func (b *Bridge) ServeProblems() (problems []Problem) {
 	for _, name := range sortedKeys(b.Runtimes) {
 		var why *trust.Problem
+		if b.Runtimes[name].Kind != kindScripted {
+			continue
+		}
 		if _, err := trust.Read(b.Runtimes[name].Script, maxScript); errors.As(err, &why) {
 			problems = append(problems, b.file.Problem("runtimes."+name+".script", b.Runtimes[name].Script, "cannot be used: "+why.Reason, why.Remedy))
 		}
@@ -258,15 +261,10 @@ func (b *Bridge) runtimesOf(rules []policy.RepoRule) (problems []Problem) {
 	return problems
 }
 
-// kindRelay is the kind of a runtime whose agents a relay hosts. No runtime has it yet: it comes into runtimeKinds with them.
-const kindRelay = "relay"
-
 // hostsClones says why a rule or an orchestrator may not name a runtime for a clone on a machine; "" when it may.
 func (b *Bridge) hostsClones(runtime string) (reason, remedy string) {
 	r, known := b.Runtimes[runtime]
 	switch {
-	case !slices.Contains(runtimeKinds, kindRelay):
-		return "cannot be used here, because this version of the bridge has no runtimes of kind relay", "remove the rule or the orchestrator"
 	case !known:
 		return "is not a runtime", "add it below runtimes in bridge.yaml, with kind: relay"
 	case r.Kind != kindRelay:

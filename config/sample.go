@@ -95,6 +95,10 @@ orchestrators:
     # join: all           # results of subagents of one turn come back together: each, all, any or a number
     # join_deadline: 1h   # and no later than this, with what is there
 
+# Agents on your own machines: the relay's name, and the entry below agents in its relay.yaml. An orchestrator lives there
+# with runtime: laptop-opencode, and so do subagents on a repository whose rule in allowlist.yaml names it.
+# runtimes: { laptop-opencode: { kind: relay, relay: laptop, agent: opencode } }
+
 # What each user of POST /chat talks to.
 chat: { orchestrator: main, per_minute: 20, wait: 300s }
 
@@ -140,6 +144,7 @@ const sampleAllowlist = `# allowlist.yaml: what agents may do. What is not here 
 # Where agents may launch subagents: github.com/owner/name, or github.com/owner/*.
 # An entry may demand a person: { repo: github.com/me/prod, approval: each }
 # with never, each or once per 24h; api: v0 or v1 chooses the API for it.
+# { repo: local/notes, runtime: laptop-opencode } sends its agents to your machine.
 repos:%s
 
 # What agents may run on your machines. The relay has its own list as well.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"drawbridge/cmd/drawbridge/internal/handout"
@@ -71,7 +73,7 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 	}
 	out = append(out, problemFindings(c.Config, problems)...)
 	if cfg != nil {
-		out = append(out, scriptFindings(cfg)...)
+		out = append(out, runtimeFindings(cfg)...)
 		out = append(out, nameFindings(cfg)...)
 		out = append(out, warningFindings(cfg.Warnings())...)
 		if notice, wanted := cfg.CloudNotice(); notice != "" && !wanted {
@@ -141,9 +143,14 @@ func nameFindings(cfg *config.Bridge) (out []probe.Finding) {
 // maxPages is for how many orchestrators the page is compared; writing one takes its time with a long allowlist.
 const maxPages = 20
 
-// scriptFindings reads what stand-ins for agents follow.
-func scriptFindings(cfg *config.Bridge) (out []probe.Finding) {
-	for name, r := range cfg.Runtimes {
+// runtimeFindings says where agents live besides the cloud, and reads what stand-ins follow.
+func runtimeFindings(cfg *config.Bridge) (out []probe.Finding) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
+		r := cfg.Runtimes[name]
+		if r.Kind == "relay" {
+			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("agents of the entry %s of relay %s; drawbridge-relay check --agents tells there whether they start", r.Agent, r.Relay)})
+			continue
+		}
 		f := probe.Finding{What: "runtime " + name, OK: true, Detail: "a stand-in: its agents follow " + r.Script + " and think nothing"}
 		if _, err := scripted.Load(r.Script); err != nil {
 			f.OK, f.Detail = false, err.Error()

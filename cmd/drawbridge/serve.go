@@ -63,6 +63,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 		lifecycle.Part{Name: "database watch", Run: w.watchDatabase},
 		lifecycle.Part{Name: "wake-ups of other replicas", Run: w.listen},
 		lifecycle.Part{Name: "scripted agents", Run: w.runScripts, Stop: 40 * time.Second},
+		lifecycle.Part{Name: "agents of relays", Run: w.runHosted},
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
 		lifecycle.Part{Name: "MCP door", Run: w.door.Run},

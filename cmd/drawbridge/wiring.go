@@ -32,6 +32,7 @@ import (
 	"drawbridge/memory"
 	"drawbridge/parser"
 	"drawbridge/policy"
+	"drawbridge/relay/hosted"
 	"drawbridge/relay/hub"
 	"drawbridge/scripted"
 	"drawbridge/store"
@@ -53,6 +54,7 @@ type parts struct {
 	door    *mcpserver.Door
 	relays  *hub.Hub
 	scripts []*scripted.Runtime
+	hosted  map[string]*hosted.Runtime
 	cloud   *cloudagents.Client // nil without a key
 	api     *api.Handler
 	metrics *api.Metrics
@@ -222,7 +224,13 @@ func (w *parts) openStore(ctx context.Context, keys bridge.Keys) (err error) {
 // openRuntimes opens what the configuration names besides the cloud.
 func (w *parts) openRuntimes() (map[string]bridge.Runtime, error) {
 	named := map[string]bridge.Runtime{}
+	w.hosted = map[string]*hosted.Runtime{}
 	for name, c := range w.config.Runtimes {
+		if c.Kind == "relay" {
+			w.hosted[name] = hosted.New(hosted.Options{Turns: w.relays, Relay: c.Relay, Agent: c.Agent})
+			named[name] = w.hosted[name]
+			continue
+		}
 		script, err := scripted.Load(c.Script)
 		if err != nil {
 			return nil, fmt.Errorf("runtime %s: %w", name, err)
@@ -248,6 +256,17 @@ func (w *parts) runScripts(ctx context.Context) error {
 	<-ctx.Done()
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// runHosted lets agents of relays get turns until ctx ends.
+func (w *parts) runHosted(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, r := range w.hosted {
+		all.Go(func() { _ = r.Run(ctx) })
+	}
+	<-ctx.Done()
+	all.Wait()
+	return nil
 }
 
 // openDoor builds the MCP door; it opens with the API.

@@ -85,13 +85,18 @@ func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observ
 	}
 	switch found.Known {
 	case wire.TurnKnownOpen:
-		return bridge.Observation{State: bridge.RunRunning}, nil
+		return bridge.Observation{State: bridge.RunRunning, Doing: doing[found.State], DoingSince: r.o.Now().Add(-time.Duration(found.SinceMS) * time.Millisecond)}, nil
 	case wire.TurnKnownEnded:
 		return r.observed(*found.Ended), nil
 	case wire.TurnKnownAbsent:
 		return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseUnsaid, Detail: "the relay never got the turn"}, nil
 	}
 	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "relay %q has no record of this turn any more; what the agent did is in its workspace there", r.o.Relay)
+}
+
+// doing says of each state of an open turn what the agent does.
+var doing = map[wire.TurnState]bridge.Doing{
+	wire.TurnQueued: bridge.DoingQueued, wire.TurnWorking: bridge.DoingWorking, wire.TurnSilent: bridge.DoingSilent, wire.TurnAskingNow: bridge.DoingAsking,
 }
 
 // states says of each cause how the run ended.

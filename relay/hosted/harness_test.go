@@ -228,7 +228,7 @@ type site struct {
 // newSite starts a replica over a disk. change may stand between the runtime and the hub.
 func newSite(t *testing.T, disk *memstore.Disk, change func(*hosted.Options)) *site {
 	t.Helper()
-	h, err := hub.New(hub.Options{Store: disk.Open(), Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}}, Log: zerolog.Nop()})
+	h, err := hub.New(hub.Options{Store: disk.Open(), Keys: bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}}, Shared: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,6 +243,17 @@ func newSite(t *testing.T, disk *memstore.Disk, change func(*hosted.Options)) *s
 	var all sync.WaitGroup
 	all.Go(func() { _ = h.Run(ctx) })
 	all.Go(func() { _ = s.Run(ctx) })
+	all.Go(func() { // replicas are told of each other's changes
+		for tick := time.NewTicker(2 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				h.Wake()
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			}
+		}
+	})
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		all.Wait()
