@@ -10,7 +10,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
-	"drawbridge/cmd/drawbridge/internal/mcpstdio"
+	"drawbridge/internal/mcpstdio"
 	"drawbridge/internal/httpx"
 )
 

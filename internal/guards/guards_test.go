@@ -85,10 +85,9 @@ var mayImport = map[string][]string{
 	"internal/…":             {},
 
 	// A program may import everything; what stands below it may not.
-	"cmd/drawbridge/internal/handout":  {"policy"},
-	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
-	"cmd/drawbridge/internal/probe":    {"api", "bridge", "bridge/words", "cloudagents", "config", "store"},
-	"cmd/drawbridge/internal/mcpstdio": {},
+	"cmd/drawbridge/internal/handout": {"policy"},
+	"cmd/drawbridge/internal/demo":    {"api", "bridge"},
+	"cmd/drawbridge/internal/probe":   {"api", "bridge", "bridge/words", "cloudagents", "config", "store"},
 }
 
 // isProgram tells a program's own package from those that only it uses.
