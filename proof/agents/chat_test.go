@@ -6,13 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// chat is a model behind OpenAI's chat completions and Anthropic's messages. It plays what the last words of the user ask for: a line
-// "RUN: command" becomes a call of the agent's shell, and the result of a call the words "The tool answered.". Anything else is answered with "All done.".
+// chat is a model behind OpenAI's chat completions and responses, and Anthropic's messages. It plays what the last words of the user ask for: a line
+// "RUN: command" becomes a call of the agent's shell, a line "TOOL: name" a call of that tool, and the result of a call the words "The tool
+// answered.". Anything else is answered with "All done.".
 type chat struct {
 	*httptest.Server
 
@@ -22,6 +24,23 @@ type chat struct {
 	faults []string
 	// hold, if set, keeps an answer back until it is closed.
 	hold chan struct{}
+	// returned is the last result of a tool. status, if set, is how every request is refused, with body.
+	returned, body string
+	status         int
+}
+
+// refuse makes the model refuse every request with a status; 0 ends that.
+func (c *chat) refuse(status int, body string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status, c.body = status, body
+}
+
+// result is what the last tool returned.
+func (c *chat) result() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.returned
 }
 
 // asked is a request of either interface, as far as the script needs it.
@@ -32,6 +51,11 @@ type asked struct {
 	}
 	Tools  []json.RawMessage
 	Stream bool
+	// Input are the messages of OpenAI's responses.
+	Input []struct {
+		Type, Role      string
+		Content, Output json.RawMessage
+	}
 }
 
 func newChat() *chat {
@@ -42,8 +66,8 @@ func newChat() *chat {
 
 func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	anthropic := strings.HasSuffix(r.URL.Path, "/messages")
-	if !anthropic && !strings.HasSuffix(r.URL.Path, "/chat/completions") {
+	anthropic, responses := strings.HasSuffix(r.URL.Path, "/messages"), strings.HasSuffix(r.URL.Path, "/responses") && r.Method == http.MethodPost
+	if !anthropic && !responses && !strings.HasSuffix(r.URL.Path, "/chat/completions") {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"data":[],"input_tokens":1}`)
 		return
@@ -55,13 +79,25 @@ func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 	words, result := q.last()
 	command := ""
 	for line := range strings.Lines(words) {
-		if rest, found := strings.CutPrefix(strings.TrimSpace(line), "RUN: "); found && len(q.Tools) > 0 && !result {
-			command = rest
+		for _, order := range []string{"RUN: ", toolOrder} {
+			if rest, found := strings.CutPrefix(strings.TrimSpace(line), order); found && len(q.Tools) > 0 && !result {
+				command = strings.TrimPrefix(order, "RUN: ") + rest
+			}
 		}
 	}
 	c.mu.Lock()
 	if err != nil {
 		c.faults = append(c.faults, err.Error())
+	}
+	if c.status != 0 {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(c.status)
+		_, _ = io.WriteString(w, c.body)
+		c.mu.Unlock()
+		return
+	}
+	if result {
+		c.returned = q.returned()
 	}
 	if len(q.Tools) > 0 && !result {
 		c.heard = append(c.heard, words)
@@ -80,15 +116,49 @@ func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 		text = "The tool answered."
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	if anthropic {
+	switch {
+	case anthropic:
 		messages(w, text, command)
-	} else {
+	case responses:
+		respond(w, text, command)
+	default:
 		completions(w, text, command)
 	}
 }
 
+// toolOrder begins a line that names a tool to call.
+const toolOrder = "TOOL: "
+
+// returned is the last result of a tool, as it came.
+func (q asked) returned() string {
+	if n := len(q.Messages); n > 0 {
+		return string(q.Messages[n-1].Content)
+	}
+	for _, item := range slices.Backward(q.Input) {
+		if strings.HasSuffix(item.Type, "_output") {
+			return string(item.Output)
+		}
+	}
+	return ""
+}
+
 // last returns the last words of the user, and whether the result of a tool came after them.
 func (q asked) last() (words string, result bool) {
+	for _, item := range q.Input {
+		var blocks []struct{ Text string }
+		text := ""
+		if item.Role == "user" && json.Unmarshal(item.Content, &blocks) == nil {
+			for _, b := range blocks {
+				text += b.Text + "\n"
+			}
+		}
+		switch {
+		case strings.HasSuffix(item.Type, "_output"):
+			result = true
+		case strings.Contains(text, "[turn "):
+			words, result = text, false
+		}
+	}
 	for _, m := range q.Messages {
 		var text string
 		var blocks []struct{ Type, Text string }
@@ -126,6 +196,30 @@ func completions(w io.Writer, text, command string) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
+// respond streams one answer of OpenAI's responses, as Codex reads them.
+func respond(w io.Writer, text, command string) {
+	id := fmt.Sprint(time.Now().UnixNano())
+	item := map[string]any{"type": "message", "id": "msg_" + id, "role": "assistant", "status": "completed", "content": []any{map[string]any{"type": "output_text", "text": text, "annotations": []any{}}}}
+	if tool, found := strings.CutPrefix(command, toolOrder); found {
+		server, name, _ := strings.Cut(tool, ".")
+		item = map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "status": "completed", "namespace": server, "name": name, "arguments": "{}"}
+	} else if command != "" {
+		args, _ := json.Marshal(map[string]string{"cmd": command})
+		item = map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "status": "completed", "name": "exec_command", "arguments": string(args)}
+	}
+	thought := map[string]any{"type": "reasoning", "id": "rs_" + id, "summary": []any{map[string]any{"type": "summary_text", "text": "I think."}}}
+	usage := map[string]any{"input_tokens": 3, "input_tokens_details": map[string]any{"cached_tokens": 1}, "output_tokens": 2, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 5}
+	for _, event := range []map[string]any{
+		{"type": "response.created", "response": map[string]any{"id": "resp_" + id, "object": "response", "status": "in_progress", "output": []any{}}},
+		{"type": "response.output_item.done", "output_index": 0, "item": thought},
+		{"type": "response.output_item.done", "output_index": 1, "item": item},
+		{"type": "response.completed", "response": map[string]any{"id": "resp_" + id, "object": "response", "status": "completed", "output": []any{item}, "usage": usage}},
+	} {
+		data, _ := json.Marshal(event)
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event["type"], data)
+	}
+}
+
 // messages streams one answer of Anthropic's interface.
 func messages(w io.Writer, text, command string) {
 	block, delta, reason := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": text}, "end_turn"
@@ -133,6 +227,9 @@ func messages(w io.Writer, text, command string) {
 		args, _ := json.Marshal(map[string]string{"command": command, "description": "as the script says"})
 		block = map[string]any{"type": "tool_use", "id": fmt.Sprint("toolu_", time.Now().UnixNano()), "name": "Bash", "input": map[string]any{}}
 		delta, reason = map[string]any{"type": "input_json_delta", "partial_json": string(args)}, "tool_use"
+	}
+	if tool, found := strings.CutPrefix(command, toolOrder); found {
+		block["name"], delta["partial_json"] = tool, "{}"
 	}
 	usage := map[string]int{"input_tokens": 3, "output_tokens": 2}
 	for _, event := range []map[string]any{

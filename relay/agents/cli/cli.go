@@ -65,6 +65,15 @@ type conversation struct {
 	kill    context.CancelFunc
 	heard   time.Time
 	working bool
+	// torn is true when the program was ended in the middle of its turn.
+	torn bool
+}
+
+// Orderly is false for a program that was ended in the middle of its turn, or by a signal.
+func (c *conversation) Orderly() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.torn
 }
 
 // Replay is never known: a program of kind cli does not say what its session holds.
@@ -139,6 +148,10 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 	}
 	end := c.driver.Host.RunOnce(running, o.Agent, o.Dir, host.Once{Args: start.args, Input: start.input, Output: r})
 	r.close()
+	c.mu.Lock()
+	// One that was ended after its final event had lingerFor to save its session.
+	c.torn = end.Ran && end.Cut && !(r.ended() && ctx.Err() == nil)
+	c.mu.Unlock()
 	return c.judge(ctx, r, end)
 }
 

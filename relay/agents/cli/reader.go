@@ -244,6 +244,13 @@ func (r *reader) clean(line []byte) string {
 	return output.Line(text[:min(len(text), sample)])
 }
 
+// ended reports whether the program said how its turn ended.
+func (r *reader) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.finished
+}
+
 func (r *reader) gaveUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,6 +29,8 @@ type Once struct {
 type OnceEnd struct {
 	// Ran is true when the program was started.
 	Ran bool
+	// Cut is true when it was ended from outside: by the relay, or by a signal.
+	Cut bool
 	// Lost says why the program did not end well, nil for exit code 0.
 	Lost *agents.Error
 	// Stderr is the end of what it wrote to its standard error, without secrets.
@@ -63,7 +65,7 @@ func (h *Host) RunOnce(ctx context.Context, name, dir string, o Once) OnceEnd {
 	end, err := h.Executor.Run(ctx, command)
 	feed()
 	text, _ := p.stderr.Text()
-	out := OnceEnd{Ran: err == nil || errors.Is(err, keeper.ErrLost), Stderr: text}
+	out := OnceEnd{Ran: err == nil || errors.Is(err, keeper.ErrLost), Stderr: text, Cut: err != nil || end.Cut || end.Signal != 0}
 	if err != nil || end.Code != 0 || end.Signal != 0 || end.Cut || end.Overgrown {
 		out.Lost = p.why(end, err)
 	}

@@ -7,6 +7,7 @@ package hosting
 import (
 	"context"
 
+	"drawbridge/relay/agents/cli"
 	"drawbridge/relay/agents/host"
 	"drawbridge/relay/agents/turns"
 	"drawbridge/relay/agents/workspace"
@@ -24,7 +25,7 @@ func Agents(version string) func(context.Context, runner.Parts) (runner.Agents, 
 		starter := &host.Host{Config: p.Config, Executor: p.Pool, Ability: p.Ability, Version: version}
 		return turns.Open(ctx, turns.Options{
 			Config: p.Config, Spaces: spaces, Log: p.Log,
-			Drivers: map[string]turns.Driver{settings.AgentACP: turns.ACP{Host: starter}},
+			Drivers: map[string]turns.Driver{settings.AgentACP: turns.ACP{Host: starter}, settings.AgentCLI: &cli.Driver{Host: starter}},
 		})
 	}
 }

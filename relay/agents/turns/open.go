@@ -83,7 +83,7 @@ func (j *job) start(search bool) (*warm, error) {
 	}
 	if err == nil {
 		w.Conversation, err = j.host.o.Drivers[l.entry.Kind].Open(j.r.ctx, Opening{
-			Work: work, Resume: name, Replay: search || w.torn, MCP: servers, Named: l.named,
+			Work: work, Resume: name, Replay: search || w.torn, MCP: servers, Named: l.named, Put: j.place.put,
 			Ask: func(ctx context.Context, q acp.Question) acp.Reply { return l.ask(ctx, work, q) },
 		})
 	}

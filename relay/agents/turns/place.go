@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -18,6 +19,8 @@ type place struct {
 	dir   string
 	// sub is nil for the workspace itself.
 	sub *workspace.Subdir
+	// below is the folder's path in the workspace, "" for the workspace itself.
+	below string
 	// since is the commit at which the turn begins, "" for the beginning of the workspace.
 	since string
 	hold  func()
@@ -37,6 +40,11 @@ func (p *place) same() error {
 		return nil
 	}
 	return p.sub.Same()
+}
+
+// put writes a file for the agent into its folder.
+func (p *place) put(ctx context.Context, name string, data []byte) error {
+	return p.space.Put(ctx, path.Join(p.below, name), data)
 }
 
 // refusedError is a refusal in words for the bridge.
@@ -70,7 +78,7 @@ func (h *Host) settleIn(ctx context.Context, l *lane, t wire.Turn) (*place, erro
 			p.hold()
 			return nil, err
 		}
-		p.dir = p.sub.Path
+		p.dir, p.below = p.sub.Path, home.Subdir
 	}
 	if p.since == "" && !made {
 		if state, err := space.State(ctx); err == nil {

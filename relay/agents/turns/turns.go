@@ -75,3 +75,9 @@ type Conversation interface {
 	// Close ends the process with everything that it started, and returns when nothing of it is left. Twice is fine.
 	Close()
 }
+
+// Orderly is a [Conversation] whose process ends with its turn.
+type Orderly interface {
+	// Orderly reports, after Close, whether the process ended in order, so that the agent had time to save its session.
+	Orderly() bool
+}

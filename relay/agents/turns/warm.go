@@ -33,11 +33,15 @@ func (w *warm) alive() bool {
 	}
 }
 
-// end ends the process and gives its slot back. When it could still take turns, it had time to save its session, and the record says so.
+// end ends the process and gives its slot back. When it could still take turns, or says that it ended in order, it had time to save its
+// session, and the record says so.
 func (w *warm) end() {
 	w.once.Do(func() {
 		orderly := w.alive()
 		w.Close()
+		if once, ends := w.Conversation.(Orderly); ends {
+			orderly = once.Orderly()
+		}
 		for _, each := range w.release {
 			each()
 		}

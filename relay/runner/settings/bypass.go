@@ -17,7 +17,7 @@ var bypassFlags = []string{
 var harmlessFlags = []string{"trust", "skip", "allow", "all", "yes"}
 
 // bypassModes are the words for a mode that asks nothing, wherever they stand: as a value, in JSON, or in a line of TOML.
-var bypassModes = []string{"bypasspermissions", "dangerfullaccess", "agentfullaccess", "dangerouslyskippermissions", "dangerouslybypass", "approvalmode:yolo", "goosemode=auto"}
+var bypassModes = []string{"bypasspermissions", fullAccess, "agentfullaccess", "dangerouslyskippermissions", "dangerouslybypass", "approvalmode:yolo", "goosemode=auto"}
 
 // autoYes are the programs for which -y and --yes mean: act without asking. For those of forced -f does.
 var (
@@ -32,13 +32,15 @@ func Bypasses(mode string) bool {
 }
 
 // bypass returns the word of a command line with which an agent would act without asking, or "". Agents of kind cli cannot ask, so that
-// only acp is refused a policy of approving never.
+// only acp is refused a policy of approving never, and Codex without a sandbox of its own.
 func bypass(argv []string, kind string) string {
 	for i, word := range argv[min(1, len(argv)):] {
 		before := argv[i]
 		name, value, _ := strings.Cut(word, "=")
 		switch {
-		case isBypassFlag(name), bypassValue(word), bypassShort(argv, i+1):
+		case isBypassFlag(name), bypassShort(argv, i+1):
+			return word
+		case bypassValue(word) && (kind != AgentCLI || bypassValue(withoutFullAccess(word))):
 			return word
 		case strings.HasPrefix(word, "--") && squeeze(value) == "yolo", squeeze(word) == "yolo" && strings.HasPrefix(before, "-"):
 			return word
@@ -58,6 +60,12 @@ func isBypassFlag(word string) bool {
 	}
 	return strings.HasPrefix(name, "dangerously") || slices.ContainsFunc(bypassFlags, func(flag string) bool { return strings.HasPrefix(flag, name) })
 }
+
+// fullAccess is Codex's word for running commands without a sandbox of its own. It cannot make one inside that of the relay, which an agent of
+// kind cli always has. With acp the same word means that nothing is asked.
+const fullAccess = "dangerfullaccess"
+
+func withoutFullAccess(word string) string { return strings.ReplaceAll(squeeze(word), fullAccess, "") }
 
 func bypassValue(word string) bool {
 	text := squeeze(word)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"drawbridge/internal/mcpstdio"
+	"drawbridge/cmd/drawbridge/internal/mcpstdio"
 )
 
 // talk runs the pipe over some lines against a bridge that answers as serve says,
