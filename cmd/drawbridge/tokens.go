@@ -10,8 +10,8 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
-	"drawbridge/cmd/drawbridge/internal/mcpstdio"
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/mcpstdio"
 )
 
 type tokenCmd struct {

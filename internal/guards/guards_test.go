@@ -37,9 +37,10 @@ var mayImport = map[string][]string{
 	"relay/wire":             {},
 	"relay/agents/workspace": {"relay/runner/keeper", "relay/runner/sandbox", "relay/runner/output"},
 	"relay/chunks":           {"relay/wire"},
-	"relay/hub":              {"bridge", "policy", "parser", "relay/chunks", "relay/wire"},
+	"relay/tunnel":           {"relay/chunks", "relay/wire"},
+	"relay/hub":              {"bridge", "policy", "parser", "relay/chunks", "relay/tunnel", "relay/wire"},
 	"relay/hosted":           {"bridge", "relay/hub", "relay/wire"},
-	"relay/link":             {"relay/chunks", "relay/wire"},
+	"relay/link":             {"relay/chunks", "relay/tunnel", "relay/wire"},
 	"relay/runner":           {"relay/wire", "relay/runner/…"},
 	"relay/runner/output":    {},
 	"relay/runner/settings":  {"relay/wire", "relay/runner/output"},
@@ -54,6 +55,7 @@ var mayImport = map[string][]string{
 	"relay/agents/cli":       {"relay/agents", "relay/agents/acp", "relay/agents/host", "relay/agents/limits", "relay/agents/turns", "relay/runner/output", "relay/runner/settings"},
 	"relay/agents/acp":       {"relay/agents", "relay/agents/limits", "relay/runner/output", "relay/runner/settings"},
 	"relay/agents/host":      {"relay/agents", "relay/agents/acp", "relay/agents/limits", "relay/runner/keeper", "relay/runner/output", "relay/runner/sandbox", "relay/runner/settings", "relay/runner/control"},
+	"relay/agents/permits":   {"relay/agents/acp", "relay/agents/turns", "relay/runner/approval", "relay/runner/audit", "relay/runner/output", "relay/runner/settings", "relay/wire"},
 	"relay/agents/turns":     {"relay/agents", "relay/agents/…", "relay/runner/keeper", "relay/runner/sandbox", "relay/runner/settings", "relay/wire"},
 	"relay/agents/hosting":   {"relay/agents/…", "relay/runner", "relay/runner/settings"},
 	"scripted":               {"bridge"},
@@ -84,10 +86,9 @@ var mayImport = map[string][]string{
 	"internal/…":             {},
 
 	// A program may import everything; what stands below it may not.
-	"cmd/drawbridge/internal/handout":  {"policy"},
-	"cmd/drawbridge/internal/demo":     {"api", "bridge"},
-	"cmd/drawbridge/internal/probe":    {"api", "bridge", "bridge/words", "cloudagents", "config", "store"},
-	"cmd/drawbridge/internal/mcpstdio": {},
+	"cmd/drawbridge/internal/handout": {"policy"},
+	"cmd/drawbridge/internal/demo":    {"api", "bridge"},
+	"cmd/drawbridge/internal/probe":   {"api", "bridge", "bridge/words", "cloudagents", "config", "store"},
 }
 
 // isProgram tells a program's own package from those that only it uses.

@@ -43,7 +43,7 @@ func (c *conn) judge(f wire.Chunked) wire.BodyRefusal {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	waits := false
+	waits := f.Kind == "mcp_call" && c.hub.o.MCP != nil && !c.ended
 	switch k := c.calls[f.For]; f.Kind {
 	case "outcome":
 		waits = k != nil && !k.turn

@@ -53,6 +53,8 @@ type conn struct {
 	receiver atomic.Pointer[chunks.Receiver]
 	// sender sends turns, nil before the first one.
 	sender atomic.Pointer[chunks.Sender]
+	// mcp serves the calls of this relay's agents, nil before the first one.
+	mcp atomic.Pointer[mcpCalls]
 
 	// Only the reading goroutine uses these.
 	allowance float64
@@ -145,6 +147,8 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		}
 	case f.Chunked != nil || f.Chunk != nil:
 		return c.takeChunk(ctx, f)
+	case f.MCPCall != nil || f.MCPCancel != nil:
+		return c.takeMCP(ctx, f)
 	case f.Ended != nil || f.TurnFound != nil || f.TurnStopped != nil || f.Receipt != nil:
 		return c.takeTurn(f)
 	case f.Switch != nil:
@@ -335,6 +339,8 @@ func (c *conn) end(err error) {
 	calls, looks, turnLooks := c.calls, c.looks, c.turnLooks
 	c.calls, c.looks, c.turnLooks, c.ended = nil, nil, nil, true
 	c.mu.Unlock()
+	waitMCP := c.endMCP()
+	defer waitMCP()
 	for _, l := range turnLooks {
 		close(l.done)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"drawbridge/internal/failpoint"
 	"drawbridge/relay/chunks"
+	"drawbridge/relay/tunnel"
 	"drawbridge/relay/wire"
 )
 
@@ -43,6 +44,8 @@ type session struct {
 	// host takes turns and receiver large ones; both are set with memory.
 	host     wire.AgentHost
 	receiver *chunks.Receiver
+	// tunnel takes the answers of the bridge's MCP door; nil for a handler whose agents do not call it.
+	tunnel *tunnel.Client
 
 	mu sync.Mutex // guards draining, and that running grows only before it
 	// draining is true when the relay is stopping and takes nothing more.
@@ -216,9 +219,11 @@ func (s *session) serve(ctx context.Context) error {
 	helpers.Go(func() { s.tellSwitch(conn) })
 	helpers.Go(func() { s.tellAsking(conn) })
 	helpers.Go(func() { s.expireChunks(conn) })
+	detach := s.attach(conn)
 	err := s.loop(ctx, conn)
 	close(s.over)
 	cut()
+	detach()
 	helpers.Wait()
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/relay/chunks"
+	"drawbridge/relay/tunnel"
 	"drawbridge/relay/wire"
 )
 
@@ -19,11 +20,15 @@ func (s *session) hosts(connection string) {
 		host = noAgents{}
 	}
 	s.host = host
+	if user, uses := s.link.o.Handler.(tunnel.User); uses {
+		s.tunnel = user.Tunnel()
+	}
 	s.receiver = chunks.NewReceiver(chunks.Both(), func(c wire.Chunked) wire.BodyRefusal {
 		key, known := byID(s.identity.Trusted(s.link.o.Now()))[c.Key]
 		switch {
 		case !known || !c.Signed(key, connection):
 			return wire.BodyForged
+		case c.Kind == "mcp_part" && s.tunnel != nil && s.tunnel.Waits(c.For):
 		case !is || c.Kind != "turn":
 			return wire.BodyUnwanted
 		}
@@ -60,6 +65,9 @@ func (s *session) forHost(ctx, conn context.Context, f wire.Frame) error {
 		return s.lookupTurn(conn, *f.TurnLookup, wire.UseLookup)
 	case f.TurnStop != nil:
 		return s.lookupTurn(conn, *f.TurnStop, wire.UseStop)
+	case f.MCPPart != nil && s.tunnel != nil:
+		s.tunnel.Take(*f.MCPPart)
+		return nil
 	case f.Chunked == nil && f.Chunk == nil:
 		return errOrder
 	}
@@ -77,6 +85,9 @@ func (s *session) forHost(ctx, conn context.Context, f wire.Frame) error {
 	}
 	if got.Whole == nil {
 		return nil
+	}
+	if got.Whole.Turn == nil {
+		return s.forHost(ctx, conn, *got.Whole)
 	}
 	return s.takeTurn(ctx, conn, arrived{*got.Whole.Turn, got.Began})
 }
@@ -182,6 +193,27 @@ func (s *session) answerLater(ctx context.Context, busy wire.Frame, answer func(
 		s.answer(ctx, answer())
 	})
 	return nil
+}
+
+// attach lets the agents of this machine call the bridge's MCP door over this connection, until the returned function is called. A bridge
+// of the first version does not know such calls.
+func (s *session) attach(conn context.Context) (detach func()) {
+	user, uses := s.link.o.Handler.(tunnel.User)
+	switch {
+	case !uses:
+		return func() {}
+	case s.tunnel == nil:
+		return user.Tunnel().Attach(nil)
+	}
+	return s.tunnel.Attach(func(ctx context.Context, f wire.Frame) error {
+		if _, _, large := f.Body(); !large {
+			return s.write(ctx, f)
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(conn, cancel)()
+		return s.sender.Send(ctx, f)
+	})
 }
 
 // expireChunks ends turns that the bridge does not finish to send.

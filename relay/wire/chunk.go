@@ -187,6 +187,10 @@ func (f Frame) Body() (kind, id string, ok bool) {
 		return "turn_found", f.TurnFound.ID, true
 	case f.TurnStopped != nil:
 		return "turn_stopped", f.TurnStopped.ID, true
+	case f.MCPCall != nil:
+		return "mcp_call", f.MCPCall.ID, true
+	case f.MCPPart != nil:
+		return "mcp_part", f.MCPPart.ID, true
 	}
 	return "", "", false
 }
@@ -206,6 +210,10 @@ func (f Frame) TextSize() int {
 		return len(f.TurnFound.Ended.Text) + len(f.TurnFound.Ended.Evidence)
 	case f.TurnStopped != nil && f.TurnStopped.Ended != nil:
 		return len(f.TurnStopped.Ended.Text) + len(f.TurnStopped.Ended.Evidence)
+	case f.MCPCall != nil:
+		return len(f.MCPCall.Body)
+	case f.MCPPart != nil:
+		return len(f.MCPPart.Body)
 	}
 	return 0
 }

@@ -81,6 +81,11 @@ type Frame struct {
 	// TurnStop asks a relay to end a turn. TurnStopped is its answer: what it knew of the turn when it got the word.
 	TurnStop    *Signed    `json:"turn_stop,omitempty"`
 	TurnStopped *TurnFound `json:"turn_stopped,omitempty"`
+	// MCPCall and MCPCancel are what an agent that the relay hosts wants of the bridge's MCP door, of Subprotocol2. MCPPart is the
+	// bridge's answer.
+	MCPCall   *MCPCall   `json:"mcp_call,omitempty"`
+	MCPCancel *MCPCancel `json:"mcp_cancel,omitempty"`
+	MCPPart   *MCPPart   `json:"mcp_part,omitempty"`
 	// Chunked, Chunk and Receipt are of Subprotocol2, too. They carry a frame that is larger than MaxWhole, in either direction.
 	Chunked *Chunked `json:"chunked,omitempty"`
 	Chunk   *Chunk   `json:"chunk,omitempty"`
@@ -274,7 +279,7 @@ func (f Frame) members() (n int) {
 		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
 		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil, f.Asking != nil,
 		f.Chunked != nil, f.Chunk != nil, f.Receipt != nil, f.Turn != nil, f.TurnLookup != nil, f.Ended != nil, f.TurnFound != nil,
-		f.TurnStop != nil, f.TurnStopped != nil,
+		f.TurnStop != nil, f.TurnStopped != nil, f.MCPCall != nil, f.MCPCancel != nil, f.MCPPart != nil,
 	} {
 		if there {
 			n++
@@ -300,6 +305,12 @@ func (f Frame) check() error {
 		return f.TurnFound.check()
 	case f.TurnStopped != nil:
 		return f.TurnStopped.check()
+	case f.MCPCall != nil:
+		return f.MCPCall.Check()
+	case f.MCPCancel != nil:
+		return f.MCPCancel.check()
+	case f.MCPPart != nil:
+		return f.MCPPart.check()
 	case f.Chunked != nil:
 		return f.Chunked.check()
 	case f.Chunk != nil:

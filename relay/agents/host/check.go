@@ -85,6 +85,9 @@ func (h *Host) describe(r *Report, a settings.Agent, home string) {
 			r.line("", "NOT HERE: %s", missing)
 		}
 	}
+	if a.Kind == settings.AgentACP {
+		r.line("asks", "%s; a person answers at: %s", a.Permissions, a.ApproveBy)
+	}
 	if a.ToolCap > 0 {
 		r.line("tools", "at most %d, as relay.yaml says; the bridge's tools count together with the agent's own", a.ToolCap)
 	}

@@ -73,6 +73,8 @@ type Agent struct {
 // Permissions are the answers to questions of each kind: PermitAllow, PermitAsk, or "" which means PermitAsk.
 type Permissions struct {
 	Read, Edit, Execute, Fetch, Other string
+	// Commands are what Execute allows while it is not PermitAllow.
+	Commands []Command
 }
 
 // Template is how a cli agent is started for a turn.

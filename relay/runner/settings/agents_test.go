@@ -50,6 +50,7 @@ agents:
     approve_by: either
     tool_cap: 40
   plain: { kind: acp, argv: [/bin/cat], i_know: true, permissions: ask }
+  rules: { kind: acp, argv: [/bin/cat], i_know: true, permissions: { execute: [ { program: go, args: [test] }, { program: /usr/bin/make, exact: true } ] } }
   cursor:
     kind: cli
     argv: [`+dir+`/bin/cursor-agent, --print, --output-format, stream-json, --trust, --approve-mcps]
@@ -76,6 +77,10 @@ repos:
 		"plain": {
 			Kind: "acp", Argv: []string{"/bin/cat"}, Slots: 1, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
 			Permissions: settings.Permissions{Read: "ask", Edit: "ask", Execute: "ask", Fetch: "ask", Other: "ask"}, ApproveBy: "machine", IKnow: true,
+		},
+		"rules": {
+			Kind: "acp", Argv: []string{"/bin/cat"}, Slots: 1, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
+			Permissions: settings.Permissions{Execute: "ask", Commands: []settings.Command{{Program: "go", Args: []string{"test"}}, {Program: "/usr/bin/make", Exact: true}}}, ApproveBy: "machine", IKnow: true,
 		},
 		"cursor": {
 			Kind: "cli", Argv: []string{dir + "/bin/cursor-agent", "--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, Slots: 1,
@@ -132,6 +137,23 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"tools", acp("tool_cap: many"), `agents.a.tool_cap: "many": is not a number in range`},
 		{"permission", acp("permissions: { execute: always }"), `agents.a.permissions.execute: "always": is not known; write allow or ask`},
 		{"kind of permission", acp("permissions: { shell: ask }"), `agents.a.permissions.shell: is not a known key; use one of read, edit, execute, fetch, other`},
+		{"commands without a program", acp("permissions: { execute: [ { args: [test] } ] }"), `agents.a.permissions.execute[0].program: is missing; write { program: go, args: [test] }`},
+		{"command that is text", acp("permissions: { execute: [ go test ] }"), `agents.a.permissions.execute[0]`},
+		{"shell as a command", acp("permissions: { execute: [ { program: bash } ] }"), `"bash": runs what its arguments say`},
+		{"wrapper by its path", acp("permissions: { execute: [ { program: /usr/bin/env } ] }"), `"/usr/bin/env": runs what its arguments say`},
+		{"find", acp("permissions: { execute: [ { program: find, args: [.] } ] }"), `"find": runs what its arguments say`},
+		{"word of a shell", acp("permissions: { execute: [ { program: eval } ] }"), `"eval": is a word of the shell's own`},
+		{"command of the workspace", acp("permissions: { execute: [ { program: ./test.sh } ] }"), `"./test.sh": is a path that the agent's folder decides`},
+		{"path that is not clean", acp("permissions: { execute: [ { program: /bin/../bin/make } ] }"), `is a path that the agent's folder decides`},
+		{"assignment", acp("permissions: { execute: [ { program: A=1 } ] }"), `"A=1": is not the plain name of a program`},
+		{"two words", acp("permissions: { execute: [ { program: go test } ] }"), `"go test": is not the plain name of a program`},
+		{"interpreter alone", acp("permissions: { execute: [ { program: python3.12 } ] }"), `"python3.12": needs arguments`},
+		{"git alone", acp("permissions: { execute: [ { program: git } ] }"), `"git": needs arguments`},
+		{"git with settings", acp("permissions: { execute: [ { program: git, args: [-c, a=b, status] } ] }"), `has the argument "-c"`},
+		{"starter", acp("permissions: { execute: [ { program: go, args: [test, -exec=id] } ] }"), `has the argument "-exec=id"`},
+		{"every command without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat], i_know: true, permissions: { execute: allow } } }\n", `agents.a.permissions: allows every command, and nothing keeps the agent in bounds`},
+		{"everything without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat], i_know: true, permissions: allow } }\n", `agents.a.permissions: allows every command`},
+		{"commands of cli", cli("permissions: { execute: [ { program: make } ] }, " + whole), `agents.a.permissions: asks a person, and an agent of kind cli cannot ask`},
 		{"permission for all", acp("permissions: deny"), `agents.a.permissions: "deny": is not known`},
 		{"HOME", acp("env: { HOME: /root }"), `agents.a.env.HOME: is chosen by the relay`},
 		{"preload", acp("env: { LD_PRELOAD: x }"), `agents.a.env.LD_PRELOAD: may not be set`},

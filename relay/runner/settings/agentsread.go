@@ -113,6 +113,9 @@ func (r *configReader) judgeAgent(n *yaml.Node, at string, a Agent, found map[st
 		if _, forced := a.Forced(); a.Sandbox == nil && !forced && !a.IKnow {
 			refuse("", "has no sandbox, and this relay does not know how to make this agent ask", "add sandbox: { read: [/usr], network: true }, or i_know: true")
 		}
+		if p := a.Permissions; a.Sandbox == nil && (p.Execute == PermitAllow || p.Other == PermitAllow) {
+			refuse(".permissions", "allows every command, and nothing keeps the agent in bounds", "add a sandbox, or write execute: ask, other: ask, or execute: [ { program: go, args: [test] } ]")
+		}
 	case AgentCLI:
 		r.judgeTemplate(n, at, a, found)
 	}
@@ -213,13 +216,20 @@ func (r *configReader) agentEnv(n *yaml.Node, at string) []EnvVar {
 func (r *configReader) permissions(n *yaml.Node, at string) (p Permissions) {
 	if n.Kind == yaml.ScalarNode {
 		word := r.oneOf(n, at, PermitAllow, PermitAsk)
-		return Permissions{word, word, word, word, word}
+		return Permissions{Read: word, Edit: word, Execute: word, Fetch: word, Other: word}
 	}
 	word := func(target *string) func(*yaml.Node, string) {
 		return func(n *yaml.Node, at string) { *target = r.oneOf(n, at, PermitAllow, PermitAsk) }
 	}
+	execute := func(n *yaml.Node, at string) {
+		if n.Kind != yaml.SequenceNode {
+			p.Execute = r.oneOf(n, at, PermitAllow, PermitAsk)
+			return
+		}
+		p.Execute, p.Commands = PermitAsk, r.commands(n, at)
+	}
 	r.mapping(n, at, []setting{
-		{"read", word(&p.Read)}, {"edit", word(&p.Edit)}, {"execute", word(&p.Execute)}, {"fetch", word(&p.Fetch)}, {"other", word(&p.Other)},
+		{"read", word(&p.Read)}, {"edit", word(&p.Edit)}, {"execute", execute}, {"fetch", word(&p.Fetch)}, {"other", word(&p.Other)},
 	})
 	return p
 }

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"drawbridge/cmd/drawbridge/internal/mcpstdio"
+	"drawbridge/internal/mcpstdio"
 )
 
 // talk runs the pipe over some lines against a bridge that answers as serve says,

@@ -9,6 +9,7 @@ package mcpstdio
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +34,21 @@ type Options struct {
 	Out   io.Writer
 	// Log gets a line when something goes wrong; it never gets a message.
 	Log io.Writer
+	// Transport replaces the network. Its errors may be an [Unsent].
+	Transport http.RoundTripper
+	// Patience is how long one answer may take; default 2 minutes.
+	Patience time.Duration
+	// Every is how often the client hears of a call that takes long, if it asked for progress; default 5 seconds.
+	Every time.Duration
+	// Notices opens a stream for what the bridge sends by itself, in the protocols with sessions.
+	Notices bool
 }
+
+// Unsent is the error of a Transport that sent nothing of a request. The client sees the reason.
+type Unsent struct{ Reason string }
+
+// Error implements error.
+func (e *Unsent) Error() string { return e.Reason }
 
 // Door is where an agent's messages go, and with which token.
 type Door struct {
@@ -60,6 +74,11 @@ const (
 	maxAnswer = 32 << 20
 	patience  = 2 * time.Minute
 	slots     = 16
+	// maxWaiting is how many requests may wait for a slot, and maxWaitingBytes how long they are together.
+	maxWaiting      = 256
+	maxWaitingBytes = 8 << 20
+	// every is how often a client hears of a call that takes long: some give up a call that is silent for a minute.
+	every = 5 * time.Second
 )
 
 // newEra is the first version of the protocol in which a request stands alone.
@@ -77,11 +96,15 @@ type pipe struct {
 	version string
 	// hello are the client's own first messages, to begin a session again with.
 	hello [][]byte
-	// again makes one goroutine at a time do that.
-	again sync.Mutex
+	// beginning makes one goroutine at a time do that.
+	beginning sync.Mutex
 
 	asking sync.Mutex // guards door
 	door   Door
+
+	calls calls
+	// notices runs the stream of the session that is open now.
+	notices notices
 }
 
 // errNoToken is the end of a message that could not be sent for want of a token.
@@ -105,11 +128,13 @@ func (p *pipe) enter(ctx context.Context) (Door, error) {
 // Run carries messages until In ends or ctx does; then what is under way is
 // answered first. It returns an error only when In or Out fails.
 func Run(ctx context.Context, o Options) error {
-	p := &pipe{o: o, http: &http.Client{
-		Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: slots, IdleConnTimeout: time.Minute},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	defer p.http.CloseIdleConnections()
+	if o.Transport == nil {
+		network := &http.Transport{DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: slots, IdleConnTimeout: time.Minute}
+		defer network.CloseIdleConnections()
+		o.Transport = network
+	}
+	o.Patience, o.Every = cmp.Or(o.Patience, patience), cmp.Or(o.Every, every)
+	p := &pipe{o: o, http: &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	lines := make(chan []byte)
 	failed := make(chan error, 1)
 	go func() { // ends with In, which nothing can interrupt; main ends the process
@@ -119,6 +144,7 @@ func Run(ctx context.Context, o Options) error {
 	var busy sync.WaitGroup
 	free := make(chan struct{}, slots)
 	defer p.bye(ctx)
+	defer p.notices.end()
 	defer busy.Wait()
 	for {
 		select {
@@ -129,190 +155,34 @@ func Run(ctx context.Context, o Options) error {
 				return <-failed
 			}
 			m := look(line)
-			if m.fault != nil {
+			switch {
+			case m.fault != nil:
 				p.answer(m, m.fault.code, m.fault.text)
-				continue
-			}
-			if m.Method == "" || m.ID == nil || m.Method == "initialize" {
+			case m.Method == methodCancelled:
+				p.cancelled(ctx, m)
+			case m.Method == "" || m.ID == nil || m.Method == methodInitialize:
 				// What has no answer, and what all others wait for, stays in order.
 				p.carry(ctx, m)
-				continue
-			}
-			free <- struct{}{}
-			busy.Go(func() {
-				defer func() { <-free }()
-				p.carry(ctx, m)
-			})
-		}
-	}
-}
-
-// read takes lines from In. One that is too long is answered and passed over.
-func (p *pipe) read(ctx context.Context, lines chan<- []byte) error {
-	in := bufio.NewReaderSize(p.o.In, 64<<10)
-	var line, tail []byte // tail is the end of what did not fit
-	for {
-		part, err := in.ReadSlice('\n')
-		if len(line) <= maxLine {
-			line = append(line, part...)
-		} else {
-			tail = append(tail, part...)
-			tail = tail[max(len(tail)-maxTail, 0):]
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		switch text := bytes.TrimSpace(line); {
-		case len(line) > maxLine:
-			p.answer(message{ID: idOf(line, tail), response: isResponse(line)}, codeInvalid, fmt.Sprintf("a message of more than %d bytes; send less", maxLine))
-		case len(text) > 0:
-			select {
-			case lines <- bytes.Clone(text):
-			case <-ctx.Done():
-				return nil
+			default:
+				p.begin(ctx, m, &busy, free)
 			}
 		}
-		line, tail = line[:0], tail[:0]
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read standard input: %w", err)
-		}
 	}
-}
-
-// maxTail is how much of the end of a message that is too long is kept, in bytes.
-const maxTail = 512
-
-// lastID finds the id where it is a message's last key, as some SDKs write it:
-// the brace that ends the line is the message's own.
-var lastID = regexp.MustCompile(`"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{1,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?\}\s*$`)
-
-// idOf finds the id of a message that is too long to be kept, so that its sender
-// does not wait without end: among its first keys or at its end, else null.
-func idOf(head, tail []byte) json.RawMessage {
-	if m := lastID.FindSubmatch(tail); m != nil {
-		return m[1]
-	}
-	in := json.NewDecoder(bytes.NewReader(head))
-	if t, err := in.Token(); err != nil || t != json.Delim('{') {
-		return json.RawMessage("null")
-	}
-	for in.More() {
-		key, err := in.Token()
-		var value json.RawMessage
-		if err != nil || in.Decode(&value) != nil {
-			break
-		}
-		if key == "id" {
-			return value
-		}
-	}
-	return json.RawMessage("null")
-}
-
-// isResponse reports whether the first keys of a message that is too long to be kept
-// are those of a response.
-func isResponse(head []byte) bool {
-	in := json.NewDecoder(bytes.NewReader(head))
-	if t, err := in.Token(); err != nil || t != json.Delim('{') {
-		return false
-	}
-	for in.More() {
-		key, err := in.Token()
-		if err != nil || key == "method" || key == "params" {
-			return false
-		}
-		var value json.RawMessage
-		if key == "result" || key == "error" || in.Decode(&value) != nil {
-			return key == "result" || key == "error"
-		}
-	}
-	return false
-}
-
-// message is what the transport must know of one.
-type message struct {
-	raw    []byte
-	ID     json.RawMessage
-	Method string
-	Params params
-	// response: the client answers something. Nothing is ever answered to it.
-	response bool
-	// fault is why the line is not a message; the bridge does not get it then.
-	fault *fault
-}
-
-type params struct {
-	Name string `json:"name"`
-	URI  string `json:"uri"`
-	Meta struct {
-		Version string `json:"io.modelcontextprotocol/protocolVersion"`
-	} `json:"_meta"`
-}
-
-// fault is an error of JSON-RPC.
-type fault struct {
-	code int
-	text string
-}
-
-// The codes of JSON-RPC that the pipe itself answers with.
-const (
-	codeParse   = -32700
-	codeInvalid = -32600
-	codeLost    = -32000
-)
-
-// look reads a line. A batch is carried as it is, for the bridge to judge.
-func look(line []byte) message {
-	m := message{raw: line}
-	var keys map[string]json.RawMessage
-	switch err := json.Unmarshal(line, &keys); {
-	case !json.Valid(line):
-		m.fault = &fault{codeParse, "parse error: the line is not JSON; write one message on one line"}
-		return m
-	case line[0] == '[':
-		return m
-	case err != nil:
-		m.fault = &fault{codeInvalid, "invalid request: a message must be a JSON object"}
-		return m
-	}
-	id, hasID := keys["id"]
-	if hasID && isID(id) {
-		m.ID = id
-	}
-	_, result := keys["result"]
-	_, failure := keys["error"]
-	_ = json.Unmarshal(keys["method"], &m.Method) // what is not a text is refused below
-	_ = json.Unmarshal(keys["params"], &m.Params) // the bridge says what is wrong with it
-	switch {
-	case m.Method == "" && keys["method"] == nil && (result || failure):
-		m.response = true
-	case m.Method == "":
-		m.fault = &fault{codeInvalid, "invalid request: method must be a text"}
-	case hasID && m.ID == nil:
-		m.fault = &fault{codeInvalid, "invalid request: id must be a text or a number; leave it out for a notification"}
-	}
-	return m
-}
-
-// isID reports whether JSON may be the id of a request: a text or a number.
-func isID(raw json.RawMessage) bool {
-	return raw[0] == '"' || raw[0] == '-' || (raw[0] >= '0' && raw[0] <= '9')
 }
 
 // carry sends one message and writes what comes back.
 func (p *pipe) carry(ctx context.Context, m message) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	if m.Method != methodListen {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.o.Patience)
+		defer cancel()
+	}
 	resp, err := p.post(ctx, m)
-	if err == nil && resp.StatusCode == http.StatusNotFound && m.Method != "initialize" && resp.Request.Header.Get("Mcp-Session-Id") != "" {
+	if err == nil && resp.StatusCode == http.StatusNotFound && m.Method != methodInitialize && resp.Request.Header.Get(sessionHeader) != "" {
 		// The bridge does not know the session: it restarted, or nobody spoke for
 		// long. The message did nothing, so that it may be sent again.
 		_ = resp.Body.Close()
-		if err = p.begin(ctx, resp.Request.Header.Get("Mcp-Session-Id")); err == nil {
+		if err = p.again(ctx, resp.Request.Header.Get(sessionHeader)); err == nil {
 			resp, err = p.post(ctx, m)
 		}
 	}
@@ -321,27 +191,30 @@ func (p *pipe) carry(ctx context.Context, m message) {
 		return
 	}
 	defer resp.Body.Close()
-	if m.Method == "initialize" || m.Method == "notifications/initialized" {
+	if m.Method == methodInitialize || m.Method == methodInitialized {
 		p.greet(m, resp)
 	}
 	p.relay(m, resp)
+	if m.Method == methodInitialized {
+		p.hear(ctx)
+	}
 }
 
 // greet remembers how a session began.
 func (p *pipe) greet(m message, resp *http.Response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if m.Method == "initialize" {
-		p.hello, p.session, p.version = nil, resp.Header.Get("Mcp-Session-Id"), ""
+	if m.Method == methodInitialize {
+		p.hello, p.session, p.version = nil, resp.Header.Get(sessionHeader), ""
 	}
 	p.hello = append(p.hello, m.raw)
 }
 
-// begin opens a session again with the client's own first messages, unless
+// again opens a session again with the client's own first messages, unless
 // another request did so already.
-func (p *pipe) begin(ctx context.Context, lost string) error {
-	p.again.Lock()
-	defer p.again.Unlock()
+func (p *pipe) again(ctx context.Context, lost string) error {
+	p.beginning.Lock()
+	defer p.beginning.Unlock()
 	p.mu.Lock()
 	done, hello := p.session != lost, p.hello
 	if !done {
@@ -362,14 +235,15 @@ func (p *pipe) begin(ctx context.Context, lost string) error {
 		if err != nil || resp.StatusCode > 299 {
 			return fmt.Errorf("the session could not be begun again: HTTP %d", resp.StatusCode)
 		}
-		if m.Method == "initialize" {
+		if m.Method == methodInitialize {
 			p.mu.Lock()
-			p.session = resp.Header.Get("Mcp-Session-Id")
+			p.session = resp.Header.Get(sessionHeader)
 			p.mu.Unlock()
 			eachMessage(resp.Header.Get("Content-Type"), bytes.NewReader(body), p.note)
 		}
 	}
 	fmt.Fprintln(p.o.Log, "drawbridge: the bridge had forgotten the session; it was begun again")
+	p.hear(ctx)
 	return nil
 }
 
@@ -406,11 +280,11 @@ func (p *pipe) post(ctx context.Context, m message) (*http.Response, error) {
 			req.Header.Set("Mcp-Name", name)
 		}
 	}
-	if version != "" && m.Method != "initialize" {
+	if version != "" && m.Method != methodInitialize {
 		req.Header.Set("Mcp-Protocol-Version", version)
 	}
-	if session != "" && m.Method != "initialize" {
-		req.Header.Set("Mcp-Session-Id", session)
+	if session != "" && m.Method != methodInitialize {
+		req.Header.Set(sessionHeader, session)
 	}
 	return p.http.Do(req)
 }
@@ -441,13 +315,18 @@ func (p *pipe) relay(m message, resp *http.Response) {
 	answered := m.ID == nil || m.response
 	if protocol {
 		eachMessage(kind, resp.Body, func(data []byte) bool {
-			if m.Method == "initialize" {
+			if m.Method == methodInitialize {
 				p.note(data)
 			}
 			// An answer has the request's id and no method.
-			if got := look(bytes.TrimSpace(data)); got.Method == "" && bytes.Equal(got.ID, m.ID) {
+			got := look(bytes.TrimSpace(data))
+			if got.Method == "" && bytes.Equal(got.ID, m.ID) {
 				answered = true
+				if !p.calls.answering(m) {
+					return true
+				}
 			}
+			p.calls.heard(m, got)
 			return m.response || p.write(data)
 		})
 	}
@@ -470,7 +349,9 @@ func (p *pipe) refused(m message, resp *http.Response) {
 	}
 	known := err == nil && json.Unmarshal(body, &ours) == nil
 	if known && ours.Jsonrpc != "" && m.ID != nil && bytes.Equal(ours.ID, m.ID) {
-		p.write(body)
+		if p.calls.answering(m) {
+			p.write(body)
+		}
 		return
 	}
 	text, code := ours.Error.Message, codeLost
@@ -492,8 +373,14 @@ func (p *pipe) refused(m message, resp *http.Response) {
 func (p *pipe) lost(m message, err error) {
 	var op *net.OpError
 	var none errNoToken
+	var unsent *Unsent
 	text := "the bridge gave no answer, so the call may or may not have had its effect; look before you repeat it"
+	if m.Params.Arguments.Key != "" {
+		text = "the bridge gave no answer, so the call may or may not have had its effect; repeat it with the same idempotency_key, and it takes effect once"
+	}
 	switch {
+	case errors.As(err, &unsent):
+		text = unsent.Reason
 	case errors.As(err, &none):
 		text = none.Error()
 	case errors.As(err, &op) && op.Op == "dial":
@@ -513,6 +400,9 @@ func (p *pipe) address() string {
 // instead for a notification and for a response: neither is ever answered. What
 // cannot be read is answered under null, as JSON-RPC has it.
 func (p *pipe) answer(m message, code int, text string) {
+	if !p.calls.answering(m) {
+		return
+	}
 	switch {
 	case m.fault == nil && (m.response || (m.ID == nil && m.Method != "")):
 		fmt.Fprintln(p.o.Log, "drawbridge:", text)
@@ -520,10 +410,7 @@ func (p *pipe) answer(m message, code int, text string) {
 	case m.ID == nil:
 		m.ID = json.RawMessage("null")
 	}
-	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": code, "message": text}})
-	if err == nil {
-		p.write(data)
-	}
+	p.write(failure(m.ID, code, text))
 }
 
 // write puts one message on a line of its own; false when nobody reads any more.
@@ -553,7 +440,7 @@ func (p *pipe) bye(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	req.Header.Set("Mcp-Session-Id", session)
+	req.Header.Set(sessionHeader, session)
 	if resp, err := p.http.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}

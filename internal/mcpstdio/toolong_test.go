@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"drawbridge/cmd/drawbridge/internal/mcpstdio"
+	"drawbridge/internal/mcpstdio"
 )
 
 // carry runs the pipe over some lines, with a token that cannot be had, and returns what it wrote.

@@ -1,0 +1,175 @@
+// Package permits judges the permission questions of agents, and keeps those that wait for a person.
+//
+// A question is the agent's own claim: nothing here proves that the agent then does what it asked for. The sandbox enforces; this package
+// decides who is asked. It runs nothing and reads no file of the agent's. Rule of thumb: what is not understood waits for a person.
+//
+// Between the judgment of a path and its use the agent, or another program, can replace a folder with a link. No judgment by
+// name can exclude that. Only the sandbox holds then.
+package permits
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/runner/settings"
+)
+
+// Bounds of a question, in bytes. A larger one cannot be shown whole, so that nobody can say yes to it.
+const (
+	MaxArguments = 256 << 10
+	maxTitle     = 8 << 10
+	maxPaths     = 256
+)
+
+// Kinds of questions, as permissions: of relay.yaml names them.
+const (
+	Read    = "read"
+	Edit    = "edit"
+	Execute = "execute"
+	Fetch   = "fetch"
+	Other   = "other"
+)
+
+// Subject is a question and where it comes from.
+type Subject struct {
+	// Agent is the entry of relay.yaml, Session the bridge's name of the conversation, and Dir the absolute folder of the workspace.
+	Agent, Session, Dir string
+	acp.Question
+}
+
+// Verdict is what a judgment came to.
+type Verdict struct {
+	// Allowed means that a rule allows the call. Otherwise it waits for a person, or is refused where Unfit is set.
+	Allowed bool
+	// Unfit means that nobody can be asked, because the question cannot be shown whole.
+	Unfit bool
+	// Kind is one of the kinds above.
+	Kind string
+	// Reason says why, for people.
+	Reason string
+	// Hash names exactly this call: entry, session, workspace, kind, tool, arguments and paths. It is the same for the same call in
+	// another process of the agent.
+	Hash string
+	// Arguments are the canonical arguments, "" where the agent gave none that can be read.
+	Arguments string
+}
+
+// KindOf maps an agent's word for a tool call to a kind of permissions:. What is not known, and what removes or moves files, is other.
+func KindOf(word string) string {
+	switch word {
+	case "read", "search":
+		return Read
+	case "edit":
+		return Edit
+	case "execute":
+		return Execute
+	case "fetch":
+		return Fetch
+	default:
+		return Other
+	}
+}
+
+// Judge decides a question by the rules of its entry. It looks at the file system for paths, and changes nothing.
+func Judge(a settings.Agent, s Subject) Verdict {
+	v := Verdict{Kind: KindOf(s.Kind)}
+	args, canonical, err := readArguments(s.Arguments)
+	v.Arguments = canonical
+	if err != nil {
+		// The exact bytes still name the call.
+		v.Arguments = ""
+		canonical = "unread:" + string(s.Arguments)
+	}
+	v.Hash = hashOf(s, canonical)
+	switch {
+	case !utf8.ValidString(s.Title) || len(s.Title) > maxTitle || len(s.Paths) > maxPaths || len(s.Arguments) > MaxArguments:
+		v.Unfit, v.Reason = true, fmt.Sprintf("the question is larger than %d KiB, or not text, so that nobody can be shown all of it", MaxArguments>>10)
+	case !s.Allowable:
+		v.Unfit, v.Reason = true, "the agent offers no answer that allows this one call"
+	}
+	if v.Unfit {
+		return v
+	}
+	if err == nil {
+		err = allowed(a, s, args)
+	}
+	if v.Allowed = err == nil; err != nil {
+		v.Reason = err.Error()
+	}
+	return v
+}
+
+// errAsk means that the entry wants a person for each question of this kind.
+var errAsk = errors.New("relay.yaml wants a person for this")
+
+// allowed returns nil when a rule of the entry allows the call, and else why not.
+func allowed(a settings.Agent, s Subject, args map[string]any) error {
+	p := a.Permissions
+	switch KindOf(s.Kind) {
+	case Read:
+		return byPath(p.Read, s, args, false)
+	case Edit:
+		return byPath(p.Edit, s, args, true)
+	case Execute:
+		return byCommand(a, s, args)
+	case Fetch:
+		if p.Fetch != settings.PermitAllow {
+			return errAsk
+		}
+		return nil
+	}
+	switch {
+	case p.Other != settings.PermitAllow:
+		return errAsk
+	case a.Sandbox == nil:
+		return errors.New("other: allow counts in a sandbox only")
+	case s.Kind == "switch_mode":
+		return errors.New("the agent asks for another mode, in which it may ask less")
+	}
+	return nil
+}
+
+func byPath(word string, s Subject, args map[string]any, edit bool) error {
+	if word != settings.PermitAllow {
+		return errAsk
+	}
+	return inside(s, args, edit)
+}
+
+func byCommand(a settings.Agent, s Subject, args map[string]any) error {
+	if a.Permissions.Execute == settings.PermitAllow {
+		if a.Sandbox == nil {
+			return errors.New("execute: allow counts in a sandbox only")
+		}
+		return nil
+	}
+	if len(a.Permissions.Commands) == 0 {
+		return errAsk
+	}
+	words, err := commandOf(s, args)
+	if err != nil {
+		return err
+	}
+	for _, rule := range a.Permissions.Commands {
+		if Matches(rule, words) {
+			return nil
+		}
+	}
+	return errors.New("no rule of relay.yaml allows this command")
+}
+
+// readArguments reads the arguments of a call, and writes them in the one form that is hashed and shown.
+func readArguments(raw json.RawMessage) (map[string]any, string, error) {
+	value, err := parse(raw)
+	if err != nil {
+		return nil, "", err
+	}
+	object, is := value.(map[string]any)
+	if !is || len(object) == 0 {
+		return nil, "", errors.New("the agent did not give the exact arguments")
+	}
+	return object, canonical(object), nil
+}
