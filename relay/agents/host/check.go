@@ -252,11 +252,6 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 		first, _, _ := strings.Cut(strings.TrimSpace(version), "\n")
 		r.line("agent", "version %s; one process for each turn, format %s", output.Line(first[:min(len(first), 100)]), a.Template.Format)
 	}
-	if a.Template.Resume == nil {
-		r.line("sessions", "it cannot go on with one; each turn begins with an empty one")
-	} else {
-		r.line("sessions", "it goes on with them by %s", output.Line(strings.Join(a.Template.Resume, " ")))
-	}
-	r.line("login", "not known: an agent of kind cli says it in its first turn")
+	h.checkTemplate(r, a)
 	r.line("asking", "never: an agent of kind cli cannot ask; its sandbox limits it")
 }

@@ -124,3 +124,58 @@ func TestCheckCLI(t *testing.T) {
 		})
 	}
 }
+
+// What of a template will not work with its program is a problem with a remedy, before the first turn.
+func TestCheckTemplate(t *testing.T) {
+	t.Parallel()
+	if ability().Landlock == 0 && ability().Bubblewrap == "" {
+		t.Skip("SKIPPED: this machine has no sandbox")
+	}
+	prompt := []string{"--", "{prompt}"}
+	for _, tt := range []struct {
+		name, program string
+		argv          []string
+		t             settings.Template
+		cap           int
+		want, not     []string
+	}{
+		{"claude", "claude", []string{"-p", "--verbose", "--output-format", "stream-json"}, settings.Template{Format: settings.FormatClaudeStream, First: prompt, Prompt: settings.ByArgument}, 0,
+			[]string{"prompt: an argument, which cannot hold", "mcp: none", "sessions: it cannot go on", "login: not seen"}, []string{"PROBLEMS"}},
+		{"claude in half", "claude", []string{"--print"}, settings.Template{Format: settings.FormatClaudeStream, First: prompt, Resume: []string{"--verbose"}}, 0,
+			[]string{"argv and first have no stream-json", "argv and first have no --verbose", "argv and resume have no stream-json"}, []string{"resume have no --verbose"}},
+		{"codex with a sandbox of its own", "codex", []string{"exec", "--json"}, settings.Template{Format: settings.FormatCodex, MCP: settings.ByArgument}, 0,
+			[]string{"add --sandbox danger-full-access", "mcp: an argument, which other agents"}, []string{"have no"}},
+		{"codex", "codex", []string{"exec", "--json", "-s", "danger-full-access"}, settings.Template{Format: settings.FormatCodex}, 0, []string{"login: by .codex/auth.json"}, []string{"PROBLEMS"}},
+		{"codex as text", "codex", []string{"exec"}, settings.Template{Format: settings.FormatText}, 0, []string{"write format: codex-json", "answer: all that it prints"}, nil},
+		{"cursor", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 0,
+			[]string{"have no --approve-mcps", "write tool_cap: 40", "writes .cursor/mcp.json"}, []string{"no --trust"}},
+		{"cursor with a cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 40, []string{"tools: at most 40"}, []string{"PROBLEMS"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil, open)
+			path := filepath.Join(w.dir, tt.program)
+			w.must(os.WriteFile(path, []byte("#!/bin/sh\necho 1.0\n"), 0o700))
+			a := w.Config.Agents["fake"]
+			a.Kind, a.Argv, a.Template, a.Sandbox, a.ToolCap = settings.AgentCLI, append([]string{path}, tt.argv...), &tt.t, &settings.Sandbox{Read: []string{path}}, tt.cap
+			w.Config.Agents["fake"] = a
+			login := filepath.Join(w.Config.AgentHome("fake"), ".codex", "auth.json")
+			w.must(os.MkdirAll(filepath.Dir(login), 0o700))
+			w.must(os.WriteFile(login, []byte("{}"), 0o600))
+			got := said(w.Check(t.Context(), "fake"))
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("want %q in\n%s", want, got)
+				}
+			}
+			for _, not := range tt.not {
+				if not == "PROBLEMS" && strings.HasSuffix(strings.TrimSpace(got), not+":") {
+					continue
+				}
+				if strings.Contains(got, not) {
+					t.Errorf("do not want %q in\n%s", not, got)
+				}
+			}
+		})
+	}
+}
