@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -44,11 +45,26 @@ func (m manyAtOnce) Run() int {
 	return pg.Main(m.M)
 }
 
+// someScripts are all files of testdata/script; in a short run every sixth, because each starts programs.
+func someScripts(t *testing.T) (files []string) {
+	t.Helper()
+	all, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(all) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for i, file := range all {
+		if !testing.Short() || i%6 == 0 {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
 // TestScripts runs each file of testdata/script: one story or one attack a file, with its history in the head.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.RunT(watchedT{T: t}, testscript.Params{
-		Dir:       "testdata/script",
+		Files:     someScripts(t),
 		Condition: havePostgres,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")

@@ -34,6 +34,10 @@ var programs string
 func TestMain(m *testing.M) {
 	syscall.Umask(0o077) // the relay refuses to run where others may write
 	flag.Parse()
+	if testing.Short() {
+		fmt.Println("SKIPPED: the proofs that kill programs take minutes; run them without -short")
+		os.Exit(0)
+	}
 	if n := flag.Lookup("test.parallel"); n.Value.String() == n.DefValue {
 		_ = n.Value.Set(strconv.Itoa(*workers)) // most of a story's time is waiting
 	}

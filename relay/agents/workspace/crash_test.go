@@ -97,14 +97,14 @@ func relay(t *testing.T, what, dir string, at int) string {
 }
 
 // eachStep kills a relay at every step of what it does, each time in a world of its own, and has the next one finish.
-// A short run kills at every fifth step.
+// A short run kills at every tenth step.
 func eachStep(t *testing.T, what string, check crashCheck) {
 	t.Helper()
 	var mu sync.Mutex
 	met := map[string]int{}
 	stride := 1
 	if testing.Short() {
-		stride, check.least = 5, 1
+		stride, check.least = 10, 1
 	}
 	for at := 1; ; at += stride {
 		w := newWorld(t)

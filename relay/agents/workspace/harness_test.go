@@ -122,12 +122,12 @@ func newWorld(t *testing.T, init ...string) *world {
 	return w
 }
 
-// some returns the rows of a table; in a short run every sixth. Each row starts git dozens of times.
+// some returns the rows of a table; in a short run every tenth. Each row starts git dozens of times.
 func some[T any](rows []T) (out []T) {
 	if !testing.Short() {
 		return rows
 	}
-	for i := 0; i < len(rows); i += 6 {
+	for i := 0; i < len(rows); i += 10 {
 		out = append(out, rows[i])
 	}
 	return out
