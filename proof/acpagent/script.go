@@ -42,8 +42,9 @@ func (a *agent) prompt(m incoming) {
 		a.answer(m.ID, nil, &problem{-32602, "Invalid params"})
 		return
 	}
-	a.note(Line{Event: Prompted, Session: s.id, Text: words})
+	// What it was told before it kept it has no effect, and is not in its log.
 	s.keep(a, said{"user", words})
+	a.note(Line{Event: Prompted, Session: s.id, Text: words})
 	t := &play{agent: a, session: s, ctx: ctx, id: m.ID, stop: "end_turn"}
 	t.play(words)
 	a.mu.Lock()
@@ -72,7 +73,9 @@ type play struct {
 //	ask KIND COMMAND                                asks for permission and says what was answered
 //	request METHOD                                  asks the client for something else
 //	sleep DURATION, hang, deaf                      does nothing for a time, without an end, or leaves its input unread
+//	busy DURATION                                   runs a tool for a time, without a word
 //	garbage N, line BYTES, updates N, stderr BYTES  too much of something
+//	long BYTES                                      an answer of so many bytes
 //	stop REASON, error CODE MESSAGE                 ends the turn in this way
 //	twice, late TEXT                                answers again, or speaks, after the end
 //	sh SCRIPT                                       runs it with sh in the folder of the session, and says what went wrong
@@ -146,6 +149,8 @@ func init() {
 			t.note(Line{Event: Replied, Session: t.session.id, Text: string(t.agent.ask(rest, object{"sessionId": t.session.id}))})
 		},
 		"sleep": func(t *play, rest string) { d, _ := time.ParseDuration(rest); t.wait(d) },
+		"busy":  (*play).busy,
+		"long":  func(t *play, rest string) { t.say(strings.Repeat("w", number(rest))) },
 		"hang":  func(t *play, _ string) { t.wait(1000 * time.Hour) },
 		"deaf":  func(*play, string) { _ = os.Stdin.Close(); select {} },
 		"garbage": func(t *play, rest string) {
@@ -235,6 +240,14 @@ func (t *play) askPermission(rest string) {
 	}
 	t.note(Line{Event: Replied, Session: t.session.id, Text: answer})
 	t.say("asked for " + command + ": " + answer)
+}
+
+// busy is a tool that says when it begins and when it ends.
+func (t *play) busy(rest string) {
+	d, _ := time.ParseDuration(rest)
+	t.update(t.session.id, object{"sessionUpdate": "tool_call", "toolCallId": "busy-1", "title": "make", "kind": "execute", "status": "in_progress"})
+	t.wait(d)
+	t.update(t.session.id, object{"sessionUpdate": "tool_call_update", "toolCallId": "busy-1", "status": "completed"})
 }
 
 func (t *play) sh(rest string) {

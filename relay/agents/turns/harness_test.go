@@ -80,9 +80,9 @@ func (w *world) files(agents map[string]entry) {
 	text.WriteString("listen: none\nagents:\n")
 	for name, e := range agents {
 		names = append(names, name)
-		fmt.Fprintf(&text, "  %s: { kind: acp, argv: [%s], i_know: true, env: %s, %s }\n", name, w.program(), w.env(e.env), e.more)
+		fmt.Fprintf(&text, "  %s: { kind: acp, argv: [%q], i_know: true, env: %s, %s }\n", name, w.program(), w.env(e.env), e.more)
 	}
-	fmt.Fprintf(&text, "repos:\n  local/app: { clone: %s, agents: [%s] }\n", w.clone, strings.Join(names, ", "))
+	fmt.Fprintf(&text, "repos:\n  local/app: { clone: %q, agents: [%s] }\n", w.clone, strings.Join(names, ", "))
 	w.must(os.WriteFile(filepath.Join(w.dir, "relay.yaml"), []byte(text.String()), 0o600))
 }
 

@@ -20,6 +20,7 @@ import (
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/workspace"
+	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	Asker Asker
 	// Door gives processes their MCP servers; unless set they get none.
 	Door Door
+	// Await returns when nothing is left of what an earlier relay started here; keeper.AwaitOrphans unless set.
+	Await func(ctx context.Context) error
 	// Now is time.Now unless set.
 	Now func() time.Time
 	Log zerolog.Logger
@@ -53,12 +56,18 @@ type Host struct {
 	slots map[string]*slots
 	// base is the parent of what runs without a caller.
 	base context.Context
+	// before is closed when the processes of an earlier relay are gone, or were waited for. alone is set before that, and false in the
+	// second case.
+	before chan struct{}
+	alone  bool
 
 	mu    sync.Mutex // guards the fields below
 	lanes map[string]*lane
 	// unsaid are turns that are not to be said, because they were stopped before they came.
 	unsaid map[string]bool
 	ended  bool
+	// processes counts the processes that live.
+	processes int
 	// helpers counts the goroutines that outlive a turn. quiet is closed when there are none, nil while nobody waits for that.
 	helpers int
 	quiet   chan struct{}
@@ -74,6 +83,9 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Await == nil {
+		o.Await = keeper.AwaitOrphans
+	}
 	if o.Asker == nil {
 		o.Asker = settled{o.Config}
 	}
@@ -84,11 +96,35 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err := trust.Folder(dir, "state"); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	h := &Host{o: o, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, halt: make(chan struct{}), lanes: map[string]*lane{}, unsaid: map[string]bool{}}
+	h := &Host{o: o, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, halt: make(chan struct{}), before: make(chan struct{}), lanes: map[string]*lane{}, unsaid: map[string]bool{}}
 	for name, a := range o.Config.Agents {
 		h.slots[name] = newSlots(a.Slots)
 	}
+	h.help(h.awaitOrphans)
 	return h, nil
+}
+
+// orphansFor bounds the wait for processes of an earlier relay. Their keepers end them within two seconds.
+const orphansFor = 30 * time.Second
+
+// awaitOrphans waits for what an earlier relay started. Such an agent may have a turn in its input that it has not read yet, so that its
+// history tells nothing before it is gone.
+func (h *Host) awaitOrphans(halt <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(h.base, orphansFor)
+	defer cancel()
+	go func() {
+		select {
+		case <-halt:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := h.o.Await(ctx)
+	if err != nil && ctx.Err() == nil || errors.Is(err, context.DeadlineExceeded) {
+		h.o.Log.Warn().Err(err).Msg("processes of an earlier relay may still run")
+	}
+	h.alone = err == nil
+	close(h.before)
 }
 
 // Close ends every process and returns when nothing is left. Turns that run are the caller's to end before.
@@ -97,6 +133,30 @@ func (h *Host) Close() {
 	h.ended = true
 	h.mu.Unlock()
 	h.Halt()
+}
+
+// Processes is how many processes of agents live now.
+func (h *Host) Processes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.processes
+}
+
+// Waiting is how many turns wait for a slot of an entry now.
+func (h *Host) Waiting(agent string) int {
+	s := h.slots[agent]
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}
+
+func (h *Host) living(by int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.processes += by
 }
 
 // Halt ends every process without a turn, and returns when they are gone. Until [Host.Proceed] none stays after its turn, and

@@ -37,6 +37,7 @@ func (j *job) openConversation() error {
 		return err
 	}
 	l.keep()
+	j.host.living(1)
 	l.mu.Lock()
 	l.warm, j.w = w, w
 	remembers := l.record.lastAnswered() != nil
@@ -56,6 +57,16 @@ func (j *job) start(search bool) (*warm, error) {
 	abandon := func() {
 		for _, each := range w.release {
 			each()
+		}
+	}
+	l.mu.Lock()
+	torn := l.record.torn
+	l.mu.Unlock()
+	if torn {
+		select {
+		case <-j.host.before:
+		case <-j.r.ctx.Done():
+			return nil, context.Cause(j.r.ctx)
 		}
 	}
 	work := Work{Agent: j.t.Agent, Session: l.session, Dir: j.place.dir}

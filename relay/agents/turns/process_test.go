@@ -1,3 +1,263 @@
 package turns_test
 
-func relayProcess() int { return 0 }
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/proof/acpagent"
+	"drawbridge/relay/agents/host"
+	"drawbridge/relay/agents/turns"
+	"drawbridge/relay/agents/workspace"
+	"drawbridge/relay/runner/keeper"
+	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
+)
+
+// relayProcess is a relay for tests that kill one: it takes turns as lines of JSON, and writes their ends.
+func relayProcess() int {
+	syscall.Umask(0o077)
+	ctx := context.Background()
+	config, err := settings.Load(os.Getenv("RUN_AS_RELAY"), nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	pool, err := keeper.NewPool(true)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	spaces, err := workspace.Open(workspace.Options{State: config.State, Run: pool, Ability: sandbox.Ability{}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	h, err := turns.Open(ctx, turns.Options{Config: config, Spaces: spaces, Log: zerolog.New(os.Stderr), Drivers: map[string]turns.Driver{
+		settings.AgentACP: turns.ACP{Host: &host.Host{Config: config, Executor: pool, Version: "test"}},
+	}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var running sync.WaitGroup
+	var writing sync.Mutex
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var t wire.Turn
+		if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		running.Go(func() {
+			end := h.RunTurn(ctx, t)
+			end.ID = t.ID
+			text, _ := json.Marshal(end)
+			writing.Lock()
+			defer writing.Unlock()
+			fmt.Println(string(text))
+		})
+	}
+	running.Wait()
+	h.Close()
+	pool.Close()
+	return 0
+}
+
+// relay is a relay in a process of its own.
+type relay struct {
+	*world
+	cmd  *exec.Cmd
+	in   *json.Encoder
+	ends chan wire.TurnEnded
+}
+
+// start starts a relay over the folder of a world. The world's own host must be closed.
+func (w *world) start() *relay {
+	w.Helper()
+	r := &relay{world: w, cmd: exec.CommandContext(context.WithoutCancel(w.Context()), w.program()), ends: make(chan wire.TurnEnded, 16)}
+	r.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "RUN_AS_RELAY=" + w.config.File, "GORACE=atexit_sleep_ms=0"}
+	r.cmd.Stderr = os.Stderr
+	in, err := r.cmd.StdinPipe()
+	w.must(err)
+	out, err := r.cmd.StdoutPipe()
+	w.must(err)
+	w.must(r.cmd.Start())
+	r.in = json.NewEncoder(in)
+	go func() {
+		defer close(r.ends)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 16<<20)
+		for lines.Scan() {
+			var end wire.TurnEnded
+			if json.Unmarshal(lines.Bytes(), &end) == nil {
+				r.ends <- end
+			}
+		}
+	}()
+	w.Cleanup(r.kill)
+	return r
+}
+
+// kill ends the relay at once, and takes nothing that it wrote later.
+func (r *relay) kill() {
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+}
+
+// kills is how many kills of each kind a test makes. A soak asks for more.
+func kills(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("DRAWBRIDGE_KILLS")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// ledger is what a test knows of the turns of one session over kills: it is the bridge.
+type ledger struct {
+	*world
+	session string
+	n       int
+	counts  map[string]int
+}
+
+// settle asks a host for a turn until it has an end that is not a refusal, and checks the end against what the agent wrote down.
+func (l *ledger) settle(t wire.Turn) wire.TurnEnded {
+	l.Helper()
+	var end wire.TurnEnded
+	l.eventually("turn "+t.ID+" has an end", func() bool {
+		end = l.run(t)
+		if end.Refusal != "" && end.Refusal != wire.RefusedBusy {
+			l.Fatalf("turn %s is refused: %+v", t.ID, end)
+		}
+		return end.Refusal == ""
+	})
+	if again := l.run(t); again.Cause != end.Cause || again.Text != end.Text || !again.Replayed {
+		l.Errorf("turn %s has two ends: %+v and %+v", t.ID, end, again)
+	}
+	said := 0
+	for _, line := range l.log("fake") {
+		if line.Event == acpagent.Prompted && strings.Contains(line.Text, t.Marker) {
+			said++
+		}
+	}
+	if said > 1 || said == 0 && end.Cause == wire.TurnAnswered {
+		l.Errorf("turn %s was said %d times and ended %s: %s", t.ID, said, end.Cause, end.Error)
+	}
+	if end.Cause == wire.TurnAnswered && end.Text != "answer "+t.ID {
+		l.Errorf("turn %s: %q", t.ID, end.Text)
+	}
+	l.counts[string(end.Cause)]++
+	return end
+}
+
+// A relay that is killed says no turn twice and loses no answer that it had, whenever it is killed: in mid-turn, in the moments after the end of
+// the turn, and at random. Each turn has one end.
+func TestRelayIsKilled(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the same moments each time
+	for name, moment := range map[string]struct {
+		script string
+		// after is waited for in the agent's log before the wait.
+		after string
+		wait  func() time.Duration
+	}{
+		"in mid-turn":    {"do: sleep 2s", acpagent.Prompted, func() time.Duration { return time.Duration(random.IntN(60)) * time.Millisecond }},
+		"after the end":  {"", acpagent.Ended, func() time.Duration { return time.Duration(random.IntN(50)) * time.Millisecond }},
+		"at some moment": {"do: sleep 20ms", "", func() time.Duration { return time.Duration(random.IntN(900)) * time.Millisecond }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil, nil)
+			l := &ledger{world: w, session: "ada", counts: map[string]int{}}
+			w.answers(turn("ada", "t0", "do: say here"), "here")
+			for n := range kills(t) {
+				w.close()
+				tn := turn("ada", fmt.Sprintf("t%d", n+1), moment.script, fmt.Sprintf("do: say answer t%d", n+1))
+				before := w.count(moment.after)
+				r := w.start()
+				w.must(r.in.Encode(tn))
+				if moment.after != "" {
+					w.eventually("the turn is there", func() bool { return w.count(moment.after) > before })
+				}
+				wait(moment.wait())
+				r.kill()
+				var got *wire.TurnEnded
+				for end := range r.ends {
+					got = &end
+				}
+				w.open()
+				end := l.settle(tn)
+				if got != nil && (got.Cause != end.Cause || got.Text != end.Text || got.Evidence != end.Evidence) {
+					t.Errorf("the relay said %+v before it was killed, and its record says %+v", got, end)
+				}
+				if moment.after == acpagent.Ended && end.Cause != wire.TurnAnswered {
+					t.Errorf("an answer was lost: %+v", end)
+				}
+			}
+			t.Logf("ends: %v", l.counts)
+		})
+	}
+}
+
+func wait(d time.Duration) { <-time.After(d) }
+
+// An agent that is killed in mid-turn or after its answer loses no answer and gets no turn twice; its session goes on in the next process.
+func TestAgentIsKilled(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(7, 8)) //nolint:gosec // the same moments each time
+	for name, script := range map[string]string{"in mid-turn": "do: sleep 2s", "after the end": "", "at some moment": "do: sleep 10ms"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil, nil)
+			l := &ledger{world: w, session: "ada", counts: map[string]int{}}
+			for n := range kills(t) {
+				id := fmt.Sprintf("t%d", n)
+				tn := turn("ada", id, script, "do: say answer "+id)
+				ended, prompts := w.background(tn), w.count(acpagent.Prompted)
+				after := acpagent.Prompted
+				if name == "after the end" {
+					after, prompts = acpagent.Ended, w.count(acpagent.Ended)
+				}
+				w.eventually("the agent has the turn", func() bool { return w.count(after) > prompts })
+				wait(time.Duration(random.IntN(50)) * time.Millisecond)
+				w.killAgent()
+				<-ended
+				if end := l.settle(tn); name == "in mid-turn" && end.Cause != wire.TurnCrashed || name == "after the end" && end.Cause != wire.TurnAnswered {
+					t.Errorf("%+v", end)
+				}
+			}
+			t.Logf("ends: %v", l.counts)
+		})
+	}
+}
+
+// killAgent kills the newest process of agent fake. One that has ended meanwhile is fine.
+func (w *world) killAgent() {
+	w.Helper()
+	pid := 0
+	for _, l := range w.log("fake") {
+		if l.Event == acpagent.Started {
+			pid = l.PID
+		}
+	}
+	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && strings.Contains(string(name), "RUN_AS_AGENT") {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}

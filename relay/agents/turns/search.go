@@ -76,6 +76,7 @@ const (
 // text is what to say to the agent, or the end that the turn has without a word.
 func (j *job) text() (text string, end *wire.TurnEnded) {
 	said, known := j.w.Replay()
+	known = known && j.alone()
 	if p := j.before; p != nil && p.said {
 		found, words := find(said, known, p.needle)
 		if found != notThere {
@@ -103,6 +104,16 @@ func (j *job) text() (text string, end *wire.TurnEnded) {
 		text = j.remind(said, known) + text
 	}
 	return text, nil
+}
+
+// alone reports whether no process of an earlier relay can add to what the agent has.
+func (j *job) alone() bool {
+	select {
+	case <-j.host.before:
+		return j.host.alone
+	default:
+		return true // the session was not open in an earlier relay
+	}
 }
 
 // settled is the end of a turn that the agent has.

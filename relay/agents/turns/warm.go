@@ -47,6 +47,7 @@ func (w *warm) end() {
 		}
 		w.lane.ended(w, orderly)
 		close(w.gone)
+		w.lane.host.living(-1)
 		w.lane.slots.give()
 		w.lane.leave()
 	})

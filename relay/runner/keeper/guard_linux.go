@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,7 +41,7 @@ func (g *guard) watch() error {
 	}
 	defer ours.Close()
 	cmd := &exec.Cmd{
-		Path: sandbox.Self, Args: []string{keeperName}, Dir: "/", Env: os.Environ(), ExtraFiles: []*os.File{socket, theirs},
+		Path: sandbox.Self, Args: []string{keeperName, strconv.Itoa(os.Getpid())}, Dir: "/", Env: os.Environ(), ExtraFiles: []*os.File{socket, theirs},
 	}
 	// It is in the guard's own session and group, so that one signal reaches both.
 	if err := cmd.Start(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -278,7 +279,7 @@ func hire() (*watch, error) {
 	}
 	defer pipe.Close()
 	cmd := &exec.Cmd{
-		Path: sandbox.Self, Args: []string{guardName}, Dir: "/", // A collection of garbage needs threads that a starved machine does not give.
+		Path: sandbox.Self, Args: []string{guardName, strconv.Itoa(os.Getpid())}, Dir: "/", // A collection of garbage needs threads that a starved machine does not give.
 		// The runtime does not know that guard and keeper wait in the kernel, and would wake them with a signal a hundred times a second.
 		Env:        []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=48MiB", "GODEBUG=asyncpreemptoff=1"},
 		ExtraFiles: []*os.File{theirs, pipe}, SysProcAttr: &syscall.SysProcAttr{Setsid: true},

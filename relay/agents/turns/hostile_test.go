@@ -1,0 +1,178 @@
+package turns_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drawbridge/proof/acpagent"
+	"drawbridge/relay/wire"
+)
+
+// What an agent does wrong ends its turn once, with a cause and a reason that the operator can act on. The next turn of the session has
+// an end of its own, and other agents of the relay are not touched.
+func TestHostileAgents(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env            map[string]string
+		script, reason string
+		cause          wire.TurnCause
+		// next is the cause of the turn after it.
+		next wire.TurnCause
+	}{
+		"garbage at the start":       {map[string]string{"ACPAGENT_START": "garbage"}, "", "", wire.TurnCrashed, wire.TurnCrashed},
+		"an exit at the start":       {map[string]string{"ACPAGENT_START": "exit"}, "", "the configuration cannot be read", wire.TurnCrashed, wire.TurnCrashed},
+		"another protocol":           {map[string]string{"ACPAGENT_START": "version2"}, "", "version 2 of the protocol", wire.TurnCrashed, wire.TurnCrashed},
+		"no login":                   {map[string]string{"ACPAGENT_LOGIN": "missing"}, "", "log in", wire.TurnLoginMissing, wire.TurnLoginMissing},
+		"a mode that asks nothing":   {map[string]string{"ACPAGENT_MODE": "open"}, "", "bypassPermissions", wire.TurnCrashed, wire.TurnCrashed},
+		"some garbage":               {nil, "do: garbage 100\ndo: say fine", "", wire.TurnAnswered, wire.TurnAnswered},
+		"100 MB on a line":           {nil, "do: line 100000000", "", wire.TurnCrashed, wire.TurnAnswered},
+		"a million updates":          {nil, "do: updates 1000000", "updates", wire.TurnCrashed, wire.TurnAnswered},
+		"an end without an answer":   {nil, "do: exit 0", "exit code 0", wire.TurnCrashed, wire.TurnAnswered},
+		"an end by a signal":         {nil, "do: kill", "killed", wire.TurnCrashed, wire.TurnAnswered},
+		"two answers":                {nil, "do: twice\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
+		"a word after the end":       {nil, "do: late SUBAGENT: late\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
+		"an end that does not exist": {nil, "do: stop bored", "bored", wire.TurnCrashed, wire.TurnAnswered},
+		"a refusal":                  {nil, "do: stop refusal", "refused", wire.TurnRefused, wire.TurnAnswered},
+		"a limit":                    {nil, "do: error -32603 You've hit your usage limit", "limit", wire.TurnLimited, wire.TurnAnswered},
+		"an error":                   {nil, "do: error -32603 Internal error", "Internal error", wire.TurnCrashed, wire.TurnAnswered},
+		"a reply that is too long":   {nil, "do: long 1200000", "1200000 bytes", wire.TurnRefused, wire.TurnAnswered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]entry{"fake": {env: c.env}, "good": {}}, nil)
+			first := turn("ada", "t1", c.script)
+			end := w.run(first)
+			if end.Cause != c.cause || !strings.Contains(end.Error, c.reason) {
+				t.Errorf("%s%s %q", end.Cause, end.Refusal, end.Error)
+			}
+			if again := w.run(first); again.Cause != end.Cause || again.Error != end.Error || !again.Replayed {
+				t.Errorf("another end: %+v", again)
+			}
+			if next := w.run(turn("ada", "t2", "do: say on")); next.Cause != c.next || next.Cause == wire.TurnAnswered && next.Text != "on" {
+				t.Errorf("the next turn: %+v", next)
+			}
+			other := turn("bob", "t1", "do: say fine")
+			other.Agent = "good"
+			w.answers(other, "fine")
+		})
+	}
+}
+
+// A program that is gone is a recorded end. Once it is back, a turn with the same marker is said.
+func TestMissingProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	program := w.config.Agents["fake"].Argv[0]
+	gone := filepath.Join(filepath.Dir(w.dir), "gone")
+	w.must(os.Symlink(program, gone))
+	w.config.Agents["fake"].Argv[0] = gone // the host has the same map
+	w.must(os.Remove(gone))
+	first := turn("ada", "t1", "do: say one")
+	if end := w.run(first); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, gone) {
+		t.Errorf("%+v", end)
+	}
+	w.config.Agents["fake"].Argv[0] = program
+	first.ID, first.BodyHash = "t2", "another"
+	w.answers(first, "one")
+}
+
+// A session that the agent lost ends the turn as gone, and the next turn begins a new one. A session that is loaded with nothing in it is
+// gone, too.
+func TestLostSessions(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(path string) error{"missing": os.Remove, "empty": func(path string) error { return os.Truncate(path, 0) }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]entry{"fake": {env: map[string]string{"ACPAGENT_SESSIONS": "load"}}}, nil)
+			w.answers(turn("ada", "t1", "do: say one"), "one")
+			w.again()
+			list, err := filepath.Glob(filepath.Join(w.config.AgentHome("fake"), "sessions", "*.jsonl"))
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%v, %v", list, err)
+			}
+			w.must(lose(list[0]))
+			if end := w.run(turn("ada", "t2", "do: say two")); end.Cause != wire.TurnSessionGone {
+				t.Errorf("%+v", end)
+			}
+			w.answers(turn("ada", "t3", "do: say three"), "three")
+			if w.count(acpagent.Opened) != 2 || w.said("[bridge t2]") != 0 {
+				t.Error("no new session was begun, or the turn was said into the void")
+			}
+		})
+	}
+}
+
+// A turn that may not run is refused in words that say what to add to relay.yaml, and reaches no agent.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {}, "other": {}}, nil)
+	w.answers(turn("ada", "t0", "do: say here"), "here")
+	w.close()
+	text, err := os.ReadFile(w.config.File)
+	w.must(err)
+	secret := filepath.Join(w.dir, "secret")
+	w.git(w.dir, "init", "-q", secret)
+	text = append(text, []byte("  local/secret: { clone: '"+secret+"', agents: [other] }\n")...)
+	w.must(os.WriteFile(w.config.File, text, 0o600))
+	w.open()
+	for name, c := range map[string]struct {
+		change func(*wire.Turn)
+		why    wire.Refusal
+		words  string
+	}{
+		"an agent that is not listed": {func(t *wire.Turn) { t.Agent = "nobody" }, wire.RefusedUnlisted, `agent "nobody" is not listed in `},
+		"a repository that is not listed": {func(t *wire.Turn) { t.Home.Repo = "github.com/me/app" }, wire.RefusedUnlisted,
+			"add it: repos: { github.com/me/app: { clone: /path/to/your/clone, agents: [fake] } }"},
+		"an agent that is not allowed":   {func(t *wire.Turn) { t.Home.Repo = "local/secret" }, wire.RefusedUnlisted, "add it to repos: local/secret: agents:"},
+		"no workspace":                   {func(t *wire.Turn) { t.Home = wire.Home{} }, wire.RefusedConflict, "names no workspace"},
+		"a parent that is not there":     {func(t *wire.Turn) { t.Home = wire.Home{Name: "kid", Within: "nobody"} }, wire.RefusedUnsafe, "has no workspace"},
+		"a branch that is not there":     {func(t *wire.Turn) { t.Home.Ref = "nowhere" }, wire.RefusedUnsafe, `has no branch "nowhere"`},
+		"no marker":                      {func(t *wire.Turn) { t.Marker = "" }, wire.RefusedInvalid, "marker"},
+		"a marker that the text lacks":   {func(t *wire.Turn) { t.Marker = "[bridge other]" }, wire.RefusedInvalid, "marker"},
+		"a folder that leads out":        {func(t *wire.Turn) { t.Home = wire.Home{Name: "kid", Within: "ada", Subdir: ".git/hooks"} }, wire.RefusedUnsafe, "repository"},
+		"another agent of a session":     {func(t *wire.Turn) { t.Session, t.Agent = "ada", "other" }, wire.RefusedConflict, "begin a new session"},
+		"another workspace of a session": {func(t *wire.Turn) { t.Session, t.Home.Name = "ada", "elsewhere" }, wire.RefusedConflict, "another workspace"},
+		"another text under an id":       {func(t *wire.Turn) { t.Session, t.ID, t.BodyHash, t.Home.Name = "ada", "t0", "another", "ada" }, wire.RefusedConflict, "another text"},
+	} {
+		tn := turn("new", "t1", "do: say never")
+		c.change(&tn)
+		if end := w.run(tn); end.Refusal != c.why || !strings.Contains(end.Error, c.words) {
+			t.Errorf("%s: %+v", name, end)
+		}
+	}
+	if n := w.said("never"); n != 0 {
+		t.Errorf("%d refused turns were said", n)
+	}
+	// An agent works in the workspace of its parent only where it may work on that clone.
+	parent := turn("par", "t2", "do: say here")
+	parent.Agent, parent.Home.Repo = "other", "local/secret"
+	w.answers(parent, "here")
+	child := turn("kid", "t3", "do: say never")
+	child.Home = wire.Home{Name: "kid", Within: "par"}
+	if end := w.run(child); end.Refusal != wire.RefusedUnlisted || !strings.Contains(end.Error, "repos: local/secret: agents:") {
+		t.Errorf("%+v", end)
+	}
+}
+
+// An agent works in its parent's workspace, or in a folder below it, which the relay makes; its commits are the parent's branch's.
+func TestWithinAParent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {more: "slots: 3"}}, nil)
+	w.answers(turn("ada", "t1", "do: sh echo 1 >one; git add one; git commit -qm one"), "")
+	kid := turn("kid", "t2", "do: sh echo 2 >two; git add two; git commit -qm two")
+	kid.Home = wire.Home{Name: "kid", Within: "ada", Subdir: "docs/api"}
+	if end := w.answers(kid, ""); !strings.Contains(end.Evidence, `"total":1`) || !strings.Contains(end.Evidence, `"path":"docs/api/two"`) || strings.Contains(end.Evidence, `"path":"one"`) {
+		t.Errorf("%s", end.Evidence)
+	}
+	if got := w.git(w.clone, "ls-tree", "-r", "--name-only", "drawbridge/ada"); got != "docs/api/two\none" {
+		t.Errorf("the parent's branch has %q", got)
+	}
+	same := turn("tim", "t3", "do: sh test -e one")
+	same.Home = wire.Home{Name: "tim", Within: "ada"}
+	w.answers(same, "")
+	if _, err := os.Stat(filepath.Join(w.config.State, "workspaces", "kid")); err == nil {
+		t.Error("the child got a workspace of its own")
+	}
+}

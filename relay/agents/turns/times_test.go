@@ -1,0 +1,236 @@
+package turns_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"drawbridge/proof/acpagent"
+	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/agents/turns"
+	"drawbridge/relay/wire"
+)
+
+// Two sessions of an entry with one slot take turns: the process of the one that waits gives way at once, and comes back with its session.
+func TestOneSlot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {more: "idle: 1h"}}, nil)
+	for n, id := range []string{"a1", "b1", "a2", "b2"} {
+		session := []string{"ada", "bob"}[n%2]
+		w.answers(turn(session, id, "do: say "+id), id)
+		if w.Processes() != 1 {
+			t.Errorf("%d processes", w.Processes())
+		}
+	}
+	if n := w.count(acpagent.Started); n != 4 {
+		t.Errorf("%d processes for 4 turns", n)
+	}
+	if n := w.count(acpagent.Loaded); n != 2 {
+		t.Errorf("sessions came back %d times", n)
+	}
+	if n := w.count(acpagent.Opened); n != 2 {
+		t.Errorf("%d sessions were begun", n)
+	}
+}
+
+// Turns that wait for a slot get it in the order in which they came; a turn of a session whose process rests does not overtake them.
+func TestSlotsInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {more: "idle: 1h"}}, nil)
+	first := w.background(turn("s0", "t0", "do: sleep 1h"))
+	var ends []<-chan wire.TurnEnded
+	w.eventually("the first one runs", func() bool { return w.LookupTurn(turn("s0", "t0")).State == wire.TurnWorking })
+	for _, s := range []string{"s1", "s2", "s3"} {
+		w.answersWaiting(s)
+		ends = append(ends, w.background(turn(s, "t-"+s, "do: say "+s)))
+		w.eventually(s+" waits", func() bool { return w.Waiting("fake") == len(ends) })
+	}
+	w.StopTurn(turn("s0", "t0"))
+	if e := <-first; e.Cause != wire.TurnStopped {
+		t.Errorf("%+v", e)
+	}
+	for _, end := range append(ends, w.background(turn("s0", "t9", "do: say t9"))) {
+		if e := <-end; e.Cause != wire.TurnAnswered {
+			t.Errorf("%+v", e)
+		}
+	}
+	var order []string
+	for _, l := range w.log("fake") {
+		if l.Event == acpagent.Prompted {
+			id, _, _ := strings.Cut(strings.TrimPrefix(l.Text, "[bridge "), "]")
+			order = append(order, id)
+		}
+	}
+	if got := strings.Join(order, " "); got != "t0 t-s1 t-s2 t-s3 t9" {
+		t.Errorf("said in the order %s", got)
+	}
+}
+
+// answersWaiting checks that a turn that waits shows as queued.
+func (w *world) answersWaiting(session string) {
+	w.Helper()
+	if found := w.LookupTurn(turn(session, "t-"+session)); found.Known != wire.TurnKnownNot {
+		w.Errorf("%s before it came: %+v", session, found)
+	}
+}
+
+// A process without a turn ends after idle, and the session goes on in the next one.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {more: "idle: 1s"}}, nil)
+	w.answers(turn("ada", "t1", "do: say one"), "one")
+	w.eventually("the process is gone", func() bool { return w.Processes() == 0 })
+	w.answers(turn("ada", "t2", "do: say two"), "two")
+	if w.count(acpagent.Opened) != 1 || w.count(acpagent.Loaded) != 1 {
+		t.Error("the session did not go on")
+	}
+}
+
+// An agent that takes too long, or is silent for too long, is ended with the cause hung; one that runs a tool is not silent.
+func TestHung(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		more, script, reason string
+		cause                wire.TurnCause
+	}{
+		"too long":     {"turn_timeout: 1s", "do: busy 30s", "turn_timeout (1s)", wire.TurnHung},
+		"silent":       {"silent_after: 1s", "do: hang", "silent_after (1s)", wire.TurnHung},
+		"deaf":         {"silent_after: 1s", "do: deaf", "silent_after (1s)", wire.TurnHung},
+		"a long tool":  {"silent_after: 1s", "do: busy 2s", "", wire.TurnAnswered},
+		"a dead model": {"silent_after: 1s", "do: busy 100ms\ndo: hang", "silent_after (1s)", wire.TurnHung},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]entry{"fake": {more: c.more}}, nil)
+			end := w.run(turn("ada", "t1", c.script))
+			if end.Cause != c.cause || !strings.Contains(end.Error, c.reason) {
+				t.Errorf("%+v", end)
+			}
+			if c.cause == wire.TurnHung && w.Processes() != 0 {
+				t.Error("the process lives")
+			}
+			w.answers(turn("ada", "t2", "do: say on"), "on")
+		})
+	}
+}
+
+// people answers questions when a test says so.
+type people struct {
+	mu    sync.Mutex
+	asked []turns.Work
+	// reply gets the answer of each question.
+	reply chan acp.Reply
+}
+
+// Ask implements turns.Asker.
+func (p *people) Ask(ctx context.Context, w turns.Work, _ acp.Question) acp.Reply {
+	p.mu.Lock()
+	p.asked = append(p.asked, w)
+	p.mu.Unlock()
+	select {
+	case r := <-p.reply:
+		return r
+	case <-ctx.Done():
+		return acp.Unanswered
+	}
+}
+
+// The time in which a person is asked is not the turn's; the turn shows as asking. A question that is open for ask_hold ends the process.
+func TestAsking(t *testing.T) {
+	t.Parallel()
+	p := &people{reply: make(chan acp.Reply)}
+	w := newWorld(t, map[string]entry{"fake": {more: "turn_timeout: 1s, silent_after: 1s, ask_hold: 3s"}}, func(o *turns.Options) { o.Asker = p })
+	end := w.background(turn("ada", "t1", "do: ask execute make"))
+	w.eventually("the person is asked for longer than the turn may take", func() bool {
+		found := w.LookupTurn(turn("ada", "t1"))
+		return found.State == wire.TurnAskingNow && found.SinceMS > 1500
+	})
+	p.reply <- acp.Allow
+	if e := <-end; e.Cause != wire.TurnAnswered || e.Text != "asked for make: allow_once" {
+		t.Errorf("%+v", e)
+	}
+	if len(p.asked) != 1 || p.asked[0].Agent != "fake" || p.asked[0].Session != "ada" || p.asked[0].Turn != "t1" || !strings.HasSuffix(p.asked[0].Dir, "/workspaces/ada/tree") {
+		t.Errorf("asked for %+v", p.asked)
+	}
+	e := w.run(turn("ada", "t2", "do: ask execute make"))
+	if e.Cause != wire.TurnAsking || !strings.Contains(e.Error, "ask_hold (3s)") || w.Processes() != 0 {
+		t.Errorf("%+v, %d processes", e, w.Processes())
+	}
+	w.answers(turn("ada", "t3", "do: say on"), "on")
+}
+
+// Without a person to ask, permissions decide: allow is a yes, and ask a no.
+func TestPermissionsAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {more: "permissions: { read: allow, execute: ask }"}}, nil)
+	w.answers(turn("ada", "t1", "do: ask read x"), "asked for x: allow_once")
+	w.answers(turn("ada", "t2", "do: ask execute x"), "asked for x: reject_once")
+	w.answers(turn("ada", "t3", "do: ask sudo x"), "asked for x: reject_once")
+}
+
+// A turn is stopped while it runs, while it waits, and before it comes. One that has ended stays as it is.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	running := turn("ada", "t1", "do: sleep 30s", "do: say late")
+	ended := w.background(running)
+	w.eventually("it runs", func() bool { return w.said(running.Marker) == 1 })
+	waiting := turn("ada", "t2", "do: say never")
+	waits := w.background(waiting)
+	w.eventually("it waits", func() bool { return w.LookupTurn(waiting).State == wire.TurnQueued })
+	if found := w.StopTurn(waiting); found.Known != wire.TurnKnownOpen {
+		t.Errorf("%+v", found)
+	}
+	if end := <-waits; end.Cause != wire.TurnStopped || !strings.Contains(end.Error, "before the agent got it") {
+		t.Errorf("%+v", end)
+	}
+	if found := w.StopTurn(running); found.Known != wire.TurnKnownOpen || found.State != wire.TurnWorking {
+		t.Errorf("%+v", found)
+	}
+	if end := <-ended; end.Cause != wire.TurnStopped {
+		t.Errorf("%+v", end)
+	}
+	if found := w.StopTurn(running); found.Known != wire.TurnKnownEnded || found.Ended.Cause != wire.TurnStopped {
+		t.Errorf("%+v", found)
+	}
+	unborn := turn("ada", "t3", "do: say never")
+	if found := w.StopTurn(unborn); found.Known != wire.TurnKnownAbsent {
+		t.Errorf("%+v", found)
+	}
+	if end := w.run(unborn); end.Cause != wire.TurnStopped {
+		t.Errorf("%+v", end)
+	}
+	stranger := turn("bob", "t4", "do: say never")
+	if found := w.StopTurn(stranger); found.Known != wire.TurnKnownNot {
+		t.Errorf("%+v", found)
+	}
+	if end := w.run(stranger); end.Cause != wire.TurnStopped || !strings.Contains(end.Error, "before") {
+		t.Errorf("%+v", end)
+	}
+	if n := w.said("never"); n != 0 {
+		t.Errorf("%d stopped turns were said", n)
+	}
+	w.answers(turn("ada", "t5", "do: say on"), "on")
+	if w.count(acpagent.Started) != 1 {
+		t.Error("the process was lost with a stopped turn")
+	}
+}
+
+// The kill switch ends processes without a turn, and none stays after its turn until it is off.
+func TestHalt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	w.answers(turn("ada", "t1", "do: say one"), "one")
+	w.Halt()
+	if n := w.Processes(); n != 0 {
+		t.Errorf("%d processes", n)
+	}
+	w.answers(turn("ada", "t2", "do: say two"), "two")
+	w.eventually("it does not stay", func() bool { return w.Processes() == 0 })
+	w.Proceed()
+	w.answers(turn("ada", "t3", "do: say three"), "three")
+	if n := w.Processes(); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
