@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"drawbridge/internal/lifecycle"
 	"drawbridge/relay/agents/hosting"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
@@ -190,6 +191,8 @@ func (c runCmd) run(ctx context.Context, s streams) error {
 	defer stop()
 	// From the first signal on, a second one ends the process the hard way.
 	defer context.AfterFunc(ctx, stop)()
+	ctx, release := lifecycle.UntilParentEnds(ctx, os.LookupEnv)
+	defer release()
 	beside, err := link.Beside(c.identity(), c.Bridge)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -28,16 +29,20 @@ type initCmd struct {
 	Repo  string `help:"The orchestrator's own repository. Asked for on a terminal." placeholder:"REPO"`
 	Allow string `help:"A repository that agents may be launched on. Asked for on a terminal." placeholder:"REPO"`
 	Relay string `help:"What to call the machine that runs actions; laptop unless given." placeholder:"NAME"`
+	Local bool   `help:"Set up agents that are installed on this machine; no key is needed."`
 	Cloud string `help:"The Cloud Agents API, when it is not Cursor's own: the stand-in of drawbridge cloudsim." placeholder:"URL"`
 }
 
 // Help shows an example.
 func (initCmd) Help() string {
-	return "init keeps files that exist, and refuses flags that differ from them. It makes new keys and tokens, which only you can read.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app\n  drawbridge init try --repo github.com/me/agent-env --allow github.com/me/my-app --cloud http://127.0.0.1:7411"
+	return "init keeps files that exist, and refuses flags that differ from them. It makes new keys and tokens, which only you can read.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app\n  drawbridge init --local ~/bridge\n  drawbridge init try --repo github.com/me/agent-env --allow github.com/me/my-app --cloud http://127.0.0.1:7411"
 }
 
 // Run writes what is missing.
-func (c initCmd) Run(a app) error {
+func (c initCmd) Run(ctx context.Context, a app) error {
+	if c.Local {
+		return c.local(ctx, a)
+	}
 	if err := c.valid(); err != nil {
 		return usageError{err}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drawbridge/bridge"
-	"drawbridge/cmd/drawbridge/internal/demo"
+	"drawbridge/internal/lifecycle"
 	"drawbridge/relay/runner/keeper"
 )
 
@@ -48,6 +48,7 @@ type app struct {
 
 type cli struct {
 	Demo     demoCmd     `cmd:"" help:"Show the whole story on this machine: simulated cloud, real bridge, real relay, real commands."`
+	Up       upCmd       `cmd:"" help:"Run the bridge and the relay of this machine, and give its agents work, with one command."`
 	Init     initCmd     `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder."`
 	Check    checkCmd    `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once."`
 	Serve    serveCmd    `cmd:"" help:"Run the bridge."`
@@ -102,7 +103,7 @@ func main() {
 	// So is a limit on the size of files, which would otherwise end the process in mid-write.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
 	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
-	ctx, release := demo.UntilParentEnds(ctx, a.getenv)
+	ctx, release := lifecycle.UntilParentEnds(ctx, a.getenv)
 	defer release()
 	code := run(ctx, a, os.Args[1:])
 	stop()

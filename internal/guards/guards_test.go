@@ -89,6 +89,8 @@ var mayImport = map[string][]string{
 	"cmd/drawbridge/internal/handout": {"policy"},
 	"cmd/drawbridge/internal/demo":    {"api", "bridge"},
 	"cmd/drawbridge/internal/probe":   {"api", "bridge", "bridge/words", "cloudagents", "config", "store"},
+	"cmd/drawbridge/internal/local":   {"policy", "relay/runner/settings"},
+	"cmd/drawbridge/internal/up":      {"api", "bridge", "cmd/drawbridge/internal/local", "config", "policy", "relay/link", "relay/runner/control", "relay/runner/settings"},
 }
 
 // isProgram tells a program's own package from those that only it uses.
@@ -186,7 +188,7 @@ func TestImportsPointInward(t *testing.T) {
 
 // only says in which packages a library or a standard package may be used.
 var only = map[string][]string{
-	"gopkg.in/yaml.v3":                                                {"internal/yamlconf", "config", "relay/runner/settings", "cloudagents/cloudsim/…"},
+	"gopkg.in/yaml.v3":                                                {"internal/yamlconf", "config", "relay/runner/settings", "cloudagents/cloudsim/…", "cmd/drawbridge/internal/local"},
 	"modernc.org/sqlite":                                              {"store"},
 	"modernc.org/sqlite/lib":                                          {"store"},
 	"github.com/go-resty/resty/v2":                                    {"cloudagents", "relay/hub", "api"},
@@ -195,7 +197,7 @@ var only = map[string][]string{
 	"github.com/spf13/pflag":                                          {"cmd/drawbridge-relay"},
 	"github.com/pressly/goose/v3":                                     {"store"},
 	"github.com/fsnotify/fsnotify":                                    {"config"},
-	"os/exec":                                                         {"relay/runner", "relay/runner/…", "relay/agents/workspace", "cmd/drawbridge/internal/demo", "proof/pg", "proof/acpagent", "proof/cliagent"},
+	"os/exec":                                                         {"relay/runner", "relay/runner/…", "relay/agents/workspace", "cmd/drawbridge/internal/demo", "cmd/drawbridge/internal/local", "proof/pg", "proof/acpagent", "proof/cliagent"},
 	"github.com/jackc/pgx/v5":                                         {"store", "proof/pg"},
 	"github.com/jackc/pgx/v5/pgconn":                                  {"store"},
 	"github.com/stretchr/testify":                                     {},

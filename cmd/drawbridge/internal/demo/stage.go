@@ -17,6 +17,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/internal/lifecycle"
 )
 
 // process is one child of the demo, with the end of what it logs.
@@ -159,7 +160,7 @@ func (s *stage) spawn(name, self string, args []string) (*process, error) {
 	}
 	defer r.Close()
 	p.alive, p.cmd.ExtraFiles = w, []*os.File{r}
-	p.cmd.Env = append(p.cmd.Env, parentPipe+"=3")
+	p.cmd.Env = append(p.cmd.Env, lifecycle.ParentPipe+"=3")
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the %s: %w", name, err)
 	}

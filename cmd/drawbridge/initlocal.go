@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/relay/runner/sandbox"
+)
+
+// Addresses that a machine's own bridge begins with.
+const (
+	localDoor     = "127.0.0.1:7410"
+	localOperator = "127.0.0.1:7400"
+)
+
+// local writes a configuration for agents of this machine.
+func (c initCmd) local(ctx context.Context, a app) error {
+	for flag, value := range map[string]string{"--repo": c.Repo, "--allow": c.Allow, "--cloud": c.Cloud} {
+		if value != "" {
+			return usageError{fmt.Errorf("%s is for agents of the cloud; leave it out with --local, and add a clone with: drawbridge up FOLDER", flag)}
+		}
+	}
+	if c.Relay != "" && !relayName.MatchString(c.Relay) {
+		return usageError{fmt.Errorf("--relay %+.40q is not a name for a relay; use a to z, 0 to 9, '_', '.' and '-', such as laptop", c.Relay)}
+	}
+	if err := a.setUp(ctx, c.Dir, c.Relay); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, localNext, c.Dir)
+	return err
+}
+
+const localNext = `
+Next, in %[1]s:
+  1. look through relay.yaml; what is not there is refused
+  2. drawbridge-relay check --agents                starts each agent once, and says what will not work
+  3. drawbridge-relay login NAME                    for an agent that wants a login
+  4. drawbridge up --dir . --agent NAME FOLDER "…"  starts bridge and relay, and gives an agent its first turn in a clone
+`
+
+// setUp writes what a folder lacks for agents of this machine, and says what it found and did. A file that is there stays as it is.
+func (a app) setUp(ctx context.Context, dir, relay string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := ownFolder(dir); err != nil {
+		return err
+	}
+	found := a.sayAgents(ctx, dir)
+	host, _ := os.Hostname()
+	setup := local.Setup{Relay: cmp.Or(relay, local.RelayName(host)), Listen: freeAddress(localDoor), Operator: freeAddress(localOperator), Agents: found}
+	texts := setup.Files()
+	texts["bridge.key"], texts["bridge.token"] = secret(), secret()
+	for _, name := range localFiles {
+		if err := a.writeNew(filepath.Join(dir, name), texts[name], 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// localFiles are the files of a machine's own bridge and relay, in the order in which they are written.
+var localFiles = []string{"bridge.yaml", "allowlist.yaml", "relay.yaml", "bridge.key", "bridge.token"}
+
+// sayAgents looks for agents, says what it found, and returns them.
+func (a app) sayAgents(ctx context.Context, dir string) []local.Agent {
+	found, notes := a.machine(ctx, dir).Look()
+	for _, agent := range found {
+		fmt.Fprintf(a.stdout, "found   %-9s %s\n", agent.Name, agent.Program)
+	}
+	for _, note := range notes {
+		fmt.Fprintf(a.stdout, "note    %s\n", shown(note))
+	}
+	if len(found) == 0 {
+		fmt.Fprintf(a.stdout, "none    no agent is installed here; install one, and add it with: drawbridge up --agent NAME\n        %s\n",
+			strings.Join(local.Installs(), "\n        "))
+	}
+	return found
+}
+
+// machine is what a look for agents depends on here.
+func (a app) machine(ctx context.Context, dir string) local.Machine {
+	path, _ := a.getenv("PATH")
+	ability := sandbox.Probe(ctx, nil)
+	own, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		own = dir
+	}
+	return local.Machine{Path: path, Sandbox: ability.Landlock > 0 || ability.Bubblewrap != "", Own: own}
+}
+
+// freeAddress returns the address unless something listens there; then another port of this machine.
+func freeAddress(wish string) string {
+	for _, addr := range []string{wish, "127.0.0.1:0"} {
+		if l, err := net.Listen("tcp", addr); err == nil {
+			free := l.Addr().String()
+			_ = l.Close() // nothing was written to it
+			return free
+		}
+	}
+	return wish
+}
+
+// missingFiles lists what a folder lacks.
+func missingFiles(dir string) []string {
+	return slices.DeleteFunc(slices.Clone(localFiles), func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}

@@ -1,0 +1,243 @@
+// Package local sets up one machine for agents of its own: it looks for installed agents, writes and extends the configuration of a bridge
+// and a relay, and keeps both running as processes.
+//
+// It judges no command and speaks to no agent: bridge and relay do. Rule of thumb: it writes files that are missing, adds single lines to those
+// that are there, and checks each file before it is written.
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"drawbridge/internal/trust"
+	"drawbridge/relay/runner/settings"
+)
+
+// kind is an agent that may be installed here.
+type kind struct {
+	name string
+	// commands are ways to start it over the Agent Client Protocol; the first that is installed counts.
+	commands [][]string
+	// cli is the entry for one process a turn, with %s for its program; used where no command is installed.
+	program, cli string
+	// hint is a program that shows that its user has the agent without what the relay needs.
+	hint string
+	// install is the command that installs what is missing.
+	install string
+}
+
+var kinds = []kind{
+	{name: "opencode", commands: [][]string{{"opencode", "acp"}}, install: "npm install -g opencode-ai"},
+	{name: "claude", commands: [][]string{{"claude-agent-acp"}, {"claude-code-acp"}}, hint: "claude", install: "npm install -g @agentclientprotocol/claude-agent-acp"},
+	{name: "codex", commands: [][]string{{"codex-acp"}}, install: "npm install -g @openai/codex", program: "codex", cli: codexEntry},
+	{name: "gemini", commands: [][]string{{"gemini", "--acp"}}, install: "npm install -g @google/gemini-cli"},
+	{name: "cursor", install: "curl https://cursor.com/install -fsS | bash", program: "cursor-agent", cli: cursorEntry},
+	{name: "goose", commands: [][]string{{"goose", "acp"}}, install: "see https://block.github.io/goose"},
+	{name: "qwen", commands: [][]string{{"qwen", "--acp"}}, install: "npm install -g @qwen-code/qwen-code"},
+}
+
+const (
+	codexEntry = `    kind: cli # one process for each turn; it cannot ask, so that its sandbox alone limits it
+    argv: [%s]
+    first: [exec, --json, --skip-git-repo-check, -c, sandbox_mode=workspace-write, -c, "{mcp}", "--", "{prompt}"]
+    resume: [exec, resume, --json, --skip-git-repo-check, -c, sandbox_mode=workspace-write, -c, "{mcp}", "{session}", "--", "{prompt}"]
+    prompt: argument
+    mcp: argument
+    format: codex-json
+`
+	cursorEntry = `    kind: cli # one process for each turn; it cannot ask, so that its sandbox alone limits it
+    argv: [%s, --print, --output-format, stream-json, --trust, --approve-mcps]
+    first: ["--", "{prompt}"]
+    resume: [--resume, "{session}", "--", "{prompt}"]
+    prompt: argument
+    mcp: file
+    format: cursor-stream-json
+    tool_cap: 40
+`
+)
+
+// Agent is an agent that was found.
+type Agent struct {
+	// Name is what relay.yaml calls it.
+	Name string
+	// Program is the absolute path of what is started.
+	Program string
+	// Entry is its entry of relay.yaml, indented by two.
+	Entry string
+}
+
+// Machine is what a look for agents depends on.
+type Machine struct {
+	// Path is the list of folders that are searched, as in PATH.
+	Path string
+	// Sandbox is true where this machine limits which files a program reaches.
+	Sandbox bool
+	// Own is the folder of the configuration, which no agent may read.
+	Own string
+}
+
+// Names returns the names of all agents that are looked for, in the order in which they are shown.
+func Names() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// Installs returns one line for each agent that says how it is installed.
+func Installs() (lines []string) {
+	for _, k := range kinds {
+		lines = append(lines, fmt.Sprintf("%-9s %s", k.name, k.install))
+	}
+	return lines
+}
+
+// Look returns the agents that are installed, and a sentence for each that is there and cannot be used.
+func (m Machine) Look() (found []Agent, notes []string) {
+	for _, k := range kinds {
+		a, note := m.one(k)
+		if a != nil {
+			found = append(found, *a)
+		}
+		if note != "" {
+			notes = append(notes, k.name+": "+note)
+		}
+	}
+	return found, notes
+}
+
+func (m Machine) one(k kind) (*Agent, string) {
+	for _, c := range k.commands {
+		if path := m.find(c[0]); path != "" {
+			return m.entry(k, path, fmt.Sprintf("    kind: acp\n    argv: %s\n", list(append([]string{path}, c[1:]...))))
+		}
+	}
+	if path := m.find(k.program); path != "" {
+		return m.entry(k, path, fmt.Sprintf(k.cli, text(path)))
+	}
+	if path := m.find(k.hint); path != "" {
+		return nil, fmt.Sprintf("%s is here, but not the adapter that the relay speaks with; install it: %s", path, k.install)
+	}
+	return nil, ""
+}
+
+// entry judges a program and completes its entry.
+func (m Machine) entry(k kind, path, head string) (*Agent, string) {
+	if err := trust.Executable(path); err != nil {
+		return nil, fmt.Sprintf("%s is not listed: %v", path, err)
+	}
+	a := &Agent{Name: k.name, Program: path}
+	_, forced := settings.Agent{Kind: settings.AgentACP, Argv: []string{path}}.Forced()
+	cli := strings.Contains(head, "kind: cli")
+	if !m.Sandbox && (cli || !forced) {
+		return nil, fmt.Sprintf("%s is not listed: this machine has no sandbox, and the relay does not know how to make this agent ask. To list it all the same, write an entry with i_know: true", path)
+	}
+	env, read := m.needs(path)
+	a.Entry = "  " + k.name + ":\n" + head
+	if env != "" {
+		a.Entry += fmt.Sprintf("    env: { PATH: %s }\n", text(env))
+	}
+	a.Entry += "    slots: 2\n"
+	if m.Sandbox {
+		a.Entry += fmt.Sprintf("    sandbox: { read: %s, network: true } # its home and its workspace are added\n", list(read))
+	}
+	if !cli {
+		a.Entry += "    permissions: { read: allow, edit: allow, execute: ask, fetch: ask, other: ask }\n    approve_by: either # you answer at this machine or at the bridge\n"
+	}
+	return a, ""
+}
+
+// find returns the absolute path of a program on the path, "" where there is none.
+func (m Machine) find(name string) string {
+	if name == "" {
+		return ""
+	}
+	for _, dir := range filepath.SplitList(m.Path) {
+		path := filepath.Join(dir, name)
+		if stat, err := os.Stat(path); err == nil && filepath.IsAbs(path) && stat.Mode().IsRegular() && stat.Mode().Perm()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// system are folders of programs, and what git reads everywhere; those that exist are read, beside what every sandbox has.
+var system = []string{"/usr", "/opt", "/etc/gitconfig"}
+
+// usualPath is the PATH that the relay gives to an agent.
+var usualPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
+
+// needs returns the PATH of an agent, "" for the usual one, and what it reads: the system, its own package, and the interpreter of its script.
+func (m Machine) needs(path string) (env string, read []string) {
+	for _, dir := range system {
+		if _, err := os.Stat(dir); err == nil && !within(m.Own, dir) {
+			read = append(read, dir)
+		}
+	}
+	dirs := slices.Clone(usualPath)
+	for _, name := range []string{path, m.find(interpreter(path)), m.find("git")} {
+		if name == "" {
+			continue
+		}
+		if dir := filepath.Dir(name); !slices.Contains(dirs, dir) {
+			dirs = append([]string{dir}, dirs...)
+		}
+		for _, folder := range []string{name, home(name)} {
+			if !within(m.Own, folder) && !slices.ContainsFunc(read, func(dir string) bool { return within(folder, dir) }) {
+				read = append(read, folder)
+			}
+		}
+	}
+	if len(dirs) > len(usualPath) {
+		env = strings.Join(dirs, string(filepath.ListSeparator))
+	}
+	return env, read
+}
+
+// interpreter returns the name of the program that runs a script by #!/usr/bin/env, "" for another file.
+func interpreter(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 128)
+	n, _ := file.Read(head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	rest, ok := strings.CutPrefix(line, "#!/usr/bin/env ")
+	if !ok {
+		return ""
+	}
+	for _, word := range strings.Fields(rest) {
+		if !strings.HasPrefix(word, "-") {
+			return word
+		}
+	}
+	return ""
+}
+
+// home returns the folder that a program brings along: the outermost node_modules that holds it, the folder above its bin, or the file alone.
+func home(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return path
+	}
+	if before, _, found := strings.Cut(real, "/node_modules/"); found {
+		return before + "/node_modules"
+	}
+	dir := filepath.Dir(real)
+	own, _ := os.UserHomeDir()
+	if filepath.Base(dir) == "bin" && !within(own, filepath.Dir(dir)) && filepath.Base(filepath.Dir(dir)) != ".local" {
+		return filepath.Dir(dir)
+	}
+	return real
+}
+
+// within reports whether path is dir or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}

@@ -1,0 +1,166 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Add puts one entry into a mapping or a sequence of a YAML file, before those that are there. keys lead to it; only its last key may be
+// missing. entry is one line in flow style: "name: value" for a mapping, "value" for a sequence. Everything else of the file stays as it is,
+// comments and blanks as well. The caller checks the result before it replaces the file.
+func Add(file []byte, entry string, keys ...string) ([]byte, error) {
+	root, err := document(file)
+	if err != nil {
+		return nil, err
+	}
+	node, missing := root, ""
+	for _, key := range keys {
+		at := slices.IndexFunc(node.Content, func(n *yaml.Node) bool { return n.Value == key })
+		if node.Kind != yaml.MappingNode || missing != "" {
+			return nil, fmt.Errorf("has no %s", strings.Join(keys, "."))
+		}
+		if at < 0 || at%2 != 0 {
+			missing = key
+			continue
+		}
+		node = node.Content[at+1]
+	}
+	switch {
+	case missing != "" && len(keys) == 1:
+		return append(append(bytes.TrimRight(file, "\n"), '\n'), []byte(missing+":\n  "+item(keys[0], entry)+"\n")...), nil
+	case missing != "":
+		return nil, fmt.Errorf("has no %s", strings.Join(keys, "."))
+	}
+	return insert(file, node, entry)
+}
+
+// item is an entry as it stands below a key that was missing: sequences of our files are repos of the allowlist and agents of a repository.
+func item(_, entry string) string {
+	if strings.HasPrefix(entry, "{") {
+		return "- " + entry
+	}
+	return entry
+}
+
+// insert puts an entry before the first of a node.
+func insert(file []byte, node *yaml.Node, entry string) ([]byte, error) {
+	lines := strings.SplitAfter(string(file), "\n")
+	sequence := node.Kind == yaml.SequenceNode
+	switch {
+	case node.Anchor != "" || node.Kind == yaml.AliasNode:
+		return nil, fmt.Errorf("uses an anchor at line %d", node.Line)
+	case len(node.Content) > 0 && node.Style&yaml.FlowStyle != 0:
+		first := node.Content[0]
+		return splice(lines, first.Line, first.Column, entry+", "), nil
+	case len(node.Content) > 0:
+		first := node.Content[0]
+		line := lines[first.Line-1]
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		if sequence && !strings.HasPrefix(strings.TrimLeft(line, " "), "-") {
+			return nil, fmt.Errorf("is written in a way that cannot be extended at line %d", first.Line)
+		}
+		if sequence {
+			entry = "- " + entry
+		}
+		return []byte(strings.Join(slices.Insert(lines, first.Line-1, indent+entry+"\n"), "")), nil
+	}
+	return fill(lines, node, entry)
+}
+
+// fill puts an entry into a collection that is empty: {}, [] or nothing behind the key.
+func fill(lines []string, node *yaml.Node, entry string) ([]byte, error) {
+	rest := lines[node.Line-1][node.Column-1:]
+	for _, empty := range []string{"{}", "[]"} {
+		if strings.HasPrefix(rest, empty) {
+			lines[node.Line-1] = lines[node.Line-1][:node.Column-1] + empty[:1] + entry + empty[1:] + rest[len(empty):]
+			return []byte(strings.Join(lines, "")), nil
+		}
+	}
+	return nil, fmt.Errorf("holds nothing that can be extended at line %d", node.Line)
+}
+
+// splice puts text at a place that counts from 1.
+func splice(lines []string, line, column int, text string) []byte {
+	at := lines[line-1]
+	// Columns of the reader count characters.
+	runes := []rune(at)
+	lines[line-1] = string(runes[:column-1]) + text + string(runes[column-1:])
+	return []byte(strings.Join(lines, ""))
+}
+
+// SetRuntime gives the rule for a repository in an allowlist another runtime. The rule must be a mapping with the key runtime.
+func SetRuntime(file []byte, repo, runtime string) ([]byte, error) {
+	root, err := document(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, rule := range value(root, "repos").Content {
+		name, old := value(rule, "repo"), value(rule, "runtime")
+		if !strings.EqualFold(name.Value, repo) || old.Kind != yaml.ScalarNode {
+			continue
+		}
+		lines := strings.SplitAfter(string(file), "\n")
+		at := []rune(lines[old.Line-1])
+		written := at[old.Column-1:]
+		length := len([]rune(old.Value))
+		if old.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+			length += 2
+		}
+		lines[old.Line-1] = string(at[:old.Column-1]) + text(runtime) + string(written[length:])
+		return []byte(strings.Join(lines, "")), nil
+	}
+	return nil, fmt.Errorf("has no rule for %s with a runtime", repo)
+}
+
+// value returns the value of a key; a node without content where there is none.
+func value(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				return n.Content[i+1]
+			}
+		}
+	}
+	return &yaml.Node{}
+}
+
+// document returns the mapping that a file holds.
+func document(file []byte) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(file, &doc); err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("does not hold a mapping")
+	}
+	return doc.Content[0], nil
+}
+
+// AddBlock is Add for an entry of several lines that are indented by two, as Agent.Entry is. The mapping must be in block style or empty.
+func AddBlock(file []byte, entry, key string) ([]byte, error) {
+	root, err := document(file)
+	if err != nil {
+		return nil, err
+	}
+	entry = strings.TrimRight(entry, "\n") + "\n"
+	lines := strings.SplitAfter(string(file), "\n")
+	at := slices.IndexFunc(root.Content, func(n *yaml.Node) bool { return n.Value == key })
+	if at < 0 {
+		return append(append(bytes.TrimRight(file, "\n"), '\n'), []byte(key+":\n"+entry)...), nil
+	}
+	node := root.Content[at+1]
+	switch {
+	case node.Kind == yaml.MappingNode && len(node.Content) > 0 && node.Style&yaml.FlowStyle == 0 && node.Content[0].Column == 3:
+		return []byte(strings.Join(slices.Insert(lines, node.Content[0].Line-1, entry), "")), nil
+	case node.Kind == yaml.MappingNode && len(node.Content) == 0 && node.Line == root.Content[at].Line:
+		line := lines[node.Line-1]
+		rest := strings.TrimSpace(strings.Replace(line[node.Column-1:], "{}", "", 1))
+		lines[node.Line-1] = strings.TrimRight(line[:node.Column-1]+rest, " \n") + "\n" + entry
+		return []byte(strings.Join(lines, "")), nil
+	}
+	return nil, fmt.Errorf("holds %s in a way that cannot be extended at line %d; add there:\n%s", key, node.Line, entry)
+}

@@ -1,0 +1,195 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"drawbridge/policy"
+	"drawbridge/relay/runner/settings"
+)
+
+// Repo is a clone that a person named.
+type Repo struct {
+	// Name is what the allowlist and relay.yaml call it, such as github.com/me/my-app or local/my-app.
+	Name string
+	// Clone is its absolute folder, with every link resolved.
+	Clone string
+	// Listed is true where relay.yaml has it.
+	Listed bool
+	// Note says why the name is not the one that the clone suggests, "" where it is.
+	Note string
+}
+
+// FindRepo returns the clone that path is in, with the name that relay.yaml gives it or will give it. It runs the person's own git.
+func FindRepo(ctx context.Context, path string, listed map[string]settings.Repo) (Repo, error) {
+	clone, err := root(ctx, path)
+	if err != nil {
+		return Repo{}, err
+	}
+	for name, r := range listed {
+		if real, err := filepath.EvalSymlinks(r.Clone); err == nil && real == clone {
+			return Repo{Name: name, Clone: clone, Listed: true}, nil
+		}
+	}
+	wish := onGitHub(ctx, clone)
+	if _, taken := listed[wish]; wish != "" && !taken {
+		return Repo{Name: wish, Clone: clone}, nil
+	}
+	r := Repo{Clone: clone, Name: "local/" + LocalName(filepath.Base(clone))}
+	if wish != "" {
+		r.Note = fmt.Sprintf("%s is the clone at %s already", wish, listed[wish].Clone)
+	}
+	for base, n := r.Name, 2; ; n++ {
+		other, taken := listed[r.Name]
+		if !taken {
+			return r, nil
+		}
+		r.Note = fmt.Sprintf("%s is the clone at %s already", r.Name, other.Clone)
+		r.Name = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// root returns the top folder of the repository that path is in.
+func root(ctx context.Context, path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	top, err := git(ctx, abs, "rev-parse", "--show-toplevel")
+	if err != nil || top == "" {
+		if top, err = git(ctx, abs, "rev-parse", "--absolute-git-dir"); err == nil && filepath.Base(top) == ".git" {
+			err = errors.New("it names a folder inside .git")
+		}
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", errors.New("git is not on PATH; install it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s is not in a git repository (%w); name a folder with a clone, or make one: git init %s", path, err, path)
+	}
+	return filepath.EvalSymlinks(top)
+}
+
+// git runs the person's git in a folder and returns its first line.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	out, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		said, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n")
+		return "", errors.New(strings.TrimPrefix(said, "fatal: "))
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line, err
+}
+
+// gitHub are the ways in which git writes a repository of GitHub.
+var gitHub = regexp.MustCompile(`^(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com(?::22)?/|git@github\.com:|git://github\.com/)([^/]+/[^/]+?)/?$`)
+
+// onGitHub returns the canonical name of a clone's remote on GitHub: origin, or the only one. "" for a clone without such a remote.
+func onGitHub(ctx context.Context, clone string) string {
+	address, err := git(ctx, clone, "remote", "get-url", "origin")
+	if err != nil {
+		only, err := exec.CommandContext(ctx, "git", "-C", clone, "remote").Output()
+		if names := strings.Fields(string(only)); err == nil && len(names) == 1 {
+			address, _ = git(ctx, clone, "remote", "get-url", "--", names[0])
+		}
+	}
+	m := gitHub.FindStringSubmatch(address)
+	if m == nil {
+		return ""
+	}
+	repo, err := policy.CanonicalRepo("github.com/" + m[1])
+	if err != nil || !listable.MatchString(string(repo)) {
+		return ""
+	}
+	return string(repo)
+}
+
+// listable is what relay.yaml takes for a repository of GitHub.
+var listable = regexp.MustCompile(`^github\.com/[a-z0-9][a-z0-9_-]{0,38}/[a-z0-9_][a-z0-9._-]{0,99}$`)
+
+var (
+	notName = regexp.MustCompile(`[^a-z0-9_.-]+`)
+	dots    = regexp.MustCompile(`\.\.+`)
+)
+
+// LocalName makes the name of a clone, as it stands after local/, from the name of its folder: lower case, other characters as dashes.
+func LocalName(folder string) string {
+	name := dots.ReplaceAllString(notName.ReplaceAllString(strings.ToLower(folder), "-"), ".")
+	name = strings.TrimLeft(name, "-._")
+	if len(name) > 56 { // room for a number
+		name = name[:56]
+	}
+	for trimmed := ""; trimmed != name; {
+		trimmed = name
+		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(name, "-._"), ".git"), ".wiki")
+	}
+	if name == "" {
+		return "repo"
+	}
+	return name
+}
+
+// Branches are the commits at which the branches of an agent stand in a clone, by name.
+type Branches map[string]string
+
+// Branches returns the branches of an agent: drawbridge/<agent> with what the relay adds to the name.
+func (r Repo) Branches(ctx context.Context, agent string) (Branches, error) {
+	out, err := exec.CommandContext(ctx, "git", "-C", r.Clone, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/drawbridge", "refs/drawbridge").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the branches of %s: %w", r.Clone, err)
+	}
+	b := Branches{}
+	prefix := notName.ReplaceAllString(strings.ToLower(strings.ReplaceAll(agent, ".", "")), "")
+	for line := range strings.Lines(string(out)) {
+		name, at, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if own := strings.TrimPrefix(strings.TrimPrefix(name, "refs/heads/drawbridge/"), "refs/drawbridge/"); strings.HasPrefix(own, prefix[:min(len(prefix), 40)]) {
+			b[name] = at
+		}
+	}
+	return b, nil
+}
+
+// maxCommits is how many commits of a branch are listed.
+const maxCommits = 20
+
+// Commits returns a line for each branch that moved, with the new commits below it. The subjects are the agent's words.
+func (r Repo) Commits(ctx context.Context, before, after Branches) (lines []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if before[name] == after[name] {
+			continue
+		}
+		args := []string{"-C", r.Clone, "log", "--no-show-signature", "--format=  %h %s", fmt.Sprintf("--max-count=%d", maxCommits), after[name], "--not", "--branches=[!d]*", "--remotes"}
+		if before[name] != "" {
+			args = append(args, before[name])
+		}
+		out, err := exec.CommandContext(ctx, "git", args...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("list the commits of %s: %w", name, err)
+		}
+		new := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+		if len(out) == 0 {
+			continue
+		}
+		lines = append(append(lines, "branch "+strings.TrimPrefix(name, "refs/heads/")), new...)
+	}
+	return lines, nil
+}
+
+// RepoEntry is the entry of relay.yaml for a clone.
+func RepoEntry(r Repo, agent string) string {
+	return fmt.Sprintf("%s: { clone: %s, agents: [%s] }", text(r.Name), text(r.Clone), text(agent))
+}
+
+// RuleEntry is the rule of an allowlist for a clone.
+func RuleEntry(repo, runtime string) string {
+	return fmt.Sprintf("{ repo: %s, runtime: %s }", text(repo), text(runtime))
+}

@@ -1,0 +1,235 @@
+package up
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/config"
+	"drawbridge/policy"
+	"drawbridge/relay/link"
+	"drawbridge/relay/runner/settings"
+)
+
+// enlistAgent adds an installed agent that is asked for and not listed. It is for a folder whose programs do not run.
+func (u *upping) enlistAgent(ctx context.Context) error {
+	relay, err := settings.Load(u.file("relay.yaml"), u.Getenv)
+	if err != nil {
+		return err
+	}
+	if _, listed := relay.Agents[u.Agent]; u.Agent == "" || listed {
+		return nil
+	}
+	if !slices.Contains(local.Names(), u.Agent) {
+		return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s), and is none that this program looks for: %s; add it below agents:, and a runtime to bridge.yaml",
+			u.Agent, u.file("relay.yaml"), listedAgents(relay), strings.Join(local.Names(), ", ")))
+	}
+	found, notes := u.Machine(ctx).Look()
+	at := slices.IndexFunc(found, func(a local.Agent) bool { return a.Name == u.Agent })
+	if at < 0 {
+		for _, note := range notes {
+			if rest, mine := strings.CutPrefix(note, u.Agent+": "); mine {
+				return fmt.Errorf("agent %s cannot be used: %s", u.Agent, rest)
+			}
+		}
+		for _, line := range local.Installs() {
+			if name, how, _ := strings.Cut(line, " "); name == u.Agent {
+				return fmt.Errorf("agent %s is not installed here: its program is not on PATH; install it (%s) and start again", u.Agent, strings.TrimSpace(how))
+			}
+		}
+	}
+	return u.addAgent(found[at])
+}
+
+func listedAgents(c settings.Config) string {
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(c.Agents)), ", "), "it lists no agents")
+}
+
+// addAgent puts a found agent into relay.yaml, and a runtime for it into bridge.yaml unless there is one.
+func (u *upping) addAgent(agent local.Agent) error {
+	if err := u.edit("relay.yaml", func(text []byte) ([]byte, error) { return local.AddBlock(text, agent.Entry, "agents") }); err != nil {
+		return err
+	}
+	u.say("agent %s (%s) is listed in relay.yaml now", agent.Name, agent.Program)
+	cfg, problems := config.Load(u.file("bridge.yaml"), u.Getenv)
+	if cfg == nil {
+		return u.Problems(u.file("bridge.yaml"), problems)
+	}
+	name := u.relayName(cfg)
+	if runtimeOf(cfg, name, agent.Name) != "" {
+		return nil
+	}
+	entry := local.Setup{Relay: name}.Runtime(agent.Name)
+	return u.edit("bridge.yaml", func(text []byte) ([]byte, error) { return local.Add(text, entry, "runtimes") })
+}
+
+// relayName is what a bridge calls the relay of this folder: as it joined, as the runtimes have it, or made from the name of the machine.
+func (u *upping) relayName(cfg *config.Bridge) string {
+	if i, err := link.Load(u.file(link.DefaultFile)); err == nil {
+		return i.Relay
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
+		if r := cfg.Runtimes[name]; r.Relay != "" {
+			return r.Relay
+		}
+	}
+	host, _ := os.Hostname()
+	return local.RelayName(host)
+}
+
+// runtimeOf is the runtime whose agents an entry of a relay hosts, "" without one.
+func runtimeOf(cfg *config.Bridge, relay, agent string) string {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
+		if r := cfg.Runtimes[name]; r.Relay == relay && r.Agent == agent {
+			return name
+		}
+	}
+	return ""
+}
+
+// edit changes a file of the folder, if what comes of it can be read; else the file stays as it is.
+func (u *upping) edit(name string, change func([]byte) ([]byte, error)) error {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = u.file(name)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	after, err := change(before)
+	if err != nil {
+		return fmt.Errorf("%s %w; edit it by hand, and start again", path, err)
+	}
+	trial := path + ".new"
+	if err := os.WriteFile(trial, after, 0o600); err != nil {
+		return err
+	}
+	if err := u.readable(name, trial); err != nil {
+		_ = os.Remove(trial)
+		return fmt.Errorf("%s could not be extended and stays as it is; edit it by hand, and start again: %w", path, err)
+	}
+	return os.Rename(trial, path)
+}
+
+// readable judges a file that is to stand in the place of another.
+func (u *upping) readable(name, path string) error {
+	switch name {
+	case "relay.yaml":
+		_, err := settings.Load(path, u.Getenv)
+		return err
+	case "bridge.yaml":
+		if cfg, problems := config.Load(path, u.Getenv); cfg == nil {
+			return errors.New(problems[0].String())
+		}
+	default:
+		if _, problems := config.LoadAllowlist(path); len(problems) > 0 {
+			return errors.New(problems[0].String())
+		}
+	}
+	return nil
+}
+
+// enlist lists the clone that was named: in relay.yaml, so that the agent may work there, and in the allowlist, so that agents may be launched.
+func (u *upping) enlist(ctx context.Context) error {
+	if u.Folder == "" {
+		return nil
+	}
+	if err := u.chooseAgent(); err != nil {
+		return err
+	}
+	repo, err := local.FindRepo(ctx, u.Folder, u.relay.Repos)
+	if err != nil {
+		return u.Usage(err)
+	}
+	if repo.Note != "" {
+		u.say("%s, so that this clone is called %s", repo.Note, repo.Name)
+	}
+	u.repo = &repo
+	if err := u.listRepo(repo); err != nil {
+		return err
+	}
+	return u.listRule(repo.Name)
+}
+
+// chooseAgent takes the only agent that is listed where none was named.
+func (u *upping) chooseAgent() error {
+	names := slices.Sorted(maps.Keys(u.relay.Agents))
+	switch {
+	case u.Agent != "":
+		if _, listed := u.relay.Agents[u.Agent]; !listed {
+			return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s); stop the up that runs, and start it again with --agent", u.Agent, u.file("relay.yaml"), listedAgents(u.relay)))
+		}
+	case len(names) == 0:
+		return fmt.Errorf("no agent is listed in %s; install one, and start again with --agent NAME:\n  %s", u.file("relay.yaml"), strings.Join(local.Installs(), "\n  "))
+	case len(names) > 1:
+		return u.Usage(fmt.Errorf("several agents are listed (%s); choose one with --agent", strings.Join(names, ", ")))
+	default:
+		u.Agent = names[0]
+	}
+	if runtimeOf(u.bridge, u.name, u.Agent) == "" {
+		return fmt.Errorf("bridge.yaml has no runtime for agent %s; add below runtimes: %s", u.Agent, local.Setup{Relay: u.name}.Runtime(u.Agent))
+	}
+	return nil
+}
+
+// listRepo puts a clone into relay.yaml, or the agent to the clone's agents.
+func (u *upping) listRepo(repo local.Repo) error {
+	there := u.relay.Repos[repo.Name]
+	if slices.Contains(there.Agents, u.Agent) {
+		return nil
+	}
+	err := u.edit("relay.yaml", func(text []byte) ([]byte, error) {
+		if repo.Listed {
+			return local.Add(text, u.Agent, "repos", repo.Name, "agents")
+		}
+		return local.Add(text, local.RepoEntry(repo, u.Agent), "repos")
+	})
+	if err != nil {
+		return err
+	}
+	u.say("agent %s may work on %s (%s), in a clone of its own; relay.yaml says so now", u.Agent, repo.Name, repo.Clone)
+	u.relay, err = settings.Load(u.file("relay.yaml"), u.Getenv)
+	return err
+}
+
+// listRule lets agents be launched on a clone in the agent's runtime.
+func (u *upping) listRule(repo string) error {
+	rules, problems := config.LoadAllowlist(u.bridge.Allowlist)
+	if len(problems) > 0 {
+		return u.Problems(u.bridge.Allowlist, problems)
+	}
+	wanted, list := runtimeOf(u.bridge, u.name, u.Agent), u.bridge.Allowlist
+	at := slices.IndexFunc(rules.Repos, func(r policy.RepoRule) bool { return r.Pattern == repo })
+	switch {
+	case at >= 0 && rules.Repos[at].Runtime == wanted:
+		return nil
+	case at >= 0 && rules.Repos[at].Runtime == "":
+		return fmt.Errorf("%s lists %s without a runtime, so that its agents live in the cloud; write { repo: %s, runtime: %s } there", rules.Repos[at].At, repo, repo, wanted)
+	case at >= 0:
+		u.say("new agents on %s live in %s now, not in %s; allowlist.yaml says so", repo, wanted, rules.Repos[at].Runtime)
+		return u.edit(list, func(text []byte) ([]byte, error) { return local.SetRuntime(text, repo, wanted) })
+	}
+	u.say("agents may be launched on %s, in %s; allowlist.yaml says so now", repo, wanted)
+	return u.edit(list, func(text []byte) ([]byte, error) { return local.Add(text, local.RuleEntry(repo, wanted), "repos") })
+}
+
+// inForce waits until a bridge that runs has read the rule for a clone.
+func (u *upping) inForce(ctx context.Context) error {
+	wanted := runtimeOf(u.bridge, u.name, u.Agent)
+	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, fmt.Errorf("the bridge has not read %s within 30 s; see what it says: drawbridge check --config %s", u.bridge.Allowlist, u.file("bridge.yaml")))
+	defer cancel()
+	return every(ctx, func() bool {
+		a, err := u.client.Allowed(ctx)
+		return err == nil && slices.ContainsFunc(a.Repos, func(r api.AllowedRepo) bool { return r.Pattern == u.repo.Name && r.Runtime == wanted })
+	})
+}

@@ -1,0 +1,253 @@
+package up
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/relay/runner/control"
+)
+
+// beside gives a turn to a bridge and a relay that another process runs.
+func (u *upping) beside(ctx context.Context) error {
+	if missing := u.Missing(); len(missing) > 0 {
+		return fmt.Errorf("another drawbridge up begins in %s, and has not written %s yet; try again", u.Dir, strings.Join(missing, ", "))
+	}
+	if err := u.load(); err != nil {
+		return err
+	}
+	defer u.client.Close()
+	if err := u.enlist(ctx); err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the drawbridge up that runs has no connected relay with the present relay.yaml after a minute; look at its terminal"))
+	defer cancel()
+	if err := every(waiting, func() bool { return u.relayFollows(waiting) }); err != nil {
+		return err
+	}
+	return u.turn(ctx)
+}
+
+// relayFollows reports whether the relay is connected and has read relay.yaml as it is now.
+func (u *upping) relayFollows(ctx context.Context) bool {
+	s, err := control.NewClient(u.relay.State).Status(ctx)
+	if err != nil {
+		return false
+	}
+	stat, err := os.Stat(u.relay.File)
+	r, away := u.client.Relay(ctx, u.name)
+	return err == nil && away == nil && r.Connected != nil && s.Started.After(stat.ModTime())
+}
+
+// every asks until the answer is yes, or returns the cause of ctx.
+func every(ctx context.Context, yes func() bool) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !yes() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// turn gives the agent its turn, shows its questions, and says what came of it.
+func (u *upping) turn(ctx context.Context) error {
+	if err := u.inForce(ctx); err != nil {
+		return err
+	}
+	name := agentName(u.repo.Name, u.Agent)
+	before, err := u.repo.Branches(ctx, name)
+	if err != nil {
+		return err
+	}
+	t, err := u.begin(ctx, name)
+	if err != nil {
+		return err
+	}
+	t, err = u.await(ctx, t)
+	if err != nil {
+		return err
+	}
+	return u.report(ctx, t, name, before)
+}
+
+// agentName is what the bridge calls an agent of a clone.
+func agentName(repo, agent string) string {
+	_, clone, _ := strings.Cut(repo, "/")
+	name := strings.ReplaceAll(clone, "/", "-")
+	if most := 63 - len(agent); len(name) > most {
+		name = strings.TrimRight(name[:most], "-._")
+	}
+	return name + "-" + agent
+}
+
+// begin launches the agent, or talks to the one that is there.
+func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
+	there, err := u.client.Agent(ctx, name)
+	switch {
+	case bridge.KindOf(err) == bridge.NotFound:
+		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Prompt: u.Prompt})
+		if err != nil {
+			return api.Turn{}, err
+		}
+		u.say("agent %s works on %s (turn %s)", name, u.repo.Name, l.Turn.ID)
+		return l.Turn, nil
+	case err != nil:
+		return api.Turn{}, err
+	case there.Repo != u.repo.Name || there.Runtime != runtimeOf(u.bridge, u.name, u.Agent):
+		return api.Turn{}, fmt.Errorf("agent %s is on %s in %s already; end it with: drawbridge stop %s --config %s", name, there.Repo, there.Runtime, name, u.file("bridge.yaml"))
+	}
+	t, err := u.client.Say(ctx, name, u.Prompt)
+	if err == nil {
+		u.say("agent %s goes on with %s (turn %s)", name, u.repo.Name, t.ID)
+	}
+	return t, err
+}
+
+// await shows each question until the turn has ended. A bridge that is away for a time is asked again.
+func (u *upping) await(ctx context.Context, t api.Turn) (api.Turn, error) {
+	q := u.questions()
+	trouble := ""
+	for {
+		now, err := u.client.Turn(ctx, t.ID)
+		switch {
+		case err == nil && ended(now.State):
+			return now, nil
+		case err == nil && now.Trouble != "" && now.Trouble != trouble:
+			trouble = now.Trouble
+			u.say("the turn waits: %s", trouble)
+		case err != nil && !bridge.Passing(err):
+			return t, err
+		}
+		if err := q.show(ctx); err != nil {
+			return t, err
+		}
+		select {
+		case <-ctx.Done():
+			return t, context.Cause(ctx)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func ended(state string) bool {
+	return slices.Contains([]string{string(bridge.TurnReplied), string(bridge.TurnFailed), string(bridge.TurnUncertain)}, state)
+}
+
+// report prints the agent's text and its new commits.
+func (u *upping) report(ctx context.Context, t api.Turn, name string, before local.Branches) error {
+	if t.Reply != "" {
+		if _, err := fmt.Fprintf(u.Stdout, "%s\n", u.Shown(strings.TrimRight(t.Reply, "\n"))); err != nil {
+			return err
+		}
+	}
+	after, err := u.repo.Branches(ctx, name)
+	if err != nil {
+		return err
+	}
+	commits, err := u.repo.Commits(ctx, before, after)
+	if err != nil {
+		return err
+	}
+	for _, line := range commits {
+		if _, err := fmt.Fprintln(u.Stdout, u.Shown(line)); err != nil {
+			return err
+		}
+	}
+	if t.State == string(bridge.TurnReplied) {
+		u.say("the turn has ended; %s", cmp.Or(map[bool]string{true: "its commits are in " + u.repo.Clone}[len(commits) > 0], "it brought no commits"))
+		return nil
+	}
+	u.say("the turn is %s: %s", t.State, cmp.Or(t.Trouble, t.Status))
+	return ErrTurn
+}
+
+// questions shows what waits for a person and takes the answers of a terminal.
+type questions struct {
+	u      *upping
+	relay  *control.Client
+	person bool
+	lines  chan string
+	seen   map[string]bool
+}
+
+func (u *upping) questions() *questions {
+	q := &questions{u: u, person: u.Person, relay: control.NewClient(u.relay.State), seen: map[string]bool{}}
+	if q.person {
+		q.lines = make(chan string)
+		go func() { // a terminal's read cannot be ended; the process ends with it
+			for in := bufio.NewReader(u.Stdin); ; {
+				text, err := in.ReadString('\n')
+				if err != nil {
+					close(q.lines)
+					return
+				}
+				q.lines <- text
+			}
+		}()
+	}
+	return q
+}
+
+// show shows each question once. Without a person at the terminal it stays open, and the command that answers it is printed.
+func (q *questions) show(ctx context.Context) error {
+	open, err := q.relay.Pending(ctx)
+	if err != nil {
+		return nil // the relay may be about to start
+	}
+	for _, p := range open {
+		if q.seen[p.ID] {
+			continue
+		}
+		q.seen[p.ID] = true
+		fmt.Fprint(q.u.Stderr, p.Text(time.Now()))
+		yes, answered, err := q.ask(ctx, p.ID)
+		if err != nil {
+			return err
+		}
+		if !answered {
+			config := q.u.file("relay.yaml")
+			q.u.say("answer it with: drawbridge-relay approve %s --config %s (or deny %s)", p.ID, config, p.ID)
+			continue
+		}
+		if err := q.relay.Decide(ctx, p.ID, yes); err != nil {
+			q.u.say("%s: %v", p.ID, err)
+		}
+	}
+	return nil
+}
+
+// ask takes a word of the person. What was typed before the question was shown is not an answer to it.
+func (q *questions) ask(ctx context.Context, id string) (yes, answered bool, err error) {
+	if !q.person {
+		return false, false, nil
+	}
+	for drained := false; !drained; {
+		select {
+		case _, open := <-q.lines:
+			drained = !open
+		default:
+			drained = true
+		}
+	}
+	fmt.Fprintf(q.u.Stderr, "Approve %s? [y/N] ", id)
+	select {
+	case <-ctx.Done():
+		return false, false, context.Cause(ctx)
+	case text, open := <-q.lines:
+		answer := strings.ToLower(strings.TrimSpace(text))
+		return answer == "y" || answer == "yes", open, nil
+	}
+}

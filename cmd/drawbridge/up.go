@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/cmd/drawbridge/internal/up"
+)
+
+type upCmd struct {
+	Folder string `arg:"" optional:"" help:"A clone that the agent may work on, in a clone of its own." type:"path"`
+	Prompt string `arg:"" optional:"" help:"What the agent is to do there."`
+	Agent  string `help:"Which agent of this machine works there; the only one unless given." placeholder:"NAME"`
+	Dir    string `help:"The folder of the configuration and of all state; drawbridge below XDG_STATE_HOME or ~/.local/state unless given." placeholder:"DIR" type:"path"`
+	Once   bool   `help:"End when the turn has ended; the exit code is 1 when it failed."`
+}
+
+// Help shows examples.
+func (upCmd) Help() string {
+	return "It runs the bridge and the relay of this machine as two processes until Ctrl-C, and restarts one that crashes. At the first use it looks for installed agents, writes the configuration and lets the relay join.\n\n" +
+		"With a folder and a prompt the agent gets a turn, whose text, commits and questions appear here. The agent works on the branch drawbridge/NAME in a clone of its own, and its commits come back into yours. While one `up` runs, another gives turns to the same bridge.\n\n" +
+		"Examples:\n  drawbridge up\n  drawbridge up --agent opencode ~/src/my-app \"Add a health check\""
+}
+
+// Run runs both until ctx ends, or gives a turn to those that run.
+func (c upCmd) Run(ctx context.Context, a app) error {
+	if _, err := os.Stat(c.Folder); c.Folder != "" && c.Prompt == "" && strings.ContainsAny(filepath.Base(c.Folder), " \n") && err != nil {
+		return usageError{errors.New("name a folder before the prompt: drawbridge up FOLDER \"PROMPT\"")}
+	}
+	if c.Once && c.Prompt == "" {
+		return usageError{errors.New("--once needs a folder and a prompt")}
+	}
+	dir, err := c.folder(a)
+	if err != nil {
+		return err
+	}
+	err = up.Run(ctx, up.Options{
+		Folder: c.Folder, Prompt: c.Prompt, Agent: c.Agent, Dir: dir, Once: c.Once, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
+		Person: isTerminal(a.stdin) && !isNothing(a.stdin), Shown: shown, Problems: a.problems, Usage: func(err error) error { return usageError{err} },
+		SetUp:   func(ctx context.Context) error { return a.setUp(ctx, dir, "") },
+		Missing: func() []string { return missingFiles(dir) }, Machine: func(ctx context.Context) local.Machine { return a.machine(ctx, dir) },
+	})
+	if errors.Is(err, up.ErrTurn) {
+		return errNo
+	}
+	return err
+}
+
+// folder chooses the folder, makes it and refuses one that others can change.
+func (c upCmd) folder(a app) (string, error) {
+	dir := c.Dir
+	if dir == "" {
+		state, _ := a.getenv("XDG_STATE_HOME")
+		if !filepath.IsAbs(state) {
+			home, _ := a.getenv("HOME")
+			if !filepath.IsAbs(home) {
+				return "", usageError{errors.New("neither XDG_STATE_HOME nor HOME is set; name a folder with --dir")}
+			}
+			state = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(state, "drawbridge")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	return dir, ownFolder(dir)
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// machineBuilt builds the relay's program and the scripted agent, once for all scripts, and returns their folder. It takes the usual ports of
+// a bridge for as long as the tests run, so that each script gets ports of its own.
+var machineBuilt = sync.OnceValues(func() (string, error) {
+	for _, addr := range []string{localDoor, localOperator} {
+		if l, err := net.Listen("tcp", addr); err == nil { // a bridge of this machine has it otherwise
+			usualPorts = append(usualPorts, l)
+		}
+	}
+	dir, err := os.MkdirTemp("", "drawbridge-up-")
+	if err != nil {
+		return "", err
+	}
+	builtDir = dir
+	out, err := exec.Command("go", "build", "-o", dir, "drawbridge/cmd/drawbridge-relay", "drawbridge/proof/acpagent/program").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// usualPorts keeps the listeners of machineBuilt.
+var usualPorts []net.Listener
+
+// builtDir is the folder of machineBuilt, to be removed after all scripts.
+var builtDir string
+
+func removeBuilt() {
+	if builtDir != "" {
+		_ = os.RemoveAll(builtDir)
+	}
+}
+
+// setLocal is "local [agent]...": a machine with drawbridge-relay on PATH, with the scripted agent installed under these names, and with a
+// home. $AGENTS is the folder of the agents.
+func setLocal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: local [agent]...")
+	}
+	built, err := machineBuilt()
+	ts.Check(err)
+	programs, _, _ := strings.Cut(ts.Getenv("PATH"), string(filepath.ListSeparator))
+	for _, dir := range []string{"agents", "home", "relay"} {
+		ts.Check(os.MkdirAll(ts.MkAbs(dir), 0o700))
+	}
+	copyProgram(ts, filepath.Join(built, "drawbridge-relay"), ts.MkAbs("relay/drawbridge-relay"))
+	for _, name := range args {
+		copyProgram(ts, filepath.Join(built, "program"), filepath.Join(ts.MkAbs("agents"), name))
+	}
+	ts.Setenv("BIN", programs)
+	ts.Setenv("AGENTS", ts.MkAbs("agents"))
+	ts.Setenv("HOME", ts.MkAbs("home"))
+	ts.Setenv("PATH", strings.Join([]string{programs, ts.MkAbs("agents"), ts.MkAbs("relay"), "/usr/bin", "/bin"}, ":"))
+}
+
+func copyProgram(ts *testscript.TestScript, from, to string) {
+	text, err := os.ReadFile(from)
+	ts.Check(err)
+	ts.Check(os.WriteFile(to, text, 0o700))
+}
+
+// makeClone is "clone <folder> [remote]": a git repository with one commit.
+func makeClone(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: clone <folder> [remote]")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	calls := [][]string{
+		{"init", "-q", "-b", "main"}, {"config", "user.name", "me"}, {"config", "user.email", "me@example.com"}, {"commit", "-q", "--allow-empty", "-m", "first"},
+	}
+	if len(args) > 1 {
+		calls = append(calls, []string{"remote", "add", "origin", args[1]})
+	}
+	for _, call := range calls {
+		cmd := exec.Command("git", append([]string{"-C", dir}, call...)...)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + ts.MkAbs("home"), "GIT_CONFIG_NOSYSTEM=1"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			ts.Fatalf("git %v: %v\n%s", call, err, out)
+		}
+	}
+}
+
+// noneLeft is "noneleft <folder>": no process that was started with a path of the folder lives any more.
+func noneLeft(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: noneleft <folder>")
+	}
+	dir := ts.MkAbs(args[0])
+	poll(ts, "no process of "+dir, func() (bool, string) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "ps", "-eo", "pid=,args=").Output()
+		ts.Check(err)
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, dir) {
+				return false, line
+			}
+		}
+		return true, ""
+	})
+}
+
+// killChild is "killchild <folder> <words>": SIGKILL for the process of the folder whose command line has the words.
+func killChild(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: killchild <folder> <words>")
+	}
+	out, err := exec.Command("ps", "-eo", "pid=,args=").Output()
+	ts.Check(err)
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); strings.Contains(line, args[1]+" "+ts.MkAbs(args[0])) {
+			pid, err := strconv.Atoi(fields[0])
+			ts.Check(err)
+			ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+			return
+		}
+	}
+	ts.Fatalf("no process of %s with %q:\n%s", args[0], args[1], out)
+}
