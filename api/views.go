@@ -29,6 +29,11 @@ type Agent struct {
 	ChatUser string `json:"chat_user,omitempty"`
 	// Trouble says in words why the state is failed or gated.
 	Trouble string `json:"trouble,omitempty"`
+	// Doing is what an agent on a person's machine does since DoingSince: queued, working, silent, asking, limited or idle; empty
+	// elsewhere. Nothing is said to it before NotBefore.
+	Doing      string     `json:"doing,omitempty"`
+	DoingSince *time.Time `json:"doing_since,omitempty"`
+	NotBefore  *time.Time `json:"not_before,omitempty"`
 	// Asked is what people at relays' machines are asked for this agent; only lists and single look-ups have it.
 	Asked []Asked `json:"asked,omitempty"`
 	// Join and JoinDeadline say how results of several subagents come back; empty is one by one.
@@ -52,8 +57,17 @@ func viewAgent(a bridge.Agent) Agent {
 		Join: string(a.Join), JoinDeadline: deadline, Tokens: a.Tokens, CostUSD: dollars(a.CostMicros), Unmetered: a.Unmetered,
 		ID: string(a.ID), Name: a.Name, Parent: string(a.Parent), Command: string(a.Command), Root: string(a.Root), Depth: a.Depth, Runtime: a.Runtime, API: bridge.Through(a.Runtime, a.API),
 		External: a.External, Repo: a.Repo, Ref: a.Ref, URL: a.URL, State: string(a.State), ChatUser: user, Trouble: a.Trouble,
+		Doing: string(a.Doing), DoingSince: timeOf(a.DoingSince), NotBefore: timeOf(a.NotBefore),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
+}
+
+// timeOf is nil for the zero time, which JSON then leaves out.
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func dollars(micros int64) float64 { return float64(micros) / 1e6 }

@@ -73,6 +73,11 @@ type Agent struct {
 	Tokens     int64
 	CostMicros int64
 	Unmetered  bool
+	// NotBefore is the time before which nothing is said to the agent, because its account is limited; the zero time for none.
+	NotBefore time.Time
+	// Doing is what the agent does since DoingSince, where its Runtime tells; "" elsewhere.
+	Doing      Doing
+	DoingSince time.Time
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
@@ -244,6 +249,11 @@ type Turn struct {
 
 // IsLaunch reports whether a turn makes its agent: the first one does, every other is a follow-up.
 func (t Turn) IsLaunch() bool { return t.Seq == 1 }
+
+// GoesOn reports whether the agent has the turn already and was cut off in it by a limit. It is asked to go on, and not told again.
+func (t Turn) GoesOn() bool {
+	return t.Run != "" && (t.State == TurnQueued || t.State == TurnDelivering)
+}
 
 // Marker is the first line of a follow-up's text. It finds the turn again
 // where an answer was lost (facts: Effects over an unreliable API).
@@ -481,12 +491,15 @@ const (
 	EventReminder   = "reminder"
 	EventTurnFailed = "turn_failed"
 	EventRetry      = "retry"
-	EventParked     = "parked"
-	EventJoined     = "joined"
-	EventStopped    = "stopped"
-	EventForgotten  = "forgotten"
-	EventResumed    = "resumed"
-	EventCancelled  = "cancelled"
-	EventMemory     = "memory"
-	EventThrottled  = "throttled"
+	// EventAsleep says until when an agent's account is limited, and EventAsking that an agent's process ended while a person was asked.
+	EventAsleep    = "asleep"
+	EventAsking    = "asking"
+	EventParked    = "parked"
+	EventJoined    = "joined"
+	EventStopped   = "stopped"
+	EventForgotten = "forgotten"
+	EventResumed   = "resumed"
+	EventCancelled = "cancelled"
+	EventMemory    = "memory"
+	EventThrottled = "throttled"
 )

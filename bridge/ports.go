@@ -160,7 +160,7 @@ type Observation struct {
 	DoingSince time.Time
 }
 
-// Doing is what an agent on a person's machine does in a turn. One without a turn is idle.
+// Doing is what an agent on a person's machine does.
 type Doing string
 
 // What an agent may do. A queued turn waits for a slot of its machine.
@@ -169,6 +169,9 @@ const (
 	DoingWorking Doing = "working"
 	DoingSilent  Doing = "silent"
 	DoingAsking  Doing = "asking"
+	DoingIdle    Doing = "idle"
+	// DoingSleep is for an agent whose account is limited.
+	DoingSleep Doing = "limited"
 )
 
 // EndCause says why a run of an agent on a person's machine ended.

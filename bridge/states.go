@@ -75,7 +75,7 @@ var (
 	TurnEdges = map[TurnState][]TurnState{
 		TurnQueued:     {TurnDelivering, TurnFailed},
 		TurnDelivering: {TurnRunning, TurnQueued, TurnFailed, TurnUncertain},
-		TurnRunning:    {TurnReplied, TurnFailed},
+		TurnRunning:    {TurnReplied, TurnFailed, TurnQueued},
 		TurnUncertain:  {TurnRunning, TurnQueued, TurnFailed},
 		TurnReplied:    {},
 		TurnFailed:     {},

@@ -4,16 +4,16 @@ import (
 	"drawbridge/bridge"
 )
 
-const agentColumns = "id, plain, role, quarantined, parent, command, root, depth, runtime, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, join_policy, join_within, tokens, cost, unmetered, task, created_at, updated_at"
+const agentColumns = "id, plain, role, quarantined, parent, command, root, depth, runtime, api, op_key, external, last_run, repo, ref, url, state, chat_user, trouble, join_policy, join_within, tokens, cost, unmetered, task, not_before, doing, doing_since, created_at, updated_at"
 
 func agentArgs(a bridge.Agent) []any {
 	return []any{a.ID, a.Name, a.Role, asInt(a.Quarantined), a.Parent, a.Command, a.Root, a.Depth, a.Runtime, a.API, a.OpKey, a.External, a.LastRun, a.Repo, a.Ref, a.URL,
-		a.State, a.ChatUser, a.Trouble, a.Join, a.JoinWithin.Microseconds(), a.Tokens, a.CostMicros, asInt(a.Unmetered), a.Task, micros(a.CreatedAt), micros(a.UpdatedAt), uniqueName(a)}
+		a.State, a.ChatUser, a.Trouble, a.Join, a.JoinWithin.Microseconds(), a.Tokens, a.CostMicros, asInt(a.Unmetered), a.Task, micros(a.NotBefore), a.Doing, micros(a.DoingSince), micros(a.CreatedAt), micros(a.UpdatedAt), uniqueName(a)}
 }
 
 func scanAgent(row scanner) (a bridge.Agent, err error) {
 	err = row.Scan(&a.ID, &a.Name, &a.Role, &a.Quarantined, &a.Parent, &a.Command, &a.Root, &a.Depth, &a.Runtime, &a.API, &a.OpKey, &a.External, &a.LastRun, &a.Repo, &a.Ref, &a.URL,
-		&a.State, &a.ChatUser, &a.Trouble, &a.Join, microSpan{&a.JoinWithin}, &a.Tokens, &a.CostMicros, &a.Unmetered, &a.Task, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
+		&a.State, &a.ChatUser, &a.Trouble, &a.Join, microSpan{&a.JoinWithin}, &a.Tokens, &a.CostMicros, &a.Unmetered, &a.Task, microTime{&a.NotBefore}, &a.Doing, microTime{&a.DoingSince}, microTime{&a.CreatedAt}, microTime{&a.UpdatedAt})
 	return a, err
 }
 

@@ -179,7 +179,7 @@ func (e *Engine) again(ctx context.Context, j job) error {
 // stale takes a follow-up back to the queue that would tell again what a run has
 // told that was found meanwhile. It reports whether it did.
 func (c *change) stale(j *job) (bool, error) {
-	if j.launch != nil {
+	if j.launch != nil || j.turn.GoesOn() {
 		return false, nil
 	}
 	carried, err := c.CarriedNotices(j.turn.ID)
@@ -217,7 +217,7 @@ func (c *change) uncertain(j job) error {
 	if j.launch != nil {
 		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the answer was lost and the effect cannot be found. A person has to look."
 	}
-	j.turn.Trouble = text
+	j.turn.Trouble, j.turn.Run = text, "" // the run before it may have been limited
 	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {
 		return err
 	}

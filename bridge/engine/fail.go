@@ -30,10 +30,7 @@ func lastWords(a bridge.Agent, obs bridge.Observation) string {
 // of its text runs, the parent is told, and what it carried waits again. What
 // may go better another time is tried again; the rest is parked for a person.
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
-	reason := fmt.Sprintf("the run ended with status %s", out.obs.State)
-	if out.obs.Detail != "" {
-		reason += ": " + string(words.Name(out.obs.Detail))
-	}
+	reason := runEnded(out.obs)
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
@@ -64,7 +61,7 @@ const maxRetries = 3
 // ended, and the first turn of a subagent is its parent's to judge.
 func (e *Engine) retries(j job, out output) bool {
 	broke := out.obs.State == bridge.RunError || out.obs.State == bridge.RunExpired
-	return broke && !out.gone && !j.tree.Stopped() && j.turn.Retry < maxRetries && (!j.turn.IsLaunch() || j.agent.Parent == "")
+	return broke && !out.gone && out.obs.Cause == "" && !j.tree.Stopped() && j.turn.Retry < maxRetries && (!j.turn.IsLaunch() || j.agent.Parent == "")
 }
 
 // retry says the same again after a wait, with all that waits for the agent by

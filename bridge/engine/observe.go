@@ -27,14 +27,16 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 		obs.State = bridge.RunFinished
 		return e.accept(ctx, j, output{obs: obs, oversize: bridge.SafeMessage(err), evidence: e.inspect(call, j)})
 	case err != nil && bridge.KindOf(err) == bridge.NotFound:
-		return e.accept(ctx, j, output{gone: true, obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}})
+		return e.accept(ctx, j, goneOf(j, err))
 	case err != nil:
 		return e.lookAgain(ctx, j, err)
 	case obs.Repo != "" && !sameRepo(obs.Repo, j.agent.Repo):
 		return e.wrongRepoLater(ctx, j, obs)
 	case !obs.State.Terminal():
 		e.follow(j)
-		return e.putBack(ctx, j.work, e.nextLook(j))
+		return e.goesOn(ctx, j, obs)
+	case obs.Cause == bridge.CauseUnsaid, obs.Cause == bridge.CauseLimited:
+		return e.sleeps(ctx, j, obs)
 	}
 	out := output{obs: obs, evidence: e.inspect(call, j)}
 	if call.Err() != nil {

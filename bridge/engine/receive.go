@@ -52,7 +52,13 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err := e.usageLater(c, j.agent, j.names, j.turn); err != nil {
 			return err
 		}
-		if out.obs.State != bridge.RunFinished {
+		if out.obs.Cause != "" {
+			j.agent.Doing, j.agent.DoingSince = bridge.DoingIdle, c.now
+		}
+		switch {
+		case out.obs.Cause == bridge.CauseAsking:
+			return c.asks(j, out)
+		case out.obs.State != bridge.RunFinished:
 			return c.unfinished(j, out, completion)
 		}
 		if err := c.replied(j, out); err != nil {

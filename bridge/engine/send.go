@@ -140,6 +140,8 @@ func (c *change) begin(j *job) (bool, error) {
 		return false, c.PutBack(j.work, c.now)
 	}
 	switch {
+	case j.agent.NotBefore.After(c.now) && !j.tree.Stopped():
+		return false, c.PutBack(j.work, j.agent.NotBefore)
 	case j.tree.Stopped():
 		j.fault = "stopped"
 		return false, c.failTurn(j, words.Stopped(j.tree))
@@ -165,7 +167,10 @@ func (c *change) begin(j *job) (bool, error) {
 		return false, c.broke(j, refused)
 	}
 	j.turn.Sent = j.turn.Text
-	if j.launch == nil {
+	switch {
+	case j.turn.GoesOn():
+		j.turn.Sent = words.GoOn
+	case j.launch == nil:
 		if err := c.carryWaiting(j); err != nil {
 			return false, err
 		}
@@ -173,6 +178,7 @@ func (c *change) begin(j *job) (bool, error) {
 	if err := c.hearTurn(*j); err != nil {
 		return false, err
 	}
+	j.agent.NotBefore = time.Time{}
 	j.turn.SentAt, j.turn.DoubtSince = c.now, time.Time{} // a person may have settled an earlier doubt
 	j.turn.Attempts++
 	if err := c.setTurn(&j.turn, bridge.TurnDelivering); err != nil {
@@ -375,6 +381,9 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	}
 	j.agent.LastRun, j.turn.Run = s.Run, s.Run
 	j.turn.Trouble, j.turn.DoubtSince, j.agent.Trouble = "", time.Time{}, ""
+	if j.agent.Doing != "" { // its Runtime tells, and will say more at the first look
+		j.agent.Doing, j.agent.DoingSince = bridge.DoingWorking, c.now
+	}
 	if err := c.setTurn(&j.turn, bridge.TurnRunning); err != nil {
 		return err
 	}

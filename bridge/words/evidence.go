@@ -94,12 +94,38 @@ const (
 )
 
 // Confirmed begins what Evidence says. Behind it stand names that an agent chose.
-const Confirmed = "confirmed by the API:"
+const Confirmed = "confirmed by the "
+
+// maxSeen bounds the lines of what a relay saw.
+const maxSeen = 40
+
+// seen says line by line what a relay read of an agent's workspace, which is no claim of the agent.
+func seen(o bridge.Observation) []string {
+	lines := []string{Confirmed + "relay: status " + string(Name(string(o.State))) + ", " + string(o.Cause)}
+	if o.Seen == "" {
+		return append(lines, "the relay saw nothing of the work itself")
+	}
+	all := strings.Split(strings.TrimRight(o.Seen, "\n"), "\n")
+	for _, line := range all[:min(len(all), maxSeen)] {
+		lines = append(lines, "read by the relay: "+string(Name(line)))
+	}
+	if more := len(all) - maxSeen; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more lines", more))
+	}
+	return lines
+}
 
 // Evidence says line by line what the API confirmed of a run, what it does not
 // show, what could not be asked, and what the agent only claimed.
 func Evidence(e Ended) string {
 	o := e.Observation
+	if o.Cause != "" {
+		lines := seen(o)
+		if claims := claimedPRs(o); len(claims) > 0 {
+			lines = append(lines, "only claimed by the agent: pull request "+strings.Join(claims, ", "))
+		}
+		return strings.Join(lines, "\n")
+	}
 	confirmed := []string{"status " + string(Name(string(o.State)))}
 	var absent, lines []string
 	for _, f := range []struct{ name, value string }{{"branch", o.Branch}, {"pull request", o.PR}} {
@@ -120,7 +146,7 @@ func Evidence(e Ended) string {
 			confirmed = append(confirmed, fmt.Sprintf("%d tokens so far", ev.Usage.Tokens))
 		}
 	}
-	lines = append(lines, Confirmed+" "+strings.Join(confirmed, "; "))
+	lines = append(lines, Confirmed+"API: "+strings.Join(confirmed, "; "))
 	if len(absent) > 0 {
 		lines = append(lines, "the API shows "+strings.Join(absent, ", "))
 	}

@@ -235,9 +235,12 @@ func (c agentsCmd) Run(ctx context.Context, a app) error {
 	})
 }
 
-// agentTrouble says what is wrong with an agent, and which of its actions people at machines are asked about.
+// agentTrouble says what an agent on a person's machine does, what is wrong with an agent, and which of its actions people at machines are asked about.
 func agentTrouble(g api.Agent) string {
 	var parts []string
+	if g.Doing != "" && g.DoingSince != nil {
+		parts = append(parts, g.Doing+" since "+g.DoingSince.UTC().Format("2006-01-02 15:04:05 MST"))
+	}
 	if g.Trouble != "" {
 		parts = append(parts, short(g.Trouble, 80))
 	}

@@ -19,7 +19,7 @@ func fullAgent() bridge.Agent {
 	return bridge.Agent{
 		ID: "agt_full", Name: "full", Role: "main docs", Quarantined: true, Parent: "agt_parent", Command: "cmd_1", Root: "agt_root", Depth: 2, Runtime: "laptop", API: "v0", OpKey: "0a1b", External: "bc-1",
 		LastRun: "run-1", Repo: "github.com/me/my-app", Ref: "main", URL: "https://example.com/a?b=c", State: bridge.AgentWaiting, Task: bridge.TaskWaiting, ChatUser: "ümläut \"'",
-		Trouble: "line one\nline two", Join: bridge.JoinAny, JoinWithin: 90 * time.Minute, Tokens: 1 << 40, CostMicros: 1<<40 + 1, Unmetered: true, CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
+		Trouble: "line one\nline two", Join: bridge.JoinAny, JoinWithin: 90 * time.Minute, Tokens: 1 << 40, CostMicros: 1<<40 + 1, Unmetered: true, NotBefore: at(time.Minute), Doing: bridge.DoingAsking, DoingSince: at(2 * time.Minute), CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
 	}
 }
 

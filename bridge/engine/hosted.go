@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+)
+
+// An agent on a person's machine says more of itself than one in the cloud: why a run ended, until when its account is limited, and
+// what it does meanwhile.
+
+// goneOf is the end of a run whose Runtime does not know it any more.
+func goneOf(j job, err error) output {
+	out := output{gone: true, obs: bridge.Observation{State: bridge.RunError, Detail: "the API does not know this agent any more"}}
+	if !bridge.InCloud(j.agent.Runtime) {
+		out.obs.Cause, out.obs.Detail = bridge.CauseSessionGone, bridge.SafeMessage(err)
+	}
+	return out
+}
+
+// sameDoing is by how much two readings of the same beginning may differ, because each is told as an age.
+const sameDoing = 5 * time.Second
+
+// goesOn records what an agent does while its run goes on, when that is news, and looks again later.
+func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) error {
+	if obs.Doing == "" || obs.Doing == j.agent.Doing && obs.DoingSince.Sub(j.agent.DoingSince).Abs() < sameDoing {
+		return e.putBack(ctx, j.work, e.nextLook(j))
+	}
+	return e.step(ctx, j, func(c *change, j *job) error {
+		j.agent.Doing, j.agent.DoingSince = obs.Doing, obs.DoingSince
+		if err := c.UpdateAgent(j.agent); err != nil {
+			return err
+		}
+		return c.PutBack(j.work, c.now.Add(c.e.nextLook(*j)))
+	})
+}
+
+// limitWait is how long an agent sleeps whose limit has no time, at first and at most.
+const limitWait, maxLimitWait = 5 * time.Minute, time.Hour
+
+// sleeps takes a turn back to the queue. A limit is a time: the turn is not failed, and goes on when the limit is over. A turn that the
+// agent never got is said as if for the first time.
+func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) error {
+	e.streams.ended(j.turn.ID)
+	limited := obs.Cause == bridge.CauseLimited
+	return e.step(ctx, j, func(c *change, j *job) error {
+		until := obs.NotBefore
+		switch {
+		case !until.After(c.now) && limited:
+			until = c.now.Add(c.e.backoff(j.turn.Attempts, limitWait, maxLimitWait))
+		case !until.After(c.now):
+			until = c.now.Add(c.e.backoff(j.turn.Attempts, time.Second, time.Minute))
+		}
+		until = until.Add(c.e.stagger(j.tree)).Add(time.Millisecond).Truncate(time.Millisecond) // the same in every store
+		if !limited {
+			j.turn.Run = ""
+		}
+		text := whySleeps(obs, until)
+		j.turn.Trouble, j.agent.Trouble = text, text
+		j.agent.NotBefore, j.agent.Doing, j.agent.DoingSince = until, bridge.DoingSleep, c.now
+		if err := c.setTurn(&j.turn, bridge.TurnQueued); err != nil {
+			return err
+		}
+		if err := c.UpdateAgent(j.agent); err != nil {
+			return err
+		}
+		if limited {
+			if err := c.tellsOfLimit(j, text, until); err != nil {
+				return err
+			}
+		}
+		return c.PutBack(j.work, until)
+	})
+}
+
+// tellsOfLimit records a limit, and lets the parent hear of it when it has another reason to be spoken to.
+func (c *change) tellsOfLimit(j *job, text string, until time.Time) error {
+	fields := causeOf(j.turn)
+	fields["until"] = until.UTC().Format(time.RFC3339)
+	if err := c.event(bridge.EventAsleep, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: text, Fields: fields}); err != nil {
+		return err
+	}
+	return c.tellParent(j.agent, bridge.Notice{Cause: bridge.CauseReport, Quiet: true,
+		Text: words.Say("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, words.Own(text))}, "limited", j.turn.Name(), fmt.Sprint(j.turn.Attempts))
+}
+
+// stagger spreads the agents of a tree that wake at the same time: they share an account, and its limit.
+func (e *Engine) stagger(t bridge.Tree) time.Duration {
+	spread := min(time.Duration(1+t.Launches)*5*time.Second, 10*time.Minute)
+	return time.Duration(e.o.Rand() * float64(spread))
+}
+
+// asks ends a turn whose agent asked a person for so long that its process ended. What the turn told was told, and the answer is the
+// agent's next turn. Its task goes on, so that the parent hears only that a person has to answer.
+func (c *change) asks(j *job, out output) error {
+	text := runEnded(out.obs)
+	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, text, text
+	j.agent.Doing = bridge.DoingAsking
+	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
+		return err
+	}
+	if err := c.delivered(j); err != nil {
+		return err
+	}
+	if err := c.UpdateAgent(j.agent); err != nil {
+		return err
+	}
+	if err := c.event(bridge.EventAsking, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: text, Fields: causeOf(j.turn)}); err != nil {
+		return err
+	}
+	if err := c.endWork(j); err != nil {
+		return err
+	}
+	if err := c.waits(&j.agent, "it asked for a permission, and a person has to answer"); err != nil {
+		return err
+	}
+	return c.pump(&j.agent)
+}
+
+// endCauses say in words why a run ended, and what a person can do.
+var endCauses = map[bridge.EndCause]string{
+	bridge.CauseDeclined:     "the agent's model refused the turn",
+	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it; replay the turn to try again",
+	bridge.CauseCrashed:      "the agent's process ended in the middle of the turn; look at its workspace, then replay the turn",
+	bridge.CauseAsking:       "the agent asked for a permission, and its process ended while it waited; the answer is its next turn",
+	bridge.CauseSessionGone:  "the agent's session is gone on its machine; launch another agent, or move this one to another runtime with its transcript",
+	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there, then replay the turn",
+	bridge.CauseUnsaid:       "the agent got nothing of the turn",
+}
+
+// runEnded says why a run did not end well.
+func runEnded(o bridge.Observation) string {
+	text := fmt.Sprintf("the run ended with status %s", o.State)
+	if why := endCauses[o.Cause]; why != "" {
+		text += ": " + why
+	}
+	if o.Detail != "" {
+		text += ": " + string(words.Name(o.Detail))
+	}
+	return text
+}
+
+// whySleeps says why an agent gets nothing before a time.
+func whySleeps(o bridge.Observation, until time.Time) string {
+	why := "the account of this agent is limited"
+	if o.Cause == bridge.CauseUnsaid {
+		why = "its machine did not take the turn"
+	}
+	if o.Detail != "" {
+		why += " (" + string(words.Name(o.Detail)) + ")"
+	}
+	return fmt.Sprintf("%s; the turn waits until %s and goes on by itself then", why, until.UTC().Format("2006-01-02 15:04:05 MST"))
+}

@@ -1,0 +1,257 @@
+package engine_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+)
+
+// ends are the ends of runs, one after the other; the last one repeats.
+type ends struct {
+	mu  sync.Mutex // guards all
+	all map[string][]bridge.Observation
+	// read are the runs whose end was decided.
+	read map[string]bridge.Observation
+}
+
+// answer gives each text of a repository its end, once and for all.
+func (e *ends) answer(repo, text string) bridge.Observation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o, known := e.read[repo+text]; known {
+		return o
+	}
+	o := bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Reply: "Done.", Seen: "2 commits on drawbridge/ada\nclean"}
+	if all := e.all[repo]; len(all) > 0 {
+		o, e.all[repo] = all[0], all[1:]
+	}
+	e.read[repo+text] = o
+	return o
+}
+
+// hostedWorld is a world whose runs end as ends say. Its engine runs.
+func hostedWorld(t *testing.T, all map[string][]bridge.Observation, test func(t *testing.T, w *world)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, w *world) {
+		e := &ends{all: all, read: map[string]bridge.Observation{}}
+		w.cloud.Answer = e.answer
+		w.start()
+		test(t, w)
+	})
+}
+
+func (w *world) launchLocal(prompt string) bridge.Agent {
+	w.t.Helper()
+	a, _, err := w.engine.LaunchAgent(w.t.Context(), engine.Spec{Name: "main", Repo: boss, Prompt: prompt, Runtime: "local"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// is looks at the orchestrator.
+func (w *world) is(fn func(bridge.Agent) bool) func(*bridge.Scene) bool {
+	return func(tx *bridge.Scene) bool {
+		a, err := tx.FindAgent(bridge.ByName, "main")
+		return err == nil && fn(a)
+	}
+}
+
+// A limit is a time: nothing is said before it, whatever wakes the agent; then the agent is asked to go on, and told nothing twice. A
+// second limit is another one.
+func TestLimitIsATime(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *world) {
+		begun := time.Now()
+		limit := func(after time.Duration) bridge.Observation {
+			return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: begun.Add(after), Detail: "resets at 9pm"}
+		}
+		e := &ends{read: map[string]bridge.Observation{}, all: map[string][]bridge.Observation{boss: {{State: bridge.RunFinished, Cause: bridge.CauseAnswered}, limit(5 * time.Hour), limit(9 * time.Hour)}}}
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			return e.answer(repo, text+time.Now().Truncate(4*time.Hour).String()) // the same words at another time are another run
+		}
+		w.start()
+		w.launchLocal("go")
+		w.resting()
+		w.say("build it")
+		w.until("it sleeps", w.is(func(a bridge.Agent) bool { return a.Doing == bridge.DoingSleep }))
+		a := w.agent()
+		if a.NotBefore.Before(begun.Add(5*time.Hour)) || a.NotBefore.After(begun.Add(5*time.Hour+10*time.Minute)) || a.State != bridge.AgentBusy || !strings.Contains(a.Trouble, "resets at 9pm") {
+			t.Errorf("%+v", a)
+		}
+		w.say("and more") // a word of a person waits, too
+		time.Sleep(4 * time.Hour)
+		if got := w.sent(boss); len(got) != 1 {
+			t.Errorf("before the limit was over it heard %q", got)
+		}
+		w.restart()
+		w.resting()
+		got := w.sent(boss)
+		if len(got) != 4 || got[0] != "build it" || !strings.HasPrefix(got[1], "continue") || !strings.HasPrefix(got[2], "continue") || got[3] != "and more" {
+			t.Errorf("it heard %q", got)
+		}
+		if time.Since(begun) < 9*time.Hour || len(w.timeline(bridge.EventTurnFailed, bridge.EventParked)) > 0 || len(w.timeline(bridge.EventAsleep)) != 2 {
+			t.Errorf("after %s: %q", time.Since(begun), w.events())
+		}
+		if turns := w.turns(); strings.Join(turns, ", ") != "launch replied, user replied, user replied" {
+			t.Errorf("turns %q", turns)
+		}
+		if a := w.agent(); a.Doing != bridge.DoingIdle || !a.NotBefore.IsZero() || a.Trouble != "" {
+			t.Errorf("in the end %+v", a)
+		}
+	})
+}
+
+// Agents of one tree that are limited until the same time do not wake together.
+func TestLimitedAgentsWakeApart(t *testing.T) {
+	t.Parallel()
+	until := time.Date(2000, 1, 1, 9, 0, 0, 0, time.UTC)
+	limited := []bridge.Observation{{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: until}}
+	all := map[string][]bridge.Observation{boss: {{State: bridge.RunFinished, Cause: bridge.CauseAnswered,
+		Reply: "SUBAGENT: repo=github.com/acme/a, prompt=x\nSUBAGENT: repo=github.com/acme/b, prompt=x\nSUBAGENT: repo=github.com/acme/c, prompt=x"}}}
+	for _, repo := range []string{"github.com/acme/a", "github.com/acme/b", "github.com/acme/c"} {
+		all[repo] = limited
+	}
+	hostedWorld(t, all, func(t *testing.T, w *world) {
+		w.launchLocal("go")
+		w.until("three sleep", func(tx *bridge.Scene) bool {
+			agents, err := tx.Agents(bridge.AgentFilter{})
+			asleep := map[time.Time]bool{}
+			for _, a := range agents {
+				if a.NotBefore.After(until) {
+					asleep[a.NotBefore] = true
+				}
+			}
+			return err == nil && len(asleep) == 3
+		})
+		w.resting()
+		for _, repo := range []string{"github.com/acme/a", "github.com/acme/b", "github.com/acme/c"} {
+			if got := w.sent(repo); len(got) != 1 || !strings.HasPrefix(got[0], "continue") {
+				t.Errorf("%s heard %q", repo, got)
+			}
+		}
+	})
+}
+
+// A turn that its machine never said is said again, whole, after the time that the machine named.
+func TestUnsaidIsSaidAgain(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished}}}, func(t *testing.T, w *world) {
+		w.launchLocal("go")
+		w.resting()
+		var unsaid sync.Once
+		answer := w.cloud.Answer
+		w.cloud.Answer = func(repo, text string) (o bridge.Observation) {
+			o = answer(repo, text)
+			unsaid.Do(func() {
+				o = bridge.Observation{State: bridge.RunError, Cause: bridge.CauseUnsaid, NotBefore: begun.Add(2 * time.Hour)}
+			})
+			return o
+		}
+		w.say("build it")
+		w.resting()
+		if got := w.sent(boss); len(got) != 2 || got[0] != "build it" || got[1] != "build it" || time.Since(begun) < 2*time.Hour {
+			t.Errorf("after %s it heard %q", time.Since(begun), got)
+		}
+	})
+}
+
+// What may have been said is not said again by itself: the agent is parked with the cause in plain words, and a replay tries again.
+func TestCausesPark(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[bridge.EndCause]string{
+		bridge.CauseCrashed: "process ended in the middle of the turn", bridge.CauseHung: "said nothing for too long", bridge.CauseDeclined: "model refused",
+		bridge.CauseLoginMissing: "login is missing", bridge.CauseSessionGone: "session is gone",
+	} {
+		t.Run(string(cause), func(t *testing.T) {
+			t.Parallel()
+			state := bridge.RunError
+			if cause == bridge.CauseHung {
+				state = bridge.RunExpired
+			}
+			hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished}, {State: state, Cause: cause, Detail: "exit status 1"}}}, func(t *testing.T, w *world) {
+				w.launchLocal("go")
+				w.resting()
+				w.say("build it")
+				w.until("parked", w.is(func(a bridge.Agent) bool { return a.State == bridge.AgentFailed }))
+				time.Sleep(24 * time.Hour)
+				a := w.agent()
+				if got := w.sent(boss); len(got) != 1 || !strings.Contains(a.Trouble, want) || !strings.Contains(a.Trouble, "exit status 1") {
+					t.Errorf("heard %q, trouble %q, want %q", got, a.Trouble, want)
+				}
+				failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)
+				if _, err := w.engine.Replay(t.Context(), failed[0].ID); err != nil {
+					t.Fatal(err)
+				}
+				w.resting()
+				if got := w.sent(boss); len(got) != 2 || !strings.HasPrefix(got[1], "build it") {
+					t.Errorf("after the replay it heard %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A subagent whose process ended at an open question has not failed: its parent hears that a person has to answer, and then its result.
+func TestAskingIsNotFailing(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, map[string][]bridge.Observation{
+		boss:   {{State: bridge.RunFinished, Reply: "SUBAGENT: repo=" + worker + ", prompt=do it"}},
+		worker: {{State: bridge.RunError, Cause: bridge.CauseAsking, Reply: "LOCAL_ACTION: backup_script"}, {State: bridge.RunFinished, Cause: bridge.CauseAnswered, Reply: "All done.", Seen: "1 commit on drawbridge/x"}},
+	}, func(t *testing.T, w *world) {
+		w.launchLocal("go")
+		w.until("the parent was told that it waits", func(*bridge.Scene) bool { return len(w.sent(boss)) > 0 })
+		w.resting()
+		asking := child(t, w, worker)
+		if asking.Doing != bridge.DoingAsking || asking.State == bridge.AgentFailed || len(w.relay.Log()) > 0 {
+			t.Errorf("%+v, actions %q", asking, w.relay.Log())
+		}
+		wants(t, w.sent(boss)[0], "a person has to answer")
+		if _, err := w.engine.Say(t.Context(), asking.ID, "yes"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the parent has the result", func(*bridge.Scene) bool { return len(w.sent(boss)) > 1 })
+		wants(t, w.sent(boss)[1], "All done.", "confirmed by the relay: status FINISHED, answered", `read by the relay: "1 commit on drawbridge/x"`)
+		if strings.Contains(w.sent(boss)[1], "the API") {
+			t.Errorf("the API is named: %s", w.sent(boss)[1])
+		}
+	})
+}
+
+// What an agent does is recorded when it is news, with its time.
+func TestDoing(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, nil, func(t *testing.T, w *world) {
+		begun := time.Now()
+		for _, do := range []bridge.Doing{bridge.DoingWorking, bridge.DoingSilent, bridge.DoingAsking} {
+			since := time.Now().Add(-time.Minute)
+			w.cloud.Answer = func(string, string) bridge.Observation {
+				return bridge.Observation{State: bridge.RunRunning, Doing: do, DoingSince: since}
+			}
+			if do == bridge.DoingWorking {
+				w.launchLocal("go")
+			}
+			w.until(string(do), w.is(func(a bridge.Agent) bool { return a.Doing == do }))
+			if got := w.agent().DoingSince; !got.Equal(since) {
+				t.Errorf("%s since %s, want %s", do, got, since)
+			}
+		}
+		before := w.agent().UpdatedAt
+		time.Sleep(time.Hour)
+		if !w.agent().UpdatedAt.Equal(before) {
+			t.Error("an agent is written again and again, although nothing is new")
+		}
+		w.cloud.Answer = func(string, string) bridge.Observation {
+			return bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered}
+		}
+		w.resting()
+		if a := w.agent(); a.Doing != bridge.DoingIdle || a.DoingSince.Before(begun.Add(time.Hour)) {
+			t.Errorf("%s since %s", a.Doing, a.DoingSince)
+		}
+	})
+}
