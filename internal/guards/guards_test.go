@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"relay/agents/host":      {"relay/agents", "relay/agents/acp", "relay/agents/limits", "relay/runner/keeper", "relay/runner/output", "relay/runner/sandbox", "relay/runner/settings", "relay/runner/control"},
 	"relay/agents/permits":   {"relay/agents/acp", "relay/agents/turns", "relay/runner/approval", "relay/runner/audit", "relay/runner/output", "relay/runner/settings", "relay/wire"},
 	"relay/agents/turns":     {"relay/agents", "relay/agents/…", "relay/runner/keeper", "relay/runner/sandbox", "relay/runner/settings", "relay/wire"},
-	"relay/agents/hosting":   {"relay/agents/…", "relay/runner", "relay/runner/settings"},
+	"relay/agents/hosting":   {"relay/agents/…", "relay/runner", "relay/runner/approval", "relay/runner/settings"},
 	"scripted":               {"bridge"},
 	"mail":                   {"bridge", "bridge/words"},
 	"webhooks":               {"bridge"},

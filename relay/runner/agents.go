@@ -7,6 +7,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"drawbridge/relay/runner/approval"
+	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/sandbox"
@@ -24,13 +26,32 @@ type Agents interface {
 	Close()
 }
 
+// Questions are the open questions of [Agents] that ask. Safe for concurrent use.
+type Questions interface {
+	// Pending lists those that a person at this machine may answer, the oldest first.
+	Pending() []approval.Pending
+	// DecideHere takes the word of a person at this machine; by names the door. approval.ErrUnknown means that the question is not one of an agent's.
+	DecideHere(id string, approve bool, by string) error
+	// DenyAll answers every open question with no, for the kill switch.
+	DenyAll(by string) error
+}
+
+// questions returns those of the relay's agents, nil where they ask nothing.
+func (r *Relay) questions() Questions {
+	q, _ := r.agents.(Questions)
+	return q
+}
+
 // Parts is what agents get from the relay that hosts them.
 type Parts struct {
 	Config settings.Config
 	// Pool starts the agents. It stays open until Close of [Agents] returned.
 	Pool    *keeper.Pool
 	Ability sandbox.Ability
-	Log     zerolog.Logger
+	// Prompters show questions to a person here, and Note writes a line of the audit log.
+	Prompters map[string]approval.Prompter
+	Note      func(audit.Event) error
+	Log       zerolog.Logger
 }
 
 // openAgents makes the host of agents for a file that lists some.
@@ -38,12 +59,15 @@ func (m *mains) openAgents(ctx context.Context, ability sandbox.Ability) (err er
 	if m.o.Agents == nil || len(m.config.Agents) == 0 {
 		return nil
 	}
-	if m.agents, err = m.o.Agents(ctx, Parts{Config: m.config, Pool: m.pool, Ability: ability, Log: m.log}); err != nil {
+	if m.agents, err = m.o.Agents(ctx, Parts{Config: m.config, Pool: m.pool, Ability: ability, Prompters: m.ways, Note: m.relay.note, Log: m.log}); err != nil {
 		return err
 	}
 	m.relay.agents = m.agents
 	if control.Switched(m.config.State) {
 		m.agents.Halt()
+		if q := m.relay.questions(); q != nil {
+			return q.DenyAll("kill switch")
+		}
 	}
 	return nil
 }

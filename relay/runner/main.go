@@ -92,6 +92,8 @@ type mains struct {
 	door    *control.Server
 	// agents is nil for a relay without agents.
 	agents Agents
+	// ways are those to ask a person here.
+	ways map[string]approval.Prompter
 	// terminal is done when nobody reads the terminal any more.
 	terminal sync.WaitGroup
 	// alarm is what was found wrong at the start, or "".
@@ -112,8 +114,9 @@ func (m *mains) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	m.ways = m.prompters()
 	desk, err := approval.Open(approval.Options{
-		Path: filepath.Join(m.config.State, approvalsName), Now: time.Now, Wait: m.config.Limits.ApprovalWait, Prompters: m.prompters(),
+		Path: filepath.Join(m.config.State, approvalsName), Now: time.Now, Wait: m.config.Limits.ApprovalWait, Prompters: m.ways,
 	})
 	if err != nil {
 		return err

@@ -244,10 +244,14 @@ func digestOf(file io.ReaderAt) (string, error) {
 
 // Pending lists the questions that wait for a person.
 func (r *Relay) Pending() []approval.Pending {
-	if r.o.Desk == nil {
-		return nil
+	var open []approval.Pending
+	if r.o.Desk != nil {
+		open = r.o.Desk.Pending()
 	}
-	return r.o.Desk.Pending()
+	if q := r.questions(); q != nil {
+		open = append(open, q.Pending()...)
+	}
+	return open
 }
 
 // Watch implements wire.Watcher.
@@ -272,6 +276,11 @@ func (r *Relay) Status() control.Status {
 
 // Decide is a person's word on a question; by names the door.
 func (r *Relay) Decide(id string, approve bool, by string) error {
+	if q := r.questions(); q != nil {
+		if err := q.DecideHere(id, approve, by); !errors.Is(err, approval.ErrUnknown) {
+			return err
+		}
+	}
 	if r.o.Desk == nil {
 		return approval.ErrUnknown
 	}
@@ -296,6 +305,9 @@ func (r *Relay) SwitchOff() error {
 	var err error
 	if r.o.Desk != nil {
 		err = r.o.Desk.DenyAll("kill switch")
+	}
+	if q := r.questions(); q != nil {
+		err = errors.Join(err, q.DenyAll("kill switch"))
 	}
 	return errors.Join(err, r.calls.wait(context.Background()), r.note(audit.Event{Event: audit.Stopped}))
 }

@@ -6,12 +6,17 @@ package hosting
 
 import (
 	"context"
+	"errors"
+
+	"github.com/rs/zerolog"
 
 	"drawbridge/relay/agents/cli"
 	"drawbridge/relay/agents/host"
+	"drawbridge/relay/agents/permits"
 	"drawbridge/relay/agents/turns"
 	"drawbridge/relay/agents/workspace"
 	"drawbridge/relay/runner"
+	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -22,10 +27,53 @@ func Agents(version string) func(context.Context, runner.Parts) (runner.Agents, 
 		if err != nil {
 			return nil, err
 		}
+		book, err := permits.OpenBook(permits.Options{Config: p.Config, Prompters: p.Prompters, Note: p.Note, Log: p.Log})
+		if err != nil {
+			return nil, err
+		}
 		starter := &host.Host{Config: p.Config, Executor: p.Pool, Ability: p.Ability, Version: version}
-		return turns.Open(ctx, turns.Options{
-			Config: p.Config, Spaces: spaces, Log: p.Log,
+		h, err := turns.Open(ctx, turns.Options{
+			Config: p.Config, Spaces: spaces, Asker: book, Log: p.Log,
 			Drivers: map[string]turns.Driver{settings.AgentACP: turns.ACP{Host: starter}, settings.AgentCLI: &cli.Driver{Host: starter}},
 		})
+		if err != nil {
+			return nil, errors.Join(err, book.Close())
+		}
+		return &agents{h, book, p.Log}, nil
+	}
+}
+
+// agents are the turns of a relay's agents, and their questions.
+type agents struct {
+	*turns.Host
+	book *permits.Book
+	log  zerolog.Logger
+}
+
+var (
+	_ runner.Agents    = (*agents)(nil)
+	_ runner.Questions = (*agents)(nil)
+)
+
+// Pending implements runner.Questions.
+func (a *agents) Pending() []approval.Pending { return a.book.Pending() }
+
+// DecideHere implements runner.Questions.
+func (a *agents) DecideHere(id string, approve bool, by string) error {
+	err := a.book.Decide(permits.Answer{ID: id, Allow: approve, By: by})
+	if errors.Is(err, permits.ErrUnknown) {
+		return approval.ErrUnknown
+	}
+	return err
+}
+
+// DenyAll implements runner.Questions.
+func (a *agents) DenyAll(by string) error { return a.book.DenyAll(by) }
+
+// Close implements runner.Agents.
+func (a *agents) Close() {
+	a.Host.Close()
+	if err := a.book.Close(); err != nil {
+		a.log.Error().Err(err).Msg("close the record of questions")
 	}
 }

@@ -19,9 +19,9 @@ import (
 
 // Bounds of a question, in bytes. A larger one cannot be shown whole, so that nobody can say yes to it.
 const (
-	MaxArguments = 256 << 10
+	MaxArguments = 128 << 10
 	maxTitle     = 8 << 10
-	maxPaths     = 256
+	maxPathBytes = 32 << 10
 )
 
 // Kinds of questions, as permissions: of relay.yaml names them.
@@ -84,22 +84,31 @@ func Judge(a settings.Agent, s Subject) Verdict {
 		canonical = "unread:" + string(s.Arguments)
 	}
 	v.Hash = hashOf(s, canonical)
-	switch {
-	case !utf8.ValidString(s.Title) || len(s.Title) > maxTitle || len(s.Paths) > maxPaths || len(s.Arguments) > MaxArguments:
-		v.Unfit, v.Reason = true, fmt.Sprintf("the question is larger than %d KiB, or not text, so that nobody can be shown all of it", MaxArguments>>10)
-	case !s.Allowable:
-		v.Unfit, v.Reason = true, "the agent offers no answer that allows this one call"
-	}
-	if v.Unfit {
-		return v
-	}
 	if err == nil {
 		err = allowed(a, s, args)
 	}
-	if v.Allowed = err == nil; err != nil {
+	switch {
+	case !s.Allowable:
+		v.Unfit, v.Reason = true, "the agent offers no answer that allows this one call"
+	case err == nil:
+		v.Allowed = true
+	case !utf8.ValidString(s.Title) || len(s.Title) > maxTitle || pathBytes(s.Paths) > maxPathBytes || len(s.Arguments) > MaxArguments || len(v.Arguments) > 2*MaxArguments:
+		v.Unfit, v.Reason = true, fmt.Sprintf("the question is larger than %d KiB, or not text, so that nobody can be shown all of it", MaxArguments>>10)
+	default:
 		v.Reason = err.Error()
 	}
 	return v
+}
+
+// pathBytes is how much there is to show of paths, or too much for any that are not text.
+func pathBytes(paths []string) (n int) {
+	for _, path := range paths {
+		if !utf8.ValidString(path) {
+			return maxPathBytes + 1
+		}
+		n += len(path) + 16
+	}
+	return n
 }
 
 // errAsk means that the entry wants a person for each question of this kind.

@@ -19,8 +19,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// workspace is a folder with files, links and a neighbor that is not to be touched.
-func workspace(t *testing.T) (dir, outside string) {
+// files is a workspace: a folder with files, links and a neighbor that is not to be touched.
+func files(t *testing.T) (dir, outside string) {
 	t.Helper()
 	top := t.TempDir()
 	dir, outside = filepath.Join(top, "work"), filepath.Join(top, "outside")
@@ -54,7 +54,7 @@ func all(word string) settings.Permissions {
 
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	dir, outside := workspace(t)
+	dir, outside := files(t)
 	a := settings.Agent{Permissions: all(settings.PermitAllow), Sandbox: &settings.Sandbox{}}
 	judge := func(kind, arguments string, paths ...string) permits.Verdict {
 		return permits.Judge(a, permits.Subject{Agent: "a", Session: "s", Dir: dir, Question: question(kind, arguments, paths...)})
@@ -126,7 +126,7 @@ func TestPaths(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	t.Parallel()
-	dir, outside := workspace(t)
+	dir, outside := files(t)
 	rule := settings.Permissions{Commands: []settings.Command{{Program: "go", Args: []string{"test"}}}, Execute: settings.PermitAsk}
 	box := &settings.Sandbox{}
 	tests := []struct {
@@ -171,9 +171,9 @@ func TestKinds(t *testing.T) {
 
 func TestUnfit(t *testing.T) {
 	t.Parallel()
-	a := settings.Agent{Permissions: all("allow"), Sandbox: &settings.Sandbox{}}
+	a := settings.Agent{Permissions: all("ask")}
 	s := permits.Subject{Agent: "a", Session: "s", Dir: t.TempDir(), Question: question("execute", `{"command":"id"}`)}
-	if v := permits.Judge(a, s); !v.Allowed {
+	if v := permits.Judge(a, s); v.Unfit || v.Allowed {
 		t.Fatalf("the plain question: %+v", v)
 	}
 	large := s

@@ -175,9 +175,20 @@ func (j *job) exchange(text string) wire.TurnEnded {
 	j.mu.Lock()
 	j.current, j.r.state, j.r.since = j.r, wire.TurnWorking, j.host.o.Now()
 	j.mu.Unlock()
+	teller, tells := j.host.o.Asker.(Teller)
+	told := func() {}
+	if tells {
+		var about string
+		about, told = teller.Tell(j.session)
+		text = about + text
+	}
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
 	unwatch()
+	if tells && err == nil {
+		told()
+		teller.Ended(j.session, j.t.ID)
+	}
 	j.mu.Lock()
 	j.current = nil
 	j.mu.Unlock()

@@ -37,7 +37,7 @@ type Options struct {
 	// Drivers open conversations, by the kind of an entry.
 	Drivers map[string]Driver
 	Spaces  *workspace.Store
-	// Asker answers questions; unless set, permissions: decide, and what a person would be asked is refused.
+	// Asker answers questions; unless set, each is refused.
 	Asker Asker
 	// Door gives processes their MCP servers; unless set they get none.
 	Door Door
@@ -87,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		o.Await = keeper.AwaitOrphans
 	}
 	if o.Asker == nil {
-		o.Asker = settled{o.Config}
+		o.Asker = refuser{}
 	}
 	dir := filepath.Join(o.Config.State, Folder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -207,21 +207,11 @@ func (h *Host) help(fn func(halt <-chan struct{})) {
 	}()
 }
 
-// settled answers questions by permissions: alone. A person cannot be asked, so that "ask" is a no.
-type settled struct{ config settings.Config }
+// refuser answers every question with no.
+type refuser struct{}
 
 // Ask implements Asker.
-func (s settled) Ask(_ context.Context, w Work, q acp.Question) acp.Reply {
-	p := s.config.Agents[w.Agent].Permissions
-	word, known := map[string]string{"read": p.Read, "edit": p.Edit, "execute": p.Execute, "fetch": p.Fetch}[q.Kind]
-	if !known {
-		word = p.Other
-	}
-	if word == settings.PermitAllow {
-		return acp.Allow
-	}
-	return acp.Refuse
-}
+func (refuser) Ask(context.Context, Work, acp.Question) acp.Reply { return acp.Refuse }
 
 // path is the file of a session's record. The bridge's name of a session may differ from another in case alone, and may be "..".
 func (h *Host) path(session string) string {

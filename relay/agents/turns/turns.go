@@ -30,6 +30,14 @@ type Asker interface {
 	Ask(ctx context.Context, w Work, q acp.Question) acp.Reply
 }
 
+// Teller is an Asker that outlives the process of an agent. It is safe for concurrent use.
+type Teller interface {
+	// Tell returns what a turn of the session says about earlier questions, "" for nothing. The host calls told when the agent has got it.
+	Tell(session string) (text string, told func())
+	// Ended says that a turn ended with an answer, so that the agent itself knows what became of its questions.
+	Ended(session, turn string)
+}
+
 // Door gives the process of an agent its MCP servers.
 type Door interface {
 	// Open returns the servers for one process, which is about to start. The host calls close when the process has ended. An error keeps the

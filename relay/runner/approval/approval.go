@@ -53,6 +53,8 @@ type Question struct {
 	Line  string   `json:"line"`
 	// Once is how long a yes stands for the same definition; 0 means for this request only.
 	Once time.Duration `json:"once,omitempty"`
+	// Permission is set for a question of an agent on this machine. Of the fields above only Agent is set then.
+	Permission *Permission `json:"permission,omitempty"`
 }
 
 // Summary is what would run, and how long a yes lasts, on one line of printable ASCII. hide takes the secrets out of each argument.
@@ -95,6 +97,9 @@ type Pending struct {
 
 // Text is the question on lines of printable ASCII, whatever it holds.
 func (p Pending) Text(now time.Time) string {
+	if p.Permission != nil {
+		return p.Permission.text(p.ID, p.Agent)
+	}
 	var b strings.Builder
 	show := func(name, value string) { fmt.Fprintf(&b, "  %-12s %s\n", name, value) }
 	fmt.Fprintf(&b, "%s: may action %s run?\n", p.ID, output.Line(p.Action))

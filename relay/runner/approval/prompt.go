@@ -59,11 +59,20 @@ func (t *Terminal) Read(in io.Reader) {
 	}
 }
 
+// maxNotification is how many bytes of an agent's question a notification shows whole.
+const maxNotification = 1200
+
 // Desktop shows questions as notifications with two buttons, through notify-send (libnotify 0.8 or later; an older one
 // refuses --action, which is no answer). env is what it needs to find the desktop.
 func Desktop(path string, env []string) Prompter {
 	return func(ctx context.Context, p Pending, decide func(approve bool)) {
-		left := max(time.Second, time.Until(p.Until))
+		if p.Permission != nil && len(p.Text(time.Now())) > maxNotification {
+			return // a notification would hide a part of it
+		}
+		left := time.Hour
+		if !p.Until.IsZero() {
+			left = max(time.Second, time.Until(p.Until))
+		}
 		// Notification servers read the body as markup.
 		body := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(p.Text(time.Now()))
 		cmd := exec.CommandContext(ctx, path, "--app-name=drawbridge-relay", "--urgency=critical",
