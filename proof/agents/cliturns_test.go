@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,10 +38,10 @@ type once struct {
 var onces = map[string]once{
 	"codex": {
 		program: "@openai/codex-linux-*/vendor/*/bin/codex", server: namespace + ".",
-		args: []string{"exec", "--skip-git-repo-check", "-s", "danger-full-access"},
+		args: []string{"exec", "--skip-git-repo-check", "--sandbox", "danger-full-access"},
 		entry: map[string]any{
-			"first": []string{"--json", "-c", "{mcp}", "--", "{prompt}"}, "resume": []string{"resume", "--json", "-c", "{mcp}", "{session}", "--", "{prompt}"},
-			"prompt": "argument", "mcp": "argument", "format": "codex-json",
+			"first": []string{"--json", "-c", "{mcp}", "-"}, "resume": []string{"resume", "--json", "-c", "{mcp}", "{session}", "-"},
+			"prompt": "stdin", "mcp": "argument", "format": "codex-json",
 		},
 		env: func(string) map[string]string { return nil },
 		prepare: func(home, url string) error {
@@ -54,10 +55,10 @@ var onces = map[string]once{
 	},
 	"claude": {
 		program: "@anthropic-ai/claude-code-linux-*/claude", server: "mcp__drawbridge__",
-		args: []string{"--print", "--verbose", "--output-format", "stream-json", "--allowedTools", "Bash,mcp__drawbridge"},
+		args: []string{"--print", "--verbose", "--output-format", "stream-json", "--allowedTools", "Bash,Edit,Write,mcp__drawbridge"},
 		entry: map[string]any{
-			"first": []string{"--mcp-config", "{mcp}", "--", "{prompt}"}, "resume": []string{"--mcp-config", "{mcp}", "--resume", "{session}", "--", "{prompt}"},
-			"prompt": "argument", "mcp": "argument", "format": "claude-stream-json",
+			"first": []string{"--mcp-config", "{mcp}"}, "resume": []string{"--mcp-config", "{mcp}", "--resume", "{session}"},
+			"prompt": "stdin", "mcp": "argument", "format": "claude-stream-json",
 		},
 		env: func(url string) map[string]string {
 			return map[string]string{
@@ -162,11 +163,15 @@ func TestAgentsOncePerTurn(t *testing.T) {
 				t.Errorf("the tool of the bridge returned %.300q", result)
 			}
 			b.limits()
+			b.replays()
 			b.model.refuse(http.StatusUnauthorized, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`)
 			b.cause("[turn 5] Go on.", agents.LoginMissing)
 			b.model.refuse(0, "")
 			b.killed()
-			b.want("[turn 7] --help is a word.", "All done.")
+			// The prompt as an argument, also one that looks like an option.
+			template := b.Config.Agents[name].Template
+			template.Prompt, template.Resume = settings.ByArgument, append(slices.DeleteFunc(slices.Clone(template.Resume), func(word string) bool { return word == "-" }), "--", settings.PromptPlace)
+			b.want("--help [turn 7]", "All done.")
 			if b.session != session {
 				t.Errorf("the session went on as %s, not as %s", b.session, session)
 			}
@@ -186,6 +191,32 @@ func TestAgentsOncePerTurn(t *testing.T) {
 				t.Errorf("the model says %q", b.model.faults)
 			}
 		})
+	}
+}
+
+// replays wants what the agent itself keeps of the session: the turns with their answers, and the one that the limit cut off without.
+func (b *onceBench) replays() {
+	b.Helper()
+	c, err := b.Open(b.Context(), turns.Opening{Work: turns.Work{Agent: b.agent, Dir: b.work}, Resume: b.session, Replay: true})
+	b.must(err)
+	defer c.Close()
+	said, known := c.Replay()
+	order := ""
+	for _, m := range said {
+		for i := range 9 {
+			if m.User && strings.Contains(m.Text, fmt.Sprintf("[turn %d]", i)) {
+				order += fmt.Sprint(i)
+			}
+		}
+		switch {
+		case m.Tool:
+			order += "t"
+		case !m.User:
+			order += "a"
+		}
+	}
+	if !known || order != "1a2ta3ta4" {
+		b.Errorf("the agent's own file tells %q, known: %t; want turn, answer, turn, tool, answer, and at last turn 4 alone", order, known)
 	}
 }
 

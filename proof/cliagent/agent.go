@@ -82,6 +82,8 @@ type dialect interface {
 	// unknown says that there is no such session, and returns the exit code.
 	unknown(t *turn) int
 	begin(t *turn)
+	// history is the file below HOME in which the program keeps its session, and the line that it writes there of a message; both may be "".
+	history(t *turn, who, text string) (file string, line object)
 	say(t *turn, text string)
 	think(t *turn, text string)
 	tool(t *turn, text string, ended bool)
@@ -135,6 +137,11 @@ func (t *turn) keep(who, text string) {
 	err := os.MkdirAll(filepath.Dir(t.path()), 0o700)
 	if err == nil {
 		err = appendTo(t.path(), []byte(who+": "+text+"\n"))
+	}
+	if file, line := t.history(t, who, text); err == nil && file != "" {
+		file = filepath.Join(t.home, file)
+		record, _ := json.Marshal(line) // of our own making
+		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), appendTo(file, append(record, '\n')))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cliagent: the session cannot be kept:", err)

@@ -23,13 +23,14 @@ func (plain) unknown(t *turn) int {
 	fmt.Fprintf(os.Stderr, "Error: session not found: %s\n", t.session)
 	return 1
 }
-func (plain) begin(*turn)                {}
-func (plain) say(_ *turn, text string)   { fmt.Println("\x1b[1m" + text + "\x1b[0m") }
-func (plain) think(*turn, string)        {}
-func (plain) tool(*turn, string, bool)   {}
-func (plain) other(*turn)                {}
-func (plain) end(*turn)                  {}
-func (plain) fail(_ *turn, s string) int { fmt.Fprintln(os.Stderr, s); return 1 }
+func (plain) history(*turn, string, string) (string, object) { return "", nil }
+func (plain) begin(*turn)                                    {}
+func (plain) say(_ *turn, text string)                       { fmt.Println("\x1b[1m" + text + "\x1b[0m") }
+func (plain) think(*turn, string)                            {}
+func (plain) tool(*turn, string, bool)                       {}
+func (plain) other(*turn)                                    {}
+func (plain) end(*turn)                                      {}
+func (plain) fail(_ *turn, s string) int                     { fmt.Fprintln(os.Stderr, s); return 1 }
 
 // claude is Claude Code 2.1.330 with --print --output-format stream-json --verbose.
 type claude struct{}
@@ -73,6 +74,14 @@ func (c claude) unknown(t *turn) int {
 	fmt.Fprintln(os.Stderr, words)
 	c.result(t, object{"subtype": "error_during_execution", "is_error": true, "num_turns": 0, "stop_reason": nil, "errors": []string{words}})
 	return 1
+}
+
+func (claude) history(t *turn, who, text string) (string, object) {
+	line := object{"type": "user", "isSidechain": false, "sessionId": t.session, "message": object{"role": "user", "content": text}}
+	if who != "user" {
+		line["type"], line["message"] = "assistant", object{"role": "assistant", "content": []object{{"type": "text", "text": text}}}
+	}
+	return ".claude/projects/-work/" + t.session + ".jsonl", line
 }
 
 func (claude) begin(t *turn) {
@@ -146,6 +155,16 @@ func (codex) unknown(t *turn) int {
 	return 1
 }
 
+func (codex) history(t *turn, who, text string) (string, object) {
+	role, kind := "user", "input_text"
+	if who != "user" {
+		role, kind = "assistant", "output_text"
+	}
+	return ".codex/sessions/2026/11/23/rollout-2026-11-23T00-03-06-" + t.session + ".jsonl", object{
+		"type": "response_item", "payload": object{"type": "message", "role": role, "content": []object{{"type": kind, "text": text}}},
+	}
+}
+
 func (codex) begin(t *turn) {
 	emit(object{"type": "thread.started", "thread_id": t.session})
 	emit(object{"type": "item.completed", "item": object{"id": "item_0", "type": "error", "message": "Model metadata for `scripted` not found. usage limit, not logged in"}})
@@ -212,6 +231,7 @@ func (cursor) unknown(t *turn) int {
 	return 1
 }
 
+func (cursor) history(*turn, string, string) (string, object) { return "", nil }
 func (cursor) begin(t *turn) {
 	emit(object{"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/", "session_id": t.session, "model": "scripted", "permissionMode": "default"})
 	emit(object{"type": "user", "message": object{"role": "user", "content": []object{{"type": "text", "text": t.prompt}}}, "session_id": t.session})

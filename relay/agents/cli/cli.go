@@ -46,7 +46,11 @@ func (d *Driver) Open(ctx context.Context, o turns.Opening) (turns.Conversation,
 	if err := putFiles(ctx, entry.Template, o); err != nil {
 		return nil, err
 	}
-	return &conversation{driver: d, entry: entry, opening: o, heard: time.Now(), done: make(chan struct{})}, nil
+	c := &conversation{driver: d, entry: entry, opening: o, heard: time.Now(), done: make(chan struct{})}
+	if o.Replay && o.Resume != "" {
+		c.said, c.known = replay(d.Host.Config.AgentHome(o.Agent), entry, o.Resume)
+	}
+	return c, nil
 }
 
 func crashed(format string, args ...any) *agents.Error {
@@ -59,6 +63,9 @@ type conversation struct {
 	entry   settings.Agent
 	opening turns.Opening
 	done    chan struct{}
+	// said is what the program has in the session, if known.
+	said  []acp.Said
+	known bool
 
 	mu      sync.Mutex // guards the fields below
 	begun   bool
@@ -76,8 +83,8 @@ func (c *conversation) Orderly() bool {
 	return !c.torn
 }
 
-// Replay is never known: a program of kind cli does not say what its session holds.
-func (c *conversation) Replay() ([]acp.Said, bool) { return nil, false }
+// Replay is what Claude Code and Codex keep of the session in a file of their home. It is not known for any other program.
+func (c *conversation) Replay() ([]acp.Said, bool) { return c.said, c.known }
 
 // Heard is when the program wrote its last event. One that writes plain text says nothing before its end, so that it counts as working.
 func (c *conversation) Heard() (time.Time, bool) {

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,7 +69,12 @@ func (h *hosted) git(args ...string) {
 // run says a turn of the session ada and waits for its end.
 func (h *hosted) run(id string, script ...string) wire.TurnEnded {
 	h.Helper()
-	marker := "[bridge " + id + "]"
+	return h.repeat(id, "[bridge "+id+"]", script...)
+}
+
+// repeat says a turn with the marker of another one.
+func (h *hosted) repeat(id, marker string, script ...string) wire.TurnEnded {
+	h.Helper()
 	end := h.RunTurn(context.WithoutCancel(h.Context()), wire.Turn{ID: id, BodyHash: id, TurnAsk: wire.TurnAsk{
 		Agent: "fake", Session: "ada", Marker: marker, Text: marker + "\n" + strings.Join(script, "\n"), Home: wire.Home{Name: "ada", Repo: "local/app"},
 	}})
@@ -117,6 +123,38 @@ func TestHostedTurns(t *testing.T) {
 			}
 			if len(sessions) != 1 {
 				t.Errorf("the turns were said in %d sessions", len(sessions))
+			}
+		})
+	}
+}
+
+// A turn that was cut off by a limit or a crash goes on in its session, where the program's own file shows that it has the turn: the
+// program gets its text once. Where no file tells, the relay is not sure, and says nothing a second time.
+func TestHostedRepeats(t *testing.T) {
+	t.Parallel()
+	for name, tells := range map[string]bool{"claude": true, "codex": true, "cursor": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHosted(t, name)
+			h.run("t1", "do: say one")
+			for i, script := range []string{"do: fail Too many requests", "do: exit 3", "do: kill"} {
+				id := fmt.Sprint("cut", i)
+				if end := h.run(id, script); end.Cause == wire.TurnAnswered {
+					t.Errorf("%s: %+v", script, end)
+				}
+				end := h.repeat(id+"again", "[bridge "+id+"]", script)
+				if tells != (end.Cause == wire.TurnAnswered && end.Text == "done") || tells == end.Unclear {
+					t.Errorf("%s again: %+v", script, end)
+				}
+			}
+			heard := ""
+			for _, p := range h.log() {
+				heard += p.Text + "\n"
+			}
+			for _, script := range []string{"do: fail Too many requests", "do: exit 3", "do: kill"} {
+				if n := strings.Count(heard, script); n != 1 {
+					t.Errorf("%q was said %d times", script, n)
+				}
 			}
 		})
 	}
