@@ -126,7 +126,6 @@ func TestRefusals(t *testing.T) {
 		"a repository that is not listed": {func(t *wire.Turn) { t.Home.Repo = "github.com/me/app" }, wire.RefusedUnlisted,
 			"add it: repos: { github.com/me/app: { clone: /path/to/your/clone, agents: [fake] } }"},
 		"an agent that is not allowed":   {func(t *wire.Turn) { t.Home.Repo = "local/secret" }, wire.RefusedUnlisted, "add it to repos: local/secret: agents:"},
-		"no workspace":                   {func(t *wire.Turn) { t.Home = wire.Home{} }, wire.RefusedConflict, "names no workspace"},
 		"a parent that is not there":     {func(t *wire.Turn) { t.Home = wire.Home{Name: "kid", Within: "nobody"} }, wire.RefusedUnsafe, "has no workspace"},
 		"a branch that is not there":     {func(t *wire.Turn) { t.Home.Ref = "nowhere" }, wire.RefusedUnsafe, `has no branch "nowhere"`},
 		"no marker":                      {func(t *wire.Turn) { t.Marker = "" }, wire.RefusedInvalid, "marker"},
@@ -141,6 +140,11 @@ func TestRefusals(t *testing.T) {
 		if end := w.run(tn); end.Refusal != c.why || !strings.Contains(end.Error, c.words) {
 			t.Errorf("%s: %+v", name, end)
 		}
+	}
+	lost := turn("lost", "t1", "do: say never")
+	lost.Home = wire.Home{}
+	if end := w.run(lost); end.Cause != wire.TurnSessionGone {
+		t.Errorf("a session without a record: %+v", end)
 	}
 	if n := w.said("never"); n != 0 {
 		t.Errorf("%d refused turns were said", n)

@@ -108,6 +108,9 @@ func (l *lane) join(ctx context.Context, t wire.Turn) (r *run, mine bool, end *w
 	if p.over() {
 		return nil, false, l.recorded(t.ID)
 	}
+	if l.record.session == "" && t.Home == (wire.Home{}) {
+		return nil, false, &wire.TurnEnded{Cause: wire.TurnSessionGone, Error: "the relay has no record of this session; begin a new one"}
+	}
 	if err := l.record.fits(t); err != nil {
 		return nil, false, &wire.TurnEnded{Refusal: wire.RefusedConflict, Error: clip(err.Error())}
 	}

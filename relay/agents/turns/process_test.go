@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -79,9 +80,10 @@ func relayProcess() int {
 // relay is a relay in a process of its own.
 type relay struct {
 	*world
-	cmd  *exec.Cmd
-	in   *json.Encoder
-	ends chan wire.TurnEnded
+	cmd   *exec.Cmd
+	input io.Closer
+	in    *json.Encoder
+	ends  chan wire.TurnEnded
 }
 
 // start starts a relay over the folder of a world. The world's own host must be closed.
@@ -95,7 +97,7 @@ func (w *world) start() *relay {
 	out, err := r.cmd.StdoutPipe()
 	w.must(err)
 	w.must(r.cmd.Start())
-	r.in = json.NewEncoder(in)
+	r.in, r.input = json.NewEncoder(in), in
 	go func() {
 		defer close(r.ends)
 		lines := bufio.NewScanner(out)
@@ -262,5 +264,36 @@ func (w *world) killAgent() {
 	}
 	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && strings.Contains(string(name), "RUN_AS_AGENT") {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// Whatever ends an agent's process, nothing that it started is left two seconds later, a process in a session of its own among it: the end
+// of the relay in good order, its death, the death of the agent, and the end of idle.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(w *world, r *relay){
+		"the relay ends":    func(_ *world, r *relay) { _ = r.input.Close(); _ = r.cmd.Wait() },
+		"the relay dies":    func(_ *world, r *relay) { r.kill() },
+		"the agent dies":    func(w *world, _ *relay) { w.killAgent() },
+		"the process rests": func(*world, *relay) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]entry{"fake": {more: "idle: 1s"}}, nil)
+			w.close()
+			r := w.start()
+			w.must(r.in.Encode(turn("ada", "t1", "do: spawn 300")))
+			said := <-r.ends
+			pid, err := strconv.Atoi(strings.TrimPrefix(said.Text, "spawned "))
+			if err != nil {
+				t.Fatalf("%+v", said)
+			}
+			end(w, r)
+			began := time.Now()
+			w.eventually("it is gone", func() bool { return syscall.Kill(pid, 0) != nil })
+			t.Logf("gone after %s", time.Since(began).Round(time.Millisecond))
+			r.kill()
+			w.open()
+		})
 	}
 }

@@ -259,8 +259,6 @@ func (r *record) add(l line) error {
 // fits reports why a turn cannot be one of this session.
 func (r *record) fits(t wire.Turn) error {
 	switch {
-	case r.session == "" && t.Home == (wire.Home{}):
-		return trust.Because("the turn begins a session and names no workspace", "send it with a repository, or with the workspace of its parent")
 	case r.session == "":
 		return nil
 	case r.agent != t.Agent:
