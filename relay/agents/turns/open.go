@@ -12,9 +12,9 @@ import (
 // is ended first where that matters.
 func (j *job) openConversation() error {
 	l := j.lane
-	l.entry, l.slots = j.host.o.Config.Agents[j.t.Agent], j.host.slots[j.t.Agent]
 	search := j.before != nil && j.before.said || j.earlier != nil && j.earlier.said
 	l.mu.Lock()
+	l.entry, l.slots = j.host.o.Config.Agents[j.t.Agent], j.host.slots[j.t.Agent]
 	w := l.warm
 	l.mu.Unlock()
 	switch {
