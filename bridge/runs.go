@@ -15,7 +15,17 @@ const (
 	ToolReturnMessage RunMessageKind = "tool_return_message"
 )
 
-// RunMessage is one line in the record of a turn's run: a tool call, or what it returned.
+// The kinds of a chat model's run, besides those of its tools. A run begins and ends once, and is shown one context. A call of the
+// model is recorded before it is made.
+const (
+	RunBegunMessage    RunMessageKind = "run_begun_message"
+	ContextMessage     RunMessageKind = "context_message"
+	ModelCallMessage   RunMessageKind = "model_call_message"
+	ModelReturnMessage RunMessageKind = "model_return_message"
+	RunEndedMessage    RunMessageKind = "run_ended_message"
+)
+
+// RunMessage is one line in the record of a turn's run: a tool call, what it returned, or what a chat model was asked and said.
 type RunMessage struct {
 	Turn TurnID
 	// Seq numbers a turn's messages from 1.
@@ -24,7 +34,7 @@ type RunMessage struct {
 	// Name is the tool's; CallID pairs a return with its call.
 	Name   string
 	CallID string
-	// Payload is JSON of at most MaxRunPayload bytes: arguments or results, as RunPayload made it.
+	// Payload is JSON: of a tool its arguments or results, at most MaxRunPayload bytes, as RunPayload made it.
 	Payload string
 	At      time.Time
 }

@@ -128,6 +128,8 @@ const (
 	WorkJoin   WorkKind = "join"
 	WorkMail   WorkKind = "mail"
 	WorkUsage  WorkKind = "usage"
+	// WorkChat goes on with the turn of a chat model; Ref is the turn.
+	WorkChat WorkKind = "chat"
 	// WorkLookup asks a relay's journal about an action of which nobody knows what it came to.
 	WorkLookup WorkKind = "lookup"
 )
@@ -162,6 +164,9 @@ type Work struct {
 	// back sets it.
 	AwaySince time.Time
 }
+
+// AgentLane is the lane of an agent's turns.
+func AgentLane(id AgentID) string { return "agent/" + string(id) }
 
 // TreeShare names a tree's share of the slots for a kind of work.
 func TreeShare(kind WorkKind, root AgentID) string { return string(kind) + "/" + string(root) }

@@ -43,6 +43,10 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 		call, cancel := lanes.Repeatable(ctx)
 		defer cancel()
 		return e.usageWork(call, w)
+	case bridge.WorkChat:
+		if e.o.Chat != nil {
+			return e.o.Chat(ctx, w)
+		}
 	case bridge.WorkMail:
 		if e.o.Mail != nil {
 			return e.o.Mail(ctx, w)

@@ -62,6 +62,8 @@ type Options struct {
 	// Mail handles work of the kind bridge.WorkMail; nil where there is no post
 	// office. It gives the work back or finishes it, as the engine's own handlers do.
 	Mail func(context.Context, bridge.Work) error
+	// Chat handles work of the kind bridge.WorkChat; nil where no chat models are. It gives the work back or finishes it.
+	Chat func(context.Context, bridge.Work) error
 	// Doors says of a Runtime whether its agents get a door to the bridge with their
 	// turns; nil means that all do. The v0 API takes no door.
 	Doors func(runtime string) bool

@@ -195,7 +195,7 @@ func (c *change) tellLater(a bridge.Agent, m bridge.Command, text bridge.Words) 
 }
 
 // agentLane is where an agent's turns wait for one another.
-func agentLane(id bridge.AgentID) string { return "agent/" + string(id) }
+func agentLane(id bridge.AgentID) string { return bridge.AgentLane(id) }
 
 // maxJoined bounds how many notices one turn carries; the rest wait for the
 // next. The results of as many subagents as may be joined fit into one.

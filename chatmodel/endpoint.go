@@ -1,0 +1,155 @@
+package chatmodel
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-resty/resty/v2"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+)
+
+// endpoint is one chat completions endpoint with one key. Safe for concurrent use.
+type endpoint struct {
+	name, url, model, key string
+	now                   func() time.Time
+	client                *resty.Client
+}
+
+func newEndpoint(o Options) (*endpoint, error) {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("the url of runtime %s is not an address without a user, ? and #", o.Name)
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return nil, fmt.Errorf("the url of runtime %s must be https; http is for this machine alone", o.Name)
+	}
+	client := resty.NewWithClient(&http.Client{
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    10 * time.Second,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    o.Parallel,
+			IdleConnTimeout:        60 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}).SetLogger(silent{}).SetDisableWarn(true).SetResponseBodyLimit(maxBody).SetHeader("Accept", "application/json").SetHeader("User-Agent", "drawbridge")
+	if o.Key != "" {
+		client.SetAuthToken(o.Key)
+	}
+	return &endpoint{name: o.Name, url: strings.TrimRight(o.URL, "/") + "/chat/completions", model: o.Model, key: o.Key, now: o.Now, client: client}, nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// silent drops what resty would print: its lines may quote requests.
+type silent struct{}
+
+func (silent) Errorf(string, ...any) {}
+func (silent) Warnf(string, ...any)  {}
+func (silent) Debugf(string, ...any) {}
+
+// complete asks the model once. Errors are *bridge.Error: RateLimited and Unavailable for what may go better later, other kinds
+// for what a person has to correct. The key stands in none of them.
+func (e *endpoint) complete(ctx context.Context, q request) (answer, error) {
+	resp, err := e.client.R().SetContext(ctx).SetBody(q).Post(e.url)
+	if err != nil {
+		return answer{}, e.unreached(ctx, err)
+	}
+	if resp.StatusCode() != http.StatusOK {
+		return answer{}, e.refusal(resp)
+	}
+	a, err := readAnswer(resp.Body())
+	if err != nil {
+		return answer{}, bridge.Errorf(bridge.Unavailable, "%s", e.shown(err.Error()))
+	}
+	return a, nil
+}
+
+// unreached words why there is not an answer. The library's own words are not shown: they may quote the address.
+func (e *endpoint) unreached(ctx context.Context, err error) error {
+	var cert *tls.CertificateVerificationError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &cert):
+		return &bridge.Error{Kind: bridge.Invalid, Message: "the certificate of the endpoint is not trusted; correct the url of runtime " + e.name + ", or have this machine trust the certificate", Cause: err}
+	case errors.Is(err, resty.ErrResponseBodyTooLarge):
+		return bridge.Errorf(bridge.Unavailable, "the endpoint's answer has more than %d bytes", maxBody)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the endpoint did not answer in time", Cause: err}
+	case errors.As(err, &dns):
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the name of the endpoint is not found; look at the url of runtime " + e.name, Cause: err}
+	}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: "the endpoint cannot be reached or ended the connection; look whether it runs, and at the url of runtime " + e.name, Cause: err}
+}
+
+// refusal words a status other than 200.
+func (e *endpoint) refusal(resp *resty.Response) error {
+	status, said := resp.StatusCode(), e.shown(readError(resp.Body()))
+	if said != "" {
+		said = ": " + said
+	}
+	out := &bridge.Error{Kind: bridge.Unavailable, RetryAfter: e.retryAfter(resp.Header()), Message: fmt.Sprintf("the endpoint answers %d%s", status, said)}
+	switch {
+	case status == http.StatusTooManyRequests:
+		out.Kind = bridge.RateLimited
+	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly:
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		out.Kind, out.Message = bridge.Unauthenticated, fmt.Sprintf("login missing: the endpoint refuses the key (%d%s); correct the key of runtime %s and start the bridge again", status, said, e.name)
+	case status >= 300 && status < 400:
+		out.Kind, out.Message = bridge.Invalid, fmt.Sprintf("the endpoint answers with a redirect (%d), which is not followed; write its final address as the url of runtime %s", status, e.name)
+	case status == http.StatusNotFound:
+		out.Kind, out.Message = bridge.Invalid, fmt.Sprintf("the endpoint does not know the model %s, or does not serve chat completions at this address (404%s); correct model and url of runtime %s", words.SafeWord(e.model), said, e.name)
+	default:
+		out.Kind, out.Message = bridge.Invalid, fmt.Sprintf("the endpoint refuses the request (%d%s)", status, said)
+	}
+	return out
+}
+
+// shown makes an endpoint's own words fit for a person, without the key.
+func (e *endpoint) shown(said string) string {
+	if e.key != "" {
+		said = strings.ReplaceAll(said, e.key, "[key]")
+	}
+	return words.SafeLine(said, 300)
+}
+
+// maxRetryAfter bounds how long an endpoint may ask to wait.
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter reads when an endpoint may be asked again: a number of seconds or milliseconds, or a date; 0 when it does not say.
+func (e *endpoint) retryAfter(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return bounded(ms / 1000)
+	}
+	said := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseFloat(said, 64); err == nil && seconds > 0 {
+		return bounded(seconds)
+	}
+	if at, err := http.ParseTime(said); err == nil {
+		return min(max(at.Sub(e.now()), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+func bounded(seconds float64) time.Duration {
+	if seconds >= maxRetryAfter.Seconds() {
+		return maxRetryAfter
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
