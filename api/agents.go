@@ -91,7 +91,7 @@ func (h *Handler) launch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	spec := engine.Spec{Name: req.Name, Role: h.roleOf(req.Repo), Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API}
-	spec.Runtime = h.o.Runtime(req.Name, spec.Role)
+	spec.Runtime, spec.Blocks = h.o.Runtime(req.Name, spec.Role), h.o.Blocks(req.Name, spec.Role)
 	var err error
 	if spec.Join, spec.JoinWithin, err = req.join(); err != nil {
 		return err

@@ -41,6 +41,8 @@ type Options struct {
 	// Join returns how results come back to an agent of that name and role when
 	// its launch does not say; nil means one by one.
 	Join func(name, role string) (bridge.Join, time.Duration)
+	// Blocks returns the first memory blocks of an agent of that name and role, by label; nil means none for all.
+	Blocks func(name, role string) map[string]string
 	// Token opens every route but /health, /healthz and the webhooks.
 	Token string
 	Chat  ChatOptions
@@ -114,6 +116,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Join == nil {
 		o.Join = func(string, string) (bridge.Join, time.Duration) { return "", 0 }
+	}
+	if o.Blocks == nil {
+		o.Blocks = func(string, string) map[string]string { return nil }
 	}
 	if o.Healthy == nil {
 		o.Healthy = func() error { return nil }

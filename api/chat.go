@@ -164,7 +164,7 @@ func (h *Handler) introduce(ctx context.Context, key, words string) (bridge.Turn
 	words = h.o.Chat.preamble() + words
 	sum := sha256.Sum256([]byte(key))
 	spec := engine.Spec{Name: "chat-" + hex.EncodeToString(sum[:8]), Role: h.roleOf(h.o.Chat.Repo), Repo: h.o.Chat.Repo, Ref: h.o.Chat.Ref, API: h.o.Chat.API, Prompt: words, ChatUser: key}
-	spec.Runtime = h.o.Runtime(spec.Name, spec.Role)
+	spec.Runtime, spec.Blocks = h.o.Runtime(spec.Name, spec.Role), h.o.Blocks(spec.Name, spec.Role)
 	spec.Join, spec.JoinWithin = h.o.Join(spec.Name, spec.Role)
 	_, turn, err := h.o.Engine.LaunchAgent(ctx, spec)
 	return turn, err

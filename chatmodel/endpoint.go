@@ -153,3 +153,15 @@ func bounded(seconds float64) time.Duration {
 	}
 	return time.Duration(seconds * float64(time.Second))
 }
+
+// Try asks the model once to call a tool that does nothing, and reports whether it does. Errors are those of a turn.
+func Try(ctx context.Context, o Options) (calls bool, err error) {
+	e, err := newEndpoint(o)
+	if err != nil {
+		return false, bridge.Errorf(bridge.Invalid, "%s", err)
+	}
+	defer e.client.GetClient().CloseIdleConnections()
+	a, err := e.complete(ctx, request{Model: o.Model, Tools: tools([]bridge.ToolOffer{doNothing}), Messages: []message{
+		{Role: "system", Content: text("You act by tools alone.")}, {Role: "user", Content: text("Call the tool do_nothing now.")}}})
+	return len(a.Calls) > 0, err
+}

@@ -41,11 +41,19 @@ type Source = yamlconf.Source
 //	orchestrators[].ref    the default branch       a branch, tag or commit
 //	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
 //	orchestrators[].runtime cursor                  cursor, or a name of runtimes
-//	runtimes.<name>.kind   required                 relay, for agents that a relay hosts; scripted, a stand-in for tests
+//	runtimes.<name>.kind   required                 relay, for agents that a relay hosts; chat, a chat model; scripted, for tests
 //	runtimes.<name>.relay  required for relay       the name of a relay that joins
 //	runtimes.<name>.agent  required for relay       a name below agents in that relay's file
 //	runtimes.<name>.script required for scripted    a file, relative to the configuration
 //	runtimes.<name>.dir    <name>.agents            a folder, relative to the configuration; for scripted alone
+//	orchestrators[].blocks none                     label: text, at most 16384 bytes each and 65536 in all
+//	runtimes.<name>.url    required (chat)          https://…, http:// for loopback only
+//	runtimes.<name>.model  required (chat)          at most 200 visible ASCII characters
+//	runtimes.<name>.key    none (chat)              visible ASCII characters, by reference
+//	runtimes.<name>.steps  50 (chat)                1 to 1000
+//	runtimes.<name>.turn_timeout 5m (chat)          1s to 24h
+//	runtimes.<name>.max_tokens the endpoint's (chat) 1 to 1000000
+//	runtimes.<name>.parallel 4 (chat)               1 to 256
 //	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
 //	mail.per_minute        10                       1 to 100000
 //	mail.max_file          33554432                 1 to 1099511627776 bytes
@@ -153,15 +161,31 @@ type Orchestrator struct {
 	// Runtime names the one of Runtimes in which its agents live, and all below them;
 	// "" is the Cloud Agents API, which the file may also call cursor.
 	Runtime string `yaml:"runtime"`
+	// Blocks are the first memory blocks of its root agents, by label. They are written when the agent is launched, and never again.
+	Blocks map[string]string `yaml:"blocks"`
 }
 
 // Runtime is what executes agents besides the Cloud Agents API.
 type Runtime struct {
-	// Kind is "relay", for agents that a relay hosts, or "scripted": no agents, but a stand-in that follows a script.
+	// Kind is "relay", for agents that a relay hosts, "chat", for chat models, or "scripted": a stand-in that follows a script.
 	Kind string `yaml:"kind"`
 	// Relay is the relay that hosts the agents, and Agent the entry in its file.
-	Relay  string `yaml:"relay"`
-	Agent  string `yaml:"agent"`
+	Relay string `yaml:"relay"`
+	Agent string `yaml:"agent"`
+	// URL to Parallel are of a chat model. URL is the endpoint's base, in front of /chat/completions, without a slash at the end.
+	URL   string `yaml:"url"`
+	Model string `yaml:"model"`
+	// Key is sent as a bearer token; empty for an endpoint that asks for none.
+	Key Secret `yaml:"key"`
+	// Steps bounds how often one turn asks the model, TurnTimeout how long the model may work in one turn.
+	Steps       int           `yaml:"steps"`
+	TurnTimeout time.Duration `yaml:"turn_timeout"`
+	// MaxTokens bounds one answer; 0 leaves it to the endpoint.
+	MaxTokens int `yaml:"max_tokens"`
+	// Parallel bounds how many calls of the model one bridge makes at a time.
+	Parallel int `yaml:"parallel"`
+
+	// Script and Dir are of the stand-in.
 	Script string `yaml:"script"`
 	// Dir keeps what its agents know; one process alone may use it.
 	Dir string `yaml:"dir"`

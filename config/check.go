@@ -248,6 +248,7 @@ func (c *checker) orchestrators(b *Bridge) {
 			c.span(at+".join_deadline", o.JoinDeadline, time.Second, maxJoinDeadline)
 		}
 		c.toolsets(at+".toolsets", o.Toolsets)
+		c.blocks(at+".blocks", o.Blocks)
 		if o.Spawn != "" {
 			c.choice(at+".spawn", o.Spawn, "own")
 		}
@@ -269,7 +270,7 @@ func (c *checker) toolsets(at string, list []string) {
 }
 
 // runtimeKinds are the kinds that a runtime of the file may have.
-var runtimeKinds = []string{kindRelay, kindScripted}
+var runtimeKinds = []string{kindRelay, kindChat, kindScripted}
 
 // Kinds of runtimes. A relay hosts the agents of kindRelay.
 const (
@@ -292,6 +293,8 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 		switch r.Kind {
 		case kindRelay:
 			c.relayRuntime(at, r, b.Relays)
+		case kindChat:
+			c.chatModel(at, &r)
 		case kindScripted:
 			scripted = true
 			r = c.scriptedRuntime(at, n, r)
@@ -315,6 +318,7 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 
 // relayRuntime checks a runtime whose agents a relay hosts. Whether the relay is enrolled, and has the entry, is not for a file to know.
 func (c *checker) relayRuntime(at string, r Runtime, called map[string]Relay) {
+	c.onlyFor(at, r.Kind, chatKeys...)
 	c.named(at+".relay", r.Relay, "name the relay, as in drawbridge relay token NAME")
 	c.named(at+".agent", r.Agent, "name the entry below agents in relay.yaml of that machine")
 	if _, address := called[r.Relay]; address {
@@ -337,6 +341,7 @@ func (c *checker) named(key, value, remedy string) {
 }
 
 func (c *checker) scriptedRuntime(at, name string, r Runtime) Runtime {
+	c.onlyFor(at, r.Kind, chatKeys...)
 	if r.Script == "" {
 		c.problem(at+".script", "", "is required", "name the file that says what its agents do")
 	}

@@ -235,7 +235,7 @@ func TestBridgeProblems(t *testing.T) {
 			`bridge.yaml:8: chat.orchestrator: "b" is not an orchestrator`,
 		}},
 		"runtimes": {least + "listen: 127.0.0.1:0\nruntimes:\n  v1: {kind: scripted, script: s.yaml}\n  local: {kind: cli}\norchestrators: [{name: a, repo: github.com/a/b, runtime: locl}]", []string{
-			`runtimes.v1: is a name of the Cloud Agents API; choose another`, `runtimes.local.kind: "cli" is not known; use relay or scripted`,
+			`runtimes.v1: is a name of the Cloud Agents API; choose another`, `runtimes.local.kind: "cli" is not known; use relay, chat or scripted`,
 			`orchestrators[0].runtime: "locl" is not a runtime; use cursor, local or v1`, `listen: "127.0.0.1:0" has no port of its own`,
 		}},
 		"tools":                        {least + "tools: {per_minute: 0}", []string{`bridge.yaml:3: tools.per_minute: "0" is out of range; use 1 to 1000000`}},

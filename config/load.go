@@ -202,6 +202,9 @@ func (b *Bridge) Secrets() []string {
 	for _, r := range b.Relays {
 		secrets = append(secrets, r.Token)
 	}
+	for _, r := range b.Runtimes {
+		secrets = append(secrets, r.Key)
+	}
 	var texts []string
 	for _, s := range secrets {
 		if s.Len() > 0 {

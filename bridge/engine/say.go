@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"drawbridge/bridge"
@@ -29,6 +31,9 @@ type Spec struct {
 	// Join and JoinWithin say how results of several subagents come back; see SetJoin.
 	Join       bridge.Join
 	JoinWithin time.Duration
+	// Blocks are the agent's first memory blocks, by label, each of at most what package memory takes. They are there before its
+	// first turn.
+	Blocks map[string]string
 }
 
 // LaunchAgent launches an agent for a person: the repository must be an
@@ -72,6 +77,9 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		if err := c.event(bridge.EventAgent, a, bridge.Event{Text: fmt.Sprintf("agent %s on %s", a.Name, a.Repo), Fields: map[string]string{"repo": a.Repo, "runtime": a.Runtime, "api": bridge.Through(a.Runtime, a.API)}}); err != nil {
 			return err
 		}
+		if err := c.firstBlocks(a, s.Blocks); err != nil {
+			return err
+		}
 		if err := c.addTurn(&a, t); err != nil {
 			return err
 		}
@@ -80,6 +88,20 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		return err
 	}, bridge.NeedNamed{Root: id, Name: s.Name}, bridge.NeedRootNamed{Name: s.Name}, bridge.NeedAnyNamed{Name: s.Name}, bridge.NeedAgentBy{By: bridge.ByChatUser, Value: s.ChatUser})
 	return a, begun, err
+}
+
+// firstBlocks writes the blocks with which an agent begins. From then on they are the agent's.
+func (c *change) firstBlocks(a bridge.Agent, blocks map[string]string) error {
+	for _, label := range slices.Sorted(maps.Keys(blocks)) {
+		if err := c.PutBlock(bridge.Block{Agent: a.ID, Label: label, Version: 1, Content: blocks[label], UpdatedAt: c.now}); err != nil {
+			return err
+		}
+		err := c.event(bridge.EventMemory, a, bridge.Event{Text: fmt.Sprintf("the configuration gave block %q", label), Fields: map[string]string{"label": label, "version": "1", "by": "operator"}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // homeOf says where an agent that a person launches will live: in the Runtime that its role has, else in the cloud at the version

@@ -35,6 +35,7 @@ func (c checkCmd) Run(ctx context.Context, a app) error {
 	if cfg != nil && !c.Offline {
 		findings = append(findings, probe.Disks(cfg, uint64(c.Free)<<20)...)
 		findings = append(findings, probe.All(ctx, cfg, newCloud)...)
+		findings = append(findings, askModels(ctx, cfg)...)
 	}
 	ok := true
 	for _, f := range findings {
@@ -149,6 +150,10 @@ func runtimeFindings(cfg *config.Bridge) (out []probe.Finding) {
 		r := cfg.Runtimes[name]
 		if r.Kind == "relay" {
 			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("agents of the entry %s of relay %s; drawbridge-relay check --agents tells there whether they start", r.Agent, r.Relay)})
+			continue
+		}
+		if r.Kind == kindChat {
+			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("a chat model: %s at %s; its agents act by tools alone", r.Model, r.URL)})
 			continue
 		}
 		f := probe.Finding{What: "runtime " + name, OK: true, Detail: "a stand-in: its agents follow " + r.Script + " and think nothing"}

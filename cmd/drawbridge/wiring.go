@@ -22,6 +22,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/bridge/runtimes"
+	"drawbridge/chatmodel"
 	"drawbridge/cloudagents"
 	"drawbridge/config"
 	"drawbridge/internal/httpx"
@@ -55,6 +56,7 @@ type parts struct {
 	relays  *hub.Hub
 	scripts []*scripted.Runtime
 	hosted  map[string]*hosted.Runtime
+	chats   chatmodel.Runtimes
 	cloud   *cloudagents.Client // nil without a key
 	api     *api.Handler
 	metrics *api.Metrics
@@ -150,12 +152,12 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if w.cloud != nil { // a nil pointer in an interface is not nil
 		all.Cloud = w.cloud
 	}
-	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: cfg.DoorURL()}
+	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: cfg.DoorURL(), Inside: w.inside}
 	w.engine, err = engine.New(markPorts(engine.Options{
 		Store: w.store, Runtime: doored, Actions: w.relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, Away: all.Away, V0Settle: cfg.Cursor.V0Settle,
-		Mail: w.mailWork, Doors: doored.Gives, Preamble: memory.Preamble, OnEvent: w.onEvent, Log: w.log,
+		Mail: w.mailWork, Chat: w.chatWork, Doors: doored.Gives, Preamble: w.preamble, OnEvent: w.onEvent, Log: w.log,
 	}))
 	if err != nil {
 		return nil, w.close(err)
@@ -231,6 +233,14 @@ func (w *parts) openRuntimes() (map[string]bridge.Runtime, error) {
 			named[name] = w.hosted[name]
 			continue
 		}
+		if c.Kind == kindChat {
+			r, err := w.openChat(name, c)
+			if err != nil {
+				return nil, err
+			}
+			named[name] = r
+			continue
+		}
 		script, err := scripted.Load(c.Script)
 		if err != nil {
 			return nil, fmt.Errorf("runtime %s: %w", name, err)
@@ -297,6 +307,9 @@ func (w *parts) toolsets(root bridge.Agent) []string {
 	if o := w.orchestrator(root.Name, root.Role); o != nil && len(o.Toolsets) > 0 {
 		return o.Toolsets
 	}
+	if w.inside(root.Runtime) {
+		return chatToolsets
+	}
 	return mcpserver.DefaultToolsets
 }
 
@@ -309,7 +322,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Door: w.door, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}

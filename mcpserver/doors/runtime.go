@@ -28,12 +28,15 @@ type Runtime struct {
 	// empty means that agents there get no doors. LocalURL is the same for agents of
 	// other Runtimes, which are on this machine.
 	PublicURL, LocalURL string
+	// Inside says of a Runtime whether its agents live in this process. They call tools without a door and get no token. Nil
+	// means that none do.
+	Inside func(runtime string) bool
 }
 
 // Launch implements bridge.Launcher.
 func (d *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	var err error
-	if l.API != bridge.APIv0 {
+	if l.API != bridge.APIv0 && !d.inside(l.Runtime) {
 		if l.Door, err = d.door(ctx, d.address(l.Runtime), l.Owner); err != nil {
 			return bridge.Started{}, err
 		}
@@ -44,7 +47,7 @@ func (d *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 // Send implements bridge.Sender.
 func (d *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
 	var err error
-	if f.API != bridge.APIv0 {
+	if f.API != bridge.APIv0 && !d.inside(f.Runtime) {
 		if f.Door, err = d.door(ctx, d.address(f.Runtime), f.Owner); err != nil {
 			return bridge.Started{}, err
 		}
@@ -52,8 +55,10 @@ func (d *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 	return d.Cloud.Send(ctx, f)
 }
 
-// Gives reports whether agents of that Runtime get a door with their turns. Agents at the v0 API get none even so.
-func (d *Runtime) Gives(runtime string) bool { return d.address(runtime) != "" }
+// Gives reports whether agents of that Runtime have tools of the bridge in their turns. Agents at the v0 API have none even so.
+func (d *Runtime) Gives(runtime string) bool { return d.inside(runtime) || d.address(runtime) != "" }
+
+func (d *Runtime) inside(runtime string) bool { return d.Inside != nil && d.Inside(runtime) }
 
 // address is where agents of that Runtime reach the bridge.
 func (d *Runtime) address(runtime string) string {

@@ -1,6 +1,9 @@
 package chatsim
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Turn is what a model says in turns of an agent: the first one that fits counts.
 type Turn struct {
@@ -14,6 +17,8 @@ type Turn struct {
 
 // Scripted answers by turns. The place in a turn is how often the model has answered in it.
 func Scripted(turns []Turn) func(Request, int) Answer {
+	var mu sync.Mutex
+	held := map[*Answer]int{}
 	return func(r Request, _ int) Answer {
 		system, user, at := "", "", 0
 		for _, m := range r.Messages {
@@ -31,10 +36,16 @@ func Scripted(turns []Turn) func(Request, int) Answer {
 		}
 		for _, t := range turns {
 			if (t.Agent == "" || strings.Contains(system, "You are the agent "+t.Agent+";")) && strings.Contains(user, t.Match) {
-				if at < len(t.Steps) {
-					return t.Steps[at]
+				if at >= len(t.Steps) {
+					break
 				}
-				break
+				a := &t.Steps[at]
+				mu.Lock()
+				defer mu.Unlock()
+				if held[a]++; held[a] <= a.Hold {
+					return Answer{Hang: true}
+				}
+				return *a
 			}
 		}
 		return Answer{Text: "Done."}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,8 @@ type Answer struct {
 	Hang bool `json:"hang"`
 	// Location is the header of a redirect.
 	Location string `json:"location"`
+	// Hold is how many times a script lets this answer hang before it gives it.
+	Hold int `json:"hold"`
 }
 
 // Server is the endpoint. Its fields are set before it serves.
@@ -36,6 +39,9 @@ type Server struct {
 	Models []string
 	// Answer says what it answers to a request that is right. n counts the requests from 1.
 	Answer func(r Request, n int) Answer
+
+	// hung counts the requests that were left without an answer.
+	hung atomic.Int64
 
 	mu sync.Mutex // guards the fields below
 	// log is what was asked, in order; refused is why requests were refused.
@@ -60,7 +66,11 @@ func (s *Server) Refused() []string {
 // ServeHTTP implements http.Handler for /v1/chat/completions, and shows what was asked at /_log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/_log" {
-		_ = json.NewEncoder(w).Encode(map[string]any{"requests": s.Log(), "refused": s.Refused()})
+		asked := s.Log()
+		for i := range asked {
+			asked[i].Tools = nil // they are long, and the same each time
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"requests": append([]Request{}, asked...), "refused": append([]string{}, s.Refused()...), "hung": s.hung.Load()})
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
@@ -81,6 +91,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	a := s.Answer(q, n)
 	if a.Hang {
+		s.hung.Add(1)
 		<-r.Context().Done()
 		return
 	}
