@@ -279,7 +279,7 @@ func (l *loop) ask(ctx context.Context) (wait time.Duration, err error) {
 	return l.afterFault(fault), nil
 }
 
-// modelCallIDs are the ids of a call of the model and of its answer. A step has one answer, whoever asked: a process that was
+// modelCallIDs are the ids of a call of the model and of its answer. A step has one answer: a process that was
 // taken for dead cannot add a second one.
 func modelCallIDs(at asking) (call, answer string) {
 	answer = fmt.Sprintf("step_%d", at.Step)

@@ -155,7 +155,7 @@ type toolsCmd struct {
 
 // Help shows an example.
 func (toolsCmd) Help() string {
-	return "Each tool call of the turn's run and what it returned, in order.\n\nExample:\n  drawbridge tools trn_0069… --json"
+	return "Each tool call of the turn's run and what it returned, in order. The run of a chat model shows its calls of the model, too.\n\nExample:\n  drawbridge tools trn_0069… --json"
 }
 
 // Run shows the record of a run.
