@@ -106,7 +106,7 @@ func TestScripts(t *testing.T) {
 			"repeat":    repeatLine,
 			"replace":   replaceText,
 			"parseok":   parsesAsJSON,
-			"model":    startModel,
+			"model":     startModel,
 		},
 	})
 }
