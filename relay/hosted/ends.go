@@ -106,7 +106,7 @@ var states = map[wire.TurnCause]bridge.RunState{
 
 // observed is a turn's end in the words of every Runtime.
 func (r *Runtime) observed(end wire.TurnEnded) bridge.Observation {
-	o := bridge.Observation{State: bridge.RunError, Reply: end.Text, Cause: bridge.EndCause(end.Cause), Seen: end.Evidence, Detail: end.Error}
+	o := bridge.Observation{State: bridge.RunError, Reply: end.Text, Cause: bridge.EndCause(end.Cause), Seen: seenLines(end.Evidence), Detail: end.Error}
 	if state, known := states[end.Cause]; known {
 		o.State = state
 	}
