@@ -33,12 +33,12 @@ func (d ACP) Open(ctx context.Context, o Opening) (Conversation, error) {
 	opening, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c := &conversation{process: p, known: true}
-	if err = c.open(opening, o); err == nil {
+	if err = crashed(c.open(opening, o)); err == nil {
 		err = o.Named(c.session.ID)
 	}
 	if err != nil {
 		p.Close()
-		return nil, crashed(err)
+		return nil, err
 	}
 	return c, nil
 }
@@ -46,7 +46,7 @@ func (d ACP) Open(ctx context.Context, o Opening) (Conversation, error) {
 // crashed makes any error one with a cause.
 func crashed(err error) error {
 	var why *agents.Error
-	if errors.As(err, &why) {
+	if err == nil || errors.As(err, &why) {
 		return err
 	}
 	return &agents.Error{Cause: agents.Crashed, Reason: err.Error()}

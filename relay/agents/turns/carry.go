@@ -118,6 +118,9 @@ func (j *job) failed(err error) wire.TurnEnded {
 	if j.r.ctx.Err() != nil {
 		return j.unsaid()
 	}
+	if errors.Is(err, errUnrecorded) {
+		return j.unrecorded(err)
+	}
 	end := endOf(err)
 	if end.Cause == wire.TurnSessionGone {
 		// The next turn begins a session. The bridge knows that the agent remembers nothing.
@@ -126,6 +129,12 @@ func (j *job) failed(err error) wire.TurnEnded {
 		}
 	}
 	return j.over(end, "")
+}
+
+// unrecorded is the refusal of a turn that was not said, because the disk takes nothing.
+func (j *job) unrecorded(err error) wire.TurnEnded {
+	j.host.o.Log.Error().Err(err).Str("session", j.session).Str("turn", j.t.ID).Msg("a turn was not said because the record cannot be written")
+	return wire.TurnEnded{Refusal: wire.RefusedBusy, RetryMS: 5000, Error: "the relay cannot write its record of the session; look at its log"}
 }
 
 // say finds out whether the agent has the turn, says it if not, and takes the answer.
@@ -150,8 +159,7 @@ func (j *job) say() (end wire.TurnEnded, again bool) {
 	}
 	if err := j.begin(text); err != nil {
 		j.w.rest()
-		j.host.o.Log.Error().Err(err).Str("session", j.session).Str("turn", j.t.ID).Msg("a turn was not said because the record cannot be written")
-		return wire.TurnEnded{Refusal: wire.RefusedBusy, RetryMS: 5000, Error: "the relay cannot write its record of the session; look at its log"}, false
+		return j.unrecorded(err), false
 	}
 	return j.exchange(text), false
 }

@@ -216,6 +216,29 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
+// A turn that a crash cut off stays unknown when its agent is not listed any more, and the relay goes on.
+func TestAgentIsNotListedAnyMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {}, "other": {}}, nil)
+	t1 := turn("ada", "t1", "do: say Hello")
+	w.answers(t1, "Hello")
+	w.close()
+	w.rewrite(until("t1", "said"))
+	text, err := os.ReadFile(w.config.File)
+	w.must(err)
+	w.must(os.WriteFile(w.config.File, []byte(strings.ReplaceAll(string(text), "fake", "renamed")), 0o600))
+	w.open()
+	if found := w.LookupTurn(t1); found.Known != wire.TurnKnownNot {
+		t.Errorf("%+v", found)
+	}
+	if found := w.StopTurn(t1); found.Known != wire.TurnKnownNot {
+		t.Errorf("%+v", found)
+	}
+	if end := w.run(t1); end.Refusal != wire.RefusedUnlisted {
+		t.Errorf("%+v", end)
+	}
+}
+
 // A record whose last line a crash cut off goes on. Any other damage takes that session out of use and says what to do; others go on.
 func TestDamagedRecords(t *testing.T) {
 	t.Parallel()

@@ -285,10 +285,20 @@ func (h *Host) LookupTurn(t wire.Turn) wire.TurnFound {
 	}
 	defer l.leave()
 	found := l.look(t.ID)
-	if found.Known == wire.TurnKnownOpen && found.State == "" {
-		h.settle(l, t)
-		found.State = wire.TurnQueued
+	return h.settled(l, t, found)
+}
+
+// settled has an open turn that is in nobody's hand looked for, and returns what is known of it until then. The agent of a record may not be listed
+// any more, so that it cannot be asked.
+func (h *Host) settled(l *lane, t wire.Turn, found wire.TurnFound) wire.TurnFound {
+	if found.Known != wire.TurnKnownOpen || found.State != "" {
+		return found
 	}
+	if a, listed := h.o.Config.Agents[t.Agent]; !listed || h.o.Drivers[a.Kind] == nil {
+		return wire.TurnFound{Known: wire.TurnKnownNot}
+	}
+	h.settle(l, t)
+	found.State = wire.TurnQueued
 	return found
 }
 
@@ -328,11 +338,7 @@ func (h *Host) StopTurn(t wire.Turn) wire.TurnFound {
 	}
 	defer l.leave()
 	found := l.stop(t.ID)
-	if found.Known == wire.TurnKnownOpen && found.State == "" {
-		h.settle(l, t)
-		found.State = wire.TurnQueued
-	}
-	return found
+	return h.settled(l, t, found)
 }
 
 // leaveUnsaid keeps a turn from being said later. Beyond the bound it forgets another one.

@@ -34,7 +34,9 @@ type lane struct {
 
 // run is a turn in hand.
 type run struct {
-	id   string
+	id string
+	// body is the digest of what the turn was sent with, "" for one that is only looked for.
+	body string
 	done chan struct{}
 	// end and again are set before done is closed. again is true when the turn turned out not to be said, and the caller may say it.
 	end    wire.TurnEnded
@@ -98,12 +100,12 @@ func (l *lane) keep() {
 func (l *lane) join(ctx context.Context, t wire.Turn) (r *run, mine bool, end *wire.TurnEnded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.runs[t.ID]; r != nil {
-		return r, false, nil
-	}
-	p := l.record.turns[t.ID]
-	if p != nil && p.body != "" && t.Text != "" && p.body != t.BodyHash {
+	p, r := l.record.turns[t.ID], l.runs[t.ID]
+	if t.Text != "" && (p != nil && p.body != "" && p.body != t.BodyHash || r != nil && r.body != "" && r.body != t.BodyHash) {
 		return nil, false, &wire.TurnEnded{Refusal: wire.RefusedConflict, Error: "the turn's id was used for another text; send the turn with a new id"}
+	}
+	if r != nil {
+		return r, false, nil
 	}
 	if p.over() {
 		return nil, false, l.recorded(t.ID)
@@ -115,6 +117,9 @@ func (l *lane) join(ctx context.Context, t wire.Turn) (r *run, mine bool, end *w
 		return nil, false, &wire.TurnEnded{Refusal: wire.RefusedConflict, Error: clip(err.Error())}
 	}
 	r = &run{id: t.ID, done: make(chan struct{}), state: wire.TurnQueued, since: l.host.o.Now()}
+	if t.Text != "" {
+		r.body = t.BodyHash
+	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	l.runs[t.ID] = r
 	return r, true, nil

@@ -251,10 +251,13 @@ func (r *record) add(l line) error {
 		return fmt.Errorf("record of session %q: %w", r.session, err)
 	}
 	if err := r.log.Append(text); err != nil {
-		return fmt.Errorf("record of session %q: %w", r.session, err)
+		return fmt.Errorf("record of session %q: %w: %w", r.session, errUnrecorded, err)
 	}
 	return r.apply(l)
 }
+
+// errUnrecorded means that the disk did not take a line.
+var errUnrecorded = errors.New("the disk did not take it")
 
 // fits reports why a turn cannot be one of this session.
 func (r *record) fits(t wire.Turn) error {

@@ -28,7 +28,8 @@ func Orphans() (n int, err error) {
 		if string(name) != guardName && string(name) != keeperName {
 			continue
 		}
-		if now := parentOf(dir); now > 0 && strconv.Itoa(now) != string(parent) {
+		// Those of an earlier version do not say whose they are.
+		if now := parentOf(dir); now > 0 && len(parent) > 0 && strconv.Itoa(now) != string(parent) && !inner(dir) {
 			n++
 		}
 	}
@@ -46,6 +47,18 @@ func parentOf(dir string) int {
 	}
 	parent, _ := strconv.Atoi(fields[1])
 	return parent
+}
+
+// inner reports whether a process is in a namespace of its own, such as a container, where its parent has another number. Its relay is not
+// one of this machine's.
+func inner(dir string) bool {
+	text, _ := os.ReadFile(filepath.Join(dir, "status"))
+	for line := range strings.Lines(string(text)) {
+		if ids, found := strings.CutPrefix(line, "NSpid:"); found {
+			return len(strings.Fields(ids)) > 1
+		}
+	}
+	return false
 }
 
 // AwaitOrphans returns when nothing is left of what relays had started here that have ended. The error is the cause of ctx.
