@@ -41,6 +41,9 @@ func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) erro
 // limitWait is how long an agent sleeps whose limit has no time, at first and at most.
 const limitWait, maxLimitWait = 5 * time.Minute, time.Hour
 
+// longestLimit is how long an agent sleeps at most before it is asked to go on, whatever its machine says.
+const longestLimit = 14 * 24 * time.Hour
+
 // sleeps takes a turn back to the queue. A limit is a time: the turn is not failed, and goes on when the limit is over. A turn that the
 // agent never got is said as if for the first time.
 func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) error {
@@ -55,6 +58,12 @@ func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) erro
 			until = c.now.Add(c.e.backoff(j.turn.Attempts, time.Second, time.Minute))
 		}
 		until = until.Add(c.e.stagger(j.tree)).Add(time.Millisecond).Truncate(time.Millisecond) // the same in every store
+		if most := c.now.Add(longestLimit); until.After(most) {
+			until = most
+		}
+		if j.tree.Stopped() {
+			until = c.now
+		}
 		if !limited {
 			j.turn.Run = ""
 		}

@@ -255,3 +255,35 @@ func TestDoing(t *testing.T) {
 		}
 	})
 }
+
+// A limit that a machine calls endless ends: the agent is asked to go on after two weeks.
+func TestEndlessLimitEnds(t *testing.T) {
+	t.Parallel()
+	limited := bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	hostedWorld(t, map[string][]bridge.Observation{boss: {limited}}, func(t *testing.T, w *world) {
+		begun := time.Now()
+		w.launchLocal("go")
+		w.resting()
+		if got, took := w.sent(boss), time.Since(begun); len(got) != 1 || !strings.HasPrefix(got[0], "continue") || took < 14*24*time.Hour || took > 15*24*time.Hour {
+			t.Errorf("after %s it heard %q", took, got)
+		}
+	})
+}
+
+// A tree that a person stops while its agent sleeps does not wait for the limit.
+func TestStopEndsALimit(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	limited := bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: begun.Add(5 * time.Hour)}
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished}, limited}}, func(t *testing.T, w *world) {
+		w.launchLocal("go")
+		w.resting()
+		w.say("build it")
+		w.until("it sleeps", w.is(func(a bridge.Agent) bool { return a.Doing == bridge.DoingSleep }))
+		w.halt()
+		w.resting()
+		if got := w.sent(boss); len(got) != 1 || time.Since(begun) > time.Hour {
+			t.Errorf("after %s it heard %q", time.Since(begun), got)
+		}
+	})
+}

@@ -50,7 +50,9 @@ func (r *Runtime) waitFor(c hub.TurnCall) (*wait, error) {
 	r.waits[c.ID] = w
 	r.all.Go(func() {
 		defer close(w.done)
-		w.end, w.err = r.o.Turns.RunTurn(ctx, c)
+		if w.end, w.err = r.o.Turns.RunTurn(ctx, c); w.err != nil || w.end.Refusal != "" {
+			r.drop(c.ID, w) // only an end of the agent's is kept until it is read
+		}
 	})
 	return w, nil
 }
