@@ -23,30 +23,41 @@ type kind struct {
 	commands [][]string
 	// cli is the entry for one process a turn, with %s for its program; used where no command is installed.
 	program, cli string
-	// hint is a program that shows that its user has the agent without what the relay needs.
-	hint string
+	// better is what to install so that the agent can ask, where only its cli was found.
+	better string
+	// env are variables of its entry beside PATH.
+	env string
 	// install is the command that installs what is missing.
 	install string
 }
 
 var kinds = []kind{
 	{name: "opencode", commands: [][]string{{"opencode", "acp"}}, install: "npm install -g opencode-ai"},
-	{name: "claude", commands: [][]string{{"claude-agent-acp"}, {"claude-code-acp"}}, hint: "claude", install: "npm install -g @agentclientprotocol/claude-agent-acp"},
+	{name: "claude", commands: [][]string{{"claude-agent-acp"}, {"claude-code-acp"}}, program: "claude", cli: claudeEntry,
+		better: "npm install -g @agentclientprotocol/claude-agent-acp", install: "npm install -g @anthropic-ai/claude-code @agentclientprotocol/claude-agent-acp"},
 	{name: "codex", commands: [][]string{{"codex-acp"}}, install: "npm install -g @openai/codex", program: "codex", cli: codexEntry},
 	{name: "gemini", commands: [][]string{{"gemini", "--acp"}}, install: "npm install -g @google/gemini-cli"},
 	{name: "cursor", install: "curl https://cursor.com/install -fsS | bash", program: "cursor-agent", cli: cursorEntry},
-	{name: "goose", commands: [][]string{{"goose", "acp"}}, install: "see https://block.github.io/goose"},
+	{name: "goose", commands: [][]string{{"goose", "acp"}}, env: "GOOSE_MODE: approve", install: "see https://block.github.io/goose"},
 	{name: "qwen", commands: [][]string{{"qwen", "--acp"}}, install: "npm install -g @qwen-code/qwen-code"},
 }
 
 const (
 	codexEntry = `    kind: cli # one process for each turn; it cannot ask, so that its sandbox alone limits it
-    argv: [%s]
-    first: [exec, --json, --skip-git-repo-check, -c, sandbox_mode=workspace-write, -c, "{mcp}", "--", "{prompt}"]
-    resume: [exec, resume, --json, --skip-git-repo-check, -c, sandbox_mode=workspace-write, -c, "{mcp}", "{session}", "--", "{prompt}"]
-    prompt: argument
+    argv: [%s, exec, --skip-git-repo-check, --sandbox, danger-full-access] # its own sandbox does not work within the relay's
+    first: [--json, -c, "{mcp}", "-"]
+    resume: [resume, --json, -c, "{mcp}", "{session}", "-"]
+    prompt: stdin
     mcp: argument
     format: codex-json
+`
+	claudeEntry = `    kind: cli # one process for each turn; it cannot ask, so that its sandbox alone limits it
+    argv: [%s, --print, --verbose, --output-format, stream-json, --allowedTools, "Bash,Edit,Write,mcp__drawbridge"]
+    first: [--mcp-config, "{mcp}"]
+    resume: [--mcp-config, "{mcp}", --resume, "{session}"]
+    prompt: stdin
+    mcp: argument
+    format: claude-stream-json
 `
 	cursorEntry = `    kind: cli # one process for each turn; it cannot ask, so that its sandbox alone limits it
     argv: [%s, --print, --output-format, stream-json, --trust, --approve-mcps]
@@ -116,10 +127,11 @@ func (m Machine) one(k kind) (*Agent, string) {
 		}
 	}
 	if path := m.find(k.program); path != "" {
-		return m.entry(k, path, fmt.Sprintf(k.cli, text(path)))
-	}
-	if path := m.find(k.hint); path != "" {
-		return nil, fmt.Sprintf("%s is here, but not the adapter that the relay speaks with; install it: %s", path, k.install)
+		a, note := m.entry(k, path, fmt.Sprintf(k.cli, text(path)))
+		if k.better != "" {
+			note = strings.TrimPrefix(note+"; ", "; ") + "without its adapter the agent cannot ask; to install that: " + k.better
+		}
+		return a, note
 	}
 	return nil, ""
 }
@@ -137,8 +149,12 @@ func (m Machine) entry(k kind, path, head string) (*Agent, string) {
 	}
 	env, read := m.needs(path)
 	a.Entry = "  " + k.name + ":\n" + head
+	variables := []string{k.env}
 	if env != "" {
-		a.Entry += fmt.Sprintf("    env: { PATH: %s }\n", text(env))
+		variables = append(variables, "PATH: "+text(env))
+	}
+	if set := strings.TrimPrefix(strings.Join(variables, ", "), ", "); set != "" {
+		a.Entry += fmt.Sprintf("    env: { %s }\n", set)
 	}
 	a.Entry += "    slots: 2\n"
 	if m.Sandbox {
