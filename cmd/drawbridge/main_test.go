@@ -79,6 +79,8 @@ func TestScripts(t *testing.T) {
 			"machine":   machineSays,
 			"local":     setLocal,
 			"clone":     makeClone,
+			"starttty":  startTTY,
+			"type":      typeLine,
 			"noneleft":  noneLeft,
 			"killchild": killChild,
 			"world":     setWorld,

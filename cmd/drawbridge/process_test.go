@@ -31,6 +31,8 @@ type sideProcess struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan error
+	// keys is what a person types, nil without a terminal.
+	keys *os.File
 }
 
 // patience bounds every wait; all of them end with the event they wait for.
@@ -56,6 +58,12 @@ func startProcess(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func spawnBeside(ts *testscript.TestScript, name string, args []string) *sideProcess {
+	return spawnWith(ts, nil, append([]string{name}, args...))
+}
+
+// spawnWith starts the program with a standard input; its first argument is the name of the process.
+func spawnWith(ts *testscript.TestScript, stdin *os.File, args []string) *sideProcess {
+	name, args := args[0], args[1:]
 	stage := ts.Value(stageKey{}).(*testStage)
 	if stage.running[name] != nil {
 		ts.Fatalf("%s runs already", name)
@@ -68,6 +76,9 @@ func spawnBeside(ts *testscript.TestScript, name string, args []string) *sidePro
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = ts.MkAbs("."), log, log
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "CURSOR_API_KEY", "HTTPS_PROXY", "GORACE"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
+	}
+	if stdin != nil {
+		p.cmd.Stdin = stdin
 	}
 	ts.Check(p.cmd.Start())
 	go func() { p.done <- p.cmd.Wait() }()

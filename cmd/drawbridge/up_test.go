@@ -135,3 +135,28 @@ func killChild(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Fatalf("no process of %s with %q:\n%s", args[0], args[1], out)
 }
+
+// startTTY is "starttty <name> <arguments>": start with a terminal as standard input, for type.
+func startTTY(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: starttty <name> <arguments>")
+	}
+	keys, terminal, err := openTTY()
+	ts.Check(err)
+	defer terminal.Close()
+	spawnWith(ts, terminal, args).keys = keys
+	ts.Defer(func() { _ = keys.Close() })
+}
+
+// typeLine is "type <name> <text>": a person types a line.
+func typeLine(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: type <name> <text>")
+	}
+	p := ts.Value(stageKey{}).(*testStage).running[args[0]]
+	if p == nil || p.keys == nil {
+		ts.Fatalf("%s has no terminal", args[0])
+	}
+	_, err := p.keys.WriteString(args[1] + "\n")
+	ts.Check(err)
+}

@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	"cmd/drawbridge/internal/demo":    {"api", "bridge"},
 	"cmd/drawbridge/internal/probe":   {"api", "bridge", "bridge/words", "cloudagents", "config", "store"},
 	"cmd/drawbridge/internal/local":   {"policy", "relay/runner/settings"},
-	"cmd/drawbridge/internal/up":      {"api", "bridge", "cmd/drawbridge/internal/local", "config", "policy", "relay/link", "relay/runner/control", "relay/runner/settings"},
+	"cmd/drawbridge/internal/up":      {"api", "bridge", "cmd/drawbridge/internal/local", "config", "policy", "relay/link", "relay/runner/approval", "relay/runner/control", "relay/runner/settings"},
 }
 
 // isProgram tells a program's own package from those that only it uses.

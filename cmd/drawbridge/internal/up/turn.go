@@ -14,6 +14,7 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
 )
 
@@ -186,7 +187,7 @@ type questions struct {
 func (u *upping) questions() *questions {
 	q := &questions{u: u, person: u.Person, relay: control.NewClient(u.relay.State), seen: map[string]bool{}}
 	if q.person {
-		q.lines = make(chan string)
+		q.lines = make(chan string, 64)
 		go func() { // a terminal's read cannot be ended; the process ends with it
 			for in := bufio.NewReader(u.Stdin); ; {
 				text, err := in.ReadString('\n')
@@ -214,6 +215,9 @@ func (q *questions) show(ctx context.Context) error {
 		q.seen[p.ID] = true
 		fmt.Fprint(q.u.Stderr, p.Text(time.Now()))
 		yes, answered, err := q.ask(ctx, p.ID)
+		if errors.Is(err, errAnswered) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -243,11 +247,23 @@ func (q *questions) ask(ctx context.Context, id string) (yes, answered bool, err
 		}
 	}
 	fmt.Fprintf(q.u.Stderr, "Approve %s? [y/N] ", id)
-	select {
-	case <-ctx.Done():
-		return false, false, context.Cause(ctx)
-	case text, open := <-q.lines:
-		answer := strings.ToLower(strings.TrimSpace(text))
-		return answer == "y" || answer == "yes", open, nil
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, false, context.Cause(ctx)
+		case text, open := <-q.lines:
+			answer := strings.ToLower(strings.TrimSpace(text))
+			return answer == "y" || answer == "yes", open, nil
+		case <-tick.C:
+		}
+		if open, err := q.relay.Pending(ctx); err == nil && !slices.ContainsFunc(open, func(p approval.Pending) bool { return p.ID == id }) {
+			fmt.Fprintf(q.u.Stderr, "\n%s is not open any more\n", id)
+			return false, false, errAnswered
+		}
 	}
 }
+
+// errAnswered means that a question ended while it was shown.
+var errAnswered = errors.New("the question is not open any more")
