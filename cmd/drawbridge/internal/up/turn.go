@@ -172,6 +172,9 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 		return nil
 	}
 	u.say("the turn is %s: %s", t.State, cmp.Or(t.Trouble, t.Status))
+	if strings.Contains(t.Trouble, "login is missing") {
+		u.say("log the agent in with: drawbridge-relay login %s --config %s", u.Agent, u.file("relay.yaml"))
+	}
 	return ErrTurn
 }
 
