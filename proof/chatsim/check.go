@@ -30,6 +30,8 @@ type Message struct {
 	Calls   []ToolCall `json:"tool_calls"`
 	CallID  string     `json:"tool_call_id"`
 	Name    string     `json:"name"`
+	// Refusal is sent back by clients that repeat an assistant message as they got it.
+	Refusal *string `json:"refusal"`
 }
 
 // ToolCall is a call of a function.
