@@ -236,6 +236,14 @@ func TestFilesOfTheRepository(t *testing.T) {
 	wantCause(t, err, agents.Crashed, "no workspace")
 }
 
+// much is how many bytes a program writes that writes too much.
+func much() int {
+	if testing.Short() {
+		return 16 << 20
+	}
+	return 100 << 20
+}
+
 // Each way in which a program fails its turn has one cause, the process and what it started are gone, and memory does not grow with what it writes.
 func TestHostilePrograms(t *testing.T) {
 	t.Parallel()
@@ -246,11 +254,11 @@ func TestHostilePrograms(t *testing.T) {
 		reason       string
 	}{
 		{"garbage", "do: garbage 200000", streams, agents.Crashed, "does not write the format of its entry"},
-		{"100 MB on a line and no end", "do: line 104857600\ndo: silent", streams, agents.Crashed, "1 lines of more than 8 MiB were skipped"},
+		{"100 MB on a line and no end", fmt.Sprintf("do: line %d\ndo: silent", much()), streams, agents.Crashed, "1 lines of more than 8 MiB were skipped"},
 		{"ends without a final event", "do: say half\ndo: silent", streams, agents.Crashed, "ended without an answer"},
 		{"ends with a code", "do: say half\ndo: exit 7", streams, agents.Crashed, "exit code 7"},
 		{"ends with a code", "do: exit 7", []string{"text"}, agents.Crashed, "exit code 7"},
-		{"floods its errors and ends", "do: stderr 104857600\ndo: exit 7", streams, agents.Crashed, "exit code 7; it wrote"},
+		{"floods its errors and ends", fmt.Sprintf("do: stderr %d\ndo: exit 7", much()), streams, agents.Crashed, "exit code 7; it wrote"},
 		{"is killed", "do: say half\ndo: kill", append([]string{"text"}, streams...), agents.Crashed, "ended by a signal: killed"},
 		{"spawns and ends", "do: spawn 1000\ndo: exit 1", streams, agents.Crashed, "exit code 1"},
 		{"fails", "do: fail boom", streams, agents.Crashed, "boom"},
@@ -307,7 +315,7 @@ func wantNothingLeft(t *testing.T, w *world) {
 func TestAnswersThatCount(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []string{
-		"do: line 104857600\ndo: say over", "do: garbage 1000\ndo: say over", "do: stderr 10485760\ndo: say over", "do: spawn 1000\ndo: say over",
+		fmt.Sprintf("do: line %d\ndo: say over", much()), "do: garbage 1000\ndo: say over", "do: stderr 10485760\ndo: say over", "do: spawn 1000\ndo: say over",
 		"do: say over\ndo: linger", "do: forge not an event\ndo: forge {\"type\":7}\ndo: forge {\"a\":\ndo: forge []\ndo: say over",
 	} {
 		for _, name := range streams {

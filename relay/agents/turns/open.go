@@ -53,7 +53,7 @@ func (j *job) openConversation() error {
 // start opens a conversation in a process of its own. The caller has the slot.
 func (j *job) start(search bool) (*warm, error) {
 	l := j.lane
-	w := &warm{lane: l, gone: make(chan struct{})}
+	w := &warm{lane: l, slots: l.slots, gone: make(chan struct{})}
 	abandon := func() {
 		for _, each := range w.release {
 			each()

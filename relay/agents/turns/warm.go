@@ -10,6 +10,8 @@ import (
 type warm struct {
 	Conversation
 	lane *lane
+	// slots are those of the entry, one of which the process has.
+	slots *slots
 	// release are what ends with the process, in this order.
 	release []func()
 	// gone is closed when nothing of it is left.
@@ -48,7 +50,7 @@ func (w *warm) end() {
 		w.lane.ended(w, orderly)
 		close(w.gone)
 		w.lane.host.living(-1)
-		w.lane.slots.give()
+		w.slots.give()
 		w.lane.leave()
 	})
 	<-w.gone
@@ -62,12 +64,14 @@ func (w *warm) rest() {
 	}
 	parked := make(chan struct{})
 	w.parked = parked
-	if !w.lane.slots.park(w) {
+	// The next turn of the lane may read its entry again while this one waits.
+	idleFor := w.lane.entry.Idle
+	if !w.slots.park(w) {
 		w.end()
 		return
 	}
 	w.lane.host.help(func(halt <-chan struct{}) {
-		idle := time.NewTimer(w.lane.entry.Idle)
+		idle := time.NewTimer(idleFor)
 		defer idle.Stop()
 		select {
 		case <-idle.C:
@@ -78,7 +82,7 @@ func (w *warm) rest() {
 		case <-w.gone:
 			return
 		}
-		if w.lane.slots.claim(w) {
+		if w.slots.claim(w) {
 			w.end()
 		}
 	})
@@ -86,7 +90,7 @@ func (w *warm) rest() {
 
 // wake takes a process that rests for a turn. It reports false when somebody ends it at this moment.
 func (w *warm) wake() bool {
-	if !w.lane.slots.claim(w) {
+	if !w.slots.claim(w) {
 		return false
 	}
 	close(w.parked)
