@@ -14,7 +14,9 @@ func (j *job) openConversation() error {
 	l := j.lane
 	search := j.before != nil && j.before.said || j.earlier != nil && j.earlier.said
 	l.mu.Lock()
-	l.entry, l.slots = j.host.o.Config.Agents[j.t.Agent], j.host.slots[j.t.Agent]
+	if own := j.host.slots[j.t.Agent]; l.slots != own { // it changes before the first process alone
+		l.entry, l.slots = j.host.o.Config.Agents[j.t.Agent], own
+	}
 	w := l.warm
 	l.mu.Unlock()
 	switch {
