@@ -63,7 +63,7 @@ func (c Coverage) Missing() []string {
 		}
 	}
 	for _, e := range allEdges() {
-		if c.Edges[e] == 0 {
+		if c.Edges[e] == 0 && e != limitedEdge {
 			missing = append(missing, "no seed went "+e.String())
 		}
 	}
@@ -89,6 +89,10 @@ func (c Coverage) String() string {
 	}
 	return b.String()
 }
+
+// limitedEdge is that of a turn whose agent is limited, or whose machine never said it. Agents here live in the cloud, which knows neither;
+// the tests of package engine go this way.
+var limitedEdge = Edge{Noun: "turn", From: "running", To: "queued"}
 
 // allEdges returns every edge of the three state machines, in a fixed order.
 func allEdges() []Edge {
