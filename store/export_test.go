@@ -231,3 +231,11 @@ func Canceled(ctx context.Context, err error) error { return readTrouble(cancele
 func InLaneOrder(changes []bridge.LaneChange) []bridge.LaneChange {
 	return inLaneOrder(changes, "lock")
 }
+
+// Prepared returns how many look-ups SQLite's views have prepared.
+func Prepared(s *Store) int {
+	r := &s.db.(*sqliteDB).prepared
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}

@@ -34,6 +34,9 @@ var sessionLimits = map[string]string{
 	"statement_timeout":                   "60000",
 	"application_name":                    "drawbridge",
 	"timezone":                            "UTC",
+	// The server would plan a statement for its first five runs on each connection, which costs more than most of them. Almost all
+	// look rows up by a key; a search for words is planned each time (textIndex.plan).
+	"plan_cache_mode": "force_generic_plan",
 }
 
 // postgresDB is a database that several replicas share.
@@ -98,7 +101,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, errAddress
 	}
-	d := &postgresDB{pool: pool, db: stdlib.OpenDBFromPool(pool), config: listening, id: bridge.NewID("rep_")}
+	d := &postgresDB{pool: pool, db: stdlib.OpenDBFromPool(pool), config: listening, id: bridge.NewID("rep_"), wakes: wakes{closed: make(chan struct{})}}
 	s := &Store{group: newGroup(nil), db: d, pg: d}
 	if err := d.db.PingContext(ctx); err != nil {
 		return nil, errors.Join(connectTrouble(err, d.config), s.Close())
@@ -174,6 +177,22 @@ type wakes struct {
 	more    bool
 	conn    *pgx.Conn // of the one that tells
 	told    sync.WaitGroup
+	closed  chan struct{}
+}
+
+// wakePause is the least time between two wake-ups that one replica sends. The first one goes out at once. A replica that works looks
+// for more work by itself, so that the others need to hear of it only now and then; each of their looks that finds nothing is two
+// statements.
+const wakePause = 50 * time.Millisecond
+
+// pause waits until the next wake-up may go out, or until the database is closed.
+func (w *wakes) pause() {
+	timer := time.NewTimer(wakePause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.closed:
+	}
 }
 
 // announce lets other replicas know that there may be something to do.
@@ -193,6 +212,7 @@ func (d *postgresDB) tell() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		d.tellOnce(ctx)
 		cancel()
+		d.wakes.pause()
 		d.wakes.mu.Lock()
 		if !d.wakes.more {
 			d.wakes.telling = false
@@ -232,6 +252,7 @@ func (d *postgresDB) index() *textIndex { return tsvector }
 
 func (d *postgresDB) close() error {
 	err := d.db.Close()
+	close(d.wakes.closed)
 	d.wakes.told.Wait()
 	if d.wakes.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

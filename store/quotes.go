@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"drawbridge/bridge"
+	"drawbridge/store/quoting"
 )
 
 // A text is stored once; other rows that show it quote it, and the database puts it in when it loads them:
@@ -21,12 +22,6 @@ import (
 // The store leaves a text out only when what it puts in gives the same bytes. A text that is quoted never changes:
 // a reply belongs to a turn that is over, and only a notice that waits and brings mail is rewritten.
 
-// idWidth is the length of an id that a turn's quotes name; mostQuoted is how many there may be.
-const idWidth, mostQuoted = 30, 16
-
-// hole begins a place in a sent text where a part of a notice stands; shortest is the length from which a text is quoted.
-const hole, shortest = "\x1a", 32
-
 // sameAsBody says that a turn sent its own text and nothing else.
 const sameAsBody = "="
 
@@ -35,123 +30,13 @@ const saidSQL = "CASE WHEN n.quotes = 1 THEN (SELECT r.reply FROM completions c 
 
 // partsSQL is what the notices that a turn quotes say, each with its id and two lengths.
 func partsSQL(turns string) string {
-	ids := make([]string, mostQuoted)
+	ids := make([]string, quoting.MostQuoted)
 	for i := range ids {
-		ids[i] = fmt.Sprintf("substr(%s.quotes, %d, %d)", turns, i*idWidth+1, idWidth)
+		ids[i] = fmt.Sprintf("substr(%s.quotes, %d, %d)", turns, i*quoting.IDWidth+1, quoting.IDWidth)
 	}
 	return "CASE WHEN " + turns + ".quotes IN ('', '" + sameAsBody + "') THEN '' ELSE COALESCE((SELECT string_agg(" +
 		"q.id || ' ' || octet_length(q.body) || ' ' || octet_length(q.said) || ' ' || q.body || q.said, '') FROM " +
 		"(SELECT n.id, n.body, " + saidSQL + " AS said FROM notices n WHERE n.id IN (" + strings.Join(ids, ", ") + ")) q), '') END"
-}
-
-// part is what one notice says.
-type part struct{ body, barred string }
-
-// bar puts a bar in front of each line, as a turn tells what others wrote. Stored texts depend on it: it must stay as it is.
-func bar(text string) string { return "| " + strings.ReplaceAll(text, "\n", "\n| ") }
-
-// quotable reports whether a text can be quoted: both databases cut and measure it as Go does.
-func quotable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsAny(text, "\x00"+hole)
-}
-
-// leaveOut puts holes in a turn's sent text where notices that the turn told say the same. The ids are those of the notices.
-func leaveOut(t *bridge.Turn, told []*bridge.Notice) (sent, ids string) {
-	if !quotable(t.Sent) {
-		return t.Sent, ""
-	}
-	rest, parts := t.Sent, map[string]part{}
-	var b strings.Builder
-	for _, n := range told {
-		if len(n.ID) != idWidth || n.Message != "" || !quotable(string(n.Text)+n.Untrusted) || len(ids) == mostQuoted*idWidth {
-			continue
-		}
-		p, before := part{string(n.Text), bar(n.Untrusted)}, b.Len()
-		kept := rest
-		for kind, text := range []string{p.body, p.barred} {
-			if at, n := shared(rest, text); n > 0 {
-				fmt.Fprintf(&b, "%s%s%d %d %d;", rest[:at], hole, kind, len(ids)/idWidth, n)
-				rest = rest[at+n:]
-			}
-		}
-		if b.Len() > before && len(kept) > len(rest) {
-			ids += string(n.ID)
-			parts[string(n.ID)] = p
-		}
-	}
-	sent = b.String() + rest
-	if back, err := putIn(sent, ids, parts); ids == "" || err != nil || back != t.Sent {
-		return t.Sent, ""
-	}
-	return sent, ids
-}
-
-// shared finds where the beginning of a text stands in another, and how many bytes of it follow there.
-func shared(in, text string) (at, n int) {
-	if len(text) < shortest {
-		return 0, 0
-	}
-	head := shortest
-	for !utf8.RuneStart(text[head-1]) || text[head-1] >= utf8.RuneSelf {
-		if head--; head == 0 {
-			return 0, 0
-		}
-	}
-	if at = strings.Index(in, text[:head]); at < 0 {
-		return 0, 0
-	}
-	for n = head; n < len(text) && at+n < len(in) && text[n] == in[at+n]; n++ {
-	}
-	for n < len(text) && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return at, n
-}
-
-// putIn fills the holes of a sent text.
-func putIn(sent, ids string, parts map[string]part) (string, error) {
-	var b strings.Builder
-	for {
-		text, rest, more := strings.Cut(sent, hole)
-		b.WriteString(text)
-		if !more {
-			return b.String(), nil
-		}
-		var kind, which, n int
-		what, rest, closed := strings.Cut(rest, ";")
-		if _, err := fmt.Sscanf(what, "%d %d %d", &kind, &which, &n); err != nil || !closed || which < 0 || (which+1)*idWidth > len(ids) {
-			return "", fmt.Errorf("a sent text has a hole %q that nothing fills", what)
-		}
-		p, there := parts[ids[which*idWidth:(which+1)*idWidth]]
-		from := p.body
-		if kind == 1 {
-			from = p.barred
-		}
-		if !there || n < 0 || n > len(from) {
-			return "", fmt.Errorf("a sent text quotes %d bytes of notice %q, which are not there", n, ids[which*idWidth:(which+1)*idWidth])
-		}
-		b.WriteString(from[:n])
-		sent = rest
-	}
-}
-
-// partsOf reads what partsSQL gave.
-func partsOf(text string) (map[string]part, error) {
-	parts := map[string]part{}
-	for text != "" {
-		head := strings.SplitN(text, " ", 4)
-		if len(head) < 4 {
-			return nil, fmt.Errorf("quoted notices end early")
-		}
-		body, err := strconv.Atoi(head[1])
-		said, err2 := strconv.Atoi(head[2])
-		if err != nil || err2 != nil || body < 0 || said < 0 || body+said > len(head[3]) {
-			return nil, fmt.Errorf("quoted notices have no lengths")
-		}
-		parts[head[0]] = part{head[3][:body], bar(head[3][body : body+said])}
-		text = head[3][body+said:]
-	}
-	return parts, nil
 }
 
 // wholeSent is a turn's sent text from what is stored.
@@ -162,11 +47,11 @@ func wholeSent(sent, body, quotes, parts string) (string, error) {
 	case sameAsBody:
 		return body, nil
 	}
-	told, err := partsOf(parts)
+	told, err := quoting.PartsOf(parts)
 	if err != nil {
 		return "", err
 	}
-	return putIn(sent, quotes, told)
+	return quoting.PutIn(sent, quotes, told)
 }
 
 // sentOf is what of a turn's sent text is stored, and what it quotes. A turn that may be sent again keeps its text whole.
@@ -183,7 +68,7 @@ func sentOf(sc *bridge.Scene, t *bridge.Turn) (sent, quotes string) {
 			told = append(told, n)
 		}
 	}
-	return leaveOut(t, told)
+	return quoting.LeaveOut(t, told)
 }
 
 // saidElsewhere reports whether a notice's untrusted text is the reply of the turn that its completion ended.
@@ -193,7 +78,7 @@ func saidElsewhere(sc *bridge.Scene, n *bridge.Notice) bool {
 		return false
 	}
 	t := sc.Rows.Turns.Row(c.Turn)
-	return t != nil && t.State.Over() && t.Reply == n.Untrusted && quotable(t.Reply)
+	return t != nil && t.State.Over() && t.Reply == n.Untrusted && quoting.Quotable(t.Reply)
 }
 
 // What an event quotes: the lowest bits say which text of its turn, the others where that stands. The attempts of the turn
@@ -289,7 +174,7 @@ func lessOf(sc *bridge.Scene, e bridge.Event) (less bridge.Event, quotes int64) 
 		}
 	}
 	text, source := textOf(e.Kind, t)
-	if text != "" && quotable(text) && (source != quotesSent || !replaced(sc, t) || sc.Rows.Turns.Was(t.ID).Attempts < t.Attempts) {
+	if text != "" && quoting.Quotable(text) && (source != quotesSent || !replaced(sc, t) || sc.Rows.Turns.Was(t.ID).Attempts < t.Attempts) {
 		where := leaveText(&e, fields, beginningOf(text))
 		if where != 0 {
 			quotes |= source | where | int64(t.Attempts)<<attemptShift

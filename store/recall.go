@@ -31,6 +31,8 @@ type textIndex struct {
 	remove string
 	terms  func([]string) string
 	query  func([]search.Term) string
+	// plan is what a transaction says before it searches; "" for nothing.
+	plan string
 	// ranked finds the best $2 by the database's own measure among the newest $3, newest the newest $2.
 	ranked, newest string
 	// common is the other way to the same rows for words that stand in many
@@ -87,6 +89,7 @@ var tsvector = &textIndex{
 	remove: "DELETE FROM passage_index WHERE n = (SELECT n FROM passages WHERE id = $1)",
 	terms:  search.TSVector,
 	query:  search.TSQuery,
+	plan:   "SET LOCAL plan_cache_mode = force_custom_plan", // how many rows have a word depends on the word
 	ranked: `SELECT n FROM passage_index JOIN (SELECT n FROM passage_index WHERE terms @@ $1::tsquery ORDER BY n + 0 DESC LIMIT $3) AS newest USING (n)
 		ORDER BY ts_rank(terms, $1::tsquery, 1) DESC, n DESC LIMIT $2`,
 	newest: "SELECT n FROM passage_index WHERE terms @@ $1::tsquery ORDER BY n + 0 DESC LIMIT $2",
@@ -148,6 +151,11 @@ func (t *tx) walkBehind(agent bridge.AgentID, query string, need int) (int64, er
 // search finds passages. The index finds candidates; which are the best of them is
 // the same on every store.
 func (t *tx) search(q bridge.PassageQuery) ([]bridge.Passage, error) {
+	if t.index.plan != "" {
+		if err := t.exec(t.index.plan); err != nil {
+			return nil, err
+		}
+	}
 	query, err := search.Parse(q)
 	if err != nil || query.Never {
 		return nil, err

@@ -27,6 +27,8 @@ type sqliteDB struct {
 	write *sql.DB
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
+	// prepared are the statements of views.
+	prepared readStmts
 	// lazy is true while commits do not wait for the disk.
 	lazy bool
 	// written counts updates since the log was last written back.
@@ -43,7 +45,7 @@ type sqliteDB struct {
 }
 
 func openSQLite(ctx context.Context, path string) (*Store, error) {
-	d := &sqliteDB{stmts: map[string]*sql.Stmt{}}
+	d := &sqliteDB{stmts: map[string]*sql.Stmt{}, prepared: readStmts{all: map[string]*sql.Stmt{}}}
 	s := &Store{group: newGroup(d), db: d}
 	err := d.open(ctx, path)
 	if err == nil {
@@ -262,8 +264,10 @@ func (d *sqliteDB) view(ctx context.Context) (querier, func() error, error) {
 		cancel()
 		return nil, nil, err
 	}
-	return t, func() error {
-		_ = t.Rollback() // a view has nothing to keep
+	p := &preparedTx{d: d, t: t}
+	return p, func() error {
+		_ = t.Rollback()                                              // a view has nothing to keep
+		d.prepared.add(context.WithoutCancel(ctx), d.read, p.unknown) // it holds no connection any more
 		cancel()
 		return d.anchor.checkMain() // a connection that was made meanwhile may be to another file
 	}, nil
@@ -277,6 +281,7 @@ func (d *sqliteDB) close() error {
 		errs = append(errs, st.Close())
 	}
 	clear(d.stmts)
+	errs = append(errs, d.prepared.close())
 	d.tidying.Lock() // whoever is at it ends first
 	defer d.tidying.Unlock()
 	if d.read != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -403,5 +404,35 @@ func TestOddText(t *testing.T) {
 		}); err != nil {
 			t.Errorf("%.20q: %v", text, err)
 		}
+	}
+}
+
+// TestViewsPrepareOnce: a look-up is parsed once, and views that all meet new look-ups at once do not wait for each other's connections.
+func TestViewsPrepareOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	views := 4 * (4 + runtime.NumCPU()) // more than there are connections
+	look := func() {
+		var inside sync.WaitGroup
+		for i := range views {
+			inside.Go(func() {
+				if err := s.View(t.Context(), func(sc *bridge.Scene) error {
+					if _, err := sc.Turns(bridge.TurnFilter{Agent: bridge.AgentID(fmt.Sprint("agt_", i)), Limit: 1}); err != nil {
+						return err
+					}
+					_, err := sc.Agents(bridge.AgentFilter{Limit: i + 1})
+					return err
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		inside.Wait()
+	}
+	look()
+	first := store.Prepared(s)
+	look()
+	if again := store.Prepared(s); first == 0 || again != first {
+		t.Errorf("%d statements are prepared after the first views and %d after the same views once more", first, again)
 	}
 }

@@ -58,6 +58,10 @@ func (s setting) String() string {
 type figures struct {
 	turns int
 	rate  float64
+	// engine and server are the processor time a turn of this process and of PostgreSQL.
+	engine, server time.Duration
+	// claims are claims of work a turn, heard what the listeners were woken a turn.
+	claims, heard float64
 	// wire is zero where there is no proxy.
 	wire pgproxy.Counts
 }
@@ -81,7 +85,11 @@ func BenchmarkThroughput(b *testing.B) {
 			if base := table[settings[0]].rate; base > 0 {
 				b.ReportMetric(f.rate/base, "times-sqlite")
 			}
+			b.ReportMetric(float64(f.engine.Microseconds())/1000, "cpu-ms/turn")
+			b.ReportMetric(float64(f.server.Microseconds())/1000, "server-cpu-ms/turn")
 			if s.trip >= 0 {
+				b.ReportMetric(f.claims, "claims/turn")
+				b.ReportMetric(f.heard, "wakes/turn")
 				b.ReportMetric(float64(f.wire.Statements)/float64(f.turns), "statements/turn")
 				b.ReportMetric(float64(f.wire.RoundTrips)/float64(f.turns), "trips/turn")
 			}
@@ -220,7 +228,7 @@ func (f *fleet) play(b *testing.B, turns int) figures {
 		f.proxy.Reset()
 	}
 	f.ended.Store(0)
-	began := time.Now()
+	began, engine, server := time.Now(), processorTime(b), childrenTime(b)
 	var launches errgroup.Group
 	for i := range turns {
 		f.launched++
@@ -241,9 +249,12 @@ func (f *fleet) play(b *testing.B, turns int) figures {
 		}
 	}
 	round := figures{turns: turns, rate: float64(turns) / time.Since(began).Seconds()}
+	round.engine, round.server = (processorTime(b)-engine)/time.Duration(turns), (childrenTime(b)-server)/time.Duration(turns)
 	if f.proxy != nil {
-		round.wire = f.proxy.Snapshot().Total
-		round.wire.Connections = len(f.proxy.Snapshot().Connections)
+		now := f.proxy.Snapshot()
+		round.wire = now.Total
+		round.wire.Connections = len(now.Connections)
+		round.claims, round.heard = claims(now)/float64(turns), float64(now.Listeners.Notifications)/float64(turns)
 	}
 	return round
 }
