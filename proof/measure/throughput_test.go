@@ -58,6 +58,7 @@ func (s setting) String() string {
 type figures struct {
 	turns int
 	rate  float64
+	took  time.Duration
 	// engine and server are the processor time a turn of this process and of PostgreSQL.
 	engine, server time.Duration
 	// claims are claims of work a turn, heard what the listeners were woken a turn.
@@ -148,7 +149,7 @@ type fleet struct {
 	progress chan struct{}
 }
 
-func newFleet(b *testing.B, s setting) *fleet {
+func newFleet(b testing.TB, s setting) *fleet {
 	b.Helper()
 	f := &fleet{progress: make(chan struct{}, 1)}
 	database := filepath.Join(b.TempDir(), "turns.db")
@@ -173,7 +174,7 @@ func newFleet(b *testing.B, s setting) *fleet {
 }
 
 // postgres makes a database and returns its address, with the pool's size and through the proxy where the setting has one.
-func (f *fleet) postgres(b *testing.B, s setting) string {
+func (f *fleet) postgres(b testing.TB, s setting) string {
 	database := pg.Database(b)
 	if s.trip >= 0 {
 		var err error
@@ -220,7 +221,7 @@ func (f *fleet) heard(e bridge.Event) {
 }
 
 // play launches so many agents at once, by turns at each replica, and returns when all of them have answered.
-func (f *fleet) play(b *testing.B, turns int) figures {
+func (f *fleet) play(b testing.TB, turns int) figures {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
@@ -248,7 +249,8 @@ func (f *fleet) play(b *testing.B, turns int) figures {
 			b.Fatalf("%d of %d turns ended in time", f.ended.Load(), turns)
 		}
 	}
-	round := figures{turns: turns, rate: float64(turns) / time.Since(began).Seconds()}
+	took := time.Since(began)
+	round := figures{turns: turns, took: took, rate: float64(turns) / took.Seconds()}
 	round.engine, round.server = (processorTime(b)-engine)/time.Duration(turns), (childrenTime(b)-server)/time.Duration(turns)
 	if f.proxy != nil {
 		now := f.proxy.Snapshot()
