@@ -51,6 +51,15 @@ func (h *Handler) logged(next http.Handler) http.Handler {
 	return httpx.RequestLog(httpx.LogOptions{Log: h.o.Log, OnServed: h.o.Metrics.OnServed}, httpx.Recover(next))
 }
 
+// DoorForGuests serves the MCP door to agents that came in another way than over HTTP, see mcpserver.Guest. A request has its log
+// line and its place in the metrics, as any other.
+func (h *Handler) DoorForGuests() http.Handler {
+	if h.o.Door == nil {
+		return h.logged(http.NotFoundHandler())
+	}
+	return h.logged(named(doorPath, h.o.Door))
+}
+
 // beside hands webhooks and relays to their own handlers, past the browser checks and the token. Both prove themselves by a
 // signature, come under any Host that the way from outside gives them, and write their own log lines.
 func (h *Handler) beside(next http.Handler) http.Handler {

@@ -53,3 +53,6 @@ func Streams() func(r *http.Request, token string) (func(), error) {
 		return done, err
 	}
 }
+
+// EndRevoked is what Run does from time to time.
+var EndRevoked = (*Door).endRevoked

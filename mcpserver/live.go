@@ -227,6 +227,9 @@ func (d *Door) Run(ctx context.Context) error {
 
 func (d *Door) endRevoked(ctx context.Context) {
 	for _, token := range d.live.tokens() {
+		if isGuest(token) {
+			continue // what admits a guest proves it again for each request, and its sessions end when nobody uses them
+		}
 		valid, err := d.o.Tokens.Valid(ctx, token)
 		if err != nil && ctx.Err() == nil {
 			d.o.Log.Warn().Err(err).Msg("a token could not be looked at again; what it opened stays open")
