@@ -107,7 +107,7 @@ func newRoot(s streams) *cobra.Command {
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd.CommandPath(), err} })
 	root.AddCommand(newRun(s), newCheck(s), newApprovals(s), newDecision(s, true), newDecision(s, false), newStop(s), newStart(s),
-		newStatus(s), newWorkspaces(s), newLogin(s), newAudit(s), newInstall(s), newInit(s), newJoin(s), newBridge(s), newKeys(s), newVersion(s))
+		newStatus(s), newWorkspaces(s), newLogin(s), newAudit(s), newInstall(s), newInit(s), newJoin(s), newBridge(s), newKeys(s), newVersion(s), newMCP(s))
 	return root
 }
 
@@ -201,7 +201,7 @@ func (c runCmd) run(ctx context.Context, s streams) error {
 		_, err := loadIdentity(c.Identity)
 		return err
 	}
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside, Agents: hosting.Agents(version())})
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside, Agents: hosting.Agents(version(), "mcp")})
 }
 
 // terminal is where a person sits who started the relay in the foreground, or nil.

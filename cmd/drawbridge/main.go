@@ -89,6 +89,7 @@ type cli struct {
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
 	RelayRun  relayRunCmd  `cmd:"" hidden:""`
+	RelayMCP  relayMCPCmd  `cmd:"" hidden:"" name:"relay-mcp"`
 	RelayJoin relayJoinCmd `cmd:"" hidden:""`
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"drawbridge/relay/agents/door"
 	"drawbridge/relay/agents/hosting"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
@@ -20,7 +21,7 @@ func (c relayRunCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: a.getenv, Log: a.stderr, Beside: beside, Agents: hosting.Agents("unknown")})
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: a.getenv, Log: a.stderr, Beside: beside, Agents: hosting.Agents("unknown", "relay-mcp")})
 }
 
 type relayJoinCmd struct {
@@ -40,4 +41,14 @@ func (c relayJoinCmd) Run(ctx context.Context) error {
 	}
 	_, err = link.Join(ctx, filepath.Join(filepath.Dir(c.Config), link.DefaultFile), in, time.Now)
 	return err
+}
+
+type relayMCPCmd struct {
+	Socket string `required:""`
+}
+
+// Run is drawbridge-relay mcp, in this binary.
+func (c relayMCPCmd) Run(ctx context.Context, a app) error {
+	word, _ := a.getenv(door.WordVariable)
+	return door.Pipe(ctx, c.Socket, word, a.stdin, a.stdout)
 }

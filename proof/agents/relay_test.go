@@ -160,7 +160,7 @@ func (b *bench) lure() {
 // begin starts the agent up to its answer to initialize.
 func (b *bench) begin(ask func(context.Context, acp.Question) acp.Reply) *host.Process {
 	b.Helper()
-	p, err := b.Start(b.Context(), b.agent, b.work, ask)
+	p, err := b.Start(b.Context(), b.agent, host.At{Dir: b.work}, ask)
 	b.must(err)
 	b.Cleanup(p.Close)
 	_, err = p.Initialize(b.Context())

@@ -13,6 +13,7 @@ import (
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/tunnel"
 	"drawbridge/relay/wire"
 )
 
@@ -48,6 +49,8 @@ type Parts struct {
 	// Pool starts the agents. It stays open until Close of [Agents] returned.
 	Pool    *keeper.Pool
 	Ability sandbox.Ability
+	// Tunnel leads to the bridge's MCP door while the relay is connected to it.
+	Tunnel *tunnel.Client
 	// Prompters show questions to a person here, and Note writes a line of the audit log.
 	Prompters map[string]approval.Prompter
 	Note      func(audit.Event) error
@@ -59,7 +62,7 @@ func (m *mains) openAgents(ctx context.Context, ability sandbox.Ability) (err er
 	if m.o.Agents == nil || len(m.config.Agents) == 0 {
 		return nil
 	}
-	if m.agents, err = m.o.Agents(ctx, Parts{Config: m.config, Pool: m.pool, Ability: ability, Prompters: m.ways, Note: m.relay.note, Log: m.log}); err != nil {
+	if m.agents, err = m.o.Agents(ctx, Parts{Config: m.config, Pool: m.pool, Ability: ability, Tunnel: &m.tunnel, Prompters: m.ways, Note: m.relay.note, Log: m.log}); err != nil {
 		return err
 	}
 	m.relay.agents = m.agents
@@ -77,16 +80,23 @@ func (m *mains) handler() wire.Handler {
 	if m.agents == nil {
 		return m.relay
 	}
-	return hosting{m.relay, m.agents}
+	return hosting{m.relay, m.agents, &m.tunnel}
 }
 
 // hosting is a relay with agents. The kill switch and the end of the relay end turns as they end actions.
 type hosting struct {
 	*Relay
 	agents Agents
+	tunnel *tunnel.Client
 }
 
-var _ wire.AgentHost = hosting{}
+var (
+	_ wire.AgentHost = hosting{}
+	_ tunnel.User    = hosting{}
+)
+
+// Tunnel implements tunnel.User.
+func (h hosting) Tunnel() *tunnel.Client { return h.tunnel }
 
 // RunTurn implements wire.AgentHost.
 func (h hosting) RunTurn(ctx context.Context, t wire.Turn) wire.TurnEnded {

@@ -23,6 +23,7 @@ import (
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/tunnel"
 	"drawbridge/relay/wire"
 )
 
@@ -93,7 +94,8 @@ type mains struct {
 	// agents is nil for a relay without agents.
 	agents Agents
 	// ways are those to ask a person here.
-	ways map[string]approval.Prompter
+	ways   map[string]approval.Prompter
+	tunnel tunnel.Client
 	// terminal is done when nobody reads the terminal any more.
 	terminal sync.WaitGroup
 	// alarm is what was found wrong at the start, or "".

@@ -29,6 +29,9 @@ type MCPServer struct {
 	Args          []string
 	// Env are pairs NAME=value.
 	Env map[string]string
+	// Reads are paths that the server's program needs in the agent's sandbox, and Sockets folders in which it connects to a socket. The
+	// agent does not hear of them.
+	Reads, Sockets []string
 }
 
 // Start is how a session is opened.

@@ -98,7 +98,7 @@ func (h *Host) describe(r *Report, a settings.Agent, home string) {
 func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 	a := h.Config.Agents[r.Name]
 	began := time.Now()
-	p, err := h.Start(ctx, r.Name, dir, nil)
+	p, err := h.Start(ctx, r.Name, At{Dir: dir}, nil)
 	if err != nil {
 		r.problem("%s", reason(err))
 		return
@@ -230,7 +230,7 @@ func reason(err error) string {
 func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, h.startFor())
 	defer cancel()
-	command, err := h.command(r.Name, dir)
+	command, err := h.command(r.Name, At{Dir: dir})
 	if err != nil {
 		r.problem("%s", reason(err))
 		return

@@ -66,10 +66,18 @@ type Process struct {
 	ended  chan struct{}
 }
 
-// Start starts an entry of kind acp in a folder, which the agent may write. ask answers its questions, see acp.Options. The process lives
+// At is where a process of an agent works.
+type At struct {
+	// Dir is the folder in which it works, and which it may write.
+	Dir string
+	// MCP are the servers that the agent starts. Its sandbox lets them through to what they need.
+	MCP []acp.MCPServer
+}
+
+// Start starts an entry of kind acp. ask answers its questions, see acp.Options. The process lives
 // until Close, or until ctx is done.
-func (h *Host) Start(ctx context.Context, name, dir string, ask func(context.Context, acp.Question) acp.Reply) (*Process, error) {
-	command, err := h.command(name, dir)
+func (h *Host) Start(ctx context.Context, name string, at At, ask func(context.Context, acp.Question) acp.Reply) (*Process, error) {
+	command, err := h.command(name, at)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +162,7 @@ func lastOf(text string) string {
 }
 
 // command is how an entry is started in a folder.
-func (h *Host) command(name, dir string) (keeper.Command, error) {
+func (h *Host) command(name string, at At) (keeper.Command, error) {
 	a, listed := h.Config.Agents[name]
 	if !listed {
 		return keeper.Command{}, fmt.Errorf("agent %q is not listed in %s", name, h.Config.File)
@@ -167,7 +175,8 @@ func (h *Host) command(name, dir string) (keeper.Command, error) {
 	if err != nil {
 		return keeper.Command{}, err
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+	dir, err := filepath.EvalSymlinks(at.Dir)
+	if err != nil {
 		return keeper.Command{}, err
 	}
 	command := keeper.Command{Path: a.Argv[0], Argv: a.Argv, Dir: dir, Env: environment(a, home), Processes: maxProcesses, Look: lookEvery}
@@ -175,6 +184,9 @@ func (h *Host) command(name, dir string) (keeper.Command, error) {
 		return command, nil
 	}
 	plan := h.plan(a, home, dir)
+	for _, server := range at.MCP {
+		plan.Read, plan.Connect = append(plan.Read, server.Reads...), append(plan.Connect, server.Sockets...)
+	}
 	if missing := plan.Missing(); missing != "" {
 		if _, forced := a.Forced(); !forced && !a.IKnow {
 			return keeper.Command{}, &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("this machine cannot keep the agent in its sandbox: %s; add i_know: true to start it all the same", missing)}

@@ -84,7 +84,7 @@ func (w *world) must(err error) {
 // start starts the agent and opens a session.
 func (w *world) start(ask func(context.Context, acp.Question) acp.Reply) (*host.Process, *acp.Session) {
 	w.Helper()
-	p, err := w.Start(w.Context(), "fake", w.work, ask)
+	p, err := w.Start(w.Context(), "fake", host.At{Dir: w.work}, ask)
 	w.must(err)
 	w.Cleanup(p.Close)
 	_, err = p.Initialize(w.Context())
@@ -142,7 +142,7 @@ func TestTurnsAndResume(t *testing.T) {
 	wantCause(t, err, agents.Crashed, "the agent was ended by a signal: killed")
 	p.Close()
 
-	next, err := w.Start(t.Context(), "fake", w.work, nil)
+	next, err := w.Start(t.Context(), "fake", host.At{Dir: w.work}, nil)
 	w.must(err)
 	defer next.Close()
 	_, err = next.Initialize(t.Context())
@@ -296,7 +296,7 @@ func TestWhatAnAgentReaches(t *testing.T) {
 	// The folder of the world is known only now.
 	a := w.Config.Agents["fake"]
 	a.Env[indexOf(a.Env, "RUN_AS_THIEF")].Value = strings.ReplaceAll(strings.Join(tries, ":"), "DIR", w.dir)
-	p, err := w.Start(t.Context(), "fake", w.work, nil)
+	p, err := w.Start(t.Context(), "fake", host.At{Dir: w.work}, nil)
 	w.must(err)
 	defer p.Close()
 	_, err = p.Initialize(t.Context())
@@ -387,7 +387,7 @@ func TestHomeOfOthers(t *testing.T) {
 			if name == "open to other" {
 				w.must(os.Chmod(home, 0o755))
 			}
-			if _, err := w.Start(t.Context(), "fake", w.work, nil); err == nil {
+			if _, err := w.Start(t.Context(), "fake", host.At{Dir: w.work}, nil); err == nil {
 				t.Error("the agent was started")
 			}
 		})

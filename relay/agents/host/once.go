@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/limits"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/output"
@@ -23,6 +24,8 @@ type Once struct {
 	Input []byte
 	// Output gets what the program prints. It is not written to after RunOnce returned.
 	Output io.Writer
+	// MCP are the servers that the program starts, see [At].
+	MCP []acp.MCPServer
 }
 
 // OnceEnd is how a program of kind cli came to its end.
@@ -51,7 +54,7 @@ func (h *Host) RunOnce(ctx context.Context, name, dir string, o Once) OnceEnd {
 	if a := h.Config.Agents[name]; a.Kind != settings.AgentCLI {
 		return OnceEnd{Lost: &agents.Error{Cause: agents.Crashed, Reason: "the entry is not of kind cli"}}
 	}
-	command, err := h.command(name, dir)
+	command, err := h.command(name, At{Dir: dir, MCP: o.MCP})
 	if err != nil {
 		return notRun(err)
 	}

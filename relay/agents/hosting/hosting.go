@@ -7,10 +7,13 @@ package hosting
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/rs/zerolog"
 
 	"drawbridge/relay/agents/cli"
+	"drawbridge/relay/agents/door"
 	"drawbridge/relay/agents/host"
 	"drawbridge/relay/agents/permits"
 	"drawbridge/relay/agents/turns"
@@ -20,10 +23,19 @@ import (
 	"drawbridge/relay/runner/settings"
 )
 
-// Agents returns what a relay of this version takes as runner.MainOptions.Agents.
-func Agents(version string) func(context.Context, runner.Parts) (runner.Agents, error) {
+// Agents returns what a relay of this version takes as runner.MainOptions.Agents. pipe are the words after which this program is the stdio
+// server of an agent, see door.Pipe.
+func Agents(version string, pipe ...string) func(context.Context, runner.Parts) (runner.Agents, error) {
 	return func(ctx context.Context, p runner.Parts) (runner.Agents, error) {
 		spaces, err := workspace.Open(workspace.Options{State: p.Config.State, Run: p.Pool, Ability: p.Ability})
+		if err != nil {
+			return nil, err
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find this program's own path: %w", err)
+		}
+		ways, err := door.New(door.Options{State: p.Config.State, Program: program, Args: pipe, Tunnel: p.Tunnel, Log: p.Log})
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +45,7 @@ func Agents(version string) func(context.Context, runner.Parts) (runner.Agents, 
 		}
 		starter := &host.Host{Config: p.Config, Executor: p.Pool, Ability: p.Ability, Version: version}
 		h, err := turns.Open(ctx, turns.Options{
-			Config: p.Config, Spaces: spaces, Asker: book, Log: p.Log,
+			Config: p.Config, Spaces: spaces, Asker: book, Door: ways, Log: p.Log,
 			Drivers: map[string]turns.Driver{settings.AgentACP: turns.ACP{Host: starter}, settings.AgentCLI: &cli.Driver{Host: starter}},
 		})
 		if err != nil {

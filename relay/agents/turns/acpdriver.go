@@ -22,7 +22,7 @@ type ACP struct {
 // Open implements Driver.
 func (d ACP) Open(ctx context.Context, o Opening) (Conversation, error) {
 	// The process lives longer than the turn that starts it.
-	p, err := d.Host.Start(context.WithoutCancel(ctx), o.Agent, o.Dir, o.Ask)
+	p, err := d.Host.Start(context.WithoutCancel(ctx), o.Agent, host.At{Dir: o.Dir, MCP: o.MCP}, o.Ask)
 	if err != nil {
 		return nil, crashed(err)
 	}

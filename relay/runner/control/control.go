@@ -239,6 +239,8 @@ func answer(w http.ResponseWriter, status int, body any) {
 const (
 	otherUser   = "another user's processes are not let in"
 	startedHere = "what the relay has started decides nothing about what it starts"
+	// notStartedHere is for the sockets of hosted agents.
+	notStartedHere = "this socket is for the agent that the relay has started for it, and for nobody else"
 )
 
 func unknownPeer(err error) string { return "the relay cannot tell which process asks: " + err.Error() }

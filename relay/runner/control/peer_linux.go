@@ -52,36 +52,77 @@ func judgeSocket(socket int) string {
 	return ""
 }
 
+// Started asks the kernel who connected, and returns which child of this process it is or descends from, or why it is refused: only what
+// this process has started itself is let in. It is called once, when the connection is accepted.
+func Started(conn net.Conn) (child, refusal string) {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return "", unknownPeer(errors.New("the connection is not a Unix socket"))
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return "", unknownPeer(err)
+	}
+	if control := raw.Control(func(fd uintptr) { child, refusal = startedSocket(int(fd)) }); control != nil {
+		return "", unknownPeer(control)
+	}
+	return child, refusal
+}
+
+func startedSocket(socket int) (child, refusal string) {
+	peer, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return "", unknownPeer(err)
+	}
+	if int(peer.Uid) != os.Geteuid() && peer.Uid != 0 {
+		return "", otherUser
+	}
+	child, err = childOf(socket, int(peer.Pid))
+	switch {
+	case err != nil:
+		return "", unknownPeer(err)
+	case child == "":
+		return "", notStartedHere
+	}
+	return child, ""
+}
+
 // startedByUs reports whether this process is among the parents of the one that connected. What an action starts stays
 // below the relay, because its keeper, and behind that the relay, takes in every orphan.
 // The descriptor names one process for as long as it is open. So the parents that were read are those of the process that
 // connected if it still runs after they were read.
 func startedByUs(socket, pid int) (bool, error) {
+	child, err := childOf(socket, pid)
+	return child != "", err
+}
+
+// childOf names the child of this process that another process is or descends from, "" when there is none.
+func childOf(socket, pid int) (child string, err error) {
 	if pid == os.Getpid() {
-		return false, nil
+		return "", nil
 	}
 	if pid <= 0 {
 		// The kernel gives no number to a process of a namespace that is not below ours.
-		return false, errors.New("it runs in another process namespace")
+		return "", errors.New("it runs in another process namespace")
 	}
 	handle, err := peerHandle(socket, pid)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	defer handle.close()
 	first, err := readStat(pid)
 	if err != nil {
-		return false, errGone
+		return "", errGone
 	}
-	ours, err := descends(pid, first)
+	child, err = descends(pid, first)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	last, err := readStat(pid)
 	if err != nil || last.start != first.start || !handle.runs() {
-		return false, errGone
+		return "", errGone
 	}
-	return ours, nil
+	return child, nil
 }
 
 // handle is a descriptor of a process; -1 on a kernel that has none (before 5.3), where only the start time is compared.
@@ -136,30 +177,30 @@ const maxParents = 1 << 16
 
 // descends walks from a process to its parents, to this process or to the first one. A process gets a new parent only from
 // among those above it, so a parent that is the same before and after a look at it is the one that was looked at.
-func descends(pid int, at stat) (bool, error) {
+func descends(pid int, at stat) (child string, err error) {
 	for range maxParents {
 		switch {
 		case at.parent == os.Getpid():
-			return true, nil
+			return fmt.Sprintf("%d at %s", pid, at.start), nil
 		case at.parent <= 1:
 			// 0 is a parent outside of our process namespace, as docker exec has it: not ours, and not below us.
-			return false, nil
+			return "", nil
 		}
 		above, err := readStat(at.parent)
 		again, gone := readStat(pid)
 		if gone != nil || again.start != at.start {
-			return false, errGone
+			return "", errGone
 		}
 		if again.parent != at.parent {
 			at = again
 			continue
 		}
 		if err != nil {
-			return false, fmt.Errorf("look at its parents: %w", err)
+			return "", fmt.Errorf("look at its parents: %w", err)
 		}
 		pid, at = at.parent, above
 	}
-	return false, errors.New("it has too many parents")
+	return "", errors.New("it has too many parents")
 }
 
 // stat is what /proc says of a process: its parent, and when it started in ticks since the machine did.

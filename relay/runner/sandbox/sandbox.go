@@ -10,6 +10,7 @@ package sandbox
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +56,8 @@ type Wish struct {
 	Network     bool
 	// Hide are sockets that the action must not reach, such as the relay's control socket, wherever Read or Write lead.
 	Hide []string
+	// Connect are folders in which the program may connect to sockets. It cannot write there.
+	Connect []string
 	// Blind takes the right from a program of root's to read the variables and the memory of other processes through /proc. A plain user's
 	// program does not have it.
 	Blind bool
@@ -80,6 +83,8 @@ type Plan struct {
 	Landlock int `json:"landlock"`
 	// Bubblewrap is the path of bwrap when one of the means is it.
 	Bubblewrap string `json:"bubblewrap"`
+	// Connect are folders in which the program may connect to sockets.
+	Connect []string `json:"connect,omitempty"`
 	// Hide are sockets that are kept out; Hiding names the means.
 	Hide   []string `json:"hide,omitempty"`
 	Hiding string   `json:"hiding,omitempty"`
@@ -92,7 +97,7 @@ type Plan struct {
 // there at all; before version 9 Landlock leaves the sockets of other programs within reach.
 func (a Ability) Plan(w Wish) Plan {
 	p := Plan{Read: w.Read, Write: w.Write, Files: viaNothing, Network: viaNothing, NoNetwork: !w.Network, Landlock: a.Landlock, Blind: w.Blind}
-	p.Hide, p.Hiding = w.Hide, a.hiding()
+	p.Hide, p.Hiding, p.Connect = w.Hide, a.hiding(), w.Connect
 	if a.Bubblewrap != "" {
 		p.Files, p.Bubblewrap = viaBubblewrap, a.Bubblewrap
 		if !w.Network {
@@ -213,7 +218,7 @@ func (p Plan) wrap(self, program string) []string {
 	if p.Network == viaBubblewrap {
 		argv = append(argv, "--unshare-net")
 	}
-	for _, path := range append(append(append([]string{}, systemFolders...), systemFiles...), p.Read...) {
+	for _, path := range append(append(append([]string{}, systemFolders...), systemFiles...), slices.Concat(p.Read, p.Connect)...) {
 		argv = append(argv, "--ro-bind-try", path, path)
 	}
 	argv = append(argv, "--proc", "/proc", "--dev", "/dev")

@@ -219,6 +219,17 @@ func (o Order) rules() ([]landlock.Rule, error) {
 		}
 		rules = append(rules, found.rule(landlock.RODirs, landlock.ROFiles))
 	}
+	for _, path := range o.Plan.Connect {
+		found, err := hold(path)
+		if err != nil {
+			return nil, err
+		}
+		r := found.rule(landlock.RODirs, landlock.ROFiles)
+		if o.Plan.Landlock >= unixLandlock {
+			r = r.WithResolveUnix()
+		}
+		rules = append(rules, r)
+	}
 	for _, path := range o.Plan.Write {
 		found, err := hold(path)
 		if err != nil {
