@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"drawbridge/proof/acpagent"
 	"drawbridge/proof/pg"
 	"drawbridge/relay/runner/keeper"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	keeper.Main()
 	// The relay refuses to run where others may write.
 	syscall.Umask(0o077)
-	testscript.Main(manyAtOnce{m}, map[string]func(){"drawbridge": main})
+	testscript.Main(manyAtOnce{m}, map[string]func(){"drawbridge": main, "acpagent": func() { os.Exit(acpagent.Main()) }})
 }
 
 // manyAtOnce runs more scripts at a time than there are processors, because most of their time is waiting.

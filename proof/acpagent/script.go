@@ -79,6 +79,7 @@ type play struct {
 //	stop REASON, error CODE MESSAGE                 ends the turn in this way
 //	twice, late TEXT                                answers again, or speaks, after the end
 //	sh SCRIPT                                       runs it with sh in the folder of the session, and says what went wrong
+//	mcp TOOL ARGUMENTS                              calls a tool of the session's first MCP server and says the answer
 //	exit CODE, kill, spawn                          ends the process; or starts one that leaves the process group
 //
 // A prompt without such a line is answered with "done".
@@ -190,6 +191,7 @@ func init() {
 		"kill":  func(*play, string) { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} },
 		"spawn": (*play).spawn,
 		"sh":    (*play).sh,
+		"mcp":   (*play).mcp,
 	}
 }
 
@@ -251,7 +253,9 @@ func (t *play) busy(rest string) {
 }
 
 func (t *play) sh(rest string) {
-	if out, err := exec.CommandContext(t.ctx, "sh", "-ec", rest).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(t.ctx, "sh", "-ec", rest)
+	cmd.Env = append(os.Environ(), t.session.variables()...)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.say(fmt.Sprintf("%v: %s", err, out))
 	}
 }

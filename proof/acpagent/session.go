@@ -16,6 +16,8 @@ type session struct {
 	mode     string
 	// stop cancels the turn that runs, nil when none does. The agent's mutex guards it.
 	stop context.CancelFunc
+	// servers are those that the session was opened with.
+	servers []server
 }
 
 // said is one line of a session's file.
@@ -59,11 +61,25 @@ func (a *agent) opening(params json.RawMessage) (o opening, refused *problem) {
 	return o, nil
 }
 
+func (o opening) servers() []server {
+	var all []server
+	for _, m := range *o.McpServers {
+		s := server{command: m.Command, args: *m.Args}
+		for _, v := range *m.Env {
+			s.env = append(s.env, v.Name+"="+v.Value)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
 func (a *agent) newSession(params json.RawMessage) (any, *problem) {
-	if _, refused := a.opening(params); refused != nil {
+	o, refused := a.opening(params)
+	if refused != nil {
 		return nil, refused
 	}
 	s := a.session("acp-" + strings.ToLower(rand.Text()))
+	s.servers = o.servers()
 	s.keep(a, said{"begin", ""})
 	a.note(Line{Event: Opened, Session: s.id})
 	return a.opened(s), nil
@@ -107,6 +123,7 @@ func (a *agent) goOn(method string, params json.RawMessage) (any, *problem) {
 		return nil, &problem{-32002, "Resource not found"}
 	}
 	s := a.session(filepath.Base(o.SessionID))
+	s.servers = o.servers()
 	a.note(Line{Event: Loaded, Session: s.id, Text: method})
 	for _, l := range history {
 		kind := map[string]string{"user": "user_message_chunk", "agent": "agent_message_chunk"}[l.Role]
