@@ -27,7 +27,7 @@ func newMCP(s streams) *cobra.Command {
 		if word == "" {
 			return errors.New(door.WordVariable + " is not set; only the relay that made the socket gives it, to the agent that it started")
 		}
-		return door.Pipe(ctx, socket, word, os.Stdin, s.out)
+		return door.Pipe(ctx, door.Ends{Socket: socket, Word: word, In: os.Stdin, Out: s.out})
 	})
 	cmd.Hidden = true
 	cmd.Flags().StringVar(&socket, "socket", "", "the `PATH` of the socket that the relay made for the agent's process")

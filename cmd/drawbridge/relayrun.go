@@ -50,5 +50,5 @@ type relayMCPCmd struct {
 // Run is drawbridge-relay mcp, in this binary.
 func (c relayMCPCmd) Run(ctx context.Context, a app) error {
 	word, _ := a.getenv(door.WordVariable)
-	return door.Pipe(ctx, c.Socket, word, a.stdin, a.stdout)
+	return door.Pipe(ctx, door.Ends{Socket: c.Socket, Word: word, In: a.stdin, Out: a.stdout})
 }

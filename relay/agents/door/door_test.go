@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // pipe is drawbridge-relay mcp.
 func pipe() int {
-	if err := door.Pipe(context.Background(), os.Args[len(os.Args)-1], os.Getenv(door.WordVariable), os.Stdin, os.Stdout); err != nil {
+	if err := door.Pipe(context.Background(), door.Ends{Socket: os.Args[len(os.Args)-1], Word: os.Getenv(door.WordVariable), In: os.Stdin, Out: os.Stdout}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -274,7 +274,7 @@ func TestTheSocketIsForOneProcess(t *testing.T) {
 		t.Errorf("%v, %v", stat, err)
 	}
 	// This process is not one that it has started itself.
-	if err := door.Pipe(t.Context(), path, s.Env[door.WordVariable], strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "for the agent that the relay has started") {
+	if err := door.Pipe(t.Context(), door.Ends{Socket: path, Word: s.Env[door.WordVariable], In: strings.NewReader(""), Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "for the agent that the relay has started") {
 		t.Errorf("outside: %v", err)
 	}
 	wrong := s

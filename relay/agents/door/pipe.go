@@ -13,18 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipe carries lines between an agent and the socket of its process, until either end is over. word is what [WordVariable] holds.
-func Pipe(ctx context.Context, path, word string, in io.Reader, out io.Writer) error {
+// Ends are those of a [Pipe].
+type Ends struct {
+	// Socket is the path of the socket, and Word what [WordVariable] holds.
+	Socket, Word string
+	In           io.Reader
+	Out          io.Writer
+}
+
+// Pipe carries lines between an agent and the socket of its process, until either end is over.
+func Pipe(ctx context.Context, e Ends) error {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", path)
+	conn, err := dialer.DialContext(ctx, "unix", e.Socket)
 	if err != nil {
-		return fmt.Errorf("the socket %s does not answer; it is there only while the agent's own process lives: %w", path, err)
+		return fmt.Errorf("the socket %s does not answer; it is there only while the agent's own process lives: %w", e.Socket, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	_ = conn.SetDeadline(time.Now().Add(2 * greetFor))
-	if _, err := io.WriteString(conn, word+"\n"); err != nil {
+	if _, err := io.WriteString(conn, e.Word+"\n"); err != nil {
 		return fmt.Errorf("speak to the relay: %w", err)
 	}
 	from := bufio.NewReader(conn)
@@ -33,11 +41,11 @@ func Pipe(ctx context.Context, path, word string, in io.Reader, out io.Writer) e
 		return fmt.Errorf("the relay did not let this program in: %s", strings.TrimPrefix(said, "refused: "))
 	}
 	_ = conn.SetDeadline(time.Time{})
-	go func() { // ends with in, which nothing can interrupt; main ends the process
-		_, _ = io.Copy(conn, in)
+	go func() { // ends with In, which nothing can interrupt; main ends the process
+		_, _ = io.Copy(conn, e.In)
 		_ = conn.(*net.UnixConn).CloseWrite()
 	}()
-	_, err = io.Copy(out, from)
+	_, err = io.Copy(e.Out, from)
 	if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
 		return nil
 	}
