@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	_ "embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -160,16 +159,24 @@ func recordSums(ctx context.Context, db *sql.DB, ours map[int64]migration) error
 // afterwards: value, or another one that was left alone.
 func (s *Store) SwapFact(ctx context.Context, name, value string, from ...string) (stands string, err error) {
 	err = s.direct(ctx, func(t *tx) error {
-		stands, err = selectOne(t, scanText, "SELECT value FROM bridge_facts WHERE name = $1", name)
-		switch {
-		case errors.Is(err, bridge.ErrNoRow):
-			stands = value
-			return t.exec("INSERT INTO bridge_facts (name, value) VALUES ($1, $2)", name, value)
-		case err != nil || stands == value || !slices.Contains(from, stands):
+		// Several replicas may do this at once. The row that is there first stands.
+		if err := t.exec("INSERT INTO bridge_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, value); err != nil {
 			return err
 		}
-		stands = value
-		return t.exec("UPDATE bridge_facts SET value = $2 WHERE name = $1", name, value)
+		stands, err = selectOne(t, scanText, "SELECT value FROM bridge_facts WHERE name = $1", name)
+		if err != nil || stands == value || !slices.Contains(from, stands) {
+			return err
+		}
+		n, err := t.execCount("UPDATE bridge_facts SET value = $2 WHERE name = $1 AND value = $3", name, value, stands)
+		switch {
+		case err != nil:
+			return err
+		case n > 0:
+			stands = value
+			return nil
+		}
+		stands, err = selectOne(t, scanText, "SELECT value FROM bridge_facts WHERE name = $1", name)
+		return err
 	})
 	return stands, err
 }

@@ -2,9 +2,14 @@ package store_test
 
 import (
 	"database/sql"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"drawbridge/bridge"
 	"drawbridge/proof/pg"
@@ -118,6 +123,31 @@ func TestSwapFact(t *testing.T) {
 		}{{"a", nil, "a"}, {"a", nil, "a"}, {"b", nil, "a"}, {"b", []string{"c"}, "a"}, {"b", []string{"c", "a"}, "b"}, {"a", nil, "b"}} {
 			if got, err := s.SwapFact(t.Context(), "color", step.value, step.from...); err != nil || got != step.want {
 				t.Errorf("swap to %s from %v: %s stands, %v; want %s", step.value, step.from, got, err, step.want)
+			}
+		}
+	})
+}
+
+// TestSwapFactAtOnce: replicas that start at one moment on a new database agree on its first fact, and none fails.
+func TestSwapFactAtOnce(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, database string, _ func(...string)) {
+		s := open(t, database)
+		for round := range 20 {
+			name := fmt.Sprintf("color-%d", round)
+			var all errgroup.Group
+			var stands [8]string
+			for i := range stands {
+				all.Go(func() (err error) {
+					stands[i], err = s.SwapFact(t.Context(), name, strconv.Itoa(i))
+					return err
+				})
+			}
+			if err := all.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Compact(stands[:]); len(got) != 1 {
+				t.Fatalf("they found %q", stands)
 			}
 		}
 	})
