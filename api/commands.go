@@ -120,7 +120,7 @@ func (h *Handler) commandFilter(r *http.Request) (f bridge.CommandFilter, limit 
 	if f.State, err = oneOf(q, "state", bridge.CommandEdges); err != nil {
 		return f, 0, err
 	}
-	if f.Verb, err = oneOf(q, "verb", map[parser.Verb]bool{parser.Subagent: true, parser.LocalAction: true, parser.Remind: true, parser.WebhookResult: true}); err != nil {
+	if f.Verb, err = oneOf(q, "verb", map[parser.Verb]bool{parser.Subagent: true, parser.LocalAction: true, parser.Remind: true, parser.WebhookResult: true, bridge.VerbPermission: true}); err != nil {
 		return f, 0, err
 	}
 	if limit, err = q.limit(); err != nil {

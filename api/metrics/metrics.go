@@ -130,7 +130,7 @@ func (m *Metrics) uncertain(e bridge.Event) {
 }
 
 func verbOf(e bridge.Event) string {
-	return known(e.Fields["verb"], string(parser.Subagent), string(parser.LocalAction), string(parser.Remind), string(parser.WebhookResult))
+	return known(e.Fields["verb"], string(parser.Subagent), string(parser.LocalAction), string(parser.Remind), string(parser.WebhookResult), string(bridge.VerbPermission))
 }
 
 // known returns word when it is one of words and not empty, or "unknown".

@@ -29,6 +29,12 @@ func (c *change) approve(id bridge.CommandID, hash string) (m bridge.Command, er
 	if err != nil {
 		return m, err
 	}
+	if m.Parsed.Verb == bridge.VerbPermission {
+		if err := sameHash(m, q, hash); err != nil {
+			return m, err
+		}
+		return c.decidePermission(a, m, true, "")
+	}
 	e, err := c.mayPass(a, m, q, hash)
 	if err != nil {
 		return m, err
@@ -59,12 +65,9 @@ func (c *change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, ha
 		return e, bridge.Errorf(bridge.Unavailable, "%s stays held: %s", m.ID, bridge.SafeMessage(c.reachable(a, e.verdict)))
 	case !e.verdict.Grant.Valid():
 		return e, bridge.Errorf(bridge.Denied, "%s (deny it, or change the allowlist)", e.verdict.Reason)
-	case hash == "":
-		return e, bridge.Errorf(bridge.Invalid, "a yes needs the hash of what you were shown; see `drawbridge commands --state held`, or GET /v1/commands/%s, and send its hash", m.ID)
-	case hash != q.Hash:
-		return e, bridge.Errorf(bridge.Conflict, "a yes to %s would not do what you were shown: it is %s now and not %+.40q; look at it again (`drawbridge commands --state held`) and send the new hash", m.ID, q.Hash, hash)
-	case m.Parsed.Verb != parser.Subagent:
-		return e, nil
+	}
+	if err := sameHash(m, q, hash); err != nil || m.Parsed.Verb != parser.Subagent {
+		return e, err
 	}
 	used, err := c.used(a, true)
 	if err != nil {
@@ -74,6 +77,18 @@ func (c *change) mayPass(a bridge.Agent, m bridge.Command, q bridge.Question, ha
 		return e, bridge.Errorf(bridge.Denied, "%s (deny it, wait, or raise the limit)", refused)
 	}
 	return e, nil
+}
+
+// sameHash checks that the person saw what a yes does now.
+func sameHash(m bridge.Command, q bridge.Question, hash string) error {
+	switch hash {
+	case q.Hash:
+		return nil
+	case "":
+		return bridge.Errorf(bridge.Invalid, "a yes needs the hash of what you were shown; see `drawbridge commands --state held`, or GET /v1/commands/%s, and send its hash", m.ID)
+	default:
+		return bridge.Errorf(bridge.Conflict, "a yes to %s would not do what you were shown: it is %s now and not %+.40q; look at it again (`drawbridge commands --state held`) and send the new hash", m.ID, q.Hash, hash)
+	}
 }
 
 // sayYes records a person's yes on the command, with what was shown.
@@ -141,6 +156,9 @@ func (c *change) deny(id bridge.CommandID, reason string) (m bridge.Command, err
 	a, err := c.held(id, &m)
 	if err != nil {
 		return m, err
+	}
+	if m.Parsed.Verb == bridge.VerbPermission {
+		return c.decidePermission(a, m, false, reason)
 	}
 	q, err := c.question(a, m)
 	if err != nil {

@@ -94,7 +94,7 @@ func (c *change) heard(id bridge.AgentID) (bridge.Turn, error) {
 func earlierIn(all []bridge.Command) []parser.Command {
 	var earlier []parser.Command
 	for _, m := range all {
-		if m.Ordinal >= toolOrdinal && m.State != bridge.CommandRefused && m.Code != string(policy.CodeOverCap) {
+		if m.Ordinal >= toolOrdinal && m.Parsed.Verb != bridge.VerbPermission && m.State != bridge.CommandRefused && m.Code != string(policy.CodeOverCap) {
 			earlier = append(earlier, m.Parsed)
 		}
 	}

@@ -59,6 +59,9 @@ type Options struct {
 	// Away says of an agent's Runtime why nothing can be sent there now, and what a person can do; nil while something can. Such
 	// turns wait, and new launches there are refused. Nil means that all are there.
 	Away func(runtime string) error
+	// Hosts says of a Runtime which relay hosts its agents, and under which entry of that relay's file; is is false for every other
+	// Runtime. Nil means that no relay hosts any.
+	Hosts func(runtime string) (relay, entry string, is bool)
 	// Mail handles work of the kind bridge.WorkMail; nil where there is no post
 	// office. It gives the work back or finishes it, as the engine's own handlers do.
 	Mail func(context.Context, bridge.Work) error

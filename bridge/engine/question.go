@@ -109,7 +109,7 @@ func (c *change) questionAmong(a bridge.Agent, m bridge.Command, held []bridge.C
 // mayBeSame tells cheaply which commands cannot have one effect.
 func mayBeSame(a, b bridge.Command) bool {
 	x, y := a.Parsed, b.Parsed
-	return a.Agent == b.Agent && x.Verb == y.Verb && x.Prompt == y.Prompt && x.Message == y.Message && a.Canonical == b.Canonical
+	return a.Agent == b.Agent && x.Verb == y.Verb && x.Verb != bridge.VerbPermission && x.Prompt == y.Prompt && x.Message == y.Message && a.Canonical == b.Canonical
 }
 
 // effect is what a yes would do, and what the policy says of it.
@@ -141,6 +141,12 @@ func (e *effect) bind(definition, says string) {
 func (c *change) effect(a bridge.Agent, m bridge.Command) (e effect, err error) {
 	if e.names, err = c.Lineage(a); err != nil {
 		return e, err
+	}
+	if p, asks := m.Asks(); asks {
+		e.add("command", string(m.Parsed.Verb))
+		e.add("agent", fmt.Sprintf("%s (%s)", a.Name, a.ID))
+		e.facts = append(e.facts, p.Facts()...)
+		return e, nil
 	}
 	e.verdict = c.reach(a, m.Parsed, c.policy().Grant(e.names, m.Parsed, true))
 	if !e.verdict.Grant.Valid() {

@@ -23,6 +23,8 @@ func Describe(m bridge.Command) string {
 		return "LOCAL_ACTION " + OneLine(m.Parsed.Action, 120)
 	case parser.Remind:
 		return "REMIND " + m.Parsed.When + ": " + OneLine(m.Parsed.Message, 120)
+	case bridge.VerbPermission:
+		return fmt.Sprintf("PERMISSION %s: %s", m.Canonical, OneLine(m.Parsed.Message, 120))
 	}
 	return string(m.Parsed.Verb)
 }

@@ -140,7 +140,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err := w.openStore(ctx, keys); err != nil {
 		return nil, err
 	}
-	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Answered: w.answered, Alarm: w.alarm, Log: w.log,
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Answered: w.answered, Alarm: w.alarm, Permissions: questions{w}, Log: w.log,
 		MCP: relayDoor{store: w.store, hosts: w.relayOf, door: func() http.Handler { return w.api.DoorForGuests() }, bindFor: usualBind}})
 	if err != nil {
 		return nil, w.close(err)
@@ -158,7 +158,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		Store: w.store, Runtime: doored, Actions: w.relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
 		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, Away: all.Away, V0Settle: cfg.Cursor.V0Settle,
-		Mail: w.mailWork, Chat: w.chatWork, Doors: doored.Gives, Preamble: w.preamble, OnEvent: w.onEvent, Log: w.log,
+		Hosts: w.hosts, Mail: w.mailWork, Chat: w.chatWork, Doors: doored.Gives, Preamble: w.preamble, OnEvent: w.onEvent, Log: w.log,
 	}))
 	if err != nil {
 		return nil, w.close(err)
@@ -409,6 +409,29 @@ func callsOf(ctx context.Context) (turn string, tell func(func())) {
 // answered has a relay asked again, because a person at its machine has said something.
 func (w *parts) answered(ctx context.Context, relay, request string) error {
 	return w.engine.RelayAnswered(ctx, relay, request)
+}
+
+// hosts says which relay hosts the agents of a runtime, and under which entry of its file.
+func (w *parts) hosts(runtime string) (relay, entry string, is bool) {
+	r := w.hosted[runtime]
+	if r == nil {
+		return "", "", false
+	}
+	relay, entry = r.Place()
+	return relay, entry, true
+}
+
+// questions records the questions of hosted agents. The engine is made after the hub.
+type questions struct{ w *parts }
+
+// PermissionAsked implements hub.Permissions.
+func (q questions) PermissionAsked(ctx context.Context, p bridge.Permission) error {
+	return q.w.engine.PermissionAsked(ctx, p)
+}
+
+// PermissionWord implements hub.Permissions.
+func (q questions) PermissionWord(ctx context.Context, relay string, ids []string) ([]bridge.PermissionWord, error) {
+	return q.w.engine.PermissionWord(ctx, relay, ids)
 }
 
 // alarm tells people of a relay that was refused as a copy.

@@ -147,6 +147,8 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		}
 	case f.Chunked != nil || f.Chunk != nil:
 		return c.takeChunk(ctx, f)
+	case f.Permission != nil || f.PermissionWait != nil:
+		return c.takePermission(ctx, f)
 	case f.MCPCall != nil || f.MCPCancel != nil:
 		return c.takeMCP(ctx, f)
 	case f.Ended != nil || f.TurnFound != nil || f.TurnStopped != nil || f.Receipt != nil:

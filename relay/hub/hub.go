@@ -65,6 +65,8 @@ type Options struct {
 	// Answered is called when a relay says that a request for which it wanted the operator's word was answered at its machine, so
 	// that it is to be asked again. Nil is nobody.
 	Answered func(ctx context.Context, relay, request string) error
+	// Permissions records the questions of agents that relays host; nil leaves them to the relay's machine.
+	Permissions Permissions
 	// MCP lets the agents that relays host call tools; nil lets none.
 	MCP MCPDoor
 	// Alarm is called when a copy of a relay was refused. Nil is nobody.

@@ -218,6 +218,7 @@ func (s *session) serve(ctx context.Context) error {
 	helpers.Go(func() { s.drain(ctx) })
 	helpers.Go(func() { s.tellSwitch(conn) })
 	helpers.Go(func() { s.tellAsking(conn) })
+	helpers.Go(func() { s.tellPermissions(conn) })
 	helpers.Go(func() { s.expireChunks(conn) })
 	detach := s.attach(conn)
 	err := s.loop(ctx, conn)
@@ -257,6 +258,8 @@ func (s *session) loop(ctx, conn context.Context) error {
 			err = s.sender.Take(*f.Receipt)
 		case f.Keys != nil:
 			err = s.learn(conn, *f.Keys)
+		case f.Permit != nil || f.Permitted != nil:
+			err = s.takePermit(f)
 		default:
 			err = s.forHost(ctx, conn, f)
 		}

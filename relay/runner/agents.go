@@ -80,7 +80,17 @@ func (m *mains) handler() wire.Handler {
 	if m.agents == nil {
 		return m.relay
 	}
-	return hosting{m.relay, m.agents, &m.tunnel}
+	h := hosting{m.relay, m.agents, &m.tunnel}
+	if q, asks := m.agents.(wire.PermissionAsker); asks {
+		return asking{h, q}
+	}
+	return h
+}
+
+// asking is a relay with agents that ask.
+type asking struct {
+	hosting
+	wire.PermissionAsker
 }
 
 // hosting is a relay with agents. The kill switch and the end of the relay end turns as they end actions.

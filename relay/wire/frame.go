@@ -86,6 +86,12 @@ type Frame struct {
 	MCPCall   *MCPCall   `json:"mcp_call,omitempty"`
 	MCPCancel *MCPCancel `json:"mcp_cancel,omitempty"`
 	MCPPart   *MCPPart   `json:"mcp_part,omitempty"`
+	// Permission announces a question of an agent that the relay hosts, and each later state of it; Permitted is the bridge's receipt.
+	// PermissionWait asks for the operator's word, and Permit is that word. They are of Subprotocol2.
+	Permission     *Permission     `json:"permission,omitempty"`
+	Permitted      *Permitted      `json:"permitted,omitempty"`
+	PermissionWait *PermissionWait `json:"permission_wait,omitempty"`
+	Permit         *Signed         `json:"permit,omitempty"`
 	// Chunked, Chunk and Receipt are of Subprotocol2, too. They carry a frame that is larger than MaxWhole, in either direction.
 	Chunked *Chunked `json:"chunked,omitempty"`
 	Chunk   *Chunk   `json:"chunk,omitempty"`
@@ -280,6 +286,7 @@ func (f Frame) members() (n int) {
 		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil, f.Asking != nil,
 		f.Chunked != nil, f.Chunk != nil, f.Receipt != nil, f.Turn != nil, f.TurnLookup != nil, f.Ended != nil, f.TurnFound != nil,
 		f.TurnStop != nil, f.TurnStopped != nil, f.MCPCall != nil, f.MCPCancel != nil, f.MCPPart != nil,
+		f.Permission != nil, f.Permitted != nil, f.PermissionWait != nil, f.Permit != nil,
 	} {
 		if there {
 			n++
@@ -305,6 +312,12 @@ func (f Frame) check() error {
 		return f.TurnFound.check()
 	case f.TurnStopped != nil:
 		return f.TurnStopped.check()
+	case f.Permission != nil:
+		return f.Permission.check()
+	case f.Permitted != nil:
+		return f.Permitted.check()
+	case f.PermissionWait != nil:
+		return f.PermissionWait.check()
 	case f.MCPCall != nil:
 		return f.MCPCall.Check()
 	case f.MCPCancel != nil:

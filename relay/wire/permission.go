@@ -1,10 +1,19 @@
 package wire
 
 import (
+	"crypto/ed25519"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 	"unicode/utf8"
+
+	"drawbridge/internal/strictjson"
 )
+
+// PermitPath stands in the signature of the operator's word on a question of a hosted agent.
+const PermitPath = "/permit"
 
 // Bounds of a question of a hosted agent, in bytes.
 const (
@@ -51,6 +60,8 @@ type Permission struct {
 	State   PermissionState `json:"state"`
 	// By names the door of the answer.
 	By string `json:"by,omitempty"`
+	// Heard is true at the relay where the bridge has confirmed the state. It is not sent.
+	Heard bool `json:"-"`
 }
 
 // check holds the bounds of a question.
@@ -89,6 +100,56 @@ type Permit struct {
 type Permitted struct {
 	ID    string          `json:"id"`
 	State PermissionState `json:"state"`
+}
+
+func (p Permitted) check() error {
+	if !ValidRequestID(p.ID) {
+		return errors.New("a receipt of a question without an id")
+	}
+	return nil
+}
+
+// PermissionWait lists questions whose answer the relay waits for. The bridge answers with a permit for each that the operator has answered.
+type PermissionWait struct {
+	IDs []string `json:"ids"`
+}
+
+// maxPermissionWait bounds the questions that a relay waits for.
+const maxPermissionWait = 64
+
+func (p PermissionWait) check() error {
+	if len(p.IDs) == 0 || len(p.IDs) > maxPermissionWait {
+		return fmt.Errorf("a relay waits for 1 to %d questions, and not for %d", maxPermissionWait, len(p.IDs))
+	}
+	for _, id := range p.IDs {
+		if !ValidRequestID(id) {
+			return errors.New("a relay waits for a question without an id")
+		}
+	}
+	return nil
+}
+
+// SignPermit signs the operator's word for one relay.
+func SignPermit(key ed25519.PrivateKey, relay string, p Permit, created time.Time) (Signed, error) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return Signed{}, fmt.Errorf("write permit: %w", err)
+	}
+	return signBody(key, Order{ID: p.ID, Relay: relay, Created: created, For: MaxAge}, PermitPath, string(body))
+}
+
+// VerifyPermit is [Verifier.Verify] for the operator's word. Seeing the same word twice does no harm: a question takes one answer.
+func (v Verifier) VerifyPermit(s Signed) (p Permit, err error) {
+	if err := v.genuine(s, PermitPath); err != nil {
+		return Permit{}, err
+	}
+	if err := strictjson.DecodeExact([]byte(s.Body), &p); err != nil {
+		return Permit{}, fmt.Errorf("the permit's body: %w", err)
+	}
+	if p.ID != s.ID || !ValidRequestID(p.ID) {
+		return Permit{}, errors.New("the permit names another question than its signature")
+	}
+	return p, nil
 }
 
 // PermissionAsker is an [AgentHost] whose agents ask. Safe for concurrent use.

@@ -21,6 +21,7 @@ import (
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
 )
 
 // Agents returns what a relay of this version takes as runner.MainOptions.Agents. pipe are the words after which this program is the stdio
@@ -65,6 +66,8 @@ type agents struct {
 var (
 	_ runner.Agents    = (*agents)(nil)
 	_ runner.Questions = (*agents)(nil)
+
+	_ wire.PermissionAsker = (*agents)(nil)
 )
 
 // Pending implements runner.Questions.
@@ -81,6 +84,17 @@ func (a *agents) DecideHere(id string, approve bool, by string) error {
 
 // DenyAll implements runner.Questions.
 func (a *agents) DenyAll(by string) error { return a.book.DenyAll(by) }
+
+// Permissions implements wire.PermissionAsker.
+func (a *agents) Permissions() ([]wire.Permission, <-chan struct{}) { return a.book.Permissions() }
+
+// PermissionHeard implements wire.PermissionAsker.
+func (a *agents) PermissionHeard(id string, state wire.PermissionState) {
+	a.book.PermissionHeard(id, state)
+}
+
+// Permit implements wire.PermissionAsker.
+func (a *agents) Permit(p wire.Permit) error { return a.book.Permit(p) }
 
 // Close implements runner.Agents.
 func (a *agents) Close() {

@@ -484,6 +484,7 @@ func (b *Book) Permissions() (list []wire.Permission, changed <-chan struct{}) {
 			continue
 		}
 		if p := e.announced(); p.State != e.Heard || e.State == Open {
+			p.Heard = p.State == e.Heard
 			p.Bridge, p.Machine = b.mayAnswer(*e, true), b.mayAnswer(*e, false)
 			list = append(list, p)
 		}
