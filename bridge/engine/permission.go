@@ -140,7 +140,7 @@ func (c *change) permissionOver(a bridge.Agent, m bridge.Command, p bridge.Permi
 	return c.tellPermission(a, m)
 }
 
-// toldKey marks a question about whose answer the agent is told, so that it is told once.
+// toldKey marks a question whose answer the agent has heard, so that it hears it once.
 const toldKey = "told"
 
 // tellPermission wakes an agent whose process ended while its question was open. The relay says in the turn what was asked.

@@ -140,7 +140,7 @@ func TestPermissionOfTheMachine(t *testing.T) {
 	})
 }
 
-// TestPermissionWakesTheAgent: an answer that found no process is told in a turn of its own, once.
+// TestPermissionWakesTheAgent: an answer that found no process reaches the agent in a turn of its own, once.
 func TestPermissionWakesTheAgent(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"yes at the machine", "no at the machine", "no at the bridge"} {

@@ -310,34 +310,44 @@ func TestKeeperKeepsItsSocket(t *testing.T) {
 	}
 }
 
-// A relay that is killed leaves nothing behind, whatever its actions have started.
+// A relay that is killed leaves nothing behind, whatever its actions have started. What it leaves for a moment counts as orphans.
 func TestRelayIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, cgroups := range []string{"", "1"} {
-		mark := fmt.Sprintf("orphan-%d-%s", os.Getpid(), cgroups)
-		self, err := os.Executable()
-		must(t, err)
-		cmd := exec.CommandContext(t.Context(), self)
-		// The keeper gives its programs nothing of the relay's environment.
-		cmd.Env = []string{"KEEPER_CGROUPS=" + cgroups, "KEEPER_RELAY=export PATH=/usr/bin:/bin MARK=" + mark +
-			"; (setsid sleep 300 &); setsid sh -c \"trap '' TERM; sleep 300\" & echo begun; sleep 300"}
-		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
-		if _, err := out.Read(make([]byte, 100)); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, func() bool { return len(left(mark)) > 0 })
-		must(t, cmd.Process.Kill())
-		_ = cmd.Wait()
-		if n, err := keeper.Orphans(); cgroups == "" && (n == 0 || err != nil) {
-			t.Errorf("%d orphans right after the end of the relay, %v", n, err)
-		}
-		must(t, keeper.AwaitOrphans(t.Context()))
-		if pids := left(mark); len(pids) > 0 {
-			t.Errorf("the orphans are gone, and %v live", pids)
+	killRelay(t, "1")
+	for range 10 { // a slow machine may see nothing of that moment
+		if killRelay(t, "") > 0 {
+			return
 		}
 	}
+	t.Error("nothing ever counted as an orphan")
+}
+
+// killRelay kills a relay in the middle of an action and returns how many orphans it saw then.
+func killRelay(t *testing.T, cgroups string) int {
+	t.Helper()
+	mark := fmt.Sprintf("orphan-%d-%s", os.Getpid(), cgroups)
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), self)
+	// The keeper gives its programs nothing of the relay's environment.
+	cmd.Env = []string{"KEEPER_CGROUPS=" + cgroups, "KEEPER_RELAY=export PATH=/usr/bin:/bin MARK=" + mark +
+		"; (setsid sleep 300 &); setsid sh -c \"trap '' TERM; sleep 300\" & echo begun; sleep 300"}
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	if _, err := out.Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(left(mark)) > 0 })
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	orphans, err := keeper.Orphans()
+	must(t, err)
+	must(t, keeper.AwaitOrphans(t.Context()))
+	if pids := left(mark); len(pids) > 0 {
+		t.Errorf("the orphans are gone, and %v live", pids)
+	}
+	return orphans
 }
 
 // A program without a sandbox ends the relay and its keeper at one stroke, in either order, or its keeper's guard. Nothing of it lives on.
