@@ -2,8 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -312,13 +310,4 @@ func (t tools) start(id string) {
 	if len(t) < maxTools {
 		t[id] = true
 	}
-}
-
-// words is a value of JSON as text: a string as it is, anything else as JSON.
-func words(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return fmt.Sprintf("%.2000s", raw)
 }

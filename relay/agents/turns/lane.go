@@ -207,13 +207,6 @@ func (l *lane) stop(id string) wire.TurnFound {
 	return found
 }
 
-// state notes what a turn in hand does from now on.
-func (l *lane) state(r *run, state wire.TurnState) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r.state, r.since = state, l.host.o.Now()
-}
-
 // write adds a line to the record.
 func (l *lane) write(add line) error {
 	l.mu.Lock()

@@ -140,7 +140,6 @@ func kills(t *testing.T) int {
 type ledger struct {
 	*world
 	session string
-	n       int
 	counts  map[string]int
 }
 
