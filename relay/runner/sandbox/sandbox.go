@@ -207,7 +207,7 @@ var (
 	systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/alternatives"}
 	systemFiles   = []string{
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime", "/etc/timezone", "/etc/passwd", "/etc/group",
-		"/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/services", "/etc/protocols",
+		"/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/services", "/etc/protocols", "/etc/gitconfig",
 	}
 	systemDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 )

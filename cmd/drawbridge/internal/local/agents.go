@@ -180,8 +180,8 @@ func (m Machine) find(name string) string {
 	return ""
 }
 
-// system are folders of programs, and what git reads everywhere; those that exist are read, beside what every sandbox has.
-var system = []string{"/usr", "/opt", "/etc/gitconfig"}
+// system are folders of programs; those that exist are read, beside what every sandbox has.
+var system = []string{"/usr", "/opt"}
 
 // usualPath is the PATH that the relay gives to an agent.
 var usualPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
