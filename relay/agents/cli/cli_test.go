@@ -238,7 +238,7 @@ func TestFilesOfTheRepository(t *testing.T) {
 
 // much is how many bytes a program writes that writes too much.
 func much() int {
-	if testing.Short() {
+	if raced || testing.Short() {
 		return 16 << 20
 	}
 	return 100 << 20
@@ -339,7 +339,7 @@ func TestAnswersThatCount(t *testing.T) {
 func TestManyEvents(t *testing.T) {
 	t.Parallel()
 	events := 1_000_000
-	if testing.Short() {
+	if raced || testing.Short() {
 		events = 20_000
 	}
 	for _, name := range streams {
