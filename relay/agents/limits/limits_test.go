@@ -202,11 +202,7 @@ func TestReadBounds(t *testing.T) {
 	for _, s := range spellings {
 		words = append(words, strings.Fields(s.text)...)
 	}
-	rounds := 20_000
-	if testing.Short() {
-		rounds = 2_000
-	}
-	for range rounds {
+	for range 2_000 {
 		var mixed []string
 		for range 1 + random.IntN(20) {
 			mixed = append(mixed, words[random.IntN(len(words))])
