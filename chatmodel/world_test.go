@@ -102,8 +102,19 @@ func (k killable) Change(ctx context.Context, fn func(bridge.Change) error, hint
 		k.life.death.Do(func() { close(k.life.died) })
 		return errKilled
 	}
-	err := k.Engine.Change(ctx, fn, hints...)
-	if peer := k.life.peer.Load(); peer != nil {
+	return k.Engine.Change(ctx, fn, hints...)
+}
+
+// announced is a store whose commits wake the other replica, as PostgreSQL's do.
+type announced struct {
+	bridge.Store
+	life *life
+}
+
+// Update implements bridge.Store.
+func (a announced) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
+	err := a.Store.Update(ctx, fn, hints...)
+	if peer := a.life.peer.Load(); err == nil && peer != nil {
 		peer.engine.Wake()
 	}
 	return err
@@ -129,7 +140,7 @@ func (w *world) start() {
 	w.chat.Hasten()
 	l := w.life
 	w.engine, err = engine.New(engine.Options{
-		Store: store, Runtime: runtimes.Set{Named: map[string]bridge.Runtime{"local": w.chat}}, Actions: &proof.Relay{}, Policy: func() *policy.Policy { return p },
+		Store: announced{store, l}, Runtime: runtimes.Set{Named: map[string]bridge.Runtime{"local": w.chat}}, Actions: &proof.Relay{}, Policy: func() *policy.Policy { return p },
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
 		PollMin: time.Hour, PollMax: time.Hour, RetryWait: time.Millisecond, Parser: parser.Options{Remind: true}, Log: log, Grace: time.Second,
 		Mail: func(ctx context.Context, work bridge.Work) error { return l.mail.Work(ctx, work) },
