@@ -5,7 +5,7 @@ SHELL := bash
 GO ?= go
 PACKAGES := ./...
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-FUZZRUNS ?= 10000
+FUZZRUNS ?= 5000
 SOAK ?= 30m
 SEED ?= 1
 
@@ -73,7 +73,7 @@ agents: ## real CLI agents from npm (codex, claude, gemini, opencode) against th
 soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store
 	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./proof/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
 
-fuzz: ## every fuzz target with FUZZRUNS (10000) inputs
+fuzz: ## every fuzz target with FUZZRUNS (5000) inputs
 	@scripts/fuzz.sh $(FUZZRUNS)
 
 fuzz-long: ## every fuzz target with two million inputs, some ten minutes each
