@@ -59,7 +59,7 @@ func TestConversation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.until("the last post is told", func(*bridge.Scene) bool {
+	w.until("the agent reads the last post", func(*bridge.Scene) bool {
 		_, shown, _ := strings.Cut(h.last("post 29"), "## The last messages of the channel general")
 		return strings.Contains(shown, "| post 29")
 	})

@@ -13,7 +13,7 @@ import (
 	"drawbridge/mcpserver"
 )
 
-// cutOff is an engine that stops to record when it is told to, as a process does that is killed.
+// cutOff is an engine that records nothing more from some call on, as a killed process does.
 type cutOff struct {
 	mcpserver.Engine
 	// left is how many records go well, negative for all.

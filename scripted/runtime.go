@@ -103,7 +103,7 @@ func (r *Runtime) begin(a *agent, now *run) {
 func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	g := l.Grant
 	if !g.Valid() || g.Repo() == "" || g.Prompt() == "" {
-		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: there is no grant for it")
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: it has not passed the gate")
 	}
 	if l.AgentID == "" {
 		return bridge.Started{}, bridge.Errorf(bridge.Invalid, "launch agent: it has no id")

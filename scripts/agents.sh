@@ -2,7 +2,7 @@
 # Runs real CLI agents against the bridge: each reads its configuration as `drawbridge mcp-config` writes it, and Codex calls every tool,
 # its model a script on loopback; OpenCode and Claude's ACP adapter run at the relay, too. No agent has an account or a key, and none
 # reaches further than this machine. The agents are installed from the npm registry as the lock files in proof/agents/npm pin them,
-# without their install scripts, into .cache/agents.
+# without their install scripts, into .cache/agents. The official openai client checks the stand-in for chat models.
 #   --if-possible  where npm or the registry cannot be had, that is said and is not a failure; a test that ran and failed is
 #   --sample       Codex alone, the others not
 set -euo pipefail
@@ -30,7 +30,7 @@ install() {
   wanted=$(cksum <"$pins/$name/package-lock.json")
   [ "$(cat "$dir/.complete" 2>/dev/null)" = "$wanted" ] && return
   command -v npm >/dev/null 2>&1 || not_run "npm is not installed"
-  echo "CLI agents: installing $(grep -oE '"[^"]+": "[0-9][^"]*"' "$pins/$name/package.json" | tr -d '"' | tr -d ' ' | tr ':' '@') from npm (100 to 400 MB on the disk)"
+  echo "CLI agents: installing $(grep -oE '"[^"]+": "[0-9][^"]*"' "$pins/$name/package.json" | tr -d '"' | tr -d ' ' | tr ':' '@') from npm (up to 400 MB on the disk)"
   rm -rf "$dir" && mkdir -p "$dir" && cp "$pins/$name"/package*.json "$dir"
   out=$(cd "$dir" && timeout -k 5 "${NPM_LIMIT:-300}" npm ci --ignore-scripts --prefer-offline --fetch-retries=1 --fetch-timeout=60000 2>&1) || code=$?
   # npm is deaf to TERM while it waits for an answer, and 137 is KILL.
@@ -48,6 +48,7 @@ install() {
   echo "$wanted" >"$dir/.complete"
 }
 
-for agent in "${agents[@]}"; do install "$agent"; done
+for agent in "${agents[@]}" openai; do install "$agent"; done
 node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' 2>/dev/null || not_run "Node 20 or later is needed"
+DRAWBRIDGE_OPENAI=$cache/openai ${GO:-go} test -count=1 -timeout=2m -v -run TestOfficialClient ./proof/chatsim | grep -vE '^(=== )'
 DRAWBRIDGE_AGENTS=$cache DRAWBRIDGE_AGENT_NAMES="${agents[*]}" ${GO:-go} test -count=1 -timeout=8m -v ./proof/agents | grep -vE '^(=== |--- PASS|    --- PASS)'

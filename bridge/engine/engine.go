@@ -59,7 +59,7 @@ type Options struct {
 	// Away says of an agent's Runtime why nothing can be sent there now, and what a person can do; nil while something can. Such
 	// turns wait, and new launches there are refused. Nil means that all are there.
 	Away func(runtime string) error
-	// Hosts says of a Runtime which relay hosts its agents, and under which entry of that relay's file; is is false for every other
+	// Hosts says of a Runtime which relay hosts its agents, and under which entry of that relay's file. The last result is false for any other
 	// Runtime. Nil means that no relay hosts any.
 	Hosts func(runtime string) (relay, entry string, is bool)
 	// Mail handles work of the kind bridge.WorkMail; nil where there is no post

@@ -21,7 +21,7 @@ func goneOf(j job, err error) output {
 	return out
 }
 
-// sameDoing is by how much two readings of the same beginning may differ, because each is told as an age.
+// sameDoing is by how much two readings of the same beginning may differ, because a relay says each as an age.
 const sameDoing = 5 * time.Second
 
 // goesOn records what an agent does while its run goes on, when that is news, and looks again later.

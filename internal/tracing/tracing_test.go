@@ -219,8 +219,8 @@ func TestACollectorGetsSpans(t *testing.T) {
 	}
 }
 
-// TestSpansOfSteps: below a run are the calls of its model, and below each of them the tools that it asked for. A step that is told
-// twice, as after a crash, has the same place.
+// TestSpansOfSteps: below a run are the calls of its model, and below each of them the tools that it asked for. A step that a
+// record holds twice, as after a crash, has the same place.
 func TestSpansOfSteps(t *testing.T) {
 	t.Parallel()
 	spans := played(t, func(tr *tracing.Tracing) {

@@ -27,12 +27,12 @@ func serve(t *testing.T) (*chatsim.Server, string) {
 }
 
 // TestOfficialClient lets the official client from npm drive the stand-in, so that a program which knows nothing of ours says that
-// its answers are right, and that it refuses what it must. DRAWBRIDGE_OPENAI names a folder in which `npm install openai` was run.
+// its answers are right, and that it refuses what it must. scripts/agents.sh installs it and names its folder in DRAWBRIDGE_OPENAI.
 func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	home := os.Getenv("DRAWBRIDGE_OPENAI")
 	if home == "" {
-		t.Skip("SKIPPED: the official openai client is not installed; run `npm install --ignore-scripts openai` in a folder and set DRAWBRIDGE_OPENAI to it")
+		t.Skip("SKIPPED: the official openai client is not installed; run scripts/agents.sh, or make agents")
 	}
 	script, err := os.ReadFile("npm/client.mjs")
 	if err != nil {

@@ -79,7 +79,7 @@ type turn struct {
 type dialect interface {
 	// parse takes the arguments; an error is one of its usage.
 	parse(t *turn, args []string) error
-	// unknown says that there is no such session, and returns the exit code.
+	// unknown says that the session does not exist, and returns the exit code.
 	unknown(t *turn) int
 	begin(t *turn)
 	// history is the file below HOME in which the program keeps its session, and the line that it writes there of a message; both may be "".

@@ -89,7 +89,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 // Launch implements bridge.Launcher. It says the first turn of a new session, and returns when the relay has the turn.
 func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	if !l.Grant.Valid() {
-		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: there is no grant for it")
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: it has not passed the gate")
 	}
 	call := r.first(l)
 	call.Ask.Home = wire.Home{Name: homeName(l.Name, l.AgentID), Repo: string(l.Grant.Repo()), Ref: l.Ref}
@@ -213,7 +213,7 @@ func because(text string) string {
 	return fmt.Sprintf(": %+.300q", text)
 }
 
-// refused turns a relay's refusal into the error of a turn of which the agent got nothing.
+// refused turns a relay's refusal into an error. The agent got nothing of that turn.
 func (r *Runtime) refused(end wire.TurnEnded) error {
 	e := bridge.Errorf(bridge.Denied, "relay %q refused the turn (%s)%s", r.o.Relay, end.Refusal, because(end.Error))
 	e.RetryAfter = r.wait(end)

@@ -90,7 +90,7 @@ func TestWhatIsSaid(t *testing.T) {
 	}
 }
 
-// The same words after another run are another turn; the same turn is not, whoever asks for it.
+// The same words after another run are another turn; the same turn is not, also when another process asks for it.
 func TestOneIDForOneTurn(t *testing.T) {
 	t.Parallel()
 	m := newMachine()

@@ -2,7 +2,7 @@ package hosted
 
 import "testing"
 
-// What a relay reads from git is told line by line, and a name that an agent chose makes no line of its own.
+// The parent reads line by line what a relay read from git. A name that an agent chose makes no line of its own.
 func TestSeenLines(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

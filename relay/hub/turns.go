@@ -74,8 +74,8 @@ func (h *Hub) LookupTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error
 	return h.findTurn(ctx, t, turnAsk{TurnLookup: &t})
 }
 
-// StopTurn asks the relay to end a turn and returns what the relay knew of it when it got the word. It does not wait for the end: whoever
-// waits in RunTurn gets it, with wire.TurnStopped as its cause unless the turn had ended. A turn that the relay does not have yet is not
+// StopTurn asks the relay to end a turn and returns what the relay knew of it when it got the word. It does not wait for the end: the caller
+// of RunTurn gets it, with wire.TurnStopped as its cause unless the turn had ended. A turn that the relay does not have yet is not
 // said any more while that process of the relay lives. Twice is fine. The error is a *bridge.Error; Unavailable means that the relay
 // may not have got the word.
 func (h *Hub) StopTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) {

@@ -137,7 +137,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A turn that runs is stopped from any replica, and whoever waits for it gets its end. A turn that has ended stays as it is.
+// A turn that runs is stopped from any replica, and the caller that waits for it gets its end. A turn that has ended stays as it is.
 func TestStopTurn(t *testing.T) {
 	t.Parallel()
 	a, b := twoReplicas(t)

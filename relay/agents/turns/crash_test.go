@@ -150,7 +150,7 @@ func TestAfterACrash(t *testing.T) {
 	}
 }
 
-// An answer that the agent's own file lost is told with the next turn, once, and as a quotation.
+// The agent's own file lost an answer. The next turn quotes it, once.
 func TestLostAnswerIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, nil)

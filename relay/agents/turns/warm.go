@@ -10,7 +10,7 @@ import (
 type warm struct {
 	Conversation
 	lane *lane
-	// slots are those of the entry, one of which the process has.
+	// slots are those of the entry. The process has one.
 	slots *slots
 	// release are what ends with the process, in this order.
 	release []func()

@@ -1,8 +1,8 @@
 // Package audit keeps the record of what a relay was asked for, what a person said, and what ran: JSON lines, each of which
 // holds the hash of the one before it, so that a line that is changed, taken out, put in or moved shows where.
 //
-// It is no defense against a program of the same user that writes the whole file and its head again; who needs that keeps
-// the head's hash elsewhere, as the relay's log does at every start, and asks [Verify] for it. It holds no output, no
+// A program of the same user can write the whole file and its head again. Against that, keep the head's hash elsewhere, as
+// the relay's log does at every start, and ask [Verify] for it. It holds no output, no
 // argument and no environment. Rule of thumb: what a person would ask afterwards is a field, and nothing else is.
 package audit
 

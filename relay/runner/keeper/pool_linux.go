@@ -109,7 +109,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// Warm starts a keeper ahead of the first program. An error is no harm: the first program tries again.
+// Warm starts a keeper ahead of the first program. After an error the first program tries again.
 func (p *Pool) Warm() error {
 	w, err := p.take()
 	if err != nil {
