@@ -38,7 +38,7 @@ func cut(text string, limit int) string {
 
 // ask signs a request, sends it over the connection that this replica holds, and waits for what comes of it.
 func (h *Hub) ask(ctx context.Context, relay string, a ask) (bridge.ActionOutcome, error) {
-	c := h.connOf(relay)
+	c := h.reach(ctx, relay)
 	if c == nil {
 		return bridge.ActionOutcome{}, away(relay)
 	}

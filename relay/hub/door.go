@@ -335,6 +335,7 @@ func (c *conn) newerKey(ring *keyring) *wire.Keys {
 
 // admit records that the relay is here, with what it offers, and lets requests through to it.
 func (h *Hub) admit(ctx context.Context, c *conn, offers wire.Offers) error {
+	defer h.comes(c.relay)()
 	now := h.o.Now()
 	err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(c.relay)

@@ -94,7 +94,8 @@ type Hub struct {
 
 	mu       sync.Mutex // guards what follows
 	conns    map[string]*conn
-	alarms   map[string]time.Time // when a person was last told of a copy, by relay
+	coming   map[string]chan struct{} // who is being let in, by relay; closed once it is in, or is not
+	alarms   map[string]time.Time     // when a person was last told of a copy, by relay
 	waiters  map[chan struct{}]struct{}
 	stopping bool
 	// strangers are those who are being asked who they are, in the order in which they came.
@@ -124,7 +125,7 @@ func New(o Options) (*Hub, error) {
 	h := &Hub{
 		o: o, client: newClient(o.Timeout), static: make(map[string]Relay, len(o.Relays)), replica: o.NewID("rep_"),
 		wake:     make(chan struct{}, 1),
-		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, alarms: map[string]time.Time{}, waiters: map[chan struct{}]struct{}{},
+		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, coming: map[string]chan struct{}{}, alarms: map[string]time.Time{}, waiters: map[chan struct{}]struct{}{},
 	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(o.Relays)) {

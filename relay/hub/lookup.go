@@ -206,7 +206,7 @@ func (h *Hub) findTied(ctx context.Context, q bridge.ActionLookup) (t target, ti
 
 // lookHere asks over the connection that this replica holds.
 func (h *Hub) lookHere(ctx context.Context, relay string, a ask) (bridge.ActionFinding, error) {
-	c := h.connOf(relay)
+	c := h.reach(ctx, relay)
 	if c == nil {
 		return bridge.ActionFinding{}, away(relay)
 	}

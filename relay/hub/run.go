@@ -184,6 +184,37 @@ func (h *Hub) connOf(relay string) *conn {
 	return h.conns[relay]
 }
 
+// comes notes that a relay is being let in, until the returned function is called.
+func (h *Hub) comes(relay string) func() {
+	in := make(chan struct{})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.coming[relay] = in
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.coming[relay] == in {
+			delete(h.coming, relay)
+		}
+		close(in)
+	}
+}
+
+// reach is connOf for those who ask the relay something. The store says that a relay is here a moment before the list does;
+// that moment is waited for.
+func (h *Hub) reach(ctx context.Context, relay string) *conn {
+	h.mu.Lock()
+	coming := h.coming[relay]
+	h.mu.Unlock()
+	if coming != nil {
+		select {
+		case <-coming:
+		case <-ctx.Done():
+		}
+	}
+	return h.connOf(relay)
+}
+
 func (h *Hub) all() []*conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()

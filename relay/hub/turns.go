@@ -142,7 +142,7 @@ func (h *Hub) turnHere(ctx context.Context, a turnAsk) spoken {
 }
 
 func (h *Hub) runTurnHere(ctx context.Context, t TurnCall) (wire.TurnEnded, error) {
-	c := h.connOf(t.Relay)
+	c := h.reach(ctx, t.Relay)
 	switch {
 	case c == nil:
 		return wire.TurnEnded{}, away(t.Relay)
@@ -329,7 +329,7 @@ func (h *Hub) lookTurnHere(ctx context.Context, a turnAsk) (wire.TurnFound, erro
 	if stop {
 		t = a.TurnStop
 	}
-	c := h.connOf(t.Relay)
+	c := h.reach(ctx, t.Relay)
 	if c == nil {
 		return wire.TurnFound{}, away(t.Relay)
 	}
