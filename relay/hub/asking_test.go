@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,14 +255,19 @@ func TestHostileAsking(t *testing.T) {
 	}
 }
 
-// slowly holds up whoever wrote that a relay is here, once that is written.
+// slowly holds up the step that writes that a relay is here, once that is written.
 type slowly struct {
 	bridge.Store
-	written chan struct{}
-	proceed chan struct{}
+	written, proceed chan struct{}
+	looked           atomic.Int64 // views since it was written
 }
 
-func (s slowly) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
+func (s *slowly) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
+	defer s.looked.Add(1)
+	return s.Store.View(ctx, fn, hints...)
+}
+
+func (s *slowly) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
 	here := false
 	err := s.Store.Update(ctx, func(tx *bridge.Scene) error {
 		if err := fn(tx); err != nil {
@@ -272,6 +278,7 @@ func (s slowly) Update(ctx context.Context, fn func(*bridge.Scene) error, hints 
 		return nil
 	}, hints...)
 	if here {
+		s.looked.Store(0)
 		select {
 		case s.written <- struct{}{}:
 		case <-s.proceed:
@@ -281,18 +288,26 @@ func (s slowly) Update(ctx context.Context, fn func(*bridge.Scene) error, hints 
 	return err
 }
 
-// A request that comes between the store's word that a relay is here and the relay's place on the list waits for that place.
+// Requests that come between the store's word that a relay is here and the relay's place on the list wait for that place.
 func TestRequestsMeetRelaysThatCome(t *testing.T) {
 	t.Parallel()
-	hold := slowly{written: make(chan struct{}), proceed: make(chan struct{})}
+	hold := &slowly{written: make(chan struct{}), proceed: make(chan struct{})}
 	s := siteOn(t, memstore.NewDisk(), func(o *hub.Options) { hold.Store = o.Store; o.Store = hold })
 	connect(t, joined(t, s, "laptop"), newDiary("a"), nil)
 	<-hold.written
-	done := make(chan error, 1)
-	go func() { _, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1")); done <- err }()
-	time.Sleep(50 * time.Millisecond) // enough to be refused; too short, the test says nothing, and does not fail
+	const requests = 20 // one alone could come to the list too late to be refused
+	done := make(chan error, requests)
+	for i := range requests {
+		go func() {
+			_, err := s.RunAction(t.Context(), ask(t, "a", "laptop", fmt.Sprint("op-", i)))
+			done <- err
+		}()
+	}
+	eventually(t, "they have read that the relay is here", func() bool { return hold.looked.Load() >= requests })
 	close(hold.proceed)
-	if err := <-done; err != nil {
-		t.Error(err)
+	for range requests {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
