@@ -55,8 +55,8 @@ test: race seeds fuzz ## tests under the race detector in random order (guards a
 race: export GORACE := atexit_sleep_ms=0
 race:
 	@eval "$$(scripts/postgres.sh)"; race=$$(scripts/race.sh); \
-	echo $(GO) test $$race -vet=off -shuffle=on -timeout=12m $(PACKAGES); \
-	$(GO) test $$race -vet=off -shuffle=on -timeout=12m $(PACKAGES)
+	echo $(GO) test $$race -vet=off -shuffle=on -timeout=30m $(PACKAGES); \
+	$(GO) test $$race -vet=off -shuffle=on -timeout=30m $(PACKAGES)
 
 seeds: ## ten thousand plays of the simulation, without the race detector
 	$(GO) test -vet=off -count=1 ./proof/sim
