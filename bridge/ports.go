@@ -62,12 +62,22 @@ type Launch struct {
 	Name string
 	// Ref is the branch, tag or commit to start from; empty is the default branch.
 	Ref string
+	// Within is whose workspace the agent works in; nil for one of its own.
+	Within *Within
 	// Webhook is nil when no public URL is configured; v1 ignores it.
 	Webhook *Webhook
 	// Owner is our own id of the agent.
 	Owner AgentID
 	// Door is nil for an agent that gets no tools of ours; v0 ignores it.
 	Door *Door
+}
+
+// Within is a folder of another agent's workspace on the same machine.
+type Within struct {
+	// Name and AgentID are what the launch of the workspace's agent had; see [Launch].
+	Name, AgentID string
+	// Subdir is the folder below that workspace, with / between its parts; "" is the workspace itself.
+	Subdir string
 }
 
 // Door is where an agent calls the bridge's tools, and the token that lets it

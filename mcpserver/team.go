@@ -32,7 +32,7 @@ func (d *Door) teamTools() []tool {
 		define("spawn_agent", "Create a subagent of yours. It starts with the instructions alone, so say everything it needs. Returns at once; its result arrives as your next turn. status is created, or held when a person must approve it first. The same call once more in one turn returns the same agent.",
 			takes(text("name", "Name of the new agent; letters, digits, dots, dashes and underscores."), text("instructions", "Its task, self-contained."),
 				text("role", "What it is for.").among("worker", "reviewer").or("worker"), text("workspace_subdir", "Subdirectory of your workspace that it works in.").maybe(),
-				text("repo", "Repository it works on, as github.com/owner/name; your own when absent, if that one is allowed. list_allowed says which ones are.").maybe()), d.spawnAgent).keyed(),
+				text("repo", "Repository it works on, as github.com/owner/name; your own when absent, if that one is allowed. list_allowed says which ones are. If you run on a person's machine: without repo it works in your own workspace, with repo in one of its own.").maybe()), d.spawnAgent).keyed(),
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
 		define("complete", "Tell your parent (or the operator, if you have none) that your task is done, with its result. Your parent hears one result of a task: this one or, without it, what you say in the first turn that leaves nothing open.",
@@ -172,7 +172,7 @@ func (d *Door) spawnAgent(ctx context.Context, c *caller, in spawnArgs) (answer,
 		in.Role = "worker"
 	}
 	cmd := parser.Command{Verb: parser.Subagent, Repo: cmpOr(in.Repo, c.agent.Repo), Prompt: in.Instructions,
-		Name: in.Name, Role: in.Role, Subdir: subdir}
+		Name: in.Name, Role: in.Role, Subdir: subdir, Shared: in.Repo == ""}
 	got, err := d.spawnedBefore(ctx, c, cmd)
 	if err == nil && got.Status == "" {
 		if err = d.freeName(ctx, c, in.Name); err == nil {

@@ -59,6 +59,9 @@ type Command struct {
 	Role   string `json:",omitempty"`
 	Subdir string `json:",omitempty"`
 
+	// Shared belongs to [Subagent], too: no repository was named, so that the new agent works in its parent's workspace where it can.
+	Shared bool `json:",omitempty"`
+
 	// Action belongs to [LocalAction]: the whole rest of the line, trimmed,
 	// printable ASCII and tab. "backup --x" is one id, not an id and a flag.
 	Action string

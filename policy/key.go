@@ -28,6 +28,9 @@ func CommandKey(cmd parser.Command) string {
 // exactKey tells a command from others of its turn: what is called otherwise is
 // another agent, also with the same task.
 func exactKey(cmd parser.Command) string {
+	if cmd.Shared {
+		return hashFields(CommandKey(cmd), cmd.Name, cmd.Role, cmd.Subdir, "shared")
+	}
 	return hashFields(CommandKey(cmd), cmd.Name, cmd.Role, cmd.Subdir)
 }
 

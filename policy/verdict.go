@@ -31,6 +31,7 @@ const (
 	CodeNotEnabled       Code = "not_enabled"
 	CodeStopped          Code = "stopped"
 	CodeRuntimeAway      Code = "runtime_away"
+	CodeNoRoom           Code = "no_workspace"
 )
 
 // Verdict is the policy's answer to one command.
@@ -64,6 +65,17 @@ func (v Verdict) String() string {
 		return string(v.Decision)
 	}
 	return string(v.Decision) + ": " + v.Reason
+}
+
+// NoRoom refuses a launch that the rules would let pass, or would hold for a person, because its agent cannot work in its parent's workspace;
+// why says so, and what to do. Other verdicts stay as they are.
+func (v Verdict) NoRoom(why string) Verdict {
+	if v.Decision != Granted && v.Decision != Held {
+		return v
+	}
+	out := refusal(CodeNoRoom, why)
+	out.Canonical, out.Runtime, out.API = v.Canonical, v.Runtime, v.API
+	return out
 }
 
 // Away refuses a launch that the rules would let pass, or would hold for a person, because nothing can be launched where the

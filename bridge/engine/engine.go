@@ -59,6 +59,8 @@ type Options struct {
 	// Away says of an agent's Runtime why nothing can be sent there now, and what a person can do; nil while something can. Such
 	// turns wait, and new launches there are refused. Nil means that all are there.
 	Away func(runtime string) error
+	// Homes says whose workspace a subagent works in; nil means that each has one of its own.
+	Homes Homes
 	// Hosts says of a Runtime which relay hosts its agents, and under which entry of that relay's file. The last result is false for any other
 	// Runtime. Nil means that no relay hosts any.
 	Hosts func(runtime string) (relay, entry string, is bool)
@@ -118,6 +120,22 @@ func NewRecorder(o Options) (*Engine, error) {
 	}
 	setDefaults(&o)
 	return newEngine(o), nil
+}
+
+// Homes says whose workspace a subagent works in. Both methods are pure and safe for concurrent use.
+type Homes interface {
+	// Shares reports whether the subagent of a command works in its parent's workspace; an error of kind Invalid says why it cannot.
+	Shares(parent bridge.Agent, m bridge.Command) (bool, error)
+	// Within returns whose workspace an agent works in, nil for its own.
+	Within(tx *bridge.Scene, a bridge.Agent) (*bridge.Within, error)
+}
+
+// shares is the Homes' word.
+func (e *Engine) shares(parent bridge.Agent, m bridge.Command) (bool, error) {
+	if e.o.Homes == nil {
+		return false, nil
+	}
+	return e.o.Homes.Shares(parent, m)
 }
 
 // away says why nothing can be sent to agents of a Runtime now; nil while something can.

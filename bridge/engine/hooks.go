@@ -87,7 +87,7 @@ func (c *change) wakeOrBind(a bridge.Agent, d bridge.Delivery) error {
 	if err != nil {
 		return err
 	}
-	j, err := loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
+	j, err := c.e.loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
 	if err != nil {
 		return err
 	}

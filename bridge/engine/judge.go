@@ -99,6 +99,10 @@ func (c *change) reach(a bridge.Agent, cmd parser.Command, v policy.Verdict) pol
 	if err := c.reachable(a, v); err != nil {
 		return v.Away(bridge.SafeMessage(err))
 	}
+	runtime, _ := c.homeOf(a, v.Runtime, v.API)
+	if _, err := c.e.shares(a, bridge.Command{Runtime: runtime, Canonical: v.Canonical, Parsed: cmd}); err != nil {
+		return v.NoRoom(bridge.SafeMessage(err))
+	}
 	return v
 }
 

@@ -16,10 +16,12 @@ type launch struct {
 	asking []string
 	// grant is made by the policy at the moment of sending, and nowhere recorded.
 	grant policy.Grant
+	// within is whose workspace the agent works in, nil for its own.
+	within *bridge.Within
 }
 
 // loadLaunch returns the launch that a turn is, nil when it is a follow-up.
-func loadLaunch(tx *bridge.Scene, a bridge.Agent, t bridge.Turn) (*launch, error) {
+func (e *Engine) loadLaunch(tx *bridge.Scene, a bridge.Agent, t bridge.Turn) (*launch, error) {
 	if a.External != "" || !t.IsLaunch() {
 		return nil, nil
 	}
@@ -31,7 +33,14 @@ func loadLaunch(tx *bridge.Scene, a bridge.Agent, t bridge.Turn) (*launch, error
 		return nil, fmt.Errorf("load parent: %w", err)
 	}
 	asking, err := tx.Lineage(parent)
-	return &launch{asking: asking}, err
+	if err != nil {
+		return nil, err
+	}
+	l := &launch{asking: asking}
+	if e.o.Homes != nil {
+		l.within, err = e.o.Homes.Within(tx, a)
+	}
+	return l, err
 }
 
 // keepGrant takes over the grant of the same launch as it was loaded before.
@@ -75,7 +84,11 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 			return err
 		}
 	}
-	text := words.Introduced(m.Parsed, name, parent.Name)
+	shared, err := c.e.shares(parent, *m)
+	if err != nil {
+		return err
+	}
+	text := words.Introduced(m.Parsed, name, parent.Name, shared)
 	if err := c.tellName(*m, name); err != nil {
 		return err
 	}
@@ -147,7 +160,7 @@ func (e *Engine) callContext(ctx context.Context, j job) (context.Context, conte
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.launch.grant, Runtime: j.agent.Runtime, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref}
+	l := bridge.Launch{Grant: j.launch.grant, Runtime: j.agent.Runtime, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref, Within: j.launch.within}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}

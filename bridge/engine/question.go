@@ -177,6 +177,10 @@ func (c *change) launchEffect(e *effect, a bridge.Agent, m bridge.Command) {
 			e.facts = append(e.facts, f)
 		}
 	}
+	m.Runtime, _ = c.homeOf(a, m.Runtime, m.API)
+	if shared, err := c.e.shares(a, m); err == nil && shared {
+		e.add("workspace", "that of "+a.Name)
+	}
 	e.add("prompt", m.Parsed.Prompt)
 }
 

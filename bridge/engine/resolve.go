@@ -222,7 +222,7 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 	}
 	external := word.External
 	err = e.update(ctx, func(c *change) error {
-		j, err := loadJob(c.Scene, bridge.Work{Ref: string(id)})
+		j, err := c.e.loadJob(c.Scene, bridge.Work{Ref: string(id)})
 		if err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (c *change) settleCommand(m bridge.Command, external string) error {
 	if err != nil {
 		return err
 	}
-	j, err := loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
+	j, err := c.e.loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
 	if err != nil {
 		return err
 	}

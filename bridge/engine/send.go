@@ -33,7 +33,7 @@ type job struct {
 func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	var j job
 	err := e.o.Store.View(ctx, func(tx *bridge.Scene) (err error) {
-		j, err = loadJob(tx, w)
+		j, err = e.loadJob(tx, w)
 		return err
 	}, bridge.NeedStory{Turn: bridge.TurnID(w.Ref), Brief: true})
 	if err != nil {
@@ -56,7 +56,7 @@ func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	return e.update(ctx, func(c *change) error { return c.FinishWork(w) }, bridge.NeedWork{ID: w.ID})
 }
 
-func loadJob(tx *bridge.Scene, w bridge.Work) (j job, err error) {
+func (e *Engine) loadJob(tx *bridge.Scene, w bridge.Work) (j job, err error) {
 	j.work = w
 	if j.turn, err = tx.Turn(bridge.TurnID(w.Ref)); err != nil {
 		return j, fmt.Errorf("load turn %q: %w", w.Ref, err)
@@ -78,7 +78,7 @@ func loadJob(tx *bridge.Scene, w bridge.Work) (j job, err error) {
 	if j.names, err = tx.Lineage(j.agent); err != nil {
 		return j, err
 	}
-	j.launch, err = loadLaunch(tx, j.agent, j.turn)
+	j.launch, err = e.loadLaunch(tx, j.agent, j.turn)
 	return j, err
 }
 
@@ -131,7 +131,7 @@ func (e *Engine) deliver(ctx context.Context, j job) error {
 // into it, and a launch passes the gate once more, because the allowlist may
 // have changed since. It reports whether there is something to send.
 func (c *change) begin(j *job) (bool, error) {
-	fresh, err := loadJob(c.Scene, j.work)
+	fresh, err := c.e.loadJob(c.Scene, j.work)
 	if err != nil {
 		return false, err
 	}
@@ -319,7 +319,7 @@ func (e *Engine) step(ctx context.Context, j job, fn func(*change, *job) error, 
 func (e *Engine) stepped(ctx context.Context, j job, fn func(*change, *job) error, more ...bridge.Need) (ran bool, err error) {
 	err = e.update(ctx, func(c *change) error {
 		ran = false
-		fresh, err := loadJob(c.Scene, j.work)
+		fresh, err := c.e.loadJob(c.Scene, j.work)
 		if err != nil {
 			return err
 		}

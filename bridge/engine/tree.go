@@ -102,7 +102,7 @@ func (c *change) stopAgent(a bridge.Agent, why string) error {
 		return err
 	}
 	for _, t := range queued {
-		j, err := loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
+		j, err := c.e.loadJob(c.Scene, bridge.Work{Ref: string(t.ID)})
 		if err != nil {
 			return err
 		}

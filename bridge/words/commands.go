@@ -29,17 +29,22 @@ func Describe(m bridge.Command) string {
 	return string(m.Parsed.Verb)
 }
 
-// Introduced is the prompt of a command for the agent that is called name: one
-// that a tool call spawned is told who it is.
-func Introduced(cmd parser.Command, name, parent string) string {
+// Introduced is the prompt of a command for the agent that is called name: one that a tool call spawned is told who it is. With within
+// its working folder is in its parent's workspace.
+func Introduced(cmd parser.Command, name, parent string, within bool) string {
 	if cmd.Role == "" {
 		return cmd.Prompt
 	}
-	where := ""
-	if cmd.Subdir != "" {
-		where = string(Say("Work in the subdirectory %s.\n", cmd.Subdir))
+	var where bridge.Words
+	switch {
+	case within && cmd.Subdir != "":
+		where = Say("Your working folder is the folder %s of its workspace.\n", cmd.Subdir)
+	case within:
+		where = Say("You work in its workspace, at the same time as it.\n")
+	case cmd.Subdir != "":
+		where = Say("Work in the subdirectory %s.\n", cmd.Subdir)
 	}
-	return string(Say("You are %s, a %s; the agent %s spawned you.", name, Own(cmd.Role), parent)) + "\n" + where + "\n" + cmd.Prompt
+	return string(Say("You are %s, a %s; the agent %s spawned you.", name, Own(cmd.Role), parent)) + "\n" + string(where) + "\n" + cmd.Prompt
 }
 
 // Fields are what an event or a log line tells of a command.

@@ -37,7 +37,7 @@ func TestNoFieldSpeaksForTheBridge(t *testing.T) {
 				"repeats":       notice(words.Repeats([]bridge.CommandID{"cmd_1", "cmd_2"})),
 				"said":          notice(words.Say("%s (%s) of %s, %v, %d", evil, bridge.AgentID(evil), errors.New(evil), m.State, 3)),
 				"memory":        words.Memory(evil),
-				"a spawned one": strings.TrimSuffix(words.Introduced(parser.Command{Role: "reviewer", Subdir: evil, Prompt: "Work."}, evil, evil), "Work."),
+				"a spawned one": strings.TrimSuffix(words.Introduced(parser.Command{Role: "reviewer", Subdir: evil, Prompt: "Work."}, evil, evil, true), "Work."),
 				"claim":         notice("its last words:"),
 			} {
 				for _, fault := range runtimes.Unbarred(text) {

@@ -157,7 +157,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	w.engine, err = engine.New(markPorts(engine.Options{
 		Store: w.store, Runtime: doored, Actions: w.relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),
-		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, Away: all.Away, V0Settle: cfg.Cursor.V0Settle,
+		PollMin: cfg.Poll.Min, PollMax: cfg.Poll.Max, Settle: all.SettleTime, Away: all.Away, Homes: runtimes.Homes{Place: w.relayOf}, V0Settle: cfg.Cursor.V0Settle,
 		Hosts: w.hosts, Mail: w.mailWork, Chat: w.chatWork, Doors: doored.Gives, Preamble: w.preamble, OnEvent: w.onEvent, Log: w.log,
 	}))
 	if err != nil {

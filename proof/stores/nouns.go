@@ -390,7 +390,7 @@ func testTurnNumbers(t *testing.T, open Open) {
 func fullCommand(n int) bridge.Command {
 	return bridge.Command{
 		ID: bridge.CommandID(fmt.Sprintf("cmd_%04d", n)), Turn: "trn_1", Agent: "agt_1", Ordinal: n + 1,
-		Parsed: parser.Command{Verb: parser.Subagent, Line: 7, Repo: "https://github.com/me/my-app", Prompt: `fix "it", <please> & thanks`, Name: "fixer", Role: "worker", Subdir: "a b", Action: "a", When: "10m",
+		Parsed: parser.Command{Verb: parser.Subagent, Line: 7, Repo: "https://github.com/me/my-app", Prompt: `fix "it", <please> & thanks`, Name: "fixer", Role: "worker", Subdir: "a b", Shared: true, Action: "a", When: "10m",
 			Message: "m", AgentID: "bc-1", Status: "FINISHED", Raw: "SUBAGENT: …"},
 		OpKey: fmt.Sprintf("key-%d", n), State: bridge.CommandConfirmed, Code: "granted", Reason: "because", Canonical: "github.com/me/my-app", Runtime: "cursor", API: "v1", Relay: "laptop",
 		ApprovalKey: "approve", Approved: true, Child: "agt_child",

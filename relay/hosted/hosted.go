@@ -92,7 +92,10 @@ func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: it has not passed the gate")
 	}
 	call := r.first(l)
-	call.Ask.Home = wire.Home{Name: homeName(l.Name, l.AgentID), Repo: string(l.Grant.Repo()), Ref: l.Ref}
+	call.Ask.Home = homeOf(l)
+	if err := call.Ask.Home.Check(); err != nil {
+		return bridge.Started{}, bridge.Errorf(bridge.Invalid, "%s; choose another workspace_subdir", err)
+	}
 	call.Ask.Text = call.Ask.Marker + "\n" + l.Grant.Prompt()
 	return r.begin(ctx, call)
 }
@@ -269,6 +272,15 @@ func (r *Runtime) lookUp(ctx context.Context, c hub.TurnCall) (wire.TurnFound, e
 		err = &bridge.Error{Kind: bridge.Unavailable, Message: bridge.SafeMessage(err), Cause: err}
 	}
 	return found, err
+}
+
+// homeOf says where the agent of a launch works.
+func homeOf(l bridge.Launch) wire.Home {
+	own := homeName(l.Name, l.AgentID)
+	if w := l.Within; w != nil {
+		return wire.Home{Name: own, Within: homeName(w.Name, w.AgentID), Subdir: w.Subdir}
+	}
+	return wire.Home{Name: own, Repo: string(l.Grant.Repo()), Ref: l.Ref}
 }
 
 // homeName names an agent's workspace. Names of forgotten agents are given again, so that a part of the session's id belongs to it.

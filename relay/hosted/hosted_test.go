@@ -90,6 +90,27 @@ func TestWhatIsSaid(t *testing.T) {
 	}
 }
 
+// A turn says in whose workspace a subagent works; a folder that no relay would take is refused before anything is sent.
+func TestWithinAnother(t *testing.T) {
+	t.Parallel()
+	m := newMachine()
+	s := newSite(t, memstore.NewDisk(), nil)
+	s.connect(t, s.identity(t), m)
+	l := launch(t, 8, "build it")
+	l.Ref, l.Within = "", &bridge.Within{Name: "Boss", AgentID: "bc-00000000-0000-4000-8000-000000000007", Subdir: "docs/api"}
+	if _, err := s.Launch(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if want := (wire.Home{Name: "ada-000008", Within: "boss-000007", Subdir: "docs/api"}); m.said[0].Home != want {
+		t.Errorf("home %+v, want %+v", m.said[0].Home, want)
+	}
+	l = launch(t, 9, "build it")
+	l.Ref, l.Within = "", &bridge.Within{Name: "Boss", AgentID: "bc-00000000-0000-4000-8000-000000000007", Subdir: "-rf"}
+	if _, err := s.Launch(t.Context(), l); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "workspace_subdir") || len(m.said) != 1 {
+		t.Errorf("%v, %d turns", err, len(m.said))
+	}
+}
+
 // The same words after another run are another turn; the same turn is not, also when another process asks for it.
 func TestOneIDForOneTurn(t *testing.T) {
 	t.Parallel()
