@@ -50,11 +50,50 @@ func (r *Runtime) waitFor(c hub.TurnCall) (*wait, error) {
 	r.waits[c.ID] = w
 	r.all.Go(func() {
 		defer close(w.done)
-		if w.end, w.err = r.o.Turns.RunTurn(ctx, c); w.err != nil || w.end.Refusal != "" {
+		w.end, w.err = r.o.Turns.RunTurn(ctx, c)
+		if w.err == nil && final(w.end) {
+			r.keepRefusal(c.ID, w.end)
+		}
+		if w.err != nil || w.end.Refusal != "" {
 			r.drop(c.ID, w) // only an end of the agent's is kept until it is read
 		}
 	})
 	return w, nil
+}
+
+// final reports whether an end is a refusal that would come again.
+func final(end wire.TurnEnded) bool {
+	return end.Refusal != "" && end.RetryMS == 0 && end.Until == 0 && end.Refusal != wire.RefusedBusy && end.Refusal != wire.RefusedRate && end.Refusal != wire.RefusedStopped
+}
+
+// keepRefusal keeps why a turn was refused until it is read. Beyond the bound it forgets another one.
+func (r *Runtime) keepRefusal(id string, end wire.TurnEnded) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other := range r.refusals {
+		if len(r.refusals) < maxWaits {
+			break
+		}
+		delete(r.refusals, other)
+	}
+	if r.refusals == nil {
+		r.refusals = map[string]wire.TurnEnded{}
+	}
+	r.refusals[id] = end
+}
+
+// refusalOf returns the refusal that was kept.
+func (r *Runtime) refusalOf(id string) (end wire.TurnEnded, kept bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	end, kept = r.refusals[id]
+	return end, kept
+}
+
+func (r *Runtime) forgetRefusal(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.refusals, id)
 }
 
 func (r *Runtime) waiting(id string) *wait {
@@ -75,7 +114,8 @@ func (r *Runtime) drop(id string, w *wait) {
 // Observe implements bridge.Observer. The relay's record has the end as long as the session lives, so that it is not kept here once it
 // was read.
 func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observation, error) {
-	if w := r.waiting(ref.Run); w != nil && ctx.Err() == nil {
+	w := r.waiting(ref.Run)
+	if w != nil && ctx.Err() == nil {
 		if end := w.over(); end != nil {
 			r.drop(ref.Run, w)
 			return r.observed(*end), nil
@@ -90,10 +130,26 @@ func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observ
 		return bridge.Observation{State: bridge.RunRunning, Doing: doing[found.State], DoingSince: r.o.Now().Add(-time.Duration(found.SinceMS) * time.Millisecond)}, nil
 	case wire.TurnKnownEnded:
 		return r.observed(*found.Ended), nil
-	case wire.TurnKnownAbsent:
+	}
+	return r.unrecorded(ref, w, found)
+}
+
+// unrecorded is what Observe says of a turn that is not in the relay's record.
+func (r *Runtime) unrecorded(ref bridge.RunRef, w *wait, found wire.TurnFound) (bridge.Observation, error) {
+	if w != nil {
+		select {
+		case <-w.done:
+		default: // the relay's word on it is on its way
+			return bridge.Observation{State: bridge.RunRunning}, nil
+		}
+	}
+	if end, kept := r.refusalOf(ref.Run); kept { // it would come again, so that the turn has failed
+		return bridge.Observation{State: bridge.RunError, Detail: r.observed(end).Detail}, nil
+	}
+	if found.Known == wire.TurnKnownAbsent {
 		return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseUnsaid, Detail: "the relay never got the turn"}, nil
 	}
-	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "relay %q has no record of this turn any more; what the agent did is in its workspace there", r.o.Relay)
+	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "relay %q has no record of this turn any more", r.o.Relay)
 }
 
 // doing says of each state of an open turn what the agent does.

@@ -167,6 +167,16 @@ func (m *machine) StopTurn(t wire.Turn) wire.TurnFound {
 	return found
 }
 
+// refuseLater refuses a turn that goes on, and forgets its session.
+func (m *machine) refuseLater(session, id, why string) {
+	m.mu.Lock()
+	s := m.sessions[session][id]
+	s.end = wire.TurnEnded{Refusal: wire.RefusedUnsafe, Error: why}
+	delete(m.sessions, session)
+	m.mu.Unlock()
+	s.stop()
+}
+
 // finish ends a turn that goes on.
 func (m *machine) finish(session, id string, end wire.TurnEnded) {
 	m.mu.Lock()

@@ -44,7 +44,9 @@ type Runtime struct {
 	mu    sync.Mutex // guards the fields below
 	ctx   context.Context
 	waits map[string]*wait
-	all   sync.WaitGroup
+	// refusals are those that came after the relay had said that it has the turn. Its record holds nothing of such a turn.
+	refusals map[string]wire.TurnEnded
+	all      sync.WaitGroup
 }
 
 var (
@@ -164,6 +166,7 @@ func (r *Runtime) begin(ctx context.Context, c hub.TurnCall) (bridge.Started, er
 	if err := ctx.Err(); err != nil {
 		return bridge.Started{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the turn was not sent, because the call was given up", Cause: err}
 	}
+	r.forgetRefusal(c.ID) // an earlier try's
 	w, err := r.waitFor(c)
 	if err != nil {
 		return bridge.Started{}, err
@@ -195,6 +198,7 @@ func (r *Runtime) taken(c hub.TurnCall, w *wait) error {
 		return w.err
 	case w.end.Refusal != "":
 		r.drop(c.ID, w)
+		r.forgetRefusal(c.ID) // it is said here
 		return r.refused(w.end)
 	case w.end.Cause == wire.TurnSessionGone:
 		r.drop(c.ID, w)

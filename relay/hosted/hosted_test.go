@@ -111,6 +111,34 @@ func TestWithinAnother(t *testing.T) {
 	}
 }
 
+// A relay may say that it has a turn, and refuse it a moment later: a workspace that cannot be made. Its record then holds nothing, and the
+// agent's trouble still says why.
+func TestRefusedAfterItWasTaken(t *testing.T) {
+	t.Parallel()
+	m := newMachine()
+	m.end = func(wire.Turn) wire.TurnEnded { return wire.TurnEnded{} }
+	s := newSite(t, memstore.NewDisk(), nil)
+	s.connect(t, s.identity(t), m)
+	started, err := s.Launch(t.Context(), launch(t, 4, "build it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := bridge.RunRef{Agent: started.Agent, Run: started.Run}
+	if o, err := s.Observe(t.Context(), ref); err != nil || o.State != bridge.RunRunning {
+		t.Fatalf("%+v %v", o, err)
+	}
+	m.refuseLater(started.Agent, started.Run, "link is not a folder")
+	for {
+		o, err := s.Observe(t.Context(), ref)
+		if err != nil || o.State.Terminal() {
+			if err != nil || o.State != bridge.RunError || o.Cause != "" || !strings.Contains(o.Detail, "link is not a folder") {
+				t.Errorf("%+v %v", o, err)
+			}
+			return
+		}
+	}
+}
+
 // The same words after another run are another turn; the same turn is not, also when another process asks for it.
 func TestOneIDForOneTurn(t *testing.T) {
 	t.Parallel()
