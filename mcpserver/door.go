@@ -56,6 +56,8 @@ type Options struct {
 	Tokens Tokens
 	// Mail is the post office; without it there are no team, threads and channels.
 	Mail *mail.Service
+	// Machines looks at workspaces of agents that relays host; nil when no relay hosts agents.
+	Machines Machines
 	// Memory keeps what agents remember; without it there is no toolset memory.
 	Memory *memory.Service
 	// Toolsets names the sets that agents under a root are offered, in order; nil
@@ -80,6 +82,19 @@ type Options struct {
 	Version string
 	Log     zerolog.Logger
 }
+
+// Machines looks at what agents have on people's machines. Its methods are safe for concurrent use. Their errors are *bridge.Error.
+type Machines interface {
+	// Hosts reports whether a relay hosts an agent; the other methods are for such agents alone.
+	Hosts(a bridge.Agent) bool
+	// Uncommitted returns what of the agent's workspace is in no commit, "" when all is.
+	Uncommitted(ctx context.Context, a bridge.Agent) (string, error)
+	// File returns a file from the folder in which the agent works.
+	File(ctx context.Context, a bridge.Agent, path string) ([]byte, error)
+}
+
+// hosted reports whether a relay hosts the caller.
+func (d *Door) hosted(c *caller) bool { return d.o.Machines != nil && d.o.Machines.Hosts(c.agent) }
 
 // DefaultToolsets is what an agent is offered whose orchestrator names none.
 var DefaultToolsets = []string{SetBridge}

@@ -36,7 +36,8 @@ func (d *Door) teamTools() []tool {
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
 		define("complete", "Tell your parent (or the operator, if you have none) that your task is done, with its result. Your parent hears one result of a task: this one or, without it, what you say in the first turn that leaves nothing open.",
-			takes(text("result", "What you did and where it is.")), d.complete).keyed(),
+			takes(text("result", "What you did and where it is."),
+				text("why_uncommitted", "Only if you leave work in your tree that is in no commit: say why.").maybe()), d.complete).keyed(),
 		define("poke", "Wake a child of yours. If its last turn failed, that turn is tried again.",
 			takes(text("agent", "Name or id of a child.")), d.poke),
 		define("subscribe", "Be told, once, as a turn, when your parent, a child or a sibling that is busy comes to rest. Use it instead of asking again and again.",
@@ -371,12 +372,37 @@ func (c *caller) leads(tx *bridge.Scene, a bridge.Agent) (bool, error) {
 }
 
 type resultArgs struct {
-	Result string `json:"result"`
+	Result      string `json:"result"`
+	Uncommitted string `json:"why_uncommitted"`
+}
+
+// checkSaved refuses to complete while work in the caller's tree is in no commit, unless the caller says why.
+func (d *Door) checkSaved(ctx context.Context, c *caller, in resultArgs) error {
+	if in.Uncommitted != "" {
+		return checkWords("why_uncommitted", in.Uncommitted)
+	}
+	if !d.hosted(c) {
+		return nil
+	}
+	left, err := d.o.Machines.Uncommitted(ctx, c.agent)
+	switch {
+	case err != nil:
+		return bridge.Errorf(bridge.KindOf(err), "nobody could tell whether your work is committed (%s): call complete again, or say in why_uncommitted what you left without a commit", bridge.SafeMessage(err))
+	case left != "":
+		return bridge.Errorf(bridge.Conflict, "your tree has work that is in no commit: %+.600q. Commit it and call complete again, or call complete with why_uncommitted and say why it stays without a commit", left)
+	}
+	return nil
 }
 
 func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, error) {
 	if err := checkWords("result", in.Result); err != nil {
 		return answer{}, err
+	}
+	if err := d.checkSaved(ctx, c, in); err != nil {
+		return answer{}, err
+	}
+	if in.Uncommitted != "" {
+		in.Result += "\n\nLeft without a commit: " + in.Uncommitted
 	}
 	const head = "Completed: "
 	if room := bridge.MaxMessage - len(head); len(in.Result) > room {

@@ -34,7 +34,7 @@ func (d *Door) threadTools() []tool {
 			takes(self("sender_id"), list("recipient_ids", "List of unique Agent IDs of the recipients.").some(), text("content", "The textual content of the message to send to all recipients."),
 				flag("urgent", "Set to true if this message requires immediate attention from all recipients.").or(false)), d.broadcastMessage).keyed(),
 		define("check_new_messages", "Say how many unread messages wait for you.", takes(self("agent_id")), d.checkNew),
-		define("transfer_file", "Hand a file to another agent. The bridge keeps a copy and tells the recipient how to fetch it. Give the file itself as content or content_base64 unless your workspace is on the bridge's machine; a large one is uploaded with PUT /mcp/files?recipient_id=ID&name=NAME and your token.",
+		define("transfer_file", "Hand a file to another agent. The bridge keeps a copy and tells the recipient how to fetch it. Give the file itself as content or content_base64 unless your workspace is on the bridge's machine or a relay hosts you: then the file at source_path is read. A large one is uploaded with PUT /mcp/files?recipient_id=ID&name=NAME and your token.",
 			takes(self("sender_id"), text("recipient_id", "The unique Agent ID of the recipient."), text("source_path", "The absolute path to the file on your local filesystem that you want to send. With content it only gives the file's name."),
 				text("content", "Optional: the file itself, as text.").maybe(), text("content_base64", "Optional: the file itself, in base64.").maybe(),
 				text("destination_filename", "Optional: A specific filename for the file when the recipient accesses it (defaults to the original filename).").maybe(),
@@ -280,6 +280,9 @@ func (d *Door) transferFile(ctx context.Context, c *caller, in transferArgs) (an
 		return answer{}, err
 	}
 	content, err := in.content()
+	if err == nil && content == nil && d.hosted(c) {
+		content, err = d.fromMachine(ctx, c, in.Source)
+	}
 	if err != nil {
 		return answer{}, err
 	}

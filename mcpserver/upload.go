@@ -1,6 +1,8 @@
 package mcpserver
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"io"
 	"net/http"
@@ -26,6 +28,18 @@ func (in transferArgs) content() (io.Reader, error) {
 		return base64.NewDecoder(base64.StdEncoding, strings.NewReader(*in.Base64)), nil
 	}
 	return nil, nil
+}
+
+// fromMachine reads the file in the workspace of a caller on a person's machine.
+func (d *Door) fromMachine(ctx context.Context, c *caller, path string) (io.Reader, error) {
+	if path == "" {
+		return nil, bridge.Errorf(bridge.Invalid, "source_path is empty; name a file in your workspace")
+	}
+	data, err := d.o.Machines.File(ctx, c.agent, path)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.NewReader(data), nil
 }
 
 func viewFile(f bridge.File, m bridge.Message) fileData {

@@ -287,7 +287,8 @@ func (w *parts) openDoor() (err error) {
 	}
 	w.tokens = doors.NewKeyring(w.engine)
 	w.door, err = mcpserver.New(extendDoor(mcpserver.Options{
-		Engine: w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, NoReminders: !w.config.Tools.Remind, Tracing: w.tracing, OnCall: w.metrics.OnCall, Version: version, Log: w.log}))
+		Machines: hosted.Set(w.hosted),
+		Engine:   w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, NoReminders: !w.config.Tools.Remind, Tracing: w.tracing, OnCall: w.metrics.OnCall, Version: version, Log: w.log}))
 	return err
 }
 

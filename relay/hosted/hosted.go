@@ -22,6 +22,7 @@ type Turns interface {
 	RunTurn(ctx context.Context, t hub.TurnCall) (wire.TurnEnded, error)
 	LookupTurn(ctx context.Context, t hub.TurnCall) (wire.TurnFound, error)
 	StopTurn(ctx context.Context, t hub.TurnCall) (wire.TurnFound, error)
+	PeekTurn(ctx context.Context, t hub.TurnCall) (string, error)
 }
 
 // Options configures a Runtime. Turns, Relay and Agent are required.

@@ -55,6 +55,8 @@ func (c *conn) judge(f wire.Chunked) wire.BodyRefusal {
 		waits = c.turnLooks[turnKey{id: f.For}] != nil
 	case "turn_stopped":
 		waits = c.turnLooks[turnKey{id: f.For, stop: true}] != nil
+	case "turn_peeked":
+		waits = c.turnLooks[turnKey{id: f.For, peek: true}] != nil
 	}
 	if !waits {
 		return wire.BodyUnwanted

@@ -151,7 +151,7 @@ func (c *conn) take(ctx context.Context, f wire.Frame) error {
 		return c.takePermission(ctx, f)
 	case f.MCPCall != nil || f.MCPCancel != nil:
 		return c.takeMCP(ctx, f)
-	case f.Ended != nil || f.TurnFound != nil || f.TurnStopped != nil || f.Receipt != nil:
+	case f.Ended != nil || f.TurnFound != nil || f.TurnStopped != nil || f.TurnPeeked != nil || f.Receipt != nil:
 		return c.takeTurn(f)
 	case f.Switch != nil:
 		c.allowance -= answeredCost

@@ -413,7 +413,7 @@ func (h *Hub) answerCall(ctx context.Context, k bridge.RelayCall) spoken {
 	switch err := errors.Join(json.Unmarshal([]byte(k.Ask), &l), json.Unmarshal([]byte(k.Ask), &t), json.Unmarshal([]byte(k.Ask), &a)); {
 	case err != nil:
 		return speak(bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request does not fit a relay"))
-	case t.Turn != nil || t.TurnLookup != nil || t.TurnStop != nil:
+	case t.Turn != nil || t.TurnLookup != nil || t.TurnStop != nil || t.TurnPeek != nil:
 		return h.turnHere(ctx, t)
 	case l.Lookup == nil:
 		return speak(h.ask(ctx, k.Relay, a))

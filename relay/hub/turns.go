@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -24,23 +25,29 @@ type TurnCall struct {
 	Doubt bool `json:"doubt,omitempty"`
 }
 
-// turnKey names a look-up of a turn, or a word that stops one.
+// turnKey names a look-up of a turn, a word that stops one, or a question about workspaces.
 type turnKey struct {
-	id   string
-	stop bool
+	id         string
+	stop, peek bool
 }
 
 func (k turnKey) use() wire.TurnUse {
-	if k.stop {
+	switch {
+	case k.stop:
 		return wire.UseStop
+	case k.peek:
+		return wire.UsePeek
 	}
 	return wire.UseLookup
 }
 
 // frame carries what was signed for the key.
 func (k turnKey) frame(s wire.Signed) wire.Frame {
-	if k.stop {
+	switch {
+	case k.stop:
 		return wire.Frame{TurnStop: &s}
+	case k.peek:
+		return wire.Frame{TurnPeek: &s}
 	}
 	return wire.Frame{TurnLookup: &s}
 }
@@ -83,6 +90,23 @@ func (h *Hub) StopTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) 
 	return h.findTurn(ctx, t, turnAsk{TurnStop: &t})
 }
 
+// PeekTurn asks a relay about workspaces, see [wire.Peek]. It changes nothing; twice is fine. The error is a *bridge.Error, Unavailable when the
+// relay cannot be asked now, NotFound when it has no workspace for the session, and Denied with the relay's own words when it refuses.
+func (h *Hub) PeekTurn(ctx context.Context, t TurnCall) (string, error) {
+	found, err := h.findTurn(ctx, t, turnAsk{TurnPeek: &t})
+	switch {
+	case err != nil:
+		return "", err
+	case found.Peeked == nil:
+		return "", notSaid(t.Relay)
+	case found.Peeked.Missing:
+		return "", bridge.Errorf(bridge.NotFound, "relay %q: %+.500q", t.Relay, found.Peeked.Error)
+	case found.Peeked.Error != "":
+		return "", bridge.Errorf(bridge.Denied, "relay %q: %+.500q", t.Relay, found.Peeked.Error)
+	}
+	return found.Peeked.Data, nil
+}
+
 func (h *Hub) findTurn(ctx context.Context, t TurnCall, a turnAsk) (wire.TurnFound, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -103,6 +127,7 @@ type turnAsk struct {
 	Turn       *TurnCall `json:"turn,omitempty"`
 	TurnLookup *TurnCall `json:"turn_lookup,omitempty"`
 	TurnStop   *TurnCall `json:"turn_stop,omitempty"`
+	TurnPeek   *TurnCall `json:"turn_peek,omitempty"`
 }
 
 // turn brings what is asked to the replica that has the relay's connection.
@@ -127,7 +152,7 @@ func (h *Hub) turn(ctx context.Context, t TurnCall, a turnAsk) (spoken, error) {
 
 // turnHere asks over the connection that this replica holds.
 func (h *Hub) turnHere(ctx context.Context, a turnAsk) spoken {
-	if a.TurnLookup != nil || a.TurnStop != nil {
+	if a.TurnLookup != nil || a.TurnStop != nil || a.TurnPeek != nil {
 		found, err := h.lookTurnHere(ctx, a)
 		if err != nil {
 			return speak(bridge.ActionOutcome{}, err)
@@ -304,6 +329,8 @@ func (c *conn) takeTurn(f wire.Frame) error {
 		asked = c.turnFound(turnKey{id: f.TurnFound.ID}, *f.TurnFound)
 	case f.TurnStopped != nil:
 		asked = c.turnFound(turnKey{id: f.TurnStopped.ID, stop: true}, *f.TurnStopped)
+	case f.TurnPeeked != nil:
+		asked = c.turnFound(turnKey{id: f.TurnPeeked.ID, peek: true}, *f.TurnPeeked)
 	}
 	if asked {
 		c.allowance++
@@ -325,16 +352,13 @@ func (c *conn) turnFound(key turnKey, f wire.TurnFound) bool {
 }
 
 func (h *Hub) lookTurnHere(ctx context.Context, a turnAsk) (wire.TurnFound, error) {
-	t, stop := a.TurnLookup, a.TurnStop != nil
-	if stop {
-		t = a.TurnStop
-	}
+	t := cmp.Or(a.TurnLookup, a.TurnStop, a.TurnPeek)
 	c := h.reach(ctx, t.Relay)
 	if c == nil {
 		return wire.TurnFound{}, away(t.Relay)
 	}
-	found, err := c.lookTurn(ctx, *t, turnKey{id: t.ID, stop: stop})
-	if err != nil || stop || !t.Doubt || found.Known != wire.TurnKnownNot {
+	found, err := c.lookTurn(ctx, *t, turnKey{id: t.ID, stop: a.TurnStop != nil, peek: a.TurnPeek != nil})
+	if err != nil || a.TurnLookup == nil || !t.Doubt || found.Known != wire.TurnKnownNot {
 		return found, err
 	}
 	err = h.o.Store.View(ctx, func(tx *bridge.Scene) error {

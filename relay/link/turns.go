@@ -65,6 +65,8 @@ func (s *session) forHost(ctx, conn context.Context, f wire.Frame) error {
 		return s.lookupTurn(conn, *f.TurnLookup, wire.UseLookup)
 	case f.TurnStop != nil:
 		return s.lookupTurn(conn, *f.TurnStop, wire.UseStop)
+	case f.TurnPeek != nil:
+		return s.lookupTurn(conn, *f.TurnPeek, wire.UsePeek)
 	case f.MCPPart != nil && s.tunnel != nil:
 		s.tunnel.Take(*f.MCPPart)
 		return nil
@@ -150,8 +152,11 @@ func (s *session) lookupTurn(ctx context.Context, signed wire.Signed, use wire.T
 		return errors.New("the bridge sent a look-up without an id")
 	}
 	answer, ask := found, s.host.LookupTurn
-	if use == wire.UseStop {
+	switch use {
+	case wire.UseStop:
 		answer, ask = stopped, s.host.StopTurn
+	case wire.UsePeek:
+		answer, ask = peeked, func(t wire.Turn) wire.TurnFound { return s.peek(ctx, t) }
 	}
 	refused := answer(wire.TurnFound{ID: signed.ID, Known: wire.TurnKnownRefused})
 	now := s.link.o.Now()
@@ -173,7 +178,22 @@ func (s *session) lookupTurn(ctx context.Context, signed wire.Signed, use wire.T
 }
 
 func found(f wire.TurnFound) wire.Frame   { return wire.Frame{TurnFound: &f} }
+func peeked(f wire.TurnFound) wire.Frame  { return wire.Frame{TurnPeeked: &f} }
 func stopped(f wire.TurnFound) wire.Frame { return wire.Frame{TurnStopped: &f} }
+
+// peekFor bounds a look at workspaces. The bridge gives up a little later.
+const peekFor = 25 * time.Second
+
+// peek lets the host look at workspaces. One that cannot says so.
+func (s *session) peek(ctx context.Context, t wire.Turn) wire.TurnFound {
+	answer := wire.Peeked{Error: "this relay does not host agents", Missing: true}
+	if host, peeks := s.host.(wire.AgentPeeker); peeks {
+		ctx, cancel := context.WithTimeout(ctx, peekFor)
+		defer cancel()
+		answer = host.PeekTurn(ctx, t)
+	}
+	return wire.TurnFound{Known: wire.TurnKnownPeeked, Peeked: &answer}
+}
 
 // answerLater sends what answer returns, beside the reading: a large answer waits for the bridge's receipts. It sends busy while the
 // relay is stopping or has too much in hand.

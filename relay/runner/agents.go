@@ -101,8 +101,9 @@ type hosting struct {
 }
 
 var (
-	_ wire.AgentHost = hosting{}
-	_ tunnel.User    = hosting{}
+	_ wire.AgentHost   = hosting{}
+	_ wire.AgentPeeker = hosting{}
+	_ tunnel.User      = hosting{}
 )
 
 // Tunnel implements tunnel.User.
@@ -126,3 +127,11 @@ func (h hosting) LookupTurn(t wire.Turn) wire.TurnFound { return h.agents.Lookup
 
 // StopTurn implements wire.AgentHost.
 func (h hosting) StopTurn(t wire.Turn) wire.TurnFound { return h.agents.StopTurn(t) }
+
+// PeekTurn implements wire.AgentPeeker. The kill switch ends what runs; looking is allowed.
+func (h hosting) PeekTurn(ctx context.Context, t wire.Turn) wire.Peeked {
+	if p, peeks := h.agents.(wire.AgentPeeker); peeks {
+		return p.PeekTurn(ctx, t)
+	}
+	return wire.Peeked{Error: "this relay has no workspaces", Missing: true}
+}

@@ -187,6 +187,8 @@ func (f Frame) Body() (kind, id string, ok bool) {
 		return "turn_found", f.TurnFound.ID, true
 	case f.TurnStopped != nil:
 		return "turn_stopped", f.TurnStopped.ID, true
+	case f.TurnPeeked != nil:
+		return "turn_peeked", f.TurnPeeked.ID, true
 	case f.MCPCall != nil:
 		return "mcp_call", f.MCPCall.ID, true
 	case f.MCPPart != nil:
@@ -210,6 +212,8 @@ func (f Frame) TextSize() int {
 		return len(f.TurnFound.Ended.Text) + len(f.TurnFound.Ended.Evidence)
 	case f.TurnStopped != nil && f.TurnStopped.Ended != nil:
 		return len(f.TurnStopped.Ended.Text) + len(f.TurnStopped.Ended.Evidence)
+	case f.TurnPeeked != nil && f.TurnPeeked.Peeked != nil:
+		return len(f.TurnPeeked.Peeked.Data)
 	case f.MCPCall != nil:
 		return len(f.MCPCall.Body)
 	case f.MCPPart != nil:

@@ -81,6 +81,9 @@ type Frame struct {
 	// TurnStop asks a relay to end a turn. TurnStopped is its answer: what it knew of the turn when it got the word.
 	TurnStop    *Signed    `json:"turn_stop,omitempty"`
 	TurnStopped *TurnFound `json:"turn_stopped,omitempty"`
+	// TurnPeek asks about workspaces, and TurnPeeked answers.
+	TurnPeek   *Signed    `json:"turn_peek,omitempty"`
+	TurnPeeked *TurnFound `json:"turn_peeked,omitempty"`
 	// MCPCall and MCPCancel are what an agent that the relay hosts wants of the bridge's MCP door, of Subprotocol2. MCPPart is the
 	// bridge's answer.
 	MCPCall   *MCPCall   `json:"mcp_call,omitempty"`
@@ -285,7 +288,7 @@ func (f Frame) members() (n int) {
 		f.Keys != nil, f.Pinned != nil, f.Request != nil, f.Output != nil, f.Outcome != nil, f.Answered != nil,
 		f.Kept != nil, f.Lookup != nil, f.Found != nil, f.Switch != nil, f.Asking != nil,
 		f.Chunked != nil, f.Chunk != nil, f.Receipt != nil, f.Turn != nil, f.TurnLookup != nil, f.Ended != nil, f.TurnFound != nil,
-		f.TurnStop != nil, f.TurnStopped != nil, f.MCPCall != nil, f.MCPCancel != nil, f.MCPPart != nil,
+		f.TurnStop != nil, f.TurnStopped != nil, f.TurnPeek != nil, f.TurnPeeked != nil, f.MCPCall != nil, f.MCPCancel != nil, f.MCPPart != nil,
 		f.Permission != nil, f.Permitted != nil, f.PermissionWait != nil, f.Permit != nil,
 	} {
 		if there {
@@ -312,6 +315,8 @@ func (f Frame) check() error {
 		return f.TurnFound.check()
 	case f.TurnStopped != nil:
 		return f.TurnStopped.check()
+	case f.TurnPeeked != nil:
+		return f.TurnPeeked.check()
 	case f.Permission != nil:
 		return f.Permission.check()
 	case f.Permitted != nil:

@@ -41,6 +41,8 @@ type TurnAsk struct {
 	Text   string `json:"text"`
 	// Home is where the agent works. The zero Home goes on where the session's earlier turns worked.
 	Home Home `json:"home,omitzero"`
+	// Peek is the question of UsePeek, and zero otherwise.
+	Peek Peek `json:"peek,omitzero"`
 }
 
 // TurnUse is what a bridge wants with a turn.
@@ -51,6 +53,8 @@ const (
 	UseRun TurnUse = iota
 	UseLookup
 	UseStop
+	// UsePeek asks about workspaces. The turn's id names the question alone.
+	UsePeek
 )
 
 // Turn is one verified turn. Agent chooses what runs; Text is for the agent alone.
@@ -70,7 +74,7 @@ type TurnOrder struct {
 	Created   time.Time
 	// For is at most MaxAge.
 	For time.Duration
-	// Use is UseRun, UseLookup to ask what the relay knows of the turn, or UseStop to end it. Text may be left out of the latter two.
+	// Use is UseRun, UseLookup to ask what the relay knows of the turn, UseStop to end it, or UsePeek. Only UseRun needs a Text.
 	Use TurnUse
 }
 
@@ -80,6 +84,8 @@ func (u TurnUse) path() string {
 		return TurnLookupPath
 	case UseStop:
 		return TurnStopPath
+	case UsePeek:
+		return TurnPeekPath
 	default:
 		return TurnPath
 	}
@@ -106,7 +112,10 @@ func (v Verifier) VerifyTurn(s Signed, use TurnUse) (Turn, error) {
 	if err := strictjson.DecodeExactUpTo([]byte(s.Body), &t.TurnAsk, MaxBody); err != nil {
 		return Turn{}, fmt.Errorf("the turn's body: %w", err)
 	}
-	if !ValidAction(t.Agent) || !ValidRequestID(t.Session) {
+	if err := t.Peek.check(use); err != nil {
+		return Turn{}, err
+	}
+	if t.Peek.What != PeekAll && (!ValidAction(t.Agent) || !ValidRequestID(t.Session)) {
 		return Turn{}, errors.New("the turn names no agent, or no session")
 	}
 	if err := errors.Join(checkText("the turn's marker", t.Marker, MaxAgent), checkText("the turn's text", t.Text, MaxTurnText), t.Home.Check()); err != nil {
@@ -201,6 +210,8 @@ const (
 	TurnKnownNot TurnKnown = "unknown"
 	// TurnKnownRefused means that the relay did not look: the signature or the time of the look-up is wrong there.
 	TurnKnownRefused TurnKnown = "refused"
+	// TurnKnownPeeked means that Peeked has the answer to a question about workspaces.
+	TurnKnownPeeked TurnKnown = "peeked"
 )
 
 // TurnState is what an open turn does.
@@ -226,6 +237,8 @@ type TurnFound struct {
 	// State may be set when Known is TurnKnownOpen. SinceMS is for how many milliseconds it has been so; clocks of two machines differ.
 	State   TurnState `json:"state,omitempty"`
 	SinceMS int64     `json:"since_ms,omitempty"`
+	// Peeked is set when Known is TurnKnownPeeked, and only then.
+	Peeked *Peeked `json:"peeked,omitempty"`
 }
 
 // Valid reports whether a bridge takes f as the answer to the look-up of the turn id.
@@ -233,7 +246,7 @@ func (f TurnFound) Valid(id string) bool { return f.ID == id && f.check() == nil
 
 func (f TurnFound) check() error {
 	switch f.Known {
-	case TurnKnownEnded, TurnKnownOpen, TurnKnownAbsent, TurnKnownNot, TurnKnownRefused:
+	case TurnKnownEnded, TurnKnownOpen, TurnKnownAbsent, TurnKnownNot, TurnKnownRefused, TurnKnownPeeked:
 	default:
 		return errors.New("the look-up of a turn is answered with an unknown word")
 	}
@@ -249,10 +262,12 @@ func (f TurnFound) check() error {
 		return errors.New("the look-up of a turn is answered without an id")
 	case (f.Known == TurnKnownEnded) != (f.Ended != nil):
 		return errors.New("the look-up of a turn is answered with a word and an end that do not belong together")
+	case (f.Known == TurnKnownPeeked) != (f.Peeked != nil):
+		return errors.New("the look-up of a turn is answered with a word and an answer about workspaces that do not belong together")
 	case f.Ended != nil:
 		return f.Ended.check()
 	}
-	return nil
+	return f.Peeked.check()
 }
 
 // AgentHost is a [Handler] that hosts agents. Signature, relay and time were checked before. Safe for concurrent use.

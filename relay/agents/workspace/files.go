@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -302,7 +303,8 @@ func (d *Subdir) Same() error {
 	return nil
 }
 
-// Read reads a file of the workspace for transfer, at most so many bytes. No part of the path may be a link, and the file must be a regular one.
+// Read reads a file of the workspace for transfer, at most so many bytes. No part of the path may be a link, and the file must be a regular one
+// without other hard links.
 func (s *Space) Read(name string, most int64) ([]byte, error) {
 	parts, err := components(name)
 	if err != nil {
@@ -329,6 +331,9 @@ func (s *Space) Read(name string, most int64) ([]byte, error) {
 	defer file.Close()
 	if stat.Size() > most {
 		return nil, trust.Because(fmt.Sprintf("%s has %d bytes, more than %d", shown(name), stat.Size(), most), "transfer a smaller file")
+	}
+	if links, ok := stat.Sys().(*syscall.Stat_t); !ok || links.Nlink != 1 { // the other one may stand outside
+		return nil, trust.Because(shown(name)+" has other hard links", "copy it, and transfer the copy")
 	}
 	return io.ReadAll(io.LimitReader(file, most))
 }

@@ -1,0 +1,87 @@
+package hosted
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"drawbridge/bridge"
+	"drawbridge/relay/wire"
+)
+
+// Workspace is a workspace as its relay tells of it. The relay read it from git; a bridge believes none of it.
+type Workspace struct {
+	// Agent is the workspace's own name: the agent's name, and a part of the id of its session.
+	Agent string `json:"agent"`
+	State struct {
+		Path      string   `json:"path"`
+		Branch    string   `json:"branch"`
+		On        string   `json:"on"`
+		Head      string   `json:"head"`
+		Staged    int      `json:"staged"`
+		Modified  int      `json:"modified"`
+		Deleted   int      `json:"deleted"`
+		Untracked int      `json:"untracked"`
+		Names     []string `json:"names"`
+		// Unfetched and Elsewhere are commits that the listed clone does not have.
+		Unfetched int   `json:"unfetched"`
+		Elsewhere int   `json:"elsewhere"`
+		Bytes     int64 `json:"bytes"`
+	} `json:"state"`
+	// Clean is true when every file of the tree is in a commit. Unsaved says what would be lost with the workspace.
+	Clean   bool     `json:"clean"`
+	Unsaved []string `json:"unsaved"`
+	// Error says why the relay could not read the workspace.
+	Error string `json:"error"`
+}
+
+// peek asks the relay about workspaces.
+func (r *Runtime) peek(ctx context.Context, session string, p wire.Peek) (string, error) {
+	c := r.call(session, bridge.NewID("peek_"), "")
+	c.Ask.Peek = p
+	return r.o.Turns.PeekTurn(ctx, c)
+}
+
+// Set are the runtimes of agents that relays host, by their names. It is fixed before its methods are used.
+type Set map[string]*Runtime
+
+// Hosts reports whether a relay hosts an agent.
+func (s Set) Hosts(a bridge.Agent) bool { return s[a.Runtime] != nil }
+
+// Uncommitted returns what of an agent's workspace is in no commit, in words; "" when all is.
+func (s Set) Uncommitted(ctx context.Context, a bridge.Agent) (string, error) {
+	text, err := s[a.Runtime].peek(ctx, a.External, wire.Peek{What: wire.PeekState})
+	if err != nil {
+		return "", err
+	}
+	var w Workspace
+	if err := json.Unmarshal([]byte(text), &w); err != nil {
+		return "", bridge.Errorf(bridge.Unavailable, "the relay's word on the workspace cannot be read")
+	}
+	switch {
+	case w.Error != "":
+		return "", bridge.Errorf(bridge.Unavailable, "the relay cannot read the workspace: %+.300q", w.Error)
+	case w.Clean:
+		return "", nil
+	}
+	const shown = 10
+	if names := w.State.Names; len(names) > 0 {
+		return strings.Join(names[:min(len(names), shown)], ", "), nil
+	}
+	return strings.Join(w.Unsaved[:min(len(w.Unsaved), shown)], ", "), nil
+}
+
+// File returns a file from the folder in which an agent works, at most wire.MaxPeekFile bytes. The relay follows no link and reads regular
+// files alone.
+func (s Set) File(ctx context.Context, a bridge.Agent, path string) ([]byte, error) {
+	text, err := s[a.Runtime].peek(ctx, a.External, wire.Peek{What: wire.PeekFile, Path: path})
+	if err != nil {
+		return nil, err
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, bridge.Errorf(bridge.Unavailable, "the file did not arrive whole; try again")
+	}
+	return data, nil
+}
