@@ -56,7 +56,7 @@ func (p Peek) check(use TurnUse) error {
 type Peeked struct {
 	// Data is JSON, or the file in base64 with padding for PeekFile.
 	Data string `json:"data,omitempty"`
-	// Error says why there is no answer, and what to do. Missing is true where the relay has no workspace for the session.
+	// Error says why the relay does not answer, and what to do. Missing is true where the relay has no workspace for the session.
 	Error   string `json:"error,omitempty"`
 	Missing bool   `json:"missing,omitempty"`
 }
