@@ -62,6 +62,8 @@ type Options struct {
 	// Relays administers the relays that dial in, and RelayDoor serves /relay/, where they do; nil means that none can.
 	Relays    bridge.RelayAdmin
 	RelayDoor http.Handler
+	// Workspaces lists the workspaces of agents on people's machines; nil when no relay hosts agents.
+	Workspaces func(ctx context.Context) (WorkspaceList, error)
 	// Metrics is shared with the engine's OnEvent; nil makes one of its own.
 	Metrics *Metrics
 	// OpenMetrics lets /metrics be scraped without the token.

@@ -154,6 +154,7 @@ func (h *Handler) relayRoutes() []route {
 	}
 	return []route{
 		{http.MethodGet, "/v1/relays", h.listRelays},
+		{http.MethodGet, "/v1/workspaces", h.listWorkspaces},
 		{http.MethodPost, "/v1/relays/rotate", h.rotateRelays},
 		{http.MethodGet, "/v1/relays/{id}", h.getRelay},
 		{http.MethodPost, "/v1/relays/{id}/token", h.relayToken},

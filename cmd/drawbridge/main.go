@@ -86,6 +86,8 @@ type cli struct {
 	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Speak MCP on standard input and output for one agent of a running bridge." group:"Agents that call tools"`
 	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Talking to a running bridge"`
 
+	Workspaces workspacesCmd `cmd:"" help:"List the workspaces of agents on people's machines: branch, dirty files, commits, size." group:"Talking to a running bridge"`
+
 	Version versionCmd `cmd:"" help:"Print the version."`
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
 	RelayRun  relayRunCmd  `cmd:"" hidden:""`

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"drawbridge/bridge"
 	"drawbridge/relay/wire"
@@ -84,4 +87,47 @@ func (s Set) File(ctx context.Context, a bridge.Agent, path string) ([]byte, err
 		return nil, bridge.Errorf(bridge.Unavailable, "the file did not arrive whole; try again")
 	}
 	return data, nil
+}
+
+// Machine is what a relay tells of all workspaces on its machine. Exactly one of Workspaces and Err counts.
+type Machine struct {
+	Relay      string
+	Workspaces []Workspace
+	// Err says why the relay could not be asked, as a *bridge.Error.
+	Err error
+}
+
+// All asks each relay that hosts agents about all workspaces on its machine, all at the same time, and returns one answer for each, by the
+// relays' names. A relay answers within 30 seconds or not at all.
+func (s Set) All(ctx context.Context) []Machine {
+	relays := map[string]*Runtime{}
+	for _, r := range s {
+		relays[r.o.Relay] = r
+	}
+	var asked sync.WaitGroup
+	machines := make([]Machine, len(relays))
+	for i, name := range slices.Sorted(maps.Keys(relays)) {
+		machines[i].Relay = name
+		asked.Go(func() { machines[i].Workspaces, machines[i].Err = relays[name].workspaces(ctx) })
+	}
+	asked.Wait()
+	return machines
+}
+
+func (r *Runtime) workspaces(ctx context.Context) ([]Workspace, error) {
+	text, err := r.peek(ctx, "", wire.Peek{What: wire.PeekAll})
+	if err != nil {
+		return nil, err
+	}
+	var all []Workspace
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, bridge.Errorf(bridge.Unavailable, "what relay %q says of its workspaces cannot be read", r.o.Relay)
+	}
+	return all, nil
+}
+
+// Owns reports whether a workspace of a relay is an agent's own.
+func (s Set) Owns(a bridge.Agent, relay string, w Workspace) bool {
+	r := s[a.Runtime]
+	return r != nil && r.o.Relay == relay && a.External != "" && homeName(a.Name, a.External) == w.Agent
 }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/relay/hosted"
+)
+
+// workspacesCmd is "drawbridge workspaces".
+type workspacesCmd struct {
+	target
+}
+
+// Help shows an example.
+func (workspacesCmd) Help() string {
+	return "The bridge asks each relay that hosts agents, over the relay's own connection. A relay reads its workspaces from git. DIRTY counts files\nthat are in no commit, COMMITS those that your clone does not have yet. The command fails if a relay could not be asked, and names it.\n" +
+		"To fetch commits or to remove a workspace, run drawbridge-relay workspaces at that machine.\n\nExample:\n  drawbridge workspaces"
+}
+
+// Run lists the workspaces of all relays.
+func (c workspacesCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		list, err := client.Workspaces(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = printJSON(a.stdout, list)
+		} else {
+			err = printWorkspaces(a, list)
+		}
+		if err != nil || len(list.Missing) == 0 {
+			return err
+		}
+		for _, m := range list.Missing[1:] {
+			fmt.Fprintf(a.stderr, "not in this list: relay %s: %s\n", m.Relay, m.Error)
+		}
+		return fmt.Errorf("not in this list: relay %s: %s", list.Missing[0].Relay, list.Missing[0].Error)
+	})
+}
+
+func printWorkspaces(a app, list api.WorkspaceList) error {
+	rows := make([][]string, len(list.Workspaces))
+	for i, w := range list.Workspaces {
+		rows[i] = []string{w.Relay, w.Name, cmp.Or(w.Agent, "-"), cmp.Or(w.Branch, "no branch"), fmt.Sprint(w.Dirty), fmt.Sprint(w.Unfetched), fmt.Sprintf("%.1f MiB", float64(w.Bytes)/(1<<20)), cmp.Or(w.Error, w.Path)}
+	}
+	if len(rows) == 0 && len(list.Missing) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "no workspaces")
+		return err
+	}
+	return table(a.stdout, "RELAY\tWORKSPACE\tAGENT\tBRANCH\tDIRTY\tCOMMITS\tSIZE\tPATH", rows)
+}
+
+// maxOwners bounds the agents whose workspaces are named after them.
+const maxOwners = 10_000
+
+// workspaces asks all relays that host agents about their workspaces.
+func (w *parts) workspaces(ctx context.Context) (api.WorkspaceList, error) {
+	var agents []bridge.Agent
+	err := w.store.View(ctx, func(tx *bridge.Scene) (err error) {
+		agents, err = tx.Agents(bridge.AgentFilter{Limit: maxOwners})
+		return err
+	})
+	if err != nil {
+		return api.WorkspaceList{}, err
+	}
+	list, set := api.WorkspaceList{Workspaces: []api.Workspace{}}, hosted.Set(w.hosted)
+	for _, m := range set.All(ctx) {
+		if m.Err != nil {
+			list.Missing = append(list.Missing, api.RelayTrouble{Relay: m.Relay, Error: bridge.SafeMessage(m.Err)})
+		}
+		for _, found := range m.Workspaces {
+			view := viewWorkspace(m.Relay, found)
+			for _, a := range agents {
+				if set.Owns(a, m.Relay, found) {
+					view.Agent = a.Name
+				}
+			}
+			list.Workspaces = append(list.Workspaces, view)
+		}
+	}
+	return list, nil
+}
+
+// viewWorkspace shows what a relay says. A relay may be hostile, so that its words are escaped.
+func viewWorkspace(relay string, w hosted.Workspace) api.Workspace {
+	s := w.State
+	view := api.Workspace{Relay: relay, Name: plainText(w.Agent), Path: plainText(s.Path), Branch: plainText(s.On), Head: plainText(s.Head),
+		Dirty: s.Staged + s.Modified + s.Deleted + s.Untracked, Unfetched: s.Unfetched + s.Elsewhere, Bytes: s.Bytes, Error: plainText(w.Error)}
+	for _, line := range w.Unsaved {
+		view.Unsaved = append(view.Unsaved, plainText(line))
+	}
+	return view
+}
+
+// plainText escapes what a terminal could obey.
+func plainText(s string) string {
+	quoted := fmt.Sprintf("%+.300q", s)
+	return quoted[1 : len(quoted)-1]
+}
