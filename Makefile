@@ -14,7 +14,7 @@ ifneq ($(shell [ $$(printf %s "$${TMPDIR:-}" | wc -c) -gt 20 ] && echo long),)
 export TMPDIR := /tmp
 endif
 
-.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds fuzz scripts conformance agents soak bench fuzz-long check-all clean
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds tables fuzz scripts conformance agents soak bench fuzz-long check-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -49,7 +49,7 @@ staticcheck:
 vuln: ## known vulnerabilities, when their data can be had
 	@scripts/vuln.sh
 
-test: race seeds fuzz ## tests under the race detector in random order (guards and scripts among them), then short fuzzing
+test: race seeds tables fuzz ## tests under the race detector in random order (guards and scripts among them), then short fuzzing
 
 # Under the race detector every process would sleep a second at its end, also each process that a script starts. lint runs vet.
 race: export GORACE := atexit_sleep_ms=0
@@ -60,6 +60,9 @@ race:
 
 seeds: ## ten thousand plays of the simulation, without the race detector
 	$(GO) test -vet=off -count=1 ./proof/sim
+
+tables: ## all rows, kills and sizes of the relay's tests; under the race detector they take a sample
+	$(GO) test -vet=off -count=1 -timeout=30m ./relay/agents/acp ./relay/agents/cli ./relay/agents/permits ./relay/agents/turns ./relay/agents/workspace ./relay/hub ./relay/link
 
 scripts: ## only the scripts against the built binaries
 	$(GO) test -count=1 ./cmd/...

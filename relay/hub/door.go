@@ -103,7 +103,7 @@ func servePost[In, Out any](h *Hub, fn func(context.Context, In) (Out, error)) f
 // what an idle connection needs, ten thousand times.
 func (h *Hub) serveConnect(w http.ResponseWriter, r *http.Request) {
 	c := &conn{hub: h, calls: map[string]*call{}, began: h.o.Now()}
-	ctx, giveUp := context.WithTimeout(context.WithoutCancel(r.Context()), handshakeTimeout)
+	ctx, giveUp := context.WithTimeout(context.WithoutCancel(r.Context()), h.handshake)
 	defer giveUp()
 	if !h.begin(c, giveUp) {
 		httpx.SetRetryAfter(w.Header(), time.Second)

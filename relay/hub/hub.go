@@ -89,6 +89,8 @@ type Hub struct {
 	// arrivals are connections that were let in; stopped is closed when Run takes no more.
 	arrivals chan *conn
 	stopped  chan struct{}
+	// handshake bounds a whole handshake. It is handshakeTimeout; tests with their own clock give more.
+	handshake time.Duration
 
 	live sync.WaitGroup // what serves connections and calls
 
@@ -125,7 +127,7 @@ func New(o Options) (*Hub, error) {
 	h := &Hub{
 		o: o, client: newClient(o.Timeout), static: make(map[string]Relay, len(o.Relays)), replica: o.NewID("rep_"),
 		wake:     make(chan struct{}, 1),
-		arrivals: make(chan *conn), stopped: make(chan struct{}), conns: map[string]*conn{}, coming: map[string]chan struct{}{}, alarms: map[string]time.Time{}, waiters: map[chan struct{}]struct{}{},
+		arrivals: make(chan *conn), stopped: make(chan struct{}), handshake: handshakeTimeout, conns: map[string]*conn{}, coming: map[string]chan struct{}{}, alarms: map[string]time.Time{}, waiters: map[chan struct{}]struct{}{},
 	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(o.Relays)) {

@@ -62,7 +62,18 @@ func mcpSite(t *testing.T, serve http.HandlerFunc) (*site, *porch) {
 	return siteOn(t, memstore.NewDisk(), func(o *hub.Options) { o.MCP = p }), p
 }
 
-func callDoor(t *testing.T, c *tunnel.Client, session, body string) (*http.Response, error) {
+// callDoor calls as an agent does that is to call again in a moment: the bridge knows of a connection a moment before its relay does.
+func callDoor(t *testing.T, c *tunnel.Client, session, body string) (resp *http.Response, err error) {
+	t.Helper()
+	eventually(t, "the relay knows its connection", func() bool {
+		resp, err = callOnce(t, c, session, body)
+		var unsent *mcpstdio.Unsent
+		return !errors.As(err, &unsent) || !strings.Contains(err.Error(), "not connected")
+	})
+	return resp, err
+}
+
+func callOnce(t *testing.T, c *tunnel.Client, session, body string) (*http.Response, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://door/mcp", strings.NewReader(body))
 	if err != nil {
@@ -111,7 +122,11 @@ func TestMCPCalls(t *testing.T) {
 		t.Errorf("%q %v", got, resp.Header)
 	}
 	var all sync.WaitGroup
-	for n, body := range []string{"{}", strings.Repeat("x", wire.MaxWhole), strings.Repeat(`"\é`, 20_000), strings.Repeat("\u2028", 20_000), strings.Repeat("界", wire.MaxMCPPart/3), strings.Repeat("x", wire.MaxMCPCall)} {
+	bodies := []string{"{}", strings.Repeat("x", wire.MaxWhole), strings.Repeat(`"\é`, 20_000), strings.Repeat("\u2028", 20_000), strings.Repeat("界", wire.MaxMCPPart/3), strings.Repeat("x", wire.MaxMCPCall)}
+	if raced {
+		bodies = bodies[:3]
+	}
+	for n, body := range bodies {
 		all.Go(func() {
 			if status, text := answerOf(t, h.Tunnel(), "bc-1", body); status != http.StatusOK || text != "POST /mcp tool  "+body {
 				t.Errorf("%d: %d and %d bytes for %d", n, status, len(text), len(body))
@@ -182,6 +197,7 @@ func TestMCPCallsEnd(t *testing.T) {
 		}
 		result <- err
 	}
+	answerOf(t, h.Tunnel(), "bc-1", "{}") // the relay knows its connection
 	go ask(ctx)
 	<-arrived
 	cancel()
@@ -197,7 +213,7 @@ func TestMCPCallsEnd(t *testing.T) {
 		t.Errorf("lost: %v", err)
 	}
 	var unsent *mcpstdio.Unsent
-	if _, err := callDoor(t, h.Tunnel(), "bc-1", "{}"); !errors.As(err, &unsent) || !strings.Contains(err.Error(), "not connected") { //nolint:bodyclose // there is none
+	if _, err := callOnce(t, h.Tunnel(), "bc-1", "{}"); !errors.As(err, &unsent) || !strings.Contains(err.Error(), "not connected") { //nolint:bodyclose // there is none
 		t.Errorf("without a connection: %v", err)
 	}
 	connect(t, path, h, nil)

@@ -104,8 +104,12 @@ func TestTurns(t *testing.T) {
 	s := newScript(echo)
 	connect(t, joined(t, b.site, "laptop"), s, nil)
 	a.online(t, "laptop")
+	share := 1
+	if raced {
+		share = 5
+	}
 	for name, text := range map[string]string{
-		"small": "Add a health check", "empty": "", "large": strings.Repeat("Line\n", wire.MaxTurnText/20), "controls": strings.Repeat("\x01", wire.MaxTurnText/16),
+		"small": "Add a health check", "empty": "", "large": strings.Repeat("Line\n", wire.MaxTurnText/20/share), "controls": strings.Repeat("\x01", wire.MaxTurnText/16/share),
 	} {
 		for n, r := range []*replica{a, b} {
 			id := fmt.Sprintf("%s-%d", name, n)

@@ -164,6 +164,7 @@ func relayOver(t *testing.T, subprotocol string, h wire.Handler, talk func(*peer
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Patient()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
@@ -388,6 +389,7 @@ func TestThousandAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHandler()
 	h.hold = make(chan struct{})
+	free := sync.OnceFunc(func() { close(h.hold) })
 	executed, busy := 0, 0
 	relayWith(t, h, func(p *peer) {
 		if err := p.let(); err != nil {
@@ -413,9 +415,8 @@ func TestThousandAtOnce(t *testing.T) {
 			case f.Outcome.Refusal == wire.RefusedBusy && f.Outcome.RetryMS > 0:
 				busy++
 			}
-			if busy == 1000-link.MaxInFlight && h.hold != nil {
-				close(h.hold)
-				h.hold = nil
+			if busy == 1000-link.MaxInFlight {
+				free()
 			}
 		}
 	})

@@ -65,6 +65,8 @@ type Link struct {
 	// slots and running are of all connections together: what a request started outlives the connection on which it came.
 	slots   chan struct{}
 	running sync.WaitGroup
+	// handshake bounds dialing and the handshake. It is handshakeTimeout; tests in real time give more.
+	handshake time.Duration
 }
 
 // New checks the identity; it connects to nothing.
@@ -88,7 +90,7 @@ func New(o Options) (*Link, error) {
 		}
 		o.URL = address
 	}
-	return &Link{o: o, slots: make(chan struct{}, maxInFlight)}, nil
+	return &Link{o: o, slots: make(chan struct{}, maxInFlight), handshake: handshakeTimeout}, nil
 }
 
 // Connected reports whether the bridge has let us in now.
@@ -218,7 +220,7 @@ func (l *Link) once(ctx context.Context) error {
 	}
 	l.watch(func(c *wire.Connection) { c.Relay, c.Bridge = i.Relay, i.Bridge })
 	s := &session{link: l, identity: i, out: make(chan wire.Frame, 32), over: make(chan struct{})}
-	start, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	start, cancel := context.WithTimeout(ctx, l.handshake)
 	defer cancel()
 	if s.ws, err = l.dial(start, i); err != nil {
 		return err

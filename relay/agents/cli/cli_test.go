@@ -414,7 +414,7 @@ func (w *world) begun(n int) {
 	w.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	limit := time.After(time.Minute)
+	limit := time.After(2 * time.Minute)
 	for {
 		lines, _ := cliagent.ReadLog(w.Host.Config.AgentHome("fake"))
 		count := 0

@@ -201,9 +201,9 @@ func TestHostedSilence(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, "claude")
 	entry := h.world.Driver.Host.Config.Agents["fake"]
-	entry.SilentAfter = 2 * time.Second
+	entry.SilentAfter = 10 * time.Second // a busy machine needs seconds to start the program
 	h.world.Driver.Host.Config.Agents["fake"] = entry
-	if end := h.run("t1", "do: start long", "do: sleep 4s", "do: say one"); end.Cause != wire.TurnAnswered {
+	if end := h.run("t1", "do: start long", "do: sleep 11s", "do: say one"); end.Cause != wire.TurnAnswered {
 		t.Errorf("a long tool: %+v", end)
 	}
 	if end := h.run("t2", "do: say half", "do: hang"); end.Cause != wire.TurnHung || !strings.Contains(end.Error, "silent_after") {

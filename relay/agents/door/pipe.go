@@ -32,12 +32,14 @@ func Pipe(ctx context.Context, e Ends) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	_ = conn.SetDeadline(time.Now().Add(2 * greetFor))
-	if _, err := io.WriteString(conn, e.Word+"\n"); err != nil {
-		return fmt.Errorf("speak to the relay: %w", err)
-	}
+	// A relay that refuses at once may have closed its end before the word is written. Its reason can still be read.
+	_, unsaid := io.WriteString(conn, e.Word+"\n")
 	from := bufio.NewReader(conn)
 	line, err := from.ReadString('\n')
-	if said := strings.TrimSpace(line); err != nil || said != admitted {
+	switch said := strings.TrimSpace(line); {
+	case said == "" && unsaid != nil:
+		return fmt.Errorf("speak to the relay: %w", unsaid)
+	case err != nil || said != admitted:
 		return fmt.Errorf("the relay did not let this program in: %s", strings.TrimPrefix(said, "refused: "))
 	}
 	_ = conn.SetDeadline(time.Time{})

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -187,7 +185,7 @@ func TestKillsWhileAsking(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "permissions: ask")
 	kills := 20
-	if testing.Short() {
+	if testing.Short() || raced {
 		kills = 4
 	}
 	want := []string{}
@@ -255,9 +253,7 @@ func TestAskHold(t *testing.T) {
 	if end := r.RunTurn(t.Context(), turnOf("s", "t2", "do: ask execute make")); end.Cause != wire.TurnAnswered || !strings.Contains(end.Text, "allow_once") {
 		t.Errorf("the next turn ended %s%s with %q %q", end.Cause, end.Refusal, end.Text, end.Error)
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("over"))
-	defer cancel()
-	if end := r.RunTurn(ctx, turnOf("s", "t3", "do: ask execute make")); end.Cause == wire.TurnAnswered {
-		t.Error("a yes counted twice")
+	if end := r.RunTurn(t.Context(), turnOf("s", "t3", "do: ask execute make")); end.Cause != wire.TurnAsking {
+		t.Errorf("a yes counted twice: the third turn ended %s%s with %q %q", end.Cause, end.Refusal, end.Text, end.Error)
 	}
 }

@@ -238,7 +238,7 @@ func (w *world) count(event string) (n int) {
 // eventually waits until fn says yes.
 func (w *world) eventually(what string, fn func() bool) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

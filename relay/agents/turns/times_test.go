@@ -87,18 +87,19 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// An agent that takes too long, or is silent for too long, is ended with the cause hung; one that runs a tool is not silent.
+// An agent that takes too long, or is silent for too long, is ended with the cause hung; one that runs a tool is not silent. The
+// limits leave a busy machine the seconds that it needs to start a process and to answer.
 func TestHung(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		more, script, reason string
 		cause                wire.TurnCause
 	}{
-		"too long":     {"turn_timeout: 1s", "do: busy 30s", "turn_timeout (1s)", wire.TurnHung},
-		"silent":       {"silent_after: 1s", "do: hang", "silent_after (1s)", wire.TurnHung},
-		"deaf":         {"silent_after: 1s", "do: deaf", "silent_after (1s)", wire.TurnHung},
-		"a long tool":  {"silent_after: 1s", "do: busy 2s", "", wire.TurnAnswered},
-		"a dead model": {"silent_after: 1s", "do: busy 100ms\ndo: hang", "silent_after (1s)", wire.TurnHung},
+		"too long":     {"turn_timeout: 10s", "do: busy 10m", "turn_timeout (10s)", wire.TurnHung},
+		"silent":       {"silent_after: 10s", "do: hang", "silent_after (10s)", wire.TurnHung},
+		"deaf":         {"silent_after: 10s", "do: deaf", "silent_after (10s)", wire.TurnHung},
+		"a long tool":  {"silent_after: 10s", "do: busy 11s", "", wire.TurnAnswered},
+		"a dead model": {"silent_after: 10s", "do: busy 100ms\ndo: hang", "silent_after (10s)", wire.TurnHung},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,11 +141,13 @@ func (p *people) Ask(ctx context.Context, w turns.Work, _ acp.Question) acp.Repl
 func TestAsking(t *testing.T) {
 	t.Parallel()
 	p := &people{reply: make(chan acp.Reply)}
-	w := newWorld(t, map[string]entry{"fake": {more: "turn_timeout: 1s, silent_after: 1s, ask_hold: 3s"}}, func(o *turns.Options) { o.Asker = p })
+	w := newWorld(t, map[string]entry{
+		"fake": {more: "turn_timeout: 10s, silent_after: 10s, ask_hold: 1h"}, "short": {more: "ask_hold: 3s"},
+	}, func(o *turns.Options) { o.Asker = p })
 	end := w.background(turn("ada", "t1", "do: ask execute make"))
 	w.eventually("the person is asked for longer than the turn may take", func() bool {
 		found := w.LookupTurn(turn("ada", "t1"))
-		return found.State == wire.TurnAskingNow && found.SinceMS > 1500
+		return found.State == wire.TurnAskingNow && found.SinceMS > 10500
 	})
 	p.reply <- acp.Allow
 	if e := <-end; e.Cause != wire.TurnAnswered || e.Text != "asked for make: allow_once" {
@@ -153,11 +156,16 @@ func TestAsking(t *testing.T) {
 	if len(p.asked) != 1 || p.asked[0].Agent != "fake" || p.asked[0].Session != "ada" || p.asked[0].Turn != "t1" || !strings.HasSuffix(p.asked[0].Dir, "/workspaces/ada/tree") {
 		t.Errorf("asked for %+v", p.asked)
 	}
-	e := w.run(turn("ada", "t2", "do: ask execute make"))
-	if e.Cause != wire.TurnAsking || !strings.Contains(e.Error, "ask_hold (3s)") || w.Processes() != 0 {
+	short := func(id, script string) wire.Turn {
+		t := turn("bob", id, script)
+		t.Agent = "short"
+		return t
+	}
+	e := w.run(short("t2", "do: ask execute make"))
+	if e.Cause != wire.TurnAsking || !strings.Contains(e.Error, "ask_hold (3s)") || w.Processes() != 1 { // the first agent's rests
 		t.Errorf("%+v, %d processes", e, w.Processes())
 	}
-	w.answers(turn("ada", "t3", "do: say on"), "on")
+	w.answers(short("t3", "do: say on"), "on")
 }
 
 // Without somebody who judges questions each of them is answered with no, whatever permissions say.
@@ -173,7 +181,7 @@ func TestPermissionsAlone(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, nil)
-	running := turn("ada", "t1", "do: sleep 30s", "do: say late")
+	running := turn("ada", "t1", "do: sleep 10m", "do: say late")
 	ended := w.background(running)
 	w.eventually("it runs", func() bool { return w.said(running.Marker) == 1 })
 	waiting := turn("ada", "t2", "do: say never")

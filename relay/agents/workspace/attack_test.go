@@ -70,7 +70,7 @@ func TestAgentsSettingsStartNothing(t *testing.T) {
 		{"core.gitProxy", `git config core.gitProxy $P; git config remote.origin.url git://localhost/x`, `git fetch origin || true`},
 		{"core.hooksPath", `mkdir ../hooks; cp $P ../hooks/reference-transaction; git config core.hooksPath $PWD/../hooks`, `git update-ref refs/heads/x HEAD`},
 		{"hooks", `mkdir -p .git/hooks; for h in reference-transaction post-checkout pre-auto-gc post-index-change post-update; do cp $P .git/hooks/$h; done`, `git update-ref refs/heads/x HEAD`},
-		{"core.pager", `git config core.pager $P; git config pager.status true`, `script -qec 'git log' /dev/null </dev/null`},
+		{"core.pager", `git config core.pager "$P; cat >/dev/null"; git config pager.status true`, `script -qec 'git log' /dev/null </dev/null`},
 		{"core.editor", `git config core.editor $P`, `git commit -q --amend || true`},
 		{"core.askPass", `git config core.askPass $P`, `printf 'protocol=https\nhost=x\n\n' | GIT_TERMINAL_PROMPT=1 git credential fill || true`},
 		{"core.alternateRefsCommand", `git config core.alternateRefsCommand $P; echo $CLONE/.git/objects > .git/objects/info/alternates`, `git fetch -q $CLONE other`},

@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +22,14 @@ import (
 // childVariable makes this binary a relay that does one thing: "<what> <folder> <n>". It kills itself at the nth step; with n 0 it does not.
 const childVariable = "WORKSPACE_CHILD"
 
+// abilityVariable tells it what the machine can do, so that it does not have to look again.
+const abilityVariable = "WORKSPACE_ABILITY"
+
 func child() int {
+	if err := json.Unmarshal([]byte(os.Getenv(abilityVariable)), &ability); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 3
+	}
 	what, rest, _ := strings.Cut(os.Getenv(childVariable), " ")
 	dir, number, _ := strings.Cut(rest, " ")
 	at, err := strconv.Atoi(number)
@@ -82,8 +90,13 @@ func do(ctx context.Context, what, dir string) error {
 // relay runs such a process and returns the step at which it died; "" when it came to its end.
 func relay(t *testing.T, what, dir string, at int) string {
 	t.Helper()
+	can, err := json.Marshal(ability)
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("%s=%s %s %d", childVariable, what, dir, at)}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), fmt.Sprintf("%s=%s %s %d", childVariable, what, dir, at), abilityVariable + "=" + string(can),
+		"GORACE=atexit_sleep_ms=0", // under the race detector every process would sleep a second at its end
+	}
 	out, err := cmd.CombinedOutput()
 	var ended *exec.ExitError
 	switch {
@@ -96,36 +109,37 @@ func relay(t *testing.T, what, dir string, at int) string {
 	return ""
 }
 
-// eachStep kills a relay at every step of what it does, each time in a world of its own, and has the next one finish.
-// A short run kills at every tenth step.
+// eachStep kills a relay at every step of what it does, each time in the same world as it was before, and has the next one finish.
+// A short run kills at every tenth step, one under the race detector at every fifth.
 func eachStep(t *testing.T, what string, check crashCheck) {
 	t.Helper()
-	var mu sync.Mutex
 	met := map[string]int{}
-	stride := 1
-	if testing.Short() {
-		stride, check.least = 10, 1
+	if stride() > 1 {
+		check.least = 1
 	}
-	for at := 1; ; at += stride {
-		w := newWorld(t)
-		arg := what
-		if check.prepare != nil {
-			arg = check.prepare(t, w, what)
-		}
-		step := relay(t, arg, w.dir, at)
+	w := newWorld(t)
+	if check.prepare != nil {
+		what = check.prepare(t, w, what)
+	}
+	before := w.dir + ".before"
+	run(t, "/", "cp", "-a", w.dir, before)
+	for at := 1; ; at += stride() {
+		// The same place each time: a workspace holds absolute paths.
+		must(t, os.RemoveAll(w.dir))
+		run(t, "/", "cp", "-a", before, w.dir)
+		w.open()
+		step := relay(t, what, w.dir, at)
 		if check.killed != nil && step != "" {
 			check.killed(t, w)
 		}
-		if step != "" && relay(t, arg, w.dir, 0) != "" {
+		if step != "" && relay(t, what, w.dir, 0) != "" {
 			t.Fatal("the second one died, too")
 		}
 		check.done(t, w)
 		if step == "" {
 			break
 		}
-		mu.Lock()
 		met[step]++
-		mu.Unlock()
 	}
 	t.Logf("killed at %v", met)
 	if len(met) < check.least {

@@ -33,10 +33,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	ability = sandbox.Probe(context.Background(), nil)
 	if os.Getenv(childVariable) != "" {
 		os.Exit(child())
 	}
+	ability = sandbox.Probe(context.Background(), nil)
 	code := m.Run()
 	pool.Close()
 	_ = os.RemoveAll(made.dir)
@@ -122,12 +122,20 @@ func newWorld(t *testing.T, init ...string) *world {
 	return w
 }
 
-// some returns the rows of a table; in a short run every tenth. Each row starts git dozens of times.
-func some[T any](rows []T) (out []T) {
-	if !testing.Short() {
-		return rows
+// stride is how many rows of a table, or steps of a crash, a run goes on by: a short run by ten, one under the race detector by five.
+func stride() int {
+	switch {
+	case testing.Short():
+		return 10
+	case raced:
+		return 5
 	}
-	for i := 0; i < len(rows); i += 10 {
+	return 1
+}
+
+// some returns the rows of a table by stride. Each row starts git dozens of times.
+func some[T any](rows []T) (out []T) {
+	for i := 0; i < len(rows); i += stride() {
 		out = append(out, rows[i])
 	}
 	return out

@@ -203,7 +203,7 @@ func TestForkBomb(t *testing.T) {
 		fuse := filepath.Join(t.TempDir(), "fuse")
 		must(t, os.WriteFile(fuse, nil, 0o600))
 		// A plain user's bomb is held by the kernel and goes on being small until its fuse is gone.
-		fuseTime := 30 * time.Second
+		fuseTime := 2 * time.Minute
 		if os.Geteuid() != 0 {
 			fuseTime = time.Second
 		}
@@ -211,9 +211,9 @@ func TestForkBomb(t *testing.T) {
 		began := time.Now()
 		end, said, err := script(t.Context(), pool, bomb, marked("bomb-"+fuse), func(c *keeper.Command) { c.Env = append(c.Env, "FUSE="+fuse) })
 		took := time.Since(began)
-		pulled.Stop()
-		if os.Geteuid() == 0 && !end.Overgrown || end.Most > 6000 {
-			t.Errorf("%s: %+v", pool, end)
+		// How far it grows before that depends on the machine's load.
+		if ours := pulled.Stop(); os.Geteuid() == 0 && !(ours && end.Overgrown) {
+			t.Errorf("%s: %+v; ended before its fuse was pulled: %v", pool, end, ours)
 		}
 		if err != nil || end.Left != 0 || !strings.HasPrefix(said, "begun\n") {
 			t.Errorf("%s: %+v, %.200q, %v", pool, end, said, err)
@@ -381,13 +381,13 @@ func TestRelayAndKeeperAreKilledTogether(t *testing.T) {
 // eventually waits for what other processes do.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-deadline:
-			t.Fatal("it did not come to be within 20 s")
+			t.Fatal("it did not come to be within 2 minutes")
 		case <-tick.C:
 		}
 	}

@@ -23,8 +23,9 @@ const (
 	becomes  = "become"
 	// Self is this binary, also after its file was replaced.
 	Self = "/proc/self/exe"
-	// probeTimeout bounds each look at what the machine can do.
-	probeTimeout = 5 * time.Second
+	// probeTimeout bounds each look at what the machine can do. A busy machine needs seconds to start a program, and a
+	// look that is cut off says that the machine cannot do it.
+	probeTimeout = time.Minute
 )
 
 // Probe tries what the machine can do; it starts this binary as a stage, so its main has to call [Main]. lookPath finds

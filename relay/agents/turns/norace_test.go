@@ -1,0 +1,5 @@
+//go:build !race
+
+package turns_test
+
+const raced = false
