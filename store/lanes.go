@@ -106,10 +106,15 @@ func barred[T ~string](names []T) string {
 }
 
 // claimWork takes the heads that have been ready for longest. A lease that still
-// stands there was never given back.
+// stands there was never given back. PostgreSQL, which locks rows, may run a subquery in IN once a row, and each run would lock other
+// rows: MATERIALIZED runs it once.
 func claimWork(lock string) string {
-	return `UPDATE work SET lease_until = $5, fence = fence + 1, attempts = attempts + 1, lost = CASE WHEN lease_until > 0 THEN lost + 1 ELSE lost END
-WHERE id IN (SELECT id FROM work WHERE head = 1 AND ` + readyAt + ` <= $1` + wanted + ` ORDER BY ` + readyAt + `, id LIMIT $4` + lock + `)
+	with, picked := "", `SELECT id FROM work WHERE head = 1 AND `+readyAt+` <= $1`+wanted+` ORDER BY `+readyAt+`, id LIMIT $4`+lock
+	if lock != "" {
+		with, picked = "WITH picked AS MATERIALIZED ("+picked+") ", "SELECT id FROM picked"
+	}
+	return with + `UPDATE work SET lease_until = $5, fence = fence + 1, attempts = attempts + 1, lost = CASE WHEN lease_until > 0 THEN lost + 1 ELSE lost END
+WHERE id IN (` + picked + `)
 RETURNING ` + workColumns
 }
 

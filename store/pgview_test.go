@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"fmt"
+	"net/url"
 	"testing"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/proof/pg"
@@ -76,6 +79,30 @@ func TestAGuessThatPanicsDoesNotCount(t *testing.T) {
 		})
 		if err != nil || seen != 1 {
 			t.Errorf("%s: %d agents, %v", name, seen, err)
+		}
+	}
+}
+
+// TestPostgresClaimKeepsItsLimit: PostgreSQL may run a subquery in IN once a row, and each run locks other rows. The planner does so for
+// some statistics; here it cannot do otherwise.
+func TestPostgresClaimKeepsItsLimit(t *testing.T) {
+	t.Parallel()
+	at, err := url.Parse(pg.Database(t))
+	must(t, err)
+	settings := at.Query()
+	for _, way := range []string{"enable_hashjoin", "enable_mergejoin", "enable_hashagg", "enable_sort", "enable_material", "enable_memoize"} {
+		settings.Set(way, "off")
+	}
+	at.RawQuery = settings.Encode()
+	s, now := open(t, at.String()), time.Now()
+	for n := range 6 {
+		must(t, s.Update(t.Context(), func(tx *bridge.Scene) error {
+			return tx.Enqueue(bridge.Work{Lane: fmt.Sprint("lane", n), Kind: bridge.WorkAction, Ref: "x", Due: now.Add(-time.Minute)})
+		}))
+	}
+	for range 3 {
+		if got, err := s.Claim(t.Context(), bridge.Claim{Now: now, Lease: time.Hour, Limit: 2}); err != nil || len(got) != 2 {
+			t.Fatalf("claimed %d works, want 2: %v", len(got), err)
 		}
 	}
 }
