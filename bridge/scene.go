@@ -30,7 +30,7 @@ type Scene struct {
 	readOnly bool
 	known    map[Need]known
 	lacks    []Need
-	fetch    func(Need) error // a view's
+	fetch    func(Need) error // of a view, and of a step whose store is near
 	given    map[int64]bool   // work that the step has given back
 }
 
@@ -68,6 +68,9 @@ func NewView(fetch func(Need) error) *Scene {
 
 // Seal makes the scene that of a view: it takes no writes and asks fetch for what it lacks.
 func (s *Scene) Seal(fetch func(Need) error) { s.readOnly, s.fetch = true, fetch }
+
+// LoadBy makes fetch load at once what a look-up lacks, so that the step runs only once. It is for a store that needs no round trip.
+func (s *Scene) LoadBy(fetch func(Need) error) { s.fetch = fetch }
 
 // WholeScene returns a scene over all rows of a database; view makes it refuse writes.
 func WholeScene(rows *Rows, view bool) *Scene { return &Scene{Rows: rows, whole: true, readOnly: view} }

@@ -46,6 +46,41 @@ func (s *Store) Plans(ctx context.Context, fn func(*bridge.Scene) error) ([]Plan
 	return plans, err
 }
 
+// ErrBroken is the error of a look-up that FailAt fails.
+var ErrBroken = errors.New("the disk cannot be read")
+
+// FailAt runs fn as a step whose look-up number n fails, and rolls it back. It returns how many statements the step wrote.
+func (s *Store) FailAt(ctx context.Context, n int, fn func(*bridge.Scene) error) (writes int, err error) {
+	undo := errors.New("undo")
+	direct := s.direct(ctx, func(*tx) error {
+		q := &failing{querier: cachedConn{s.sqlite()}, left: n}
+		err = (&tx{ctx: ctx, q: q, index: fts5}).step(bridge.NewScene(), fn)
+		writes = q.writes
+		return undo
+	})
+	if !errors.Is(direct, undo) {
+		err = errors.Join(err, direct)
+	}
+	return writes, err
+}
+
+type failing struct {
+	querier
+	left, writes int
+}
+
+func (f *failing) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if f.left--; f.left == 0 {
+		return nil, ErrBroken
+	}
+	return f.querier.QueryContext(ctx, query, args...)
+}
+
+func (f *failing) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	f.writes++
+	return f.querier.ExecContext(ctx, query, args...)
+}
+
 // LanePlans is Plans for what is done with work beside steps.
 func (s *Store) LanePlans(ctx context.Context, fn func(Lanes) error) ([]Plan, error) {
 	e := &explainer{q: cachedConn{s.sqlite()}}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -196,10 +197,17 @@ func attempt(sc *bridge.Scene, fn func(*bridge.Scene) error, guessed func() bool
 	return fn(sc)
 }
 
-// step decides on a scene and writes what the step changed.
+// step decides on a scene and writes what the step changed. Rows are loaded when a look-up lacks them, so that the step runs once.
+// When the database fails at one, nothing is written, whatever the step makes of the error.
 func (t *tx) step(sc *bridge.Scene, fn func(*bridge.Scene) error) error {
-	err := decide(t.ctx, sc, fn, func(_ context.Context, needs []bridge.Need) error { return t.load(sc, needs) })
-	if err != nil || !sc.Changed() {
+	var failed error
+	sc.LoadBy(func(n bridge.Need) error {
+		err := t.load(sc, []bridge.Need{n})
+		failed = cmp.Or(failed, err)
+		return err
+	})
+	err := fn(sc)
+	if err = cmp.Or(failed, err); err != nil || !sc.Changed() {
 		return err
 	}
 	return t.apply(sc)

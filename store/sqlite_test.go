@@ -436,3 +436,29 @@ func TestViewsPrepareOnce(t *testing.T) {
 		t.Errorf("%d statements are prepared after the first views and %d after the same views once more", first, again)
 	}
 }
+
+// TestFailingLoadWritesNothing: a look-up that fails while a step runs ends the step with that error, also where the step took it for a row
+// that is not there.
+func TestFailingLoadWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "drawbridge.db"))
+	const agents = 3
+	step := func(tx *bridge.Scene) error {
+		for n := range agents {
+			if _, err := tx.Agent(plainAgent(n).ID); err != nil {
+				if err := tx.InsertAgent(plainAgent(n)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for n := 1; n <= agents; n++ {
+		if writes, err := s.FailAt(t.Context(), n, step); !errors.Is(err, store.ErrBroken) || writes != 0 {
+			t.Errorf("look-up %d failed: %d statements were written, %v", n, writes, err)
+		}
+	}
+	if writes, err := s.FailAt(t.Context(), 0, step); err != nil || writes < agents {
+		t.Errorf("without a fault %d statements were written, %v", writes, err)
+	}
+}
