@@ -29,7 +29,7 @@ func Describe(m bridge.Command) string {
 	return string(m.Parsed.Verb)
 }
 
-// Introduced is the prompt of a command for the agent that is called name: one that a tool call spawned is told who it is. With within
+// Introduced is the prompt of a command for the agent that is called name: one that a tool call spawned reads who it is. With within
 // its working folder is in its parent's workspace.
 func Introduced(cmd parser.Command, name, parent string, within bool) string {
 	if cmd.Role == "" {
