@@ -27,7 +27,7 @@ type Workspace struct {
 	Error string `json:"error,omitempty"`
 }
 
-// RelayTrouble is a relay that could not be asked.
+// RelayTrouble is a relay that could not be asked, or whose list is not whole.
 type RelayTrouble struct {
 	Relay string `json:"relay"`
 	Error string `json:"error"`

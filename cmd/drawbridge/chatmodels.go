@@ -65,6 +65,9 @@ func (w *parts) chatWork(ctx context.Context, work bridge.Work) error {
 // inside reports whether agents of a runtime live in this process and need no token for their tools.
 func (w *parts) inside(runtime string) bool { return w.config.Runtimes[runtime].Kind == kindChat }
 
+// tokenless reports whether agents of a runtime call tools without a token: chat models, and agents whose relay carries their calls.
+func (w *parts) tokenless(runtime string) bool { return w.inside(runtime) || w.relayOf(runtime) != "" }
+
 // preamble is what of its memory an agent's turn begins with. The system prompt of a chat model shows it instead.
 func (w *parts) preamble(tx *bridge.Scene, agent bridge.AgentID) (string, error) {
 	a, err := tx.Agent(agent)

@@ -153,7 +153,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if w.cloud != nil { // a nil pointer in an interface is not nil
 		all.Cloud = w.cloud
 	}
-	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: cfg.DoorURL(), Inside: w.inside}
+	doored := &doors.Runtime{Cloud: all, Store: w.store, Keys: keys, PublicURL: cfg.PublicURL, LocalURL: cfg.DoorURL(), Tokenless: w.tokenless}
 	w.engine, err = engine.New(markPorts(engine.Options{
 		Store: w.store, Runtime: doored, Actions: w.relays, Keys: keys, Policy: w.policy.Load,
 		API: cfg.Cursor.API, PublicURL: cfg.PublicURL, Parser: parserOptions(cfg),

@@ -17,7 +17,7 @@ type workspacesCmd struct {
 
 // Help shows an example.
 func (workspacesCmd) Help() string {
-	return "The bridge asks each relay that hosts agents, over the relay's own connection. A relay reads its workspaces from git. DIRTY counts files\nthat are in no commit, COMMITS counts commits that your clone does not have yet. The command fails if a relay could not be asked, and names it.\n" +
+	return "The bridge asks each relay that hosts agents, over the relay's own connection. A relay reads its workspaces from git. DIRTY counts files\nthat are in no commit, COMMITS counts commits that your clone does not have yet. The command fails if a relay could not be asked, or has more than\n500 workspaces, and names it.\n" +
 		"To fetch commits or to remove a workspace, run drawbridge-relay workspaces at that machine.\n\nExample:\n  drawbridge workspaces"
 }
 
@@ -72,6 +72,9 @@ func (w *parts) workspaces(ctx context.Context) (api.WorkspaceList, error) {
 	for _, m := range set.All(ctx) {
 		if m.Err != nil {
 			list.Missing = append(list.Missing, api.RelayTrouble{Relay: m.Relay, Error: bridge.SafeMessage(m.Err)})
+		}
+		if m.More != "" {
+			list.Missing = append(list.Missing, api.RelayTrouble{Relay: m.Relay, Error: plainText(m.More)})
 		}
 		for _, found := range m.Workspaces {
 			view := viewWorkspace(m.Relay, found)

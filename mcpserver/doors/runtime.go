@@ -28,15 +28,15 @@ type Runtime struct {
 	// empty means that agents there get no doors. LocalURL is the same for agents of
 	// other Runtimes, which are on this machine.
 	PublicURL, LocalURL string
-	// Inside says of a Runtime whether its agents live in this process. They call tools without a door and get no token. Nil
-	// means that none do.
-	Inside func(runtime string) bool
+	// Tokenless says of a Runtime whether its agents call tools without a token: they live in this process, or a relay carries
+	// their calls over its own connection. They get neither an address nor a token. Nil means that none do.
+	Tokenless func(runtime string) bool
 }
 
 // Launch implements bridge.Launcher.
 func (d *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	var err error
-	if l.API != bridge.APIv0 && !d.inside(l.Runtime) {
+	if l.API != bridge.APIv0 && !d.tokenless(l.Runtime) {
 		if l.Door, err = d.door(ctx, d.address(l.Runtime), l.Owner); err != nil {
 			return bridge.Started{}, err
 		}
@@ -47,7 +47,7 @@ func (d *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 // Send implements bridge.Sender.
 func (d *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
 	var err error
-	if f.API != bridge.APIv0 && !d.inside(f.Runtime) {
+	if f.API != bridge.APIv0 && !d.tokenless(f.Runtime) {
 		if f.Door, err = d.door(ctx, d.address(f.Runtime), f.Owner); err != nil {
 			return bridge.Started{}, err
 		}
@@ -56,9 +56,9 @@ func (d *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 }
 
 // Gives reports whether agents of that Runtime have tools of the bridge in their turns. Agents at the v0 API have none even so.
-func (d *Runtime) Gives(runtime string) bool { return d.inside(runtime) || d.address(runtime) != "" }
+func (d *Runtime) Gives(runtime string) bool { return d.tokenless(runtime) || d.address(runtime) != "" }
 
-func (d *Runtime) inside(runtime string) bool { return d.Inside != nil && d.Inside(runtime) }
+func (d *Runtime) tokenless(runtime string) bool { return d.Tokenless != nil && d.Tokenless(runtime) }
 
 // address is where agents of that Runtime reach the bridge.
 func (d *Runtime) address(runtime string) string {

@@ -69,10 +69,12 @@ func (s Set) Uncommitted(ctx context.Context, a bridge.Agent) (string, error) {
 		return "", nil
 	}
 	const shown = 10
-	if names := w.State.Names; len(names) > 0 {
-		return strings.Join(names[:min(len(names), shown)], ", "), nil
+	for _, left := range [][]string{w.State.Names, w.Unsaved} {
+		if text := strings.Join(left[:min(len(left), shown)], ", "); strings.Trim(text, ", ") != "" {
+			return text, nil
+		}
 	}
-	return strings.Join(w.Unsaved[:min(len(w.Unsaved), shown)], ", "), nil
+	return "the relay says that the tree is not clean, and does not say why", nil
 }
 
 // File returns a file from the folder in which an agent works, at most wire.MaxPeekFile bytes. The relay follows no link and reads regular
@@ -89,10 +91,12 @@ func (s Set) File(ctx context.Context, a bridge.Agent, path string) ([]byte, err
 	return data, nil
 }
 
-// Machine is what a relay tells of all workspaces on its machine. Exactly one of Workspaces and Err counts.
+// Machine is what a relay tells of all workspaces on its machine. If Err is set, the rest is empty.
 type Machine struct {
 	Relay      string
 	Workspaces []Workspace
+	// More says that the relay has more workspaces than it lists, and what to do; "" when these are all.
+	More string
 	// Err says why the relay could not be asked, as a *bridge.Error.
 	Err error
 }
@@ -111,7 +115,20 @@ func (s Set) All(ctx context.Context) []Machine {
 		asked.Go(func() { machines[i].Workspaces, machines[i].Err = relays[name].workspaces(ctx) })
 	}
 	asked.Wait()
+	for i := range machines {
+		machines[i].splitMore()
+	}
 	return machines
+}
+
+// splitMore takes out the entry without a name. With it a relay says that its list is not whole.
+func (m *Machine) splitMore() {
+	for i, w := range m.Workspaces {
+		if w.Agent == "" && w.Error != "" {
+			m.More, m.Workspaces = w.Error, slices.Delete(m.Workspaces, i, i+1)
+			return
+		}
+	}
 }
 
 func (r *Runtime) workspaces(ctx context.Context) ([]Workspace, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,7 @@ var errNoSession = errors.New("the relay has no record of this session, so that 
 
 func (h *Host) peek(ctx context.Context, t wire.Turn) (string, error) {
 	if t.Peek.What == wire.PeekAll {
-		return h.peekAll(ctx)
+		return h.peekAll(ctx, maxFound)
 	}
 	home, err := h.homeOf(t)
 	if err != nil {
@@ -127,19 +128,23 @@ func found(ctx context.Context, space *workspace.Space) Found {
 // maxFound bounds the workspaces of one answer.
 const maxFound = 500
 
-func (h *Host) peekAll(ctx context.Context) (string, error) {
+// peekAll looks at the first workspaces by name, at most so many. If there are more, the last entry says so.
+func (h *Host) peekAll(ctx context.Context, most int) (string, error) {
 	names, err := h.o.Spaces.List(ctx)
 	if err != nil {
 		return "", err
 	}
 	all := []Found{}
-	for _, name := range names[:min(len(names), maxFound)] {
+	for _, name := range names[:min(len(names), most)] {
 		space, err := h.o.Spaces.Get(ctx, name)
 		if err != nil {
 			all = append(all, Found{Agent: name, Error: clip(err.Error())})
 			continue
 		}
 		all = append(all, found(ctx, space))
+	}
+	if more := len(names) - most; more > 0 { // an entry without a name, which bridges of every version show
+		all = append(all, Found{Error: fmt.Sprintf("%d more of its %d workspaces; run drawbridge-relay workspaces at that machine", more, len(names))})
 	}
 	return asJSON(all)
 }

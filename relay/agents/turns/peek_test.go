@@ -63,3 +63,28 @@ func TestPeek(t *testing.T) {
 		t.Errorf("%+v %v", all, err)
 	}
 }
+
+// TestPeekSaysThatThereIsMore: a list that is not whole says so in an entry without a name.
+func TestPeekSaysThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {}}, nil)
+	w.answers(turn("ada", "t1", "do: say hello"), "hello")
+	w.answers(turn("bob", "t2", "do: say hello"), "hello")
+	list := func(most int) (all []turns.Found) {
+		text, err := w.PeekAtMost(t.Context(), most)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &all)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := list(2); len(all) != 2 || all[1].Agent != "bob" {
+		t.Errorf("a whole list: %+v", all)
+	}
+	all := list(1)
+	if len(all) != 2 || all[0].Agent != "ada" || all[1].Agent != "" || !strings.Contains(all[1].Error, "1 more of its 2 workspaces") {
+		t.Errorf("a list that is not whole: %+v", all)
+	}
+}
