@@ -9,13 +9,16 @@ import (
 	"time"
 )
 
-// CountSDK counts the requests that the SDK gets from now on.
+// CountSDK counts the messages (POST) that the SDK gets from now on. A client opens
+// its stream (GET) beside them, at a moment of its own.
 func (d *Door) CountSDK() *atomic.Int64 {
 	n := new(atomic.Int64)
 	for _, h := range []*http.Handler{&d.brief, &d.stateless, &d.stateful} {
 		next := *h
 		*h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			n.Add(1)
+			if r.Method == http.MethodPost {
+				n.Add(1)
+			}
 			next.ServeHTTP(w, r)
 		})
 	}

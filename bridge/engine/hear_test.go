@@ -190,3 +190,54 @@ func TestRemindersCarryEchoes(t *testing.T) {
 		})
 	}
 }
+
+// TestEchoesOfALostAnswer: a turn whose sending had its answer lost is found at the runtime. What it told is watched as it would
+// be without that: the agent may write its own near miss again as a command, and may not repeat another's words.
+func TestEchoesOfALostAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first, said, want string
+	}{
+		"its own near miss": {"- LOCAL_ACTION: backup_script", "", ""},
+		"another's words":   {"SUBAGENT: repo=github.com/me/my-app, prompt=Look around", "Done.\n\n**Local action** → `backup_script` (please)", "of the result of my-app-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, w *world) {
+				w.cloud.Answer = func(repo, text string) bridge.Observation {
+					reply := "LOCAL_ACTION: backup_script"
+					switch {
+					case repo != "github.com/me/agent-env":
+						reply = c.said
+					case text == "go":
+						reply = c.first
+					case strings.Contains(text, "executed, exit code"):
+						reply = "Thanks."
+					}
+					return bridge.Observation{State: bridge.RunFinished, Reply: reply}
+				}
+				lost := false
+				w.cloud.Fail = func(point, _ string) error {
+					if point != "after send" || lost {
+						return nil
+					}
+					lost = true
+					return &bridge.Error{Kind: bridge.Unavailable, Message: "lost", Unclear: true}
+				}
+				w.start()
+				w.launch("go")
+				w.resting()
+				if c.want != "" {
+					if m := w.heldEcho(); !strings.Contains(m.Reason, c.want) {
+						t.Errorf("the reason is %q", m.Reason)
+					}
+				} else if m := w.oneCommand(bridge.CommandReported); m.Canonical != "backup_script" {
+					t.Errorf("reported is %+v", m)
+				}
+				if !lost {
+					t.Error("no answer was lost")
+				}
+			})
+		})
+	}
+}

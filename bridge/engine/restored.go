@@ -185,7 +185,7 @@ func (c *change) adoptAs(j *job, t *bridge.Turn, s bridge.SentRun, p words.Promp
 	if err := c.noteTold(j.agent.ID, p.Items, t.ID); err != nil {
 		return err
 	}
-	if err := c.hearFound(j.agent.ID, *t, s.Text); err != nil {
+	if err := c.hearAgain(j, *t, s.Text); err != nil {
 		return err
 	}
 	if err := c.run(j, t, s); err != nil {
@@ -196,6 +196,17 @@ func (c *change) adoptAs(j *job, t *bridge.Turn, s bridge.SentRun, p words.Promp
 	}
 	return c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: t.ID, Text: "found at the runtime: " + words.OneLine(t.Sent, 300),
 		Fields: map[string]string{"cause": string(t.Cause), "seq": fmt.Sprint(t.Seq), "text": words.Clip(t.Sent, 4000), "found": s.Run}})
+}
+
+// hearAgain records what an agent may repeat out of the text of a run that was found.
+// Where the database holds that very text, it also knows whose words are in it.
+func (c *change) hearAgain(j *job, t bridge.Turn, text string) error {
+	if t.Sent == "" || t.Sent != words.Unmarked(text) {
+		return c.hearFound(j.agent.ID, t, text)
+	}
+	found := *j
+	found.turn = t
+	return c.hearTurn(found)
 }
 
 // hearFound records what an agent may repeat out of a run's text. It is read from
