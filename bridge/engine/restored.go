@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -204,9 +205,7 @@ func (c *change) hearAgain(j *job, t bridge.Turn, text string) error {
 	if t.Sent == "" || t.Sent != words.Unmarked(text) {
 		return c.hearFound(j.agent.ID, t, text)
 	}
-	found := *j
-	found.turn = t
-	return c.hearTurn(found)
+	return c.hearTurn(job{turn: t, agent: j.agent, command: j.command})
 }
 
 // hearFound records what an agent may repeat out of a run's text. It is read from
@@ -279,14 +278,10 @@ func (c *change) uncarryBut(turn bridge.TurnID, told []bridge.ItemID) error {
 	if err != nil {
 		return err
 	}
-	in := map[bridge.ItemID]bool{}
-	for _, item := range told {
-		in[item] = true
-	}
 	var wait []bridge.NoticeID
 	var free []bridge.Notice
 	for _, n := range carried {
-		if !in[n.Item] {
+		if !slices.Contains(told, n.Item) {
 			wait, free = append(wait, n.ID), append(free, n)
 		}
 	}
@@ -302,13 +297,9 @@ func (c *change) takeWords(t *bridge.Turn, p words.Prompt) error {
 	if t.Text != "" {
 		return nil
 	}
-	said := map[bridge.ItemID]bool{}
-	for _, item := range p.Items {
-		said[item] = true
-	}
 	return c.moveWords(t, func(q bridge.Turn) bool {
 		for _, s := range q.Said {
-			if said[s.Item] || s.Turn == p.Turn {
+			if slices.Contains(p.Items, s.Item) || s.Turn == p.Turn {
 				return true
 			}
 		}
