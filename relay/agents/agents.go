@@ -41,10 +41,18 @@ type Error struct {
 	Reason string
 	// Until is the time before which nothing is to be tried, zero when that is not known.
 	Until time.Time
+	// Unread is true when the process ended without reading anything of the turn, so that the turn can be said to another process.
+	Unread bool
 }
 
 // Error is the cause and the reason.
 func (e *Error) Error() string { return string(e.Cause) + ": " + e.Reason }
+
+// Unread reports whether an error says that the agent's process ended before it read the turn.
+func Unread(err error) bool {
+	var ended *Error
+	return errors.As(err, &ended) && ended.Unread
+}
 
 // CauseOf returns the cause of an error, Answered for nil, and Crashed for an error of any other type.
 func CauseOf(err error) Cause {

@@ -42,6 +42,9 @@ type Input interface {
 // Options is what a [Conn] is made of.
 type Options struct {
 	Input Input
+	// Unread returns how many bytes that were written to Input no process has read. It is called after [Conn.Over]. Without it, every byte
+	// counts as read.
+	Unread func() (int, error)
 	// Name and Version say to the agent who we are.
 	Name, Version string
 	// Ask answers a question of the agent; it is called on a goroutine of its own, may take as long as a person, and returns when ctx is
@@ -98,7 +101,10 @@ func New(ctx context.Context, o Options) *Conn {
 func (c *Conn) Done() <-chan struct{} { return c.rpc.done }
 
 // Over says how the process ended, after the last of its output was written. Calls that wait return it, but for those whose answer is here.
-func (c *Conn) Over(why *agents.Error) { c.rpc.fail(why) }
+func (c *Conn) Over(why *agents.Error) {
+	c.rpc.gone.Store(true)
+	c.rpc.fail(why)
+}
 
 // Hangup closes the agent's input, which asks it to end. Calls that wait go on until it has.
 func (c *Conn) Hangup() error { return c.o.Input.Close() }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drawbridge/relay/agents"
@@ -77,6 +78,11 @@ type rpc struct {
 	context func() (context.Context, context.CancelFunc)
 	// done is closed when the connection is over.
 	done chan struct{}
+	// unread is that of the options.
+	unread func() (int, error)
+	// written counts the bytes that went into the input. gone is true when the process and all that it started have ended.
+	written atomic.Int64
+	gone    atomic.Bool
 
 	// Only Write uses these fields.
 	line    []byte
@@ -96,7 +102,7 @@ type rpc struct {
 
 func newRPC(ctx context.Context, o Options, h handlers) *rpc {
 	return &rpc{
-		input: o.Input, handlers: h, clean: o.clean, done: make(chan struct{}), calls: map[uint64]chan message{}, asking: map[string]context.CancelFunc{},
+		input: o.Input, unread: o.Unread, handlers: h, clean: o.clean, done: make(chan struct{}), calls: map[uint64]chan message{}, asking: map[string]context.CancelFunc{},
 		context: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 	}
 }
@@ -289,6 +295,15 @@ func (r *rpc) endAfter(ctx context.Context, err error) error {
 	return err
 }
 
+// untouched reports whether the process has ended, and had read nothing of what was written after the first mark bytes.
+func (r *rpc) untouched(mark int64) bool {
+	if r.unread == nil || !r.gone.Load() {
+		return false
+	}
+	left, err := r.unread()
+	return err == nil && r.written.Load()-int64(left) <= mark
+}
+
 // request sends a request, or a notification when id is nil.
 func (r *rpc) request(id json.RawMessage, method string, params any) error {
 	text, err := json.Marshal(params)
@@ -312,7 +327,9 @@ func (r *rpc) send(m message) error {
 	}
 	err = r.input.SetWriteDeadline(time.Now().Add(writeFor))
 	if err == nil {
-		_, err = r.input.Write(append(text, '\n'))
+		var n int
+		n, err = r.input.Write(append(text, '\n'))
+		r.written.Add(int64(n))
 	}
 	if err == nil {
 		return nil

@@ -89,14 +89,14 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 func (s *Session) exchange(ctx context.Context, prompt string) (said prompted, err error) {
 	call, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
-	reply := make(chan error, 1)
+	reply, mark := make(chan error, 1), s.conn.rpc.written.Load()
 	go func() {
 		reply <- s.conn.rpc.call(call, sdk.AgentMethodSessionPrompt, sdk.PromptRequest{SessionId: sdk.SessionId(s.ID), Prompt: []sdk.ContentBlock{sdk.TextBlock(prompt)}}, &said)
 	}()
 	select {
 	case err = <-reply:
 		if err != nil {
-			err = s.conn.ended(err, "take the turn")
+			err = s.notTaken(err, mark)
 		}
 		return said, err
 	case <-ctx.Done():
@@ -118,6 +118,18 @@ func (s *Session) exchange(ctx context.Context, prompt string) (said prompted, e
 		return said, stopped(ctx)
 	}
 	return said, nil
+}
+
+// notTaken is the end of a turn that the agent did not answer. mark counts the bytes that were written before the turn.
+func (s *Session) notTaken(err error, mark int64) error {
+	err = s.conn.ended(err, "take the turn")
+	var why *agents.Error
+	if !errors.As(err, &why) || !s.conn.rpc.untouched(mark) {
+		return err
+	}
+	unread := *why
+	unread.Unread = true
+	return &unread
 }
 
 // stopped is the end of a turn whose ctx is done.

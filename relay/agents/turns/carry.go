@@ -137,31 +137,47 @@ func (j *job) unrecorded(err error) wire.TurnEnded {
 	return wire.TurnEnded{Refusal: wire.RefusedBusy, RetryMS: 5000, Error: "the relay cannot write its record of the session; look at its log"}
 }
 
-// say finds out whether the agent has the turn, says it if not, and takes the answer.
+// say finds out whether the agent has the turn, says it if not, and takes the answer. A process that ended while it had no turn may not have
+// been noticed yet. It leaves the turn unread, and the turn goes to a new process.
 func (j *job) say() (end wire.TurnEnded, again bool) {
-	if j.r.ctx.Err() != nil || j.host.stopped(j.t.ID) {
-		return j.unsaid(), false
+	end, again, unread := j.sayOnce()
+	if !unread {
+		return end, again
 	}
-	if err := j.openConversation(); err != nil {
-		return j.failed(err), false
+	if err := j.write(line{Step: stepWithdrawn, Turn: j.t.ID}); err != nil {
+		return j.unrecorded(err), false
+	}
+	end, again, _ = j.sayOnce()
+	return end, again
+}
+
+// sayOnce is say with one process. unread is true when the process lived before the turn and ended without reading it.
+func (j *job) sayOnce() (end wire.TurnEnded, again, unread bool) {
+	if j.r.ctx.Err() != nil || j.host.stopped(j.t.ID) {
+		return j.unsaid(), false, false
+	}
+	used, err := j.openConversation()
+	if err != nil {
+		return j.failed(err), false, false
 	}
 	text, found := j.text()
 	switch {
 	case found != nil:
 		j.w.rest()
-		return *found, false
+		return *found, false, false
 	case j.t.Text == "": // somebody only wanted to know
 		j.w.rest()
-		return wire.TurnEnded{}, true
+		return wire.TurnEnded{}, true, false
 	case j.r.ctx.Err() != nil || j.host.stopped(j.t.ID):
 		j.w.rest()
-		return j.unsaid(), false
+		return j.unsaid(), false, false
 	}
 	if err := j.begin(text); err != nil {
 		j.w.rest()
-		return j.unrecorded(err), false
+		return j.unrecorded(err), false, false
 	}
-	return j.exchange(text), false
+	end, unread = j.exchange(text, used)
+	return end, false, unread
 }
 
 // begin puts on the disk that the agent gets the turn.
@@ -178,8 +194,9 @@ func (j *job) begin(text string) error {
 	return err
 }
 
-// exchange says the turn and takes its end. What the agent answered is on the disk before the relay looks at the work.
-func (j *job) exchange(text string) wire.TurnEnded {
+// exchange says the turn and takes its end. What the agent answered is on the disk before the relay looks at the work. unread is true when
+// a used process, which lived before the turn, ended without reading it; then there is no end.
+func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool) {
 	j.mu.Lock()
 	j.current, j.r.state, j.r.since = j.r, wire.TurnWorking, j.host.o.Now()
 	j.mu.Unlock()
@@ -199,8 +216,16 @@ func (j *job) exchange(text string) wire.TurnEnded {
 	}
 	j.mu.Lock()
 	j.current = nil
+	unread = used && agents.Unread(err)
+	if unread {
+		j.r.state, j.r.since = wire.TurnQueued, j.host.o.Now()
+	}
 	j.mu.Unlock()
-	end := endOf(err)
+	if unread {
+		j.w.end()
+		return end, true
+	}
+	end = endOf(err)
 	end.ID, end.Text = j.t.ID, answer.Text()
 	end = fitting(end)
 	failpoint.Here("turns.answered.before")
@@ -214,9 +239,9 @@ func (j *job) exchange(text string) wire.TurnEnded {
 	}
 	if recorded != nil {
 		j.host.o.Log.Error().Err(recorded).Str("session", j.session).Str("turn", j.t.ID).Msg("record the answer of a turn")
-		return end
+		return end, false
 	}
-	return j.evidence(end)
+	return j.evidence(end), false
 }
 
 // conclude adds the evidence to an answer that the record has from an earlier process of the relay.

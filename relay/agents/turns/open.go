@@ -9,8 +9,8 @@ import (
 )
 
 // openConversation takes the session's process, or starts one. A process that lives cannot say what the agent has on the disk, so it
-// is ended first where that matters.
-func (j *job) openConversation() error {
+// is ended first where that matters. used is true for a process that lived before.
+func (j *job) openConversation() (used bool, err error) {
 	l := j.lane
 	search := j.before != nil && j.before.said || j.earlier != nil && j.earlier.said
 	l.mu.Lock()
@@ -28,15 +28,15 @@ func (j *job) openConversation() error {
 	default:
 		w.torn = false // the process that gave the last answer is this one
 		j.w = w
-		return nil
+		return true, nil
 	}
 	if err := l.slots.take(j.r.ctx); err != nil {
-		return err
+		return false, err
 	}
-	w, err := j.start(search)
+	w, err = j.start(search)
 	if err != nil {
 		l.slots.give()
-		return err
+		return false, err
 	}
 	l.keep()
 	j.host.living(1)
@@ -47,9 +47,9 @@ func (j *job) openConversation() error {
 	// Some agents load a session that never was, with nothing in it.
 	if said, known := w.Replay(); w.resumed && remembers && known && len(said) == 0 {
 		w.end()
-		return &agents.Error{Cause: agents.SessionGone, Reason: "the agent loaded its session, and nothing of it is left"}
+		return false, &agents.Error{Cause: agents.SessionGone, Reason: "the agent loaded its session, and nothing of it is left"}
 	}
-	return nil
+	return false, nil
 }
 
 // start opens a conversation in a process of its own. The caller has the slot.

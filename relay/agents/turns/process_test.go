@@ -234,15 +234,18 @@ func TestAgentIsKilled(t *testing.T) {
 			for n := range kills(t) {
 				id := fmt.Sprintf("t%d", n)
 				tn := turn("ada", id, script, "do: say answer "+id)
-				ended, prompts := w.background(tn), w.count(acpagent.Prompted)
 				after := acpagent.Prompted
 				if name == "after the end" {
-					after, prompts = acpagent.Ended, w.count(acpagent.Ended)
+					after = acpagent.Ended
 				}
+				prompts := w.count(after) // before the turn, which may be quick
+				ended := w.background(tn)
 				w.eventually("the agent has the turn", func() bool { return w.count(after) > prompts })
 				wait(time.Duration(random.IntN(50)) * time.Millisecond)
 				w.killAgent()
 				<-ended
+				// A process that dies may still read a little, and the next turn would end as crashed.
+				w.eventually("the relay sees that the process is gone", func() bool { return w.Processes() == 0 })
 				if end := l.settle(tn); name == "in mid-turn" && end.Cause != wire.TurnCrashed || name == "after the end" && end.Cause != wire.TurnAnswered {
 					t.Errorf("%+v", end)
 				}
@@ -255,12 +258,7 @@ func TestAgentIsKilled(t *testing.T) {
 // killAgent kills the newest process of agent fake. One that has ended meanwhile is fine.
 func (w *world) killAgent() {
 	w.Helper()
-	pid := 0
-	for _, l := range w.log("fake") {
-		if l.Event == acpagent.Started {
-			pid = l.PID
-		}
-	}
+	pid := w.newest()
 	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && strings.Contains(string(name), "RUN_AS_AGENT") {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
