@@ -195,7 +195,7 @@ func (j *job) begin(text string) error {
 }
 
 // exchange says the turn and takes its end. What the agent answered is on the disk before the relay looks at the work. unread is true when
-// a used process, which lived before the turn, ended without reading it; then there is no end.
+// a used process, which lived before the turn, ended without reading it; then end is empty.
 func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool) {
 	j.mu.Lock()
 	j.current, j.r.state, j.r.since = j.r, wire.TurnWorking, j.host.o.Now()

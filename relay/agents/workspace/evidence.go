@@ -63,9 +63,12 @@ func (s *Space) Evidence(ctx context.Context, since string) (Evidence, error) {
 	if since == "" {
 		since = s.record.Base
 	}
-	state, v, err := s.state(ctx)
+	state, v, err := s.state(ctx, s.store.recall(s.agent))
 	if err != nil {
 		return Evidence{}, err
+	}
+	if len(state.Problems) == 0 {
+		defer s.retain(v)
 	}
 	e := Evidence{
 		Agent: s.agent, Branch: s.Branch(), On: state.On, Since: since, Head: state.Head, Clean: state.Clean(), Changes: state.Changes,
@@ -76,6 +79,9 @@ func (s *Space) Evidence(ctx context.Context, since string) (Evidence, error) {
 	}
 	if since != "" && !objectID.MatchString(since) {
 		return e, problemf("%+.80q is not the id of a commit", since)
+	}
+	if since == e.Head {
+		return e, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
 	defer cancel()

@@ -40,7 +40,11 @@ func (s *Space) Fetch(ctx context.Context, all bool) (Fetched, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
 	defer cancel()
 	f := Fetched{Agent: s.agent, Clone: s.record.Clone, Branch: s.Branch()}
-	v, err := s.look(ctx)
+	var m *memo
+	if !all {
+		m = s.store.recall(s.agent)
+	}
+	v, err := s.lookSince(ctx, m)
 	if err != nil {
 		return f, fmt.Errorf("read workspace of %s: %w", s.agent, err)
 	}
@@ -50,14 +54,31 @@ func (s *Space) Fetch(ctx context.Context, all bool) (Fetched, error) {
 	if err := v.refuseOurs(ctx, all); err != nil {
 		return f, err
 	}
-	f.Before = s.exists(ctx, "refs/heads/"+s.Branch())
-	if f.After = f.Before; v.tip() != "" {
-		err = v.bring(ctx, &f)
+	if all {
+		if err = v.bringBranch(ctx, &f); err == nil {
+			err = v.bringRest(ctx, &f)
+		}
+		return f, err
 	}
-	if err == nil && all {
-		err = v.bringRest(ctx, &f)
+	if v.fetched != nil {
+		f.Before, f.After = v.fetched.After, v.fetched.After
+	} else if err := v.bringBranch(ctx, &f); err != nil {
+		return f, err
 	}
-	return f, err
+	if len(f.Kept)+len(f.Notes) == 0 {
+		v.fetched = &f
+	}
+	s.retain(v)
+	return f, nil
+}
+
+// bringBranch brings the agent's branch.
+func (v *view) bringBranch(ctx context.Context, f *Fetched) error {
+	f.Before = v.s.exists(ctx, "refs/heads/"+v.s.Branch())
+	if f.After = f.Before; v.tip() == "" {
+		return nil
+	}
+	return v.bring(ctx, f)
 }
 
 // bring moves the branch of the clone forward, or keeps the commits beside it.

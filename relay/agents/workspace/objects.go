@@ -31,6 +31,14 @@ type intake struct {
 	// count is how many objects were met; problems are those that could not be taken. The others are.
 	count    int
 	problems []string
+	// took is true when the relay's copy has changed.
+	took bool
+}
+
+// change is called before the relay's copy changes.
+func (in *intake) change() error {
+	in.took = true
+	return in.s.spoil()
 }
 
 // skip notes an object that could not be taken and goes on. Whether anything needs it shows later.
@@ -122,6 +130,9 @@ func (in *intake) looseObject(ctx context.Context, folder, rest string) error {
 		err = in.checkLoose(ctx, tmp, folder+rest)
 	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = in.change()
+	}
+	if err == nil {
 		err = os.Rename(tmp.Name(), place)
 	}
 	return err
@@ -216,6 +227,9 @@ func (in *intake) pack(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := in.change(); err != nil {
+		return err
+	}
 	if err := os.Rename(filepath.Join(dir, "p.pack"), in.kept("pack", name)); err != nil {
 		return err
 	}
@@ -251,6 +265,25 @@ type view struct {
 	clone map[string]bool
 	// problems are parts of the repository that could not be read or followed. HEAD and the agent's branch could.
 	problems []string
+
+	// The fields below keep answers of git for a later look that uses this view.
+
+	// cloneSum is the digest of the clone from before git read its refs; it is empty for a clone that only git can read.
+	cloneSum string
+	// known are the unsaved commits, nil before they are listed.
+	known []unsavedCommit
+	// index and head are the files of the index and of HEAD.
+	index, head listing
+	// judged are the ignored paths, by the digest of the question.
+	judged map[string]map[string]bool
+	// fetched is a fetch that left nothing to do, nil without one.
+	fetched *Fetched
+}
+
+// listing is what git listed, and the digest or commit that it was listed from.
+type listing struct {
+	of      string
+	entries map[string]entry
 }
 
 func (v *view) dir() string { return filepath.Join(v.s.dir, viewName) }
@@ -261,20 +294,23 @@ func (v *view) git(ctx context.Context, args ...string) (string, error) {
 }
 
 // look reads the agent's repository. An error of the type problem means that it cannot be judged.
-func (s *Space) look(ctx context.Context) (*view, error) {
-	v, err := s.lookOnce(ctx, false)
+func (s *Space) look(ctx context.Context) (*view, error) { return s.lookSince(ctx, nil) }
+
+// lookSince is a look that uses the view of an earlier one where nothing has changed. Code that decides about unsaved work calls look.
+func (s *Space) lookSince(ctx context.Context, m *memo) (*view, error) {
+	v, err := s.lookOnce(ctx, false, m)
 	if err == nil && len(v.problems) == 0 || ctx.Err() != nil || err != nil && !judgeable(err) {
 		return v, err
 	}
 	// The clone may have lost what the workspace began with, or our copy was cut off: begin again, and take everything.
-	if err := forget(filepath.Join(s.dir, keptName)); err != nil {
+	if err := errors.Join(s.spoil(), forget(filepath.Join(s.dir, keptName))); err != nil {
 		return nil, err
 	}
 	here("workspace.look.again")
-	return s.lookOnce(ctx, true)
+	return s.lookOnce(ctx, true, nil)
 }
 
-func (s *Space) lookOnce(ctx context.Context, all bool) (*view, error) {
+func (s *Space) lookOnce(ctx context.Context, all bool, m *memo) (*view, error) {
 	root, err := os.OpenRoot(s.Dir())
 	if err != nil {
 		return nil, problemf("the tree cannot be opened: %v", err)
@@ -303,6 +339,9 @@ func (s *Space) lookOnce(ctx context.Context, all bool) (*view, error) {
 	}
 	v.problems = append(v.heads.problems, in.problems...)
 	here("workspace.look.taken")
+	if known := m.reuse(v, in.took); known != nil {
+		return known, nil
+	}
 	if err := v.build(ctx); err != nil {
 		return nil, err
 	}
@@ -316,13 +355,10 @@ func (v *view) build(ctx context.Context) error {
 	}
 	alternates := []string{filepath.Join(v.s.dir, keptName, "objects")}
 	v.clone = map[string]bool{}
-	out, err := v.s.clone(ctx, "for-each-ref", "--format=%(objectname)")
+	out, objects, err := v.cloneRefs(ctx)
 	if err == nil {
-		var objects string
-		if objects, err = v.places(ctx); err == nil {
-			alternates = append(alternates, objects)
-			v.stores, v.saved = stores(objects), true
-		}
+		alternates = append(alternates, objects)
+		v.stores, v.saved = stores(objects), true
 	}
 	if err != nil {
 		v.lost = explain(v.s.record.Clone, err).Error()
@@ -336,7 +372,23 @@ func (v *view) build(ctx context.Context) error {
 	if err := v.s.makeBare(viewName, alternates); err != nil {
 		return err
 	}
-	return v.writeRefs()
+	if err := v.writeRefs(); err != nil {
+		return err
+	}
+	return v.writeStamp()
+}
+
+// cloneRefs returns the ids of the clone's refs, a line each, and the folder of its objects. The digest comes first: a ref that moves
+// meanwhile makes the next look read everything again.
+func (v *view) cloneRefs(ctx context.Context) (ids, objects string, err error) {
+	if objects, err = v.places(ctx); err != nil {
+		return "", "", err
+	}
+	if objects == filepath.Join(v.common, "objects") {
+		v.cloneSum, _ = cloneSum(v.s.record.Clone, v.common)
+	}
+	ids, err = v.s.clone(ctx, "for-each-ref", "--format=%(objectname)")
+	return ids, objects, err
 }
 
 // places finds out where the clone keeps its objects and the rest.

@@ -88,17 +88,19 @@ func (s *Space) State(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	defer release()
-	state, _, err := s.state(ctx)
+	state, _, err := s.state(ctx, nil)
+	state.Bytes = s.size(ctx)
 	return state, err
 }
 
-func (s *Space) state(ctx context.Context) (State, *view, error) {
+// state looks at the workspace. With a memo it uses the view of an earlier look where nothing has changed.
+func (s *Space) state(ctx context.Context, m *memo) (State, *view, error) {
 	caller := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
 	defer cancel()
-	state := State{Agent: s.agent, Path: s.Dir(), Clone: s.record.Clone, Branch: s.Branch(), Base: s.record.Base, Bytes: s.size(ctx)}
+	state := State{Agent: s.agent, Path: s.Dir(), Clone: s.record.Clone, Branch: s.Branch(), Base: s.record.Base}
 	digest := sha256.New()
-	v, err := s.look(ctx)
+	v, err := s.lookSince(ctx, m)
 	if err == nil {
 		err = v.state(ctx, &state, digest.Write)
 	}
@@ -181,11 +183,14 @@ type unsavedCommit struct {
 
 // unsaved lists every commit that would be lost with the workspace.
 func (v *view) unsaved(ctx context.Context) ([]unsavedCommit, error) {
+	if v.known != nil {
+		return v.known, nil
+	}
 	out, err := v.git(ctx, "rev-list", "--parents", "--glob=refs/found/*", "--not", "--glob=refs/clone/*")
 	if err != nil {
 		return nil, problemf("its history cannot be followed: %v", err)
 	}
-	var commits []unsavedCommit
+	commits := []unsavedCommit{}
 	at := map[string]int{}
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
@@ -201,6 +206,7 @@ func (v *view) unsaved(ctx context.Context) ([]unsavedCommit, error) {
 			next = append(next, commits[i].parents...)
 		}
 	}
+	v.known = commits
 	return commits, nil
 }
 

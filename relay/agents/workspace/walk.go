@@ -148,6 +148,7 @@ func (v *view) walk(ctx context.Context) (Changes, string, error) {
 	if err := w.judgeOthers(ctx); err != nil {
 		return w.changes, "", err
 	}
+	v.judged = w.ignores.judged
 	w.missing()
 	slices.Sort(w.changes.Names)
 	return w.changes, hex.EncodeToString(w.digest.Sum(nil)), nil
@@ -156,29 +157,25 @@ func (v *view) walk(ctx context.Context) (Changes, string, error) {
 // load reads the index, from a copy, and the last commit.
 func (w *walker) load(ctx context.Context) (err error) {
 	w.index, w.head = map[string]entry{}, map[string]entry{}
-	look := filepath.Join(w.s.dir, lookName)
 	data, err := readSmall(w.root, ".git/index", maxIndex)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	default:
-		if err := os.WriteFile(filepath.Join(look, "index"), data, 0o600); err != nil {
-			return err
-		}
-		w.index, err = w.s.list(ctx, call{
-			repo: w.v.dir(), args: []string{"ls-files", "-s", "-v", "-z"}, env: []string{"GIT_INDEX_FILE=" + filepath.Join(look, "index")},
-			plan: w.s.store.git.confined([]string{look, w.v.dir(), filepath.Join(w.s.dir, keptName)}, w.v.stores...),
-		}, func(part string) (string, entry, error) { return parseStage(part, true) })
-		if err != nil {
+		if w.index, err = w.loadIndex(ctx, data); err != nil {
 			return problemf("its index cannot be read: %v", err)
 		}
 	}
-	if w.v.heads.at != "" {
-		w.head, err = w.s.list(ctx, call{repo: w.v.dir(), args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", w.v.heads.at}}, parseTree)
-		if err != nil {
-			return problemf("its last commit cannot be read: %v", err)
+	if at := w.v.heads.at; at != "" {
+		if w.v.head.of != at {
+			list, err := w.s.list(ctx, call{repo: w.v.dir(), args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", at}}, parseTree)
+			if err != nil {
+				return problemf("its last commit cannot be read: %v", err)
+			}
+			w.v.head = listing{at, list}
 		}
+		w.head = w.v.head.entries
 	}
 	for name, e := range w.index {
 		for dir := path.Dir(name); dir != "." && !w.folders[dir]; dir = path.Dir(dir) {
@@ -189,6 +186,26 @@ func (w *walker) load(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// loadIndex has git list an index. Two indexes of the same bytes list the same files.
+func (w *walker) loadIndex(ctx context.Context, data []byte) (map[string]entry, error) {
+	sum := fmt.Sprintf("%x", sha256.Sum256(data))
+	if w.v.index.of == sum {
+		return w.v.index.entries, nil
+	}
+	look := filepath.Join(w.s.dir, lookName)
+	if err := os.WriteFile(filepath.Join(look, "index"), data, 0o600); err != nil {
+		return nil, err
+	}
+	list, err := w.s.list(ctx, call{
+		repo: w.v.dir(), args: []string{"ls-files", "-s", "-v", "-z"}, env: []string{"GIT_INDEX_FILE=" + filepath.Join(look, "index")},
+		plan: w.s.store.git.confined([]string{look, w.v.dir(), filepath.Join(w.s.dir, keptName)}, w.v.stores...),
+	}, func(part string) (string, entry, error) { return parseStage(part, true) })
+	if err == nil {
+		w.v.index = listing{sum, list}
+	}
+	return list, err
 }
 
 // staged compares the index with the last commit.
