@@ -125,8 +125,11 @@ type FollowUp struct {
 	Agent string
 	// LastRun is the agent's latest run as far as we know, "" for v0.
 	LastRun string
-	Marker  string
-	Text    string
+	// Marker is the turn's, and "" for a first turn that goes on after a limit.
+	Marker string
+	// Text is what the turn says. A turn that goes on after a limit has the text of before: the
+	// Runtime looks whether the agent has it.
+	Text string
 	// Owner and Door are as in a Launch. An API that was given a door at the launch
 	// takes this one in its place for the run.
 	Owner AgentID

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/proof/runtimes"
 )
 
 // ends are the ends of runs, one after the other; the last one repeats.
@@ -61,8 +63,8 @@ func (w *world) is(fn func(bridge.Agent) bool) func(*bridge.Scene) bool {
 	}
 }
 
-// A limit is a time: nothing is said before it, whatever wakes the agent; then the agent is asked to go on, and told nothing twice. A
-// second limit is another one.
+// A limit is a time: nothing is said before it, whatever wakes the agent. Then its machine gets the same turn again, under the same
+// marker, and looks what the agent has of it. A second limit is another one.
 func TestLimitIsATime(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, w *world) {
@@ -91,7 +93,7 @@ func TestLimitIsATime(t *testing.T) {
 		w.restart()
 		w.resting()
 		got := w.sent(boss)
-		if len(got) != 4 || got[0] != "build it" || !strings.HasPrefix(got[1], "continue") || !strings.HasPrefix(got[2], "continue") || got[3] != "and more" {
+		if strings.Join(got, "; ") != "build it; build it; build it; and more" {
 			t.Errorf("it heard %q", got)
 		}
 		if time.Since(begun) < 9*time.Hour || len(w.timeline(bridge.EventTurnFailed, bridge.EventParked)) > 0 || len(w.timeline(bridge.EventAsleep)) != 2 {
@@ -130,7 +132,7 @@ func TestLimitedAgentsWakeApart(t *testing.T) {
 		})
 		w.resting()
 		for _, repo := range []string{"github.com/acme/a", "github.com/acme/b", "github.com/acme/c"} {
-			if got := w.sent(repo); len(got) != 1 || !strings.HasPrefix(got[0], "continue") {
+			if got := w.sent(repo); len(got) != 1 || got[0] != "x" {
 				t.Errorf("%s heard %q", repo, got)
 			}
 		}
@@ -256,15 +258,36 @@ func TestDoing(t *testing.T) {
 	})
 }
 
-// A limit that a machine calls endless ends: the agent is asked to go on after two weeks.
+// marks notes the markers of follow-ups. It is read when the world rests.
+type marks struct {
+	*runtimes.Cloud
+	all []string
+}
+
+func (m *marks) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	m.all = append(m.all, f.Marker)
+	return m.Cloud.Send(ctx, f)
+}
+
+// A limit that a machine calls endless ends: the turn is said again after two weeks. A first turn has no marker of its own then,
+// because the launch had none: its machine looks for that of the launch.
 func TestEndlessLimitEnds(t *testing.T) {
 	t.Parallel()
 	limited := bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
-	hostedWorld(t, map[string][]bridge.Observation{boss: {limited}}, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud.Answer = (&ends{all: map[string][]bridge.Observation{boss: {limited}}, read: map[string]bridge.Observation{}}).answer
+		marks := &marks{Cloud: w.cloud}
+		w.runtime = marks
+		w.start()
 		begun := time.Now()
 		w.launchLocal("go")
 		w.resting()
-		if got, took := w.sent(boss), time.Since(begun); len(got) != 1 || !strings.HasPrefix(got[0], "continue") || took < 14*24*time.Hour || took > 15*24*time.Hour {
+		w.say("and then?")
+		w.resting()
+		if all := marks.all; len(all) != 2 || all[0] != "" || all[1] == "" {
+			t.Errorf("the markers of the turns that followed: %q", all)
+		}
+		if got, took := w.sent(boss), time.Since(begun); len(got) != 2 || got[0] != "go" || took < 14*24*time.Hour || took > 15*24*time.Hour {
 			t.Errorf("after %s it heard %q", took, got)
 		}
 	})

@@ -166,11 +166,11 @@ func (c *change) begin(j *job) (bool, error) {
 	} else if refused != "" {
 		return false, c.broke(j, refused)
 	}
-	j.turn.Sent = j.turn.Text
-	switch {
-	case j.turn.GoesOn():
-		j.turn.Sent = words.GoOn
-	case j.launch == nil:
+	goesOn := j.turn.GoesOn()
+	if !goesOn {
+		j.turn.Sent = j.turn.Text
+	}
+	if !goesOn && j.launch == nil {
 		if err := c.carryWaiting(j); err != nil {
 			return false, err
 		}
@@ -190,8 +190,12 @@ func (c *change) begin(j *job) (bool, error) {
 	if err := c.setLaunch(j, bridge.CommandSending); err != nil {
 		return false, err
 	}
-	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Sent, 300), Fields: map[string]string{
-		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(j.turn.Sent, 4000)}})
+	text := j.turn.Sent
+	if goesOn {
+		text = words.GoesOn + text
+	}
+	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(text, 300), Fields: map[string]string{
+		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(text, 4000)}})
 }
 
 // join binds all that waits for the agent to this turn and builds its text.
@@ -341,7 +345,7 @@ func (e *Engine) call(ctx context.Context, j job) (bridge.Started, error) {
 }
 
 func followUpOf(j job) bridge.FollowUp {
-	return bridge.FollowUp{Runtime: j.agent.Runtime, API: j.agent.API, Agent: j.agent.External, Owner: j.agent.ID, LastRun: j.agent.LastRun, Marker: j.turn.Marker(), Text: j.turn.Sent}
+	return bridge.FollowUp{Runtime: j.agent.Runtime, API: j.agent.API, Agent: j.agent.External, Owner: j.agent.ID, LastRun: j.agent.LastRun, Marker: runOf(j).Marker, Text: j.turn.Sent}
 }
 
 // started records that the API accepted the turn. A launch whose reported

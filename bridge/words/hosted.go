@@ -1,4 +1,4 @@
 package words
 
-// GoOn is what an agent hears that has its turn already and was cut off in it by a limit.
-const GoOn = "continue: a limit of your account cut your last turn off. Go on where you stopped."
+// GoesOn stands in the events before the text of a turn that a limit cut off and that goes on now.
+const GoesOn = "goes on after a limit, with the turn that it had:\n"

@@ -30,7 +30,7 @@ const slack = 16 << 20
 
 // A lock that is taken is tried again for as long as a fork may take.
 const (
-	lockTries = 5
+	lockTries = 200
 	lockPause = 10 * time.Millisecond
 )
 

@@ -105,7 +105,7 @@ func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 
 // first names the first turn of a launch's session.
 func (r *Runtime) first(l bridge.Launch) hub.TurnCall {
-	return r.call(l.AgentID, l.AgentID+".1", "[bridge "+l.AgentID+"]")
+	return r.call(l.AgentID, l.AgentID+".1", firstMarker(l.AgentID))
 }
 
 // FindLaunch implements bridge.Launcher.
@@ -116,14 +116,14 @@ func (r *Runtime) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Start
 // Send implements bridge.Sender. It returns when the relay has the turn.
 func (r *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
 	call := r.next(f)
-	call.Ask.Text = f.Marker + "\n" + f.Text
+	call.Ask.Text = call.Ask.Marker + "\n" + f.Text
 	return r.begin(ctx, call)
 }
 
 // next names a later turn. Its id is made of all that would make it another turn, so that a repeat meets its earlier self.
 func (r *Runtime) next(f bridge.FollowUp) hub.TurnCall {
 	sum := sha256.Sum256([]byte(strings.Join([]string{f.Agent, f.LastRun, f.Marker, f.Text}, "\x00")))
-	return r.call(f.Agent, "turn-"+hex.EncodeToString(sum[:20]), f.Marker)
+	return r.call(f.Agent, "turn-"+hex.EncodeToString(sum[:20]), or(f.Marker, firstMarker(f.Agent)))
 }
 
 // FindSend implements bridge.Sender.
@@ -148,8 +148,11 @@ func (r *Runtime) call(session, id, marker string) hub.TurnCall {
 }
 
 func (r *Runtime) of(ref bridge.RunRef) hub.TurnCall {
-	return r.call(ref.Agent, ref.Run, or(ref.Marker, "[bridge "+ref.Agent+"]"))
+	return r.call(ref.Agent, ref.Run, or(ref.Marker, firstMarker(ref.Agent)))
 }
+
+// firstMarker marks the first turn of a session, also where a limit cut it off and it goes on in another turn.
+func firstMarker(session string) string { return "[bridge " + session + "]" }
 
 func or(a, b string) string {
 	if a == "" {

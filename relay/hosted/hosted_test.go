@@ -85,6 +85,14 @@ func TestWhatIsSaid(t *testing.T) {
 	if first.Agent != "opencode" || first.Text != first.Marker+"\nbuild it" || first.Marker == "" || next.Text != "[bridge trn_2]\ngo on" || next.Marker != "[bridge trn_2]" {
 		t.Errorf("said %+v and %+v", first.TurnAsk, next.TurnAsk)
 	}
+	// A first turn that goes on after a limit has the first one's marker, so that the relay knows it again, and another id.
+	later, err := s.Send(t.Context(), bridge.FollowUp{Agent: started.Agent, LastRun: started.Run, Text: "build it"})
+	if err != nil || later.Run == started.Run {
+		t.Fatalf("%+v %v", later, err)
+	}
+	if again := m.said[2]; again.Marker != first.Marker || again.Text != first.Text {
+		t.Errorf("said %+v after %+v", again.TurnAsk, first.TurnAsk)
+	}
 	if relay, entry := s.Place(); relay != "laptop" || entry != "opencode" {
 		t.Errorf("at %s %s", relay, entry)
 	}

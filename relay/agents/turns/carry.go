@@ -119,7 +119,7 @@ func (j *job) failed(err error) wire.TurnEnded {
 		return j.unsaid()
 	}
 	if errors.Is(err, errUnrecorded) {
-		return j.unrecorded(err)
+		return j.unwritten(j.t.ID, err)
 	}
 	end := endOf(err)
 	if end.Cause == wire.TurnSessionGone {
@@ -131,12 +131,6 @@ func (j *job) failed(err error) wire.TurnEnded {
 	return j.over(end, "")
 }
 
-// unrecorded is the refusal of a turn that was not said, because the disk takes nothing.
-func (j *job) unrecorded(err error) wire.TurnEnded {
-	j.host.o.Log.Error().Err(err).Str("session", j.session).Str("turn", j.t.ID).Msg("a turn was not said because the record cannot be written")
-	return wire.TurnEnded{Refusal: wire.RefusedBusy, RetryMS: 5000, Error: "the relay cannot write its record of the session; look at its log"}
-}
-
 // say finds out whether the agent has the turn, says it if not, and takes the answer. A process that ended while it had no turn may not have
 // been noticed yet. It leaves the turn unread, and the turn goes to a new process.
 func (j *job) say() (end wire.TurnEnded, again bool) {
@@ -145,7 +139,7 @@ func (j *job) say() (end wire.TurnEnded, again bool) {
 		return end, again
 	}
 	if err := j.write(line{Step: stepWithdrawn, Turn: j.t.ID}); err != nil {
-		return j.unrecorded(err), false
+		return j.unwritten(j.t.ID, err), false
 	}
 	end, again, _ = j.sayOnce()
 	return end, again
@@ -174,7 +168,7 @@ func (j *job) sayOnce() (end wire.TurnEnded, again, unread bool) {
 	}
 	if err := j.begin(text); err != nil {
 		j.w.rest()
-		return j.unrecorded(err), false, false
+		return j.unwritten(j.t.ID, err), false, false
 	}
 	end, unread = j.exchange(text, used)
 	return end, false, unread

@@ -1,6 +1,7 @@
 package turns_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -214,6 +215,58 @@ func TestRepeats(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A repeat counts from the turn that the agent has, also where a repeat between the two never reached it.
+func TestRepeatOfARepeat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	first := turn("ada", "t1", "do: error -32603 You've hit your usage limit")
+	again := func(id string) wire.Turn {
+		of := first
+		of.ID, of.BodyHash = id, "body of "+id
+		return of
+	}
+	w.run(first)
+	w.run(again("t2"))
+	w.close()
+	w.rewrite(func(lines []map[string]any) []map[string]any { // t2 was said and withdrawn
+		lines = until("t2", "said")(lines)
+		withdrawn := map[string]any{"step": "withdrawn", "turn": "t2", "at": lines[0]["at"]}
+		return append(lines, withdrawn)
+	})
+	w.agentForgets("[continue t2]")
+	w.open()
+	if end := w.run(again("t3")); end.Cause != wire.TurnAnswered || end.Text != "done" {
+		t.Errorf("%+v", end)
+	}
+	if n := w.said("[continue t3]"); n != 1 {
+		t.Errorf("asked %d times to continue", n)
+	}
+}
+
+// A first turn that waits for a slot when its relay ends is not lost: its session is known afterwards, and the turn can be said.
+func TestWaitsThroughARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan wire.TurnEnded, 2)
+	run := func(t wire.Turn) { ended <- w.RunTurn(ctx, t) }
+	go run(turn("s0", "t0", "do: sleep 1h"))
+	w.eventually("the first one runs", func() bool { return w.LookupTurn(turn("s0", "t0")).State == wire.TurnWorking })
+	first := turn("s1", "t1", "do: say Hello")
+	go run(first)
+	w.eventually("the other one waits", func() bool { return w.Waiting("fake") == 1 })
+	end()
+	<-ended
+	<-ended
+	w.again()
+	if found := w.LookupTurn(first); found.Known != wire.TurnKnownAbsent {
+		t.Errorf("after the restart: %+v", found)
+	}
+	later := first
+	later.ID, later.BodyHash, later.Home = "t2", "body of t2", wire.Home{}
+	w.answers(later, "Hello")
 }
 
 // A turn that a crash cut off stays unknown when its agent is not listed any more, and the relay goes on.

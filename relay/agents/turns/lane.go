@@ -116,6 +116,13 @@ func (l *lane) join(ctx context.Context, t wire.Turn) (r *run, mine bool, end *w
 	if err := l.record.fits(t); err != nil {
 		return nil, false, &wire.TurnEnded{Refusal: wire.RefusedConflict, Error: clip(err.Error())}
 	}
+	if t.Text != "" {
+		// The turn may wait for a slot. Should the relay end meanwhile, its session is known, and the turn is said then.
+		if err := l.record.begin(t); err != nil {
+			end := l.unwritten(t.ID, err)
+			return nil, false, &end
+		}
+	}
 	r = &run{id: t.ID, done: make(chan struct{}), state: wire.TurnQueued, since: l.host.o.Now()}
 	if t.Text != "" {
 		r.body = t.BodyHash
@@ -123,6 +130,12 @@ func (l *lane) join(ctx context.Context, t wire.Turn) (r *run, mine bool, end *w
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	l.runs[t.ID] = r
 	return r, true, nil
+}
+
+// unwritten is the refusal of a turn that was not said, because the disk takes nothing.
+func (l *lane) unwritten(turn string, err error) wire.TurnEnded {
+	l.host.o.Log.Error().Err(err).Str("session", l.session).Str("turn", turn).Msg("a turn was not said because the record cannot be written")
+	return wire.TurnEnded{Refusal: wire.RefusedBusy, RetryMS: 5000, Error: "the relay cannot write its record of the session; look at its log"}
 }
 
 // recorded is the end of a turn as the record has it. The caller holds the mutex.

@@ -174,7 +174,7 @@ func (r *record) apply(l line) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	if (l.Step == stepBegin) != (r.session == "") {
+	if begins := l.Step == stepBegin; begins && !r.empty() || !begins && r.session == "" {
 		return errors.New("it is not the first line of a session, or the session begins twice")
 	}
 	r.lines++
@@ -262,7 +262,7 @@ var errUnrecorded = errors.New("the disk did not take it")
 // fits reports why a turn cannot be one of this session.
 func (r *record) fits(t wire.Turn) error {
 	switch {
-	case r.session == "":
+	case r.empty():
 		return nil
 	case r.agent != t.Agent:
 		return trust.Because(fmt.Sprintf("session %q belongs to agent %q of relay.yaml", t.Session, r.agent), "begin a new session for another agent")
@@ -275,12 +275,15 @@ func (r *record) fits(t wire.Turn) error {
 	return nil
 }
 
-// begin writes the first line where there is none.
+// empty reports whether nothing came of the session yet: a turn that was refused leaves it open where the next one works.
+func (r *record) empty() bool { return len(r.turns) == 0 && r.name == "" && !r.torn }
+
+// begin writes the first line where there is none. That of an empty session gives way to another.
 func (r *record) begin(t wire.Turn) error {
-	if r.session != "" {
+	home := t.Home
+	if r.session != "" && (!r.empty() || home == (wire.Home{}) || r.agent == t.Agent && r.home == home) {
 		return nil
 	}
-	home := t.Home
 	return r.add(line{Step: stepBegin, Session: t.Session, Agent: t.Agent, Home: &home})
 }
 
@@ -306,7 +309,7 @@ func (r *record) end(id string) (*wire.TurnEnded, error) {
 // repeated is the newest other turn that has the marker, nil for none.
 func (r *record) repeated(id, marker string) *past {
 	for i := len(r.order) - 1; i >= 0; i-- {
-		if p := r.turns[r.order[i]]; p.id != id && p.marker == marker {
+		if p := r.turns[r.order[i]]; p.id != id && p.marker == marker && p.said {
 			return p
 		}
 	}
