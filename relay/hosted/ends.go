@@ -102,6 +102,20 @@ func (r *Runtime) waiting(id string) *wait {
 	return r.waits[id]
 }
 
+// onItsWay reports whether this process still has the turn said, so that the relay may get it after a look-up that does not show it.
+func (r *Runtime) onItsWay(id string) bool {
+	w := r.waiting(id)
+	if w == nil {
+		return false
+	}
+	select {
+	case <-w.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // drop forgets a wait that is over.
 func (r *Runtime) drop(id string, w *wait) {
 	r.mu.Lock()

@@ -105,7 +105,7 @@ func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 
 // first names the first turn of a launch's session.
 func (r *Runtime) first(l bridge.Launch) hub.TurnCall {
-	return r.call(l.AgentID, l.AgentID+".1", firstMarker(l.AgentID))
+	return r.call(l.AgentID, firstID(l.AgentID), firstMarker(l.AgentID))
 }
 
 // FindLaunch implements bridge.Launcher.
@@ -148,8 +148,11 @@ func (r *Runtime) call(session, id, marker string) hub.TurnCall {
 }
 
 func (r *Runtime) of(ref bridge.RunRef) hub.TurnCall {
-	return r.call(ref.Agent, ref.Run, or(ref.Marker, firstMarker(ref.Agent)))
+	return r.call(ref.Agent, or(ref.Run, firstID(ref.Agent)), or(ref.Marker, firstMarker(ref.Agent)))
 }
+
+// firstID is the id of a session's first turn. A launch that a person settled names no run.
+func firstID(session string) string { return session + ".1" }
 
 // firstMarker marks the first turn of a session, also where a limit cut it off and it goes on in another turn.
 func firstMarker(session string) string { return "[bridge " + session + "]" }
@@ -264,6 +267,8 @@ func (r *Runtime) find(ctx context.Context, c hub.TurnCall) (bridge.Started, bri
 		return bridge.Started{}, bridge.FoundUnknown, err
 	case found.Known == wire.TurnKnownOpen, found.Known == wire.TurnKnownEnded && found.Ended.Refusal == "":
 		return started(c), bridge.FoundThere, nil
+	case r.onItsWay(c.ID):
+		return bridge.Started{}, bridge.FoundUnknown, bridge.Errorf(bridge.Unavailable, "the turn is still on its way to relay %q", r.o.Relay)
 	case found.Known == wire.TurnKnownAbsent, found.Known == wire.TurnKnownEnded:
 		return bridge.Started{}, bridge.FoundAbsent, nil
 	}
