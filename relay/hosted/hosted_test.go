@@ -214,6 +214,44 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// slow holds turns back on their way to the relay.
+type slow struct {
+	hosted.Turns
+	held, gone chan struct{}
+}
+
+func (s *slow) RunTurn(ctx context.Context, c hub.TurnCall) (wire.TurnEnded, error) {
+	defer close(s.gone)
+	<-s.held
+	return s.Turns.RunTurn(ctx, c)
+}
+
+// A look-up that overtakes its turn says nothing of it: the turn would be given up, and run all the same.
+func TestLookUpOvertakesItsTurn(t *testing.T) {
+	t.Parallel()
+	m := newMachine()
+	way := &slow{held: make(chan struct{}), gone: make(chan struct{})}
+	s := newSite(t, memstore.NewDisk(), func(o *hosted.Options) { way.Turns, o.Turns, o.Taken = o.Turns, way, time.Millisecond })
+	s.connect(t, s.identity(t), m)
+	l := launch(t, 1, "build it")
+	if _, err := s.Launch(t.Context(), l); !bridge.IsUnclear(err) {
+		t.Fatal(err)
+	}
+	if _, found, err := s.FindLaunch(t.Context(), l); found != bridge.FoundUnknown || bridge.KindOf(err) != bridge.Unavailable {
+		t.Errorf("on its way: %q %v", found, err)
+	}
+	close(way.held)
+	<-way.gone
+	started, found, err := s.FindLaunch(t.Context(), l)
+	if err != nil || found != bridge.FoundThere {
+		t.Fatalf("after it came: %+v %q %v", started, found, err)
+	}
+	// A person who settles a launch names the session alone.
+	if o, err := s.Observe(t.Context(), bridge.RunRef{Agent: started.Agent}); err != nil || o.State != bridge.RunFinished || o.Reply == "" {
+		t.Errorf("by the session: %+v %v", o, err)
+	}
+}
+
 // Another replica follows a turn that it did not send, and reads its end. So does the next process of the bridge.
 func TestEndReachesAnotherProcess(t *testing.T) {
 	t.Parallel()
