@@ -83,7 +83,7 @@ fuzz-long: ## every fuzz target with two million inputs, some ten minutes each
 	@scripts/fuzz.sh 2000000
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
-	@eval "$$(scripts/postgres.sh)"; $(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./proof/measure
+	@eval "$$(scripts/postgres.sh)"; $(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./relay/agents/host ./relay/agents/turns ./proof/measure
 
 check-all: check agents ## check, all agents and clients, and 100 rounds of each kill loop, at most 80 minutes for the loops
 	@eval "$$(scripts/postgres.sh)"; timeout -k 10 4800 $(GO) test -count=1 -v -timeout=0 ./proof/soak -run 'TestRandomKills|TestReplicas|TestRestore|TestTeam' -soak.rounds=100 | grep -vE '^(=== |--- PASS|    --- PASS)'
