@@ -229,6 +229,7 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/agents/{id}/resume", h.resume},
 		{http.MethodPost, "/v1/agents/{id}/forget", h.forget},
 		{http.MethodPost, "/v1/agents/{id}/join", h.join},
+		{http.MethodPost, "/v1/agents/{id}/move", h.move},
 		{http.MethodGet, "/v1/agents/{id}/tokens", h.listTokens},
 		{http.MethodPost, "/v1/agents/{id}/tokens", h.mintToken},
 		{http.MethodPost, "/v1/agents/{id}/tokens/revoke", h.revokeTokens},

@@ -344,6 +344,11 @@ func (c *Client) ForgetAgent(ctx context.Context, idOrName string) (Agent, error
 	return post[Agent](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/forget", nil)
 }
 
+// Move takes an agent to another runtime. Twice is a Conflict the second time.
+func (c *Client) Move(ctx context.Context, idOrName, runtime string) (Moved, error) {
+	return post[Moved](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/move", MoveRequest{Runtime: runtime})
+}
+
 // Resume lets a stopped tree go on. Twice is fine.
 func (c *Client) Resume(ctx context.Context, idOrName string) (Tree, error) {
 	return post[Tree](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/resume", nil)

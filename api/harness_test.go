@@ -196,7 +196,10 @@ func newWorld(t *testing.T, change ...func(*api.Options)) *world {
 	var err error
 	w.engine, err = engine.New(engine.Options{
 		Store: db, Runtime: w.cloud, Actions: relay{}, Policy: func() *policy.Policy { return p }, OnEvent: w.metrics.OnEvent, Log: zerolog.Nop(),
-		Keys:    bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}},
+		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}},
+		Hosts: func(runtime string) (string, string, bool) {
+			return "laptop", "one", runtime == "laptop" || runtime == "desk"
+		},
 		PollMin: time.Millisecond, PollMax: 5 * time.Millisecond, ActionPatience: 10 * time.Millisecond, Parser: parser.Options{},
 	})
 	if err != nil {

@@ -42,8 +42,8 @@ type Agent struct {
 	// Root is the agent's own id when it has no parent.
 	Root  AgentID
 	Depth int
-	// Runtime is where the agent lives, for good: CloudRuntime, or a name below runtimes
-	// in bridge.yaml.
+	// Runtime is where the agent lives: CloudRuntime, or a name below runtimes in
+	// bridge.yaml. The operator alone moves an agent.
 	Runtime string
 	// API is the version of the Cloud Agents API, for good; empty in every other Runtime.
 	API string

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
 	"drawbridge/bridge/words"
 )
 
@@ -32,6 +33,7 @@ func lastWords(a bridge.Agent, obs bridge.Observation) string {
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := runEnded(out.obs)
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
+	c.notBegun(j, out.obs.Cause)
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
@@ -142,6 +144,9 @@ func (c *change) failTurn(j *job, reason string) error {
 // fail ends a turn and lets go of what it carried.
 func (c *change) fail(j *job, reason string) error {
 	j.turn.Trouble, j.agent.Trouble = reason, reason
+	if moving.Is(j.agent) { // the next try begins another session, so that it never meets the words of this one
+		j.agent.LastRun = c.NewID(moving.Prefix)
+	}
 	fields, err := c.endWithoutRun(j)
 	if err != nil {
 		return err
@@ -187,7 +192,7 @@ func causeOf(t bridge.Turn) map[string]string { return map[string]string{"cause"
 // it is busy; otherwise it waits for a person's word or, when a person stopped
 // its tree, for Resume.
 func (c *change) fell(j *job) error {
-	next, lost := bridge.AgentFailed, j.agent.External == "" || j.agent.Quarantined
+	next, lost := bridge.AgentFailed, j.agent.External == "" && !moving.Is(j.agent) || j.agent.Quarantined
 	if !lost {
 		if _, err := c.OpenTurn(j.agent.ID); err == nil {
 			return c.UpdateAgent(j.agent)
@@ -207,7 +212,7 @@ func (c *change) fell(j *job) error {
 // failQueued ends what waits behind a turn that leaves the agent unable to get
 // any: one that was never launched, or that runs where it must not.
 func (c *change) failQueued(j *job) error {
-	if j.agent.External != "" && !j.agent.Quarantined {
+	if (j.agent.External != "" || moving.Is(j.agent)) && !j.agent.Quarantined {
 		return nil
 	}
 	for {

@@ -67,6 +67,7 @@ func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) erro
 		if !limited {
 			j.turn.Run = ""
 		}
+		c.notBegun(j, obs.Cause)
 		text := whySleeps(obs, until)
 		j.turn.Trouble, j.agent.Trouble = text, text
 		j.agent.NotBefore, j.agent.Doing, j.agent.DoingSince = until, bridge.DoingSleep, c.now

@@ -6,6 +6,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/lanes"
+	"drawbridge/bridge/moving"
 	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
@@ -16,17 +17,19 @@ type launch struct {
 	asking []string
 	// grant is made by the policy at the moment of sending, and nowhere recorded.
 	grant policy.Grant
+	// moved is true for a turn that begins the session of an agent that was moved.
+	moved bool
 	// within is whose workspace the agent works in, nil for its own.
 	within *bridge.Within
 }
 
 // loadLaunch returns the launch that a turn is, nil when it is a follow-up.
 func (e *Engine) loadLaunch(tx *bridge.Scene, a bridge.Agent, t bridge.Turn) (*launch, error) {
-	if a.External != "" || !t.IsLaunch() {
+	if a.External != "" || !t.IsLaunch() && !moving.Is(a) {
 		return nil, nil
 	}
 	if a.Parent == "" {
-		return &launch{}, nil
+		return &launch{moved: moving.Is(a)}, nil
 	}
 	parent, err := tx.Agent(a.Parent)
 	if err != nil {
@@ -36,7 +39,7 @@ func (e *Engine) loadLaunch(tx *bridge.Scene, a bridge.Agent, t bridge.Turn) (*l
 	if err != nil {
 		return nil, err
 	}
-	l := &launch{asking: asking}
+	l := &launch{asking: asking, moved: moving.Is(a)}
 	if e.o.Homes != nil {
 		l.within, err = e.o.Homes.Within(tx, a)
 	}
@@ -50,9 +53,12 @@ func (l *launch) keepGrant(before *launch) {
 	}
 }
 
+// asked reports whether an agent's command asked for the launch. A person asked for every other one.
+func (j job) asked() bool { return j.launch != nil && !j.launch.moved && j.command.ID != "" }
+
 // setLaunch takes the command that asked for a launch to a state. A follow-up has none, nor has a launch by a person.
 func (c *change) setLaunch(j *job, next bridge.CommandState) error {
-	if j.launch == nil || j.command.ID == "" {
+	if !j.asked() {
 		return nil
 	}
 	return c.setCommand(&j.command, next)
@@ -139,6 +145,9 @@ func (c *change) regrant(j *job) (bool, error) {
 // only now does not let through what nobody approved.
 func (e *Engine) grantOf(j job) policy.Verdict {
 	p := e.o.Policy()
+	if j.launch.moved {
+		return p.OperatorGrant(j.agent.Repo, or(j.turn.Sent, moving.NoWords)) // what the turn says is built later
+	}
 	if j.command.ID == "" {
 		return p.OperatorGrant(j.agent.Repo, j.turn.Text)
 	}
@@ -160,7 +169,7 @@ func (e *Engine) callContext(ctx context.Context, j job) (context.Context, conte
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.launch.grant, Runtime: j.agent.Runtime, API: j.agent.API, AgentID: bridge.ExternalID(j.agent.OpKey), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref, Within: j.launch.within}
+	l := bridge.Launch{Grant: j.launch.grant, Runtime: j.agent.Runtime, API: j.agent.API, AgentID: moving.SessionID(j.agent), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref, Within: j.launch.within}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}

@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/lanes"
+	"drawbridge/bridge/moving"
 )
 
 // observe looks at the run. The API's own answer is the only authority: a
@@ -74,7 +75,7 @@ func (e *Engine) inspect(ctx context.Context, j job) *bridge.Evidence {
 
 func runOf(j job) bridge.RunRef {
 	r := bridge.RunRef{Runtime: j.agent.Runtime, API: j.agent.API, Agent: j.agent.External, Run: j.turn.Run}
-	if !j.turn.IsLaunch() {
+	if !j.turn.IsLaunch() && !moving.Began(j.turn) {
 		r.Marker = j.turn.Marker()
 	}
 	return r

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
 	"drawbridge/bridge/words"
 	"drawbridge/parser"
 )
@@ -277,7 +278,7 @@ func (c *change) settleLaunch(j job, external string) error {
 		// The lane's own work goes: nothing is left to look for.
 		return c.giveUp(&j, "a person says that it was not launched")
 	}
-	if own := bridge.ExternalID(j.agent.OpKey); bridge.Repeatable(j.agent.API) && external != own {
+	if own := moving.SessionID(j.agent); bridge.Repeatable(j.agent.API) && external != own {
 		return bridge.Errorf(bridge.Invalid, "this launch can only have made agent %s; look for that one", own)
 	}
 	if other, err := c.FindAgent(bridge.ByExternal, external); err == nil {
@@ -323,7 +324,7 @@ func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 			return err
 		}
 		switch {
-		case a.External == "":
+		case a.External == "" && !moving.Is(a):
 			return bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
 		case a.Quarantined:
 			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)

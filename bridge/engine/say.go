@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
 	"drawbridge/policy"
 )
 
@@ -126,7 +127,7 @@ func (c *change) freeName(name string) error {
 	if err != nil {
 		return err
 	}
-	if a.External != "" || a.State != bridge.AgentFailed {
+	if a.External != "" || moving.Is(a) || a.State != bridge.AgentFailed {
 		return bridge.Errorf(bridge.Conflict, "an agent named %s exists already and is %s; talk to it (`drawbridge say %s`), choose another name, or free this one with `drawbridge forget %s` once it is dead", name, a.State, name, name)
 	}
 	a.Forget()
@@ -151,7 +152,7 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if a.Quarantined {
 			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s; launch another one, and `drawbridge forget %s` frees its name", a.Name, a.Trouble, a.Name)
 		}
-		if a.External == "" && a.State == bridge.AgentFailed {
+		if a.External == "" && !moving.Is(a) && a.State == bridge.AgentFailed {
 			return bridge.Errorf(bridge.Conflict, "agent %s was never launched: %s; launch it again (its name is free), or remove it with `drawbridge forget %s`", a.Name, a.Trouble, a.Name)
 		}
 		if err := c.notStopped(a.Root); err != nil {

@@ -170,8 +170,14 @@ func (c *change) begin(j *job) (bool, error) {
 	if !goesOn {
 		j.turn.Sent = j.turn.Text
 	}
-	if !goesOn && j.launch == nil {
+	switch {
+	case goesOn:
+	case j.launch == nil:
 		if err := c.carryWaiting(j); err != nil {
+			return false, err
+		}
+	case j.launch.moved:
+		if ok, err := c.beginMoved(j); !ok || err != nil {
 			return false, err
 		}
 	}
@@ -238,7 +244,7 @@ func (c *change) carryWaiting(j *job) error {
 // hollow ends a turn that has nothing left to tell, because runs that the bridge
 // found have told it. It reports whether it did.
 func (c *change) hollow(j *job) (bool, error) {
-	if j.launch != nil || j.turn.Text != "" {
+	if j.launch != nil && !j.launch.moved || j.turn.Text != "" {
 		return false, nil
 	}
 	waiting, err := c.WaitingNotices(j.agent.ID, maxJoined)

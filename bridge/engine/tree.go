@@ -30,7 +30,7 @@ func (c *change) spend(j *job) (refused string, err error) {
 // again, because the operator may raise the budget; a launch is given up and
 // reported instead, so that its parent can plan again.
 func (c *change) broke(j *job, why string) error {
-	if j.launch != nil && j.command.ID != "" {
+	if j.asked() {
 		return c.failTurn(j, why)
 	}
 	if j.turn.Trouble != why || j.agent.State != bridge.AgentGated {

@@ -117,7 +117,7 @@ func (w *world) start() {
 	w.engine, err = engine.New(engine.Options{
 		Store: s, Runtime: cloud, Actions: w.relay, Policy: w.policy.Load,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
-		Hosts:   func(string) (string, string, bool) { return "laptop", "opencode", true },
+		Hosts:   func(runtime string) (string, string, bool) { return "laptop", "opencode", runtime != "elsewhere" },
 		PollMin: w.poll, PollMax: 5 * w.poll, Settle: w.settleOf, V0Settle: w.v0Settle, Away: w.awayOf,
 		Parser: parser.Options{Remind: true, WebhookResult: true}, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
 	})

@@ -1,10 +1,12 @@
 package runtimes
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
 )
 
 // Homes says whether a subagent works in its parent's workspace. Place returns the relay that hosts the agents of a Runtime, "" when none does.
@@ -56,7 +58,7 @@ func (h Homes) Within(tx *bridge.Scene, a bridge.Agent) (*bridge.Within, error) 
 			return within, nil
 		}
 		subdir = path.Join(m.Parsed.Subdir, subdir)
-		within = &bridge.Within{Name: parent.Name, AgentID: bridge.ExternalID(parent.OpKey), Subdir: subdir}
+		within = &bridge.Within{Name: parent.Name, AgentID: cmp.Or(parent.External, moving.SessionID(parent)), Subdir: subdir}
 		a = parent
 	}
 	return within, nil

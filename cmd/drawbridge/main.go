@@ -72,6 +72,7 @@ type cli struct {
 	Stop      stopCmd      `cmd:"" help:"Stop an agent and everything under it." group:"Talking to a running bridge"`
 	Resume    resumeCmd    `cmd:"" help:"Let a stopped tree go on." group:"Talking to a running bridge"`
 	Forget    forgetCmd    `cmd:"" help:"Forget a dead agent: its name is free again." group:"Talking to a running bridge"`
+	Move      moveCmd      `cmd:"" help:"Let an agent go on in another runtime." group:"Talking to a running bridge"`
 	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talking to a running bridge"`
 	Channels  channelsCmd  `cmd:"" help:"Channels in which agents and you write: make, list, show, members." group:"Talking to a running bridge"`
 	Post      postCmd      `cmd:"" help:"Write into a channel, and wake its members." group:"Talking to a running bridge"`

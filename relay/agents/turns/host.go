@@ -337,8 +337,11 @@ func (h *Host) StopTurn(t wire.Turn) wire.TurnFound {
 		return wire.TurnFound{Known: wire.TurnKnownNot}
 	}
 	defer l.leave()
-	found := l.stop(t.ID)
-	return h.settled(l, t, found)
+	found := h.settled(l, t, l.stop(t.ID))
+	if found.Known == wire.TurnKnownEnded && found.Ended != nil && found.Ended.Cause != wire.TurnStopped {
+		l.endRested()
+	}
+	return found
 }
 
 // leaveUnsaid keeps a turn from being said later. Beyond the bound it forgets another one.

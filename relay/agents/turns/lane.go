@@ -220,6 +220,17 @@ func (l *lane) stop(id string) wire.TurnFound {
 	return found
 }
 
+// endRested ends the process of the session if it has no turn. The bridge stops a turn that is over when it
+// does not need the session any more.
+func (l *lane) endRested() {
+	l.mu.Lock()
+	w := l.warm
+	l.mu.Unlock()
+	if w != nil && w.slots.claim(w) {
+		w.end()
+	}
+}
+
 // write adds a line to the record.
 func (l *lane) write(add line) error {
 	l.mu.Lock()

@@ -225,6 +225,26 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A stop of a turn that was answered ends the process that rests, because the bridge does not need the session any more. The session goes on
+// if the bridge needs it after all.
+func TestStopAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	t1 := turn("ada", "t1", "do: say one")
+	w.answers(t1, "one")
+	w.eventually("its process ends", func() bool {
+		found := w.StopTurn(t1)
+		if found.Known != wire.TurnKnownEnded || found.Ended == nil || found.Ended.Cause != wire.TurnAnswered {
+			t.Fatalf("%+v", found)
+		}
+		return w.Processes() == 0
+	})
+	w.answers(turn("ada", "t2", "do: say two"), "two")
+	if w.count(acpagent.Started) != 2 || w.said("say one") != 1 {
+		t.Errorf("%d processes, said %d times", w.count(acpagent.Started), w.said("say one"))
+	}
+}
+
 // The kill switch ends processes without a turn, and none stays after its turn until it is off.
 func TestHalt(t *testing.T) {
 	t.Parallel()

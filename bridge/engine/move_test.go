@@ -1,0 +1,191 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
+)
+
+// movedHead begins the first turn after a move.
+const movedHead = "You go on with the work of an earlier session"
+
+// launches are the texts with which sessions began.
+func (w *world) launches() (all []string) {
+	for _, line := range w.cloud.Log() {
+		if text, is := strings.CutPrefix(line, "launch "+boss+" "); is {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+func (w *world) mustMove(a bridge.Agent, runtime string) {
+	w.t.Helper()
+	if _, err := w.engine.Move(w.t.Context(), a.ID, runtime); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A moved agent goes on once in its new session, which begins with the transcript behind bars. All else of it stays.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Reply: "SUBAGENT: repo=github.com/me/nowhere, prompt=x"}}}, func(t *testing.T, w *world) {
+		a := w.launchLocal("build a bridge")
+		w.idleOrWaiting()
+		w.resting()
+		before := w.agent()
+		w.mustMove(a, "desk")
+		if w.cloud.Effects("cancel ") != 1 {
+			t.Errorf("the old session was not released: %q", w.cloud.Log())
+		}
+		moved := w.agent()
+		if moved.Runtime != "desk" || moved.External != "" || moved.ID != before.ID || moved.OpKey != before.OpKey || moved.Name != before.Name {
+			t.Errorf("moved: %+v", moved)
+		}
+		w.restart()
+		w.say("what now?")
+		w.resting()
+		got := w.launches()
+		if len(got) != 2 || !strings.HasPrefix(got[1], movedHead) || !strings.HasSuffix(got[1], "what now?") {
+			t.Fatalf("launches: %q", got)
+		}
+		for _, part := range []string{"\n| build a bridge\n", "\n| SUBAGENT: repo=github.com/me/nowhere", "This is the end of the transcript."} {
+			if strings.Count(got[1], part) != 1 {
+				t.Errorf("%q stands %d times in %q", part, strings.Count(got[1], part), got[1])
+			}
+		}
+		w.say("and then?")
+		w.resting()
+		sent := w.sent(boss)
+		if sent[len(sent)-1] != "and then?" || len(w.launches()) != 2 {
+			t.Errorf("sent %q, launches %d", sent, len(w.launches()))
+		}
+		if after := w.agent(); after.External == before.External || after.External == "" || len(w.timeline(moving.Event)) != 1 {
+			t.Errorf("after: %+v", after)
+		}
+	})
+}
+
+// Of two moves at a time one counts, and it is recorded once.
+func TestMoveRace(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, nil, func(t *testing.T, w *world) {
+		a := w.launchLocal("go")
+		w.resting()
+		errs := make([]error, 2)
+		var both sync.WaitGroup
+		for i := range errs {
+			both.Go(func() { _, errs[i] = w.engine.Move(t.Context(), a.ID, "desk") })
+		}
+		both.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) || bridge.KindOf(errors.Join(errs...)) != bridge.Conflict || len(w.timeline(moving.Event)) != 1 {
+			t.Errorf("%v, %q", errs, w.events())
+		}
+	})
+}
+
+// Each refusal says what to do, and changes nothing.
+func TestMoveRefused(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished}, {State: bridge.RunRunning}}}, func(t *testing.T, w *world) {
+		refused := func(runtime, why string) {
+			t.Helper()
+			_, err := w.engine.Move(t.Context(), w.agent().ID, runtime)
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("to %q: %v, want %q", runtime, err, why)
+			}
+		}
+		w.launchLocal("go")
+		w.resting()
+		refused("local", "lives in the runtime local already")
+		refused("elsewhere", "not a runtime of kind relay")
+		w.say("work")
+		w.turnsIn(w.agent().ID, bridge.TurnRunning, 1)
+		refused("desk", "is under way; wait for its end")
+		if _, err := w.engine.Stop(t.Context(), w.agent().ID, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("it was stopped", w.is(func(a bridge.Agent) bool { return a.State == bridge.AgentGated }))
+		refused("desk", "resume")
+		if w.agent().Runtime != "local" || len(w.timeline(moving.Event)) != 0 {
+			t.Errorf("%+v", w.agent())
+		}
+	})
+}
+
+// The answer to a moved agent's first turn is lost. The bridge finds the turn and does not say it again.
+func TestMoveAnswerLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *world) {
+		e := &ends{read: map[string]bridge.Observation{}}
+		w.cloud.Answer = e.answer
+		var once sync.Once
+		w.cloud.Fail = func(point, text string) (err error) {
+			if point == "after launch" && strings.HasPrefix(text, movedHead) {
+				once.Do(func() { err = &bridge.Error{Kind: bridge.Unavailable, Unclear: true, Message: "lost"} })
+			}
+			return err
+		}
+		w.start()
+		a := w.launchLocal("go")
+		w.resting()
+		w.mustMove(a, "desk")
+		w.say("what now?")
+		w.resting()
+		if got := w.launches(); len(got) != 2 || w.cloud.Effects("conflict ") != 0 {
+			t.Errorf("%q", w.cloud.Log())
+		}
+	})
+}
+
+// A relay refuses the first turn of a moved agent. The agent is not lost: a replay begins a session with the transcript.
+func TestMoveFirstTurnRefused(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *world) {
+		e := &ends{read: map[string]bridge.Observation{}}
+		w.cloud.Answer = e.answer
+		var once sync.Once
+		w.cloud.Fail = func(point, text string) (err error) {
+			if point == "before launch" && strings.HasPrefix(text, movedHead) {
+				once.Do(func() { err = bridge.Errorf(bridge.Denied, "relay refused the turn") })
+			}
+			return err
+		}
+		w.start()
+		a := w.launchLocal("go")
+		w.resting()
+		w.mustMove(a, "desk")
+		w.say("what now?")
+		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)
+		if _, err := w.engine.Replay(t.Context(), failed[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		w.resting()
+		if got := w.launches(); len(got) != 2 || strings.Count(got[1], "\n| go\n") != 1 || strings.Count(got[1], "what now?") != 1 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// A turn that no session got goes along: its runtime was away.
+func TestMoveTakesQueuedTurn(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, nil, func(t *testing.T, w *world) {
+		a := w.launchLocal("go")
+		w.resting()
+		why := "the machine is gone"
+		w.away.Store(&why)
+		w.say("what now?")
+		w.until("it waits", w.is(func(a bridge.Agent) bool { return a.Trouble == why }))
+		w.away.Store(nil)
+		w.mustMove(a, "desk")
+		w.resting()
+		if got := w.launches(); len(got) != 2 || !strings.HasSuffix(got[1], "what now?") {
+			t.Errorf("%q", got)
+		}
+	})
+}
