@@ -189,3 +189,25 @@ func TestMoveTakesQueuedTurn(t *testing.T) {
 		}
 	})
 }
+
+// The login of the new agent is missing, so that its first turn ends before the agent works. The next word begins a session again, with the
+// transcript.
+func TestMoveLoginMissing(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished, Cause: bridge.CauseAnswered}, {State: bridge.RunError, Cause: bridge.CauseLoginMissing}}}, func(t *testing.T, w *world) {
+		a := w.launchLocal("go")
+		w.resting()
+		w.mustMove(a, "desk")
+		w.say("what now?")
+		w.turnsIn(a.ID, bridge.TurnFailed, 1)
+		if got := w.agent(); got.External != "" || got.Runtime != "desk" {
+			t.Errorf("after the failure: %+v", got)
+		}
+		w.say("I logged in")
+		w.resting()
+		got := w.launches()
+		if len(got) != 3 || !strings.HasPrefix(got[2], movedHead) || strings.Count(got[2], "\n| go\n") != 1 || !strings.HasSuffix(got[2], "I logged in") {
+			t.Errorf("%q", got)
+		}
+	})
+}
