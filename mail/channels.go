@@ -261,20 +261,28 @@ func (s *Service) react(ctx context.Context, agent bridge.AgentID, r reaction) (
 		return false, err
 	}
 	err = s.write(ctx, agent, func(p *post) error {
-		m, err := p.visible(r.message)
-		if err != nil {
-			return err
-		}
-		if changed, err = r.change(p.Change.Scene, bridge.Reaction{Message: m.ID, Agent: p.from.ID, Emoji: r.emoji, CreatedAt: p.Now()}); err != nil || !changed {
-			return err
-		}
-		if err := p.reactionRoom(m.ID); err != nil {
-			return err
-		}
-		return p.record(r.event, bridge.Event{Text: words.SafeWord(r.emoji), Fields: map[string]string{
-			"message": string(m.ID), "conversation": string(m.Conversation), "emoji": r.emoji, "from": string(p.from.ID)}})
+		_, err = s.do(p, func() (string, error) {
+			changed, err = p.react(r)
+			return string(r.message), err
+		})
+		return err
 	})
 	return changed, err
+}
+
+func (p *post) react(r reaction) (changed bool, err error) {
+	m, err := p.visible(r.message)
+	if err != nil {
+		return false, err
+	}
+	if changed, err = r.change(p.Change.Scene, bridge.Reaction{Message: m.ID, Agent: p.from.ID, Emoji: r.emoji, CreatedAt: p.Now()}); err != nil || !changed {
+		return false, err
+	}
+	if err := p.reactionRoom(m.ID); err != nil {
+		return false, err
+	}
+	return true, p.record(r.event, bridge.Event{Text: words.SafeWord(r.emoji), Fields: map[string]string{
+		"message": string(m.ID), "conversation": string(m.Conversation), "emoji": r.emoji, "from": string(p.from.ID)}})
 }
 
 // Edit changes the text of an own message (any, for bridge.User), also where it

@@ -40,6 +40,10 @@ func FilePath(id bridge.FileID) string { return "/mcp/files/" + string(id) }
 // before the message is; when anything fails, nothing is left of it. It counts
 // as a message.
 func (s *Service) Transfer(ctx context.Context, from bridge.AgentID, d FileDraft) (bridge.File, bridge.Message, error) {
+	f, m, err := s.handedOver(ctx, from)
+	if err != nil || f.ID != "" {
+		return f, m, err
+	}
 	sender, err := s.mayTransfer(ctx, from, d)
 	if err != nil {
 		return bridge.File{}, bridge.Message{}, err
@@ -49,15 +53,38 @@ func (s *Service) Transfer(ctx context.Context, from bridge.AgentID, d FileDraft
 		return bridge.File{}, bridge.Message{}, err
 	}
 	defer done()
-	f, err := s.copyIn(ctx, sender, d)
-	if err != nil {
+	if f, err = s.copyIn(ctx, sender, d); err != nil {
 		return bridge.File{}, bridge.Message{}, err
 	}
-	m, err := s.handOver(ctx, &f, d)
-	if err != nil {
-		return bridge.File{}, bridge.Message{}, errors.Join(err, os.RemoveAll(filepath.Dir(f.Path)))
+	if m, err = s.handOver(ctx, &f, d); err != nil || m.ID == "" {
+		err = errors.Join(err, os.RemoveAll(filepath.Dir(f.Path)))
+	}
+	switch {
+	case err != nil:
+		return bridge.File{}, bridge.Message{}, err
+	case m.ID == "": // the same request ran beside this one
+		return s.handedOver(ctx, from)
 	}
 	return f, m, nil
+}
+
+// handedOver returns what the same request handed over before, the zero File for nothing.
+func (s *Service) handedOver(ctx context.Context, from bridge.AgentID) (f bridge.File, m bridge.Message, err error) {
+	if s.once.Key == "" {
+		return f, m, nil
+	}
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
+		id, err := s.once.Earlier(tx, from)
+		if err != nil || id == "" {
+			return err
+		}
+		if m, err = tx.Message(bridge.MessageID(id)); err != nil || len(m.Files) == 0 {
+			return err
+		}
+		f, err = tx.File(m.Files[0].ID)
+		return err
+	})
+	return f, m, noRow(err, bridge.Errorf(bridge.NotFound, "the file that you handed over under this idempotency_key was deleted meanwhile; hand it over under another key"))
 }
 
 // mayTransfer refuses what cannot be delivered before anything is copied.
@@ -87,10 +114,14 @@ func (s *Service) mayTransfer(ctx context.Context, from bridge.AgentID, d FileDr
 	return sender, err
 }
 
-// handOver records the file and tells the recipient.
+// handOver records the file and tells the recipient. It returns the zero Message if the same request did so before.
 func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (bridge.Message, error) {
 	var m bridge.Message
 	err := s.write(ctx, f.From, func(p *post) error {
+		m = bridge.Message{}
+		if id, err := s.once.Earlier(p.Scene, f.From); err != nil || id != "" {
+			return err
+		}
 		to, err := p.within(d.To)
 		if err != nil {
 			return err
@@ -109,8 +140,10 @@ func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (br
 		if err := p.InsertFile(*f); err != nil {
 			return err
 		}
-		_, err = p.deliver(m, words.Say("%s sent you file %s (message %s); fetch it with GET %s at the address of your MCP server, with your token:", m.FromName, f.ID, m.ID, FilePath(f.ID)), []target{{agent: to, loud: true, direct: true}})
-		return err
+		if _, err = p.deliver(m, words.Say("%s sent you file %s (message %s); fetch it with GET %s at the address of your MCP server, with your token:", m.FromName, f.ID, m.ID, FilePath(f.ID)), []target{{agent: to, loud: true, direct: true}}); err != nil {
+			return err
+		}
+		return s.once.Keep(p.Scene, f.From, string(m.ID), p.Now())
 	})
 	return m, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"drawbridge/bridge"
 )
@@ -36,23 +37,60 @@ func fitting(all []bridge.Message) []bridge.Message {
 // comes again with the next one. At most 50 at a time, and 256 KiB of text.
 func (s *Service) Inbox(ctx context.Context, agent bridge.AgentID) (all []bridge.Message, err error) {
 	err = s.change(ctx, agent, func(p *post) error {
-		all = nil
-		waiting, err := p.WaitingMail(agent, maxInbox)
-		if err != nil {
-			return err
-		}
-		slices.SortFunc(waiting, func(a, b bridge.Notice) int { return cmp.Compare(a.ID, b.ID) })
-		for _, n := range waiting {
-			m, err := p.Message(n.Message)
-			if err != nil {
-				return err
-			}
-			all = append(all, m)
-		}
-		all = fitting(all)
-		return p.take(waiting[:len(all)])
+		all, err = s.fetch(p, (*post).inbox)
+		return err
 	})
 	return all, err
+}
+
+// inbox takes what waits for the agent.
+func (p *post) inbox() (all []bridge.Message, err error) {
+	waiting, err := p.WaitingMail(p.from.ID, maxInbox)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(waiting, func(a, b bridge.Notice) int { return cmp.Compare(a.ID, b.ID) })
+	for _, n := range waiting {
+		m, err := p.Message(n.Message)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	all = fitting(all)
+	return all, p.take(waiting[:len(all)])
+}
+
+// fetch fetches messages, or those that the same request fetched before: they do not come again by themselves. Messages that the agent
+// may not see any more are left out.
+func (s *Service) fetch(p *post, fn func(*post) ([]bridge.Message, error)) (all []bridge.Message, err error) {
+	earlier, err := s.once.Earlier(p.Scene, p.from.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range strings.Fields(earlier) {
+		m, err := p.Message(bridge.MessageID(id))
+		if err == nil {
+			err = p.sees(m)
+		}
+		switch {
+		case err == nil:
+			all = append(all, m)
+		case !errors.Is(err, bridge.ErrNoRow):
+			return nil, err
+		}
+	}
+	if earlier != "" {
+		return all, nil
+	}
+	if all, err = fn(p); err != nil || len(all) == 0 {
+		return all, err // none changed anything
+	}
+	ids := make([]string, len(all))
+	for i, m := range all {
+		ids[i] = string(m.ID)
+	}
+	return all, s.once.Keep(p.Scene, p.from.ID, strings.Join(ids, " "), p.Now())
 }
 
 // take marks what waits as read, and binds it to the turn that the agent is in.
@@ -87,16 +125,20 @@ func (s *Service) Messages(ctx context.Context, agent bridge.AgentID, q Query) (
 	}
 	f := bridge.MessageFilter{Conversation: q.Thread, Since: q.Since, Limit: min(or(q.Limit, usualQuery), maxQuery)}
 	err = s.change(ctx, agent, func(p *post) error {
-		if q.Thread == "" {
-			f.To = agent
-		} else if _, err := p.conversation(string(q.Thread)); err != nil {
-			return err
-		}
-		if all, err = p.seen(f); err != nil {
-			return err
-		}
-		all = fitting(all)
-		return p.read(all)
+		all, err = s.fetch(p, func(p *post) ([]bridge.Message, error) {
+			if q.Thread == "" {
+				f.To = agent
+			} else if _, err := p.conversation(string(q.Thread)); err != nil {
+				return nil, err
+			}
+			all, err := p.seen(f)
+			if err != nil {
+				return nil, err
+			}
+			all = fitting(all)
+			return all, p.read(all)
+		})
+		return err
 	})
 	return all, err
 }

@@ -17,27 +17,36 @@ func (s *Service) Leave(ctx context.Context, agent bridge.AgentID, thread bridge
 // gets nothing of the thread afterwards, nor what waited for it.
 func (s *Service) RemoveParticipant(ctx context.Context, by bridge.AgentID, thread bridge.ConversationID, who string) (v Conversation, err error) {
 	err = s.write(ctx, by, func(p *post) error {
-		c, err := p.thread(thread)
+		id, err := s.do(p, func() (string, error) { return string(thread), p.removeFrom(thread, who) })
 		if err != nil {
 			return err
 		}
-		a, err := p.member(c, who)
+		c, err := p.Conversation(bridge.ConversationID(id))
 		if err != nil {
-			return err
-		}
-		switch {
-		case a.ID != p.from.ID && !p.byUser() && c.Creator != p.from.ID:
-			return bridge.Errorf(bridge.Denied, "only the creator of %s may remove others; you may leave it yourself", c.ID)
-		case a.ID == c.Creator:
-			return bridge.Errorf(bridge.Denied, "the creator of %s cannot be removed", c.ID)
-		}
-		if err := p.leaveThread(c, a); err != nil {
 			return err
 		}
 		v, err = view(p.Change.Scene, c)
 		return err
 	})
 	return v, err
+}
+
+func (p *post) removeFrom(thread bridge.ConversationID, who string) error {
+	c, err := p.thread(thread)
+	if err != nil {
+		return err
+	}
+	a, err := p.member(c, who)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.ID != p.from.ID && !p.byUser() && c.Creator != p.from.ID:
+		return bridge.Errorf(bridge.Denied, "only the creator of %s may remove others; you may leave it yourself", c.ID)
+	case a.ID == c.Creator:
+		return bridge.Errorf(bridge.Denied, "the creator of %s cannot be removed", c.ID)
+	}
+	return p.leaveThread(c, a)
 }
 
 // member finds a member of a conversation. Another agent is not found in the same

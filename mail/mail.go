@@ -99,10 +99,9 @@ func New(o Options) (*Service, error) {
 	return &Service{o: o, copies: make(chan struct{}, maxCopies), shares: newShares()}, nil
 }
 
-// Once returns the office for one request: what Send, Broadcast, SendTo, PostChannel,
-// PostThread, DM, CreateThread and Transfer did under its key before, they return
-// again and do not do again. What was refused or failed was not done. Conflict for
-// a key that the agent used for something else.
+// Once returns the office for one request of an agent. Every method that changes something for an agent honors it, but Leave, Edit,
+// Delete and Unreact: what the method did under the key before, it returns again and does not do again. A request that was
+// refused or failed was not done. Conflict for a key that the agent used for something else.
 func (s *Service) Once(o bridge.Once) *Service {
 	one := *s
 	one.once = o

@@ -56,6 +56,17 @@ func (s *Service) send(ctx context.Context, from bridge.AgentID, fn func(*post) 
 	return sent, err
 }
 
+// do runs fn, unless the same request was made before under its key. It returns what fn returned then or now, which is never empty.
+func (s *Service) do(p *post, fn func() (result string, err error)) (result string, err error) {
+	if result, err = s.once.Earlier(p.Scene, p.from.ID); err != nil || result != "" {
+		return result, err
+	}
+	if result, err = fn(); err != nil {
+		return "", err
+	}
+	return result, s.once.Keep(p.Scene, p.from.ID, result, p.Now())
+}
+
 // before returns what the same request sent already, the zero Sent for nothing.
 func (s *Service) before(p *post) (Sent, error) {
 	id, err := s.once.Earlier(p.Scene, p.from.ID)

@@ -240,17 +240,41 @@ func (p *post) others(c bridge.Conversation, loud []bridge.AgentID) ([]target, e
 // a channel with it. joined is false when it is one already.
 func (s *Service) Join(ctx context.Context, agent bridge.AgentID, thread bridge.ConversationID) (v Conversation, joined bool, err error) {
 	err = s.write(ctx, agent, func(p *post) error {
-		c, err := p.joinable(thread)
-		if err != nil {
-			return err
-		}
-		if joined, err = p.admit(c, p.from, string(words.Say("%s joined thread %s", p.from.Name, c.ID))); err != nil {
-			return err
-		}
-		v, err = view(p.Change.Scene, c)
+		v, joined, err = s.admitOnce(p, thread, func() (bool, error) {
+			c, err := p.joinable(thread)
+			if err != nil {
+				return false, err
+			}
+			return p.admit(c, p.from, string(words.Say("%s joined thread %s", p.from.Name, c.ID)))
+		})
 		return err
 	})
 	return v, joined, err
+}
+
+// The results that admitOnce keeps.
+const (
+	admitted  = "a new member"
+	wasMember = "a member before"
+)
+
+// admitOnce runs admit once, and shows the thread as it is afterwards.
+func (s *Service) admitOnce(p *post, thread bridge.ConversationID, admit func() (bool, error)) (v Conversation, added bool, err error) {
+	result, err := s.do(p, func() (string, error) {
+		if added, err := admit(); err != nil || !added {
+			return wasMember, err
+		}
+		return admitted, nil
+	})
+	if err != nil {
+		return v, false, err
+	}
+	c, err := p.thread(thread)
+	if err != nil {
+		return v, false, err
+	}
+	v, err = view(p.Change.Scene, c)
+	return v, result == admitted, err
 }
 
 // joinable loads a thread that the agent may join.
@@ -311,20 +335,19 @@ func (p *post) admit(c bridge.Conversation, a bridge.Agent, text string) (bool, 
 // member again changes nothing and is no error; added is false then.
 func (s *Service) AddParticipant(ctx context.Context, by bridge.AgentID, thread bridge.ConversationID, who string) (v Conversation, added bool, err error) {
 	err = s.write(ctx, by, func(p *post) error {
-		c, err := p.thread(thread)
-		if err != nil {
-			return err
-		}
-		a := p.from
-		if !p.isSelf(who) { // who invites itself is a member already
-			if a, err = p.within(who); err != nil {
-				return err
+		v, added, err = s.admitOnce(p, thread, func() (bool, error) {
+			c, err := p.thread(thread)
+			if err != nil {
+				return false, err
 			}
-		}
-		if added, err = p.admit(c, a, string(words.Say("%s added %s to thread %s", p.from.Name, a.Name, c.ID))); err != nil {
-			return err
-		}
-		v, err = view(p.Change.Scene, c)
+			a := p.from
+			if !p.isSelf(who) { // who invites itself is a member already
+				if a, err = p.within(who); err != nil {
+					return false, err
+				}
+			}
+			return p.admit(c, a, string(words.Say("%s added %s to thread %s", p.from.Name, a.Name, c.ID)))
+		})
 		return err
 	})
 	return v, added, err

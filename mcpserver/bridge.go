@@ -32,7 +32,7 @@ func (d *Door) bridgeTools() []tool {
 			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, a date such as 2026-03-01 (UTC), or a span from now: 30s, 10m, 1h30m, 3d, 1w, in 10 minutes."),
 				text("message", "What you want to be told then.")), d.remind).keyed(),
 		define("cancel_reminder", "Cancel a reminder of yours that has not come back yet.",
-			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder),
+			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder).keeps(),
 	}
 }
 
@@ -169,25 +169,25 @@ type cancelArgs struct {
 // cancelReminder ends a reminder by its own agent's word. Its work stays in its
 // lane until it is due, and finds it over.
 func (d *Door) cancelReminder(ctx context.Context, c *caller, in cancelArgs) (answer, error) {
-	err := d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+	_, err := d.do(ctx, c, func(tx bridge.Change) (string, error) {
 		m, err := tx.Command(bridge.CommandID(in.ID))
 		switch {
 		case errors.Is(err, bridge.ErrNoRow), err == nil && (m.Agent != c.agent.ID || m.Parsed.Verb != parser.Remind):
-			return bridge.Errorf(bridge.NotFound, "you have no reminder %+.60q; remind returns the id", in.ID)
+			return "", bridge.Errorf(bridge.NotFound, "you have no reminder %+.60q; remind returns the id", in.ID)
 		case err != nil:
-			return err
+			return "", err
 		case m.State != bridge.CommandGranted:
-			return bridge.Errorf(bridge.Conflict, "reminder %s does not wait any more; it is %s", m.ID, m.State)
+			return "", bridge.Errorf(bridge.Conflict, "reminder %s does not wait any more; it is %s", m.ID, m.State)
 		}
 		m.State, m.Reason, m.UpdatedAt = bridge.CommandFailed, "the agent cancelled it", tx.Now()
 		if err := tx.UpdateCommand(m); err != nil {
-			return err
+			return "", err
 		}
 		if err := tx.Record(bridge.EventCancelled, c.agent, bridge.Event{Turn: m.Turn, Command: m.ID, Text: c.agent.Name + " cancelled its reminder"}); err != nil {
-			return err
+			return "", err
 		}
 		_, err = tx.Notify(bridge.Notice{Agent: c.agent.ID, Cause: bridge.CauseReport, Quiet: true, Commands: []bridge.CommandID{m.ID}, Text: words.Say("your reminder %s is cancelled, as you asked", m.ID)})
-		return err
+		return string(m.ID), err
 	})
 	return answer{data: Asked{Status: "cancelled", CommandID: in.ID}}, err
 }

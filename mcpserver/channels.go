@@ -14,7 +14,7 @@ func (d *Door) channelTools() []tool {
 		define("send_dm", "Send a direct message to another agent of your tree or of a channel with you. Use this tool where no answer is needed: the other may answer or stay silent, nobody waits, and it is woken only near the beginning of a conversation (later it reads the message with its next turn).",
 			takes(text("targetAgentId", "Id or name of the agent."), text("text", "The message.")), d.sendDM).keyed(),
 		define("react_to_message", "Add an emoji reaction to a message.",
-			takes(text("messageId", "Id of the message."), text("emoji", "One emoji.")), d.react),
+			takes(text("messageId", "Id of the message."), text("emoji", "One emoji.")), d.react).keeps(),
 		define("do_nothing", "Choose not to respond. Nothing happens. A message that is not relevant to you needs no answer.",
 			takes(), doNothing),
 	}
@@ -46,7 +46,7 @@ type reactArgs struct {
 }
 
 func (d *Door) react(ctx context.Context, c *caller, in reactArgs) (answer, error) {
-	_, err := d.o.Mail.React(ctx, c.agent.ID, bridge.MessageID(in.Message), in.Emoji)
+	_, err := d.post(c).React(ctx, c.agent.ID, bridge.MessageID(in.Message), in.Emoji)
 	return answer{data: succeeded{err == nil}}, err
 }
 

@@ -122,9 +122,10 @@ func (d *Door) inside(ctx context.Context, c *caller, in insideCall, known bool)
 	return result, nil
 }
 
-// repeatable reports whether a call that may have happened can be made again: twice is once.
+// repeatable reports whether a call that may have happened can be made again: twice is once, and gives the first answer. That a tool is
+// idempotent does not suffice: another agent may have undone the first call meanwhile.
 func (t tool) repeatable() bool {
-	return t.nature.readOnly || t.nature.idempotent || t.isKeyed() || t.name == "get_messages"
+	return t.nature.readOnly || t.isKeyed() || t.kept
 }
 
 // shownName keeps what a model wrote for a tool's name short and on one line.

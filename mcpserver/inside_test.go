@@ -150,34 +150,6 @@ func TestInsideRecordsFirst(t *testing.T) {
 	}
 }
 
-// TestInsideAfterACrash: a call that was cut off behind its effect has the effect once. Where nobody can tell, the return says so.
-func TestInsideAfterACrash(t *testing.T) {
-	t.Parallel()
-	w, a, turn, cut := insider(t, "team", "memory", "channels")
-	calls := map[string]bridge.ToolCall{
-		"send_message": {Turn: turn, ID: "c1", Name: "send_message", Args: json.RawMessage(`{"recipient":"USER","text":"Hi"}`)},
-		"store_memory": {Turn: turn, ID: "c2", Name: "store_memory", Args: json.RawMessage(`{"content":"note"}`)},
-	}
-	for name, k := range calls {
-		cut.left.Store(1) // the call, and not its return
-		if _, err := w.door.Call(t.Context(), a.ID, k); !errors.Is(err, errCut) {
-			t.Fatalf("%s: %v", name, err)
-		}
-	}
-	cut.left.Store(-1)
-	sent := w.inside(a, calls["send_message"])
-	if sent.Failed || !strings.Contains(sent.Payload, string(w.mailOf(a)[0].ID)) || len(w.mailOf(a)) != 1 {
-		t.Errorf("%+v, mail %+v", sent, w.mailOf(a))
-	}
-	if r := w.inside(a, calls["store_memory"]); !r.Failed || !strings.Contains(r.Payload, "it may have happened") {
-		t.Errorf("%+v", r)
-	}
-	found := w.inside(a, bridge.ToolCall{Turn: turn, ID: "c3", Name: "search_memory", Args: json.RawMessage(`{"query":"note"}`)})
-	if strings.Count(found.Payload, `"content":"note"`) != 1 {
-		t.Errorf("stored: %s", found.Payload)
-	}
-}
-
 // TestInsideGuard: a call whose guard fails is not on record and does not run, and others beside it do.
 func TestInsideGuard(t *testing.T) {
 	t.Parallel()

@@ -14,12 +14,12 @@ func (d *Door) memoryTools() []tool {
 	return []tool{
 		define("update_memory", "Update one of your own core memory blocks: its content is replaced whole. Your blocks stand at the head of each of your turns.",
 			takes(text("label", "Name of the block."), text("content", "What the block shall say; empty leaves it out of your turns."),
-				number("if_version", "Optional: the version that you read, 0 for a block that is new. If another is there by now, nothing is changed and you are told.").maybe()), d.updateMemory),
+				number("if_version", "Optional: the version that you read, 0 for a block that is new. If another is there by now, nothing is changed and you are told.").maybe()), d.updateMemory).keeps(),
 		define("search_memory", "Search your own archival passages by keyword, best first. Every word must be in the passage; no character is syntax.",
 			takes(text("query", "Words to look for; empty finds the newest."), list("tags", "Optional: tags that must all be on the passage.").maybe(),
 				number("limit", "Optional: how many at most.").maybe()), d.searchMemory),
 		define("store_memory", "Save a new archival passage, which you find again with search_memory.",
-			takes(text("content", "What to remember."), list("tags", "Optional: words to find it by.").maybe()), d.storeMemory),
+			takes(text("content", "What to remember."), list("tags", "Optional: words to find it by.").maybe()), d.storeMemory).keyed(),
 	}
 }
 
@@ -38,7 +38,7 @@ func (d *Door) updateMemory(ctx context.Context, c *caller, in updateArgs) (answ
 		}
 		draft.IfVersion = &version
 	}
-	b, err := d.o.Memory.Update(ctx, c.agent.ID, draft)
+	b, err := d.mind(c).Update(ctx, c.agent.ID, draft)
 	return answer{data: blockMade{err == nil, b.Version}}, err
 }
 
@@ -84,6 +84,6 @@ type storeArgs struct {
 }
 
 func (d *Door) storeMemory(ctx context.Context, c *caller, in storeArgs) (answer, error) {
-	p, err := d.o.Memory.Store(ctx, c.agent.ID, in.Content, in.Tags)
+	p, err := d.mind(c).Store(ctx, c.agent.ID, in.Content, in.Tags)
 	return answer{data: passageMade{string(p.ID)}}, err
 }

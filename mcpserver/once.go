@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/mail"
+	"drawbridge/memory"
 )
 
 // keyArgument is the usual name of such an argument (the IETF's draft
@@ -23,13 +25,23 @@ func (t tool) keyed() tool {
 	return t
 }
 
+// keeps lets a tool be called twice under the key that the bridge gives to agents in this process: its call finds what that means
+// in caller.once. Agents elsewhere read nothing of it, because for them the same call again is another one.
+func (t tool) keeps() tool {
+	t.kept = true
+	return t
+}
+
 // isKeyed reports whether a tool takes keyArgument.
 func (t tool) isKeyed() bool { return t.schema.Properties[keyArgument] != nil }
 
-// once takes the key out of arguments that are valid. What is left out and has a
+// once takes the key out of arguments that are valid. own is the key that the bridge gives, or "". What is left out and has a
 // default is the same request as what names it.
-func (t tool) once(plain map[string]any) (o bridge.Once, err error) {
+func (t tool) once(plain map[string]any, own string) (o bridge.Once, err error) {
 	key, given := plain[keyArgument].(string)
+	if !given && t.kept {
+		key, given = own, own != ""
+	}
 	if !given {
 		return o, nil
 	}
@@ -48,3 +60,21 @@ func (t tool) once(plain map[string]any) (o bridge.Once, err error) {
 
 // post is the post office for one call.
 func (d *Door) post(c *caller) *mail.Service { return d.o.Mail.Once(c.once) }
+
+// mind is the memory for one call.
+func (d *Door) mind(c *caller) *memory.Service { return d.o.Memory.Once(c.once) }
+
+// do runs fn in one change, unless the call did it before under its key. It returns what fn returned then or now. fn returns "" if
+// it changed nothing that has to be remembered.
+func (d *Door) do(ctx context.Context, c *caller, fn func(bridge.Change) (result string, err error)) (result string, err error) {
+	err = d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+		if result, err = c.once.Earlier(tx.Scene, c.agent.ID); err != nil || result != "" {
+			return err
+		}
+		if result, err = fn(tx); err != nil || result == "" {
+			return err
+		}
+		return c.once.Keep(tx.Scene, c.agent.ID, result, tx.Now())
+	})
+	return result, err
+}

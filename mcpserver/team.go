@@ -26,7 +26,7 @@ func (d *Door) teamTools() []tool {
 		define("broadcast", "Send one message to all your siblings. Replies arrive as separate messages, one per respondent, or as one turn if joined.",
 			takes(text("text", "Message body."), flag("joined", "If true, the replies come together as one turn, when all are there or an hour has passed.").or(false)), d.broadcast).keyed(),
 		define("check_inbox", "Retrieve the messages that wait for you, oldest first and at most 50 at a time. What you retrieve does not come again as a turn. Messages reach you as turns by themselves, so there is no need to call this in a loop.",
-			takes(), d.checkInbox),
+			takes(), d.checkInbox).keeps(),
 		define("message_status", "Show how far a message of yours, of whatever kind, has come at each recipient: queued, offered (fetched by a tool), in_prompt (of a turn that runs) or acknowledged (that turn ended well). Do not call it in a loop: replies arrive as your next turn.",
 			takes(text("message_id", "Id of a message that you sent, msg_….")), d.messageStatus),
 		define("spawn_agent", "Create a subagent of yours. It starts with the instructions alone, so say everything it needs. Returns at once; its result arrives as your next turn. status is created, or held when a person must approve it first. The same call once more in one turn returns the same agent.",
@@ -39,9 +39,9 @@ func (d *Door) teamTools() []tool {
 			takes(text("result", "What you did and where it is."),
 				text("why_uncommitted", "Only if you leave work in your tree that is in no commit: say why.").maybe()), d.complete).keyed(),
 		define("poke", "Wake a child of yours. If its last turn failed, that turn is tried again.",
-			takes(text("agent", "Name or id of a child.")), d.poke),
+			takes(text("agent", "Name or id of a child.")), d.poke).keyed(),
 		define("subscribe", "Be told, once, as a turn, when your parent, a child or a sibling that is busy comes to rest. Use it instead of asking again and again.",
-			takes(text("agent", "Name or id of the agent."), text("event", "What to be told of.").among(becameIdle).or(becameIdle)), d.subscribe),
+			takes(text("agent", "Name or id of the agent."), text("event", "What to be told of.").among(becameIdle).or(becameIdle)), d.subscribe).keeps(),
 		define("list_children", "List your direct children and what each is doing.", takes(), d.listChildren),
 	}
 }
@@ -96,7 +96,7 @@ type Letter struct {
 }
 
 func (d *Door) checkInbox(ctx context.Context, c *caller, _ struct{}) (answer, error) {
-	got, err := d.o.Mail.Inbox(ctx, c.agent.ID)
+	got, err := d.post(c).Inbox(ctx, c.agent.ID)
 	letters := make([]Letter, len(got))
 	for i, m := range got {
 		letters[i] = Letter{From: m.FromName, Text: m.Text, MessageID: string(m.ID), Thread: string(m.Conversation), ReplyTo: string(m.ReplyTo)}
@@ -415,7 +415,11 @@ func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, 
 func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error) {
 	var child bridge.Agent
 	var last bridge.Turn
+	var earlier string
 	err := d.o.Engine.View(ctx, func(tx *bridge.Scene) (err error) {
+		if earlier, err = c.once.Earlier(tx, c.agent.ID); err != nil || earlier != "" {
+			return err
+		}
 		if child, err = c.find(tx, in.Agent); err != nil {
 			return err
 		}
@@ -428,6 +432,8 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 	switch {
 	case err != nil:
 		return answer{}, err
+	case earlier != "":
+		return pokedAs(earlier), nil
 	case child.Parent != c.agent.ID:
 		return answer{}, bridge.Errorf(bridge.Denied, "%s is not your child; list_children lists whom you may poke", child.Name)
 	case child.State == bridge.AgentGated || child.Quarantined:
@@ -435,20 +441,28 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 	case last.State == bridge.TurnUncertain:
 		return answer{}, bridge.Errorf(bridge.Conflict, "nobody knows whether the last turn of %s arrived; a person must look", child.Name)
 	case last.State == bridge.TurnFailed:
-		t, err := d.o.Engine.Replay(ctx, last.ID)
-		return answer{data: poked{"retried", string(t.ID)}}, err
+		t, err := d.o.Engine.Retry(ctx, c.agent.ID, c.once, last.ID)
+		return pokedAs(string(t.ID)), err
 	case child.State == bridge.AgentBusy:
 		return answer{data: poked{Status: "busy"}}, nil
 	}
-	err = d.o.Engine.Change(ctx, func(tx bridge.Change) error {
+	made, err := d.do(ctx, c, func(tx bridge.Change) (string, error) {
 		t, err := turnOf(tx.Scene, c.agent.ID)
 		if err != nil {
-			return err
+			return "", err
 		}
 		_, err = tx.Notify(bridge.Notice{Agent: child.ID, Cause: bridge.CauseMessage, Depth: t.Depth, Text: words.Say("your parent %s pokes you: look at what waits for you and go on", c.agent.Name)})
-		return err
+		return string(child.ID), err
 	})
-	return answer{data: poked{Status: "poked"}}, err
+	return pokedAs(made), err
+}
+
+// pokedAs is the answer to a poke that made something: the turn that is tried again, or a notice for the child, whose id it is then.
+func pokedAs(made string) answer {
+	if strings.HasPrefix(made, "trn_") {
+		return answer{data: poked{"retried", made}}
+	}
+	return answer{data: poked{Status: "poked"}}
 }
 
 func (d *Door) listChildren(ctx context.Context, c *caller, _ struct{}) (answer, error) {

@@ -23,13 +23,13 @@ func (d *Door) threadTools() []tool {
 		define("get_messages", "Retrieve messages to you, direct ones and those of your threads, most recent first. What is retrieved is marked as read and does not come again as a turn.",
 			takes(self("agent_id"), text("thread_id", "Optional: Retrieve messages only from this specific thread ID.").maybe(),
 				number("limit", "Maximum number of messages to retrieve (most recent first), at most 100 at a time.").or(10),
-				text("since", "Optional: Retrieve messages created after this ISO 8601 timestamp (e.g., '2025-03-30T12:00:00Z').").formatted("date-time").maybe()), d.getMessages),
+				text("since", "Optional: Retrieve messages created after this ISO 8601 timestamp (e.g., '2025-03-30T12:00:00Z').").formatted("date-time").maybe()), d.getMessages).keeps(),
 		define("create_thread", "Create a discussion thread for a group of agents. You are a participant; the others are told.",
 			takes(self("creator_id"), text("title", "A concise and descriptive title for the discussion thread."),
 				list("participants", "List of unique Agent IDs of all initial participants (creator is added automatically if not included)."),
 				text("initial_message", "Optional first message to post in the newly created thread.").maybe()), d.createThread).keyed(),
 		define("join_thread", "Join an existing discussion thread. Its participants read that with their next turns; nobody is woken.",
-			takes(text("thread_id", "The unique ID of the thread you want to join."), self("agent_id")), d.joinThread),
+			takes(text("thread_id", "The unique ID of the thread you want to join."), self("agent_id")), d.joinThread).keeps(),
 		define("broadcast_message", "Send the same message to several agents at once, for announcements or requests without a thread.",
 			takes(self("sender_id"), list("recipient_ids", "List of unique Agent IDs of the recipients.").some(), text("content", "The textual content of the message to send to all recipients."),
 				flag("urgent", "Set to true if this message requires immediate attention from all recipients.").or(false)), d.broadcastMessage).keyed(),
@@ -38,12 +38,12 @@ func (d *Door) threadTools() []tool {
 			takes(self("sender_id"), text("recipient_id", "The unique Agent ID of the recipient."), text("source_path", "The absolute path to the file on your local filesystem that you want to send. With content it only gives the file's name."),
 				text("content", "Optional: the file itself, as text.").maybe(), text("content_base64", "Optional: the file itself, in base64.").maybe(),
 				text("destination_filename", "Optional: A specific filename for the file when the recipient accesses it (defaults to the original filename).").maybe(),
-				text("description", "Optional text description of the file being sent.").maybe()), d.transferFile),
+				text("description", "Optional text description of the file being sent.").maybe()), d.transferFile).keyed(),
 		define("get_thread_details", "Show a thread's title, creator, participants and when it was made.", takes(text("thread_id", "The unique ID of the thread to retrieve details for.")), d.threadDetails),
 		define("add_participant_to_thread", "Add an agent to a thread of yours. It is woken, and a message is posted to the thread, which the others read with their next turns.",
-			takes(thread, text("agent_id_to_add", "The unique Agent ID of the agent to add."), text("inviting_agent_id", "Your unique Agent ID (must be a current participant).")), d.addParticipant),
+			takes(thread, text("agent_id_to_add", "The unique Agent ID of the agent to add."), text("inviting_agent_id", "Your unique Agent ID (must be a current participant).")), d.addParticipant).keeps(),
 		define("remove_participant_from_thread", "Remove an agent from a thread: yourself, or anyone if you created it. The creator cannot be removed. The agent and the others read that with their next turns. It gets nothing of the thread afterwards, nor what it had not read yet.",
-			takes(thread, text("agent_id_to_remove", "The unique Agent ID of the agent to remove."), text("removing_agent_id", "Your unique Agent ID (must be the thread creator or the agent being removed).")), d.removeParticipant),
+			takes(thread, text("agent_id_to_remove", "The unique Agent ID of the agent to remove."), text("removing_agent_id", "Your unique Agent ID (must be the thread creator or the agent being removed).")), d.removeParticipant).keeps(),
 		d.agentLister(),
 		define("list_threads", "List the discussion threads that you are in and those that you may join, newest first. next, when there is one, lists older ones: give it as before.",
 			takes(text("agent_id", "Your unique Agent ID."), number("limit", "Maximum number of threads to list, at most 100 at a time.").or(20),
@@ -183,7 +183,7 @@ func (d *Door) getMessages(ctx context.Context, c *caller, in getArgs) (answer, 
 	if err != nil {
 		return answer{}, err
 	}
-	got, err := d.o.Mail.Messages(ctx, c.agent.ID, q)
+	got, err := d.post(c).Messages(ctx, c.agent.ID, q)
 	if err == nil {
 		err = d.heard(ctx, c, got)
 	}
@@ -227,7 +227,7 @@ func (d *Door) joinThread(ctx context.Context, c *caller, in joinArgs) (answer, 
 	if err := c.is("agent_id", in.Agent); err != nil {
 		return answer{}, err
 	}
-	t, joined, err := d.o.Mail.Join(ctx, c.agent.ID, bridge.ConversationID(in.Thread))
+	t, joined, err := d.post(c).Join(ctx, c.agent.ID, bridge.ConversationID(in.Thread))
 	if err == nil && !joined {
 		return confirm(nil, threadData{"already_participant", viewThread(t)}, "You are a participant of thread %s already.", t.ID)
 	}
@@ -286,7 +286,7 @@ func (d *Door) transferFile(ctx context.Context, c *caller, in transferArgs) (an
 	if err != nil {
 		return answer{}, err
 	}
-	f, m, err := d.o.Mail.Transfer(ctx, c.agent.ID, mail.FileDraft{To: in.Recipient, Source: in.Source, Content: content, Name: in.Destination, Description: in.Description})
+	f, m, err := d.post(c).Transfer(ctx, c.agent.ID, mail.FileDraft{To: in.Recipient, Source: in.Source, Content: content, Name: in.Destination, Description: in.Description})
 	return confirm(err, viewFile(f, m), "File %q handed over. Notification message ID: %s", f.Name, m.ID)
 }
 
@@ -309,7 +309,7 @@ func (d *Door) addParticipant(ctx context.Context, c *caller, in addArgs) (answe
 	if err := c.is("inviting_agent_id", in.Inviting); err != nil {
 		return answer{}, err
 	}
-	t, added, err := d.o.Mail.AddParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
+	t, added, err := d.post(c).AddParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
 	if err == nil && !added {
 		return confirm(nil, threadData{"already_participant", viewThread(t)}, "%s is a participant of thread %s already.", in.Agent, t.ID)
 	}
@@ -326,6 +326,6 @@ func (d *Door) removeParticipant(ctx context.Context, c *caller, in removeArgs) 
 	if err := c.is("removing_agent_id", in.Removing); err != nil {
 		return answer{}, err
 	}
-	t, err := d.o.Mail.RemoveParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
+	t, err := d.post(c).RemoveParticipant(ctx, c.agent.ID, bridge.ConversationID(in.Thread), in.Agent)
 	return confirm(err, threadData{"removed", viewThread(t)}, "%s removed from thread %s.", in.Agent, t.ID)
 }

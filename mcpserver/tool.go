@@ -31,7 +31,9 @@ type tool struct {
 	nature nature
 	// shared tools stand in several sets and are offered once.
 	shared bool
-	call   func(ctx context.Context, c *caller, args json.RawMessage) (answer, error)
+	// kept tools remember what they did under the key that the bridge itself gives; callers from outside have none.
+	kept bool
+	call func(ctx context.Context, c *caller, args json.RawMessage) (answer, error)
 
 	resolved *jsonschema.Resolved
 }
@@ -221,7 +223,7 @@ func (t tool) checked(ctx context.Context, c *caller, args json.RawMessage) (ans
 	}
 	one := *c // other calls of the same request may run beside it
 	var err error
-	if one.once, err = t.once(plain); err != nil {
+	if one.once, err = t.once(plain, c.key); err != nil {
 		return answer{}, err
 	}
 	if changed || one.once.Key != "" {

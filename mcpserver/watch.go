@@ -18,21 +18,21 @@ type subscribeArgs struct {
 }
 
 func (d *Door) subscribe(ctx context.Context, c *caller, in subscribeArgs) (answer, error) {
-	var on bridge.Agent
-	err := d.o.Engine.Change(ctx, func(tx bridge.Change) (err error) {
-		if on, err = c.find(tx.Scene, in.Agent); err != nil {
-			return err
+	on, err := d.do(ctx, c, func(tx bridge.Change) (string, error) {
+		on, err := c.find(tx.Scene, in.Agent)
+		if err != nil {
+			return "", err
 		}
 		if near := c.relation(on); near == "" || near == "self" {
-			return bridge.Errorf(bridge.Denied, "%s is neither your parent nor a child or a sibling of yours", on.Name)
+			return "", bridge.Errorf(bridge.Denied, "%s is neither your parent nor a child or a sibling of yours", on.Name)
 		}
 		after, _, err := rest(tx.Scene, on.ID)
 		if err != nil {
-			return err
+			return "", err
 		}
-		return tx.PutWatch(bridge.Watch{Agent: c.agent.ID, On: on.ID, After: after, CreatedAt: tx.Now()})
+		return string(on.ID), tx.PutWatch(bridge.Watch{Agent: c.agent.ID, On: on.ID, After: after, CreatedAt: tx.Now()})
 	})
-	return answer{data: subscribed{"subscribed", string(on.ID), becameIdle}}, err
+	return answer{data: subscribed{"subscribed", on, becameIdle}}, err
 }
 
 // rest returns the number of an agent's latest turn that is over, and whether

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"drawbridge/bridge"
@@ -31,7 +32,11 @@ type Options struct {
 // agent of each call is who asks, as the door knows it, and never an argument of
 // theirs. Errors are *bridge.Error: NotFound for an unknown agent, Invalid and
 // TooLarge for what cannot be kept.
-type Service struct{ o Options }
+type Service struct {
+	o Options
+	// once is of the one request for which Once made this copy.
+	once bridge.Once
+}
 
 // New returns a service; it starts nothing.
 func New(o Options) (*Service, error) {
@@ -50,6 +55,14 @@ func New(o Options) (*Service, error) {
 	return &Service{o: o}, nil
 }
 
+// Once returns the memory for one request of an agent: what Update and Store did under its key before, they do not do again. Conflict
+// for a key that the agent used for something else.
+func (s *Service) Once(o bridge.Once) *Service {
+	one := *s
+	one.once = o
+	return &one
+}
+
 // Draft is what a block shall say. The label is one line of text; blanks around it
 // are no part of it.
 type Draft struct {
@@ -61,7 +74,7 @@ type Draft struct {
 
 // Update replaces a block of the agent, or makes it, and returns it as it stands
 // now. What it said before is kept as a version. Conflict when d.IfVersion is not
-// the present version, and when there would be too many blocks.
+// the present version, and when there would be too many blocks. Under a key that was used before it returns the version that it made then.
 func (s *Service) Update(ctx context.Context, agent bridge.AgentID, d Draft) (b bridge.Block, err error) {
 	return s.put(ctx, agent, d, byAgent)
 }
@@ -92,6 +105,11 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 		if err != nil {
 			return err
 		}
+		if made, err := s.once.Earlier(c.Scene, a.ID); err != nil || made != "" {
+			b = bridge.Block{Agent: a.ID, Label: d.Label, Content: d.Content}
+			b.Version, _ = strconv.Atoi(made)
+			return err
+		}
 		if b, err = s.next(c.Scene, a, d); err != nil {
 			return err
 		}
@@ -99,7 +117,7 @@ func (s *Service) put(ctx context.Context, agent bridge.AgentID, d Draft, by str
 		if err := s.putBlock(c.Scene, b); err != nil {
 			return err
 		}
-		if err := keep(c, blockKept(b, by)); err != nil {
+		if err := errors.Join(keep(c, blockKept(b, by)), s.once.Keep(c.Scene, a.ID, strconv.Itoa(b.Version), c.Now())); err != nil {
 			return err
 		}
 		text := fmt.Sprintf("block %q is at version %d", b.Label, b.Version)
@@ -221,7 +239,7 @@ func (s *Service) Versions(ctx context.Context, agent bridge.AgentID, label stri
 }
 
 // Store keeps a passage for good. Tags that are given twice count once.
-// Conflict when the agent has too many.
+// Conflict when the agent has too many. Under a key that was used before it returns the id of the passage that it made then, and nothing else of it.
 func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content string, tags []string) (p bridge.Passage, err error) {
 	if tags, err = checkPassage(content, tags); err != nil {
 		return p, err
@@ -234,6 +252,10 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 		if err != nil {
 			return err
 		}
+		if made, err := s.once.Earlier(c.Scene, a.ID); err != nil || made != "" {
+			p = bridge.Passage{ID: bridge.PassageID(made), Agent: a.ID}
+			return err
+		}
 		p = bridge.Passage{ID: bridge.PassageID(c.NewID("psg_")), Agent: a.ID, Content: content, Tags: tags, CreatedAt: c.Now()}
 		if p.Seq, err = c.InsertPassage(p); err != nil {
 			return fmt.Errorf("insert passage: %w", err)
@@ -241,7 +263,7 @@ func (s *Service) Store(ctx context.Context, agent bridge.AgentID, content strin
 		if err := errors.Join(s.fits(c.Scene, p), s.bytesFit(c.Scene, p.Agent)); err != nil {
 			return err
 		}
-		if err := keep(c, passageKept(p)); err != nil {
+		if err := errors.Join(keep(c, passageKept(p)), s.once.Keep(c.Scene, a.ID, string(p.ID), c.Now())); err != nil {
 			return err
 		}
 		return c.Record(bridge.EventMemory, a, bridge.Event{Text: "passage " + string(p.ID) + " is stored"})

@@ -309,55 +309,77 @@ func (c *change) giveUp(j *job, reason string) error {
 // arrived, another try. An uncertain turn is sent again as it is: a person has
 // looked. For a failed one the agent gets a new turn with the same words and
 // all that waits for it, or the one that waits with them goes now.
-func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
-	var t bridge.Turn
-	err := e.update(ctx, func(c *change) error {
-		var err error
-		if t, err = c.Turn(id); err != nil {
-			return err
-		}
-		a, err := c.Agent(t.Agent)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(notForgotten(a), c.notStopped(a.Root)); err != nil {
-			return err
-		}
-		switch {
-		case a.External == "" && !moving.Is(a):
-			return bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
-		case a.Quarantined:
-			return bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
-		case t.State == bridge.TurnUncertain && t.Run != "":
-			return bridge.Errorf(bridge.Conflict, "turn %s stands for a run that somebody made: say with `drawbridge resolve %s --told` or `--tell` whether it told the agent what waits for it", id, id)
-		case t.State == bridge.TurnUncertain:
-			t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
-			if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
-				return err
-			}
-			return c.WakeLane(agentLane(a.ID), c.now)
-		case t.State != bridge.TurnFailed:
-			return bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be replayed", id, t.State)
-		}
-		waiting, err := c.WaitingNotices(a.ID, maxJoined)
-		if err != nil {
-			return err
-		}
-		if t.Text == "" && len(waiting) == 0 {
-			return bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
-		}
-		if same, err := c.SaidAgain(t); err != nil {
-			return err
-		} else if same.ID != "" {
-			t = same
-			return c.WakeLane(agentLane(a.ID), c.now)
-		}
-		again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
-		if err := c.addTurn(&a, again); err != nil {
-			return err
-		}
-		t, err = c.Turn(again.ID)
+func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (t bridge.Turn, err error) {
+	err = e.update(ctx, func(c *change) (err error) {
+		t, err = c.replay(id)
 		return err
 	}, bridge.NeedStory{Turn: id})
 	return t, notFound(err, "turn", string(id))
+}
+
+// Retry is Replay on behalf of an agent. Twice under one key is once, and returns the turn of the first call.
+func (e *Engine) Retry(ctx context.Context, by bridge.AgentID, once bridge.Once, id bridge.TurnID) (t bridge.Turn, err error) {
+	err = e.update(ctx, func(c *change) error {
+		made, err := once.Earlier(c.Scene, by)
+		if err != nil {
+			return err
+		}
+		if made != "" {
+			t, err = c.Turn(bridge.TurnID(made))
+			return err
+		}
+		if t, err = c.replay(id); err != nil {
+			return err
+		}
+		return once.Keep(c.Scene, by, string(t.ID), c.now)
+	}, bridge.NeedStory{Turn: id})
+	return t, notFound(err, "turn", string(id))
+}
+
+func (c *change) replay(id bridge.TurnID) (bridge.Turn, error) {
+	t, err := c.Turn(id)
+	if err != nil {
+		return t, err
+	}
+	a, err := c.Agent(t.Agent)
+	if err != nil {
+		return t, err
+	}
+	if err := errors.Join(notForgotten(a), c.notStopped(a.Root)); err != nil {
+		return t, err
+	}
+	switch {
+	case a.External == "" && !moving.Is(a):
+		return t, bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
+	case a.Quarantined:
+		return t, bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
+	case t.State == bridge.TurnUncertain && t.Run != "":
+		return t, bridge.Errorf(bridge.Conflict, "turn %s stands for a run that somebody made: say with `drawbridge resolve %s --told` or `--tell` whether it told the agent what waits for it", id, id)
+	case t.State == bridge.TurnUncertain:
+		t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
+		if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
+			return t, err
+		}
+		return t, c.WakeLane(agentLane(a.ID), c.now)
+	case t.State != bridge.TurnFailed:
+		return t, bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be replayed", id, t.State)
+	}
+	waiting, err := c.WaitingNotices(a.ID, maxJoined)
+	if err != nil {
+		return t, err
+	}
+	if t.Text == "" && len(waiting) == 0 {
+		return t, bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
+	}
+	if same, err := c.SaidAgain(t); err != nil {
+		return t, err
+	} else if same.ID != "" {
+		t = same
+		return t, c.WakeLane(agentLane(a.ID), c.now)
+	}
+	again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
+	if err := c.addTurn(&a, again); err != nil {
+		return t, err
+	}
+	return c.Turn(again.ID)
 }
