@@ -269,7 +269,14 @@ func (c *crashes) effects(who bridge.Agent) string {
 			if err != nil {
 				return err
 			}
-			counts["told"] += max(len(turns)-1, len(waiting))
+			counts["told"] += len(waiting)
+			for _, turn := range turns { // those turns do not end, and keep what they tell
+				carried, err := tx.CarriedNotices(turn.ID)
+				if err != nil {
+					return err
+				}
+				counts["told"] += len(carried)
+			}
 		}
 		return err
 	}); err != nil {

@@ -309,12 +309,8 @@ func (c *change) giveUp(j *job, reason string) error {
 // arrived, another try. An uncertain turn is sent again as it is: a person has
 // looked. For a failed one the agent gets a new turn with the same words and
 // all that waits for it, or the one that waits with them goes now.
-func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (t bridge.Turn, err error) {
-	err = e.update(ctx, func(c *change) (err error) {
-		t, err = c.replay(id)
-		return err
-	}, bridge.NeedStory{Turn: id})
-	return t, notFound(err, "turn", string(id))
+func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
+	return e.Retry(ctx, "", bridge.Once{}, id)
 }
 
 // Retry is Replay on behalf of an agent. Twice under one key is once, and returns the turn of the first call.
@@ -326,12 +322,10 @@ func (e *Engine) Retry(ctx context.Context, by bridge.AgentID, once bridge.Once,
 		}
 		if made != "" {
 			t, err = c.Turn(bridge.TurnID(made))
-			return err
+		} else if t, err = c.replay(id); err == nil {
+			err = once.Keep(c.Scene, by, string(t.ID), c.now)
 		}
-		if t, err = c.replay(id); err != nil {
-			return err
-		}
-		return once.Keep(c.Scene, by, string(t.ID), c.now)
+		return err
 	}, bridge.NeedStory{Turn: id})
 	return t, notFound(err, "turn", string(id))
 }
@@ -374,8 +368,7 @@ func (c *change) replay(id bridge.TurnID) (bridge.Turn, error) {
 	if same, err := c.SaidAgain(t); err != nil {
 		return t, err
 	} else if same.ID != "" {
-		t = same
-		return t, c.WakeLane(agentLane(a.ID), c.now)
+		return same, c.WakeLane(agentLane(a.ID), c.now)
 	}
 	again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
 	if err := c.addTurn(&a, again); err != nil {
