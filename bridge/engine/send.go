@@ -196,10 +196,7 @@ func (c *change) begin(j *job) (bool, error) {
 	if err := c.setLaunch(j, bridge.CommandSending); err != nil {
 		return false, err
 	}
-	text := j.turn.Sent
-	if goesOn {
-		text = words.GoesOn + text
-	}
+	text := words.Again[goesOn] + j.turn.Sent
 	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(text, 300), Fields: map[string]string{
 		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(text, 4000)}})
 }

@@ -1,4 +1,4 @@
 package words
 
-// GoesOn stands in the events before the text of a turn that a limit cut off and that goes on now.
-const GoesOn = "goes on after a limit, with the turn that it had:\n"
+// Again stands in events before the text of a turn: words for one that a limit cut off and that goes on now, nothing for any other.
+var Again = map[bool]string{true: "goes on after a limit, with the turn that it had:\n"}
