@@ -45,6 +45,9 @@ func Split(body []byte) (id json.RawMessage, name string, args json.RawMessage, 
 	return k.id, k.name, k.args, f.meta, ok
 }
 
+// SeedState is the word for an agent's state in inspect_agent.
+var SeedState = seedState
+
 // TellRefused is what Run does from time to time.
 var TellRefused = (*Door).tellRefused
 

@@ -193,6 +193,53 @@ func TestNobodySpeaksForOthers(t *testing.T) {
 	}
 }
 
+// A poke tries the failed turn of a child again: the child hears the same words.
+func TestPokeTriesAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sets = []string{mcpserver.SetTeam}
+	var whole atomic.Bool
+	w.cloud.Answer = func(repo, text string) bridge.Observation {
+		if strings.Contains(text, "Look again.") && !whole.Load() {
+			return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseCrashed, Detail: "exit status 1"}
+		}
+		return bridge.Observation{State: bridge.RunFinished, Reply: "Done."}
+	}
+	w.launch("main")
+	boss := w.connect("main", newEra, "")
+	child := good[mcpserver.Spawned](w, boss, "spawn_agent", args{"name": "worker", "instructions": "Work.", "repo": "github.com/me/my-app"})
+	good[mcpserver.MessageSent](w, boss, "send_message", args{"recipient": "worker", "text": "Look again."})
+	turns := func(tx *bridge.Scene, state bridge.TurnState) []bridge.Turn {
+		all, err := tx.Turns(bridge.TurnFilter{Agent: bridge.AgentID(child.AgentID), State: state})
+		if err != nil {
+			t.Error(err)
+		}
+		return slices.DeleteFunc(all, func(turn bridge.Turn) bool { return !strings.Contains(turn.Sent, "| Look again.") })
+	}
+	w.until("the turn failed", func(tx *bridge.Scene) bool { return len(turns(tx, bridge.TurnFailed)) > 0 })
+	whole.Store(true)
+	poked := good[struct {
+		Status string
+		TurnID string `json:"turn_id"`
+	}](w, boss, "poke", args{"agent": "worker"})
+	if poked.Status != "retried" || poked.TurnID == "" {
+		t.Errorf("poke: %+v", poked)
+	}
+	w.until("the child heard it again", func(tx *bridge.Scene) bool { return len(turns(tx, bridge.TurnReplied)) == 1 })
+}
+
+// The three words of inspect_agent: an agent that waits for a reply is waiting.
+func TestStatesOfInspectAgent(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[bridge.AgentState]string{
+		bridge.AgentBusy: "busy", bridge.AgentWaiting: "waiting", bridge.AgentGated: "waiting", bridge.AgentIdle: "idle", bridge.AgentDone: "idle", bridge.AgentFailed: "idle",
+	} {
+		if got := mcpserver.SeedState(state); got != want {
+			t.Errorf("%s reads %q, want %q", state, got, want)
+		}
+	}
+}
+
 func TestATeam(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -67,6 +67,34 @@ func TestSlotsInOrder(t *testing.T) {
 	}
 }
 
+// As many turns run side by side as an entry has slots, and one more waits.
+func TestSlotsSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {more: "slots: 2"}}, nil)
+	var ends []<-chan wire.TurnEnded
+	for _, s := range []string{"s1", "s2", "s3"} {
+		ends = append(ends, w.background(turn(s, "t-"+s, "do: sleep 1h")))
+	}
+	w.eventually("two work and one waits", func() bool {
+		working := 0
+		for _, s := range []string{"s1", "s2", "s3"} {
+			if w.LookupTurn(turn(s, "t-"+s)).State == wire.TurnWorking {
+				working++
+			}
+		}
+		return working == 2 && w.Waiting("fake") == 1
+	})
+	if n := w.Processes(); n != 2 {
+		t.Errorf("%d processes", n)
+	}
+	for i, s := range []string{"s1", "s2", "s3"} {
+		w.StopTurn(turn(s, "t-"+s))
+		if e := <-ends[i]; e.Cause != wire.TurnStopped {
+			t.Errorf("%s: %+v", s, e)
+		}
+	}
+}
+
 // answersWaiting checks that a turn that waits shows as queued.
 func (w *world) answersWaiting(session string) {
 	w.Helper()
