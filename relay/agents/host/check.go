@@ -89,7 +89,7 @@ func (h *Host) describe(r *Report, a settings.Agent, home string) {
 		r.line("asks", "%s; a person answers at: %s", a.Permissions, a.ApproveBy)
 	}
 	if a.ToolCap > 0 {
-		r.line("tools", "at most %d, as relay.yaml says; the bridge's tools count together with the agent's own", a.ToolCap)
+		r.line("tools", "at most %d, as relay.yaml says; %s", a.ToolCap, besideBridge(a.ToolCap))
 	}
 	r.line("home", "%s", home)
 }
@@ -254,4 +254,12 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 	}
 	h.checkTemplate(r, a)
 	r.line("asking", "never: an agent of kind cli cannot ask; its sandbox limits it")
+}
+
+// besideBridge compares how many tools an agent can hold with what the bridge offers.
+func besideBridge(most int) string {
+	if left := most - settings.BridgeTools; left >= 0 {
+		return fmt.Sprintf("the bridge offers up to %d, so that %d are left for other servers of the agent", settings.BridgeTools, left)
+	}
+	return fmt.Sprintf("the bridge offers up to %d, so that the agent may leave tools out; name fewer toolsets in bridge.yaml (orchestrators: toolsets:)", settings.BridgeTools)
 }

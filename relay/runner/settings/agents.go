@@ -38,6 +38,9 @@ const (
 	MCPPlace     = "{mcp}"
 )
 
+// BridgeTools is how many tools the bridge's door offers at most, all toolsets together.
+const BridgeTools = 40
+
 // Agent is one entry of agents: a program on this machine that takes turns.
 type Agent struct {
 	// Kind is one of the Agent constants.
@@ -62,7 +65,7 @@ type Agent struct {
 	Permissions Permissions
 	// ApproveBy is one of the At constants: where a person's answer counts.
 	ApproveBy string
-	// ToolCap is how many tools the agent can hold at most, 0 for any number.
+	// ToolCap is how many tools the agent can hold at most, 0 for any number. `check --agents` compares it with BridgeTools.
 	ToolCap int
 	// IKnow is the user's word that an agent may start which nothing keeps in bounds.
 	IKnow bool
