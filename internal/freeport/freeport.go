@@ -34,6 +34,21 @@ func Hold() (port string, release func() error, err error) {
 	}
 }
 
+// Keep holds the port of an address on 127.0.0.1 that a program was told, until release: nobody is given it by the system while the program is
+// down. The program itself listens on it as it likes. Of any other address it holds nothing. The error says that somebody else has
+// the port. Safe for concurrent use; nothing but Linux holds anything.
+func Keep(address string) (release func() error, err error) {
+	host, text, err := net.SplitHostPort(address)
+	port, wrong := strconv.Atoi(text)
+	if err != nil || wrong != nil || port == 0 || host != "127.0.0.1" {
+		return func() error { return nil }, nil
+	}
+	if release, err = keep(port); err != nil {
+		return nil, fmt.Errorf("hold port %d: %w", port, err)
+	}
+	return release, nil
+}
+
 // freeNow asks the system for a port that nobody uses now.
 func freeNow() (int, func() error, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

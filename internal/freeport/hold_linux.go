@@ -43,3 +43,20 @@ func bind(fd int) (port int, err error) {
 	}
 	return name.(*syscall.SockaddrInet4).Port, nil
 }
+
+// keep binds a socket that never listens to a port that somebody chose. It shares the port from the beginning, so that connections of an
+// earlier server, which linger for a minute, do not stand in its way.
+func keep(port int) (func() error, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	if err == nil {
+		err = syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	}
+	if err != nil {
+		return nil, errors.Join(err, syscall.Close(fd))
+	}
+	return func() error { return syscall.Close(fd) }, nil
+}

@@ -22,8 +22,11 @@ type proxy struct {
 // proxy opens one for a port and returns its own.
 func (w *world) proxy(name, to string) string {
 	w.t.Helper()
-	from := freePort(w.t)
-	l, err := net.Listen("tcp", "127.0.0.1:"+from)
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it listens until the world ends, so that nobody has to hold its port
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, from, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package up
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/local"
-	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
 )
 
@@ -77,7 +75,7 @@ func (u *upping) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err = u.await(ctx, t)
+	t, err = u.await(ctx, t, u.questions(name))
 	if err != nil {
 		return err
 	}
@@ -118,8 +116,7 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 }
 
 // await shows each question until the turn has ended. A bridge that is away for a time is asked again.
-func (u *upping) await(ctx context.Context, t api.Turn) (api.Turn, error) {
-	q := u.questions()
+func (u *upping) await(ctx context.Context, t api.Turn, q *questions) (api.Turn, error) {
 	trouble := ""
 	for {
 		now, err := u.client.Turn(ctx, t.ID)
@@ -177,96 +174,3 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 	}
 	return ErrTurn
 }
-
-// questions shows what waits for a person and takes the answers of a terminal.
-type questions struct {
-	u      *upping
-	relay  *control.Client
-	person bool
-	lines  chan string
-	seen   map[string]bool
-}
-
-func (u *upping) questions() *questions {
-	q := &questions{u: u, person: u.Person, relay: control.NewClient(u.relay.State), seen: map[string]bool{}}
-	if q.person {
-		q.lines = make(chan string, 64)
-		go func() { // a terminal's read cannot be ended; the process ends with it
-			for in := bufio.NewReader(u.Stdin); ; {
-				text, err := in.ReadString('\n')
-				if err != nil {
-					close(q.lines)
-					return
-				}
-				q.lines <- text
-			}
-		}()
-	}
-	return q
-}
-
-// show shows each question once. Without a person at the terminal it stays open, and the command that answers it is printed.
-func (q *questions) show(ctx context.Context) error {
-	open, err := q.relay.Pending(ctx)
-	if err != nil {
-		return nil // the relay may be about to start
-	}
-	for _, p := range open {
-		if q.seen[p.ID] {
-			continue
-		}
-		q.seen[p.ID] = true
-		fmt.Fprint(q.u.Stderr, p.Text(time.Now()))
-		yes, answered, err := q.ask(ctx, p.ID)
-		if errors.Is(err, errAnswered) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if !answered {
-			config := q.u.file("relay.yaml")
-			q.u.say("answer it with: drawbridge-relay approve %s --config %s (or deny %s)", p.ID, config, p.ID)
-			continue
-		}
-		if err := q.relay.Decide(ctx, p.ID, yes); err != nil {
-			q.u.say("%s: %v", p.ID, err)
-		}
-	}
-	return nil
-}
-
-// ask takes a word of the person. What was typed before the question was shown is not an answer to it.
-func (q *questions) ask(ctx context.Context, id string) (yes, answered bool, err error) {
-	if !q.person {
-		return false, false, nil
-	}
-	for drained := false; !drained; {
-		select {
-		case _, open := <-q.lines:
-			drained = !open
-		default:
-			drained = true
-		}
-	}
-	fmt.Fprintf(q.u.Stderr, "Approve %s? [y/N] ", id)
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false, false, context.Cause(ctx)
-		case text, open := <-q.lines:
-			answer := strings.ToLower(strings.TrimSpace(text))
-			return answer == "y" || answer == "yes", open, nil
-		case <-tick.C:
-		}
-		if open, err := q.relay.Pending(ctx); err == nil && !slices.ContainsFunc(open, func(p approval.Pending) bool { return p.ID == id }) {
-			fmt.Fprintf(q.u.Stderr, "\n%s is not open any more\n", id)
-			return false, false, errAnswered
-		}
-	}
-}
-
-// errAnswered means that a question ended while it was shown.
-var errAnswered = errors.New("the question is not open any more")

@@ -18,6 +18,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/config"
+	"drawbridge/internal/freeport"
 	"drawbridge/internal/lifecycle"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner/settings"
@@ -115,6 +116,7 @@ func (u *upping) run(ctx context.Context) error {
 	if err := u.load(); err != nil {
 		return err
 	}
+	defer u.keepPorts()()
 	if err := u.enlist(ctx); err != nil {
 		return err
 	}
@@ -136,6 +138,22 @@ func (u *upping) run(ctx context.Context) error {
 		lifecycle.Part{Name: "bridge", Run: bridge.Run, Stop: bridge.Grace + time.Minute},
 		lifecycle.Part{Name: "relay and work", Run: func(ctx context.Context) error { return u.withBridge(ctx, relay) }, Stop: relay.Grace + time.Minute},
 	)
+}
+
+// keepPorts holds the bridge's ports until the function that it returns is called, so that a bridge which is started again finds them.
+// What cannot be held is left to the bridge, which says why.
+func (u *upping) keepPorts() func() {
+	var held []func() error
+	for _, address := range []string{u.bridge.Listen, u.bridge.Operator.Listen} {
+		if release, err := freeport.Keep(address); err == nil {
+			held = append(held, release)
+		}
+	}
+	return func() {
+		for _, release := range held {
+			_ = release()
+		}
+	}
 }
 
 // load reads the configuration of both.
