@@ -204,7 +204,7 @@ func (c *child) why() string {
 // spawn starts a process in a group of its own: an interrupt at the terminal reaches its keeper alone, which then stops it in order. The process
 // ends when its keeper is gone, however that came.
 func (k *Keeper) spawn() (*child, error) {
-	log, err := os.OpenFile(k.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := openLog(k.Log, maxLog)
 	if err != nil {
 		return nil, err
 	}
