@@ -199,6 +199,36 @@ func TestCausesPark(t *testing.T) {
 	}
 }
 
+// A retry under one key is made once, and later calls return the turn that it made, whatever became of it. The key is good for nothing else.
+func TestRetryUnderOneKey(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished}, {State: bridge.RunError, Cause: bridge.CauseCrashed}}}, func(t *testing.T, w *world) {
+		w.launchLocal("go")
+		w.resting()
+		w.say("build it")
+		w.until("parked", w.is(func(a bridge.Agent) bool { return a.State == bridge.AgentFailed }))
+		a := w.agent()
+		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0].ID
+		once := bridge.Once{Key: "k", Digest: "poke"}
+		made := map[bridge.TurnID]bool{}
+		for range 3 {
+			again, err := w.engine.Retry(t.Context(), a.ID, once, failed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made[again.ID] = true
+			w.resting()
+		}
+		if got := w.sent(boss); len(got) != 2 || len(made) != 1 || made[failed] {
+			t.Errorf("heard %q in the turns %v", got, made)
+		}
+		once.Digest = "something else"
+		if _, err := w.engine.Retry(t.Context(), a.ID, once, failed); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("under a key that was used: %v", err)
+		}
+	})
+}
+
 // A subagent whose process ended at an open question has not failed: its parent hears that a person has to answer, and then its result.
 func TestAskingIsNotFailing(t *testing.T) {
 	t.Parallel()
