@@ -61,8 +61,9 @@ race:
 seeds: ## ten thousand plays of the simulation, without the race detector
 	$(GO) test -vet=off -count=1 ./proof/sim
 
-tables: ## all rows, kills and sizes of the relay's tests; under the race detector they take a sample
+tables: ## all rows, kills and sizes of tests that take a sample under the race detector
 	$(GO) test -vet=off -count=1 -timeout=30m ./relay/agents/acp ./relay/agents/cli ./relay/agents/permits ./relay/agents/turns ./relay/agents/workspace ./relay/hub ./relay/link
+	@eval "$$(scripts/postgres.sh)"; $(GO) test -vet=off -count=1 -timeout=30m -run TestLostCommits ./proof/measure
 
 scripts: ## only the scripts against the built binaries
 	$(GO) test -count=1 ./cmd/...

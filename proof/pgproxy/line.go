@@ -18,6 +18,8 @@ type line struct {
 	wait func(time.Time)
 	// sent sees the bytes when they leave their sender, arrived before they reach the receiver; either may be nil.
 	sent, arrived func([]byte)
+	// lost, asked after sent or arrived, says that the connection ends here, before these bytes; nil says no.
+	lost func() bool
 }
 
 // chunk is what one read returned, and when it is due at the other side.
@@ -45,6 +47,12 @@ func (l line) carry(dst io.WriteCloser, src io.ReadCloser) {
 		if broken {
 			continue
 		}
+		if l.arrived != nil && l.ends() {
+			broken = true
+			_ = src.Close()
+			_ = dst.Close()
+			continue
+		}
 		if _, err := dst.Write(c.data); err != nil {
 			broken = true
 			_ = src.Close()
@@ -57,7 +65,9 @@ func (l line) carry(dst io.WriteCloser, src io.ReadCloser) {
 	_ = dst.Close()
 }
 
-func (l line) read(way chan<- chunk, src io.Reader) {
+func (l line) ends() bool { return l.lost != nil && l.lost() }
+
+func (l line) read(way chan<- chunk, src io.ReadCloser) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := src.Read(buffer)
@@ -65,6 +75,10 @@ func (l line) read(way chan<- chunk, src io.Reader) {
 			c := chunk{due: time.Now().Add(time.Duration(l.delay.Load())), data: append([]byte(nil), buffer[:n]...)}
 			if l.sent != nil {
 				l.sent(c.data)
+				if l.ends() {
+					_ = src.Close()
+					return
+				}
 			}
 			way <- c
 		}

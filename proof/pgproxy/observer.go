@@ -84,6 +84,9 @@ type observer struct {
 	current Transaction
 	// prepared and portals are texts by the name of a prepared statement and of a portal.
 	prepared, portals map[string]string
+	// loss is the proxy's. mine is true when the COMMIT to lose is this connection's, cut once the connection is to end.
+	loss      *loss
+	mine, cut bool
 }
 
 // cycle is a Query or a Sync. Of a Query, which may hold several statements, complete counts those that are over.
@@ -92,8 +95,8 @@ type cycle struct {
 	complete int
 }
 
-func newObserver() *observer {
-	return &observer{client: splitter{untyped: true}, counts: Counts{Connections: 1}, said: map[string]int{}, prepared: map[string]string{}, portals: map[string]string{}}
+func newObserver(l *loss) *observer {
+	return &observer{loss: l, client: splitter{untyped: true}, counts: Counts{Connections: 1}, said: map[string]int{}, prepared: map[string]string{}, portals: map[string]string{}}
 }
 
 func (o *observer) addTo(s *Snapshot) {
@@ -201,6 +204,9 @@ func (o *observer) trip() {
 func (o *observer) statement(text string) {
 	o.executed()
 	o.said[text]++
+	if strings.EqualFold(text, "COMMIT") {
+		o.commit()
+	}
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	if strings.HasPrefix(upper, "LISTEN") {
 		o.listener = true
@@ -254,6 +260,7 @@ func (o *observer) readyForQuery(status []byte) {
 		return
 	}
 	o.waiting = false
+	o.cut = o.mine
 	if !o.ran {
 		o.counts.Prepares++
 		o.current.Prepares++

@@ -1,6 +1,7 @@
 // Package pgproxy stands on loopback between a program and PostgreSQL, makes the
 // way as long as a test wants, and counts what goes over the wire: round trips,
-// statements and transactions. It changes no byte, and it cannot read TLS. It is
+// statements and transactions. It changes no byte; a test may let it end a
+// connection at a COMMIT. It cannot read TLS. It is
 // a proof tool: no product imports it. Rule of thumb: count at the wire, and the
 // figures stay comparable when the program is rewritten.
 package pgproxy
@@ -22,6 +23,7 @@ type Proxy struct {
 	// toServer and toClient are the delays in nanoseconds.
 	toServer, toClient atomic.Int64
 	running            sync.WaitGroup
+	loss               loss
 
 	mu sync.Mutex // guards the fields below
 	// open are the connections of both sides, which Close ends.
@@ -111,14 +113,18 @@ func (p *Proxy) forward(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	seen := newObserver()
+	seen := newObserver(&p.loss)
 	if !p.keep(seen, client, server) {
 		return
 	}
 	defer p.drop(client, server)
 	var both sync.WaitGroup
-	both.Go(func() { line{delay: &p.toServer, wait: waitUntil, sent: seen.fromClient}.carry(server, client) })
-	both.Go(func() { line{delay: &p.toClient, wait: waitUntil, arrived: seen.fromServer}.carry(client, server) })
+	both.Go(func() {
+		line{delay: &p.toServer, wait: waitUntil, sent: seen.fromClient, lost: seen.lost}.carry(server, client)
+	})
+	both.Go(func() {
+		line{delay: &p.toClient, wait: waitUntil, arrived: seen.fromServer, lost: seen.lost}.carry(client, server)
+	})
 	both.Wait()
 	seen.end()
 }
