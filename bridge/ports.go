@@ -204,6 +204,8 @@ const (
 	CauseLoginMissing EndCause = "login_missing"
 	// CauseUnsaid means that the agent got nothing of the turn, so that it can be said again.
 	CauseUnsaid EndCause = "unsaid"
+	// CauseUnclear means that the agent's machine cannot tell whether the agent got the turn. Only a person can.
+	CauseUnclear EndCause = "unclear"
 )
 
 // Launcher creates external agents.

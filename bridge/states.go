@@ -75,7 +75,7 @@ var (
 	TurnEdges = map[TurnState][]TurnState{
 		TurnQueued:     {TurnDelivering, TurnFailed},
 		TurnDelivering: {TurnRunning, TurnQueued, TurnFailed, TurnUncertain},
-		TurnRunning:    {TurnReplied, TurnFailed, TurnQueued},
+		TurnRunning:    {TurnReplied, TurnFailed, TurnQueued, TurnUncertain},
 		TurnUncertain:  {TurnRunning, TurnQueued, TurnFailed},
 		TurnReplied:    {},
 		TurnFailed:     {},

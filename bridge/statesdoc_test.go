@@ -44,7 +44,8 @@ func statesPage() string {
 	b.WriteString("\n## Turn\n\ndelivering is committed before the request leaves. uncertain: it may have arrived, and nobody here can tell.\n" +
 		"A turn stays queued while its runtime is away: the cloud without a key, or a runtime that the configuration lost.\n" +
 		"A running turn is queued again when the account of an agent on a person's machine is limited: it goes on when the limit is over, and it is not\n" +
-		"failed. So is a turn that the machine turns out never to have said.\n\n")
+		"failed. So is a turn that the machine turns out never to have said. A running turn becomes uncertain when its machine cannot tell whether the\n" +
+		"agent got it; then `drawbridge resolve` with --told or --tell settles it.\n\n")
 	b.WriteString(diagram(bridge.TurnEdges))
 	b.WriteString("\n## Command\n\nsending is committed before the request leaves. confirmed: the agent is there. reported: the agent that asked has had a turn that\n" +
 		"told it. uncertain: it may have happened. The bridge asks the relay's journal about an action until it knows; otherwise a\n" +

@@ -12,6 +12,9 @@ import (
 	"drawbridge/bridge/words"
 )
 
+// uncertainLook is how often the bridge looks for the effect of an uncertain turn.
+const uncertainLook = 5 * time.Minute
+
 // doubt records that a call left without an answer. The turn stays as it is;
 // the next handler looks for the effect before anything is sent again.
 func (e *Engine) doubt(ctx context.Context, j job, wait time.Duration) error {
@@ -53,6 +56,8 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case err != nil && !(bridge.IsUnclear(err) && e.settled(j) && j.turn.State == bridge.TurnDelivering):
 		e.lookFailed(j).Err(err).Str("turn", string(j.turn.ID)).Msg("look for the effect")
 		return e.putBack(ctx, j.work, wait)
+	case found == bridge.FoundThere && knownUnclear(j, started):
+		return e.putBack(ctx, j.work, uncertainLook)
 	case found == bridge.FoundThere:
 		return e.foundSent(ctx, j, started)
 	case found == bridge.FoundAbsent && j.tree.Stopped() && j.turn.State == bridge.TurnDelivering:
@@ -68,7 +73,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 			return c.failTurn(j, fmt.Sprintf("it was not launched: the Cloud Agents API has shown no such agent for %s (cursor.v0_settle)", e.o.V0Settle))
 		})
 	case j.turn.State == bridge.TurnUncertain:
-		return e.putBack(ctx, j.work, 5*time.Minute)
+		return e.putBack(ctx, j.work, uncertainLook)
 	}
 	return e.step(ctx, j, func(c *change, j *job) error { return c.uncertain(*j) })
 }
@@ -240,5 +245,5 @@ func (c *change) uncertain(j job) error {
 	if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text, Fields: causeOf(j.turn)}); err != nil {
 		return err
 	}
-	return c.PutBack(j.work, c.now.Add(5*time.Minute))
+	return c.PutBack(j.work, c.now.Add(uncertainLook))
 }

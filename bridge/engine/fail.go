@@ -154,7 +154,11 @@ func (c *change) fail(j *job, reason string) error {
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.uncarry(j.turn.ID); err != nil {
+	release := func() error { return c.uncarry(j.turn.ID) }
+	if j.told {
+		release = func() error { return c.delivered(j) }
+	}
+	if err := release(); err != nil {
 		return err
 	}
 	if err := c.fell(j); err != nil {

@@ -38,6 +38,8 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 		return e.goesOn(ctx, j, obs)
 	case obs.Cause == bridge.CauseUnsaid, obs.Cause == bridge.CauseLimited:
 		return e.sleeps(ctx, j, obs)
+	case obs.Cause == bridge.CauseUnclear:
+		return e.unclear(ctx, j, obs)
 	}
 	out := output{obs: obs, evidence: e.inspect(call, j)}
 	if call.Err() != nil {

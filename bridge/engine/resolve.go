@@ -203,10 +203,9 @@ func (c *change) settleAction(m bridge.Command, word Word) error {
 		Text: words.Say("%s (%s %s): %s; a person says so", words.OfTurn(m.Parsed.Line), m.Parsed.Verb, m.Canonical, words.Own(text))})
 }
 
-// ResolveTurn settles an uncertain turn by a person's word. A launch is settled
-// as Resolve settles its command, whoever asked for it; a follow-up can only be
-// settled as not arrived: then it ends as failed, and what it carried waits for
-// another turn. Conflict when the turn is not uncertain.
+// ResolveTurn settles an uncertain turn by a person's word. A launch is settled as Resolve settles its command. A follow-up that did not
+// arrive ends as failed, and what it carried waits for another turn. For an agent at a relay a person can say as well that it got the turn
+// (Told), or have a new turn say the same (Tell). Conflict when the turn is not uncertain.
 func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (bridge.Turn, error) {
 	var t bridge.Turn
 	if word.Ran || word.Journal || word.ExitCode != nil {
@@ -234,6 +233,8 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 			err = c.settleLaunch(j, external)
 		case j.turn.Run != "" && external == "":
 			_, err = c.settleOne(j.turn, word.Told)
+		case (word.Told || word.Tell) && external == "" && !bridge.InCloud(j.agent.Runtime):
+			err = c.settleSaid(&j, word.Told)
 		case word.Told || word.Tell:
 			err = bridge.Errorf(bridge.Invalid, "turn %s has no run that could have told anything; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)
 		case external != "":
@@ -305,10 +306,9 @@ func (c *change) giveUp(j *job, reason string) error {
 	return c.failTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)})
 }
 
-// Replay gives a turn that failed, or of which nobody knows whether it
-// arrived, another try. An uncertain turn is sent again as it is: a person has
-// looked. For a failed one the agent gets a new turn with the same words and
-// all that waits for it, or the one that waits with them goes now.
+// Replay gives a failed or uncertain turn another try. An uncertain turn is sent again as it is, because a person has looked. A failed one, and
+// an uncertain one of an agent at a relay, leads to a new turn with the same words and all that waits for the agent. If such a turn waits
+// already, it goes now.
 func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
 	return e.Retry(ctx, "", bridge.Once{}, id)
 }
@@ -349,6 +349,10 @@ func (c *change) replay(id bridge.TurnID) (bridge.Turn, error) {
 		return t, bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
 	case t.State == bridge.TurnUncertain && t.Run != "":
 		return t, bridge.Errorf(bridge.Conflict, "turn %s stands for a run that somebody made: say with `drawbridge resolve %s --told` or `--tell` whether it told the agent what waits for it", id, id)
+	case t.State == bridge.TurnUncertain && a.External != "" && !bridge.InCloud(a.Runtime):
+		if err := c.sayInNewTurn(&t, a); err != nil {
+			return t, err
+		}
 	case t.State == bridge.TurnUncertain:
 		t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
 		if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
@@ -369,6 +373,11 @@ func (c *change) replay(id bridge.TurnID) (bridge.Turn, error) {
 		return t, err
 	} else if same.ID != "" {
 		return same, c.WakeLane(agentLane(a.ID), c.now)
+	}
+	if t.Trouble == saidAgain { // the old turn's work stands first in the lane
+		if err := c.WakeLane(agentLane(a.ID), c.now); err != nil {
+			return t, err
+		}
 	}
 	again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
 	if err := c.addTurn(&a, again); err != nil {

@@ -26,6 +26,8 @@ type job struct {
 	tree bridge.Tree
 	// fault is a word of ours for why the turn fails, for traces; "" when there is none.
 	fault string
+	// told says that the agent got what a failed turn carried.
+	told bool
 	// doubted is since when an earlier attempt has been in doubt, zero when none is.
 	doubted time.Time
 }

@@ -16,8 +16,8 @@ type resolveCmd struct {
 	Ran         bool   `help:"An action ran; the agent that asked is told so." xor:"word"`
 	ExitCode    *int   `help:"The action's exit code, 0 to 255, with --ran." placeholder:"N"`
 	NotRun      bool   `help:"An action did not run; the agent that asked is told so." xor:"word"`
-	Told        bool   `help:"An unknown run of an agent told it what waits for it; for a turn, or with --restored." xor:"word"`
-	Tell        bool   `help:"An unknown run of an agent did not tell it what waits for it: tell it; for a turn, or with --restored." xor:"word"`
+	Told        bool   `help:"The agent got the turn: an unknown run told it what waits for it, or its machine cannot tell; for a turn, or with --restored." xor:"word"`
+	Tell        bool   `help:"The agent did not get the turn: tell it; for a turn, or with --restored." xor:"word"`
 	Restored    bool   `help:"Answer --told or --tell for all unknown runs after an older copy of the database was put back, without an id."`
 	Unchecked   bool   `help:"Take your word as it is: neither the Cloud Agents API is asked about --launched, nor the relay's journal about an action."`
 	target
@@ -25,7 +25,7 @@ type resolveCmd struct {
 
 // Help shows an example.
 func (resolveCmd) Help() string {
-	return "An action: without a word the relay's journal is asked, and settles the command if it knows. With --ran or --not-run it is asked as well, and what it knows counts.\n\nA launch: look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names. The agent must be on the repository that was granted; --unchecked takes your word for it.\n\nA turn that stands for an unknown run (an older copy of the database was put back): look at the run in the cloud's page. --told takes the run over, --tell tells the agent in another turn what waits for it. --restored answers for all of them.\n\nExamples:\n  drawbridge resolve cmd_0123\n  drawbridge resolve cmd_0123 --ran --exit-code 0\n  drawbridge resolve cmd_0123 --not-run\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched\n  drawbridge resolve --restored --told"
+	return "An action: without a word the relay's journal is asked, and settles the command if it knows. With --ran or --not-run it is asked as well, and what it knows counts.\n\nA launch: look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names. The agent must be on the repository that was granted; --unchecked takes your word for it.\n\nA turn that stands for an unknown run (an older copy of the database was put back): look at the run in the cloud's page. --told takes the run over, --tell tells the agent in another turn what waits for it. --restored answers for all of them.\n\nA turn of an agent at a relay that may have reached it: look at the agent's workspace. --told means that the agent got it: nothing is said again, and the turn ends without an answer. --tell says the same in a new turn. --not-launched says nothing again; what the turn carried waits for another one.\n\nExamples:\n  drawbridge resolve cmd_0123\n  drawbridge resolve cmd_0123 --ran --exit-code 0\n  drawbridge resolve cmd_0123 --not-run\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched\n  drawbridge resolve --restored --told"
 }
 
 // word is what the flags say, or a usage error.
@@ -40,7 +40,7 @@ func (c resolveCmd) word() (api.ResolveRequest, error) {
 	case turn && (c.Ran || c.NotRun):
 		return api.ResolveRequest{}, usageError{errors.New("--ran and --not-run go with an action's command, not with a turn")}
 	case turn && !said:
-		return api.ResolveRequest{}, usageError{errors.New("say what happened: --launched AGENT or --not-launched, or --told or --tell for an unknown run")}
+		return api.ResolveRequest{}, usageError{errors.New("say what happened: --launched AGENT or --not-launched, or --told or --tell for an unknown run and for an agent at a relay")}
 	case c.ExitCode != nil && (!c.Ran || *c.ExitCode < 0 || *c.ExitCode > 255):
 		return api.ResolveRequest{}, usageError{errors.New("--exit-code goes with --ran, and is 0 to 255")}
 	case c.Unchecked && (!said || c.NotLaunched || c.Told || c.Tell):
@@ -111,7 +111,7 @@ type replayCmd struct {
 
 // Help shows an example.
 func (replayCmd) Help() string {
-	return "A failed turn is said again as a new one, with all that waits for the agent; an uncertain one is sent again as it is.\n\nExample:\n  drawbridge replay trn_0123"
+	return "A failed turn is said again as a new one, with all that waits for the agent; an uncertain one is sent again as it is. An uncertain turn of an agent at a relay is said again as a new one, too: say so only if the agent did not get it.\n\nExample:\n  drawbridge replay trn_0123"
 }
 
 // Run replays.

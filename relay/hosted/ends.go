@@ -185,6 +185,9 @@ func (r *Runtime) observed(end wire.TurnEnded) bridge.Observation {
 	if end.Refusal != "" {
 		o.Cause, o.Detail = bridge.CauseUnsaid, fmt.Sprintf("relay %q refused the turn (%s)%s", r.o.Relay, end.Refusal, because(end.Error))
 	}
+	if end.Unclear {
+		o.Cause = bridge.CauseUnclear
+	}
 	if wait := r.wait(end); wait > 0 {
 		o.NotBefore = r.o.Now().Add(wait)
 	}

@@ -317,6 +317,27 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// An end that is unclear is not a crash: nobody knows whether the agent got the turn. It is read so from this process, and from the record.
+func TestUnclearCause(t *testing.T) {
+	t.Parallel()
+	m := newMachine()
+	m.end = func(wire.Turn) wire.TurnEnded {
+		return wire.TurnEnded{Cause: wire.TurnCrashed, Unclear: true, Error: "the agent cannot tell"}
+	}
+	s := newSite(t, memstore.NewDisk(), nil)
+	s.connect(t, s.identity(t), m)
+	started, err := s.Launch(t.Context(), launch(t, 1, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		o, err := s.Observe(t.Context(), bridge.RunRef{Agent: started.Agent, Run: started.Run})
+		if err != nil || o.State != bridge.RunError || o.Cause != bridge.CauseUnclear || o.Detail != "the agent cannot tell" {
+			t.Errorf("%+v %v", o, err)
+		}
+	}
+}
+
 // A relay that lost its record answers unknown for a turn that another process of it got. That is never sent again.
 func TestForgottenIsUnknown(t *testing.T) {
 	t.Parallel()
