@@ -28,9 +28,6 @@ import (
 // Folder is the name of the folder with the records of sessions, below the relay's state folder.
 const Folder = "sessions"
 
-// maxUnsaid bounds the turns that were stopped before they came.
-const maxUnsaid = 4096
-
 // Options is what a [Host] is made of.
 type Options struct {
 	Config settings.Config
@@ -52,6 +49,8 @@ type Options struct {
 type Host struct {
 	o   Options
 	dir string
+	// unsaid are turns that are not to be said, because they were stopped.
+	unsaid *stops
 	// slots are those of each entry.
 	slots map[string]*slots
 	// base is the parent of what runs without a caller.
@@ -63,9 +62,7 @@ type Host struct {
 
 	mu    sync.Mutex // guards the fields below
 	lanes map[string]*lane
-	// unsaid are turns that are not to be said, because they were stopped before they came.
-	unsaid map[string]bool
-	ended  bool
+	ended bool
 	// processes counts the processes that live.
 	processes int
 	// helpers counts the goroutines that outlive a turn. quiet is closed when there are none, nil while nobody waits for that.
@@ -96,7 +93,11 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err := trust.Folder(dir, "state"); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	h := &Host{o: o, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, halt: make(chan struct{}), before: make(chan struct{}), lanes: map[string]*lane{}, unsaid: map[string]bool{}}
+	unsaid, err := openStops(dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{o: o, unsaid: unsaid, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, halt: make(chan struct{}), before: make(chan struct{}), lanes: map[string]*lane{}}
 	for name, a := range o.Config.Agents {
 		h.slots[name] = newSlots(a.Slots)
 	}
@@ -329,9 +330,22 @@ func (h *Host) settle(l *lane, t wire.Turn) {
 	})
 }
 
-// StopTurn implements wire.AgentHost.
+// StopTurn implements wire.AgentHost. The stop of a turn without an end is on the disk before it answers.
 func (h *Host) StopTurn(t wire.Turn) wire.TurnFound {
-	h.leaveUnsaid(t.ID)
+	h.unsaid.add(t.ID)
+	found := h.stop(t)
+	if found.Known == wire.TurnKnownEnded {
+		h.unsaid.forget(t.ID)
+		return found
+	}
+	if err := h.unsaid.keep(t.ID); err != nil {
+		h.o.Log.Error().Err(err).Str("session", t.Session).Str("turn", t.ID).Msg("a stop is not on the disk; until this relay ends, the turn is not said")
+	}
+	return found
+}
+
+// stop ends a turn in hand, and says what was known of it.
+func (h *Host) stop(t wire.Turn) wire.TurnFound {
 	l, err := h.enter(t, false)
 	if err != nil || l == nil {
 		return wire.TurnFound{Known: wire.TurnKnownNot}
@@ -344,25 +358,8 @@ func (h *Host) StopTurn(t wire.Turn) wire.TurnFound {
 	return found
 }
 
-// leaveUnsaid keeps a turn from being said later. Beyond the bound it forgets another one.
-func (h *Host) leaveUnsaid(id string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for other := range h.unsaid {
-		if len(h.unsaid) < maxUnsaid {
-			break
-		}
-		delete(h.unsaid, other)
-	}
-	h.unsaid[id] = true
-}
-
 // stopped reports whether a turn was stopped before it was said.
-func (h *Host) stopped(id string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.unsaid[id]
-}
+func (h *Host) stopped(id string) bool { return h.unsaid.has(id) }
 
 // refuse returns why nothing of a turn may reach an agent, before anything is looked at on the disk.
 func (h *Host) refuse(t wire.Turn) *wire.TurnEnded {

@@ -253,6 +253,36 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A stop that comes before its turn counts over the end of the relay, whether the relay knows the session or not. It counts for that turn alone.
+func TestStopOutlivesTheRelay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	w.answers(turn("ada", "t1", "do: say one"), "one")
+	later, first := turn("ada", "t2", "do: say never"), turn("bob", "t3", "do: say never")
+	for range 2 {
+		if found := w.StopTurn(later); found.Known != wire.TurnKnownAbsent {
+			t.Errorf("%+v", found)
+		}
+		if found := w.StopTurn(first); found.Known != wire.TurnKnownNot {
+			t.Errorf("%+v", found)
+		}
+		w.again()
+	}
+	for _, stopped := range []wire.Turn{later, first} {
+		if end := w.run(stopped); end.Cause != wire.TurnStopped || !strings.Contains(end.Error, "before the agent got it") {
+			t.Errorf("%+v", end)
+		}
+		if end := w.run(stopped); end.Cause != wire.TurnStopped || !end.Replayed {
+			t.Errorf("again: %+v", end)
+		}
+	}
+	if n := w.said("never"); n != 0 {
+		t.Errorf("%d stopped turns were said", n)
+	}
+	w.answers(turn("ada", "t4", "do: say on"), "on")
+	w.answers(turn("bob", "t5", "do: say on"), "on")
+}
+
 // A stop of a turn that was answered ends the process that rests, because the bridge does not need the session any more. The session goes on
 // if the bridge needs it after all.
 func TestStopAfterTheEnd(t *testing.T) {
