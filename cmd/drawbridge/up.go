@@ -23,7 +23,7 @@ type upCmd struct {
 // Help shows examples.
 func (upCmd) Help() string {
 	return "It runs the bridge and the relay of this machine as two processes until Ctrl-C, and restarts one that crashes. At the first use it looks for installed agents, writes the configuration into the folder of --dir, and lets the relay join. bridge.log and relay.log stand there, too; a log of 16 MiB becomes NAME.1.\n\n" +
-		"With a folder and a prompt the agent gets a turn, whose text, commits and questions appear here. The agent works on the branch drawbridge/NAME in a clone of its own, and its commits come back into yours. While one `up` runs, another gives turns to the same bridge.\n\n" +
+		"With a folder and a prompt the agent gets a turn, whose text, commits and questions appear here. The agent works on the branch drawbridge/NAME in a clone of its own, and its commits come back into yours. If the agent misses its login, a terminal is asked whether to run it now; then the turn goes on. While one `up` runs, another gives turns to the same bridge.\n\n" +
 		"Examples:\n  drawbridge up\n  drawbridge up --agent opencode ~/src/my-app \"Add a health check\""
 }
 

@@ -65,7 +65,7 @@ func ReadLog(home string) ([]Line, error) {
 // Main is the agent's whole life on the standard streams; it returns the exit code. These variables change it:
 //
 //	ACPAGENT_START     at the start: silent, garbage, exit, version2, stderr (floods it)
-//	ACPAGENT_LOGIN     missing: wants a login when a session is opened
+//	ACPAGENT_LOGIN     missing: wants a login when a session is opened; file: until "auth login" was run in this HOME
 //	ACPAGENT_SESSIONS  how it goes on with sessions: both (if not set), load, resume, none
 //	ACPAGENT_MODE      the mode that a session begins in: default (if not set), plan, open (bypassPermissions)
 func Main() int {
@@ -73,6 +73,9 @@ func Main() int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "acpagent:", err)
 		return 2
+	}
+	if len(os.Args) > 1 && os.Args[1] == "auth" {
+		return a.logIn()
 	}
 	a.note(Line{Event: Started, Text: os.Getenv("ACPAGENT_START")})
 	switch os.Getenv("ACPAGENT_START") {
@@ -92,6 +95,37 @@ func Main() int {
 		go func() { _, _ = io.Copy(os.Stderr, strings.NewReader(strings.Repeat("warning\n", 10<<20))) }()
 	}
 	return a.serve(os.Stdin)
+}
+
+// loginFile is what a login leaves in the HOME.
+const loginFile = "acpagent.login"
+
+// logIn asks for a code, as logins do, and keeps it. An empty one is refused.
+func (a *agent) logIn() int {
+	fmt.Fprint(os.Stderr, "acpagent: paste your code: ")
+	code, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if code = strings.TrimSpace(code); code == "" {
+		fmt.Fprintln(os.Stderr, "acpagent: no code")
+		return 1
+	}
+	if err := os.WriteFile(filepath.Join(a.home, loginFile), []byte(code), 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, "acpagent:", err)
+		return 1
+	}
+	fmt.Fprintln(os.Stderr, "acpagent: logged in")
+	return 0
+}
+
+// missesLogin reports whether a session wants a login.
+func (a *agent) missesLogin() bool {
+	switch os.Getenv("ACPAGENT_LOGIN") {
+	case "missing":
+		return true
+	case "file":
+		_, err := os.Stat(filepath.Join(a.home, loginFile))
+		return err != nil
+	}
+	return false
 }
 
 // agent is the process.

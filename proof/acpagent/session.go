@@ -55,7 +55,7 @@ func (a *agent) opening(params json.RawMessage) (o opening, refused *problem) {
 	if stat, err := os.Stat(o.Cwd); err != nil || !stat.IsDir() {
 		return o, &problem{-32602, "cwd is not a folder"}
 	}
-	if os.Getenv("ACPAGENT_LOGIN") == "missing" {
+	if a.missesLogin() {
 		return o, &problem{-32000, "Authentication required"}
 	}
 	return o, nil

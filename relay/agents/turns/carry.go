@@ -226,7 +226,7 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end})
 	failpoint.Here("turns.answered.after")
 	switch end.Cause {
-	case wire.TurnHung, wire.TurnAsking, wire.TurnCrashed:
+	case wire.TurnHung, wire.TurnAsking, wire.TurnCrashed, wire.TurnLoginMissing: // the next process reads the login that a person makes
 		j.w.end()
 	default:
 		j.w.rest()

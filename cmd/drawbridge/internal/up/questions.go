@@ -1,12 +1,10 @@
 package up
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"drawbridge/api"
@@ -90,31 +88,17 @@ func (d bridgeDesk) by(q question) string {
 
 // questions shows what waits for a person and takes the answers of a terminal.
 type questions struct {
-	u      *upping
-	desk   desk
-	person bool
-	lines  chan string
-	seen   map[string]bool
+	u    *upping
+	desk desk
+	keys *keyboard
+	seen map[string]bool
 }
 
 // questions are those of the agent that the bridge calls name.
 func (u *upping) questions(name string) *questions {
-	q := &questions{u: u, person: u.Person, seen: map[string]bool{}, desk: machineDesk{control.NewClient(u.relay.State), u.file("relay.yaml")}}
+	q := &questions{u: u, keys: &keyboard{in: u.Stdin, over: !u.Person}, seen: map[string]bool{}, desk: machineDesk{control.NewClient(u.relay.State), u.file("relay.yaml")}}
 	if u.relay.Agents[u.Agent].ApproveBy == settings.AtBridge {
 		q.desk = bridgeDesk{u.client, name, u.file("bridge.yaml")}
-	}
-	if q.person {
-		q.lines = make(chan string, 64)
-		go func() { // a terminal's read cannot be ended; the process ends with it
-			for in := bufio.NewReader(u.Stdin); ; {
-				text, err := in.ReadString('\n')
-				if err != nil {
-					close(q.lines)
-					return
-				}
-				q.lines <- text
-			}
-		}()
 	}
 	return q
 }
@@ -151,27 +135,19 @@ func (q *questions) show(ctx context.Context) error {
 
 // ask takes a word of the person. What was typed before the question was shown is not an answer to it.
 func (q *questions) ask(ctx context.Context, id string) (yes, answered bool, err error) {
-	if !q.person {
+	if q.keys.over {
 		return false, false, nil
 	}
-	for drained := false; !drained; {
-		select {
-		case _, open := <-q.lines:
-			drained = !open
-		default:
-			drained = true
-		}
-	}
-	fmt.Fprintf(q.u.Stderr, "Approve %s? [y/N] ", id)
+	lines := q.keys.line(func() { fmt.Fprintf(q.u.Stderr, "Approve %s? [y/N] ", id) })
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false, false, context.Cause(ctx)
-		case text, open := <-q.lines:
-			answer := strings.ToLower(strings.TrimSpace(text))
-			return answer == "y" || answer == "yes", open, nil
+		case text := <-lines:
+			yes, answered = q.keys.took(text)
+			return yes, answered, nil
 		case <-tick.C:
 		}
 		if open, err := q.desk.open(ctx); err == nil && !slices.ContainsFunc(open, func(one question) bool { return one.id == id }) {

@@ -75,7 +75,11 @@ func (u *upping) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err = u.await(ctx, t, u.questions(name))
+	q := u.questions(name)
+	t, err = u.await(ctx, t, q)
+	if err == nil && missesLogin(t) && u.logIn(ctx, q.keys) {
+		t, err = u.again(ctx, t, q)
+	}
 	if err != nil {
 		return err
 	}
@@ -169,7 +173,7 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 		return nil
 	}
 	u.say("the turn is %s: %s", t.State, cmp.Or(t.Trouble, t.Status))
-	if strings.Contains(t.Trouble, "login is missing") {
+	if missesLogin(t) {
 		u.say("log the agent in with: drawbridge-relay login %s --config %s", u.Agent, u.file("relay.yaml"))
 	}
 	return ErrTurn
