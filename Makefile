@@ -8,6 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZRUNS ?= 5000
 SOAK ?= 30m
 SEED ?= 1
+KILLS ?= 1000
 
 # Tests make Unix sockets below TMPDIR, and the path of one has at most 107 characters.
 ifneq ($(shell [ $$(printf %s "$${TMPDIR:-}" | wc -c) -gt 20 ] && echo long),)
@@ -74,8 +75,9 @@ conformance: ## the official MCP conformance suite and the official TypeScript c
 agents: ## real CLI agents from npm (codex, claude, gemini, opencode) against the bridge, their models scripts on loopback; needs npm
 	@scripts/agents.sh
 
-soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store
-	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./proof/soak -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
+soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store; then KILLS (1000) of each kind with agents at a relay
+	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./proof/soak -skip TestHostedKills -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
+	@$(GO) test -count=1 -v -timeout=0 ./proof/soak -run TestHostedKills -soak.rounds=$(KILLS) -soak.seed=$(SEED) -soak.workers=9 | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 fuzz: ## every fuzz target with FUZZRUNS (5000) inputs
 	@scripts/fuzz.sh $(FUZZRUNS)
@@ -87,7 +89,7 @@ bench: ## benchmarks, each comparing in one run; results in docs/bench
 	@eval "$$(scripts/postgres.sh)"; $(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./relay/agents/host ./relay/agents/turns ./proof/measure
 
 check-all: check agents ## check, all agents and clients, and 100 rounds of each kill loop, at most 80 minutes for the loops
-	@eval "$$(scripts/postgres.sh)"; timeout -k 10 4800 $(GO) test -count=1 -v -timeout=0 ./proof/soak -run 'TestRandomKills|TestReplicas|TestRestore|TestTeam' -soak.rounds=100 | grep -vE '^(=== |--- PASS|    --- PASS)'
+	@eval "$$(scripts/postgres.sh)"; timeout -k 10 4800 $(GO) test -count=1 -v -timeout=0 ./proof/soak -run 'TestRandomKills|TestReplicas|TestRestore|TestTeam|TestHostedKills' -soak.rounds=100 | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 clean: ## remove what was built
 	rm -rf bin

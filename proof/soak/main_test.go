@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 	if err := lookAtSources(); err != nil {
 		panic(err)
 	}
-	build := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+string(filepath.Separator), "drawbridge/cmd/drawbridge", "drawbridge/cmd/drawbridge-relay")
+	build := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+string(filepath.Separator), "drawbridge/cmd/drawbridge", "drawbridge/cmd/drawbridge-relay", "drawbridge/proof/acpagent/program")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Printf("build the programs: %v\n%s", err, out)
 		return 1

@@ -179,12 +179,12 @@ func agentLog(t *testing.T, dir string) []acpagent.Line {
 	return lines
 }
 
-// TestKillsWhileAsking kills agent and relay by turns while a person is asked. The agent's own log is the oracle: each question is
+// TestKillsWhileAsking kills agent and relay by turns while a person is asked, 20 times each. The agent's own log is the oracle: each question is
 // answered once, with what the person said.
 func TestKillsWhileAsking(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "permissions: ask")
-	kills := 20
+	kills := 40
 	if testing.Short() || raced {
 		kills = 4
 	}
