@@ -211,3 +211,76 @@ func TestMoveLoginMissing(t *testing.T) {
 		}
 	})
 }
+
+// A subagent moves while its parent waits for it. It goes on with the transcript, and the parent gets its one result.
+func TestMoveSubagent(t *testing.T) {
+	t.Parallel()
+	says := func(repo, text string) string {
+		switch {
+		case repo == boss && text == "go":
+			return "SUBAGENT: repo=" + worker + ", prompt=do it"
+		case text == "do it":
+			return "SUBAGENT: repo=github.com/me/careful, prompt=x"
+		case strings.HasPrefix(text, movedHead):
+			return "All done."
+		}
+		return "Noted."
+	}
+	play(t, says, func(t *testing.T, w *world) {
+		w.launchLocal("go")
+		w.until("the parent heard that it waits", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
+		w.resting()
+		kid := child(t, w, worker)
+		w.mustMove(kid, "desk")
+		if _, err := w.engine.Deny(t.Context(), w.oneCommand(bridge.CommandHeld).ID, "not now"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the parent has the result", func(*bridge.Scene) bool { return len(w.sent(boss)) > 1 })
+		w.resting()
+		wants(t, w.sent(boss)[1], "All done.")
+		after := child(t, w, worker)
+		if after.ID != kid.ID || after.Name != kid.Name || after.Parent != kid.Parent || after.Runtime != "desk" || after.External == kid.External {
+			t.Errorf("moved: %+v", after)
+		}
+		var began []string
+		for _, line := range w.cloud.Log() {
+			if text, is := strings.CutPrefix(line, "launch "+worker+" "); is {
+				began = append(began, text)
+			}
+		}
+		if len(began) != 2 || !strings.HasPrefix(began[1], movedHead) || strings.Count(began[1], "\n| do it\n") != 1 || strings.Count(began[1], "not now") != 1 || len(w.sent(boss)) != 2 {
+			t.Errorf("it began with %q; its parent heard %q", began, w.sent(boss))
+		}
+	})
+}
+
+// An agent that a limit cut off stays where it is until its turn has an end: a stop and a resume give it one. Then it moves, and says nothing twice.
+func TestMoveAfterALimit(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished, Cause: bridge.CauseAnswered}, {State: bridge.RunError, Cause: bridge.CauseLimited}}}, func(t *testing.T, w *world) {
+		a := w.launchLocal("go")
+		w.resting()
+		w.say("build it")
+		w.until("it sleeps", w.is(func(a bridge.Agent) bool { return a.Doing == bridge.DoingSleep }))
+		if _, err := w.engine.Move(t.Context(), a.ID, "desk"); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "cut off by a limit") {
+			t.Errorf("%v", err)
+		}
+		if _, err := w.engine.Stop(t.Context(), a.ID, "move"); err != nil {
+			t.Fatal(err)
+		}
+		w.turnsIn(a.ID, bridge.TurnFailed, 1)
+		if _, err := w.engine.Resume(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.mustMove(a, "desk")
+		w.say("go on here")
+		w.resting()
+		got := w.launches()
+		if len(got) != 2 || strings.Count(got[1], "\n| build it\n") != 1 || !strings.HasSuffix(got[1], "go on here") || !strings.Contains(got[1], "The turn failed.") {
+			t.Errorf("%q", got)
+		}
+		if a := w.agent(); !a.NotBefore.IsZero() || a.Runtime != "desk" {
+			t.Errorf("%+v", a)
+		}
+	})
+}

@@ -55,7 +55,7 @@ func (c *change) settleSaid(j *job, told bool) error {
 		_, err := c.replay(j.turn.ID)
 		return err
 	}
-	j.told = true
+	j.told, j.turn.Run = true, j.agent.LastRun // nothing was sent since
 	return c.giveUp(j, "a person says that the agent got it; its answer is lost")
 }
 

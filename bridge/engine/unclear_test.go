@@ -67,6 +67,9 @@ func TestUnclearEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.resting()
+				if failed := w.turnsIn(turn.Agent, bridge.TurnFailed, 1)[0]; (failed.Run != "") != (name == "said") {
+					t.Errorf("the run of the turn is %q", failed.Run)
+				}
 				if c.next {
 					w.say("go on")
 					w.resting()

@@ -108,6 +108,8 @@ func noTurnUnderWay(tx *bridge.Scene, a bridge.Agent) error {
 		return nil
 	case t.State == bridge.TurnUncertain:
 		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is uncertain; settle it with `drawbridge resolve %s`, then move the agent", t.ID, a.Name, t.ID)
+	case t.GoesOn():
+		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s was cut off by a limit and goes on by itself where it is; wait for its end (`drawbridge turns %s`), or end it with `drawbridge stop`, then `drawbridge resume`, and move the agent", t.ID, a.Name, a.Name)
 	}
 	return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is under way; wait for its end (`drawbridge turns %s`), or end it with `drawbridge stop`, then `drawbridge resume`, and move the agent", t.ID, a.Name, a.Name)
 }

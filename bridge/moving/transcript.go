@@ -42,7 +42,7 @@ func Transcript(workspace bridge.Words, turns []bridge.Turn, left int) string {
 	var b strings.Builder
 	b.WriteString(head + string(workspace) + "\n\nThis is its transcript, oldest turn first. " + barred + "\n")
 	if left += len(turns) - len(parts); left > 0 {
-		fmt.Fprintf(&b, "%d earlier turns are left out.\n", left)
+		b.WriteString(words.Count(left, "earlier turn") + " left out.\n")
 	}
 	if len(parts) == 0 && left == 0 {
 		b.WriteString(noTurns)
