@@ -282,7 +282,7 @@ func (k *kill) play(random *rand.Rand) {
 		if k.moment == asking {
 			return k.asked() == "held", "no question yet"
 		}
-		return k.count(event, seen) > 0, "the agent has not " + event + " yet"
+		return k.happened(event, seen), "the agent has not " + event + " yet"
 	})
 	if within > 0 {
 		<-time.After(time.Duration(random.Int64N(int64(within))))
@@ -298,6 +298,15 @@ func (k *kill) play(random *rand.Rand) {
 	}
 	k.rest()
 	k.judge()
+}
+
+// happened reports whether the agent was told a word, or has answered with it and ended the turn.
+func (k *kill) happened(event, word string) bool {
+	log := k.log()
+	at := slices.IndexFunc(log, func(l acpagent.Line) bool { return l.Event == event && strings.Contains(l.Text, word) })
+	return at >= 0 && (event == acpagent.Prompted || slices.ContainsFunc(log[at:], func(l acpagent.Line) bool {
+		return l.Event == acpagent.Ended && l.Session == log[at].Session
+	}))
 }
 
 // killed kills a program and waits until it is dead.
