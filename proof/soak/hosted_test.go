@@ -354,7 +354,7 @@ func (k *kill) judge() {
 			if turn.State == "replied" && strings.Contains(turn.Reply, k.word) {
 				answers++
 			}
-			if turn.State == "failed" && strings.Contains(turn.Text, k.word) {
+			if a.Name == "main" && turn.State == "failed" && strings.Contains(turn.Text, k.word) {
 				failed++
 			}
 		}
