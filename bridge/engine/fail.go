@@ -98,7 +98,7 @@ func (c *change) sayFirst(broke, behind bridge.Turn, wait time.Duration) (bool, 
 		return true, nil
 	}
 	news := behind.Text == ""
-	if behind.State != bridge.TurnQueued || !behind.SayFirst(broke) {
+	if behind.State != bridge.TurnQueued || behind.GoesOn() || !behind.SayFirst(broke) {
 		return false, nil
 	}
 	behind.Retry = max(behind.Retry, broke.Retry+1) // so that nothing is said more often than is due

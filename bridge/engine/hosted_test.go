@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -104,6 +105,34 @@ func TestLimitIsATime(t *testing.T) {
 		}
 		if a := w.agent(); a.Doing != bridge.DoingIdle || !a.NotBefore.IsZero() || a.Trouble != "" {
 			t.Errorf("in the end %+v", a)
+		}
+	})
+}
+
+// What a person says to an agent whose limited turn had only news is a turn of its own: the limited one goes on with the text that it had.
+func TestWordsDuringLimitedNews(t *testing.T) {
+	t.Parallel()
+	done := bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Reply: "SUBAGENT: repo=github.com/acme/a, prompt=x"}
+	limited := bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: time.Date(2000, 1, 1, 9, 0, 0, 0, time.UTC)}
+	bubble(t, func(t *testing.T, w *world) {
+		e := &ends{read: map[string]bridge.Observation{}, all: map[string][]bridge.Observation{boss: {done, limited}}}
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			return e.answer(repo, text+time.Now().Truncate(4*time.Hour).String()) // the same words at another time are another run
+		}
+		w.start()
+		w.launchLocal("go")
+		w.until("it sleeps", w.is(func(a bridge.Agent) bool { return a.Doing == bridge.DoingSleep }))
+		w.say("stop that")
+		w.until("its turns have ended", func(tx *bridge.Scene) bool {
+			a, err := tx.FindAgent(bridge.ByName, "main")
+			if err != nil {
+				return false
+			}
+			_, open := tx.OpenTurn(a.ID)
+			return errors.Is(open, bridge.ErrNoRow)
+		})
+		if got := strings.Join(w.sent(boss), "; "); !strings.Contains(got, "What happened") || !strings.Contains(got, "stop that") {
+			t.Errorf("it heard %q", got)
 		}
 	})
 }
