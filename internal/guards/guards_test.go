@@ -86,7 +86,8 @@ var mayImport = map[string][]string{
 	"proof/measure":          {},
 	"proof/stores":           {"bridge", "bridge/search", "parser"},
 	"proof/memstore":         {"bridge", "bridge/search"},
-	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "proof/memstore"},
+	"proof/sim":              {"bridge", "bridge/engine", "policy", "parser", "proof/memstore", "proof/sim/timeline", "relay/hosted", "relay/hub", "relay/wire"},
+	"proof/sim/timeline":     {},
 	"proof/failport":         {"bridge"},
 	"internal/…":             {},
 

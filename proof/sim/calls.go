@@ -142,6 +142,9 @@ func hang(w *world, r request, run func()) error {
 
 // Launch implements bridge.Launcher.
 func (p *process) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
+	if host := p.w.hostOf(l.Runtime); host != nil {
+		return p.launchHosted(ctx, host, l)
+	}
 	r := request{name: "launch", tag: l.Grant.Prompt(), faults: inLaunch, effect: true, again: l.API == bridge.APIv1}
 	left := p.frame.commit
 	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.launch(l, left) })
@@ -159,6 +162,10 @@ func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Start
 		if p.w.narrow && p.w.chance(0.3) {
 			p.w.relist(0) // somebody writes the list while the answer is on its way
 		}
+		if host := p.w.hostOf(l.Runtime); host != nil {
+			s, known, err := p.port(host, host).FindLaunch(ctx, l)
+			return found{s, known}, err
+		}
 		return p.w.cloud.findLaunch(l), nil
 	})
 	return f.started, f.known, err
@@ -166,6 +173,9 @@ func (p *process) FindLaunch(ctx context.Context, l bridge.Launch) (bridge.Start
 
 // Send implements bridge.Sender.
 func (p *process) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	if host := p.w.hostOf(f.Runtime); host != nil {
+		return p.sendHosted(ctx, host, f)
+	}
 	r := request{name: "send", tag: f.Marker, faults: inSend, effect: true, again: f.API == bridge.APIv1}
 	left := p.frame.commit
 	return ask(ctx, p, r, func() (bridge.Started, error) { return p.w.cloud.send(f, left) })
@@ -173,6 +183,13 @@ func (p *process) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 
 // FindSend implements bridge.Sender.
 func (p *process) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
+	if host := p.w.hostOf(f.Runtime); host != nil {
+		got, err := ask(ctx, p, request{name: "find send", tag: f.Marker, faults: inRead}, func() (found, error) {
+			s, known, err := p.port(host, host).FindSend(ctx, f)
+			return found{s, known}, err
+		})
+		return got.started, got.known, err
+	}
 	got, err := ask(ctx, p, request{name: "find send", tag: f.Marker, faults: inFindSend}, func() (found, error) { return p.w.cloud.findSend(f) })
 	if bridge.KindOf(err) == bridge.Conflict {
 		err = &bridge.Error{Kind: bridge.Conflict, Message: bridge.SafeMessage(err), Unclear: true}
@@ -182,11 +199,19 @@ func (p *process) FindSend(ctx context.Context, f bridge.FollowUp) (bridge.Start
 
 // Observe implements bridge.Observer.
 func (p *process) Observe(ctx context.Context, r bridge.RunRef) (bridge.Observation, error) {
-	return ask(ctx, p, request{name: "observe", tag: r.Agent, faults: inRead, often: true}, func() (bridge.Observation, error) { return p.w.cloud.observe(r) })
+	return ask(ctx, p, request{name: "observe", tag: r.Agent, faults: inRead, often: true}, func() (bridge.Observation, error) {
+		if host := p.w.hostOf(r.Runtime); host != nil {
+			return p.port(host, host).Observe(ctx, r)
+		}
+		return p.w.cloud.observe(r)
+	})
 }
 
 // Inspect implements bridge.Inspector.
 func (p *process) Inspect(ctx context.Context, r bridge.RunRef) (bridge.Evidence, error) {
+	if p.w.hostOf(r.Runtime) != nil {
+		return bridge.Evidence{}, nil
+	}
 	e, err := ask(ctx, p, request{name: "inspect", tag: r.Agent, faults: inRead, often: true}, func() (bridge.Evidence, error) { return p.w.cloud.inspect(r) })
 	if err == nil && e.Usage != nil {
 		if p.frame.told == nil {
@@ -200,6 +225,9 @@ func (p *process) Inspect(ctx context.Context, r bridge.RunRef) (bridge.Evidence
 // Cancel implements bridge.Observer.
 func (p *process) Cancel(ctx context.Context, r bridge.RunRef) error {
 	_, err := ask(ctx, p, request{name: "cancel", tag: r.Agent, faults: inCancel, effect: true, again: true}, func() (struct{}, error) {
+		if host := p.w.hostOf(r.Runtime); host != nil {
+			return struct{}{}, p.port(host, host).Cancel(ctx, r)
+		}
 		p.w.cloud.cancel(r)
 		return struct{}{}, nil
 	})
@@ -220,5 +248,8 @@ func (p *process) LookUp(ctx context.Context, q bridge.ActionLookup) (bridge.Act
 
 // SentSince implements bridge.Transcriber.
 func (p *process) SentSince(ctx context.Context, r bridge.RunRef) ([]bridge.SentRun, error) {
+	if p.w.hostOf(r.Runtime) != nil {
+		return nil, nil
+	}
 	return ask(ctx, p, request{name: "sent since", tag: r.Agent, faults: inRead, often: true}, func() ([]bridge.SentRun, error) { return p.w.cloud.sentSince(r) })
 }

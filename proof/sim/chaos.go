@@ -8,7 +8,7 @@ import (
 
 // pending reports whether an effect is still under way of which nobody knows.
 func (w *world) pending() bool {
-	return w.agenda.late() || w.depth > 0
+	return w.agenda.Late() || w.depth > 0
 }
 
 // chaos is what goes wrong by itself, every now and then until all is calm.
@@ -24,6 +24,9 @@ func (w *world) chaos() {
 		w.relist(0.08)
 	}
 	w.cloud.meddle()
+	for _, l := range w.laptops {
+		l.strike()
+	}
 	if w.depth > 0 {
 		return // a clock that jumps or a restore in the middle of a call is past the promises
 	}

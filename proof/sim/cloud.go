@@ -22,7 +22,7 @@ type cloud struct {
 }
 
 func newCloud(w *world) *cloud {
-	return &cloud{w: w, truth: truth{byID: map[string]*cloudAgent{}, tells: telling(w.rng.IntN(4))}, shows: w.rng.IntN(3) > 0}
+	return &cloud{w: w, truth: truth{byID: map[string]*cloudAgent{}, taken: map[string]bool{}, tells: telling(w.rng.IntN(4))}, shows: w.rng.IntN(3) > 0}
 }
 
 // launch is the create request of both versions. An agent that is there already

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,6 +51,14 @@ var needed = []string{
 	"a stop met a call on its way", "a turn was tried again", "user resumes a tree", "user overtakes what is only news", "user raises the budget",
 	"joined results, all there", "joined results with some missing", "joined results at the deadline", "budget that cannot be kept",
 	"relay: the journal was asked and knew",
+	"hosted: ended answered", "hosted: ended refused", "hosted: ended limited", "hosted: ended stopped", "hosted: ended hung", "hosted: ended crashed",
+	"hosted: ended asking", "hosted: ended session_gone", "hosted: ended login_missing",
+	"hosted: the relay was killed in mid-turn", "hosted: the relay was killed while an agent asked", "hosted: the relay was killed while a turn waited",
+	"hosted: a turn waited for a slot", "hosted: an agent lost a prompt", "hosted: an agent went on with its turn", "hosted: the replay could not tell",
+	"hosted: the answer was read from the replay", "hosted: the replay lacked a turn that was said", "user moves an agent", "hosted: a moved agent began its session",
+	"hosted: a question is answered given at the bridge", "hosted: a question is answered refused at the bridge", "hosted: a question is answered yes at the bridge",
+	"hosted: a question is answered no at the bridge", "hosted: a question is answered given at the machine", "hosted: a question is answered refused at the machine",
+	"hosted: a question is answered yes at the machine", "hosted: a question is answered no at the machine",
 	"budget of launches used up", "budget of open used up", "budget of turns used up", "budget of tokens used up", "budget of cost_usd used up",
 }
 
@@ -57,13 +66,13 @@ var needed = []string{
 // the state machines, and what puts a promise to the test. An edge that nothing takes does not belong in its table.
 func (c Coverage) Missing() []string {
 	var missing []string
-	for _, f := range allFaults {
+	for _, f := range slices.Concat(allFaults, hostedFaults) {
 		if c.Faults[f] == 0 {
 			missing = append(missing, "no seed had the fault: "+string(f))
 		}
 	}
 	for _, e := range allEdges() {
-		if c.Edges[e] == 0 && e != limitedEdge && e != unclearEdge {
+		if c.Edges[e] == 0 {
 			missing = append(missing, "no seed went "+e.String())
 		}
 	}
@@ -78,7 +87,7 @@ func (c Coverage) Missing() []string {
 // String is a table of all counts.
 func (c Coverage) String() string {
 	var b strings.Builder
-	for _, f := range allFaults {
+	for _, f := range slices.Concat(allFaults, hostedFaults) {
 		fmt.Fprintf(&b, "%8d  %s\n", c.Faults[f], f)
 	}
 	for _, e := range allEdges() {
@@ -89,13 +98,6 @@ func (c Coverage) String() string {
 	}
 	return b.String()
 }
-
-// limitedEdge is that of a turn whose agent is limited, or whose machine never said it. Agents here live in the cloud, which knows neither;
-// the tests of package engine go this way.
-var limitedEdge = Edge{Noun: "turn", From: "running", To: "queued"}
-
-// unclearEdge is that of a turn whose machine cannot tell whether the agent got it. The cloud can; package engine tests this edge.
-var unclearEdge = Edge{Noun: "turn", From: "running", To: "uncertain"}
 
 // allEdges returns every edge of the three state machines, in a fixed order.
 func allEdges() []Edge {
@@ -112,14 +114,6 @@ func edgesOf[S ~string](noun string, table map[S][]S) []Edge {
 			all = append(all, Edge{noun, string(from), string(to)})
 		}
 	}
-	slices.SortFunc(all, func(a, b Edge) int {
-		switch {
-		case a.String() < b.String():
-			return -1
-		case a.String() > b.String():
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(all, func(a, b Edge) int { return cmp.Compare(a.String(), b.String()) })
 	return all
 }

@@ -64,6 +64,22 @@ const (
 	faultLongRun         Fault = "a run takes much longer than others"
 )
 
+// The faults of agents on a relay.
+const (
+	faultHostLimited          Fault = "hosted: the account is limited"
+	faultHostRefuses          Fault = "hosted: the model refuses"
+	faultHostHung             Fault = "hosted: the agent hangs"
+	faultHostCrashed          Fault = "hosted: the agent's process ends"
+	faultHostGone             Fault = "hosted: the session is gone"
+	faultHostLogin            Fault = "hosted: the login is missing"
+	faultHostAsks             Fault = "hosted: the agent asks a person"
+	faultHostRelayKilled      Fault = "hosted: the relay is killed"
+	faultHostRelayKilledAtEnd Fault = "hosted: the relay is killed before it has written an answer down"
+	faultHostKilledAtEnd      Fault = "hosted: an agent is killed after its answer, which its own file loses"
+	faultHostKilledAsking     Fault = "hosted: an agent is killed while it asks"
+	faultHostCut              Fault = "hosted: the connection is lost"
+)
+
 // What the operator does that cuts plans short.
 const (
 	faultSmallBudget       Fault = "a budget that is soon used up"
@@ -79,6 +95,11 @@ var allFaults = []Fault{
 	faultOverlap, faultPause, faultStalled, faultClockForward, faultClockBack, faultRestored, faultNarrowed,
 	faultWebhookLost, faultWebhookTwice, faultWebhookLate, faultWebhookReplayed, faultHiddenLaunch, faultWrongRepo, faultForeignRun, faultRunBroken, faultOversize, faultRelayRefuses, faultRelayAsks, faultRelayDown, faultLongRun,
 	faultSmallBudget, faultTreeStopped, faultReminderCancelled,
+}
+
+// hostedFaults are those of a relay with agents. Plays without one draw nothing for them.
+var hostedFaults = []Fault{
+	faultHostLimited, faultHostRefuses, faultHostHung, faultHostCrashed, faultHostGone, faultHostLogin, faultHostAsks, faultHostRelayKilled, faultHostRelayKilledAtEnd, faultHostKilledAtEnd, faultHostKilledAsking, faultHostCut,
 }
 
 // Which faults may strike where: in a launch, a follow-up, an action, a look-up,
@@ -105,6 +126,15 @@ type fate struct {
 	rate, commits, calls float64
 	// length is how long things go wrong at most.
 	length time.Duration
+}
+
+// drawHosted draws the fate of a play with agents on a relay.
+func (f fate) drawHosted(rng *rand.Rand) {
+	share := []float64{0.3, 0.6, 1}[rng.IntN(3)]
+	for _, kind := range hostedFaults {
+		f.enabled[kind] = rng.Float64() < share
+	}
+	f.enabled[faultRestored] = false // the record of a relay is not put back with the database
 }
 
 // drawFate draws a fate; a calm one has no fault.

@@ -22,7 +22,7 @@ func (v *verdict) joins(a bridge.Agent, external *cloudAgent) {
 	told := map[int64]int{}
 	var before strings.Builder
 	for _, r := range external.runs {
-		if r.foreign || r.state != bridge.RunFinished {
+		if r.foreign || !r.told() {
 			continue
 		}
 		for _, s := range joinStatements(r.text) {
@@ -107,7 +107,7 @@ func (v *verdict) statement(a bridge.Agent, external *cloudAgent, s joinStatemen
 		missing := slices.Contains(s.missing, m.line)
 		earlier := strings.Contains(s.before, m.token)
 		if missing == earlier && v.o.s.skewless() {
-			v.s.fail("agent %s: line %d of turn %d is told as missing: %v; its result was told before: %v", a.ID, m.line, s.seq, missing, earlier)
+			v.s.fail("agent %s: line %d of turn %d is recorded as missing: %v; its result was told before: %v", a.ID, m.line, s.seq, missing, earlier)
 		}
 	}
 	switch {

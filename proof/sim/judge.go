@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/parser"
+	"drawbridge/relay/wire"
 )
 
 // verdict is the oracle's last look at a play that has come to rest.
@@ -39,6 +40,11 @@ func (o *oracle) judge() {
 	}
 	v.trees()
 	v.words()
+	for _, q := range o.truth.questions {
+		if q.heard != q.about.State {
+			v.s.fail("question %s is %s, and the bridge heard %q", q.about.ID, q.about.State, q.heard)
+		}
+	}
 }
 
 // healthy reports whether an agent hears all that it is to hear.
@@ -48,6 +54,10 @@ func (v *verdict) healthy(a bridge.Agent) bool {
 
 // command checks that a command has come to an end that is true and told.
 func (v *verdict) command(m bridge.Command) {
+	if m.Parsed.Verb == bridge.VerbPermission {
+		v.question(m)
+		return
+	}
 	switch m.State {
 	case bridge.CommandReported:
 	case bridge.CommandHeld:
@@ -93,10 +103,10 @@ func (v *verdict) truth(m bridge.Command) {
 		a := v.o.truth.of(v.agents[m.Child])
 		switch external := v.agents[m.Child].External; {
 		case m.Child == "":
-		case a != nil && external == "":
-			v.s.fail("command %s is told as not launched (%s), and agent %s runs", m.ID, m.Reason, a.id)
-		case a == nil && external != "":
-			v.s.fail("command %s is told as launched, and there is no agent", m.ID)
+		case a != nil && external == "" && a.movedTo == "":
+			v.s.fail("command %s is recorded as not launched (%s), and agent %s runs", m.ID, m.Reason, a.id)
+		case a == nil && external != "" && !v.o.truth.taken[external]:
+			v.s.fail("command %s is recorded as launched, and there is no agent", m.ID)
 		}
 	case parser.LocalAction:
 		ran := v.o.requests[m.OpKey] > 0
@@ -127,8 +137,8 @@ func (v *verdict) agent(a bridge.Agent) {
 		}
 	}
 	external := v.o.truth.of(a)
-	if a.Parent == "" && external != nil && a.External == "" && !v.stuck[a.ID] && !v.o.s.restored {
-		v.s.fail("agent %s is told as not launched, and %s runs", a.ID, external.id)
+	if a.Parent == "" && external != nil && a.External == "" && external.movedTo == "" && !v.stuck[a.ID] && !v.o.s.restored {
+		v.s.fail("agent %s is recorded as not launched, and %s runs", a.ID, external.id)
 	}
 	if external != nil && v.o.s.restored {
 		v.once(a, external)
@@ -150,7 +160,7 @@ func (v *verdict) agent(a bridge.Agent) {
 func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 	var got []string
 	for _, r := range external.runs {
-		if r.state != bridge.RunFinished || r.foreign || !r.over(v.s.now) {
+		if !r.told() || r.foreign || !r.over(v.s.now) {
 			continue
 		}
 		for line := range strings.Lines(r.text) {
@@ -208,7 +218,7 @@ func (v *verdict) words() {
 		good, broken := 0, 0
 		for _, r := range external.runs {
 			switch {
-			case !says(r.text, text):
+			case r.lost || !says(r.text, text):
 			case r.state == bridge.RunFinished:
 				good++
 			case r.state != bridge.RunCancelled:
@@ -237,7 +247,8 @@ func (v *verdict) retried(a bridge.Agent) {
 	}
 	for _, t := range v.turns[a.ID] {
 		broke := t.Status == bridge.RunError || t.Status == bridge.RunExpired
-		if !broke || t.Text == "" || t.Retry >= 3 || t.IsLaunch() && a.Parent != "" {
+		if !broke || root.host != nil || // a relay says why, and a person judges it
+			t.Text == "" || t.Retry >= 3 || t.IsLaunch() && a.Parent != "" {
 			continue
 		}
 		if !slices.ContainsFunc(v.turns[a.ID], func(n bridge.Turn) bool { return n.Says(t.Text) && n.Retry == t.Retry+1 }) {
@@ -263,7 +274,7 @@ func subsequence(got, want []string) bool {
 func (v *verdict) order(id bridge.AgentID, a *cloudAgent) {
 	var last int64
 	for _, r := range a.runs {
-		if r.marker == "" {
+		if r.marker == "" || r.lost {
 			continue
 		}
 		t, known := v.byMarker(id, r.marker)
@@ -293,21 +304,32 @@ func (v *verdict) runs(id bridge.AgentID, a *cloudAgent) {
 	}
 	for _, r := range a.runs {
 		t, known := v.byMarker(id, r.marker)
-		if r.foreign || !known || v.stuck[t.Agent] {
+		if r.foreign || r.lost || !known || v.stuck[t.Agent] {
 			continue
 		}
 		parent := v.agents[t.Agent].Parent
 		switch {
 		case t.Text != "" && r.marker != "" && !strings.HasPrefix(r.text, t.Text):
 			v.s.fail("run %s of %s was to begin with %q: %q", r.id, a.id, t.Text, r.text)
+		case r.cause == wire.TurnLimited && t.State == bridge.TurnFailed: // it was stopped, or its relay could not go on with it
 		case t.Status != r.state:
 			v.s.fail("run %s of %s ended %s, and turn %d is %s with status %q: %s", r.id, a.id, r.state, t.Seq, t.State, t.Status, t.Trouble)
-		case r.good() && len(v.commands[t.ID]) != len(r.commands):
-			v.s.fail("run %s wrote %d commands, and %d are recorded", r.id, len(r.commands), len(v.commands[t.ID]))
-		case parent != "" && r.state != bridge.RunFinished && !slices.Contains(v.o.heard[parent], r.token):
+		case r.good() && v.lines(t.ID) != len(r.commands):
+			v.s.fail("run %s wrote %d commands, and %d are recorded", r.id, len(r.commands), v.lines(t.ID))
+		case parent != "" && !r.told() && !slices.Contains(v.o.heard[parent], r.token):
 			v.s.fail("run %s of %s ended %s, and its parent was never to hear of it", r.id, a.id, r.state)
 		}
 	}
+}
+
+// lines counts the commands of a turn that stood in its reply.
+func (v *verdict) lines(id bridge.TurnID) (n int) {
+	for _, m := range v.commands[id] {
+		if m.Parsed.Verb != bridge.VerbPermission {
+			n++
+		}
+	}
+	return n
 }
 
 // once checks, after a database was put back, that an agent heard nothing twice,

@@ -15,6 +15,10 @@ func (u *user) govern() {
 	if u.w.calm {
 		return
 	}
+	if u.w.hosting && u.w.chance(0.4) {
+		u.move()
+		return
+	}
 	switch u.w.rng.IntN(10) {
 	case 0, 1:
 		u.stop()
@@ -115,6 +119,32 @@ func (u *user) cancelReminder() {
 			return err2
 		})
 		return
+	}
+}
+
+// move moves some agent to the other relay.
+func (u *user) move() {
+	all, p := u.w.agents(), u.door()
+	if len(all) == 0 || p == nil {
+		return
+	}
+	a := all[u.w.rng.IntN(len(all))]
+	to := map[string]string{hostedRuntime: otherRuntime}[a.Runtime]
+	if to == "" {
+		to = hostedRuntime
+	}
+	_, err := p.engine.Move(p.ctx, a.ID, to)
+	u.w.note("user moves", string(a.ID), to, fmt.Sprint(err))
+	switch now := u.w.agent(a.ID); {
+	case now.Runtime == to && a.Runtime != to:
+		u.w.happened("user moves an agent")
+		if u.moves[a.ID] = to; u.w.cloud.of(a) != nil {
+			u.w.cloud.of(a).movedTo = to
+		}
+	case err == nil:
+		u.w.fail("agent %s was moved to %s, and lives in %q", a.Name, to, now.Runtime)
+	default:
+		u.w.happened("a move is refused: " + string(bridge.KindOf(err)))
 	}
 }
 

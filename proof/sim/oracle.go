@@ -35,7 +35,9 @@ type oracle struct {
 	fences    map[int64]int64 // of the latest claims, by work
 	reminders map[string]*reminder
 	// held are the tokens that waited for others; they come later than what was told after them.
-	held    map[string]bool
+	held map[string]bool
+	// answers counts how often an agent is to hear the answer to a question of its own.
+	answers map[bridge.CommandID]int
 	results results
 }
 
@@ -44,7 +46,7 @@ type oracle struct {
 func newOracle(s *stage, t *truth, d *deeds) *oracle {
 	return &oracle{s: s, truth: t, user: d, byTag: map[string][]*commandLine{}, baits: map[string]bool{}, approvals: map[string]int{}, effects: map[string]int{},
 		doubts: map[string]bool{}, requests: map[string]int{}, sends: map[string]int{}, heard: map[bridge.AgentID][]string{},
-		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]joinPolicy{}, fences: map[int64]int64{}, reminders: map[string]*reminder{}, held: map[string]bool{},
+		trees: map[string]*tree{}, begun: map[string]int{}, joined: map[bridge.TurnID]joinPolicy{}, fences: map[int64]int64{}, reminders: map[string]*reminder{}, held: map[string]bool{}, answers: map[bridge.CommandID]int{},
 		results: newResults()}
 }
 
@@ -160,6 +162,7 @@ func (o *oracle) sent(a *cloudAgent, f bridge.FollowUp, left int) {
 // told notes what a commit left for agents to hear.
 func (o *oracle) told(notices []bridge.Notice) {
 	for _, n := range notices {
+		o.toldOf(n)
 		for _, token := range tokensIn(n.Untrusted) {
 			if slices.Contains(o.heard[n.Agent], token) && !o.s.restored {
 				o.s.fail("agent %s is to hear of %s twice", n.Agent, token)

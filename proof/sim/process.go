@@ -45,7 +45,7 @@ func (m *machine) boot() {
 	p.ctx, p.cancel = context.WithCancel(w.ctx)
 	e, err := engine.New(engine.Options{
 		Store: p, Runtime: p, Actions: p, Keys: keys, Policy: w.policy, PublicURL: "https://bridge.example",
-		Settle: func(string) time.Duration { return settle }, Streams: -1, Parser: parser.Options{Remind: true, WebhookResult: true},
+		Settle: settleOf, Hosts: hosts, Streams: -1, Parser: parser.Options{Remind: true, WebhookResult: true},
 		Now: m.now, NewID: p.newID, Rand: w.rng.Float64, Log: w.log(m),
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (m *machine) boot() {
 
 // log is the engine's log, which is in the trace when that is kept.
 func (w *world) log(m *machine) zerolog.Logger {
-	if !w.trace.keep {
+	if !w.trace.Keep {
 		return zerolog.Nop()
 	}
 	return zerolog.New(logWriter{w, m})
@@ -81,7 +81,7 @@ func (l logWriter) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte(`"stack":`)) {
 		return len(line), nil
 	}
-	l.w.trace.lines = append(l.w.trace.lines, l.w.now.Sub(l.w.start).String()+" "+l.m.name+" logs "+strings.TrimSpace(string(line)))
+	l.w.trace.Lines = append(l.w.trace.Lines, l.w.now.Sub(l.w.start).String()+" "+l.m.name+" logs "+strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 

@@ -18,6 +18,9 @@ const (
 	// carefulRepo wants each launch approved, hourlyRepo one an hour.
 	carefulRepo = "github.com/me/careful"
 	hourlyRepo  = "github.com/me/hourly"
+	// hostedRepo is a clone on the laptop, and agents on anyRepo live where their parent does.
+	hostedRepo = "local/app"
+	anyRepo    = "github.com/acme/any"
 )
 
 // The bounds of the plays: commands in a turn, actions that run at once and
@@ -61,11 +64,12 @@ func compile(b book) *policy.Policy {
 	r := policy.Rules{
 		Repos: []policy.RepoRule{{Pattern: v1Repo, API: bridge.APIv1}, {Pattern: v0Repo, API: bridge.APIv0},
 			{Pattern: carefulRepo, Approval: policy.Approval{Mode: policy.ApprovalEach}},
-			{Pattern: hourlyRepo, Approval: policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour}}},
+			{Pattern: hourlyRepo, Approval: policy.Approval{Mode: policy.ApprovalOnce, For: time.Hour}},
+			{Pattern: hostedRepo, Runtime: hostedRuntime}, {Pattern: anyRepo}},
 		Limits: policy.Limits{CommandsPerTurn: commandsPerTurn, LaunchesPerHour: 8, OpenSubagents: 5, Depth: 2, TurnsPerChain: b.chain,
 			Reminders: reminders, Tree: budgets[b.purse]},
 		Agents:        map[string]policy.Narrowing{poorName: {Tree: policy.Budget{Launches: 1}}},
-		OperatorRepos: []string{rootRepo},
+		OperatorRepos: []string{rootRepo, anyRepo},
 	}
 	for i := range plainActions {
 		r.Actions = append(r.Actions, policy.ActionRule{ID: fmt.Sprintf("act_%d", i), Relay: "laptop"})

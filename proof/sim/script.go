@@ -64,6 +64,11 @@ func (c *cloud) wrote(r *cloudRun, tag string, class lineClass) {
 }
 
 func (c *cloud) subagent(r *cloudRun, repo string, class lineClass) string {
+	if c.w.hosting && repo == v1Repo && c.w.chance(0.5) {
+		if repo = hostedRepo; r.agent.host != nil && c.w.chance(0.5) {
+			repo = anyRepo
+		}
+	}
 	tag := fmt.Sprintf("task %d", c.w.oracle.number())
 	c.wrote(r, tag, class)
 	return "SUBAGENT: repo=" + repo + ", prompt=" + tag + "\n"

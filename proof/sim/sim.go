@@ -6,9 +6,11 @@
 //
 // Who plays: world (the turns of a play), process (one replica's engine) with
 // calls and chaos (what goes wrong around it), cloud and script (agents and what
-// they write), relay, user and operator. What they share: stage (time, dice,
-// faults, store), agenda, trace, faults, rules (the allowlists) and coverage. Who
-// judges: witness sees each commit, truth is what the vendor has, and oracle,
+// they write), relay, user and operator. In a third of the plays, those of seeds
+// that three divides, laptop and hosted are two relays with agents, and questions
+// what those agents ask a person; the Runtime of package hosted names their turns.
+// What they share: stage (time, dice, faults, store), package timeline, faults,
+// rules (the allowlists) and coverage. Who judges: witness sees each commit, truth is what the vendor has, and oracle,
 // trees, joins, results and judge hold the bridge against both. The oracle never
 // takes the bridge's record as proof of what happened.
 //
@@ -55,5 +57,5 @@ func (r Report) String() string {
 func Run(ctx context.Context, seed uint64, c Config) Report {
 	w := newWorld(ctx, seed, c)
 	w.play()
-	return Report{Seed: seed, Failures: w.failures, Hash: w.trace.hash, Trace: w.trace.lines, Steps: w.steps, Coverage: w.cover}
+	return Report{Seed: seed, Failures: w.failures, Hash: w.trace.Hash, Trace: w.trace.Lines, Steps: w.steps, Coverage: w.cover}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/proof/memstore"
+	"drawbridge/proof/sim/timeline"
 )
 
 // epoch is when every play begins.
@@ -25,7 +26,7 @@ type stage struct {
 	// start is when the play began; now is the virtual time, which no clock of a machine has to tell.
 	start, now time.Time
 	// agenda is what happens by itself.
-	agenda agenda
+	agenda timeline.Agenda
 	// disk is where all replicas of the bridge keep their store.
 	disk *memstore.Disk
 	// restored is true once the store was put back to an older copy.
@@ -37,7 +38,7 @@ type stage struct {
 	calmed time.Time
 	// commits counts the transactions of the bridge that changed something.
 	commits int
-	trace   trace
+	trace   timeline.Trace
 	cover   Coverage
 	// failures are the first broken promises, in words.
 	failures []string
@@ -47,13 +48,13 @@ type stage struct {
 // trace says whether the lines of what happens are kept, calm that nothing goes wrong.
 func newStage(ctx context.Context, seed uint64, trace, calm bool) *stage {
 	s := &stage{ctx: ctx, rng: rand.New(rand.NewPCG(seed, 0x6272696467652121)), start: epoch, now: epoch, disk: memstore.NewDisk(),
-		trace: newTrace(trace), cover: newCoverage()}
+		trace: timeline.NewTrace(trace), cover: newCoverage()}
 	s.fate = drawFate(s.rng, calm)
 	return s
 }
 
 // note writes one line of the trace.
-func (s *stage) note(words ...string) { s.trace.add(s.now.Sub(s.start), words) }
+func (s *stage) note(words ...string) { s.trace.Add(s.now.Sub(s.start), words) }
 
 // fail records a broken promise; of many the first five are kept.
 func (s *stage) fail(format string, args ...any) {
@@ -76,15 +77,15 @@ func (s *stage) span(from, to time.Duration) time.Duration {
 func (s *stage) chance(p float64) bool { return s.rng.Float64() < p }
 
 // after lets something happen in a while.
-func (s *stage) after(d time.Duration, do func()) { s.agenda.add(s.now.Add(d), false, do) }
+func (s *stage) after(d time.Duration, do func()) { s.agenda.Add(s.now.Add(d), false, do) }
 
 // afterAll lets an effect take place although nobody waits for it any more.
-func (s *stage) afterAll(d time.Duration, do func()) { s.agenda.add(s.now.Add(d), true, do) }
+func (s *stage) afterAll(d time.Duration, do func()) { s.agenda.Add(s.now.Add(d), true, do) }
 
 // settleLate lets late effects happen at once. A clock that jumps makes the
 // settle time meaningless for what is under way; that hole is documented.
 func (s *stage) settleLate() {
-	for _, do := range s.agenda.takeLate() {
+	for _, do := range s.agenda.TakeLate() {
 		do()
 	}
 }

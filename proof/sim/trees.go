@@ -92,7 +92,7 @@ func (o *oracle) grew(a *cloudAgent, left int) {
 	t.launches++
 	open := 1
 	for _, other := range o.truth.under(a.root)[1:] {
-		if other.wrong.IsZero() && !other.runs[0].over(o.s.now) {
+		if other.wrong.IsZero() && len(other.runs) > 0 && !other.runs[0].over(o.s.now) {
 			open++
 		}
 	}
@@ -221,14 +221,14 @@ func (o *oracle) metered(all map[string]*bridge.Usage, id bridge.AgentID) {
 		return
 	}
 	t := o.tree(external.root)
-	m, told := t.used[a.External], all[a.External]
+	m, told := t.used[string(id)], all[a.External]
 	if m.unknown = told == nil || (!told.CostKnown && o.budget(t).CostUSD > 0); !m.unknown {
 		m.tokens = told.Tokens
 		if told.CostKnown {
 			m.micros = told.CostMicros
 		}
 	}
-	t.used[a.External] = m
+	t.used[string(id)] = m
 	if got := (meter{a.Tokens, a.CostMicros, a.Unmetered}); got != m {
 		o.s.fail("agent %s: recorded as used: %+v, told: %+v", id, got, m)
 	}
@@ -264,6 +264,10 @@ func (o *oracle) readable() {
 		dark := o.truth.tells == tellsNothing || o.truth.tells == tellsNoCost && o.budget(t).CostUSD > 0
 		for _, x := range o.truth.under(rootTag(t.name)) {
 			dark = dark || x.api == bridge.APIv0
+		}
+		for _, b := range o.s.agents() {
+			_, _, hosted := hosts(b.Runtime)
+			dark = dark || hosted && b.Root == a.Root // relays tell no usage
 		}
 		if !dark && a.State == bridge.AgentGated && strings.Contains(a.Trouble, "does not tell") {
 			o.s.fail("agent %s is gated, and the usage of its tree can be read: %s", a.ID, a.Trouble)

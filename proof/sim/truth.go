@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/relay/wire"
 )
 
 // truth is what the vendor has, as the cloud of the play keeps it.
@@ -13,6 +14,10 @@ type truth struct {
 	byID   map[string]*cloudAgent
 	// tells is what the cloud says of usage.
 	tells telling
+	// taken are the sessions that a relay has, also where their agents heard nothing yet.
+	taken map[string]bool
+	// questions are those of agents on relays, in the order in which they were asked.
+	questions []*question
 }
 
 // telling is what a cloud says of what its agents have used.
@@ -40,7 +45,10 @@ type cloudAgent struct {
 	webhook *bridge.Webhook
 	// sick says that a run of it broke for a reason that stays.
 	sick bool
-	runs []*cloudRun
+	// host is the session of an agent on a relay, nil for one in the cloud, and movedTo the runtime to which the operator moved it.
+	host    *session
+	movedTo string
+	runs    []*cloudRun
 }
 
 // cloudRun is one run of an agent, whose end is settled when it begins.
@@ -57,6 +65,9 @@ type cloudRun struct {
 	token, reply string
 	// oversize says that the API does not hand the reply out.
 	oversize bool
+	// cause is why a run on a relay ended. lost says that its agent does not have the prompt.
+	cause    wire.TurnCause
+	lost     bool
 	commands []*commandLine
 	// cost is in millionths of a dollar.
 	tokens, cost int64
@@ -64,6 +75,9 @@ type cloudRun struct {
 
 // over reports whether a run has ended by a time.
 func (r *cloudRun) over(now time.Time) bool { return !now.Before(r.ends) }
+
+// told reports whether a run counts as having told its agent what stood in it: one that ended in a question does.
+func (r *cloudRun) told() bool { return r.state == bridge.RunFinished || r.cause == wire.TurnAsking }
 
 // good reports whether what the run's text asks for may happen at all.
 func (r *cloudRun) good() bool {
@@ -136,7 +150,7 @@ func (t *truth) of(a bridge.Agent) *cloudAgent {
 // arrived reports whether a turn has a run.
 func (t *truth) arrived(owner bridge.Agent, turn bridge.Turn) bool {
 	a := t.of(owner)
-	return a != nil && a.find(func(r *cloudRun) bool { return r.marker == turn.Marker() }) != nil
+	return a != nil && a.find(func(r *cloudRun) bool { return r.marker == turn.Marker() && !r.lost }) != nil
 }
 
 // under returns the agents of a tree, the root first.
@@ -159,6 +173,8 @@ type deeds struct {
 	joins map[bridge.AgentID]joinPolicy
 	// words are what agents were told, and by which turn it was to go out.
 	words map[string]bridge.Turn
+	// moves are the runtimes to which agents were moved last.
+	moves map[bridge.AgentID]string
 }
 
 // joinPolicy is how the results of one turn's subagents were to come back, in the user's words.

@@ -25,7 +25,7 @@ type user struct {
 
 func newUser(w *world) *user {
 	return &user{w: w, urged: map[bridge.AgentID]int{},
-		deeds: deeds{left: map[string]bool{}, replays: map[bridge.AgentID]int{}, joins: map[bridge.AgentID]joinPolicy{}, words: map[string]bridge.Turn{}}}
+		deeds: deeds{left: map[string]bool{}, replays: map[bridge.AgentID]int{}, joins: map[bridge.AgentID]joinPolicy{}, words: map[string]bridge.Turn{}, moves: map[bridge.AgentID]string{}}}
 }
 
 // door returns a process that answers, or nil.
@@ -63,7 +63,11 @@ func (u *user) launch() {
 	api := []string{bridge.APIv0, bridge.APIv1}[w.rng.IntN(2)]
 	j := u.drawJoin()
 	if p := u.door(); p != nil {
-		a, _, err := p.engine.LaunchAgent(p.ctx, engine.Spec{Name: name, Repo: rootRepo, Prompt: rootTag(name), API: api, Join: j.join, JoinWithin: j.within})
+		runtime := ""
+		if w.hosting && w.chance(0.6) {
+			api, runtime = "", []string{hostedRuntime, otherRuntime}[w.rng.IntN(2)]
+		}
+		a, _, err := p.engine.LaunchAgent(p.ctx, engine.Spec{Name: name, Repo: rootRepo, Prompt: rootTag(name), Runtime: runtime, API: api, Join: j.join, JoinWithin: j.within})
 		w.note("user launches", name, fmt.Sprint(err))
 		if now := w.agent(a.ID); err == nil && now.Join != j.join {
 			w.fail("agent %s was launched with join %q and has %q", name, j.join, now.Join)
@@ -224,6 +228,9 @@ func (u *user) replay(t bridge.Turn) bool {
 // person, and a word to each agent that rests with something left to hear.
 func (u *user) settle() bool {
 	did := u.decide()
+	for _, l := range u.w.laptops {
+		l.attend()
+	}
 	did = u.enrich() || did
 	did = u.resume(true) || did
 	for _, a := range u.w.agents() {

@@ -28,6 +28,14 @@ const (
 	skew = 20 * time.Second
 )
 
+// settleOf is how long a lost request may take effect. A relay's record says it at once.
+func settleOf(runtime string) time.Duration {
+	if _, _, hosted := hosts(runtime); hosted {
+		return 0
+	}
+	return settle
+}
+
 // world is one play. Everything in it runs on one goroutine.
 type world struct {
 	*stage
@@ -35,8 +43,11 @@ type world struct {
 	machines []*machine
 	cloud    *cloud
 	relay    *relay
+	laptops  []*laptop
 	user     *user
 	oracle   *oracle
+	// hosting is true in plays with agents on a relay.
+	hosting bool
 	// narrow is true while the allowlist is a shorter one.
 	narrow bool
 	// chain is how many turns may follow from one another without a person.
@@ -58,6 +69,11 @@ func newWorld(ctx context.Context, seed uint64, c Config) *world {
 		w.purse = 1 + w.rng.IntN(len(budgets)-1)
 	}
 	w.cloud, w.relay, w.user = newCloud(w), newRelay(w), newUser(w)
+	if w.hosting = seed%3 == 0; w.hosting {
+		w.fate.drawHosted(w.rng)
+		w.laptops = []*laptop{newLaptop(w, hostedRuntime, "laptop"), newLaptop(w, otherRuntime, "desk")}
+		w.laptops[0].slots = 1 + w.rng.IntN(2)
+	}
 	w.oracle = newOracle(w.stage, &w.cloud.truth, &w.user.deeds)
 	for i := range 1 + w.rng.IntN(2) {
 		w.machines = append(w.machines, &machine{w: w, name: fmt.Sprintf("bridge%d", i+1)})
@@ -78,7 +94,7 @@ type move struct {
 // moves returns what can happen now.
 func (w *world) moves() []move {
 	var all []move
-	if at, ok := w.agenda.next(); ok && !at.After(w.now) {
+	if at, ok := w.agenda.Next(); ok && !at.After(w.now) {
 		all = append(all, move{})
 	}
 	w.due = w.nextDue()
@@ -115,7 +131,7 @@ func (w *world) turn() bool {
 		next.m.step()
 		return true
 	}
-	w.agenda.take()()
+	w.agenda.Take()()
 	return true
 }
 
@@ -128,7 +144,7 @@ func (w *world) advance(limit time.Time) bool {
 			next = at
 		}
 	}
-	if at, ok := w.agenda.next(); ok {
+	if at, ok := w.agenda.Next(); ok {
 		sooner(at)
 	}
 	for _, m := range w.machines {
@@ -189,6 +205,9 @@ func (w *world) becalm() {
 	w.settleLate()
 	w.calm, w.calmed, w.narrow = true, w.now, false
 	w.relay.downUntil = time.Time{}
+	for _, l := range w.laptops {
+		l.downUntil = time.Time{}
+	}
 	w.note("calm")
 	for _, m := range w.machines {
 		m.offset = 0
@@ -200,7 +219,7 @@ func (w *world) rest() {
 	limit := w.now.Add(12 * time.Hour)
 	for w.now.Before(limit) && len(w.failures) == 0 && w.ctx.Err() == nil {
 		w.until(w.now.Add(10 * time.Minute))
-		if _, more := w.agenda.next(); !more && w.oracle.atRest() {
+		if _, more := w.agenda.Next(); !more && w.oracle.atRest() {
 			return
 		}
 	}

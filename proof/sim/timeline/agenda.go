@@ -1,4 +1,6 @@
-package sim
+// Package timeline keeps what will happen in a play, and what happened. It knows nothing of bridges. Rule of thumb: the same calls in the same
+// order make the same play.
+package timeline
 
 import (
 	"container/heap"
@@ -14,9 +16,9 @@ type event struct {
 	do   func()
 }
 
-// agenda is what will happen by itself, the next thing first; of what happens at
-// one time, the first that was added. The zero agenda is empty. Not for concurrent use.
-type agenda struct {
+// Agenda is what will happen by itself, the next thing first; of what happens at
+// one time, the first that was added. The zero Agenda is empty. Not for concurrent use.
+type Agenda struct {
 	queue eventHeap
 	seq   int
 }
@@ -40,28 +42,28 @@ func (h *eventHeap) Pop() any {
 	return last
 }
 
-// add lets something happen at a time. late says that it is the effect of a
-// request whose sender is told nothing.
-func (a *agenda) add(at time.Time, late bool, do func()) {
+// Add lets something happen at a time. late says that it is the effect of a
+// request whose sender hears nothing.
+func (a *Agenda) Add(at time.Time, late bool, do func()) {
 	a.seq++
 	heap.Push(&a.queue, event{at: at, seq: a.seq, late: late, do: do})
 }
 
-// next returns when the next thing happens; ok is false when nothing will.
-func (a *agenda) next() (at time.Time, ok bool) {
+// Next returns when the next thing happens; ok is false when nothing will.
+func (a *Agenda) Next() (at time.Time, ok bool) {
 	if len(a.queue) == 0 {
 		return time.Time{}, false
 	}
 	return a.queue[0].at, true
 }
 
-// take removes the next thing and returns it. There must be one.
-func (a *agenda) take() func() {
+// Take removes the next thing and returns it. There must be one.
+func (a *Agenda) Take() func() {
 	return heap.Pop(&a.queue).(event).do //nolint:forcetypeassert // see Push
 }
 
-// late reports whether a late effect is still to come.
-func (a *agenda) late() bool {
+// Late reports whether a late effect is still to come.
+func (a *Agenda) Late() bool {
 	for _, e := range a.queue {
 		if e.late {
 			return true
@@ -70,8 +72,8 @@ func (a *agenda) late() bool {
 	return false
 }
 
-// takeLate removes all late effects and returns them in their order.
-func (a *agenda) takeLate() (late []func()) {
+// TakeLate removes all late effects and returns them in their order.
+func (a *Agenda) TakeLate() (late []func()) {
 	kept := a.queue[:0:0]
 	for len(a.queue) > 0 {
 		e := heap.Pop(&a.queue).(event) //nolint:forcetypeassert // see Push
