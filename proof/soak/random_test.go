@@ -99,11 +99,15 @@ func TestRandomKills(t *testing.T) {
 }
 
 // TestReplicas has three bridges on one PostgreSQL database. At seeded times one is killed, others are stopped for longer
-// than their leases, and connections are cut: to the database, by its server and on the way, to the cloud, to the relay.
+// than their leases, and connections are cut: to the database, by its server and on the way, to the cloud, to the relay. One
+// seed of three has a server of its own, which is ended at once and started again.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 3, func(t *testing.T, r *random) {
-		address := pg.Database(t)
+		address, own := pg.Database(t), (*pg.Server)(nil)
+		if r.IntN(3) == 0 {
+			own, address = ownServer(t)
+		}
 		r.w = newWorld(t, setting{database: address, lease: 2 * time.Second, cloud: r.faults(), proxied: true, replicas: 3})
 		r.plot("a replica of three is killed", r.within(), r.w.bridges[r.IntN(3)].crash)
 		for range 1 + r.IntN(2) {
@@ -116,6 +120,13 @@ func TestReplicas(t *testing.T) {
 		for range 1 + r.IntN(3) {
 			r.plot("every database session is ended by the server", r.within(), func() { terminate(t, address) })
 		}
+		for range once(own != nil) * (1 + r.IntN(2)) {
+			r.plot("PostgreSQL is ended at once and started again", r.within(), func() {
+				if _, err := own.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
 		for _, name := range []string{"database", "cloud", "relay"} {
 			for range 1 + r.IntN(3) {
 				r.plot("every connection to the "+name+" is cut", r.within(), func() {
@@ -127,6 +138,25 @@ func TestReplicas(t *testing.T) {
 			r.plot("the relay is killed", r.within(), r.w.relay.crash)
 		}
 	})
+}
+
+// ownServer starts a server that no other test uses, and makes a database there.
+func ownServer(t *testing.T) (*pg.Server, string) {
+	t.Helper()
+	server, err := pg.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	address, err := server.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, address
 }
 
 // terminate ends every session of the bridges on a database.
