@@ -40,9 +40,9 @@ type Server struct {
 	dir  string
 	cmd  *exec.Cmd
 	done chan error
-	// again starts the private server over its data, nil where the environment names a server.
-	again func(context.Context) error
-	made  atomic.Int64
+	// program starts the private server over its data, nil where the environment names a server.
+	program *exec.Cmd
+	made    atomic.Int64
 	// release lets go of the server's port.
 	release func() error
 }
@@ -120,34 +120,35 @@ func (s *Server) start(ctx context.Context, bin string) error {
 	}
 	s.release = release
 	s.base = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: "127.0.0.1:" + port, Path: "/postgres", RawQuery: "sslmode=disable"}
-	s.again = func(ctx context.Context) error { return s.serve(ctx, bin, data, port, owner) }
-	return s.again(ctx)
+	// Durable as a real one (fsync stays on), small, on loopback only.
+	s.program = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", //nolint:noctx // Stop ends it
+		"-c", "max_connections=300", "-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal")
+	s.program.SysProcAttr, s.program.Dir = owner, s.dir
+	return s.serve(ctx)
 }
 
 // serve starts the server over its data and waits until it answers.
-func (s *Server) serve(ctx context.Context, bin, data, port string, owner *syscall.SysProcAttr) error {
-	// Durable as a real one (fsync stays on), small, on loopback only.
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", //nolint:noctx // Stop ends it
-		"-c", "max_connections=300", "-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal")
-	s.cmd.SysProcAttr, s.cmd.Dir = owner, s.dir
+func (s *Server) serve(ctx context.Context) error {
+	cmd := *s.program
+	s.cmd = &cmd
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start postgres: %w", err)
 	}
-	go func() { s.done <- s.cmd.Wait() }()
+	go func() { s.done <- cmd.Wait() }()
 	return s.ready(ctx)
 }
 
 // Restart ends the private server at once, as a crash does, and starts it over what it has on the disk. It reports false for a
 // server that the environment names. Nothing else may use the server's Stop or Restart meanwhile.
 func (s *Server) Restart(ctx context.Context) (bool, error) {
-	if s.again == nil {
+	if s.program == nil {
 		return false, nil
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil { // the "immediate" stop
 		return false, fmt.Errorf("stop postgres: %w", err)
 	}
 	<-s.done
-	return true, s.again(ctx)
+	return true, s.serve(ctx)
 }
 
 // unprivileged makes the folder belong to a user that PostgreSQL runs as: it refuses to run as root.

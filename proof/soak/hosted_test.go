@@ -320,7 +320,7 @@ func (k *kill) killed(p *program) {
 func (k *kill) asked() string {
 	ctx, cancel := context.WithTimeout(k.t.Context(), 5*time.Second)
 	defer cancel()
-	list, err := k.clients[0].Commands(ctx, api.ListOptions{})
+	list, err := k.clients[0].Commands(ctx, api.ListOptions{State: "held"})
 	if err != nil {
 		return ""
 	}

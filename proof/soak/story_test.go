@@ -125,7 +125,7 @@ func look(ctx context.Context, c *api.Client) (now picture, err error) {
 	if err != nil {
 		return now, err
 	}
-	commands, err := c.Commands(ctx, api.ListOptions{})
+	commands, err := c.Commands(ctx, api.ListOptions{Limit: 1000})
 	if err != nil {
 		return now, err
 	}
