@@ -158,7 +158,7 @@ func (w *world) start() {
 		w.Fatal(err)
 	}
 	w.door, err = mcpserver.New(mcpserver.Options{Engine: killable{w.engine, w.life}, Policy: func() *policy.Policy { return p }, Tokens: doors.NewKeyring(w.engine), Mail: w.mail, Memory: w.memory,
-		Toolsets: func(bridge.Agent) []string { return sets }, Log: log})
+		Toolsets: func(_, _ bridge.Agent) []string { return sets }, Log: log})
 	if err != nil {
 		w.Fatal(err)
 	}

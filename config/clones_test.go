@@ -34,6 +34,7 @@ func clone(t *testing.T, bridge, list string) (p *policy.Policy, all []string) {
 const (
 	relayRuntime    = "runtimes: { laptop: { kind: relay, relay: desk, agent: opencode } }\n"
 	scriptedRuntime = "runtimes: { team: { kind: scripted, script: x } }\n"
+	chatRuntime     = "runtimes: { thinker: { kind: chat, url: 'http://127.0.0.1:1/v1', model: m } }\n"
 	cloneRule       = "repos: [ { repo: local/my-app, runtime: laptop } ]\n"
 )
 
@@ -44,6 +45,7 @@ func TestClonesNeedARelay(t *testing.T) {
 		"rule":                   {"", cloneRule, `allowlist.yaml:1: repos[0].runtime: "laptop" is not a runtime; add it below runtimes in bridge.yaml, with kind: relay`},
 		"rule, scripted runtime": {scriptedRuntime, strings.Replace(cloneRule, "laptop", "team", 1), `repos[0].runtime: "team" is a runtime of kind scripted, which has no clones of a machine`},
 		"rule of github":         {scriptedRuntime, "repos: [ { repo: github.com/me/x, runtime: team } ]\n", `repos[0].runtime: "team" is a runtime of kind scripted`},
+		"rule, chat runtime":     {chatRuntime, strings.Replace(cloneRule, "laptop", "thinker", 1), `repos[0].runtime: "thinker" is a runtime of kind chat, whose agents have no clone of a machine; write a repository such as github.com/me/team in this rule, or name a runtime of kind relay`},
 		"without a runtime":      {"", "repos: [ local/my-app ]\n", `allowlist.yaml:1: repos[0].runtime: is required for local/my-app, a clone on a machine; name the runtime of its relay: { repo: local/my-app, runtime: NAME }`},
 		"wildcard":               {"", "repos: [ { repo: 'local/*', runtime: laptop } ]\n", `each clone of a machine is listed by its own name`},
 		"bad name":               {"", "repos: [ { repo: local/../x, runtime: laptop } ]\n", `write local/name: there is more than a name after local/`},
@@ -97,6 +99,17 @@ func TestClonesWithARelay(t *testing.T) {
 	} {
 		if p, got := clone(t, tt.bridge, tt.list); p != nil || len(got) != 1 || !strings.Contains(got[0], tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// A rule may have the agents on a repository be chat models. They have no clone, and the repository is a name alone.
+func TestRuleNamesAChatRuntime(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"github.com/me/team", "github.com/me/*"} {
+		p, problems := clone(t, chatRuntime, "repos: [ { repo: '"+pattern+"', runtime: thinker } ]\n")
+		if len(problems) > 0 || p.OperatorGrant("github.com/me/team", "think").Runtime != "thinker" {
+			t.Errorf("%s: %q", pattern, problems)
 		}
 	}
 }

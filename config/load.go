@@ -257,11 +257,23 @@ func (b *Bridge) runtimesOf(rules []policy.RepoRule) (problems []Problem) {
 		if rule.Runtime == "" {
 			continue
 		}
-		if reason, remedy := b.hostsClones(rule.Runtime); reason != "" {
+		if reason, remedy := b.takesRule(rule); reason != "" {
 			problems = append(problems, Problem{At: rule.At, Key: fmt.Sprintf("repos[%d].runtime", i), Value: rule.Runtime, Reason: reason, Remedy: remedy})
 		}
 	}
 	return problems
+}
+
+// takesRule says why a rule may not name its runtime; "" when it may. A chat model needs no clone, so that its repository is a name alone.
+func (b *Bridge) takesRule(rule policy.RepoRule) (reason, remedy string) {
+	r := b.Runtimes[rule.Runtime]
+	switch {
+	case r.Kind == kindChat && strings.HasPrefix(strings.ToLower(rule.Pattern), "local/"):
+		return "is a runtime of kind chat, whose agents have no clone of a machine", "write a repository such as github.com/me/team in this rule, or name a runtime of kind relay"
+	case r.Kind == kindChat:
+		return "", ""
+	}
+	return b.hostsClones(rule.Runtime)
 }
 
 // hostsClones says why a rule or an orchestrator may not name a runtime for a clone on a machine; "" when it may.

@@ -228,6 +228,12 @@ func TestMuteRecipients(t *testing.T) {
 			w.enter("bob")
 			w.turnOver()
 		}},
+		{"revoked, where each turn brings a door", "bob cannot answer now: its token was revoked", mail.Options{Doors: func(string) bool { return true }}, func(w *world) {
+			bob := w.id("bob")
+			w.update(func(tx *bridge.Scene) error {
+				return tx.InsertToken(bridge.DoorToken{ID: "tok_1", Agent: bob, Hash: "hash", Generation: 1, CreatedAt: w.clock(), RevokedAt: w.clock()})
+			})
+		}},
 		{"revoked", "bob cannot answer now: its token was revoked", mail.Options{}, func(w *world) {
 			bob := w.id("bob")
 			w.update(func(tx *bridge.Scene) error {

@@ -348,3 +348,16 @@ func TestChannelNames(t *testing.T) {
 		wantKind(t, name, err, bridge.Invalid)
 	}
 }
+
+// The words of a limit fit its number.
+func TestLimitOfOneMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, mail.Options{PerPair: 1})
+	w.team("ann", "bob")
+	w.send("ann", mail.Draft{To: "bob", Text: "one"})
+	_, err := w.mail.Send(w.ctx, w.id("ann"), mail.Draft{To: "bob", Text: "two"})
+	wantKind(t, "the second in a minute", err, bridge.RateLimited)
+	if !strings.Contains(bridge.SafeMessage(err), "you wrote 1 message to bob within 1m0s, which is the limit") {
+		t.Errorf("%v", err)
+	}
+}

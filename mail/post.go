@@ -270,8 +270,8 @@ func (p *post) limit(whom string, back func(n int) (time.Time, error)) error {
 		return nil
 	}
 	return &bridge.Error{Kind: bridge.RateLimited, RetryAfter: free.Sub(p.Now()), Message: fmt.Sprintf(
-		"you wrote %d messages to %s within %s, which is the limit; write again after %s, and put what you have to say into one message",
-		p.o.PerPair, whom, p.o.Window, free.UTC().Format(time.RFC3339))}
+		"you wrote %s to %s within %s, which is the limit; write again after %s, and put what you have to say into one message",
+		words.Count(p.o.PerPair, "message"), whom, p.o.Window, free.UTC().Format(time.RFC3339))}
 }
 
 func (p *post) pairLimit(to bridge.Agent) error {

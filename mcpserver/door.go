@@ -61,9 +61,8 @@ type Options struct {
 	Machines Machines
 	// Memory keeps what agents remember; without it there is no toolset memory.
 	Memory *memory.Service
-	// Toolsets names the sets that agents under a root are offered, in order; nil
-	// means DefaultToolsets for all.
-	Toolsets func(root bridge.Agent) []string
+	// Toolsets names the sets that an agent under a root is offered, in order; nil means DefaultToolsets for all.
+	Toolsets func(root, agent bridge.Agent) []string
 	// PerMinute is how many tools one agent may call in any minute, at this replica;
 	// default 6000, negative for no bound.
 	PerMinute int
@@ -142,7 +141,7 @@ func New(o Options) (*Door, error) {
 		o.OnCall = func(string, string) {}
 	}
 	if o.Toolsets == nil {
-		o.Toolsets = func(bridge.Agent) []string { return DefaultToolsets }
+		o.Toolsets = func(_, _ bridge.Agent) []string { return DefaultToolsets }
 	}
 	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, offers: map[string]*offer{}, record: &recorder{steps: o.Engine},
 		pace: newPace(cmp.Or(o.PerMinute, usualPace))}
@@ -354,7 +353,7 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 
 // pick returns what a path offers: all of the agent's toolsets, or one.
 func (d *Door) pick(c *caller, path string) (*offer, error) {
-	names := d.o.Toolsets(c.root)
+	names := d.o.Toolsets(c.root, c.agent)
 	if one := strings.Trim(strings.TrimPrefix(path, prefix), "/"); one != "" {
 		found := false
 		for _, name := range names {

@@ -102,7 +102,7 @@ func newWorldOn(t testing.TB, db bridge.Store) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.options = mcpserver.Options{Machines: &w.machine, Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(bridge.Agent) []string { return w.sets }, PerMinute: -1, Version: "test", Log: log}
+	w.options = mcpserver.Options{Machines: &w.machine, Mail: w.mail, Memory: remembered, Engine: w.engine, Policy: getPolicy, Tokens: w.tokens, Toolsets: func(_, _ bridge.Agent) []string { return w.sets }, PerMinute: -1, Version: "test", Log: log}
 	if w.door, err = mcpserver.New(w.options); err != nil {
 		t.Fatal(err)
 	}

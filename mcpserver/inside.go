@@ -33,7 +33,7 @@ func (d *Door) Offered(ctx context.Context, agent bridge.AgentID) (about string,
 		}
 		tools = append(tools, bridge.ToolOffer{Name: name, About: t.about, Schema: schema})
 	}
-	return instructions(c.agent, d.o.Toolsets(c.root)), tools, nil
+	return instructions(c.agent, d.o.Toolsets(c.root, c.agent)), tools, nil
 }
 
 // unkeyed is the schema of the arguments without the idempotency key, which the bridge itself gives for agents in this process.

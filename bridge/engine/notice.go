@@ -81,7 +81,7 @@ func (c *change) pump(a *bridge.Agent) error {
 
 // stopChain stops a chain that goes on without a person.
 func (c *change) stopChain(a *bridge.Agent, depth int) error {
-	a.Trouble = fmt.Sprintf("gated: %d turns in a row without a person; say something to it to go on", depth)
+	a.Trouble = fmt.Sprintf("gated: %s in a row without a person; say something to it to go on", words.Count(depth, "turn"))
 	if err := c.setAgent(a, bridge.AgentGated); err != nil {
 		return err
 	}

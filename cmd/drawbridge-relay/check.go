@@ -118,9 +118,9 @@ func check(ctx context.Context, s streams, h home) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: all is well; %d actions, to be served %s\n", h.Config, len(config.Actions), doors)
+	fmt.Fprintf(s.out, "%s: all is well; %s, to be served %s\n", h.Config, counted(len(config.Actions), "action", "actions"), doors)
 	if len(config.Agents) > 0 {
-		fmt.Fprintf(s.out, "%d agents for %d repositories\n", len(config.Agents), len(config.Repos))
+		fmt.Fprintf(s.out, "%s for %s\n", counted(len(config.Agents), "agent", "agents"), counted(len(config.Repos), "repository", "repositories"))
 	}
 	if report, err := audit.Verify(filepath.Join(config.State, runner.AuditName), ""); err == nil && report.File != "" && report.File != config.SHA256 {
 		fmt.Fprintf(s.out, "changed since the last start: its sha256 is %s and was %s\n", config.SHA256, report.File)
@@ -182,7 +182,7 @@ func describe(config settings.Config, id string, ability sandbox.Ability) string
 		parts = append(parts, "pinned")
 	}
 	if len(a.Files) > 0 {
-		parts = append(parts, fmt.Sprintf("%d files pinned", len(a.Files)))
+		parts = append(parts, counted(len(a.Files), "file", "files")+" pinned")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -300,4 +300,12 @@ func serviceEnv(name string) (string, bool) {
 		return "", false
 	}
 	return os.LookupEnv(name)
+}
+
+// counted writes a number with its noun.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

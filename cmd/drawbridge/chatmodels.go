@@ -77,8 +77,8 @@ func (w *parts) preamble(tx *bridge.Scene, agent bridge.AgentID) (string, error)
 	return memory.Preamble(tx, agent)
 }
 
-// chatToolsets are what agents are offered whose orchestrator is a chat model and names none: a chat model can do nothing but
-// call tools, so that it needs those that report and speak.
+// chatToolsets are what a chat model is offered, and each agent below one, if the orchestrator names none. A chat model can only call tools, so that it
+// needs those that report and speak.
 var chatToolsets = []string{"bridge", "team", "channels", "memory"}
 
 // blocks are the first memory blocks of an agent, as its orchestrator's entry says.

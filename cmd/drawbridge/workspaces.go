@@ -55,21 +55,44 @@ func printWorkspaces(a app, list api.WorkspaceList) error {
 	return table(a.stdout, "RELAY\tWORKSPACE\tAGENT\tBRANCH\tDIRTY\tCOMMITS\tSIZE\tPATH", rows)
 }
 
-// maxOwners bounds the agents whose workspaces are named after them.
-const maxOwners = 10_000
+// home is where a workspace is: the name of a relay, and of the workspace there.
+type home struct{ relay, name string }
+
+// ownersAtATime is how many agents are read at a time.
+const ownersAtATime = 1000
+
+// ownersIn returns the names of all agents of a store that have a workspace at a relay.
+func ownersIn(ctx context.Context, store bridge.Store, set hosted.Set) (map[home]string, error) {
+	owners, before := map[home]string{}, bridge.AgentID("")
+	for {
+		var page []bridge.Agent
+		err := store.View(ctx, func(tx *bridge.Scene) (err error) {
+			page, err = tx.Agents(bridge.AgentFilter{Before: before, Limit: ownersAtATime})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range page {
+			if relay, name, ok := set.Home(a); ok {
+				owners[home{relay, name}] = a.Name
+			}
+		}
+		if len(page) < ownersAtATime {
+			return owners, nil
+		}
+		before = page[len(page)-1].ID
+	}
+}
 
 // workspaces asks all relays that host agents about their workspaces.
 func (w *parts) workspaces(ctx context.Context) (api.WorkspaceList, error) {
-	var agents []bridge.Agent
-	err := w.store.View(ctx, func(tx *bridge.Scene) (err error) {
-		agents, err = tx.Agents(bridge.AgentFilter{Limit: maxOwners})
-		return err
-	})
+	owners, err := ownersIn(ctx, w.store, w.hosted)
 	if err != nil {
 		return api.WorkspaceList{}, err
 	}
-	list, set := api.WorkspaceList{Workspaces: []api.Workspace{}}, hosted.Set(w.hosted)
-	for _, m := range set.All(ctx) {
+	list := api.WorkspaceList{Workspaces: []api.Workspace{}}
+	for _, m := range hosted.Set(w.hosted).All(ctx) {
 		if m.Err != nil {
 			list.Missing = append(list.Missing, api.RelayTrouble{Relay: m.Relay, Error: bridge.SafeMessage(m.Err)})
 		}
@@ -78,11 +101,7 @@ func (w *parts) workspaces(ctx context.Context) (api.WorkspaceList, error) {
 		}
 		for _, found := range m.Workspaces {
 			view := viewWorkspace(m.Relay, found)
-			for _, a := range agents {
-				if set.Owns(a, m.Relay, found) {
-					view.Agent = a.Name
-				}
-			}
+			view.Agent = owners[home{m.Relay, found.Agent}]
 			list.Workspaces = append(list.Workspaces, view)
 		}
 	}

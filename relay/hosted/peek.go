@@ -143,8 +143,11 @@ func (r *Runtime) workspaces(ctx context.Context) ([]Workspace, error) {
 	return all, nil
 }
 
-// Owns reports whether a workspace of a relay is an agent's own.
-func (s Set) Owns(a bridge.Agent, relay string, w Workspace) bool {
+// Home returns the relay of an agent and the name of its own workspace there; ok is false for an agent that has none at a relay.
+func (s Set) Home(a bridge.Agent) (relay, workspace string, ok bool) {
 	r := s[a.Runtime]
-	return r != nil && r.o.Relay == relay && a.External != "" && homeName(a.Name, a.External) == w.Agent
+	if r == nil || a.External == "" {
+		return "", "", false
+	}
+	return r.o.Relay, homeName(a.Name, a.External), true
 }

@@ -151,9 +151,9 @@ func (r *Relay) attempt(a *attempt) wire.Outcome {
 	}
 	defer r.slots.give(request.Action)
 	if wait, period := r.pace.start(); wait > 0 {
-		reason := fmt.Sprintf("this relay starts at most %d actions a minute", r.o.Config.Limits.PerMinute)
+		reason := fmt.Sprintf("this relay starts at most %s a minute", actions(r.o.Config.Limits.PerMinute))
 		if period > time.Minute {
-			reason = fmt.Sprintf("this relay starts at most %d actions a day", r.o.Config.Limits.PerDay)
+			reason = fmt.Sprintf("this relay starts at most %s a day", actions(r.o.Config.Limits.PerDay))
 		}
 		return r.later(request, wire.RefusedRate, reason, wait)
 	}
@@ -402,4 +402,12 @@ func environment(pairs []settings.EnvVar) []string {
 		env = append(env, "PATH="+defaultPath)
 	}
 	return env
+}
+
+// actions counts actions in words.
+func actions(n int) string {
+	if n == 1 {
+		return "1 action"
+	}
+	return fmt.Sprintf("%d actions", n)
 }
