@@ -24,7 +24,8 @@ type Store interface {
 	// a store may load them with the first ones.
 	Update(ctx context.Context, fn func(*Scene) error, hints ...Need) error
 	// View runs fn on one consistent snapshot; it must not write. fn runs once, or, with
-	// hints that left something out, twice, on a snapshot of its own each time.
+	// hints that left something out, twice, on a snapshot of its own each time. On PostgreSQL a view that reads events runs again
+	// with them. They are from a moment before its snapshot, and a reader that goes on after the last one misses none.
 	View(ctx context.Context, fn func(*Scene) error, hints ...Need) error
 	// Claim hands out heads of lanes that are due and not held. Nobody is woken by it,
 	// and a power failure may take a lease back, which leaves work that nobody holds.

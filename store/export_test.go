@@ -274,3 +274,6 @@ func Prepared(s *Store) int {
 	defer r.mu.Unlock()
 	return len(r.all)
 }
+
+// RecordEvents is the statement after which a transaction may record events; readers of events wait for its end.
+const RecordEvents = recordEvents

@@ -44,10 +44,6 @@ func again(err error) bool {
 	return errors.Is(err, errBusy) || errors.As(err, &pg) && slices.Contains([]string{"40001", "40P01", "23505"}, pg.Code)
 }
 
-// eventsLock is held from the first event that a step records to its commit, which
-// follow each other in one round trip.
-const eventsLock = "7237954716518474855"
-
 // stepTries bounds how often a step runs that meets others, lockTries how often it
 // begins again with more locks.
 const (
@@ -117,35 +113,6 @@ func (s *pgStep) end() {
 		}
 	}
 	s.conn.Release()
-}
-
-// foreseen is a view whose rows are known beforehand: one round trip. It reports
-// false when fn lacked others; then nothing of what fn did counts.
-func (d *postgresDB) foreseen(ctx context.Context, fn func(*bridge.Scene) error, hints []bridge.Need) (whole bool, err error) {
-	sc := bridge.NewScene()
-	b := &pgx.Batch{}
-	s := &pgStep{d: d, sc: sc}
-	b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-	for _, n := range hints {
-		queries, err := queriesOf(sc, n)
-		if err != nil {
-			return false, err
-		}
-		for _, q := range queries {
-			s.queue(b, n, q)
-		}
-	}
-	b.Queue("COMMIT")
-	if err := d.pool.SendBatch(ctx, b).Close(); err != nil {
-		return false, readTrouble(canceled(ctx, fmt.Errorf("view: %w", err)))
-	}
-	lacks := false
-	sc.Seal(func(bridge.Need) error { lacks = true; return bridge.ErrLacking })
-	sc.Search = func(bridge.PassageQuery) ([]bridge.Passage, error) { lacks = true; return nil, bridge.ErrLacking }
-	if err = attempt(sc, fn, func() bool { return lacks }); lacks {
-		return false, nil
-	}
-	return true, readTrouble(canceled(ctx, err))
 }
 
 // begin takes a connection and opens the transaction with the next batch.
@@ -313,8 +280,7 @@ func (s *pgStep) commit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Numbers become visible in their order, because the step that has the lock commits next.
-		b.Queue("SELECT pg_advisory_xact_lock(" + eventsLock + ")")
+		b.Queue(recordEvents)
 		for _, st := range news {
 			b.Queue(st.sql, plain(st.args)...)
 		}

@@ -91,10 +91,8 @@ func (s *Store) Close() error {
 
 // View implements bridge.Store. What a look-up lacks is loaded at once, in the same snapshot.
 func (s *Store) View(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
-	if s.pg != nil && len(hints) > 0 {
-		if whole, err := s.pg.foreseen(ctx, fn, hints); whole || err != nil {
-			return err
-		}
+	if s.pg != nil {
+		return s.pg.viewWhole(ctx, s, fn, hints)
 	}
 	return s.look(ctx, func(t *tx) error { return t.view(fn) })
 }
