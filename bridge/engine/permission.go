@@ -112,7 +112,9 @@ func (c *change) turnOfRun(a bridge.Agent, run string) (bridge.Turn, error) {
 func (c *change) permissionOver(a bridge.Agent, m bridge.Command, p bridge.Permission) error {
 	waits := p.State == bridge.PermissionYes || p.State == bridge.PermissionNo
 	switch {
-	case m.State == bridge.CommandRefused && waits && m.ApprovalKey != toldKey: // the operator's no came too late for the process
+	case (m.State == bridge.CommandRefused || m.State == bridge.CommandFailed) && waits && m.ApprovalKey != toldKey:
+		// The operator's no, or the stop of the tree, came too late for the process. What the relay has counts.
+		m.Approved = p.State.Allowed()
 		return c.tellPermission(a, m)
 	case !m.State.Open():
 		return nil

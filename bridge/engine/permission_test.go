@@ -168,6 +168,36 @@ func TestPermissionWakesTheAgent(t *testing.T) {
 	}
 }
 
+// TestPermissionAnsweredOtherwise: the agent hears what its relay has, also where the operator's word, or the stop of its tree, was another one.
+func TestPermissionAnsweredOtherwise(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"a stop after the operator's yes", "a yes at the machine before the operator's no"} {
+		play(t, done, func(t *testing.T, w *world) {
+			a, p := w.hosted()
+			m := w.permission(p)
+			if p.State = bridge.PermissionYes; strings.HasPrefix(by, "a stop") {
+				p.State = bridge.PermissionNo
+				w.approve(m)
+				if _, err := w.engine.Stop(t.Context(), a.ID, "enough"); err != nil {
+					t.Fatal(err)
+				}
+				if words := w.wordOn(p, "laptop"); len(words) != 1 || words[0].Allow {
+					t.Errorf("the relay gets %+v", words)
+				}
+				w.permission(p)
+				if _, err := w.engine.Resume(t.Context(), a.ID); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := w.engine.Deny(t.Context(), m.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+			w.permission(p)
+			w.permission(p)
+			w.told("has its answer: a person said " + string(p.State))
+		})
+	}
+}
+
 // TestPermissionYesAndNoAtOnce: the first word counts, and the relay gets that one.
 func TestPermissionYesAndNoAtOnce(t *testing.T) {
 	t.Parallel()
