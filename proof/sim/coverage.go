@@ -54,7 +54,7 @@ var needed = []string{
 	"hosted: ended answered", "hosted: ended refused", "hosted: ended limited", "hosted: ended stopped", "hosted: ended hung", "hosted: ended crashed",
 	"hosted: ended asking", "hosted: ended session_gone", "hosted: ended login_missing",
 	"hosted: the relay was killed in mid-turn", "hosted: the relay was killed while an agent asked", "hosted: the relay was killed while a turn waited",
-	"hosted: a turn waited for a slot", "hosted: an agent lost a prompt", "hosted: an agent went on with its turn", "hosted: the replay could not tell",
+	"hosted: a person says that the agent got an uncertain turn: true", "hosted: a turn waited for a slot", "hosted: an agent lost a prompt", "hosted: an agent went on with its turn", "hosted: the replay could not tell",
 	"hosted: the answer was read from the replay", "hosted: the replay lacked a turn that was said", "user moves an agent", "hosted: a moved agent began its session",
 	"hosted: a question is answered given at the bridge", "hosted: a question is answered refused at the bridge", "hosted: a question is answered yes at the bridge",
 	"hosted: a question is answered no at the bridge", "hosted: a question is answered given at the machine", "hosted: a question is answered refused at the machine",

@@ -83,12 +83,9 @@ func (l *laptop) join(s *session, t *hostedTurn) {
 		}
 	}
 	tag := b.Grant.Prompt()
-	if _, moved := w.user.moves[b.Owner]; moved { // before it heard anything
-		w.look(func(tx *bridge.Scene) error {
-			all, err := tx.Turns(bridge.TurnFilter{Agent: b.Owner, Limit: everything})
-			tag = all[len(all)-1].Text
-			return err
-		})
+	if w.user.moves[b.Owner] != "" { // before it heard anything
+		all := w.turns("")
+		tag = all[slices.IndexFunc(all, func(t bridge.Turn) bool { return t.Agent == b.Owner && t.IsLaunch() })].Text
 	}
 	s.agent = &cloudAgent{id: b.AgentID, root: w.oracle.rootOf(tag), op: b.Op, repo: string(b.Grant.Repo()), host: s, movedTo: w.user.moves[b.Owner]}
 	w.oracle.launched(s.agent, tag, t.left)
@@ -248,11 +245,7 @@ func (p *process) saysHosted(ctx context.Context, r request, t hostedTurn) (brid
 func (w *world) said(id bridge.AgentID) (marker string) {
 	w.look(func(tx *bridge.Scene) error {
 		head, err := tx.CurrentTurn(id)
-		if err != nil {
-			return err
-		}
-		t, err := tx.Turn(head.ID)
-		if !t.IsLaunch() {
+		if t, _ := tx.Turn(head.ID); !t.IsLaunch() {
 			marker = t.Marker()
 		}
 		return err

@@ -31,7 +31,7 @@ type laptop struct {
 	sessions map[string]*session
 	// looks counts how often turns were looked for, by their ids.
 	looks map[string]int
-	// unsaid are turns that this process does not say, because they were stopped before they came.
+	// unsaid are turns that the relay does not say, because they were stopped. They are on its disk.
 	unsaid map[string]bool
 	// attending is true while a look at the questions is on the agenda.
 	attending bool
@@ -250,6 +250,7 @@ func (l *laptop) settle(s *session, t *hostedTurn) {
 		l.ends(s, t, wire.TurnEnded{Cause: wire.TurnStopped, Error: t.run.token + " was stopped; the agent may have got it before"})
 	case !s.tells:
 		l.w.happened("hosted: the replay could not tell")
+		t.run.lost = p == nil
 		l.ends(s, t, wire.TurnEnded{Cause: wire.TurnCrashed, Unclear: true, Error: t.run.token + " may have been said"})
 	case p == nil:
 		l.w.happened("hosted: the replay lacked a turn that was said")
@@ -343,7 +344,6 @@ func (l *laptop) dies() {
 	l.life++
 	l.line++
 	l.downUntil = later(l.downUntil, w.now.Add(w.span(time.Second, time.Minute)))
-	clear(l.unsaid)
 	for _, name := range slices.Sorted(maps.Keys(l.sessions)) {
 		s := l.sessions[name]
 		for _, t := range slices.Clone(s.turns) {

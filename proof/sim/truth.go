@@ -65,9 +65,10 @@ type cloudRun struct {
 	token, reply string
 	// oversize says that the API does not hand the reply out.
 	oversize bool
-	// cause is why a run on a relay ended. lost says that its agent does not have the prompt.
+	// cause is why a run on a relay ended. lost says that its agent does not have the prompt, settled that a person said that it has.
 	cause    wire.TurnCause
 	lost     bool
+	settled  bool
 	commands []*commandLine
 	// cost is in millionths of a dollar.
 	tokens, cost int64
@@ -76,8 +77,11 @@ type cloudRun struct {
 // over reports whether a run has ended by a time.
 func (r *cloudRun) over(now time.Time) bool { return !now.Before(r.ends) }
 
-// told reports whether a run counts as having told its agent what stood in it: one that ended in a question does.
-func (r *cloudRun) told() bool { return r.state == bridge.RunFinished || r.cause == wire.TurnAsking }
+// told reports whether a run counts as having told its agent what stood in it: one that ended in a question does, and one
+// that a person settled so.
+func (r *cloudRun) told() bool {
+	return r.state == bridge.RunFinished || r.cause == wire.TurnAsking || r.settled
+}
 
 // good reports whether what the run's text asks for may happen at all.
 func (r *cloudRun) good() bool {

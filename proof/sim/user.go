@@ -235,7 +235,7 @@ func (u *user) settle() bool {
 	did = u.resume(true) || did
 	for _, a := range u.w.agents() {
 		u.w.oracle.awake(a)
-		if a.External == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || u.w.tree(a.Root).Stopped() || !u.w.oracle.waits(a.ID) {
+		if a.External == "" && u.moves[a.ID] == "" || a.Quarantined || a.State == bridge.AgentBusy || u.urged[a.ID] >= 3 || u.w.tree(a.Root).Stopped() || !u.w.oracle.waits(a.ID) {
 			continue
 		}
 		u.urged[a.ID]++
