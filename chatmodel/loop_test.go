@@ -3,6 +3,7 @@ package chatmodel_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/chatmodel"
@@ -173,6 +174,35 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%d tool calls", n)
 			}
 		})
+	}
+}
+
+// TestLimitShows: while an endpoint asks to wait, the agent shows as limited until then, over a restart, and with the reason. The turn runs.
+func TestLimitShows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Status: 429, RetryAfter: "7200"} })
+	w.start()
+	begun := time.Now()
+	a := w.launch("main", "Go.")
+	limited := func(tx *bridge.Scene) bool {
+		var err error
+		a, err = tx.Agent(a.ID)
+		return err == nil && a.Doing == bridge.DoingSleep
+	}
+	w.until("the agent is limited", limited)
+	w.restart()
+	w.until("it is limited still", limited)
+	if until := a.NotBefore.Sub(begun); until < 2*time.Hour-time.Second || until > 3*time.Hour || !strings.Contains(a.Trouble, "the turn waits until") {
+		t.Errorf("not before %s: %s", until, a.Trouble)
+	}
+	if n := len(w.model.Log()); n != 1 {
+		t.Errorf("the endpoint was asked %d times", n)
+	}
+	if _, err := w.engine.Stop(t.Context(), a.ID, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	if turn := w.over(a, 1); turn.State != bridge.TurnFailed {
+		t.Errorf("the turn is %s", turn.State)
 	}
 }
 

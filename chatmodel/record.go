@@ -67,6 +67,9 @@ type answered struct {
 type faulted struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
+	// AtMS is the time of a limit, and UntilMS the time before which the endpoint is not asked again, in Unix milliseconds; 0 for other faults.
+	AtMS    int64 `json:"at_ms,omitempty"`
+	UntilMS int64 `json:"until_ms,omitempty"`
 }
 
 // answer is what a model said.
@@ -119,7 +122,9 @@ type run struct {
 	// tries counts the calls of the model since the last answer, faults the ones in a row that failed; a limit is not a fault.
 	tries, faults int
 	worked        time.Duration
-	end           *ended
+	// limit is the latest limit of the endpoint, nil when none was met.
+	limit *faulted
+	end   *ended
 }
 
 // maxRecord bounds the lines in the record of a run: three for each call of each step, and the faults between.
@@ -204,7 +209,7 @@ func (n *run) hear(a answered) {
 		n.steps = append(n.steps, step{a.answer, make([]string, len(a.Calls))})
 		n.tries, n.faults = 0, 0
 	case a.Fault.Kind == string(bridge.RateLimited): // the endpoint works, and says when
-		n.faults = 0
+		n.faults, n.limit = 0, a.Fault
 	default:
 		n.faults++
 	}

@@ -259,10 +259,23 @@ func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (o bridge.Obse
 		if now.end != nil {
 			o.State, o.Reply, o.Detail = now.end.State, now.end.Reply, now.end.Detail
 			o.Duration = time.Duration(now.end.WorkedMS) * time.Millisecond
+			return nil
 		}
-		return nil
+		if now, err = loadWhole(tx, now.Turn); err == nil && now.limit != nil {
+			r.limited(&o, now.limit)
+		}
+		return err
 	})
 	return o, err
+}
+
+// limited says of a run that met a limit whether it waits for the end of the limit, and until when.
+func (r *Runtime) limited(o *bridge.Observation, limit *faulted) {
+	until := time.UnixMilli(limit.UntilMS).UTC()
+	o.Doing, o.DoingSince = bridge.DoingWorking, until
+	if until.After(r.o.Now()) {
+		o.Doing, o.DoingSince, o.NotBefore, o.Detail = bridge.DoingSleep, time.UnixMilli(limit.AtMS).UTC(), until, limit.Message
+	}
 }
 
 // find returns the run that a reference names, the latest without a run. NotFound for one that never was.

@@ -81,6 +81,11 @@ func (r *Runtime) work(ctx context.Context, w bridge.Work, now *run) error {
 		return err
 	}
 	return r.o.Steps.Change(context.WithoutCancel(ctx), func(tx bridge.Change) error {
+		if wait > 0 && l.limit != nil { // so that the engine says that the agent sleeps
+			if err := tx.WakeLane(bridge.AgentLane(now.Agent), tx.Now()); err != nil {
+				return err
+			}
+		}
 		if wait >= 0 {
 			return tx.PutBack(w, tx.Now().Add(wait))
 		}
@@ -270,6 +275,10 @@ func (l *loop) ask(ctx context.Context) (wait time.Duration, err error) {
 	if fault != nil {
 		answeredID = fmt.Sprintf("step_%d_%d", at.Step, at.Try)
 		out.answer, out.Fault = answer{}, &faulted{Kind: string(bridge.KindOf(fault)), Message: bridge.SafeMessage(fault)}
+		if bridge.KindOf(fault) == bridge.RateLimited {
+			at := l.o.Now()
+			out.Fault.AtMS, out.Fault.UntilMS = at.UnixMilli(), at.Add(spread(l.o.Rand, cmp.Or(bridge.RetryAfter(fault), limitWait))).UnixMilli()
+		}
 	}
 	if err := l.note(ctx, noted{bridge.RunMessage{Kind: bridge.ModelReturnMessage, Name: l.o.Model, CallID: answeredID}, out}); err != nil {
 		return 0, err
@@ -317,7 +326,7 @@ func (l *loop) afterFault(fault error) time.Duration {
 		return 0
 	case kind == bridge.RateLimited:
 		l.o.Log.Info().Str("runtime", l.o.Name).Str("turn", string(l.Turn)).Dur("wait", bridge.RetryAfter(fault)).Msg("the model's endpoint asks to wait")
-		return spread(l.o.Rand, cmp.Or(bridge.RetryAfter(fault), limitWait))
+		return time.Duration(l.limit.UntilMS-l.limit.AtMS)*time.Millisecond + time.Millisecond
 	case kind == bridge.Unavailable && l.faults < maxFaults && l.worked < l.o.TurnTimeout:
 		l.o.Log.Warn().Str("runtime", l.o.Name).Str("turn", string(l.Turn)).Int("faults", l.faults).Str("error", bridge.SafeMessage(fault)).Msg("the model did not answer; it is asked again")
 		return max(lanes.Backoff(l.o.Rand, l.faults, l.firstWait, lastWait), bridge.RetryAfter(fault))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,16 +27,39 @@ const sameDoing = 5 * time.Second
 
 // goesOn records what an agent does while its run goes on, when that is news, and looks again later.
 func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) error {
-	if obs.Doing == "" || obs.Doing == j.agent.Doing && obs.DoingSince.Sub(j.agent.DoingSince).Abs() < sameDoing {
+	if obs.Doing == "" || obs.Doing == j.agent.Doing && obs.DoingSince.Sub(j.agent.DoingSince).Abs() < sameDoing && (obs.Doing != bridge.DoingSleep || obs.NotBefore.Equal(j.agent.NotBefore)) {
 		return e.putBack(ctx, j.work, e.nextLook(j))
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
+		slept := j.agent.Doing == bridge.DoingSleep
 		j.agent.Doing, j.agent.DoingSince = obs.Doing, obs.DoingSince
+		switch {
+		case obs.Doing == bridge.DoingSleep:
+			return c.sleepsThere(j, obs)
+		case slept:
+			j.agent.NotBefore, j.agent.Trouble, j.turn.Trouble = time.Time{}, "", ""
+			if err := c.UpdateTurn(j.turn); err != nil {
+				return err
+			}
+		}
 		if err := c.UpdateAgent(j.agent); err != nil {
 			return err
 		}
 		return c.PutBack(j.work, c.now.Add(c.e.nextLook(*j)))
 	})
+}
+
+// sleepsThere records that a run waits for the end of a limit. It goes on by itself where it is.
+func (c *change) sleepsThere(j *job, obs bridge.Observation) error {
+	text := whySleeps(obs, obs.NotBefore)
+	j.agent.NotBefore, j.agent.Trouble, j.turn.Trouble = obs.NotBefore, text, text
+	if err := errors.Join(c.UpdateTurn(j.turn), c.UpdateAgent(j.agent)); err != nil {
+		return err
+	}
+	if err := c.tellsOfLimit(j, text, obs.NotBefore); err != nil {
+		return err
+	}
+	return c.PutBack(j.work, c.now.Add(c.e.nextLook(*j)))
 }
 
 // limitWait is how long an agent sleeps whose limit has no time, at first and at most.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -313,6 +314,55 @@ func TestDoing(t *testing.T) {
 		w.resting()
 		if a := w.agent(); a.Doing != bridge.DoingIdle || a.DoingSince.Before(begun.Add(time.Hour)) {
 			t.Errorf("%s since %s", a.Doing, a.DoingSince)
+		}
+	})
+}
+
+// A run that waits for the end of a limit itself shows as limited until then. Its parent hears of it once, with other news, and nothing of it is left
+// when the run goes on.
+func TestLimitOfARunningTurn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *world) {
+		begun := time.Now()
+		until := begun.Add(5 * time.Hour)
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			switch {
+			case repo == boss && text == "go":
+				return bridge.Observation{State: bridge.RunFinished, Reply: "SUBAGENT: repo=" + worker + ", prompt=do it"}
+			case repo == boss:
+				return bridge.Observation{State: bridge.RunFinished, Reply: "Noted."}
+			case time.Now().Before(until):
+				return bridge.Observation{State: bridge.RunRunning, Doing: bridge.DoingSleep, DoingSince: begun, NotBefore: until, Detail: "slow down"}
+			case time.Now().Before(until.Add(time.Hour)):
+				return bridge.Observation{State: bridge.RunRunning, Doing: bridge.DoingWorking, DoingSince: until}
+			}
+			return bridge.Observation{State: bridge.RunFinished, Reply: "All done."}
+		}
+		w.start()
+		w.launchLocal("go")
+		w.until("it sleeps", func(tx *bridge.Scene) bool {
+			all, err := tx.Agents(bridge.AgentFilter{})
+			return err == nil && slices.ContainsFunc(all, func(a bridge.Agent) bool { return a.Repo == worker && a.Doing == bridge.DoingSleep })
+		})
+		kid := child(t, w, worker)
+		if !kid.NotBefore.Equal(until) || !strings.Contains(kid.Trouble, "slow down") || kid.State != bridge.AgentBusy {
+			t.Errorf("%+v", kid)
+		}
+		w.until("it works", func(tx *bridge.Scene) bool {
+			a, err := tx.Agent(kid.ID)
+			return err == nil && a.Doing == bridge.DoingWorking && a.NotBefore.IsZero() && a.Trouble == ""
+		})
+		if time.Now().Before(until) {
+			t.Error("it works before the limit is over")
+		}
+		w.until("the parent has the result", func(*bridge.Scene) bool { return len(w.sent(boss)) > 0 })
+		w.resting()
+		told := strings.Join(w.sent(boss), "\n")
+		if len(w.sent(boss)) != 1 || strings.Count(told, "slow down") != 1 || !strings.Contains(told, "All done.") || len(w.timeline(bridge.EventAsleep)) != 1 {
+			t.Errorf("the parent heard %q; %q", told, w.events())
+		}
+		if kid = child(t, w, worker); kid.Doing != bridge.DoingIdle || !kid.NotBefore.IsZero() {
+			t.Errorf("in the end %+v", kid)
 		}
 	})
 }

@@ -52,7 +52,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err := e.usageLater(c, j.agent, j.names, j.turn); err != nil {
 			return err
 		}
-		if out.obs.Cause != "" {
+		if out.obs.Cause != "" || j.agent.Doing != "" {
 			j.agent.Doing, j.agent.DoingSince = bridge.DoingIdle, c.now
 		}
 		switch {

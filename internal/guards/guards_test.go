@@ -288,11 +288,11 @@ const (
 // largeRooms are the packages that may be larger than maxPackage. A number rises only for a capability that docs/adr/0015-runtimes.md or
 // another record names: agents on a person's own machine raised bridge and bridge/engine, and
 // moving them (docs/adr/0030-moving-an-agent.md) raised bridge/engine by 135, a retry that is made once (docs/adr/0029-chat-models.md) by 10, and
-// turns that no machine can tell of (docs/adr/0026-turns-at-the-relay.md) by 80. Commits with events that do not wait for one
-// another (docs/adr/0008-postgresql.md) raised store by 70.
+// turns that no machine can tell of (docs/adr/0026-turns-at-the-relay.md) by 80, and limits that a chat model waits out
+// (docs/adr/0029-chat-models.md) by 30. Commits with events that do not wait for one another (docs/adr/0008-postgresql.md) raised store by 70.
 var largeRooms = map[string]int{
 	"bridge":        4600, // the nouns, and the scene in which a step sees them
-	"bridge/engine": 6270, // the flow of a turn, in one transaction type that nobody else sees (docs/adr/0001-layout.md)
+	"bridge/engine": 6300, // the flow of a turn, in one transaction type that nobody else sees (docs/adr/0001-layout.md)
 	"store":         4470, // two databases, and the texts that rows quote of each other (docs/adr/0008-postgresql.md)
 }
 
