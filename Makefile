@@ -72,7 +72,7 @@ scripts: ## only the scripts against the built binaries
 conformance: ## the official MCP conformance suite and the official TypeScript clients against the MCP door; needs npm
 	@scripts/conformance.sh
 
-agents: ## real CLI agents from npm (codex, claude, gemini, opencode) against the bridge, their models scripts on loopback; needs npm
+agents: ## real CLI agents from npm (codex, claude, gemini, opencode, qwen) against the bridge, their models scripts on loopback; needs npm
 	@scripts/agents.sh
 
 soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store; then KILLS (1000) of each kind with agents at a relay

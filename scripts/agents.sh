@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs real CLI agents against the bridge: each reads its configuration as `drawbridge mcp-config` writes it, and Codex calls every tool,
-# its model a script on loopback; OpenCode and Claude's ACP adapter run at the relay, too. No agent has an account or a key, and none
-# reaches further than this machine. The agents are installed from the npm registry as the lock files in proof/agents/npm pin them,
+# its model a script on loopback; OpenCode, Gemini, Qwen and the ACP adapters of Claude and Codex run at the relay, too. No agent has an
+# account or a key, and none reaches further than this machine. The agents are installed from the npm registry as the lock files in proof/agents/npm pin them,
 # without their install scripts, into .cache/agents. The official openai client checks the stand-in for chat models.
 #   --if-possible  where npm or the registry cannot be had, that is said and is not a failure; a test that ran and failed is
 #   --sample       Codex alone, the others not
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pins=proof/agents/npm cache=$PWD/.cache/agents
-lenient= agents=(codex claude gemini opencode claude-acp)
+lenient= agents=(codex claude gemini opencode claude-acp codex-acp qwen)
 for arg in "$@"; do
   case $arg in
     --if-possible) lenient=1 ;;
@@ -51,4 +51,4 @@ install() {
 for agent in "${agents[@]}" openai; do install "$agent"; done
 node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' 2>/dev/null || not_run "Node 20 or later is needed"
 DRAWBRIDGE_OPENAI=$cache/openai ${GO:-go} test -count=1 -timeout=2m -v -run TestOfficialClient ./proof/chatsim | grep -vE '^(=== )'
-DRAWBRIDGE_AGENTS=$cache DRAWBRIDGE_AGENT_NAMES="${agents[*]}" ${GO:-go} test -count=1 -timeout=8m -v ./proof/agents | grep -vE '^(=== |--- PASS|    --- PASS)'
+DRAWBRIDGE_AGENTS=$cache DRAWBRIDGE_AGENT_NAMES="${agents[*]}" ${GO:-go} test -count=1 -timeout=15m -v ./proof/agents | grep -vE '^(=== |--- PASS|    --- PASS)'

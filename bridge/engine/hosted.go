@@ -160,7 +160,7 @@ var endCauses = map[bridge.EndCause]string{
 	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it; replay the turn to try again",
 	bridge.CauseCrashed:      "the agent's process ended in the middle of the turn; look at its workspace, then replay the turn",
 	bridge.CauseAsking:       "the agent asked for a permission, and its process ended while it waited; the answer is its next turn",
-	bridge.CauseSessionGone:  "the agent's session is gone on its machine; launch another agent; what this one did is in its workspace there",
+	bridge.CauseSessionGone:  "the agent's session is gone on its machine; say something to it, and it begins a new session without what was said before; its work is in its workspace there",
 	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there, then replay the turn",
 	bridge.CauseUnsaid:       "the agent got nothing of the turn",
 }

@@ -72,6 +72,7 @@ type play struct {
 //	unknown                                         updates that no version of the protocol has
 //	ask KIND COMMAND                                asks for permission and says what was answered
 //	request METHOD                                  asks the client for something else
+//	elsewhere TEXT                                  speaks and asks for a permission in a session that never was
 //	sleep DURATION, hang, deaf                      does nothing for a time, without an end, or leaves its input unread
 //	busy DURATION                                   runs a tool for a time, without a word
 //	garbage N, line BYTES, updates N, stderr BYTES  too much of something
@@ -148,6 +149,14 @@ func init() {
 		"ask": (*play).askPermission,
 		"request": func(t *play, rest string) {
 			t.note(Line{Event: Replied, Session: t.session.id, Text: string(t.agent.ask(rest, object{"sessionId": t.session.id}))})
+		},
+		"elsewhere": func(t *play, rest string) {
+			t.update("never-was", object{"sessionUpdate": "agent_message_chunk", "content": text(rest)})
+			reply := t.agent.ask("session/request_permission", object{
+				"sessionId": "never-was", "options": []object{{"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"}},
+				"toolCall": object{"toolCallId": "call-1", "title": rest, "kind": "execute", "status": "pending", "rawInput": object{"command": rest}},
+			})
+			t.note(Line{Event: Replied, Session: t.session.id, Text: string(reply)})
 		},
 		"sleep": func(t *play, rest string) { d, _ := time.ParseDuration(rest); t.wait(d) },
 		"busy":  (*play).busy,

@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,8 +13,8 @@ import (
 	"time"
 )
 
-// chat is a model behind OpenAI's chat completions and responses, and Anthropic's messages. It plays what the last words of the user ask for: a line
-// "RUN: command" becomes a call of the agent's shell, a line "TOOL: name" a call of that tool, and the result of a call the words "The tool
+// chat is a model behind OpenAI's chat completions and responses, Anthropic's messages, and Google's contents. It plays what the last words of the user ask for: a line
+// "RUN: command" becomes a call of the agent's shell, a line "TOOL: name {arguments}" a call of that tool, and the result of a call the words "The tool
 // answered.". Anything else is answered with "All done.".
 type chat struct {
 	*httptest.Server
@@ -24,6 +25,10 @@ type chat struct {
 	faults []string
 	// hold, if set, keeps an answer back until it is closed.
 	hold chan struct{}
+	// asides says that the agent asks the model things of its own, with the conversation before them.
+	asides bool
+	// escalate makes calls of Codex's shell ask to run outside of Codex's own sandbox, as a model does where that sandbox cannot be made.
+	escalate bool
 	// returned is the last result of a tool. status, if set, is how every request is refused, with body.
 	returned, body string
 	status         int
@@ -51,6 +56,14 @@ type asked struct {
 	}
 	Tools  []json.RawMessage
 	Stream bool
+	// Contents are the messages of Google's interface.
+	Contents []struct {
+		Role  string
+		Parts []struct {
+			Text             string
+			FunctionResponse json.RawMessage
+		}
+	}
 	// Input are the messages of OpenAI's responses.
 	Input []struct {
 		Type, Role      string
@@ -64,10 +77,18 @@ func newChat() *chat {
 	return c
 }
 
+// newChatFor returns a model for one of locals.
+func newChatFor(name string) *chat {
+	c := newChat()
+	c.escalate, c.asides = name == "codex-acp", name == "qwen"
+	return c
+}
+
 func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
+	google := strings.Contains(r.URL.Path, ":") && strings.HasSuffix(strings.ToLower(r.URL.Path), "generatecontent")
 	anthropic, responses := strings.HasSuffix(r.URL.Path, "/messages"), strings.HasSuffix(r.URL.Path, "/responses") && r.Method == http.MethodPost
-	if !anthropic && !responses && !strings.HasSuffix(r.URL.Path, "/chat/completions") {
+	if !google && !anthropic && !responses && !strings.HasSuffix(r.URL.Path, "/chat/completions") {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"data":[],"input_tokens":1}`)
 		return
@@ -76,7 +97,7 @@ func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = json.Unmarshal(body, &q)
 	}
-	words, result := q.last()
+	words, result := q.last(c.asides)
 	command := ""
 	for line := range strings.Lines(words) {
 		for _, order := range []string{"RUN: ", toolOrder} {
@@ -99,7 +120,7 @@ func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 	if result {
 		c.returned = q.returned()
 	}
-	if len(q.Tools) > 0 && !result {
+	if len(q.Tools) > 0 && !result && words != "" {
 		c.heard = append(c.heard, words)
 	}
 	hold := c.hold
@@ -120,19 +141,39 @@ func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 	case anthropic:
 		messages(w, text, command)
 	case responses:
-		respond(w, text, command)
+		respond(w, c.escalate, text, command)
+	case google:
+		generate(w, text, command)
 	default:
-		completions(w, text, command)
+		shell := "bash"
+		if strings.Contains(string(body), `"name":"run_shell_command"`) {
+			shell = "run_shell_command"
+		}
+		completions(w, shell, text, command)
 	}
 }
 
 // toolOrder begins a line that names a tool to call.
 const toolOrder = "TOOL: "
 
+// toolCall reads a line that names a tool to call, and its arguments as JSON.
+func toolCall(command string) (name, args string, ok bool) {
+	rest, ok := strings.CutPrefix(command, toolOrder)
+	name, args, _ = strings.Cut(rest, " ")
+	return name, cmp.Or(args, "{}"), ok
+}
+
 // returned is the last result of a tool, as it came.
 func (q asked) returned() string {
 	if n := len(q.Messages); n > 0 {
 		return string(q.Messages[n-1].Content)
+	}
+	if n := len(q.Contents); n > 0 {
+		for _, part := range q.Contents[n-1].Parts {
+			if part.FunctionResponse != nil {
+				return string(part.FunctionResponse)
+			}
+		}
 	}
 	for _, item := range slices.Backward(q.Input) {
 		if strings.HasSuffix(item.Type, "_output") {
@@ -142,8 +183,9 @@ func (q asked) returned() string {
 	return ""
 }
 
-// last returns the last words of the user, and whether the result of a tool came after them.
-func (q asked) last() (words string, result bool) {
+// last returns the last words of the user, and whether the result of a tool came after them. Where
+// asides is set, words of the user behind them make it a question of the agent's own, as Qwen asks for the next prompt: it returns no words.
+func (q asked) last(asides bool) (words string, result bool) {
 	for _, item := range q.Input {
 		var blocks []struct{ Text string }
 		text := ""
@@ -156,6 +198,19 @@ func (q asked) last() (words string, result bool) {
 		case strings.HasSuffix(item.Type, "_output"):
 			result = true
 		case strings.Contains(text, "[turn "):
+			words, result = text, false
+		}
+	}
+	for _, m := range q.Contents {
+		text, answered := "", false
+		for _, part := range m.Parts {
+			answered = answered || part.FunctionResponse != nil
+			text += part.Text + "\n"
+		}
+		switch {
+		case answered:
+			result = true
+		case m.Role == "user" && strings.Contains(text, "[turn "):
 			words, result = text, false
 		}
 	}
@@ -175,18 +230,24 @@ func (q asked) last() (words string, result bool) {
 			result = true
 		case m.Role == "user" && strings.Contains(text, "[turn "):
 			words, result = text, false
+		case m.Role == "user" && asides:
+			words, result = "", false
 		}
 	}
 	return words, result
 }
 
 // completions streams one answer of OpenAI's interface.
-func completions(w io.Writer, text, command string) {
+func completions(w io.Writer, shell, text, command string) {
 	delta, reason := map[string]any{"role": "assistant", "content": text}, "stop"
 	if command != "" {
-		args, _ := json.Marshal(map[string]string{"command": command, "description": "as the script says"})
+		text, _ := json.Marshal(map[string]string{"command": command, "description": "as the script says"})
+		name, args := shell, string(text)
+		if tool, given, ok := toolCall(command); ok {
+			name, args = tool, given
+		}
 		delta, reason = map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{
-			"index": 0, "id": fmt.Sprint("call_", time.Now().UnixNano()), "type": "function", "function": map[string]any{"name": "bash", "arguments": string(args)},
+			"index": 0, "id": fmt.Sprint("call_", time.Now().UnixNano()), "type": "function", "function": map[string]any{"name": name, "arguments": args},
 		}}}, "tool_calls"
 	}
 	for _, choice := range []map[string]any{{"index": 0, "delta": delta}, {"index": 0, "delta": map[string]any{}, "finish_reason": reason}} {
@@ -196,15 +257,34 @@ func completions(w io.Writer, text, command string) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
+// generate streams one answer of Google's interface.
+func generate(w io.Writer, text, command string) {
+	part := map[string]any{"text": text}
+	if tool, args, ok := toolCall(command); ok {
+		part = map[string]any{"functionCall": map[string]any{"name": tool, "args": json.RawMessage(args)}}
+	} else if command != "" {
+		part = map[string]any{"functionCall": map[string]any{"name": "run_shell_command", "args": map[string]string{"command": command}}}
+	}
+	event, _ := json.Marshal(map[string]any{
+		"candidates":    []any{map[string]any{"index": 0, "content": map[string]any{"role": "model", "parts": []any{part}}, "finishReason": "STOP"}},
+		"usageMetadata": map[string]int{"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5},
+	})
+	fmt.Fprintf(w, "data: %s\n\n", event)
+}
+
 // respond streams one answer of OpenAI's responses, as Codex reads them.
-func respond(w io.Writer, text, command string) {
+func respond(w io.Writer, escalate bool, text, command string) {
 	id := fmt.Sprint(time.Now().UnixNano())
 	item := map[string]any{"type": "message", "id": "msg_" + id, "role": "assistant", "status": "completed", "content": []any{map[string]any{"type": "output_text", "text": text, "annotations": []any{}}}}
-	if tool, found := strings.CutPrefix(command, toolOrder); found {
+	if tool, args, ok := toolCall(command); ok {
 		server, name, _ := strings.Cut(tool, ".")
-		item = map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "status": "completed", "namespace": server, "name": name, "arguments": "{}"}
+		item = map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "status": "completed", "namespace": server, "name": name, "arguments": args}
 	} else if command != "" {
-		args, _ := json.Marshal(map[string]string{"cmd": command})
+		call := map[string]string{"cmd": command}
+		if escalate {
+			call["sandbox_permissions"], call["justification"] = "require_escalated", "as the script says"
+		}
+		args, _ := json.Marshal(call)
 		item = map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "status": "completed", "name": "exec_command", "arguments": string(args)}
 	}
 	thought := map[string]any{"type": "reasoning", "id": "rs_" + id, "summary": []any{map[string]any{"type": "summary_text", "text": "I think."}}}
@@ -228,8 +308,8 @@ func messages(w io.Writer, text, command string) {
 		block = map[string]any{"type": "tool_use", "id": fmt.Sprint("toolu_", time.Now().UnixNano()), "name": "Bash", "input": map[string]any{}}
 		delta, reason = map[string]any{"type": "input_json_delta", "partial_json": string(args)}, "tool_use"
 	}
-	if tool, found := strings.CutPrefix(command, toolOrder); found {
-		block["name"], delta["partial_json"] = tool, "{}"
+	if tool, args, ok := toolCall(command); ok {
+		block["name"], delta["partial_json"] = tool, args
 	}
 	usage := map[string]int{"input_tokens": 3, "output_tokens": 2}
 	for _, event := range []map[string]any{

@@ -43,15 +43,8 @@ var onces = map[string]once{
 			"first": []string{"--json", "-c", "{mcp}", "-"}, "resume": []string{"resume", "--json", "-c", "{mcp}", "{session}", "-"},
 			"prompt": "stdin", "mcp": "argument", "format": "codex-json",
 		},
-		env: func(string) map[string]string { return nil },
-		prepare: func(home, url string) error {
-			config := fmt.Sprintf("model = \"scripted\"\nmodel_provider = \"scripted\"\n[model_providers.scripted]\nname = \"scripted\"\nbase_url = %q\nwire_api = \"responses\"\nrequest_max_retries = 0\n", url+"/v1")
-			dir := filepath.Join(home, ".codex")
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				return err
-			}
-			return os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600)
-		},
+		env:     func(string) map[string]string { return nil },
+		prepare: scriptedCodex,
 	},
 	"claude": {
 		program: "@anthropic-ai/claude-code-linux-*/claude", server: "mcp__drawbridge__",
@@ -69,6 +62,26 @@ var onces = map[string]once{
 	},
 }
 
+// scriptedCodex lets Codex use the scripted model.
+func scriptedCodex(home, url string) error {
+	config := fmt.Sprintf("model = \"scripted\"\nmodel_provider = \"scripted\"\n[model_providers.scripted]\nname = \"scripted\"\nbase_url = %q\nwire_api = \"responses\"\nrequest_max_retries = 0\n", url+"/v1")
+	return put(filepath.Join(home, ".codex", "config.toml"), []byte(config))
+}
+
+// settings is the agent's entry in relay.yaml. It may read the folders, too.
+func (o once) settings(t *testing.T, name, url string, folders ...string) map[string]any {
+	t.Helper()
+	modules := agentsHome(t, name)
+	entry := map[string]any{
+		"kind": "cli", "argv": append([]string{program(t, modules, o.program)}, o.args...), "env": o.env(url),
+		"sandbox": map[string]any{"read": append([]string{"/usr", modules}, folders...), "network": true},
+	}
+	for key, value := range o.entry {
+		entry[key] = value
+	}
+	return entry
+}
+
 // onceBench is a relay.yaml with one real agent of kind cli, its model, and a bridge with a door.
 type onceBench struct {
 	*bench
@@ -79,19 +92,12 @@ type onceBench struct {
 
 func newOnceBench(t *testing.T, name string) *onceBench {
 	t.Helper()
-	modules, o := agentsHome(t, name), onces[name]
-	path := program(t, modules, o.program)
+	o := onces[name]
 	b := &onceBench{bench: &bench{T: t, model: newChat(), dir: t.TempDir(), work: t.TempDir(), agent: name}}
 	t.Cleanup(b.model.Close)
 	w := newWorld(t)
 	b.server = acp.MCPServer{Name: "drawbridge", Command: w.program, Args: []string{"mcp", "--agent", "main"}, Env: map[string]string{"DRAWBRIDGE_URL": w.url, tokenVariable: strings.TrimSpace(w.cli("token", "main"))}}
-	entry := map[string]any{
-		"kind": "cli", "argv": append([]string{path}, o.args...), "env": o.env(b.model.URL),
-		"sandbox": map[string]any{"read": []string{"/usr", modules, filepath.Dir(w.program)}, "network": true},
-	}
-	for key, value := range o.entry {
-		entry[key] = value
-	}
+	entry := o.settings(t, name, b.model.URL, filepath.Dir(w.program))
 	text, err := json.Marshal(map[string]any{"listen": "none", "agents": map[string]any{name: entry}})
 	b.must(err)
 	file := filepath.Join(b.dir, "relay.yaml")

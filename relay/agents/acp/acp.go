@@ -52,6 +52,8 @@ type Options struct {
 	Ask func(ctx context.Context, q Question) Reply
 	// Mode is the mode that each session gets, or "". A session in a mode that asks nothing is refused in any case.
 	Mode string
+	// ModeIfAny bears an agent whose sessions have no modes. Without it such a session is refused where Mode is set.
+	ModeIfAny bool
 	// Meta is what each session is opened with beside the protocol: an agent's own options. It is nil for none.
 	Meta map[string]any
 	// Pace turns limits of the agent's account that state no time into times. Nil is one of the connection's own.

@@ -183,7 +183,8 @@ func (s *Session) adopt(ctx context.Context, o opened) error {
 	s.mu.Lock()
 	s.mode, s.modes, s.byModes, s.began = current, all, byModes, current
 	s.mu.Unlock()
-	if wanted := s.conn.o.Mode; wanted != "" && wanted != current {
+	without := current == "" && len(all) == 0 && s.conn.o.ModeIfAny
+	if wanted := s.conn.o.Mode; wanted != "" && wanted != current && !without {
 		if err := s.SetMode(ctx, wanted); err != nil {
 			return err
 		}

@@ -178,6 +178,32 @@ func TestModeOption(t *testing.T) {
 	})
 }
 
+// An agent without modes is borne where the caller says so, and refused else. One that has modes has to take the wanted one.
+func TestModeIfAny(t *testing.T) {
+	t.Parallel()
+	const modes = `,"modes":{"currentModeId":"auto","availableModes":[{"id":"auto","name":"Auto"},{"id":"default","name":"Default"}]}`
+	for _, c := range []struct {
+		bear         bool
+		modes        string
+		set, refused bool
+	}{{true, "", false, false}, {false, "", true, true}, {true, modes, true, true}, {false, modes, true, true}} {
+		play(t, acp.Options{Mode: "default", ModeIfAny: c.bear}, func(f *fake) {
+			f.answer(f.want("initialize"), whole)
+			f.answer(f.want("session/new"), `{"sessionId":"s1"`+c.modes+`}`)
+			if c.set {
+				f.fail(f.want(map[bool]string{true: "session/set_mode", false: "session/set_config_option"}[c.modes != ""]), -32602, "no such mode")
+			}
+		}, func(ctx context.Context, conn *acp.Conn) {
+			if _, err := conn.Initialize(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.NewSession(ctx, acp.Start{Dir: "/work"}); (err != nil) != c.refused {
+				t.Errorf("%+v: %v", c, err)
+			}
+		})
+	}
+}
+
 // Some agents send their last words after the end of the turn. Those that come at once belong to it; later ones are kept apart, so that
 // they are not taken for words of the next turn.
 func TestLateWords(t *testing.T) {

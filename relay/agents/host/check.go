@@ -208,8 +208,13 @@ func describeAsking(r *Report, a settings.Agent, s *acp.Session) {
 	if mode, began := s.Mode(); known.Mode != "" {
 		r.line("forced", "mode %s (it began in %s)", output.Line(mode), output.Line(began))
 	}
-	if !forced {
-		r.line("asking", "not known: this relay knows no setting that makes this agent ask%s", map[bool]string{true: "; its sandbox limits it", false: ""}[a.Sandbox != nil])
+	limited := map[bool]string{true: "; its sandbox limits it", false: ""}[a.Sandbox != nil]
+	switch {
+	case forced:
+	case known.Name != "":
+		r.line("asking", "settings in its home or in the repository may still let it act without asking%s", limited)
+	default:
+		r.line("asking", "not known: this relay knows no setting that makes this agent ask%s", limited)
 	}
 }
 

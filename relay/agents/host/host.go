@@ -90,7 +90,7 @@ func (h *Host) Start(ctx context.Context, name string, at At, ask func(context.C
 	ctx, kill := context.WithCancel(ctx)
 	p := &Process{
 		Conn: acp.New(ctx, acp.Options{
-			Input: ours, Unread: func() (int, error) { return keeper.Unread(ours) }, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, Meta: known.Meta, Hide: secret.Hide, Pace: h.Pace(name),
+			Input: ours, Unread: func() (int, error) { return keeper.Unread(ours) }, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, ModeIfAny: known.Partly, Meta: known.Meta, Hide: secret.Hide, Pace: h.Pace(name),
 		}),
 		stderr: output.NewTail(keepStderr, secret), kill: kill, ended: make(chan struct{}),
 	}

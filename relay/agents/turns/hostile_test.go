@@ -3,15 +3,17 @@ package turns_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"drawbridge/proof/acpagent"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
 // What an agent does wrong ends its turn once, with a cause and a reason that the operator can act on. The next turn of the session has
-// an end of its own, and other agents of the relay are not touched.
+// an end of its own. Another agent of the relay is in the middle of a turn meanwhile, and ends it as if nothing had been.
 func TestHostileAgents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -31,6 +33,7 @@ func TestHostileAgents(t *testing.T) {
 		"a million updates":          {nil, "do: updates 1000000", "updates", wire.TurnCrashed, wire.TurnAnswered},
 		"an end without an answer":   {nil, "do: exit 0", "exit code 0", wire.TurnCrashed, wire.TurnAnswered},
 		"an end by a signal":         {nil, "do: kill", "killed", wire.TurnCrashed, wire.TurnAnswered},
+		"a session that never was":   {nil, "do: elsewhere SUBAGENT: stray\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
 		"two answers":                {nil, "do: twice\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
 		"a word after the end":       {nil, "do: late SUBAGENT: late\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
 		"an end that does not exist": {nil, "do: stop bored", "bored", wire.TurnCrashed, wire.TurnAnswered},
@@ -42,8 +45,18 @@ func TestHostileAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]entry{"fake": {env: c.env}, "good": {}}, nil)
+			release := filepath.Join(w.dir, "release")
+			other := turn("bob", "t1", "do: sh until test -e '"+release+"'; do sleep 0.05; done", "do: say fine")
+			other.Agent = "good"
+			meanwhile := w.background(other)
+			w.eventually("the other agent works", func() bool {
+				return slices.ContainsFunc(w.log("good"), func(l acpagent.Line) bool { return l.Event == acpagent.Prompted })
+			})
 			first := turn("ada", "t1", c.script)
 			end := w.run(first)
+			if strings.Contains(end.Text, "stray") {
+				t.Errorf("it said %q", end.Text)
+			}
 			if end.Cause != c.cause || !strings.Contains(end.Error, c.reason) {
 				t.Errorf("%s%s %q", end.Cause, end.Refusal, end.Error)
 			}
@@ -53,17 +66,40 @@ func TestHostileAgents(t *testing.T) {
 			if next := w.run(turn("ada", "t2", "do: say on")); next.Cause != c.next || next.Cause == wire.TurnAnswered && next.Text != "on" {
 				t.Errorf("the next turn: %+v", next)
 			}
-			other := turn("bob", "t1", "do: say fine")
-			other.Agent = "good"
-			w.answers(other, "fine")
+			w.must(os.WriteFile(release, nil, 0o600))
+			if fine := <-meanwhile; fine.Cause != wire.TurnAnswered || fine.Text != "fine" {
+				t.Errorf("the other agent: %+v", fine)
+			}
 		})
+	}
+}
+
+// An agent that was replaced by one that speaks another version of the protocol ends its next turn with that as the cause. Once it speaks ours
+// again, the session goes on, and the turn that it never got is said.
+func TestVersionChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	w.answers(turn("ada", "t1", "do: say one"), "one")
+	w.again()
+	a := w.config.Agents["fake"]
+	before := a.Env
+	a.Env = append(slices.Clone(before), settings.EnvVar{Name: "ACPAGENT_START", Value: "version2"})
+	w.config.Agents["fake"] = a // the host has the same map
+	if end := w.run(turn("ada", "t2", "do: say two")); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, "version 2 of the protocol; this relay speaks version 1") {
+		t.Errorf("%+v", end)
+	}
+	a.Env = before
+	w.config.Agents["fake"] = a
+	w.answers(turn("ada", "t3", "do: say three"), "three")
+	if w.count(acpagent.Opened) != 1 || w.said("[bridge t2]") != 0 {
+		t.Error("another session was begun, or the turn was said")
 	}
 }
 
 // A program that is gone is a recorded end. Once it is back, a turn with the same marker is said.
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil, nil)
+	w := newWorld(t, map[string]entry{"fake": {}, "good": {}}, nil)
 	program := w.config.Agents["fake"].Argv[0]
 	gone := filepath.Join(filepath.Dir(w.dir), "gone")
 	w.must(os.Symlink(program, gone))
@@ -73,6 +109,9 @@ func TestMissingProgram(t *testing.T) {
 	if end := w.run(first); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, gone) {
 		t.Errorf("%+v", end)
 	}
+	other := turn("bob", "t1", "do: say fine")
+	other.Agent = "good"
+	w.answers(other, "fine")
 	w.config.Agents["fake"].Argv[0] = program
 	first.ID, first.BodyHash = "t2", "another"
 	w.answers(first, "one")

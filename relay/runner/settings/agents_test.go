@@ -115,6 +115,32 @@ repos:
 	}
 }
 
+// Codex's adapter, Gemini and Qwen begin in the mode that asks, and need a sandbox all the same.
+func TestForcedInPart(t *testing.T) {
+	t.Parallel()
+	for program, mode := range map[string]string{
+		"/opt/node_modules/@agentclientprotocol/codex-acp/dist/index.js": "read-only", "/usr/bin/codex-acp": "read-only",
+		"/opt/node_modules/@google/gemini-cli/bundle/gemini.js": "default", "/usr/bin/gemini": "default",
+		"/opt/node_modules/@qwen-code/qwen-code/cli-entry.js": "default", "/usr/bin/qwen": "default",
+	} {
+		a := settings.Agent{Kind: settings.AgentACP, Argv: []string{"/usr/bin/node", program}}
+		if k, ok := a.Forced(); ok || k.Mode != mode {
+			t.Errorf("%s: %+v, enough without a sandbox: %t", program, k, ok)
+		}
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "qwen")
+	text := "listen: none\nagents:\n  a: { kind: acp, argv: [" + program + ", --acp] }\n"
+	for path, mode := range map[string]os.FileMode{program: 0o700, filepath.Join(dir, "relay.yaml"): 0o600} {
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := settings.Load(filepath.Join(dir, "relay.yaml"), nil); err == nil || !strings.Contains(err.Error(), "sandbox") {
+		t.Errorf("without a sandbox: %v", err)
+	}
+}
+
 func TestLoadAgentProblems(t *testing.T) {
 	t.Parallel()
 	acp := func(rest string) string {

@@ -20,6 +20,10 @@ type Known struct {
 	// agent itself says whether it wants a login.
 	Keys, Logins []string
 
+	// Partly says that settings in its home or in the repository may still let it act without asking. Such an agent needs a sandbox, or
+	// its user's word, and an older version of it without any modes is borne.
+	Partly bool
+
 	programs []string
 }
 
@@ -48,16 +52,19 @@ var known = []Known{
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
 		},
 	},
+	{Name: "Codex by its ACP adapter", programs: []string{"codex-acp", "@agentclientprotocol/codex-acp"}, Mode: "read-only", Partly: true},
+	{Name: "Gemini CLI", programs: []string{"gemini", "@google/gemini-cli"}, Mode: "default", Partly: true},
+	{Name: "Qwen Code", programs: []string{"qwen", "@qwen-code/qwen-code"}, Mode: "default", Partly: true},
 }
 
-// Forced returns what is forced on the agent so that it asks; ok is false for an agent that is not known.
+// Forced returns what is forced on the agent so that it asks. ok is false for an agent that may act without asking all the same, known or not.
 func (a Agent) Forced() (k Known, ok bool) {
 	if a.Kind != AgentACP {
 		return Known{}, false
 	}
 	for _, k := range known {
 		if slices.ContainsFunc(a.Argv, k.starts) {
-			return k, true
+			return k, !k.Partly
 		}
 	}
 	return Known{}, false
