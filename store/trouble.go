@@ -95,9 +95,9 @@ func troubleOf(err error) string {
 		switch {
 		case pg.Code == "53100": // disk_full
 			return "the disk of the database server is full; make room"
-		case pg.Code == "57014", pg.Code == "55P03": // query_canceled, lock_not_available: our own limits
+		case pg.Code == "57014", pg.Code == "55P03", pg.Code == "40001", pg.Code == "40P01": // query_canceled, lock_not_available: our own limits; the others: steps that met each other in every try
 			return "the database server takes too long; look at its load and at who holds its locks"
-		case strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57P"): // resources, shutdown
+		case strings.HasPrefix(pg.Code, "53"), pg.Code == "57P03": // resources, start; a shutdown may end a session after its commit
 			return "the database server takes no work now"
 		case pg.Code == "25006": // read_only_sql_transaction
 			return "the database server takes no writes; is it a standby?"

@@ -136,10 +136,13 @@ func (c *change) permissionOver(a bridge.Agent, m bridge.Command, p bridge.Permi
 		}
 	}
 	kind := map[bool]string{true: bridge.EventApproved, false: bridge.EventDenied}[m.Approved]
-	if err := c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m) + ": " + m.Reason}); err != nil || !waits {
+	if err := c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m) + ": " + m.Reason}); err != nil {
 		return err
 	}
-	return c.tellPermission(a, m)
+	if waits {
+		return c.tellPermission(a, m)
+	}
+	return c.pump(&a) // the turn may have ended meanwhile, and its task have waited for this answer alone
 }
 
 // toldKey marks a question whose answer the agent has heard, so that it hears it once.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"drawbridge/bridge"
@@ -196,6 +197,52 @@ func TestPermissionAnsweredOtherwise(t *testing.T) {
 			w.told("has its answer: a person said " + string(p.State))
 		})
 	}
+}
+
+// TestPermissionAnsweredAfterItsTurn: a question whose answer the bridge hears of after the end of its turn keeps no result back.
+func TestPermissionAnsweredAfterItsTurn(t *testing.T) {
+	t.Parallel()
+	var over atomic.Bool
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			switch {
+			case repo == "github.com/me/my-app" && !over.Load():
+				return bridge.Observation{State: bridge.RunRunning}
+			case repo == "github.com/me/my-app":
+				return bridge.Observation{State: bridge.RunFinished, Reply: "the release is made"}
+			case strings.Contains(text, "lead"):
+				return bridge.Observation{State: bridge.RunFinished, Reply: "SUBAGENT: repo=github.com/me/my-app, prompt=make a release"}
+			}
+			return bridge.Observation{State: bridge.RunFinished, Reply: "noted"}
+		}
+		w.start()
+		w.launch("lead")
+		var child bridge.Agent
+		var turn bridge.Turn
+		w.until("the subagent works", func(tx *bridge.Scene) bool {
+			all, err := tx.Agents(bridge.AgentFilter{State: bridge.AgentBusy, Limit: 10})
+			for _, a := range all {
+				if child = a; a.Parent != "" && a.External != "" {
+					turn, err = tx.OpenTurn(a.ID)
+					return err == nil && turn.State == bridge.TurnRunning
+				}
+			}
+			return false
+		})
+		p := bridge.Permission{
+			ID: "apr_1", Hash: strings.Repeat("ab", 32), Relay: "laptop", Entry: "opencode", Session: child.External, Run: turn.Run, Kind: "execute", Tool: "bash",
+			Arguments: `{"command":"make release"}`, Paths: []string{"/w/a"}, Workspace: "/w", Reason: "no rule", AtBridge: true, AtMachine: true, State: bridge.PermissionOpen,
+		}
+		w.approve(w.permission(p))
+		over.Store(true)
+		w.until("its turn is over", func(tx *bridge.Scene) bool {
+			turn, err := tx.Turn(turn.ID)
+			return err == nil && turn.State == bridge.TurnReplied
+		})
+		p.State = bridge.PermissionGiven
+		w.permission(p)
+		w.told("the release is made")
+	})
 }
 
 // TestPermissionYesAndNoAtOnce: the first word counts, and the relay gets that one.
