@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -221,13 +222,13 @@ func TestPermissionAnsweredAfterItsTurn(t *testing.T) {
 		var turn bridge.Turn
 		w.until("the subagent works", func(tx *bridge.Scene) bool {
 			all, err := tx.Agents(bridge.AgentFilter{State: bridge.AgentBusy, Limit: 10})
-			for _, a := range all {
-				if child = a; a.Parent != "" && a.External != "" {
-					turn, err = tx.OpenTurn(a.ID)
-					return err == nil && turn.State == bridge.TurnRunning
-				}
+			at := slices.IndexFunc(all, func(a bridge.Agent) bool { return a.Parent != "" && a.External != "" })
+			if err != nil || at < 0 {
+				return false
 			}
-			return false
+			child = all[at]
+			turn, err = tx.OpenTurn(child.ID)
+			return err == nil && turn.State == bridge.TurnRunning
 		})
 		p := bridge.Permission{
 			ID: "apr_1", Hash: strings.Repeat("ab", 32), Relay: "laptop", Entry: "opencode", Session: child.External, Run: turn.Run, Kind: "execute", Tool: "bash",

@@ -66,7 +66,8 @@ func ReadLog(home string) ([]Line, error) {
 //
 //	ACPAGENT_START     at the start: silent, garbage, exit, version2, stderr (floods it)
 //	ACPAGENT_LOGIN     missing: wants a login when a session is opened; file: until "auth login" was run in this HOME
-//	ACPAGENT_SESSIONS  how it goes on with sessions: both (if not set), load, resume, none
+//	ACPAGENT_SESSIONS  how it goes on with sessions: both (if not set), load, resume, none; late is load, with the history sent
+//	                   after the answer, and later is load, with the last turn of the history sent in the middle of the next one
 //	ACPAGENT_MODE      the mode that a session begins in: default (if not set), plan, open (bypassPermissions)
 func Main() int {
 	a, err := open(os.Getenv("HOME"))
@@ -141,6 +142,8 @@ type agent struct {
 	sessions map[string]*session
 	asked    map[string]chan json.RawMessage
 	next     int
+	// history is what an answer to session/load left for later.
+	history func()
 }
 
 // message is any JSON-RPC message.
@@ -237,6 +240,10 @@ func (a *agent) take(m incoming) {
 	default:
 		result, refused := a.request(m)
 		a.answer(m.ID, result, refused)
+		if a.history != nil && goesOn() == "late" {
+			a.running.Go(a.history)
+			a.history = nil
+		}
 	}
 }
 
@@ -287,7 +294,7 @@ func (a *agent) initialize(params json.RawMessage) (any, *problem) {
 	}
 	return object{
 		"protocolVersion":   version,
-		"agentCapabilities": object{"loadSession": way == "both" || way == "load", "sessionCapabilities": can, "promptCapabilities": object{}},
+		"agentCapabilities": object{"loadSession": way == "both" || way == "load" || way == "late" || way == "later", "sessionCapabilities": can, "promptCapabilities": object{}},
 		"agentInfo":         object{"name": "acpagent", "version": "1.0"},
 		"authMethods":       []object{{"id": "script", "name": "Set ACPAGENT_LOGIN"}},
 	}, nil

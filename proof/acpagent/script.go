@@ -45,6 +45,10 @@ func (a *agent) prompt(m incoming) {
 	// What it was told before it kept it has no effect, and is not in its log.
 	s.keep(a, said{"user", words})
 	a.note(Line{Event: Prompted, Session: s.id, Text: words})
+	if a.history != nil { // goesOn is later: whoever loaded the session hears it now
+		a.history()
+		a.history = nil
+	}
 	t := &play{agent: a, session: s, ctx: ctx, id: m.ID, stop: "end_turn"}
 	t.play(words)
 	a.mu.Lock()

@@ -111,7 +111,8 @@ func (a *agent) opened(s *session) object {
 func (a *agent) goOn(method string, params json.RawMessage) (any, *problem) {
 	o, refused := a.opening(params)
 	way := goesOn()
-	if refused == nil && way != "both" && "session/"+way != method {
+	late := way == "late" || way == "later"
+	if refused == nil && way != "both" && "session/"+way != method && !(late && method == "session/load") {
 		a.fault("%s is not among the agent's capabilities", method)
 		refused = &problem{-32601, "Method not found"}
 	}
@@ -125,13 +126,36 @@ func (a *agent) goOn(method string, params json.RawMessage) (any, *problem) {
 	s := a.session(filepath.Base(o.SessionID))
 	s.servers = o.servers()
 	a.note(Line{Event: Loaded, Session: s.id, Text: method})
-	for _, l := range history {
-		kind := map[string]string{"user": "user_message_chunk", "agent": "agent_message_chunk"}[l.Role]
-		if method == "session/load" && kind != "" {
-			a.update(s.id, object{"sessionUpdate": kind, "content": text(l.Text)})
+	replay := func(history []said) {
+		for _, l := range history {
+			kind := map[string]string{"user": "user_message_chunk", "agent": "agent_message_chunk"}[l.Role]
+			if method == "session/load" && kind != "" {
+				a.update(s.id, object{"sessionUpdate": kind, "content": text(l.Text)})
+			}
 		}
 	}
+	now := len(history)
+	if late {
+		now = 0
+	}
+	if way == "later" { // all but the last turn at once
+		now = max(0, lastOf(history, "user"))
+	}
+	replay(history[:now])
+	if late {
+		a.history = func() { replay(history[now:]) }
+	}
 	return object{"modes": a.opened(s)["modes"]}, nil
+}
+
+// lastOf is where the last line of a role stands, -1 for nowhere.
+func lastOf(history []said, role string) int {
+	for i, l := range slices.Backward(history) {
+		if l.Role == role {
+			return i
+		}
+	}
+	return -1
 }
 
 func readSession(path string) ([]said, error) {

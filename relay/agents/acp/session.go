@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,12 @@ type Start struct {
 	// Dir is the absolute folder in which the agent works.
 	Dir string
 	MCP []MCPServer
+	// Last are words of the last message that the session got, "" for none. Some agents stream what they have in a session only after
+	// they have answered session/load; the driver waits for these words then, a few seconds at most.
+	Last string
+	// Mark begins what marks each message to the agent, "" for nothing. A message with a mark that comes back in the middle of
+	// another turn is history.
+	Mark string
 }
 
 func (s Start) servers() []sdk.McpServer {
@@ -76,6 +83,8 @@ type Session struct {
 	turn    *turn
 	replay  *replay
 	late    text
+	// marks is Start.Mark.
+	marks string
 	// tools are the ids of tool calls that run.
 	tools map[string]bool
 }
@@ -236,12 +245,15 @@ func (c *Conn) Load(ctx context.Context, id string, o Start) (*Session, []Said, 
 	if about := c.About(); !about.Load {
 		return nil, nil, ErrCannotResume
 	}
-	s, told := c.session(id), &replay{most: c.maxUpdates}
+	s, told := c.session(id), &replay{most: c.maxUpdates, news: make(chan struct{}, 1)}
 	s.mu.Lock()
-	s.replay = told
+	s.replay, s.marks = told, o.Mark
 	s.mu.Unlock()
 	var said opened
 	err := c.rpc.call(ctx, sdk.AgentMethodSessionLoad, sdk.LoadSessionRequest{Meta: c.o.Meta, Cwd: o.Dir, SessionId: sdk.SessionId(id), McpServers: o.servers()}, &said)
+	if err == nil && o.Last != "" {
+		s.history(ctx, told, o.Last)
+	}
 	s.mu.Lock()
 	s.replay = nil
 	s.mu.Unlock()
@@ -249,6 +261,47 @@ func (c *Conn) Load(ctx context.Context, id string, o Start) (*Session, []Said, 
 		return nil, nil, c.gone(err, id)
 	}
 	return s, told.said(), s.adopt(ctx, said)
+}
+
+// An agent that streams its history late (Gemini does) begins soon after its answer.
+const (
+	historyBegins = 2 * time.Second
+	historyRests  = 300 * time.Millisecond
+	historyEnds   = 20 * time.Second
+)
+
+// history waits, after the answer to session/load, for the last message that the session got and for what follows it. It does not
+// wait where that came before the answer.
+func (s *Session) history(ctx context.Context, told *replay, last string) {
+	has := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return told.has(last)
+	}
+	if has() {
+		return
+	}
+	ends, quiet := time.NewTimer(historyEnds), time.NewTimer(historyBegins)
+	defer ends.Stop()
+	defer quiet.Stop()
+	for {
+		select {
+		case <-told.news:
+			if has() {
+				quiet.Reset(historyRests)
+			} else {
+				quiet.Reset(historyBegins)
+			}
+		case <-quiet.C:
+			return
+		case <-ends.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-s.conn.Done():
+			return
+		}
+	}
 }
 
 // gone is the error of a session that cannot be gone on with. Agents say so in ways of their own, so that each refusal counts as one.
@@ -362,7 +415,11 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 	case kind == toolCall && s.turn != nil:
 		s.turn.text.cut()
 	case kind == userChunk && u.UserMessageChunk != nil:
-		return s.replay.add(true, chunk{u.UserMessageChunk.Content, u.UserMessageChunk.MessageId})
+		c := chunk{u.UserMessageChunk.Content, u.UserMessageChunk.MessageId}
+		if s.turn != nil && s.replay == nil && s.marks != "" {
+			s.turn.old = s.turn.old || strings.Contains(c.text(), s.marks) && !strings.Contains(s.turn.prompt, c.text()) && !strings.Contains(c.text(), s.turn.prompt)
+		}
+		return s.replay.add(true, c)
 	case kind == agentChunk && u.AgentMessageChunk != nil:
 		return s.said(chunk{u.AgentMessageChunk.Content, u.AgentMessageChunk.MessageId})
 	}

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	sdk "github.com/coder/acp-go-sdk"
@@ -91,6 +92,13 @@ type replay struct {
 	updates  int
 	// most is how many updates it takes.
 	most int
+	// news gets a signal for each piece, nil for nobody.
+	news chan struct{}
+}
+
+// has reports whether one of the user's messages holds the words.
+func (r *replay) has(words string) bool {
+	return slices.ContainsFunc(r.messages, func(m *replayed) bool { return m.user && strings.Contains(m.text.String(), words) })
 }
 
 type replayed struct {
@@ -115,6 +123,10 @@ func (r *replay) add(user bool, c chunk) *agents.Error {
 	piece := c.text()
 	if piece == "" {
 		return nil
+	}
+	select {
+	case r.news <- struct{}{}:
+	default:
 	}
 	last := len(r.messages) - 1
 	if last < 0 || r.messages[last].user != user || r.messages[last].tool {

@@ -35,6 +35,9 @@ type turn struct {
 	updates int
 	// news gets a signal for each update.
 	news chan struct{}
+	// prompt is what is said, and old is true once the agent sent another turn's prompt in the middle of this one.
+	prompt string
+	old    bool
 }
 
 func (t *turn) stir() {
@@ -54,7 +57,7 @@ type prompted struct {
 // of ctx if that is an *agents.Error, Hung for a deadline, and Stopped otherwise. An agent that does not end a cancelled turn is given up,
 // so that its process has to be ended. An error is an *agents.Error, with what was said until then in the Answer.
 func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
-	t := &turn{news: make(chan struct{}, 1)}
+	t := &turn{news: make(chan struct{}, 1), prompt: prompt}
 	s.mu.Lock()
 	busy := s.turn != nil
 	if !busy {
@@ -71,10 +74,13 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	s.mu.Lock()
 	s.turn = nil
 	clear(s.tools)
-	a := Answer{Messages: t.text.all(), Updates: t.updates}
+	a, old := Answer{Messages: t.text.all(), Updates: t.updates}, t.old
 	s.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		return a, err
+	case old: // an old answer must not run its commands again
+		return Answer{Updates: a.Updates}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones; replay the turn"}
 	}
 	if u := said.Usage; u != nil {
 		a.Usage = &Usage{Input: u.InputTokens, Output: u.OutputTokens}

@@ -143,6 +143,29 @@ func TestLostSessions(t *testing.T) {
 	}
 }
 
+// An agent may send the history of a session after it has answered session/load. What it said in earlier turns is not the answer to the
+// next one: it may hold commands.
+func TestLateHistory(t *testing.T) {
+	t.Parallel()
+	for sessions, cause := range map[string]wire.TurnCause{"late": wire.TurnAnswered, "later": wire.TurnCrashed} {
+		t.Run(sessions, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]entry{"fake": {env: map[string]string{"ACPAGENT_SESSIONS": sessions}}}, nil)
+			w.answers(turn("ada", "t0", "do: say zero"), "zero")
+			w.answers(turn("ada", "t1", "do: say SUBAG", "do: say ENT: repo=local/app, prompt=again"), "SUBAGENT: repo=local/app, prompt=again")
+			w.again()
+			end := w.run(turn("ada", "t2", "do: say two"))
+			if end.Cause != cause || strings.Contains(end.Text, "SUBAGENT") || cause == wire.TurnAnswered && end.Text != "two" {
+				t.Errorf("%+v", end)
+			}
+			w.again()
+			if w.said("do: say ENT") != 1 {
+				t.Error("the first turn was said again")
+			}
+		})
+	}
+}
+
 // A turn that may not run is refused in words that say what to add to relay.yaml, and reaches no agent.
 func TestRefusals(t *testing.T) {
 	t.Parallel()

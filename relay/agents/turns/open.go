@@ -88,7 +88,7 @@ func (j *job) start(search bool) (*warm, error) {
 	}
 	l.mu.Lock()
 	err = l.record.begin(j.t)
-	name := l.record.name
+	name, last := l.record.name, l.record.lastSaid()
 	w.torn, w.resumed = l.record.torn && name != "", name != ""
 	l.mu.Unlock()
 	if err == nil {
@@ -96,7 +96,7 @@ func (j *job) start(search bool) (*warm, error) {
 	}
 	if err == nil {
 		w.Conversation, err = j.host.o.Drivers[l.entry.Kind].Open(j.r.ctx, Opening{
-			Work: work, Resume: name, Replay: search || w.torn, MCP: servers, Named: l.named, Put: j.place.put,
+			Work: work, Resume: name, Replay: search || w.torn, Last: last, MCP: servers, Named: l.named, Put: j.place.put,
 			Ask: func(ctx context.Context, q acp.Question) acp.Reply { return l.ask(ctx, work, q) },
 		})
 	}

@@ -326,4 +326,12 @@ func (r *record) lastAnswered() *past {
 	return nil
 }
 
+// lastSaid are words of the last message that the agent surely got, "" for none: of a turn that it has answered.
+func (r *record) lastSaid() string {
+	if p := r.lastAnswered(); p != nil {
+		return p.needle
+	}
+	return ""
+}
+
 func (r *record) close() error { return r.log.Close() }

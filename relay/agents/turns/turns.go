@@ -59,7 +59,9 @@ type Opening struct {
 	Resume string
 	// Replay asks for what the agent has in the session. A driver that cannot bring it says so in [Conversation.Replay].
 	Replay bool
-	MCP    []acp.MCPServer
+	// Last are words of the last message that the session got, "" for none; see [acp.Start].
+	Last string
+	MCP  []acp.MCPServer
 	// Put writes a file for the agent into its folder, as workspace.Space.Put does. Nil where the folder is not one of the relay's.
 	Put func(ctx context.Context, name string, data []byte) error
 	// Ask answers a question of the turn that runs.
