@@ -307,7 +307,7 @@ func (p *product) killed() {
 	p.until("nothing is left of the way", func() bool { _, err := os.Stat(door.socket); return os.IsNotExist(err) })
 	if p.forgets {
 		p.w.cli("say", "lap", "[turn 7] Go on.")
-		p.ended("[turn 7]", agents.SessionGone)
+		p.goneOrOn("[turn 7]")
 	}
 	p.w.cli("say", "lap", "[turn 6] Go on.")
 	p.replied("lap", "[turn 6]", "All done.")
@@ -323,6 +323,19 @@ func (p *product) ended(mark string, cause agents.Cause) {
 	words := map[agents.Cause]string{agents.Crashed: "process ended", agents.Stopped: "cancelled", agents.SessionGone: "session"}[cause]
 	if got := p.turn("lap", mark); got.State == "replied" || !strings.Contains(got.Trouble, words) {
 		p.Errorf("%s: %+v, want %s", mark, got, cause)
+	}
+}
+
+// goneOrOn waits for the end of a turn whose session the agent has lost, or has not. Then it answers that turn alone.
+func (p *product) goneOrOn(mark string) {
+	p.Helper()
+	p.until(mark+" ended", func() bool {
+		s := p.turn("lap", mark).State
+		return s == "failed" || s == "replied"
+	})
+	t := p.turn("lap", mark)
+	if t.State == "replied" && t.Reply != "All done." || t.State == "failed" && !strings.Contains(t.Trouble, "session") {
+		p.Errorf("%s: %+v", mark, t)
 	}
 }
 
