@@ -290,7 +290,10 @@ func (k *kill) play(random *rand.Rand) {
 	switch k.victim {
 	case theAgent:
 		log := k.log()
-		_ = syscall.Kill(log[len(log)-1].PID, syscall.SIGKILL)
+		at := slices.IndexFunc(log, func(l acpagent.Line) bool { return l.Event == acpagent.Prompted && strings.Contains(l.Text, k.word) })
+		if err := syscall.Kill(log[at].PID, syscall.SIGKILL); err != nil {
+			k.t.Errorf("kill the agent: %v", err)
+		}
 	case theRelay:
 		k.killed(k.relay)
 	case theBridge:
@@ -348,10 +351,13 @@ func (k *kill) judge() {
 		}
 	}
 	k.judged = len(k.lines)
-	answers, failed := 0, 0
+	answers, failed, answer := 0, 0, k.word
+	if k.moment == asking && k.victim == theBridge { // the process that asks goes on, and gets the yes
+		answer = "make " + k.word + ": allow_once"
+	}
 	for _, a := range now.agents {
 		for _, turn := range now.turns[a.ID] {
-			if turn.State == "replied" && strings.Contains(turn.Reply, k.word) {
+			if turn.State == "replied" && strings.Count(turn.Reply, answer) == 1 {
 				answers++
 			}
 			if a.Name == "main" && turn.State == "failed" && strings.Contains(turn.Text, k.word) {
@@ -395,7 +401,7 @@ func (k *kill) judgeSaid(now picture, answers, failed int) {
 	if failed > 0 && (k.victim == theBridge || k.moment == afterIt) {
 		wrong("a turn failed")
 	}
-	if (k.moment == afterIt || k.victim == theBridge) && !delegated && answers != 1 {
+	if (k.moment != asking || k.victim == theBridge) && !delegated && answers != 1 {
 		wrong("the answer stands in %d turns", answers)
 	}
 	if delegated {
