@@ -26,7 +26,7 @@ type Upstream interface {
 type Turn interface {
 	// Ref names the turn for Resume, at most 1 KiB; "" when it cannot outlive this process. It does not change.
 	Ref() string
-	// Next returns the next event and waits for it. After an event of kind Ended, and after an Error, there is none. After one of
+	// Next returns the next event and waits for it. Nothing comes after an event of kind Ended or an Error. After one of
 	// kind Parked it waits until Deliver brought the results. It keeps nothing that is unread for a caller who went away: the door reads on.
 	Next(ctx context.Context) (Event, error)
 	// Deliver brings results of calls that the turn waits for, in any order, each once. It returns when they are safe with the
