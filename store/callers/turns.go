@@ -1,0 +1,196 @@
+package callers
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/openai"
+	"drawbridge/store"
+)
+
+const sessionColumns = "id, token, client_key, model, created_at, used_at"
+
+func readSession(scan func(...any) error) (s openai.Session, err error) {
+	var created, used int64
+	err = scan(&s.ID, &s.Token, &s.Key, &s.Model, &created, &used)
+	s.CreatedAt, s.Used = moment(created), moment(used)
+	return s, err
+}
+
+const turnColumns = "id, session, token, model, state, client_key, body, before_sum, after_sum, ref, holder, held_until, started_at, broken_at, ended_at, met, answer, tokens, version"
+
+func readTurn(scan func(...any) error) (t openai.Turn, err error) {
+	var held, started, broken, ended int64
+	err = scan(&t.ID, &t.Session, &t.Token, &t.Model, &t.State, &t.Key, &t.Body, &t.Before, &t.After, &t.Ref, &t.Holder, &held, &started, &broken, &ended, &t.Met, &t.Answer, &t.Tokens, &t.Version)
+	t.Held, t.StartedAt, t.BrokenAt, t.EndedAt = moment(held), moment(started), moment(broken), moment(ended)
+	return t, err
+}
+
+const callColumns = "id, turn, upstream, name, arguments, state, result, seq"
+
+func readCall(scan func(...any) error) (m openai.CallRow, err error) {
+	err = scan(&m.ID, &m.Turn, &m.Upstream, &m.Name, &m.Arguments, &m.State, &m.Result, &m.Seq)
+	return m, err
+}
+
+// Look implements openai.Records. The selections together are one snapshot.
+func (c *Records) Look(ctx context.Context, q openai.Query) (f openai.Found, err error) {
+	err = c.s.ReadRows(ctx, func(r store.Rows) error {
+		l := look{rows: r, q: q}
+		l.calls()
+		l.turns("id = $2", q.Turn)
+		l.turns("client_key = $2", q.Key)
+		if q.Body != "" {
+			l.turns("body = $2 AND started_at >= $3", q.Body, micros(q.Since))
+		}
+		if len(q.Histories) > 0 {
+			l.turns("after_sum IN ("+marks(2, len(q.Histories))+")", anys(q.Histories[0], q.Histories[1:])...)
+		}
+		l.sessions()
+		f = l.found
+		return l.err
+	})
+	byNewest(f.Turns, func(t openai.Turn) (time.Time, string) { return t.StartedAt, t.ID })
+	byNewest(f.Sessions, func(s openai.Session) (time.Time, string) { return s.Used, s.ID })
+	return f, err
+}
+
+// byNewest sorts by time, newest first, and then by id, largest first.
+func byNewest[T any](rows []T, of func(T) (time.Time, string)) {
+	slices.SortFunc(rows, func(a, b T) int {
+		at, aid := of(a)
+		bt, bid := of(b)
+		if n := bt.Compare(at); n != 0 {
+			return n
+		}
+		return strings.Compare(bid, aid)
+	})
+}
+
+// look collects what a query selects; after an error it does nothing more.
+type look struct {
+	rows  store.Rows
+	q     openai.Query
+	found openai.Found
+	err   error
+}
+
+// turns adds those of the token that meet a condition whose first value is $2; nothing when that is "".
+func (l *look) turns(where string, args ...any) {
+	if l.err != nil || args[0] == "" {
+		return
+	}
+	rows, err := all(l.rows, readTurn, "SELECT "+turnColumns+" FROM openai_turns WHERE token = $1 AND "+where, append([]any{l.q.Token}, args...)...)
+	l.err = err
+	for _, t := range rows {
+		if !slices.ContainsFunc(l.found.Turns, func(o openai.Turn) bool { return o.ID == t.ID }) {
+			l.found.Turns = append(l.found.Turns, t)
+		}
+	}
+}
+
+// calls adds the calls that are named, the turns that made them, and the other calls of those.
+func (l *look) calls() {
+	if len(l.q.Calls) == 0 {
+		return
+	}
+	l.turns("id IN (SELECT turn FROM openai_calls WHERE id IN ("+marks(2, len(l.q.Calls))+"))", anys(l.q.Calls[0], l.q.Calls[1:])...)
+	for _, t := range l.found.Turns {
+		if l.err != nil {
+			return
+		}
+		var rows []openai.CallRow
+		rows, l.err = all(l.rows, readCall, "SELECT "+callColumns+" FROM openai_calls WHERE turn = $1 ORDER BY seq, id", t.ID)
+		l.found.Calls = append(l.found.Calls, rows...)
+	}
+}
+
+// sessions adds the one that is named, the one that the client calls so, and those of the turns.
+func (l *look) sessions() {
+	ids := []string{l.q.Session}
+	for _, t := range l.found.Turns {
+		ids = append(ids, t.Session)
+	}
+	ids = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ids))), func(id string) bool { return id == "" })
+	var rows []openai.Session
+	if l.err == nil && len(ids) > 0 {
+		rows, l.err = all(l.rows, readSession, "SELECT "+sessionColumns+" FROM openai_sessions WHERE token = $1 AND id IN ("+marks(2, len(ids))+")", anys(l.q.Token, ids)...)
+		l.found.Sessions = rows
+	}
+	if l.err == nil && l.q.SessionKey != "" {
+		rows, l.err = all(l.rows, readSession, "SELECT "+sessionColumns+" FROM openai_sessions WHERE token = $1 AND client_key = $2 ORDER BY used_at DESC, id DESC LIMIT 1", l.q.Token, l.q.SessionKey)
+		for _, s := range rows {
+			if !slices.Contains(ids, s.ID) {
+				l.found.Sessions = append(l.found.Sessions, s)
+			}
+		}
+	}
+}
+
+// Save implements openai.Records.
+func (c *Records) Save(ctx context.Context, change openai.Change) error {
+	return c.s.WriteRows(ctx, func(r store.Rows) error {
+		if change.Turn != nil {
+			if err := saveTurn(r, *change.Turn); err != nil {
+				return err
+			}
+		}
+		if s := change.Session; s != nil {
+			if _, err := r.Exec("INSERT INTO openai_sessions ("+sessionColumns+") VALUES ("+marks(1, 6)+") ON CONFLICT (id) DO UPDATE SET client_key = excluded.client_key, model = excluded.model, used_at = excluded.used_at",
+				s.ID, s.Token, s.Key, s.Model, micros(s.CreatedAt), micros(s.Used)); err != nil {
+				return err
+			}
+		}
+		for _, m := range change.Calls {
+			if _, err := r.Exec("INSERT INTO openai_calls ("+callColumns+") VALUES ("+marks(1, 8)+") ON CONFLICT (id) DO UPDATE SET upstream = excluded.upstream, arguments = excluded.arguments, state = excluded.state, result = excluded.result",
+				m.ID, m.Turn, m.Upstream, m.Name, m.Arguments, m.State, m.Result, m.Seq); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// saveTurn adds a turn of Version 0 as version 1, or replaces the one of that Version.
+func saveTurn(r store.Rows, t openai.Turn) error {
+	args := []any{t.ID, t.Session, t.Token, t.Model, t.State, t.Key, t.Body, t.Before, t.After, t.Ref, t.Holder, micros(t.Held), micros(t.StartedAt), micros(t.BrokenAt), micros(t.EndedAt), t.Met, t.Answer, t.Tokens, t.Version}
+	query := "INSERT INTO openai_turns (" + turnColumns + ") VALUES (" + marks(1, 18) + ", CAST($19 AS BIGINT) + 1) ON CONFLICT DO NOTHING"
+	if t.Version > 0 {
+		query = `UPDATE openai_turns SET session = $2, token = $3, model = $4, state = $5, client_key = $6, body = $7, before_sum = $8, after_sum = $9, ref = $10, holder = $11,
+			held_until = $12, started_at = $13, broken_at = $14, ended_at = $15, met = $16, answer = $17, tokens = $18, version = version + 1 WHERE id = $1 AND version = $19`
+	}
+	n, err := r.Exec(query, args...)
+	if err == nil && n == 0 {
+		err = openai.ErrConflict
+	}
+	return err
+}
+
+// Hold implements openai.Records. It changes no version: who holds a turn may save it meanwhile.
+func (c *Records) Hold(ctx context.Context, holder string, turns []string, until time.Time) (lost []string, err error) {
+	err = c.s.WriteRows(ctx, func(r store.Rows) error {
+		lost = nil
+		for _, id := range turns {
+			n, err := r.Exec("UPDATE openai_turns SET held_until = $3 WHERE id = $1 AND holder = $2 AND ended_at = 0", id, holder, micros(until))
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				lost = append(lost, id)
+			}
+		}
+		return nil
+	})
+	return lost, err
+}
+
+// Left implements openai.Records.
+func (c *Records) Left(ctx context.Context, now time.Time, limit int) (left []openai.Turn, err error) {
+	err = c.s.ReadRows(ctx, func(r store.Rows) error {
+		left, err = all(r, readTurn, "SELECT "+turnColumns+" FROM openai_turns WHERE ended_at = 0 AND held_until < $1 ORDER BY held_until, id LIMIT $2", micros(now), limit)
+		return err
+	})
+	return left, err
+}
