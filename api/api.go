@@ -19,6 +19,7 @@ import (
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/rates"
 	"drawbridge/mail"
+	"drawbridge/openai"
 	"drawbridge/policy"
 )
 
@@ -50,6 +51,8 @@ type Options struct {
 	Mail *mail.Service
 	// Memory changes what agents remember, for the operator; nil means that nothing is remembered here.
 	Memory recall.Keeper
+	// Callers keeps the tokens of the OpenAI-compatible door; nil means that this bridge has none.
+	Callers *openai.Keyring
 	// Webhooks serves /hooks/; nil means that there is no receiver here.
 	Webhooks http.Handler
 	// Door serves /mcp, to agents with tokens of their own; nil means that there is none here.
@@ -280,7 +283,7 @@ func readPage(r *http.Request, key string) (p office.Page, err error) {
 // redirect a POST, and decoding would let %2F make a segment.
 func (h *Handler) routes() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	for _, line := range slices.Concat(h.table(), h.relayRoutes(), h.mailTable(), h.recallTable()) {
+	for _, line := range slices.Concat(h.table(), h.relayRoutes(), h.mailTable(), h.recallTable(), h.callersTable()) {
 		methods := []string{line.method}
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

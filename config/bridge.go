@@ -63,6 +63,19 @@ type Source = yamlconf.Source
 //	chat.orchestrator      the only orchestrator    a name of orchestrators
 //	chat.per_minute        20                       1 to 1000
 //	chat.wait              300s                     1s to 1h
+//	openai.listen          none: no such door       host:port; :port is for this machine alone
+//	openai.url             none                     https://…, http:// for loopback only
+//	openai.anonymous       none                     the name of a token, for callers on this machine without one
+//	openai.origins         []                       web pages that may call the door, https://host
+//	openai.park_timeout    15m                      1s to 24h
+//	openai.side_model      none: a rule answers     the name of a model
+//	openai.upstreams.<name>.kind  required          chat, agent, cloud, agent.v1
+//	openai.upstreams.<name>.url   required for chat https://…, http:// for loopback only
+//	openai.upstreams.<name>.key   none              visible ASCII characters, by reference; required for agent.v1
+//	openai.upstreams.<name>.models all that are there  name: { model, context_length }; for chat alone
+//	openai.upstreams.<name>.repos required for cloud   alias: github.com/owner/name
+//	openai.upstreams.<name>.i_know required for agent.v1  true
+//	openai.upstreams.<name>.ghost_mode true (agent.v1)  true, false
 //	relays.<name>.url      required                 https://…, http:// for loopback only
 //	relays.<name>.token    required                 as token, by reference
 //	parser.fenced          ignore                   ignore, run
@@ -100,6 +113,7 @@ type Bridge struct {
 	Mail     Mail               `yaml:"mail"`
 	Tools    Tools              `yaml:"tools"`
 	Chat     Chat               `yaml:"chat"`
+	OpenAI   OpenAI             `yaml:"openai"`
 	Relays   map[string]Relay   `yaml:"relays"`
 	Parser   Parser             `yaml:"parser"`
 	Metrics  Metrics            `yaml:"metrics"`
@@ -254,6 +268,7 @@ func defaults() Bridge {
 		Mail:      Mail{PerMinute: 10, MaxFile: 32 << 20, ChainDepth: 3},
 		Tools:     Tools{PerMinute: 6000, Remind: true},
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
+		OpenAI:    OpenAI{ParkTimeout: 15 * time.Minute},
 		Parser:    Parser{Fenced: "ignore"},
 		Log:       Log{Level: "info", Format: "json"},
 	}

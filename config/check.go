@@ -86,6 +86,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.mail(b.Mail)
 	c.tools(b.Tools)
 	c.chat(&b.Chat, b.Orchestrators)
+	c.openAI(b)
 	for _, n := range sortedKeys(b.Relays) {
 		b.Relays[n] = c.relay(n, b.Relays[n])
 	}

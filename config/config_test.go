@@ -61,6 +61,7 @@ func TestBridgeDefaults(t *testing.T) {
 		Mail:   config.Mail{PerMinute: 10, MaxFile: 32 << 20, ChainDepth: 3},
 		Tools:  config.Tools{PerMinute: 6000, Remind: true},
 		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
+		OpenAI: config.OpenAI{ParkTimeout: 15 * time.Minute},
 		Parser: config.Parser{Fenced: "ignore"},
 		Log:    config.Log{Level: "info", Format: "json"},
 	}
@@ -156,6 +157,7 @@ log: { level: debug, format: console }
 		Mail:   config.Mail{PerMinute: 30, MaxFile: 1000, ChainDepth: 5},
 		Tools:  config.Tools{PerMinute: 60},
 		Chat:   config.Chat{Orchestrator: "two", PerMinute: 5, Wait: time.Minute},
+		OpenAI: config.OpenAI{ParkTimeout: 15 * time.Minute},
 		Relays: map[string]config.Relay{"laptop": {URL: "http://localhost:7420", Token: yamlconf.NewSecret(strings.Repeat("r", 32))}},
 		Parser: config.Parser{Fenced: "run", Remind: true, WebhookResult: true},
 		Log:    config.Log{Level: "debug", Format: "console"},

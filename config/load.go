@@ -205,6 +205,9 @@ func (b *Bridge) Secrets() []string {
 	for _, r := range b.Runtimes {
 		secrets = append(secrets, r.Key)
 	}
+	for _, u := range b.OpenAI.Upstreams {
+		secrets = append(secrets, u.Key)
+	}
 	var texts []string
 	for _, s := range secrets {
 		if s.Len() > 0 {

@@ -15,16 +15,17 @@ import (
 )
 
 type tokenCmd struct {
-	Agent  string `arg:"" help:"The agent's name or id."`
-	List   bool   `help:"List the agent's tokens instead." xor:"what"`
-	Revoke bool   `help:"Revoke all of the agent's tokens instead, and end what they opened." xor:"what"`
+	Agent  string `arg:"" optional:"" help:"The agent's name or id; with --openai the token's name."`
+	List   bool   `help:"List the tokens instead." xor:"what"`
+	Revoke bool   `help:"Revoke all of the agent's tokens instead, and end what they opened; with --openai the one of that name." xor:"what"`
 	ID     string `help:"With --revoke: only this one." placeholder:"TOK"`
+	callerTokens
 	target
 }
 
 // Help shows an example.
 func (tokenCmd) Help() string {
-	return "The token is printed this once; the bridge keeps only its hash. It lets the agent, and nobody else, in at /mcp.\n\nExample:\n  drawbridge token main\n  drawbridge token main --revoke"
+	return "The token is printed this once; the bridge keeps only its hash. It lets the agent, and nobody else, in at /mcp. With --openai it lets a program in at the OpenAI-compatible door.\n\nExample:\n  drawbridge token main\n  drawbridge token main --revoke\n  drawbridge token --openai opencode --model agent/main --model gpt-4o"
 }
 
 // Run makes, lists or revokes.
@@ -35,6 +36,12 @@ func (c tokenCmd) Run(ctx context.Context, a app) error {
 	}
 	defer client.Close()
 	switch {
+	case c.OpenAI:
+		return c.runOpenAI(ctx, a, client)
+	case c.asked():
+		return usageError{errors.New("--model, --budget, --per-minute, --commands and --operator go with --openai")}
+	case c.Agent == "":
+		return usageError{errors.New("name the agent, such as drawbridge token main")}
 	case c.List:
 		return c.list(ctx, a, client)
 	case c.Revoke:
@@ -67,15 +74,9 @@ func (c tokenCmd) list(ctx context.Context, a app, client *api.Client) error {
 	if err != nil || c.JSON {
 		return firstError(err, func() error { return printJSON(a.stdout, list) })
 	}
-	day := func(t time.Time) string {
-		if t.IsZero() {
-			return "-"
-		}
-		return t.Local().Format(time.DateTime)
-	}
 	rows := make([][]string, len(list.Tokens))
 	for i, t := range list.Tokens {
-		rows[i] = []string{t.ID, cmp.Or(t.Client, "-"), day(t.CreatedAt), day(t.LastUsed), day(t.RevokedAt)}
+		rows[i] = []string{t.ID, cmp.Or(t.Client, "-"), tokenDay(t.CreatedAt), tokenDay(t.LastUsed), tokenDay(t.RevokedAt)}
 	}
 	return table(a.stdout, "ID\tFOR\tMADE\tLAST USED\tREVOKED", rows)
 }

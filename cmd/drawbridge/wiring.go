@@ -31,6 +31,7 @@ import (
 	"drawbridge/mcpserver"
 	"drawbridge/mcpserver/doors"
 	"drawbridge/memory"
+	"drawbridge/openai"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hosted"
@@ -58,6 +59,7 @@ type parts struct {
 	hosted  map[string]*hosted.Runtime
 	chats   chatmodel.Runtimes
 	cloud   *cloudagents.Client // nil without a key
+	callers *openai.Keyring     // of the OpenAI-compatible door, nil without one
 	api     *api.Handler
 	metrics *api.Metrics
 	tracing *tracing.Tracing
@@ -170,6 +172,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
+	w.openCallers()
 	if err := w.openDoor(); err != nil {
 		return nil, w.close(err)
 	}
@@ -324,7 +327,8 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 		}
 	}
 	return api.Options{
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Callers: w.callers,
+		Engine:  w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Workspaces: w.workspaces, Door: w.door, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}

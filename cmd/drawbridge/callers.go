@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/api/callers"
+	"drawbridge/openai"
+)
+
+// callerTokens are the flags of drawbridge token --openai, where the argument is the token's name.
+type callerTokens struct {
+	OpenAI    bool     `name:"openai" help:"A token for the OpenAI-compatible door. The argument is its name, such as opencode."`
+	Model     []string `help:"With --openai: a model that it may use, such as gpt-4o or agent/main; a * at the end stands for any rest. May be given again. Without it, all models but agents and repositories." placeholder:"NAME"`
+	Budget    int64    `help:"With --openai: how many tokens its turns may use a day (UTC)." placeholder:"N"`
+	PerMinute int      `help:"With --openai: how many turns may begin in a minute." placeholder:"N"`
+	Commands  string   `help:"With --openai: the agent as which command lines in answers act. Without it they are only text." placeholder:"AGENT"`
+	Operator  bool     `help:"With --openai: the caller's newest words are yours. Without it they are words from outside."`
+}
+
+// asked reports whether one of the flags was given that go with --openai alone.
+func (c callerTokens) asked() bool {
+	return len(c.Model) > 0 || c.Budget != 0 || c.PerMinute != 0 || c.Commands != "" || c.Operator
+}
+
+// runOpenAI makes, lists or revokes a token of the OpenAI-compatible door.
+func (c tokenCmd) runOpenAI(ctx context.Context, a app, client *api.Client) error {
+	switch {
+	case c.ID != "":
+		return usageError{errors.New("--id is for agents' tokens: a token of the OpenAI-compatible door has a name")}
+	case (c.List || c.Revoke) && c.asked():
+		return usageError{errors.New("--list and --revoke go with a name alone")}
+	case c.List:
+		return c.listOpenAI(ctx, a, client)
+	case c.Agent == "":
+		return usageError{errors.New("name the token, such as drawbridge token --openai opencode")}
+	case c.Revoke:
+		t, err := client.RevokeCallerToken(ctx, c.Agent)
+		if err != nil || c.JSON {
+			return firstError(err, func() error { return printJSON(a.stdout, t) })
+		}
+		_, err = fmt.Fprintf(a.stdout, "%s: revoked\n", t.Name)
+		return err
+	}
+	req := callers.MintRequest{Name: c.Agent, Models: c.Model, Budget: c.Budget, PerMinute: c.PerMinute, Commands: c.Commands}
+	if c.Operator {
+		req.SpeaksFor = openai.SpeaksForOperator
+	}
+	t, err := client.MintCallerToken(ctx, req)
+	if err != nil || c.JSON {
+		return firstError(err, func() error { return printJSON(a.stdout, t) })
+	}
+	_, err = fmt.Fprintln(a.stdout, t.Secret)
+	return err
+}
+
+func (c tokenCmd) listOpenAI(ctx context.Context, a app, client *api.Client) error {
+	list, err := client.CallerTokens(ctx)
+	if err != nil || c.JSON {
+		return firstError(err, func() error { return printJSON(a.stdout, list) })
+	}
+	bound := func(n int64, unit string) string {
+		if n == 0 {
+			return "-"
+		}
+		return fmt.Sprint(n) + unit
+	}
+	var rows [][]string
+	for _, t := range list.Tokens {
+		if c.Agent == "" || c.Agent == t.Name {
+			models := cmp.Or(strings.Join(t.Models, " "), "all but agents and repositories")
+			rows = append(rows, []string{t.Name, models, bound(t.Budget, "/day"), bound(int64(t.PerMinute), "/min"), cmp.Or(t.Commands, "-"), cmp.Or(t.SpeaksFor, "-"), tokenDay(t.LastUsed), tokenDay(t.RevokedAt)})
+		}
+	}
+	return table(a.stdout, "NAME\tMODELS\tBUDGET\tRATE\tACTS AS\tSPEAKS FOR\tLAST USED\tREVOKED", rows)
+}
+
+// tokenDay shows a time that may not have come yet.
+func tokenDay(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}

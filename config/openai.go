@@ -1,0 +1,190 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"drawbridge/policy"
+)
+
+// OpenAI is the OpenAI-compatible door.
+type OpenAI struct {
+	// Listen is the door's own address; with "" the bridge has none.
+	Listen string `yaml:"listen"`
+	// URL is where a proxy shows it, without a slash at the end; "" without one.
+	URL string `yaml:"url"`
+	// Anonymous names the token of callers on this machine that send none; "" lets nobody in without one.
+	Anonymous string `yaml:"anonymous"`
+	// Origins are web pages that may call the door, each as https://host.
+	Origins []string `yaml:"origins"`
+	// ParkTimeout is how long a turn waits for results of the caller's tools.
+	ParkTimeout time.Duration `yaml:"park_timeout"`
+	// SideModel answers requests for titles, tags and follow-up questions; "" answers them by a rule.
+	SideModel string `yaml:"side_model"`
+	// Upstreams are what stands behind the door, by name.
+	Upstreams map[string]Upstream `yaml:"upstreams"`
+}
+
+// Upstream is one backend behind the OpenAI-compatible door.
+type Upstream struct {
+	// Kind is chat, agent, cloud or agent.v1.
+	Kind string `yaml:"kind"`
+	// URL is an endpoint's base; "" is the vendor's own for agent.v1. It has no slash at the end.
+	URL string `yaml:"url"`
+	// Key is sent as a bearer token; empty for an endpoint that asks for none.
+	Key Secret `yaml:"key"`
+	// Models are the models of kind chat that callers may name; without any, all that the endpoint lists.
+	Models map[string]UpstreamModel `yaml:"models"`
+	// Repos are the repositories of kind cloud, by the alias that stands in cloud/<alias>.
+	Repos map[string]string `yaml:"repos"`
+	// IKnow accepts the notice of kind agent.v1.
+	IKnow bool `yaml:"i_know"`
+	// GhostMode asks the service of kind agent.v1 to keep nothing.
+	GhostMode bool `yaml:"ghost_mode"`
+}
+
+// UpstreamModel is one model of a chat endpoint, under the name that callers use.
+type UpstreamModel struct {
+	// Model is the endpoint's own name; "" is the callers' name.
+	Model string `yaml:"model"`
+	// Context is how many tokens it takes, 0 where nobody knows.
+	Context int `yaml:"context_length"`
+}
+
+// The kinds of upstreams.
+const (
+	UpstreamChat    = "chat"
+	UpstreamAgent   = "agent"
+	UpstreamCloud   = "cloud"
+	UpstreamAgentV1 = "agent.v1"
+)
+
+var upstreamKinds = []string{UpstreamChat, UpstreamAgent, UpstreamCloud, UpstreamAgentV1}
+
+// sampleOpenAI is the port of the seed's endpoint.
+const sampleOpenAI = "127.0.0.1:18741"
+
+func (c *checker) openAI(b *Bridge) {
+	o := &b.OpenAI
+	if o.Listen == "" {
+		if c.file.Has("openai") { // a variable that is not set must not switch the door off in silence
+			c.problem("openai.listen", "", "is required", "write host:port, such as "+sampleOpenAI+", or remove openai")
+		}
+		return
+	}
+	host, port, err := net.SplitHostPort(o.Listen)
+	if err == nil && host == "" {
+		o.Listen = net.JoinHostPort("127.0.0.1", port)
+	}
+	c.listen("openai.listen", o.Listen)
+	for key, addr := range map[string]string{"listen": b.Listen, "operator.listen": b.Operator.Listen} {
+		if addr != "" && overlap(addr, o.Listen) {
+			c.problem("openai.listen", o.Listen, "takes the port of "+key+" ("+addr+")", "choose another port")
+		}
+	}
+	o.URL = c.url("openai.url", o.URL)
+	c.anonymous(o)
+	for i, origin := range o.Origins {
+		at := fmt.Sprintf("openai.origins[%d]", i)
+		c.required(at, origin)
+		o.Origins[i] = c.url(at, origin)
+	}
+	c.span("openai.park_timeout", o.ParkTimeout, time.Second, 24*time.Hour)
+	if len(o.Upstreams) == 0 {
+		c.problem("openai.upstreams", "", "is required", "name at least one backend, such as agents: { kind: agent }")
+	}
+	for _, n := range sortedKeys(o.Upstreams) {
+		o.Upstreams[n] = c.upstream("openai.upstreams."+n, n, o.Upstreams[n])
+	}
+}
+
+// anonymous refuses a door without a token at an address that other machines reach.
+func (c *checker) anonymous(o *OpenAI) {
+	if o.Anonymous == "" {
+		return
+	}
+	c.name("openai.anonymous", o.Anonymous)
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err == nil && !loopback(host) {
+		c.problem("openai.anonymous", o.Anonymous, "would let other machines in without a token", "listen on "+sampleOpenAI+", or remove it")
+	}
+}
+
+// upstreamKeys are the keys of an upstream besides its kind, and the kinds that have them.
+var upstreamKeys = map[string][]string{
+	"url": {UpstreamChat, UpstreamAgentV1}, "key": {UpstreamChat, UpstreamAgentV1}, "models": {UpstreamChat},
+	"repos": {UpstreamCloud}, "i_know": {UpstreamAgentV1}, "ghost_mode": {UpstreamAgentV1},
+}
+
+func (c *checker) upstream(at, name string, u Upstream) Upstream {
+	c.name(at, name)
+	c.choice(at+".kind", u.Kind, upstreamKinds...)
+	for _, key := range sortedKeys(upstreamKeys) {
+		if kinds := upstreamKeys[key]; c.file.Has(at+"."+key) && !slices.Contains(kinds, u.Kind) {
+			c.problem(at+"."+key, "", "is not a setting of kind "+u.Kind, "remove it, or correct the kind")
+		}
+	}
+	u.URL = c.url(at+".url", u.URL)
+	if u.Key.Len() == 0 && c.file.Has(at+".key") {
+		c.problem(at+".key", "", "is empty", "set it, or remove it for an endpoint that asks for none")
+	}
+	if u.Key.Len() > 0 && !visible.MatchString(u.Key.Reveal()) {
+		c.problem(at+".key", "", "holds a blank, a line end or a character that is not ASCII", "copy the key again")
+	}
+	switch u.Kind {
+	case UpstreamChat:
+		c.chatUpstream(at, u)
+	case UpstreamCloud:
+		c.cloudUpstream(at, u)
+	case UpstreamAgentV1:
+		u.GhostMode = u.GhostMode || !c.file.Has(at+".ghost_mode")
+		if u.Key.Len() == 0 {
+			c.problem(at+".key", "", "is required", "write a reference such as ${CURSOR_API_KEY}")
+		}
+		if !u.IKnow {
+			c.problem(at+".i_know", "", "is not set", "read docs/openai/agent-v1.md: the protocol is unpublished and may be against the terms of your key; then write i_know: true")
+		}
+	}
+	return u
+}
+
+func (c *checker) chatUpstream(at string, u Upstream) {
+	if u.URL == "" {
+		c.problem(at+".url", "", "is required", "write the endpoint's address up to /v1, such as http://127.0.0.1:11434/v1")
+	}
+	if strings.HasSuffix(u.URL, "/chat/completions") {
+		c.problem(at+".url", u.URL, "ends with /chat/completions, which the bridge adds", "leave that out")
+	}
+	for _, n := range sortedKeys(u.Models) {
+		m := u.Models[n]
+		for _, name := range []string{n, m.Model} {
+			if name != "" && (!visible.MatchString(name) || utf8.RuneCountInString(name) > 200) {
+				c.problem(at+".models."+n, name, "is not the name of a model", "use at most 200 visible ASCII characters")
+			}
+		}
+		if strings.HasPrefix(n, "agent/") || strings.HasPrefix(n, "cloud/") {
+			c.problem(at+".models."+n, n, "begins like the names of agents", "choose another name")
+		}
+		if m.Context < 0 {
+			c.problem(at+".models."+n+".context_length", fmt.Sprint(m.Context), "is out of range", "write how many tokens the model takes, or remove it")
+		}
+	}
+}
+
+func (c *checker) cloudUpstream(at string, u Upstream) {
+	if len(u.Repos) == 0 {
+		c.problem(at+".repos", "", "is required", "name at least one, such as my-app: github.com/me/my-app")
+	}
+	for _, alias := range sortedKeys(u.Repos) {
+		c.name(at+".repos."+alias, alias)
+		repo, err := policy.CanonicalRepo(u.Repos[alias])
+		if err != nil {
+			c.problem(at+".repos."+alias, u.Repos[alias], "is not a repository", err.Error())
+		}
+		u.Repos[alias] = string(repo)
+	}
+}
