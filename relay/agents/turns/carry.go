@@ -204,6 +204,7 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
 	unwatch()
+	j.meets(err)
 	if tells && err == nil {
 		told()
 		teller.Ended(j.session, j.t.ID)

@@ -19,6 +19,9 @@ func (j *job) openConversation() (used bool, err error) {
 	}
 	w := l.warm
 	l.mu.Unlock()
+	if err := j.limited(); err != nil {
+		return false, err
+	}
 	switch {
 	case w == nil:
 	case !w.wake():
@@ -33,7 +36,10 @@ func (j *job) openConversation() (used bool, err error) {
 	if err := l.slots.take(j.r.ctx); err != nil {
 		return false, err
 	}
-	w, err = j.start(search)
+	if err = j.limited(); err == nil { // the limit may have come while the turn waited for its slot
+		w, err = j.start(search)
+		j.meets(err)
+	}
 	if err != nil {
 		l.slots.give()
 		return false, err
