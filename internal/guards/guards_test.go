@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"api/timeline":           {"bridge", "parser"},
 	"mcpserver":              {"bridge", "bridge/echo", "bridge/words", "policy", "parser", "mail", "memory", "mcpserver/doors"},
 	"mcpserver/doors":        {"bridge"},
-	"openai":                 {"bridge", "parser", "openai/upstream"},
+	"openai":                 {"bridge", "bridge/words", "parser", "openai/upstream"},
 	"openai/upstream":        {},
 	"openai/passthrough":     {"openai/upstream"},
 	"openai/agents":          {"bridge", "bridge/engine", "bridge/words", "openai/upstream"},

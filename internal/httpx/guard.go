@@ -42,19 +42,33 @@ func NewGuard(publicURL, setting string) (*Guard, error) {
 	return g, nil
 }
 
-// Wrap answers 403 to what a browser sent for another site. Browsers leave
-// Origin out of same-origin GETs after a rebind, so Host is checked first.
+// Wrap answers 403 to what a browser sent for another site.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !g.hostAllowed(r):
-			WriteError(w, http.StatusForbidden, "denied", "this Host is not ours; use the listen address, localhost, or set "+g.setting)
-		case !g.originAllowed(r):
-			WriteError(w, http.StatusForbidden, "denied", "requests from other sites are refused")
-		default:
-			next.ServeHTTP(w, r)
+		if why := g.Refusal(r); why != "" {
+			WriteError(w, http.StatusForbidden, "denied", why)
+			return
 		}
+		next.ServeHTTP(w, r)
 	})
+}
+
+// Refusal says why a request is not served, "" for one that is. Origins are further sites that may call, each as
+// scheme://host. Browsers leave Origin out of same-origin GETs after a rebind, so Host is checked first.
+func (g *Guard) Refusal(r *http.Request, origins ...string) string {
+	switch {
+	case !g.hostAllowed(r):
+		return "this Host is not ours; use the listen address, localhost, or set " + g.setting
+	case !Listed(r, origins) && !g.originAllowed(r):
+		return "requests from other sites are refused"
+	}
+	return ""
+}
+
+// Listed reports whether a request names the site that it comes from, and that site is one of origins.
+func Listed(r *http.Request, origins []string) bool {
+	shown := r.Header.Values("Origin")
+	return len(shown) == 1 && slices.ContainsFunc(origins, func(o string) bool { return strings.EqualFold(o, shown[0]) })
 }
 
 // hostAllowed checks the Host of a request that came in over loopback. On other
