@@ -44,6 +44,7 @@ type Source = yamlconf.Source
 //	runtimes.<name>.kind   required                 relay, for agents that a relay hosts; chat, a chat model; scripted, for tests
 //	runtimes.<name>.relay  required for relay       the name of a relay that joins
 //	runtimes.<name>.agent  required for relay       a name below agents in that relay's file
+//	runtimes.<name>.tool_cap none (relay)           1 to 10000
 //	runtimes.<name>.script required for scripted    a file, relative to the configuration
 //	runtimes.<name>.dir    <name>.agents            a folder, relative to the configuration; for scripted alone
 //	orchestrators[].blocks none                     label: text, at most 16384 bytes each and 65536 in all
@@ -186,6 +187,8 @@ type Runtime struct {
 	// Relay is the relay that hosts the agents, and Agent the entry in its file.
 	Relay string `yaml:"relay"`
 	Agent string `yaml:"agent"`
+	// ToolCap is how many tools the program of the agents takes, of all its servers together; 0 for any number. It is of kind relay.
+	ToolCap int `yaml:"tool_cap"`
 	// URL to Parallel are of a chat model. URL is the endpoint's base, in front of /chat/completions, without a slash at the end.
 	URL   string `yaml:"url"`
 	Model string `yaml:"model"`

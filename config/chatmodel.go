@@ -20,7 +20,7 @@ const (
 
 // chatModel checks a runtime of kind chat and fills in what it leaves out.
 func (c *checker) chatModel(at string, r *Runtime) {
-	c.onlyFor(at, r.Kind, "script", "dir", "relay", "agent")
+	c.onlyFor(at, r.Kind, "script", "dir", "relay", "agent", "tool_cap")
 	m := r
 	if m.URL == "" {
 		c.problem(at+".url", "", "is required", "write the endpoint's address up to /v1, such as http://127.0.0.1:11434/v1")

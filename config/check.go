@@ -317,6 +317,9 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 	}
 }
 
+// maxToolCap bounds how many tools the program of an agent may be said to take.
+const maxToolCap = 10_000
+
 // relayRuntime checks a runtime whose agents a relay hosts. Whether the relay is enrolled, and has the entry, is not for a file to know.
 func (c *checker) relayRuntime(at string, r Runtime, called map[string]Relay) {
 	c.onlyFor(at, r.Kind, chatKeys...)
@@ -324,6 +327,9 @@ func (c *checker) relayRuntime(at string, r Runtime, called map[string]Relay) {
 	c.named(at+".agent", r.Agent, "name the entry below agents in relay.yaml of that machine")
 	if _, address := called[r.Relay]; address {
 		c.problem(at+".relay", r.Relay, "is a relay that the bridge calls at an address, which hosts no agents", "let the machine join instead: drawbridge relay token NAME")
+	}
+	if c.file.Has(at+".tool_cap") && (r.ToolCap < 1 || r.ToolCap > maxToolCap) {
+		c.problem(at+".tool_cap", fmt.Sprint(r.ToolCap), "is out of range", fmt.Sprintf("use 1 to %d", maxToolCap))
 	}
 	for key, value := range map[string]string{".script": r.Script, ".dir": r.Dir} {
 		if value != "" {
@@ -342,7 +348,7 @@ func (c *checker) named(key, value, remedy string) {
 }
 
 func (c *checker) scriptedRuntime(at, name string, r Runtime) Runtime {
-	c.onlyFor(at, r.Kind, chatKeys...)
+	c.onlyFor(at, r.Kind, append([]string{"tool_cap"}, chatKeys...)...)
 	if r.Script == "" {
 		c.problem(at+".script", "", "is required", "name the file that says what its agents do")
 	}

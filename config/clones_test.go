@@ -64,16 +64,19 @@ func TestClonesNeedARelay(t *testing.T) {
 func TestRelayRuntimes(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]string{
-		"{ kind: relay, agent: opencode }":                  `runtimes.r.relay: is required; name the relay, as in drawbridge relay token NAME`,
-		"{ kind: relay, relay: desk }":                      `runtimes.r.agent: is required; name the entry below agents in relay.yaml of that machine`,
-		"{ kind: relay, relay: ../desk, agent: a }":         `runtimes.r.relay: "../desk" is not a name`,
-		"{ kind: relay, relay: desk, agent: 'A b' }":        `runtimes.r.agent: "A b" is not a name`,
-		"{ kind: relay, relay: desk, agent: a, script: x }": `runtimes.r.script: "x" is for runtimes of kind scripted; remove it`,
-		"{ kind: relay, relay: desk, agent: a, dir: x }":    `runtimes.r.dir: "x" is for runtimes of kind scripted; remove it`,
-		"{ kind: scripted, script: x, relay: desk }":        `runtimes.r.relay: "desk" is for runtimes of kind relay; remove it`,
-		"{ kind: scripted, script: x, agent: a }":           `runtimes.r.agent: "a" is for runtimes of kind relay; remove it`,
-		"{ kind: scripted }":                                `runtimes.r.script: is required`,
-		"{ kind: relay, relay: called, agent: a }":          `runtimes.r.relay: "called" is a relay that the bridge calls at an address, which hosts no agents; let the machine join instead`,
+		"{ kind: relay, agent: opencode }":                        `runtimes.r.relay: is required; name the relay, as in drawbridge relay token NAME`,
+		"{ kind: relay, relay: desk }":                            `runtimes.r.agent: is required; name the entry below agents in relay.yaml of that machine`,
+		"{ kind: relay, relay: ../desk, agent: a }":               `runtimes.r.relay: "../desk" is not a name`,
+		"{ kind: relay, relay: desk, agent: 'A b' }":              `runtimes.r.agent: "A b" is not a name`,
+		"{ kind: relay, relay: desk, agent: a, script: x }":       `runtimes.r.script: "x" is for runtimes of kind scripted; remove it`,
+		"{ kind: relay, relay: desk, agent: a, dir: x }":          `runtimes.r.dir: "x" is for runtimes of kind scripted; remove it`,
+		"{ kind: scripted, script: x, relay: desk }":              `runtimes.r.relay: "desk" is for runtimes of kind relay; remove it`,
+		"{ kind: scripted, script: x, agent: a }":                 `runtimes.r.agent: "a" is for runtimes of kind relay; remove it`,
+		"{ kind: relay, relay: desk, agent: a, tool_cap: 0 }":     `runtimes.r.tool_cap: "0" is out of range; use 1 to 10000`,
+		"{ kind: relay, relay: desk, agent: a, tool_cap: 10001 }": `runtimes.r.tool_cap: "10001" is out of range`,
+		"{ kind: scripted, script: x, tool_cap: 40 }":             `runtimes.r.tool_cap: is not a setting of kind scripted`,
+		"{ kind: scripted }":                                      `runtimes.r.script: is required`,
+		"{ kind: relay, relay: called, agent: a }":                `runtimes.r.relay: "called" is a relay that the bridge calls at an address, which hosts no agents; let the machine join instead`,
 	} {
 		bridge := "runtimes: { r: " + entry + " }\nrelays: { called: { url: 'https://called.example.com', token: '${TOKEN}' } }\n"
 		if p, got := clone(t, bridge, "repos: []\n"); p != nil || len(got) != 1 || !strings.Contains(got[0], want) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/mail"
+	"drawbridge/memory"
 )
 
 // The toolsets.
@@ -183,4 +186,19 @@ func (d *Door) all() []*mcp.Server {
 		list = append(list, o.server)
 	}
 	return list
+}
+
+// ToolNames lists the names under which an agent with these toolsets is offered the bridge's tools, sorted. remind is the bridge's setting
+// tools.remind. The error is NotFound for a set that does not exist.
+func ToolNames(sets []string, remind bool) ([]string, error) {
+	d := &Door{o: Options{Mail: new(mail.Service), Memory: new(memory.Service), NoReminders: !remind, Log: zerolog.Nop()}}
+	var err error
+	if d.sets, err = d.toolsets(); err != nil {
+		return nil, err
+	}
+	o, err := d.newOffer(sets)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(o.tools)), nil
 }

@@ -98,6 +98,7 @@ func (c checkCmd) files(a app) (out []probe.Finding, cfg *config.Bridge) {
 		out = append(out, warningFindings(warnings)...)
 		if p != nil {
 			out = append(out, muteTeams(cfg, rules)...)
+			out = append(out, toolCaps(cfg, rules)...)
 		}
 		if p != nil && len(rules.Repos)+len(rules.Actions) == 0 {
 			out = append(out, probe.Finding{What: "warning", OK: true, Detail: cfg.Allowlist + " is empty, so agents may do nothing; list repositories and actions there"})
@@ -149,7 +150,7 @@ func runtimeFindings(cfg *config.Bridge) (out []probe.Finding) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
 		r := cfg.Runtimes[name]
 		if r.Kind == "relay" {
-			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("agents of the entry %s of relay %s; drawbridge-relay check --agents tells there whether they start", r.Agent, r.Relay)})
+			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("agents of the entry %s of relay %s; run drawbridge-relay check --agents there to see whether they start", r.Agent, r.Relay)})
 			continue
 		}
 		if r.Kind == kindChat {

@@ -309,13 +309,7 @@ func (w *parts) workspace(a bridge.Agent) string {
 
 // toolsets are what an agent under a root is offered, as the orchestrator's entry says.
 func (w *parts) toolsets(root, agent bridge.Agent) []string {
-	if o := w.orchestrator(root.Name, root.Role); o != nil && len(o.Toolsets) > 0 {
-		return o.Toolsets
-	}
-	if w.inside(root.Runtime) || w.inside(agent.Runtime) {
-		return chatToolsets
-	}
-	return mcpserver.DefaultToolsets
+	return offeredSets(w.config, w.orchestrator(root.Name, root.Role), root.Runtime, agent.Runtime)
 }
 
 func (w *parts) apiOptions(hooks http.Handler) api.Options {

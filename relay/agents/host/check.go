@@ -264,7 +264,7 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 // besideBridge compares how many tools an agent can hold with what the bridge offers.
 func besideBridge(most int) string {
 	if left := most - settings.BridgeTools; left >= 0 {
-		return fmt.Sprintf("the bridge offers up to %d, so that %d are left for other servers of the agent", settings.BridgeTools, left)
+		return fmt.Sprintf("all toolsets of a bridge have %d, so that %d or more are left for other servers of the agent", settings.BridgeTools, left)
 	}
-	return fmt.Sprintf("the bridge offers up to %d, so that the agent may leave tools out; name fewer toolsets in bridge.yaml (orchestrators: toolsets:)", settings.BridgeTools)
+	return fmt.Sprintf("all toolsets of a bridge have %d, so that the agent may leave tools out; write tool_cap: %d to the runtime in bridge.yaml, and drawbridge check there compares it with the toolsets that the agent gets", settings.BridgeTools, most)
 }

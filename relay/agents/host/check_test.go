@@ -149,8 +149,8 @@ func TestCheckTemplate(t *testing.T) {
 		{"codex as text", "codex", []string{"exec"}, settings.Template{Format: settings.FormatText}, 0, []string{"write format: codex-json", "answer: all that it prints"}, nil},
 		{"cursor", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 0,
 			[]string{"have no --approve-mcps", "write tool_cap: 40", "writes .cursor/mcp.json"}, []string{"no --trust"}},
-		{"cursor with a cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 40, []string{"tools: at most 40, as relay.yaml says; the bridge offers up to 40, so that 0 are left for other servers"}, []string{"PROBLEMS"}},
-		{"cursor with a low cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 20, []string{"tools: at most 20, as relay.yaml says; the bridge offers up to 40, so that the agent may leave tools out; name fewer toolsets"}, []string{"PROBLEMS"}},
+		{"cursor with a cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 40, []string{"tools: at most 40, as relay.yaml says; all toolsets of a bridge have 40, so that 0 or more are left for other servers"}, []string{"PROBLEMS"}},
+		{"cursor with a low cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 20, []string{"tools: at most 20, as relay.yaml says; all toolsets of a bridge have 40, so that the agent may leave tools out; write tool_cap: 20 to the runtime in bridge.yaml"}, []string{"PROBLEMS"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

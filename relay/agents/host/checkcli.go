@@ -102,7 +102,7 @@ func (h *Host) checkPrinting(r *Report, a settings.Agent, p printing) {
 		}
 	}
 	if p.cap > 0 && a.ToolCap == 0 {
-		r.problem("%s takes %d tools of all its servers together, and the entry does not say so; write tool_cap: %d, so that this check can compare it with what the bridge offers", p.programs[0], p.cap, p.cap)
+		r.problem("%s takes %d tools of all its servers together, and the entry does not say so; write tool_cap: %d here, and to its runtime in bridge.yaml", p.programs[0], p.cap, p.cap)
 	}
 	if p.programs[0] == "codex" && a.Sandbox != nil && !strings.Contains(strings.Join(slices.Concat(a.Argv, t.First), " "), "danger-full-access") {
 		r.problem("the sandbox of Codex's own cannot be made inside that of the relay, so that its commands fail; add --sandbox danger-full-access to argv, the relay's sandbox stays")

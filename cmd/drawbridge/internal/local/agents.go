@@ -37,10 +37,13 @@ var kinds = []kind{
 		better: "npm install -g @agentclientprotocol/claude-agent-acp", install: "npm install -g @anthropic-ai/claude-code @agentclientprotocol/claude-agent-acp"},
 	{name: "codex", commands: [][]string{{"codex-acp"}}, install: "npm install -g @openai/codex", program: "codex", cli: codexEntry},
 	{name: "gemini", commands: [][]string{{"gemini", "--acp"}}, install: "npm install -g @google/gemini-cli"},
-	{name: "cursor", install: "curl https://cursor.com/install -fsS | bash", program: "cursor-agent", cli: cursorEntry},
+	{name: cursorName, install: "curl https://cursor.com/install -fsS | bash", program: "cursor-agent", cli: cursorEntry},
 	{name: "goose", commands: [][]string{{"goose", "acp"}}, env: "GOOSE_MODE: approve", install: "see https://block.github.io/goose"},
 	{name: "qwen", commands: [][]string{{"qwen", "--acp"}}, install: "npm install -g @qwen-code/qwen-code"},
 }
+
+// cursorTools is how many tools Cursor's CLI takes of all its servers together, as cursorEntry says, too.
+const cursorName, cursorTools = "cursor", 40
 
 const (
 	codexEntry = `    kind: cli # one process for each turn; it cannot ask, so that its sandbox alone limits it

@@ -97,7 +97,11 @@ func RuntimeName(relay, agent string) string { return relay + "-" + agent }
 
 // Runtime is the entry of bridge.yaml for an agent of the relay.
 func (s Setup) Runtime(agent string) string {
-	return fmt.Sprintf("%s: { kind: relay, relay: %s, agent: %s }", text(RuntimeName(s.Relay, agent)), text(s.Relay), text(agent))
+	more := ""
+	if agent == cursorName {
+		more = fmt.Sprintf(", tool_cap: %d", cursorTools)
+	}
+	return fmt.Sprintf("%s: { kind: relay, relay: %s, agent: %s%s }", text(RuntimeName(s.Relay, agent)), text(s.Relay), text(agent), more)
 }
 
 // plain is what YAML reads as this very text without quotes.
