@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,91 +10,190 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorilla/mux"
 	"github.com/rs/zerolog"
 
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
 	"drawbridge/openai/upstream"
 )
 
-// Route leads names of models to a backend.
-type Route struct {
-	// Name is the backend's name in the configuration, for errors and the log.
-	Name string
-	// Prefix is what the names of the backend's models begin with, such as "agent/". The door removes it from Request.Model and
-	// puts it before what Models says. With "" the backend gets those names that its Models says.
-	Prefix   string
+// Backend is one upstream behind the door.
+type Backend struct {
+	// Name is its name in the configuration.
+	Name     string
 	Upstream upstream.Upstream
-	// Agents is set where a turn wakes an agent: requests for titles, tags and follow-up questions do not reach such a backend.
+	// Agents marks backends whose turns wake agents: requests for titles, tags and follow-up questions never reach these.
 	Agents bool
+	// Stateless marks backends that keep nothing between requests: each request holds the whole conversation, and results of tools come in the next one.
+	Stateless bool
 }
 
-// Options configure a Door. Records and ProcessID are required.
+// Options configures a Door. Records and at least one backend are required.
 type Options struct {
-	Records Records
-	// Upstreams are asked in this order for the names of models.
-	Upstreams []Route
-	// URL is where a proxy shows the door, "" without one. Origins are pages of other sites that may call it.
-	URL     string
-	Origins []string
+	Records  Records
+	Backends []Backend
 	// Anonymous names the token of callers on this machine that send none; "" lets nobody in without one.
 	Anonymous string
-	// ParkTimeout is how long a turn waits for results of the caller's tools; 0 is 15 minutes.
+	// URL is where a proxy shows the door; Origins are web pages that may call it.
+	URL     string
+	Origins []string
+	// ParkTimeout is how long a turn waits for results of the caller's tools; default 15 minutes.
 	ParkTimeout time.Duration
-	// Side names the model that answers requests for titles, tags and follow-up questions of agents; "" answers them by a rule.
-	Side string
+	// SideModel answers requests for titles and the like; "" answers them by a rule.
+	SideModel string
+	// Alone says that no other process uses the records: what an earlier process held is free at once.
+	Alone bool
+	Log   zerolog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	Log zerolog.Logger
-	// ProcessID names this process among those that use the same records, and among its own earlier starts.
-	ProcessID string
 }
 
-// Door is the OpenAI-compatible door. Safe for concurrent use.
+// The times of the door.
+const (
+	// statusWait is how long the caller waits for the backend's status before it gets a 200 and comments.
+	statusWait = time.Second
+	// keepalive is the time between two comments while nothing is said.
+	keepalive = 10 * time.Second
+	// holdFor is how long a turn stays this process's after its last sign.
+	holdFor = 30 * time.Second
+	// repeatWithin is how long after a broken connection the same body is a repeat, and repeatMarked the same for one that says that it is one.
+	repeatWithin = 30 * time.Second
+	repeatMarked = 10 * time.Minute
+	// remember is how long a turn that is over stays in memory.
+	remember = time.Minute
+)
+
+// Door is the OpenAI-compatible door. Safe for concurrent use. Run has to run while requests are served.
 type Door struct {
-	o     Options
-	keys  Keyring
-	edge  *edge
-	names *names
+	o      Options
+	holder string
+	router http.Handler
+	models catalog
+	// base is the context of turns under way: they outlive the requests that began them.
+	base  context.Context //nolint:containedctx // ended by Run alone
+	stop  context.CancelFunc
+	turns sync.WaitGroup
 
-	work sync.WaitGroup
+	mu   sync.Mutex // guards legs and runs
+	legs map[string]*leg
+	// parked are the runs that wait for results, by the id of the leg that asked.
+	parked map[string]*run
 }
 
-const defaultPark = 15 * time.Minute
-
-// New returns a door that serves nothing and has started nothing yet.
+// New returns a door that does not yet serve.
 func New(o Options) (*Door, error) {
-	if o.Records == nil || o.ProcessID == "" {
-		return nil, errors.New("the OpenAI-compatible door needs records and the id of its process")
-	}
-	for i, r := range o.Upstreams {
-		if r.Upstream == nil {
-			return nil, fmt.Errorf("upstream %d (%s) of the OpenAI-compatible door is not set", i, r.Name)
-		}
-		if r.Prefix != "" && !strings.HasSuffix(r.Prefix, "/") {
-			return nil, fmt.Errorf("the prefix %q of upstream %s does not end with /", r.Prefix, r.Name)
-		}
+	if o.Records == nil || len(o.Backends) == 0 {
+		return nil, errors.New("the OpenAI-compatible door needs records and a backend")
 	}
 	if o.ParkTimeout <= 0 {
-		o.ParkTimeout = defaultPark
+		o.ParkTimeout = 15 * time.Minute
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Door{o: o, keys: Keyring{Records: o.Records, Now: o.Now}}
-	d.names = &names{routes: o.Upstreams, now: o.Now}
-	var err error
-	if d.edge, err = newEdge(o); err != nil {
+	edge, err := newEdge(o)
+	if err != nil {
 		return nil, err
 	}
+	d := &Door{o: o, holder: strings.ToLower(rand.Text()), legs: map[string]*leg{}, parked: map[string]*run{}}
+	d.models = catalog{backends: o.Backends, now: o.Now}
+	d.base, d.stop = context.WithCancel(context.Background())
+	d.router = httpx.RequestLog(httpx.LogOptions{Log: o.Log}, httpx.Recover(edge.wrap(d.routes())))
 	return d, nil
 }
 
-// Handler serves the door: below /v1, and the same without it. It is safe to call once Run runs, and answers until Run ends.
-func (d *Door) Handler() http.Handler { return d.edge.wrap(http.HandlerFunc(d.route)) }
+// now is the clock in the resolution of the records.
+func (d *Door) now() time.Time { return d.o.Now().UTC().Truncate(time.Microsecond) }
 
-// Run takes up the turns that an earlier process left, keeps hold of this process's, and ends those whose caller brings no results.
-// When ctx ends, it lets go of the turns, which the next process takes up, and waits for what it started.
+// Handler serves the door: below /v1, and below / for clients whose base address lacks it.
+func (d *Door) Handler() http.Handler { return d.router }
+
+func (d *Door) routes() http.Handler {
+	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	for _, base := range []string{"/v1", ""} {
+		r.Handle(base+"/chat/completions", d.endpoint(d.chat)).Methods(http.MethodPost)
+		r.Handle(base+"/tool_results", d.endpoint(d.toolResults)).Methods(http.MethodPost)
+		r.Handle(base+"/models", d.endpoint(d.listModels)).Methods(http.MethodGet)
+		r.Handle(base+"/models/{id:.+}", d.endpoint(d.getModel)).Methods(http.MethodGet)
+	}
+	r.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
+		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	}).Methods(http.MethodGet)
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeError(w, r, noPath(r)) })
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, r, &upstream.Error{Status: http.StatusMethodNotAllowed, Type: typeInvalid, Code: "method_not_allowed", Message: r.Method + " is not for " + r.URL.Path})
+	})
+	return r
+}
+
+// endpoint turns a handler that returns its error into one that writes it.
+func (d *Door) endpoint(serve func(http.ResponseWriter, *http.Request, Token) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(w, r, tokenOf(r.Context())); err != nil {
+			writeError(w, r, err)
+		}
+	})
+}
+
+// Run keeps hold of the turns under way, takes over those of processes that ended, and ends parked ones whose time is over, until ctx
+// ends. Turns that can be resumed go on at the next start.
 func (d *Door) Run(ctx context.Context) error {
-	<-ctx.Done()
-	d.work.Wait()
-	return nil
+	if d.o.Alone {
+		d.takeOver(ctx, d.now().Add(100*365*24*time.Hour))
+	}
+	tick := time.NewTicker(holdFor / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			d.stop()
+			d.turns.Wait()
+			d.letGo(context.WithoutCancel(ctx))
+			return nil
+		case <-tick.C:
+			d.holdOn(ctx)
+			d.takeOver(ctx, d.now())
+		}
+	}
+}
+
+// mine lists the turns under way in this process.
+func (d *Door) mine() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ids []string
+	for id, l := range d.legs {
+		if !l.isOver() || d.parked[id] != nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (d *Door) holdOn(ctx context.Context) {
+	if ids := d.mine(); len(ids) > 0 {
+		if _, err := d.o.Records.Hold(ctx, d.holder, ids, d.now().Add(holdFor)); err != nil && ctx.Err() == nil {
+			d.o.Log.Warn().Err(err).Msg("the turns of the OpenAI-compatible door are not held on to; another replica may take them over")
+		}
+	}
+}
+
+// letGo frees the turns under way for the next process.
+func (d *Door) letGo(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if ids := d.mine(); len(ids) > 0 {
+		if _, err := d.o.Records.Hold(ctx, d.holder, ids, d.now().Add(-time.Second)); err != nil {
+			d.o.Log.Warn().Err(err).Msg("turns of the OpenAI-compatible door go on only when their hold has run out")
+		}
+	}
+}
+
+// newTurnID returns the id of a turn, and the part of it that its calls carry.
+func newTurnID() string { return bridge.NewID("chatcmpl-") }
+
+// callID names the nth call of a turn, from 1. It has at most 40 bytes, which is what clients and endpoints take.
+func callID(turn string, n int) string {
+	return fmt.Sprintf("call_%s_%d", strings.TrimPrefix(turn, "chatcmpl-"), n)
 }

@@ -40,7 +40,7 @@ func tokenOf(ctx context.Context) Token {
 func (g *edge) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if why := g.guard.Refusal(r, g.origins...); why != "" {
-			writeError(w, r, failure(http.StatusForbidden, "permission_error", "denied", why+"; a page of another site needs a line in openai.origins of bridge.yaml"))
+			writeError(w, r, failure(http.StatusForbidden, typePermission, "origin_not_allowed", why+"; a page of another site needs a line in openai.origins of bridge.yaml"))
 			return
 		}
 		if httpx.Listed(r, g.origins) {
@@ -55,7 +55,7 @@ func (g *edge) wrap(next http.Handler) http.Handler {
 			return
 		}
 		if !isJSON(r) {
-			writeError(w, r, failure(http.StatusUnsupportedMediaType, invalidRequest, "unsupported_media_type", "the Content-Type must be application/json; set that header"))
+			writeError(w, r, failure(http.StatusUnsupportedMediaType, typeInvalid, "unsupported_media_type", "the Content-Type must be application/json; set that header"))
 			return
 		}
 		t, err := g.token(r)
@@ -96,12 +96,12 @@ func (g *edge) token(r *http.Request) (Token, error) {
 	case len(shown) == 0 && g.anonymous != "" && onLoopback(r):
 		return g.keys.Anonymous(r.Context(), g.anonymous)
 	case len(shown) != 1:
-		return Token{}, failure(http.StatusUnauthorized, "authentication_error", "invalid_api_key", "a token is required: send Authorization: Bearer dbo_…; drawbridge token --openai NAME makes one")
+		return Token{}, failure(http.StatusUnauthorized, typeAuth, "invalid_api_key", "a token is required: send Authorization: Bearer dbo_…; drawbridge token --openai NAME makes one")
 	}
 	scheme, secret, _ := strings.Cut(shown[0], " ")
 	secret = strings.TrimSpace(secret)
 	if name, ok := httpx.Unexpanded(secret); ok {
-		return Token{}, failure(http.StatusUnauthorized, "authentication_error", "invalid_api_key",
+		return Token{}, failure(http.StatusUnauthorized, typeAuth, "invalid_api_key",
 			"the client sent a reference to the variable "+name+" in the place of the token; set the variable where the client starts")
 	}
 	if !strings.EqualFold(scheme, "Bearer") || secret == "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"drawbridge/bridge"
@@ -11,19 +12,22 @@ import (
 	"drawbridge/openai/upstream"
 )
 
-// Words of the API for errors.
+// The types of errors, in the API's words.
 const (
-	invalidRequest = "invalid_request_error"
-	// upstreamError is the type of what went wrong behind the door.
-	upstreamError = "upstream_error"
+	typeInvalid    = "invalid_request_error"
+	typeAuth       = "authentication_error"
+	typePermission = "permission_error"
+	typeNotFound   = "not_found_error"
+	typeQuota      = "insufficient_quota"
+	typeUpstream   = "upstream_error"
+	typeServer     = "server_error"
 )
 
-// errorBody is the JSON of an error, in an answer and in a stream.
+// errorBody is the JSON of every answer of this door that is an error. param and code are null where there is nothing to say.
 type errorBody struct {
 	Error errorDetail `json:"error"`
 }
 
-// errorDetail has null for what is not known, as clients expect.
 type errorDetail struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
@@ -31,96 +35,128 @@ type errorDetail struct {
 	Code    *string `json:"code"`
 }
 
-func detail(e *upstream.Error) errorBody {
-	d := errorDetail{Message: e.Message, Type: e.Type}
-	if d.Type == "" {
-		d.Type = upstreamError
+func orNull(s string) *string {
+	if s == "" {
+		return nil
 	}
-	if e.Param != "" {
-		d.Param = &e.Param
-	}
-	if e.Code != "" {
-		d.Code = &e.Code
-	}
-	return errorBody{Error: d}
+	return &s
 }
 
-// failure is an Error that the door itself found before anything began.
-func failure(status int, kind, code, message string) *upstream.Error {
-	return &upstream.Error{Status: status, Type: kind, Code: code, Message: message, NothingHappened: true}
+func bodyOf(e *upstream.Error) errorBody {
+	return errorBody{errorDetail{Message: e.Message, Type: e.Type, Param: orNull(e.Param), Code: orNull(e.Code)}}
 }
 
-func unprocessable(code, message string) *upstream.Error {
-	return failure(http.StatusUnprocessableEntity, invalidRequest, code, message)
-}
+// statusUnclear answers for a failure after which something may have happened. Clients repeat 408, 409, 429 and 5xx by themselves, and
+// what may have happened must not be repeated by itself.
+const statusUnclear = http.StatusFailedDependency
 
-// repeated reports whether clients send a request again after this status without being asked to.
+// repeated reports whether clients repeat a request by themselves after a status.
 func repeated(status int) bool {
-	return status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
+	return status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500
 }
 
-// shown is the error as a caller may see it. A status that clients repeat stays only where nothing happened.
+// shown returns the error as a caller may see it: never with a status that clients repeat, unless nothing has happened.
 func shown(err error) *upstream.Error {
 	var e *upstream.Error
 	if !errors.As(err, &e) {
-		e = fromBridge(err)
+		e = ofBridge(err)
 	}
 	out := *e
-	if out.Status < http.StatusBadRequest || out.Status > 599 {
-		out.Status = http.StatusBadGateway
+	if out.Type == "" {
+		out.Type = typeUpstream
 	}
-	if repeated(out.Status) && !out.NothingHappened {
-		out.Status = http.StatusFailedDependency
+	if out.Status < 400 || out.Status > 599 || repeated(out.Status) && !out.NothingHappened {
+		out.Status = statusUnclear
 	}
 	return &out
 }
 
-// fromBridge words an error of the core. One that it does not know is internal, and says nothing.
-func fromBridge(err error) *upstream.Error {
-	e := &upstream.Error{Status: http.StatusInternalServerError, Type: "server_error", Code: "internal_error", Message: "internal error; the bridge's log says more"}
-	var b *bridge.Error
-	if !errors.As(err, &b) {
-		return e
-	}
-	e.Message, e.RetryAfter = b.Message, b.RetryAfter
-	switch b.Kind {
-	case bridge.Invalid, bridge.Conflict:
-		e.Status, e.Type, e.Code = http.StatusBadRequest, invalidRequest, "invalid_request"
+// ofBridge words an error of the house. One without a kind is a fault of ours, and says nothing of itself.
+func ofBridge(err error) *upstream.Error {
+	out := &upstream.Error{Message: bridge.SafeMessage(err)}
+	switch bridge.KindOf(err) {
+	case bridge.Invalid:
+		out.Status, out.Type = http.StatusBadRequest, typeInvalid
 	case bridge.Unauthenticated:
-		e.Status, e.Type, e.Code = http.StatusUnauthorized, "authentication_error", "invalid_api_key"
+		out.Status, out.Type, out.Code, out.NothingHappened = http.StatusUnauthorized, typeAuth, "invalid_api_key", true
 	case bridge.Denied:
-		e.Status, e.Type, e.Code = http.StatusForbidden, "permission_error", "denied"
+		out.Status, out.Type = http.StatusForbidden, typePermission
 	case bridge.NotFound:
-		e.Status, e.Type, e.Code = http.StatusNotFound, invalidRequest, "not_found"
-	case bridge.RateLimited:
-		e.Status, e.Type, e.Code = http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"
-	case bridge.Unavailable:
-		e.Status, e.Type, e.Code = http.StatusServiceUnavailable, upstreamError, "unavailable"
+		out.Status, out.Type = http.StatusNotFound, typeNotFound
+	case bridge.TooLarge:
+		out.Status, out.Type = http.StatusRequestEntityTooLarge, typeInvalid
+	case bridge.RateLimited, bridge.UsageLimited:
+		out.Status, out.Type = http.StatusTooManyRequests, typeQuota
+	case bridge.Unavailable, bridge.Busy:
+		out.Status, out.Type = http.StatusServiceUnavailable, typeServer
+	default:
+		out.Status, out.Type, out.Message = http.StatusInternalServerError, typeServer, "the bridge failed; its log says why"
 	}
-	return e
+	return out
 }
 
-// writeError answers with an error in the API's shape.
+// writeError answers with err. What the house failed at goes to the log.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := shown(err)
-	var known *upstream.Error
-	if !errors.As(err, &known) || e.Status >= http.StatusInternalServerError {
-		httpx.RecordOf(r.Context()).Err = err
+	if e.Type == typeServer {
+		httpx.RecordOf(r.Context()).Failed(err)
 	}
-	switch e.Status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		httpx.SetRetryAfter(w.Header(), max(e.RetryAfter, time.Second))
-	case http.StatusUnauthorized:
-		httpx.Challenge(w.Header(), r, "drawbridge")
+	if e.RetryAfter > 0 {
+		httpx.SetRetryAfter(w.Header(), e.RetryAfter)
 	}
-	httpx.WriteJSON(w, e.Status, detail(e))
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	// The openai client repeats by this header where it is there, whatever the status.
+	w.Header().Set("X-Should-Retry", strconv.FormatBool(repeated(e.Status)))
+	httpx.WriteJSON(w, e.Status, bodyOf(e))
 }
 
-// errorJSON is an error as it stands in a stream.
-func errorJSON(err error) []byte {
-	b, jerr := json.Marshal(detail(shown(err)))
-	if jerr != nil {
-		return []byte(`{"error":{"message":"internal error","type":"server_error","param":null,"code":"internal_error"}}`)
+// invalid is a refusal of one field before anything was begun.
+func invalid(param, code, message string) error { return upstream.BadRequest(param, code, message) }
+
+// unprocessable is a refusal of a result that no call waits for, or of a key that was used for another request.
+func unprocessable(param, code, message string) error {
+	return &upstream.Error{Status: http.StatusUnprocessableEntity, Type: typeInvalid, Param: param, Code: code, Message: message}
+}
+
+// limited is a refusal before anything was begun, which may be tried again after a while.
+func limited(code, message string, wait time.Duration) error {
+	return &upstream.Error{Status: http.StatusTooManyRequests, Type: typeQuota, Code: code, Message: message, RetryAfter: wait, NothingHappened: true}
+}
+
+// savedError is how the record keeps an error.
+type savedError struct {
+	Status  int    `json:"status"`
+	Type    string `json:"type"`
+	Code    string `json:"code,omitempty"`
+	Param   string `json:"param,omitempty"`
+	Message string `json:"message"`
+}
+
+func saved(e *upstream.Error) *savedError {
+	return &savedError{Status: e.Status, Type: e.Type, Code: e.Code, Param: e.Param, Message: e.Message}
+}
+
+func (s *savedError) error() error {
+	return &upstream.Error{Status: s.Status, Type: s.Type, Code: s.Code, Param: s.Param, Message: s.Message, NothingHappened: !repeated(s.Status)}
+}
+
+// mustJSON encodes what cannot fail to encode.
+func mustJSON(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("openai: encode: " + err.Error())
 	}
-	return b
+	return raw
+}
+
+// failure is a refusal before anything was begun.
+func failure(status int, kind, code, message string) error {
+	return &upstream.Error{Status: status, Type: kind, Code: code, Message: message, NothingHappened: true}
+}
+
+// noPath answers for an address where nothing is.
+func noPath(r *http.Request) error {
+	return failure(http.StatusNotFound, typeInvalid, "unknown_url", "there is nothing at "+clip(r.URL.Path)+"; this door serves /v1/chat/completions, /v1/responses, /v1/models and /v1/tool_results")
 }

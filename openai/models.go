@@ -1,154 +1,163 @@
 package openai
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"drawbridge/bridge/words"
+	"github.com/gorilla/mux"
+
 	"drawbridge/internal/httpx"
 	"drawbridge/openai/upstream"
 )
 
-// namesFor is how long the door keeps a backend's list of models.
-const namesFor = 5 * time.Minute
+// modelsFor is how long a backend's list of models is kept.
+const modelsFor = 5 * time.Minute
 
-// names knows which backend has which model.
-type names struct {
-	routes []Route
-	now    func() time.Time
+// catalog is the models of all backends. Safe for concurrent use.
+type catalog struct {
+	backends []Backend
+	now      func() time.Time
 
-	mu    sync.Mutex // guards lists
-	lists map[string]list
+	mu   sync.Mutex // guards kept
+	kept map[string]keptModels
 }
 
-// list is what a backend answered. A failure is kept for a few seconds, so that a dead backend does not slow each request.
-type list struct {
-	models []upstream.Model
-	err    error
-	until  time.Time
+type keptModels struct {
+	list []upstream.Model
+	at   time.Time
 }
 
-// of returns the models of a route, with the prefix.
-func (n *names) of(ctx context.Context, r Route) ([]upstream.Model, error) {
-	n.mu.Lock()
-	l, ok := n.lists[r.Name]
-	n.mu.Unlock()
-	if ok && n.now().Before(l.until) {
-		return l.models, l.err
+// of lists the models of a backend. A list that cannot be had any more stays as it was.
+func (c *catalog) of(ctx context.Context, b Backend, fresh bool) ([]upstream.Model, error) {
+	c.mu.Lock()
+	k, have := c.kept[b.Name]
+	c.mu.Unlock()
+	if have && !b.Agents && !fresh && c.now().Sub(k.at) < modelsFor {
+		return k.list, nil
 	}
-	models, err := r.Upstream.Models(ctx)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	l = list{err: err, until: n.now().Add(namesFor)}
+	list, err := b.Upstream.Models(ctx)
 	if err != nil {
-		l.until = n.now().Add(5 * time.Second)
-	}
-	for _, m := range models {
-		m.ID = r.prefixed(m.ID)
-		m.Aliases = slices.Clone(m.Aliases)
-		for i, a := range m.Aliases {
-			m.Aliases[i] = r.prefixed(a)
+		if have {
+			return k.list, nil
 		}
-		l.models = append(l.models, m)
+		return nil, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.lists == nil {
-		n.lists = map[string]list{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = map[string]keptModels{}
 	}
-	n.lists[r.Name] = l
-	return l.models, err
+	c.kept[b.Name] = keptModels{list: list, at: c.now()}
+	return list, nil
 }
 
-func (r Route) prefixed(name string) string { return r.Prefix + strings.TrimPrefix(name, r.Prefix) }
-
-// find returns the backend of a model, and the model's name there.
-func (n *names) find(ctx context.Context, model string) (Route, string, error) {
-	var down error
-	for _, r := range n.routes {
-		if r.Prefix != "" {
-			if own, ok := strings.CutPrefix(model, r.Prefix); ok && own != "" {
-				return r, own, nil
+// find returns the backend of a model and the model's own id. A name that is not there is looked for once more in fresh lists.
+func (c *catalog) find(ctx context.Context, name string) (Backend, upstream.Model, error) {
+	var trouble error
+	for _, fresh := range []bool{false, true} {
+		for _, b := range c.backends {
+			list, err := c.of(ctx, b, fresh)
+			if err != nil {
+				trouble = cmp.Or(trouble, err)
+				continue
 			}
-			continue
-		}
-		models, err := n.of(ctx, r)
-		if err != nil {
-			down = err
-		}
-		if slices.ContainsFunc(models, func(m upstream.Model) bool { return m.ID == model || slices.Contains(m.Aliases, model) }) {
-			return r, model, nil
+			at := slices.IndexFunc(list, func(m upstream.Model) bool { return m.ID == name || slices.Contains(m.Aliases, name) })
+			if at >= 0 {
+				return b, list[at], nil
+			}
 		}
 	}
-	if down != nil {
-		e := shown(down)
-		return Route{}, "", failure(http.StatusServiceUnavailable, upstreamError, "models_unavailable",
-			"the list of models of a backend cannot be had just now, and no other backend has the model "+words.SafeWord(model)+": "+e.Message)
+	if trouble != nil {
+		e := shown(trouble)
+		return Backend{}, upstream.Model{}, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeUpstream, Code: "upstream_unavailable", NothingHappened: true,
+			Message: "the model " + clip(name) + " is not known here, and a backend that may have it does not answer: " + e.Message}
 	}
-	return Route{}, "", unknownModel(model)
+	return Backend{}, upstream.Model{}, noModel(name)
 }
 
-func unknownModel(model string) *upstream.Error {
-	e := failure(http.StatusNotFound, invalidRequest, "model_not_found", fmt.Sprintf("the model %s does not exist here, or this token may not use it; GET /v1/models lists those that it may use", words.SafeWord(model)))
-	e.Param = "model"
-	return e
+func noModel(name string) error {
+	return &upstream.Error{Status: http.StatusNotFound, Type: typeInvalid, Param: "model", Code: "model_not_found", NothingHappened: true,
+		Message: "the model " + clip(name) + " is not known here; GET /v1/models lists what this token may use"}
 }
 
-// modelJSON is a model as the API shows it. Clients stop compacting a conversation when the length is missing or 0.
-type modelJSON struct {
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) > 100 {
+		s = strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return `"` + s + `"`
+}
+
+// modelView is a model as the API shows it, with the length that clients need to shorten their history in time.
+type modelView struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
-	Owner   string `json:"owned_by"`
+	OwnedBy string `json:"owned_by"`
 	Context int    `json:"context_length,omitempty"`
 }
 
-// allowed lists the models that a token may use. A backend that does not answer is left out.
-func (n *names) allowed(ctx context.Context, t Token) []modelJSON {
-	out := []modelJSON{}
-	for _, r := range n.routes {
-		models, err := n.of(ctx, r)
+func viewModel(m upstream.Model) modelView {
+	v := modelView{ID: m.ID, Object: "model", OwnedBy: cmp.Or(m.Owner, "drawbridge"), Context: m.Context}
+	if !m.Created.IsZero() {
+		v.Created = m.Created.Unix()
+	}
+	return v
+}
+
+// allowed lists what a token may use. A backend that does not answer leaves its models out.
+func (d *Door) allowed(ctx context.Context, t Token) []upstream.Model {
+	var out []upstream.Model
+	for _, b := range d.o.Backends {
+		list, err := d.models.of(ctx, b, false)
 		if err != nil {
-			continue
+			d.o.Log.Warn().Err(err).Str("upstream", b.Name).Msg("models of a backend are not known")
 		}
-		for _, m := range models {
-			for _, id := range append([]string{m.ID}, m.Aliases...) {
-				if t.Allows(id) {
-					out = append(out, toJSON(m, id))
-				}
+		for _, m := range list {
+			if t.Allows(m.ID) {
+				out = append(out, m)
 			}
 		}
 	}
 	return out
 }
 
-func toJSON(m upstream.Model, id string) modelJSON {
-	j := modelJSON{ID: id, Object: "model", Owner: m.Owner, Context: m.Context}
-	if j.Owner == "" {
-		j.Owner = "drawbridge"
+func (d *Door) listModels(w http.ResponseWriter, r *http.Request, t Token) error {
+	out := struct {
+		Object string      `json:"object"`
+		Data   []modelView `json:"data"`
+	}{Object: "list", Data: []modelView{}}
+	for _, m := range d.allowed(r.Context(), t) {
+		out.Data = append(out.Data, viewModel(m))
 	}
-	if !m.Created.IsZero() {
-		j.Created = m.Created.Unix()
-	}
-	return j
+	httpx.WriteJSON(w, http.StatusOK, out)
+	return nil
 }
 
-func (d *Door) models(w http.ResponseWriter, r *http.Request) {
-	httpx.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": d.names.allowed(r.Context(), tokenOf(r.Context()))})
+func (d *Door) getModel(w http.ResponseWriter, r *http.Request, t Token) error {
+	name, err := url.PathUnescape(mux.Vars(r)["id"])
+	if err != nil {
+		return noModel(mux.Vars(r)["id"])
+	}
+	_, m, err := d.models.find(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	if !t.Allows(m.ID) {
+		return notAllowed(t, name)
+	}
+	m.ID = name
+	httpx.WriteJSON(w, http.StatusOK, viewModel(m))
+	return nil
 }
 
-func (d *Door) model(w http.ResponseWriter, r *http.Request, id string) {
-	all := d.names.allowed(r.Context(), tokenOf(r.Context()))
-	at := slices.IndexFunc(all, func(m modelJSON) bool { return m.ID == id })
-	if at < 0 {
-		writeError(w, r, unknownModel(id))
-		return
-	}
-	httpx.WriteJSON(w, http.StatusOK, all[at])
+func notAllowed(t Token, model string) error {
+	return &upstream.Error{Status: http.StatusForbidden, Type: typePermission, Param: "model", Code: "model_not_allowed", NothingHappened: true,
+		Message: "the token " + t.Name + " may not use the model " + clip(model) + "; make one that lists it: drawbridge token --openai NAME --model " + model}
 }

@@ -154,10 +154,10 @@ type Found struct {
 	Calls    []CallRow
 }
 
-// Change is one step of the door. Rows with a Version of 0 are new; others replace what had that Version, or the whole change is an ErrConflict.
+// Change is one step of the door. Turns with a Version of 0 are new; others replace what had that Version, or the whole change is an ErrConflict.
 type Change struct {
 	Session *Session
-	Turn    *Turn
+	Turns   []Turn
 	// Calls are added, or replace those of their ID.
 	Calls []CallRow
 }

@@ -75,7 +75,7 @@ func TestTurnsComeBackAsTheyWere(t *testing.T) {
 		full.BrokenAt = noon.Add(time.Microsecond)
 		session := openai.Session{ID: "ses_1", Token: "tom", Key: "abc", Model: "gpt", CreatedAt: noon, Used: noon}
 		call := openai.CallRow{ID: "call_1", Turn: "chatcmpl-1", Upstream: "u", Name: "bash", Arguments: []byte(`{"a":1}`), State: openai.CallAnswered, Result: []byte(`"x"`), Seq: 1}
-		ok(t, r.Save(t.Context(), openai.Change{Session: &session, Turn: &full, Calls: []openai.CallRow{call}}))
+		ok(t, r.Save(t.Context(), openai.Change{Session: &session, Turns: []openai.Turn{full}, Calls: []openai.CallRow{call}}))
 		full.Version = 1
 		for name, q := range map[string]openai.Query{
 			"id": {Token: "tom", Turn: "chatcmpl-1"}, "key": {Token: "tom", Key: "k"}, "body": {Token: "tom", Body: "b", Since: noon}, "history": {Token: "tom", Histories: []string{"h0", "h1"}},
@@ -109,7 +109,7 @@ func TestOneTurnForAKey(t *testing.T) {
 		for n := range racers {
 			a := turn("tom", n)
 			a.Key = "same"
-			go func() { errs <- r.Save(t.Context(), openai.Change{Turn: &a}) }()
+			go func() { errs <- r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}) }()
 		}
 		won := 0
 		for range racers {
@@ -122,7 +122,7 @@ func TestOneTurnForAKey(t *testing.T) {
 		equal(t, "winners", won, 1)
 		other := turn("eve", 1)
 		other.Key = "same"
-		ok(t, r.Save(t.Context(), openai.Change{Turn: &other}))
+		ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{other}}))
 	})
 }
 
@@ -130,12 +130,12 @@ func TestAChangeOfAnOldVersionLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, r *callers.Records) {
 		a := turn("tom", 1)
-		ok(t, r.Save(t.Context(), openai.Change{Turn: &a}))
+		ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}))
 		a.Version, a.State = 1, openai.TurnRunning
-		ok(t, r.Save(t.Context(), openai.Change{Turn: &a}))
+		ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}))
 		a.State = openai.TurnLost
 		s := openai.Session{ID: "ses_x", Token: "tom"}
-		err := r.Save(t.Context(), openai.Change{Turn: &a, Session: &s, Calls: []openai.CallRow{{ID: "call_x", Turn: a.ID}}})
+		err := r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}, Session: &s, Calls: []openai.CallRow{{ID: "call_x", Turn: a.ID}}})
 		if !errors.Is(err, openai.ErrConflict) {
 			t.Fatalf("a save of version 1 over version 2: %v", err)
 		}
@@ -154,7 +154,7 @@ func TestWhoHoldsATurn(t *testing.T) {
 			if n == 2 {
 				a.State, a.EndedAt = openai.TurnEnded, noon
 			}
-			ok(t, r.Save(t.Context(), openai.Change{Turn: &a}))
+			ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}))
 		}
 		first, second := turn("tom", 0).ID, turn("tom", 1).ID
 		lost, err := r.Hold(t.Context(), "one", []string{first, "chatcmpl-none"}, noon.Add(time.Hour))
@@ -180,7 +180,7 @@ func TestSpentAndState(t *testing.T) {
 		for n := range 3 {
 			a := turn("tom", n)
 			a.Tokens = 10
-			ok(t, r.Save(t.Context(), openai.Change{Turn: &a}))
+			ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}))
 		}
 		tokens, turns, err := r.Spent(t.Context(), "tom", noon.Add(time.Second))
 		ok(t, err)

@@ -132,8 +132,8 @@ func (l *look) sessions() {
 // Save implements openai.Records.
 func (c *Records) Save(ctx context.Context, change openai.Change) error {
 	return c.s.WriteRows(ctx, func(r store.Rows) error {
-		if change.Turn != nil {
-			if err := saveTurn(r, *change.Turn); err != nil {
+		for _, t := range change.Turns {
+			if err := saveTurn(r, t); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,485 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/openai/upstream"
+)
+
+// chat takes a request of /v1/chat/completions.
+func (d *Door) chat(w http.ResponseWriter, r *http.Request, t Token) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	a, err := readChat(body)
+	if err != nil {
+		return err
+	}
+	l, err := d.take(r, t, a)
+	if err != nil {
+		return err
+	}
+	return d.answer(w, r, l, a)
+}
+
+// take finds the turn that a request repeats or goes on with, or begins a new one.
+func (d *Door) take(r *http.Request, t Token, a *asked) (*leg, error) {
+	if !t.Allows(a.model) {
+		return nil, notAllowed(t, a.model)
+	}
+	key := r.Header.Get("Idempotency-Key")
+	if len(key) > 255 {
+		return nil, invalid("", "invalid_idempotency_key", "the Idempotency-Key has more than 255 bytes")
+	}
+	for range 10 {
+		l, err := d.takeOnce(r, t, a, key)
+		if !isConflict(err) {
+			return l, err
+		}
+	}
+	return nil, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many requests changed the same turn at once; try again"}
+}
+
+func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, error) {
+	ctx := r.Context()
+	sum := sumOf(a.body)
+	now := d.now()
+	sums := histories(t.Name, a.messages)
+	q := Query{Token: t.Name, Key: key, Body: sum, Since: now.Add(-repeatMarked), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: lastOf(sums, 64)}
+	found, err := d.o.Records.Look(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if row, err := repeats(found.Turns, claim{key: key, body: sum, marked: markedRepeat(r), now: now, gone: d.gone(ctx)}); err != nil {
+		return nil, err
+	} else if row != nil {
+		return d.meet(ctx, *row)
+	}
+	if err := d.refuseOverBudget(ctx, t, now); err != nil {
+		return nil, err
+	}
+	backend, model, err := d.models.find(ctx, a.model)
+	if err != nil {
+		return nil, err
+	}
+	p := locate(q.SessionKey, a.messages, sums, found)
+	p.session.Model, p.session.Used = model.ID, now
+	if p.session.ID == "" {
+		p.session = Session{ID: bridge.NewID("ses_"), Token: t.Name, Key: q.SessionKey, Model: model.ID, CreatedAt: now, Used: now}
+	}
+	row := Turn{ID: newTurnID(), Session: p.session.ID, Token: t.Name, Model: model.ID, State: TurnStarting, Key: key, Body: sum,
+		Holder: d.holder, Held: now.Add(holdFor), StartedAt: now}
+	if len(sums) > 0 {
+		row.Before = sums[len(sums)-1]
+	}
+	o := order{token: t, backend: backend, place: p, row: row, asked: a, found: found}
+	if !backend.Stateless {
+		if parked := openCalls(a.messages, found); len(parked) > 0 {
+			return d.deliver(ctx, o, resultsOf(a.messages, waiting(found.Calls, parked[0].Turn)))
+		}
+	}
+	if l, err := d.followed(ctx, t, a.messages, found); l != nil || err != nil {
+		return l, err
+	}
+	return d.begin(ctx, o)
+}
+
+// sessionKey is what a client calls its session in a header.
+func sessionKey(r *http.Request) string {
+	for _, name := range []string{"X-Session-Id", "X-Session-Affinity"} {
+		if v := strings.TrimSpace(r.Header.Get(name)); v != "" && len(v) <= 255 {
+			return v
+		}
+	}
+	return ""
+}
+
+// markedRepeat reports whether a request says that it is a repeat.
+func markedRepeat(r *http.Request) bool {
+	n, err := strconv.Atoi(r.Header.Get("X-Stainless-Retry-Count"))
+	return err == nil && n > 0
+}
+
+// lastOf returns at most n of the newest digests, each once.
+func lastOf(sums []string, n int) []string {
+	out := slices.Compact(slices.Clone(sums))
+	return out[max(0, len(out)-n):]
+}
+
+// callIDs are the ids of calls that the newest results answer, and those of the assistant's message before them.
+func callIDs(messages []upstream.Message) (ids []string) {
+	for i := len(messages) - 1; i >= 0 && len(ids) < 256; i-- {
+		m := messages[i]
+		if m.Role == "tool" {
+			ids = append(ids, m.CallID)
+		}
+		if m.Role == "assistant" {
+			for _, c := range m.Calls {
+				ids = append(ids, c.ID)
+			}
+			break
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// claim is what may make a request a repeat.
+type claim struct {
+	key, body string
+	marked    bool
+	now       time.Time
+	// gone reports whether nobody reads a turn's answer any more.
+	gone func(Turn) bool
+}
+
+// repeats finds the turn that a request repeats: the one of its key; or of the same body, when the request says that it is a repeat and
+// nobody reads that turn's answer; or of the same body whose connection broke a short while ago, once. Requests that
+// are open side by side are never one.
+func repeats(turns []Turn, c claim) (*Turn, error) {
+	if c.key != "" {
+		at := slices.IndexFunc(turns, func(t Turn) bool { return t.Key == c.key })
+		if at < 0 {
+			return nil, nil
+		}
+		if turns[at].Body != c.body {
+			return nil, unprocessable("", "idempotency_key_reused", "this Idempotency-Key was used for another request; send a new one with a new request")
+		}
+		return &turns[at], nil
+	}
+	for i, t := range turns {
+		if t.Body != c.body || t.Key != "" {
+			continue
+		}
+		broke := !t.BrokenAt.IsZero() && c.now.Sub(t.BrokenAt) <= repeatWithin && t.Met == 0
+		if broke || c.marked && c.gone(t) {
+			return &turns[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// gone reports whether nobody reads a turn here. A client that repeats has closed its connection, which may take a moment to be seen.
+func (d *Door) gone(ctx context.Context) func(Turn) bool {
+	return func(t Turn) bool {
+		for range 20 {
+			d.mu.Lock()
+			l := d.legs[t.ID]
+			d.mu.Unlock()
+			if l == nil || !l.isRead() {
+				return true
+			}
+			if !pause(ctx, 100*time.Millisecond) {
+				return false
+			}
+		}
+		return false
+	}
+}
+
+func pause(ctx context.Context, span time.Duration) bool {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (l *leg) isRead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.readers > 0
+}
+
+// meet returns the turn that a request repeats: as it goes on here, as it is recorded, or, where another process has it, when that one is done.
+func (d *Door) meet(ctx context.Context, row Turn) (*leg, error) {
+	for {
+		d.mu.Lock()
+		l := d.legs[row.ID]
+		d.mu.Unlock()
+		if l != nil {
+			return l, d.save(ctx, l, nil, func(t *Turn) { t.Met, t.BrokenAt = t.Met+1, time.Time{} })
+		}
+		if row.State.Over() || row.State == TurnParked {
+			l, err := recorded(row)
+			if err != nil {
+				return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
+			}
+			row.Met, row.BrokenAt = row.Met+1, time.Time{}
+			if err := d.o.Records.Save(ctx, Change{Turns: []Turn{row}}); err != nil {
+				return nil, err
+			}
+			return l, nil
+		}
+		if !row.Held.After(d.now()) {
+			d.adopt(ctx, row)
+		}
+		if !pause(ctx, 250*time.Millisecond) {
+			return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Message: "the caller left"}
+		}
+		f, err := d.o.Records.Look(ctx, Query{Token: row.Token, Turn: row.ID})
+		if err != nil || len(f.Turns) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("look at turn %s", row.ID))
+		}
+		row = f.Turns[0]
+	}
+}
+
+// place is where a request stands: its session, and which of its messages are new there.
+type place struct {
+	session Session
+	fresh   int
+	fork    bool
+}
+
+// locate finds the session of a request: the one that the client names; or of the calls that its messages answer; or of the longest recorded
+// history that the messages go on with.
+func locate(key string, messages []upstream.Message, sums []string, f Found) (p place) {
+	byID := func(id string) (Session, bool) {
+		at := slices.IndexFunc(f.Sessions, func(s Session) bool { return s.ID == id })
+		if at < 0 {
+			return Session{}, false
+		}
+		return f.Sessions[at], true
+	}
+	named := false
+	if key != "" {
+		if at := slices.IndexFunc(f.Sessions, func(s Session) bool { return s.Key == key }); at >= 0 {
+			p.session, named = f.Sessions[at], true
+		}
+	} else if len(f.Calls) > 0 {
+		for _, t := range f.Turns {
+			if t.ID == f.Calls[0].Turn {
+				p.session, named = byID(t.Session)
+			}
+		}
+	}
+	for i := len(sums) - 1; i >= 0; i-- {
+		for _, t := range f.Turns {
+			if t.After != sums[i] || named && t.Session != p.session.ID {
+				continue
+			}
+			if s, ok := byID(t.Session); ok && (key == "" || s.Key == key) {
+				p.session, p.fresh = s, i+1
+				return p
+			}
+		}
+	}
+	p.fork = named && slices.ContainsFunc(messages, func(m upstream.Message) bool { return m.Role == "assistant" })
+	return p
+}
+
+// openCalls are the calls that wait for results which the newest messages bring.
+func openCalls(messages []upstream.Message, f Found) (open []CallRow) {
+	ids := callIDs(messages)
+	for _, c := range f.Calls {
+		at := slices.IndexFunc(f.Turns, func(t Turn) bool { return t.ID == c.Turn })
+		if c.State == CallWaiting && slices.Contains(ids, c.ID) && at >= 0 && f.Turns[at].State == TurnParked {
+			open = append(open, c)
+		}
+	}
+	return open
+}
+
+// refuseOverBudget refuses what a token may not spend, before anything is begun.
+func (d *Door) refuseOverBudget(ctx context.Context, t Token, now time.Time) error {
+	if t.PerMinute > 0 {
+		_, turns, err := d.o.Records.Spent(ctx, t.Name, now.Add(-time.Minute))
+		if err != nil {
+			return err
+		}
+		if turns >= int64(t.PerMinute) {
+			return limited("rate_limit_exceeded", fmt.Sprintf("the token %s began %d turns in a minute, which is all that it may; wait", t.Name, turns), 20*time.Second)
+		}
+	}
+	if t.Budget > 0 {
+		day := now.Truncate(24 * time.Hour)
+		tokens, _, err := d.o.Records.Spent(ctx, t.Name, day)
+		if err != nil {
+			return err
+		}
+		if tokens >= t.Budget {
+			return limited("insufficient_quota", fmt.Sprintf("the token %s used %d of its %d tokens today (UTC); wait for tomorrow, or make another token", t.Name, tokens, t.Budget), day.Add(24*time.Hour).Sub(now))
+		}
+	}
+	return nil
+}
+
+// order is what becomes of a request that is not a repeat.
+type order struct {
+	token   Token
+	backend Backend
+	place   place
+	// row is the leg that it begins.
+	row   Turn
+	asked *asked
+	found Found
+}
+
+// begin records a new turn and asks the backend.
+func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
+	t, b, a, p, row := o.token, o.backend, o.asked, o.place, o.row
+	row.Ref = string(mustJSON(ref{Backend: b.Name, Root: row.ID}))
+	if err := d.o.Records.Save(ctx, Change{Session: &p.session, Turns: []Turn{row}}); err != nil {
+		return nil, err
+	}
+	row.Version = 1
+	l := newLeg(row)
+	if b.Stateless {
+		l.offered = names(a.tools)
+	}
+	d.keep(l)
+	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: row.Model, Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork,
+		Tools: a.tools, Choice: a.choice, SpeaksForOperator: t.SpeaksFor == SpeaksForOperator, State: state{d.o.Records, p.session.ID}}
+	d.turns.Add(1)
+	r := &run{backend: b, root: row.ID, leg: l, delivered: make(chan struct{}, 1)}
+	if b.Stateless {
+		r.body = a.body
+	}
+	go d.start(r, l, q)
+	return l, nil
+}
+
+// names are those of tools.
+func names(tools []upstream.Tool) map[string]bool {
+	out := map[string]bool{}
+	for _, t := range tools {
+		out[t.Name] = true
+	}
+	return out
+}
+
+// start asks the backend and reads the answer, also when the caller has left.
+func (d *Door) start(r *run, l *leg, q upstream.Request) {
+	turn, err := r.backend.Upstream.Start(d.base, q)
+	if err != nil {
+		if d.base.Err() == nil {
+			d.failStart(l, err)
+		}
+		d.turns.Done()
+		return
+	}
+	d.running(r, l, turn)
+}
+
+// running notes that the backend took a turn, and reads it to its end.
+func (d *Door) running(r *run, l *leg, turn upstream.Turn) {
+	r.turn = turn
+	l.change(func() { l.begun = true })
+	if by := turn.Ref(); by != "" {
+		raw := string(mustJSON(ref{Backend: r.backend.Name, Root: r.root, Ref: by}))
+		if err := d.save(d.base, l, nil, func(t *Turn) { t.Ref, t.State = raw, TurnRunning }); err != nil {
+			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("by what a turn is resumed is not recorded")
+		}
+	}
+	d.pump(r)
+}
+
+// failStart ends a turn that the backend did not take. What is known not to have begun leaves its key free: the same request may try again.
+func (d *Door) failStart(l *leg, cause error) {
+	e := shown(cause)
+	d.close(l, e, nil, func(t *Turn) {
+		t.State = TurnFailed
+		if e.NothingHappened {
+			t.Key, t.Body = "", ""
+		}
+	})
+}
+
+// state is what a backend keeps with a session.
+type state struct {
+	records Records
+	session string
+}
+
+func (s state) Get(ctx context.Context, key string) ([]byte, error) {
+	return s.records.State(ctx, s.session, key)
+}
+
+func (s state) Put(ctx context.Context, key string, value []byte) error {
+	return s.records.SetState(ctx, s.session, key, value)
+}
+
+// takeOver takes up the turns that nobody holds at a time.
+func (d *Door) takeOver(ctx context.Context, at time.Time) {
+	left, err := d.o.Records.Left(ctx, at, 1000)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.o.Log.Warn().Err(err).Msg("turns that a process left are not known")
+		}
+		return
+	}
+	for _, row := range left {
+		if row.Holder != d.holder {
+			d.adopt(ctx, row)
+		}
+	}
+}
+
+// adopt takes up a turn that an earlier process left. Its connection broke with that process. One that waits for results stays so until they come.
+func (d *Door) adopt(ctx context.Context, row Turn) {
+	if row.State == TurnParked && row.StartedAt.Add(d.o.ParkTimeout).After(d.now()) {
+		return
+	}
+	row.Holder, row.Held = d.holder, d.now().Add(holdFor)
+	if row.BrokenAt.IsZero() {
+		row.BrokenAt = d.now()
+	}
+	if d.o.Records.Save(ctx, Change{Turns: []Turn{row}}) != nil {
+		return // somebody else was first
+	}
+	row.Version++
+	l := newLeg(row)
+	if row.State == TurnParked {
+		d.drop(l, &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "park_timeout", Message: "no results came in time, and the bridge was restarted meanwhile; ask again"})
+		return
+	}
+	r, q, err := d.resumable(row)
+	if err != nil {
+		d.close(l, shown(err), nil, func(t *Turn) { t.State = TurnLost })
+		return
+	}
+	r.leg = l
+	d.keep(l)
+	d.turns.Add(1)
+	go func() {
+		turn, err := r.backend.Upstream.Resume(d.base, q, refOf(row).Ref)
+		if err != nil {
+			if d.base.Err() == nil {
+				d.close(l, shown(err), nil, func(t *Turn) { t.State = TurnLost })
+			}
+			d.turns.Done()
+			return
+		}
+		d.running(r, l, turn)
+	}()
+}
+
+func refOf(row Turn) (by ref) {
+	_ = json.Unmarshal([]byte(row.Ref), &by) // an unreadable one names no backend
+	return by
+}
+
+// resumable finds the backend of a turn of the record.
+func (d *Door) resumable(row Turn) (*run, upstream.Request, error) {
+	by := refOf(row)
+	at := slices.IndexFunc(d.o.Backends, func(b Backend) bool { return b.Name == by.Backend })
+	if at < 0 {
+		return nil, upstream.Request{}, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "backend_gone", Message: "the backend of this turn is not configured any more"}
+	}
+	q := upstream.Request{Turn: by.Root, Session: row.Session, Token: row.Token, Model: row.Model, State: state{d.o.Records, row.Session}}
+	return &run{backend: d.o.Backends[at], root: by.Root, delivered: make(chan struct{}, 1)}, q, nil
+}

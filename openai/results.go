@@ -1,0 +1,354 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/internal/httpx"
+	"drawbridge/openai/upstream"
+)
+
+// unanswered is the result of a call for which a request that answers others brings none.
+const unanswered = "the caller sent no result for this call"
+
+// resultsOf reads the results that the newest messages bring for calls that wait. Text of the user beside them goes with the last one.
+func resultsOf(messages []upstream.Message, open []CallRow) map[string]upstream.Result {
+	out := map[string]upstream.Result{}
+	for _, c := range open {
+		out[c.ID] = upstream.Result{CallID: c.Upstream, Text: unanswered, Failed: true}
+	}
+	begin := len(messages)
+	for begin > 0 && messages[begin-1].Role != "assistant" {
+		begin--
+	}
+	var beside []string
+	for _, m := range messages[begin:] {
+		switch r, waits := out[m.CallID]; {
+		case m.Role == "tool" && waits:
+			r.Text, r.Images, r.Failed = m.Text, m.Images, false
+			out[m.CallID] = r
+		case m.Role == "user" && m.Text != "":
+			beside = append(beside, m.Text)
+		}
+	}
+	if len(beside) > 0 && len(open) > 0 {
+		last := open[len(open)-1].ID
+		r := out[last]
+		r.Text += "\n\nThe caller adds:\n" + strings.Join(beside, "\n")
+		out[last] = r
+	}
+	return out
+}
+
+// waiting are the calls of a turn that wait for results.
+func waiting(calls []CallRow, turn string) (open []CallRow) {
+	for _, c := range calls {
+		if c.Turn == turn && c.State == CallWaiting {
+			open = append(open, c)
+		}
+	}
+	return open
+}
+
+// deliver brings the results of a request to the turn that waits for them, and returns the leg that follows. It records them first.
+func (d *Door) deliver(ctx context.Context, o order, results map[string]upstream.Result) (*leg, error) {
+	row, f := o.row, o.found
+	var calls []CallRow
+	for _, c := range f.Calls {
+		if r, ok := results[c.ID]; ok {
+			c.State, c.Result = CallAnswered, mustJSON(r)
+			calls = append(calls, c)
+		}
+	}
+	old := f.Turns[slices.IndexFunc(f.Turns, func(t Turn) bool { return t.ID == calls[0].Turn })]
+	r, resumed, err := d.parkedRun(old)
+	if err != nil {
+		return nil, err
+	}
+	by := refOf(old)
+	by.Next = ""
+	row.Ref, row.State = string(mustJSON(by)), TurnRunning
+	by.Next = row.ID
+	old.Ref, old.State, old.EndedAt = string(mustJSON(by)), TurnEnded, d.now()
+	if err := d.o.Records.Save(ctx, Change{Session: &o.place.session, Turns: []Turn{old, row}, Calls: calls}); err != nil {
+		d.parkAgain(r, old.ID, resumed)
+		return nil, err
+	}
+	row.Version = 1
+	l := newLeg(row)
+	l.begun = true
+	r.mu.Lock()
+	r.leg = l
+	r.mu.Unlock()
+	d.keep(l)
+	d.forget(old.ID)
+	var list []upstream.Result
+	for _, c := range calls {
+		if c.Result != nil {
+			list = append(list, delivered(c))
+		}
+	}
+	if err := r.turn.Deliver(context.WithoutCancel(ctx), list); err != nil {
+		close(r.delivered)
+		d.cancel(r)
+		d.fail(l, err)
+		return l, nil
+	}
+	if resumed {
+		d.turns.Add(1)
+		go d.running(r, l, r.turn)
+		return l, nil
+	}
+	r.delivered <- struct{}{}
+	return l, nil
+}
+
+// delivered is the result of a call as the backend gets it.
+func delivered(c CallRow) (r upstream.Result) {
+	_ = json.Unmarshal(c.Result, &r) // we wrote it
+	return r
+}
+
+// parkedRun returns the run that waits behind a turn of the record. One that an earlier process left is resumed.
+func (d *Door) parkedRun(old Turn) (r *run, resumed bool, err error) {
+	if r := d.unpark(old.ID); r != nil {
+		return r, false, nil
+	}
+	if old.Holder != d.holder && !d.o.Alone && old.Held.After(d.now()) {
+		return nil, false, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, Code: "held_elsewhere", RetryAfter: time.Second, NothingHappened: true,
+			Message: "another replica of the bridge holds this turn; send the results there, or again when it has let go"}
+	}
+	if old.Holder == d.holder {
+		return nil, false, ErrConflict // somebody else delivers
+	}
+	r, q, err := d.resumable(old)
+	if err != nil {
+		return nil, false, err
+	}
+	if r.turn, err = r.backend.Upstream.Resume(d.base, q, refOf(old).Ref); err != nil {
+		e := shown(err)
+		return nil, false, unprocessable("", "turn_gone", "the turn that waited for these results cannot go on: "+e.Message)
+	}
+	return r, true, nil
+}
+
+// parkAgain puts a run back whose results were not recorded.
+func (d *Door) parkAgain(r *run, id string, resumed bool) {
+	if resumed {
+		d.cancel(r)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.parked[id] = r
+}
+
+// toolResult is the seed's request of /v1/tool_results.
+type toolResult struct {
+	ToolCallID string          `json:"tool_call_id"`
+	Content    json.RawMessage `json:"content"`
+	Error      string          `json:"error"`
+	IsError    bool            `json:"is_error"`
+	// Stream asks for the rest of the answer, as events or not. Without it the rest is the answer to the next chat request.
+	Stream        *bool `json:"stream"`
+	StreamOptions *struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+// taken says what became of a result whose sender does not ask for the rest.
+type taken struct {
+	ToolCallID string `json:"tool_call_id"`
+	// Status is waiting while other calls lack their results, and delivered.
+	Status string `json:"status"`
+	// Missing are the calls that wait.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// toolResults takes the result of one call. The turn goes on when all calls that it made together have theirs.
+func (d *Door) toolResults(w http.ResponseWriter, r *http.Request, t Token) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	var in toolResult
+	if err := json.Unmarshal(body, &in); err != nil {
+		return unreadable(err)
+	}
+	if in.ToolCallID == "" {
+		return invalid("tool_call_id", "missing_required_parameter", "tool_call_id is missing; send the id that the tool call came with")
+	}
+	text, images, err := readContent("", in.Content)
+	if err != nil {
+		return err
+	}
+	if in.Error != "" {
+		text, in.IsError = strings.TrimSpace(text+"\n"+in.Error), true
+	}
+	for range 10 {
+		l, left, err := d.resultOnce(r.Context(), t, in, upstream.Result{Text: text, Images: images, Failed: in.IsError})
+		switch {
+		case isConflict(err):
+			continue
+		case err != nil:
+			return err
+		case l == nil:
+			httpx.WriteJSON(w, http.StatusOK, taken{ToolCallID: in.ToolCallID, Status: "waiting", Missing: left})
+			return nil
+		case in.Stream == nil:
+			httpx.WriteJSON(w, http.StatusOK, taken{ToolCallID: in.ToolCallID, Status: "delivered"})
+			return nil
+		}
+		return d.answer(w, r, l, &asked{stream: *in.Stream, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage})
+	}
+	return &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many results came for the same turn at once; send this one again"}
+}
+
+// resultOnce records a result, and goes on with the turn when it was the last one that lacked. left are the calls that still wait.
+func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result upstream.Result) (l *leg, left []string, err error) {
+	f, err := d.o.Records.Look(ctx, Query{Token: t.Name, Calls: []string{in.ToolCallID}})
+	if err != nil {
+		return nil, nil, err
+	}
+	at := slices.IndexFunc(f.Calls, func(c CallRow) bool { return c.ID == in.ToolCallID })
+	if at < 0 {
+		return nil, nil, unprocessable("tool_call_id", "unknown_tool_call", "no call of a turn under this token has the id "+clip(in.ToolCallID)+"; send the id that stands in tool_calls")
+	}
+	call, turn := f.Calls[at], f.Turns[0]
+	result.CallID = call.Upstream
+	switch call.State {
+	case CallAnswered:
+		return nil, nil, unprocessable("tool_call_id", "already_answered", "this call has its result already; the first one counts")
+	case CallDropped:
+		return nil, nil, unprocessable("tool_call_id", "too_late", "the turn of this call is over and waits for nothing; ask again with a new request")
+	}
+	results := map[string]upstream.Result{call.ID: result}
+	for _, c := range f.Calls {
+		if c.ID != call.ID && c.State == CallWaiting && c.Result == nil {
+			left = append(left, c.ID)
+		}
+		if c.State == CallWaiting && c.Result != nil {
+			results[c.ID] = delivered(c)
+		}
+	}
+	if len(left) > 0 { // the result waits in the record; a new version of the turn keeps two results from passing each other
+		call.Result = mustJSON(result)
+		return nil, left, d.o.Records.Save(ctx, Change{Turns: []Turn{turn}, Calls: []CallRow{call}})
+	}
+	now := d.now()
+	s := Session{ID: turn.Session, Token: t.Name, Model: turn.Model, CreatedAt: now, Used: now}
+	if len(f.Sessions) > 0 {
+		s = f.Sessions[0]
+		s.Used = now
+	}
+	row := Turn{ID: newTurnID(), Session: turn.Session, Token: t.Name, Model: turn.Model, State: TurnStarting, Holder: d.holder, Held: now.Add(holdFor), StartedAt: now, Before: turn.After}
+	for _, c := range f.Calls {
+		if res, ok := results[c.ID]; ok {
+			row.Before = extend(t.Name, row.Before, upstream.Message{Role: "tool", Text: res.Text, Images: res.Images})
+		}
+	}
+	backend, _, err := d.models.find(ctx, turn.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := order{token: t, backend: backend, place: place{session: s}, row: row, found: f}
+	if backend.Stateless {
+		l, err = d.askAgain(ctx, o, turn, results)
+		return l, nil, err
+	}
+	l, err = d.deliver(ctx, o, results)
+	return l, nil, err
+}
+
+// askAgain goes on with a conversation at a backend that keeps nothing: the request of before, with the answer and the results behind it.
+func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[string]upstream.Result) (*leg, error) {
+	raw, err := d.o.Records.State(ctx, old.Session, "body:"+old.ID)
+	if err != nil {
+		return nil, err
+	}
+	var before map[string]json.RawMessage
+	var messages []json.RawMessage
+	if raw == nil || json.Unmarshal(raw, &before) != nil || json.Unmarshal(before["messages"], &messages) != nil {
+		return nil, unprocessable("tool_call_id", "turn_gone", "the request that this call came from is not kept any more; send the whole conversation to /v1/chat/completions")
+	}
+	var said answer
+	if err := json.Unmarshal(old.Answer, &said); err != nil {
+		return nil, err
+	}
+	messages = append(messages, mustJSON(messageOf(said)))
+	var calls []CallRow
+	for _, c := range o.found.Calls {
+		if res, ok := results[c.ID]; ok {
+			messages = append(messages, mustJSON(map[string]any{"role": "tool", "tool_call_id": c.ID, "content": res.Text}))
+			c.State, c.Result = CallAnswered, mustJSON(res)
+			calls = append(calls, c)
+		}
+	}
+	before["messages"] = mustJSON(messages)
+	if o.asked, err = readChat(mustJSON(before)); err != nil {
+		return nil, err
+	}
+	o.place.fresh = len(messages)
+	by := refOf(old)
+	by.Next = o.row.ID
+	old.Ref = string(mustJSON(by))
+	if err := d.o.Records.Save(ctx, Change{Turns: []Turn{old}, Calls: calls}); err != nil {
+		return nil, err
+	}
+	return d.begin(ctx, o)
+}
+
+// followed is the leg behind calls that were answered apart from the conversation, when nobody has read it yet; an error when the turn of
+// the calls still runs for somebody else.
+func (d *Door) followed(ctx context.Context, t Token, messages []upstream.Message, f Found) (*leg, error) {
+	ids := callIDs(messages)
+	if len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
+		return nil, nil
+	}
+	for _, c := range f.Calls {
+		at := slices.IndexFunc(f.Turns, func(o Turn) bool { return o.ID == c.Turn })
+		if c.State != CallAnswered || !slices.Contains(ids, c.ID) || at < 0 || refOf(f.Turns[at]).Next == "" {
+			continue
+		}
+		g, err := d.o.Records.Look(ctx, Query{Token: t.Name, Turn: refOf(f.Turns[at]).Next})
+		if err != nil || len(g.Turns) == 0 {
+			return nil, err
+		}
+		switch next := g.Turns[0]; {
+		case next.Body == "" && next.Met == 0 && next.Before == lastSum(t.Name, messages):
+			return d.meet(ctx, next)
+		case !next.State.Over() && next.State != TurnParked:
+			return nil, unprocessable("messages", "turn_runs", "the turn of call "+c.ID+" has its result and goes on; repeat the same request for its answer, or wait until it is over")
+		}
+		return nil, nil
+	}
+	return nil, nil
+}
+
+func lastSum(token string, messages []upstream.Message) string {
+	sums := histories(token, messages)
+	return sums[len(sums)-1]
+}
+
+// messageOf is an answer as the API's message.
+func messageOf(a answer) map[string]any {
+	m := map[string]any{"role": "assistant", "content": a.Text}
+	if a.Text == "" && len(a.Calls) > 0 {
+		m["content"] = nil
+	}
+	if a.Reasoning != "" {
+		m["reasoning_content"] = a.Reasoning
+	}
+	var calls []any
+	for _, c := range a.Calls {
+		calls = append(calls, map[string]any{"id": c.ID, "type": "function", "function": map[string]string{"name": c.Name, "arguments": c.Arguments}})
+	}
+	if calls != nil {
+		m["tool_calls"] = calls
+	}
+	return m
+}

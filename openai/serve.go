@@ -1,0 +1,302 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"drawbridge/internal/httpx"
+	"drawbridge/openai/upstream"
+)
+
+// writeWithin is how long a caller may take to read one piece.
+const writeWithin = time.Minute
+
+// readBody reads a request's body.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := httpx.ReadBody(w, r, maxBody)
+	if errors.Is(err, httpx.ErrTooLarge) {
+		return nil, &upstream.Error{Status: http.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "request_too_large", NothingHappened: true,
+			Message: fmt.Sprintf("the body has more than %d bytes; shorten the history, or send images by address", maxBody)}
+	}
+	if err != nil {
+		return nil, invalid("", "unreadable_body", "the body did not arrive whole; send it again")
+	}
+	return body, nil
+}
+
+// answer gives a caller what its turn says, as a stream or at once.
+func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) error {
+	httpx.RecordOf(r.Context()).Add("turn", l.id)
+	l.change(func() { l.readers++ })
+	whole := false
+	defer func() {
+		l.change(func() { l.readers-- })
+		if !whole {
+			d.broke(l)
+		}
+	}()
+	if failed, there := d.firstSecond(r, l, a.stream); there && failed != nil {
+		whole = true
+		return failed
+	}
+	var err error
+	if a.stream {
+		whole = (&stream{w: w, r: r, leg: l, usage: a.usage}).run()
+	} else {
+		whole, err = d.whole(w, r, l)
+	}
+	return err
+}
+
+// broke notes that the connection of a turn's reader broke before it had the whole answer.
+func (d *Door) broke(l *leg) {
+	l.mu.Lock()
+	recorded := l.row.Version > 0
+	l.mu.Unlock()
+	if !recorded {
+		return
+	}
+	if err := d.save(d.base, l, nil, func(t *Turn) { t.BrokenAt = d.now() }); err != nil && d.base.Err() == nil {
+		d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("that a connection broke is not recorded; a repeat may begin a new turn")
+	}
+}
+
+// firstSecond waits until the backend took the turn or refused it, a second at most for a stream, whose caller then sees that somebody is there.
+func (d *Door) firstSecond(r *http.Request, l *leg, stream bool) (failed *upstream.Error, there bool) {
+	if !stream {
+		return nil, false
+	}
+	timer := time.NewTimer(statusWait)
+	defer timer.Stop()
+	for {
+		v := l.from(0)
+		switch {
+		case v.over && v.failed != nil && len(v.events) == 0:
+			return v.failed, true
+		case v.begun || v.over:
+			return nil, true
+		}
+		select {
+		case <-v.changed:
+		case <-timer.C:
+			return nil, false
+		case <-r.Context().Done():
+			return nil, false
+		}
+	}
+}
+
+// whole answers when all is said. It reports whether the caller got it.
+func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) (bool, error) {
+	httpx.Linger(w, 24*time.Hour)
+	for {
+		v := l.from(0)
+		if !v.over {
+			select {
+			case <-v.changed:
+			case <-r.Context().Done():
+				return false, nil
+			case <-httpx.Draining(r.Context()):
+				return false, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}
+			}
+			continue
+		}
+		if v.failed != nil {
+			return true, v.failed
+		}
+		a := answerOf(v.events, nil)
+		httpx.Linger(w, writeWithin)
+		httpx.WriteJSON(w, http.StatusOK, completion(l, a))
+		return r.Context().Err() == nil, nil
+	}
+}
+
+// completion is an answer that is not a stream.
+func completion(l *leg, a answer) map[string]any {
+	out := map[string]any{"id": l.id, "object": "chat.completion", "created": l.created, "model": l.model,
+		"choices": []any{map[string]any{"index": 0, "message": messageOf(a), "logprobs": nil, "finish_reason": a.Finish}}}
+	if a.Usage != nil {
+		out["usage"] = usageView(a.Usage)
+	}
+	return out
+}
+
+// usageView shows what is known of usage, and nothing of what is not.
+func usageView(u *upstream.Usage) map[string]any {
+	out := map[string]any{}
+	put := func(m map[string]any, key string, n *int64) {
+		if n != nil {
+			m[key] = *n
+		}
+	}
+	put(out, "prompt_tokens", u.Prompt)
+	put(out, "completion_tokens", u.Completion)
+	if total := u.Sum(); total > 0 || u.Total != nil {
+		out["total_tokens"] = total
+	}
+	for key, part := range map[string]struct {
+		name string
+		n    *int64
+	}{"prompt_tokens_details": {"cached_tokens", u.Cached}, "completion_tokens_details": {"reasoning_tokens", u.Reasoning}} {
+		if part.n != nil {
+			out[key] = map[string]any{part.name: *part.n}
+		}
+	}
+	return out
+}
+
+// stream writes one answer as events.
+type stream struct {
+	w     http.ResponseWriter
+	r     *http.Request
+	leg   *leg
+	usage bool
+	role  bool // the first delta is out
+}
+
+// run writes until the answer is over, and reports whether the caller got all of it.
+func (s *stream) run() bool {
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	s.w.WriteHeader(http.StatusOK)
+	tick := time.NewTicker(keepalive)
+	defer tick.Stop()
+	for n := 0; ; {
+		v := s.leg.from(n)
+		if n == 0 && len(v.events) == 0 && !v.over && !s.comment() {
+			return false
+		}
+		for _, e := range v.events {
+			if !s.event(e) {
+				return false
+			}
+		}
+		n += len(v.events)
+		if v.over {
+			return s.end(v)
+		}
+		if !s.wait(v.changed, tick.C) {
+			return false
+		}
+	}
+}
+
+// wait waits for more to write, with a comment now and then. It reports whether the caller is still there.
+func (s *stream) wait(changed <-chan struct{}, tick <-chan time.Time) bool {
+	for {
+		select {
+		case <-changed:
+			return true
+		case <-tick:
+			if !s.comment() {
+				return false
+			}
+		case <-s.r.Context().Done():
+			return false
+		case <-httpx.Draining(s.r.Context()):
+			s.send(bodyOf(&upstream.Error{Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}))
+			return false
+		}
+	}
+}
+
+// end writes what stands behind the last event of a turn that is over.
+func (s *stream) end(v view) bool {
+	if v.failed != nil {
+		return s.send(bodyOf(v.failed))
+	}
+	return s.raw("data: [DONE]\n\n")
+}
+
+// event writes one event of the answer.
+func (s *stream) event(e upstream.Event) bool {
+	delta := map[string]any{}
+	for key, raw := range e.Extra {
+		delta[key] = raw
+	}
+	switch e.Kind {
+	case upstream.Text:
+		delta["content"] = e.Text
+	case upstream.Reasoning:
+		delta["reasoning_content"] = e.Text
+	case upstream.CallPiece:
+		delta["tool_calls"] = []any{callDelta(e)}
+	case upstream.Parked:
+		return s.finish("tool_calls", e.Usage)
+	case upstream.Ended:
+		return s.finish(e.Finish, e.Usage)
+	}
+	return s.first() && s.chunk(delta, nil)
+}
+
+// callDelta is a piece of a call: the first one with id, type and name, later ones with arguments alone.
+func callDelta(e upstream.Event) map[string]any {
+	function := map[string]any{"arguments": e.Arguments}
+	out := map[string]any{"index": e.Index, "function": function}
+	if e.ID != "" {
+		out["id"], out["type"], function["name"] = e.ID, "function", e.Name
+	}
+	return out
+}
+
+// first writes the delta that opens an answer.
+func (s *stream) first() bool {
+	if s.role {
+		return true
+	}
+	s.role = true
+	return s.chunk(map[string]any{"role": "assistant", "content": ""}, nil)
+}
+
+// finish writes the closing chunk, and the one with the usage where it was asked for and is known.
+func (s *stream) finish(reason string, u *upstream.Usage) bool {
+	if !s.first() || !s.chunk(map[string]any{}, reason) {
+		return false
+	}
+	if !s.usage || u == nil {
+		return true
+	}
+	c := s.head()
+	c["choices"], c["usage"] = []any{}, usageView(u)
+	return s.send(c)
+}
+
+func (s *stream) head() map[string]any {
+	return map[string]any{"id": s.leg.id, "object": "chat.completion.chunk", "created": s.leg.created, "model": s.leg.model}
+}
+
+// chunk writes one choice; finish is nil until the end.
+func (s *stream) chunk(delta map[string]any, finish any) bool {
+	c := s.head()
+	maps.Copy(c, map[string]any{"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
+	return s.send(c)
+}
+
+func (s *stream) send(v any) bool {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return false
+	}
+	return s.raw("data: " + string(raw) + "\n\n")
+}
+
+// comment shows a client that somebody is there.
+func (s *stream) comment() bool { return s.raw(": keepalive\n\n") }
+
+// raw writes and flushes. It reports whether the caller is still there.
+func (s *stream) raw(text string) bool {
+	if s.r.Context().Err() != nil {
+		return false
+	}
+	httpx.Linger(s.w, writeWithin)
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return false
+	}
+	return http.NewResponseController(s.w).Flush() == nil
+}
