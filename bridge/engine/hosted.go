@@ -158,7 +158,6 @@ func (c *change) asks(j *job, out output) error {
 var endCauses = map[bridge.EndCause]string{
 	bridge.CauseDeclined:     "the agent's model refused the turn",
 	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it; replay the turn to try again",
-	bridge.CauseCrashed:      "the agent's process ended in the middle of the turn; look at its workspace, then replay the turn",
 	bridge.CauseAsking:       "the agent asked for a permission, and its process ended while it waited; the answer is its next turn",
 	bridge.CauseSessionGone:  "the agent's session is gone on its machine; say something to it, and it begins a new session without what was said before; its work is in its workspace there",
 	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there, then replay the turn",
@@ -167,14 +166,18 @@ var endCauses = map[bridge.EndCause]string{
 
 // runEnded says why a run did not end well.
 func runEnded(o bridge.Observation) string {
+	detail := ""
+	if o.Detail != "" {
+		detail = ": " + string(words.Name(o.Detail))
+	}
+	if o.Cause == bridge.CauseCrashed { // lists show the beginning alone, and only the detail says which of these it was
+		return "the agent crashed or could not start" + detail + "; look at its workspace, then replay the turn"
+	}
 	text := fmt.Sprintf("the run ended with status %s", o.State)
 	if why := endCauses[o.Cause]; why != "" {
 		text += ": " + why
 	}
-	if o.Detail != "" {
-		text += ": " + string(words.Name(o.Detail))
-	}
-	return text
+	return text + detail
 }
 
 // whySleeps says why an agent gets nothing before a time.

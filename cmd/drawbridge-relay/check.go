@@ -118,7 +118,14 @@ func check(ctx context.Context, s streams, h home) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: all is well; %s, to be served %s\n", h.Config, counted(len(config.Actions), "action", "actions"), doors)
+	well := "all is well"
+	if n := len(config.Warnings); n > 0 {
+		well = "the relay starts, with " + counted(n, "warning", "warnings")
+	}
+	fmt.Fprintf(s.out, "%s: %s; %s, to be served %s\n", h.Config, well, counted(len(config.Actions), "action", "actions"), doors)
+	for _, w := range config.Warnings {
+		fmt.Fprintf(s.out, "WARNING %s\n", w)
+	}
 	if len(config.Agents) > 0 {
 		fmt.Fprintf(s.out, "%s for %s\n", counted(len(config.Agents), "agent", "agents"), counted(len(config.Repos), "repository", "repositories"))
 	}

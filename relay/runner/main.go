@@ -73,6 +73,9 @@ func Main(ctx context.Context, o MainOptions) error {
 		return trust.Because(o.ConfigPath+" says listen: none, and this relay has not joined a bridge", NotJoined)
 	}
 	m := &mains{o: o, config: config, log: zerolog.New(o.Log).With().Timestamp().Logger()}
+	for _, w := range config.Warnings {
+		m.log.Warn().Msg(w.String())
+	}
 	err = m.open(ctx)
 	if err == nil {
 		err = m.serve(ctx)

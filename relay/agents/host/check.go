@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,7 +109,7 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 	defer cancel()
 	about, err := p.Initialize(ctx)
 	if err != nil {
-		r.problem("%s", p.complaint(err))
+		r.problem("%s", h.unanswered(r, p, err))
 		return
 	}
 	started := time.Since(began)
@@ -121,7 +122,7 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 	h.checkLogin(r, a, about, err)
 	if err != nil {
 		if agents.CauseOf(err) != agents.LoginMissing {
-			r.problem("%s", p.complaint(err))
+			r.problem("%s", h.unanswered(r, p, err))
 		}
 		return
 	}
@@ -154,10 +155,7 @@ func goesOn(about acp.About) string {
 func (h *Host) checkLogin(r *Report, a settings.Agent, about acp.About, opened error) {
 	known, _ := a.Forced()
 	home := h.Config.AgentHome(r.Name)
-	how := "run: drawbridge-relay login " + r.Name + " --config " + h.Config.File
-	if _, ok := a.LoginCommand(); !ok {
-		how += " -- ARGUMENTS, with the arguments of its login"
-	}
+	how := h.howToLogIn(r.Name)
 	if len(known.Keys) > 0 {
 		how += ", or set " + known.Keys[0] + " below env:"
 	}
@@ -218,6 +216,33 @@ func describeAsking(r *Report, a settings.Agent, s *acp.Session) {
 	}
 }
 
+// unanswered is complaint, and for an agent that did not answer also how long the check waited, what the agent printed last, and what to try.
+func (h *Host) unanswered(r *Report, p *Process, err error) string {
+	var why *agents.Error
+	if agents.CauseOf(err) != agents.Hung || !errors.As(err, &why) {
+		return p.complaint(err)
+	}
+	return fmt.Sprintf("%s: the check waited %s, and %s; if it waits for a login, %s; if it needs an argument to speak the Agent Client Protocol, such as acp, add it to argv",
+		why.Reason, h.startFor(), p.printed(), h.howToLogIn(r.Name))
+}
+
+// printed says what the agent complained about last.
+func (p *Process) printed() string {
+	if last := lastLine(p.stderr); last != "" {
+		return fmt.Sprintf("the last line on its error output is %q", last)
+	}
+	return "it wrote nothing to its error output"
+}
+
+// howToLogIn says which command runs the login of an entry.
+func (h *Host) howToLogIn(name string) string {
+	how := "run: drawbridge-relay login " + name + " --config " + h.Config.File
+	if _, ok := h.Config.Agents[name].LoginCommand(); !ok {
+		how += " -- ARGUMENTS, with the arguments of its login"
+	}
+	return how
+}
+
 // complaint is an error together with the last words of the agent.
 func (p *Process) complaint(err error) string {
 	text := reason(err)
@@ -248,7 +273,7 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 	switch version, _ := out.Text(); {
 	case err != nil || end != (keeper.End{Most: end.Most}):
 		if ctx.Err() != nil {
-			r.problem("the program did not print its version (--version) within %s", h.startFor())
+			r.problem("the program did not print its version (--version) within %s, and %s; look whether argv names the right program", h.startFor(), p.printed())
 			return
 		}
 		r.problem("the program cannot print its version (--version): %s", reason(p.why(end, err)))

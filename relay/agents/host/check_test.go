@@ -29,7 +29,7 @@ func TestCheckEnds(t *testing.T) {
 		startFor time.Duration
 		want     string
 	}{
-		"never answers":       {map[string]string{"ACPAGENT_START": "silent"}, 2 * time.Second, "PROBLEMS: hung: the agent did not start in time"},
+		"never answers":       {map[string]string{"ACPAGENT_START": "silent"}, 2 * time.Second, "PROBLEMS: the agent did not start in time: the check waited 2s, and "},
 		"speaks no protocol":  {map[string]string{"ACPAGENT_START": "garbage"}, 0, "writes no messages of the Agent Client Protocol"},
 		"speaks version 2":    {map[string]string{"ACPAGENT_START": "version2"}, 0, "the agent speaks version 2 of the protocol"},
 		"ends":                {map[string]string{"ACPAGENT_START": "exit"}, 0, `exit code 3; it wrote "acpagent: the configuration cannot be read"`},

@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -196,7 +197,7 @@ func (r *configReader) action(n *yaml.Node, at string) Action {
 		return func(n *yaml.Node, at string) { *target, _ = r.number(n, at, 1, most) }
 	}
 	found := r.mapping(n, at, []setting{
-		{"argv", func(n *yaml.Node, at string) { action.Argv = r.argv(n, at) }},
+		{"argv", func(n *yaml.Node, at string) { action.Argv = r.argv(n, at, r.program) }},
 		{"dir", func(n *yaml.Node, at string) { action.Dir = r.dir(n, at) }},
 		{"env", func(n *yaml.Node, at string) { action.Env = r.env(n, at) }},
 		{"timeout", func(n *yaml.Node, at string) { action.Timeout, _ = r.duration(n, at, maxTimeout) }},
@@ -257,7 +258,8 @@ func (r *configReader) truth(n *yaml.Node, at string) bool {
 	return text == "true"
 }
 
-func (r *configReader) argv(n *yaml.Node, at string) []string {
+// argv reads a command line. judge looks at the path of its program.
+func (r *configReader) argv(n *yaml.Node, at string, judge func(n *yaml.Node, at, path string)) []string {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		r.reject(n, at, "is not a list", "write argv: [/path/to/program, argument]; there is no shell to split a line")
 		return nil
@@ -271,20 +273,38 @@ func (r *configReader) argv(n *yaml.Node, at string) []string {
 		}
 		argv = append(argv, text)
 		if i == 0 && ok {
-			r.program(element, path, text)
+			judge(element, path, text)
 		}
 	}
 	return argv
 }
 
+// program refuses the program of an action that cannot be run, or that others could replace.
 func (r *configReader) program(n *yaml.Node, at, path string) {
-	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		r.reject(n, at, "is not an absolute path without . and ..", "write the full path; nothing is searched in PATH")
-		return
-	}
-	if err := trust.Executable(path); err != nil {
+	if err := r.judgeProgram(n, at, path); err != nil {
 		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
 	}
+}
+
+// agentProgram is program for an agent. A missing program concerns that agent alone: it may be installed later, and is judged again at each start.
+func (r *configReader) agentProgram(n *yaml.Node, at, path string) {
+	err := r.judgeProgram(n, at, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.config.Warnings = append(r.config.Warnings, Problem{File: r.file, Line: n.Line, Key: at, Value: n.Value, Reason: "does not exist, so that turns of this agent fail",
+			Remedy: "install it, or correct the path; other agents are not affected"})
+	case err != nil:
+		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
+	}
+}
+
+// judgeProgram reports a path that is not absolute, and returns what is wrong with the program at any other.
+func (r *configReader) judgeProgram(n *yaml.Node, at, path string) error {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		r.reject(n, at, "is not an absolute path without . and ..", "write the full path; nothing is searched in PATH")
+		return nil
+	}
+	return trust.Executable(path)
 }
 
 func (r *configReader) dir(n *yaml.Node, at string) string {

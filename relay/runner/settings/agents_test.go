@@ -141,6 +141,23 @@ func TestForcedInPart(t *testing.T) {
 	}
 }
 
+// A missing program is a warning of its agent, which says what to do. The other agents of the file can be used.
+func TestMissingAgent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "relay.yaml")
+	text := "listen: none\nagents:\n  a: { kind: acp, argv: [/no/such/agent], sandbox: {} }\n  b: { kind: acp, argv: [/bin/cat], sandbox: {} }\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := settings.Load(path, nil)
+	if err != nil || len(c.Agents) != 2 || len(c.Warnings) != 1 {
+		t.Fatalf("%v, %+v", err, c.Warnings)
+	}
+	if got, want := c.Warnings[0].String(), `relay.yaml:3: agents.a.argv[0]: "/no/such/agent": does not exist, so that turns of this agent fail; install it, or correct the path`; !strings.Contains(got, want) {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestLoadAgentProblems(t *testing.T) {
 	t.Parallel()
 	acp := func(rest string) string {
@@ -155,7 +172,8 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"no kind", "agents: { a: { argv: [/bin/cat], sandbox: {} } }\n", `agents.a.kind: is missing; write kind: acp`},
 		{"kind", "agents: { a: { kind: chat, argv: [/bin/cat] } }\n", `agents.a.kind: "chat": is not known; write acp or cli`},
 		{"no argv", "agents: { a: { kind: acp, sandbox: {} } }\n", `agents.a.argv: is missing`},
-		{"missing program", "agents: { a: { kind: acp, argv: [/no/such], sandbox: {} } }\n", `agents.a.argv[0]: "/no/such": does not exist`},
+		{"program that is a folder", "agents: { a: { kind: acp, argv: [/usr], sandbox: {} } }\n", `agents.a.argv[0]: "/usr": is not a regular file`},
+		{"program without a path", "agents: { a: { kind: acp, argv: [such], sandbox: {} } }\n", `agents.a.argv[0]: "such": is not an absolute path`},
 		{"unknown key", acp("timeout: 1m"), `agents.a.timeout: is not a known key; use one of kind, argv, env, slots, idle, turn_timeout`},
 		{"setting of an action", acp("approval: each"), `agents.a.approval: is not a known key`},
 		{"slots", acp("slots: 0"), `agents.a.slots: "0": is not a number in range; write a number from 1 to 64`},

@@ -58,7 +58,7 @@ func (r *configReader) agent(n *yaml.Node, at string) Agent {
 	}
 	found := r.mapping(n, at, []setting{
 		{"kind", func(n *yaml.Node, at string) { a.Kind = r.oneOf(n, at, AgentACP, AgentCLI) }},
-		{"argv", func(n *yaml.Node, at string) { a.Argv = r.argv(n, at) }},
+		{"argv", func(n *yaml.Node, at string) { a.Argv = r.argv(n, at, r.agentProgram) }},
 		{"env", func(n *yaml.Node, at string) { a.Env = r.agentEnv(n, at) }},
 		{"slots", func(n *yaml.Node, at string) { a.Slots, _ = r.number(n, at, 1, maxSlots) }},
 		{"idle", span(&a.Idle)},

@@ -73,6 +73,8 @@ type Config struct {
 	SHA256 string
 	// File is the path that it was read from.
 	File string
+	// Warnings are problems of single agents, such as a missing program. They keep nothing else from working.
+	Warnings []Problem
 	// secrets are the token, what ${file:…} put in, variables named like secrets, and redact; they are taken out of every
 	// output.
 	secrets  []string

@@ -170,6 +170,9 @@ func (u *upping) load() error {
 	if err != nil {
 		return err
 	}
+	for _, w := range relay.Warnings {
+		u.say("warning: %s", w)
+	}
 	u.bridge, u.relay, u.client = cfg, relay, client
 	u.name = u.relayName(cfg)
 	return nil
