@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"mcpserver/doors":        {"bridge"},
 	"openai":                 {"bridge", "bridge/words", "parser", "openai/upstream"},
 	"openai/upstream":        {},
-	"openai/passthrough":     {"openai/upstream"},
+	"openai/passthrough":     {"bridge/words", "openai/upstream"},
 	"openai/agents":          {"bridge", "bridge/engine", "bridge/words", "openai/upstream"},
 	"agentv1":                {"agentv1/…", "openai/upstream"},
 	"agentv1/…":              {"agentv1/…"},

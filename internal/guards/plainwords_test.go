@@ -11,7 +11,7 @@ import (
 // hardWords are strings that make a reader stop, with how often they stand in the sources and the docs. A budget only falls:
 // who removes some lowers it, and nobody raises it. Write the actor first, then an active verb, then the object.
 var hardWords = map[string]int{
-	"is no ": 133, "are no ": 17, "whoever": 80, "of which nobody": 7, "is told": 102, "anew": 2, "for ever": 0, "in vain": 0,
+	"is no ": 133, "are no ": 17, "whoever": 80, "of which nobody": 6, "is told": 102, "anew": 2, "for ever": 0, "in vain": 0,
 }
 
 // everyWord hides what only looks like a hard word: "for every", and names of lanes.

@@ -21,6 +21,11 @@ type Request struct {
 	Parallel    *bool           `json:"parallel_tool_calls"`
 	Stream      bool            `json:"stream"`
 	User        string          `json:"user"`
+	// Options are stream_options; Raw is the body as it came. Only an endpoint that streams reads them.
+	Options *struct {
+		Usage bool `json:"include_usage"`
+	} `json:"-"`
+	Raw json.RawMessage `json:"-"`
 }
 
 // Message is one of a Request. Content is nil for null.
@@ -71,17 +76,39 @@ func Check(body []byte) (r Request, err error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return r, errors.New("there is something behind the request")
 	}
+	if r.Stream {
+		return r, errors.New("this endpoint does not stream")
+	}
+	return r, r.check()
+}
+
+// CheckLoosely reads a request as most endpoints do: fields that it does not know are ignored, and it may ask for a stream.
+func CheckLoosely(body []byte) (r Request, err error) {
+	var loose struct {
+		Options json.RawMessage `json:"stream_options"`
+	}
+	if err := errors.Join(json.Unmarshal(body, &r), json.Unmarshal(body, &loose)); err != nil {
+		return r, fmt.Errorf("the body is not a chat completion request: %w", err)
+	}
+	r.Raw = body
+	if loose.Options != nil {
+		if err := json.Unmarshal(loose.Options, &r.Options); err != nil {
+			return r, fmt.Errorf("stream_options: %w", err)
+		}
+	}
+	return r, r.check()
+}
+
+func (r Request) check() error {
 	switch {
 	case r.Model == "":
-		return r, errors.New("you must provide a model parameter")
+		return errors.New("you must provide a model parameter")
 	case len(r.Messages) == 0:
-		return r, errors.New("[] is too short - 'messages'")
-	case r.Stream:
-		return r, errors.New("this endpoint does not stream")
+		return errors.New("[] is too short - 'messages'")
 	case r.MaxTokens != nil && *r.MaxTokens < 1:
-		return r, errors.New("max_tokens must be at least 1")
+		return errors.New("max_tokens must be at least 1")
 	}
-	return r, errors.Join(checkTools(r.Tools), checkMessages(r.Messages))
+	return errors.Join(checkTools(r.Tools), checkMessages(r.Messages))
 }
 
 func checkTools(tools []Tool) error {
