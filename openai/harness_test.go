@@ -311,3 +311,10 @@ func pause(t *testing.T) {
 		t.Fatal("the test ended")
 	}
 }
+
+// smallModel is a fake under the name of another model.
+type smallModel struct{ *fake }
+
+func (smallModel) Models(context.Context) ([]upstream.Model, error) {
+	return []upstream.Model{{ID: "tiny"}}, nil
+}

@@ -34,7 +34,7 @@ func (d *Door) chat(w http.ResponseWriter, r *http.Request, t Token) error {
 
 // take finds the turn that a request repeats or goes on with, or begins a new one.
 func (d *Door) take(r *http.Request, t Token, a *asked) (*leg, error) {
-	if !t.Allows(a.model) {
+	if a.model != SideName && !t.Allows(a.model) {
 		return nil, notAllowed(t, a.model)
 	}
 	key := r.Header.Get("Idempotency-Key")
@@ -68,11 +68,14 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 	if err := d.refuseOverBudget(ctx, t, now); err != nil {
 		return nil, err
 	}
-	backend, model, err := d.models.find(ctx, a.model)
+	backend, model, side, err := d.lead(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	p := locate(q.SessionKey, a.messages, sums, found)
+	if side { // it comes with the session's name, and says nothing in that conversation
+		p, q.SessionKey, found = place{}, "", Found{}
+	}
 	p.session.Model, p.session.Used = model.ID, now
 	if p.session.ID == "" {
 		p.session = Session{ID: bridge.NewID("ses_"), Token: t.Name, Key: q.SessionKey, Model: model.ID, CreatedAt: now, Used: now}
