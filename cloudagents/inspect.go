@@ -111,7 +111,7 @@ func (i *inspection) readArtifacts(ctx context.Context) error {
 		i.artifacts = append(i.artifacts, a)
 	}
 	if bad > 0 {
-		i.leftOut("artifacts: %d entries of the list have no usable path or size", bad)
+		i.leftOut("artifacts: entries of the list without a usable path or size: %d", bad)
 	}
 	if n := len(*list); n > maxListed {
 		i.leftOut("artifacts: the API lists %d, only the first %d were looked at", n, maxListed)

@@ -57,7 +57,7 @@ func TestInspectArtifacts(t *testing.T) {
 	}
 	b := bridge.Artifact{Path: "artifacts/b", Size: 2}
 	with := func(path string, size int64) []bridge.Artifact { return []bridge.Artifact{{Path: path, Size: size}, b} }
-	const oneBad = "artifacts: 1 entries of the list have no usable path or size"
+	const oneBad = "artifacts: entries of the list without a usable path or size: 1"
 	for name, c := range map[string]struct {
 		body   string
 		want   []bridge.Artifact
@@ -254,7 +254,7 @@ func TestInspectV0(t *testing.T) {
 		"listed": {answer: reply{body: `{"artifacts":[{"absolutePath":"/opt/cursor/artifacts/x.png","sizeBytes":12345,"updatedAt":"2024-01-15T11:02:00.000Z"}]}`},
 			want: bridge.Evidence{Artifacts: []bridge.Artifact{{Path: "/opt/cursor/artifacts/x.png", Size: 12345}}}},
 		"none":              {answer: reply{body: `{"artifacts":[]}`}},
-		"partly":            {answer: reply{body: `{"artifacts":[{"path":"x","sizeBytes":1}]}`}, want: bridge.Evidence{Unread: "artifacts: 1 entries of the list have no usable path or size"}},
+		"partly":            {answer: reply{body: `{"artifacts":[{"path":"x","sizeBytes":1}]}`}, want: bridge.Evidence{Unread: "artifacts: entries of the list without a usable path or size: 1"}},
 		"the other version": {answer: reply{body: noArtifacts}, kind: bridge.Unavailable},
 		"expired":           {answer: reply{status: 400, body: `{"error":"expired"}`}, kind: bridge.Invalid},
 	} {

@@ -288,7 +288,7 @@ func TestMuteRecipients(t *testing.T) {
 		w.deliver()
 		w.send("bob", mail.Draft{To: "ann", Text: "aye"})
 		w.deliver()
-		holds(t, w.prompt("ann"), "| aye", "1 of 2 are here; none from cy (it has no door")
+		holds(t, w.prompt("ann"), "| aye", "1 of 2 came; none from cy (it has no door")
 	})
 }
 

@@ -316,12 +316,15 @@ func (p *post) release(m bridge.Message, letters []bridge.Letter) error {
 		missing = append(missing, name)
 	}
 	text := words.Say("All %d answers to your broadcast %s are here.", len(letters), m.ID)
+	if len(letters) == 1 {
+		text = words.Say("The answer to your broadcast %s is here.", m.ID)
+	}
 	if len(missing) > 0 {
 		over := "The time for answers to your broadcast %s is over"
 		if early {
 			over = "Nobody is left who could answer your broadcast %s now"
 		}
-		text = words.Say(over+": %d of %d are here; none from %s. What comes later comes by itself.",
+		text = words.Say(over+": %d of %d came; none from %s. What comes later comes by itself.",
 			m.ID, len(letters)-len(missing), len(letters), words.Own(strings.Join(missing, ", ")))
 	}
 	if err := p.Record(bridge.EventJoined, sender, bridge.Event{Turn: m.Turn, Text: string(text), Fields: map[string]string{"message": string(m.ID)}}); err != nil {

@@ -133,7 +133,7 @@ func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (br
 			return err
 		}
 		// Name and description are the sender's words.
-		text := fmt.Sprintf("%s, %d bytes, sha256 %s\n%s", f.Name, f.Size, f.SHA256, d.Description)
+		text := fmt.Sprintf("%s, %s, sha256 %s\n%s", f.Name, words.Count(f.Size, "byte"), f.SHA256, d.Description)
 		m = p.message(bridge.MailDirect, strings.TrimRight(text, "\n"))
 		m.To, m.Files = []bridge.AgentID{to.ID}, []bridge.Attachment{{ID: f.ID, Type: typeOf(f.Name), Name: f.Name, Size: f.Size}}
 		f.Message, f.To, f.CreatedAt = m.ID, to.ID, p.Now()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/internal/rates"
 )
 
@@ -45,8 +46,8 @@ func (p *pace) take(agent bridge.AgentID) error {
 	p.refused[agent]++
 	p.mu.Unlock()
 	return &bridge.Error{Kind: bridge.RateLimited, RetryAfter: wait, Message: fmt.Sprintf(
-		"you called tools %d times within a minute, which is the limit; call again in %d seconds, and if you wait for something end your turn instead: it arrives as your next one",
-		p.perMinute, int(wait/time.Second)+1)}
+		"you called tools %s within a minute, which is the limit; call again in %s, and if you wait for something end your turn instead: it arrives as your next one",
+		words.Count(p.perMinute, "time"), words.Count(int(wait/time.Second)+1, "second"))}
 }
 
 // counted takes what was refused since it was last asked.
@@ -71,7 +72,7 @@ func (d *Door) tellRefused(ctx context.Context) {
 				return err
 			}
 			return tx.Record(bridge.EventThrottled, a, bridge.Event{Turn: t.ID, Fields: map[string]string{"calls": strconv.Itoa(n)},
-				Text: fmt.Sprintf("%d tool calls of %s were refused: it made more than %d within a minute", n, a.Name, d.pace.perMinute)})
+				Text: fmt.Sprintf("refused %s of %s: it made more than %d within a minute", words.Count(n, "tool call"), a.Name, d.pace.perMinute)})
 		})
 		if err != nil {
 			d.o.Log.Error().Err(err).Str("agent", string(agent)).Int("calls", n).Msg("tool calls were refused, and the timeline could not tell of them")

@@ -47,7 +47,7 @@ func TestTooManyCalls(t *testing.T) {
 		for _, e := range events {
 			if e.Kind == bridge.EventThrottled {
 				told++
-				if e.Agent != main.ID || e.Turn == "" || e.Fields["calls"] != "2" || e.Text != "2 tool calls of main were refused: it made more than 3 within a minute" {
+				if e.Agent != main.ID || e.Turn == "" || e.Fields["calls"] != "2" || e.Text != "refused 2 tool calls of main: it made more than 3 within a minute" {
 					t.Errorf("told %+v", e)
 				}
 			}

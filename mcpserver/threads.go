@@ -262,7 +262,7 @@ func (d *Door) checkNew(ctx context.Context, c *caller, in selfArgs) (answer, er
 		return answer{}, err
 	}
 	n, err := d.o.Mail.Unread(ctx, c.agent.ID)
-	return confirm(err, unreadData{n}, "You have %d unread messages.", n)
+	return confirm(err, unreadData{n}, "You have %s.", words.Own(words.Count(n, "unread message")))
 }
 
 type transferArgs struct {

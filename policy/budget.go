@@ -85,8 +85,8 @@ func (p *Policy) LaunchRefused(agents []string, u TreeUsage, launches int) strin
 			count(launches, "launch"), had, b.Launches, room(b.Launches-had, "work with what was launched"))
 	}
 	if had := max(u.Open, 0); launches > b.Open-had {
-		return fmt.Sprintf("the tree asks for %s, %d of its subagents are open and its budget is %d (limits.tree.open); %s",
-			count(launches, "launch"), had, b.Open, room(b.Open-had, "wait until some have ended"))
+		return fmt.Sprintf("the tree asks for %s, %d of its subagents %s open and its budget is %d (limits.tree.open); %s",
+			count(launches, "launch"), had, verb(had, "is", "are"), b.Open, room(b.Open-had, "wait until some have ended"))
 	}
 	return b.spent(u)
 }

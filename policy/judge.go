@@ -173,11 +173,11 @@ func (p *Policy) launchCap(r Request, launches int) (what, remedy string) {
 			"do the work here or report to the parent"
 	}
 	if had := max(u.LaunchesLastHour, 0); launches > l.LaunchesPerHour-had {
-		return fmt.Sprintf("this turn asks for %s, %d were made in the last hour and the limit is %d an hour", count(launches, "launch"), had, l.LaunchesPerHour),
+		return fmt.Sprintf("this turn asks for %s, %d %s made in the last hour and the limit is %d an hour", count(launches, "launch"), had, verb(had, "was", "were"), l.LaunchesPerHour),
 			room(l.LaunchesPerHour-had, "wait until some are an hour old")
 	}
 	if had := max(u.OpenSubagents, 0); launches > l.OpenSubagents-had {
-		return fmt.Sprintf("this turn asks for %s, %d subagents are open and the limit is %d", count(launches, "launch"), had, l.OpenSubagents),
+		return fmt.Sprintf("this turn asks for %s, %s %s open and the limit is %d", count(launches, "launch"), count(had, "subagent"), verb(had, "is", "are"), l.OpenSubagents),
 			room(l.OpenSubagents-had, "wait until some have ended")
 	}
 	return p.LaunchRefused(r.Agents, u.Tree, launches), ""

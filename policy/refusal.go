@@ -71,6 +71,14 @@ func room(left int, wait string) string {
 	return fmt.Sprintf("ask for at most %d now", left)
 }
 
+// verb returns one after the number 1, and many after any other.
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

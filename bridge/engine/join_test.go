@@ -184,7 +184,7 @@ func TestJoinHeld(t *testing.T) {
 		w.launchJoined(bridge.JoinAll, time.Hour)
 		w.resting()
 		held := w.oneCommand(bridge.CommandHeld)
-		wants(t, strings.Join(w.sent(boss), "\n"), "1 of its 1 subagents have ended", "1 more wait for a person's approval")
+		wants(t, strings.Join(w.sent(boss), "\n"), "joined: its subagent has ended", "1 more waits for a person's approval")
 		if _, err := w.yes(held.ID); err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
 	case f.Total > limit:
-		over = fmt.Sprintf("this turn has %d commands and the limit is %d a turn, so none of them ran; write fewer in one reply", f.Total, limit)
+		over = fmt.Sprintf("this turn has %s and the limit is %d a turn, so none of them ran; write fewer in one reply", words.Count(f.Total, "command"), limit)
 	case f.Total == 0: // nothing to judge
 	default:
 		r, err := c.request(by, f.Commands)

@@ -51,7 +51,7 @@ func setDue(c *change, a bridge.Agent, m *bridge.Command) error {
 	}
 	if limit := c.policy().Limits().Reminders; open >= limit {
 		m.Code = codeReminders
-		m.Reason = fmt.Sprintf("%d reminders of this agent wait and the limit is %d (limits.reminders); wait until one has come back", open, limit)
+		m.Reason = fmt.Sprintf("this agent has %s waiting and the limit is %d (limits.reminders); wait until one has come back", words.Count(open, "reminder"), limit)
 		return nil
 	}
 	m.Due = due.Truncate(time.Microsecond) // as the databases keep it, and as it is told again

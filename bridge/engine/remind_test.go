@@ -45,7 +45,7 @@ func TestReminderCap(t *testing.T) {
 		w.start()
 		w.launch("go")
 		w.until("told", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
-		wants(t, w.sent(boss)[0], "line 3 (REMIND): refused: 2 reminders of this agent wait and the limit is 2 (limits.reminders)")
+		wants(t, w.sent(boss)[0], "line 3 (REMIND): refused: this agent has 2 reminders waiting and the limit is 2 (limits.reminders)")
 		w.until("both came", func(*bridge.Scene) bool { return len(w.sent(boss)) == 3 })
 		w.resting()
 		w.say("let us go")

@@ -74,7 +74,7 @@ type Results struct {
 
 // Joined says how many of a turn's subagents have ended, and which are missing.
 func Joined(r Results) bridge.Words {
-	text := Say("results of your turn %d, joined: %d of its %d subagents have ended", r.Seq, r.Launched-len(r.Open), r.Launched)
+	text := Say("results of your turn %d, joined: %s", r.Seq, Own(endedOf(r.Launched-len(r.Open), r.Launched)))
 	if r.Why != "" {
 		text += " (" + Own(r.Why) + ")"
 	}
@@ -82,9 +82,20 @@ func Joined(r Results) bridge.Words {
 		text += Say("\n   missing: %s (SUBAGENT on %s), %s; its result comes when it has ended", Where(m.Parsed.Line), m.Canonical, m.State)
 	}
 	if r.Held > 0 {
-		text += Say("\n   %d more wait for a person's approval", r.Held)
+		text += Say("\n   %d more %s for a person's approval", r.Held, Own(verb(r.Held, "waits", "wait")))
 	}
 	return text
+}
+
+// endedOf says how many of the subagents of a turn have ended.
+func endedOf(ended, all int) string {
+	switch {
+	case all == 1 && ended == 1:
+		return "its subagent has ended"
+	case all == 1:
+		return "its subagent has not ended"
+	}
+	return fmt.Sprintf("%d of its %d subagents %s ended", ended, all, verb(ended, "has", "have"))
 }
 
 // Failure says why a subagent's turn failed: its launch, when first is true, or a later one.

@@ -110,7 +110,7 @@ func seen(o bridge.Observation) []string {
 		lines = append(lines, "read by the relay: "+string(Name(line)))
 	}
 	if more := len(all) - maxSeen; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more lines", more))
+		lines = append(lines, "and "+Count(more, "more line"))
 	}
 	return lines
 }
@@ -143,7 +143,7 @@ func Evidence(e Ended) string {
 			absent = append(absent, "no artifacts")
 		}
 		if ev.Usage != nil {
-			confirmed = append(confirmed, fmt.Sprintf("%d tokens so far", ev.Usage.Tokens))
+			confirmed = append(confirmed, Count(ev.Usage.Tokens, "token")+" so far")
 		}
 	}
 	lines = append(lines, Confirmed+"API: "+strings.Join(confirmed, "; "))
@@ -162,7 +162,7 @@ func Evidence(e Ended) string {
 func artifacts(all []bridge.Artifact) string {
 	names := make([]string, 0, maxArtifacts)
 	for _, a := range all[:min(len(all), maxArtifacts)] {
-		names = append(names, fmt.Sprintf("%s (%d bytes)", Name(a.Path), a.Size))
+		names = append(names, fmt.Sprintf("%s (%s)", Name(a.Path), Count(a.Size, "byte")))
 	}
 	text := fmt.Sprintf("artifacts %s", strings.Join(names, ", "))
 	if more := len(all) - len(names); more > 0 {

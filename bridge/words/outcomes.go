@@ -26,7 +26,7 @@ func Action(out bridge.ActionOutcome) bridge.Words {
 		text = "failed at the relay"
 	}
 	if out.Omitted > 0 {
-		text += Say(" (%d bytes of output dropped)", out.Omitted)
+		text += Say(" (%s of output dropped)", Own(Count(out.Omitted, "byte")))
 	}
 	return text
 }

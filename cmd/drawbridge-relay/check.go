@@ -93,7 +93,7 @@ func checkAgents(ctx context.Context, s streams, path string) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d agents will not work", failed, len(config.Agents))
+		return fmt.Errorf("%d of %s will not work", failed, counted(len(config.Agents), "agent", "agents"))
 	}
 	return nil
 }
@@ -230,9 +230,9 @@ func (c auditVerify) run(s streams) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	fmt.Fprintf(s.out, "%s: %d lines, whole; the last hash is %s\n", path, report.Head.Seq, report.Head.Hash)
+	fmt.Fprintf(s.out, "%s: %s, whole; the last hash is %s\n", path, counted(int(report.Head.Seq), "line", "lines"), report.Head.Hash)
 	if report.Torn > 0 {
-		fmt.Fprintf(s.out, "%d bytes follow that are no whole line, as a kill leaves them; the next start takes them out\n", report.Torn)
+		fmt.Fprintf(s.out, "a line that is not whole follows, as a kill leaves it (size %d); the next start takes it out\n", report.Torn)
 	}
 	if report.NoHead && report.Head.Seq > 0 {
 		return fmt.Errorf("%s%s is missing or empty, so that lines cut off the end would not show", path, audit.HeadSuffix)

@@ -119,7 +119,7 @@ func printState(w io.Writer, s workspace.State) {
 	if on == "" {
 		on = "no branch"
 	}
-	fmt.Fprintf(w, "%s  %s  %d dirty files  %d commits not fetched  %s  %s\n", s.Agent, on, s.Dirty(), s.Unfetched+s.Elsewhere, size(s.Bytes), s.Path)
+	fmt.Fprintf(w, "%s  %s  %s  %s not fetched  %s  %s\n", s.Agent, on, counted(s.Dirty(), "dirty file", "dirty files"), counted(s.Unfetched+s.Elsewhere, "commit", "commits"), size(s.Bytes), s.Path)
 	if unsaved := s.Unsaved(); len(unsaved) > 0 {
 		fmt.Fprintf(w, "    unsaved: %s\n", strings.Join(unsaved, ", "))
 	}
@@ -141,7 +141,7 @@ func size(bytes int64) string {
 			return fmt.Sprintf("%.1f %s", float64(bytes)/float64(unit.bytes), unit.name)
 		}
 	}
-	return fmt.Sprintf("%d bytes", bytes)
+	return counted(int(bytes), "byte", "bytes")
 }
 
 // leaf is a command below workspaces that names agents: from least to most of them.
@@ -223,7 +223,7 @@ func newWorkspacesShow(s streams) *cobra.Command {
 }
 
 func printEvidence(w io.Writer, e workspace.Evidence) {
-	fmt.Fprintf(w, "%s on %s: %d commits, %d files changed, %d lines added, %d removed\n", e.Agent, e.On, e.Total, e.Changed, e.Additions, e.Deletions)
+	fmt.Fprintf(w, "%s on %s: %s, %s changed, %s added, %d removed\n", e.Agent, e.On, counted(e.Total, "commit", "commits"), counted(e.Changed, "file", "files"), counted(e.Additions, "line", "lines"), e.Deletions)
 	for _, c := range e.Commits {
 		fmt.Fprintf(w, "    %s %s\n", c.ID, c.Subject)
 	}

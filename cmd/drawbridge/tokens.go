@@ -10,6 +10,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/mcpstdio"
 )
@@ -49,7 +50,7 @@ func (c tokenCmd) Run(ctx context.Context, a app) error {
 		if err != nil || c.JSON {
 			return firstError(err, func() error { return printJSON(a.stdout, got) })
 		}
-		_, err = fmt.Fprintf(a.stdout, "%s: %d tokens revoked\n", c.Agent, got.Revoked)
+		_, err = fmt.Fprintf(a.stdout, "%s: %s revoked\n", c.Agent, words.Count(got.Revoked, "token"))
 		return err
 	case c.ID != "":
 		return usageError{fmt.Errorf("--id goes with --revoke")}

@@ -41,7 +41,7 @@ func (d *decoder) report() []Problem {
 	if d.more == 0 {
 		return d.problems
 	}
-	rest := Problem{At: d.src.Name, Reason: fmt.Sprintf("has %d more problems", d.more), Remedy: "solve these first"}
+	rest := Problem{At: d.src.Name, Reason: fmt.Sprintf("has more problems than these: %d", d.more), Remedy: "solve these first"}
 	return append(d.problems, rest)
 }
 

@@ -303,7 +303,7 @@ func TestManyProblemsAreCounted(t *testing.T) {
 		fmt.Fprintf(&b, "k%d: 1\n", i)
 	}
 	_, _, problems := read(t, b.String())
-	if len(problems) != 101 || problems[100] != "t.yaml: has 400 more problems; solve these first" {
+	if len(problems) != 101 || problems[100] != "t.yaml: has more problems than these: 400; solve these first" {
 		t.Errorf("%d problems, the last is %q", len(problems), problems[len(problems)-1])
 	}
 }

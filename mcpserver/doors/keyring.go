@@ -176,7 +176,7 @@ func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.To
 		if err := bridge.LookAtAwaited(tx.Scene, agent, tx.Now()); err != nil {
 			return err
 		}
-		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("%d door tokens of %s revoked", len(hashes), a.Name)})
+		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("door tokens of %s that were revoked: %d", a.Name, len(hashes))})
 	})
 	if err != nil {
 		return 0, err

@@ -357,7 +357,7 @@ func judge(answer *wire.Answer, action settings.Action, end keeper.End, cause er
 		answer.Status, answer.ExitCode = wire.StatusExecuted, end.Code
 	}
 	if end.Left > 0 {
-		answer.Error += fmt.Sprintf("; %d processes could not be ended", end.Left)
+		answer.Error += fmt.Sprintf("; processes that could not be ended: %d", end.Left)
 	}
 }
 

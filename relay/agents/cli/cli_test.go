@@ -254,7 +254,7 @@ func TestHostilePrograms(t *testing.T) {
 		reason       string
 	}{
 		{"garbage", "do: garbage 200000", streams, agents.Crashed, "does not write the format of its entry"},
-		{"100 MB on a line and no end", fmt.Sprintf("do: line %d\ndo: silent", much()), streams, agents.Crashed, "1 lines of more than 8 MiB were skipped"},
+		{"100 MB on a line and no end", fmt.Sprintf("do: line %d\ndo: silent", much()), streams, agents.Crashed, "lines of more than 8 MiB that were skipped: 1"},
 		{"ends without a final event", "do: say half\ndo: silent", streams, agents.Crashed, "ended without an answer"},
 		{"ends with a code", "do: say half\ndo: exit 7", streams, agents.Crashed, "exit code 7"},
 		{"ends with a code", "do: exit 7", []string{"text"}, agents.Crashed, "exit code 7"},

@@ -92,7 +92,7 @@ func (o outcome) strange() (text string) {
 		text += fmt.Sprintf("; it printed %q", o.garbage)
 	}
 	if o.skipped > 0 {
-		text += fmt.Sprintf("; %d lines of more than %d MiB were skipped", o.skipped, maxLine>>20)
+		text += fmt.Sprintf("; lines of more than %d MiB that were skipped: %d", maxLine>>20, o.skipped)
 	}
 	return text
 }

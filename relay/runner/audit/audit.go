@@ -172,7 +172,7 @@ func (l *Log) start(each func(time.Time, Event)) error {
 		if err := l.file.Truncate(report.Size); err != nil {
 			return err
 		}
-		if err := l.Add(Event{Event: Torn, Reason: fmt.Sprintf("%d bytes of a line that was not finished were taken out", report.Torn)}); err != nil {
+		if err := l.Add(Event{Event: Torn, Reason: fmt.Sprintf("the beginning of a line that was not finished was taken out: size %d", report.Torn)}); err != nil {
 			return err
 		}
 	}

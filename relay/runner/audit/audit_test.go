@@ -75,7 +75,7 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 		{"removed at the beginning", func(l []string) []string { return l[1:] }, 1, "is number 2: 1 to 1 are missing"},
 		{"moved", func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }, 2, "is number 3: 2 to 2 are missing"},
 		{"put in again", func(l []string) []string { return append(l[:3:3], l[2:]...) }, 4, "is number 3 and stands where 4 belongs"},
-		{"cut off", func(l []string) []string { return l[:3] }, 4, "is missing: the end was cut off, 5 lines were written"},
+		{"cut off", func(l []string) []string { return l[:3] }, 4, "is missing: the end was cut off after line 5 was written"},
 		{"emptied", func([]string) []string { return nil }, 1, "is missing: the end was cut off"},
 		{"something else", func(l []string) []string { l[0] = "{}\n"; return l }, 1, "was changed"},
 		{"a long line", func(l []string) []string { l[0] = strings.Repeat("x", 1<<20) + "\n"; return l }, 1, "was changed: it is longer"},

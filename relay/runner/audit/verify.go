@@ -109,7 +109,7 @@ func check(r io.Reader, known *Head, contains string, each func(time.Time, Event
 	}
 	switch {
 	case known != nil && known.Seq > report.Head.Seq:
-		return report, &Damage{int(report.Head.Seq) + 1, fmt.Sprintf("is missing: the end was cut off, %d lines were written", known.Seq)}
+		return report, &Damage{int(report.Head.Seq) + 1, fmt.Sprintf("is missing: the end was cut off after line %d was written", known.Seq)}
 	case !found:
 		return report, &Damage{1, "the chain does not contain the hash " + contains + ": it was written again, or cut off before it"}
 	}

@@ -147,6 +147,9 @@ func (r *configReader) judgeTemplate(n *yaml.Node, at string, a Agent, found map
 	r.judgePlaces(n, at, a.Template, found)
 }
 
+// times are numbers in words. Nothing is written more than once.
+var times = []string{"not at all", "once", "more than once"}
+
 // judgePlaces refuses arguments in which what the relay puts in would be missing or stand in the wrong place.
 func (r *configReader) judgePlaces(n *yaml.Node, at string, t *Template, found map[string]bool) {
 	for key, args := range map[string][]string{"first": t.First, "resume": t.Resume} {
@@ -168,9 +171,12 @@ func (r *configReader) judgePlaces(n *yaml.Node, at string, t *Template, found m
 			wants[SessionPlace] = 1
 		}
 		for _, place := range []string{PromptPlace, MCPPlace, SessionPlace} {
+			remedy := "write it once, as an argument of its own"
+			if wants[place] == 0 {
+				remedy = "remove it"
+			}
 			if count[place] != wants[place] {
-				r.report(Problem{Line: n.Line, Key: at + "." + key}, trust.Because(fmt.Sprintf("holds %s %d times", place, count[place]),
-					fmt.Sprintf("write it %d times, as an argument of its own", wants[place])))
+				r.report(Problem{Line: n.Line, Key: at + "." + key}, trust.Because(fmt.Sprintf("holds %s %s", place, times[min(count[place], 2)]), remedy))
 			}
 		}
 	}
