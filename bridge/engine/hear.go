@@ -68,6 +68,11 @@ func ownWords(j job) echo.Heard {
 	if j.command.ID != "" && j.turn.Cause == bridge.CauseLaunch {
 		h.Source, h.Place = bridge.EchoTree, "the prompt that launched it"
 	}
+	for _, s := range j.turn.Said {
+		if s.Source == bridge.OriginOutside {
+			h.Source, h.Author, h.Mode, h.Place = bridge.EchoOutside, s.Author, echo.Named, "the words of "+s.Author
+		}
+	}
 	return h
 }
 

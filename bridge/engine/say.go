@@ -35,6 +35,8 @@ type Spec struct {
 	// Blocks are the agent's first memory blocks, by label, each of at most what package memory takes. They are there before its
 	// first turn.
 	Blocks map[string]string
+	// First says whose words Prompt are, and under which id they are its first turn; its Text is not read. The zero First is the operator's.
+	First Words
 }
 
 // LaunchAgent launches an agent for a person: the repository must be an
@@ -64,8 +66,8 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	if err := e.reaches(a.Repo, a.Runtime); err != nil {
 		return bridge.Agent{}, bridge.Turn{}, err
 	}
-	t := bridge.Turn{ID: bridge.TurnID(e.o.NewID("trn_")), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
-	t.Said = e.said(a, t.ID)
+	t := bridge.Turn{ID: or(s.First.Turn, bridge.TurnID(e.o.NewID("trn_"))), Agent: id, Cause: bridge.CauseLaunch, Text: s.Prompt}
+	t.Said = e.said(a, t.ID, s.First.Author)
 	var begun bridge.Turn
 	err = e.update(ctx, func(c *change) error {
 		a.CreatedAt, a.UpdatedAt, a.State = c.now, c.now, bridge.AgentIdle
@@ -136,15 +138,42 @@ func (c *change) freeName(name string) error {
 
 // Say gives an agent a person's turn. A busy agent gets it when its turn is over.
 func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridge.Turn, error) {
-	if err := bridge.CheckText(text); err != nil {
+	return e.SayAs(ctx, id, Words{Text: text})
+}
+
+// Words are what is said to an agent in a turn of its own.
+type Words struct {
+	// Turn is the id of the turn: a repeat under it returns the turn and says nothing. Empty makes one, and the words may join a turn that waits.
+	Turn bridge.TurnID
+	Text string
+	// Author names a program whose user is not the operator. Then each line of Text that others wrote must begin with a bar, what it says
+	// counts as outside text, and an agent that waits for a person does not get it. Empty is the operator.
+	Author string
+}
+
+// SayAs is Say for words of a program. Conflict when the agent waits for a person and the words are not the operator's.
+func (e *Engine) SayAs(ctx context.Context, id bridge.AgentID, w Words) (bridge.Turn, error) {
+	if err := bridge.CheckText(w.Text); err != nil {
 		return bridge.Turn{}, err
 	}
 	var said bridge.Turn
 	err := e.update(ctx, func(c *change) error {
-		t := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: bridge.CauseUser, Text: text}
+		t, due := bridge.Turn{ID: w.Turn, Cause: bridge.CauseUser, Text: w.Text}, c.now.Add(-personFirst)
+		if w.Author != "" {
+			t.Cause, t.Depth, due = bridge.CauseMessage, 1, c.now
+		}
+		if w.Turn == "" {
+			t.ID = bridge.TurnID(c.NewID("trn_"))
+		} else if there, err := c.Turn(w.Turn); !errors.Is(err, bridge.ErrNoRow) {
+			said = there
+			return err
+		}
 		a, err := c.Agent(id)
 		if err != nil {
 			return err
+		}
+		if w.Author != "" && a.State == bridge.AgentGated {
+			return bridge.Errorf(bridge.Conflict, "agent %s waits for the operator: %s; `drawbridge say %s` lets it go on", a.Name, a.Trouble, a.Name)
 		}
 		if err := notForgotten(a); err != nil {
 			return err
@@ -158,14 +187,13 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 		if err := c.notStopped(a.Root); err != nil {
 			return err
 		}
-		t.Said = e.said(a, t.ID)
-		if overtaken, err := c.overtake(a, t); err != nil {
-			return err
-		} else if overtaken.ID != "" {
-			said = overtaken
-			return nil
+		t.Said = e.said(a, t.ID, w.Author)
+		if w.Turn == "" {
+			if said, err = c.overtake(a, t); err != nil || said.ID != "" {
+				return err
+			}
 		}
-		if err := c.addTurnAt(&a, t, c.now.Add(-personFirst)); err != nil {
+		if err := c.addTurnAt(&a, t, due); err != nil {
 			return err
 		}
 		said, err = c.Turn(t.ID)
@@ -174,9 +202,13 @@ func (e *Engine) Say(ctx context.Context, id bridge.AgentID, text string) (bridg
 	return said, notFound(err, "agent", string(id))
 }
 
-// said names an operator's words by the turn that they were given first.
-func (e *Engine) said(to bridge.Agent, turn bridge.TurnID) []bridge.Said {
-	return []bridge.Said{{Turn: turn, Item: e.o.Keys.Item(to.OpKey, "said", string(turn)), Source: bridge.OriginOperator}}
+// said names words by the turn that they were given first. They are the operator's without an author.
+func (e *Engine) said(to bridge.Agent, turn bridge.TurnID, author string) []bridge.Said {
+	source := bridge.OriginOperator
+	if author != "" {
+		source = bridge.OriginOutside
+	}
+	return []bridge.Said{{Turn: turn, Item: e.o.Keys.Item(to.OpKey, "said", string(turn)), Source: source, Author: author}}
 }
 
 // personFirst is how much earlier than everything else a person's turn is due,

@@ -298,9 +298,10 @@ const (
 // moving them (docs/adr/0030-moving-an-agent.md) raised bridge/engine by 135, a retry that is made once (docs/adr/0029-chat-models.md) by 10, and
 // turns that no machine can tell of (docs/adr/0026-turns-at-the-relay.md) by 80, and limits that a chat model waits out
 // (docs/adr/0029-chat-models.md) by 30. Commits with events that do not wait for one another (docs/adr/0008-postgresql.md) raised store by 70.
+// Words that programs bring to agents (docs/openai/agents.md) raised bridge/engine by 30.
 var largeRooms = map[string]int{
 	"bridge":         4600, // the nouns, and the scene in which a step sees them
-	"bridge/engine":  6300, // the flow of a turn, in one transaction type that nobody else sees (docs/adr/0001-layout.md)
+	"bridge/engine":  6330, // the flow of a turn, in one transaction type that nobody else sees (docs/adr/0001-layout.md)
 	"store":          4500, // two databases, and the texts that rows quote of each other (docs/adr/0008-postgresql.md)
 	"cmd/drawbridge": 4200, // one struct and one Run a command, and the one list that wires the parts
 }
