@@ -33,7 +33,7 @@ type Options struct {
 	Engine Engine
 	// Tools are the tools of callers; the MCP door has the same ones.
 	Tools *Tools
-	// Doubt is how long an answer waits for a turn of which nobody knows whether the agent got it; default 10 minutes.
+	// Doubt is how long an answer waits while it is uncertain whether the agent got the turn; default 10 minutes.
 	Doubt time.Duration
 	// Repos are the repositories of the backend cloud, by alias.
 	Repos map[string]string
