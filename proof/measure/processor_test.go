@@ -69,7 +69,7 @@ func childrenTime(t testing.TB) time.Duration {
 // claims counts how often work was claimed.
 func claims(s pgproxy.Snapshot) (n float64) {
 	for text, times := range s.Statements {
-		if strings.HasPrefix(text, "UPDATE work SET lease_until = $5, fence = fence + 1") {
+		if strings.Contains(text, "UPDATE work SET lease_until = $5, fence = fence + 1") {
 			n += float64(times)
 		}
 	}
