@@ -1,0 +1,322 @@
+package clients_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drawbridge/openai"
+	"drawbridge/openai/upstream"
+	"drawbridge/store"
+	"drawbridge/store/callers"
+)
+
+// patience bounds one client, on a machine that does much besides.
+const patience = 3 * time.Minute
+
+// script is a backend that answers by the caller's newest words, and waits for results of tools. Safe for concurrent use.
+type script struct {
+	mu sync.Mutex
+	// busy counts how often a text was refused for a while.
+	busy map[string]int
+	// asked are the newest words of the turns, in order.
+	asked []string
+}
+
+func (s *script) Models(context.Context) ([]upstream.Model, error) {
+	return []upstream.Model{{ID: "scripted", Context: 32768}}, nil
+}
+
+func (s *script) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
+	return nil, &upstream.Error{Status: 424, Message: "the script keeps nothing"}
+}
+
+// shells are what clients call the tool that runs a command, and commandIn the argument that holds it.
+var shells = []string{"bash", "Bash", "shell", "execute_command", "run_terminal_command", "run_commands", "exec_command"}
+
+func shellOf(tools []upstream.Tool) string {
+	for _, t := range tools {
+		if slices.Contains(shells, t.Name) {
+			return t.Name
+		}
+	}
+	return ""
+}
+
+func (s *script) Start(_ context.Context, r upstream.Request) (upstream.Turn, error) {
+	words := newest(r.Messages)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, words)
+	t := &turn{results: make(chan []upstream.Result, 1), over: make(chan struct{})}
+	n := func(v int64) *int64 { return &v }
+	end := upstream.Event{Kind: upstream.Ended, Finish: "stop", Usage: &upstream.Usage{Prompt: n(11), Completion: n(7), Total: n(18), Cached: n(3), Reasoning: n(0)}}
+	text := func(all ...string) {
+		for _, piece := range all {
+			t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: piece})
+		}
+		t.events = append(t.events, end)
+	}
+	call := func(name string, commands ...string) {
+		for i, c := range commands {
+			arguments, _ := json.Marshal(map[string]string{"command": c, "description": "Says hello"})
+			half := len(arguments) / 2
+			t.events = append(t.events, upstream.Event{Kind: upstream.CallPiece, Index: i, ID: fmt.Sprint("up-", i), Name: name, Arguments: string(arguments[:half])},
+				upstream.Event{Kind: upstream.CallPiece, Index: i, Arguments: string(arguments[half:])})
+		}
+		t.events = append(t.events, upstream.Event{Kind: upstream.Parked, Usage: end.Usage}, upstream.Event{Kind: upstream.Text, Text: "(results)"}, end)
+	}
+	switch shell := shellOf(r.Tools); {
+	case strings.Contains(words, "Call two tools"):
+		call("bash", "ls", "pwd")
+	case strings.Contains(words, "Use your shell") && shell != "":
+		call(shell, "echo drawbridge-was-here > proof.txt; echo the-shell-ran")
+	case strings.Contains(words, "Be slow"):
+		t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: "(slow)"})
+		text("Here I am")
+	case strings.Contains(words, "Be cut off"):
+		t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: "half"})
+	case strings.Contains(words, "Think first"):
+		t.events = append(t.events, upstream.Event{Kind: upstream.Reasoning, Text: "Let me see."})
+		text("Done")
+	case strings.Contains(words, "Be busy once"):
+		if s.busy == nil {
+			s.busy = map[string]int{}
+		}
+		if s.busy[words]++; s.busy[words] == 1 {
+			return nil, &upstream.Error{Status: 429, Message: "busy", RetryAfter: time.Second, NothingHappened: true}
+		}
+		text("Now")
+	case strings.Contains(words, "Fail in the middle"):
+		return nil, &upstream.Error{Status: 500, Message: "it may have begun"}
+	case strings.Contains(words, "Which session?"):
+		text(fmt.Sprintf("Session %s, new from %d", r.Session, r.New))
+	default:
+		text("Hello", "! How can I assist", " you today?")
+	}
+	return t, nil
+}
+
+// newest is the newest text of the user.
+func newest(messages []upstream.Message) string {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == "user" {
+			return messages[i].Text
+		}
+	}
+	return ""
+}
+
+type turn struct {
+	events  []upstream.Event
+	waits   bool
+	said    []string
+	results chan []upstream.Result
+	over    chan struct{}
+	end     sync.Once
+}
+
+func (*turn) Ref() string { return "" }
+
+func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
+	if t.waits {
+		select {
+		case got := <-t.results:
+			slices.SortFunc(got, func(a, b upstream.Result) int { return strings.Compare(a.CallID, b.CallID) })
+			for _, r := range got {
+				t.said = append(t.said, strings.TrimSpace(r.Text))
+			}
+			t.waits = false
+		case <-t.over:
+			return upstream.Event{}, &upstream.Error{Status: 424, Message: "cancelled"}
+		case <-ctx.Done():
+			return upstream.Event{}, ctx.Err()
+		}
+	}
+	if len(t.events) == 0 {
+		return upstream.Event{}, &upstream.Error{Status: 500, Message: "the backend ended in the middle"}
+	}
+	e := t.events[0]
+	t.events = t.events[1:]
+	switch {
+	case e.Text == "(slow)":
+		select {
+		case <-time.After(2500 * time.Millisecond): // two comments of the door, and nothing else
+		case <-ctx.Done():
+		}
+		return t.Next(ctx)
+	case e.Text == "(results)":
+		e.Text = "The tools said " + strings.Join(t.said, ", ")
+	case e.Kind == upstream.Parked:
+		t.waits = true
+	}
+	return e, nil
+}
+
+func (t *turn) Deliver(_ context.Context, r []upstream.Result) error {
+	t.results <- r
+	return nil
+}
+
+func (t *turn) Cancel(context.Context) error {
+	t.end.Do(func() { close(t.over) })
+	return nil
+}
+
+// serve opens a door with the script behind it, and returns its address and a token.
+func serve(t *testing.T) (s *script, url, token string) {
+	t.Helper()
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "drawbridge.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := callers.New(db)
+	s = &script{}
+	door, err := openai.New(openai.Options{Records: records, Backends: []openai.Backend{{Name: "script", Upstream: s}}, Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(door.Handler())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- door.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		web.CloseClientConnections()
+		web.Close()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	token, _, err = openai.Keyring{Records: records}.Mint(t.Context(), openai.Token{Name: "client", Models: []string{"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, web.URL + "/v1", token
+}
+
+// clientHome is where scripts/clients.sh put a client; a test whose client is not there is left out.
+func clientHome(t *testing.T, name string) (home, node string) {
+	t.Helper()
+	root := os.Getenv("DRAWBRIDGE_CLIENTS")
+	if root == "" || !slices.Contains(strings.Fields(os.Getenv("DRAWBRIDGE_CLIENT_NAMES")), name) {
+		t.Skip("SKIPPED: no client of the OpenAI-compatible door is installed; run scripts/clients.sh, or make clients")
+	}
+	node = os.Getenv("DRAWBRIDGE_NODE")
+	if node == "" {
+		node = "node"
+	}
+	return filepath.Join(root, name), node
+}
+
+// TestLibraries: each library from npm plays the items that it can play, and says itself what was wrong.
+func TestLibraries(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"openai", "aisdk", "langchain"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home, node := clientHome(t, name)
+			for from, to := range map[string]string{"check.mjs": "drawbridge-check.mjs", name + ".mjs": "drawbridge-client.mjs"} {
+				text, err := os.ReadFile(filepath.Join("npm", from))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(home, to), text, 0o600); err != nil { // node looks for packages beside the program
+					t.Fatal(err)
+				}
+			}
+			_, url, token := serve(t)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, node, filepath.Join(home, "drawbridge-client.mjs"), url, token)
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+			out, err := cmd.CombinedOutput()
+			passed := regexp.MustCompile(`(?m)^item \d+ ok$`).FindAllString(string(out), -1)
+			if err != nil || len(passed) < 5 {
+				t.Errorf("%v after %d items:\n%s", err, len(passed), out)
+			}
+			t.Logf("%s: %d items played", name, len(passed))
+		})
+	}
+}
+
+// agent is a coding agent from npm with a question on its command line.
+type agent struct {
+	// program may hold a * for the platform.
+	program string
+	args    []string
+	// files are its configuration, below its home; %s is the door's address, then the token.
+	files map[string]string
+	env   []string
+}
+
+const question = "Use your shell"
+
+var agents = map[string]agent{
+	"opencode": {program: "node_modules/opencode-*/bin/opencode", args: []string{"run", "--model", "drawbridge/scripted", question},
+		files: map[string]string{".config/opencode/opencode.json": `{"provider":{"drawbridge":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":%q,"apiKey":%q},"models":{"scripted":{"name":"scripted"}}}},"permission":{"bash":"allow"},"autoupdate":false,"share":"disabled"}`},
+		env:   []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"}},
+	"continue": {program: "node_modules/.bin/cn", args: []string{"--auto", "-p", question},
+		files: map[string]string{".continue/config.yaml": "name: drawbridge\nversion: 0.0.1\nschema: v1\nmodels:\n  - name: scripted\n    provider: openai\n    model: scripted\n    apiBase: %s\n    apiKey: %s\n    capabilities: [tool_use]\n"},
+		env:   []string{"CONTINUE_TELEMETRY_ENABLED=0"}},
+}
+
+// TestCodingAgents: an unmodified coding agent takes the door for its model's endpoint, runs the tool that the backend asked for on its
+// own machine, and the result reaches the turn that waited. Nothing is begun twice.
+func TestCodingAgents(t *testing.T) {
+	t.Parallel()
+	for name, a := range agents {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, node := clientHome(t, name)
+			programs, err := filepath.Glob(filepath.Join(dir, a.program))
+			if err != nil || len(programs) == 0 {
+				t.Fatalf("%s is not in %s: %v", a.program, dir, err)
+			}
+			s, url, token := serve(t)
+			home, work := t.TempDir(), t.TempDir()
+			for file, text := range a.files {
+				at := filepath.Join(home, file)
+				if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(at, fmt.Appendf(nil, text, url, token), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, programs[0], a.args...)
+			cmd.Dir = work
+			cmd.WaitDelay = 5 * time.Second
+			cmd.Env = append([]string{"PATH=" + filepath.Dir(node) + ":" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + filepath.Join(home, ".config"), "CI=1", "TERM=dumb"}, a.env...)
+			out, err := cmd.CombinedOutput()
+			proof, readErr := os.ReadFile(filepath.Join(work, "proof.txt"))
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err != nil || readErr != nil || strings.TrimSpace(string(proof)) != "drawbridge-was-here" || !strings.Contains(string(out), "the-shell-ran") {
+				t.Errorf("%v, %v\n%s\nthe backend was asked: %q", err, readErr, out, s.asked)
+			}
+			turns := 0
+			for _, words := range s.asked {
+				if strings.Contains(words, question) {
+					turns++
+				}
+			}
+			t.Logf("%s: %d turns, asked %q", name, turns, s.asked)
+		})
+	}
+}
