@@ -23,6 +23,8 @@ type Backend struct {
 	// Name is its name in the configuration.
 	Name     string
 	Upstream upstream.Upstream
+	// Prefix is what the names of its models begin with, such as "agent/". The backend itself does not see it.
+	Prefix string
 	// Agents marks backends whose turns wake agents: requests for titles, tags and follow-up questions never reach these.
 	Agents bool
 	// Stateless marks backends that keep nothing between requests: each request holds the whole conversation, and results of tools come in the next one.

@@ -345,7 +345,7 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 		l.offered = names(a.tools)
 	}
 	d.keep(l)
-	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: row.Model, Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork,
+	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: strings.TrimPrefix(row.Model, b.Prefix), Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork,
 		Tools: a.tools, Choice: a.choice, SpeaksForOperator: t.SpeaksFor == SpeaksForOperator, State: state{d.o.Records, p.session.ID}}
 	d.turns.Add(1)
 	r := &run{backend: b, root: row.ID, leg: l, delivered: make(chan struct{}, 1)}
@@ -483,6 +483,7 @@ func (d *Door) resumable(row Turn) (*run, upstream.Request, error) {
 	if at < 0 {
 		return nil, upstream.Request{}, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "backend_gone", Message: "the backend of this turn is not configured any more"}
 	}
-	q := upstream.Request{Turn: by.Root, Session: row.Session, Token: row.Token, Model: row.Model, State: state{d.o.Records, row.Session}}
-	return &run{backend: d.o.Backends[at], root: by.Root, delivered: make(chan struct{}, 1)}, q, nil
+	b := d.o.Backends[at]
+	q := upstream.Request{Turn: by.Root, Session: row.Session, Token: row.Token, Model: strings.TrimPrefix(row.Model, b.Prefix), State: state{d.o.Records, row.Session}}
+	return &run{backend: b, root: by.Root, delivered: make(chan struct{}, 1)}, q, nil
 }

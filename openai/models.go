@@ -48,6 +48,15 @@ func (c *catalog) of(ctx context.Context, b Backend, fresh bool) ([]upstream.Mod
 		}
 		return nil, err
 	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].ID = b.Prefix + list[i].ID
+		aliases := slices.Clone(list[i].Aliases)
+		for n := range aliases {
+			aliases[n] = b.Prefix + aliases[n]
+		}
+		list[i].Aliases = aliases
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.kept == nil {

@@ -13,15 +13,15 @@ import (
 // modelKey is what the stand-in for a chat model asks for.
 const modelKey = "sk-stand-in-0123456789abcdef0123456789"
 
-// startModel is "model <script.json>": it serves a strict chat completions endpoint at $MODEL until the script ends, and writes its
+// startModel is "model <script.json> [streams]": it serves a strict chat completions endpoint at $MODEL until the script ends, and writes its
 // key into model.key. What it was asked is at $MODEL/_log.
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: model <script.json>")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: model <script.json> [streams]")
 	}
 	var turns []chatsim.Turn
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &turns))
-	server := httptest.NewServer(&chatsim.Server{Key: modelKey, Models: []string{"qwen3:8b"}, Answer: chatsim.Scripted(turns)})
+	server := httptest.NewServer(&chatsim.Server{Key: modelKey, Models: []string{"qwen3:8b"}, Streams: len(args) == 2, Answer: chatsim.Scripted(turns)})
 	ts.Defer(func() {
 		server.CloseClientConnections()
 		server.Close()

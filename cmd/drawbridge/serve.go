@@ -67,6 +67,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
 		lifecycle.Part{Name: "MCP door", Run: w.door.Run},
+		lifecycle.Part{Name: "OpenAI-compatible door", Run: w.runCallers, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "HTTP server", Run: servers.Serve},
 	)
 	w.log.Info().Msg("stopped")
@@ -75,12 +76,13 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 
 // addresses are what the bridge listens on: one address for all, or one for programs and one for the operator.
 func (w *parts) addresses(file string) []httpx.ServerOptions {
+	more := w.callerAddress(file)
 	all := httpx.ServerOptions{Addr: w.config.Listen, Setting: "listen in " + file, Handler: w.api, Log: w.log}
 	if !w.config.Split() {
-		return []httpx.ServerOptions{all}
+		return append([]httpx.ServerOptions{all}, more...)
 	}
 	all.Handler = w.api.Public()
-	return []httpx.ServerOptions{all, {Addr: w.config.Operator.Listen, Setting: "operator.listen in " + file, Handler: w.api.Operator(), Log: w.log}}
+	return append([]httpx.ServerOptions{all, {Addr: w.config.Operator.Listen, Setting: "operator.listen in " + file, Handler: w.api.Operator(), Log: w.log}}, more...)
 }
 
 // ready logs that the addresses are taken.
@@ -88,6 +90,9 @@ func (w *parts) ready(servers httpx.Servers) {
 	line := w.log.Info().Str("addr", servers[0].Addr().String())
 	if w.config.Split() {
 		line = line.Str("operator", servers[1].Addr().String())
+	}
+	if w.callerDoor != nil {
+		line = line.Str("openai", servers[len(servers)-1].Addr().String())
 	}
 	line.Str("version", version).Str("database", store.Place(w.config.Database)).Bool("webhooks", w.config.PublicURL != "").Msg("ready")
 }

@@ -59,10 +59,12 @@ type parts struct {
 	hosted  map[string]*hosted.Runtime
 	chats   chatmodel.Runtimes
 	cloud   *cloudagents.Client // nil without a key
-	callers *openai.Keyring     // of the OpenAI-compatible door, nil without one
-	api     *api.Handler
-	metrics *api.Metrics
-	tracing *tracing.Tracing
+	// callers and callerDoor are the OpenAI-compatible door, nil without one.
+	callers    *openai.Keyring
+	callerDoor *openai.Door
+	api        *api.Handler
+	metrics    *api.Metrics
+	tracing    *tracing.Tracing
 }
 
 // loadConfig reads bridge.yaml and its allowlist and prints every problem of both.
@@ -172,8 +174,10 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	w.openCallers()
 	if err := w.openDoor(); err != nil {
+		return nil, w.close(err)
+	}
+	if err := w.openCallers(); err != nil {
 		return nil, w.close(err)
 	}
 	if w.api, err = api.New(w.apiOptions(w.tracing.Server(hooksRoute, hooks.Handler()))); err != nil {

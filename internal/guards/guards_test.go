@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 	"proof/runtimes":         {"bridge", "policy"},
 	"proof/agents":           {},
 	"proof/chatsim":          {},
+	"proof/clients":          {},
 	"proof/acpagent":         {},
 	"proof/acpagent/program": {"proof/acpagent"},
 	"proof/cliagent":         {},
