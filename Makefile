@@ -15,7 +15,7 @@ ifneq ($(shell [ $$(printf %s "$${TMPDIR:-}" | wc -c) -gt 20 ] && echo long),)
 export TMPDIR := /tmp
 endif
 
-.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds tables fuzz scripts conformance agents soak bench fuzz-long check-all clean
+.PHONY: help build demo check test lint fmt vet staticcheck vuln race seeds tables fuzz scripts conformance agents clients soak bench fuzz-long check-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -30,6 +30,7 @@ demo: build ## run the demo
 check: lint vuln test ## everything that CI runs
 	@scripts/conformance.sh --if-possible
 	@scripts/agents.sh --if-possible --sample
+	@scripts/clients.sh --if-possible --sample
 
 lint: fmt vet staticcheck ## gofmt, go vet, staticcheck
 
@@ -75,6 +76,9 @@ conformance: ## the official MCP conformance suite and the official TypeScript c
 agents: ## real CLI agents from npm (codex, claude, gemini, opencode, qwen) against the bridge, their models scripts on loopback; needs npm
 	@scripts/agents.sh
 
+clients: ## libraries and coding agents from npm against the OpenAI-compatible door, a script behind it; needs npm
+	@scripts/clients.sh
+
 soak: ## the proofs on the real programs for SOAK (30m) from SEED (1): kills, pauses, cuts, faults of the store; then KILLS (1000) of each kind with agents at a relay
 	@eval "$$(scripts/postgres.sh)"; $(GO) test -count=1 -v -timeout=0 ./proof/soak -skip TestHostedKills -soak.time=$(SOAK) -soak.seed=$(SEED) | grep -vE '^(=== |--- PASS|    --- PASS)'
 	@$(GO) test -count=1 -v -timeout=0 ./proof/soak -run TestHostedKills -soak.rounds=$(KILLS) -soak.seed=$(SEED) -soak.workers=9 | grep -vE '^(=== |--- PASS|    --- PASS)'
@@ -88,7 +92,7 @@ fuzz-long: ## every fuzz target with two million inputs, some ten minutes each
 bench: ## benchmarks, each comparing in one run; results in docs/bench
 	@eval "$$(scripts/postgres.sh)"; $(GO) test -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./relay/agents/host ./relay/agents/turns ./proof/measure
 
-check-all: check agents ## check, all agents and clients, and 100 rounds of each kill loop, at most 80 minutes for the loops
+check-all: check agents clients ## check, all agents and clients, and 100 rounds of each kill loop, at most 80 minutes for the loops
 	@eval "$$(scripts/postgres.sh)"; timeout -k 10 4800 $(GO) test -count=1 -v -timeout=0 ./proof/soak -run 'TestRandomKills|TestReplicas|TestRestore|TestTeam|TestHostedKills' -soak.rounds=100 | grep -vE '^(=== |--- PASS|    --- PASS)'
 
 clean: ## remove what was built
