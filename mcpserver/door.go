@@ -63,6 +63,8 @@ type Options struct {
 	Memory *memory.Service
 	// Toolsets names the sets that an agent under a root is offered, in order; nil means DefaultToolsets for all.
 	Toolsets func(root, agent bridge.Agent) []string
+	// Callers are tools of those who wait for an agent at another door; nil is none.
+	Callers CallerTools
 	// PerMinute is how many tools one agent may call in any minute, at this replica;
 	// default 6000, negative for no bound.
 	PerMinute int
@@ -126,6 +128,8 @@ type Door struct {
 	record *recorder
 	fast   fastPath
 	pace   *pace
+	// beat is how often a call that is held says that it goes on.
+	beat time.Duration
 
 	mu     sync.Mutex // guards offers
 	offers map[string]*offer
@@ -144,7 +148,10 @@ func New(o Options) (*Door, error) {
 		o.Toolsets = func(_, _ bridge.Agent) []string { return DefaultToolsets }
 	}
 	d := &Door{o: o, id: rand.Text(), names: map[string]bool{}, offers: map[string]*offer{}, record: &recorder{steps: o.Engine},
-		pace: newPace(cmp.Or(o.PerMinute, usualPace))}
+		pace: newPace(cmp.Or(o.PerMinute, usualPace)), beat: usualBeat}
+	if o.Callers != nil {
+		o.Callers.OnChange(d.announce)
+	}
 	d.fast.fresh = min(freshFrame, o.Idle/3)
 	var err error
 	if d.sets, err = d.toolsets(); err != nil {

@@ -25,6 +25,9 @@ func (d *Door) CountSDK() *atomic.Int64 {
 	return n
 }
 
+// SetBeat says how often a call that is held says that it goes on.
+func (d *Door) SetBeat(beat time.Duration) { d.beat = beat }
+
 // SetFresh says for how long the fast path believes what the SDK took.
 func (d *Door) SetFresh(fresh time.Duration) { d.fast.fresh = fresh }
 

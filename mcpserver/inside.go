@@ -33,6 +33,15 @@ func (d *Door) Offered(ctx context.Context, agent bridge.AgentID) (about string,
 		}
 		tools = append(tools, bridge.ToolOffer{Name: name, About: t.about, Schema: schema})
 	}
+	if d.o.Callers != nil {
+		offered, err := d.offeredBy(ctx, c)
+		if err != nil {
+			return "", nil, err
+		}
+		for _, t := range offered {
+			tools = append(tools, bridge.ToolOffer{Name: t.Name, About: t.Description, Schema: t.Parameters})
+		}
+	}
 	return instructions(c.agent, d.o.Toolsets(c.root, c.agent)), tools, nil
 }
 
@@ -98,6 +107,9 @@ func (d *Door) Call(ctx context.Context, agent bridge.AgentID, k bridge.ToolCall
 
 // inside makes the result of a call. A call that was cut off is an error and not a result, so that the caller makes it again.
 func (d *Door) inside(ctx context.Context, c *caller, in insideCall, known bool) (*mcp.CallToolResult, error) {
+	if d.isCallers(in.Name) {
+		return d.insideCaller(ctx, c, in.ToolCall)
+	}
 	t := in.tool
 	switch {
 	case !known:

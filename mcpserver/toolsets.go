@@ -93,8 +93,8 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 	options := &mcp.ServerOptions{
 		Logger:       slog.New(sdkLog{zerolog.NewSlogHandler(d.o.Log.Level(zerolog.WarnLevel))}),
 		GetSessionID: d.newSessionID,
-		// The tools of an agent do not change while it is connected, and nothing is logged to it.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		// The tools of an agent change while it is connected where callers bring theirs. Nothing is logged to it.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: d.o.Callers != nil}},
 		// What is offered, and the words about it, are one agent's: the default would let a cache give them to another.
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	}
@@ -125,6 +125,9 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 		}
 	}
 	extend(s)
+	if d.o.Callers != nil {
+		s.AddReceivingMiddleware(d.callers)
+	}
 	s.AddReceivingMiddleware(d.traced(o), declared(options.Capabilities), d.introduce(slices.Clone(names)))
 	return o, nil
 }

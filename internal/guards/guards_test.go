@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"memory":                 {"bridge", "bridge/echo"},
 	"api":                    {"bridge", "bridge/engine", "mail", "policy", "parser", "api/timeline", "api/office", "api/recall", "api/metrics", "api/callers", "openai"},
 	"api/timeline":           {"bridge", "parser"},
-	"mcpserver":              {"bridge", "bridge/echo", "bridge/words", "policy", "parser", "mail", "memory", "mcpserver/doors"},
+	"mcpserver":              {"bridge", "bridge/echo", "bridge/words", "policy", "parser", "mail", "memory", "mcpserver/doors", "openai/upstream"},
 	"mcpserver/doors":        {"bridge"},
 	"openai":                 {"bridge", "bridge/words", "parser", "openai/upstream"},
 	"openai/upstream":        {},

@@ -254,3 +254,10 @@ func problem(t *testing.T, err error) *upstream.Error {
 	}
 	return e
 }
+
+// breakWith has the record fail with an error; nil mends it.
+func (s *state) breakWith(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
