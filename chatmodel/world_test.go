@@ -21,6 +21,7 @@ import (
 	"drawbridge/mcpserver"
 	"drawbridge/mcpserver/doors"
 	"drawbridge/memory"
+	"drawbridge/openai/agents"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/proof/chatsim"
@@ -49,7 +50,9 @@ type life struct {
 	chat   *chatmodel.Runtime
 	memory *memory.Service
 	mail   *mail.Service
-	stop   func()
+	// callers are tools of those who wait for an answer at another door.
+	callers *agents.Tools
+	stop    func()
 	// dead makes every further step fail, as when the process is killed; it counts down from a number of steps.
 	dead atomic.Int64
 	// died is closed when the first step fails so.
@@ -157,7 +160,8 @@ func (w *world) start() {
 	if w.memory, err = memory.New(memory.Options{Steps: w.engine}); err != nil {
 		w.Fatal(err)
 	}
-	w.door, err = mcpserver.New(mcpserver.Options{Engine: killable{w.engine, w.life}, Policy: func() *policy.Policy { return p }, Tokens: doors.NewKeyring(w.engine), Mail: w.mail, Memory: w.memory,
+	w.callers = agents.NewTools(agents.ToolsOptions{Steps: w.engine, Watch: w.engine.Watch})
+	w.door, err = mcpserver.New(mcpserver.Options{Callers: w.callers, Engine: killable{w.engine, w.life}, Policy: func() *policy.Policy { return p }, Tokens: doors.NewKeyring(w.engine), Mail: w.mail, Memory: w.memory,
 		Toolsets: func(_, _ bridge.Agent) []string { return sets }, Log: log})
 	if err != nil {
 		w.Fatal(err)
