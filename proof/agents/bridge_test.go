@@ -320,7 +320,7 @@ func (p *product) ended(mark string, cause agents.Cause) {
 		s := p.turn("lap", mark).State
 		return s == "failed" || s == "uncertain" || s == "replied"
 	})
-	words := map[agents.Cause]string{agents.Crashed: "process ended", agents.Stopped: "cancelled", agents.SessionGone: "session"}[cause]
+	words := map[agents.Cause]string{agents.Crashed: "the agent crashed", agents.Stopped: "cancelled", agents.SessionGone: "session"}[cause]
 	if got := p.turn("lap", mark); got.State == "replied" || !strings.Contains(got.Trouble, words) {
 		p.Errorf("%s: %+v, want %s", mark, got, cause)
 	}
