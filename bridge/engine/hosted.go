@@ -171,7 +171,7 @@ func runEnded(o bridge.Observation) string {
 		detail = ": " + string(words.Name(o.Detail))
 	}
 	if o.Cause == bridge.CauseCrashed { // lists show the beginning alone, and only the detail says which of these it was
-		return "the agent crashed or could not start" + detail + "; look at its workspace, then replay the turn"
+		return fmt.Sprintf("%s: the agent crashed or could not start%s; look at its workspace, then replay the turn", o.State, detail)
 	}
 	text := fmt.Sprintf("the run ended with status %s", o.State)
 	if why := endCauses[o.Cause]; why != "" {

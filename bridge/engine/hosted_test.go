@@ -197,7 +197,7 @@ func TestUnsaidIsSaidAgain(t *testing.T) {
 func TestCausesPark(t *testing.T) {
 	t.Parallel()
 	for cause, want := range map[bridge.EndCause]string{
-		bridge.CauseCrashed: "the agent crashed or could not start: ", bridge.CauseHung: "said nothing for too long", bridge.CauseDeclined: "model refused",
+		bridge.CauseCrashed: "ERROR: the agent crashed or could not start: ", bridge.CauseHung: "said nothing for too long", bridge.CauseDeclined: "model refused",
 		bridge.CauseLoginMissing: "login is missing", bridge.CauseSessionGone: "session is gone",
 	} {
 		t.Run(string(cause), func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/relay/runner/sandbox"
+	"drawbridge/relay/runner/settings"
 )
 
 // Addresses that a machine's own bridge begins with.
@@ -60,12 +61,24 @@ func (a app) setUp(ctx context.Context, dir, relay string) error {
 	setup := local.Setup{Relay: cmp.Or(relay, local.RelayName(host)), Listen: freeAddress(localDoor), Operator: freeAddress(localOperator), Agents: found}
 	texts := setup.Files()
 	texts["bridge.key"], texts["bridge.token"] = secret(), secret()
+	listed, keeps := a.listedIn(filepath.Join(dir, "relay.yaml"))
 	for _, name := range localFiles {
 		if err := a.writeNew(filepath.Join(dir, name), texts[name], 0o600); err != nil {
 			return err
 		}
 	}
+	for _, agent := range found {
+		if keeps && listed[agent.Name].Argv == nil {
+			fmt.Fprintf(a.stdout, "note    %s is not in relay.yaml, which was there already; add it with: drawbridge up --dir %s --agent %s\n", agent.Name, shown(dir), agent.Name)
+		}
+	}
 	return nil
+}
+
+// listedIn returns the agents of a relay.yaml; there is false for one that is missing or cannot be read.
+func (a app) listedIn(path string) (listed map[string]settings.Agent, there bool) {
+	config, err := settings.Load(path, a.getenv)
+	return config.Agents, err == nil
 }
 
 // localFiles are the files of a machine's own bridge and relay, in the order in which they are written.

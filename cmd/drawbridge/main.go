@@ -173,6 +173,7 @@ const description = `The bridge between what AI agents write and what may really
 
 Start with:
   drawbridge demo                    see it work, nothing configured, nothing left behind
+  drawbridge up FOLDER "TASK"        give an agent of this machine its first turn in a clone, without a key
   drawbridge init                    write a configuration into this folder
   drawbridge parse < reply.txt       what would this text do, and why not
 

@@ -55,7 +55,7 @@ type MainOptions struct {
 }
 
 // NotJoined is what to do with a relay that nobody can ask for anything.
-const NotJoined = "make an invitation at the bridge with `drawbridge relay token <name>` and join here with the command that it prints"
+const NotJoined = "make an invitation at the bridge with `drawbridge relay token <name>` and join here with the command that it prints; on one machine `drawbridge up` does both"
 
 // Main is a relay process from its start to its end, which comes when ctx is done. It changes the umask of the process
 // and of everything that it starts to 077, so it belongs into a process of its own, whose main called keeper.Main first.

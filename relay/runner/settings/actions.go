@@ -216,7 +216,7 @@ func (r *configReader) action(n *yaml.Node, at string) Action {
 		{"idempotent", func(n *yaml.Node, at string) { action.Idempotent = r.truth(n, at) }},
 		{"sha256", func(n *yaml.Node, at string) { action.SHA256 = r.digest(n, at) }},
 		{"files", func(n *yaml.Node, at string) { action.Files = r.files(n, at) }},
-		{"sandbox", func(n *yaml.Node, at string) { action.Sandbox = r.sandbox(n, at) }},
+		{"sandbox", func(n *yaml.Node, at string) { action.Sandbox = r.sandbox(n, at, r.report) }},
 		{"redact", func(n *yaml.Node, at string) { action.secrets, action.patterns = r.redact(n, at, nil) }},
 		{"i_know", func(n *yaml.Node, at string) { iKnow = r.truth(n, at) }},
 	})
@@ -291,11 +291,20 @@ func (r *configReader) agentProgram(n *yaml.Node, at, path string) {
 	err := r.judgeProgram(n, at, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.config.Warnings = append(r.config.Warnings, Problem{File: r.file, Line: n.Line, Key: at, Value: n.Value, Reason: "does not exist, so that turns of this agent fail",
-			Remedy: "install it, or correct the path; other agents are not affected"})
+		r.warn(Problem{Line: n.Line, Key: at, Value: n.Value}, trust.Because("does not exist, so that turns of this agent fail",
+			"install it, or correct the path, and start the relay again; other agents are not affected"))
 	case err != nil:
 		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
 	}
+}
+
+// agentPath reports a path of an agent's sandbox. One that does not exist is left out, which only makes the sandbox narrower.
+func (r *configReader) agentPath(p Problem, err error) {
+	if !errors.Is(err, fs.ErrNotExist) {
+		r.report(p, err)
+		return
+	}
+	r.warn(p, trust.Because("does not exist, so that this agent cannot use it", "create it, or correct the path, and start the relay again; other agents are not affected"))
 }
 
 // judgeProgram reports a path that is not absolute, and returns what is wrong with the program at any other.

@@ -145,15 +145,21 @@ func TestForcedInPart(t *testing.T) {
 func TestMissingAgent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.yaml")
-	text := "listen: none\nagents:\n  a: { kind: acp, argv: [/no/such/agent], sandbox: {} }\n  b: { kind: acp, argv: [/bin/cat], sandbox: {} }\n"
+	text := "listen: none\nagents:\n  a: { kind: acp, argv: [/no/such/agent], sandbox: { read: [/usr, /no/such], write: [/no/such/too] } }\n  b: { kind: acp, argv: [/bin/cat], sandbox: {} }\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := settings.Load(path, nil)
-	if err != nil || len(c.Agents) != 2 || len(c.Warnings) != 1 {
+	if err != nil || len(c.Agents) != 2 || len(c.Warnings) != 3 {
 		t.Fatalf("%v, %+v", err, c.Warnings)
 	}
-	if got, want := c.Warnings[0].String(), `relay.yaml:3: agents.a.argv[0]: "/no/such/agent": does not exist, so that turns of this agent fail; install it, or correct the path`; !strings.Contains(got, want) {
+	if s := c.Agents["a"].Sandbox; len(s.Read) != 1 || len(s.Write) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if got, want := c.Warnings[1].String(), `relay.yaml:3: agents.a.sandbox.read[1]: "/no/such": does not exist, so that this agent cannot use it; create it`; !strings.Contains(got, want) {
+		t.Errorf("%s", got)
+	}
+	if got, want := c.Warnings[0].String(), `relay.yaml:3: agents.a.argv[0]: "/no/such/agent": does not exist, so that turns of this agent fail; install it, or correct the path, and start the relay again`; !strings.Contains(got, want) {
 		t.Errorf("%s", got)
 	}
 }

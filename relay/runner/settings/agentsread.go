@@ -65,7 +65,7 @@ func (r *configReader) agent(n *yaml.Node, at string) Agent {
 		{"turn_timeout", span(&a.TurnTimeout)},
 		{"ask_hold", span(&a.AskHold)},
 		{"silent_after", span(&a.SilentAfter)},
-		{"sandbox", func(n *yaml.Node, at string) { a.Sandbox = r.sandbox(n, at) }},
+		{"sandbox", func(n *yaml.Node, at string) { a.Sandbox = r.sandbox(n, at, r.agentPath) }},
 		{"permissions", func(n *yaml.Node, at string) { a.Permissions = r.permissions(n, at) }},
 		{"approve_by", func(n *yaml.Node, at string) { a.ApproveBy = r.oneOf(n, at, AtMachine, AtBridge, AtEither) }},
 		{"tool_cap", func(n *yaml.Node, at string) { a.ToolCap, _ = r.number(n, at, 1, maxTools) }},

@@ -102,22 +102,24 @@ func (r *configReader) pinned(n *yaml.Node, at string) string {
 	return path
 }
 
-func (r *configReader) sandbox(n *yaml.Node, at string) *Sandbox {
+// sandbox reads what a program may use. missing judges a path that does not exist, and decides nothing else.
+func (r *configReader) sandbox(n *yaml.Node, at string, missing func(p Problem, err error)) *Sandbox {
 	var s Sandbox
 	if n.Kind != yaml.MappingNode {
 		r.reject(n, at, "is not a mapping", "write sandbox: { read: [/path], write: [/path], network: false }")
 		return &s
 	}
 	r.mapping(n, at, []setting{
-		{"read", func(n *yaml.Node, at string) { s.Read = r.paths(n, at) }},
-		{"write", func(n *yaml.Node, at string) { s.Write = r.paths(n, at) }},
+		{"read", func(n *yaml.Node, at string) { s.Read = r.paths(n, at, missing) }},
+		{"write", func(n *yaml.Node, at string) { s.Write = r.paths(n, at, missing) }},
 		{"network", func(n *yaml.Node, at string) { s.Network = r.truth(n, at) }},
 	})
 	return &s
 }
 
 // paths reads a list of existing paths. They are resolved, because a link decides at run time where it leads.
-func (r *configReader) paths(n *yaml.Node, at string) []string {
+// One that cannot be resolved is left out.
+func (r *configReader) paths(n *yaml.Node, at string, missing func(p Problem, err error)) []string {
 	if n.Kind != yaml.SequenceNode || len(n.Content) > maxPaths {
 		r.reject(n, at, "is not a list of paths", fmt.Sprintf("write [/path, /other], at most %d", maxPaths))
 		return nil
@@ -135,7 +137,7 @@ func (r *configReader) paths(n *yaml.Node, at string) []string {
 		}
 		leaf, err := filepath.EvalSymlinks(text)
 		if err != nil {
-			r.report(Problem{Line: element.Line, Key: place, Value: element.Value}, trust.PathError(err))
+			missing(Problem{Line: element.Line, Key: place, Value: element.Value}, trust.PathError(err))
 			continue
 		}
 		list = append(list, leaf)

@@ -24,7 +24,7 @@ import (
 
 // Load reads and checks relay.yaml at path. Only we or root may change the file and every ${file:…} in it, and read a ${file:…} or a
 // file that holds the token itself.
-// Programs and folders that it names must exist, except the program of an agent, whose lack is one of Config.Warnings; the journal need not, and is not opened. A nil env has no variables. All problems come back together as one *Error.
+// Programs and folders that it names must exist, except the program of an agent and the paths of its sandbox: those are Config.Warnings. The journal need not, and is not opened. A nil env has no variables. All problems come back together as one *Error.
 func Load(path string, env LookupEnv) (Config, error) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
@@ -165,6 +165,16 @@ func (r *configReader) top(root *yaml.Node) {
 
 // report adds a problem, whose reason and remedy are taken from err.
 func (r *configReader) report(p Problem, err error) {
+	r.problems = append(r.problems, r.because(p, err))
+}
+
+// warn adds a problem of one agent that keeps nothing else from working.
+func (r *configReader) warn(p Problem, err error) {
+	r.config.Warnings = append(r.config.Warnings, r.because(p, err))
+}
+
+// because fills in the file, and takes reason and remedy from err.
+func (r *configReader) because(p Problem, err error) Problem {
 	p.File = r.file
 	p.Reason = err.Error()
 	var why *trust.Problem
@@ -172,7 +182,7 @@ func (r *configReader) report(p Problem, err error) {
 		p.Reason = strings.TrimSuffix(p.Reason, "; "+why.Remedy)
 		p.Remedy = why.Remedy
 	}
-	r.problems = append(r.problems, p)
+	return p
 }
 
 // reject reports the value of n as it stands in the file, before anything was put in.

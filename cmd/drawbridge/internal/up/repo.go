@@ -144,7 +144,7 @@ func (u *upping) enlist(ctx context.Context) error {
 	if u.Folder == "" {
 		return nil
 	}
-	if err := u.chooseAgent(); err != nil {
+	if err := u.chooseAgent(ctx); err != nil {
 		return err
 	}
 	repo, err := local.FindRepo(ctx, u.Folder, u.relay.Repos)
@@ -161,8 +161,21 @@ func (u *upping) enlist(ctx context.Context) error {
 	return u.listRule(repo.Name)
 }
 
+// noAgent says how to come to an agent where relay.yaml lists none.
+func (u *upping) noAgent(ctx context.Context) error {
+	var names []string
+	found, _ := u.Machine(ctx).Look()
+	for _, a := range found {
+		names = append(names, a.Name)
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("no agent is listed in %s; installed here: %s; start again with --agent %s, which lists it", u.file("relay.yaml"), strings.Join(names, ", "), names[0])
+	}
+	return fmt.Errorf("no agent is listed in %s; install one, and start again with --agent NAME:\n  %s", u.file("relay.yaml"), strings.Join(local.Installs(), "\n  "))
+}
+
 // chooseAgent takes the only agent that is listed where none was named.
-func (u *upping) chooseAgent() error {
+func (u *upping) chooseAgent(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(u.relay.Agents))
 	switch {
 	case u.Agent != "":
@@ -170,7 +183,7 @@ func (u *upping) chooseAgent() error {
 			return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s); stop the up that runs, and start it again with --agent", u.Agent, u.file("relay.yaml"), listedAgents(u.relay)))
 		}
 	case len(names) == 0:
-		return fmt.Errorf("no agent is listed in %s; install one, and start again with --agent NAME:\n  %s", u.file("relay.yaml"), strings.Join(local.Installs(), "\n  "))
+		return u.noAgent(ctx)
 	case len(names) > 1:
 		return u.Usage(fmt.Errorf("several agents are listed (%s); choose one with --agent", strings.Join(names, ", ")))
 	default:
