@@ -101,6 +101,12 @@ func (s *Scene) Counted(n Need, count int64) { s.known[n] = known{n: count} }
 // Answered notes the answer to a need that the store answers by itself.
 func (s *Scene) Answered(n Need, answer any) { s.known[n] = known{answer: answer} }
 
+// AnswerTo returns what Counted or Answered noted of a need; ok says that it is known.
+func (s *Scene) AnswerTo(n Need) (count int64, answer any, ok bool) {
+	k, ok := s.known[n]
+	return k.n, k.answer, ok
+}
+
 // HasLoaded reports whether the rows of a need are loaded.
 func (s *Scene) HasLoaded(n Need) bool { _, ok := s.known[n]; return ok }
 
@@ -179,6 +185,9 @@ func missing(n Need, err error) error {
 // made reports whether a need is about an agent or a turn that the step itself makes: the
 // database has no rows about it.
 func (s *Scene) made(n Need) bool {
+	if !s.Rows.Agents.changed() && !s.Rows.Turns.changed() {
+		return false // OwnerOf takes long
+	}
 	o := OwnerOf(n)
 	return o.Agent != "" && s.Rows.Agents.Made(o.Agent) || o.Turn != "" && s.Rows.Turns.Made(o.Turn)
 }

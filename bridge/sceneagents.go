@@ -75,6 +75,11 @@ type (
 		needs
 		Agent AgentID
 	}
+	// NeedTurnHead is the turn of CurrentTurn without its texts. The store answers with a *TurnHead, nil for none.
+	NeedTurnHead struct {
+		needs
+		Agent AgentID
+	}
 	// NeedLastOver is the newest turn of an agent that is over.
 	NeedLastOver struct {
 		needs
@@ -356,6 +361,22 @@ func (s *Scene) HasOpenTurn(agent AgentID) (bool, error) {
 // queued does not count, because nobody has heard of it yet. ErrNoRow for an agent that was in
 // none.
 func (s *Scene) CurrentTurn(agent AgentID) (TurnHead, error) {
+	if s.whole || s.HasLoaded(NeedInFlight{Agent: agent}) || s.Rows.Turns.changed() {
+		return s.currentOfRows(agent)
+	}
+	n := NeedTurnHead{Agent: agent}
+	if guessed, err := s.guess(n); guessed || err != nil {
+		return TurnHead{}, cmp.Or(err, ErrNoRow)
+	}
+	head, _ := s.known[n].answer.(*TurnHead)
+	if head == nil {
+		return TurnHead{}, ErrNoRow
+	}
+	return *head, nil
+}
+
+// currentOfRows is CurrentTurn by whole turns.
+func (s *Scene) currentOfRows(agent AgentID) (TurnHead, error) {
 	open, err := where(s, &s.Rows.Turns, NeedInFlight{Agent: agent}, func(t *Turn) bool { return t.Agent == agent && t.State != TurnQueued && !t.State.Over() })
 	if err != nil {
 		return TurnHead{}, err

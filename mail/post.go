@@ -84,7 +84,7 @@ func (s *Service) before(p *post) (Sent, error) {
 // change runs fn in one change for an agent, or for the operator.
 // Beside the agent and its turn it will look at more.
 func (s *Service) change(ctx context.Context, from bridge.AgentID, fn func(*post) error, more ...bridge.Need) error {
-	hints := []bridge.Need{bridge.NeedAgent{ID: from}, bridge.NeedInFlight{Agent: from}, bridge.NeedLastOver{Agent: from}}
+	hints := []bridge.Need{bridge.NeedAgent{ID: from}, bridge.NeedTurnHead{Agent: from}}
 	if from == bridge.User {
 		hints = nil
 	}

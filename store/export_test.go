@@ -141,6 +141,7 @@ func (e *explainer) QueryContext(ctx context.Context, query string, args ...any)
 func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 	s.leader <- struct{}{}
 	defer func() { <-s.leader }()
+	s.sqlite().kept.Wrote() // nobody else sees a statement of this connection
 	_, err := s.sqlite().conn.ExecContext(ctx, query, args...)
 	return err
 }
@@ -277,3 +278,43 @@ func Prepared(s *Store) int {
 
 // RecordEvents is the statement after which a transaction may record events; readers of events wait for its end.
 const RecordEvents = recordEvents
+
+// LoseTransaction rolls the transaction back as SQLite does by itself when the disk is full.
+func (s *Store) LoseTransaction(ctx context.Context) error {
+	_, err := s.sqlite().conn.ExecContext(ctx, "ROLLBACK")
+	return err
+}
+
+// Statements returns how many statements a step takes that is rolled back. With kept it may use rows that are kept.
+func (s *Store) Statements(ctx context.Context, kept bool, fn func(*bridge.Scene) error) (n int, err error) {
+	undo := errors.New("undo")
+	direct := s.direct(ctx, func(own *tx) error {
+		c := &counter{querier: own.q}
+		t := &tx{ctx: ctx, q: c, index: fts5}
+		if kept {
+			t.kept = &s.sqlite().kept
+		}
+		err = t.step(bridge.NewScene(), fn)
+		n = c.n
+		return undo
+	})
+	if !errors.Is(direct, undo) {
+		err = errors.Join(err, direct)
+	}
+	return n, err
+}
+
+type counter struct {
+	querier
+	n int
+}
+
+func (c *counter) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c.n++
+	return c.querier.QueryContext(ctx, query, args...)
+}
+
+func (c *counter) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	c.n++
+	return c.querier.ExecContext(ctx, query, args...)
+}

@@ -122,7 +122,7 @@ func (g *group) commit(batch []*update) {
 		return
 	}
 	err = errAborted // until the batch says otherwise
-	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index()}, batch); err != nil {
+	if err = runBatch(&tx{ctx: ctx, q: q, index: g.db.index(), kept: &g.db.kept}, batch); err != nil {
 		return
 	}
 	done := q
@@ -175,7 +175,7 @@ func (u *update) run(t *tx) (err error) {
 		}
 	}()
 	if u.raw != nil {
-		return u.raw(t)
+		return u.raw(&tx{ctx: t.ctx, q: t.q, index: t.index}) // what it reads is not kept
 	}
 	return t.step(bridge.NewScene(), u.fn)
 }

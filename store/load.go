@@ -16,6 +16,8 @@ type query struct {
 	row func(scanner) error
 	// done is called with how many rows there were.
 	done func(rows int)
+	// beside says that the rows come with those of the need's other query, and are none without them.
+	beside bool
 }
 
 // statement is one write. Empty says what it means that no row was changed; nil lets it be.
@@ -202,7 +204,13 @@ func attempt(sc *bridge.Scene, fn func(*bridge.Scene) error, guessed func() bool
 func (t *tx) step(sc *bridge.Scene, fn func(*bridge.Scene) error) error {
 	var failed error
 	sc.LoadBy(func(n bridge.Need) error {
+		if t.kept.Give(sc, n) {
+			return nil
+		}
 		err := t.load(sc, []bridge.Need{n})
+		if err == nil {
+			t.kept.Take(sc, n)
+		}
 		failed = cmp.Or(failed, err)
 		return err
 	})
@@ -210,7 +218,7 @@ func (t *tx) step(sc *bridge.Scene, fn func(*bridge.Scene) error) error {
 	if err = cmp.Or(failed, err); err != nil || !sc.Changed() {
 		return err
 	}
-	return t.apply(sc)
+	return t.kept.Apply(sc, func() error { return t.apply(sc) })
 }
 
 // load puts the rows of needs into a scene.
@@ -220,35 +228,49 @@ func (t *tx) load(sc *bridge.Scene, needs []bridge.Need) error {
 		if err != nil {
 			return err
 		}
-		for _, q := range queries {
-			if err := t.run(q); err != nil {
-				return fmt.Errorf("load %T: %w", n, err)
-			}
+		if err := t.runAll(queries); err != nil {
+			return fmt.Errorf("load %T: %w", n, err)
 		}
 	}
 	return nil
 }
 
-func (t *tx) run(q query) error {
-	rows, err := t.q.QueryContext(t.ctx, q.sql, q.args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	n := 0
-	for rows.Next() {
-		if err := q.row(rows); err != nil {
-			return err
+// runAll runs the queries of a need, and those of rows beside others last: without those others there are none.
+func (t *tx) runAll(queries []query) error {
+	counts, found := make([]int, len(queries)), 0
+	for _, beside := range []bool{false, true} {
+		for i, q := range queries {
+			if q.beside != beside || beside && found == 0 {
+				continue
+			}
+			var err error
+			if counts[i], err = t.run(q); err != nil {
+				return err
+			}
+			found += counts[i]
 		}
-		n++
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	if q.done != nil {
-		q.done(n)
+	for i, q := range queries {
+		if q.done != nil {
+			q.done(counts[i])
+		}
 	}
 	return nil
+}
+
+// run returns how many rows there were.
+func (t *tx) run(q query) (n int, err error) {
+	rows, err := t.q.QueryContext(t.ctx, q.sql, q.args...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for ; rows.Next(); n++ {
+		if err := q.row(rows); err != nil {
+			return 0, err
+		}
+	}
+	return n, rows.Err()
 }
 
 // apply writes what a step changed.

@@ -150,12 +150,32 @@ func loadTurns(sc *bridge.Scene, need bridge.Need) []query {
 		return turns("WHERE agent = $1 AND "+notOver+" ORDER BY seq LIMIT $2", n.Agent, n.Limit)
 	case bridge.NeedOpenTurnCount:
 		return []query{counted(sc, need, "SELECT count(*) FROM turns WHERE agent = $1 AND "+notOver, n.Agent)}
+	case bridge.NeedTurnHead:
+		return turnHeads(sc, n)
 	case bridge.NeedInFlight:
 		return turns("WHERE agent = $1 AND "+notOver+" AND state <> 'queued'", n.Agent)
 	case bridge.NeedLastOver:
 		return turns("WHERE agent = $1 AND state IN ('replied', 'failed') ORDER BY seq DESC LIMIT 1", n.Agent)
 	}
 	return nil
+}
+
+// turnHeads is the first turn of an agent that is neither queued nor over, and the newest that is over. The first of both counts.
+func turnHeads(sc *bridge.Scene, n bridge.NeedTurnHead) []query {
+	var head *bridge.TurnHead
+	heads := func(tail string) query {
+		return query{sql: "SELECT id, state, depth FROM turns WHERE agent = $1 AND " + tail, args: []any{n.Agent}, row: func(r scanner) error {
+			var t bridge.TurnHead
+			err := r.Scan(&t.ID, &t.State, &t.Depth)
+			if head == nil {
+				head = &t
+			}
+			return err
+		}}
+	}
+	flying, over := heads(notOver+" AND state <> 'queued' ORDER BY seq LIMIT 1"), heads("state IN ('replied', 'failed') ORDER BY seq DESC LIMIT 1")
+	over.done = func(int) { sc.Answered(n, head) }
+	return []query{flying, over}
 }
 
 func loadCommands(sc *bridge.Scene, need bridge.Need) []query {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"drawbridge/bridge"
@@ -148,24 +149,18 @@ var workTable = table[int64, bridge.Work]{
 
 func writeLedger(out *[]statement, sc *bridge.Scene) error {
 	r := sc.Rows
-	for _, write := range []func() error{
-		func() error { return writesOf(out, &r.Notices, noticesTable.in(sc)) },
-		func() error { return writesOf(out, &r.Completions, completionsTable) },
-		func() error { return writesOf(out, &r.Deliveries, deliveriesTable) },
-		func() error { return writesOf(out, &r.Trees, treesTable) },
-		func() error { return writesOf(out, &r.Echoes, echoesTable) },
-		func() error { return writesOf(out, &r.Approvals, approvalsTable) },
-		func() error { return writesOf(out, &r.Yeses, yesesTable) },
-		func() error { return writesOf(out, &r.Told, toldTable) },
-		func() error { return writesOf(out, &r.Restoring, restoringTable) },
-		func() error { return writesOf(out, &r.Watches, watchesTable) },
-		func() error { return writesOf(out, &r.Once, onceTable) },
-	} {
-		if err := write(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		writesOf(out, &r.Notices, noticesTable.in(sc)),
+		writesOf(out, &r.Completions, completionsTable),
+		writesOf(out, &r.Deliveries, deliveriesTable),
+		writesOf(out, &r.Trees, treesTable),
+		writesOf(out, &r.Echoes, echoesTable),
+		writesOf(out, &r.Approvals, approvalsTable),
+		writesOf(out, &r.Yeses, yesesTable),
+		writesOf(out, &r.Told, toldTable),
+		writesOf(out, &r.Restoring, restoringTable),
+		writesOf(out, &r.Watches, watchesTable),
+		writesOf(out, &r.Once, onceTable))
 }
 
 // eventStatements records events, which get their numbers in this order.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"math"
 
 	"drawbridge/bridge"
@@ -85,19 +86,13 @@ var filesTable = table[bridge.FileID, bridge.File]{
 
 func writeMail(out *[]statement, sc *bridge.Scene) error {
 	r := sc.Rows
-	for _, write := range []func() error{
-		func() error { return writesOf(out, &r.Conversations, conversationsTable) },
-		func() error { return writesOf(out, &r.Members, membersTable) },
-		func() error { return writesOf(out, &r.Messages, messagesTable) },
-		func() error { return writesOf(out, &r.Letters, lettersTable) },
-		func() error { return writesOf(out, &r.Reactions, reactionsTable) },
-		func() error { return writesOf(out, &r.Files, filesTable) },
-	} {
-		if err := write(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		writesOf(out, &r.Conversations, conversationsTable),
+		writesOf(out, &r.Members, membersTable),
+		writesOf(out, &r.Messages, messagesTable),
+		writesOf(out, &r.Letters, lettersTable),
+		writesOf(out, &r.Reactions, reactionsTable),
+		writesOf(out, &r.Files, filesTable))
 }
 
 func loadMail(sc *bridge.Scene, need bridge.Need) []query {
@@ -109,9 +104,9 @@ func loadMail(sc *bridge.Scene, need bridge.Need) []query {
 	return nil
 }
 
-// beside is a query of rows that come with those of the need's last query.
+// beside is a query of rows that come with those of the need's other query.
 func beside(q query) query {
-	q.done = func(int) {}
+	q.done, q.beside = nil, true
 	return q
 }
 

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+
 	"drawbridge/bridge"
 	"drawbridge/bridge/search"
 )
@@ -77,17 +79,15 @@ func writeMemory(out *[]statement, sc *bridge.Scene, index *textIndex) error {
 			*out = append(*out, statement{sql: index.remove, args: []any{w.Key}})
 		}
 	}
-	for _, write := range []func() error{
-		func() error { return writesOf(out, &r.Blocks, blocksTable) },
-		func() error { return writesOf(out, &r.Versions, versionsTable) },
-		func() error { return writesOf(out, &r.MemoryBytes, bytesTable) },
-		func() error { return writesOf(out, &r.Passages, passagesTable) },
-		func() error { return writesOf(out, &r.Tokens, tokensTable) },
-		func() error { return writesOf(out, &r.RunMessages, runsTable) },
-	} {
-		if err := write(); err != nil {
-			return err
-		}
+	err := cmp.Or(
+		writesOf(out, &r.Blocks, blocksTable),
+		writesOf(out, &r.Versions, versionsTable),
+		writesOf(out, &r.MemoryBytes, bytesTable),
+		writesOf(out, &r.Passages, passagesTable),
+		writesOf(out, &r.Tokens, tokensTable),
+		writesOf(out, &r.RunMessages, runsTable))
+	if err != nil {
+		return err
 	}
 	for w := range r.Passages.Writes() {
 		if w.Now != nil {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+
 	"drawbridge/bridge"
 )
 
@@ -100,21 +102,15 @@ var askedTable = table[string, bridge.MachineQuestion]{
 
 func writeRelays(out *[]statement, sc *bridge.Scene) error {
 	r := sc.Rows
-	for _, write := range []func() error{
-		func() error { return writesOf(out, &r.Relays, relaysTable) },
-		func() error { return writesOf(out, &r.Offers, offersTable) },
-		func() error { return writesOf(out, &r.Joins, joinsTable) },
-		func() error { return writesOf(out, &r.Keys, keysTable) },
-		func() error { return writesOf(out, &r.Replicas, replicasTable) },
-		func() error { return writesOf(out, &r.Calls, callsTable) },
-		func() error { return writesOf(out, &r.Ties, tiesTable) },
-		func() error { return writesOf(out, &r.Asked, askedTable) },
-	} {
-		if err := write(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		writesOf(out, &r.Relays, relaysTable),
+		writesOf(out, &r.Offers, offersTable),
+		writesOf(out, &r.Joins, joinsTable),
+		writesOf(out, &r.Keys, keysTable),
+		writesOf(out, &r.Replicas, replicasTable),
+		writesOf(out, &r.Calls, callsTable),
+		writesOf(out, &r.Ties, tiesTable),
+		writesOf(out, &r.Asked, askedTable))
 }
 
 func loadRelays(sc *bridge.Scene, need bridge.Need) []query {

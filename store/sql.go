@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/store/kept"
 )
 
 // querier is what a transaction needs of a database handle.
@@ -23,16 +24,26 @@ type querier interface {
 // prepared: parsing SQL costs more than running it here.
 type cachedConn struct{ d *sqliteDB }
 
+// cachedStmt is a prepared statement; writes says that it may change a table of which rows are kept.
+type cachedStmt struct {
+	*sql.Stmt
+	writes bool
+}
+
 func (c cachedConn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st, ok := c.d.stmts[query]; ok {
-		return st, nil
+	st, ok := c.d.stmts[query]
+	if !ok {
+		prepared, err := c.d.conn.PrepareContext(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		st = cachedStmt{prepared, kept.Changes(query)}
+		c.d.stmts[query] = st
 	}
-	st, err := c.d.conn.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
+	if st.writes {
+		c.d.kept.Wrote()
 	}
-	c.d.stmts[query] = st
-	return st, nil
+	return st.Stmt, nil
 }
 
 // ExecContext implements querier.
@@ -59,6 +70,8 @@ type tx struct {
 	q   querier
 	// index is the database's way to search.
 	index *textIndex
+	// kept are rows that need not be read again; nil keeps none.
+	kept *kept.Rows
 }
 
 func (t *tx) exec(query string, args ...any) error {

@@ -19,6 +19,7 @@ import (
 	_ "modernc.org/sqlite" // the driver named "sqlite"
 
 	"drawbridge/bridge"
+	"drawbridge/store/kept"
 )
 
 // sqliteDB is a file: WAL, synchronous=FULL, one connection that writes.
@@ -26,7 +27,9 @@ type sqliteDB struct {
 	read  *sql.DB
 	write *sql.DB
 	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
+	stmts map[string]cachedStmt
+	// kept are rows that need not be read again.
+	kept kept.Rows
 	// prepared are the statements of views.
 	prepared readStmts
 	// lazy is true while commits do not wait for the disk.
@@ -45,7 +48,7 @@ type sqliteDB struct {
 }
 
 func openSQLite(ctx context.Context, path string) (*Store, error) {
-	d := &sqliteDB{stmts: map[string]*sql.Stmt{}, prepared: readStmts{all: map[string]*sql.Stmt{}}}
+	d := &sqliteDB{stmts: map[string]cachedStmt{}, prepared: readStmts{all: map[string]*sql.Stmt{}}}
 	s := &Store{group: newGroup(d), db: d}
 	err := d.open(ctx, path)
 	if err == nil {
@@ -138,6 +141,11 @@ func (d *sqliteDB) begin(ctx context.Context, durable bool) (querier, error) {
 	if _, err := q.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return nil, err
 	}
+	version, err := selectOne(&tx{ctx: ctx, q: q}, scanInt, "PRAGMA data_version")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read data version: %w", err), d.end(ctx, q, false))
+	}
+	d.kept.Since(version)
 	return q, nil
 }
 
@@ -167,6 +175,7 @@ func (d *sqliteDB) end(ctx context.Context, q querier, commit bool) error {
 	}
 	_, err := q.ExecContext(ctx, word)
 	if err == nil && commit {
+		d.kept.Committed()
 		return d.anchor.check()
 	}
 	return err
