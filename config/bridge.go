@@ -70,13 +70,11 @@ type Source = yamlconf.Source
 //	openai.origins         []                       web pages that may call the door, https://host
 //	openai.park_timeout    15m                      1s to 24h
 //	openai.side_model      none: a rule answers     the name of a model
-//	openai.upstreams.<name>.kind  required          chat, agent, cloud, agent.v1
+//	openai.upstreams.<name>.kind  required          chat, agent, cloud
 //	openai.upstreams.<name>.url   required for chat https://…, http:// for loopback only
-//	openai.upstreams.<name>.key   none              visible ASCII characters, by reference; required for agent.v1
+//	openai.upstreams.<name>.key   none              visible ASCII characters, by reference
 //	openai.upstreams.<name>.models all that are there  name: { model, context_length }; for chat alone
 //	openai.upstreams.<name>.repos required for cloud   alias: github.com/owner/name
-//	openai.upstreams.<name>.i_know required for agent.v1  true
-//	openai.upstreams.<name>.ghost_mode true (agent.v1)  true, false
 //	relays.<name>.url      required                 https://…, http:// for loopback only
 //	relays.<name>.token    required                 as token, by reference
 //	parser.fenced          ignore                   ignore, run

@@ -31,9 +31,9 @@ type OpenAI struct {
 
 // Upstream is one backend behind the OpenAI-compatible door.
 type Upstream struct {
-	// Kind is chat, agent, cloud or agent.v1.
+	// Kind is chat, agent or cloud.
 	Kind string `yaml:"kind"`
-	// URL is an endpoint's base; "" is the vendor's own for agent.v1. It has no slash at the end.
+	// URL is an endpoint's base, without a slash at the end.
 	URL string `yaml:"url"`
 	// Key is sent as a bearer token; empty for an endpoint that asks for none.
 	Key Secret `yaml:"key"`
@@ -41,10 +41,6 @@ type Upstream struct {
 	Models map[string]UpstreamModel `yaml:"models"`
 	// Repos are the repositories of kind cloud, by the alias that stands in cloud/<alias>.
 	Repos map[string]string `yaml:"repos"`
-	// IKnow accepts the notice of kind agent.v1.
-	IKnow bool `yaml:"i_know"`
-	// GhostMode asks the service of kind agent.v1 to keep nothing.
-	GhostMode bool `yaml:"ghost_mode"`
 }
 
 // UpstreamModel is one model of a chat endpoint, under the name that callers use.
@@ -57,13 +53,12 @@ type UpstreamModel struct {
 
 // The kinds of upstreams.
 const (
-	UpstreamChat    = "chat"
-	UpstreamAgent   = "agent"
-	UpstreamCloud   = "cloud"
-	UpstreamAgentV1 = "agent.v1"
+	UpstreamChat  = "chat"
+	UpstreamAgent = "agent"
+	UpstreamCloud = "cloud"
 )
 
-var upstreamKinds = []string{UpstreamChat, UpstreamAgent, UpstreamCloud, UpstreamAgentV1}
+var upstreamKinds = []string{UpstreamChat, UpstreamAgent, UpstreamCloud}
 
 // sampleOpenAI is the port of the seed's endpoint.
 const sampleOpenAI = "127.0.0.1:18741"
@@ -116,8 +111,7 @@ func (c *checker) anonymous(o *OpenAI) {
 
 // upstreamKeys are the keys of an upstream besides its kind, and the kinds that have them.
 var upstreamKeys = map[string][]string{
-	"url": {UpstreamChat, UpstreamAgentV1}, "key": {UpstreamChat, UpstreamAgentV1}, "models": {UpstreamChat},
-	"repos": {UpstreamCloud}, "i_know": {UpstreamAgentV1}, "ghost_mode": {UpstreamAgentV1},
+	"url": {UpstreamChat}, "key": {UpstreamChat}, "models": {UpstreamChat}, "repos": {UpstreamCloud},
 }
 
 func (c *checker) upstream(at, name string, u Upstream) Upstream {
@@ -140,14 +134,6 @@ func (c *checker) upstream(at, name string, u Upstream) Upstream {
 		c.chatUpstream(at, u)
 	case UpstreamCloud:
 		c.cloudUpstream(at, u)
-	case UpstreamAgentV1:
-		u.GhostMode = u.GhostMode || !c.file.Has(at+".ghost_mode")
-		if u.Key.Len() == 0 {
-			c.problem(at+".key", "", "is required", "write a reference such as ${CURSOR_API_KEY}")
-		}
-		if !u.IKnow {
-			c.problem(at+".i_know", "", "is not set", "read docs/openai/agent-v1.md: the protocol is unpublished and may be against the terms of your key; then write i_know: true")
-		}
 	}
 	return u
 }

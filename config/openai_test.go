@@ -26,7 +26,7 @@ func TestOpenAI(t *testing.T) {
 	t.Parallel()
 	b, problems := parseOpenAI("listen: ':18741', anonymous: seed, origins: ['https://chat.example/'], upstreams: { " +
 		"local: { kind: chat, url: 'http://127.0.0.1:11434/v1/', key: '${MODEL_KEY}', models: { gpt-4o: { model: 'qwen3:8b', context_length: 32768 } } }, " +
-		"agents: { kind: agent }, cloud: { kind: cloud, repos: { app: 'https://github.com/Me/my-app.git' } }, cursor: { kind: agent.v1, key: '${MODEL_KEY}', i_know: true } }")
+		"agents: { kind: agent }, cloud: { kind: cloud, repos: { app: 'https://github.com/Me/my-app.git' } } }")
 	if problems != "" {
 		t.Fatal(problems)
 	}
@@ -40,32 +40,28 @@ func TestOpenAI(t *testing.T) {
 	if repo := o.Upstreams["cloud"].Repos["app"]; repo != "github.com/me/my-app" {
 		t.Errorf("the repository of cloud/app is %q", repo)
 	}
-	if u := o.Upstreams["cursor"]; !u.GhostMode {
-		t.Error("ghost_mode is off without being asked for")
-	}
 	if !strings.Contains(strings.Join(b.Secrets(), " "), "sk-model") {
 		t.Error("the key is not among the secrets")
 	}
 	const listen, agents = "listen: '127.0.0.1:18741', ", "upstreams: { a: { kind: agent } }"
 	for name, tt := range map[string]struct{ openai, want string }{
-		"no address":          {agents, "openai.listen: is required"},
-		"no port":             {"listen: 'here', " + agents, "openai.listen: \"here\" is not an address"},
-		"port of the bridge":  {"listen: '127.0.0.1:7410', " + agents, "takes the port of listen"},
-		"open to all":         {"listen: '0.0.0.0:18741', anonymous: seed, " + agents, "would let other machines in without a token"},
-		"nothing behind it":   {listen + "anonymous: seed", "openai.upstreams: is required"},
-		"unknown kind":        {listen + "upstreams: { a: { kind: gpt } }", "use chat, agent, cloud or agent.v1"},
-		"unknown key":         {listen + "upstream: {}", "upstream"},
-		"no endpoint":         {listen + "upstreams: { a: { kind: chat } }", "openai.upstreams.a.url: is required"},
-		"whole address":       {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1/chat/completions' } }", "ends with /chat/completions"},
-		"key in the file":     {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', key: sk-model } }", "openai.upstreams.a.key"},
-		"empty key":           {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', key: '${EMPTY}' } }", "openai.upstreams.a.key"},
-		"of another kind":     {listen + "upstreams: { a: { kind: agent, url: 'https://x.example' } }", "openai.upstreams.a.url: is not a setting of kind agent"},
-		"name of an agent":    {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', models: { agent/x: {} } } }", "begins like the names of agents"},
-		"no repositories":     {listen + "upstreams: { a: { kind: cloud } }", "openai.upstreams.a.repos: is required"},
-		"not a repository":    {listen + "upstreams: { a: { kind: cloud, repos: { app: x } } }", "is not a repository"},
-		"notice not accepted": {listen + "upstreams: { a: { kind: agent.v1, key: '${MODEL_KEY}' } }", "openai.upstreams.a.i_know: is not set; read docs/openai/agent-v1.md"},
-		"parked too long":     {listen + "park_timeout: 48h, " + agents, "openai.park_timeout"},
-		"origin":              {listen + "origins: ['*'], " + agents, "openai.origins[0]"},
+		"no address":         {agents, "openai.listen: is required"},
+		"no port":            {"listen: 'here', " + agents, "openai.listen: \"here\" is not an address"},
+		"port of the bridge": {"listen: '127.0.0.1:7410', " + agents, "takes the port of listen"},
+		"open to all":        {"listen: '0.0.0.0:18741', anonymous: seed, " + agents, "would let other machines in without a token"},
+		"nothing behind it":  {listen + "anonymous: seed", "openai.upstreams: is required"},
+		"unknown kind":       {listen + "upstreams: { a: { kind: gpt } }", "use chat, agent or cloud"},
+		"unknown key":        {listen + "upstream: {}", "upstream"},
+		"no endpoint":        {listen + "upstreams: { a: { kind: chat } }", "openai.upstreams.a.url: is required"},
+		"whole address":      {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1/chat/completions' } }", "ends with /chat/completions"},
+		"key in the file":    {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', key: sk-model } }", "openai.upstreams.a.key"},
+		"empty key":          {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', key: '${EMPTY}' } }", "openai.upstreams.a.key"},
+		"of another kind":    {listen + "upstreams: { a: { kind: agent, url: 'https://x.example' } }", "openai.upstreams.a.url: is not a setting of kind agent"},
+		"name of an agent":   {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', models: { agent/x: {} } } }", "begins like the names of agents"},
+		"no repositories":    {listen + "upstreams: { a: { kind: cloud } }", "openai.upstreams.a.repos: is required"},
+		"not a repository":   {listen + "upstreams: { a: { kind: cloud, repos: { app: x } } }", "is not a repository"},
+		"parked too long":    {listen + "park_timeout: 48h, " + agents, "openai.park_timeout"},
+		"origin":             {listen + "origins: ['*'], " + agents, "openai.origins[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -82,6 +82,11 @@ func (c *catalog) find(ctx context.Context, name string) (Backend, upstream.Mode
 			}
 		}
 	}
+	for _, b := range c.backends {
+		if rest, ok := strings.CutPrefix(name, b.Prefix); ok && b.Prefix != "" && rest != "" {
+			return b, upstream.Model{ID: name}, nil // the backend knows names that it does not list, such as ids
+		}
+	}
 	if trouble != nil {
 		e := shown(trouble)
 		return Backend{}, upstream.Model{}, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeUpstream, Code: "upstream_unavailable", NothingHappened: true,

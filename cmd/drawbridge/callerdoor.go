@@ -5,9 +5,12 @@ import (
 	"maps"
 	"slices"
 
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
 	"drawbridge/config"
 	"drawbridge/internal/httpx"
 	"drawbridge/openai"
+	"drawbridge/openai/agents"
 	"drawbridge/openai/passthrough"
 	"drawbridge/store"
 	"drawbridge/store/callers"
@@ -35,11 +38,26 @@ func (w *parts) openCallers() error {
 	return err
 }
 
+// openCallerTools makes the tools of callers, which the MCP door shows to the agents that they wait for; nil without the OpenAI-compatible door.
+func (w *parts) openCallerTools() {
+	if w.config.OpenAI.Listen != "" {
+		w.callerTools = agents.NewTools(agents.ToolsOptions{Steps: w.engine, Watch: w.engine.Watch, Hold: w.config.OpenAI.ParkTimeout,
+			Fixed: func(a bridge.Agent) bool { return w.hosted[a.Runtime] != nil }}) // an ACP agent reads its tools once in a session
+	}
+}
+
 // backend makes one backend of the OpenAI-compatible door.
 func (w *parts) backend(name string, u config.Upstream) (openai.Backend, error) {
 	b := openai.Backend{Name: name}
+	behind := agents.Options{Engine: w.engine, Tools: w.callerTools, Repos: u.Repos, Spec: w.completeSpec}
 	var err error
 	switch u.Kind {
+	case config.UpstreamAgent:
+		b.Agents, b.Prefix = true, "agent/"
+		b.Upstream, err = agents.New(behind)
+	case config.UpstreamCloud:
+		b.Agents, b.Prefix = true, "cloud/"
+		b.Upstream, err = agents.NewCloud(behind)
 	case config.UpstreamChat:
 		models := map[string]passthrough.Model{}
 		for id, m := range u.Models {
@@ -49,6 +67,15 @@ func (w *parts) backend(name string, u config.Upstream) (openai.Backend, error) 
 		b.Upstream, err = passthrough.New(passthrough.Options{Name: name, URL: u.URL, Key: u.Key.Reveal(), Models: models, Log: w.log})
 	}
 	return b, err
+}
+
+// completeSpec gives a launch what the orchestrator's entry of its repository says.
+func (w *parts) completeSpec(s *engine.Spec) {
+	s.Role = w.roles(s.Repo)
+	s.Runtime, s.Blocks = w.runtime(s.Name, s.Role), w.blocks(s.Name, s.Role)
+	if s.Join == "" {
+		s.Join, s.JoinWithin = w.join(s.Name, s.Role)
+	}
 }
 
 // callerAddress is where the OpenAI-compatible door listens; none without that door.

@@ -25,7 +25,7 @@ type request struct {
 	headers     []string
 }
 
-// ask sends a request with the token of whom it goes to, unless a header says otherwise. A header without a value is left out.
+// ask sends a request with the token of whom it goes to, unless a header says otherwise. A header without a value is left out, and @name.token in one stands for that file.
 func (r request) ask(ts *testscript.TestScript) (status int, body []byte, err error) {
 	req, err := http.NewRequest(r.method, r.url, r.body)
 	ts.Check(err)
@@ -45,6 +45,9 @@ func (r request) ask(ts *testscript.TestScript) (status int, body []byte, err er
 		if value = strings.TrimSpace(value); value == "" {
 			req.Header.Del(name)
 			continue
+		}
+		if before, file, ok := strings.Cut(value, "@"); ok && strings.HasSuffix(file, ".token") {
+			value = before + strings.TrimSpace(ts.ReadFile(file))
 		}
 		req.Header.Set(name, value)
 		if name == "Host" {

@@ -32,6 +32,7 @@ import (
 	"drawbridge/mcpserver/doors"
 	"drawbridge/memory"
 	"drawbridge/openai"
+	"drawbridge/openai/agents"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hosted"
@@ -60,11 +61,12 @@ type parts struct {
 	chats   chatmodel.Runtimes
 	cloud   *cloudagents.Client // nil without a key
 	// callers and callerDoor are the OpenAI-compatible door, nil without one.
-	callers    *openai.Keyring
-	callerDoor *openai.Door
-	api        *api.Handler
-	metrics    *api.Metrics
-	tracing    *tracing.Tracing
+	callers     *openai.Keyring
+	callerDoor  *openai.Door
+	callerTools *agents.Tools
+	api         *api.Handler
+	metrics     *api.Metrics
+	tracing     *tracing.Tracing
 }
 
 // loadConfig reads bridge.yaml and its allowlist and prints every problem of both.
@@ -293,9 +295,14 @@ func (w *parts) openDoor() (err error) {
 		return err
 	}
 	w.tokens = doors.NewKeyring(w.engine)
-	w.door, err = mcpserver.New(extendDoor(mcpserver.Options{
+	w.openCallerTools()
+	o := mcpserver.Options{
 		Machines: hosted.Set(w.hosted),
-		Engine:   w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, NoReminders: !w.config.Tools.Remind, Tracing: w.tracing, OnCall: w.metrics.OnCall, Version: version, Log: w.log}))
+		Engine:   w.engine, Policy: w.policy.Load, Tokens: w.tokens, Mail: w.mail, Memory: w.memory, Toolsets: w.toolsets, PerMinute: w.config.Tools.PerMinute, NoReminders: !w.config.Tools.Remind, Tracing: w.tracing, OnCall: w.metrics.OnCall, Version: version, Log: w.log}
+	if w.callerTools != nil { // a nil pointer in an interface is not nil
+		o.Callers = w.callerTools
+	}
+	w.door, err = mcpserver.New(extendDoor(o))
 	return err
 }
 

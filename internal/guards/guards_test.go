@@ -76,8 +76,7 @@ var mayImport = map[string][]string{
 	"openai/upstream":        {},
 	"openai/passthrough":     {"bridge/words", "openai/upstream"},
 	"openai/agents":          {"bridge", "bridge/engine", "bridge/words", "openai/upstream"},
-	"agentv1":                {"agentv1/…", "openai/upstream"},
-	"agentv1/…":              {"agentv1/…"},
+
 	"api/office":             {"bridge", "mail"},
 	"api/recall":             {"bridge"},
 	"api/callers":            {"bridge", "openai"},
