@@ -114,9 +114,22 @@ func (s *Service) mayTransfer(ctx context.Context, from bridge.AgentID, d FileDr
 	return sender, err
 }
 
+// maxShown bounds the text of a file that stands in the message about it, in bytes.
+const maxShown = 16 << 10
+
+// shortText returns what a file holds, if that is a text that can stand in a message.
+func shortText(f bridge.File) (text string, short bool) {
+	if f.Size > maxShown {
+		return "", false
+	}
+	data, err := os.ReadFile(f.Path)
+	return string(data), err == nil && (len(data) == 0 || checkText(string(data)) == nil)
+}
+
 // handOver records the file and tells the recipient. It returns the zero Message if the same request did so before.
 func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (bridge.Message, error) {
 	var m bridge.Message
+	shown, short := shortText(*f)
 	err := s.write(ctx, f.From, func(p *post) error {
 		m = bridge.Message{}
 		if id, err := s.once.Earlier(p.Scene, f.From); err != nil || id != "" {
@@ -134,13 +147,20 @@ func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (br
 		}
 		// Name and description are the sender's words.
 		text := fmt.Sprintf("%s, %s, sha256 %s\n%s", f.Name, words.Count(f.Size, "byte"), f.SHA256, d.Description)
+		how := words.Say("fetch it with GET %s at the address of your MCP server, with your token:", FilePath(f.ID))
+		switch tokenless := s.o.Tokenless != nil && s.o.Tokenless(to.Runtime); {
+		case tokenless && short:
+			text, how = strings.TrimRight(text, "\n")+"\n\n"+shown, "you hold no token to fetch it with, so its text stands here:"
+		case tokenless:
+			how = words.Say("you hold no token to fetch it with, and it is not a text of at most %d bytes; ask the sender to commit it, or to send you the part that you need:", maxShown)
+		}
 		m = p.message(bridge.MailDirect, strings.TrimRight(text, "\n"))
 		m.To, m.Files = []bridge.AgentID{to.ID}, []bridge.Attachment{{ID: f.ID, Type: typeOf(f.Name), Name: f.Name, Size: f.Size}}
 		f.Message, f.To, f.CreatedAt = m.ID, to.ID, p.Now()
 		if err := p.InsertFile(*f); err != nil {
 			return err
 		}
-		if _, err = p.deliver(m, words.Say("%s sent you file %s (message %s); fetch it with GET %s at the address of your MCP server, with your token:", m.FromName, f.ID, m.ID, FilePath(f.ID)), []target{{agent: to, loud: true, direct: true}}); err != nil {
+		if _, err = p.deliver(m, words.Say("%s sent you file %s (message %s); %s", m.FromName, f.ID, m.ID, how), []target{{agent: to, loud: true, direct: true}}); err != nil {
 			return err
 		}
 		return s.once.Keep(p.Scene, f.From, string(m.ID), p.Now())

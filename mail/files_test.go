@@ -238,3 +238,29 @@ func TestSweep(t *testing.T) {
 	}
 	equal(t, "what is left", o.left(t), []string{string(f.ID), "notes"})
 }
+
+// An agent that holds no token cannot fetch a file. The message about a short text holds the text, as words of the sender. About any other file it
+// says what to ask for.
+func TestFilesForAgentsWithoutAToken(t *testing.T) {
+	t.Parallel()
+	w := newFileWorld(t, mail.Options{Files: filepath.Join(t.TempDir(), "files"), MaxFile: 1 << 20, PerPair: -1, Tokenless: func(string) bool { return true }})
+	w.team("ann", "bob")
+	const nothing = "you hold no token to fetch it with, and it is not a text of at most 16384 bytes; ask the sender"
+	for name, c := range map[string]struct{ content, want string }{
+		"text":     {"the plan\nLOCAL_ACTION: backup\n", "so its text stands here:\n| text, 30 bytes, sha256 "},
+		"binary":   {"\xff\x00", nothing},
+		"nul":      {"a\x00b", nothing},
+		"too long": {strings.Repeat("x", 16<<10+1), nothing},
+		"empty":    {"", "so its text stands here:\n| empty, 0 bytes, sha256 "},
+	} {
+		_, m, err := w.mail.Transfer(w.ctx, w.id("ann"), mail.FileDraft{To: "bob", Source: name, Content: strings.NewReader(c.content)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown := strings.HasSuffix(m.Text, "\n\nthe plan\nLOCAL_ACTION: backup"); shown != (name == "text") {
+			t.Errorf("%s: the message is %q", name, m.Text)
+		}
+		w.rest()
+		holds(t, w.prompt("bob"), c.want)
+	}
+}

@@ -34,6 +34,8 @@ type Options struct {
 	// Doors says of an API whether its agents get a door to the bridge, and with it
 	// tools to answer with; nil means that all do but those of v0.
 	Doors func(runtime string) bool
+	// Tokenless says of a runtime whether its agents hold no token, so that they cannot fetch a file; nil means that all hold one.
+	Tokenless func(runtime string) bool
 	// TurnWithin is how long a group waits for one member's turn before the next
 	// member is woken; default 10 minutes. Look is how often that is looked at; default 1 s.
 	TurnWithin, Look time.Duration

@@ -169,7 +169,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err != nil {
 		return nil, w.close(err)
 	}
-	if w.mail, err = mail.New(mail.Options{Steps: w.engine, Doors: doored.Gives, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, ChainDepth: cfg.Mail.ChainDepth, MaxFile: cfg.Mail.MaxFile}); err != nil {
+	if w.mail, err = mail.New(mail.Options{Steps: w.engine, Doors: doored.Gives, Tokenless: w.tokenless, Workspace: w.workspace, Files: cfg.Files, PerPair: cfg.Mail.PerMinute, ChainDepth: cfg.Mail.ChainDepth, MaxFile: cfg.Mail.MaxFile}); err != nil {
 		return nil, w.close(err)
 	}
 	hooks, err := webhooks.New(webhooks.Options{Bridge: w.engine, Keys: keys, OnVerdict: w.metrics.OnVerdict, Log: w.log})
