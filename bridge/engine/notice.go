@@ -12,6 +12,7 @@ import (
 
 // tell records a notice and gives the agent a turn when it is free.
 func (c *change) tell(n bridge.Notice) error {
+	n.Quiet = n.Quiet || spoken(n.Asked)
 	if err := c.keep(n); err != nil {
 		return err
 	}

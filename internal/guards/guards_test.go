@@ -300,10 +300,10 @@ const (
 // turns that no machine can tell of (docs/adr/0026-turns-at-the-relay.md) by 80, and limits that a chat model waits out
 // (docs/adr/0029-chat-models.md) by 30. Commits with events that do not wait for one another (docs/adr/0008-postgresql.md) raised store by 70, and
 // the rows that SQLite's writer keeps in memory (the same record) store and bridge by 30.
-// Words that programs bring to agents (docs/openai/agents.md) raised bridge/engine by 30.
+// Words that programs bring to agents (docs/openai/agents.md) and answers of models that act as an agent raised bridge/engine by 85.
 var largeRooms = map[string]int{
 	"bridge":         4630, // the nouns, and the scene in which a step sees them
-	"bridge/engine":  6330, // the flow of a turn, in one transaction type that nobody else sees (docs/adr/0001-layout.md)
+	"bridge/engine":  6385, // the flow of a turn, in one transaction type that nobody else sees (docs/adr/0001-layout.md)
 	"store":          4530, // two databases, and the texts that rows quote of each other (docs/adr/0008-postgresql.md)
 	"cmd/drawbridge": 4200, // one struct and one Run a command, and the one list that wires the parts
 }
