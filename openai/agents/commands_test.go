@@ -75,7 +75,7 @@ func TestCommander(t *testing.T) {
 			t.Errorf("it says %q; the relay did %q", text, w.relay.Log())
 		}
 		if again, _, err := c.Outcomes(w.Context(), w.state); err != nil || again != "" {
-			t.Errorf("what waits is told again: %q, %v", again, err)
+			t.Errorf("it says again what waits: %q, %v", again, err)
 		}
 	})
 }
