@@ -125,6 +125,9 @@ type joinStatement struct {
 
 const joinedWords = "results of your turn "
 
+// oneSubagent writes a number where one subagent stands without.
+var oneSubagent = strings.NewReplacer("joined: its subagent has ended", "joined: 1 of its 1 subagents", "joined: its subagent has not ended", "joined: 0 of its 1 subagents")
+
 // joinStatements reads what a turn's text says of joined results.
 func joinStatements(text string) (all []joinStatement) {
 	for from := 0; ; {
@@ -135,7 +138,9 @@ func joinStatements(text string) (all []joinStatement) {
 		i += from
 		end := i + strings.Index(text[i:]+"\n\n", "\n\n")
 		s := joinStatement{before: text[:i], late: strings.Contains(text[i:end], "the deadline has passed")}
-		s.count(text[i:end])
+		if _, err := fmt.Sscanf(oneSubagent.Replace(text[i:end]), joinedWords+"%d, joined: %d of its %d subagents", &s.seq, &s.ended, &s.launched); err != nil {
+			s.seq = -1
+		}
 		for line := range strings.Lines(text[i:end]) {
 			var n int
 			if _, err := fmt.Sscanf(strings.TrimSpace(line), "missing: line %d (", &n); err == nil {
@@ -143,22 +148,5 @@ func joinStatements(text string) (all []joinStatement) {
 			}
 		}
 		all, from = append(all, s), end
-	}
-}
-
-// count reads the numbers of a statement. One subagent stands there without a number.
-func (s *joinStatement) count(text string) {
-	if _, err := fmt.Sscanf(text, joinedWords+"%d, joined: %d of its %d subagents", &s.seq, &s.ended, &s.launched); err == nil {
-		return
-	}
-	var has, not string
-	n, _ := fmt.Sscanf(text, joinedWords+"%d, joined: its subagent %s %s", &s.seq, &has, &not)
-	if n != 3 || has != "has" {
-		s.seq, s.ended, s.launched = -1, 0, 0
-		return
-	}
-	s.launched = 1
-	if s.ended = 1; not == "not" {
-		s.ended = 0
 	}
 }
