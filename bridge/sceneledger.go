@@ -58,7 +58,7 @@ type (
 		needs
 		Op AgentID
 	}
-	// NeedDelivery is the number of deliveries with an operation, external id, event, status and time of sending.
+	// NeedDelivery is a delivery with the same operation, external id, event, status and time of sending.
 	NeedDelivery struct {
 		needs
 		Op                              AgentID
@@ -326,10 +326,10 @@ func (s *Scene) Completions(op AgentID) ([]Completion, error) {
 // InsertDelivery reports false for a duplicate of (op, external, status, sent at).
 func (s *Scene) InsertDelivery(d Delivery) (bool, error) {
 	n := NeedDelivery{Op: d.Op, External: d.External, Event: d.Event, Status: d.Status, SentAt: d.SentAt}
-	known, err := count(s, &s.Rows.Deliveries, n, func(o *Delivery) bool {
+	known, err := where(s, &s.Rows.Deliveries, n, func(o *Delivery) bool {
 		return o.Op == d.Op && o.External == d.External && o.Event == d.Event && o.Status == d.Status && o.SentAt == d.SentAt
 	})
-	if err != nil || known > 0 {
+	if err != nil || len(known) > 0 {
 		return false, err
 	}
 	d.ReceivedAt = stamp(d.ReceivedAt)

@@ -226,8 +226,7 @@ func loadCompletions(sc *bridge.Scene, need bridge.Need) []query {
 	case bridge.NeedCompletions:
 		return completions("WHERE op = $1 ORDER BY id", n.Op)
 	case bridge.NeedDelivery:
-		return []query{counted(sc, need, "SELECT count(*) FROM deliveries WHERE op = $1 AND external = $2 AND event = $3 AND status = $4 AND sent_at = $5",
-			n.Op, n.External, n.Event, n.Status, n.SentAt)}
+		return deliveries("WHERE op = $1 AND external = $2 AND event = $3 AND status = $4 AND sent_at = $5", n.Op, n.External, n.Event, n.Status, n.SentAt)
 	case bridge.NeedDeliveries:
 		var w where
 		add(&w, "op =", n.Op)

@@ -66,7 +66,21 @@ func (w *parts) backend(name string, u config.Upstream) (openai.Backend, error) 
 		b.Stateless = true
 		b.Upstream, err = passthrough.New(passthrough.Options{Name: name, URL: u.URL, Key: u.Key.Reveal(), Models: models, Log: w.log})
 	}
+	if err == nil && !b.Agents { // the text of its answers is data, but for tokens that name an agent
+		b.Upstream = agents.Commanding{Upstream: b.Upstream, Commander: agents.NewCommander(w.engine), Agent: w.actsAs}
+	}
 	return b, err
+}
+
+// actsAs returns the agent as which the answers to a token act, "" for none.
+func (w *parts) actsAs(ctx context.Context, token string) (string, error) {
+	all, err := w.callers.Records.Tokens(ctx)
+	for _, t := range all {
+		if t.Name == token && t.RevokedAt.IsZero() {
+			return t.Commands, nil
+		}
+	}
+	return "", err
 }
 
 // completeSpec gives a launch what the orchestrator's entry of its repository says.

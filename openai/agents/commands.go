@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +62,7 @@ const spokenKey = "agent commands"
 // maxSpoken bounds how many answers of a session wait for outcomes; the oldest are left out.
 const maxSpoken = 100
 
-// Act has an answer pass parser and gate. Nothing of an answer runs that was cut off, or as an agent that may not act; Outcomes says why. All
+// Act has an answer pass parser and gate. Nothing of an answer runs that was cut off, or as an agent that may not act; Outcomes says why, and the error is nil. All
 // that the model read is outside text, its earlier answers too, because the caller sends them.
 func (c *Commander) Act(ctx context.Context, s Spoken) error {
 	if s.Finish != "stop" || strings.TrimSpace(s.Text) == "" {
@@ -93,7 +92,7 @@ func (c *Commander) Act(ctx context.Context, s Spoken) error {
 		return err
 	}
 	turn.Failed = plain(bridge.SafeMessage(err))
-	return errors.Join(err, all.keep(ctx, s.State, turn))
+	return all.keep(ctx, s.State, turn)
 }
 
 func loadSpoken(ctx context.Context, state upstream.State) (all spokenTurns, err error) {

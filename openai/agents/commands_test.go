@@ -1,7 +1,9 @@
 package agents_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -100,13 +102,80 @@ func TestCommanderRunsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Turn, s.Finish = "chatcmpl-9", "stop"
-		if err := c.Act(w.Context(), s); bridge.KindOf(err) != bridge.Conflict {
+		if err := c.Act(w.Context(), s); err != nil {
 			t.Errorf("as a stopped agent: %v", err)
 		}
 		if text := w.outcomes(c, "nothing of one answer ran"); !strings.Contains(text, "enough") || strings.Contains(text, "drawbridge") {
 			t.Errorf("it says %q", text)
 		}
 		if len(w.relay.Log()) != 0 {
+			t.Errorf("the relay did %q", w.relay.Log())
+		}
+	})
+}
+
+// model is a backend that says some texts and how it ended.
+type model struct {
+	says   []string
+	finish string
+}
+
+func (m *model) Models(context.Context) ([]upstream.Model, error) { return nil, nil }
+
+func (m *model) Start(context.Context, upstream.Request) (upstream.Turn, error) {
+	all := []upstream.Event{}
+	for _, text := range m.says {
+		all = append(all, upstream.Event{Kind: upstream.Text, Text: text})
+	}
+	return &modelTurn{all: append(all, upstream.Event{Kind: upstream.Ended, Finish: m.finish})}, nil
+}
+
+func (m *model) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
+	return nil, io.EOF
+}
+
+type modelTurn struct{ all []upstream.Event }
+
+func (t *modelTurn) Ref() string                                      { return "" }
+func (t *modelTurn) Deliver(context.Context, []upstream.Result) error { return nil }
+func (t *modelTurn) Cancel(context.Context) error                     { return nil }
+func (t *modelTurn) Next(context.Context) (upstream.Event, error) {
+	if len(t.all) == 0 {
+		return upstream.Event{}, io.EOF
+	}
+	e := t.all[0]
+	t.all = t.all[1:]
+	return e, nil
+}
+
+// TestCommanding: a backend in front of which a Commander stands: the answer acts for a token that names an agent, and the next one opens with what came of it.
+func TestCommanding(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		w.launch()
+		m := &model{says: []string{"I do.\nLOCAL_", "ACTION: backup_script"}, finish: "stop"}
+		b := agents.Commanding{Upstream: m, Commander: agents.NewCommander(w.engine), Agent: func(_ context.Context, token string) (string, error) {
+			return map[string]string{"web": "main"}[token], nil
+		}}
+		plain := w.ask("chatcmpl-0", "save my work")
+		plain.Token = "other"
+		if text, _ := w.whole(w.begin(b, plain)); text != "I do.\nLOCAL_ACTION: backup_script" {
+			t.Errorf("text %q", text)
+		}
+		if text, _ := w.whole(w.begin(b, w.ask("chatcmpl-1", "save my work"))); text != "I do.\nLOCAL_ACTION: backup_script" {
+			t.Errorf("text %q", text)
+		}
+		w.until("the action ran", func(tx *bridge.Scene) bool {
+			all, err := tx.Commands(bridge.CommandFilter{State: bridge.CommandFinished})
+			return err == nil && len(all) == 1
+		})
+		m.says = []string{"Saved."}
+		for i, want := range []string{"What came of commands in earlier answers:\n\n- line 2 LOCAL_ACTION backup_script: ended, executed", "Saved."} {
+			if text, _ := w.whole(w.begin(b, w.ask(fmt.Sprint("chatcmpl-2", i), "thanks"))); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "Saved.") {
+				t.Errorf("text %q", text)
+			}
+		}
+		if len(w.relay.Log()) != 1 {
 			t.Errorf("the relay did %q", w.relay.Log())
 		}
 	})
