@@ -59,9 +59,10 @@ const (
 	keepalive = 10 * time.Second
 	// holdFor is how long a turn stays this process's after its last sign.
 	holdFor = 30 * time.Second
-	// repeatWithin is how long after a broken connection the same body is a repeat, and repeatMarked the same for one that says that it is one.
+	// repeatWithin is how long after a broken connection the same body is a repeat. repeatMarked is how long after the begin of a turn
+	// a request that says that it is a repeat meets it: clients wait ten minutes and longer for an answer before each repeat.
 	repeatWithin = 30 * time.Second
-	repeatMarked = 10 * time.Minute
+	repeatMarked = 2 * time.Hour
 	// remember is how long a turn that is over stays in memory.
 	remember = time.Minute
 )
@@ -76,6 +77,8 @@ type Door struct {
 	base  context.Context //nolint:containedctx // ended by Run alone
 	stop  context.CancelFunc
 	turns sync.WaitGroup
+	// gates hold a lock for each token with a rate.
+	gates sync.Map
 
 	mu   sync.Mutex // guards legs and runs
 	legs map[string]*leg

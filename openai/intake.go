@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"drawbridge/bridge"
@@ -63,10 +64,11 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 	if row, err := repeats(found.Turns, claim{key: key, body: sum, marked: markedRepeat(r), now: now, gone: d.gone(ctx)}); err != nil {
 		return nil, err
 	} else if row != nil {
-		return d.meet(ctx, *row)
-	}
-	if err := d.refuseOverBudget(ctx, t, now); err != nil {
-		return nil, err
+		l, err := d.meet(ctx, *row, claim{key: key, marked: markedRepeat(r), now: now})
+		if errors.Is(err, errNotARepeat) {
+			err = ErrConflict // another repeat was faster; look again, as there may be a second turn
+		}
+		return l, err
 	}
 	backend, model, side, err := d.lead(ctx, a)
 	if err != nil {
@@ -93,6 +95,21 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 	}
 	if l, err := d.followed(ctx, t, a.messages, found); l != nil || err != nil {
 		return l, err
+	}
+	return d.beginWithin(ctx, o)
+}
+
+// beginWithin begins a turn that the token may still spend. Requests of one token with a rate pass one after the other, so that no two take the
+// last place.
+func (d *Door) beginWithin(ctx context.Context, o order) (*leg, error) {
+	if o.token.PerMinute > 0 {
+		gate, _ := d.gates.LoadOrStore(o.token.ID, &sync.Mutex{})
+		mu, _ := gate.(*sync.Mutex)
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	if err := d.refuseOverBudget(ctx, o.token, d.now()); err != nil {
+		return nil, err
 	}
 	return d.begin(ctx, o)
 }
@@ -146,6 +163,14 @@ type claim struct {
 	gone func(Turn) bool
 }
 
+// fits reports whether a turn of the same body may be met: by a request that says that it is a repeat, or once after a connection broke.
+func (c claim) fits(t Turn) bool {
+	return c.key != "" || c.marked || !t.BrokenAt.IsZero() && c.now.Sub(t.BrokenAt) <= repeatWithin
+}
+
+// errNotARepeat says that somebody else met the turn first, or reads it: the request is one of its own.
+var errNotARepeat = errors.New("not a repeat")
+
 // repeats finds the turn that a request repeats: the one of its key; or of the same body, when the request says that it is a repeat and
 // nobody reads that turn's answer; or of the same body whose connection broke a short while ago, once. Requests that
 // are open side by side are never one.
@@ -161,11 +186,7 @@ func repeats(turns []Turn, c claim) (*Turn, error) {
 		return &turns[at], nil
 	}
 	for i, t := range turns {
-		if t.Body != c.body || t.Key != "" {
-			continue
-		}
-		broke := !t.BrokenAt.IsZero() && c.now.Sub(t.BrokenAt) <= repeatWithin && t.Met == 0
-		if broke || c.marked && c.gone(t) {
+		if t.Body == c.body && t.Key == "" && c.fits(t) && c.gone(t) {
 			return &turns[i], nil
 		}
 	}
@@ -204,28 +225,21 @@ func pause(ctx context.Context, span time.Duration) bool {
 func (l *leg) isRead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.readers > 0
+	return l.readers > 0 || l.reserved
 }
 
 // meet returns the turn that a request repeats: as it goes on here, as it is recorded, or, where another process has it, when that one is done.
-func (d *Door) meet(ctx context.Context, row Turn) (*leg, error) {
+// Of several requests that come for one broken connection, it is the answer of one; errNotARepeat for the others.
+func (d *Door) meet(ctx context.Context, row Turn, c claim) (*leg, error) {
 	for {
 		d.mu.Lock()
 		l := d.legs[row.ID]
 		d.mu.Unlock()
 		if l != nil {
-			return l, d.save(ctx, l, nil, func(t *Turn) { t.Met, t.BrokenAt = t.Met+1, time.Time{} })
+			return l, d.join(ctx, l, c)
 		}
 		if row.State.Over() || row.State == TurnParked {
-			l, err := recorded(row)
-			if err != nil {
-				return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
-			}
-			row.Met, row.BrokenAt = row.Met+1, time.Time{}
-			if err := d.o.Records.Save(ctx, Change{Turns: []Turn{row}}); err != nil {
-				return nil, err
-			}
-			return l, nil
+			return d.rejoin(ctx, row, c)
 		}
 		if !row.Held.After(d.now()) {
 			d.adopt(ctx, row)
@@ -239,6 +253,55 @@ func (d *Door) meet(ctx context.Context, row Turn) (*leg, error) {
 		}
 		row = f.Turns[0]
 	}
+}
+
+// join makes a request a reader of a turn under way. Without a key it must be the only one.
+func (d *Door) join(ctx context.Context, l *leg, c claim) error {
+	if !l.reserve(c.key != "") {
+		return errNotARepeat
+	}
+	fits := true
+	err := d.save(ctx, l, nil, func(t *Turn) {
+		if fits = c.fits(*t); fits {
+			t.Met, t.BrokenAt = t.Met+1, time.Time{}
+		}
+	})
+	if err == nil && !fits {
+		err = errNotARepeat
+	}
+	if err != nil {
+		l.change(func() { l.reserved = false })
+	}
+	return err
+}
+
+// reserve keeps a leg for one request until that one reads it. shared is set for requests that may read side by side.
+func (l *leg) reserve(shared bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !shared && (l.readers > 0 || l.reserved) {
+		return false
+	}
+	l.reserved = l.reserved || !shared
+	return true
+}
+
+// rejoin answers a repeat from the record. The version of the row lets one of several through.
+func (d *Door) rejoin(ctx context.Context, row Turn, c claim) (*leg, error) {
+	if !c.fits(row) {
+		return nil, errNotARepeat
+	}
+	l, err := recorded(row)
+	if err != nil {
+		return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
+	}
+	row.Met, row.BrokenAt = row.Met+1, time.Time{}
+	if err := d.o.Records.Save(ctx, Change{Turns: []Turn{row}}); err != nil {
+		return nil, err
+	}
+	row.Version++
+	l.row = row
+	return l, nil
 }
 
 // place is where a request stands: its session, and which of its messages are new there.
@@ -336,7 +399,7 @@ type order struct {
 func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	t, b, a, p, row := o.token, o.backend, o.asked, o.place, o.row
 	row.Ref = string(mustJSON(ref{Backend: b.Name, Root: row.ID}))
-	if err := d.o.Records.Save(ctx, Change{Session: &p.session, Turns: []Turn{row}}); err != nil {
+	if err := d.o.Records.Save(ctx, Change{Session: &p.session, Turns: []Turn{row}, Calls: answeredHere(b, a, o.found)}); err != nil {
 		return nil, err
 	}
 	row.Version = 1
@@ -354,6 +417,22 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	}
 	go d.start(r, l, q)
 	return l, nil
+}
+
+// answeredHere are the calls of a backend that keeps nothing whose results stand in the messages: /v1/tool_results takes none for them any more.
+func answeredHere(b Backend, a *asked, f Found) (rows []CallRow) {
+	if !b.Stateless {
+		return nil
+	}
+	for _, c := range f.Calls {
+		at := slices.IndexFunc(a.messages, func(m upstream.Message) bool { return m.Role == "tool" && m.CallID == c.ID })
+		if at >= 0 && c.State == CallWaiting {
+			m := a.messages[at]
+			c.State, c.Result = CallAnswered, mustJSON(upstream.Result{CallID: c.Upstream, Text: m.Text, Images: m.Images})
+			rows = append(rows, c)
+		}
+	}
+	return rows
 }
 
 // names are those of tools.

@@ -30,7 +30,9 @@ type leg struct {
 	failed  *upstream.Error
 	changed chan struct{} // closed at each change, and replaced
 	readers int
-	saving  sync.Mutex // one save of the row at a time
+	// reserved is set while one more reader is on its way.
+	reserved bool
+	saving   sync.Mutex // one save of the row at a time
 }
 
 func newLeg(row Turn) *leg {

@@ -220,10 +220,10 @@ func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result up
 	}
 	call, turn := f.Calls[at], f.Turns[0]
 	result.CallID = call.Upstream
-	switch call.State {
-	case CallAnswered:
+	switch {
+	case call.State == CallAnswered, call.Result != nil:
 		return nil, nil, unprocessable("tool_call_id", "already_answered", "this call has its result already; the first one counts")
-	case CallDropped:
+	case call.State == CallDropped, turn.State == TurnEnded && d.now().Sub(turn.EndedAt) > d.o.ParkTimeout:
 		return nil, nil, unprocessable("tool_call_id", "too_late", "the turn of this call is over and waits for nothing; ask again with a new request")
 	}
 	results := map[string]upstream.Result{call.ID: result}
@@ -320,7 +320,7 @@ func (d *Door) followed(ctx context.Context, t Token, messages []upstream.Messag
 		}
 		switch next := g.Turns[0]; {
 		case next.Body == "" && next.Met == 0 && next.Before == lastSum(t.Name, messages):
-			return d.meet(ctx, next)
+			return d.meet(ctx, next, claim{key: next.ID})
 		case !next.State.Over() && next.State != TurnParked:
 			return nil, unprocessable("messages", "turn_runs", "the turn of call "+c.ID+" has its result and goes on; repeat the same request for its answer, or wait until it is over")
 		}

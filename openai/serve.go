@@ -31,13 +31,13 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // answer gives a caller what its turn says, as a stream or at once.
 func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) error {
 	httpx.RecordOf(r.Context()).Add("turn", l.id)
-	l.change(func() { l.readers++ })
+	l.change(func() { l.readers, l.reserved = l.readers+1, false })
 	whole := false
 	defer func() {
-		l.change(func() { l.readers-- })
 		if !whole {
-			d.broke(l)
+			d.broke(l) // first, so that a repeat which sees that nobody reads also sees why
 		}
+		l.change(func() { l.readers-- })
 	}()
 	if failed, there := d.firstSecond(r, l, a.stream); there && failed != nil {
 		whole = true
