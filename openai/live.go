@@ -109,6 +109,18 @@ func (l *leg) piece(e *upstream.Event) error {
 	return nil
 }
 
+// fillArguments makes {} of the arguments of a call that has none: clients read the pieces of a stream as JSON.
+func (l *leg) fillArguments() {
+	l.change(func() {
+		for i := range l.calls {
+			if len(l.calls[i].Arguments) == 0 {
+				l.calls[i].Arguments = []byte("{}")
+				l.events = append(l.events, upstream.Event{Kind: upstream.CallPiece, Index: i, Arguments: "{}"})
+			}
+		}
+	})
+}
+
 // answer is how the record keeps what was said.
 type answer struct {
 	Text      string          `json:"text,omitempty"`
@@ -341,6 +353,7 @@ func (d *Door) finish(r *run, l *leg, e upstream.Event) {
 	if r.backend.Stateless && e.Finish == "stop" && len(l.calls) > 0 {
 		e.Finish = "tool_calls" // some endpoints say stop behind a call
 	}
+	l.fillArguments()
 	l.change(func() { l.events = append(l.events, e) })
 	calls := callRows(l)
 	if r.backend.Stateless && len(calls) > 0 && r.body != nil {
@@ -353,6 +366,7 @@ func (d *Door) finish(r *run, l *leg, e upstream.Event) {
 
 // park ends a leg with calls, for whose results the run waits.
 func (d *Door) park(r *run, l *leg, e upstream.Event) {
+	l.fillArguments()
 	l.change(func() { l.events = append(l.events, e) })
 	d.mu.Lock()
 	d.parked[l.id] = r

@@ -127,3 +127,15 @@ func TestRateAtOnce(t *testing.T) {
 		t.Errorf("%d turns began", f.starts())
 	}
 }
+
+// TestCallWithoutArguments: its pieces together are {} in a stream, too.
+func TestCallWithoutArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &fake{say: func(upstream.Request) []upstream.Event {
+		return []upstream.Event{{Kind: upstream.CallPiece, ID: "a", Name: "bash"}, {Kind: upstream.Parked}}
+	}})
+	_, body := w.post("/v1/chat/completions", ask(true, said("user", "go")))
+	if strings.Count(body, `"arguments":"{}"`) != 1 {
+		t.Error(body)
+	}
+}
