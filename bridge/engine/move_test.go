@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"drawbridge/bridge"
@@ -283,4 +284,54 @@ func TestMoveAfterALimit(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+}
+
+// The answer to a question reaches its agent, once, also where the session that asked is not the agent's any more.
+func TestMoveKeepsQuestions(t *testing.T) {
+	t.Parallel()
+	for _, why := range []bridge.EndCause{bridge.CauseUnsaid, bridge.CauseSessionGone, bridge.CauseLoginMissing, "a move"} {
+		t.Run(string(why), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, w *world) {
+				var lost, over atomic.Bool
+				w.cloud.Answer = func(_, text string) bridge.Observation {
+					switch {
+					case why == "a move" || text == "go" || over.Load() || !strings.HasPrefix(text, movedHead):
+						return bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Reply: "Done."}
+					case lost.Load():
+						return bridge.Observation{State: bridge.RunError, Cause: why}
+					}
+					return bridge.Observation{State: bridge.RunRunning}
+				}
+				w.start()
+				a := w.launchLocal("go")
+				w.resting()
+				w.mustMove(a, "desk")
+				w.say("build it")
+				w.until("it works", w.is(func(a bridge.Agent) bool { return a.External != "" }))
+				p := bridge.Permission{ID: "apr_1", Hash: strings.Repeat("ab", 32), Relay: "laptop", Entry: "opencode", Session: w.agent().External,
+					Tool: "bash", Arguments: `{"command":"make release"}`, AtBridge: true, State: bridge.PermissionOpen}
+				m := w.permission(p)
+				if lost.Store(true); why == "a move" {
+					w.resting()
+					if _, err := w.engine.Deny(t.Context(), m.ID, ""); err != nil {
+						t.Fatal(err)
+					}
+					w.mustMove(a, "local")
+				}
+				w.until("the session is not its own", w.is(func(a bridge.Agent) bool { return a.External != p.Session }))
+				over.Store(true)
+				p.State, p.By = bridge.PermissionNo, "terminal"
+				w.permission(p)
+				w.permission(p)
+				w.say("go on")
+				w.resting()
+				heard := strings.Join(append(w.launches(), w.sent(boss)...), "\n")
+				wants(t, heard, "has its answer: a person said no; your earlier session asked it", "\n| bash {\"command\":\"make release\"}")
+				if n := strings.Count(heard, "has its answer"); n != 1 {
+					t.Errorf("it heard the answer %d times:\n%s", n, heard)
+				}
+			})
+		})
+	}
 }

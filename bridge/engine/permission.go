@@ -18,37 +18,38 @@ const (
 
 // PermissionAsked records a question of an agent that a relay hosts as a command that waits for a person, or notes how far it has come.
 // Twice is fine. The error is a *bridge.Error: Denied unless p.Relay hosts the agent under p.Entry, Unavailable while the agent is not
-// known yet, Conflict when the id was used for another question.
+// known yet, Conflict when the id was used for another question. A question on record stays its agent's when the agent gets another session.
 func (e *Engine) PermissionAsked(ctx context.Context, p bridge.Permission) error {
 	return e.update(ctx, func(c *change) error { return c.permissionAsked(p) })
 }
 
 func (c *change) permissionAsked(p bridge.Permission) error {
-	a, err := c.FindAgent(bridge.ByExternal, p.Session)
-	if errors.Is(err, bridge.ErrNoRow) {
-		return bridge.Errorf(bridge.Unavailable, "the bridge does not know the agent of question %q yet", p.ID)
-	}
-	if err != nil {
-		return err
-	}
-	if !c.hostedBy(a, p.Relay, p.Entry) {
-		return bridge.Errorf(bridge.Denied, "relay %q does not host agent %s as %q", p.Relay, a.ID, p.Entry)
-	}
 	m, err := c.Command(bridge.PermissionCommand(p.Relay, p.ID))
-	if errors.Is(err, bridge.ErrNoRow) {
-		m, err = c.newPermission(a, p)
+	var a bridge.Agent
+	switch {
+	case err == nil:
+		a, err = c.asker(m, p)
+	case errors.Is(err, bridge.ErrNoRow):
+		a, m, err = c.newPermission(p)
 	}
-	if err != nil {
+	if err != nil || !p.State.Over() {
 		return err
-	}
-	known, ok := m.Asks()
-	if !ok || m.Agent != a.ID || known.Hash != p.Hash {
-		return bridge.Errorf(bridge.Conflict, "question %q of relay %q is another one than the one on record", p.ID, p.Relay)
-	}
-	if !p.State.Over() {
-		return nil
 	}
 	return c.permissionOver(a, m, p)
+}
+
+// asker returns the agent of a question on record. The agent may have left the session that asked, or the relay: the record says whose the
+// question is, and its id holds the relay's name.
+func (c *change) asker(m bridge.Command, p bridge.Permission) (bridge.Agent, error) {
+	known, ok := m.Asks()
+	if !ok || known.Hash != p.Hash || known.Session != p.Session || known.Entry != p.Entry {
+		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "question %q of relay %q is another one than the one on record", p.ID, p.Relay)
+	}
+	a, err := c.Agent(m.Agent)
+	if err == nil && a.Forgotten() {
+		err = bridge.Errorf(bridge.Denied, "agent %s of question %q was forgotten", a.ID, p.ID)
+	}
+	return a, err
 }
 
 // hostedBy reports whether a relay hosts the agent under an entry of its file.
@@ -61,21 +62,31 @@ func (c *change) hostedBy(a bridge.Agent, relay, entry string) bool {
 }
 
 // newPermission records the question in the turn of the run in which it was asked.
-func (c *change) newPermission(a bridge.Agent, p bridge.Permission) (m bridge.Command, err error) {
+func (c *change) newPermission(p bridge.Permission) (a bridge.Agent, m bridge.Command, err error) {
+	a, err = c.FindAgent(bridge.ByExternal, p.Session)
+	if errors.Is(err, bridge.ErrNoRow) {
+		return a, m, bridge.Errorf(bridge.Unavailable, "the bridge does not know the agent of question %q yet", p.ID)
+	}
+	if err != nil {
+		return a, m, err
+	}
+	if !c.hostedBy(a, p.Relay, p.Entry) {
+		return a, m, bridge.Errorf(bridge.Denied, "relay %q does not host agent %s as %q", p.Relay, a.ID, p.Entry)
+	}
 	turn, err := c.turnOfRun(a, p.Run)
 	if err != nil {
-		return m, err
+		return a, m, err
 	}
 	earlier, err := c.Commands(bridge.CommandFilter{Turn: turn.ID, Verb: bridge.VerbPermission, Limit: maxPermissions})
 	if err != nil {
-		return m, err
+		return a, m, err
 	}
 	if len(earlier) >= maxPermissions {
-		return m, bridge.Errorf(bridge.RateLimited, "turn %s asked %d questions, and no further one is recorded", turn.ID, len(earlier))
+		return a, m, bridge.Errorf(bridge.RateLimited, "turn %s asked %d questions, and no further one is recorded", turn.ID, len(earlier))
 	}
 	cmd, err := p.Command()
 	if err != nil {
-		return m, err
+		return a, m, err
 	}
 	m = bridge.Command{
 		ID: bridge.PermissionCommand(p.Relay, p.ID), Turn: turn.ID, Agent: a.ID, Ordinal: permissionOrdinal + len(earlier), Parsed: cmd, State: bridge.CommandParsed,
@@ -83,12 +94,12 @@ func (c *change) newPermission(a bridge.Agent, p bridge.Permission) (m bridge.Co
 		CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	if err := c.InsertCommand(m); err != nil {
-		return m, err
+		return a, m, err
 	}
 	if err := c.setCommand(&m, bridge.CommandHeld); err != nil {
-		return m, err
+		return a, m, err
 	}
-	return m, c.event(bridge.EventHeld, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m) + ": " + m.Reason, Fields: map[string]string{"verb": string(bridge.VerbPermission), "relay": p.Relay}})
+	return a, m, c.event(bridge.EventHeld, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m) + ": " + m.Reason, Fields: map[string]string{"verb": string(bridge.VerbPermission), "relay": p.Relay}})
 }
 
 // turnOfRun returns the agent's turn of a run, or its last one.
@@ -115,7 +126,7 @@ func (c *change) permissionOver(a bridge.Agent, m bridge.Command, p bridge.Permi
 	case (m.State == bridge.CommandRefused || m.State == bridge.CommandFailed) && waits && m.ApprovalKey != toldKey:
 		// The operator's no, or the stop of the tree, came too late for the process. What the relay has counts.
 		m.Approved = p.State.Allowed()
-		return c.tellPermission(a, m)
+		return c.tellPermission(a, m, p)
 	case !m.State.Open():
 		return nil
 	}
@@ -140,7 +151,7 @@ func (c *change) permissionOver(a bridge.Agent, m bridge.Command, p bridge.Permi
 		return err
 	}
 	if waits {
-		return c.tellPermission(a, m)
+		return c.tellPermission(a, m, p)
 	}
 	return c.pump(&a) // the turn may have ended meanwhile, and its task have waited for this answer alone
 }
@@ -148,8 +159,9 @@ func (c *change) permissionOver(a bridge.Agent, m bridge.Command, p bridge.Permi
 // toldKey marks a question whose answer the agent has heard, so that it hears it once.
 const toldKey = "told"
 
-// tellPermission wakes an agent whose process ended while its question was open. The relay says in the turn what was asked.
-func (c *change) tellPermission(a bridge.Agent, m bridge.Command) error {
+// tellPermission wakes an agent whose process ended while its question was open. The relay says in the turn what was asked. A session that
+// did not ask hears it from the bridge.
+func (c *change) tellPermission(a bridge.Agent, m bridge.Command, p bridge.Permission) error {
 	m.ApprovalKey = toldKey
 	if err := c.UpdateCommand(m); err != nil {
 		return err
@@ -162,8 +174,13 @@ func (c *change) tellPermission(a bridge.Agent, m bridge.Command) error {
 	if m.Approved {
 		word = "yes"
 	}
-	text := words.Say("your question %s has its answer: a person said %s", m.ID, word)
-	return c.tell(bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID}, Text: text, Item: c.item(a, "permission", m.OpKey), Asked: m.Turn})
+	n := bridge.Notice{Agent: a.ID, Cause: bridge.CauseReport, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID}, Item: c.item(a, "permission", m.OpKey), Asked: m.Turn,
+		Text: words.Say("your question %s has its answer: a person said %s", m.ID, word)}
+	if p.Session != a.External {
+		n.Text += words.Say("; your earlier session asked it, and the answer counted for that one call; ask again if you still need it")
+		n.Untrusted, n.Source, n.Author = words.Clip(p.Tool+" "+p.Arguments, 1000), bridge.OriginTree, a.Name
+	}
+	return c.tell(n)
 }
 
 // decidePermission takes the operator's word on a question. The relay fetches it, checks it against its own hash, and says what came of it.
