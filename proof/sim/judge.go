@@ -103,7 +103,7 @@ func (v *verdict) truth(m bridge.Command) {
 		a := v.o.truth.of(v.agents[m.Child])
 		switch external := v.agents[m.Child].External; {
 		case m.Child == "":
-		case a != nil && external == "" && a.movedTo == "":
+		case a.lives() && external == "" && a.movedTo == "":
 			v.s.fail("command %s is recorded as not launched (%s), and agent %s runs", m.ID, m.Reason, a.id)
 		case a == nil && external != "" && !v.o.truth.taken[external]:
 			v.s.fail("command %s is recorded as launched, and there is no agent", m.ID)
@@ -137,7 +137,7 @@ func (v *verdict) agent(a bridge.Agent) {
 		}
 	}
 	external := v.o.truth.of(a)
-	if a.Parent == "" && external != nil && a.External == "" && external.movedTo == "" && !v.stuck[a.ID] && !v.o.s.restored {
+	if a.Parent == "" && external.lives() && a.External == "" && external.movedTo == "" && !v.stuck[a.ID] && !v.o.s.restored {
 		v.s.fail("agent %s is recorded as not launched, and %s runs", a.ID, external.id)
 	}
 	if external != nil && v.o.s.restored {

@@ -94,6 +94,12 @@ func (r *cloudRun) is(t bridge.Turn) bool {
 	return r.marker == t.Marker() || (t.IsLaunch() && r.marker == "" && !r.foreign)
 }
 
+// lives reports whether an agent has any prompt. One whose relay was killed with it may have lost the only one, and a stop may come before
+// that is said again. False for nil.
+func (a *cloudAgent) lives() bool {
+	return a != nil && a.find(func(r *cloudRun) bool { return !r.lost }) != nil
+}
+
 // active returns the run that goes on now, or nil.
 func (a *cloudAgent) active(now time.Time) *cloudRun {
 	for _, r := range a.runs {
