@@ -43,7 +43,7 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 	var judged policy.Judgement
 	limit := c.policy().Limits().CommandsPerTurn
 	switch {
-	case by.Tree.Stopped():
+	case by.Tree.Stopped() && f.Total > 0: // a reply that asks for nothing stays a result
 		over = words.Stopped(by.Tree) + "; nothing of this turn ran"
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"

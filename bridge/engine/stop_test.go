@@ -348,3 +348,40 @@ func TestStopWhileTheEffectIsLookedFor(t *testing.T) {
 		}
 	})
 }
+
+// A reply that asks for nothing is the result, also where it came while the tree was stopped. The agent hears of no command that did not run.
+func TestStopKeepsAResult(t *testing.T) {
+	t.Parallel()
+	var over atomic.Bool
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			switch {
+			case repo == worker && !over.Load():
+				return bridge.Observation{State: bridge.RunRunning}
+			case repo == worker:
+				return bridge.Observation{State: bridge.RunFinished, Reply: "the answer is 42"}
+			case text == "go":
+				return bridge.Observation{State: bridge.RunFinished, Reply: "SUBAGENT: repo=" + worker + ", prompt=count"}
+			}
+			return bridge.Observation{State: bridge.RunFinished, Reply: "noted"}
+		}
+		w.start()
+		w.launch("go")
+		w.until("the subagent works", func(tx *bridge.Scene) bool {
+			all, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnRunning})
+			return err == nil && len(all) == 1 && all[0].Text == "count"
+		})
+		over.Store(true) // what is over when its cancel comes stays as it ended
+		w.halt()
+		w.resting()
+		w.goOn()
+		w.resting()
+		if got := w.sent(worker); len(got) != 0 {
+			t.Errorf("the subagent heard %q", got)
+		}
+		got := strings.Join(w.sent(boss), "\n")
+		if strings.Count(got, "the answer is 42") != 1 {
+			t.Errorf("the parent heard %q", got)
+		}
+	})
+}
