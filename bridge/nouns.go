@@ -230,7 +230,7 @@ type Turn struct {
 	State  TurnState
 	Run    string
 	Reply  string
-	// Status is the run's terminal word, empty before.
+	// Status is the terminal word of the turn's last run that ended, empty before.
 	Status RunState
 	// Trouble says in words what went wrong, for a person.
 	Trouble  string
@@ -250,9 +250,10 @@ type Turn struct {
 // IsLaunch reports whether a turn makes its agent: the first one does, every other is a follow-up.
 func (t Turn) IsLaunch() bool { return t.Seq == 1 }
 
-// GoesOn reports whether the agent has the turn already and was cut off in it by a limit. It is asked to go on, and not told again.
+// GoesOn reports whether the agent has the turn already and was cut off in it by a limit. It is asked to go on, and not told again. A turn
+// that was cut off has a Status, also when the run with which it was to go on never began.
 func (t Turn) GoesOn() bool {
-	return t.Run != "" && (t.State == TurnQueued || t.State == TurnDelivering)
+	return (t.Run != "" || t.Status != "") && (t.State == TurnQueued || t.State == TurnDelivering)
 }
 
 // Marker is the first line of a follow-up's text. It finds the turn again

@@ -51,7 +51,7 @@ func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) erro
 
 // sleepsThere records that a run waits for the end of a limit. It goes on by itself where it is.
 func (c *change) sleepsThere(j *job, obs bridge.Observation) error {
-	text := whySleeps(obs, obs.NotBefore)
+	text := words.Sleeps(obs, obs.NotBefore)
 	j.agent.NotBefore, j.agent.Trouble, j.turn.Trouble = obs.NotBefore, text, text
 	if err := errors.Join(c.UpdateTurn(j.turn), c.UpdateAgent(j.agent)); err != nil {
 		return err
@@ -69,7 +69,7 @@ const limitWait, maxLimitWait = 5 * time.Minute, time.Hour
 const longestLimit = 14 * 24 * time.Hour
 
 // sleeps takes a turn back to the queue. A limit is a time: the turn is not failed, and goes on when the limit is over. A turn that the
-// agent never got is said as if for the first time.
+// agent never got is said as if for the first time. One that was to go on still is: the agent reads no more of it than it has.
 func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) error {
 	e.streams.ended(j.turn.ID)
 	limited := obs.Cause == bridge.CauseLimited
@@ -88,11 +88,14 @@ func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) erro
 		if j.tree.Stopped() {
 			until = c.now
 		}
-		if !limited {
+		switch {
+		case limited:
+			j.turn.Status = obs.State
+		case j.turn.Status == "":
 			j.turn.Run = ""
+			c.notBegun(j, obs.Cause)
 		}
-		c.notBegun(j, obs.Cause)
-		text := whySleeps(obs, until)
+		text := words.Sleeps(obs, until)
 		j.turn.Trouble, j.agent.Trouble = text, text
 		j.agent.NotBefore, j.agent.Doing, j.agent.DoingSince = until, bridge.DoingSleep, c.now
 		if err := c.setTurn(&j.turn, bridge.TurnQueued); err != nil {
@@ -130,7 +133,7 @@ func (e *Engine) stagger(t bridge.Tree) time.Duration {
 // asks ends a turn whose agent asked a person for so long that its process ended. What the turn told was told, and the answer is the
 // agent's next turn. Its task goes on, so that the parent hears only that a person has to answer.
 func (c *change) asks(j *job, out output) error {
-	text := runEnded(out.obs)
+	text := words.RunEnded(out.obs)
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, text, text
 	j.agent.Doing = bridge.DoingAsking
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
@@ -152,42 +155,4 @@ func (c *change) asks(j *job, out output) error {
 		return err
 	}
 	return c.pump(&j.agent)
-}
-
-// endCauses say in words why a run ended, and what a person can do.
-var endCauses = map[bridge.EndCause]string{
-	bridge.CauseDeclined:     "the agent's model refused the turn",
-	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it; replay the turn to try again",
-	bridge.CauseAsking:       "the agent asked for a permission, and its process ended while it waited; the answer is its next turn",
-	bridge.CauseSessionGone:  "the agent's session is gone on its machine; say something to it, and it begins a new session without what was said before; its work is in its workspace there",
-	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there, then replay the turn",
-	bridge.CauseUnsaid:       "the agent got nothing of the turn",
-}
-
-// runEnded says why a run did not end well.
-func runEnded(o bridge.Observation) string {
-	detail := ""
-	if o.Detail != "" {
-		detail = ": " + string(words.Name(o.Detail))
-	}
-	if o.Cause == bridge.CauseCrashed { // lists show the beginning alone, and only the detail says which of these it was
-		return fmt.Sprintf("%s: the agent crashed or could not start%s; look at its workspace, then replay the turn", o.State, detail)
-	}
-	text := fmt.Sprintf("the run ended with status %s", o.State)
-	if why := endCauses[o.Cause]; why != "" {
-		text += ": " + why
-	}
-	return text + detail
-}
-
-// whySleeps says why an agent gets nothing before a time.
-func whySleeps(o bridge.Observation, until time.Time) string {
-	why := "the account of this agent is limited"
-	if o.Cause == bridge.CauseUnsaid {
-		why = "its machine did not take the turn"
-	}
-	if o.Detail != "" {
-		why += " (" + string(words.Name(o.Detail)) + ")"
-	}
-	return fmt.Sprintf("%s; the turn waits until %s and goes on by itself then", why, until.UTC().Format("2006-01-02 15:04:05 MST"))
 }

@@ -419,3 +419,39 @@ func TestStopEndsALimit(t *testing.T) {
 		}
 	})
 }
+
+// A turn that a limit cut off, and whose machine then did not take it, stays the turn that its agent has: the agent reads no more of it than
+// the beginning, so that what came meanwhile is told in another turn.
+func TestLimitThenUnsaid(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	bubble(t, func(t *testing.T, w *world) {
+		w.cloud.Answer = func(_, text string) bridge.Observation {
+			o := bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Reply: "Done."}
+			switch age := time.Since(begun); {
+			case text == "go":
+				o.Reply = "REMIND: 3m, tea"
+			case !strings.Contains(text, "build it"):
+			case age < 5*time.Minute:
+				return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: begun.Add(10 * time.Minute)}
+			case age < 15*time.Minute:
+				return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseUnsaid, NotBefore: begun.Add(20 * time.Minute)}
+			}
+			return o
+		}
+		w.start()
+		a := w.launchLocal("go")
+		w.resting()
+		w.say("build it")
+		w.until("it sleeps", w.is(func(a bridge.Agent) bool { return a.Doing == bridge.DoingSleep }))
+		w.until("its machine did not take it", w.is(func(a bridge.Agent) bool { return strings.Contains(a.Trouble, "did not take the turn") }))
+		if _, err := w.engine.Move(t.Context(), a.ID, "desk"); bridge.KindOf(err) != bridge.Conflict {
+			t.Errorf("it moved in the middle of a turn: %v", err)
+		}
+		w.resting()
+		got := w.sent(boss)
+		if len(got) != 4 || got[0] != got[1] || got[0] != got[2] || strings.Contains(got[0], "tea") || !strings.Contains(got[3], "tea") {
+			t.Errorf("it heard %q", got)
+		}
+	})
+}

@@ -104,7 +104,7 @@ func noTurnUnderWay(tx *bridge.Scene, a bridge.Agent) error {
 		return nil
 	case err != nil:
 		return err
-	case t.State == bridge.TurnQueued && t.Run == "" && t.DoubtSince.IsZero():
+	case t.State == bridge.TurnQueued && !t.GoesOn() && t.DoubtSince.IsZero():
 		return nil
 	case t.State == bridge.TurnUncertain:
 		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is uncertain; settle it with `drawbridge resolve %s`, then move the agent", t.ID, a.Name, t.ID)

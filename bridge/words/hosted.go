@@ -1,4 +1,49 @@
 package words
 
+import (
+	"fmt"
+	"time"
+
+	"drawbridge/bridge"
+)
+
 // Again stands in events before the text of a turn: words for one that a limit cut off and that goes on now, nothing for any other.
 var Again = map[bool]string{true: "goes on after a limit, with the turn that it had:\n"}
+
+// endCauses say in words why a run ended, and what a person can do.
+var endCauses = map[bridge.EndCause]string{
+	bridge.CauseDeclined:     "the agent's model refused the turn",
+	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it; replay the turn to try again",
+	bridge.CauseAsking:       "the agent asked for a permission, and its process ended while it waited; the answer is its next turn",
+	bridge.CauseSessionGone:  "the agent's session is gone on its machine; say something to it, and it begins a new session without what was said before; its work is in its workspace there",
+	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there, then replay the turn",
+	bridge.CauseUnsaid:       "the agent got nothing of the turn",
+}
+
+// RunEnded says why a run did not end well, and what a person can do.
+func RunEnded(o bridge.Observation) string {
+	detail := ""
+	if o.Detail != "" {
+		detail = ": " + string(Name(o.Detail))
+	}
+	if o.Cause == bridge.CauseCrashed { // lists show the beginning alone, and only the detail says which of these it was
+		return fmt.Sprintf("%s: the agent crashed or could not start%s; look at its workspace, then replay the turn", o.State, detail)
+	}
+	text := fmt.Sprintf("the run ended with status %s", o.State)
+	if why := endCauses[o.Cause]; why != "" {
+		text += ": " + why
+	}
+	return text + detail
+}
+
+// Sleeps says why an agent gets nothing before a time.
+func Sleeps(o bridge.Observation, until time.Time) string {
+	why := "the account of this agent is limited"
+	if o.Cause == bridge.CauseUnsaid {
+		why = "its machine did not take the turn"
+	}
+	if o.Detail != "" {
+		why += " (" + string(Name(o.Detail)) + ")"
+	}
+	return fmt.Sprintf("%s; the turn waits until %s and goes on by itself then", why, until.UTC().Format("2006-01-02 15:04:05 MST"))
+}
