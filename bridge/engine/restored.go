@@ -488,28 +488,30 @@ func (c *change) settleUnread(a bridge.Agent, t bridge.Turn, told bool) error {
 // SettleRestored takes the operator's word on all runs that nobody can read since
 // the database was put back, those that will be met later among them: they told
 // what the database holds, or they did not and it is to be told. It returns how
-// many turns it settled.
+// many turns it settled. Each turn is a step of its own: a step reads again whatever it
+// lacks, so that one step for all would read the first trees as often as there are trees.
 func (e *Engine) SettleRestored(ctx context.Context, told bool) (n int, err error) {
-	err = e.update(ctx, func(c *change) error {
-		n = 0
+	var all []bridge.Turn
+	err = e.update(ctx, func(c *change) (err error) {
 		if err := c.PutRestored(bridge.Restored{Told: told, At: c.now}); err != nil {
 			return err
 		}
-		all, err := c.Turns(bridge.TurnFilter{State: bridge.TurnUncertain, Limit: maxWaiting})
-		if err != nil {
-			return err
-		}
-		for _, t := range all {
-			settled, err := c.settleOne(t, told)
-			if err != nil {
-				return err
-			}
-			if settled {
-				n++
-			}
-		}
-		return nil
+		all, err = c.Turns(bridge.TurnFilter{State: bridge.TurnUncertain, Limit: maxWaiting})
+		return err
 	})
+	for i := 0; i < len(all) && err == nil; i++ {
+		settled := false
+		err = e.update(ctx, func(c *change) error {
+			t, err := c.Turn(all[i].ID)
+			if settled = false; err == nil && t.State == bridge.TurnUncertain { // its own handler may have settled it
+				settled, err = c.settleOne(t, told)
+			}
+			return err
+		}, bridge.NeedStory{Agent: all[i].Agent})
+		if settled && err == nil {
+			n++
+		}
+	}
 	return n, err
 }
 

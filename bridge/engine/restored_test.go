@@ -1,7 +1,11 @@
 package engine_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -236,5 +240,82 @@ func TestRestoredTaskEndsOnce(t *testing.T) {
 			t.Errorf("the launch is %s, the task %s", m.State, a.Task)
 		}
 		w.one("| still waiting")
+	})
+}
+
+// settling is a store that counts how many uncertain turns each step settles.
+type settling struct {
+	bridge.Store
+	mu  sync.Mutex // guards all
+	all []int
+}
+
+func (s *settling) Update(ctx context.Context, fn func(*bridge.Scene) error, hints ...bridge.Need) error {
+	settled := 0
+	err := s.Store.Update(ctx, func(tx *bridge.Scene) error {
+		before, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnUncertain})
+		if err != nil {
+			return err
+		}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		after, err := tx.Turns(bridge.TurnFilter{State: bridge.TurnUncertain})
+		settled = len(before) - len(after)
+		return err
+	}, hints...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if settled > 0 && err == nil {
+		s.all = append(s.all, settled)
+	}
+	return err
+}
+
+// TestRestoredSettlesTreeByTree: the operator's answer for many trees takes one step for each, so that its cost grows with their number. A
+// store runs a step again for what the step lacks; one step for n trees would look n times at the first.
+func TestRestoredSettlesTreeByTree(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		var counted *settling
+		w.over = func(s bridge.Store) bridge.Store { counted = &settling{Store: s}; return counted }
+		w.cloud.Secret = func() bool { return true }
+		w.start()
+		const trees = 7
+		var all []bridge.AgentID
+		sayAll := func(text string) {
+			for _, id := range all {
+				if _, err := w.engine.Say(t.Context(), id, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i := range trees {
+			all = append(all, w.launchNamed(fmt.Sprintf("main%d", i), "go").ID)
+		}
+		w.resting()
+		older := w.disk.Copy()
+		sayAll("more")
+		w.resting()
+		w.stop()
+		w.disk.Restore(older)
+		w.start()
+		sayAll("and?")
+		for _, id := range all {
+			w.turnsIn(id, bridge.TurnUncertain, 1)
+		}
+		if n, err := w.engine.SettleRestored(t.Context(), true); err != nil || n != trees {
+			t.Fatalf("settled %d, %v", n, err)
+		}
+		counted.mu.Lock()
+		got := slices.Clone(counted.all)
+		counted.mu.Unlock()
+		if len(got) != trees || slices.Max(got) != 1 {
+			t.Errorf("the steps settled %v turns", got)
+		}
+		w.resting()
+		if n := strings.Count(strings.Join(w.sent("github.com/me/agent-env"), "\n"), "and?"); n != trees {
+			t.Errorf("%d of %d agents heard the next word", n, trees)
+		}
 	})
 }

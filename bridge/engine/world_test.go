@@ -39,6 +39,8 @@ type world struct {
 
 	// runtime stands in front of the cloud; nil is the cloud itself.
 	runtime bridge.Runtime
+	// over stands in front of the store; nil is the store itself.
+	over func(bridge.Store) bridge.Store
 	// poll, settle and patience are how often a run is looked at, how long an
 	// effect may take to show, and how long until waits.
 	poll, settle, patience time.Duration
@@ -113,9 +115,13 @@ func (w *world) start() {
 	if cloud == nil {
 		cloud = w.cloud
 	}
+	var db bridge.Store = s
+	if w.over != nil {
+		db = w.over(s)
+	}
 	var err error
 	w.engine, err = engine.New(engine.Options{
-		Store: s, Runtime: cloud, Actions: w.relay, Policy: w.policy.Load,
+		Store: db, Runtime: cloud, Actions: w.relay, Policy: w.policy.Load,
 		Keys:    bridge.Keys{Current: bridge.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))}},
 		Hosts:   func(runtime string) (string, string, bool) { return "laptop", "opencode", runtime != "elsewhere" },
 		PollMin: w.poll, PollMax: 5 * w.poll, Settle: w.settleOf, V0Settle: w.v0Settle, Away: w.awayOf,
