@@ -184,3 +184,28 @@ func TestOperatorLaunchesOnAClone(t *testing.T) {
 		w.resting()
 	})
 }
+
+// A turn that waited long for the relay of its agent is said as soon as the relay connects, and not at its own next look, which may be a
+// minute away.
+func TestTurnsGoWhenTheirRelayConnects(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		w.saidWhileAway()
+		time.Sleep(time.Hour)
+		w.look(func(tx *bridge.Scene) error {
+			for relay, want := range map[string]int{"laptop": 1, "desk": 0} {
+				if lanes, err := w.engine.LanesAt(tx, relay); err != nil || len(lanes) != want {
+					t.Errorf("relay %s: lanes %q, %v", relay, lanes, err)
+				}
+			}
+			return nil
+		})
+		w.goes("")
+		begun := time.Now()
+		w.connects()
+		w.until("it is said", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			t.Errorf("it was said after %s", took)
+		}
+	})
+}

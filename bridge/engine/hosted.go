@@ -51,7 +51,7 @@ func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) erro
 
 // sleepsThere records that a run waits for the end of a limit. It goes on by itself where it is.
 func (c *change) sleepsThere(j *job, obs bridge.Observation) error {
-	text := words.Sleeps(obs, obs.NotBefore)
+	text := words.Ending(obs).Waits(obs.NotBefore)
 	j.agent.NotBefore, j.agent.Trouble, j.turn.Trouble = obs.NotBefore, text, text
 	if err := errors.Join(c.UpdateTurn(j.turn), c.UpdateAgent(j.agent)); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) erro
 			j.turn.Run = ""
 			c.notBegun(j, obs.Cause)
 		}
-		text := words.Sleeps(obs, until)
+		text := words.Ending(obs).Waits(until)
 		j.turn.Trouble, j.agent.Trouble = text, text
 		j.agent.NotBefore, j.agent.Doing, j.agent.DoingSince = until, bridge.DoingSleep, c.now
 		if err := c.setTurn(&j.turn, bridge.TurnQueued); err != nil {
@@ -133,7 +133,7 @@ func (e *Engine) stagger(t bridge.Tree) time.Duration {
 // asks ends a turn whose agent asked a person for so long that its process ended. What the turn told was told, and the answer is the
 // agent's next turn. Its task goes on, so that the parent hears only that a person has to answer.
 func (c *change) asks(j *job, out output) error {
-	text := words.RunEnded(out.obs)
+	text := words.Ending(out.obs).Failed()
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, text, text
 	j.agent.Doing = bridge.DoingAsking
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
@@ -155,4 +155,19 @@ func (c *change) asks(j *job, out output) error {
 		return err
 	}
 	return c.pump(&j.agent)
+}
+
+// maxWoken bounds the agents that are looked through for a relay that connects. The turns of the others wait for their own next try.
+const maxWoken = 1000
+
+// LanesAt returns the lanes of the agents that a relay hosts and that have a turn, which may wait for the relay. A turn that waits for a
+// limit or for a budget goes on waiting when its lane is woken. LanesAt only reads.
+func (e *Engine) LanesAt(tx *bridge.Scene, relay string) (lanes []string, err error) {
+	busy, err := tx.Agents(bridge.AgentFilter{State: bridge.AgentBusy, Known: true, Limit: maxWoken})
+	for _, a := range busy {
+		if host, _, hosted := e.hosts(a.Runtime); hosted && host == relay {
+			lanes = append(lanes, agentLane(a.ID))
+		}
+	}
+	return lanes, err
 }

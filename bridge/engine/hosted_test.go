@@ -421,7 +421,7 @@ func TestStopEndsALimit(t *testing.T) {
 }
 
 // A turn that a limit cut off, and whose machine then did not take it, stays the turn that its agent has: the agent reads no more of it than
-// the beginning, so that what came meanwhile is told in another turn.
+// the beginning, so that another turn tells what came meanwhile.
 func TestLimitThenUnsaid(t *testing.T) {
 	t.Parallel()
 	begun := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

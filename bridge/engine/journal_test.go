@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -66,7 +67,8 @@ func (w *world) connects() {
 	s := w.disk.Open()
 	defer s.Close()
 	err := s.Update(w.t.Context(), func(tx *bridge.Scene) error {
-		return tx.WakeLanes([]string{bridge.LookupLane("laptop"), bridge.ActionLane("laptop", "backup_script")}, time.Now())
+		lanes, err := w.engine.LanesAt(tx, "laptop")
+		return errors.Join(err, tx.WakeLanes(append(lanes, bridge.LookupLane("laptop"), bridge.ActionLane("laptop", "backup_script")), time.Now()))
 	})
 	if err != nil {
 		w.t.Error(err)

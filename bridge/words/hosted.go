@@ -20,8 +20,11 @@ var endCauses = map[bridge.EndCause]string{
 	bridge.CauseUnsaid:       "the agent got nothing of the turn",
 }
 
-// RunEnded says why a run did not end well, and what a person can do.
-func RunEnded(o bridge.Observation) string {
+// Ending is the end of a run on a machine, in words for a person.
+type Ending bridge.Observation
+
+// Failed says why a run did not end well, and what a person can do.
+func (o Ending) Failed() string {
 	detail := ""
 	if o.Detail != "" {
 		detail = ": " + string(Name(o.Detail))
@@ -36,8 +39,8 @@ func RunEnded(o bridge.Observation) string {
 	return text + detail
 }
 
-// Sleeps says why an agent gets nothing before a time.
-func Sleeps(o bridge.Observation, until time.Time) string {
+// Waits says why an agent gets nothing before a time.
+func (o Ending) Waits(until time.Time) string {
 	why := "the account of this agent is limited"
 	if o.Cause == bridge.CauseUnsaid {
 		why = "its machine did not take the turn"

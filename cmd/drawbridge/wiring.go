@@ -146,7 +146,7 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 	if err := w.openStore(ctx, keys); err != nil {
 		return nil, err
 	}
-	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Answered: w.answered, Alarm: w.alarm, Permissions: questions{w}, Log: w.log,
+	w.relays, err = newHub(cfg, hub.Options{Store: w.store, Keys: keys, Shared: store.IsURL(cfg.Database), Woken: func() { w.engine.Wake() }, Lanes: func(tx *bridge.Scene, relay string) ([]string, error) { return w.engine.LanesAt(tx, relay) }, Answered: w.answered, Alarm: w.alarm, Permissions: questions{w}, Log: w.log,
 		MCP: relayDoor{store: w.store, hosts: w.relayOf, door: func() http.Handler { return w.api.DoorForGuests() }, bindFor: usualBind}})
 	if err != nil {
 		return nil, w.close(err)

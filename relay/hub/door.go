@@ -393,7 +393,13 @@ func (h *Hub) rouse(ctx context.Context, relay string, offers wire.Offers) {
 	for _, o := range offers.Offers {
 		lanes = append(lanes, bridge.ActionLane(relay, o.Action), bridge.ActionLane("", o.Action))
 	}
-	err := h.o.Store.Update(bridge.Forgettable(ctx), func(tx *bridge.Scene) error { return tx.WakeLanes(lanes, h.o.Now()) })
+	err := h.o.Store.Update(bridge.Forgettable(ctx), func(tx *bridge.Scene) error {
+		if h.o.Lanes == nil {
+			return tx.WakeLanes(lanes, h.o.Now())
+		}
+		more, err := h.o.Lanes(tx, relay)
+		return errors.Join(err, tx.WakeLanes(append(more, lanes...), h.o.Now()))
+	})
 	if err != nil {
 		h.o.Log.Error().Err(err).Str("relay", relay).Msg("wake what waits for a relay")
 		return

@@ -62,6 +62,8 @@ type Options struct {
 	Shared bool
 	// Woken is called when a relay has connected and what waits for it was made due; it must not block. Nil is nobody.
 	Woken func()
+	// Lanes returns the lanes besides those of actions in which work waits for a relay, so that they are due when it connects. Nil is none.
+	Lanes func(tx *bridge.Scene, relay string) ([]string, error)
 	// Answered is called when a relay says that a request for which it wanted the operator's word was answered at its machine, so
 	// that it is to be asked again. Nil is nobody.
 	Answered func(ctx context.Context, relay, request string) error

@@ -41,15 +41,18 @@ func TestConnectingRouses(t *testing.T) {
 	t.Parallel()
 	disk := memstore.NewDisk()
 	store := disk.Open()
-	waiting := map[string]bool{bridge.ActionLane("laptop", "backup"): true, bridge.ActionLane("", "lock"): true}
+	waiting := map[string]bool{bridge.ActionLane("laptop", "backup"): true, bridge.ActionLane("", "lock"): true, "agent/laptop": true}
 	for lane := range waiting {
 		waits(t, store, lane)
 	}
-	for _, other := range []string{bridge.ActionLane("desk", "backup"), bridge.ActionLane("laptop", "unlisted"), bridge.ActionLane("", "other"), "agent/laptop"} {
+	for _, other := range []string{bridge.ActionLane("desk", "backup"), bridge.ActionLane("laptop", "unlisted"), bridge.ActionLane("", "other"), "agent/desk"} {
 		waits(t, store, other)
 	}
 	woken := make(chan struct{}, 2)
-	s := siteOn(t, disk, func(o *hub.Options) { o.Woken = func() { woken <- struct{}{} } })
+	s := siteOn(t, disk, func(o *hub.Options) {
+		o.Woken = func() { woken <- struct{}{} }
+		o.Lanes = func(_ *bridge.Scene, relay string) ([]string, error) { return []string{"agent/" + relay}, nil }
+	})
 	path := joined(t, s, "laptop")
 	stop := connect(t, path, newMachine("backup", "lock"), nil)
 	<-woken
