@@ -368,7 +368,7 @@ func (d *Door) refuseOverBudget(ctx context.Context, t Token, now time.Time) err
 			return err
 		}
 		if turns >= int64(t.PerMinute) {
-			return limited("rate_limit_exceeded", fmt.Sprintf("the token %s began %d turns in a minute, which is all that it may; wait", t.Name, turns), 20*time.Second)
+			return limited("rate_limit_exceeded", fmt.Sprintf("the token %s may begin %d in a minute, and has; wait", t.Name, t.PerMinute), 20*time.Second)
 		}
 	}
 	if t.Budget > 0 {
