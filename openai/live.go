@@ -1,10 +1,12 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -135,31 +137,35 @@ type savedCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
+	// Extra are fields that the backend wants back with the call.
+	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
 
 // answerOf puts together what events say.
 func answerOf(events []upstream.Event, failed *upstream.Error) (a answer) {
+	var text, reasoning strings.Builder
+	var arguments []*strings.Builder
 	for _, e := range events {
 		switch e.Kind {
 		case upstream.Text:
-			a.Text += e.Text
+			text.WriteString(e.Text)
 		case upstream.Reasoning:
-			a.Reasoning += e.Text
+			reasoning.WriteString(e.Text)
 		case upstream.CallPiece:
 			if e.Index == len(a.Calls) {
-				a.Calls = append(a.Calls, savedCall{ID: e.ID, Name: e.Name})
+				a.Calls = append(a.Calls, savedCall{ID: e.ID, Name: e.Name, Extra: e.Extra})
+				arguments = append(arguments, &strings.Builder{})
 			}
-			a.Calls[e.Index].Arguments += e.Arguments
+			arguments[e.Index].WriteString(e.Arguments)
 		case upstream.Parked:
 			a.Finish, a.Usage = "tool_calls", e.Usage
 		case upstream.Ended:
 			a.Finish, a.Usage = e.Finish, e.Usage
 		}
 	}
+	a.Text, a.Reasoning = text.String(), reasoning.String()
 	for i := range a.Calls {
-		if a.Calls[i].Arguments == "" {
-			a.Calls[i].Arguments = "{}"
-		}
+		a.Calls[i].Arguments = cmp.Or(arguments[i].String(), "{}")
 	}
 	if failed != nil {
 		a.Error = saved(failed)
@@ -176,7 +182,7 @@ func (a answer) eventsOf() (events []upstream.Event) {
 		events = append(events, upstream.Event{Kind: upstream.Text, Text: a.Text})
 	}
 	for i, c := range a.Calls {
-		events = append(events, upstream.Event{Kind: upstream.CallPiece, Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		events = append(events, upstream.Event{Kind: upstream.CallPiece, Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments, Extra: c.Extra})
 	}
 	if a.Finish != "" {
 		events = append(events, upstream.Event{Kind: upstream.Ended, Finish: a.Finish, Usage: a.Usage})

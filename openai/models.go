@@ -66,11 +66,26 @@ func (c *catalog) of(ctx context.Context, b Backend, fresh bool) ([]upstream.Mod
 	return list, nil
 }
 
+// mayHave returns the backends that may have a model: those whose prefix its name begins with, or else those without one. An endpoint that
+// does not answer keeps nobody from the agents.
+func (c *catalog) mayHave(name string) (out []Backend) {
+	for _, b := range c.backends {
+		if b.Prefix != "" && strings.HasPrefix(name, b.Prefix) {
+			out = append(out, b)
+		}
+	}
+	if out != nil {
+		return out
+	}
+	return slices.DeleteFunc(slices.Clone(c.backends), func(b Backend) bool { return b.Prefix != "" })
+}
+
 // find returns the backend of a model and the model's own id. A name that is not there is looked for once more in fresh lists.
 func (c *catalog) find(ctx context.Context, name string) (Backend, upstream.Model, error) {
 	var trouble error
+	backends := c.mayHave(name)
 	for _, fresh := range []bool{false, true} {
-		for _, b := range c.backends {
+		for _, b := range backends {
 			list, err := c.of(ctx, b, fresh)
 			if err != nil {
 				trouble = cmp.Or(trouble, err)
@@ -82,8 +97,8 @@ func (c *catalog) find(ctx context.Context, name string) (Backend, upstream.Mode
 			}
 		}
 	}
-	for _, b := range c.backends {
-		if rest, ok := strings.CutPrefix(name, b.Prefix); ok && b.Prefix != "" && rest != "" {
+	for _, b := range backends {
+		if b.Prefix != "" && name != b.Prefix {
 			return b, upstream.Model{ID: name}, nil // the backend knows names that it does not list, such as ids
 		}
 	}

@@ -221,7 +221,7 @@ func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result up
 	call, turn := f.Calls[at], f.Turns[0]
 	result.CallID = call.Upstream
 	switch {
-	case call.State == CallAnswered, call.Result != nil:
+	case call.State == CallAnswered, call.State == CallWaiting && call.Result != nil:
 		return nil, nil, unprocessable("tool_call_id", "already_answered", "this call has its result already; the first one counts")
 	case call.State == CallDropped, turn.State == TurnEnded && d.now().Sub(turn.EndedAt) > d.o.ParkTimeout:
 		return nil, nil, unprocessable("tool_call_id", "too_late", "the turn of this call is over and waits for nothing; ask again with a new request")
@@ -345,7 +345,12 @@ func messageOf(a answer) map[string]any {
 	}
 	var calls []any
 	for _, c := range a.Calls {
-		calls = append(calls, map[string]any{"id": c.ID, "type": "function", "function": map[string]string{"name": c.Name, "arguments": c.Arguments}})
+		call := map[string]any{}
+		for key, raw := range c.Extra {
+			call[key] = raw
+		}
+		call["id"], call["type"], call["function"] = c.ID, "function", map[string]string{"name": c.Name, "arguments": c.Arguments}
+		calls = append(calls, call)
 	}
 	if calls != nil {
 		m["tool_calls"] = calls

@@ -217,8 +217,10 @@ func (s *stream) end(v view) bool {
 // event writes one event of the answer.
 func (s *stream) event(e upstream.Event) bool {
 	delta := map[string]any{}
-	for key, raw := range e.Extra {
-		delta[key] = raw
+	if e.Kind != upstream.CallPiece { // a call holds its own
+		for key, raw := range e.Extra {
+			delta[key] = raw
+		}
 	}
 	switch e.Kind {
 	case upstream.Text:
@@ -238,7 +240,11 @@ func (s *stream) event(e upstream.Event) bool {
 // callDelta is a piece of a call: the first one with id, type and name, later ones with arguments alone.
 func callDelta(e upstream.Event) map[string]any {
 	function := map[string]any{"arguments": e.Arguments}
-	out := map[string]any{"index": e.Index, "function": function}
+	out := map[string]any{}
+	for key, raw := range e.Extra {
+		out[key] = raw
+	}
+	out["index"], out["function"] = e.Index, function
 	if e.ID != "" {
 		out["id"], out["type"], function["name"] = e.ID, "function", e.Name
 	}

@@ -1,0 +1,106 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/openai"
+	"drawbridge/openai/upstream"
+)
+
+// TestRequestItems: what clients send, and what the backend gets of it.
+func TestRequestItems(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	w := newWorld(t, f)
+	const user = `{"role":"user","content":"x"}`
+	for name, tt := range map[string]struct {
+		body   string
+		status int
+		// want stands in the request as the backend got it, or in the error.
+		want string
+	}{
+		"parts":                   {`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}`, 200, `"Role":"user","Text":"a\nb"`},
+		"null":                    {`{"model":"m","messages":[` + user + `,{"role":"assistant","content":null},` + user + `]}`, 200, `"Role":"assistant","Text":""`},
+		"developer in the middle": {`{"model":"m","messages":[{"role":"system","content":"s"},` + user + `,{"role":"developer","content":"d"},` + user + `]}`, 200, `"Role":"system","Text":"d"`},
+		"both limits":             {`{"model":"m","max_tokens":5,"max_completion_tokens":6,"messages":[` + user + `]}`, 200, `"max_completion_tokens":6`},
+		"unknown fields":          {`{"model":"m","deep":{"er":[1]},"messages":[` + user + `]}`, 200, `"deep":{"er":[1]}`},
+		"named tool":              {`{"model":"m","tools":[` + bash + `],"tool_choice":{"type":"function","function":{"name":"bash"}},"messages":[` + user + `]}`, 200, `"Choice":"bash"`},
+		"no tools":                {`{"model":"m","tools":[` + bash + `],"tool_choice":"none","messages":[` + user + `]}`, 200, `"Choice":"none"`},
+		"absent content":          {`{"model":"m","messages":[` + user + `,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":""}}]},{"role":"tool","tool_call_id":"c1","content":"r"}]}`, 200, `"ID":"c1","Name":"bash","Arguments":{}`},
+		"image":                   {`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}]}]}`, 200, `"MIME":"image/png","Data":"aGk="`},
+		"sampling":                {`{"model":"m","temperature":2,"top_p":0,"seed":1,"presence_penalty":1,"messages":[` + user + `]}`, 200, `"Text":"x"`},
+		"old functions":           {`{"model":"m","functions":[{}],"messages":[` + user + `]}`, 400, `"param":"functions"`},
+		"audio":                   {`{"model":"m","modalities":["text","audio"],"messages":[` + user + `]}`, 400, `"param":"audio"`},
+		"logprobs":                {`{"model":"m","logprobs":true,"messages":[` + user + `]}`, 400, `"param":"logprobs"`},
+		"broken image":            {`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,?"}}]}]}`, 400, "not base64"},
+		"a file":                  {`{"model":"m","messages":[{"role":"user","content":[{"type":"file"}]}]}`, 400, "messages[0].content[0].type"},
+		"unknown tool":            {`{"model":"m","tools":[` + bash + `],"tool_choice":{"function":{"name":"sh"}},"messages":[` + user + `]}`, 400, "not among tools"},
+		"two of a name":           {`{"model":"m","tools":[` + bash + `,` + bash + `],"messages":[` + user + `]}`, 400, "two tools are named"},
+		"unknown role":            {`{"model":"m","messages":[{"role":"robot","content":"x"}]}`, 400, "messages[0].role"},
+		"result of nothing":       {`{"model":"m","messages":[{"role":"tool","content":"x"}]}`, 400, "messages[0].tool_call_id"},
+		"model of a wrong type":   {`{"model":5,"messages":[` + user + `]}`, 400, `"param":"model"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := f.starts()
+			status, got := w.post("/v1/chat/completions", tt.body)
+			if status == 200 && f.starts() == before+1 {
+				r := f.started[before]
+				raw, _ := json.Marshal(map[string]any{"m": r.Messages, "c": map[string]string{"Choice": r.Choice}, "b": r.Body})
+				got = string(raw)
+			}
+			if status != tt.status || !strings.Contains(got, tt.want) {
+				t.Errorf("%d %s\nwant %d with %s", status, got, tt.status, tt.want)
+			}
+			if status != 200 && f.starts() != before {
+				t.Error("a refused request reached the backend")
+			}
+		})
+	}
+}
+
+// TestFieldsOfCalls: what a backend wants back with a call stands in the call, in a stream, in a whole answer and in a repeat.
+func TestFieldsOfCalls(t *testing.T) {
+	t.Parallel()
+	f := &fake{say: func(upstream.Request) []upstream.Event {
+		return []upstream.Event{{Kind: upstream.CallPiece, Name: "bash", Arguments: "{}", Extra: map[string]json.RawMessage{"extra_content": json.RawMessage(`{"signature":"s"}`)}}, {Kind: upstream.Ended, Finish: "tool_calls"}}
+	}}
+	w := newWorld(t, f, func(o *openai.Options) { o.Backends[0].Stateless = true })
+	for _, stream := range []bool{true, false} {
+		for range 2 {
+			_, body := w.post("/v1/chat/completions", ask(stream, said("user", fmt.Sprint("go ", stream))), "Idempotency-Key", fmt.Sprint("k", stream))
+			if !strings.Contains(body, `"tool_calls":[{"extra_content":{"signature":"s"},"function":{`) {
+				t.Errorf("stream %t: %s", stream, body)
+			}
+		}
+	}
+}
+
+// TestLateResult: a result for a turn that was ended because none came in time is refused in words, and the turn is not begun again.
+func TestLateResult(t *testing.T) {
+	t.Parallel()
+	f := &fake{say: func(upstream.Request) []upstream.Event {
+		return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+	}}
+	w := newWorld(t, f, func(o *openai.Options) { o.ParkTimeout = time.Millisecond })
+	_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
+	id := read(t, body).Choices[0].Message.ToolCalls[0].ID
+	deadline := time.Now().Add(time.Minute)
+	for {
+		found, err := w.records.Look(t.Context(), openai.Query{Token: "all", Calls: []string{id}})
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%+v %v", found, err)
+		}
+		if found.Calls[0].State == openai.CallDropped {
+			break
+		}
+		pause(t)
+	}
+	status, body := w.post("/v1/tool_results", fmt.Sprintf(`{"tool_call_id":%q,"content":"x","stream":false}`, id))
+	if status != 422 || !strings.Contains(body, "too_late") || f.starts() != 1 {
+		t.Errorf("%d %s after %d starts", status, body, f.starts())
+	}
+}
