@@ -80,37 +80,6 @@ var crashCalls = map[string]crashCall{
 	}},
 }
 
-// TestEachCallIsMadeOnceOverACrash kills the process behind each of its writes, while an agent of this process calls a tool that changes
-// something, and makes the call again. It is done once, and the answer is one of success. A new tool needs a line in crashCalls.
-func TestEachCallIsMadeOnceOverACrash(t *testing.T) {
-	t.Parallel()
-	c := newCrashes(t)
-	session := c.connect("main", newEra, "")
-	listed, err := session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.crashed("poke", crashCalls["poke"]) // first, because other tools wake those that it wakes
-	changing := 0
-	for _, tool := range listed.Tools {
-		if tool.Annotations.ReadOnlyHint {
-			continue
-		}
-		changing++
-		call, listed := crashCalls[tool.Name]
-		if !listed {
-			t.Errorf("the tool %s changes something and has no line in crashCalls; add one", tool.Name)
-			continue
-		}
-		if tool.Name != "poke" {
-			c.crashed(tool.Name, call)
-		}
-	}
-	if changing != len(crashCalls) {
-		t.Errorf("%d tools change something, and crashCalls has %d", changing, len(crashCalls))
-	}
-}
-
 func newCrashes(t *testing.T) *crashes {
 	c := &crashes{turns: map[bridge.AgentID]bridge.TurnID{}}
 	var first bridge.TurnID

@@ -2,7 +2,6 @@ package mcpserver_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -406,48 +405,6 @@ func TestTheBridgeSet(t *testing.T) {
 	status := good[mcpserver.AgentView](w, s, "agent_status", args{"agent": launched.Name})
 	if status.Relation != "child" || status.Turn == nil || status.Turn.Seq != 1 {
 		t.Errorf("agent_status: %+v", status)
-	}
-}
-
-func TestSixtyFourAgentsAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for i := range 64 {
-		w.launch(fmt.Sprintf("a%d", i))
-	}
-	fails := make(chan error, 64)
-	for i := range 64 {
-		go func() {
-			name := fmt.Sprintf("a%d", i)
-			s, err := w.dial(name, []string{oldEra, newEra}[i%2], "")
-			if err != nil {
-				fails <- err
-				return
-			}
-			defer s.Close()
-			for n := range 5 {
-				r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "remind", Arguments: args{"when": "2h", "message": fmt.Sprint(name, " ", n)}})
-				if err != nil || r.IsError {
-					fails <- fmt.Errorf("%s: %v %v", name, err, r)
-					return
-				}
-			}
-			fails <- nil
-		}()
-	}
-	for range 64 {
-		if err := <-fails; err != nil {
-			t.Error(err)
-		}
-	}
-	if err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
-		all, err := tx.Commands(bridge.CommandFilter{Limit: 1000})
-		if len(all) != 320 {
-			t.Errorf("%d reminders, want 320", len(all))
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/mcpserver"
-	"drawbridge/parser"
 )
 
 // The seeds' arguments as models write them: null for what they leave out, times
@@ -70,33 +69,6 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %.600s, want %q", name, words(r), tt.want)
 		}
 	}
-}
-
-// TestAFloodOfCommands: an agent that asks again and again for what it may not have is told to stop. It guards against the
-// thousandth call of a turn, and every one after it, being an internal error.
-func TestAFloodOfCommands(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	main := w.launch("main")
-	s := w.connect("main", newEra, "")
-	for range 1000 {
-		if _, err := w.engine.Ask(t.Context(), main.ID, bridge.Once{}, parser.Command{Verb: parser.LocalAction, Action: "format_disk"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ask := args{"repo": "github.com/me/my-app", "prompt": "Work."}
-	if r := w.call(s, "launch_agent", ask); !r.IsError || !strings.Contains(words(r), "rate_limited: 1000 commands were asked for in this turn") {
-		t.Errorf("launch_agent: %s", words(r))
-	}
-	if _, err := w.engine.Say(t.Context(), main.ID, "Go on."); err != nil {
-		t.Fatal(err)
-	}
-	w.until("the next turn is over", func(tx *bridge.Scene) bool {
-		a, err := tx.Agent(main.ID)
-		turns, more := tx.Turns(bridge.TurnFilter{Agent: main.ID})
-		return err == nil && more == nil && len(turns) > 1 && a.State == bridge.AgentIdle
-	})
-	good[mcpserver.Asked](w, s, "launch_agent", ask)
 }
 
 // What others wrote as a command is nothing that an agent may be talked into by

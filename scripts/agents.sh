@@ -22,5 +22,5 @@ what='CLI agents'
 
 for agent in "${agents[@]}" openai; do install $pins "$agent"; done
 node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' 2>/dev/null || not_run "Node 20 or later is needed"
-DRAWBRIDGE_OPENAI=$cache/openai ${GO:-go} test -count=1 -timeout=2m -v -run TestOfficialClient ./proof/chatsim | grep -vE '^(=== )'
-DRAWBRIDGE_AGENTS=$cache DRAWBRIDGE_AGENT_NAMES="${agents[*]}" ${GO:-go} test -count=1 -timeout=15m -v ./proof/agents | grep -vE '^(=== |--- PASS|    --- PASS)'
+DRAWBRIDGE_OPENAI=$cache/openai ${GO:-go} test -tags deep -count=1 -timeout=2m -v -run TestOfficialClient ./proof/chatsim | grep -vE '^(=== )'
+DRAWBRIDGE_AGENTS=$cache DRAWBRIDGE_AGENT_NAMES="${agents[*]}" ${GO:-go} test -tags deep -count=1 -timeout=15m -v ./proof/agents | grep -vE '^(=== |--- PASS|    --- PASS)'

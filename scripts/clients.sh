@@ -34,4 +34,4 @@ for client in "${clients[@]}"; do
   install $pins "$client"
 done
 node=$(node_program) || not_run "Node 22 or later is needed on this platform"
-DRAWBRIDGE_NODE=$node DRAWBRIDGE_CLIENTS=$cache DRAWBRIDGE_CLIENT_NAMES="${clients[*]}" ${GO:-go} test -count=1 -timeout=15m -v ./proof/clients | grep -vE '^(=== |--- PASS|    --- PASS)'
+DRAWBRIDGE_NODE=$node DRAWBRIDGE_CLIENTS=$cache DRAWBRIDGE_CLIENT_NAMES="${clients[*]}" ${GO:-go} test -tags deep -count=1 -timeout=15m -v ./proof/clients | grep -vE '^(=== |--- PASS|    --- PASS)'

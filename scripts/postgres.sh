@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Finds a PostgreSQL for the tests and says first which one it uses. The order: DRAWBRIDGE_TEST_POSTGRES, the machine's own
-# binaries, an npm package with binaries (no root needed), Debian's package when root. Standard output is shell code:
-#   eval "$(scripts/postgres.sh)"
+# Finds a PostgreSQL for the tests and says which one it uses. The order: DRAWBRIDGE_TEST_POSTGRES, the machine's own binaries;
+# with --install then an npm package with binaries (no root needed), and Debian's package when root. Standard output is shell code:
+#   eval "$(scripts/postgres.sh --install)"
 # Tests start a private cluster of their own. The script starts no service and leaves none running.
 # POSTGRES_ROOT is a folder in front of the machine's own paths; only the script's test sets it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 dir=proof/pg/npm
+sources=(on_machine)
+case "${1:-}" in
+  "") ;;
+  --install) sources+=(from_npm from_debian) ;;
+  *) echo "usage: scripts/postgres.sh [--install]" >&2; exit 2 ;;
+esac
 
 say() { echo "tests: $*" >&2; }
 
@@ -60,7 +66,7 @@ from_debian() {
 if [ -n "${DRAWBRIDGE_TEST_POSTGRES:-}" ]; then
   [ "$DRAWBRIDGE_TEST_POSTGRES" = none ] || say "PostgreSQL: the server in DRAWBRIDGE_TEST_POSTGRES"
 else
-  for source in on_machine from_npm from_debian; do
+  for source in "${sources[@]}"; do
     if initdb=$($source) && usable "$initdb"; then
       say "PostgreSQL: $initdb"
       printf 'export PATH=%q:"$PATH"\n' "$(dirname "$initdb")"

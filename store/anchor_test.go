@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -266,55 +265,5 @@ func TestLogIsBounded(t *testing.T) {
 	t.Logf("the log had at most %d KB", largest>>10)
 	if largest > 10<<20 { // with as much time as a busy machine gives the readers
 		t.Errorf("the log grew to %d KB, want at most 10 MB", largest>>10)
-	}
-}
-
-// TestReaderOfAnotherProgram: work goes on beside it, up to a bound, and the log shrinks when it ends.
-func TestReaderOfAnotherProgram(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "x.db")
-	s := open(t, path)
-	if err := s.Update(t.Context(), insertAgent(0)); err != nil {
-		t.Fatal(err)
-	}
-	shell, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shell.Close()
-	reader, err := shell.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n int
-	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM agents").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	for n := range 10 {
-		if err := s.Update(t.Context(), large(n+1, 1<<20)); err != nil {
-			t.Fatalf("update %d beside a reader: %v", n, err)
-		}
-	}
-	if size := logFile(t, path); size < 8<<20 {
-		t.Fatalf("the log has %d bytes: the reader is not in the way", size)
-	}
-	if err := s.Update(t.Context(), large(20, 60<<20)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := s.Update(t.Context(), insertAgent(21)); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "another program reads the database without an end") {
-			t.Errorf("beyond the bound: %v", err)
-		}
-	}
-	if err := reader.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	for n := range 2 {
-		if err := s.Update(t.Context(), insertAgent(30+n)); err != nil {
-			t.Errorf("after the reader has ended: %v", err)
-		}
-	}
-	if size := logFile(t, path); size > 1<<20 {
-		t.Errorf("the log still has %d bytes", size)
 	}
 }

@@ -31,10 +31,17 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"drawbridge-relay": main, "acpagent": func() { os.Exit(acpagent.Main()) }})
 }
 
+// scripts is the pattern of the scripts that TestScripts runs.
+var scripts = "testdata/script/*.txtar"
+
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	files, err := filepath.Glob(scripts)
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("RELAY_TOKEN", testToken)
 			env.Setenv("GORACE", os.Getenv("GORACE"))

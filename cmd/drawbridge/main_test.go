@@ -46,27 +46,19 @@ func (m manyAtOnce) Run() int {
 	return pg.Main(m.M)
 }
 
-// someScripts are all files of testdata/script; in a short run every sixth, because each starts programs.
-func someScripts(t *testing.T) (files []string) {
-	t.Helper()
-	all, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil || len(all) == 0 {
-		t.Fatal("no scripts", err)
-	}
-	for i, file := range all {
-		if !testing.Short() || i%6 == 0 {
-			files = append(files, file)
-		}
-	}
-	return files
-}
+// scripts is the pattern of the scripts that TestScripts runs.
+var scripts = "testdata/script/*.txtar"
 
-// TestScripts runs each file of testdata/script: one story or one attack a file, with its history in the head.
+// TestScripts runs each file of testdata/script, and in the deep tier of testdata/deep: one story or one attack a file, with its history in the head.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(removeBuilt)
+	files, err := filepath.Glob(scripts)
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
 	testscript.RunT(watchedT{T: t}, testscript.Params{
-		Files:     someScripts(t),
+		Files:     files,
 		Condition: havePostgres,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")

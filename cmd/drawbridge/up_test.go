@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"drawbridge/proof/gobuild"
 )
 
 // machineBuilt builds the relay's program and the scripted agent, once for all scripts, and returns their folder. It takes the usual ports of
@@ -29,11 +30,7 @@ var machineBuilt = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	builtDir = dir
-	out, err := exec.Command("go", "build", "-o", dir, "drawbridge/cmd/drawbridge-relay", "drawbridge/proof/acpagent/program").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, gobuild.Into(dir, "", "drawbridge/cmd/drawbridge-relay", "drawbridge/proof/acpagent/program")
 })
 
 // usualPorts keeps the listeners of machineBuilt.

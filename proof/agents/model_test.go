@@ -1,3 +1,5 @@
+//go:build deep
+
 package agents_test
 
 import (

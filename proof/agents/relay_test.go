@@ -1,3 +1,5 @@
+//go:build deep
+
 package agents_test
 
 import (
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"drawbridge/proof/gobuild"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/host"
@@ -28,12 +31,7 @@ var buildRelay = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "drawbridge-relay")
-	out, err := exec.Command("go", "build", "-o", program, "drawbridge/cmd/drawbridge-relay").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return program, nil
+	return filepath.Join(dir, "drawbridge-relay"), gobuild.Into(dir, "", "drawbridge/cmd/drawbridge-relay")
 })
 
 // local is an agent that runs at the relay.

@@ -1,3 +1,5 @@
+//go:build deep
+
 package agents_test
 
 import (
@@ -21,6 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"drawbridge/internal/freeport"
+	"drawbridge/proof/gobuild"
 	"drawbridge/relay/runner/keeper"
 )
 
@@ -72,12 +75,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "drawbridge")
-	out, err := exec.Command("go", "build", "-o", program, "drawbridge/cmd/drawbridge").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return program, nil
+	return filepath.Join(dir, "drawbridge"), gobuild.Into(dir, "", "drawbridge/cmd/drawbridge")
 })
 
 func TestMain(m *testing.M) {

@@ -1,3 +1,5 @@
+//go:build deep
+
 package clients_test
 
 import (

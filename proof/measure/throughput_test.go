@@ -1,3 +1,5 @@
+//go:build deep
+
 package measure_test
 
 import (

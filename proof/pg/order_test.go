@@ -22,11 +22,13 @@ var standIns = map[string]string{
 // else Debian's package for root, and asks no later source when an earlier one has a server.
 func TestOrderOfPostgreSQL(t *testing.T) {
 	t.Parallel()
+	const unasked = "nothing is installed unasked"
 	for name, c := range map[string]struct {
 		env, machine  []string
 		mode          os.FileMode
 		shell, called string
 	}{
+		unasked:                      {[]string{"NPM_GIVES=1", "DEBIAN_GIVES=1"}, nil, 0, "POSTGRES=none", ""},
 		"the variable":               {[]string{"DRAWBRIDGE_TEST_POSTGRES=postgres://127.0.0.1:1/x", "NPM_GIVES=1"}, []string{"path"}, 0o755, "", ""},
 		"the machine, in PATH":       {[]string{"NPM_GIVES=1", "DEBIAN_GIVES=1"}, []string{"path"}, 0o755, "/path", ""},
 		"the machine's newest":       {[]string{"NPM_GIVES=1"}, []string{"usr/lib/postgresql/9.6/bin", "usr/lib/postgresql/16/bin", "usr/lib/postgresql/15/bin"}, 0o755, "usr/lib/postgresql/16/bin", ""},
@@ -40,7 +42,11 @@ func TestOrderOfPostgreSQL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := fakeMachine(t, c.machine, c.mode)
-			cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(root, "scripts", "postgres.sh"))
+			args := []string{filepath.Join(root, "scripts", "postgres.sh")}
+			if name != unasked {
+				args = append(args, "--install")
+			}
+			cmd := exec.CommandContext(t.Context(), "bash", args...)
 			cmd.Env = append([]string{"PATH=" + root + "/path:" + root + "/bin", "ROOT=" + root, "POSTGRES_ROOT=" + root, "USER_ID=0"}, c.env...)
 			var said strings.Builder
 			cmd.Stderr = &said

@@ -48,7 +48,7 @@ type Server struct {
 }
 
 // ErrNoBinaries says that there is no PostgreSQL to start.
-var ErrNoBinaries = errors.New("no PostgreSQL server binaries found (initdb, postgres): install Debian's package postgresql, run the tests with make test, or set " + Variable)
+var ErrNoBinaries = errors.New("no PostgreSQL server binaries found (initdb, postgres): install Debian's package postgresql, run scripts/postgres.sh --install, or set " + Variable)
 
 // Start starts a private cluster, or takes the server that the environment names.
 func Start(ctx context.Context) (*Server, error) {

@@ -10,6 +10,9 @@ import (
 // script runs a script of the repository and returns what it prints for the shell and for the person.
 func script(t *testing.T, path string, env ...string) (shell, said string) {
 	t.Helper()
+	if _, err := os.Stat("../../" + path); err != nil { // Go's test cache does not see what bash reads
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), "bash", path)
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), env...)
 	var stderr strings.Builder

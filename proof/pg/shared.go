@@ -21,24 +21,13 @@ var shared struct {
 // first to ask. Whoever calls it runs its tests with Main. Safe for concurrent use.
 func Shared() (*Server, error) {
 	shared.Do(func() {
-		if testing.Short() && os.Getenv(Variable) == "" {
-			shared.err = errShort
-			return
-		}
 		shared.server, shared.err = Start(context.Background())
 	})
 	return shared.server, shared.err
 }
 
-// errShort is the answer to a short run, which needs nothing installed and ends within a minute.
-var errShort = errors.New("a short run leaves PostgreSQL out, unless " + Variable + " names a server")
-
-// Omitted reports whether tests on PostgreSQL are left out after err: the run is a
-// short one, or PostgreSQL is missing and the environment says "none"
-// (scripts/postgres.sh said so loudly).
-func Omitted(err error) bool {
-	return errors.Is(err, errShort) || errors.Is(err, ErrNoBinaries) && os.Getenv(Variable) == none
-}
+// Omitted reports whether tests on PostgreSQL are skipped after err, because the machine has no PostgreSQL or Variable is "none".
+func Omitted(err error) bool { return errors.Is(err, ErrNoBinaries) }
 
 // Need returns the shared server. Without one it fails t, or skips t where Omitted says so.
 func Need(t testing.TB) *Server {

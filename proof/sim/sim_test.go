@@ -33,9 +33,6 @@ func TestMain(m *testing.M) {
 // TestSeeds plays every seed. The first that fails is played again, with a trace.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
-	if testing.Short() && *seeds == defaultSeeds {
-		*seeds = 500
-	}
 	total, failed := playAll(t.Context(), *start, *seeds)
 	for _, r := range failed[:min(len(failed), 30)] {
 		t.Errorf("%s\nplay it again: go test ./proof/sim -run TestSeeds -sim.seeds=1 -sim.start=%d", r, r.Seed)

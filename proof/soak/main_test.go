@@ -1,22 +1,20 @@
+//go:build deep
+
 package soak_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"drawbridge/proof/gobuild"
 	"drawbridge/proof/pg"
 )
 
@@ -34,10 +32,6 @@ var programs string
 func TestMain(m *testing.M) {
 	syscall.Umask(0o077) // the relay refuses to run where others may write
 	flag.Parse()
-	if testing.Short() {
-		fmt.Println("SKIPPED: the proofs that kill programs take minutes; run them without -short")
-		os.Exit(0)
-	}
 	if n := flag.Lookup("test.parallel"); n.Value.String() == n.DefValue {
 		_ = n.Value.Set(strconv.Itoa(*workers)) // most of a story's time is waiting
 	}
@@ -51,34 +45,13 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	programs = dir
-	if err := lookAtSources(); err != nil {
-		panic(err)
-	}
-	build := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+string(filepath.Separator), "drawbridge/cmd/drawbridge", "drawbridge/cmd/drawbridge-relay", "drawbridge/proof/acpagent/program")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Printf("build the programs: %v\n%s", err, out)
+	if err := gobuild.Into(dir, "failpoint", "drawbridge/cmd/drawbridge", "drawbridge/cmd/drawbridge-relay", "drawbridge/proof/acpagent/program"); err != nil {
+		fmt.Println(err)
 		return 1
 	}
 	code := pg.Main(m)
 	totals.print()
 	return code
-}
-
-// lookAtSources makes every source an input of this test, so that its result is not taken from the cache after a change of
-// the programs, which it does not import.
-func lookAtSources() error {
-	return filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // another test's, gone already
-		}
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".git") {
-			return fs.SkipDir
-		}
-		if err == nil && !d.IsDir() {
-			_, _ = os.Stat(path)
-		}
-		return err
-	})
 }
 
 // tally counts what the proofs did and found; it is printed at the end.

@@ -1,3 +1,5 @@
+//go:build deep
+
 package soak_test
 
 import (
@@ -5,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"drawbridge/proof/gobuild"
 	"drawbridge/proof/pg"
 )
 
@@ -20,9 +22,8 @@ import (
 func TestReleaseHasNoFailPoints(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "drawbridge/cmd/drawbridge", "drawbridge/cmd/drawbridge-relay")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := gobuild.Into(dir, "", "drawbridge/cmd/drawbridge", "drawbridge/cmd/drawbridge-relay"); err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range []string{"drawbridge", "drawbridge-relay"} {
 		released, err := os.ReadFile(filepath.Join(dir, name))
@@ -191,7 +192,7 @@ func dieAt(t *testing.T, db, death string) {
 	}
 	victim.deaths = strings.Split(points, ",")
 	w.raise()
-	check(t, w.play(undisturbed), fmt.Sprintf("go test ./proof/soak -run TestPoints -soak.only='%s/%s'", db, death))
+	check(t, w.play(undisturbed), fmt.Sprintf("go test -tags deep ./proof/soak -run TestPoints -soak.only='%s/%s'", db, death))
 	if victim.killed == 0 { // the story took another course this time
 		totals.add("occurrences of points that did not come again", 1)
 	} else {

@@ -1,3 +1,5 @@
+//go:build deep
+
 package soak_test
 
 import (
@@ -205,7 +207,7 @@ func eachSeed(t *testing.T, short int, set func(*testing.T, *random)) {
 func playSeed(t *testing.T, s int64, set func(*testing.T, *random)) {
 	r := &random{Rand: rand.New(rand.NewPCG(uint64(s), 1))}
 	set(t, r)
-	again := fmt.Sprintf("go test ./proof/soak -run '%s$' -soak.seed=%d -soak.rounds=1", strings.ReplaceAll(t.Name(), "/", "$/^"), s)
+	again := fmt.Sprintf("go test -tags deep ./proof/soak -run '%s$' -soak.seed=%d -soak.rounds=1", strings.ReplaceAll(t.Name(), "/", "$/^"), s)
 	t.Logf("seed %d: %s\nrepeat with: %s", s, strings.Join(r.plan, "; "), again)
 	r.w.raise()
 	check(t, r.w.play(r.sorted().act), again)

@@ -1,3 +1,5 @@
+//go:build deep
+
 package soak_test
 
 import (
@@ -94,7 +96,7 @@ func teamDiesAt(t *testing.T, db, death string) {
 	_, points, _ := strings.Cut(death, "/")
 	w.bridges[0].deaths = strings.Split(points, ",")
 	totals.add("stories of a team with a death at a point on "+db, 1)
-	check(t, w.playTeam(undisturbed), fmt.Sprintf("go test ./proof/soak -run TestTeam -soak.only='%s/%s'", db, death))
+	check(t, w.playTeam(undisturbed), fmt.Sprintf("go test -tags deep ./proof/soak -run TestTeam -soak.only='%s/%s'", db, death))
 }
 
 // teamAtRandom kills the bridge several times in one story.
@@ -104,7 +106,7 @@ func teamAtRandom(t *testing.T, db string, s int64) {
 		r.plot("the team's bridge is killed", time.Duration(r.Int64N(int64(2*time.Second))), r.w.bridges[0].crash)
 	}
 	totals.add("stories of a team with random kills on "+db, 1)
-	again := fmt.Sprintf("go test ./proof/soak -run '^TestTeam$/^%s$/^seed%d$' -soak.seed=%d -soak.rounds=1", db, s, s)
+	again := fmt.Sprintf("go test -tags deep ./proof/soak -run '^TestTeam$/^%s$/^seed%d$' -soak.seed=%d -soak.rounds=1", db, s, s)
 	t.Logf("seed %d: %s\nrepeat with: %s", s, strings.Join(r.plan, "; "), again)
 	check(t, r.w.playTeam(r.sorted().act), again)
 }

@@ -1,3 +1,5 @@
+//go:build deep
+
 package soak_test
 
 import (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -208,51 +207,6 @@ func (s *site) stranger2(t *testing.T, path string) *stranger {
 	p.frame(wire.Frame{Offers: &wire.Offers{}})
 	s.online(t, i.Relay)
 	return p
-}
-
-// A relay that says it a million times is cut off. So is one that says what no question can be, and one of the first version.
-func TestHostileAsking(t *testing.T) {
-	t.Parallel()
-	s := siteOn(t, memstore.NewDisk(), nil)
-	s.clock.stop()
-	path := joined(t, s, "laptop")
-	p := s.stranger2(t, path)
-	sent := make(chan int)
-	go func() {
-		n := 0
-		for err := error(nil); err == nil && n < 1_000_000; n++ {
-			err = p.ws.Write(t.Context(), websocket.MessageText, []byte(fmt.Sprintf(`{"asking":{"questions":[{"id":"op-%d","age_ms":0,"left_ms":1}]}}`, n)))
-		}
-		sent <- n
-	}()
-	if got := p.closed(); !strings.Contains(got, "too many frames") && !strings.Contains(got, "reset") && !strings.Contains(got, "broken pipe") {
-		t.Errorf("closed with %q", got)
-	}
-	if n := <-sent; n == 1_000_000 {
-		t.Error("a million frames are taken")
-	}
-	s.offline(t, "laptop")
-	for _, text := range []string{
-		`{"asking":{"questions":[{"id":"a b","age_ms":0,"left_ms":0}]}}`,
-		`{"asking":{"questions":[{"id":"a","age_ms":0,"left_ms":86400001}]}}`,
-		`{"asking":{"questions":[{"id":"a","age_ms":-1,"left_ms":0}]}}`,
-	} {
-		p := s.stranger2(t, path)
-		p.send([]byte(text))
-		if got := p.closed(); !strings.Contains(got, "malformed") {
-			t.Errorf("%s: %q", text, got)
-		}
-		s.offline(t, "laptop")
-	}
-	old := s.stranger(t)
-	desk := joined(t, s, "desk")
-	i, pins := loaded(t, desk)
-	old.enter(i, pins)
-	s.online(t, "desk")
-	old.send([]byte(`{"asking":{"questions":[]}}`))
-	if got := old.closed(); !strings.Contains(got, "out of order") {
-		t.Errorf("the first version: %q", got)
-	}
 }
 
 // slowly holds up the step that writes that a relay is here, once that is written.

@@ -93,24 +93,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A relay that says nothing, not even a ping, for longer than it may is cut off, and dials again if it is there.
-func TestSilentRelayIsCutOff(t *testing.T) {
-	t.Parallel()
-	s := siteOn(t, memstore.NewDisk(), nil)
-	connect(t, joined(t, s, "laptop"), newMachine("a"), nil)
-	s.online(t, "laptop")
-	session := func() string {
-		v, err := s.RelayByName(t.Context(), "laptop")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v.Session
-	}
-	first := session()
-	s.clock.forward(80 * time.Second)
-	eventually(t, "it has another connection", func() bool { now := session(); return now != "" && now != first })
-}
-
 // A relay whose clock is off refuses before it reads what it is asked for. Nothing ran, and its words say what to do.
 func TestClockOff(t *testing.T) {
 	t.Parallel()

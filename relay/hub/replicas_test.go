@@ -11,7 +11,6 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
-	"drawbridge/relay/link"
 	"drawbridge/relay/wire"
 )
 
@@ -170,60 +169,6 @@ func TestReplicaGoneBefore(t *testing.T) {
 	b.stop()
 	if _, err := a.RunAction(t.Context(), ask(t, "a", "laptop", "op-1")); bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) {
 		t.Errorf("asked a replica that ended: %v", err)
-	}
-}
-
-// The replica that holds the connection dies in the middle. What was taken may have run; the next one finds out.
-func TestReplicaDies(t *testing.T) {
-	t.Parallel()
-	for _, taken := range []bool{false, true} {
-		a, b := twoReplicas(t)
-		m := newMachine("a")
-		began, free := make(chan struct{}), make(chan struct{})
-		m.set("a", func(context.Context, wire.Request, func(wire.Output)) wire.Outcome {
-			close(began)
-			<-free
-			return wire.Outcome{Answer: wire.Answer{Status: wire.StatusExecuted}}
-		})
-		path := joined(t, b.site, "laptop")
-		stop := connect(t, path, m, nil)
-		a.online(t, "laptop")
-		if !taken {
-			b.freeze()
-		}
-		result := make(chan error, 1)
-		go func() {
-			_, err := a.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
-			result <- err
-		}()
-		if taken {
-			<-began
-			b.freeze()
-		} else {
-			eventually(t, "the call waits", func() bool { return a.calls(t, "rep_b") == 1 })
-		}
-		a.clock.forward(time.Minute) // b has said nothing for so long
-		a.Wake()
-		err := <-result
-		if bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) != taken {
-			t.Errorf("taken %v: %v, unclear %v", taken, err, bridge.IsUnclear(err))
-		}
-		b.thaw()
-		close(free)
-		stop()
-		if !taken {
-			continue
-		}
-		// The relay comes back, to a this time, and the journal has the answer.
-		a.clock.forward(-time.Minute)
-		connect(t, path, m, func(o *link.Options) { o.URL = a.url })
-		eventually(t, "the answer is found", func() bool {
-			out, err := a.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
-			return err == nil && out.Status == bridge.ActionExecuted
-		})
-		if m.ran["op-1"] != 1 {
-			t.Errorf("it ran %d times", m.ran["op-1"])
-		}
 	}
 }
 

@@ -73,7 +73,7 @@ func TestHostileAgents(t *testing.T) {
 			}
 		}), agents.Crashed, "a line of more than 8 MiB"},
 		{"a million updates", turn(func(f *fake, _ heard) {
-			if raceEnabled {
+			if sampled {
 				f.conn.SetMaxUpdates(10_000) // half a million take a minute
 			}
 			line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"usage_update"}}}` + "\n"
@@ -243,7 +243,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		"100 MB of updates that are not words": func(f *fake) {
 			line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","rawOutput":"` + strings.Repeat("x", 1<<18) + `"}}}` + "\n"
 			lines := 400
-			if raceEnabled {
+			if sampled {
 				lines = 40
 			}
 			for range lines {

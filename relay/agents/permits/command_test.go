@@ -1,8 +1,6 @@
 package permits_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,44 +120,6 @@ func agree(t testing.TB, run func(t testing.TB, shell, command string) string, c
 var pieces = []string{
 	" ", " ", " ", "gotool test", "maker", "gitlike status", "exactly run all", " a", " -v", " ./...", " x=y", "'a b'", `"c d"`, "=", "%", "@", "+", ":", ",", "/", "-", "'", `"`, ";", "&", "|", "\n", "\r", "\t", "$", "`", "(", ")", "{", "}", "<", ">",
 	"*", "?", "[", "]", "~", "!", "#", "\\", "^", "A=1 ", "touch f", "$(touch f)", "; touch f", "\x00", "é", "\u2028",
-}
-
-func TestWhatMatchesRunsAsItIsRead(t *testing.T) {
-	t.Parallel()
-	run := stage(t)
-	random, matched := rand.New(rand.NewPCG(1, 2)), 0
-	starts := []string{"gotool test", "maker", "gitlike status", "exactly run all", ""}
-	most := 300 // each starts three shells
-	if raced {
-		most = 110
-	}
-	for range 4000 {
-		command := starts[random.IntN(len(starts))]
-		for range random.IntN(5) {
-			command += pieces[random.IntN(len(pieces))]
-		}
-		if matched < most && agree(t, run, command) {
-			matched++
-		}
-	}
-	if matched < 100 {
-		t.Errorf("only %d commands matched a rule, so that the test shows little", matched)
-	}
-}
-
-// TestEachCharacter puts each byte in each place of a command that matches.
-func TestEachCharacter(t *testing.T) {
-	t.Parallel()
-	run := stage(t)
-	stride := 1
-	if raced {
-		stride = 5 // which meets quotes, separators and letters alike
-	}
-	for c := 0; c < 256; c += stride {
-		for _, form := range []string{"maker a%sb", "maker %s", "maker %sx", "maker x%s", "maker 'a%sb'", "maker%s", "%smaker"} {
-			agree(t, run, fmt.Sprintf(form, string([]byte{byte(c)})))
-		}
-	}
 }
 
 func FuzzWords(f *testing.F) {

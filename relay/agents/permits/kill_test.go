@@ -179,61 +179,6 @@ func agentLog(t *testing.T, dir string) []acpagent.Line {
 	return lines
 }
 
-// TestKillsWhileAsking kills agent and relay by turns while a person is asked, 20 times each. The agent's own log is the oracle: each question is
-// answered once, with what the person said.
-func TestKillsWhileAsking(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "permissions: ask")
-	kills := 40
-	if testing.Short() || raced {
-		kills = 4
-	}
-	want := []string{}
-	for i := range kills {
-		session, ask := fmt.Sprintf("s%d", i%3), fmt.Sprintf("do: ask execute make %d", i)
-		killWhileAsking(t, dir, turnOf(session, fmt.Sprintf("t%d", i), ask), i%2 == 0)
-		r, err := openRelay(t.Context(), dir)
-		must(t, err)
-		open := r.book.Pending()
-		if len(open) != 1 || !strings.Contains(open[0].Permission.Arguments, fmt.Sprintf("make %d", i)) {
-			t.Fatalf("kill %d: %d questions are open; want the one that was asked", i, len(open))
-		}
-		allow := i%4 < 2
-		must(t, r.book.Decide(permits.Answer{ID: open[0].ID, Allow: allow, By: "test"}))
-		end := r.RunTurn(t.Context(), turnOf(session, fmt.Sprintf("u%d", i), ask))
-		word, told := "reject_once", "A person said no."
-		if allow {
-			word, told = "allow_once", "A person said yes."
-		}
-		want = append(want, word)
-		if end.Cause != wire.TurnAnswered || !strings.Contains(end.Text, fmt.Sprintf("asked for make %d: %s", i, word)) {
-			t.Errorf("kill %d: the next turn ended %s%s with %q %q", i, end.Cause, end.Refusal, end.Text, end.Error)
-		}
-		if left := len(r.book.Pending()); left != 0 {
-			t.Errorf("kill %d: %d questions are open after the answer", i, left)
-		}
-		r.close()
-		prompts := 0
-		for _, l := range agentLog(t, dir) {
-			if l.Event == acpagent.Prompted && strings.Contains(l.Text, fmt.Sprintf("[bridge u%d]", i)) && strings.Contains(l.Text, told) && strings.Contains(l.Text, fmt.Sprintf("make %d", i)) {
-				prompts++
-			}
-		}
-		if prompts != 1 {
-			t.Errorf("kill %d: %d turns say what the person said; want 1", i, prompts)
-		}
-	}
-	var got []string
-	for _, l := range agentLog(t, dir) {
-		if l.Event == acpagent.Replied && l.Text != "cancelled" {
-			got = append(got, l.Text)
-		}
-	}
-	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("the agent got %v; want %v", got, want)
-	}
-}
-
 // TestAskHold: the question outlives the process that ask_hold ends, and its answer counts in the next turn.
 func TestAskHold(t *testing.T) {
 	t.Parallel()

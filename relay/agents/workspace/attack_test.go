@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -250,38 +249,6 @@ func TestHostileObjectsStayOut(t *testing.T) {
 	}
 }
 
-// TestFilesThatNeverEnd: a FIFO in the place of a file that git reads does not stop the relay. The control shows that git opens it.
-func TestFilesThatNeverEnd(t *testing.T) {
-	t.Parallel()
-	for _, c := range some([]struct{ name, file, control string }{
-		{"tracked file", "README", "hash-object README"},
-		{"HEAD", ".git/HEAD", "status"},
-		{"index", ".git/index", "status"},
-		{"config", ".git/config", "status"},
-		{"packed refs", ".git/packed-refs", "for-each-ref"},
-		{"info/exclude", ".git/info/exclude", "status"},
-		{"info/attributes", ".git/info/attributes", "check-attr -a README"},
-		{".gitignore", ".gitignore", "status"},
-		{".gitattributes", ".gitattributes", "check-attr -a README"},
-		{"ref", ".git/refs/heads/drawbridge/ada", "status"},
-		{"alternates", ".git/objects/info/alternates", "log"},
-		{"shallow", ".git/shallow", "log"},
-		{"commondir", ".git/commondir", "status"},
-	}) {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			s := w.make("ada")
-			path := filepath.Join(s.Dir(), c.file)
-			must(t, os.RemoveAll(path))
-			must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-			must(t, syscall.Mkfifo(path, 0o600))
-			everything(t, w, s)
-			opens(t, s.Dir(), path, strings.Fields(c.control))
-		})
-	}
-}
-
 // opens makes sure that git waits for the other end of a FIFO: only then it can be opened for writing without waiting.
 func opens(t *testing.T, dir, path string, args []string) {
 	t.Helper()
@@ -322,36 +289,5 @@ func TestDevices(t *testing.T) {
 	}
 	if got := state(t, s); got.Modified != 1 {
 		t.Errorf("state: %+v", got)
-	}
-}
-
-// TestHugeThings: size is judged before content, and every look is bounded.
-func TestHugeThings(t *testing.T) {
-	t.Parallel()
-	for _, c := range some([]struct{ name, plant, says string }{
-		{"tracked file", `truncate -s 8T README`, "1 changed file"},
-		{"untracked file", `truncate -s 8T new`, "1 untracked file"},
-		{"HEAD", `truncate -s 8T .git/HEAD`, "larger than"},
-		{"packed refs", `truncate -s 8T .git/packed-refs`, "larger than"},
-		{"index", `truncate -s 8T .git/index`, "larger than"},
-		{"ref", `truncate -s 8T .git/refs/heads/x`, "larger than"},
-		{"pack", `truncate -s 8T .git/objects/pack/pack-0123456789012345678901234567890123456789.pack`, "more than 33554432 bytes"},
-		{"loose object", `mkdir -p .git/objects/01; truncate -s 8T .git/objects/01/23456789012345678901234567890123456789`, "more than 33554432 bytes"},
-		{"object that unpacks to very much", `head -c 64M /dev/zero | git hash-object -w --stdin`, "more than 33554432 bytes"},
-		{"many files", `mkdir many; cd many; seq 1200 | xargs touch`, "more than 1000 files"},
-		{"many files in an ignored folder", `mkdir many; cd many; echo '*' > .gitignore; seq 1200 | xargs touch`, "more than 1000 files"},
-		{"many files beside tracked ones", `seq 1200 | xargs touch`, "more than 1000 files"},
-		{"deep folders", `i=0; while [ $i -lt 600 ]; do mkdir d; cd -P d; i=$((i+1)); done; echo x > f`, "deep"},
-	}) {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.limit(workspace.Limits{Entries: 1000, Bytes: 32 << 20})
-			s := w.make("ada")
-			sh(t, s.Dir(), c.plant)
-			if got := strings.Join(state(t, s).Unsaved(), ", "); !strings.Contains(got, c.says) {
-				t.Errorf("%q, want %q", got, c.says)
-			}
-		})
 	}
 }

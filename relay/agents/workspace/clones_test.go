@@ -1,11 +1,9 @@
 package workspace_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"drawbridge/relay/agents/workspace"
@@ -249,54 +247,4 @@ func TestAgentThatRewrites(t *testing.T) {
 	if got := state(t, s); len(got.Unsaved()) != 0 {
 		t.Errorf("unsaved: %q", got.Unsaved())
 	}
-}
-
-// TestMany: a hundred fetches of several agents at once, each by stores of their own, as of several processes.
-func TestMany(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var group sync.WaitGroup
-	for i := range 4 {
-		agent := fmt.Sprintf("ada%d", i)
-		for range 3 {
-			group.Go(func() {
-				store, err := workspace.Open(w.options())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				s, err := store.Make(t.Context(), workspace.Spec{Agent: agent, Clone: w.clone})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for range 3 {
-					if _, err := s.Fetch(t.Context(), true); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	group.Wait()
-	tips := map[string]string{}
-	for i := range 4 {
-		s, err := w.store.Get(t.Context(), fmt.Sprintf("ada%d", i))
-		must(t, err)
-		tips[s.Agent()] = commit(t, s, "new", s.Agent())
-		for range 2 {
-			group.Go(func() {
-				if _, err := s.Fetch(t.Context(), false); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	group.Wait()
-	for agent, tip := range tips {
-		if got := git(t, w.clone, "rev-parse", "drawbridge/"+agent); got != tip {
-			t.Errorf("%s is at %s instead of %s", agent, got, tip)
-		}
-	}
-	git(t, w.clone, "fsck", "--full", "--strict")
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -213,47 +212,6 @@ func TestBelowNoticesReplacements(t *testing.T) {
 			t.Errorf("%s: not noticed", script)
 		}
 		must(t, sub.File.Close())
-	}
-}
-
-// TestBelowInARace: a parent that swaps a folder and a link all the time gets the relay nowhere else.
-func TestBelowInARace(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.make("ada")
-	outside := filepath.Join(w.dir, "outside")
-	must(t, os.MkdirAll(outside, 0o700))
-	place, link := filepath.Join(s.Dir(), "place"), filepath.Join(s.Dir(), "link")
-	must(t, os.Mkdir(place, 0o700))
-	must(t, os.Symlink(outside, link))
-	var stop atomic.Bool
-	done := make(chan int)
-	go func() {
-		swaps := 0
-		for ; !stop.Load(); swaps++ {
-			swap(place, link)
-		}
-		done <- swaps
-	}()
-	reached, refused := 0, 0
-	for reached < 100 || refused < 100 {
-		sub, err := s.Below("place/child")
-		if err != nil {
-			refused++
-			continue
-		}
-		reached++
-		stat, err := sub.File.Stat()
-		must(t, err)
-		if beyond, err := os.Stat(filepath.Join(outside, "child")); err == nil && os.SameFile(stat, beyond) {
-			t.Error("outside")
-		}
-		must(t, sub.File.Close())
-	}
-	stop.Store(true)
-	t.Logf("%d swaps; %d reached the folder, %d were refused", <-done, reached, refused)
-	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {
-		t.Errorf("outside: %v %v", entries, err)
 	}
 }
 

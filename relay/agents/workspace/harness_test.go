@@ -122,13 +122,10 @@ func newWorld(t *testing.T, init ...string) *world {
 	return w
 }
 
-// stride is how many rows of a table, or steps of a crash, a run goes on by: a short run by ten, one under the race detector by five.
+// stride returns the distance between the rows of a table, or the steps of a crash, that a run takes.
 func stride() int {
-	switch {
-	case testing.Short():
+	if sampled {
 		return 10
-	case raced:
-		return 5
 	}
 	return 1
 }

@@ -61,7 +61,7 @@ func TestEvidenceThatIsKept(t *testing.T) {
 		{name: "the clone is collected", person: `git gc -q`},
 		{name: "the clone has the branch checked out", agent: `git commit -q --allow-empty -m three`, person: `git checkout -q drawbridge/ada`},
 	} {
-		if raced && n == 6 {
+		if sampled && n == 6 {
 			break // the cases build on each other; without the race detector all of them run
 		}
 		before, _ := evidence(t, s, "")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -53,56 +52,6 @@ var greedy = map[string]struct {
 		script: "ulimit -Sv; ulimit -Hv; ulimit -Sn; ulimit -Hn; ulimit -St; ulimit -Ht",
 		bounds: sandbox.Bounds{Memory: 24 << 20, OpenFiles: 50, CPU: 7}, bound: "24576\n24576\n50\n50\n7\n8\n",
 	},
-}
-
-// What a program may use is bounded for it and for what it starts, with a sandbox and without, and for nobody else.
-func TestBounds(t *testing.T) {
-	t.Parallel()
-	self, err := os.Executable()
-	must(t, err)
-	plan := sandbox.Probe(t.Context(), nil).Plan(sandbox.Wish{Read: []string{filepath.Dir(self)}, Network: true})
-	pool, err := keeper.NewPool(true)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	for name, g := range greedy {
-		for _, box := range []*sandbox.Plan{nil, &plan} {
-			dir := t.TempDir()
-			with := func(c *keeper.Command) {
-				c.Env = append(c.Env, "SELF="+self, "DIR="+dir)
-				if c.Sandbox = box; box != nil {
-					within := *box
-					within.Write = []string{dir}
-					c.Sandbox = &within
-				}
-			}
-			if g.free != "" {
-				if _, said, err := script(t.Context(), pool, g.script, with); err != nil || said != g.free {
-					t.Errorf("%s, not bounded: %q, %v", name, said, err)
-				}
-			}
-			end, said, err := script(t.Context(), pool, g.script, with, func(c *keeper.Command) { c.Bounds = g.bounds })
-			if err != nil || end.Signal != g.signal || !strings.HasPrefix(said, g.bound) {
-				t.Errorf("%s, sandbox %t: %+v, %q, %v", name, box != nil, end, said, err)
-			}
-		}
-	}
-	if _, said, err := script(t.Context(), pool, "ulimit -v; grep NoNewPrivs /proc/self/status"); err != nil || said != "unlimited\nNoNewPrivs:\t0\n" {
-		t.Errorf("the next program: %q, %v", said, err)
-	}
-}
-
-// A program that computes without end is told after its second, and whoever started it goes on. This one has an end: a hundred seconds
-// or so.
-func TestProcessorTimeIsBounded(t *testing.T) {
-	t.Parallel()
-	pool, err := keeper.NewPool(true)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	const spin = "exec 2>/dev/null; sh -c 'i=0; while [ $i -lt 300000000 ]; do i=$((i+1)); done'; echo $?"
-	end, said, err := script(t.Context(), pool, spin, func(c *keeper.Command) { c.Bounds = sandbox.Bounds{CPU: 1} })
-	if want := fmt.Sprintln(128 + int(syscall.SIGXCPU)); err != nil || end.Code != 0 || said != want {
-		t.Errorf("%+v, %q, %v", end, said, err)
-	}
 }
 
 // What cannot be started says so, also when nothing can be allocated any more.

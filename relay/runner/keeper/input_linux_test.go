@@ -1,7 +1,6 @@
 package keeper_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/sandbox"
@@ -85,32 +83,6 @@ func open(t *testing.T, path string) *os.File {
 	must(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	return file
-}
-
-// A program that does not read holds no writer: the deadline ends the write, and so does the program's end.
-func TestInputThatNobodyReads(t *testing.T) {
-	t.Parallel()
-	pools(t, func(t *testing.T, pool *keeper.Pool) {
-		theirs, ours, err := keeper.Input()
-		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		over := make(chan error, 1)
-		go func() {
-			_, err := pool.Run(ctx, keeper.Command{Path: "/bin/sleep", Argv: []string{"sleep", "1000"}, Dir: "/", Stdin: theirs, Stdout: &safe{}, Stderr: &safe{}})
-			over <- err
-		}()
-		must(t, ours.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
-		if _, err := ours.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("write to a program that does not read: %v", err)
-		}
-		cancel()
-		must(t, <-over)
-		must(t, ours.SetWriteDeadline(time.Time{}))
-		if _, err := ours.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
-			t.Errorf("write to a program that has ended: %v", err)
-		}
-		must(t, ours.Close())
-	})
 }
 
 // A program that could not be started leaves no end of its input open.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,137 +160,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// What a program does to outlive its end or its time: other group, other session, no parent, deaf to signals, output held.
-func TestNothingIsLeft(t *testing.T) {
-	t.Parallel()
-	escapes := map[string]string{
-		"background":      "sleep 300 & echo begun",
-		"setsid":          "setsid sleep 300 & echo begun",
-		"daemon":          "(setsid sh -c 'trap \"\" TERM HUP INT; (sleep 300 &) ; sleep 300' &) ; echo begun",
-		"deaf":            "trap '' TERM HUP INT; (trap '' TERM; sleep 300) & echo begun; sleep 300",
-		"holds the pipe":  "setsid sh -c 'exec 3>&1; while :; do sleep 1; done' & echo begun; exit 0",
-		"stopped":         "sh -c 'kill -STOP $$' & until grep -q '^State:.T' /proc/$!/status; do sleep 0.01; done; echo begun; sleep 300",
-		"forks all along": "n=0; while [ $n -lt 100 ]; do setsid sleep 300 & n=$((n+1)); [ $n = 10 ] && echo begun; sleep 0.01; done; sleep 300",
-	}
-	pools(t, func(t *testing.T, pool *keeper.Pool) {
-		for name, text := range escapes {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				mark := fmt.Sprintf("escape-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
-				end, said, err := endWhenBegun(t, pool, text, mark)
-				if err != nil || !strings.HasPrefix(said, begun) || end.Left != 0 {
-					t.Errorf("%+v, %q, %v", end, said, err)
-				}
-				if found := left(mark); len(found) > 0 {
-					t.Errorf("left behind: %v", found)
-				}
-			})
-		}
-	})
-}
-
 // bomb forks for as long as its fuse is there, so that a keeper that fails takes no machine with it.
 const bomb = `b() { [ -e $FUSE ] || exit 0; b | b & }; echo begun; b; while [ -e $FUSE ]; do sleep 0.1; done`
-
-// A fork bomb is bounded and gone soon after, with nothing left. How many processes it gets to before the keeper is through
-// depends on who else wants the processors; a bomb that nobody holds passes the bound here within a second or two. Not
-// parallel: everything else would have to wait.
-func TestForkBomb(t *testing.T) {
-	for _, cgroups := range []bool{false, true} {
-		pool, err := keeper.NewPool(cgroups)
-		must(t, err)
-		fuse := filepath.Join(t.TempDir(), "fuse")
-		must(t, os.WriteFile(fuse, nil, 0o600))
-		// A plain user's bomb is held by the kernel and goes on being small until its fuse is gone.
-		fuseTime := 2 * time.Minute
-		if os.Geteuid() != 0 {
-			fuseTime = time.Second
-		}
-		pulled := time.AfterFunc(fuseTime, func() { _ = os.Remove(fuse) })
-		began := time.Now()
-		end, said, err := script(t.Context(), pool, bomb, marked("bomb-"+fuse), func(c *keeper.Command) { c.Env = append(c.Env, "FUSE="+fuse) })
-		took := time.Since(began)
-		// How far it grows before that depends on the machine's load.
-		if ours := pulled.Stop(); os.Geteuid() == 0 && !(ours && end.Overgrown) {
-			t.Errorf("%s: %+v; ended before its fuse was pulled: %v", pool, end, ours)
-		}
-		if err != nil || end.Left != 0 || !strings.HasPrefix(said, "begun\n") {
-			t.Errorf("%s: %+v, %.200q, %v", pool, end, said, err)
-		}
-		if found := left("bomb-" + fuse); len(found) > 0 {
-			t.Errorf("%s: %d left behind", pool, len(found))
-		}
-		t.Logf("%s: a bomb grew to %d processes and was gone after %s", pool, end.Most, took.Round(time.Millisecond))
-		pool.Close()
-	}
-}
-
-// A bomb that ends its keeper first is left to the relay, which has to win the same race.
-func TestForkBombWithoutKeeper(t *testing.T) {
-	for _, cgroups := range []bool{false, true} {
-		pool, err := keeper.NewPool(cgroups)
-		must(t, err)
-		fuse := filepath.Join(t.TempDir(), "fuse")
-		must(t, os.WriteFile(fuse, nil, 0o600))
-		pulled := time.AfterFunc(30*time.Second, func() { _ = os.Remove(fuse) })
-		began := time.Now()
-		end, said, err := script(t.Context(), pool, "kill -9 $PPID; "+bomb, marked("bomb-"+fuse), func(c *keeper.Command) { c.Env = append(c.Env, "FUSE="+fuse) })
-		took := time.Since(began)
-		pulled.Stop()
-		if !errors.Is(err, keeper.ErrLost) {
-			t.Errorf("%s: %+v, %.200q, %v", pool, end, said, err)
-		}
-		if found := left("bomb-" + fuse); len(found) > 0 {
-			t.Errorf("%s: %d left behind", pool, len(found))
-		}
-		t.Logf("%s: gone after %s", pool, took.Round(time.Millisecond))
-		pool.Close()
-	}
-}
-
-// A program of the same user can end or stop its own keeper. In the first case the relay ends what comes to it, in the second
-// it wakes the keeper.
-func TestKeeperIsAttacked(t *testing.T) {
-	t.Parallel()
-	for _, signal := range []string{"KILL", "STOP"} {
-		pools(t, func(t *testing.T, pool *keeper.Pool) {
-			mark := fmt.Sprintf("attack-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
-			text := "setsid sleep 300 & (setsid sleep 300 &); kill -" + signal + " $PPID; echo begun; sleep 300"
-			end, said, err := endWhenBegun(t, pool, text, mark)
-			if signal == "KILL" && !errors.Is(err, keeper.ErrLost) || signal == "STOP" && (err != nil || !end.Cut) {
-				t.Errorf("SIG%s: %+v, %q, %v", signal, end, said, err)
-			}
-			if found := left(mark); len(found) > 0 {
-				t.Errorf("SIG%s: left behind: %v", signal, found)
-			}
-			if end, _, err := script(t.Context(), pool, "exit 3"); err != nil || end.Code != 3 {
-				t.Errorf("the next one: %+v, %v", end, err)
-			}
-		})
-	}
-}
-
-// A keeper that was killed while it rested has begun nothing: another one takes its place.
-func TestKeeperIsKilledWhileItRests(t *testing.T) {
-	t.Parallel()
-	pools(t, func(t *testing.T, pool *keeper.Pool) {
-		_, said, err := script(t.Context(), pool, "echo $PPID")
-		must(t, err)
-		pid, err := strconv.Atoi(strings.TrimSpace(said))
-		must(t, err)
-		must(t, syscall.Kill(pid, syscall.SIGKILL))
-		eventually(t, func() bool {
-			// Its files are closed with its last thread.
-			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			return len(threads) == 0 || len(threads) == 1 && strings.Contains(string(stat), ") Z ")
-		})
-		end, said, err := script(t.Context(), pool, "echo here")
-		if err != nil || end.Code != 0 || said != "here\n" {
-			t.Errorf("%+v, %q, %v", end, said, err)
-		}
-	})
-}
 
 // A program cannot reach into its own keeper, by whose word the relay knows that an action is over. Root can, so this relay is
 // not root's.
@@ -308,18 +178,6 @@ func TestKeeperKeepsItsSocket(t *testing.T) {
 	if said := string(out); !strings.Contains(said, "Permission denied") {
 		t.Errorf("the keeper's descriptors: %q", said)
 	}
-}
-
-// A relay that is killed leaves nothing behind, whatever its actions have started. What it leaves for a moment counts as orphans.
-func TestRelayIsKilled(t *testing.T) {
-	t.Parallel()
-	killRelay(t, "1")
-	for range 10 { // a slow machine may see nothing of that moment
-		if killRelay(t, "") > 0 {
-			return
-		}
-	}
-	t.Error("nothing ever counted as an orphan")
 }
 
 // killRelay kills a relay in the middle of an action and returns how many orphans it saw then.
@@ -350,34 +208,6 @@ func killRelay(t *testing.T, cgroups string) int {
 	return orphans
 }
 
-// A program without a sandbox ends the relay and its keeper at one stroke, in either order, or its keeper's guard. Nothing of it lives on.
-func TestRelayAndKeeperAreKilledTogether(t *testing.T) {
-	t.Parallel()
-	self, err := os.Executable()
-	must(t, err)
-	const guard = "$(awk '{ print $4 }' /proc/$PPID/stat)"
-	for name, kill := range map[string]string{
-		"keeper, relay": "kill -9 $PPID @RELAY", "relay, keeper": "kill -9 @RELAY $PPID", "guard": "kill -9 " + guard, "guard, keeper": "kill -9 " + guard + " $PPID",
-		"the group of the keeper": "kill -9 -" + guard, "guard, relay": "kill -9 " + guard + " @RELAY", "relay, guard": "kill -9 @RELAY " + guard,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			mark := fmt.Sprintf("together-%d-%s", os.Getpid(), strings.ReplaceAll(name, " ", "-"))
-			cmd := exec.CommandContext(t.Context(), self)
-			cmd.Env = []string{"KEEPER_RELAY=export PATH=/usr/bin:/bin MARK=" + mark +
-				"; (setsid sh -c \"trap '' TERM HUP; echo ready; sleep 25\" &); sleep 0.2; " + kill + "; sleep 300"}
-			out, err := cmd.StdoutPipe()
-			must(t, err)
-			must(t, cmd.Start())
-			began := time.Now()
-			_, _ = io.Copy(io.Discard, out) // up to the end of the relay's own output, which is its end
-			_ = cmd.Wait()
-			eventually(t, func() bool { return len(left(mark)) == 0 })
-			t.Logf("gone %s after the start", time.Since(began).Round(time.Millisecond))
-		})
-	}
-}
-
 // eventually waits for what other processes do.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
@@ -391,24 +221,6 @@ func eventually(t *testing.T, ok func() bool) {
 		case <-tick.C:
 		}
 	}
-}
-
-// A job is ended without harm to the one beside it.
-func TestJobsAreApart(t *testing.T) {
-	t.Parallel()
-	pools(t, func(t *testing.T, pool *keeper.Pool) {
-		ctx, cancel := context.WithCancel(t.Context())
-		first := make(chan string, 1)
-		go func() {
-			_, said, err := script(t.Context(), pool, "setsid sleep 1 & wait; echo whole")
-			first <- fmt.Sprint(said, err)
-		}()
-		go cancel()
-		_, _, _ = script(ctx, pool, "(setsid sleep 300 &); sleep 300")
-		if got := <-first; got != "whole\n<nil>" {
-			t.Errorf("the other job: %q", got)
-		}
-	})
 }
 
 // What is executed is what was opened, whatever stands at the path by then.
@@ -436,24 +248,6 @@ func TestExecutesTheDescriptor(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Not parallel, so that the memory is this test's own. Ten gigabytes take a while; this is what fits into the limit.
-func TestOutputFlood(t *testing.T) {
-	pool, err := keeper.NewPool(true)
-	must(t, err)
-	defer pool.Close()
-	var count counter
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	began := time.Now()
-	end, err := pool.Run(ctx, keeper.Command{
-		Path: "/usr/bin/head", Argv: []string{"head", "-c", "10000000000", "/dev/zero"}, Dir: "/", Stdout: &count, Stderr: &count,
-	})
-	if err != nil || !end.Cut && count < 1e10 {
-		t.Errorf("%+v, %v after %d bytes", end, err, count)
-	}
-	t.Logf("%d MB in %s, %s resident", count/1e6, time.Since(began).Round(time.Millisecond), resident(t))
 }
 
 type counter int64

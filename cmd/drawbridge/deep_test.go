@@ -1,0 +1,6 @@
+//go:build deep
+
+package main
+
+// The deep tier runs the scripts of testdata/deep, too.
+func init() { scripts = "testdata/*/*.txtar" }

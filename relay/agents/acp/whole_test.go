@@ -1,0 +1,5 @@
+//go:build deep && !race
+
+package acp_test
+
+const sampled = false

@@ -1,0 +1,5 @@
+//go:build deep && !race
+
+package cli_test
+
+const sampled = false

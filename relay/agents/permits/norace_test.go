@@ -1,5 +1,0 @@
-//go:build !race
-
-package permits_test
-
-const raced = false

@@ -1,0 +1,5 @@
+//go:build deep && !race
+
+package permits_test
+
+const sampled = false

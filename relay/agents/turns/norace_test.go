@@ -1,5 +1,0 @@
-//go:build !race
-
-package turns_test
-
-const raced = false

@@ -1,0 +1,5 @@
+//go:build deep && !race
+
+package turns_test
+
+const sampled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package workspace_test
-
-const raced = false

@@ -1,0 +1,5 @@
+//go:build deep && !race
+
+package workspace_test
+
+const sampled = false

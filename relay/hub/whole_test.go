@@ -1,0 +1,5 @@
+//go:build deep && !race
+
+package hub_test
+
+const sampled = false
