@@ -136,11 +136,12 @@ func (t *fakeTurn) Cancel(context.Context) error {
 	return nil
 }
 
-// world is a door on a server of its own.
+// world is a door on a server of its own, or without a server and its connections where url is empty.
 type world struct {
 	t       *testing.T
 	door    *openai.Door
 	records *callers.Records
+	server  *httptest.Server
 	url     string
 	token   string
 	stop    func()
@@ -148,8 +149,17 @@ type world struct {
 
 type option func(*openai.Options)
 
-// open opens a door in front of a backend, on the database of a path.
+// open opens a door in front of a backend on a server, on the database of a path.
 func open(t *testing.T, path string, f upstream.Upstream, options ...option) *world {
+	t.Helper()
+	w := openBare(t, path, f, options...)
+	w.server = httptest.NewServer(w.door.Handler())
+	w.url = w.server.URL
+	return w
+}
+
+// openBare opens a door without a server, so that it can be tested in virtual time.
+func openBare(t *testing.T, path string, f upstream.Upstream, options ...option) *world {
 	t.Helper()
 	s, err := store.Open(t.Context(), path)
 	if err != nil {
@@ -163,8 +173,6 @@ func open(t *testing.T, path string, f upstream.Upstream, options ...option) *wo
 	if w.door, err = openai.New(o); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(w.door.Handler())
-	w.url = server.URL
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.door.Run(ctx) }()
@@ -173,8 +181,10 @@ func open(t *testing.T, path string, f upstream.Upstream, options ...option) *wo
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		server.CloseClientConnections()
-		server.Close()
+		if w.server != nil {
+			w.server.CloseClientConnections()
+			w.server.Close()
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -187,6 +197,14 @@ func open(t *testing.T, path string, f upstream.Upstream, options ...option) *wo
 func newWorld(t *testing.T, f upstream.Upstream, options ...option) *world {
 	t.Helper()
 	w := open(t, filepath.Join(t.TempDir(), "drawbridge.db"), f, options...)
+	w.mint(openai.Token{Name: "all", Models: []string{"*"}})
+	return w
+}
+
+// newBareWorld is newWorld without a server.
+func newBareWorld(t *testing.T, f upstream.Upstream, options ...option) *world {
+	t.Helper()
+	w := openBare(t, filepath.Join(t.TempDir(), "drawbridge.db"), f, options...)
 	w.mint(openai.Token{Name: "all", Models: []string{"*"}})
 	return w
 }
@@ -229,6 +247,11 @@ func (w *world) send(ctx context.Context, path, body string, headers ...string) 
 		if headers[i+1] == "" {
 			req.Header.Del(headers[i])
 		}
+	}
+	if w.url == "" {
+		answer := httptest.NewRecorder()
+		w.door.Handler().ServeHTTP(answer, req)
+		return answer.Result()
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)

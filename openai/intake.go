@@ -504,8 +504,11 @@ func (d *Door) takeOver(ctx context.Context, at time.Time) {
 		}
 		return
 	}
+	mine := d.mine()
 	for _, row := range left {
-		if row.Holder != d.holder {
+		// A turn of this process whose end was not recorded is in its memory no more, and its hold lapses.
+		lapsed := row.Held.Before(d.now()) && !slices.Contains(mine, row.ID)
+		if row.Holder != d.holder || lapsed {
 			d.adopt(ctx, row)
 		}
 	}

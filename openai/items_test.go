@@ -1,10 +1,14 @@
 package openai_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"drawbridge/openai"
@@ -79,28 +83,85 @@ func TestFieldsOfCalls(t *testing.T) {
 	}
 }
 
-// TestLateResult: a result for a turn that was ended because none came in time is refused in words, and the turn is not begun again.
+// TestLateResult: a turn whose results do not come in time ends, whatever happens meanwhile. A result that comes later is refused in words,
+// and the turn is not begun again.
 func TestLateResult(t *testing.T) {
 	t.Parallel()
+	for name, tt := range map[string]struct {
+		// fails is the save that fails: the first that puts a call into this state.
+		fails openai.CallState
+		// early brings results before the time is over.
+		early bool
+	}{
+		"nothing comes":                {},
+		"the results are not recorded": {fails: openai.CallAnswered, early: true},
+		"the end is not recorded":      {fails: openai.CallDropped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{say: func(upstream.Request) []upstream.Event {
+					return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+				}}
+				w := newBareWorld(t, f, func(o *openai.Options) {
+					o.ParkTimeout = time.Minute
+					o.Records = &failingOnce{Records: o.Records, state: tt.fails}
+				})
+				_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
+				id := read(t, body).Choices[0].Message.ToolCalls[0].ID
+				result := fmt.Sprintf(`{"tool_call_id":%q,"content":"x","stream":false}`, id)
+				if tt.early {
+					if status, body := w.post("/v1/tool_results", result); status != 424 {
+						t.Errorf("results that are not recorded: %d %s", status, body)
+					}
+				}
+				time.Sleep(3 * time.Minute) // the hold of a turn whose end was not recorded lapses, too
+				synctest.Wait()
+				found, err := w.records.Look(t.Context(), openai.Query{Token: "all", Calls: []string{id}})
+				if err != nil || found.Turns[0].State != openai.TurnLost {
+					t.Fatalf("%+v %v", found, err)
+				}
+				if status, body := w.post("/v1/tool_results", result); status != 422 || !strings.Contains(body, "too_late") || f.starts() != 1 {
+					t.Errorf("%d %s after %d starts", status, body, f.starts())
+				}
+			})
+		})
+	}
+}
+
+// TestParkTimeoutAtOnce: a turn ends also when its time is over before the record says that it is parked. A long text makes that record
+// take longer than the end's.
+func TestParkTimeoutAtOnce(t *testing.T) {
+	t.Parallel()
 	f := &fake{say: func(upstream.Request) []upstream.Event {
-		return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+		return append([]upstream.Event{{Kind: upstream.Text, Text: strings.Repeat("a long text ", 1<<20)}}, calls("ls")...)
 	}}
-	w := newWorld(t, f, func(o *openai.Options) { o.ParkTimeout = time.Millisecond })
+	w := newBareWorld(t, f, func(o *openai.Options) { o.ParkTimeout = time.Nanosecond })
 	_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
 	id := read(t, body).Choices[0].Message.ToolCalls[0].ID
-	deadline := time.Now().Add(time.Minute)
-	for {
+	for deadline := time.Now().Add(time.Minute); ; pause(t) {
 		found, err := w.records.Look(t.Context(), openai.Query{Token: "all", Calls: []string{id}})
 		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("%+v %v", found, err)
+			t.Fatalf("%s is %s, %v", found.Turns[0].ID, found.Turns[0].State, err)
 		}
-		if found.Calls[0].State == openai.CallDropped {
-			break
+		if found.Turns[0].State == openai.TurnLost {
+			return
 		}
-		pause(t)
 	}
-	status, body := w.post("/v1/tool_results", fmt.Sprintf(`{"tool_call_id":%q,"content":"x","stream":false}`, id))
-	if status != 422 || !strings.Contains(body, "too_late") || f.starts() != 1 {
-		t.Errorf("%d %s after %d starts", status, body, f.starts())
+}
+
+// failingOnce are records whose disk fails once: when a call shall get a state.
+type failingOnce struct {
+	openai.Records
+	state  openai.CallState
+	failed atomic.Bool
+}
+
+func (r *failingOnce) Save(ctx context.Context, c openai.Change) error {
+	for _, call := range c.Calls {
+		if call.State == r.state && !r.failed.Swap(true) {
+			return errors.New("disk I/O error")
+		}
 	}
+	return r.Records.Save(ctx, c)
 }

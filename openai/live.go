@@ -226,10 +226,11 @@ type run struct {
 	// body is the request, where the backend keeps nothing.
 	body []byte
 
-	mu  sync.Mutex // guards leg
+	mu  sync.Mutex // guards leg, timer and until
 	leg *leg
-	// timer ends it when nobody brings the results in time.
+	// timer ends it when nobody brings the results until then.
 	timer *time.Timer
+	until time.Time
 	// delivered wakes the pump after results came; it is closed when none came in time.
 	delivered chan struct{}
 }
@@ -377,10 +378,24 @@ func (d *Door) park(r *run, l *leg, e upstream.Event) {
 	d.mu.Lock()
 	d.parked[l.id] = r
 	d.mu.Unlock()
-	r.mu.Lock()
-	r.timer = time.AfterFunc(d.o.ParkTimeout, func() { d.expire(r, l) })
-	r.mu.Unlock()
 	d.close(l, nil, callRows(l), func(t *Turn) { t.State = TurnParked })
+	d.await(r, l)
+}
+
+// await ends a parked run when its time is over, unless somebody else has taken it by then. It is called after the record says that
+// the turn is parked: the record of its end comes later than that, whatever the time is.
+func (d *Door) await(r *run, l *leg) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.parked[l.id] != r {
+		return // its results came already
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.until.IsZero() {
+		r.until = d.now().Add(d.o.ParkTimeout)
+	}
+	r.timer = time.AfterFunc(r.until.Sub(d.now()), func() { d.expire(r, l) })
 }
 
 // expire ends a run for whose results nobody came.

@@ -82,7 +82,7 @@ func (d *Door) deliver(ctx context.Context, o order, results map[string]upstream
 	l := newLeg(row)
 	l.begun = true
 	r.mu.Lock()
-	r.leg = l
+	r.leg, r.until = l, time.Time{}
 	r.mu.Unlock()
 	d.keep(l)
 	d.forget(old.ID)
@@ -143,8 +143,9 @@ func (d *Door) parkAgain(r *run, id string, resumed bool) {
 		return
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.parked[id] = r
+	d.mu.Unlock()
+	d.await(r, r.current())
 }
 
 // toolResult is the seed's request of /v1/tool_results.
@@ -223,7 +224,7 @@ func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result up
 	switch {
 	case call.State == CallAnswered, call.State == CallWaiting && call.Result != nil:
 		return nil, nil, unprocessable("tool_call_id", "already_answered", "this call has its result already; the first one counts")
-	case call.State == CallDropped, turn.State == TurnEnded && d.now().Sub(turn.EndedAt) > d.o.ParkTimeout:
+	case call.State == CallDropped, turn.State == TurnLost, turn.State == TurnFailed, turn.State == TurnEnded && d.now().Sub(turn.EndedAt) > d.o.ParkTimeout:
 		return nil, nil, unprocessable("tool_call_id", "too_late", "the turn of this call is over and waits for nothing; ask again with a new request")
 	}
 	results := map[string]upstream.Result{call.ID: result}
