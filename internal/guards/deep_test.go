@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,6 +49,26 @@ func TestDeepFilesHaveAShard(t *testing.T) {
 	}
 	if deep < 20 {
 		t.Errorf("only %d files of the deep tier found: the guard looks in the wrong place", deep)
+	}
+}
+
+// TestEachShardRunsAtNight: the workflow lists the shards of the Makefile.
+func TestEachShardRunsAtNight(t *testing.T) {
+	t.Parallel()
+	var lists [2][]string
+	for i, in := range []struct{ file, list string }{{"../../Makefile", `(?m)^SHARDS := (.*)$`}, {"../../.github/workflows/check.yml", `shard: \[(.*)\]`}} {
+		text, err := os.ReadFile(in.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(in.list).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no list of shards", in.file)
+		}
+		lists[i] = strings.Fields(strings.ReplaceAll(string(found[1]), ",", " "))
+	}
+	if !slices.Equal(lists[0], lists[1]) {
+		t.Errorf("the Makefile has the shards %v, the workflow %v", lists[0], lists[1])
 	}
 }
 

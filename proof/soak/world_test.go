@@ -236,7 +236,7 @@ type program struct {
 	// killed counts the lives that ended by SIGKILL.
 	killed int
 	cmd    *exec.Cmd
-	done   chan error
+	end    *programEnd
 }
 
 func (p *program) log() string { return filepath.Join(p.w.dir, p.name+".log") }
@@ -266,9 +266,31 @@ func (p *program) start() {
 	if err := p.cmd.Start(); err != nil {
 		p.w.t.Fatal(err)
 	}
-	cmd, done := p.cmd, make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	p.done = done
+	cmd, end := p.cmd, &programEnd{over: make(chan struct{})}
+	go func() {
+		end.err = cmd.Wait()
+		close(end.over)
+	}()
+	p.end = end
+}
+
+// programEnd is how a life of a program ended. err may be read after over is closed.
+type programEnd struct {
+	over chan struct{}
+	err  error
+}
+
+// wait waits for the end of this life, and returns how it ended. It fails the test when the program outlives the bound.
+func (p *program) wait() error {
+	p.w.t.Helper()
+	select {
+	case <-p.end.over:
+		return p.end.err
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+		p.w.t.Fatalf("%s does not end within %s\n%s", p.name, patience, p.life())
+		return nil
+	}
 }
 
 // ready waits until the program has said so in this life, or has died.
@@ -286,8 +308,7 @@ func (p *program) ready() {
 // dead reports whether this life is over.
 func (p *program) dead() bool {
 	select {
-	case err := <-p.done:
-		p.done <- err
+	case <-p.end.over:
 		return true
 	default:
 		return false
@@ -300,15 +321,19 @@ func (p *program) kill() {
 		return
 	}
 	_ = p.cmd.Process.Kill() // it may be over
-	<-p.done
+	_ = p.wait()
 	p.cmd = nil
 }
 
-// stop ends this life in order.
+// stop ends this life in order. It first waits until the program is ready: one that has just begun dies of the signal.
 func (p *program) stop() {
 	p.w.t.Helper()
+	if p.cmd == nil {
+		return
+	}
+	p.ready()
 	p.signal(syscall.SIGTERM)
-	if err := <-p.done; err != nil {
+	if err := p.wait(); err != nil {
 		p.w.t.Fatalf("%s: %v\n%s", p.name, err, p.life())
 	}
 	p.cmd = nil
@@ -337,7 +362,7 @@ func (w *world) supervise() {
 		if p.cmd == nil || !p.dead() {
 			continue
 		}
-		err := <-p.done
+		err := p.end.err
 		p.cmd = nil
 		var exit *exec.ExitError
 		switch {
