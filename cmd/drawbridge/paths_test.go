@@ -59,7 +59,7 @@ func (w pathWorld) with(keys map[string]string) {
 // run calls a command, which has nothing to wait for.
 func (w pathWorld) run(words ...string) outcome {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	env := map[string]string{"TOKEN": strings.Repeat("t", 40), "KEY": strings.Repeat("k", 40), "CURSOR": "key_0123456789"}
 	var stdout, stderr bytes.Buffer

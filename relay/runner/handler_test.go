@@ -304,7 +304,7 @@ func TestRunningActionFinishesWithinGrace(t *testing.T) {
 	t.Parallel()
 	pipe := watch(t)
 	config := load(t, "actions:\n"+shell("short", "exec 3>$PIPE; echo begun >&3; sleep 0.5; echo finished", "env: { PIPE: "+pipe.path+" }"))
-	relay := serve(t, runner.Options{Config: config})
+	relay := serve(t, runner.Options{Config: config, Grace: time.Minute})
 	answers := make(chan result, 1)
 	go func() {
 		got, _ := relay.do(t.Context(), runCall("short", ""))
