@@ -50,6 +50,10 @@ type Server struct {
 // ErrNoBinaries says that there is no PostgreSQL to start.
 var ErrNoBinaries = errors.New("no PostgreSQL server binaries found (initdb, postgres): install Debian's package postgresql, run scripts/postgres.sh --install, or set " + Variable)
 
+// Durable makes private clusters wait for the disk at each commit, as real ones do: for benchmarks, and for proofs that end PostgreSQL
+// itself. Set it before the first Start.
+var Durable bool
+
 // Start starts a private cluster, or takes the server that the environment names.
 func Start(ctx context.Context) (*Server, error) {
 	if address := os.Getenv(Variable); address == none {
@@ -120,9 +124,12 @@ func (s *Server) start(ctx context.Context, bin string) error {
 	}
 	s.release = release
 	s.base = &url.URL{Scheme: "postgres", User: url.User("postgres"), Host: "127.0.0.1:" + port, Path: "/postgres", RawQuery: "sslmode=disable"}
-	// Durable as a real one (fsync stays on), small, on loopback only.
+	sync := "off" // tests end processes and never the machine, so that nothing written is lost
+	if Durable {
+		sync = "on"
+	}
 	s.program = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", //nolint:noctx // Stop ends it
-		"-c", "max_connections=300", "-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal")
+		"-c", "max_connections=300", "-c", "fsync="+sync, "-c", "shared_buffers=64MB", "-c", "log_min_messages=fatal")
 	s.program.SysProcAttr, s.program.Dir = owner, s.dir
 	return s.serve(ctx)
 }

@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -21,6 +22,9 @@ var shared struct {
 // first to ask. Whoever calls it runs its tests with Main. Safe for concurrent use.
 func Shared() (*Server, error) {
 	shared.Do(func() {
+		if bench := flag.Lookup("test.bench"); bench != nil && bench.Value.String() != "" {
+			Durable = true
+		}
 		shared.server, shared.err = Start(context.Background())
 	})
 	return shared.server, shared.err

@@ -30,6 +30,7 @@ var (
 var programs string
 
 func TestMain(m *testing.M) {
+	pg.Durable = true
 	syscall.Umask(0o077) // the relay refuses to run where others may write
 	flag.Parse()
 	if n := flag.Lookup("test.parallel"); n.Value.String() == n.DefValue {
