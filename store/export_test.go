@@ -232,28 +232,6 @@ func (s *Store) Lock() *os.File { return s.sqlite().lock }
 // Bound makes dial's connections end when the server is silent for longer than its own limits allow.
 var Bound = bound
 
-// EditedMigrations names the files that are not as released, and says how many were released.
-func EditedMigrations(t interface{ Fatal(...any) }, dialect string) (edited []string, released int) {
-	all, err := migrationSums(dialect)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range all {
-		if m.released == "" {
-			continue
-		}
-		if released++; m.released != m.sum {
-			edited = append(edited, m.name)
-		}
-	}
-	return edited, released
-}
-
-// Unedited judges version 1 of a program whose file was released with one digest and has another now.
-func Unedited(applied map[int64]string, released, now string) error {
-	return unedited(applied, map[int64]migration{1: {name: "00001.sql", sum: now, released: released}})
-}
-
 // Path is where SQLite has its file.
 func (s *Store) Path(ctx context.Context) (path string) {
 	_ = s.sqlite().conn.QueryRowContext(ctx, "SELECT file FROM pragma_database_list").Scan(&path)

@@ -147,7 +147,7 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	return migrateUp(ctx, p, db, "postgres")
+	return migrateUp(ctx, p)
 }
 
 // direct runs a few statements in one transaction.

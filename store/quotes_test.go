@@ -59,37 +59,6 @@ func TestResultIsStoredOnce(t *testing.T) {
 	}
 }
 
-// TestTextsOfBefore: rows that an older bridge wrote have their texts whole, and are read so.
-func TestTextsOfBefore(t *testing.T) {
-	t.Parallel()
-	for driver, place := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "before.db"), "pgx": pg.Database(t)} {
-		t.Run(driver, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, place)
-			if err := s.Update(t.Context(), func(tx *bridge.Scene) error { return tellOnce(tx, "a result") }); err != nil {
-				t.Fatal(err)
-			}
-			db, err := sql.Open(driver, place)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			for _, statement := range []string{
-				"UPDATE turns SET reply = 'old reply', sent = 'old \x1a0 0 9; sent', quotes = ''",
-				"UPDATE notices SET untrusted = 'old words', quotes = 0",
-				`UPDATE events SET agent = 'agt_1', body = 'old line', fields = '{"text":"old event"}', quotes = 0`,
-			} {
-				if _, err := db.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got, want := shown(t, s), "old \x1a0 0 9; sent|old words|agt_1 old line old event|agt_1 old line old event"; got != want {
-				t.Errorf("%q, want %q", got, want)
-			}
-		})
-	}
-}
-
 func onceTurn(n int) bridge.TurnID { return bridge.TurnID(fmt.Sprintf("trn_%026d", n)) }
 
 func tellOnce(tx *bridge.Scene, result string) error {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,31 +16,20 @@ import (
 	"drawbridge/bridge"
 )
 
-// migrateUp brings a schema up to date, unless a newer program has been there or
-// a migration is not what it was.
-func migrateUp(ctx context.Context, p *goose.Provider, db *sql.DB, dialect string) error {
+// migrateUp brings a schema up to date, unless a newer program has been there.
+func migrateUp(ctx context.Context, p *goose.Provider) error {
 	has, err := p.GetDBVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("read the schema's version: %w", err)
 	}
-	ours, err := migrationSums(dialect)
-	if err != nil {
-		return err
-	}
-	if err := notNewer(has, slices.Max(slices.Collect(maps.Keys(ours)))); err != nil {
-		return err
-	}
-	applied, err := appliedSums(ctx, db)
-	if err != nil {
-		return fmt.Errorf("read migrations' digests: %w", err)
-	}
-	if err := unedited(applied, ours); err != nil {
+	sources := p.ListSources()
+	if err := notNewer(has, sources[len(sources)-1].Version); err != nil {
 		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return recordSums(ctx, db, ours)
+	return nil
 }
 
 // notNewer keeps an older program off a schema that it does not know: what it
@@ -57,19 +44,15 @@ func notNewer(has, knows int64) error {
 // CheckSchema reports whether this program may open a database, without opening
 // it for work: it takes no lock and changes nothing, so that it may be asked
 // while a bridge serves. A database that is not there yet, or is empty, is fine.
-// Conflict when its schema is of a newer program or its migrations were edited,
-// Unavailable when it cannot be read.
+// Conflict when its schema is of a newer program, Unavailable when it cannot be read.
 func CheckSchema(ctx context.Context, database string) error {
 	dialect, db, err := openToRead(database)
 	if db == nil || err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	ours, err := migrationSums(dialect)
-	if err != nil {
-		return err
-	}
-	applied, err := appliedSums(ctx, db)
+	var has sql.NullInt64
+	err = db.QueryRowContext(ctx, "SELECT max(version_id) FROM "+goose.DefaultTablename+" WHERE is_applied").Scan(&has)
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && pg.Code == "42P01", err != nil && strings.Contains(err.Error(), "no such table"):
@@ -78,13 +61,29 @@ func CheckSchema(ctx context.Context, database string) error {
 		return startTrouble(err, database)
 	case err != nil:
 		return readFirst(database, err)
-	case len(applied) == 0:
-		return nil
 	}
-	if err := notNewer(slices.Max(slices.Collect(maps.Keys(applied))), slices.Max(slices.Collect(maps.Keys(ours)))); err != nil {
+	newest, err := newestMigration(dialect)
+	if err != nil {
 		return err
 	}
-	return unedited(applied, ours)
+	return notNewer(has.Int64, newest)
+}
+
+// newestMigration returns the version of the last migration of a dialect that this program has.
+func newestMigration(dialect string) (newest int64, err error) {
+	dir, err := migrationsOf(dialect)
+	if err != nil {
+		return 0, err
+	}
+	names, err := fs.Glob(dir, "*.sql")
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("read migrations: %w", err)
+		}
+		newest = max(newest, version)
+	}
+	return newest, err
 }
 
 // openToRead returns no database when there is none yet.

@@ -425,5 +425,5 @@ func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	return migrateUp(ctx, p, db, "sqlite")
+	return migrateUp(ctx, p)
 }

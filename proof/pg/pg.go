@@ -50,7 +50,7 @@ type Server struct {
 // ErrNoBinaries says that there is no PostgreSQL to start.
 var ErrNoBinaries = errors.New("no PostgreSQL server binaries found (initdb, postgres): install Debian's package postgresql, run scripts/postgres.sh --install, or set " + Variable)
 
-// Durable makes private clusters wait for the disk at each commit, as real ones do: for benchmarks, and for proofs that end PostgreSQL
+// Durable puts private clusters on the disk and makes them wait for it at each commit, as real ones do: for benchmarks, and for proofs that end PostgreSQL
 // itself. Set it before the first Start.
 var Durable bool
 
@@ -69,7 +69,11 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "drawbridge-pg-")
+	place := ""
+	if !Durable {
+		place = inMemory()
+	}
+	dir, err := os.MkdirTemp(place, "drawbridge-pg-")
 	if err != nil {
 		return nil, err
 	}
