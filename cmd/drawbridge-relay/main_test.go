@@ -75,8 +75,7 @@ type process struct {
 	later chan string
 }
 
-// startRelay is "relay <file>": it starts a relay and puts its address into $ADDR when it is ready. With $DESKTOP, a folder of
-// programs, it has a desktop.
+// startRelay is "relay <file>": it starts a relay and puts its address into $ADDR when it is ready.
 func startRelay(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: relay <file>")
@@ -86,9 +85,6 @@ func startRelay(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Env = []string{
 		"RELAY_TOKEN=" + testToken, "WORK=" + ts.Getenv("WORK"), "LEAK=do-not-leak", "BASH_ENV=/tmp/do-not-leak", "LD_LIBRARY_PATH=/do-not-leak",
 		"RELAY=" + filepath.Join(programs, "drawbridge-relay"), "SECRET_KEY=hunter2-hunter2-hunter2", "GORACE=" + os.Getenv("GORACE"),
-	}
-	if programs := ts.Getenv("DESKTOP"); programs != "" {
-		cmd.Env = append(cmd.Env, "PATH="+programs, "DBUS_SESSION_BUS_ADDRESS=here")
 	}
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -103,8 +102,6 @@ type mains struct {
 	terminal sync.WaitGroup
 	// alarm is what was found wrong at the start, or "".
 	alarm string
-	// noDesktop is why the notifier that is there is not used.
-	noDesktop error
 }
 
 // open makes every part. The journal comes first: its lock keeps a second relay off everything else.
@@ -180,9 +177,6 @@ func (m *mains) ready(ability sandbox.Ability) error {
 		Bool("stopped", switched).Str("audit", m.audit.Head().Hash).Str("file", m.config.SHA256).Msg("ready")
 	if m.alarm != "" {
 		m.log.Error().Str("journal", m.config.Journal).Str("reason", m.alarm).Msg("alarm")
-	}
-	if m.noDesktop != nil {
-		m.log.Warn().Err(m.noDesktop).Msg("notify-send is not used, so nobody is asked on the desktop")
 	}
 	for _, offer := range m.relay.Offers() {
 		action := m.config.Actions[offer.Action]
@@ -282,20 +276,6 @@ func (m *mains) prompters() map[string]approval.Prompter {
 		terminal := approval.NewTerminal(m.o.Terminal)
 		ways["terminal"] = terminal.Prompt
 		m.terminal.Go(func() { terminal.Read(m.o.Terminal) })
-	}
-	session := []string{}
-	for _, name := range []string{"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "HOME", "LANG"} {
-		if value, set := m.o.Env(name); set {
-			session = append(session, name+"="+value)
-		}
-	}
-	if _, desktop := m.o.Env("DBUS_SESSION_BUS_ADDRESS"); desktop {
-		if path, err := exec.LookPath("notify-send"); err == nil {
-			// Who can replace it says yes in the user's place.
-			if m.noDesktop = trust.Executable(path); m.noDesktop == nil {
-				ways["desktop"] = approval.Desktop(path, session)
-			}
-		}
 	}
 	return ways
 }

@@ -128,7 +128,7 @@ func (p Pending) Text(now time.Time) string {
 // Verdict is a person's word, or that there was none.
 type Verdict struct {
 	Approved bool
-	// By names the door: terminal, desktop, command line, earlier.
+	// By names the door: terminal, command line, earlier.
 	By string
 	// Reason says why not.
 	Reason string

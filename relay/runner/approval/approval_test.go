@@ -126,7 +126,7 @@ func TestOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals")
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		yes := map[string]approval.Prompter{"desktop": func(ctx context.Context, _ approval.Pending, decide func(bool)) {
+		yes := map[string]approval.Prompter{"terminal": func(ctx context.Context, _ approval.Pending, decide func(bool)) {
 			asked++
 			decide(true)
 			<-ctx.Done()
@@ -233,26 +233,6 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
-// A notifier is asked by its arguments; what it says decides, and an old one that knows no buttons decides nothing.
-func TestDesktop(t *testing.T) {
-	t.Parallel()
-	for script, want := range map[string]string{
-		`echo approve`: "yes", `echo deny`: "no", `echo`: "", `exit 1`: "", `[ "$HOME" = /home/me ] && [ -z "$SECRET" ] && echo approve`: "yes",
-		`for a; do case "$a" in *'<b>'*) echo approve; exit;; esac; done`: "",
-	} {
-		path := filepath.Join(t.TempDir(), "notify-send")
-		must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
-		got := ""
-		p := approval.Pending{ID: "apr_x", Question: approval.Question{Line: "<b>"}, Until: time.Now().Add(time.Minute)}
-		approval.Desktop(path, []string{"HOME=/home/me"})(t.Context(), p, func(approve bool) {
-			got = map[bool]string{true: "yes", false: "no"}[approve]
-		})
-		if got != want {
-			t.Errorf("%s: decided %q, want %q", script, got, want)
-		}
-	}
-}
-
 // The kill switch ends every yes, also one that nobody has come for and one that comes in the same moment.
 func TestKillSwitchEndsEveryYes(t *testing.T) {
 	t.Parallel()
@@ -291,7 +271,7 @@ func TestClockSetBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals")
 	synctest.Test(t, func(t *testing.T) {
 		var back time.Duration
-		yes := map[string]approval.Prompter{"desktop": func(ctx context.Context, _ approval.Pending, decide func(bool)) { decide(true); <-ctx.Done() }}
+		yes := map[string]approval.Prompter{"terminal": func(ctx context.Context, _ approval.Pending, decide func(bool)) { decide(true); <-ctx.Done() }}
 		at := func(prompters map[string]approval.Prompter) *approval.Desk {
 			desk, err := approval.Open(approval.Options{Path: path, Now: func() time.Time { return time.Now().Add(-back) }, Wait: time.Minute, Prompters: prompters})
 			must(t, err)

@@ -14,7 +14,7 @@ import (
 
 // saying is a person who gives the same answer to everything.
 func saying(yes bool, asked *int) map[string]approval.Prompter {
-	return map[string]approval.Prompter{"desktop": func(ctx context.Context, _ approval.Pending, decide func(bool)) {
+	return map[string]approval.Prompter{"terminal": func(ctx context.Context, _ approval.Pending, decide func(bool)) {
 		*asked++
 		decide(yes)
 		<-ctx.Done()

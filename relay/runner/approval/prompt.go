@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -56,38 +54,5 @@ func (t *Terminal) Read(in io.Reader) {
 		}
 		t.mu.Unlock()
 		decide(words[0] == "y")
-	}
-}
-
-// maxNotification is how many bytes of an agent's question a notification shows whole.
-const maxNotification = 1200
-
-// Desktop shows questions as notifications with two buttons, through notify-send (libnotify 0.8 or later; an older one
-// refuses --action, which is no answer). env is what it needs to find the desktop.
-func Desktop(path string, env []string) Prompter {
-	return func(ctx context.Context, p Pending, decide func(approve bool)) {
-		if p.Permission != nil && len(p.Text(time.Now())) > maxNotification {
-			return // a notification would hide a part of it
-		}
-		left := time.Hour
-		if !p.Until.IsZero() {
-			left = max(time.Second, time.Until(p.Until))
-		}
-		// Notification servers read the body as markup.
-		body := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(p.Text(time.Now()))
-		cmd := exec.CommandContext(ctx, path, "--app-name=drawbridge-relay", "--urgency=critical",
-			"--expire-time="+strconv.FormatInt(left.Milliseconds(), 10), "--action=approve=Approve", "--action=deny=Deny",
-			"--", "Drawbridge asks", body)
-		cmd.Env, cmd.WaitDelay = env, time.Second
-		said, err := cmd.Output()
-		if err != nil {
-			return
-		}
-		switch strings.TrimSpace(string(said)) {
-		case "approve":
-			decide(true)
-		case "deny":
-			decide(false)
-		}
 	}
 }
