@@ -24,7 +24,7 @@ type Relay struct {
 	Name string `json:"name"`
 	// State is connected, away or revoked.
 	State string `json:"state"`
-	// Stopped is since when the relay's kill switch is on; nil while it is off. Relays before version 2 of the protocol do not say.
+	// Stopped is since when the relay's kill switch is on; nil while it is off.
 	Stopped *time.Time `json:"kill_switch_since,omitempty"`
 	// Outdated is since when the relay's relay.yaml is another than the one that it follows; nil while it is not.
 	Outdated *time.Time `json:"outdated_since,omitempty"`

@@ -212,19 +212,19 @@ type process struct {
 	name string
 }
 
-// Process implements wire.Rememberer.
+// Process implements wire.Handler.
 func (p process) Process() string { return p.name }
 
-// Epoch implements wire.Rememberer.
+// Epoch implements wire.Handler.
 func (p process) Epoch() int64 { return p.epoch.Load() }
 
-// KeepEpoch implements wire.Rememberer.
+// KeepEpoch implements wire.Handler.
 func (p process) KeepEpoch(epoch int64) error {
 	p.epoch.Store(max(p.epoch.Load(), epoch))
 	return nil
 }
 
-// Lookup implements wire.Rememberer.
+// Lookup implements wire.Handler.
 func (p process) Lookup(r wire.Request) wire.Found { return wire.Found{ID: r.ID, Known: wire.KnownNot} }
 
 // site is one replica of a bridge with one relay runtime.

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"drawbridge/bridge"
 	"drawbridge/proof/memstore"
@@ -182,31 +179,6 @@ func TestLyingAskers(t *testing.T) {
 	if asked(t, store, "op-1") == nil {
 		t.Error("a relay ended the question of another")
 	}
-}
-
-// stranger2 is a client made by hand that speaks the second subprotocol and is let in.
-func (s *site) stranger2(t *testing.T, path string) *stranger {
-	t.Helper()
-	ws, _, err := websocket.Dial(t.Context(), s.url+wire.ConnectPath, &websocket.DialOptions{
-		Subprotocols: []string{wire.Subprotocol2}, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ws.CloseNow() })
-	p := &stranger{t, ws}
-	i, pins := loaded(t, path)
-	h, c := p.hello(i, pins)
-	proof := wire.Proof{Epoch: processes.Add(1) << 40, Process: "p1"}.Prove(i.Key, h, c)
-	p.frame(wire.Frame{Proof: &proof})
-	f := p.read()
-	if f.Welcome == nil {
-		t.Fatalf("no welcome: %+v", f)
-	}
-	p.frame(wire.Frame{Kept: &wire.Kept{Epoch: f.Welcome.Epoch}})
-	p.frame(wire.Frame{Offers: &wire.Offers{}})
-	s.online(t, i.Relay)
-	return p
 }
 
 // slowly holds up the step that writes that a relay is here, once that is written.

@@ -38,12 +38,12 @@ func BenchmarkActionPostgres(b *testing.B) {
 
 // BenchmarkConnection is the same without what the relay does for it: signature, two frames and two look-ups.
 func BenchmarkConnection(b *testing.B) {
-	benchmarkAction(b, filepath.Join(b.TempDir(), "drawbridge.db"), newMachine("t"))
+	benchmarkAction(b, filepath.Join(b.TempDir(), "drawbridge.db"), newDiary("t"))
 }
 
 // BenchmarkConnectionPostgres is BenchmarkConnection with the bridge's store on PostgreSQL.
 func BenchmarkConnectionPostgres(b *testing.B) {
-	benchmarkAction(b, pg.Database(b), newMachine("t"))
+	benchmarkAction(b, pg.Database(b), newDiary("t"))
 }
 
 // BenchmarkLargeOutput is BenchmarkConnection with an output of 512 KiB, which comes in chunks.

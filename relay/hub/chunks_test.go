@@ -27,31 +27,26 @@ func (m *machine) prints(size int) string {
 }
 
 // An output that is larger than a frame arrives whole, from every replica and when it is asked for again, up to what the bridge
-// keeps. A relay of the first version sends what fits into one frame.
+// keeps.
 func TestLargeOutputs(t *testing.T) {
 	t.Parallel()
 	a, b := twoReplicas(t)
-	d, old := newDiary("a"), newMachine("a")
+	d := newDiary("a")
 	connect(t, joined(t, b.site, "laptop"), d, nil)
-	connect(t, joined(t, b.site, "older"), old, nil)
 	a.online(t, "laptop")
-	a.online(t, "older")
 	sizes := []int{wire.MaxWhole - 400, wire.MaxWhole, 100_000, bridge.MaxOutput - 20, 3 << 20}
 	if sampled {
 		sizes = sizes[1:3]
 	}
 	for _, size := range sizes {
 		text := d.prints(size)
-		old.prints(size)
 		for n, s := range []*site{a.site, b.site} {
-			for _, relay := range []string{"laptop", "older"} {
-				id := fmt.Sprintf("op-%s-%d-%d", relay, size, n)
-				for range 2 { // the second time the journal answers
-					out, err := s.RunAction(t.Context(), ask(t, "a", relay, id))
-					want := text[max(0, len(text)-bridge.MaxOutput):]
-					if err != nil || relay == "laptop" && out.Stdout != want || !strings.HasSuffix(out.Stdout, "end") || int64(len(out.Stdout))+out.Omitted != int64(len(text))+5 {
-						t.Errorf("%s: %d bytes of %d, %d omitted, %v", id, len(out.Stdout), len(text), out.Omitted, err)
-					}
+			id := fmt.Sprintf("op-%d-%d", size, n)
+			for range 2 { // the second time the journal answers
+				out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", id))
+				want := text[max(0, len(text)-bridge.MaxOutput):]
+				if err != nil || out.Stdout != want || int64(len(out.Stdout))+out.Omitted != int64(len(text))+5 {
+					t.Errorf("%s: %d bytes of %d, %d omitted, %v", id, len(out.Stdout), len(text), out.Omitted, err)
 				}
 			}
 		}
@@ -108,35 +103,10 @@ func breaks(left *atomic.Int64, bad func(net.Conn) net.Conn) func(*link.Options)
 				return bad(c), err
 			}}}
 			left.CompareAndSwap(min(left.Load(), -1), good)
-			ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol2}})
+			ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol}})
 			return ws, err
 		}
 	}
-}
-
-// enter2 is stranger2 with the id of the connection and the relay's identity, for signatures.
-func (s *site) enter2(t *testing.T, path string) (p *stranger, by link.Identity, connection string) {
-	t.Helper()
-	ws, _, err := websocket.Dial(t.Context(), s.url+wire.ConnectPath, &websocket.DialOptions{
-		Subprotocols: []string{wire.Subprotocol2}, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ws.CloseNow() })
-	p = &stranger{t, ws}
-	i, pins := loaded(t, path)
-	h, c := p.hello(i, pins)
-	proof := wire.Proof{Epoch: processes.Add(1) << 40, Process: "p1"}.Prove(i.Key, h, c)
-	p.frame(wire.Frame{Proof: &proof})
-	f := p.read()
-	if f.Welcome == nil {
-		t.Fatalf("no welcome: %+v", f)
-	}
-	p.frame(wire.Frame{Kept: &wire.Kept{Epoch: f.Welcome.Epoch}})
-	p.frame(wire.Frame{Offers: &wire.Offers{Offers: []wire.Offer{{Action: "a", Approval: "never"}}}})
-	s.online(t, i.Relay)
-	return p, i, wire.ConnectionID(h, c)
 }
 
 // large is an answer that does not fit into a frame.
@@ -149,7 +119,7 @@ func large(t *testing.T, id string) []byte {
 	return data
 }
 
-// Frames that no relay sends end the connection; the first version knows no chunks.
+// Frames that no relay sends end the connection.
 func TestChunksOutOfOrder(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
@@ -157,14 +127,14 @@ func TestChunksOutOfOrder(t *testing.T) {
 	chunk := wire.NewChunk(1, 0, []byte("x"))
 	receipt := wire.Receipt{N: 1, Upto: 1}
 	for name, f := range map[string]wire.Frame{"a chunk of nothing": {Chunk: &chunk}, "a receipt for nothing": {Receipt: &receipt}} {
-		p, _, _ := s.enter2(t, path)
+		p, _, _ := s.entered(t, path)
 		p.frame(f)
 		if got := p.closed(); !strings.Contains(got, "out of order") {
 			t.Errorf("%s: %q", name, got)
 		}
 		s.offline(t, "laptop")
 	}
-	p, i, connection := s.enter2(t, path)
+	p, i, connection := s.entered(t, path)
 	c, err := wire.Announce(i.Key, connection, wire.Chunked{N: 2, Kind: "outcome", For: "op-1"}, large(t, "op-1"))
 	if err != nil {
 		t.Fatal(err)
@@ -172,14 +142,5 @@ func TestChunksOutOfOrder(t *testing.T) {
 	p.frame(wire.Frame{Chunked: &c})
 	if got := p.closed(); !strings.Contains(got, "out of order") {
 		t.Errorf("a number left out: %q", got)
-	}
-	old := s.stranger(t)
-	desk := joined(t, s, "desk")
-	i, pins := loaded(t, desk)
-	old.enter(i, pins)
-	s.online(t, "desk")
-	old.frame(wire.Frame{Chunk: &chunk})
-	if got := old.closed(); !strings.Contains(got, "out of order") {
-		t.Errorf("the first version: %q", got)
 	}
 }

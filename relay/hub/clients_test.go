@@ -123,7 +123,7 @@ func TestMistakesOfRelaysAreNoFaults(t *testing.T) {
 	wrong := i
 	wrong.Relay = "nobody"
 	h, c := p.hello(wrong, pins)
-	proof := wire.NewProof(i.Key, h, c)
+	proof := wire.Proof{Process: "p"}.Prove(i.Key, h, c)
 	p.frame(wire.Frame{Proof: &proof})
 	p.closed()
 	for range 3 {
@@ -191,7 +191,7 @@ func TestFaultsAtTheRelaysDoorAreErrors(t *testing.T) {
 	db.down.Store(true)
 	p := s.stranger(t)
 	h, c := p.hello(i, pins)
-	proof := wire.NewProof(i.Key, h, c)
+	proof := wire.Proof{Process: "p"}.Prove(i.Key, h, c)
 	p.frame(wire.Frame{Proof: &proof})
 	p.closed()
 	eventually(t, "the failure at the handshake is logged", func() bool {

@@ -34,8 +34,7 @@ type conn struct {
 	since   time.Time
 	// began is when the relay dialed.
 	began time.Time
-	// process and shown are what the relay proved of itself under wire.Subprotocol2, else "" and 0; epoch is the one that
-	// this connection was given.
+	// The relay proved process and shown; epoch is the one that this connection was given.
 	process      string
 	shown, epoch int64
 	// abort ends the reading, nil before it began; guarded by the hub's mu.
@@ -47,7 +46,7 @@ type conn struct {
 	// heard is when the relay last said anything, in Unix nanoseconds.
 	heard atomic.Int64
 
-	// connection names this connection in signatures under wire.Subprotocol2, else "".
+	// connection names this connection in signatures.
 	connection string
 	// receiver takes large answers, nil before the first one.
 	receiver atomic.Pointer[chunks.Receiver]
@@ -265,9 +264,6 @@ func (c *conn) noteSwitch(ctx context.Context, now wire.Switch) error {
 // noteAsking writes down about which requests a person at the relay's machine is asked, unless another connection has taken over. What
 // was not sent to this very process of the relay is not its business and is passed over.
 func (c *conn) noteAsking(ctx context.Context, a wire.Asking) error {
-	if c.process == "" {
-		return errOrder
-	}
 	now := c.hub.o.Now()
 	return c.hub.o.Store.Update(bridge.Forgettable(ctx), func(tx *bridge.Scene) error {
 		relay, err := tx.Relay(c.relay)

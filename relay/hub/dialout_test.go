@@ -25,7 +25,7 @@ func TestDialOut(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
 	path := joined(t, s, "laptop")
-	m := newMachine("backup", "lock")
+	m := newDiary("backup", "lock")
 	connect(t, path, m, nil)
 	s.online(t, "laptop")
 
@@ -59,7 +59,7 @@ func TestDialOut(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	m := newMachine("a")
+	m := newDiary("a")
 	connect(t, joined(t, s, "laptop"), m, nil)
 	s.online(t, "laptop")
 	tests := map[wire.Refusal]struct {
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 func TestClockOff(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	m := newMachine("a")
+	m := newDiary("a")
 	connect(t, joined(t, s, "laptop"), m, func(o *link.Options) { o.Now = func() time.Time { return time.Now().Add(-5 * time.Minute) } })
 	s.online(t, "laptop")
 	_, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
@@ -125,7 +125,7 @@ func TestWhoIsNotThere(t *testing.T) {
 func TestOnlyOneOffersIt(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	laptop, desk := newMachine("backup", "both"), newMachine("lock", "both")
+	laptop, desk := newDiary("backup", "both"), newDiary("lock", "both")
 	stop := connect(t, joined(t, s, "laptop"), laptop, nil)
 	connect(t, joined(t, s, "desk"), desk, nil)
 	s.online(t, "laptop")
@@ -156,7 +156,7 @@ func TestOnlyOneOffersIt(t *testing.T) {
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	m := newMachine("a")
+	m := newDiary("a")
 	began, free := make(chan struct{}, 4), make(chan struct{})
 	m.set("a", func(context.Context, wire.Request, func(wire.Output)) wire.Outcome {
 		began <- struct{}{}
@@ -201,7 +201,7 @@ func TestLostAnswer(t *testing.T) {
 func TestRunningOutput(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	m := newMachine("a")
+	m := newDiary("a")
 	free := make(chan struct{})
 	m.set("a", func(_ context.Context, _ wire.Request, progress func(wire.Output)) wire.Outcome {
 		progress(wire.Output{Stdout: []byte("so far"), Stderr: []byte(strings.Repeat("e", wire.MaxProgress) + "end")})
@@ -336,7 +336,7 @@ func TestJoinAgain(t *testing.T) {
 	if _, err := link.Join(t.Context(), path, in, s.clock.now); err != nil {
 		t.Fatal(err)
 	}
-	connect(t, path, newMachine("a"), nil)
+	connect(t, path, newDiary("a"), nil)
 	s.online(t, "laptop")
 }
 
@@ -344,7 +344,7 @@ func TestRevoke(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
 	path := joined(t, s, "laptop")
-	stop := connect(t, path, newMachine("a"), nil)
+	stop := connect(t, path, newDiary("a"), nil)
 	s.online(t, "laptop")
 	for range 2 {
 		v, err := s.Revoke(t.Context(), "laptop")
@@ -366,7 +366,7 @@ func TestRevoke(t *testing.T) {
 		t.Error(err)
 	}
 	// The name can be given to a new key; the old one stays out.
-	connect(t, joined(t, s, "laptop"), newMachine("a"), nil)
+	connect(t, joined(t, s, "laptop"), newDiary("a"), nil)
 	s.online(t, "laptop")
 	if got := trouble(t, path); !strings.Contains(got, "not enrolled") {
 		t.Errorf("the old key connects: %s", got)
@@ -377,7 +377,7 @@ func TestRevoke(t *testing.T) {
 func TestRotateBridge(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	path, m := joined(t, s, "laptop"), newMachine("a")
+	path, m := joined(t, s, "laptop"), newDiary("a")
 	stop := connect(t, path, m, nil)
 	s.online(t, "laptop")
 	keyUsed := func(id string) string {
@@ -442,7 +442,7 @@ func TestNewBridgeKey(t *testing.T) {
 	t.Parallel()
 	disk := memstore.NewDisk()
 	s := siteOn(t, disk, nil)
-	path, m := joined(t, s, "laptop"), newMachine("a")
+	path, m := joined(t, s, "laptop"), newDiary("a")
 	s.stop()
 	keys := bridgeKeys("key two ")
 	keys.Old = []bridge.Key{bridgeKeys("key one ").Current}
@@ -462,7 +462,7 @@ func TestNewBridgeKey(t *testing.T) {
 func TestRotateRelay(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	path, m := joined(t, s, "laptop"), newMachine("a")
+	path, m := joined(t, s, "laptop"), newDiary("a")
 	copied := filepath.Join(t.TempDir(), "copy")
 	data, err := os.ReadFile(path)
 	if err = errors.Join(err, os.WriteFile(copied, data, 0o600)); err != nil {

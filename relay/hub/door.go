@@ -113,7 +113,7 @@ func (h *Hub) serveConnect(w http.ResponseWriter, r *http.Request) {
 	defer h.met(c)
 	c.heard.Store(h.o.Now().UnixNano())
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		Subprotocols: []string{wire.Subprotocol2, wire.Subprotocol},
+		Subprotocols: []string{wire.Subprotocol},
 		OnPingReceived: func(context.Context, []byte) bool {
 			c.heard.Store(h.o.Now().UnixNano())
 			return true
@@ -247,13 +247,14 @@ func (c *conn) handshake(ctx context.Context) error {
 		return err
 	}
 	c.hub.met(c)
-	if (c.ws.Subprotocol() == wire.Subprotocol2) != (f.Proof.Process != "") {
-		return closing("the proof is not of this subprotocol")
+	if f.Proof.Process == "" {
+		if err := c.write(ctx, wire.Frame{Welcome: &wire.Welcome{Session: c.hub.o.NewID("ses_")}}); err != nil {
+			return err
+		}
+		return closing("the address was tried out")
 	}
 	c.process, c.shown = f.Proof.Process, f.Proof.Epoch
-	if c.process != "" {
-		c.connection = wire.ConnectionID(hello, challenge)
-	}
+	c.connection = wire.ConnectionID(hello, challenge)
 	c.signer.Store(s)
 	w, err := c.giveEpoch(ctx, hello, challenge)
 	if err != nil {
@@ -300,19 +301,13 @@ func (c *conn) welcome(ctx context.Context, w wire.Welcome) error {
 		switch {
 		case err != nil:
 			return err
-		case f.Kept != nil && f.Kept.Epoch == c.epoch && c.epoch > 0:
+		case f.Kept != nil && f.Kept.Epoch == c.epoch:
 			kept = true
-		case c.epoch > 0 && !kept:
+		case !kept:
 			return errOrder
 		case f.Pinned != nil:
 			c.pinned(*f.Pinned)
 		case f.Offers != nil:
-			if c.process == "" { // only now: one that tries an address out says no offers
-				err = c.original(ctx, func(*bridge.Scene, bridge.Relay) error { return nil })
-			}
-			if err != nil {
-				return err
-			}
 			return c.hub.admit(ctx, c, *f.Offers)
 		default:
 			return errOrder

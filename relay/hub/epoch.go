@@ -17,19 +17,13 @@ const (
 	alarmPause = time.Minute
 )
 
-// The closing words for a relay that shows an older epoch. A relay of an earlier version logs its words as they are.
-const (
-	closeCopied    closing = wire.CloseCopied
-	closeCopiedOld closing = "an older or copied relay; if it is meant, type at the bridge: drawbridge relay accept"
-)
+// closeCopied ends the connection of a relay that shows an older epoch.
+const closeCopied closing = wire.CloseCopied
 
 // giveEpoch gives the connection an epoch that no other ever had, and refuses a relay that shows an older one than the last that was
 // acknowledged. What was offered and never acknowledged does not count, so that a crash of either side locks no relay out. A relay
 // that shows a higher epoch than the bridge knows is let in: the bridge's database was put back.
 func (c *conn) giveEpoch(ctx context.Context, hello wire.Hello, challenge wire.Challenge) (w wire.Welcome, err error) {
-	if c.process == "" {
-		return w, nil
-	}
 	err = c.original(ctx, func(tx *bridge.Scene, relay bridge.Relay) error {
 		c.epoch = max(relay.Epoch, relay.Offered, c.shown) + 1
 		relay.Offered = c.epoch
@@ -99,9 +93,6 @@ func (c *conn) refuseCopy(ctx context.Context, before bridge.Relay) error {
 			h.o.Log.Error().Err(err).Str("relay", c.relay).Msg("record the alarm about a copy")
 		}
 	}
-	if c.process == "" {
-		return closeCopiedOld
-	}
 	return closeCopied
 }
 
@@ -128,9 +119,6 @@ func (c *conn) takeEpoch(relay *bridge.Relay) error {
 	relay.Epoch, relay.Process = c.epoch, c.process
 	if accepted {
 		relay.CopyAt, relay.CopyEpoch, relay.Accept = time.Time{}, 0, false
-	}
-	if c.process == "" {
-		relay.StoppedAt, relay.OutdatedAt = time.Time{}, time.Time{} // such a relay does not say
 	}
 	return nil
 }

@@ -357,40 +357,6 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// A relay that knows no epochs is served as before; but not where one with epochs was, unless the operator says so.
-func TestOlderRelay(t *testing.T) {
-	t.Parallel()
-	s := watchedSite(t, memstore.NewDisk())
-	path := joined(t, s.site, "laptop")
-	old := newMachine("a")
-	stop := connect(t, path, old, nil)
-	s.online(t, "laptop")
-	for range 2 {
-		if _, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.LookUp(t.Context(), lookup("a", "laptop", "op-1")); bridge.KindOf(err) != bridge.NotFound {
-		t.Errorf("looked up: %v", err)
-	}
-	stop()
-	s.offline(t, "laptop")
-	d := newDiary("a")
-	stop = connect(t, path, d, nil)
-	s.connected(t, d)
-	stop()
-	s.offline(t, "laptop")
-	connect(t, path, old, nil)
-	eventually(t, "it is refused", func() bool { return !s.relay(t).CopyAt.IsZero() })
-	if _, err := s.Accept(t.Context(), "laptop"); err != nil {
-		t.Fatal(err)
-	}
-	s.online(t, "laptop")
-	if _, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-2")); err != nil || s.relay(t).Epoch != 0 {
-		t.Errorf("%+v, %v", s.relay(t).Relay, err)
-	}
-}
-
 func lookup(action, relay, id string) bridge.ActionLookup {
 	return bridge.ActionLookup{Request: id, Relay: relay, Action: action, Line: "LOCAL_ACTION: " + action, Agent: "main"}
 }

@@ -22,7 +22,7 @@ import (
 func TestHostileChunks(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	p, i, connection := s.enter2(t, joined(t, s, "laptop"))
+	p, i, connection := s.entered(t, joined(t, s, "laptop"))
 	done := make(chan error, 1)
 	go func() {
 		out, err := s.RunAction(t.Context(), ask(t, "a", "laptop", "op-1"))
@@ -111,7 +111,7 @@ func TestFlood(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
 	s.clock.stop() // so that it does not matter how fast this machine reads
-	m := newMachine("a")
+	m := newDiary("a")
 	connect(t, joined(t, s, "desk"), m, func(o *link.Options) { o.Now = s.clock.now })
 	s.online(t, "desk")
 	i, pins := loaded(t, joined(t, s, "laptop"))
@@ -150,7 +150,7 @@ func TestFlood(t *testing.T) {
 func TestThousandRequests(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	m := newMachine("a")
+	m := newDiary("a")
 	connect(t, joined(t, s, "laptop"), m, nil)
 	s.online(t, "laptop")
 	results := make(chan error, 1000)
@@ -263,13 +263,13 @@ func TestManyLargeOutputs(t *testing.T) {
 	}
 }
 
-// A relay that says it a million times is cut off. So is one that says what no question can be, and one of the first version.
+// A relay that says it a million times is cut off. So is one that says what no question can be.
 func TestHostileAsking(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
 	s.clock.stop()
 	path := joined(t, s, "laptop")
-	p := s.stranger2(t, path)
+	p, _, _ := s.entered(t, path)
 	sent := make(chan int)
 	go func() {
 		n := 0
@@ -290,21 +290,12 @@ func TestHostileAsking(t *testing.T) {
 		`{"asking":{"questions":[{"id":"a","age_ms":0,"left_ms":86400001}]}}`,
 		`{"asking":{"questions":[{"id":"a","age_ms":-1,"left_ms":0}]}}`,
 	} {
-		p := s.stranger2(t, path)
+		p, _, _ := s.entered(t, path)
 		p.send([]byte(text))
 		if got := p.closed(); !strings.Contains(got, "malformed") {
 			t.Errorf("%s: %q", text, got)
 		}
 		s.offline(t, "laptop")
-	}
-	old := s.stranger(t)
-	desk := joined(t, s, "desk")
-	i, pins := loaded(t, desk)
-	old.enter(i, pins)
-	s.online(t, "desk")
-	old.send([]byte(`{"asking":{"questions":[]}}`))
-	if got := old.closed(); !strings.Contains(got, "out of order") {
-		t.Errorf("the first version: %q", got)
 	}
 }
 

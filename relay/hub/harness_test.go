@@ -265,7 +265,7 @@ func (l lines) Write(p []byte) (int, error) {
 func trouble(t *testing.T, path string) string {
 	t.Helper()
 	log := make(lines, 16)
-	stop := connect(t, path, newMachine("a"), func(o *link.Options) { o.Log = zerolog.New(log) })
+	stop := connect(t, path, newDiary("a"), func(o *link.Options) { o.Log = zerolog.New(log) })
 	defer stop()
 	for {
 		select {

@@ -86,16 +86,29 @@ func (p *stranger) hello(i link.Identity, pins []string) (wire.Hello, wire.Chall
 	return h, *f.Challenge
 }
 
-// enter does the whole handshake.
-func (p *stranger) enter(i link.Identity, pins []string) {
+// enter does the whole handshake, and returns the id of the connection. The relay shows a higher epoch each time, so that it is no copy.
+func (p *stranger) enter(i link.Identity, pins []string) (connection string) {
 	p.t.Helper()
 	h, c := p.hello(i, pins)
-	proof := wire.NewProof(i.Key, h, c)
+	proof := wire.Proof{Epoch: processes.Add(1) << 40, Process: "p1"}.Prove(i.Key, h, c)
 	p.frame(wire.Frame{Proof: &proof})
-	if f := p.read(); f.Welcome == nil {
+	f := p.read()
+	if f.Welcome == nil {
 		p.t.Fatalf("no welcome: %+v", f)
 	}
+	p.frame(wire.Frame{Kept: &wire.Kept{Epoch: f.Welcome.Epoch}})
 	p.frame(wire.Frame{Offers: &wire.Offers{Offers: []wire.Offer{{Action: "a", Approval: "never", Definition: "d"}}}})
+	return wire.ConnectionID(h, c)
+}
+
+// entered is a stranger that is let in as the relay of an identity file. It comes with what signatures need.
+func (s *site) entered(t *testing.T, path string) (p *stranger, by link.Identity, connection string) {
+	t.Helper()
+	p = s.stranger(t)
+	by, pins := loaded(t, path)
+	connection = p.enter(by, pins)
+	s.online(t, by.Relay)
+	return p, by, connection
 }
 
 func loaded(t *testing.T, path string) (link.Identity, []string) {
@@ -126,7 +139,7 @@ func TestStrangers(t *testing.T) {
 	for name, i := range map[string]link.Identity{"nobody": nobody, "guessed key": guessed, "another's name": swapped} {
 		p := s.stranger(t)
 		h, c := p.hello(i, pins)
-		proof := wire.NewProof(i.Key, h, c)
+		proof := wire.Proof{Process: "p"}.Prove(i.Key, h, c)
 		p.frame(wire.Frame{Proof: &proof})
 		if got := p.closed(); got != wire.CloseUnknown {
 			t.Errorf("%s: %s", name, got)
@@ -135,7 +148,7 @@ func TestStrangers(t *testing.T) {
 	// A proof that was good on another connection, or for another relay, is not good here.
 	first := s.stranger(t)
 	h, c := first.hello(mine, pins)
-	proof := wire.NewProof(mine.Key, h, c)
+	proof := wire.Proof{Process: "p"}.Prove(mine.Key, h, c)
 	second := s.stranger(t)
 	second.frame(wire.Frame{Hello: &h})
 	second.read()
@@ -145,7 +158,7 @@ func TestStrangers(t *testing.T) {
 	}
 	foreign := s.stranger(t)
 	h, c = foreign.hello(mine, pins)
-	proof = wire.NewProof(other.Key, h, c)
+	proof = wire.Proof{Process: "p"}.Prove(other.Key, h, c)
 	foreign.frame(wire.Frame{Proof: &proof})
 	if got := foreign.closed(); got != wire.CloseUnknown {
 		t.Errorf("another relay's proof: %s", got)

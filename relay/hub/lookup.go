@@ -92,16 +92,8 @@ func lostTrack(relay string) error {
 	return e
 }
 
-// errOldRelay is for a relay of an earlier version.
-func errOldRelay(relay string) error {
-	return bridge.Errorf(bridge.NotFound, "relay %q is of a version that cannot look requests up; renew drawbridge-relay there", relay)
-}
-
 // look asks the relay what it knows of a request. It runs nothing.
 func (c *conn) look(ctx context.Context, a ask) (wire.Found, error) {
-	if c.process == "" {
-		return wire.Found{}, errOldRelay(c.relay)
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	l, first, err := c.beginLook(a.ID)

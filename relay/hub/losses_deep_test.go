@@ -97,7 +97,7 @@ func TestLargeTurnOverBrokenConnections(t *testing.T) {
 func TestSilentRelayIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	connect(t, joined(t, s, "laptop"), newMachine("a"), nil)
+	connect(t, joined(t, s, "laptop"), newDiary("a"), nil)
 	s.online(t, "laptop")
 	session := func() string {
 		v, err := s.RelayByName(t.Context(), "laptop")
@@ -146,7 +146,7 @@ func TestSilentStrangers(t *testing.T) {
 		t.Error("strangers are asked without a bound")
 	}
 	s.clock.forward(2 * time.Second)
-	connect(t, identity, newMachine("a"), func(o *link.Options) { o.Now = s.clock.now })
+	connect(t, identity, newDiary("a"), func(o *link.Options) { o.Now = s.clock.now })
 	s.online(t, "laptop")
 	if n := gone.Load(); n > 20 {
 		t.Errorf("%d strangers were sent away before the relay came in; its tries make room by themselves", n)
@@ -158,7 +158,7 @@ func TestReplicaDies(t *testing.T) {
 	t.Parallel()
 	for _, taken := range []bool{false, true} {
 		a, b := twoReplicas(t)
-		m := newMachine("a")
+		m := newDiary("a")
 		began, free := make(chan struct{}), make(chan struct{})
 		m.set("a", func(context.Context, wire.Request, func(wire.Output)) wire.Outcome {
 			close(began)

@@ -21,9 +21,6 @@ type MCPDoor interface {
 
 // takeMCP takes what an agent of the relay wants of the MCP door.
 func (c *conn) takeMCP(ctx context.Context, f wire.Frame) error {
-	if c.process == "" {
-		return errOrder
-	}
 	s := c.mcp.Load()
 	if s == nil {
 		s = c.newMCP(ctx)

@@ -14,7 +14,6 @@ import (
 	"drawbridge/internal/mcpstdio"
 	"drawbridge/proof/memstore"
 	"drawbridge/relay/hub"
-	"drawbridge/relay/link"
 	"drawbridge/relay/tunnel"
 	"drawbridge/relay/wire"
 )
@@ -264,31 +263,14 @@ func TestMCPStreams(t *testing.T) {
 	}
 }
 
-// A bridge or a relay of the first version keeps its connection, and the agent hears why it has none of the tools.
-func TestMCPWithTheFirstVersion(t *testing.T) {
+// A bridge without a door says so to the agent.
+func TestMCPWithoutADoor(t *testing.T) {
 	t.Parallel()
-	s, _ := mcpSite(t, mirror)
-	h := newHouse()
-	connect(t, joined(t, s, "laptop"), h, func(o *link.Options) { o.Handler = forgetful{h} })
-	s.online(t, "laptop")
-	eventually(t, "the relay knows its connection", func() bool {
-		_, err := callDoor(t, h.Tunnel(), "bc-1", "{}") //nolint:bodyclose // there is none
-		return err != nil && strings.Contains(err.Error(), "newer drawbridge")
-	})
 	bare := siteOn(t, memstore.NewDisk(), nil)
-	other := newHouse()
-	connect(t, joined(t, bare, "laptop"), other, nil)
+	h := newHouse()
+	connect(t, joined(t, bare, "laptop"), h, nil)
 	bare.online(t, "laptop")
-	if status, text := answerOf(t, other.Tunnel(), "bc-1", "{}"); status != http.StatusNotFound || !strings.Contains(text, "no tools") {
+	if status, text := answerOf(t, h.Tunnel(), "bc-1", "{}"); status != http.StatusNotFound || !strings.Contains(text, "no tools") {
 		t.Errorf("a bridge without a door: %d %s", status, text)
 	}
 }
-
-// forgetful is a handler without a journal, which speaks the first version.
-type forgetful struct{ house *house }
-
-func (f forgetful) Run(ctx context.Context, r wire.Request, progress func(wire.Output)) (wire.Outcome, error) {
-	return f.house.Run(ctx, r, progress)
-}
-func (f forgetful) Offers() []wire.Offer   { return f.house.Offers() }
-func (f forgetful) Tunnel() *tunnel.Client { return f.house.Tunnel() }

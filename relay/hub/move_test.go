@@ -17,7 +17,7 @@ import (
 func TestMove(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
-	path, m := joined(t, s, "laptop"), newMachine("a")
+	path, m := joined(t, s, "laptop"), newDiary("a")
 	stop := connect(t, path, m, nil)
 	s.online(t, "laptop")
 	before, err := s.RelayByName(t.Context(), "laptop")
@@ -80,7 +80,7 @@ func TestMoveAfterRotation(t *testing.T) {
 	if _, err := link.Move(t.Context(), path, s.url, ""); err != nil {
 		t.Fatal(err)
 	}
-	connect(t, path, newMachine("a"), nil)
+	connect(t, path, newDiary("a"), nil)
 	s.online(t, "laptop")
 	eventually(t, "the key is learned", func() bool {
 		i, err := link.Load(path)

@@ -116,7 +116,7 @@ func twoReplicas(t *testing.T) (a, b *replica) {
 func TestOtherReplica(t *testing.T) {
 	t.Parallel()
 	a, b := twoReplicas(t)
-	m := newMachine("backup")
+	m := newDiary("backup")
 	connect(t, joined(t, b.site, "laptop"), m, nil)
 	a.online(t, "laptop")
 	for id, relay := range map[string]string{"op-1": "laptop", "op-2": ""} {
@@ -149,7 +149,7 @@ func TestOtherReplica(t *testing.T) {
 func TestRotateElsewhere(t *testing.T) {
 	t.Parallel()
 	a, b := twoReplicas(t)
-	m := newMachine("a")
+	m := newDiary("a")
 	path := joined(t, b.site, "laptop")
 	connect(t, path, m, nil)
 	a.online(t, "laptop")
@@ -164,7 +164,7 @@ func TestRotateElsewhere(t *testing.T) {
 func TestReplicaGoneBefore(t *testing.T) {
 	t.Parallel()
 	a, b := twoReplicas(t)
-	connect(t, joined(t, b.site, "laptop"), newMachine("a"), nil)
+	connect(t, joined(t, b.site, "laptop"), newDiary("a"), nil)
 	a.online(t, "laptop")
 	b.stop()
 	if _, err := a.RunAction(t.Context(), ask(t, "a", "laptop", "op-1")); bridge.KindOf(err) != bridge.Unavailable || bridge.IsUnclear(err) {
@@ -176,7 +176,7 @@ func TestReplicaGoneBefore(t *testing.T) {
 func TestWithdrawn(t *testing.T) {
 	t.Parallel()
 	a, b := twoReplicas(t)
-	m := newMachine("a")
+	m := newDiary("a")
 	connect(t, joined(t, b.site, "laptop"), m, nil)
 	a.online(t, "laptop")
 	b.freeze()

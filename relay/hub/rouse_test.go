@@ -54,7 +54,8 @@ func TestConnectingRouses(t *testing.T) {
 		o.Lanes = func(_ *bridge.Scene, relay string) ([]string, error) { return []string{"agent/" + relay}, nil }
 	})
 	path := joined(t, s, "laptop")
-	stop := connect(t, path, newMachine("backup", "lock"), nil)
+	d := newDiary("backup", "lock")
+	stop := connect(t, path, d, nil)
 	<-woken
 	if out, err := s.RunAction(t.Context(), ask(t, "lock", "", "op-1")); err != nil || out.Status != bridge.ActionExecuted {
 		t.Errorf("what is tried at once meets %+v, %v", out, err)
@@ -71,6 +72,6 @@ func TestConnectingRouses(t *testing.T) {
 	stop()
 
 	// Again with each connection.
-	connect(t, path, newMachine("backup"), func(o *link.Options) { o.URL = s.url })
+	connect(t, path, d.clone(), func(o *link.Options) { o.URL = s.url })
 	<-woken
 }

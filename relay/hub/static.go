@@ -105,8 +105,8 @@ func (h *Hub) call(ctx context.Context, name string, r bridge.ActionRequest) (br
 	return bridge.ActionOutcome{}, bridge.Errorf(bridge.Unavailable, "relay %q is restarting again and again", name)
 }
 
-// lookPost asks a relay at its address what its journal knows of a request, and which process it is. A relay of an earlier version
-// knows no look-up; then process is "".
+// lookPost asks a relay at its address what its journal knows of a request, and which process it is. process
+// is "" when something else answers there.
 func (h *Hub) lookPost(ctx context.Context, name string, a ask) (known wire.Known, process string, err error) {
 	response, err := h.post(ctx, wire.LookupPath, addressee{relay: name, request: a.ID}, a.Ask.Action)
 	if err != nil {
@@ -143,7 +143,7 @@ func (h *Hub) lookAt(ctx context.Context, name string, a ask, tie bridge.RelayTi
 	case err != nil:
 		return bridge.ActionFinding{}, err
 	case process == "":
-		return bridge.ActionFinding{}, errOldRelay(name)
+		return bridge.ActionFinding{}, bridge.Errorf(bridge.NotFound, "what answers at the address of relay %q is not a relay that can look requests up; see url in bridge.yaml", name)
 	case known == wire.KnownOpen:
 		finding.Known = bridge.JournalOpen
 	case known == wire.KnownAgain:

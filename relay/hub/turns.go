@@ -168,11 +168,8 @@ func (h *Hub) turnHere(ctx context.Context, a turnAsk) spoken {
 
 func (h *Hub) runTurnHere(ctx context.Context, t TurnCall) (wire.TurnEnded, error) {
 	c := h.reach(ctx, t.Relay)
-	switch {
-	case c == nil:
+	if c == nil {
 		return wire.TurnEnded{}, away(t.Relay)
-	case c.process == "":
-		return wire.TurnEnded{}, errOldRelay(t.Relay)
 	}
 	if end, err := h.mayRun(ctx, c, t); err != nil || end != nil {
 		return valueOf(end), err
@@ -313,8 +310,6 @@ func (c *conn) turnSender() *chunks.Sender {
 func (c *conn) takeTurn(f wire.Frame) error {
 	asked := false
 	switch {
-	case c.process == "":
-		return errOrder
 	case f.Receipt != nil:
 		s := c.sender.Load()
 		if s == nil || s.Take(*f.Receipt) != nil {
@@ -378,9 +373,6 @@ func (h *Hub) lookTurnHere(ctx context.Context, a turnAsk) (wire.TurnFound, erro
 
 // lookTurn asks the relay what it knows of a turn, or to stop it. Several that ask the same at a time share one answer.
 func (c *conn) lookTurn(ctx context.Context, t TurnCall, key turnKey) (wire.TurnFound, error) {
-	if c.process == "" {
-		return wire.TurnFound{}, errOldRelay(c.relay)
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	l, first, err := c.beginTurnLook(key)

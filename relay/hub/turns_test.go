@@ -182,14 +182,12 @@ func TestStopTurn(t *testing.T) {
 	}
 }
 
-// A relay that hosts no agent, and one of the first version, say so, and their connections hold.
+// A relay that hosts no agent says so, and its connection holds.
 func TestTurnsAtOtherRelays(t *testing.T) {
 	t.Parallel()
 	s := siteOn(t, memstore.NewDisk(), nil)
 	connect(t, joined(t, s, "laptop"), newDiary("a"), nil)
-	connect(t, joined(t, s, "older"), newMachine("a"), nil)
 	s.online(t, "laptop")
-	s.online(t, "older")
 	before, err := s.RelayByName(t.Context(), "laptop")
 	if err != nil {
 		t.Fatal(err)
@@ -203,12 +201,7 @@ func TestTurnsAtOtherRelays(t *testing.T) {
 	if found, err := s.LookupTurn(t.Context(), turn("op-1", "")); err != nil || found.Known != wire.TurnKnownNot {
 		t.Errorf("%+v, %v", found, err)
 	}
-	older := turn("op-3", "Hello")
-	older.Relay = "older"
-	if _, err := s.RunTurn(t.Context(), older); bridge.KindOf(err) != bridge.NotFound || bridge.IsUnclear(err) {
-		t.Errorf("the first version: %v", err)
-	}
-	for relay, ok := range map[string]bool{"laptop": true, "older": true, "nobody": false} {
+	for relay, ok := range map[string]bool{"laptop": true, "nobody": false} {
 		if _, err := s.RunAction(t.Context(), ask(t, "a", relay, "run-"+relay)); (err == nil) != ok {
 			t.Errorf("%s: %v", relay, err)
 		}

@@ -87,7 +87,7 @@ func (t *traveler) Write(p []byte) (int, error) {
 // every handshake that came through.
 func silent(t *testing.T, fn func(l *link.Link, w *way, connections <-chan time.Time)) {
 	t.Helper()
-	overWay(t, traffic{wire.Subprotocol, newHandler(), func(p *peer) {
+	overWay(t, traffic{newHandler(), func(p *peer) {
 		for {
 			if _, err := p.read(); err != nil {
 				return
@@ -96,11 +96,10 @@ func silent(t *testing.T, fn func(l *link.Link, w *way, connections <-chan time.
 	}}, fn)
 }
 
-// traffic is what goes over a way: a bridge of a subprotocol says what talk says to a relay with a handler.
+// traffic is what goes over a way: a bridge says what talk says to a relay with a handler.
 type traffic struct {
-	subprotocol string
-	handler     wire.Handler
-	talk        func(*peer)
+	handler wire.Handler
+	talk    func(*peer)
 }
 
 // overWay is silent with traffic.
@@ -109,7 +108,7 @@ func overWay(t *testing.T, on traffic, fn func(l *link.Link, w *way, connections
 	synctest.Test(t, func(t *testing.T) {
 		w, connections := newWay(), make(chan time.Time, 8)
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			ws, err := websocket.Accept(rw, r, &websocket.AcceptOptions{Subprotocols: []string{on.subprotocol}})
+			ws, err := websocket.Accept(rw, r, &websocket.AcceptOptions{Subprotocols: []string{wire.Subprotocol}})
 			if err != nil {
 				return // the way went in the middle
 			}
@@ -131,7 +130,7 @@ func overWay(t *testing.T, on traffic, fn func(l *link.Link, w *way, connections
 		client := &http.Client{Transport: &http.Transport{DialContext: w.dial, DisableKeepAlives: true}}
 		l, err := link.New(link.Options{Identity: path, Handler: on.handler, Log: zerolog.New(io.Discard), Rand: func() float64 { return 1 },
 			Dial: func(ctx context.Context, address string) (*websocket.Conn, error) {
-				ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{on.subprotocol}})
+				ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol}})
 				return ws, err
 			}})
 		if err != nil {

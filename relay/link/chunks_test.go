@@ -33,16 +33,7 @@ func (h *talker) Run(ctx context.Context, r wire.Request, progress func(wire.Out
 	return out, err
 }
 
-// Process implements wire.Rememberer.
-func (*talker) Process() string { return "p1" }
-
-// Epoch implements wire.Rememberer.
-func (*talker) Epoch() int64 { return 0 }
-
-// KeepEpoch implements wire.Rememberer.
-func (*talker) KeepEpoch(int64) error { return nil }
-
-// Lookup implements wire.Rememberer.
+// Lookup implements wire.Handler.
 func (h *talker) Lookup(r wire.Request) wire.Found {
 	return wire.Found{ID: r.ID, Known: wire.KnownOver, Outcome: &wire.Outcome{ID: r.ID, Answer: h.answer(), Replayed: true}}
 }
@@ -94,12 +85,12 @@ func (p *peer) whole() (f wire.Frame, others int) {
 	}
 }
 
-// An answer that is larger than a frame reaches a bridge of the second version whole, also when it is looked up, and a short
+// An answer that is larger than a frame reaches the bridge whole, also when it is looked up, and a short
 // answer does not wait for it.
 func TestLargeAnswers(t *testing.T) {
 	t.Parallel()
 	const size = 3 << 20
-	relayOver(t, wire.Subprotocol2, newTalker(size), func(p *peer) {
+	relayWith(t, newTalker(size), func(p *peer) {
 		if err := p.let(); err != nil {
 			t.Error(err)
 			return
@@ -115,7 +106,7 @@ func TestLargeAnswers(t *testing.T) {
 			t.Errorf("a short answer waits for a large one: %+v", f)
 		}
 	})
-	relayOver(t, wire.Subprotocol2, newTalker(size), func(p *peer) {
+	relayWith(t, newTalker(size), func(p *peer) {
 		if err := p.let(); err != nil {
 			t.Error(err)
 			return
@@ -125,7 +116,7 @@ func TestLargeAnswers(t *testing.T) {
 			t.Error("the outcome is not there")
 		}
 	})
-	relayOver(t, wire.Subprotocol2, newTalker(size), func(p *peer) {
+	relayWith(t, newTalker(size), func(p *peer) {
 		if err := p.let(); err != nil {
 			t.Error(err)
 			return
@@ -135,28 +126,6 @@ func TestLargeAnswers(t *testing.T) {
 		p.ask(o)
 		if f, _ := p.whole(); f.Found == nil || f.Found.Outcome == nil || len(f.Found.Outcome.Stdout) != size+3 {
 			t.Error("the look-up's answer is not there")
-		}
-	})
-}
-
-// A bridge of the first version gets the end of an output that is larger than it reads, in one frame, and how much is missing.
-func TestLargeAnswerForAnOlderBridge(t *testing.T) {
-	t.Parallel()
-	const size = 3 << 20
-	relayWith(t, newTalker(size), func(p *peer) {
-		if err := p.let(); err != nil {
-			t.Error(err)
-			return
-		}
-		p.ask(order("op-1", "listed"))
-		f, err := p.read()
-		if err != nil || f.Outcome == nil {
-			t.Errorf("%+v, %v", f, err)
-			return
-		}
-		got := f.Outcome
-		if len(got.Stdout) < wire.MaxToBridge/4 || !strings.HasSuffix(got.Stdout, "xend") || int64(len(got.Stdout))+got.StdoutOmitted != size+3+7 {
-			t.Errorf("%d bytes, %d omitted", len(got.Stdout), got.StdoutOmitted)
 		}
 	})
 }
@@ -180,7 +149,7 @@ func TestHostileReceipts(t *testing.T) {
 		"a thousand times":              append1000(wire.Receipt{N: 1, Upto: 1}),
 		"for what was refused long ago": {[]wire.Receipt{{N: 1, Refused: wire.BodyUnwanted}, {N: 1, Upto: 100}, {N: 1, Whole: true}}, false, false},
 	} {
-		relayOver(t, wire.Subprotocol2, newTalker(2<<20), func(p *peer) {
+		relayWith(t, newTalker(2<<20), func(p *peer) {
 			if err := p.let(); err != nil {
 				t.Error(err)
 				return
@@ -250,7 +219,7 @@ func (p *peer) rest(name string, confirmed int64, shortened, ends bool) {
 // A bridge that confirms nothing loses the connection after a while, so that nothing waits for it without an end.
 func TestSilentAboutLargeAnswers(t *testing.T) {
 	t.Parallel()
-	overWay(t, traffic{wire.Subprotocol2, newTalker(2 << 20), func(p *peer) {
+	overWay(t, traffic{newTalker(2 << 20), func(p *peer) {
 		for n := range 9 {
 			_ = p.frame(wire.Frame{Request: sign(t, p.key, order(fmt.Sprintf("op-%d", n), "listed"))}) // the way may end here
 		}
@@ -267,36 +236,26 @@ func TestSilentAboutLargeAnswers(t *testing.T) {
 	})
 }
 
-// Chunks and receipts that were never announced are frames out of order, and so is everything about chunks under the first version.
+// Chunks and receipts that were never announced are frames out of order. An announcement is refused with a reason; see TestHostileTurns.
 func TestHostileChunkFrames(t *testing.T) {
 	t.Parallel()
-	chunk := wire.NewChunk(1, 0, []byte("x"))
-	announced, err := wire.Announce(key("bridge"), "c", wire.Chunked{N: 1, Kind: "outcome", For: "op-1"}, []byte("xx"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	receipt := wire.Receipt{N: 1, Upto: 1}
-	for _, subprotocol := range []string{wire.Subprotocol, wire.Subprotocol2} {
-		for name, f := range map[string]wire.Frame{"chunk": {Chunk: &chunk}, "announcement": {Chunked: &announced}, "receipt": {Receipt: &receipt}} {
-			if name == "announcement" && subprotocol == wire.Subprotocol2 {
-				continue // it is refused with a reason, see TestHostileTurns
+	chunk, receipt := wire.NewChunk(1, 0, []byte("x")), wire.Receipt{N: 1, Upto: 1}
+	for name, f := range map[string]wire.Frame{"chunk": {Chunk: &chunk}, "receipt": {Receipt: &receipt}} {
+		h := newTalker(1)
+		relayWith(t, h, func(p *peer) {
+			if err := p.let(); err != nil {
+				t.Error(err)
+				return
 			}
-			h := newTalker(1)
-			relayOver(t, subprotocol, h, func(p *peer) {
-				if err := p.let(); err != nil {
-					t.Error(err)
-					return
-				}
-				if err := p.frame(f); err != nil {
-					t.Error(err)
-				}
-				if f, err := p.read(); err == nil {
-					t.Errorf("%s, %s: answered with %+v", subprotocol, name, f)
-				}
-			})
-			if len(h.ran) != 0 {
-				t.Errorf("%s, %s: ran %v", subprotocol, name, h.ran)
+			if err := p.frame(f); err != nil {
+				t.Error(err)
 			}
+			if f, err := p.read(); err == nil {
+				t.Errorf("%s: answered with %+v", name, f)
+			}
+		})
+		if len(h.ran) != 0 {
+			t.Errorf("%s: ran %v", name, h.ran)
 		}
 	}
 }

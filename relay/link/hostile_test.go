@@ -55,6 +55,18 @@ func (h *handler) Run(_ context.Context, r wire.Request, _ func(wire.Output)) (w
 // Offers implements wire.Handler.
 func (*handler) Offers() []wire.Offer { return []wire.Offer{{Action: "listed", Approval: "never"}} }
 
+// Process implements wire.Handler.
+func (*handler) Process() string { return "p1" }
+
+// Epoch implements wire.Handler.
+func (*handler) Epoch() int64 { return 0 }
+
+// KeepEpoch implements wire.Handler.
+func (*handler) KeepEpoch(int64) error { return nil }
+
+// Lookup implements wire.Handler. It remembers nothing.
+func (*handler) Lookup(r wire.Request) wire.Found { return wire.Found{ID: r.ID, Known: wire.KnownNot} }
+
 func (h *handler) count(action string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +78,7 @@ type peer struct {
 	t   *testing.T
 	ws  *websocket.Conn
 	key ed25519.PrivateKey
-	// connection is the id of a connection of the second subprotocol, set by let.
+	// connection is the id of the connection, set by let.
 	connection string
 }
 
@@ -106,11 +118,8 @@ func (p *peer) let() error {
 	if f, err = p.read(); err != nil || f.Proof == nil {
 		return errors.Join(err, errors.New("no proof"))
 	}
-	welcome := wire.Welcome{Session: "s"}
-	if p.ws.Subprotocol() == wire.Subprotocol2 {
-		welcome = welcome.Give(p.key, *hello, c, f.Proof.Epoch+1)
-		p.connection = wire.ConnectionID(*hello, c)
-	}
+	welcome := wire.Welcome{Session: "s"}.Give(p.key, *hello, c, f.Proof.Epoch+1)
+	p.connection = wire.ConnectionID(*hello, c)
 	if err := p.frame(wire.Frame{Welcome: &welcome}); err != nil {
 		return err
 	}
@@ -123,19 +132,13 @@ func (p *peer) let() error {
 	return nil
 }
 
-// relayWith runs a relay against a bridge of the first version that says what talk says, once, and returns what the relay logged.
+// relayWith runs a relay against a bridge that says what talk says, once, and returns what the relay logged.
 func relayWith(t *testing.T, h wire.Handler, talk func(*peer)) []string {
-	t.Helper()
-	return relayOver(t, wire.Subprotocol, h, talk)
-}
-
-// relayOver is relayWith for a bridge that speaks one subprotocol.
-func relayOver(t *testing.T, subprotocol string, h wire.Handler, talk func(*peer)) []string {
 	t.Helper()
 	done := make(chan struct{})
 	over := sync.OnceFunc(func() { close(done) })
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}})
+		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.Subprotocol}})
 		if err != nil {
 			t.Error(err)
 			return
@@ -227,7 +230,9 @@ func hostileBridge(t *testing.T, h wire.Handler) (executed int) {
 				if err != nil {
 					return
 				}
-				answers <- f
+				if f.Switch == nil && f.Asking == nil {
+					answers <- f
+				}
 			}
 		}()
 		for n := range hostileRequests {

@@ -182,7 +182,7 @@ func (l *Link) dial(ctx context.Context, i Identity) (*websocket.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ws, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: l.speaks()})
+	ws, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol}})
 	if err != nil && response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
 		return nil, refused(response.StatusCode, body)
@@ -191,22 +191,6 @@ func (l *Link) dial(ctx context.Context, i Identity) (*websocket.Conn, error) {
 		return nil, unreached(err)
 	}
 	return ws, nil
-}
-
-// speaks are the subprotocols that the relay knows, the best first.
-func (l *Link) speaks() []string {
-	if l.memory() == nil {
-		return []string{wire.Subprotocol}
-	}
-	return []string{wire.Subprotocol2, wire.Subprotocol}
-}
-
-// memory is the handler's journal, nil when it has none that outlives the process.
-func (l *Link) memory() wire.Rememberer {
-	if m, remembers := l.o.Handler.(wire.Rememberer); remembers && m.Process() != "" {
-		return m
-	}
-	return nil
 }
 
 // once is one connection from its dial to its end.

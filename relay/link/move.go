@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"drawbridge/relay/wire"
 )
 
 // Move changes the address at which this relay dials its bridge, and keeps its keys and its pins. What answers there must prove
@@ -31,8 +33,8 @@ func Move(ctx context.Context, path, address, ca string) (Identity, error) {
 	})
 }
 
-// tryOut meets the bridge of the identity and goes away again. A connection that a running relay has is not disturbed: the
-// bridge takes a relay for connected when that has said what it offers.
+// tryOut meets the bridge of the identity and goes away again. Its proof names no process, so that the bridge gives no epoch and leaves
+// the connection of a running relay alone.
 func tryOut(ctx context.Context, i Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -43,6 +45,9 @@ func tryOut(ctx context.Context, i Identity) error {
 		return err
 	}
 	defer func() { _ = s.ws.CloseNow() }()
-	_, err = s.meet(ctx)
+	g, err := s.greet(ctx)
+	if err == nil {
+		_, err = s.prove(ctx, g, wire.Proof{})
+	}
 	return s.why(err)
 }

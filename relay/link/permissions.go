@@ -10,10 +10,10 @@ import (
 // permitEvery is how often the relay asks the bridge for the operator's word on the questions that are open.
 const permitEvery = time.Second
 
-// asker returns what keeps the questions of the relay's agents, nil where nothing does or the bridge does not know of them.
+// asker returns what keeps the questions of the relay's agents, nil where nothing does.
 func (s *session) asker() wire.PermissionAsker {
 	h, asks := s.link.o.Handler.(wire.PermissionAsker)
-	if s.memory == nil || !asks {
+	if !asks {
 		return nil
 	}
 	return h

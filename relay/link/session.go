@@ -38,10 +38,8 @@ type session struct {
 	out  chan wire.Frame
 	over chan struct{}
 
-	// memory is set when both ends speak wire.Subprotocol2, and sender, which sends large answers in chunks, with it.
-	memory wire.Rememberer
-	sender *chunks.Sender
-	// host takes turns and receiver large ones; both are set with memory.
+	// sender sends large answers in chunks, host takes turns, and receiver large ones. All are set when the handshake is over.
+	sender   *chunks.Sender
 	host     wire.AgentHost
 	receiver *chunks.Receiver
 	// tunnel takes the answers of the bridge's MCP door; nil for a handler whose agents do not call it.
@@ -109,10 +107,7 @@ func (s *session) handshake(ctx context.Context) error {
 
 // keepEpoch acknowledges the connection's epoch. It is on the disk before the bridge hears that it is.
 func (s *session) keepEpoch(ctx context.Context, epoch int64) error {
-	if s.memory == nil {
-		return nil
-	}
-	if err := s.memory.KeepEpoch(epoch); err != nil {
+	if err := s.link.o.Handler.KeepEpoch(epoch); err != nil {
 		return err
 	}
 	failpoint.Here("relay.kept.before")
@@ -123,55 +118,71 @@ func (s *session) keepEpoch(ctx context.Context, epoch int64) error {
 	return nil
 }
 
-// meet lets the bridge prove itself before we say anything but our name, then proves us. Until we have said what may run
-// here, the bridge sends us nothing and counts us as away.
-func (s *session) meet(ctx context.Context) (wire.Welcome, error) {
-	var none wire.Welcome
+// greeting is the first half of a handshake, in which the bridge has proved itself.
+type greeting struct {
+	hello     wire.Hello
+	challenge wire.Challenge
+	// key is the bridge's.
+	key ed25519.PublicKey
+}
+
+// greet lets the bridge prove itself before we say anything but our name.
+func (s *session) greet(ctx context.Context) (greeting, error) {
 	s.ws.SetReadLimit(wire.MaxHandshake)
 	i := s.identity
 	trusted := i.Trusted(s.link.o.Now())
-	hello := wire.Hello{Relay: i.Relay, Key: keyID(i.Key), Pins: idsOf(trusted)}
+	g := greeting{hello: wire.Hello{Relay: i.Relay, Key: keyID(i.Key), Pins: idsOf(trusted)}}
 	var err error
-	if hello.Nonce, err = wire.NewNonce(); err != nil {
-		return none, err
+	if g.hello.Nonce, err = wire.NewNonce(); err != nil {
+		return g, err
 	}
-	if err := s.write(ctx, wire.Frame{Hello: &hello}); err != nil {
-		return none, err
+	if err := s.write(ctx, wire.Frame{Hello: &g.hello}); err != nil {
+		return g, err
 	}
 	f, err := s.read(ctx)
 	if err != nil || f.Challenge == nil {
-		return none, firstError(err, errOrder)
+		return g, firstError(err, errOrder)
 	}
-	challenge := *f.Challenge
-	key, known := byID(trusted)[challenge.Key]
-	if !known || !challenge.Proved(key, hello) {
-		return none, errors.New("what answered is not the bridge that this relay trusts")
+	g.challenge = *f.Challenge
+	key, known := byID(trusted)[g.challenge.Key]
+	if !known || !g.challenge.Proved(key, g.hello) {
+		return g, errors.New("what answered is not the bridge that this relay trusts")
 	}
-	s.proved = true
-	var proof wire.Proof
-	if s.ws.Subprotocol() == wire.Subprotocol2 {
-		s.memory = s.link.memory()
-	}
-	if s.memory != nil {
-		proof.Epoch, proof.Process = s.memory.Epoch(), s.memory.Process()
-	}
-	proof = proof.Prove(i.Key, hello, challenge)
+	g.key, s.proved = key, true
+	return g, nil
+}
+
+// prove proves us to the bridge, and returns its welcome.
+func (s *session) prove(ctx context.Context, g greeting, proof wire.Proof) (wire.Welcome, error) {
+	proof = proof.Prove(s.identity.Key, g.hello, g.challenge)
 	if err := s.write(ctx, wire.Frame{Proof: &proof}); err != nil {
-		return none, err
+		return wire.Welcome{}, err
 	}
-	if f, err = s.read(ctx); err != nil || f.Welcome == nil {
-		return none, firstError(err, errOrder)
+	f, err := s.read(ctx)
+	if err != nil || f.Welcome == nil {
+		return wire.Welcome{}, firstError(err, errOrder)
 	}
-	if s.memory != nil && !f.Welcome.Gives(key, hello, challenge) {
-		return none, errors.New("the bridge gave this connection no epoch, or one that it did not sign")
-	}
-	if s.memory != nil {
-		connection := wire.ConnectionID(hello, challenge)
-		s.sender = chunks.NewSender(chunks.Options{Key: func() ed25519.PrivateKey { return i.Key }, Connection: connection, Limits: chunks.Both(), Write: s.write})
-		s.hosts(connection)
-	}
-	s.name = f.Welcome.Session
 	return *f.Welcome, nil
+}
+
+// meet is the whole handshake. Until we have said what may run here, the bridge sends us nothing and counts us as away.
+func (s *session) meet(ctx context.Context) (welcome wire.Welcome, err error) {
+	g, err := s.greet(ctx)
+	if err != nil {
+		return welcome, err
+	}
+	h := s.link.o.Handler
+	if welcome, err = s.prove(ctx, g, wire.Proof{Epoch: h.Epoch(), Process: h.Process()}); err != nil {
+		return welcome, err
+	}
+	if !welcome.Gives(g.key, g.hello, g.challenge) {
+		return welcome, errors.New("the bridge gave this connection no epoch, or one that it did not sign")
+	}
+	connection := wire.ConnectionID(g.hello, g.challenge)
+	s.sender = chunks.NewSender(chunks.Options{Key: func() ed25519.PrivateKey { return s.identity.Key }, Connection: connection, Limits: chunks.Both(), Write: s.write})
+	s.hosts(connection)
+	s.name = welcome.Session
+	return welcome, nil
 }
 
 func firstError(err, fallback error) error {
@@ -252,9 +263,9 @@ func (s *session) loop(ctx, conn context.Context) error {
 			return err
 		case f.Request != nil:
 			err = s.take(ctx, conn, *f.Request)
-		case f.Lookup != nil && s.memory != nil:
+		case f.Lookup != nil:
 			err = s.lookup(conn, *f.Lookup)
-		case f.Receipt != nil && s.sender != nil:
+		case f.Receipt != nil:
 			err = s.sender.Take(*f.Receipt)
 		case f.Keys != nil:
 			err = s.learn(conn, *f.Keys)
@@ -317,7 +328,7 @@ const askingEvery = 250 * time.Millisecond
 // tellAsking says about which requests a person at this machine is asked, at first if there are any, and after each change.
 func (s *session) tellAsking(ctx context.Context) {
 	h, asks := s.link.o.Handler.(wire.Asker)
-	if s.memory == nil || !asks {
+	if !asks {
 		return
 	}
 	same := func(a, b wire.Asked) bool { return a.ID == b.ID }
@@ -347,7 +358,7 @@ func (s *session) tellAsking(ctx context.Context) {
 // tellSwitch says how the kill switch and the configuration stand, at first and after each change.
 func (s *session) tellSwitch(ctx context.Context) {
 	h, stops := s.link.o.Handler.(wire.Stoppable)
-	if s.memory == nil || !stops {
+	if !stops {
 		return
 	}
 	look := time.NewTicker(outdatedEvery)
@@ -389,7 +400,7 @@ func (s *session) lookup(ctx context.Context, signed wire.Signed) error {
 		}
 		return s.write(ctx, wire.Frame{Found: &wire.Found{ID: signed.ID, Known: wire.KnownRefused}})
 	}
-	found := s.memory.Lookup(r)
+	found := s.link.o.Handler.Lookup(r)
 	s.link.o.Log.Info().Str("request", r.ID).Str("action", r.Action).Str("key", r.KeyID).Str("known", string(found.Known)).Msg("look-up")
 	f := wire.Frame{Found: &found}
 	if f.TextSize() < wire.MaxWhole/8 {
@@ -402,7 +413,7 @@ func (s *session) lookup(ctx context.Context, signed wire.Signed) error {
 // answer sends an answer, which may be large. When the bridge does not take it in chunks, its end goes in one frame.
 func (s *session) answer(ctx context.Context, f wire.Frame) {
 	_, id, _ := f.Body()
-	err := s.deliver(ctx, f)
+	err := s.sender.Send(ctx, f)
 	var refusal *chunks.RefusedError
 	switch {
 	case errors.As(err, &refusal) && refusal.Why == wire.BodyUnwanted:
@@ -417,14 +428,7 @@ func (s *session) answer(ctx context.Context, f wire.Frame) {
 	}
 }
 
-func (s *session) deliver(ctx context.Context, f wire.Frame) error {
-	if s.sender != nil {
-		return s.sender.Send(ctx, f)
-	}
-	return s.shorten(ctx, f)
-}
-
-// shorten sends an answer in one frame, with as much of its output as a bridge of the first version reads.
+// shorten sends an answer in one frame, with as much of the end of its output as fits.
 func (s *session) shorten(ctx context.Context, f wire.Frame) error {
 	f, err := f.Fitting(wire.MaxToBridge)
 	if err != nil {

@@ -54,11 +54,9 @@ func (noAgents) StopTurn(wire.Turn) wire.TurnFound {
 	return wire.TurnFound{Known: wire.TurnKnownNot}
 }
 
-// forHost serves the frames about agents. Under the first version each of them is out of order.
+// forHost serves the frames about agents.
 func (s *session) forHost(ctx, conn context.Context, f wire.Frame) error {
 	switch {
-	case s.host == nil:
-		return errOrder
 	case f.Turn != nil:
 		return s.takeTurn(ctx, conn, arrived{*f.Turn, s.link.o.Now()})
 	case f.TurnLookup != nil:
@@ -215,15 +213,10 @@ func (s *session) answerLater(ctx context.Context, busy wire.Frame, answer func(
 	return nil
 }
 
-// attach lets the agents of this machine call the bridge's MCP door over this connection, until the returned function is called. A bridge
-// of the first version does not know such calls.
+// attach lets the agents of this machine call the bridge's MCP door over this connection, until the returned function is called.
 func (s *session) attach(conn context.Context) (detach func()) {
-	user, uses := s.link.o.Handler.(tunnel.User)
-	switch {
-	case !uses:
+	if s.tunnel == nil {
 		return func() {}
-	case s.tunnel == nil:
-		return user.Tunnel().Attach(nil)
 	}
 	return s.tunnel.Attach(func(ctx context.Context, f wire.Frame) error {
 		if _, _, large := f.Body(); !large {
@@ -238,9 +231,6 @@ func (s *session) attach(conn context.Context) (detach func()) {
 
 // expireChunks ends turns that the bridge does not finish to send.
 func (s *session) expireChunks(ctx context.Context) {
-	if s.receiver == nil {
-		return
-	}
 	ticker := time.NewTicker(expireEvery)
 	defer ticker.Stop()
 	for {

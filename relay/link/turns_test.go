@@ -116,7 +116,7 @@ func (p *peer) chunks(n int64, body []byte, change func(c *wire.Chunk)) wire.Rec
 func TestHostileTurns(t *testing.T) {
 	t.Parallel()
 	h := newHosting()
-	relayOver(t, wire.Subprotocol2, h, func(p *peer) {
+	relayWith(t, h, func(p *peer) {
 		if err := p.let(); err != nil {
 			t.Error(err)
 			return
@@ -197,7 +197,7 @@ func TestHostileTurns(t *testing.T) {
 func TestForgedTurns(t *testing.T) {
 	t.Parallel()
 	h := newHosting()
-	relayOver(t, wire.Subprotocol2, h, func(p *peer) {
+	relayWith(t, h, func(p *peer) {
 		if err := p.let(); err != nil {
 			t.Error(err)
 			return
@@ -285,7 +285,7 @@ func TestUnfinishedTurns(t *testing.T) {
 	t.Parallel()
 	h := newHosting()
 	var late atomic.Int32
-	overWay(t, traffic{wire.Subprotocol2, h, func(p *peer) {
+	overWay(t, traffic{h, func(p *peer) {
 		s := signTurn(t, p.key, nil)
 		body, err := wire.Frame{Turn: &s}.Bytes()
 		if err != nil {

@@ -209,8 +209,8 @@ func (r *Relay) write(w http.ResponseWriter, out reply) {
 	if out.allow != "" {
 		header.Set("Allow", out.allow)
 	}
-	if process := r.Process(); process != "" && out.status != http.StatusUnauthorized && out.id != "" || out.status == http.StatusPreconditionFailed {
-		header.Set(wire.ProcessHeader, process)
+	if out.status != http.StatusUnauthorized && out.id != "" || out.status == http.StatusPreconditionFailed {
+		header.Set(wire.ProcessHeader, r.process)
 	}
 	if out.out.RetryMS > 0 {
 		header.Set("Retry-After", strconv.FormatInt((out.out.RetryMS+999)/1000, 10))

@@ -13,15 +13,10 @@ type epochs interface {
 	KeepEpoch(epoch int64) error
 }
 
-// Process implements wire.Rememberer. It is "" when the journal ends with the process: such a relay has no epochs.
-func (r *Relay) Process() string {
-	if _, keeps := r.o.Journal.(epochs); !keeps {
-		return ""
-	}
-	return r.process
-}
+// Process implements wire.Handler.
+func (r *Relay) Process() string { return r.process }
 
-// Epoch implements wire.Rememberer.
+// Epoch implements wire.Handler.
 func (r *Relay) Epoch() int64 {
 	if j, keeps := r.o.Journal.(epochs); keeps {
 		return j.Epoch()
@@ -29,7 +24,7 @@ func (r *Relay) Epoch() int64 {
 	return 0
 }
 
-// KeepEpoch implements wire.Rememberer.
+// KeepEpoch implements wire.Handler.
 func (r *Relay) KeepEpoch(epoch int64) error {
 	if j, keeps := r.o.Journal.(epochs); keeps {
 		return j.KeepEpoch(epoch)
@@ -37,7 +32,7 @@ func (r *Relay) KeepEpoch(epoch int64) error {
 	return nil
 }
 
-// Lookup implements wire.Rememberer. It says nothing of whether the action is listed, and the kill switch does not matter:
+// Lookup implements wire.Handler. It says nothing of whether the action is listed, and the kill switch does not matter:
 // nothing runs.
 func (r *Relay) Lookup(request wire.Request) wire.Found {
 	found := wire.Found{ID: request.ID, Known: wire.KnownNot}

@@ -103,7 +103,6 @@ var (
 	_ wire.Handler    = (*Relay)(nil)
 	_ wire.Answerer   = (*Relay)(nil)
 	_ wire.Watcher    = (*Relay)(nil)
-	_ wire.Rememberer = (*Relay)(nil)
 	_ wire.Stoppable  = (*Relay)(nil)
 	_ wire.Outdatable = (*Relay)(nil)
 	_ wire.Asker      = (*Relay)(nil)

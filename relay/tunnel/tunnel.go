@@ -47,9 +47,8 @@ type User interface {
 // Client is the relay's end. The zero Client is not connected. It is safe for concurrent use.
 type Client struct {
 	mu sync.Mutex // guards the fields below, and what each call has received
-	// way is the connection, nil while there is none; old says that its bridge knows no calls.
+	// way is the connection, nil while there is none.
 	way   *way
-	old   bool
 	calls int
 	// kept is how many bytes of all answers wait for agents.
 	kept int
@@ -92,11 +91,11 @@ func unsent(text string) error {
 }
 
 // Attach makes a connection the way to the bridge, in the place of an earlier one, until the returned function is called: calls that are
-// under way then end with [ErrLost]. A nil send is for a bridge that knows no calls.
+// under way then end with [ErrLost].
 func (c *Client) Attach(send Send) (detach func()) {
 	w := &way{send: send, open: map[string]*call{}, large: make(chan struct{}, maxLarge), over: make(chan struct{})}
 	c.mu.Lock()
-	c.way, c.old = w, send == nil
+	c.way = w
 	c.mu.Unlock()
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
@@ -223,8 +222,6 @@ func (c *Client) begin(ask *wire.MCPCall) (*call, error) {
 	switch {
 	case c.way == nil:
 		return nil, unsent("the relay is not connected to the bridge; call again in a moment")
-	case c.old:
-		return nil, unsent("this bridge does not serve tools to agents of a relay; it needs a newer drawbridge")
 	case len(c.way.open) >= wire.MaxMCPCalls:
 		return nil, unsent("too many calls of this relay's agents are under way; call again in a moment")
 	}

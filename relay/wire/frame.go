@@ -17,10 +17,7 @@ const (
 	ConnectPath = "/relay/connect"
 	JoinPath    = "/relay/join"
 	RekeyPath   = "/relay/rekey"
-	Subprotocol = "drawbridge-relay-v1"
-	// Subprotocol2 adds epochs, look-ups, the kill switch, the open questions and chunks to Subprotocol. Both ends take it when both
-	// know it.
-	Subprotocol2 = "drawbridge-relay-v2"
+	Subprotocol = "drawbridge-relay-v2"
 )
 
 // Reasons in the WebSocket close frame that mean more to a relay than "try again".
@@ -63,7 +60,7 @@ type Frame struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Answered says that a request which was refused with RefusedApproval has its answer from the relay's machine.
 	Answered *Answered `json:"answered,omitempty"`
-	// Kept, Lookup, Found, Switch and Asking are of Subprotocol2. Lookup asks what the relay's journal knows of a request and
+	// Lookup asks what the relay's journal knows of a request and
 	// never runs anything; Found is the relay's answer.
 	Kept   *Kept   `json:"kept,omitempty"`
 	Lookup *Signed `json:"lookup,omitempty"`
@@ -73,7 +70,7 @@ type Frame struct {
 	// Asking lists what people at the relay's machine are asked. The relay sends it after the offers if they are asked
 	// anything, and after each change.
 	Asking *Asking `json:"asking,omitempty"`
-	// Turn and TurnLookup are for a relay that hosts agents, of Subprotocol2; Ended and TurnFound are its answers.
+	// Turn and TurnLookup are for a relay that hosts agents; Ended and TurnFound are its answers.
 	Turn       *Signed    `json:"turn,omitempty"`
 	TurnLookup *Signed    `json:"turn_lookup,omitempty"`
 	Ended      *TurnEnded `json:"ended,omitempty"`
@@ -84,18 +81,18 @@ type Frame struct {
 	// TurnPeek asks about workspaces, and TurnPeeked answers.
 	TurnPeek   *Signed    `json:"turn_peek,omitempty"`
 	TurnPeeked *TurnFound `json:"turn_peeked,omitempty"`
-	// MCPCall and MCPCancel are what an agent that the relay hosts wants of the bridge's MCP door, of Subprotocol2. MCPPart is the
+	// MCPCall and MCPCancel are what an agent that the relay hosts wants of the bridge's MCP door. MCPPart is the
 	// bridge's answer.
 	MCPCall   *MCPCall   `json:"mcp_call,omitempty"`
 	MCPCancel *MCPCancel `json:"mcp_cancel,omitempty"`
 	MCPPart   *MCPPart   `json:"mcp_part,omitempty"`
 	// Permission announces a question of an agent that the relay hosts, and each later state of it; Permitted is the bridge's receipt.
-	// PermissionWait asks for the operator's word, and Permit is that word. They are of Subprotocol2.
+	// PermissionWait asks for the operator's word, and Permit is that word.
 	Permission     *Permission     `json:"permission,omitempty"`
 	Permitted      *Permitted      `json:"permitted,omitempty"`
 	PermissionWait *PermissionWait `json:"permission_wait,omitempty"`
 	Permit         *Signed         `json:"permit,omitempty"`
-	// Chunked, Chunk and Receipt are of Subprotocol2, too. They carry a frame that is larger than MaxWhole, in either direction.
+	// Chunked, Chunk and Receipt carry a frame that is larger than MaxWhole, in either direction.
 	Chunked *Chunked `json:"chunked,omitempty"`
 	Chunk   *Chunk   `json:"chunk,omitempty"`
 	Receipt *Receipt `json:"receipt,omitempty"`
@@ -118,12 +115,13 @@ type Challenge struct {
 	Sig   string `json:"sig"`
 }
 
-// Proof is the relay's signature over both nonces, and under Subprotocol2 over the two fields below as well.
+// Proof is the relay's signature over both nonces and the two fields below.
 type Proof struct {
 	Sig string `json:"sig"`
 	// Epoch is the last one that the relay's journal keeps, 0 for none. Each connection gets a higher one.
 	Epoch int64 `json:"epoch,omitempty"`
-	// Process names the relay's process, which no copy of its files shares. It is a [ValidRequestID].
+	// Process names the relay's process, which no copy of its files shares. It is a [ValidRequestID]. Without one the relay tries an
+	// address out: the bridge answers with a Welcome without an epoch, and closes.
 	Process string `json:"process,omitempty"`
 }
 
@@ -134,7 +132,7 @@ type Welcome struct {
 	// Keys is set when the bridge has a newer key than the one that it proved.
 	Keys *Keys `json:"keys,omitempty"`
 	// Epoch is the connection's, which the relay keeps before it answers with [Kept]; Sig is the bridge's signature over
-	// it. Both are unset under Subprotocol.
+	// it.
 	Epoch int64  `json:"epoch,omitempty"`
 	Sig   string `json:"sig,omitempty"`
 }

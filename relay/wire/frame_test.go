@@ -47,7 +47,6 @@ func frames(t testing.TB) []wire.Frame {
 		{Receipt: &wire.Receipt{N: 1, Refused: wire.BodyLate}},
 		{Hello: &wire.Hello{Relay: "laptop", Key: anID, Nonce: n, Pins: []string{anID}}},
 		{Challenge: &wire.Challenge{Key: anID, Nonce: n, Sig: "s"}},
-		{Proof: &wire.Proof{Sig: "s"}},
 		{Proof: &wire.Proof{Sig: "s", Epoch: 7, Process: "p1"}},
 		{Welcome: &wire.Welcome{Session: "s", Epoch: 8, Sig: "s"}},
 		{Kept: &wire.Kept{Epoch: 8}},
@@ -96,9 +95,9 @@ func TestFramesThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		``, `{`, `{}`, `null`, `[]`, `7`, `"hello"`, `{"proof":null}`, `{"proof":{"sig":"a"},"pinned":{"pins":["` + anID + `"]}}`,
-		`{"proof":{"sig":"a"}}{"proof":{"sig":"b"}}`, `{"proof":{"sig":"a","sig":"b"}}`, `{"proof":{"sig":"a","Sig":"b"}}`, `{"Proof":{"sig":"a"}}`,
-		`{"proof":{"sig":"a","alg":"none"}}`, `{"proof":{"sig":7}}`, `{"what":{}}`, "{\"proof\":{\"sig\":\"\xff\"}}",
+		``, `{`, `{}`, `null`, `[]`, `7`, `"hello"`, `{"proof":null}`, `{"proof":{"process":"p","sig":"a"},"pinned":{"pins":["` + anID + `"]}}`,
+		`{"proof":{"process":"p","sig":"a"}}{"proof":{"process":"p","sig":"b"}}`, `{"proof":{"process":"p","sig":"a","sig":"b"}}`, `{"proof":{"process":"p","sig":"a","Sig":"b"}}`, `{"Proof":{"process":"p","sig":"a"}}`,
+		`{"proof":{"process":"p","sig":"a","alg":"none"}}`, `{"proof":{"process":"p","sig":7}}`, `{"what":{}}`, "{\"proof\":{\"process\":\"p\",\"sig\":\"\xff\"}}",
 		hello[:len(hello)-1], strings.Replace(hello, "laptop", "Laptop", 1), strings.Replace(hello, "laptop", "lap\\ntop", 1),
 		strings.Replace(hello, anID, "zz", 1), strings.Replace(hello, `["`+anID+`"]`, `[]`, 1), strings.Replace(hello, "nnn", "n", 1),
 		strings.Replace(hello, `"`+anID+`"`, strings.Repeat(`"`+anID+`",`, 8)+`"`+anID+`"`, 1),
@@ -150,7 +149,7 @@ func FuzzReadFrame(f *testing.F) {
 		f.Add(data)
 		f.Add(data[:len(data)/2])
 	}
-	f.Add([]byte(`{"proof":{"sig":"a","Sig":"b"}}`))
+	f.Add([]byte(`{"proof":{"process":"p","sig":"a","Sig":"b"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		frame, err := wire.ReadFrame(data)
 		if err != nil {

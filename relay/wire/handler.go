@@ -14,10 +14,9 @@ type Handler interface {
 	Run(ctx context.Context, r Request, progress func(Output)) (Outcome, error)
 	// Offers lists what this relay may run: action id, approval mode, a hash of the definition.
 	Offers() []Offer
-}
 
-// Rememberer is a [Handler] with a journal that outlives its process. All methods are safe for concurrent use.
-type Rememberer interface {
+	// The methods below are of the handler's journal. All are safe for concurrent use.
+
 	// Process names this process. Each start has another name.
 	Process() string
 	// Epoch is the last epoch that the journal keeps, 0 for none.

@@ -28,11 +28,6 @@ func (c Challenge) Proved(key ed25519.PublicKey, h Hello) bool {
 	return len(c.Nonce) == nonceText && c.Key == KeyID(key) && verified(key, transcript("relay-challenge-v1", h, c), c.Sig)
 }
 
-// NewProof is the relay's answer to a challenge that it found good.
-func NewProof(key ed25519.PrivateKey, h Hello, c Challenge) Proof {
-	return Proof{}.Prove(key, h, c)
-}
-
 // Prove signs the relay's answer to a challenge, its epoch and process included: p comes back with its signature.
 func (p Proof) Prove(key ed25519.PrivateKey, h Hello, c Challenge) Proof {
 	p.Sig = sign(key, p.base(h, c))
@@ -40,9 +35,6 @@ func (p Proof) Prove(key ed25519.PrivateKey, h Hello, c Challenge) Proof {
 }
 
 func (p Proof) base(h Hello, c Challenge) []byte {
-	if p.Process == "" {
-		return transcript("relay-proof-v1", h, c)
-	}
 	return lines("relay-proof-v2", string(transcript64(h, c)), strconv.FormatInt(p.Epoch, 10), p.Process)
 }
 

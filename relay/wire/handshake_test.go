@@ -27,7 +27,7 @@ func TestHandshake(t *testing.T) {
 	bridge, relay := key("bridge"), key("relay")
 	h := hello(t)
 	c := wire.Challenge{Key: wire.KeyID(public(bridge)), Nonce: nonce(t)}.Prove(bridge, h)
-	p := wire.NewProof(relay, h, c)
+	p := wire.Proof{Process: "p"}.Prove(relay, h, c)
 	if !c.Proved(public(bridge), h) || !p.Proved(public(relay), h, c) {
 		t.Fatal("a good handshake fails")
 	}
@@ -50,7 +50,7 @@ func TestHandshake(t *testing.T) {
 		}
 	}
 	// One end's signature is not the other's, even when both had one key.
-	mirror := wire.Proof{Sig: c.Sig}
+	mirror := wire.Proof{Process: "p", Sig: c.Sig}
 	same := h
 	same.Key = wire.KeyID(public(bridge))
 	if mirror.Proved(public(bridge), same, c) || p.Proved(public(bridge), h, c) || c.Proved(public(relay), h) {
