@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -126,7 +125,6 @@ type Door struct {
 	live   live
 	known  known
 	record *recorder
-	fast   fastPath
 	pace   *pace
 	// beat is how often a call that is held says that it goes on.
 	beat time.Duration
@@ -152,7 +150,6 @@ func New(o Options) (*Door, error) {
 	if o.Callers != nil {
 		o.Callers.OnChange(d.announce)
 	}
-	d.fast.fresh = min(freshFrame, o.Idle/3)
 	var err error
 	if d.sets, err = d.toolsets(); err != nil {
 		return nil, err
@@ -241,7 +238,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		// A session belongs to the token that opened it, not merely to its agent.
 		return &auth.TokenInfo{UserID: string(c.token.ID), Extra: map[string]any{callerKey: c}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	d.fast.serve(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)), d, speaks(bearer(d.handler(r))))
+	speaks(bearer(d.handler(r))).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
 }
 
 // isPath reports whether the door serves a path, to whichever agent. Others are
@@ -252,11 +249,14 @@ func (d *Door) isPath(path string) bool {
 	return rest == "" || rest == "/" || isSet || isFiles(path)
 }
 
+// methodCall is the method that calls a tool.
+const methodCall = "tools/call"
+
 // isBrief reports whether a request of the new era gets one answer and nothing
 // before it, as all calls of our own tools do. The headers say what the body
 // holds, and the SDK refuses a body that says otherwise.
 func (d *Door) isBrief(r *http.Request) bool {
-	return r.Header.Get("Mcp-Method") == "tools/call" && d.names[r.Header.Get("Mcp-Name")]
+	return r.Header.Get("Mcp-Method") == methodCall && d.names[r.Header.Get("Mcp-Name")]
 }
 
 // refuse answers before the protocol begins.
@@ -301,8 +301,6 @@ type caller struct {
 	token bridge.DoorToken
 	// offer is what the request's path and the agent's toolsets hold.
 	offer *offer
-	// ran is set when a tool runs for the request; nil where nobody asks.
-	ran *atomic.Bool
 	// traceparent is the client's own trace, from the request's header, or "".
 	traceparent string
 	// once is what a call is made under, of one call alone.

@@ -165,3 +165,6 @@ func TestATokenThatIsAVariable(t *testing.T) {
 		}
 	}
 }
+
+// meta is what each request of the newer era carries.
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},`

@@ -64,20 +64,17 @@ func (t tool) asked(ctx context.Context, d *Door, o *offer, req *mcp.CallToolReq
 	if !ok {
 		return failed(errors.New("a call without a caller"))
 	}
-	if c.ran != nil && c.offer == o {
-		c.ran.Store(true)
-	}
 	if parent, ok := req.Params.Meta["traceparent"].(string); ok { // where MCP's own conventions have it
 		one := *c // other calls of the same request may run beside it
 		one.traceparent = parent
 		c = &one
 	}
-	return t.run(ctx, d, c, call{name: req.Params.Name, args: req.Params.Arguments})
+	return t.run(ctx, d, c, asked{tool: req.Params.Name, args: req.Params.Arguments})
 }
 
 // run takes one call from its raw arguments to its result, and counts it. An error
 // that the agent can act on is a result; only a fault of ours is hidden from it.
-func (t tool) run(ctx context.Context, d *Door, c *caller, k call) *mcp.CallToolResult {
+func (t tool) run(ctx context.Context, d *Door, c *caller, k asked) *mcp.CallToolResult {
 	result := t.perform(ctx, d, c, k)
 	outcome := "ok"
 	if detail, failed := result.Meta[errorKey].(httpx.ErrorDetail); failed {
@@ -87,15 +84,14 @@ func (t tool) run(ctx context.Context, d *Door, c *caller, k call) *mcp.CallTool
 	return result
 }
 
-func (t tool) perform(ctx context.Context, d *Door, c *caller, k call) *mcp.CallToolResult {
-	args := k.args
-	if len(args) == 0 || string(args) == "null" {
-		args = json.RawMessage("{}")
+func (t tool) perform(ctx context.Context, d *Door, c *caller, call asked) *mcp.CallToolResult {
+	if len(call.args) == 0 || string(call.args) == "null" {
+		call.args = json.RawMessage("{}")
 	}
 	if err := d.pace.take(c.agent.ID); err != nil {
 		return failed(err)
 	}
-	call := asked{tool: k.name, args: args, at: time.Now()}
+	call.at = time.Now()
 	if t.nature.readOnly {
 		return t.look(ctx, d, c, call)
 	}
@@ -104,7 +100,7 @@ func (t tool) perform(ctx context.Context, d *Door, c *caller, k call) *mcp.Call
 		return t.told(d, c, fmt.Errorf("record the call: %w", err))
 	}
 	ctx, end := d.o.Tracing.Tool(ctx, record.span(c, call))
-	result, failed := t.answered(ctx, d, c, args)
+	result, failed := t.answered(ctx, d, c, call.args)
 	end(failed)
 	if err := d.record.returned(ctx, record, result); err != nil {
 		// What the call did is done; saying that it failed would have it done again.

@@ -164,10 +164,7 @@ func (d *Door) introduce(sets []string) mcp.Middleware {
 	}
 }
 
-func (d *Door) endSession(s *mcp.ServerSession) {
-	_ = s.Close()
-	d.fast.end(s.ID()) // behind it, or a call that was under way would be remembered
-}
+func (d *Door) endSession(s *mcp.ServerSession) { _ = s.Close() }
 
 // instructions is what a model should know before it calls anything.
 func instructions(a bridge.Agent, sets []string) string {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"drawbridge/proof/pg"
-	"drawbridge/store"
 )
 
 // eachDatabase runs test on a fresh database of each kind; edit changes it from outside of a store.
@@ -38,17 +37,6 @@ func eachDatabase(t *testing.T, test func(t *testing.T, database string, edit fu
 				}
 			})
 		})
-	}
-}
-
-func closed(t *testing.T, database string) {
-	t.Helper()
-	s, err := store.Open(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 
