@@ -13,7 +13,11 @@ type followers struct {
 	mu   sync.Mutex // guards the fields below
 	ctx  context.Context
 	runs map[bridge.TurnID]*stream
-	all  sync.WaitGroup
+	// over are the runs that ended, oldest first. Another replica may take their turns, so that ended is never asked about them here.
+	over []bridge.TurnID
+	// following counts the streams that are read.
+	following int
+	all       sync.WaitGroup
 }
 
 type stream struct {
@@ -26,7 +30,7 @@ type stream struct {
 func (s *followers) open(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ctx, s.runs = ctx, map[bridge.TurnID]*stream{}
+	s.ctx, s.runs, s.over = ctx, map[bridge.TurnID]*stream{}, nil
 }
 
 // close ends every follower and waits for it.
@@ -42,8 +46,8 @@ func (s *followers) close() {
 
 // follow calls wait on a goroutine of its own, unless the turn's run is
 // followed already, limit runs are, or the set is not open. When wait returns
-// nil the run seems to be over, which is noted for Ended, and over is called;
-// after an error the run may be followed again, and lost is called.
+// nil the run seems to be over, which is noted for ended, and over is called;
+// after an error the run may be followed again, and lost is called. Of runs that are over the last limit are noted.
 func (s *followers) follow(id bridge.TurnID, limit int, f follower) {
 	ctx, r := s.begin(id, limit)
 	if r == nil {
@@ -58,7 +62,7 @@ func (s *followers) follow(id bridge.TurnID, limit int, f follower) {
 			s.forget(id, r)
 			return
 		}
-		s.mark(r)
+		s.mark(id, limit, r)
 		f.Over(ctx)
 	}()
 }
@@ -75,12 +79,13 @@ type follower struct {
 func (s *followers) begin(id bridge.TurnID, limit int) (context.Context, *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx == nil || s.ctx.Err() != nil || s.runs[id] != nil || len(s.runs) >= limit {
+	if s.ctx == nil || s.ctx.Err() != nil || s.runs[id] != nil || s.following >= limit {
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := &stream{cancel: cancel}
 	s.runs[id] = r
+	s.following++
 	s.all.Add(1)
 	return ctx, r
 }
@@ -102,16 +107,26 @@ func (s *followers) ended(id bridge.TurnID) bool {
 func (s *followers) forget(id bridge.TurnID, r *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.following--
 	r.cancel()
 	if s.runs[id] == r {
 		delete(s.runs, id)
 	}
 }
 
-func (s *followers) mark(r *stream) {
+func (s *followers) mark(id bridge.TurnID, limit int, r *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.following--
 	r.over = true
+	if s.over = append(s.over, id); len(s.over) <= limit {
+		return
+	}
+	if oldest := s.runs[s.over[0]]; oldest != nil && oldest.over {
+		oldest.cancel()
+		delete(s.runs, s.over[0])
+	}
+	s.over = s.over[1:]
 }
 
 // follow waits for the end of a turn's run beside the polling, if the Runtime can.

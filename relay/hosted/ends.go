@@ -15,6 +15,8 @@ type wait struct {
 	done chan struct{}
 	end  wire.TurnEnded
 	err  error
+	// kept is true once the end is among those that are kept; Runtime.mu guards it.
+	kept bool
 }
 
 // over returns the end, nil while there is none.
@@ -29,8 +31,9 @@ func (w *wait) over() *wire.TurnEnded {
 	return nil
 }
 
-// maxWaits bounds the turns that one process waits for, and whose ends it keeps until they are read.
-const maxWaits = 4096
+// maxWaits bounds the turns that one process waits for. maxEnds bounds the ends that it keeps until they are read, the last ones: another
+// replica may read the others, and the relay has them all.
+const maxWaits, maxEnds = 4096, 64
 
 // waitFor has a turn said by the relay, and waits for its end beside the caller. A turn that is waited for already is not asked for
 // again.
@@ -43,7 +46,7 @@ func (r *Runtime) waitFor(c hub.TurnCall) (*wait, error) {
 	switch {
 	case r.ctx == nil || r.ctx.Err() != nil:
 		return nil, bridge.Errorf(bridge.Unavailable, "the turn was not sent, because the bridge starts or stops")
-	case len(r.waits) >= maxWaits:
+	case len(r.waits) >= maxWaits+maxEnds:
 		return nil, bridge.Errorf(bridge.Busy, "the bridge waits for %d turns of relay %q already", maxWaits, r.o.Relay)
 	}
 	ctx, w := r.ctx, &wait{done: make(chan struct{})}
@@ -56,9 +59,25 @@ func (r *Runtime) waitFor(c hub.TurnCall) (*wait, error) {
 		}
 		if w.err != nil || w.end.Refusal != "" {
 			r.drop(c.ID, w) // only an end of the agent's is kept until it is read
+			return
 		}
+		r.keepEnd(c.ID, w)
 	})
 	return w, nil
+}
+
+// keepEnd keeps the end of a turn until it is read or maxEnds later ones are kept.
+func (r *Runtime) keepEnd(id string, w *wait) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.kept = true
+	if r.ends = append(r.ends, id); len(r.ends) <= maxEnds {
+		return
+	}
+	if w := r.waits[r.ends[0]]; w != nil && w.kept {
+		delete(r.waits, r.ends[0])
+	}
+	r.ends = r.ends[1:]
 }
 
 // final reports whether an end is a refusal that would come again.

@@ -45,6 +45,8 @@ type Runtime struct {
 	mu    sync.Mutex // guards the fields below
 	ctx   context.Context
 	waits map[string]*wait
+	// ends are the turns whose ends are kept, oldest first.
+	ends []string
 	// refusals are those that came after the relay had said that it has the turn. Its record holds nothing of such a turn.
 	refusals map[string]wire.TurnEnded
 	all      sync.WaitGroup
