@@ -3,6 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 GO ?= go
+export GO
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 P ?= ./...
 FUZZRUNS ?= 5000
@@ -24,7 +25,7 @@ SCRIPTPACKAGES := ./cmd/...
 PROOFPACKAGES := ./proof/sim ./proof/measure ./proof/pgproxy ./store ./config
 SHARDS := deep-race-1 deep-race-2 deep-kills deep-scripts deep-proofs deep-fuzz deep-outside
 
-.PHONY: help build demo check fmt vet test deep $(SHARDS) staticcheck vuln conformance agents clients bench clean
+.PHONY: help build demo check fmt vet test deep $(SHARDS) staticcheck darwin vuln conformance agents clients bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -51,7 +52,7 @@ test: ## the fast tests of all packages, or of P=./relay/hub; needs nothing inst
 deep: ## all deep shards, one after another, each about 30 minutes on 2 cores
 	@scripts/shard.sh $(SHARDS)
 
-DEEP = $(GO) tool gotestsum --format=testname --hide-summary=output -- -vet=off -timeout=60m
+DEEP = $(GO) tool gotestsum --format=testname --no-color --hide-summary=output -- -vet=off -timeout=60m
 POSTGRES = eval "$$(scripts/postgres.sh --install)"
 
 # Under the race detector every process would sleep a second at its end, also each process that a script starts.
@@ -64,8 +65,8 @@ deep-race-2: ## the same for the programs and the relay
 	@$(POSTGRES); $(DEEP) $$(scripts/race.sh) -shuffle=on ./cmd/... ./relay/...
 
 deep-kills: ## killed processes, floods and all rows at the relay; KILLS (20) rounds of each loop, stories for SOAK (5m) from SEED (1)
-	@$(POSTGRES); $(DEEP) -tags deep $(KILLPACKAGES)
-	@$(POSTGRES); $(DEEP) -tags deep ./proof/soak -soak.time=$(SOAK) -soak.seed=$(SEED) -soak.rounds=$(KILLS)
+	@$(POSTGRES); code=0; $(DEEP) -tags deep $(KILLPACKAGES) || code=1; \
+	$(DEEP) -timeout=0 -tags deep ./proof/soak -soak.time=$(SOAK) -soak.seed=$(SEED) -soak.rounds=$(KILLS) || code=1; exit $$code
 
 deep-scripts: ## all scripts against the built programs
 	@$(POSTGRES); $(DEEP) -tags deep $(SCRIPTPACKAGES)
@@ -76,8 +77,10 @@ deep-proofs: ## ten thousand seeds, lost commits, replicas, whole tables
 deep-fuzz: ## every fuzz target with FUZZRUNS (5000) inputs
 	@scripts/fuzz.sh $(FUZZRUNS)
 
-deep-outside: staticcheck vuln conformance agents clients ## staticcheck, vet for macOS, known vulnerabilities, official suites and real clients; needs npm
-	GOOS=darwin $(GO) vet ./...
+deep-outside: staticcheck darwin vuln conformance agents clients ## staticcheck, vet for macOS, known vulnerabilities, official suites and real clients; needs npm
+
+darwin:
+	GOOS=darwin $(GO) vet -tags deep ./...
 
 staticcheck:
 	$(GO) vet -tags failpoint ./internal/failpoint ./proof/failport ./cmd/...

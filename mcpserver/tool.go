@@ -58,8 +58,8 @@ func define[In any](name, about string, schema *jsonschema.Schema, call func(con
 	}}
 }
 
-// asked is run for a call that the SDK read for the server of an offer.
-func (t tool) asked(ctx context.Context, d *Door, o *offer, req *mcp.CallToolRequest) *mcp.CallToolResult {
+// asked is run for a call that the SDK read.
+func (t tool) asked(ctx context.Context, d *Door, req *mcp.CallToolRequest) *mcp.CallToolResult {
 	c, ok := req.Extra.TokenInfo.Extra[callerKey].(*caller)
 	if !ok {
 		return failed(errors.New("a call without a caller"))

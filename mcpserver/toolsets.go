@@ -120,7 +120,7 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 			hints := t.nature.hints()
 			s.AddTool(&mcp.Tool{Name: t.name, Title: t.nature.title, Description: t.about, InputSchema: t.schema, OutputSchema: t.nature.gives, Annotations: &hints},
 				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-					return t.asked(ctx, d, o, req), nil
+					return t.asked(ctx, d, req), nil
 				})
 		}
 	}

@@ -291,15 +291,25 @@ func (d *Door) keep(l *leg) {
 	d.legs[l.id] = l
 }
 
-// forget takes a leg out of memory after a while.
-func (d *Door) forget(id string) {
+// forget takes a leg out of memory after a while, unless another one stands there under its id by then.
+func (d *Door) forget(l *leg) {
+	if l == nil {
+		return
+	}
 	time.AfterFunc(remember, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.parked[id] == nil {
-			delete(d.legs, id)
+		if d.legs[l.id] == l && d.parked[l.id] == nil {
+			delete(d.legs, l.id)
 		}
 	})
+}
+
+// held returns the leg that is in memory under an id, or nil.
+func (d *Door) held(id string) *leg {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.legs[id]
 }
 
 // pump reads a run to its end, also when nobody listens.
@@ -418,7 +428,7 @@ func (d *Door) drop(l *leg, why *upstream.Error) {
 	if err := d.save(context.WithoutCancel(d.base), l, rows, func(t *Turn) { t.State, t.EndedAt = TurnLost, d.now() }); err != nil {
 		d.o.Log.Error().Err(err).Str("turn", l.id).Msg("the end of a parked turn is not recorded")
 	}
-	d.forget(l.id)
+	d.forget(l)
 }
 
 // unpark takes a run out of those that wait; nil when somebody else did.
@@ -473,5 +483,5 @@ func (d *Door) close(l *leg, failed *upstream.Error, calls []CallRow, end func(*
 		}
 	}
 	l.change(func() { l.begun, l.over, l.failed = true, true, failed })
-	d.forget(l.id)
+	d.forget(l)
 }

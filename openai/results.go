@@ -85,7 +85,7 @@ func (d *Door) deliver(ctx context.Context, o order, results map[string]upstream
 	r.leg, r.until = l, time.Time{}
 	r.mu.Unlock()
 	d.keep(l)
-	d.forget(old.ID)
+	d.forget(d.held(old.ID))
 	var list []upstream.Result
 	for _, c := range calls {
 		if c.Result != nil {
@@ -221,10 +221,11 @@ func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result up
 	}
 	call, turn := f.Calls[at], f.Turns[0]
 	result.CallID = call.Upstream
+	gone := turn.State == TurnLost || turn.State == TurnFailed // its waiting calls may lack a record of that
 	switch {
-	case call.State == CallAnswered, call.State == CallWaiting && call.Result != nil:
+	case call.State == CallAnswered, call.State == CallWaiting && call.Result != nil && !gone:
 		return nil, nil, unprocessable("tool_call_id", "already_answered", "this call has its result already; the first one counts")
-	case call.State == CallDropped, turn.State == TurnLost, turn.State == TurnFailed, turn.State == TurnEnded && d.now().Sub(turn.EndedAt) > d.o.ParkTimeout:
+	case gone, call.State == CallDropped, turn.State == TurnEnded && d.now().Sub(turn.EndedAt) > d.o.ParkTimeout:
 		return nil, nil, unprocessable("tool_call_id", "too_late", "the turn of this call is over and waits for nothing; ask again with a new request")
 	}
 	results := map[string]upstream.Result{call.ID: result}

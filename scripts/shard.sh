@@ -8,9 +8,9 @@ red=0
 for shard in "$@"; do
   log=.cache/deep/$shard.log
   start=$SECONDS
-  ${MAKE:-make} --no-print-directory "$shard" >"$log" 2>&1
+  ${MAKE:-make} --keep-going --no-print-directory "$shard" >"$log" 2>&1
   code=$?
-  echo "$shard: $(grep -cE '^PASS ' "$log") passed, $(grep -cE '^SKIP ' "$log") skipped, $(grep -cE '^FAIL ' "$log") failed, exit $code, $((SECONDS - start)) s; $log"
+  echo "$shard: $(grep -cE '^PASS [^ ]+\.[A-Z]' "$log") passed, $(grep -cE '^SKIP [^ ]+\.[A-Z]' "$log") skipped, $(grep -cE '^FAIL [^ ]+\.[A-Z]' "$log") failed, exit $code, $((SECONDS - start)) s; $log"
   if [ $code != 0 ]; then
     red=1
     grep -hE '^(FAIL|--- FAIL|panic:|make.*Error)' "$log" | sort -u | head -n 30 | sed 's/^/  /'

@@ -5,11 +5,11 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-go tool gotestsum --format=pkgname --hide-summary=skipped --jsonfile="$dir/log" --packages="${*:-./...}" \
+${GO:-go} tool gotestsum --format=pkgname --hide-summary=skipped --jsonfile="$dir/log" --packages="${*:-./...}" \
   --rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-report="$dir/flaky" -- -vet=off -timeout=3m
 code=$?
-skipped=$(grep -c 'SKIPPED: no PostgreSQL server' "$dir/log")
-if [ "$skipped" -gt 0 ]; then
+skipped=$(grep -c 'SKIPPED: no PostgreSQL server' "$dir/log" 2>/dev/null)
+if [ "${skipped:-0}" -gt 0 ]; then
   echo "No PostgreSQL is on this machine: $skipped tests on it were skipped. Install the package postgresql to run them."
 fi
 if [ $code = 0 ] && [ -s "$dir/flaky" ]; then

@@ -17,7 +17,7 @@ func scanAgent(row scanner) (a bridge.Agent, err error) {
 	return a, err
 }
 
-// uniqueName is what the unique column of names holds: see migration 23. No name has the separator.
+// uniqueName is what the unique column of names holds; see agents in 00001_schema.sql. No name has the separator.
 func uniqueName(a bridge.Agent) string {
 	if a.Parent == "" {
 		return a.Name

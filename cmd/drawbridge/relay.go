@@ -214,7 +214,7 @@ type relayAcceptCmd struct {
 
 // Help says what it means.
 func (relayAcceptCmd) Help() string {
-	return "A relay whose journal is older than one that was there before is refused: its state folder was copied or put back, its journal was\nremoved, or an older version runs there. Stop the other one first: from then on that one is refused. Requests that may have reached\nthe other one are not sent again.\n\nExample:\n  drawbridge relay accept laptop"
+	return "A relay whose journal is older than one that was there before is refused: its state folder was copied or put back, or its journal\nwas removed. Stop the other one first: from then on that one is refused. Requests that may have reached\nthe other one are not sent again.\n\nExample:\n  drawbridge relay accept laptop"
 }
 
 // Run accepts.

@@ -84,7 +84,9 @@ var locals = map[string]local{
 		env: func(url string) map[string]string {
 			return map[string]string{"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": url + "/v1", "OPENAI_MODEL": "scripted"}
 		},
-		prepare: func(string, string) error { return nil },
+		prepare: func(home, _ string) error { // its terminals need devices that the sandbox does not show
+			return put(filepath.Join(home, ".qwen", "settings.json"), []byte(`{"tools":{"shell":{"enableInteractiveShell":false}}}`))
+		},
 	},
 	"gemini": {
 		program: "@google/gemini-cli/bundle/gemini.js", script: true, args: []string{"--acp"}, version: "gemini-cli 0.61.0", server: "mcp_drawbridge_",

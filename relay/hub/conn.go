@@ -369,7 +369,11 @@ func (c *conn) end(err error) {
 	case c.relay == "":
 		log = c.hub.o.Log.Warn()
 	}
-	log.Str("relay", c.relay).Str("session", c.session).AnErr("reason", err).Msg("relay disconnected")
+	what := "relay disconnected"
+	if ours == closeTried {
+		what = "relay tried this address out"
+	}
+	log.Str("relay", c.relay).Str("session", c.session).AnErr("reason", err).Msg(what)
 }
 
 var errLost = errors.New("the connection was lost")

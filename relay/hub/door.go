@@ -248,10 +248,11 @@ func (c *conn) handshake(ctx context.Context) error {
 	}
 	c.hub.met(c)
 	if f.Proof.Process == "" {
-		if err := c.write(ctx, wire.Frame{Welcome: &wire.Welcome{Session: c.hub.o.NewID("ses_")}}); err != nil {
+		c.session = c.hub.o.NewID("ses_")
+		if err := c.write(ctx, wire.Frame{Welcome: &wire.Welcome{Session: c.session}}); err != nil {
 			return err
 		}
-		return closing("the address was tried out")
+		return closeTried
 	}
 	c.process, c.shown = f.Proof.Process, f.Proof.Epoch
 	c.connection = wire.ConnectionID(hello, challenge)
@@ -262,6 +263,9 @@ func (c *conn) handshake(ctx context.Context) error {
 	}
 	return c.welcome(ctx, w)
 }
+
+// closeTried ends a connection that only tried out whether the bridge is here.
+const closeTried closing = "the address was tried out"
 
 var errOrder = closing("a frame came out of order")
 

@@ -45,6 +45,9 @@ type Journal interface {
 	Finish(id string, answer wire.Answer) error
 	// Withdraw gives up a claimed id of which nothing ran, so that it may be asked for again.
 	Withdraw(id string) error
+	// Epoch is the last epoch of the relay's connection that KeepEpoch kept, 0 for none. A lower one changes nothing.
+	Epoch() int64
+	KeepEpoch(epoch int64) error
 }
 
 const (
@@ -85,6 +88,21 @@ type entry struct {
 // NewMemory returns an empty Memory that takes the time from now.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, entries: map[string]*entry{}}
+}
+
+// Epoch is described at [Journal].
+func (m *Memory) Epoch() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.epoch
+}
+
+// KeepEpoch is described at [Journal].
+func (m *Memory) KeepEpoch(epoch int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch = max(m.epoch, epoch)
+	return nil
 }
 
 // Begin is described at [Journal].

@@ -228,11 +228,7 @@ func (j *FileJournal) Withdraw(id string) error {
 }
 
 // Epoch returns the last epoch that was kept, 0 for none.
-func (j *FileJournal) Epoch() int64 {
-	j.memory.mu.Lock()
-	defer j.memory.mu.Unlock()
-	return j.memory.epoch
-}
+func (j *FileJournal) Epoch() int64 { return j.memory.Epoch() }
 
 // KeepEpoch puts an epoch on the disk. It stands in the journal, so that a person who copies, restores or removes the journal
 // copies, restores or removes the epoch.

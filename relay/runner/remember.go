@@ -7,30 +7,14 @@ import (
 	"drawbridge/relay/wire"
 )
 
-// epochs is a [Journal] that outlives the process and keeps the epoch of the relay's connection.
-type epochs interface {
-	Epoch() int64
-	KeepEpoch(epoch int64) error
-}
-
 // Process implements wire.Handler.
 func (r *Relay) Process() string { return r.process }
 
 // Epoch implements wire.Handler.
-func (r *Relay) Epoch() int64 {
-	if j, keeps := r.o.Journal.(epochs); keeps {
-		return j.Epoch()
-	}
-	return 0
-}
+func (r *Relay) Epoch() int64 { return r.o.Journal.Epoch() }
 
 // KeepEpoch implements wire.Handler.
-func (r *Relay) KeepEpoch(epoch int64) error {
-	if j, keeps := r.o.Journal.(epochs); keeps {
-		return j.KeepEpoch(epoch)
-	}
-	return nil
-}
+func (r *Relay) KeepEpoch(epoch int64) error { return r.o.Journal.KeepEpoch(epoch) }
 
 // Lookup implements wire.Handler. It says nothing of whether the action is listed, and the kill switch does not matter:
 // nothing runs.

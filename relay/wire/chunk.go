@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Bounds of frames that travel in chunks. Both ends of Subprotocol2 keep them.
+// Bounds of frames that travel in chunks. Both ends keep them.
 const (
 	// MaxWhole is the largest frame in bytes that travels whole if it could travel in chunks.
 	MaxWhole = 32 << 10

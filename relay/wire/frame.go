@@ -60,9 +60,9 @@ type Frame struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Answered says that a request which was refused with RefusedApproval has its answer from the relay's machine.
 	Answered *Answered `json:"answered,omitempty"`
-	// Lookup asks what the relay's journal knows of a request and
-	// never runs anything; Found is the relay's answer.
-	Kept   *Kept   `json:"kept,omitempty"`
+	// Kept acknowledges the connection's epoch.
+	Kept *Kept `json:"kept,omitempty"`
+	// Lookup asks what the relay's journal knows of a request and never runs anything; Found is the relay's answer.
 	Lookup *Signed `json:"lookup,omitempty"`
 	Found  *Found  `json:"found,omitempty"`
 	// Switch says how the relay's kill switch stands, after the offers and after each change.
@@ -81,8 +81,7 @@ type Frame struct {
 	// TurnPeek asks about workspaces, and TurnPeeked answers.
 	TurnPeek   *Signed    `json:"turn_peek,omitempty"`
 	TurnPeeked *TurnFound `json:"turn_peeked,omitempty"`
-	// MCPCall and MCPCancel are what an agent that the relay hosts wants of the bridge's MCP door. MCPPart is the
-	// bridge's answer.
+	// MCPCall and MCPCancel are what an agent that the relay hosts wants of the bridge's MCP door. MCPPart is the bridge's answer.
 	MCPCall   *MCPCall   `json:"mcp_call,omitempty"`
 	MCPCancel *MCPCancel `json:"mcp_cancel,omitempty"`
 	MCPPart   *MCPPart   `json:"mcp_part,omitempty"`

@@ -175,7 +175,7 @@ type Offer struct {
 	Approval string `json:"approval"`
 	// Bridge is true when an operator's approval at the bridge counts for it.
 	Bridge bool `json:"bridge,omitempty"`
-	// ApproveBy is one of the At constants where somebody has to approve, and otherwise empty; earlier relays never say it.
+	// ApproveBy is one of the At constants where somebody has to approve, and otherwise empty.
 	ApproveBy string `json:"approve_by,omitempty"`
 	// Definition is the hex SHA-256 over the action's definition and executable; it changes when either does.
 	Definition string `json:"definition"`
