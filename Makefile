@@ -20,9 +20,9 @@ export TMPDIR := /tmp
 endif
 
 # The packages of each deep shard. A guard fails when a file with the build tag deep lies in a package of none.
-KILLPACKAGES := ./relay/... ./chatmodel ./mcpserver ./cloudagents
+KILLPACKAGES := ./relay/... ./chatmodel ./mcpserver
 SCRIPTPACKAGES := ./cmd/...
-PROOFPACKAGES := ./proof/sim ./proof/measure ./proof/pgproxy ./store ./config
+PROOFPACKAGES := ./proof/sim ./proof/measure ./store ./config
 SHARDS := deep-race-1 deep-race-2 deep-kills deep-scripts deep-proofs deep-fuzz deep-outside
 
 .PHONY: help build demo check fmt vet test deep $(SHARDS) staticcheck darwin vuln conformance agents clients bench clean

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"drawbridge/bridge"
@@ -173,5 +174,62 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 	check(t, err, bridge.Unavailable, false)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// over sends requests over no network: it answers by a function.
+type over func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (o over) RoundTrip(r *http.Request) (*http.Response, error) { return o(r) }
+
+// A silent connection is given up; one that talks is not, however long it takes.
+func TestStreamSilence(t *testing.T) {
+	t.Parallel()
+	never := func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	// talks is an answer that says so many heartbeats, one within each bound of silence, and then done or nothing more.
+	talks := func(beats int, done bool) over {
+		return func(r *http.Request) (*http.Response, error) {
+			body, out := io.Pipe()
+			go func() {
+				for range beats {
+					_, _ = io.WriteString(out, "event: heartbeat\ndata: {}\n\n")
+					time.Sleep(119 * time.Second)
+				}
+				if done {
+					_, _ = io.WriteString(out, "event: done\ndata: {}\n\n")
+				}
+				<-r.Context().Done()
+				_ = out.CloseWithError(r.Context().Err())
+			}()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, Request: r}, nil
+		}
+	}
+	for name, c := range map[string]struct {
+		answer over
+		kind   bridge.ErrorKind
+		took   time.Duration
+	}{
+		"never answers": {never, bridge.Unavailable, 2 * time.Minute},
+		"silent":        {talks(1, false), bridge.Unavailable, 2 * time.Minute},
+		"chatty":        {talks(100, true), "", 100 * 119 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client := newClient(t, "http://127.0.0.1:1", func(o *cloudagents.Options) {
+					o.Around = func(http.RoundTripper) http.RoundTripper { return c.answer }
+				})
+				began := time.Now()
+				err := client.Stream(t.Context(), run1, "", func(cloudagents.Event) error { return nil })
+				check(t, err, c.kind, false)
+				if err != nil && !strings.Contains(err.Error(), "silent") || time.Since(began) != c.took {
+					t.Errorf("after %s: %v", time.Since(began), err)
+				}
+			})
+		})
 	}
 }

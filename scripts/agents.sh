@@ -3,19 +3,14 @@
 # its model a script on loopback; OpenCode, Gemini, Qwen and the ACP adapters of Claude and Codex run at the relay, too. No agent has an
 # account or a key, and none reaches further than this machine. The agents are installed from the npm registry as the lock files in proof/agents/npm pin them,
 # without their install scripts, into .cache/agents. The official openai client checks the stand-in for chat models.
-#   --if-possible  where npm or the registry cannot be had, that is said and is not a failure; a test that ran and failed is
-#   --sample       Codex alone, the others not
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pins=proof/agents/npm cache=$PWD/.cache/agents
-lenient= agents=(codex claude gemini opencode claude-acp codex-acp qwen)
-for arg in "$@"; do
-  case $arg in
-    --if-possible) lenient=1 ;;
-    --sample) agents=(codex) ;;
-    *) echo "usage: scripts/agents.sh [--if-possible] [--sample]" >&2; exit 2 ;;
-  esac
-done
+agents=(codex claude gemini opencode claude-acp codex-acp qwen)
+if [ $# -gt 0 ]; then
+  echo "usage: scripts/agents.sh" >&2
+  exit 2
+fi
 
 what='CLI agents'
 . scripts/npm.sh

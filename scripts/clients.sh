@@ -3,19 +3,14 @@
 # Continue's command line. A script stands behind the door; no client has an account or a key, and none reaches further than this machine.
 # They are installed from the npm registry as the lock files in proof/clients/npm and proof/agents/npm pin them, without their install
 # scripts, into .cache/clients.
-#   --if-possible  where npm or the registry cannot be had, that is said and is not a failure; a test that ran and failed is
-#   --sample       the openai client and the AI SDK alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=$PWD/.cache/clients
-lenient= clients=(openai aisdk langchain continue opencode)
-for arg in "$@"; do
-  case $arg in
-    --if-possible) lenient=1 ;;
-    --sample) clients=(openai aisdk) ;;
-    *) echo "usage: scripts/clients.sh [--if-possible] [--sample]" >&2; exit 2 ;;
-  esac
-done
+clients=(openai aisdk langchain continue opencode)
+if [ $# -gt 0 ]; then
+  echo "usage: scripts/clients.sh" >&2
+  exit 2
+fi
 what='Clients of the OpenAI-compatible door'
 . scripts/npm.sh
 

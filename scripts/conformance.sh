@@ -1,24 +1,21 @@
 #!/usr/bin/env bash
 # Runs the official MCP conformance suite and the official TypeScript clients against the MCP door. The packages are installed from
 # the npm registry as package-lock.json pins them, Node among them, and only when they are not there yet.
-#   --if-possible  where npm or the registry cannot be had, that is said and is no failure; whatever was run and failed is
 #   --write        put what was counted into docs/mcp-conformance.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=proof/mcp/npm
-lenient= write=
+write=
 for arg in "$@"; do
   case $arg in
-    --if-possible) lenient=1 ;;
     --write) write=--write ;;
-    *) echo "usage: scripts/conformance.sh [--if-possible] [--write]" >&2; exit 2 ;;
+    *) echo "usage: scripts/conformance.sh [--write]" >&2; exit 2 ;;
   esac
 done
 
 # not_run says why nothing was run, and ends.
 not_run() {
   echo "MCP conformance: NOT RUN: $1" >&2
-  [ -n "$lenient" ] && exit 0
   exit 1
 }
 

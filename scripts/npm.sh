@@ -1,10 +1,9 @@
 # Functions that put packages from the npm registry into a folder, as their lock files pin them and without their install scripts. A script that
-# reads this has set: what (how it calls itself), cache (the folder), and lenient (not empty where a registry that cannot be had is not a failure).
+# reads this has set: what (how it calls itself) and cache (the folder).
 
 # not_run says why nothing was run, and ends.
 not_run() {
   echo "$what: NOT RUN: $1" >&2
-  [ -n "$lenient" ] && exit 0
   exit 1
 }
 

@@ -194,6 +194,21 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
+// TestRoundTripTakesTheDelay: no answer is faster than the delay of both directions. TestLineDelaysOnce shows that none is slower.
+func TestRoundTripTakesTheDelay(t *testing.T) {
+	t.Parallel()
+	p, c := through(t)
+	const trip = 20 * time.Millisecond
+	p.Delay(trip/2, trip/2)
+	began := time.Now()
+	if err := batch(t.Context(), c, 10); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < trip {
+		t.Errorf("a batch at %s took %s", trip, took)
+	}
+}
+
 // TestLineDelaysOnce: in virtual time, bytes arrive in order and exactly so much later than they were sent, each once.
 func TestLineDelaysOnce(t *testing.T) {
 	t.Parallel()

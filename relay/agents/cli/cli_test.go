@@ -345,24 +345,32 @@ func TestStopped(t *testing.T) {
 // begun waits until the program got so many prompts.
 func (w *world) begun(n int) {
 	w.Helper()
+	w.eventually("the program starts", func() bool { return w.prompts() >= n })
+}
+
+// prompts counts the prompts that the program got.
+func (w *world) prompts() (n int) {
+	lines, _ := cliagent.ReadLog(w.Host.Config.AgentHome("fake"))
+	for _, l := range lines {
+		if l.Event == cliagent.Prompted {
+			n++
+		}
+	}
+	return n
+}
+
+// eventually waits until fn says yes.
+func (w *world) eventually(what string, fn func() bool) {
+	w.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	limit := time.After(2 * time.Minute)
-	for {
-		lines, _ := cliagent.ReadLog(w.Host.Config.AgentHome("fake"))
-		count := 0
-		for _, l := range lines {
-			if l.Event == cliagent.Prompted {
-				count++
-			}
-		}
-		if count >= n {
-			return
-		}
+	for !fn() {
 		select {
 		case <-look.C:
 		case <-limit:
-			w.Fatal("the program did not start")
+			w.Errorf("it never came to this: %s", what) // from any goroutine
+			return
 		}
 	}
 }

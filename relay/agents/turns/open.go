@@ -139,7 +139,7 @@ func (j *job) watch() (context.Context, func()) {
 		defer close(over)
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
-		began := time.Now()
+		began := j.host.o.Now()
 		c := clock{last: began, quiet: began}
 		for {
 			select {
@@ -170,7 +170,7 @@ type clock struct {
 
 // tick looks at a turn, and returns why it is to end.
 func (j *job) tick(c *clock) *agents.Error {
-	now := time.Now()
+	now := j.host.o.Now()
 	step := now.Sub(c.last)
 	c.last = now
 	j.mu.Lock()
@@ -182,7 +182,7 @@ func (j *job) tick(c *clock) *agents.Error {
 	j.mu.Unlock()
 	if open {
 		c.quiet = now
-		if j.host.o.Now().Sub(since) > j.entry.AskHold {
+		if now.Sub(since) > j.entry.AskHold {
 			return &agents.Error{Cause: agents.Asking, Reason: "a question of the agent was open for longer than ask_hold (" + j.entry.AskHold.String() + "); its process ended, and the question stays open"}
 		}
 		return nil

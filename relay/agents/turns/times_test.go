@@ -4,7 +4,9 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"drawbridge/proof/acpagent"
 	"drawbridge/relay/agents/acp"
@@ -259,4 +261,65 @@ func TestHalt(t *testing.T) {
 	if n := w.Processes(); n != 1 {
 		t.Errorf("%d processes", n)
 	}
+}
+
+// ahead is a clock that a test puts forward.
+type ahead struct{ by atomic.Int64 }
+
+func (c *ahead) now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+
+// An agent that is silent for too long, or takes too long, is ended with the cause hung, and the next turn of its session goes on. TestWatch
+// has the rules.
+func TestHung(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script, reason string
+		wait           time.Duration
+	}{
+		"silent":   {"do: hang", "silent_after (5m0s)", 6 * time.Minute},
+		"too long": {"do: busy 10m", "turn_timeout (1h0m0s)", 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var clock ahead
+			w := newWorld(t, nil, func(o *turns.Options) { o.Now = clock.now })
+			ended := w.background(turn("ada", "t1", c.script))
+			w.eventually("the agent has the turn", func() bool { return w.count(acpagent.Prompted) == 1 })
+			clock.by.Store(int64(c.wait))
+			if end := <-ended; end.Cause != wire.TurnHung || !strings.Contains(end.Error, c.reason) {
+				t.Errorf("%+v", end)
+			}
+			if w.Processes() != 0 {
+				t.Error("the process lives")
+			}
+			w.answers(turn("ada", "t2", "do: say on"), "on")
+		})
+	}
+}
+
+// A turn whose agent asks a person shows as asking. A question that is open for ask_hold ends the process.
+func TestAsking(t *testing.T) {
+	t.Parallel()
+	p := &people{reply: make(chan acp.Reply)}
+	var clock ahead
+	w := newWorld(t, nil, func(o *turns.Options) { o.Asker, o.Now = p, clock.now })
+	asks := func(id string) <-chan wire.TurnEnded {
+		end := w.background(turn("ada", id, "do: ask execute make"))
+		w.eventually("a person is asked", func() bool { return w.LookupTurn(turn("ada", id)).State == wire.TurnAskingNow })
+		return end
+	}
+	end := asks("t1")
+	p.reply <- acp.Allow
+	if e := <-end; e.Cause != wire.TurnAnswered || e.Text != "asked for make: allow_once" {
+		t.Errorf("%+v", e)
+	}
+	if len(p.asked) != 1 || p.asked[0].Agent != "fake" || p.asked[0].Session != "ada" || p.asked[0].Turn != "t1" || !strings.HasSuffix(p.asked[0].Dir, "/workspaces/ada/tree") {
+		t.Errorf("asked for %+v", p.asked)
+	}
+	end = asks("t2")
+	clock.by.Store(int64(11 * time.Minute))
+	if e := <-end; e.Cause != wire.TurnAsking || !strings.Contains(e.Error, "ask_hold (10m0s)") || w.Processes() != 0 {
+		t.Errorf("%+v, %d processes", e, w.Processes())
+	}
+	w.answers(turn("ada", "t3", "do: say on"), "on")
 }
