@@ -98,15 +98,12 @@ func Of(text string, mode Mode, except ...string) Digest {
 		return exactly(text)
 	}
 	c := collector{seen: map[Window]bool{}, names: map[uint32]int{}}
-	all, hidden, more := views(text)
+	all, more := views(text)
 	if more {
 		return Digest{All: 1}
 	}
 	for _, view := range all {
 		c.collect(read(view), mode == Named)
-	}
-	for _, view := range hidden {
-		c.collect(read(view), false)
 	}
 	for _, id := range except {
 		delete(c.names, nameHash(letters(id)))

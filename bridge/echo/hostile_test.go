@@ -9,8 +9,8 @@ import (
 )
 
 // hostile are beginnings of what a decoder reads, repeated to fill a text.
-var hostile = []string{"=", `\`, "%", "\x1b", "\b", "[", "<", "\u202e", "repo: ", "+", "+A", "+AEw-", "A", "A\n", "TE9DQUxf", "4c ", "4c", "76, ", "114 ", "01001100 ", "U+004C ", "1. L\n", "L\n", "00000000: 4c4f 43  LO\n",
-	`"L" + `, `\00004C`, "%u004C", "\U000e004c", "lima ", ".- ", "/*", "{#", "⠇", "ybpny_npgvba ", "noitca_lacol ", "@", "LOCAL_ACTION: x\n", "SUBAGENT ", "`a` ", ":regional_indicator_a: ", "&amp;", "'", "0", "underscore "}
+var hostile = []string{"=", `\`, "%", "\x1b", "\b", "[", "<", "\u202e", "repo: ", "A", "A\n", "TE9DQUxf", `"L" + `, `\00004C`, "%u004C", "\U000e004c",
+	"noitca_lacol ", "@", "LOCAL_ACTION: x\n", "SUBAGENT ", "`a` ", "&amp;", "'", "0", "underscore "}
 
 // BenchmarkHostile reads 64 KiB and 1 MiB of each: sixteen times the text must not take much more than sixteen times as long.
 func BenchmarkHostile(b *testing.B) {

@@ -107,9 +107,9 @@ type ownWords struct {
 // where they are watched in others' words.
 func takeApart(text string) ownWords {
 	o := ownWords{names: map[uint32]int{}, grams: map[string]bool{}, words: map[string]bool{}, all: Of(text, Named)}
-	readings, hidden, _ := views(text)
+	readings, _ := views(text)
 	c := collector{names: o.names}
-	for _, view := range append(readings, hidden...) {
+	for _, view := range readings {
 		r := read(view)
 		for i := range r.words {
 			c.namesAt(r, i)

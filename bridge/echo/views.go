@@ -7,10 +7,9 @@ import (
 )
 
 // views returns what readers may take a text for: as it stands, with its escapes
-// read, and as terminals, browsers, mail programs and decoders show it. Each is compared,
-// because what one reader drops another may repeat. In those of ciphers only commands are
-// watched. more reports that escapes are nested too deep.
-func views(s string) (all, hidden []string, more bool) {
+// read, and as terminals, browsers and mail programs show it. Each is compared, because
+// what one reader drops another may repeat. more reports that escapes are nested too deep.
+func views(s string) (all []string, more bool) {
 	all, more = rounds(s)
 	add := func(s string) {
 		if s != "" && !slices.Contains(all, s) {
@@ -23,13 +22,9 @@ func views(s string) (all, hidden []string, more bool) {
 	add(dropTags(shown))
 	add(turnAround(shown))
 	add(decode(quotedPrintable(read)))
-	add(decode(cssEscapes(s)))
-	for _, f := range inPlace {
-		if text := f(read); text != read {
-			add(decode(text))
-		}
-	}
-	return all, ciphered(read), more
+	add(decode(unhide(read)))
+	add(decode(unbase64(read)))
+	return all, more
 }
 
 // dropTerminal removes terminal sequences: colors, also those that lost their escape
@@ -112,6 +107,28 @@ func turnAround(s string) string {
 		b.WriteString(string(turned))
 		return len(rightToLeft) + end
 	})
+}
+
+// Characters that do not show and stand for bytes.
+const (
+	tagLetters = 0xE0000
+	selectors  = 0xE0100 - 16 // of bytes from 16
+	maxByte    = 0x7e
+)
+
+// unhide writes the letters that tags and variation selectors stand for.
+func unhide(s string) string {
+	if !strings.Contains(s, "\xf3\xa0") {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		for _, base := range []rune{tagLetters, selectors} {
+			if c := r - base; c >= ' ' && c <= maxByte {
+				return c
+			}
+		}
+		return r
+	}, s)
 }
 
 // replaceAt calls read at each sign in s, with the text from the sign on. read writes what it stands for
