@@ -140,16 +140,10 @@ type evidence struct {
 // evidence reads what became of the workspace since a commit, brings the commits into the listed clone, and returns both in JSON, and
 // the commit that is checked out now.
 func (p *place) evidence(ctx context.Context, since string) (text, head string) {
-	seen, err := p.space.Evidence(ctx, since)
-	e := evidence{Evidence: seen}
-	if err != nil {
+	seen, fetched, failed := p.space.EndTurn(ctx, since)
+	e := evidence{Evidence: seen, Fetched: fetched}
+	for _, err := range failed {
 		e.Failed = append(e.Failed, clip(err.Error()))
-	}
-	fetched, err := p.space.Fetch(ctx, false)
-	if err != nil {
-		e.Failed = append(e.Failed, clip(err.Error()))
-	} else {
-		e.Fetched = &fetched
 	}
 	return e.text(), e.Head
 }

@@ -60,35 +60,38 @@ func (s *Space) Evidence(ctx context.Context, since string) (Evidence, error) {
 		return Evidence{}, err
 	}
 	defer release()
+	e, _, err := s.evidence(ctx, since)
+	return e, err
+}
+
+// evidence is Evidence for who holds the lock. It returns what the look came to as well.
+func (s *Space) evidence(ctx context.Context, since string) (Evidence, seen, error) {
 	if since == "" {
 		since = s.record.Base
 	}
-	state, v, err := s.state(ctx, s.store.recall(s.agent))
+	state, found, err := s.state(ctx)
 	if err != nil {
-		return Evidence{}, err
-	}
-	if len(state.Problems) == 0 {
-		defer s.retain(v)
+		return Evidence{}, found, err
 	}
 	e := Evidence{
 		Agent: s.agent, Branch: s.Branch(), On: state.On, Since: since, Head: state.Head, Clean: state.Clean(), Changes: state.Changes,
 		Problems: append(state.Problems, state.Operations...), Commits: []Commit{}, Files: []FileStat{},
 	}
-	if v == nil || e.Head == "" {
-		return e, nil
+	if found.view == nil || e.Head == "" {
+		return e, found, nil
 	}
 	if since != "" && !objectID.MatchString(since) {
-		return e, problemf("%+.80q is not the id of a commit", since)
+		return e, found, problemf("%+.80q is not the id of a commit", since)
 	}
 	if since == e.Head {
-		return e, nil
+		return e, found, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
 	defer cancel()
-	if err := v.commits(ctx, &e); err != nil {
-		return e, err
+	if err := found.view.commits(ctx, &e); err != nil {
+		return e, found, err
 	}
-	return e, v.differences(ctx, &e)
+	return e, found, found.view.differences(ctx, &e)
 }
 
 func (v *view) commits(ctx context.Context, e *Evidence) error {

@@ -37,14 +37,16 @@ func (s *Space) Fetch(ctx context.Context, all bool) (Fetched, error) {
 		return Fetched{}, err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
+	looking, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
 	defer cancel()
+	v, err := s.look(looking)
+	return s.fetch(looking, seen{v, err}, all)
+}
+
+// fetch is Fetch for who holds the lock and has looked.
+func (s *Space) fetch(ctx context.Context, found seen, all bool) (Fetched, error) {
 	f := Fetched{Agent: s.agent, Clone: s.record.Clone, Branch: s.Branch()}
-	var m *memo
-	if !all {
-		m = s.store.recall(s.agent)
-	}
-	v, err := s.lookSince(ctx, m)
+	v, err := found.view, found.err
 	if err != nil {
 		return f, fmt.Errorf("read workspace of %s: %w", s.agent, err)
 	}
@@ -54,22 +56,31 @@ func (s *Space) Fetch(ctx context.Context, all bool) (Fetched, error) {
 	if err := v.refuseOurs(ctx, all); err != nil {
 		return f, err
 	}
-	if all {
-		if err = v.bringBranch(ctx, &f); err == nil {
-			err = v.bringRest(ctx, &f)
-		}
-		return f, err
+	if err = v.bringBranch(ctx, &f); err == nil && all {
+		err = v.bringRest(ctx, &f)
 	}
-	if v.fetched != nil {
-		f.Before, f.After = v.fetched.After, v.fetched.After
-	} else if err := v.bringBranch(ctx, &f); err != nil {
-		return f, err
+	return f, err
+}
+
+// EndTurn is [Space.Evidence] and [Space.Fetch] of the agent's branch with one look at the workspace: the evidence tells of the commits
+// that are brought. Nothing is fetched where no look was possible, and the errors say what failed.
+func (s *Space) EndTurn(ctx context.Context, since string) (e Evidence, f *Fetched, failed []error) {
+	release, err := s.store.work(ctx, s.agent)
+	if err != nil {
+		return Evidence{}, nil, []error{err}
 	}
-	if len(f.Kept)+len(f.Notes) == 0 {
-		v.fetched = &f
+	defer release()
+	e, found, err := s.evidence(ctx, since)
+	if err != nil {
+		failed = append(failed, err)
 	}
-	s.retain(v)
-	return f, nil
+	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
+	defer cancel()
+	fetched, err := s.fetch(ctx, found, false)
+	if err != nil {
+		return e, nil, append(failed, err)
+	}
+	return e, &fetched, failed
 }
 
 // bringBranch brings the agent's branch.

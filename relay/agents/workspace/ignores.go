@@ -2,11 +2,6 @@ package workspace
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"hash"
-	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,10 +24,6 @@ type ignores struct {
 	v     *view
 	dir   string
 	files int
-	// asked is a digest of the files and of every question so far.
-	asked hash.Hash
-	// judged are the answers of this look.
-	judged map[string]map[string]bool
 }
 
 func newIgnores(v *view) (*ignores, error) {
@@ -40,7 +31,7 @@ func newIgnores(v *view) (*ignores, error) {
 	if err := forget(dir); err != nil {
 		return nil, err
 	}
-	return &ignores{v: v, dir: dir, asked: sha256.New(), judged: map[string]map[string]bool{}}, os.MkdirAll(dir, 0o700)
+	return &ignores{v: v, dir: dir}, os.MkdirAll(dir, 0o700)
 }
 
 // take copies one .gitignore. One that cannot be read names nothing, so that more files count as work.
@@ -55,7 +46,6 @@ func (g *ignores) take(root *os.Root, name string) {
 	place := filepath.Join(g.dir, filepath.FromSlash(name))
 	if os.MkdirAll(filepath.Dir(place), 0o700) == nil {
 		_ = os.WriteFile(place, data, 0o600)
-		fmt.Fprintf(g.asked, "%q holds %q\n", name, data)
 	}
 }
 
@@ -91,26 +81,9 @@ func (g *ignores) ask(ctx context.Context, candidates []string, ignored map[stri
 		}
 		args = append(args, filepath.Join(g.dir, filepath.FromSlash(name)))
 	}
-	fmt.Fprintf(g.asked, "%q\n", candidates)
-	key := hex.EncodeToString(g.asked.Sum(nil))
-	answer, known := g.v.judged[key]
-	if !known {
-		var err error
-		if answer, err = g.check(ctx, args); err != nil {
-			return err
-		}
-	}
-	g.judged[key] = answer
-	maps.Copy(ignored, answer)
-	return nil
-}
-
-// check runs git check-ignore.
-func (g *ignores) check(ctx context.Context, args []string) (map[string]bool, error) {
-	ignored := map[string]bool{}
 	out, err := g.v.s.store.git.do(ctx, call{repo: g.v.dir(), args: args, env: []string{"GIT_WORK_TREE=" + g.dir, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.bare", "GIT_CONFIG_VALUE_0=false"}})
 	if err != nil && exit(err) != 1 { // 1: none of them
-		return nil, err
+		return err
 	}
 	for line := range strings.Lines(out) {
 		path := strings.TrimSuffix(line, "\n")
@@ -123,7 +96,7 @@ func (g *ignores) check(ctx context.Context, args []string) (map[string]bool, er
 		}
 	}
 	// A name with a slash at its end is a folder, the same name without one a file; both cannot be candidates.
-	return ignored, nil
+	return nil
 }
 
 // shown is a name of the agent for people: bounded and escaped.

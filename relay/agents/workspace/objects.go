@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 var looseRest = regexp.MustCompile(`^([0-9a-f]{38}|[0-9a-f]{62})$`)
@@ -31,14 +33,6 @@ type intake struct {
 	// count is how many objects were met; problems are those that could not be taken. The others are.
 	count    int
 	problems []string
-	// took is true when the relay's copy has changed.
-	took bool
-}
-
-// change is called before the relay's copy changes.
-func (in *intake) change() error {
-	in.took = true
-	return in.s.spoil()
 }
 
 // skip notes an object that could not be taken and goes on. Whether anything needs it shows later.
@@ -130,9 +124,6 @@ func (in *intake) looseObject(ctx context.Context, folder, rest string) error {
 		err = in.checkLoose(ctx, tmp, folder+rest)
 	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = in.change()
-	}
-	if err == nil {
 		err = os.Rename(tmp.Name(), place)
 	}
 	return err
@@ -227,9 +218,6 @@ func (in *intake) pack(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := in.change(); err != nil {
-		return err
-	}
 	if err := os.Rename(filepath.Join(dir, "p.pack"), in.kept("pack", name)); err != nil {
 		return err
 	}
@@ -265,25 +253,6 @@ type view struct {
 	clone map[string]bool
 	// problems are parts of the repository that could not be read or followed. HEAD and the agent's branch could.
 	problems []string
-
-	// The fields below keep answers of git for a later look that uses this view.
-
-	// cloneSum is the digest of the clone from before git read its refs; it is empty for a clone that only git can read.
-	cloneSum string
-	// known are the unsaved commits, nil before they are listed.
-	known []unsavedCommit
-	// index and head are the files of the index and of HEAD.
-	index, head listing
-	// judged are the ignored paths, by the digest of the question.
-	judged map[string]map[string]bool
-	// fetched is a fetch that left nothing to do, nil without one.
-	fetched *Fetched
-}
-
-// listing is what git listed, and the digest or commit that it was listed from.
-type listing struct {
-	of      string
-	entries map[string]entry
 }
 
 func (v *view) dir() string { return filepath.Join(v.s.dir, viewName) }
@@ -294,23 +263,20 @@ func (v *view) git(ctx context.Context, args ...string) (string, error) {
 }
 
 // look reads the agent's repository. An error of the type problem means that it cannot be judged.
-func (s *Space) look(ctx context.Context) (*view, error) { return s.lookSince(ctx, nil) }
-
-// lookSince is a look that uses the view of an earlier one where nothing has changed. Code that decides about unsaved work calls look.
-func (s *Space) lookSince(ctx context.Context, m *memo) (*view, error) {
-	v, err := s.lookOnce(ctx, false, m)
+func (s *Space) look(ctx context.Context) (*view, error) {
+	v, err := s.lookOnce(ctx, false)
 	if err == nil && len(v.problems) == 0 || ctx.Err() != nil || err != nil && !judgeable(err) {
 		return v, err
 	}
 	// The clone may have lost what the workspace began with, or our copy was cut off: begin again, and take everything.
-	if err := errors.Join(s.spoil(), forget(filepath.Join(s.dir, keptName))); err != nil {
+	if err := forget(filepath.Join(s.dir, keptName)); err != nil {
 		return nil, err
 	}
 	here("workspace.look.again")
-	return s.lookOnce(ctx, true, nil)
+	return s.lookOnce(ctx, true)
 }
 
-func (s *Space) lookOnce(ctx context.Context, all bool, m *memo) (*view, error) {
+func (s *Space) lookOnce(ctx context.Context, all bool) (*view, error) {
 	root, err := os.OpenRoot(s.Dir())
 	if err != nil {
 		return nil, problemf("the tree cannot be opened: %v", err)
@@ -339,9 +305,6 @@ func (s *Space) lookOnce(ctx context.Context, all bool, m *memo) (*view, error) 
 	}
 	v.problems = append(v.heads.problems, in.problems...)
 	here("workspace.look.taken")
-	if known := m.reuse(v, in.took); known != nil {
-		return known, nil
-	}
 	if err := v.build(ctx); err != nil {
 		return nil, err
 	}
@@ -350,9 +313,8 @@ func (s *Space) lookOnce(ctx context.Context, all bool, m *memo) (*view, error) 
 
 // build makes the repository of the view: objects from the relay's copy and from the clone, and a ref for each commit to look at.
 func (v *view) build(ctx context.Context) error {
-	if err := v.enumerate(ctx); err != nil {
-		return err
-	}
+	var listing errgroup.Group
+	listing.Go(func() error { return v.enumerate(ctx) })
 	alternates := []string{filepath.Join(v.s.dir, keptName, "objects")}
 	v.clone = map[string]bool{}
 	out, objects, err := v.cloneRefs(ctx)
@@ -363,6 +325,9 @@ func (v *view) build(ctx context.Context) error {
 	if err != nil {
 		v.lost = explain(v.s.record.Clone, err).Error()
 	}
+	if err := listing.Wait(); err != nil {
+		return err
+	}
 	for id := range strings.Lines(out) {
 		v.clone[strings.TrimSuffix(id, "\n")] = v.saved
 	}
@@ -372,20 +337,13 @@ func (v *view) build(ctx context.Context) error {
 	if err := v.s.makeBare(viewName, alternates); err != nil {
 		return err
 	}
-	if err := v.writeRefs(); err != nil {
-		return err
-	}
-	return v.writeStamp()
+	return v.writeRefs()
 }
 
-// cloneRefs returns the ids of the clone's refs, a line each, and the folder of its objects. The digest comes first: a ref that moves
-// meanwhile makes the next look read everything again.
+// cloneRefs returns the ids of the clone's refs, a line each, and the folder of its objects.
 func (v *view) cloneRefs(ctx context.Context) (ids, objects string, err error) {
 	if objects, err = v.places(ctx); err != nil {
 		return "", "", err
-	}
-	if objects == filepath.Join(v.common, "objects") {
-		v.cloneSum, _ = cloneSum(v.s.record.Clone, v.common)
 	}
 	ids, err = v.s.clone(ctx, "for-each-ref", "--format=%(objectname)")
 	return ids, objects, err

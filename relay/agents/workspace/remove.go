@@ -50,7 +50,7 @@ func (st *Store) Remove(ctx context.Context, agent, lose string) error {
 
 // mayGo returns a *Loss when work would be lost that lose does not name.
 func (s *Space) mayGo(ctx context.Context, lose string) error {
-	state, _, err := s.state(ctx, nil)
+	state, _, err := s.state(ctx)
 	if err != nil {
 		return err
 	}

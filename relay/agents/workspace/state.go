@@ -88,25 +88,32 @@ func (s *Space) State(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	defer release()
-	state, _, err := s.state(ctx, nil)
+	state, _, err := s.state(ctx)
 	state.Bytes = s.size(ctx)
 	return state, err
 }
 
-// state looks at the workspace. With a memo it uses the view of an earlier look where nothing has changed.
-func (s *Space) state(ctx context.Context, m *memo) (State, *view, error) {
+// seen is what a look came to: a view, or why there is none.
+type seen struct {
+	view *view
+	err  error
+}
+
+// state looks at the workspace. Only a caller that is gone is an error.
+func (s *Space) state(ctx context.Context) (State, seen, error) {
 	caller := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, s.store.limits.Time, errSlow)
 	defer cancel()
 	state := State{Agent: s.agent, Path: s.Dir(), Clone: s.record.Clone, Branch: s.Branch(), Base: s.record.Base}
 	digest := sha256.New()
-	v, err := s.lookSince(ctx, m)
+	v, err := s.look(ctx)
+	found := seen{v, err}
 	if err == nil {
 		err = v.state(ctx, &state, digest.Write)
 	}
 	switch {
 	case caller.Err() != nil:
-		return state, nil, context.Cause(caller)
+		return state, found, context.Cause(caller)
 	case errors.Is(context.Cause(ctx), errSlow):
 		state.Problems = append(state.Problems, fmt.Sprintf("the look took longer than %s", s.store.limits.Time))
 	case err != nil:
@@ -116,7 +123,7 @@ func (s *Space) state(ctx context.Context, m *memo) (State, *view, error) {
 		fmt.Fprintf(writer(digest.Write), "%q", unsaved)
 		state.Code = hex.EncodeToString(digest.Sum(nil))[:12]
 	}
-	return state, v, nil
+	return state, found, nil
 }
 
 // said is an error for people. The place of the workspace changes while it is removed, and must not change the code.
@@ -183,9 +190,6 @@ type unsavedCommit struct {
 
 // unsaved lists every commit that would be lost with the workspace.
 func (v *view) unsaved(ctx context.Context) ([]unsavedCommit, error) {
-	if v.known != nil {
-		return v.known, nil
-	}
 	out, err := v.git(ctx, "rev-list", "--parents", "--glob=refs/found/*", "--not", "--glob=refs/clone/*")
 	if err != nil {
 		return nil, problemf("its history cannot be followed: %v", err)
@@ -206,7 +210,6 @@ func (v *view) unsaved(ctx context.Context) ([]unsavedCommit, error) {
 			next = append(next, commits[i].parents...)
 		}
 	}
-	v.known = commits
 	return commits, nil
 }
 

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Modes of git's entries.
@@ -148,34 +150,25 @@ func (v *view) walk(ctx context.Context) (Changes, string, error) {
 	if err := w.judgeOthers(ctx); err != nil {
 		return w.changes, "", err
 	}
-	v.judged = w.ignores.judged
 	w.missing()
 	slices.Sort(w.changes.Names)
 	return w.changes, hex.EncodeToString(w.digest.Sum(nil)), nil
 }
 
 // load reads the index, from a copy, and the last commit.
-func (w *walker) load(ctx context.Context) (err error) {
+func (w *walker) load(ctx context.Context) error {
 	w.index, w.head = map[string]entry{}, map[string]entry{}
-	data, err := readSmall(w.root, ".git/index", maxIndex)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	default:
-		if w.index, err = w.loadIndex(ctx, data); err != nil {
-			return problemf("its index cannot be read: %v", err)
-		}
-	}
-	if at := w.v.heads.at; at != "" {
-		if w.v.head.of != at {
-			list, err := w.s.list(ctx, call{repo: w.v.dir(), args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", at}}, parseTree)
-			if err != nil {
+	var both errgroup.Group
+	both.Go(func() (err error) {
+		if at := w.v.heads.at; at != "" {
+			if w.head, err = w.s.list(ctx, call{repo: w.v.dir(), args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", at}}, parseTree); err != nil {
 				return problemf("its last commit cannot be read: %v", err)
 			}
-			w.v.head = listing{at, list}
 		}
-		w.head = w.v.head.entries
+		return nil
+	})
+	if err := errors.Join(w.loadIndex(ctx), both.Wait()); err != nil {
+		return err
 	}
 	for name, e := range w.index {
 		for dir := path.Dir(name); dir != "." && !w.folders[dir]; dir = path.Dir(dir) {
@@ -188,24 +181,27 @@ func (w *walker) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// loadIndex has git list an index. Two indexes of the same bytes list the same files.
-func (w *walker) loadIndex(ctx context.Context, data []byte) (map[string]entry, error) {
-	sum := fmt.Sprintf("%x", sha256.Sum256(data))
-	if w.v.index.of == sum {
-		return w.v.index.entries, nil
+// loadIndex has git list a copy of the index.
+func (w *walker) loadIndex(ctx context.Context) error {
+	data, err := readSmall(w.root, ".git/index", maxIndex)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
 	}
 	look := filepath.Join(w.s.dir, lookName)
 	if err := os.WriteFile(filepath.Join(look, "index"), data, 0o600); err != nil {
-		return nil, err
+		return err
 	}
-	list, err := w.s.list(ctx, call{
+	w.index, err = w.s.list(ctx, call{
 		repo: w.v.dir(), args: []string{"ls-files", "-s", "-v", "-z"}, env: []string{"GIT_INDEX_FILE=" + filepath.Join(look, "index")},
 		plan: w.s.store.git.confined([]string{look, w.v.dir(), filepath.Join(w.s.dir, keptName)}, w.v.stores...),
 	}, func(part string) (string, entry, error) { return parseStage(part, true) })
-	if err == nil {
-		w.v.index = listing{sum, list}
+	if err != nil {
+		return problemf("its index cannot be read: %v", err)
 	}
-	return list, err
+	return nil
 }
 
 // staged compares the index with the last commit.

@@ -17,7 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"drawbridge/internal/failpoint"
@@ -82,11 +81,6 @@ type Store struct {
 	dir    string
 	git    git
 	limits Limits
-
-	mu    sync.Mutex // guards the fields below
-	memos map[string]*memo
-	// remembered is the weight of all memos.
-	remembered int
 }
 
 // Open finds git and makes the folder of the workspaces. It reads no workspace.
@@ -113,7 +107,7 @@ func Open(o Options) (*Store, error) {
 	if err := trust.Folder(dir, "state"); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	s := &Store{dir: dir, git: git{run: o.Run, path: o.Git, ability: o.Ability}, limits: o.Limits, memos: map[string]*memo{}}
+	s := &Store{dir: dir, git: git{run: o.Run, path: o.Git, ability: o.Ability}, limits: o.Limits}
 	s.limits.fill()
 	return s, nil
 }

@@ -88,6 +88,30 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// TestEndTurn: the evidence and the fetch come from one look. Bad evidence holds up no fetch, and a workspace that cannot be read
+// says so and brings nothing.
+func TestEndTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.make("ada")
+	base := git(t, s.Dir(), "rev-parse", "HEAD")
+	tip := commit(t, s, "one", "1\n")
+	e, f, failed := s.EndTurn(t.Context(), base)
+	if len(failed) > 0 || f == nil || e.Head != tip || e.Total != 1 || f.After != tip || git(t, w.clone, "rev-parse", "drawbridge/ada") != tip {
+		t.Errorf("%+v, %+v, %v", e, f, failed)
+	}
+	tip = commit(t, s, "two", "2\n")
+	e, f, failed = s.EndTurn(t.Context(), "--all")
+	if len(failed) != 1 || f == nil || e.Head != tip || f.After != tip {
+		t.Errorf("a commit that is none: %+v, %+v, %v", e, f, failed)
+	}
+	must(t, os.RemoveAll(filepath.Join(s.Dir(), ".git", "objects")))
+	e, f, failed = s.EndTurn(t.Context(), base)
+	if len(failed) != 1 || f != nil || e.Clean || len(e.Problems) == 0 {
+		t.Errorf("without objects: %+v, %+v, %v", e, f, failed)
+	}
+}
+
 // TestOwnObjects: nothing in either repository needs the other one.
 func TestOwnObjects(t *testing.T) {
 	t.Parallel()
