@@ -83,11 +83,11 @@ type table[K ~string | ~int64 | ~int, V any] struct {
 	insert, update string
 	args           func(*V) ([]any, error)
 	// rest updates a row whose texts stay the same, without those; its arguments are args, and those of insert and update
-	// are args and texts. Empty for tables that quote nothing.
+	// are args and texts. Empty for tables without long texts.
 	rest  string
 	same  func(was, now *V) bool
 	texts func(*bridge.Scene, *V) []any
-	// scene is where texts looks for what a row can quote.
+	// scene is where texts looks for what a row can leave out.
 	scene *bridge.Scene
 	// remove deletes the row of removeArgs.
 	remove     string
@@ -119,7 +119,7 @@ func writesOf[K ~string | ~int64 | ~int, V any](out *[]statement, t *bridge.Tabl
 	return nil
 }
 
-// in is the table for rows of a scene, which may quote each other.
+// in is the table for rows of a scene, which may show words of each other.
 func (of table[K, V]) in(sc *bridge.Scene) table[K, V] {
 	of.scene = sc
 	return of

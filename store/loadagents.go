@@ -17,18 +17,13 @@ var agentsTable = table[bridge.AgentID, bridge.AgentRow]{
 }
 
 var turnsTable = table[bridge.TurnID, bridge.Turn]{
-	name: "turns", columns: turnColumns + ", quotes, " + partsSQL("turns"), scan: scanTurn,
+	name: "turns", columns: turnColumns, scan: scanTurn,
 	key:    func(t *bridge.Turn) bridge.TurnID { return t.ID },
-	insert: insertSQL("turns", turnRest+", body, sent, quotes"), update: updateSQL("turns", turnRest+", body, sent, quotes"),
-	rest: updateSQL("turns", turnRest),
-	same: func(was, now *bridge.Turn) bool {
-		return was.Text == now.Text && was.Sent == now.Sent && (now.State != bridge.TurnReplied || was.State == now.State)
-	},
-	args: asArgs(func(t *bridge.Turn) []any { return turnArgs(*t) }),
-	texts: func(sc *bridge.Scene, t *bridge.Turn) []any {
-		sent, quotes := sentOf(sc, t)
-		return []any{t.Text, sent, quotes}
-	},
+	insert: insertSQL("turns", turnRest+", body, sent"), update: updateSQL("turns", turnRest+", body, sent"),
+	rest:  updateSQL("turns", turnRest),
+	same:  func(was, now *bridge.Turn) bool { return was.Text == now.Text && was.Sent == now.Sent },
+	args:  asArgs(func(t *bridge.Turn) []any { return turnArgs(*t) }),
+	texts: func(_ *bridge.Scene, t *bridge.Turn) []any { return []any{t.Text, t.Sent} },
 }
 
 var commandsTable = table[bridge.CommandID, bridge.CommandRow]{
@@ -61,7 +56,7 @@ func writeAgents(out *[]statement, sc *bridge.Scene) error {
 	if err := writesOf(out, &sc.Rows.Agents, agentsTable); err != nil {
 		return err
 	}
-	if err := writesOf(out, &sc.Rows.Turns, turnsTable.in(sc)); err != nil {
+	if err := writesOf(out, &sc.Rows.Turns, turnsTable); err != nil {
 		return err
 	}
 	for w := range sc.Rows.Turns.Writes() {

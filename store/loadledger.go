@@ -166,17 +166,17 @@ func writeLedger(out *[]statement, sc *bridge.Scene) error {
 // eventStatements records events, which get their numbers in this order.
 func eventStatements(sc *bridge.Scene) (out []statement, err error) {
 	for _, e := range sc.News {
-		e, quotes := lessOf(sc, e)
+		e, attempt := lessOf(sc, e)
 		fields, err := json.Marshal(e.Fields)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, statement{sql: insertEvent, args: []any{micros(e.At), e.Kind, e.Agent, e.Name, e.Turn, e.Command, e.Text, string(fields), quotes}})
+		out = append(out, statement{sql: insertEvent, args: []any{micros(e.At), e.Kind, e.Agent, e.Name, e.Turn, e.Command, e.Text, string(fields), attempt}})
 	}
 	return out, nil
 }
 
-const insertEvent = "INSERT INTO events (at, kind, agent, name, turn, command, body, fields, quotes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+const insertEvent = "INSERT INTO events (at, kind, agent, name, turn, command, body, fields, attempt) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 
 func loadLedger(sc *bridge.Scene, need bridge.Need) []query {
 	if q := loadNotices(sc, need); q != nil {

@@ -27,7 +27,7 @@ func uniqueName(a bridge.Agent) string {
 
 const turnColumns = "id, agent, seq, cause, body, said, sent, depth, streak, state, run, reply, status, trouble, attempts, retry, joining, doubt_since, created_at, sent_at, ended_at"
 
-// turnRest are the columns of a turn but those with texts that may be quoted or left out.
+// turnRest are the columns of a turn but those with long texts, which seldom change.
 var turnRest = without(turnColumns, "body", "sent")
 
 func turnArgs(r bridge.Turn) []any {
@@ -36,12 +36,8 @@ func turnArgs(r bridge.Turn) []any {
 }
 
 func scanTurn(row scanner) (r bridge.Turn, err error) {
-	var quotes, parts string
-	err = and(row, &quotes, &parts).Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, jsonText{&r.Said}, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining,
+	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, jsonText{&r.Said}, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining,
 		microTime{&r.DoubtSince}, microTime{&r.CreatedAt}, microTime{&r.SentAt}, microTime{&r.EndedAt})
-	if err == nil {
-		r.Sent, err = wholeSent(r.Sent, r.Text, quotes, parts)
-	}
 	return r, err
 }
 

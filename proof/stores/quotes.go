@@ -16,7 +16,7 @@ func quoted() map[string]string {
 	return map[string]string{
 		"short": "done", "one line": strings.TrimSpace(line), "lines": strings.Repeat(line, 9), "empty lines": "\n\n" + line + "\n\n" + line,
 		"long": strings.Repeat(line, 300), "signs of two bytes": strings.Repeat("äöü", 2500), "signs of three bytes": strings.Repeat("東京", 1500) + "\n" + line,
-		"holes": "\x1a0 0 12;" + line, "bars": "| " + line + "| | " + line, "digits": "12 " + line + " 34 56 ", "blanks": strings.Repeat(" ", 5000) + line,
+		"bars": "| " + line + "| | " + line, "digits": "12 " + line + " 34 56 ", "blanks": strings.Repeat(" ", 5000) + line,
 		"spoilt": strings.Repeat(line, 2) + "\ufffd",
 	}
 }

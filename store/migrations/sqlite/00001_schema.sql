@@ -70,10 +70,7 @@ CREATE TABLE turns (
     retry       INTEGER NOT NULL DEFAULT 0,
     joining     INTEGER NOT NULL DEFAULT 0,
     said        TEXT NOT NULL DEFAULT '',
-    -- A row quotes another row in place of storing its text again; see store/quotes.go. '' stores the sent text whole, '=' means the
-    -- column body, and ids name the notices whose texts belong into its holes.
-    quotes      TEXT NOT NULL DEFAULT '',
-    -- earlier keeps the beginning of sent texts that a later attempt replaced: a line of JSON each.
+    -- earlier keeps what events show of sent texts that a later attempt replaced: a line of JSON each; see store/quotes.go.
     earlier     TEXT NOT NULL DEFAULT '',
     UNIQUE (agent, seq)
 );
@@ -230,8 +227,8 @@ CREATE TABLE events (
     command TEXT NOT NULL,
     body    TEXT NOT NULL,
     fields  TEXT NOT NULL,
-    -- Bits: which text of its turn an event shows, and where.
-    quotes  INTEGER NOT NULL DEFAULT 0
+    -- The attempt of the turn whose words the event shows, 0 for none; these words are not in fields.
+    attempt INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE trees (
