@@ -42,7 +42,7 @@ func TestPoolSize(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	if n := len(p.Snapshot().Connections); n != 3 {
+	if n := p.Connections(); n != 3 {
 		t.Errorf("%d connections were opened; want 3", n)
 	}
 }

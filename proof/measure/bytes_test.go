@@ -19,32 +19,25 @@ import (
 // stories is how many stories the bytes are measured over; each has three turns.
 const stories, turnsOfAStory = 60, 3
 
-// mostBytes is what a turn may take: the figures of docs/bench with 3 % for ids, and more for PostgreSQL's pages, which its vacuum fills as it likes. Lower them when a change makes it true. rows are
-// the rows alone, as PostgreSQL stores them; the others are files without free pages, indexes included.
-var mostBytes = map[string]float64{"sqlite": 4100, "postgres": 4800, "postgres rows": 3200}
-
-// TestBytesATurn plays stories in one tree: the operator asks, a subagent does the work, its result of 800 bytes comes back, and
-// the orchestrator says a sentence about it. The test prints how many bytes of the database a turn takes. The first story counts
-// as the empty database.
-func TestBytesATurn(t *testing.T) {
-	t.Parallel()
-	for name, database := range map[string]func(*testing.T) string{
-		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "bytes.db") },
-		"postgres": func(t *testing.T) string { return pg.Database(t) },
+// BenchmarkBytesATurn plays stories in one tree: the operator asks, a subagent does the work, its result of 800 bytes comes back, and
+// the orchestrator says a sentence about it. It reports how many bytes of the database a turn takes: files without free pages, indexes
+// included, and for PostgreSQL the rows alone. The first story counts as the empty database.
+func BenchmarkBytesATurn(b *testing.B) {
+	for name, database := range map[string]func(*testing.B) string{
+		"sqlite":   func(b *testing.B) string { return filepath.Join(b.TempDir(), "bytes.db") },
+		"postgres": func(b *testing.B) string { return pg.Database(b) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			place, cloud := database(t), authors()
-			tell(t, cloud, place, 0, 1)
-			before := sizes(t, name, place)
-			tell(t, cloud, place, 1, stories)
-			for what, size := range sizes(t, name, place) {
-				perTurn := (size - before[what]) / (stories * turnsOfAStory)
-				t.Logf("%s: %.0f bytes a turn", what, perTurn)
-				if perTurn > mostBytes[what] || perTurn <= 0 {
-					t.Errorf("%s: %.0f bytes a turn; at most %.0f", what, perTurn, mostBytes[what])
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				place, cloud := database(b), authors()
+				tell(b, cloud, place, 0, 1)
+				before := sizes(b, name, place)
+				tell(b, cloud, place, 1, stories)
+				for what, size := range sizes(b, name, place) {
+					b.ReportMetric((size-before[what])/(stories*turnsOfAStory), what+"-bytes/turn")
 				}
 			}
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
@@ -69,7 +62,7 @@ func authors() *runtimes.Cloud {
 }
 
 // tell opens the database, plays n stories from the given number on, and closes it.
-func tell(t *testing.T, cloud *runtimes.Cloud, database string, from, n int) {
+func tell(t testing.TB, cloud *runtimes.Cloud, database string, from, n int) {
 	t.Helper()
 	s := openStore(t, database)
 	defer s.Close()
@@ -113,7 +106,7 @@ func tell(t *testing.T, cloud *runtimes.Cloud, database string, from, n int) {
 }
 
 // sizes are the bytes of a database that nobody uses, without what was freed in it.
-func sizes(t *testing.T, kind, place string) map[string]float64 {
+func sizes(t testing.TB, kind, place string) map[string]float64 {
 	t.Helper()
 	driver := map[string]string{"sqlite": "sqlite", "postgres": "pgx"}[kind]
 	db, err := sql.Open(driver, place)
@@ -137,11 +130,11 @@ func sizes(t *testing.T, kind, place string) map[string]float64 {
 	if _, err := db.ExecContext(t.Context(), "VACUUM FULL"); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]float64{"postgres": relations(t, db), "postgres rows": rows(t, db)}
+	return map[string]float64{"postgres": relations(t, db), "rows": rows(t, db)}
 }
 
 // relations sums tables, their long texts and their indexes.
-func relations(t *testing.T, db *sql.DB) (size float64) {
+func relations(t testing.TB, db *sql.DB) (size float64) {
 	t.Helper()
 	const query = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
 	if err := db.QueryRowContext(t.Context(), query).Scan(&size); err != nil {
@@ -151,7 +144,7 @@ func relations(t *testing.T, db *sql.DB) (size float64) {
 }
 
 // rows sums what the rows of all tables take, by their own count.
-func rows(t *testing.T, db *sql.DB) (size float64) {
+func rows(t testing.TB, db *sql.DB) (size float64) {
 	t.Helper()
 	var query string
 	const build = "SELECT string_agg(format('SELECT coalesce(sum(pg_column_size(x.*)), 0) AS n FROM %I x', relname), ' UNION ALL ') FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"

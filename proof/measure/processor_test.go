@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"drawbridge/proof/pgproxy"
 )
 
 // processorTime is what this process has used of the processors. Unlike the time that passed it does not grow with what else runs
@@ -66,14 +64,4 @@ func childrenTime(t testing.TB) time.Duration {
 		}
 	}
 	return sum
-}
-
-// claims counts how often work was claimed.
-func claims(s pgproxy.Snapshot) (n float64) {
-	for text, times := range s.Statements {
-		if strings.Contains(text, "UPDATE work SET lease_until = $5, fence = fence + 1") {
-			n += float64(times)
-		}
-	}
-	return n
 }

@@ -4,13 +4,9 @@ package measure_test
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
@@ -22,7 +18,7 @@ import (
 )
 
 // stage is one engine on PostgreSQL behind a proxy, which does one step when the test asks for it. Nothing runs in the background,
-// and the clock moves only when nothing is due, so that all that is on the wire belongs to the step.
+// and the clock moves only when nothing is due.
 type stage struct {
 	t        *testing.T
 	database string
@@ -47,37 +43,21 @@ type stage struct {
 
 	// losing says that a commit of the engine may be lost, recorded that the database has it all the same.
 	losing, recorded bool
-
-	recording bool
-	step      int
-	stays     []stay
-}
-
-// stay is what went over the wire between two points at which the engine left the database: a call of a port, or the step's end.
-type stay struct {
-	what string
-	wire pgproxy.Counts
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{t: t, database: pg.Database(t), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), events: map[string]int{}, latest: map[string]bridge.Event{}}
-	s.cloud = &runtimes.Cloud{Answer: s.answer, Fail: s.fail, Called: func(_ context.Context, call string) { s.cut("until " + call) }}
-	s.relay = &runtimes.Relay{Fail: func(point, _ string) error {
-		if point == "before" {
-			s.cut("until the relay runs it")
-		}
-		return nil
-	}}
-	s.open(s.database)
+	s.cloud, s.relay = &runtimes.Cloud{Answer: s.answer, Fail: s.fail}, &runtimes.Relay{}
+	s.open()
 	t.Cleanup(func() { _ = s.store.Close(); _ = s.proxy.Close() })
 	return s
 }
 
-func (s *stage) open(database string) {
+func (s *stage) open() {
 	s.t.Helper()
 	var err error
-	if s.proxy, err = pgproxy.Start(database); err != nil {
+	if s.proxy, err = pgproxy.Start(s.database); err != nil {
 		s.t.Fatal(err)
 	}
 	if s.store, err = store.Open(s.t.Context(), s.proxy.URL()); err != nil {
@@ -87,55 +67,6 @@ func (s *stage) open(database string) {
 	o.Store, o.Runtime, o.Actions, o.OnEvent = s.store, s.cloud, s.relay, s.heard
 	o.Now, o.Rand = func() time.Time { return s.now }, func() float64 { return 0.5 }
 	s.engine, s.office = newEngine(s.t, o)
-}
-
-// restore puts back a copy of the database: the engine goes on with that, and with nothing in its memory.
-func (s *stage) restore(copied string) {
-	s.t.Helper()
-	if err := s.store.Close(); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.proxy.Close(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.open(copied)
-}
-
-// copy closes the database, copies it, opens it again and returns the copy's address.
-func (s *stage) copy() string {
-	s.t.Helper()
-	if err := s.store.Close(); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.proxy.Close(); err != nil {
-		s.t.Fatal(err)
-	}
-	u, err := url.Parse(s.database)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	from := strings.TrimPrefix(u.Path, "/")
-	s.admin(u, fmt.Sprintf("CREATE DATABASE %s_copy TEMPLATE %s", from, from))
-	s.t.Cleanup(func() { s.admin(u, "DROP DATABASE "+from+"_copy WITH (FORCE)") })
-	s.open(s.database)
-	v := *u
-	v.Path += "_copy"
-	return v.String()
-}
-
-func (s *stage) admin(u *url.URL, statement string) {
-	s.t.Helper()
-	v := *u
-	v.Path = "/postgres"
-	ctx := context.WithoutCancel(s.t.Context())
-	c, err := pgx.Connect(ctx, v.String())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = c.Close(ctx) }()
-	if _, err := c.Exec(ctx, statement); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // answer is what agents say. Their first word says what they are to do.
@@ -157,7 +88,6 @@ func (s *stage) fail(point, text string) error {
 	case point == "after send":
 		s.sent++
 	case point == "find launch":
-		s.cut("until find launch")
 		s.found++
 	case point == "after launch" && s.lose != nil && s.lose(text):
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "the answer was lost", Unclear: true}
@@ -173,19 +103,9 @@ func (s *stage) heard(e bridge.Event) {
 	}
 }
 
-// cut ends a stay.
-func (s *stage) cut(what string) {
-	wire := s.proxy.Snapshot().Total
-	s.proxy.Reset()
-	if s.recording && wire.RoundTrips > 0 {
-		s.stays = append(s.stays, stay{fmt.Sprintf("%d %s", s.step, what), wire})
-	}
-}
-
 // do calls the bridge from outside: a step of its own.
 func (s *stage) do(what string, call func(context.Context) error) {
 	s.t.Helper()
-	s.cut("before")
 	err := call(s.t.Context())
 	if s.lost(err) && !s.recorded { // who calls looks whether it was recorded, and calls again if not
 		err = call(s.t.Context())
@@ -193,8 +113,6 @@ func (s *stage) do(what string, call func(context.Context) error) {
 	if err != nil && !s.lost(err) {
 		s.t.Fatalf("%s: %v", what, err)
 	}
-	s.cut(what)
-	s.step++
 }
 
 // until does one step after the other until ok, and waits in its own time where nothing is due.
@@ -225,7 +143,6 @@ const horizon = 2 * time.Hour
 // work does the next step and reports whether there was one.
 func (s *stage) work() bool {
 	s.t.Helper()
-	s.proxy.Reset()
 	worked, err := s.engine.Step(s.t.Context())
 	if s.lost(err) {
 		return true
@@ -234,15 +151,12 @@ func (s *stage) work() bool {
 		s.t.Fatal(err)
 	}
 	if worked {
-		s.cut("until its end")
-		s.step++
 		return true
 	}
 	next, err := s.engine.NextDue(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.proxy.Reset() // looking for work that is not there belongs to no step
 	if next.IsZero() || next.Sub(s.now) > horizon {
 		return false
 	}
@@ -283,13 +197,6 @@ func (s *stage) say(id bridge.AgentID, text string) {
 		_, err := s.engine.Say(ctx, id, text)
 		return err
 	})
-}
-
-// record begins to count, with nothing counted and no event heard.
-func (s *stage) record(on bool) {
-	s.proxy.Reset()
-	s.recording, s.step, s.stays = on, 1, nil
-	s.forget()
 }
 
 func (s *stage) forget() {

@@ -5,14 +5,12 @@ package measure_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,10 +61,6 @@ type figures struct {
 	took  time.Duration
 	// engine and server are the processor time a turn of this process and of PostgreSQL.
 	engine, server time.Duration
-	// claims are claims of work a turn, heard what the listeners were woken a turn.
-	claims, heard float64
-	// wire is zero where there is no proxy.
-	wire pgproxy.Counts
 }
 
 // BenchmarkThroughput measures finished turns a second. Agents are launched at once, each a tree of its own; each answers after
@@ -90,40 +84,7 @@ func BenchmarkThroughput(b *testing.B) {
 			}
 			b.ReportMetric(float64(f.engine.Microseconds())/1000, "cpu-ms/turn")
 			b.ReportMetric(float64(f.server.Microseconds())/1000, "server-cpu-ms/turn")
-			if s.trip >= 0 {
-				b.ReportMetric(f.claims, "claims/turn")
-				b.ReportMetric(f.heard, "wakes/turn")
-				b.ReportMetric(float64(f.wire.Statements)/float64(f.turns), "statements/turn")
-				b.ReportMetric(float64(f.wire.RoundTrips)/float64(f.turns), "trips/turn")
-			}
 		})
-	}
-	printTable(settings, table)
-}
-
-func printTable(settings []setting, table map[setting]figures) {
-	if len(table) == 0 {
-		return
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	defer w.Flush()
-	fmt.Fprintln(w, "case\tturns\tturns/s\ttimes SQLite\tstatements/turn\ttrips/turn\ttransactions/turn\tnotifies/turn\tconnections\t")
-	for _, s := range settings {
-		f, measured := table[s]
-		if !measured {
-			continue
-		}
-		ratio := "-"
-		if base := table[settings[0]].rate; base > 0 {
-			ratio = fmt.Sprintf("%.3f", f.rate/base)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%.1f\t%s\t", s, f.turns, f.rate, ratio)
-		if s.trip < 0 {
-			fmt.Fprintln(w, "-\t-\t-\t-\t-\t")
-			continue
-		}
-		each := func(n int) float64 { return float64(n) / float64(f.turns) }
-		fmt.Fprintf(w, "%.1f\t%.1f\t%.1f\t%.1f\t%d\t\n", each(f.wire.Statements), each(f.wire.RoundTrips), each(f.wire.Transactions), each(f.wire.Notifies), f.wire.Connections)
 	}
 }
 
@@ -227,9 +188,6 @@ func (f *fleet) play(b testing.TB, turns int) figures {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
-	if f.proxy != nil {
-		f.proxy.Reset()
-	}
 	f.ended.Store(0)
 	began, engine, server := time.Now(), processorTime(b), childrenTime(b)
 	var launches errgroup.Group
@@ -254,11 +212,5 @@ func (f *fleet) play(b testing.TB, turns int) figures {
 	took := time.Since(began)
 	round := figures{turns: turns, took: took, rate: float64(turns) / took.Seconds()}
 	round.engine, round.server = (processorTime(b)-engine)/time.Duration(turns), (childrenTime(b)-server)/time.Duration(turns)
-	if f.proxy != nil {
-		now := f.proxy.Snapshot()
-		round.wire = now.Total
-		round.wire.Connections = len(now.Connections)
-		round.claims, round.heard = claims(now)/float64(turns), float64(now.Listeners.Notifications)/float64(turns)
-	}
 	return round
 }

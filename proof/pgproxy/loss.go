@@ -40,17 +40,3 @@ func (l *loss) next() (this, recorded bool) {
 	l.done++
 	return true, l.answered
 }
-
-// commit sees a COMMIT of the client.
-func (o *observer) commit() {
-	if this, recorded := o.loss.next(); this {
-		o.mine, o.cut = recorded, !recorded
-	}
-}
-
-// lost reports whether the connection ends now.
-func (o *observer) lost() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.cut
-}

@@ -1,16 +1,13 @@
-// Package pgproxy stands on loopback between a program and PostgreSQL, makes the
-// way as long as a test wants, and counts what goes over the wire: round trips,
-// statements and transactions. It changes no byte; a test may let it end a
-// connection at a COMMIT. It cannot read TLS. It is
-// a proof tool: no product imports it. Rule of thumb: count at the wire, and the
-// figures stay comparable when the program is rewritten.
+// Package pgproxy stands on loopback between a program and PostgreSQL. It makes the
+// way as long as a test wants, ends a connection at a COMMIT that a test chooses, and
+// changes no byte. It is a proof tool: no product imports it. Rule of thumb: a
+// connection breaks when it hurts most.
 package pgproxy
 
 import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +25,7 @@ type Proxy struct {
 	mu sync.Mutex // guards the fields below
 	// open are the connections of both sides, which Close ends.
 	open  map[net.Conn]bool
-	conns []*observer
+	count int
 	ended bool
 }
 
@@ -63,23 +60,11 @@ func (p *Proxy) Delay(toServer, toClient time.Duration) {
 	p.toClient.Store(int64(toClient))
 }
 
-// Snapshot returns what was counted since Start or the last Reset.
-func (p *Proxy) Snapshot() Snapshot {
-	p.mu.Lock()
-	all := slices.Clone(p.conns)
-	p.mu.Unlock()
-	s := Snapshot{Statements: map[string]int{}}
-	for _, c := range all {
-		c.addTo(&s)
-	}
-	return s
-}
-
-// Reset sets all counters to zero. What is on the wire at that moment counts partly before and partly after.
-func (p *Proxy) Reset() {
+// Connections counts the connections that were opened.
+func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conns = slices.DeleteFunc(p.conns, (*observer).reset)
+	return p.count
 }
 
 // Close ends every connection and waits for its goroutines.
@@ -114,7 +99,7 @@ func (p *Proxy) forward(client net.Conn) {
 	}
 	defer server.Close()
 	seen := newObserver(&p.loss)
-	if !p.keep(seen, client, server) {
+	if !p.keep(client, server) {
 		return
 	}
 	defer p.drop(client, server)
@@ -126,16 +111,15 @@ func (p *Proxy) forward(client net.Conn) {
 		line{delay: &p.toClient, wait: waitUntil, arrived: seen.fromServer, lost: seen.lost}.carry(client, server)
 	})
 	both.Wait()
-	seen.end()
 }
 
-func (p *Proxy) keep(seen *observer, conns ...net.Conn) bool {
+func (p *Proxy) keep(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
 		return false
 	}
-	p.conns = append(p.conns, seen)
+	p.count++
 	for _, c := range conns {
 		p.open[c] = true
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pg.Main(m, func() error { return goleak.Find() })) }
 
-// through opens a proxy in front of a database of the test's own and a connection through it, with nothing counted yet.
+// through opens a proxy in front of a database of the test's own and a connection through it.
 func through(t *testing.T) (*pgproxy.Proxy, *pgx.Conn) {
 	t.Helper()
 	p, err := pgproxy.Start(pg.Database(t))
@@ -28,9 +28,7 @@ func through(t *testing.T) (*pgproxy.Proxy, *pgx.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() })
-	c := connect(t, p)
-	p.Reset()
-	return p, c
+	return p, connect(t, p)
 }
 
 func connect(t *testing.T, p *pgproxy.Proxy) *pgx.Conn {
@@ -43,11 +41,6 @@ func connect(t *testing.T, p *pgproxy.Proxy) *pgx.Conn {
 	return c
 }
 
-func one(ctx context.Context, c *pgx.Conn, query string, args ...any) error {
-	var n int
-	return c.QueryRow(ctx, query, args...).Scan(&n)
-}
-
 // batch sends so many statements without waiting in between.
 func batch(ctx context.Context, c *pgx.Conn, n int) error {
 	var b pgx.Batch
@@ -57,116 +50,57 @@ func batch(ctx context.Context, c *pgx.Conn, n int) error {
 	return c.SendBatch(ctx, &b).Close()
 }
 
-// TestCounts: what real pgx does, as it is counted on the wire.
-func TestCounts(t *testing.T) {
+// TestLosesACommit: the chosen COMMIT, as pgx sends it or as a prepared statement, is undone or done as the test says, its client hears
+// of neither, and no other COMMIT is touched. A client that asks for TLS first and goes on without it is read as well.
+func TestLosesACommit(t *testing.T) {
 	t.Parallel()
-	exec := func(queries ...string) func(context.Context, *pgx.Conn) error {
-		return func(ctx context.Context, c *pgx.Conn) error {
-			for _, q := range queries {
-				if _, err := c.Exec(ctx, q); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+	commits := map[string]func(context.Context, pgx.Tx) error{
+		"a query":  func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+		"prepared": func(ctx context.Context, tx pgx.Tx) error { return prepared(ctx, tx, "COMMIT") },
 	}
-	for name, c := range map[string]struct {
-		do                                            func(context.Context, *pgx.Conn) error
-		trips, statements, transactions, largestTrips int
-	}{
-		"a simple query":                     {exec("SELECT 1"), 1, 1, 1, 1},
-		"a simple query of three statements": {exec("SELECT 1; SELECT 2; SELECT 3"), 1, 3, 1, 1},
-		"BEGIN, one statement, COMMIT":       {exec("BEGIN", "SELECT 1", "COMMIT"), 3, 3, 1, 3},
-		"two transactions":                   {exec("BEGIN", "COMMIT", "BEGIN", "SELECT 1", "ROLLBACK"), 5, 5, 2, 3},
-		"an error":                           {func(ctx context.Context, c *pgx.Conn) error { _, _ = c.Exec(ctx, "SELECT 1/0"); return nil }, 1, 1, 1, 1},
-		"a text longer than a buffer":        {exec("SELECT '" + strings.Repeat("x", 1<<20) + "'"), 1, 1, 1, 1},
-		"the first use of a prepared statement": {func(ctx context.Context, c *pgx.Conn) error {
-			return one(ctx, c, "SELECT $1::int", 1)
-		}, 2, 1, 1, 2},
-		"its further uses": {func(ctx context.Context, c *pgx.Conn) error {
-			for range 3 {
-				if err := one(ctx, c, "SELECT $1::int", 1); err != nil {
-					return err
+	for name, commit := range commits {
+		for _, recorded := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/recorded %t", name, recorded), func(t *testing.T) {
+				t.Parallel()
+				p, first := through(t)
+				if _, err := first.Exec(t.Context(), "CREATE TABLE kept (n int)"); err != nil {
+					t.Fatal(err)
 				}
-			}
-			return nil
-		}, 4, 3, 3, 2},
-		"a batch of 10, not yet prepared": {func(ctx context.Context, c *pgx.Conn) error { return batch(ctx, c, 10) }, 2, 10, 1, 2},
-		"a batch of 10, prepared": {func(ctx context.Context, c *pgx.Conn) error {
-			if err := one(ctx, c, "SELECT $1::int", 1); err != nil {
-				return err
-			}
-			return batch(ctx, c, 10)
-		}, 3, 11, 2, 2},
-		"COPY": {func(ctx context.Context, c *pgx.Conn) error {
-			if _, err := c.Exec(ctx, "CREATE TEMP TABLE copied (n int4)"); err != nil {
-				return err
-			}
-			_, err := c.CopyFrom(ctx, pgx.Identifier{"copied"}, []string{"n"}, pgx.CopyFromRows([][]any{{1}, {2}}))
-			return err
-		}, 3, 2, 2, 1}, // the largest counts no round trip that only prepares
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, conn := through(t)
-			if err := c.do(t.Context(), conn); err != nil {
-				t.Fatal(err)
-			}
-			got := p.Snapshot()
-			if got.Total.RoundTrips != c.trips || got.Total.Statements != c.statements || got.Total.Transactions != c.transactions || got.Total.Largest.RoundTrips != c.largestTrips {
-				t.Errorf("counted %+v, texts %v; want %+v", got.Total, got.Statements, c)
-			}
-			p.Reset()
-			if got := p.Snapshot(); got.Total != (pgproxy.Counts{}) || len(got.Statements) != 0 {
-				t.Errorf("after a reset: %+v", got)
-			}
-		})
+				p.LoseCommit(2, recorded)
+				want := 0
+				for n := range 3 {
+					c, err := pgx.Connect(t.Context(), strings.Replace(p.URL(), "sslmode=disable", "sslmode=prefer", 1))
+					if err != nil {
+						t.Fatal(err)
+					}
+					tx, err := c.Begin(t.Context())
+					if err == nil {
+						_, err = tx.Exec(t.Context(), "INSERT INTO kept VALUES ($1)", n)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err = commit(t.Context(), tx); (err != nil) != (n == 1) {
+						t.Errorf("commit %d: %v", n, err)
+					}
+					_ = c.Close(t.Context())
+					if n != 1 || recorded {
+						want++
+					}
+				}
+				var got int
+				if err := first.QueryRow(t.Context(), "SELECT count(*) FROM kept").Scan(&got); err != nil || got != want || p.Lost() != 1 {
+					t.Errorf("%d rows, %d lost, %v; want %d rows", got, p.Lost(), err, want)
+				}
+			})
+		}
 	}
 }
 
-// TestConnections: each connection has counts of its own, and one that listens does not count in the total.
-func TestConnections(t *testing.T) {
-	t.Parallel()
-	p, first := through(t)
-	second := connect(t, p)
-	for c, query := range map[*pgx.Conn]string{first: "LISTEN news", second: "SELECT 1"} {
-		if _, err := c.Exec(t.Context(), query); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := second.Exec(t.Context(), "SELECT pg_notify('news', 'x')"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := first.WaitForNotification(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s := p.Snapshot()
-	if len(s.Connections) != 2 || s.Connections[0].Statements != 1 || s.Connections[1].Statements != 2 || s.Connections[1].Connections != 1 {
-		t.Errorf("the connections: %+v", s.Connections)
-	}
-	if s.Listeners.Statements != 1 || s.Listeners.Notifications != 1 || s.Total.Statements != 2 || s.Total.Notifies != 1 {
-		t.Errorf("listeners %+v, total %+v", s.Listeners, s.Total)
-	}
-	if s.Statements["SELECT 1"] != 1 || s.Statements["LISTEN news"] != 0 || s.Unread != 0 {
-		t.Errorf("texts %v, %d unread", s.Statements, s.Unread)
-	}
-}
-
-// TestRefusedTLS: a client that asks for TLS first and goes on without it is counted.
-func TestRefusedTLS(t *testing.T) {
-	t.Parallel()
-	p, _ := through(t)
-	c, err := pgx.Connect(t.Context(), strings.Replace(p.URL(), "sslmode=disable", "sslmode=prefer", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(context.Background())
-	if err := one(t.Context(), c, "SELECT $1::int", 1); err != nil {
-		t.Fatal(err)
-	}
-	if s := p.Snapshot(); s.Unread != 0 || s.Total.Statements != 1 {
-		t.Errorf("counted %+v", s)
-	}
+// prepared executes a text by the name under which pgx prepared it.
+func prepared(ctx context.Context, tx pgx.Tx, text string) error {
+	_, err := tx.Conn().Exec(ctx, text, pgx.QueryExecModeCacheStatement)
+	return err
 }
 
 // TestServerGone: a client ends its wait when the server cannot be reached, and one of a closed proxy ends.
@@ -238,19 +172,4 @@ func TestLineDelaysOnce(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
-}
-
-// TestPrepares: a round trip that only prepares a statement counts as such.
-func TestPrepares(t *testing.T) {
-	t.Parallel()
-	p, conn := through(t)
-	for i, want := range []pgproxy.Transaction{{RoundTrips: 2, Prepares: 1, Statements: 1}, {RoundTrips: 1, Statements: 1}} {
-		p.Reset()
-		if err := one(t.Context(), conn, "SELECT $1::int", 1); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.Snapshot().Total; got.Largest != want || got.Prepares != want.Prepares || want.Trips() != 1 {
-			t.Errorf("use %d: %+v; want %+v", i+1, got, want)
-		}
-	}
 }
