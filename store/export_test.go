@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/search"
 )
 
 // StartTrouble is startTrouble.
@@ -165,30 +164,6 @@ func (s *Store) Log(ctx context.Context) (pages int, err error) {
 	var busy, copied int
 	err = s.sqlite().read.QueryRowContext(ctx, "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &pages, &copied)
 	return pages, err
-}
-
-// TwoWays looks for the same words by a walk over an agent's passages behind a
-// number and by the index of a PostgreSQL database, and says whether a search walks.
-func (s *Store) TwoWays(ctx context.Context, agent bridge.AgentID, terms []search.Term, ranked bool) (walk, index []int64, walks bool, err error) {
-	err = s.look(ctx, func(t *tx) error {
-		args, need := []any{tsvector.query(terms), bridge.SearchPool}, bridge.SearchPool
-		ways := [2]string{tsvector.common.newest, tsvector.newest}
-		if ranked {
-			args, need = append(args, bridge.SearchNewest), bridge.SearchNewest
-			ways = [2]string{tsvector.common.ranked, tsvector.ranked}
-		}
-		behind, err := t.walkBehind(agent, tsvector.query(terms), need)
-		if err != nil {
-			return err
-		}
-		walks = behind >= 0
-		if walk, err = selectAll(t, scanInt, ways[0], append(args, agent, max(behind, 0))...); err != nil {
-			return err
-		}
-		index, err = selectAll(t, scanInt, ways[1], args...)
-		return err
-	})
-	return walk, index, walks, err
 }
 
 // Pragma reads a setting of the write connection.

@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"drawbridge/bridge"
-	"drawbridge/bridge/search"
 	"drawbridge/proof/pg"
 	"drawbridge/proof/pgproxy"
 	"drawbridge/store"
@@ -143,61 +141,6 @@ func TestPostgresSessionEndsWithinAStep(t *testing.T) {
 	}
 	must(t, deepen(func() {}))
 	must(t, s.View(t.Context(), deepIs1))
-}
-
-// TestPostgresCommonWords: what stands in many passages is found by a walk, what
-// stands in few by the index, and both ways find the same.
-func TestPostgresCommonWords(t *testing.T) {
-	t.Parallel()
-	s := open(t, pg.Database(t))
-	const passages = 5 * bridge.SearchNewest
-	for from := 0; from < passages; from += 500 {
-		if err := s.Update(t.Context(), func(tx *bridge.Scene) error {
-			for i := from; i < from+500; i++ {
-				p := bridge.Passage{ID: bridge.PassageID(fmt.Sprint("psg_", i)), Agent: "agt_1", Content: fmt.Sprint("only", i, strings.Repeat(" often", 1+i%7)), Tags: []string{"all"}}
-				if i%8 > 0 {
-					p.Content += " most"
-				}
-				other := bridge.Passage{ID: "o" + p.ID, Agent: "agt_2", Content: p.Content, Tags: p.Tags}
-				for _, p := range []bridge.Passage{p, other} {
-					if _, err := tx.InsertPassage(p); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		query bridge.PassageQuery
-		walks bool
-	}{
-		{bridge.PassageQuery{Text: "often"}, true},
-		{bridge.PassageQuery{Text: "often most"}, true},
-		{bridge.PassageQuery{Tags: []string{"all"}}, true},
-		{bridge.PassageQuery{Text: "only1"}, false},
-		{bridge.PassageQuery{Text: "absent"}, false},
-	} {
-		c.query.Agent = "agt_1"
-		q, err := search.Parse(c.query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		walk, index, walks, err := s.TwoWays(t.Context(), "agt_1", q.QueryTerms(), len(q.Terms) > 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(walk)
-		slices.Sort(index)
-		if walks != c.walks {
-			t.Errorf("%+v: a walk: %v, want %v", c.query, walks, c.walks)
-		}
-		if c.walks && (len(walk) != bridge.SearchPool || !slices.Equal(walk, index)) || !c.walks && len(walk) > 0 {
-			t.Errorf("%+v: %d by a walk, %d by the index; want the same, and nothing by a walk for what is rare", c.query, len(walk), len(index))
-		}
-	}
 }
 
 // TestReaderOfAnotherProgram: work goes on beside it, up to a bound, and the log shrinks when it ends.

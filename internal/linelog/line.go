@@ -96,11 +96,9 @@ func lineError(number int, err error) error {
 
 // checkHeader takes an empty file, and a header that a crash cut off, for an empty log.
 func (o Options) checkHeader(line []byte, ended bool) error {
-	for _, text := range []string{o.Header, o.Older} {
-		header := []byte(text + "\n")
-		if text != "" && (bytes.Equal(line, header) || ended && bytes.HasPrefix(header, line)) {
-			return nil
-		}
+	header := []byte(o.Header + "\n")
+	if bytes.Equal(line, header) || ended && bytes.HasPrefix(header, line) {
+		return nil
 	}
 	return ErrForeign
 }

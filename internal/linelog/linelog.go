@@ -47,8 +47,6 @@ type Options struct {
 	Path string
 	// Header is the first line, without its end. It tells the log from other files and from other versions.
 	Header string
-	// Older is the header of an earlier version whose lines mean the same; "" for none. Rewrite replaces it.
-	Older string
 	// MaxRecord bounds a record, in bytes.
 	MaxRecord int
 	// Keep receives every record when the log is opened, in order; it must not hold on to the bytes. Its error means that no

@@ -1,6 +1,7 @@
 package yamlconf
 
 import (
+	"drawbridge/internal/trust"
 	"errors"
 	"fmt"
 	"reflect"
@@ -211,7 +212,7 @@ func (d *decoder) secret(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	d.file.written[path] = ""
-	text, err := d.src.interpolate(n.Value)
+	text, err := d.src.Interpolate(n.Value, nil)
 	if err != nil {
 		d.badReference(n, path, err)
 		return
@@ -271,7 +272,7 @@ func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
 		d.wrong(n, path, "has a YAML tag", "remove the tag that begins with !")
 		return "", false
 	}
-	text, err := d.src.interpolate(n.Value)
+	text, err := d.src.Interpolate(n.Value, nil)
 	if err != nil {
 		d.badReference(n, path, err)
 		return "", false
@@ -284,9 +285,9 @@ func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
 
 func (d *decoder) badReference(n *yaml.Node, path string, err error) {
 	p := Problem{At: at(d.src.Name, n.Line), Key: path, Reason: err.Error()}
-	var ref errReference
-	if errors.As(err, &ref) {
-		p.Remedy = ref.remedy
+	var why *trust.Problem
+	if errors.As(err, &why) {
+		p.Reason, p.Remedy = why.Reason, why.Remedy
 	}
 	d.problem(p)
 }

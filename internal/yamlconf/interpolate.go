@@ -18,14 +18,10 @@ const referenceRemedy = "write ${VAR}, ${VAR:-default} or ${file:path}; $${ is a
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// errReference is why a reference cannot be read; its text holds no value.
-type errReference struct{ reason, remedy string }
-
-func (e errReference) Error() string { return e.reason }
-
-// interpolate replaces every reference in text. It scans once from left to right
-// and never looks at what it has put in, so that a value cannot name another one.
-func (s Source) interpolate(text string) (string, error) {
+// Interpolate replaces every ${VAR}, ${VAR:-default} and ${file:path} in text; $${ stands for ${. A variable that is set and empty is an
+// empty text. It scans once from left to right and never looks at what it has put in, so that a value cannot name another one. put, when
+// not nil, hears of each reference, without its braces, and of what was put in. An error is a *trust.Problem and holds no value.
+func (s Source) Interpolate(text string, put func(reference, value string)) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "${")
@@ -42,11 +38,14 @@ func (s Source) interpolate(text string) (string, error) {
 		b.WriteString(before)
 		reference, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return "", errReference{"has a ${ without its }", referenceRemedy}
+			return "", trust.Because("has a ${ without its }", referenceRemedy)
 		}
 		value, err := s.lookUp(reference)
 		if err != nil {
 			return "", err
+		}
+		if put != nil {
+			put(reference, value)
 		}
 		b.WriteString(value)
 		text = after
@@ -60,17 +59,17 @@ func (s Source) lookUp(reference string) (string, error) {
 	}
 	name, def, hasDefault := strings.Cut(reference, ":-")
 	if !variableName.MatchString(name) {
-		return "", errReference{"has a reference that is neither a variable nor a file", referenceRemedy}
+		return "", trust.Because("has a reference that is neither a variable nor a file", referenceRemedy)
 	}
 	value, set := "", false
 	if s.Getenv != nil {
 		value, set = s.Getenv(name)
 	}
 	switch {
-	case hasDefault && value == "":
+	case hasDefault && (!set || value == ""):
 		return def, nil
 	case !set:
-		return "", errReference{fmt.Sprintf("refers to the environment variable %s, which is not set", name), "set " + name + " or write ${file:path}"}
+		return "", trust.Because(fmt.Sprintf("refers to the environment variable %s, which is not set", name), "set "+name+" or write ${file:path}")
 	}
 	return value, nil
 }
@@ -80,7 +79,7 @@ func (s Source) lookUp(reference string) (string, error) {
 // this way.
 func (s Source) readFile(path string) (string, error) {
 	if path == "" {
-		return "", errReference{"names no file", referenceRemedy}
+		return "", trust.Because("names no file", referenceRemedy)
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.Dir, path)
@@ -99,17 +98,17 @@ func fileTrouble(path string, err error) error {
 	var why *trust.Problem
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errReference{about + "which does not exist", remedy}
+		return trust.Because(about+"which does not exist", remedy)
 	case errors.Is(err, fs.ErrPermission):
-		return errReference{about + "which may not be read by this user", "change its owner or mode, or run as its owner"}
+		return trust.Because(about+"which may not be read by this user", "change its owner or mode, or run as its owner")
 	case errors.As(err, &why) && why.Unwrap() != nil:
-		return errReference{about + "which cannot be read: " + why.Reason, remedy}
+		return trust.Because(about+"which cannot be read: "+why.Reason, remedy)
 	case errors.As(err, &why) && filepath.IsAbs(why.Reason): // it begins with the file or folder that is at fault
-		return errReference{about + "but " + oneLine(why.Reason), oneLine(why.Remedy)}
+		return trust.Because(about+"but "+oneLine(why.Reason), oneLine(why.Remedy))
 	case errors.As(err, &why):
-		return errReference{about + "which " + why.Reason, why.Remedy}
+		return trust.Because(about+"which "+why.Reason, why.Remedy)
 	}
-	return errReference{about + "which cannot be read", remedy}
+	return trust.Because(about+"which cannot be read", remedy)
 }
 
 // wholeReference reports whether text is exactly one reference without a default,

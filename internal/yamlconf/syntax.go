@@ -16,7 +16,7 @@ const mostLines = 1000
 
 // syntaxProblem says where a file stops being YAML, and what to do about it.
 func syntaxProblem(name string, data []byte, err error) *Problem {
-	line, reason, remedy := SyntaxFault(data, err)
+	line, reason, remedy := syntaxFault(data, err)
 	p := &Problem{At: name, Reason: reason, Remedy: remedy}
 	if line > 0 {
 		p.At = at(name, line)
@@ -24,9 +24,9 @@ func syntaxProblem(name string, data []byte, err error) *Problem {
 	return p
 }
 
-// SyntaxFault says in plain words why data is not YAML, after the library's error about it. The line counts from 1 and is 0
+// syntaxFault says in plain words why data is not YAML, after the library's error about it. The line counts from 1 and is 0
 // when nobody can tell it.
-func SyntaxFault(data []byte, err error) (line int, reason, remedy string) {
+func syntaxFault(data []byte, err error) (line int, reason, remedy string) {
 	text := unmasker.Replace(strings.TrimPrefix(err.Error(), "yaml: "))
 	if _, scanErr := fmt.Sscanf(text, "line %d:", &line); scanErr == nil {
 		_, text, _ = strings.Cut(text, ": ")

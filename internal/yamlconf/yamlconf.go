@@ -54,7 +54,7 @@ func Decode(src Source, v any) []Problem {
 // each key stands. The File is never nil.
 func Read(src Source, v any) (*File, []Problem) {
 	d := &decoder{src: src, file: newFile(src.Name), lines: strings.Split(string(src.Data), "\n")}
-	root, problem := parse(src)
+	root, problem := Document(src)
 	if problem != nil {
 		return d.file, []Problem{*problem}
 	}
@@ -64,8 +64,8 @@ func Read(src Source, v any) (*File, []Problem) {
 	return d.file, d.report()
 }
 
-// parse returns the root node of the only document, or nil for an empty file.
-func parse(src Source) (root *yaml.Node, problem *Problem) {
+// Document returns the root node of the only document, or nil for an empty file. Its scalars hold references as they were written.
+func Document(src Source) (root *yaml.Node, problem *Problem) {
 	if len(src.Data) > MaxSize {
 		return nil, &Problem{At: src.Name, Reason: fmt.Sprintf("is larger than %d bytes", MaxSize), Remedy: "check that this is the right file"}
 	}

@@ -243,8 +243,7 @@ func findingOf(relay string, a ask, o wire.Outcome) (bridge.ActionFinding, error
 	return bridge.ActionFinding{Relay: relay, Known: bridge.JournalOver, Outcome: out}, nil
 }
 
-// lookAsk is a look-up on its way to another replica. A replica of an earlier version reads it as a request without an id, which it
-// cannot sign, so that nothing runs.
+// lookAsk is a look-up on its way to another replica.
 type lookAsk struct {
 	Lookup *ask `json:"lookup"`
 }

@@ -121,8 +121,7 @@ func (h *Hub) findTurn(ctx context.Context, t TurnCall, a turnAsk) (wire.TurnFou
 	return *s.TurnFound, nil
 }
 
-// turnAsk is a turn, its look-up, or the word that stops it, on its way to another replica. A replica of an earlier version reads it as a request without an
-// id, which it cannot sign.
+// turnAsk is a turn, its look-up, or the word that stops it, on its way to another replica.
 type turnAsk struct {
 	Turn       *TurnCall `json:"turn,omitempty"`
 	TurnLookup *TurnCall `json:"turn_lookup,omitempty"`

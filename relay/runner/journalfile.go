@@ -26,9 +26,7 @@ const (
 	// interruptedByBackup is for what another record than the journal says.
 	interruptedByBackup = "the relay's audit log says that this action was started, and its journal does not know it, as after a backup was put back; it does not run again"
 
-	// Version 3 adds epochs, which a relay of version 2 would not keep.
-	journalHeader = `{"journal":"drawbridge-relay","version":3,"epochs":true}`
-	olderHeader   = `{"journal":"drawbridge-relay","version":2}`
+	journalHeader = `{"journal":"drawbridge-relay","version":1}`
 	// maxRecord bounds a line of the journal in bytes: an answer as the wire takes it, and room for the rest.
 	maxRecord = wire.MaxBody + wire.MaxAnswer
 )
@@ -140,7 +138,7 @@ func openJournal(path string, now func() time.Time) (*FileJournal, error) {
 // lines describes the file that holds m.
 func (m *Memory) lines(path string) linelog.Options {
 	return linelog.Options{
-		Path: path, Header: journalHeader, Older: olderHeader, MaxRecord: maxRecord,
+		Path: path, Header: journalHeader, MaxRecord: maxRecord,
 		Keep: func(line []byte) error {
 			var r record
 			if err := json.Unmarshal(line, &r); err != nil {

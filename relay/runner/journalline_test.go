@@ -2,7 +2,6 @@ package runner_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,7 +75,7 @@ func TestJournalDamage(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"another file", "token: x\n", "is not a journal of this version of drawbridge-relay; name another file with journal: in relay.yaml"},
 		{"another file of one line", "x", "is not a journal"},
-		{"another version", strings.Replace(string(text), `"version":3`, `"version":4`, 1), "is not a journal of this version"},
+		{"another version", strings.Replace(string(text), `"version":1`, `"version":2`, 1), "is not a journal of this version"},
 		{"no header", without(0), "is not a journal"},
 		{"CRLF", strings.ReplaceAll(string(text), "\n", "\r\n"), "is not a journal"},
 		{"missing line", without(1), "is damaged in line 2: its checksum does not match; " + advice},
@@ -120,7 +119,7 @@ func sealedLines(t *testing.T, records ...string) string {
 	t.Helper()
 	var text bytes.Buffer
 	_, _, err := linelog.Write(&text, linelog.Options{
-		Header: `{"journal":"drawbridge-relay","version":2}`, MaxRecord: 1 << 20,
+		Header: `{"journal":"drawbridge-relay","version":1}`, MaxRecord: 1 << 20,
 		Needed: func(emit func([]byte) error) error {
 			for _, record := range strings.Split(strings.Join(records, "|"), "|") {
 				if err := emit([]byte(record)); err != nil {
@@ -263,34 +262,6 @@ func roundTrip(t *testing.T, m *runner.Memory, now func() time.Time) {
 		if diff := cmp.Diff(m.Recorded(id, action, ""), again.Recorded(id, action, "")); diff != "" {
 			t.Fatalf("%s (-before +after):\n%s", id, diff)
 		}
-	}
-}
-
-// A journal of version 2, which knew no epochs, is read and written as one of version 3.
-func TestOlderJournal(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "relay.journal")
-	j := openAt(t, path)
-	if _, err := j.Begin(t.Context(), runner.Claim{ID: "1", Action: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(j.Finish("1", wire.Answer{Action: "a", Status: wire.StatusExecuted}), j.Close()); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	older := strings.Replace(string(text), `"version":3,"epochs":true`, `"version":2`, 1)
-	if err := os.WriteFile(path, []byte(older), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	j = openAt(t, path)
-	if known, answer := j.Lookup("1", "a", ""); !known || answer == nil || j.Epoch() != 0 {
-		t.Errorf("known %t, %+v, epoch %d", known, answer, j.Epoch())
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -28,8 +28,7 @@ func Orphans() (n int, err error) {
 		if string(name) != guardName && string(name) != keeperName {
 			continue
 		}
-		// Those of an earlier version do not say whose they are.
-		if now := parentOf(dir); now > 0 && len(parent) > 0 && strconv.Itoa(now) != string(parent) && !inner(dir) {
+		if now := parentOf(dir); now > 0 && strconv.Itoa(now) != string(parent) && !inner(dir) {
 			n++
 		}
 	}

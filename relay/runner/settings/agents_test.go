@@ -208,7 +208,7 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"HOME", acp("env: { HOME: /root }"), `agents.a.env.HOME: is chosen by the relay`},
 		{"preload", acp("env: { LD_PRELOAD: x }"), `agents.a.env.LD_PRELOAD: may not be set`},
 		{"key that others read", acp("env: { KEY: '${file:open.key}' }"), `open.key can be read by others (mode 0644); run: chmod go-r`},
-		{"missing key", acp("env: { KEY: '${file:no.key}' }"), `no.key: does not exist`},
+		{"missing key", acp("env: { KEY: '${file:no.key}' }"), `no.key, which does not exist`},
 		{"template of acp", acp("format: text, prompt: stdin"), `agents.a.prompt: is a setting of kind: cli`},
 		{"shell", "agents: { a: { kind: acp, argv: [/bin/sh, -c, cat], sandbox: {} } }\n", `"/bin/sh -c": gives a command line to a shell`},
 		{"unknown without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat] } }\n", `agents.a: has no sandbox, and this relay does not know how to make this agent ask; add sandbox:`},

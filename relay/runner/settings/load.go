@@ -1,12 +1,10 @@
 package settings
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -118,21 +116,14 @@ func (r *configReader) load(data []byte) (Config, error) {
 
 // document returns the root of the only document of the file.
 func (r *configReader) document(data []byte) *yaml.Node {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, second yaml.Node
-	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
+	root, fault := yamlconf.Document(yamlconf.Source{Name: r.file, Data: data})
+	switch {
+	case fault != nil:
+		r.problems = append(r.problems, Problem{File: fault.At, Reason: fault.Reason, Remedy: fault.Remedy})
+	case root == nil:
 		r.report(Problem{}, trust.Because("is empty", "write listen and actions; see drawbridge-relay --help"))
-		return nil
-	case err != nil:
-		line, reason, remedy := yamlconf.SyntaxFault(data, err)
-		r.report(Problem{Line: line}, trust.Because(reason, remedy))
-		return nil
 	}
-	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
-		r.report(Problem{Line: second.Line}, trust.Because("holds a second document", "remove it and its ---"))
-	}
-	return doc.Content[0]
+	return root
 }
 
 func (r *configReader) top(root *yaml.Node) {

@@ -28,7 +28,7 @@ listen: "[::1]:${PORT:-7421}"
 token: ${file:relay.token}
 actions:
   plain:
-    argv: [/bin/echo, "$${X}", "a${X}b${X}", 5, "$HOME"]
+    argv: [/bin/echo, "$${X}", a${X}b${X}, 5, "$HOME", ${EMPTY}]
   full:
     argv: [/bin/sh, -c, echo]
     i_know: true
@@ -52,14 +52,14 @@ actions:
 limits: { concurrent: 1, queue: 0, per_minute: 600, per_day: 9, approval_wait: 5m }
 `, 0o644)
 	must(t, os.Mkdir(filepath.Join(dir, "out"), 0o700))
-	env := map[string]string{"X": "${file:/etc/passwd}", "HOME": "/home/me", "T": ""}
+	env := map[string]string{"X": "${file:/etc/passwd}", "HOME": "/home/me", "T": "", "EMPTY": ""}
 	got, err := settings.Load(path, func(name string) (string, bool) { value, set := env[name]; return value, set })
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]settings.Action{
 		"plain": {
-			Argv: []string{"/bin/echo", "${X}", "a${file:/etc/passwd}b${file:/etc/passwd}", "5", "$HOME"},
+			Argv: []string{"/bin/echo", "${X}", "a${file:/etc/passwd}b${file:/etc/passwd}", "5", "$HOME", ""},
 			Dir:  "/", Timeout: time.Minute, Output: wire.DefaultOutput, Concurrency: 1, Processes: 256,
 			Approval: settings.Approval{Mode: "never", By: "machine"},
 		},
@@ -116,7 +116,7 @@ func TestLoadProblems(t *testing.T) {
 		{"empty", "", `: is empty; write listen and actions`},
 		{"not a mapping", "- a\n", `:1: is not a mapping`},
 		{"broken", "a: [\n", `:1: is not YAML`},
-		{"second document", base + "  a: { argv: [/bin/echo] }\n---\nactions: {}\n", `: holds a second document; remove it`},
+		{"second document", base + "  a: { argv: [/bin/echo] }\n---\nactions: {}\n", `: a second document begins here; keep one document`},
 		{"nothing in it", "limits: {}\n", `: token: is missing; write listen: none for a relay that joins and dials out, or token: ${file:relay.token}`},
 		{"no actions", "token: " + token + "\n", `: actions: is missing; list what may run`},
 		{"unknown key", base + "relay: x\n", `: relay: is not a known key; use one of listen, token, actions, agents, repos, limits, state, journal, redact`},
@@ -150,10 +150,10 @@ func TestLoadProblems(t *testing.T) {
 		{"no port", base + "listen: 127.0.0.1\n", `is not a loopback address`},
 		{"short token", "token: secret-but-short\nactions: {}\n", `:1: token: "(hidden)": has 16 characters; use 32 to 512`},
 		{"token with blank", "token: " + strings.Repeat("a b ", 16) + "c\nactions: {}\n", `token: "(hidden)": holds a blank`},
-		{"variable", "token: ${TOKEN}\nactions: {}\n", `:1: token: the environment variable TOKEN is not set or empty; set it, or write ${TOKEN:-default}`},
-		{"bad variable", "token: ${TO KEN}\nactions: {}\n", `token: "TO KEN" is not a variable name; write ${NAME}`},
-		{"open variable", "token: ${TOKEN\nactions: {}\n", `token: ${ is not closed; add }`},
-		{"missing file", "token: ${file:nope}\nactions: {}\n", `nope: does not exist; create it or correct the path`},
+		{"variable", "token: ${TOKEN}\nactions: {}\n", `:1: token: refers to the environment variable TOKEN, which is not set; set TOKEN or write ${file:path}`},
+		{"bad variable", "token: ${TO KEN}\nactions: {}\n", `token: has a reference that is neither a variable nor a file; write ${VAR}`},
+		{"open variable", "token: ${TOKEN\nactions: {}\n", `token: has a ${ without its }; write ${VAR}`},
+		{"missing file", "token: ${file:nope}\nactions: {}\n", `nope, which does not exist; create the file or correct the path`},
 		{"no file", "token: '${file:}'\nactions: {}\n", `names no file`},
 		{"action id", base + "  Backup: { argv: [/bin/echo] }\n", `:3: actions: "Backup": is not an action id; use 1 to 64 of`},
 		{"action as text", base + "  a: /bin/echo\n", `:3: actions.a: is not a mapping`},
@@ -302,8 +302,8 @@ func TestWhoCanWrite(t *testing.T) {
 		{"group writes the file", chmod("relay.yaml", 0o620), "DIR/relay.yaml can be written by others (mode 0620); run: chmod go-w DIR/relay.yaml"},
 		{"others write the file", chmod("relay.yaml", 0o602), "chmod go-w DIR/relay.yaml"},
 		{"others read the file", chmod("relay.yaml", 0o644), ""},
-		{"group writes the token", chmod("relay.token", 0o660), "relay.token: DIR/relay.token can be written by others"},
-		{"group reads the token", chmod("relay.token", 0o640), "relay.token: DIR/relay.token can be read by others (mode 0640); run: chmod go-r DIR/relay.token"},
+		{"group writes the token", chmod("relay.token", 0o660), "relay.token, but DIR/relay.token can be written by others"},
+		{"group reads the token", chmod("relay.token", 0o640), "relay.token, but DIR/relay.token can be read by others (mode 0640); run: chmod go-r DIR/relay.token"},
 		{"others read the token", chmod("relay.token", 0o604), "DIR/relay.token can be read by others (mode 0604); run: chmod go-r DIR/relay.token"},
 		{"group writes the folder", chmod(".", 0o770), "DIR can be written by others (mode 0770); run: chmod go-w DIR"},
 		{"others write the folder", chmod(".", 0o777), "chmod go-w DIR"},
