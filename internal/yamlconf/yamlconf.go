@@ -37,21 +37,14 @@ type Source struct {
 	Getenv func(string) (string, bool)
 }
 
-// Decode reads a file into the struct that v points to and reports every problem.
-// Fields are named by their yaml tag; a field without one cannot be configured.
+// Read reads a file into the struct that v points to and reports every problem. The File, which is never nil, tells where each
+// key stands. Fields are named by their yaml tag; a field without one cannot be configured.
 // The tag's options are "short" (a scalar in place of the mapping fills this
 // string) and "at" with an empty name (this string receives the place, as file:line).
 // Supported are strings, booleans, integers, time.Duration, Secret, pointers,
 // slices, structs and maps with string keys. What is absent keeps the value that v
 // had, so that defaults are set before the call. An empty list, mapping or value
 // of null is an empty slice or map, and a problem for a scalar.
-func Decode(src Source, v any) []Problem {
-	_, problems := Read(src, v)
-	return problems
-}
-
-// Read is Decode for callers that check values afterwards: the File tells where
-// each key stands. The File is never nil.
 func Read(src Source, v any) (*File, []Problem) {
 	d := &decoder{src: src, file: newFile(src.Name), lines: strings.Split(string(src.Data), "\n")}
 	root, problem := Document(src)

@@ -199,7 +199,8 @@ func TestProblems(t *testing.T) {
 			var s sheet
 			src := source(t, c.text)
 			got := []string{}
-			for _, p := range yamlconf.Decode(src, &s) {
+			_, problems := yamlconf.Read(src, &s)
+			for _, p := range problems {
 				got = append(got, strings.ReplaceAll(p.String(), src.Dir, "DIR"))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -355,7 +356,8 @@ func FuzzDecode(f *testing.F) {
 		var s sheet
 		// No files: fuzzed paths must not be opened.
 		src := yamlconf.Source{Name: "t.yaml", Data: []byte(strings.ReplaceAll(text, "file:", "")), Getenv: os.LookupEnv}
-		for _, p := range yamlconf.Decode(src, &s) {
+		_, problems := yamlconf.Read(src, &s)
+		for _, p := range problems {
 			if p.Reason == "" || p.At == "" || strings.ContainsAny(p.String(), "\n\r\x00") {
 				t.Fatalf("problem %+v", p)
 			}
@@ -369,7 +371,7 @@ func TestAFileThatIsOneScalarIsNotShown(t *testing.T) {
 	var into struct {
 		Name string `yaml:"name"`
 	}
-	problems := yamlconf.Decode(yamlconf.Source{Name: "bridge.token", Data: []byte(text)}, &into)
+	_, problems := yamlconf.Read(yamlconf.Source{Name: "bridge.token", Data: []byte(text)}, &into)
 	if len(problems) != 1 {
 		t.Fatalf("problems: %v", problems)
 	}

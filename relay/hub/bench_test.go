@@ -103,7 +103,7 @@ func realRunner(b *testing.B, dir, actions string) *runner.Relay {
 	if err != nil {
 		b.Fatal(err)
 	}
-	log, err := audit.Open(filepath.Join(dir, "audit"), time.Now)
+	log, err := audit.Open(filepath.Join(dir, "audit"), time.Now, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func (m *mains) open(ctx context.Context) (err error) {
 // forgot what ran since. Both put back from one backup agree, and nobody notices.
 func (m *mains) openAudit() (err error) {
 	now, forgotten := time.Now(), map[string]record{}
-	m.audit, err = audit.OpenEach(filepath.Join(m.config.State, AuditName), time.Now, func(at time.Time, e audit.Event) {
+	m.audit, err = audit.Open(filepath.Join(m.config.State, AuditName), time.Now, func(at time.Time, e audit.Event) {
 		started := e.Event == audit.Accepted || e.Event == audit.Ran
 		// The journal takes its time a moment before the audit log takes its own, and may have forgotten by right.
 		if started && now.Sub(at) < rememberFor-time.Minute && wire.ValidRequestID(e.Request) && wire.ValidAction(e.Action) && !m.journal.knows(e.Request) {

@@ -57,7 +57,7 @@ func handle(t *testing.T, actions string, executor runner.Executor) handled {
 	config, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "listen: none\n"+actions, 0o600), noEnv)
 	must(t, err)
 	h := handled{config: config, audit: filepath.Join(dir, runner.AuditName)}
-	log, err := audit.Open(h.audit, time.Now)
+	log, err := audit.Open(h.audit, time.Now, nil)
 	must(t, err)
 	t.Cleanup(func() { must(t, log.Close()) })
 	h.desk, err = approval.Open(approval.Options{Path: filepath.Join(dir, "approvals"), Now: time.Now, Wait: config.Limits.ApprovalWait})
@@ -523,7 +523,7 @@ func BenchmarkTrue(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	log, err := audit.Open(filepath.Join(dir, "audit"), time.Now)
+	log, err := audit.Open(filepath.Join(dir, "audit"), time.Now, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -120,12 +120,9 @@ type Log struct {
 }
 
 // Open opens the log at path, or creates it (mode 0600), and checks all of it. A last line that a kill cut off is taken out
-// and recorded. Any other damage is an error that says where it is.
-func Open(path string, now func() time.Time) (*Log, error) { return OpenEach(path, now, nil) }
-
-// OpenEach is [Open] that hands every event to each as it is read, the oldest first; nil is nobody. After an error what it got
-// means nothing.
-func OpenEach(path string, now func() time.Time, each func(at time.Time, e Event)) (*Log, error) {
+// and recorded. Any other damage is an error that says where it is. each, when not nil, gets every event as it is read, the
+// oldest first; after an error what it got means nothing.
+func Open(path string, now func() time.Time, each func(at time.Time, e Event)) (*Log, error) {
 	l, err := open(path, now, each)
 	if err != nil {
 		return nil, fmt.Errorf("open audit log %s: %w", path, err)

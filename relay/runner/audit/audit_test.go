@@ -32,7 +32,7 @@ func must(t *testing.T, err error) {
 func written(t *testing.T, n int) (path string, head audit.Head) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "relay.audit")
-	log, err := audit.Open(path, time.Now)
+	log, err := audit.Open(path, time.Now, nil)
 	must(t, err)
 	for i := range n {
 		exit := i
@@ -90,7 +90,7 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 			if !errors.As(err, &damage) || damage.Line != tt.line || !strings.Contains(damage.Reason, tt.want) {
 				t.Errorf("%v, want line %d: %s", err, tt.line, tt.want)
 			}
-			if _, err := audit.Open(path, time.Now); err == nil || !strings.Contains(err.Error(), "keep it as evidence") {
+			if _, err := audit.Open(path, time.Now, nil); err == nil || !strings.Contains(err.Error(), "keep it as evidence") {
 				t.Errorf("a relay goes on with it: %v", err)
 			}
 		})
@@ -140,7 +140,7 @@ func TestTornLine(t *testing.T) {
 		if err != nil || report.Torn != int64(extra) || report.Head.Seq != 2 {
 			t.Fatalf("%d bytes of a line: %+v, %v", extra, report, err)
 		}
-		log, err := audit.Open(torn, time.Now)
+		log, err := audit.Open(torn, time.Now, nil)
 		must(t, err)
 		must(t, log.Add(audit.Event{Event: audit.Ran}))
 		must(t, log.Close())
@@ -159,7 +159,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.audit")
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	log, err := audit.Open(path, func() time.Time { return now })
+	log, err := audit.Open(path, func() time.Time { return now }, nil)
 	must(t, err)
 	for range 100_000 {
 		must(t, log.Add(audit.Event{Event: audit.Refused, Reason: "not listed"}))
@@ -183,7 +183,7 @@ func TestFloodHidesNothingElse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.audit")
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	log, err := audit.Open(path, func() time.Time { return now })
+	log, err := audit.Open(path, func() time.Time { return now }, nil)
 	must(t, err)
 	for _, kind := range []string{audit.Refused, audit.Alarm, audit.Asked, audit.Approved} {
 		for range 1000 {
@@ -212,7 +212,7 @@ func TestMissingHeadIsOnRecord(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.audit")
 	for _, want := range []int{0, 0, 1, 1} {
-		log, err := audit.Open(path, time.Now)
+		log, err := audit.Open(path, time.Now, nil)
 		must(t, err)
 		must(t, log.Add(audit.Event{Event: audit.Ran}))
 		must(t, log.Close())
@@ -231,10 +231,10 @@ func TestMissingHeadIsOnRecord(t *testing.T) {
 func TestOneRelayALog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "relay.audit")
-	log, err := audit.Open(path, time.Now)
+	log, err := audit.Open(path, time.Now, nil)
 	must(t, err)
 	defer log.Close()
-	if _, err := audit.Open(path, time.Now); err == nil || !strings.Contains(err.Error(), "is in use by another relay") {
+	if _, err := audit.Open(path, time.Now, nil); err == nil || !strings.Contains(err.Error(), "is in use by another relay") {
 		t.Errorf("%v", err)
 	}
 }
@@ -244,7 +244,7 @@ func TestBefore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	for start, want := range []string{"", "one", "two", "two"} {
-		log, err := audit.Open(path, time.Now)
+		log, err := audit.Open(path, time.Now, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
