@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -389,22 +388,6 @@ func TestUserNamesAreNotAgents(t *testing.T) {
 		}
 		if code != http.StatusNotFound || body != want {
 			t.Errorf("%s: %d %s", user, code, body)
-		}
-	}
-}
-
-// TestOtherTokensOpenNoChat: the tokens of agents and of the metrics read and say nothing at /chat's surface.
-func TestOtherTokensOpenNoChat(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(o *api.Options) { o.MetricsToken = "metrics-only-0123456789" })
-	if _, err := w.client.ChatAsync(context.WithoutCancel(t.Context()), api.ChatRequest{UserID: "u", Message: "m"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, token := range []string{"metrics-only-0123456789", "dbt_0123456789", ""} {
-		for _, r := range [][2]string{{"POST", "/chat?async=true"}, {"GET", "/agent/u?after=0"}, {"GET", "/agent/nobody?after=0"}} {
-			if code, body, _ := w.call(t, r[0], r[1], `{"user_id":"u","message":"m"}`, "X-Bridge-Token", token); code != http.StatusUnauthorized {
-				t.Errorf("%s %s with %q: %d %s", r[0], r[1], token, code, body)
-			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cloudagents_test
 
 import (
-	"errors"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -148,40 +147,6 @@ func forBoth(t *testing.T, test func(t *testing.T, api string)) {
 	}
 }
 
-func TestContractTurns(t *testing.T) {
-	forBoth(t, func(t *testing.T, api string) {
-		w := newWorld(t, api)
-		s, err := w.Launch(t.Context(), w.launch("build it"))
-		if err != nil || !cloudagents.SameRepo(s.Repo, myRepo) || s.URL == "" {
-			t.Fatal(s, err)
-		}
-		first := w.ref(s, "")
-		o := w.finish(first)
-		if o.State != bridge.RunFinished || o.Reply != "answer to 1\nsecond line" || o.PR != "https://github.com/me/my-app/pull/7" {
-			t.Errorf("%+v", o)
-		}
-		f := w.followUp(first, "go on")
-		if _, found, err := w.FindSend(t.Context(), f); found == bridge.FoundThere || err != nil {
-			t.Errorf("found %v before it was sent: %v", found, err)
-		}
-		s2, err := w.Send(t.Context(), f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o := w.finish(w.ref(s2, marker)); o.State != bridge.RunFinished || o.Reply != "answer to 2\nsecond line" {
-			t.Errorf("%+v", o)
-		}
-		if s3, found, err := w.FindSend(t.Context(), f); found != bridge.FoundThere || s3.Run != s2.Run || err != nil {
-			t.Errorf("%+v %v %v", s3, found, err)
-		}
-		if o := w.finish(first); o.Reply != "answer to 1\nsecond line" {
-			t.Errorf("the first turn, seen again: %+v", o)
-		}
-		w.want(cloudsim.AgentCreated, 1)
-		w.want(cloudsim.RunCreated, 1)
-	})
-}
-
 func TestContractLostCreateResponse(t *testing.T) {
 	forBoth(t, func(t *testing.T, api string) {
 		for _, fault := range []cloudsim.Fault{
@@ -213,79 +178,6 @@ func TestContractLostCreateResponse(t *testing.T) {
 				w.want(cloudsim.AgentCreated, 1)
 			})
 		}
-	})
-}
-
-func TestContractNotCreated(t *testing.T) {
-	forBoth(t, func(t *testing.T, api string) {
-		w := newWorld(t, api, cloudsim.Fault{Kind: script.Create5xx, Times: 1})
-		l := w.launch("build it")
-		_, err := w.Launch(t.Context(), l)
-		check(t, err, bridge.Unavailable, true)
-		if s, found, err := w.FindLaunch(t.Context(), l); found == bridge.FoundThere || err != nil {
-			t.Errorf("%+v %v %v", s, found, err)
-		}
-		w.want(cloudsim.AgentCreated, 0)
-	})
-}
-
-func TestContractLostFollowUp(t *testing.T) {
-	forBoth(t, func(t *testing.T, api string) {
-		w := newWorld(t, api, cloudsim.Fault{Kind: script.FollowupLostResponse, Times: 1})
-		first := w.start("build it")
-		w.finish(first)
-		f := w.followUp(first, "go on")
-		_, err := w.Send(t.Context(), f)
-		check(t, err, bridge.Unavailable, true)
-		s, found, err := w.FindSend(t.Context(), f)
-		if found != bridge.FoundThere || err != nil {
-			t.Fatal(s, found, err)
-		}
-		if o := w.finish(w.ref(s, marker)); o.Reply != "answer to 2\nsecond line" {
-			t.Errorf("%+v", o)
-		}
-		w.want(cloudsim.RunCreated, 1)
-	})
-}
-
-func TestContractInvisibleFollowUp(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, bridge.APIv0, cloudsim.Fault{Kind: script.FollowupInvisible, Delay: script.Duration(200 * time.Millisecond)})
-	first := w.start("build it")
-	w.finish(first)
-	s, err := w.Send(t.Context(), w.followUp(first, "go on"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o, err := w.Observe(t.Context(), w.ref(s, marker)); err != nil || o.State.Terminal() {
-		t.Errorf("%+v %v", o, err)
-	}
-	if o := w.finish(w.ref(s, marker)); o.Reply != "answer to 2\nsecond line" {
-		t.Errorf("%+v", o)
-	}
-}
-
-func TestContractBusyAndCancel(t *testing.T) {
-	forBoth(t, func(t *testing.T, api string) {
-		w := newWorld(t, api)
-		first := w.start("this never ends")
-		if api == bridge.APIv1 {
-			_, err := w.Send(t.Context(), w.followUp(first, "go on"))
-			check(t, err, bridge.Busy, false)
-			if _, found, err := w.FindSend(t.Context(), w.followUp(first, "go on")); found == bridge.FoundThere || err != nil {
-				t.Error(found, err)
-			}
-		}
-		for range 2 { // the second finds it over
-			if err := w.Cancel(t.Context(), first); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if o := w.finish(first); o.Reply != "" || api == bridge.APIv1 && o.State != bridge.RunCancelled {
-			t.Errorf("%+v", o)
-		}
-		w.want(cloudsim.RunCancelled, 1)
-		w.want(cloudsim.RunCreated, 0)
 	})
 }
 
@@ -350,27 +242,6 @@ func TestContractReplies(t *testing.T) {
 	}
 }
 
-func TestContractOversizedReply(t *testing.T) {
-	forBoth(t, func(t *testing.T, api string) {
-		w := newWorld(t, api, cloudsim.Fault{Kind: script.OversizedResult, Bytes: 100_000})
-		r := w.start("build it")
-		small := newClient(t, w.url, func(o *cloudagents.Options) { o.API, o.MaxReply = api, 64<<10 })
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			o, err := small.Observe(t.Context(), r)
-			if err != nil {
-				check(t, err, bridge.TooLarge, false)
-				return
-			}
-			if o.State.Terminal() {
-				t.Fatalf("a reply of %d bytes", len(o.Reply))
-			}
-			<-tick.C
-		}
-	})
-}
-
 func TestContractWrongRepository(t *testing.T) {
 	forBoth(t, func(t *testing.T, api string) {
 		w := newWorld(t, api, cloudsim.Fault{Kind: script.WrongRepo, As: "github.com/evil/other"})
@@ -379,53 +250,6 @@ func TestContractWrongRepository(t *testing.T) {
 			t.Errorf("%+v %v", s, err)
 		}
 	})
-}
-
-func TestContractStream(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, bridge.APIv1)
-	r := w.start("uses a tool")
-	var ids, names []string
-	read := func(last string, stopAt int) error {
-		return w.Stream(t.Context(), r, last, func(e cloudagents.Event) error {
-			if e.ID != "" && (len(ids) == 0 || ids[len(ids)-1] != e.ID) {
-				ids = append(ids, e.ID)
-			}
-			names = append(names, e.Name)
-			if stopAt > 0 && len(ids) == stopAt {
-				return errStop
-			}
-			return nil
-		})
-	}
-	if err := read("", 0); err != nil { // live, to its end
-		t.Fatal(err)
-	}
-	whole := slices.Clone(ids)
-	for _, name := range []string{"status", "assistant", "interaction_update", "tool_call", "result", "done"} {
-		if !slices.Contains(names, name) {
-			t.Errorf("no %s among %v", name, names)
-		}
-	}
-	ids = nil
-	if err := read("", 3); !errors.Is(err, errStop) {
-		t.Fatal(err)
-	}
-	if err := read(ids[2], 0); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(ids, whole) {
-		t.Errorf("resumed to %v, want %v", ids, whole)
-	}
-	check(t, read("1-1", 0), bridge.Invalid, false)
-	for fault, kind := range map[script.FaultKind]bridge.ErrorKind{
-		script.StreamDrop: bridge.Unavailable, script.StreamUnavailable: bridge.Unavailable, script.Stream410: bridge.NotFound,
-	} {
-		if err := w.sim.AddFault(cloudsim.Fault{Kind: fault, Times: 1}); err != nil {
-			t.Fatal(err)
-		}
-		check(t, read("", 0), kind, false)
-	}
 }
 
 func TestContractAccount(t *testing.T) {
@@ -447,5 +271,3 @@ func TestContractAccount(t *testing.T) {
 		check(t, err, bridge.Unauthenticated, false)
 	})
 }
-
-var errStop = errors.New("stop")

@@ -285,27 +285,6 @@ func TestInspectRefusesBeforeSending(t *testing.T) {
 	}
 }
 
-func TestContractInspect(t *testing.T) {
-	forBoth(t, func(t *testing.T, api string) {
-		w := newWorld(t, api)
-		r := w.start("leaves files")
-		w.finish(r)
-		got, err := w.Inspect(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder := map[string]string{bridge.APIv0: "/opt/cursor/artifacts/", bridge.APIv1: "artifacts/"}[api]
-		want := bridge.Evidence{Artifacts: []bridge.Artifact{{Path: folder + "report.md", Size: 5}, {Path: folder + "log.txt"}}}
-		if api == bridge.APIv1 {
-			want.Usage = &bridge.Usage{Tokens: 1234, CostMicros: 5000, CostKnown: true}
-			want.Spent = &bridge.Tokens{Input: 1000, Output: 200, CacheWrite: 30, CacheRead: 4}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
 // What the service does wrong costs a part of the evidence, never all of it in silence.
 func TestContractInspectFaults(t *testing.T) {
 	t.Parallel()

@@ -52,23 +52,6 @@ func TestContractSentSince(t *testing.T) {
 	})
 }
 
-// TestContractSentSinceHidden: a stream that shows no prompt leaves a run that is not shown, which is not the same as none.
-func TestContractSentSinceHidden(t *testing.T) {
-	t.Parallel()
-	w := newWorldWith(t, bridge.APIv1, strings.Replace(simScript, "usage_cost: true", "usage_cost: true, no_prompts: true", 1))
-	first := w.start("build it")
-	w.finish(first)
-	s, err := w.Send(t.Context(), w.followUp(first, "go on"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.finish(w.ref(s, marker))
-	sent, err := w.SentSince(t.Context(), first)
-	if err != nil || len(sent) != 1 || sent[0].Shown || sent[0].Text != "" || sent[0].Run != s.Run || !sent[0].Over {
-		t.Errorf("%+v, %v", sent, err)
-	}
-}
-
 // TestSentSinceV1: whatever list and streams look like, a run that may have told something is either shown, said to be hidden, or
 // an error that passes. It is never left out.
 func TestSentSinceV1(t *testing.T) {

@@ -287,19 +287,6 @@ func TestASessionGoesOnAtAnotherReplica(t *testing.T) {
 	}
 }
 
-func TestToolsetsAreChosen(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.launch("main")
-	s := w.connect("main", newEra, "/bridge")
-	good[any](w, s, "list_allowed", nil)
-	for _, path := range []string{"/memory", "/nosuch", "/bridge/x"} {
-		if _, err := w.dial("main", newEra, path); err == nil {
-			t.Errorf("%s is offered", path)
-		}
-	}
-}
-
 func TestAnAgentSeesItsOwnTreeOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

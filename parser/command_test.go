@@ -118,17 +118,6 @@ func TestFences(t *testing.T) {
 	}
 }
 
-func TestFencedRun(t *testing.T) {
-	t.Parallel()
-	got := parser.ParseString("```\nLOCAL_ACTION: a\n  LOCAL_ACTION: b\n", parser.Options{Fenced: parser.FencedRun})
-	if len(got.Commands) != 1 || got.Commands[0].Line != 2 {
-		t.Errorf("commands %v", got.Commands)
-	}
-	if len(got.NearMisses) != 1 || got.NearMisses[0].Code != parser.CodeIndented {
-		t.Errorf("near misses %v", got.NearMisses)
-	}
-}
-
 func TestUnknownFencedSettingIsTheStrictOne(t *testing.T) {
 	t.Parallel()
 	got := parser.ParseString("```\nLOCAL_ACTION: a\n", parser.Options{Fenced: "RUN"})

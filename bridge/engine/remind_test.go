@@ -124,12 +124,3 @@ func TestApprovedReminderWithoutRoom(t *testing.T) {
 		wants(t, w.sent(boss)[before], "the limit is 1 (limits.reminders)")
 	})
 }
-
-// An agent that only asks for reminders that cannot be set is not answered without end.
-func TestBadRemindersAreNotAnsweredForEver(t *testing.T) {
-	t.Parallel()
-	play(t, func(string, string) string { return "REMIND: soon, look" }, func(t *testing.T, w *world) {
-		w.launch("go")
-		w.idle(4)
-	})
-}

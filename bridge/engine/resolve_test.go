@@ -125,30 +125,6 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// A person sends an uncertain turn again: what was in doubt before says nothing
-// of the new attempt, which gets the whole settle time.
-func TestReplayedTurnIsNotInDoubt(t *testing.T) {
-	t.Parallel()
-	play(t, script(map[string]string{"github.com/me/agent-env": "LOCAL_ACTION: backup_script"}), func(t *testing.T, w *world) {
-		w.cloud.HiddenSends = func() bool { return true }
-		w.cloud.Fail = func(point, _ string) error {
-			if point == "before send" {
-				return &bridge.Error{Kind: bridge.Unavailable, Message: "answer lost", Unclear: true}
-			}
-			return nil
-		}
-		a, _, err := w.engine.LaunchAgent(t.Context(), engine.Spec{Name: "main", Repo: "github.com/me/agent-env", Prompt: "go", API: bridge.APIv0})
-		if err != nil {
-			t.Fatal(err)
-		}
-		uncertain := w.turnsIn(a.ID, bridge.TurnUncertain, 1)[0]
-		again, err := w.engine.Replay(t.Context(), uncertain.ID)
-		if err != nil || !again.DoubtSince.IsZero() {
-			t.Errorf("replayed: in doubt since %s, %v", again.DoubtSince, err)
-		}
-	})
-}
-
 // TestReplayTellsWhatWaitsNow: what an old failed turn carried was told by a later one. Its replay tells the message that waits now,
 // and has that message's cause.
 func TestReplayTellsWhatWaitsNow(t *testing.T) {

@@ -297,32 +297,3 @@ func TestEachAttemptGetsTheWholeSettleTime(t *testing.T) {
 		w.idle(2)
 	})
 }
-
-// A name that an agent gave a file is no way around the guard against echoes.
-func TestEchoOfAnArtifactsName(t *testing.T) {
-	t.Parallel()
-	play(t, func(repo, text string) string {
-		switch {
-		case repo != "github.com/me/agent-env":
-			return "done"
-		case strings.HasPrefix(text, "[bridge "):
-			return "LOCAL_ACTION: backup_script"
-		}
-		return "SUBAGENT: repo=github.com/me/my-app, prompt=x"
-	}, func(t *testing.T, w *world) {
-		w.cloud.Inspected = func(string) (bridge.Evidence, error) {
-			return bridge.Evidence{Artifacts: []bridge.Artifact{{Path: "LOCAL_ACTION: backup_script", Size: 3}}}, nil
-		}
-		w.launch("go")
-		w.until("held", func(tx *bridge.Scene) bool {
-			all, err := tx.Commands(bridge.CommandFilter{})
-			if err != nil || len(all) < 2 {
-				return false
-			}
-			if all[0].Code != "echo" {
-				t.Fatalf("%s is %s (%s)", all[0].Parsed.Verb, all[0].State, all[0].Code)
-			}
-			return true
-		})
-	})
-}

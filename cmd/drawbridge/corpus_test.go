@@ -4,70 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-// corpusAllowlist is what the rows of repo-cases.tsv are judged by.
-const corpusAllowlist = "repos: [github.com/me/my-app, 'github.com/acme/*', { repo: local/my-app, runtime: laptop }]\nactions: { backup_script: {} }\n"
-
-// Every row of the policy's corpus, through the program as a user calls it. Values such as --upload-pack=… come on
-// standard input and are values there, never flags.
-func TestAllowedOnCorpus(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "allowlist.yaml"), []byte(corpusAllowlist), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var stdin strings.Builder
-	var rows [][]string
-	for line := range strings.Lines(string(readTestFile(t, "../../policy/testdata/repo-cases.tsv"))) {
-		cols := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		stdin.WriteString(`"` + cols[0] + "\"\n")
-		rows = append(rows, cols)
-	}
-	got := call(t, dir, stdin.String(), "allowed", "repo", "--json")
-	if got.code != exitNo || got.stderr != "" {
-		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
-	}
-	answers := strings.Split(strings.TrimSuffix(got.stdout, "\n"), "\n")
-	if len(rows) < 90 || len(answers) != len(rows) {
-		t.Fatalf("%d answers to %d rows", len(answers), len(rows))
-	}
-	for i, row := range rows {
-		checkAllowedRow(t, row, answers[i])
-	}
-}
-
-func checkAllowedRow(t *testing.T, row []string, answer string) {
-	t.Helper()
-	var want string
-	if err := json.Unmarshal([]byte(`"`+row[0]+`"`), &want); err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Value, Canonical, Reason string
-		Allowed                  bool
-	}
-	d := json.NewDecoder(strings.NewReader(answer))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&got); err != nil {
-		t.Fatalf("%s: %v", answer, err)
-	}
-	if got.Value != want || got.Allowed != (row[1] != "DENY") {
-		t.Errorf("%q (%s): %s", want, row[2], answer)
-	}
-	if got.Allowed && got.Canonical != row[1] {
-		t.Errorf("%q is canonically %q, not %q", want, got.Canonical, row[1])
-	}
-	if !got.Allowed && got.Reason == "" {
-		t.Errorf("%q is refused without a reason", want)
-	}
-}
 
 type corpusCommand struct {
 	Kind   string `json:"kind"`

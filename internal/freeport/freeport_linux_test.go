@@ -24,36 +24,6 @@ func hold(t *testing.T) string {
 	return port
 }
 
-// A server starts on its port, crashes with a client connected, and starts again.
-func TestServerComesAndGoes(t *testing.T) {
-	t.Parallel()
-	address := "127.0.0.1:" + hold(t)
-	if c, err := net.Dial("tcp", address); err == nil {
-		t.Errorf("somebody listens already; connected from %s", c.LocalAddr())
-	}
-	for range 2 {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		server, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // While nobody listens on a held port, no connection gets it; and no two holds are the same.
 func TestNobodyElseGetsIt(t *testing.T) {
 	t.Parallel()

@@ -119,13 +119,3 @@ func TestAResponseIsNotAnswered(t *testing.T) {
 		}
 	}
 }
-
-// An error of the protocol that comes under another id, or none, is passed on
-// under the request's own, so that its sender does not wait.
-func TestARefusalReachesItsRequest(t *testing.T) {
-	t.Parallel()
-	lines, _ := talk(t, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`+"\n", refuse)
-	if len(lines) != 1 || !strings.Contains(lines[0], `"id":7`) || !strings.Contains(lines[0], `-32600`) {
-		t.Errorf("%q", lines)
-	}
-}

@@ -263,42 +263,6 @@ func TestManyLargeOutputs(t *testing.T) {
 	}
 }
 
-// A relay that says it a million times is cut off. So is one that says what no question can be.
-func TestHostileAsking(t *testing.T) {
-	t.Parallel()
-	s := siteOn(t, memstore.NewDisk(), nil)
-	s.clock.stop()
-	path := joined(t, s, "laptop")
-	p, _, _ := s.entered(t, path)
-	sent := make(chan int)
-	go func() {
-		n := 0
-		for err := error(nil); err == nil && n < 1_000_000; n++ {
-			err = p.ws.Write(t.Context(), websocket.MessageText, []byte(fmt.Sprintf(`{"asking":{"questions":[{"id":"op-%d","age_ms":0,"left_ms":1}]}}`, n)))
-		}
-		sent <- n
-	}()
-	if got := p.closed(); !strings.Contains(got, "too many frames") && !strings.Contains(got, "reset") && !strings.Contains(got, "broken pipe") {
-		t.Errorf("closed with %q", got)
-	}
-	if n := <-sent; n == 1_000_000 {
-		t.Error("a million frames are taken")
-	}
-	s.offline(t, "laptop")
-	for _, text := range []string{
-		`{"asking":{"questions":[{"id":"a b","age_ms":0,"left_ms":0}]}}`,
-		`{"asking":{"questions":[{"id":"a","age_ms":0,"left_ms":86400001}]}}`,
-		`{"asking":{"questions":[{"id":"a","age_ms":-1,"left_ms":0}]}}`,
-	} {
-		p, _, _ := s.entered(t, path)
-		p.send([]byte(text))
-		if got := p.closed(); !strings.Contains(got, "malformed") {
-			t.Errorf("%s: %q", text, got)
-		}
-		s.offline(t, "laptop")
-	}
-}
-
 // Whatever a stranger sends, the bridge closes the connection and goes on.
 func TestHostileFrames(t *testing.T) {
 	t.Parallel()

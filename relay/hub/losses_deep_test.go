@@ -93,24 +93,6 @@ func TestLargeTurnOverBrokenConnections(t *testing.T) {
 	}
 }
 
-// A relay that says nothing, not even a ping, for longer than it may is cut off, and dials again if it is there.
-func TestSilentRelayIsCutOff(t *testing.T) {
-	t.Parallel()
-	s := siteOn(t, memstore.NewDisk(), nil)
-	connect(t, joined(t, s, "laptop"), newDiary("a"), nil)
-	s.online(t, "laptop")
-	session := func() string {
-		v, err := s.RelayByName(t.Context(), "laptop")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v.Session
-	}
-	first := session()
-	s.clock.forward(80 * time.Second)
-	eventually(t, "it has another connection", func() bool { now := session(); return now != "" && now != first })
-}
-
 // TestSilentStrangers: strangers who connect and say nothing keep no relay out. As many as are asked at a time once kept all
 // of them out for 10 s, and again with each new round.
 func TestSilentStrangers(t *testing.T) {

@@ -38,12 +38,6 @@ func TestRefusals(t *testing.T) {
 		says   string
 	}{
 		{"other host", call{body: good, host: "evil.example"}, 403, "Host"},
-		{"localhost is not the address", call{body: good, host: "localhost" + relay.addr[strings.Index(relay.addr, ":"):]}, 403, "Host"},
-		{"host without port", call{body: good, host: "127.0.0.1"}, 403, "Host"},
-		{"origin", call{body: good, header: header("Origin", "http://"+relay.addr)}, 403, "web page"},
-		{"null origin", call{body: good, header: header("Origin", "null")}, 403, "web page"},
-		{"empty origin", call{body: good, header: header("Origin", "")}, 403, "web page"},
-		{"fetch metadata", call{body: good, header: header("Sec-Fetch-Site", "none")}, 403, "web page"},
 		{"other fetch metadata", call{body: good, header: header("Sec-Fetch-Storage-Access", "x")}, 403, "web page"},
 		{"web page on health", call{method: "GET", path: "/health", header: header("Origin", "x")}, 403, "web page"},
 		{"no token", call{body: good, header: header("Authorization", "")}, 401, "token"},
@@ -59,8 +53,6 @@ func TestRefusals(t *testing.T) {
 		{"dots", call{path: "/x/../run", body: good}, 404, "/run"},
 		{"trailing slash", call{path: "/run/", body: good}, 404, "/run"},
 		{"encoded path", call{path: "/%72un", body: good}, 404, "/run"},
-		{"form", call{body: good, header: header("Content-Type", "text/plain")}, 415, "application/json"},
-		{"no content type", call{body: good, header: header("Content-Type", "")}, 415, "application/json"},
 		{"two content types", call{body: good, header: header("Content-Type", "application/json", "Content-Type", "text/plain")}, 415, "json"},
 		{"compressed", call{body: good, header: header("Content-Encoding", "gzip")}, 415, "Content-Encoding"},
 		{"large", call{body: `{"action":"` + strings.Repeat("a", 4096) + `"}`}, 413, "4 KiB"},

@@ -16,27 +16,6 @@ import (
 	"drawbridge/relay/wire"
 )
 
-// The kernel ends the action when the relay is killed, whichever thread had started it.
-func TestActionDiesWithTheRelay(t *testing.T) {
-	t.Parallel()
-	pipe := watch(t)
-	relay, cmd := startRelay(t, shell("wait", "exec 3>$PIPE; echo begun >&3; exec sleep 300", "env: { PIPE: "+pipe.path+" }"))
-	answered := make(chan error, 1)
-	go func() {
-		_, err := relay.do(context.WithoutCancel(t.Context()), runCall("wait", ""))
-		answered <- err
-	}()
-	<-pipe.begun
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-pipe.gone
-	if err := <-answered; err == nil {
-		t.Error("a killed relay answered")
-	}
-	_ = cmd.Wait()
-}
-
 // A relay that was killed in the middle of an action never runs it again, and says so; what it had answered it answers
 // again, also when the action has left the list since.
 func TestKilledRelayRunsNothingTwice(t *testing.T) {

@@ -57,25 +57,3 @@ func TestAnswerKeys(t *testing.T) {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 }
-
-func TestInterrupted(t *testing.T) {
-	t.Parallel()
-	want := wire.Answer{Action: "x", Status: wire.StatusInterrupted, ExitCode: wire.NoExitCode, Error: "why"}
-	if diff := cmp.Diff(want, wire.Interrupted("x", "why")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestStatusKnown(t *testing.T) {
-	t.Parallel()
-	for _, s := range []wire.Status{wire.StatusExecuted, wire.StatusRefused, wire.StatusFailed, wire.StatusTimedOut, wire.StatusInterrupted} {
-		if !s.Known() {
-			t.Errorf("%q is not known", s)
-		}
-	}
-	for _, s := range []wire.Status{"", "ok", "Executed"} {
-		if s.Known() {
-			t.Errorf("%q is known", s)
-		}
-	}
-}

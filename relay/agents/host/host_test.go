@@ -237,29 +237,6 @@ func wantNothingLeft(t *testing.T, w *world) {
 	}
 }
 
-// A turn that had its end keeps it, whatever the agent says after.
-func TestSpeaksAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil, open)
-	_, s := w.start(nil)
-	a, err := s.Prompt(t.Context(), "do: say first\ndo: twice")
-	if err != nil || a.Text() != "first" {
-		t.Errorf("%q, %v", a.Text(), err)
-	}
-	late, err := s.Prompt(t.Context(), "do: late the answer")
-	if err != nil {
-		t.Error(err)
-	}
-	if a, err = s.Prompt(t.Context(), "do: say second"); err != nil || !strings.HasSuffix(a.Text(), "second") {
-		t.Errorf("%q, %v", a.Text(), err)
-	}
-	// On a slow machine they come too late for the turn to which they belong. None is lost.
-	if all := late.Text() + s.Late() + a.Text(); all != "the answersecond" {
-		t.Errorf("words that came after the end of a turn without words: %q", all)
-	}
-	w.log()
-}
-
 // A turn is stopped while it asks: the question is answered with cancelled, as the agent checks.
 func TestStopWhileAsking(t *testing.T) {
 	t.Parallel()

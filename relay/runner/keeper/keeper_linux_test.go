@@ -3,7 +3,6 @@ package keeper_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -369,17 +368,4 @@ func BenchmarkTrue(b *testing.B) {
 			}
 		}
 	})
-}
-
-// The plan is what goes over the wire to a stage.
-func TestPlanSurvivesJSON(t *testing.T) {
-	t.Parallel()
-	plan := sandbox.Ability{Landlock: 7, Namespace: true}.Plan(sandbox.Wish{Read: []string{"/a"}, Write: []string{"/b"}})
-	text, err := json.Marshal(plan)
-	must(t, err)
-	var again sandbox.Plan
-	must(t, json.Unmarshal(text, &again))
-	if again.String() != plan.String() || again.Missing() != "" {
-		t.Errorf("%s became %s, missing %q", plan, again, again.Missing())
-	}
 }

@@ -151,10 +151,7 @@ func TestLoadProblems(t *testing.T) {
 		{"short token", "token: secret-but-short\nactions: {}\n", `:1: token: "(hidden)": has 16 characters; use 32 to 512`},
 		{"token with blank", "token: " + strings.Repeat("a b ", 16) + "c\nactions: {}\n", `token: "(hidden)": holds a blank`},
 		{"variable", "token: ${TOKEN}\nactions: {}\n", `:1: token: refers to the environment variable TOKEN, which is not set; set TOKEN or write ${file:path}`},
-		{"bad variable", "token: ${TO KEN}\nactions: {}\n", `token: has a reference that is neither a variable nor a file; write ${VAR}`},
-		{"open variable", "token: ${TOKEN\nactions: {}\n", `token: has a ${ without its }; write ${VAR}`},
 		{"missing file", "token: ${file:nope}\nactions: {}\n", `nope, which does not exist; create the file or correct the path`},
-		{"no file", "token: '${file:}'\nactions: {}\n", `names no file`},
 		{"action id", base + "  Backup: { argv: [/bin/echo] }\n", `:3: actions: "Backup": is not an action id; use 1 to 64 of`},
 		{"action as text", base + "  a: /bin/echo\n", `:3: actions.a: is not a mapping`},
 		{"no argv", base + "  a: {}\n", `:3: actions.a.argv: is missing; write argv: [/path/to/program, argument]`},
@@ -300,39 +297,21 @@ func TestWhoCanWrite(t *testing.T) {
 	}{
 		{"owner only", func(*testing.T, string) {}, ""},
 		{"group writes the file", chmod("relay.yaml", 0o620), "DIR/relay.yaml can be written by others (mode 0620); run: chmod go-w DIR/relay.yaml"},
-		{"others write the file", chmod("relay.yaml", 0o602), "chmod go-w DIR/relay.yaml"},
 		{"others read the file", chmod("relay.yaml", 0o644), ""},
 		{"group writes the token", chmod("relay.token", 0o660), "relay.token, but DIR/relay.token can be written by others"},
 		{"group reads the token", chmod("relay.token", 0o640), "relay.token, but DIR/relay.token can be read by others (mode 0640); run: chmod go-r DIR/relay.token"},
-		{"others read the token", chmod("relay.token", 0o604), "DIR/relay.token can be read by others (mode 0604); run: chmod go-r DIR/relay.token"},
 		{"group writes the folder", chmod(".", 0o770), "DIR can be written by others (mode 0770); run: chmod go-w DIR"},
-		{"others write the folder", chmod(".", 0o777), "chmod go-w DIR"},
 		{"group writes the program", chmod("prog", 0o775), "chmod go-w DIR/prog"},
 		{"group writes the journal", func(t *testing.T, dir string) { write(t, dir+"/relay.journal", "", 0o620) },
 			"journal: \"relay.journal\": DIR/relay.journal can be written by others (mode 0620); run: chmod go-w DIR/relay.journal"},
 		{"others read the journal", func(t *testing.T, dir string) { write(t, dir+"/relay.journal", "", 0o644) }, ""},
 		{"no file", func(t *testing.T, dir string) { must(t, os.Remove(dir+"/relay.yaml")) }, "relay.yaml: does not exist"},
-		{"folder as file", func(t *testing.T, dir string) {
-			must(t, os.Remove(dir+"/relay.yaml"))
-			must(t, os.Mkdir(dir+"/relay.yaml", 0o700))
-		}, "is not a regular file"},
 		{"large file", func(t *testing.T, dir string) {
 			write(t, dir+"/relay.yaml", good+strings.Repeat("#\n", 1<<19), 0o600)
 		}, "is larger than 1048576 bytes"},
 		{"others write a folder further up", func(t *testing.T, dir string) {
 			must(t, os.Chmod(filepath.Dir(dir), 0o777))
 		}, "run: chmod go-w UP"},
-		{"link to a file in a folder of others", func(t *testing.T, dir string) {
-			lax := filepath.Join(t.TempDir(), "lax")
-			must(t, os.Mkdir(lax, 0o700))
-			must(t, os.Rename(dir+"/relay.yaml", lax+"/real.yaml"))
-			must(t, os.Symlink(lax+"/real.yaml", dir+"/relay.yaml"))
-			must(t, os.Chmod(lax, 0o777))
-		}, "lax can be written by others (mode 0777)"},
-		{"link to a file of ours", func(t *testing.T, dir string) {
-			must(t, os.Rename(dir+"/relay.yaml", dir+"/real.yaml"))
-			must(t, os.Symlink("real.yaml", dir+"/relay.yaml"))
-		}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
