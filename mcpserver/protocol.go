@@ -115,7 +115,7 @@ func (w *refusal) send(body []byte) {
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Error   jsonrpc.Error   `json:"error"`
-	}{"2.0", json.RawMessage("null"), jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "invalid request: " + clip(said)}}
+	}{"2.0", json.RawMessage("null"), jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "invalid request: " + clipped(said)}}
 	status := http.StatusBadRequest
 	switch err := json.Unmarshal(body, &m); {
 	case !json.Valid(body):
@@ -123,7 +123,7 @@ func (w *refusal) send(body []byte) {
 	case err != nil || !isID(m.ID): // an id that cannot be one is not repeated
 	case strings.Contains(said, unknownMethod):
 		status, answer.ID = http.StatusOK, m.ID
-		answer.Error = jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + clip(m.Method)}
+		answer.Error = jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + clipped(m.Method)}
 	default:
 		answer.ID = m.ID
 	}

@@ -17,6 +17,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/echo"
 	"drawbridge/bridge/words"
+	"drawbridge/internal/clip"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
 	"drawbridge/internal/tracing"
@@ -52,7 +53,7 @@ func define[In any](name, about string, schema *jsonschema.Schema, call func(con
 	return tool{name: name, about: about, schema: schema, call: func(ctx context.Context, c *caller, args json.RawMessage) (answer, error) {
 		var in In
 		if err := strictjson.DecodeExact(args, &in); err != nil {
-			return answer{}, bridge.Errorf(bridge.Invalid, "the arguments cannot be read: %s", clip(err.Error()))
+			return answer{}, bridge.Errorf(bridge.Invalid, "the arguments cannot be read: %s", clipped(err.Error()))
 		}
 		return call(ctx, c, in)
 	}}
@@ -247,7 +248,7 @@ func (t tool) leaveOut(plain map[string]any) (found bool) {
 func (t tool) wrong(err error) error {
 	why := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "validating root: "), "validating ")
 	why = strings.ReplaceAll(why, "<invalid reflect.Value>", "null") // what the library calls it
-	return bridge.Errorf(bridge.Invalid, "%s: %s; it takes %s", t.name, clip(why), signature(t.schema))
+	return bridge.Errorf(bridge.Invalid, "%s: %s; it takes %s", t.name, clipped(why), signature(t.schema))
 }
 
 // result renders an answer in both forms that clients read.
@@ -290,11 +291,5 @@ func failed(err error) *mcp.CallToolResult {
 		Meta: mcp.Meta{errorKey: httpx.ErrorDetail{Kind: kind, Message: message}}}
 }
 
-// clip keeps what a caller sent from coming back at length.
-func clip(text string) string {
-	text = strings.ToValidUTF8(text, "?")
-	if len(text) <= 300 {
-		return text
-	}
-	return strings.ToValidUTF8(text[:300], "") + "…"
-}
+// clipped keeps what a caller sent from coming back at length.
+func clipped(said string) string { return clip.Text(strings.ToValidUTF8(said, "?"), 300) }

@@ -96,7 +96,7 @@ func (l *leg) piece(e *upstream.Event) error {
 	}
 	if e.Index == len(l.calls) {
 		if l.offered != nil && !l.offered[e.Name] {
-			return &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "unknown_tool", Message: "the model called the tool " + clip(e.Name) + ", which the request does not offer"}
+			return &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "unknown_tool", Message: "the model called the tool " + quoted(e.Name) + ", which the request does not offer"}
 		}
 		l.calls = append(l.calls, upstream.Call{ID: e.ID, Name: e.Name})
 		e.ID = callID(l.id, e.Index+1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"drawbridge/internal/clip"
 	"drawbridge/internal/httpx"
 	"drawbridge/openai/upstream"
 )
@@ -105,23 +106,18 @@ func (c *catalog) find(ctx context.Context, name string) (Backend, upstream.Mode
 	if trouble != nil {
 		e := shown(trouble)
 		return Backend{}, upstream.Model{}, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeUpstream, Code: "upstream_unavailable", NothingHappened: true,
-			Message: "the model " + clip(name) + " is not known here, and a backend that may have it does not answer: " + e.Message}
+			Message: "the model " + quoted(name) + " is not known here, and a backend that may have it does not answer: " + e.Message}
 	}
 	return Backend{}, upstream.Model{}, noModel(name)
 }
 
 func noModel(name string) error {
 	return &upstream.Error{Status: http.StatusNotFound, Type: typeInvalid, Param: "model", Code: "model_not_found", NothingHappened: true,
-		Message: "the model " + clip(name) + " is not known here; GET /v1/models lists what this token may use"}
+		Message: "the model " + quoted(name) + " is not known here; GET /v1/models lists what this token may use"}
 }
 
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) > 100 {
-		s = strings.ToValidUTF8(s[:100], "") + "…"
-	}
-	return `"` + s + `"`
-}
+// quoted is what a client sent, short enough to come back.
+func quoted(s string) string { return `"` + clip.Text(strings.ToValidUTF8(s, "?"), 100) + `"` }
 
 // modelView is a model as the API shows it, with the length that clients need to shorten their history in time.
 type modelView struct {
@@ -188,5 +184,5 @@ func (d *Door) getModel(w http.ResponseWriter, r *http.Request, t Token) error {
 
 func notAllowed(t Token, model string) error {
 	return &upstream.Error{Status: http.StatusForbidden, Type: typePermission, Param: "model", Code: "model_not_allowed", NothingHappened: true,
-		Message: "the token " + t.Name + " may not use the model " + clip(model) + "; make one that lists it: drawbridge token --openai NAME --model " + model}
+		Message: "the token " + t.Name + " may not use the model " + quoted(model) + "; make one that lists it: drawbridge token --openai NAME --model " + model}
 }

@@ -217,7 +217,7 @@ func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result up
 	}
 	at := slices.IndexFunc(f.Calls, func(c CallRow) bool { return c.ID == in.ToolCallID })
 	if at < 0 {
-		return nil, nil, unprocessable("tool_call_id", "unknown_tool_call", "no call of a turn under this token has the id "+clip(in.ToolCallID)+"; send the id that stands in tool_calls")
+		return nil, nil, unprocessable("tool_call_id", "unknown_tool_call", "no call of a turn under this token has the id "+quoted(in.ToolCallID)+"; send the id that stands in tool_calls")
 	}
 	call, turn := f.Calls[at], f.Turns[0]
 	result.CallID = call.Upstream

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"drawbridge/internal/clip"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,7 +104,7 @@ func (c *compiler) checkRuntime(rule RepoRule, key string) {
 
 func (c *compiler) addActions(rules []ActionRule) {
 	for _, rule := range rules {
-		key := "actions." + clip(rule.ID)
+		key := "actions." + clip.Text(rule.ID, maxQuoted)
 		c.checkApproval(rule.Approval, rule.At, key)
 		if !validActionID(rule.ID) {
 			c.problem(Problem{rule.At, "actions", rule.ID, "is not an action id", actionRemedy})
@@ -138,7 +139,7 @@ func (c *compiler) addOwn(rules []OwnRule) {
 	for _, rule := range rules {
 		repo, err := CanonicalRepo(rule.Repo)
 		if err != nil {
-			c.problem(Problem{"", "own repository of " + clip(rule.Agent), rule.Repo, "is not a repository", err.Error()})
+			c.problem(Problem{"", "own repository of " + clip.Text(rule.Agent, maxQuoted), rule.Repo, "is not a repository", err.Error()})
 			continue
 		}
 		c.p.own[rule.Agent] = repo

@@ -1,10 +1,10 @@
 package policy
 
 import (
+	"drawbridge/internal/clip"
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 const (
@@ -50,18 +50,7 @@ func allowedText(list []string) string {
 // quote makes a value that an agent wrote safe to show: clipped first, so that a
 // long one costs nothing, and escaped to ASCII, so that it can forge no line and
 // a homoglyph shows.
-func quote(value string) string { return strconv.QuoteToASCII(clip(value)) }
-
-func clip(s string) string {
-	if len(s) <= maxQuoted {
-		return s
-	}
-	cut := maxQuoted
-	for cut > maxQuoted-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "..."
-}
+func quote(value string) string { return strconv.QuoteToASCII(clip.Text(value, maxQuoted)) }
 
 // room says how many launches would still fit, or what to do when none does.
 func room(left int, wait string) string {

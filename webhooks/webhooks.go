@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/clip"
 	"drawbridge/internal/httpx"
 )
 
@@ -55,6 +56,9 @@ var validKeyID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
 
 // New refuses to make a receiver without keys, with a short one, or with two of
 // one id: such a receiver would let strangers in, or keep the API out.
+// maxNoted bounds what strangers may write into the log, in bytes.
+const maxNoted = 80
+
 func New(o Options) (*Receiver, error) {
 	if o.Bridge == nil {
 		return nil, errors.New("webhook receiver needs a recorder")
@@ -100,7 +104,7 @@ func (rc *Receiver) Handler() http.Handler {
 }
 
 func (rc *Receiver) notFound(w http.ResponseWriter, r *http.Request) {
-	rc.o.Log.Info().Str("path", clip(r.URL.EscapedPath())).Str("verdict", "no_route").Int("code", http.StatusNotFound).Msg("webhook")
+	rc.o.Log.Info().Str("path", clip.Text(r.URL.EscapedPath(), maxNoted)).Str("verdict", "no_route").Int("code", http.StatusNotFound).Msg("webhook")
 	httpx.WriteError(w, http.StatusNotFound, string(bridge.NotFound), "not found")
 }
 
@@ -234,7 +238,7 @@ func (v visit) delivery(r *http.Request) bridge.Delivery {
 	}
 	return bridge.Delivery{
 		Op: v.op, External: v.payload.ID, Event: v.payload.Event, Status: v.payload.Status, SentAt: v.payload.Timestamp,
-		WebhookID: clip(r.Header.Get("X-Webhook-Id")), Headers: headers, Body: v.body,
+		WebhookID: strings.ToValidUTF8(clip.Text(r.Header.Get("X-Webhook-Id"), maxNoted), "?"), Headers: headers, Body: v.body,
 	}
 }
 
@@ -247,17 +251,8 @@ func (rc *Receiver) logLine(r *http.Request, v visit, a answer) {
 	case a.code != http.StatusOK:
 		line = rc.o.Log.Warn()
 	}
-	line.Str("op", clip(string(v.op))).Str("key", clip(v.keyver)).Str("verdict", a.verdict).Int("code", a.code).
+	line.Str("op", clip.Text(string(v.op), maxNoted)).Str("key", clip.Text(v.keyver, maxNoted)).Str("verdict", a.verdict).Int("code", a.code).
 		Str("external", v.payload.ID).Str("event", v.payload.Event).Str("status", v.payload.Status).
-		Str("webhook", clip(r.Header.Get("X-Webhook-Id"))).Int("bytes", len(v.body)).Dur("duration_ms", time.Since(v.start)).
+		Str("webhook", clip.Text(r.Header.Get("X-Webhook-Id"), maxNoted)).Int("bytes", len(v.body)).Dur("duration_ms", time.Since(v.start)).
 		AnErr("cause", a.cause).Msg("webhook")
-}
-
-// clip bounds what strangers may write into the log.
-func clip(s string) string {
-	const limit = 80
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

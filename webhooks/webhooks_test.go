@@ -148,6 +148,17 @@ func TestRecordsBeforeItAcknowledges(t *testing.T) {
 	}
 }
 
+// TestWebhookIDIsText: an id that only informs never keeps a delivery from a database that takes valid UTF-8 alone.
+func TestWebhookIDIsText(t *testing.T) {
+	t.Parallel()
+	r := &recorder{bound: external}
+	d := good()
+	d.header.Set("X-Webhook-Id", "wh_\xff")
+	if w := send(receiver(t, r, io.Discard), d); w.Code != http.StatusOK || len(r.deliveries) != 1 || r.deliveries[0].WebhookID != "wh_?" {
+		t.Errorf("%d %s, recorded %+v", w.Code, w.Body, r.deliveries)
+	}
+}
+
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	right := good().header.Get("X-Webhook-Signature")

@@ -3,6 +3,7 @@ package httpx
 import (
 	"context"
 	"crypto/rand"
+	"drawbridge/internal/clip"
 	"fmt"
 	"net"
 	"net/http"
@@ -97,22 +98,15 @@ func (rec *Record) log(log zerolog.Logger, r *http.Request, s Served) {
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	line.Str("request", rec.ID).Str("method", clip(r.Method, 16)).Str("route", s.Route).Str("path", clip(r.URL.EscapedPath(), 200)).
+	line.Str("request", rec.ID).Str("method", clip.Text(r.Method, 16)).Str("route", s.Route).Str("path", clip.Text(r.URL.EscapedPath(), 200)).
 		Str("remote", host).Int("status", s.Status).Int64("bytes_in", max(r.ContentLength, 0)).Dur("duration_ms", s.Duration)
 	for _, f := range rec.fields {
-		line.Str(f[0], clip(f[1], 200))
+		line.Str(f[0], clip.Text(f[1], 200))
 	}
 	if rec.stack != nil {
 		line.Bytes("stack", rec.stack)
 	}
 	line.AnErr("cause", rec.Err).Msg("request")
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 // statusWriter remembers what was answered. ResponseController reaches the real writer through Unwrap.

@@ -3,6 +3,7 @@ package httpx
 import (
 	"cmp"
 	"context"
+	"drawbridge/internal/clip"
 	"errors"
 	"fmt"
 	stdlog "log"
@@ -128,6 +129,6 @@ func (l errorLog) Write(p []byte) (int, error) {
 			line = l.log.Info()
 		}
 	}
-	line.Str("from", "net/http").Msg(clip(text, 2000))
+	line.Str("from", "net/http").Msg(clip.Text(text, 2000))
 	return len(p), nil
 }

@@ -1,9 +1,9 @@
 package yamlconf
 
 import (
+	"drawbridge/internal/clip"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Problem is one thing wrong with a configuration, for the person who wrote it.
@@ -28,7 +28,7 @@ func (p Problem) String() string {
 		}
 	}
 	if p.Value != "" {
-		b.WriteString(strconv.QuoteToASCII(clip(p.Value)))
+		b.WriteString(strconv.QuoteToASCII(clip.Text(p.Value, maxShown)))
 		b.WriteString(" ")
 	}
 	b.WriteString(p.Reason)
@@ -52,20 +52,9 @@ func oneLine(s string) string {
 
 const maxShown = 120
 
-func clip(s string) string {
-	if len(s) <= maxShown {
-		return s
-	}
-	cut := maxShown
-	for cut > maxShown-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "..."
-}
-
 // keyText makes a key of the file safe to stand in a path.
 func keyText(key string) string {
-	key = clip(key)
+	key = clip.Text(key, maxShown)
 	for i := range len(key) {
 		if c := key[i]; c <= ' ' || c > '~' {
 			return strconv.QuoteToASCII(key)

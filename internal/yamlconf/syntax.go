@@ -2,6 +2,7 @@ package yamlconf
 
 import (
 	"bytes"
+	"drawbridge/internal/clip"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func syntaxFault(data []byte, err error) (line int, reason, remedy string) {
 	if tabbed(data, line) {
 		return line, "has a tab in its indentation", "YAML takes only blanks there; replace the tab"
 	}
-	return line, "is not YAML: " + clip(text), "check indentation, quotes and colons of this line"
+	return line, "is not YAML: " + clip.Text(text, maxShown), "check indentation, quotes and colons of this line"
 }
 
 // badLine returns the number of the first line with which data stops being YAML, or 0 where it cannot tell. The library

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/internal/clip"
 	"drawbridge/internal/failpoint"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
@@ -240,14 +241,14 @@ func (r *Relay) record(req *http.Request, out reply, took time.Duration) {
 	if out.status >= http.StatusInternalServerError {
 		line = r.o.Log.Warn()
 	}
-	line = line.Str("method", req.Method).Str("path", clip(req.URL.Path)).Str("remote", req.RemoteAddr).
+	line = line.Str("method", req.Method).Str("path", clip.Text(req.URL.Path, maxNoted)).Str("remote", req.RemoteAddr).
 		Int("status", out.status).Dur("took_ms", took)
 	answer := out.out.Answer
 	if !out.health {
 		line = line.Str("decision", string(answer.Status)).Str("reason", answer.Error)
 	}
 	if out.id != "" {
-		line = line.Str("request", out.id).Str("action", clip(answer.Action)).Bool("replayed", out.out.Replayed).
+		line = line.Str("request", out.id).Str("action", clip.Text(answer.Action, maxNoted)).Bool("replayed", out.out.Replayed).
 			Int("exit_code", answer.ExitCode).Int64("duration_ms", answer.DurationMS).
 			Int64("stdout_bytes", int64(len(answer.Stdout))+answer.StdoutOmitted).
 			Int64("stderr_bytes", int64(len(answer.Stderr))+answer.StderrOmitted)

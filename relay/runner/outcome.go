@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"drawbridge/internal/clip"
 	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/output"
@@ -12,6 +13,9 @@ import (
 	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
+
+// maxNoted is how much of a stranger's word stands in logs, in bytes.
+const maxNoted = 100
 
 func refused(action string, why wire.Refusal, reason string) wire.Outcome {
 	return wire.Outcome{Answer: wire.Refused(action, reason), Refusal: why}
@@ -21,7 +25,7 @@ func refused(action string, why wire.Refusal, reason string) wire.Outcome {
 func (r *Relay) refuse(request wire.Request, why wire.Refusal, reason string) wire.Outcome {
 	out := refused(request.Action, why, reason)
 	e := audit.Event{
-		Event: audit.Refused, Request: output.Line(clip(request.ID)), Action: output.Line(clip(request.Action)), Key: output.Line(request.KeyID),
+		Event: audit.Refused, Request: output.Line(clip.Text(request.ID, maxNoted)), Action: output.Line(clip.Text(request.Action, maxNoted)), Key: output.Line(request.KeyID),
 		Status: string(why), Reason: output.Line(reason),
 	}
 	if err := r.note(e); err != nil {
@@ -65,9 +69,9 @@ func (r *Relay) journalRefusal(request wire.Request, err error) wire.Outcome {
 
 // alarm says of a request what no honest bridge would send, or of a program what no honest machine would show.
 func (r *Relay) alarm(request wire.Request, reason string) {
-	r.o.Log.Error().Str("request", request.ID).Str("action", output.Line(clip(request.Action))).Str("key", output.Line(request.KeyID)).
+	r.o.Log.Error().Str("request", request.ID).Str("action", output.Line(clip.Text(request.Action, maxNoted))).Str("key", output.Line(request.KeyID)).
 		Str("reason", reason).Msg("alarm")
-	e := audit.Event{Event: audit.Alarm, Request: request.ID, Action: output.Line(clip(request.Action)), Key: output.Line(request.KeyID), Reason: reason}
+	e := audit.Event{Event: audit.Alarm, Request: request.ID, Action: output.Line(clip.Text(request.Action, maxNoted)), Key: output.Line(request.KeyID), Reason: reason}
 	if err := r.note(e); err != nil {
 		r.o.Log.Error().Err(err).Msg("audit")
 	}
@@ -133,12 +137,4 @@ func (r *Relay) noteRan(a *attempt) {
 	if err := r.note(*a.ran); err != nil {
 		r.o.Log.Error().Err(err).Str("request", a.request.ID).Msg("audit")
 	}
-}
-
-func clip(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return text[:most] + "..."
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"drawbridge/internal/clip"
 	"drawbridge/internal/failpoint"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/wire"
@@ -268,10 +269,10 @@ func endOf(err error) wire.TurnEnded {
 	if err == nil {
 		return end
 	}
-	end.Error = clip(err.Error())
+	end.Error = clipped(err.Error())
 	var why *agents.Error
 	if errors.As(err, &why) {
-		end.Error = clip(why.Reason)
+		end.Error = clipped(why.Reason)
 		if end.Cause == wire.TurnLimited && why.Until.Unix() > 0 {
 			end.Until = why.Until.UnixMilli()
 		}
@@ -292,7 +293,7 @@ func fitting(end wire.TurnEnded) wire.TurnEnded {
 		return end
 	}
 	was := end.Cause
-	end.Error = clip(fmt.Sprintf("the agent's reply has %d bytes, and at most %d are taken; the turn ended with the cause %s. %s", len(end.Text), wire.MaxReplyText, was, end.Error))
+	end.Error = clipped(fmt.Sprintf("the agent's reply has %d bytes, and at most %d are taken; the turn ended with the cause %s. %s", len(end.Text), wire.MaxReplyText, was, end.Error))
 	end.Text = ""
 	if was == wire.TurnAnswered {
 		end.Cause = wire.TurnRefused
@@ -300,12 +301,7 @@ func fitting(end wire.TurnEnded) wire.TurnEnded {
 	return end
 }
 
-// clip makes a text fit for the error of an end.
-func clip(text string) string {
-	const most = wire.MaxLine
-	text = strings.ToValidUTF8(text, "?")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most-3], "") + "..."
-	}
-	return text
+// clipped makes a text fit for the error of an end.
+func clipped(said string) string {
+	return clip.Text(strings.ToValidUTF8(said, "?"), wire.MaxLine-len("..."))
 }

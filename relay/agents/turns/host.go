@@ -393,12 +393,12 @@ func (h *Host) refuseRepo(agent, name string) *wire.TurnEnded {
 }
 
 func unlisted(format string, args ...any) *wire.TurnEnded {
-	return &wire.TurnEnded{Refusal: wire.RefusedUnlisted, Error: clip(fmt.Sprintf(format, args...))}
+	return &wire.TurnEnded{Refusal: wire.RefusedUnlisted, Error: clipped(fmt.Sprintf(format, args...))}
 }
 
 // refusal is the refusal for an error that came before anything reached the agent.
 func refusal(err error) wire.TurnEnded {
-	end := wire.TurnEnded{Refusal: wire.RefusedUnsafe, Error: clip(err.Error())}
+	end := wire.TurnEnded{Refusal: wire.RefusedUnsafe, Error: clipped(err.Error())}
 	if agents.CauseOf(err) == agents.Stopped {
 		end.Refusal, end.RetryMS = wire.RefusedBusy, (5 * time.Second).Milliseconds()
 	}

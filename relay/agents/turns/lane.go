@@ -114,7 +114,7 @@ func (l *lane) join(ctx context.Context, t wire.Turn) (r *run, mine bool, end *w
 		return nil, false, &wire.TurnEnded{Cause: wire.TurnSessionGone, Error: "the relay has no record of this session; begin a new one"}
 	}
 	if err := l.record.fits(t); err != nil {
-		return nil, false, &wire.TurnEnded{Refusal: wire.RefusedConflict, Error: clip(err.Error())}
+		return nil, false, &wire.TurnEnded{Refusal: wire.RefusedConflict, Error: clipped(err.Error())}
 	}
 	if t.Text != "" {
 		// The turn may wait for a slot. Should the relay end meanwhile, its session is known, and the turn is said then.
@@ -142,7 +142,7 @@ func (l *lane) unwritten(turn string, err error) wire.TurnEnded {
 func (l *lane) recorded(id string) *wire.TurnEnded {
 	end, err := l.record.end(id)
 	if err != nil {
-		return &wire.TurnEnded{Refusal: wire.RefusedUnsafe, Error: clip(err.Error())}
+		return &wire.TurnEnded{Refusal: wire.RefusedUnsafe, Error: clipped(err.Error())}
 	}
 	end.Replayed = true
 	return end

@@ -34,11 +34,11 @@ func (h *Host) PeekTurn(ctx context.Context, t wire.Turn) wire.Peeked {
 	var missing *workspace.NotFound
 	switch {
 	case errors.As(err, &missing), errors.Is(err, errNoSession):
-		return wire.Peeked{Error: clip(err.Error()), Missing: true}
+		return wire.Peeked{Error: clipped(err.Error()), Missing: true}
 	case ctx.Err() != nil:
 		return wire.Peeked{Error: "the look took too long; run drawbridge-relay workspaces at the machine"}
 	case err != nil:
-		return wire.Peeked{Error: clip(err.Error())}
+		return wire.Peeked{Error: clipped(err.Error())}
 	case len(answer) > wire.MaxPeeked:
 		return wire.Peeked{Error: "the answer is too long; run drawbridge-relay workspaces at the machine"}
 	}
@@ -120,7 +120,7 @@ func below(dir, name string) (string, error) {
 func found(ctx context.Context, space *workspace.Space) Found {
 	state, err := space.State(ctx)
 	if err != nil {
-		return Found{Agent: space.Agent(), Error: clip(err.Error())}
+		return Found{Agent: space.Agent(), Error: clipped(err.Error())}
 	}
 	return Found{Agent: space.Agent(), State: &state, Unsaved: state.Unsaved(), Clean: state.Clean()}
 }
@@ -138,7 +138,7 @@ func (h *Host) peekAll(ctx context.Context, most int) (string, error) {
 	for _, name := range names[:min(len(names), most)] {
 		space, err := h.o.Spaces.Get(ctx, name)
 		if err != nil {
-			all = append(all, Found{Agent: name, Error: clip(err.Error())})
+			all = append(all, Found{Agent: name, Error: clipped(err.Error())})
 			continue
 		}
 		all = append(all, found(ctx, space))

@@ -143,7 +143,7 @@ func (p *place) evidence(ctx context.Context, since string) (text, head string) 
 	seen, fetched, failed := p.space.EndTurn(ctx, since)
 	e := evidence{Evidence: seen, Fetched: fetched}
 	for _, err := range failed {
-		e.Failed = append(e.Failed, clip(err.Error()))
+		e.Failed = append(e.Failed, clipped(err.Error()))
 	}
 	return e.text(), e.Head
 }
