@@ -70,13 +70,17 @@ func TestStops(t *testing.T) {
 		ending []string
 		asked  int
 	}{
-		"do_nothing":      {steps(calls(chatmodel.DoNothing, "{}")), bridge.TurnReplied, []string{`"stop":"end_turn"`, `"steps":1`}, 1},
-		"text behind":     {steps(look, chatsim.Answer{Text: "ok"}), bridge.TurnReplied, []string{`"stop":"end_turn"`}, 2},
-		"text alone":      {steps(chatsim.Answer{Text: "I would rather talk."}), bridge.TurnReplied, []string{`"stop":"no_tool_call"`, `"reply":"I would rather talk."`}, 1},
-		"without end":     {func(chatsim.Request, int) chatsim.Answer { return look }, bridge.TurnReplied, []string{`"stop":"max_steps"`, `"steps":6`, `"tool_calls":6`, "6 calls of the model"}, 6},
-		"cut off":         {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Text: "I was", Finish: "length"} }, bridge.TurnFailed, []string{`"stop":"error"`, "limit of tokens", `"reply":"I was"`}, 4},
-		"filtered":        {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Finish: "content_filter"} }, bridge.TurnFailed, []string{`"stop":"error"`, "content filter"}, 4},
-		"refused request": {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Status: 400} }, bridge.TurnFailed, []string{`"stop":"error"`, "refuses the request (400: the script says so)"}, 4},
+		"do_nothing":  {steps(calls(chatmodel.DoNothing, "{}")), bridge.TurnReplied, []string{`"stop":"end_turn"`, `"steps":1`}, 1},
+		"text behind": {steps(look, chatsim.Answer{Text: "ok"}), bridge.TurnReplied, []string{`"stop":"end_turn"`}, 2},
+		"text alone":  {steps(chatsim.Answer{Text: "I would rather talk."}), bridge.TurnReplied, []string{`"stop":"no_tool_call"`, `"reply":"I would rather talk."`}, 1},
+		"without end": {func(chatsim.Request, int) chatsim.Answer { return look }, bridge.TurnReplied, []string{`"stop":"max_steps"`, `"steps":6`, `"tool_calls":6`, "6 calls of the model"}, 6},
+		"cut off":     {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Text: "I was", Finish: "length"} }, bridge.TurnFailed, []string{`"stop":"error"`, "limit of tokens", `"reply":"I was"`}, 4},
+		"filtered":    {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Finish: "content_filter"} }, bridge.TurnFailed, []string{`"stop":"error"`, "content filter"}, 4},
+		"cut off in a call": {func(chatsim.Request, int) chatsim.Answer {
+			return chatsim.Answer{Calls: look.Calls, Finish: "length"}
+		}, bridge.TurnFailed, []string{`"stop":"error"`, "limit of tokens", `"tool_calls":0`}, 4},
+		"usage that says nothing": {steps(chatsim.Answer{Raw: `{"model":7,"choices":[{"index":0,"message":{"role":"assistant","content":"I looked.","refusal":false},"finish_reason":"stop"}],"usage":{"prompt_tokens":"12","completion_tokens":{}}}`}), bridge.TurnReplied, []string{`"reply":"I looked."`}, 1},
+		"refused request":         {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Status: 400} }, bridge.TurnFailed, []string{`"stop":"error"`, "refuses the request (400: the script says so)"}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +139,8 @@ func TestFaults(t *testing.T) {
 		"many limits":    {faults: slowly(20, chatsim.Answer{Status: 429, RetryAfter: "0.001"})},
 		"garbage":        {faults: []chatsim.Answer{{Raw: "<html>"}, {Raw: `{"choices":[]}`}, {Raw: `{"error":{"message":"no"}}`}, {Raw: `{"choices":[{"message":{"content":7}}]}`}}},
 		"too large":      {faults: []chatsim.Answer{{Text: strings.Repeat("x", 300<<10)}, {Raw: `{"x":"` + strings.Repeat("x", 5<<20) + `"}`}}},
-		"parts":          {faults: []chatsim.Answer{{Raw: `{"choices":[{"message":{"content":[{"type":"text","text":"a"}],"tool_calls":[{"function":{"name":"list_agents","arguments":{}}}]}}]}`}}},
+		"parts":          {faults: []chatsim.Answer{{Raw: `{"choices":[{"message":{"content":[{"type":"text","text":"a"}],"tool_calls":[{"function":{"name":"list_agents","arguments":{}}}]},"finish_reason":"tool_use"}]}`}}},
+		"no true end":    {faults: []chatsim.Answer{{Text: "The first half of", Finish: "insufficient_system_resource"}, {Calls: calls("send_message", `{"recipient":"USER","text":"Half"}`).Calls, Finish: "error"}, {Raw: `{"choices":[{"message":{"content":"Hi"}}]}`}, {Raw: `{"choices":[{"message":{"content":"Hi"},"finish_reason":{"a":1}}]}`}}},
 		"too many":       {faults: slowly(40, chatsim.Answer{Status: 500}), want: "the endpoint answers 500"},
 		"wrong key":      {change: func(o *chatmodel.Options) { o.Key = "sk-another-key-0123456789" }, want: "login missing: the endpoint refuses the key"},
 		"wrong model":    {change: func(o *chatmodel.Options) { o.Model = "gpt" }, want: "the endpoint does not know the model gpt"},

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+	"drawbridge/internal/completions"
 )
 
 // The bounds of one answer: its bytes on the wire, those of its text and arguments, and its tool calls.
@@ -64,13 +66,13 @@ func tools(all []bridge.ToolOffer) []offered {
 	return out
 }
 
-// response is what is read of an answer. Endpoints add much, and leave much out.
+// response is what is read of an answer. Endpoints add much, and leave much out. What only informs is read where it can be.
 type response struct {
-	Model   string `json:"model"`
+	Model   json.RawMessage `json:"model"`
 	Choices []struct {
 		Message struct {
 			Content json.RawMessage `json:"content"`
-			Refusal string          `json:"refusal"`
+			Refusal json.RawMessage `json:"refusal"`
 			Calls   []struct {
 				Function struct {
 					Name      string          `json:"name"`
@@ -78,15 +80,9 @@ type response struct {
 				} `json:"function"`
 			} `json:"tool_calls"`
 		} `json:"message"`
-		Finish string `json:"finish_reason"`
+		Finish json.RawMessage `json:"finish_reason"`
 	} `json:"choices"`
-	Usage *struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
-		Details    *struct {
-			Cached int64 `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 	Error json.RawMessage `json:"error"`
 }
 
@@ -100,18 +96,22 @@ func readAnswer(body []byte) (a answer, err error) {
 		return a, fmt.Errorf("%w: it is not the JSON that was expected", errGarbage)
 	}
 	switch {
-	case len(r.Error) > 0 && string(r.Error) != "null":
+	case completions.Said(r.Error):
 		return a, fmt.Errorf("%w: it says %s", errGarbage, readError(body))
 	case len(r.Choices) == 0:
 		return a, fmt.Errorf("%w: it has no choices", errGarbage)
 	}
 	c := r.Choices[0]
-	a = answer{Finish: c.Finish, Model: r.Model}
+	word := completions.Text(c.Finish)
+	a = answer{Finish: completions.Finish(word), Model: completions.Text(r.Model)}
+	if a.Finish == "" {
+		return a, fmt.Errorf("%w: it ends with the word %q, which does not say that it is whole", errGarbage, words.SafeWord(word))
+	}
 	if a.Text, err = readText(c.Message.Content); err != nil {
 		return a, err
 	}
-	if c.Message.Refusal != "" {
-		a.Text = strings.TrimLeft(a.Text+"\n", "\n") + c.Message.Refusal
+	if refusal := completions.Text(c.Message.Refusal); refusal != "" {
+		a.Text = strings.TrimLeft(a.Text+"\n", "\n") + refusal
 	}
 	size := len(a.Text)
 	for _, k := range c.Message.Calls {
@@ -123,10 +123,10 @@ func readAnswer(body []byte) (a answer, err error) {
 	if size > maxAnswer || len(a.Calls) > maxCalls {
 		return a, fmt.Errorf("%w: it has %d bytes and %d tool calls; at most %d and %d are read", errGarbage, size, len(a.Calls), maxAnswer, maxCalls)
 	}
-	if u := r.Usage; u != nil && u.Prompt >= 0 && u.Completion >= 0 {
-		a.Metered, a.Input, a.Output = true, u.Prompt, u.Completion
-		if u.Details != nil {
-			a.Cached = min(max(u.Details.Cached, 0), u.Prompt)
+	if u := completions.ReadUsage(r.Usage); u != nil && u.Prompt != nil && u.Completion != nil {
+		a.Metered, a.Input, a.Output = true, *u.Prompt, *u.Completion
+		if u.Cached != nil {
+			a.Cached = min(*u.Cached, a.Input)
 		}
 	}
 	return a, nil

@@ -137,7 +137,7 @@ func (l *loop) tools(ctx context.Context) (over bool, err error) {
 	if len(l.steps) > 0 {
 		last := &l.steps[len(l.steps)-1]
 		for i := range last.Calls {
-			if last.returned[i] == "" {
+			if last.returned[i] == "" && cutOff(last.answer) == "" {
 				if err := l.call(ctx, last, i); err != nil {
 					return false, err
 				}
@@ -164,22 +164,30 @@ func (l *loop) tools(ctx context.Context) (over bool, err error) {
 
 // stops says why an answer ends the run, "" when it does not.
 func (l *loop) stops(a answer) (stop, detail string) {
+	if detail := cutOff(a); detail != "" {
+		return StopError, detail
+	}
 	if slices.ContainsFunc(a.Calls, func(c call) bool { return c.Name == DoNothing }) {
 		return StopEndTurn, ""
 	}
 	if len(a.Calls) > 0 {
 		return "", ""
 	}
-	switch a.Finish {
-	case "length":
-		return StopError, "the model's answer was cut off at the endpoint's limit of tokens; raise max_tokens of the runtime or the limit at the endpoint"
-	case "content_filter":
-		return StopError, "the endpoint's content filter ended the answer"
-	}
 	if slices.ContainsFunc(l.steps, func(s step) bool { return len(s.Calls) > 0 }) {
 		return StopEndTurn, ""
 	}
 	return StopNoToolCall, ""
+}
+
+// cutOff says why an answer is not whole, "" for one that is. The calls of a cut answer are not made: their arguments may lack their ends.
+func cutOff(a answer) string {
+	switch a.Finish {
+	case "length":
+		return "the model's answer was cut off at the endpoint's limit of tokens; raise max_tokens of the runtime or the limit at the endpoint"
+	case "content_filter":
+		return "the endpoint's content filter ended the answer"
+	}
+	return ""
 }
 
 // text is what the model wrote in the whole run.

@@ -18,7 +18,7 @@ func TestTextStreamed(t *testing.T) {
 	t.Parallel()
 	usage := int64(7)
 	w := newWorld(t, &fake{say: func(upstream.Request) []upstream.Event {
-		return []upstream.Event{{Kind: upstream.Reasoning, Text: "Hm."}, {Kind: upstream.Text, Text: "Hel"}, {Kind: upstream.Text, Text: "lo"}, {Kind: upstream.Ended, Usage: &upstream.Usage{Prompt: &usage}}}
+		return []upstream.Event{{Kind: upstream.Reasoning, Text: "Hm."}, {Kind: upstream.Text, Text: "Hel"}, {Kind: upstream.Text, Text: "lo"}, {Kind: upstream.Ended, Finish: "stop", Usage: &upstream.Usage{Prompt: &usage}}}
 	}})
 	status, body := w.post("/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Say hello"}]}`)
 	got := events(body)
@@ -51,7 +51,7 @@ func TestParkedCalls(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{true, false} {
 		f := &fake{say: func(upstream.Request) []upstream.Event {
-			return append(calls("ls", "pwd"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+			return append(calls("ls", "pwd"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
 		}}
 		w := newWorld(t, f)
 		_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
@@ -84,12 +84,12 @@ func TestToolResults(t *testing.T) {
 		f := &fake{say: func(r upstream.Request) []upstream.Event {
 			if stateless {
 				if r.Messages[len(r.Messages)-1].Role == "tool" {
-					return []upstream.Event{{Kind: upstream.Text, Text: "Done"}, {Kind: upstream.Ended}}
+					return []upstream.Event{{Kind: upstream.Text, Text: "Done"}, {Kind: upstream.Ended, Finish: "stop"}}
 				}
 				made := calls("ls", "pwd")
 				return append(made[:2], upstream.Event{Kind: upstream.Ended, Finish: "tool_calls"})
 			}
-			return append(calls("ls", "pwd"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+			return append(calls("ls", "pwd"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
 		}}
 		w := newWorld(t, f, func(o *openai.Options) { o.Backends[0].Stateless = stateless })
 		_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
@@ -148,7 +148,7 @@ func TestBrokenConnection(t *testing.T) {
 	f := &fake{}
 	f.say = func(upstream.Request) []upstream.Event {
 		<-hold
-		return []upstream.Event{{Kind: upstream.Text, Text: "late"}, {Kind: upstream.Ended}}
+		return []upstream.Event{{Kind: upstream.Text, Text: "late"}, {Kind: upstream.Ended, Finish: "stop"}}
 	}
 	w := newWorld(t, f)
 	q := ask(true, said("user", "slow"))
@@ -182,7 +182,7 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	for _, resumes := range []bool{true, false} {
 		f := &fake{resumes: resumes, say: func(upstream.Request) []upstream.Event {
-			return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+			return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
 		}}
 		path := filepath.Join(t.TempDir(), "drawbridge.db")
 		w := open(t, path, f)
@@ -291,7 +291,7 @@ func TestTokenBounds(t *testing.T) {
 	t.Parallel()
 	total := int64(60)
 	f := &fake{say: func(upstream.Request) []upstream.Event {
-		return []upstream.Event{{Kind: upstream.Text, Text: "x"}, {Kind: upstream.Ended, Usage: &upstream.Usage{Total: &total}}}
+		return []upstream.Event{{Kind: upstream.Text, Text: "x"}, {Kind: upstream.Ended, Finish: "stop", Usage: &upstream.Usage{Total: &total}}}
 	}}
 	w := newWorld(t, f)
 	w.mint(openai.Token{Name: "plain"})

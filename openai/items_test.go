@@ -101,7 +101,7 @@ func TestLateResult(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{say: func(upstream.Request) []upstream.Event {
-					return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+					return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
 				}}
 				w := newBareWorld(t, f, func(o *openai.Options) {
 					o.ParkTimeout = time.Minute

@@ -364,9 +364,6 @@ func (d *Door) fail(l *leg, cause error) {
 
 // finish ends a leg with its answer.
 func (d *Door) finish(r *run, l *leg, e upstream.Event) {
-	if e.Finish == "" {
-		e.Finish = "stop"
-	}
 	if r.backend.Stateless && e.Finish == "stop" && len(l.calls) > 0 {
 		e.Finish = "tool_calls" // some endpoints say stop behind a call
 	}

@@ -62,7 +62,7 @@ func TestRepeatAfterTheClientsTimeout(t *testing.T) {
 func TestARepeatedResultIsRefused(t *testing.T) {
 	t.Parallel()
 	f := &fake{say: func(upstream.Request) []upstream.Event {
-		return append(calls("ls", "pwd"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended})
+		return append(calls("ls", "pwd"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
 	}}
 	w := newWorld(t, f)
 	_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))

@@ -81,9 +81,6 @@ func (t *commanding) act(ctx context.Context, e upstream.Event) error {
 	if err := t.told(ctx); err != nil {
 		return err
 	}
-	if t.said.Finish = e.Finish; t.said.Finish == "" {
-		t.said.Finish = "stop"
-	}
-	t.said.Text = t.text.String()
+	t.said.Finish, t.said.Text = e.Finish, t.text.String()
 	return t.by.Act(ctx, t.said)
 }

@@ -211,7 +211,11 @@ func (p *Endpoint) ask(ctx context.Context, r upstream.Request, usage bool) (*tu
 		return nil, p.refusal(resp)
 	}
 	p.o.Log.Debug().Str("upstream", p.o.Name).Str("turn", r.Turn).Str("content_type", resp.Header.Get("Content-Type")).Msg("the endpoint answers")
-	return (&turn{p: p, ctx: own, cancel: cancel, silence: silence}).open(resp), nil
+	offered := map[string]bool{}
+	for _, tool := range r.Tools {
+		offered[tool.Name] = true
+	}
+	return (&turn{p: p, ctx: own, cancel: cancel, silence: silence, offered: offered}).open(resp), nil
 }
 
 // Resume implements upstream.Upstream. An endpoint cannot be asked for an answer again.

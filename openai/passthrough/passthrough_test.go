@@ -124,6 +124,10 @@ func TestCallsInOtherShapes(t *testing.T) {
 		"the name is repeated":          {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 		"the name comes later":          {`{"tool_calls":[{"index":0,"id":"a"}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 		"arguments as an object":        {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":{"n":1}}},{"index":1,"id":"b","function":{"name":"bash","arguments":{"n":2}}}]}`},
+		"no index, no ids":              {`{"tool_calls":[{"function":{"name":"bash","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
+		"the name in two pieces":        {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ba","arguments":"{\"n"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"sh","arguments":"\":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"b"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"ash","arguments":"{\"n\":2}"}}]}`},
+		"a name in each piece, no id":   {`{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":"{\"n"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":"\":1}"}}]}`, `{"tool_calls":[{"index":1,"function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
+		"an index as a text":            {`{"tool_calls":[{"index":"0","id":"a","function":{"name":"bash","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"index":"1","id":"b","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":"1","function":{"arguments":":2}"}}]}`},
 		"pieces of two calls in a knot": {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\""}},{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":1,"function":{"arguments":":2}"}},{"index":0,"function":{"arguments":":1}"}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,8 +156,11 @@ func TestAnswersInOtherShapes(t *testing.T) {
 		"without an empty line":     {"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\r\n\r\ndata: [DONE]", "Hi", "", "stop"},
 		"comments and events":       {": wait\n\nevent: x\nid: 1\n" + sse([]string{`{"content":"Hi"}`}, `"stop"`) + "data: [DONE]\n\n", "Hi", "", "stop"},
 		"no DONE behind the end":    {sse([]string{`{"content":"Hi"}`}, `"stop"`), "Hi", "", "stop"},
-		"no finish before DONE":     {sse([]string{`{"content":"Hi"}`}, `null`) + "data: [DONE]\n\n", "Hi", "", "stop"},
-		"an empty finish":           {sse([]string{`{"content":"Hi"}`}, `""`) + "data: [DONE]\n\n", "Hi", "", "stop"},
+		"a finish in capitals":      {sse([]string{`{"content":"Hi"}`}, `"MAX_TOKENS"`) + "data: [DONE]\n\n", "Hi", "", "length"},
+		"an emoji in two pieces":    {sse([]string{`{"content":"Hi \ud83d"}`, `{"content":"\ude00!"}`}, `"stop"`), "Hi 😀!", "", "stop"},
+		"half an emoji, no more":    {sse([]string{`{"content":"Hi \ud83d"}`, `{"content":"!"}`, `{"content":"\\ud83d"}`, `{"content":"\ud83d"}`}, `"stop"`), "Hi \ufffd!\\ud83d\ufffd", "", "stop"},
+		"bytes in two pieces":       {sse([]string{"{\"content\":\"gr\xc3\"}", "{\"content\":\"\xbcn\",\"reasoning\":\"\xe6\x97\"}", "{\"reasoning\":\"\xa5\"}"}, `"stop"`), "grün", "日", "stop"},
+		"an empty list as a delta":  {`data: {"choices":[{"index":"0","delta":[]}]}` + "\n\n" + sse([]string{`{"content":"Hi"}`}, `"stop"`), "Hi", "", "stop"},
 		"parts and thoughts":        {sse([]string{`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"}]},{"type":"text","text":"Hi"}]}`}, `"model_length"`) + "data: [DONE]\n\n", "Hi", "Hm", "length"},
 		"reasoning by another name": {sse([]string{`{"reasoning":"Hm","content":null}`, `{"content":"Hi"}`}, `"eos"`) + "data: [DONE]\n\n", "Hi", "Hm", "stop"},
 		"another choice":            {`data: {"choices":[{"index":1,"delta":{"content":"No"}}]}` + "\n\n" + sse([]string{`{"content":"Hi"}`}, `"stop"`), "Hi", "", "stop"},
@@ -166,6 +173,57 @@ func TestAnswersInOtherShapes(t *testing.T) {
 				t.Fatalf("%q %q %+v %v", said, thought, end, err)
 			}
 		})
+	}
+}
+
+// TestEndsThatNobodyVouchedFor: an answer is whole only where the endpoint says so with a word that is known, streamed or not. Calls with
+// broken arguments are no answer.
+func TestEndsThatNobodyVouchedFor(t *testing.T) {
+	t.Parallel()
+	call := `{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"command\":\"rm -rf "}}]}`
+	for name, raw := range map[string]string{
+		"DONE alone":              "data: [DONE]\n\n",
+		"no word before DONE":     sse([]string{`{"content":"Hi"}`}, `null`) + "data: [DONE]\n\n",
+		"an empty word":           sse([]string{`{"content":"Hi"}`}, `""`) + "data: [DONE]\n\n",
+		"no word at all":          sse([]string{`{"content":"Hi"}`}, `null`),
+		"an unknown word":         sse([]string{`{"content":"The first half of"}`}, `"insufficient_system_resource"`) + "data: [DONE]\n\n",
+		"error":                   sse([]string{`{"content":"Hi"}`}, `"error"`) + "data: [DONE]\n\n",
+		"a word of another type":  sse([]string{`{"content":"Hi"}`}, `{"a":1}`) + "data: [DONE]\n\n",
+		"a call, broken":          sse([]string{call}, `"tool_calls"`) + "data: [DONE]\n\n",
+		"a call, broken, by stop": sse([]string{call}, `"stop"`) + "data: [DONE]\n\n",
+		"a call, no word":         sse([]string{call}, `null`) + "data: [DONE]\n\n",
+		"a delta of text":         `data: {"choices":[{"index":0,"delta":"Hi","finish_reason":"stop"}]}` + "\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, p := world(t, always(chatsim.Answer{Raw: raw}))
+			_, _, _, end, err := all(t, p, ask(hello))
+			var e *upstream.Error
+			if !errors.As(err, &e) || e.NothingHappened || e.Status != 424 || e.Code != "upstream_cut" && e.Code != "upstream_garbage" {
+				t.Fatalf("%+v, %v", end, err)
+			}
+		})
+	}
+	_, p := world(t, always(chatsim.Answer{Raw: sse([]string{call}, `"length"`) + "data: [DONE]\n\n"}))
+	if _, _, calls, end, err := all(t, p, ask(hello)); err != nil || end.Finish != "length" || len(calls) != 1 {
+		t.Errorf("an answer that its limit cut off: %+v %+v %v", calls, end, err)
+	}
+}
+
+// TestUsageOnlyInforms: whatever an endpoint writes for usage, the answer stays, and what cannot be read is unknown.
+func TestUsageOnlyInforms(t *testing.T) {
+	t.Parallel()
+	for usage, want := range map[string]string{
+		`{"prompt_tokens":"12","completion_tokens":"3"}`:                                             `{"Prompt":12,"Completion":3,"Total":null,"Cached":null,"Reasoning":null}`,
+		`{"prompt_tokens":12.0,"completion_tokens":-3,"total_tokens":{},"prompt_tokens_details":[]}`: `{"Prompt":12,"Completion":null,"Total":null,"Cached":null,"Reasoning":null}`,
+		`{"prompt_tokens_details":{"cached_tokens":"4"},"completion_tokens_details":7}`:              `{"Prompt":null,"Completion":null,"Total":null,"Cached":4,"Reasoning":null}`,
+		`[]`: `null`, `"many"`: `null`, `12`: `null`, `{}`: `null`, `{"prompt_tokens":1e300}`: `null`,
+	} {
+		_, p := world(t, always(chatsim.Answer{Raw: sse([]string{`{"content":"Hi"}`}, `"stop"`) + `data: {"choices":[],"usage":` + usage + "}\n\ndata: [DONE]\n\n"}))
+		said, _, _, end, err := all(t, p, ask(hello))
+		if got, _ := json.Marshal(end.Usage); err != nil || said != "Hi" || string(got) != want {
+			t.Errorf("%s: %q, usage %s, %v; want %s", usage, said, got, err, want)
+		}
 	}
 }
 

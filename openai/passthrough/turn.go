@@ -10,8 +10,10 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"time"
 
+	"drawbridge/internal/completions"
 	"drawbridge/openai/upstream"
 )
 
@@ -27,19 +29,14 @@ type turn struct {
 
 	queue []upstream.Event
 	calls []call
-	// finish is what the endpoint said about the end, "" until it does.
-	finish string
-	usage  *upstream.Usage
-	over   bool
-}
-
-// call is a call as it is being written.
-type call struct {
-	index    int
-	id, name string
-	// early are arguments that came before the name.
-	early string
-	extra map[string]json.RawMessage
+	// offered are the names of the tools that the request offers.
+	offered map[string]bool
+	// content and thought put the two texts together.
+	content, thought completions.Joiner
+	// finish is the API's word for the end that the endpoint vouched for, "" until it does. ended is the endpoint's own word.
+	finish, ended string
+	usage         *upstream.Usage
+	over          bool
 }
 
 // open reads from an answer that the endpoint began.
@@ -182,11 +179,11 @@ func (t *turn) whole() error {
 		return t.p.broken("upstream_garbage", fmt.Sprintf("the endpoint's answer has more than %d bytes", maxWhole))
 	}
 	var c completion
-	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 && !said(c.Error) {
+	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 && !completions.Said(c.Error) {
 		return t.p.broken("upstream_garbage", "the endpoint's answer is not a chat completion; look at the url of upstream "+t.p.o.Name)
 	}
 	for i := range c.Choices {
-		if c.Choices[i].Delta == nil {
+		if !completions.Said(c.Choices[i].Delta) {
 			c.Choices[i].Delta = c.Choices[i].Message
 		}
 	}
@@ -199,39 +196,14 @@ func (t *turn) whole() error {
 // completion is what is read of a chunk, and of a whole answer.
 type completion struct {
 	Choices []struct {
-		Index   int                        `json:"index"`
-		Delta   map[string]json.RawMessage `json:"delta"`
-		Message map[string]json.RawMessage `json:"message"`
-		Finish  *string                    `json:"finish_reason"`
+		Index   json.RawMessage `json:"index"`
+		Delta   json.RawMessage `json:"delta"`
+		Message json.RawMessage `json:"message"`
+		Finish  json.RawMessage `json:"finish_reason"`
 	} `json:"choices"`
-	Usage *usage          `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 	Error json.RawMessage `json:"error"`
 }
-
-type usage struct {
-	Prompt     *int64 `json:"prompt_tokens"`
-	Completion *int64 `json:"completion_tokens"`
-	Total      *int64 `json:"total_tokens"`
-	In         *struct {
-		Cached *int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	Out *struct {
-		Reasoning *int64 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-}
-
-func (u usage) counts() *upstream.Usage {
-	out := &upstream.Usage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Total}
-	if u.In != nil {
-		out.Cached = u.In.Cached
-	}
-	if u.Out != nil {
-		out.Reasoning = u.Out.Reasoning
-	}
-	return out
-}
-
-func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func (t *turn) chunk(data []byte) error {
 	var c completion
@@ -243,7 +215,7 @@ func (t *turn) chunk(data []byte) error {
 
 // take queues what a chunk says. Only the first choice is read: the door asks for one.
 func (t *turn) take(c completion) error {
-	if said(c.Error) {
+	if completions.Said(c.Error) {
 		body, _ := json.Marshal(map[string]json.RawMessage{"error": c.Error})
 		message, _, code := readError(body)
 		if tooLong.MatchString(code + " " + message) {
@@ -253,51 +225,42 @@ func (t *turn) take(c completion) error {
 		}
 		return t.p.broken("upstream_failed", "the endpoint failed in its answer: "+first(t.p.shown(message), "it does not say why"))
 	}
-	if c.Usage != nil {
-		t.usage = c.Usage.counts()
+	if u := completions.ReadUsage(c.Usage); u != nil {
+		t.usage = (*upstream.Usage)(u)
 	}
 	for _, choice := range c.Choices {
-		if choice.Index != 0 {
+		if n := completions.Number(choice.Index); n != nil && *n != 0 {
 			continue
 		}
-		if err := t.delta(choice.Delta); err != nil {
+		delta, ok := completions.Object(choice.Delta)
+		if !ok {
+			return t.p.broken("upstream_garbage", "the endpoint sent a piece of its answer that cannot be read; what came before is not all")
+		}
+		if err := t.delta(delta); err != nil {
 			return err
 		}
-		if choice.Finish != nil && *choice.Finish != "" {
-			t.finish = finish(*choice.Finish)
+		if word := completions.Text(choice.Finish); word != "" {
+			t.ended, t.finish = word, completions.Finish(word)
 		}
 	}
 	return nil
-}
-
-// finish is one of the API's four words for what an endpoint says.
-func finish(said string) string {
-	switch said {
-	case "stop", "length", "tool_calls", "content_filter":
-		return said
-	case "function_call", "tool_use":
-		return "tool_calls"
-	case "max_tokens", "model_length":
-		return "length"
-	}
-	return "stop"
 }
 
 // known are the fields of a delta that the door writes itself.
 var known = map[string]bool{"role": true, "content": true, "tool_calls": true, "reasoning_content": true, "reasoning": true, "function_call": true}
 
 func (t *turn) delta(d map[string]json.RawMessage) error {
-	thought := text(d["reasoning_content"])
+	thought := t.thought.Add(d["reasoning_content"])
 	if thought == "" {
-		thought = text(d["reasoning"])
+		thought = t.thought.Add(d["reasoning"])
 	}
-	content, inner := parts(d["content"])
+	content, inner := t.parts(d["content"])
 	if thought += inner; thought != "" {
 		t.queue = append(t.queue, upstream.Event{Kind: upstream.Reasoning, Text: thought})
 	}
 	var extra map[string]json.RawMessage
 	for key, v := range d {
-		if !known[key] && said(v) {
+		if !known[key] && completions.Said(v) {
 			if extra == nil {
 				extra = map[string]json.RawMessage{}
 			}
@@ -308,7 +271,7 @@ func (t *turn) delta(d map[string]json.RawMessage) error {
 		t.queue = append(t.queue, upstream.Event{Kind: upstream.Text, Text: content, Extra: extra})
 	}
 	var calls []map[string]json.RawMessage
-	if said(d["tool_calls"]) && json.Unmarshal(d["tool_calls"], &calls) != nil {
+	if completions.Said(d["tool_calls"]) && json.Unmarshal(d["tool_calls"], &calls) != nil {
 		return t.p.broken("upstream_garbage", "the endpoint sent calls of tools that cannot be read; what came before is not all")
 	}
 	for _, c := range calls {
@@ -317,100 +280,37 @@ func (t *turn) delta(d map[string]json.RawMessage) error {
 	return nil
 }
 
-func text(raw json.RawMessage) (s string) {
-	_ = json.Unmarshal(raw, &s) // absent, null and other types read as nothing
-	return s
-}
-
 // parts reads content: a string, or parts of text and thoughts.
-func parts(raw json.RawMessage) (content, thought string) {
-	if content = text(raw); content != "" {
-		return content, ""
-	}
-	var list []struct {
-		Type     string          `json:"type"`
-		Text     string          `json:"text"`
-		Thinking json.RawMessage `json:"thinking"`
-	}
+func (t *turn) parts(raw json.RawMessage) (content, thought string) {
+	var list []map[string]json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
-		return "", ""
+		return t.content.Add(raw), ""
 	}
 	for _, p := range list {
-		content += p.Text
-		if p.Type == "thinking" {
-			inner, _ := parts(p.Thinking)
-			thought += inner
+		content += t.content.Add(p["text"])
+		var inner []map[string]json.RawMessage
+		if completions.Text(p["type"]) == "thinking" && json.Unmarshal(p["thinking"], &inner) == nil {
+			for _, q := range inner {
+				thought += t.thought.Add(q["text"])
+			}
 		}
 	}
 	return content, thought
 }
 
-// piece queues a piece of a call. Endpoints leave the index out, begin it at 1, or use one index for all calls; a new id with a name is a new call.
-func (t *turn) piece(m map[string]json.RawMessage) {
-	var f struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	_ = json.Unmarshal(m["function"], &f) // what is not there is empty
-	index, id := -1, text(m["id"])
-	if json.Unmarshal(m["index"], &index) != nil || !said(m["index"]) {
-		index = -1
-	}
-	at := t.find(index, id, f.Name)
-	if at < 0 {
-		t.calls = append(t.calls, call{index: index, id: id})
-		at = len(t.calls) - 1
-	}
-	c := &t.calls[at]
-	arguments := text(f.Arguments)
-	if arguments == "" && len(f.Arguments) > 0 && f.Arguments[0] == '{' {
-		arguments = string(f.Arguments)
-	}
-	for key, v := range m {
-		if key != "index" && key != "id" && key != "type" && key != "function" && said(v) {
-			if c.extra == nil {
-				c.extra = map[string]json.RawMessage{}
-			}
-			c.extra[key] = v
-		}
-	}
-	if c.name != "" {
-		t.queue = append(t.queue, upstream.Event{Kind: upstream.CallPiece, Index: at, Arguments: arguments})
-		return
-	}
-	c.early += arguments
-	if c.id == "" {
-		c.id = id
-	}
-	if c.name = f.Name; c.name != "" {
-		t.queue = append(t.queue, upstream.Event{Kind: upstream.CallPiece, Index: at, ID: c.id, Name: c.name, Arguments: c.early, Extra: c.extra})
-	}
-}
-
-// find returns the call that a piece belongs to, -1 for a new one.
-func (t *turn) find(index int, id, name string) int {
-	for i := len(t.calls) - 1; i >= 0; i-- {
-		c := t.calls[i]
-		fresh := name != "" && c.name != "" && (id == "" || id != c.id)
-		switch {
-		case index >= 0 && c.index == index && !fresh, index < 0 && id != "" && c.id == id && !fresh:
-			return i
-		case index < 0 && id == "" && name == "":
-			return i // more of the newest one
-		}
-	}
-	return -1
-}
-
-// end queues the end of the answer.
+// end queues the end of the answer. An end that the endpoint did not vouch for is an error: what came before may not be all.
 func (t *turn) end() error {
-	for _, c := range t.calls {
-		if c.name == "" {
-			return t.p.broken("upstream_garbage", "the endpoint called a tool without a name; nothing was called; send the request again as a new one")
-		}
+	switch {
+	case t.finish == "" && t.ended != "":
+		return t.p.broken("upstream_cut", "the endpoint ended its answer with the word "+strconv.Quote(t.p.shown(t.ended))+", which does not say that the answer is whole; send the request again as a new one")
+	case t.finish == "":
+		return t.p.broken("upstream_cut", "the endpoint did not say that its answer is whole, so what came before may not be all; send the request again as a new one")
 	}
-	if t.finish == "" {
-		t.finish = "stop"
+	if left := t.content.Rest(); left != "" {
+		t.queue = append(t.queue, upstream.Event{Kind: upstream.Text, Text: left})
+	}
+	if err := t.closeCalls(); err != nil {
+		return err
 	}
 	if len(t.calls) > 0 && t.finish == "stop" {
 		t.finish = "tool_calls"

@@ -1,0 +1,121 @@
+// Package completions reads what chat completions endpoints really send. It knows fields and words, and no HTTP. Rule of thumb: a field that
+// only informs reads as absent where its form is wrong, and only a known word is an end.
+package completions
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Said reports whether a field is there and is not null.
+func Said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// Text reads a string; absent, null and other types read as nothing.
+func Text(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s)
+	return s
+}
+
+// Object reads an object. Absent, null and an empty list, which some languages write for an empty object, have no fields; ok is false
+// for anything else.
+func Object(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool) {
+	if !Said(raw) {
+		return nil, true
+	}
+	if json.Unmarshal(raw, &fields) == nil {
+		return fields, true
+	}
+	var list []json.RawMessage
+	return nil, json.Unmarshal(raw, &list) == nil && len(list) == 0
+}
+
+// Number reads a whole number from 0 to 2^31-1, also from within a string; nil is unknown.
+func Number(raw json.RawMessage) *int64 {
+	f, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
+	if err != nil || f < 0 || f > math.MaxInt32 || f != math.Trunc(f) {
+		return nil
+	}
+	n := int64(f)
+	return &n
+}
+
+// Usage counts tokens; nil is unknown.
+type Usage struct {
+	Prompt, Completion, Total *int64
+	Cached, Reasoning         *int64
+}
+
+// ReadUsage reads the field usage; nil where it says nothing.
+func ReadUsage(raw json.RawMessage) *Usage {
+	u, _ := Object(raw)
+	in, _ := Object(u["prompt_tokens_details"])
+	out, _ := Object(u["completion_tokens_details"])
+	c := Usage{Prompt: Number(u["prompt_tokens"]), Completion: Number(u["completion_tokens"]), Total: Number(u["total_tokens"]),
+		Cached: Number(in["cached_tokens"]), Reasoning: Number(out["reasoning_tokens"])}
+	if c == (Usage{}) {
+		return nil
+	}
+	return &c
+}
+
+// Finish is the API's word for the end of a whole answer (stop, length, tool_calls or content_filter), or "" where the endpoint's word is
+// not known or missing: then nobody vouched for the end, and the answer may not be all.
+func Finish(word string) string { return finishes[strings.ToLower(word)] }
+
+// finishes are the words of endpoints (docs/openai.md lists them), in lower case.
+var finishes = map[string]string{
+	"stop": "stop", "eos": "stop", "eos_token": "stop", "end_turn": "stop", "stop_sequence": "stop", "complete": "stop",
+	"length": "length", "max_tokens": "length", "model_length": "length",
+	"tool_calls": "tool_calls", "tool_use": "tool_calls", "function_call": "tool_calls",
+	"content_filter": "content_filter",
+}
+
+// Joiner reads a text that comes in pieces. A character whose other half comes with the next piece waits: the first of two escapes
+// \uD83D\uDE00, or the first bytes of UTF-8. The zero Joiner is ready. It is for one goroutine.
+type Joiner struct{ held string }
+
+// Add returns what a piece adds. A piece that is no string adds nothing.
+func (j *Joiner) Add(raw json.RawMessage) string {
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	inner := j.held + string(raw[1:len(raw)-1])
+	whole := len(inner) - half(inner)
+	j.held = inner[whole:]
+	return Text(json.RawMessage(`"` + inner[:whole] + `"`))
+}
+
+// Rest ends the text: it returns the sign for a broken character where one waits, else "".
+func (j *Joiner) Rest() string {
+	held := j.held
+	j.held = ""
+	if held == "" {
+		return ""
+	}
+	return string(utf8.RuneError)
+}
+
+var firstOfTwo = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}$`)
+
+// half is the length of the half character at the end of the inside of a JSON string, 0 for none.
+func half(inner string) int {
+	if at := firstOfTwo.FindStringIndex(inner); at != nil {
+		before := inner[:at[0]]
+		if (len(before)-len(strings.TrimRight(before, `\`)))%2 == 0 {
+			return at[1] - at[0]
+		}
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(inner); n++ {
+		if end := inner[len(inner)-n:]; utf8.RuneStart(end[0]) {
+			if !utf8.FullRuneInString(end) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}

@@ -1,0 +1,134 @@
+package passthrough
+
+import (
+	"encoding/json"
+	"strings"
+
+	"drawbridge/internal/completions"
+	"drawbridge/openai/upstream"
+)
+
+// call is a call of a tool as it is being written.
+type call struct {
+	index    int
+	id, name string
+	// args are the arguments so far, which pieces puts together, and sent counts their bytes that are queued.
+	args   string
+	pieces completions.Joiner
+	sent   int
+	// shown is set once the piece with the name is queued.
+	shown bool
+	extra map[string]json.RawMessage
+}
+
+// whole reports whether the arguments are complete, so that nothing more of this call can come.
+func (c *call) whole() bool {
+	return strings.HasPrefix(strings.TrimSpace(c.args), "{") && json.Valid([]byte(c.args))
+}
+
+// piece takes a piece of a call. The name is shown when the next piece comes, because some endpoints cut it in two.
+func (t *turn) piece(m map[string]json.RawMessage) {
+	f, _ := completions.Object(m["function"]) // what is not there is empty
+	index, id, name := -1, completions.Text(m["id"]), completions.Text(f["name"])
+	if n := completions.Number(m["index"]); n != nil {
+		index = int(*n)
+	}
+	at := t.find(index, id, name)
+	if at < 0 {
+		t.showCalls()
+		t.calls = append(t.calls, call{index: index})
+		at = len(t.calls) - 1
+	}
+	c := &t.calls[at]
+	named := c.name != "" && (name == "" || name == c.name)
+	if c.id == "" {
+		c.id = id
+	}
+	if name != c.name && !c.shown {
+		c.name += name
+	}
+	arguments := f["arguments"]
+	if strings.HasPrefix(string(arguments), "{") {
+		c.args += string(arguments)
+	} else {
+		c.args += c.pieces.Add(arguments)
+	}
+	for key, v := range m {
+		if key != "index" && key != "id" && key != "type" && key != "function" && completions.Said(v) {
+			if c.extra == nil {
+				c.extra = map[string]json.RawMessage{}
+			}
+			c.extra[key] = v
+		}
+	}
+	if named {
+		t.show(at)
+	}
+}
+
+// find returns the call that a piece belongs to, -1 for a new one. Endpoints leave the index or the id out, begin the index at 1, or use
+// one index for all calls.
+func (t *turn) find(index int, id, name string) int {
+	for i := len(t.calls) - 1; i >= 0; i-- {
+		c := &t.calls[i]
+		switch {
+		case index >= 0 && c.index != index, index < 0 && id != "" && c.id != id:
+		case t.another(c, id, name):
+			return -1
+		default:
+			return i
+		}
+	}
+	return -1
+}
+
+// another reports whether a piece at the place of a call begins another one. Only a piece with a name does.
+func (t *turn) another(c *call, id, name string) bool {
+	switch {
+	case name == "" || c.name == "":
+		return false
+	case id != "" && c.id != "":
+		return id != c.id
+	case name == c.name:
+		return c.whole() // some repeat the name in each piece
+	case c.shown || c.whole():
+		return true
+	}
+	return t.offered[c.name] && !t.offered[c.name+name]
+}
+
+// show queues what is not queued yet of a call.
+func (t *turn) show(at int) {
+	c := &t.calls[at]
+	e := upstream.Event{Kind: upstream.CallPiece, Index: at, Arguments: c.args[c.sent:]}
+	if !c.shown {
+		e.ID, e.Name, e.Extra = c.id, c.name, c.extra
+	}
+	c.shown, c.sent = true, len(c.args)
+	t.queue = append(t.queue, e)
+}
+
+// showCalls shows the calls that have a name and were not shown.
+func (t *turn) showCalls() {
+	for at := range t.calls {
+		if c := &t.calls[at]; c.name != "" && (!c.shown || c.sent < len(c.args)) {
+			t.show(at)
+		}
+	}
+}
+
+// closeCalls shows what is left of the calls and says what is wrong with them. Arguments of an answer that a limit cut off may end anywhere.
+func (t *turn) closeCalls() error {
+	for at := range t.calls {
+		c := &t.calls[at]
+		c.args += c.pieces.Rest()
+		switch {
+		case c.name == "":
+			return t.p.broken("upstream_garbage", "the endpoint called a tool without a name; nothing was called; send the request again as a new one")
+		case c.args != "" && t.finish != "length" && !json.Valid([]byte(c.args)):
+			return t.p.broken("upstream_garbage", "the endpoint called the tool "+t.p.shown(c.name)+" with arguments that are not JSON; nothing was called; send the request again as a new one")
+		}
+	}
+	t.showCalls()
+	return nil
+}
