@@ -27,10 +27,8 @@ import (
 const (
 	// cancelFor is how long an agent may take to end a turn that was cancelled.
 	cancelFor = 10 * time.Second
-	// settleFor is how long the driver waits for chunks after the end of a turn: some agents send their last words late (OpenCode issue 17505).
-	settleFor = 5 * time.Millisecond
-	// silentFor is settleFor for a turn without any text.
-	silentFor = 300 * time.Millisecond
+	// settleFor is the default of Options.SettleFor.
+	settleFor = 300 * time.Millisecond
 )
 
 // Input is the agent's standard input. An *os.File that does not block is one.
@@ -50,6 +48,9 @@ type Options struct {
 	// Ask answers a question of the agent; it is called on a goroutine of its own, may take as long as a person, and returns when ctx is
 	// done, which is when nobody waits for the answer any more. Without Ask every question is refused.
 	Ask func(ctx context.Context, q Question) Reply
+	// SettleFor is how long an agent has to be silent after the end of a turn until its reply is closed; 300 ms unless set. Some agents
+	// send their last words late (OpenCode issue 17505).
+	SettleFor time.Duration
 	// Mode is the mode that each session gets, or "". A session in a mode that asks nothing is refused in any case.
 	Mode string
 	// ModeIfAny bears an agent whose sessions have no modes. Without it such a session is refused where Mode is set.

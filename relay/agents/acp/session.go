@@ -87,6 +87,9 @@ type Session struct {
 	marks string
 	// tools are the ids of tool calls that run.
 	tools map[string]bool
+	// turns counts the turns, and begun tells in which of them the agent began a message of an id.
+	turns int
+	begun map[string]int
 }
 
 // opened is the answer to a request that opens a session.
@@ -142,7 +145,7 @@ func (s *Session) Modes() []string {
 	return s.modes
 }
 
-// Late returns what the agent said after its last turn had ended, and forgets it.
+// Late returns what the agent said after a turn had ended and which is in no reply, and forgets it.
 func (s *Session) Late() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -456,15 +459,34 @@ func (s *Session) noteTool(params json.RawMessage) {
 	}
 }
 
-// said puts a chunk of the agent's own words where they belong.
+// maxBegun bounds the messages of which a session knows the turn.
+const maxBegun = 10_000
+
+// said puts a chunk of the agent's own words where they belong. A message belongs to the turn in which it began.
 func (s *Session) said(c chunk) *agents.Error {
-	switch {
-	case s.replay != nil:
+	if s.replay != nil {
 		return s.replay.add(false, c)
-	case s.turn != nil:
-		clear(s.tools)
-		return s.turn.text.add(c)
-	default:
-		return s.late.add(c)
 	}
+	old := false
+	if c.message != nil {
+		turn, known := s.begun[*c.message]
+		old = known && turn != s.turns
+		if !known {
+			if len(s.begun) >= maxBegun || s.begun == nil {
+				s.begun = map[string]int{}
+			}
+			s.begun[*c.message] = s.turns
+			if s.turn == nil {
+				s.begun[*c.message] = 0 // of no turn
+			}
+		}
+	}
+	switch {
+	case s.turn == nil:
+		return s.late.add(c)
+	case old:
+		return s.turn.stray.add(c)
+	}
+	clear(s.tools)
+	return s.turn.text.add(c)
 }

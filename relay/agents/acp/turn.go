@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,17 @@ type turn struct {
 	// prompt is what is said, and old is true once the agent sent another turn's prompt in the middle of this one.
 	prompt string
 	old    bool
+	// stray are chunks of messages that the agent began in an earlier turn.
+	stray text
+}
+
+// close ends the turn's text and returns its messages. What belongs to an earlier turn is no part of them, unless there is nothing else: then
+// the agent counts its messages anew in each turn. late is the rest.
+func (t *turn) close() (messages, late []string) {
+	if t.text.size == 0 {
+		return t.stray.all(), nil
+	}
+	return t.text.all(), t.stray.all()
 }
 
 func (t *turn) stir() {
@@ -62,6 +74,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	busy := s.turn != nil
 	if !busy {
 		s.turn = t
+		s.turns++
 	}
 	s.mu.Unlock()
 	if busy {
@@ -74,7 +87,12 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	s.mu.Lock()
 	s.turn = nil
 	clear(s.tools)
-	a, old := Answer{Messages: t.text.all(), Updates: t.updates}, t.old
+	messages, late := t.close()
+	for _, m := range late {
+		_ = s.late.add(chunk{content: sdk.TextBlock(m)}) // what is too long is left out
+		s.late.close()
+	}
+	a, old := Answer{Messages: messages, Updates: t.updates}, t.old
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -155,13 +173,7 @@ func stopped(ctx context.Context) *agents.Error {
 // settle waits for the last words of agents that send them after the end of the turn.
 func (s *Session) settle(t *turn) {
 	for {
-		s.mu.Lock()
-		wait := settleFor
-		if t.text.size == 0 {
-			wait = silentFor
-		}
-		s.mu.Unlock()
-		quiet := time.NewTimer(wait)
+		quiet := time.NewTimer(cmp.Or(s.conn.o.SettleFor, settleFor))
 		select {
 		case <-t.news:
 			quiet.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -231,6 +232,52 @@ func TestLateWords(t *testing.T) {
 		}
 		if late := s.Late(); late != "a new version is out" || s.Late() != "" {
 			t.Errorf("late %q", late)
+		}
+	})
+}
+
+// A message belongs to the turn in which it began. What comes of it within the time that an agent has after the end is in that turn's
+// reply. What comes later is in no reply, in the midst of another turn too. An agent that counts its messages anew in each turn loses nothing.
+func TestMessagesBelongToTheirTurn(t *testing.T) {
+	t.Parallel()
+	say := func(f *fake, id, text string) {
+		f.update("s1", fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","messageId":%q,"content":{"type":"text","text":%q}}`, id, text))
+	}
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		say(f, "m1", "I will run it.\n")
+		f.answer(p, endTurn)
+		time.Sleep(50 * time.Millisecond)
+		say(f, "m1", "LOCAL_ACTION: late\n")
+		p = f.want("session/prompt")
+		say(f, "m2", "A is done.\n")
+		f.answer(p, endTurn)
+		p = f.want("session/prompt")
+		say(f, "m2", "LOCAL_ACTION: leak\n")
+		say(f, "m3", "B begins.\n")
+		say(f, "m2", "and more")
+		say(f, "m3", "B ends.")
+		f.answer(p, endTurn)
+		time.Sleep(time.Second)
+		say(f, "m4", "nobody's ")
+		p = f.want("session/prompt")
+		say(f, "m4", "words")
+		say(f, "m5", "C.")
+		f.answer(p, endTurn)
+		p = f.want("session/prompt")
+		say(f, "m5", "counted anew")
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		for _, want := range []struct{ said, late string }{
+			{"I will run it.\nLOCAL_ACTION: late\n", ""}, {"A is done.\n", ""}, {"B begins.\nB ends.", "LOCAL_ACTION: leak\nand more"}, {"C.", "nobody's words"}, {"counted anew", ""},
+		} {
+			a, err := s.Prompt(ctx, "Go.")
+			if late := s.Late(); err != nil || a.Text() != want.said || late != want.late {
+				t.Errorf("said %q, late %q, %v; want %q and %q", a.Text(), late, err, want.said, want.late)
+			}
+			time.Sleep(5 * time.Second)
 		}
 	})
 }

@@ -56,6 +56,8 @@ type Host struct {
 	paces sync.Map
 	// StartFor is how long an agent may take to start and to open a session when it is checked; a minute unless set.
 	StartFor time.Duration
+	// SettleFor is described at acp.Options.
+	SettleFor time.Duration
 }
 
 // Process is one living process of an agent, with all that it started.
@@ -90,7 +92,7 @@ func (h *Host) Start(ctx context.Context, name string, at At, ask func(context.C
 	ctx, kill := context.WithCancel(ctx)
 	p := &Process{
 		Conn: acp.New(ctx, acp.Options{
-			Input: ours, Unread: func() (int, error) { return keeper.Unread(ours) }, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, ModeIfAny: known.Partly, Meta: known.Meta, Hide: secret.Hide, Pace: h.Pace(name),
+			Input: ours, Unread: func() (int, error) { return keeper.Unread(ours) }, Name: "drawbridge-relay", Version: h.Version, Ask: ask, Mode: known.Mode, ModeIfAny: known.Partly, Meta: known.Meta, Hide: secret.Hide, Pace: h.Pace(name), SettleFor: h.SettleFor,
 		}),
 		stderr: output.NewTail(keepStderr, secret), kill: kill, ended: make(chan struct{}),
 	}

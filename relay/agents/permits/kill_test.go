@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -62,7 +63,7 @@ func openRelay(ctx context.Context, dir string) (r *relay, err error) {
 	}
 	if err == nil {
 		r.Host, err = turns.Open(ctx, turns.Options{Config: r.config, Spaces: spaces, Asker: r.book, Drivers: map[string]turns.Driver{
-			settings.AgentACP: turns.ACP{Host: &host.Host{Config: r.config, Executor: r.pool, Ability: ability(), Version: "test"}},
+			settings.AgentACP: turns.ACP{Host: &host.Host{Config: r.config, Executor: r.pool, Ability: ability(), Version: "test", SettleFor: 5 * time.Millisecond}},
 		}})
 	}
 	return r, err

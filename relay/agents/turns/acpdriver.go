@@ -91,6 +91,9 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 	return c.session.Prompt(ctx, text)
 }
 
+// Late implements Belated.
+func (c *conversation) Late() string { return c.session.Late() }
+
 // Heard implements Conversation.
 func (c *conversation) Heard() (time.Time, bool) { return c.process.Heard(), c.session.Working() }
 

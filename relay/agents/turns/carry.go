@@ -202,6 +202,7 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		about, told = teller.Tell(j.session)
 		text = about + text
 	}
+	text = belated(j.w.Conversation) + text
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
 	unwatch()
@@ -238,6 +239,22 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		return end, false
 	}
 	return j.evidence(end), false
+}
+
+// maxBelated is how much of words that came late an agent reads again, in bytes.
+const maxBelated = 4 << 10
+
+// belated tells an agent what it said after the end of an earlier turn, "" for nothing.
+func belated(c Conversation) string {
+	b, may := c.(Belated)
+	if !may {
+		return ""
+	}
+	said := strings.TrimSpace(strings.ToValidUTF8(b.Late(), "\uFFFD"))
+	if said == "" {
+		return ""
+	}
+	return "You wrote this after the end of an earlier turn. Nobody read it, and no command in it ran:\n| " + strings.ReplaceAll(clip.Text(said, maxBelated), "\n", "\n| ") + "\n\n"
 }
 
 // conclude adds the evidence to an answer that the record has from an earlier process of the relay.

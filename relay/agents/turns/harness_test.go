@@ -116,7 +116,7 @@ func (w *world) open() {
 	spaces, err := workspace.Open(workspace.Options{State: w.config.State, Run: w.pool, Ability: ability()})
 	w.must(err)
 	o := turns.Options{Config: w.config, Spaces: spaces, Log: zerolog.Nop(), Drivers: map[string]turns.Driver{
-		settings.AgentACP: turns.ACP{Host: &host.Host{Config: w.config, Executor: w.pool, Ability: ability(), Version: "test"}},
+		settings.AgentACP: turns.ACP{Host: &host.Host{Config: w.config, Executor: w.pool, Ability: ability(), Version: "test", SettleFor: 5 * time.Millisecond}},
 	}}
 	if w.change != nil {
 		w.change(&o)

@@ -47,7 +47,7 @@ func relayProcess() int {
 		return 1
 	}
 	h, err := turns.Open(ctx, turns.Options{Config: config, Spaces: spaces, Log: zerolog.New(os.Stderr), Drivers: map[string]turns.Driver{
-		settings.AgentACP: turns.ACP{Host: &host.Host{Config: config, Executor: pool, Version: "test"}},
+		settings.AgentACP: turns.ACP{Host: &host.Host{Config: config, Executor: pool, Version: "test", SettleFor: 5 * time.Millisecond}},
 	}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -86,6 +86,12 @@ type Conversation interface {
 	Close()
 }
 
+// Belated is a [Conversation] whose agent may say something after the end of a turn.
+type Belated interface {
+	// Late returns such words, which are in no reply, and forgets them.
+	Late() string
+}
+
 // Orderly is a [Conversation] whose process ends with its turn.
 type Orderly interface {
 	// Orderly reports, after Close, whether the process ended in order, so that the agent had time to save its session.
