@@ -144,7 +144,11 @@ func (r *rpc) take(line []byte) {
 		return
 	}
 	var m message
-	if line[0] != '{' || json.Unmarshal(line, &m) != nil || m.ID == nil && m.Method == "" {
+	if line[0] != '{' || json.Unmarshal(line, &m) != nil {
+		m = message{}
+		_ = json.Unmarshal(agents.Object(line), &m) // without an object the line is none
+	}
+	if m.ID == nil && m.Method == "" {
 		r.note(line)
 		return
 	}

@@ -398,7 +398,7 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 		}
 	}
 	if s.turn != nil && (kind == toolCall || kind == toolUpdate) {
-		s.noteTool(params)
+		s.noteTool(kind, params)
 	}
 	switch kind {
 	case userChunk, agentChunk, toolCall, modeUpdate:
@@ -433,7 +433,7 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 const maxTools = 1000
 
 // noteTool notes which tools run. A tool that waits for a person's permission counts as one, too.
-func (s *Session) noteTool(params json.RawMessage) {
+func (s *Session) noteTool(kind string, params json.RawMessage) {
 	var call struct {
 		Update struct {
 			ID     string `json:"toolCallId"`
@@ -443,11 +443,12 @@ func (s *Session) noteTool(params json.RawMessage) {
 	if json.Unmarshal(params, &call) != nil || call.Update.ID == "" {
 		return
 	}
-	switch call.Update.Status {
-	case "completed", "failed":
+	switch status := call.Update.Status; {
+	case status == "completed", status == "failed":
 		delete(s.tools, call.Update.ID)
 		return
-	case "pending", "in_progress":
+	case status == "pending", status == "in_progress":
+	case status == "" && kind == toolCall: // the protocol's default is pending
 	default:
 		return
 	}

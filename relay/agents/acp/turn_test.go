@@ -282,6 +282,54 @@ func TestMessagesBelongToTheirTurn(t *testing.T) {
 	})
 }
 
+// A message counts that has something before or behind it in its line, such as the title of a terminal.
+func TestNoiseAroundMessages(t *testing.T) {
+	t.Parallel()
+	update := func(text string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%q}}}}`, text)
+	}
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		f.write("\x1b]0;notes: ready\x07" + update("first ") + "\n\ufeff" + update("second ") + "\n[INFO] {x} " + update("third ") + "\x1b[0m\n")
+		f.write("a banner {of} an agent\n\x1b[2K" + fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.ID, endTurn) + "\n")
+	}, func(ctx context.Context, c *acp.Conn) {
+		if a, err := open(t, ctx, c).Prompt(ctx, "Go."); err != nil || a.Text() != "first second third " {
+			t.Errorf("%q, %v", a.Text(), err)
+		}
+	})
+}
+
+// A tool call without a status is pending, which is the protocol's default, and runs until it says its end.
+func TestToolWithoutAStatus(t *testing.T) {
+	t.Parallel()
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		f.update("s1", `{"sessionUpdate":"tool_call","toolCallId":"t1","title":"make check","kind":"execute"}`)
+		time.Sleep(time.Minute)
+		f.update("s1", `{"sessionUpdate":"tool_call_update","toolCallId":"t2","title":"another"}`)
+		f.update("s1", `{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"completed"}`)
+		time.Sleep(time.Minute)
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		seen := make(chan [2]bool, 1)
+		go func() {
+			time.Sleep(30 * time.Second)
+			first := s.Working()
+			time.Sleep(time.Minute)
+			seen <- [2]bool{first, s.Working()}
+		}()
+		if _, err := s.Prompt(ctx, "Go."); err != nil {
+			t.Error(err)
+		}
+		if got := <-seen; got != [2]bool{true, false} {
+			t.Errorf("it worked %v, want while the tool ran and not behind it", got)
+		}
+	})
+}
+
 // An answer that came is ours, also when the process ends in the same moment.
 func TestAnswerBeforeTheEnd(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -170,8 +171,10 @@ func (r *reader) endLine() {
 // take handles one line.
 func (r *reader) take(line []byte) {
 	known, final := false, false
-	if line[0] == '{' {
+	if line[0] == '{' && json.Valid(line) {
 		known, final = r.format.event(line)
+	} else if object := agents.Object(line); object != nil {
+		known, final = r.format.event(object)
 	}
 	if !known {
 		r.strayed(line)
