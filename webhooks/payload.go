@@ -3,6 +3,7 @@ package webhooks
 import (
 	"errors"
 	"regexp"
+	"strings"
 	"unicode"
 
 	"drawbridge/internal/strictjson"
@@ -10,10 +11,23 @@ import (
 
 // payload is the part of a delivery's body that is read. The rest is kept raw.
 type payload struct {
-	Event     string `json:"event"`
-	Timestamp string `json:"timestamp"`
-	ID        string `json:"id"`
-	Status    string `json:"status"`
+	Event     string    `json:"event"`
+	Timestamp timestamp `json:"timestamp"`
+	ID        string    `json:"id"`
+	Status    string    `json:"status"`
+}
+
+// timestamp is shown and decides nothing, so that no form of it refuses a delivery. A text or a number stays as it is written, and anything
+// else is unknown.
+type timestamp string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *timestamp) UnmarshalJSON(raw []byte) error {
+	text := strings.Trim(string(raw), `"`)
+	if *t = timestamp(text); !isWord(text) || strings.ContainsAny(text, `{["\\`) || text == "null" || text == "true" || text == "false" {
+		*t = ""
+	}
+	return nil
 }
 
 // externalID is wider than any id seen in the wild; a bound operation's id is
@@ -38,9 +52,9 @@ func parse(body []byte) (payload, error) {
 	case p.Event == "statusChange" && p.Status == "":
 		return payload{}, errors.New("status is missing")
 	}
-	for _, word := range []string{p.Event, p.Status, p.Timestamp} {
+	for _, word := range []string{p.Event, p.Status} {
 		if !isWord(word) {
-			return payload{}, errors.New("event, status or timestamp is no word")
+			return payload{}, errors.New("event or status is no word")
 		}
 	}
 	return p, nil

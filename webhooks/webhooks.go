@@ -237,7 +237,7 @@ func (v visit) delivery(r *http.Request) bridge.Delivery {
 		headers.Del(secret)
 	}
 	return bridge.Delivery{
-		Op: v.op, External: v.payload.ID, Event: v.payload.Event, Status: v.payload.Status, SentAt: v.payload.Timestamp,
+		Op: v.op, External: v.payload.ID, Event: v.payload.Event, Status: v.payload.Status, SentAt: string(v.payload.Timestamp),
 		WebhookID: strings.ToValidUTF8(clip.Text(r.Header.Get("X-Webhook-Id"), maxNoted), "?"), Headers: headers, Body: v.body,
 	}
 }

@@ -159,6 +159,21 @@ func TestWebhookIDIsText(t *testing.T) {
 	}
 }
 
+// TestTimestampDecidesNothing: whatever form a sender gives it, the delivery is recorded.
+func TestTimestampDecidesNothing(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[string]string{
+		`1764306000`: "1764306000", `1764306000.5`: "1764306000.5", `"2026-01-15T10:30:00Z"`: "2026-01-15T10:30:00Z", `null`: "", `true`: "", `{"at":1}`: "", `[1]`: "",
+		`"` + strings.Repeat("9", 100) + `"`: "", `"a\u0000b"`: "", `"a\"b"`: "",
+	} {
+		r := &recorder{bound: external}
+		w := send(receiver(t, r, io.Discard), signed(`{"event":"statusChange","timestamp":`+written+`,"id":"`+external+`","status":"FINISHED"}`))
+		if w.Code != http.StatusOK || len(r.deliveries) != 1 || r.deliveries[0].SentAt != want {
+			t.Errorf("%s: %d %s, recorded %+v", written, w.Code, w.Body, r.deliveries)
+		}
+	}
+}
+
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	right := good().header.Get("X-Webhook-Signature")
