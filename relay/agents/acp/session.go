@@ -376,8 +376,8 @@ func (c *Conn) notified(method string, params json.RawMessage) {
 	}
 }
 
-// Kinds of updates that the driver reads. Each other one is skipped before the library sees it: v0.13.0 decodes one that it does not
-// know as an empty session_info_update, or as a chunk of the user's words, without an error.
+// Kinds of updates that the driver reads; each other one is skipped. It reads them by itself: the library (v0.13.0) refuses an update for
+// any field of another type, and takes one that it does not know for another one.
 const (
 	userChunk  = "user_message_chunk"
 	agentChunk = "agent_message_chunk"
@@ -400,31 +400,30 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 	if s.turn != nil && (kind == toolCall || kind == toolUpdate) {
 		s.noteTool(kind, params)
 	}
-	switch kind {
-	case userChunk, agentChunk, toolCall, modeUpdate:
-	default:
-		return nil
-	}
-	var n sdk.SessionNotification
-	if json.Unmarshal(params, &n) != nil {
-		return nil
-	}
-	switch u := n.Update; {
-	case kind == modeUpdate && u.CurrentModeUpdate != nil:
-		s.mode = string(u.CurrentModeUpdate.CurrentModeId)
+	switch {
+	case kind == modeUpdate:
+		var n struct {
+			Update struct {
+				Mode string `json:"currentModeId"`
+			} `json:"update"`
+		}
+		if json.Unmarshal(params, &n) != nil || n.Update.Mode == "" {
+			return nil
+		}
+		s.mode = n.Update.Mode
 		return s.bypasses(s.mode)
 	case kind == toolCall && s.replay != nil:
 		s.replay.tool()
 	case kind == toolCall && s.turn != nil:
 		s.turn.text.cut()
-	case kind == userChunk && u.UserMessageChunk != nil:
-		c := chunk{u.UserMessageChunk.Content, u.UserMessageChunk.MessageId}
+	case kind == userChunk:
+		c := chunkOf(params)
 		if s.turn != nil && s.replay == nil && s.marks != "" {
-			s.turn.old = s.turn.old || strings.Contains(c.text(), s.marks) && !strings.Contains(s.turn.prompt, c.text()) && !strings.Contains(c.text(), s.turn.prompt)
+			s.turn.old = s.turn.old || strings.Contains(c.text, s.marks) && !strings.Contains(s.turn.prompt, c.text) && !strings.Contains(c.text, s.turn.prompt)
 		}
 		return s.replay.add(true, c)
-	case kind == agentChunk && u.AgentMessageChunk != nil:
-		return s.said(chunk{u.AgentMessageChunk.Content, u.AgentMessageChunk.MessageId})
+	case kind == agentChunk:
+		return s.said(chunkOf(params))
 	}
 	return nil
 }
@@ -469,16 +468,16 @@ func (s *Session) said(c chunk) *agents.Error {
 		return s.replay.add(false, c)
 	}
 	old := false
-	if c.message != nil {
-		turn, known := s.begun[*c.message]
+	if c.message != "" {
+		turn, known := s.begun[c.message]
 		old = known && turn != s.turns
 		if !known {
 			if len(s.begun) >= maxBegun || s.begun == nil {
 				s.begun = map[string]int{}
 			}
-			s.begun[*c.message] = s.turns
+			s.begun[c.message] = s.turns
 			if s.turn == nil {
-				s.begun[*c.message] = 0 // of no turn
+				s.begun[c.message] = 0 // of no turn
 			}
 		}
 	}

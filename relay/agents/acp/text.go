@@ -1,36 +1,45 @@
 package acp
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
-	sdk "github.com/coder/acp-go-sdk"
-
+	"drawbridge/internal/completions"
 	"drawbridge/relay/agents"
 )
 
 // chunk is a piece of a message.
 type chunk struct {
-	content sdk.ContentBlock
-	// message is the id of the message that it belongs to, nil where the agent gives none.
-	message *string
+	// text is the chunk's own text. Images, links and embedded resources are not the agent's words.
+	text string
+	// message is the id of the message that it belongs to, "" where the agent gives none.
+	message string
 }
 
-// text is the chunk's own text. Images, links and embedded resources are not the agent's words.
-func (c chunk) text() string {
-	if c.content.Text == nil {
-		return ""
+// chunkOf reads a chunk of an update. An id that is no text, and what else stands beside the words, only informs.
+func chunkOf(params json.RawMessage) chunk {
+	var n struct {
+		Update struct {
+			Content json.RawMessage `json:"content"`
+			Message json.RawMessage `json:"messageId"`
+		} `json:"update"`
 	}
-	return c.content.Text.Text
+	_ = json.Unmarshal(params, &n) // the caller read it as an update
+	content, _ := completions.Object(n.Update.Content)
+	if completions.Text(content["type"]) != "text" {
+		return chunk{}
+	}
+	return chunk{completions.Text(content["text"]), completions.Text(n.Update.Message)}
 }
 
 // text gathers the messages of a turn. The zero text is empty.
 type text struct {
 	messages []string
 	open     strings.Builder
-	// id is that of the open message, nil when it has none.
-	id   *string
+	// id is that of the open message, "" when it has none.
+	id   string
 	size int
 	// over is true when a tool call came since the last chunk.
 	over bool
@@ -40,15 +49,15 @@ type text struct {
 func (t *text) cut() { t.over = true }
 
 func (t *text) add(c chunk) *agents.Error {
-	piece := c.text()
+	piece := c.text
 	if piece == "" {
 		return nil
 	}
 	if t.size += len(piece); t.size > maxText {
 		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent said more than %d MiB in one turn", maxText>>20)}
 	}
-	same := t.id != nil && c.message != nil && *t.id == *c.message
-	other := t.id != nil && c.message != nil && *t.id != *c.message
+	named := t.id != "" && c.message != ""
+	same, other := named && t.id == c.message, named && t.id != c.message
 	if t.open.Len() > 0 && !same && (other || t.over) {
 		t.close()
 	}
@@ -120,7 +129,7 @@ func (r *replay) add(user bool, c chunk) *agents.Error {
 	if r.updates++; r.updates > r.most {
 		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent replayed more than %d updates", r.most)}
 	}
-	piece := c.text()
+	piece := c.text
 	if piece == "" {
 		return nil
 	}

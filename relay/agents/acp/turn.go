@@ -3,12 +3,14 @@ package acp
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"drawbridge/internal/completions"
 	"drawbridge/relay/agents"
 )
 
@@ -61,8 +63,22 @@ func (t *turn) stir() {
 
 // prompted is the answer to a prompt.
 type prompted struct {
-	StopReason string     `json:"stopReason"`
-	Usage      *sdk.Usage `json:"usage"`
+	StopReason string          `json:"stopReason"`
+	Usage      json.RawMessage `json:"usage"`
+}
+
+// usage reads what a turn took, nil where the agent does not say it in numbers. It only informs.
+func (p prompted) usage() *Usage {
+	u, _ := completions.Object(p.Usage)
+	in, out, cached := completions.Number(u["inputTokens"]), completions.Number(u["outputTokens"]), completions.Number(u["cachedReadTokens"])
+	if in == nil || out == nil {
+		return nil
+	}
+	said := &Usage{Input: int(*in), Output: int(*out)}
+	if cached != nil {
+		said.Cached = int(*cached)
+	}
+	return said
 }
 
 // Prompt runs one turn. When ctx is done it cancels the turn, and an answer that came all the same still counts; the error then is the cause
@@ -89,7 +105,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	clear(s.tools)
 	messages, late := t.close()
 	for _, m := range late {
-		_ = s.late.add(chunk{content: sdk.TextBlock(m)}) // what is too long is left out
+		_ = s.late.add(chunk{text: m}) // what is too long is left out
 		s.late.close()
 	}
 	a, old := Answer{Messages: messages, Updates: t.updates}, t.old
@@ -100,12 +116,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	case old: // an old answer must not run its commands again
 		return Answer{Updates: a.Updates}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones; replay the turn"}
 	}
-	if u := said.Usage; u != nil {
-		a.Usage = &Usage{Input: u.InputTokens, Output: u.OutputTokens}
-		if u.CachedReadTokens != nil {
-			a.Usage.Cached = *u.CachedReadTokens
-		}
-	}
+	a.Usage = said.usage()
 	return a, s.judge(ctx, said.StopReason)
 }
 

@@ -54,6 +54,10 @@ func TestText(t *testing.T) {
 		{"a tool beside one message", []string{named("m", "SUBAGENT: do "), tool, named("m", "this")}, []string{"SUBAGENT: do this"}},
 		{"messages by their ids", []string{named("m", "one"), named("n", "two")}, []string{"one", "two"}},
 		{"tool updates cut nothing", []string{text("SUBAGENT: do "), `{"sessionUpdate":"tool_call_update","toolCallId":"c0","status":"completed"}`, text("this")}, []string{"SUBAGENT: do this"}},
+		{"fields that only inform", []string{
+			`{"sessionUpdate":"agent_message_chunk","messageId":7,"_meta":3,"content":{"type":"text","text":"mine ","annotations":"none"}}`,
+			`{"sessionUpdate":"agent_message_chunk","messageId":null,"content":{"type":"text","text":"too","_meta":[]}}`,
+		}, []string{"mine too"}},
 		{"broken chunks", []string{`{"sessionUpdate":"agent_message_chunk"}`, `{"sessionUpdate":"agent_message_chunk","content":"x"}`, text("mine")}, []string{"mine"}},
 	}
 	for _, tt := range tests {
@@ -280,6 +284,27 @@ func TestMessagesBelongToTheirTurn(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 	})
+}
+
+// What a turn took only informs: numbers that cannot be read are unknown, and the answer stays.
+func TestUsageOnlyInforms(t *testing.T) {
+	t.Parallel()
+	for usage, want := range map[string]*acp.Usage{
+		`{"inputTokens":"5","outputTokens":7.0}`: {Input: 5, Output: 7}, `{"inputTokens":5,"outputTokens":7,"cachedReadTokens":{}}`: {Input: 5, Output: 7},
+		`{"inputTokens":-5,"outputTokens":7}`: nil, `[]`: nil, `"many"`: nil, `null`: nil,
+	} {
+		play(t, acp.Options{}, func(f *fake) {
+			f.begin()
+			p := f.want("session/prompt")
+			f.chunk("s1", "done")
+			f.answer(p, `{"stopReason":"end_turn","usage":`+usage+`}`)
+		}, func(ctx context.Context, c *acp.Conn) {
+			a, err := open(t, ctx, c).Prompt(ctx, "Go.")
+			if diff := cmp.Diff(want, a.Usage); err != nil || a.Text() != "done" || diff != "" {
+				t.Errorf("%s: %q, %v\n%s", usage, a.Text(), err, diff)
+			}
+		})
+	}
 }
 
 // A message counts that has something before or behind it in its line, such as the title of a terminal.
