@@ -159,12 +159,12 @@ func TestWebhookIDIsText(t *testing.T) {
 	}
 }
 
-// TestTimestampDecidesNothing: whatever form a sender gives it, the delivery is recorded.
+// TestTimestampDecidesNothing: whatever form a sender gives it, the delivery is recorded, and other timestamps make other deliveries.
 func TestTimestampDecidesNothing(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
-		`1764306000`: "1764306000", `1764306000.5`: "1764306000.5", `"2026-01-15T10:30:00Z"`: "2026-01-15T10:30:00Z", `null`: "", `true`: "", `{"at":1}`: "", `[1]`: "",
-		`"` + strings.Repeat("9", 100) + `"`: "", `"a\u0000b"`: "", `"a\"b"`: "",
+		`1764306000`: "1764306000", `1764306000.5`: "1764306000.5", `"2026-01-15T10:30:00Z"`: "2026-01-15T10:30:00Z", `null`: "", `true`: "true",
+		`{"at":1}`: "sha256:a27e0e4d11df025e", `[1]`: "sha256:080a9ed428559ef6", `"a\u0000b"`: "sha256:9db18af7360cd5d0", `"` + strings.Repeat("9", 100) + `"`: "sha256:8cf7e7d9c39b316e",
 	} {
 		r := &recorder{bound: external}
 		w := send(receiver(t, r, io.Discard), signed(`{"event":"statusChange","timestamp":`+written+`,"id":"`+external+`","status":"FINISHED"}`))

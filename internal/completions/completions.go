@@ -64,14 +64,18 @@ func ReadUsage(raw json.RawMessage) *Usage {
 
 // Finish is the API's word for the end of a whole answer (stop, length, tool_calls or content_filter), or "" where the endpoint's word is
 // not known or missing: then nobody vouched for the end, and the answer may not be all.
-func Finish(word string) string { return finishes[strings.ToLower(word)] }
+func Finish(word string) string {
+	word, _, _ = strings.Cut(word, ":") // Gemini says why behind a colon
+	return finishes[strings.ToLower(strings.TrimSpace(word))]
+}
 
 // finishes are the words of endpoints (docs/openai.md lists them), in lower case.
 var finishes = map[string]string{
 	"stop": "stop", "eos": "stop", "eos_token": "stop", "end_turn": "stop", "stop_sequence": "stop", "complete": "stop",
-	"length": "length", "max_tokens": "length", "model_length": "length",
+	"length": "length", "max_tokens": "length", "model_length": "length", "model_context_window_exceeded": "length",
 	"tool_calls": "tool_calls", "tool_use": "tool_calls", "function_call": "tool_calls",
-	"content_filter": "content_filter",
+	"content_filter": "content_filter", "safety": "content_filter", "recitation": "content_filter", "prohibited_content": "content_filter", "sensitive": "content_filter",
+	"refusal": "content_filter",
 }
 
 // Joiner reads a text that comes in pieces. A character whose other half comes with the next piece waits: the first of two escapes

@@ -2,6 +2,7 @@ package passthrough
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"drawbridge/internal/completions"
@@ -33,7 +34,7 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 	if n := completions.Number(m["index"]); n != nil {
 		index = int(*n)
 	}
-	at := t.find(index, id, name)
+	at := t.find(index, id, name, completions.Said(f["arguments"]) && string(f["arguments"]) != `""`)
 	if at < 0 {
 		t.showCalls()
 		t.calls = append(t.calls, call{index: index})
@@ -54,7 +55,7 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 		c.args += c.pieces.Add(arguments)
 	}
 	for key, v := range m {
-		if key != "index" && key != "id" && key != "type" && key != "function" && completions.Said(v) {
+		if !c.shown && key != "index" && key != "id" && key != "type" && key != "function" && completions.Said(v) {
 			if c.extra == nil {
 				c.extra = map[string]json.RawMessage{}
 			}
@@ -66,14 +67,19 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 	}
 }
 
-// find returns the call that a piece belongs to, -1 for a new one. Endpoints leave the index or the id out, begin the index at 1, or use
-// one index for all calls.
-func (t *turn) find(index int, id, name string) int {
+// find returns the call that a piece belongs to, -1 for a new one; more says that the piece has arguments. Endpoints leave the index or
+// the id out, begin the index at 1, or use one index for all calls.
+func (t *turn) find(index int, id, name string, more bool) int {
+	if id != "" {
+		if i := slices.IndexFunc(t.calls, func(c call) bool { return c.id == id }); i >= 0 {
+			return i
+		}
+	}
 	for i := len(t.calls) - 1; i >= 0; i-- {
 		c := &t.calls[i]
 		switch {
 		case index >= 0 && c.index != index, index < 0 && id != "" && c.id != id:
-		case t.another(c, id, name):
+		case t.another(c, id, name, more):
 			return -1
 		default:
 			return i
@@ -83,14 +89,14 @@ func (t *turn) find(index int, id, name string) int {
 }
 
 // another reports whether a piece at the place of a call begins another one. Only a piece with a name does.
-func (t *turn) another(c *call, id, name string) bool {
+func (t *turn) another(c *call, id, name string, more bool) bool {
 	switch {
 	case name == "" || c.name == "":
 		return false
 	case id != "" && c.id != "":
 		return id != c.id
 	case name == c.name:
-		return c.whole() // some repeat the name in each piece
+		return more && c.whole() // some repeat the name in each piece
 	case c.shown || c.whole():
 		return true
 	}
@@ -117,7 +123,8 @@ func (t *turn) showCalls() {
 	}
 }
 
-// closeCalls shows what is left of the calls and says what is wrong with them. Arguments of an answer that a limit cut off may end anywhere.
+// closeCalls shows what is left of the calls and says what is wrong with them. Arguments of an answer that a limit or a
+// filter cut off may end anywhere.
 func (t *turn) closeCalls() error {
 	for at := range t.calls {
 		c := &t.calls[at]
@@ -125,7 +132,7 @@ func (t *turn) closeCalls() error {
 		switch {
 		case c.name == "":
 			return t.p.broken("upstream_garbage", "the endpoint called a tool without a name; nothing was called; send the request again as a new one")
-		case c.args != "" && t.finish != "length" && !json.Valid([]byte(c.args)):
+		case c.args != "" && t.finish != "length" && t.finish != "content_filter" && !json.Valid([]byte(c.args)):
 			return t.p.broken("upstream_garbage", "the endpoint called the tool "+t.p.shown(c.name)+" with arguments that are not JSON; nothing was called; send the request again as a new one")
 		}
 	}

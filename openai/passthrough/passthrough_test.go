@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,8 @@ func TestCallsInOtherShapes(t *testing.T) {
 		"the name is repeated":          {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 		"the name comes later":          {`{"tool_calls":[{"index":0,"id":"a"}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 		"arguments as an object":        {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":{"n":1}}},{"index":1,"id":"b","function":{"name":"bash","arguments":{"n":2}}}]}`},
+		"one index, ids, in a knot":     {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\""}},{"index":0,"id":"b","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":":1}"}},{"index":0,"id":"b","function":{"arguments":":2}"}}]}`},
+		"a last piece with the name":    {`{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":""}}]}`, `{"tool_calls":[{"index":1,"function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 		"no index, no ids":              {`{"tool_calls":[{"function":{"name":"bash","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 		"the name in two pieces":        {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ba","arguments":"{\"n"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"sh","arguments":"\":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"b"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"ash","arguments":"{\"n\":2}"}}]}`},
 		"a name in each piece, no id":   {`{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":"{\"n"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":"\":1}"}}]}`, `{"tool_calls":[{"index":1,"function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
@@ -162,6 +165,9 @@ func TestAnswersInOtherShapes(t *testing.T) {
 		"bytes in two pieces":       {sse([]string{"{\"content\":\"gr\xc3\"}", "{\"content\":\"\xbcn\",\"reasoning\":\"\xe6\x97\"}", "{\"reasoning\":\"\xa5\"}"}, `"stop"`), "grün", "日", "stop"},
 		"an empty list as a delta":  {`data: {"choices":[{"index":"0","delta":[]}]}` + "\n\n" + sse([]string{`{"content":"Hi"}`}, `"stop"`), "Hi", "", "stop"},
 		"parts and thoughts":        {sse([]string{`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"}]},{"type":"text","text":"Hi"}]}`}, `"model_length"`) + "data: [DONE]\n\n", "Hi", "Hm", "length"},
+		"thoughts as one text":      {sse([]string{`{"content":[{"type":"thinking","thinking":"Hm"},{"type":"text","text":"Hi"}]}`}, `"stop"`), "Hi", "Hm", "stop"},
+		"a filter with its reason":  {sse([]string{`{"content":"Hi"}`}, `"content_filter: PROHIBITED_CONTENT"`), "Hi", "", "content_filter"},
+		"an end in each piece":      {`data: {"choices":[{"index":0,"delta":{"content":"H"},"finish_reason":"stop"}]}` + "\n\n" + `data: {"choices":[{"index":0,"delta":{"content":"i"},"finish_reason":"null"}]}` + "\n\ndata: [DONE]\n\n", "Hi", "", "stop"},
 		"reasoning by another name": {sse([]string{`{"reasoning":"Hm","content":null}`, `{"content":"Hi"}`}, `"eos"`) + "data: [DONE]\n\n", "Hi", "Hm", "stop"},
 		"another choice":            {`data: {"choices":[{"index":1,"delta":{"content":"No"}}]}` + "\n\n" + sse([]string{`{"content":"Hi"}`}, `"stop"`), "Hi", "", "stop"},
 	} {
@@ -192,6 +198,7 @@ func TestEndsThatNobodyVouchedFor(t *testing.T) {
 		"a call, broken":          sse([]string{call}, `"tool_calls"`) + "data: [DONE]\n\n",
 		"a call, broken, by stop": sse([]string{call}, `"stop"`) + "data: [DONE]\n\n",
 		"a call, no word":         sse([]string{call}, `null`) + "data: [DONE]\n\n",
+		"an end in each piece":    `data: {"choices":[{"index":0,"delta":{"content":"The"},"finish_reason":"stop"}]}` + "\n\n" + `data: {"choices":[{"index":0,"delta":{"content":" first"},"finish_reason":"stop"}]}` + "\n\n",
 		"a delta of text":         `data: {"choices":[{"index":0,"delta":"Hi","finish_reason":"stop"}]}` + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,9 +211,11 @@ func TestEndsThatNobodyVouchedFor(t *testing.T) {
 			}
 		})
 	}
-	_, p := world(t, always(chatsim.Answer{Raw: sse([]string{call}, `"length"`) + "data: [DONE]\n\n"}))
-	if _, _, calls, end, err := all(t, p, ask(hello)); err != nil || end.Finish != "length" || len(calls) != 1 {
-		t.Errorf("an answer that its limit cut off: %+v %+v %v", calls, end, err)
+	for _, word := range []string{"length", "content_filter"} {
+		_, p := world(t, always(chatsim.Answer{Raw: sse([]string{call}, strconv.Quote(word)) + "data: [DONE]\n\n"}))
+		if _, _, calls, end, err := all(t, p, ask(hello)); err != nil || end.Finish != word || len(calls) != 1 {
+			t.Errorf("an answer that %s cut off: %+v %+v %v", word, calls, end, err)
+		}
 	}
 }
 

@@ -35,8 +35,10 @@ type turn struct {
 	content, thought completions.Joiner
 	// finish is the API's word for the end that the endpoint vouched for, "" until it does. ended is the endpoint's own word.
 	finish, ended string
-	usage         *upstream.Usage
-	over          bool
+	// loose is set when something came behind the word for the end: then the connection's end is none.
+	loose bool
+	usage *upstream.Usage
+	over  bool
 }
 
 // open reads from an answer that the endpoint began.
@@ -98,7 +100,7 @@ func (t *turn) read() error {
 	switch {
 	case errors.Is(err, errLine):
 		return t.p.broken("upstream_garbage", fmt.Sprintf("the endpoint sent an event of more than %d bytes; the answer was cut off", maxLine))
-	case err != nil && t.finish != "":
+	case err != nil && t.finish != "" && !t.loose:
 		return t.end() // all was said
 	case err != nil:
 		return t.cut()
@@ -239,11 +241,19 @@ func (t *turn) take(c completion) error {
 		if err := t.delta(delta); err != nil {
 			return err
 		}
-		if word := completions.Text(choice.Finish); word != "" {
-			t.ended, t.finish = word, completions.Finish(word)
-		}
+		t.word(completions.Text(choice.Finish))
 	}
 	return nil
+}
+
+// word takes the endpoint's word for the end. Some endpoints send one with each piece; one that is not known takes back none that is.
+func (t *turn) word(said string) {
+	if said == "" || said == "null" {
+		return
+	}
+	if t.ended = said; completions.Finish(said) != "" {
+		t.finish = completions.Finish(said)
+	}
 }
 
 // known are the fields of a delta that the door writes itself.
@@ -267,6 +277,7 @@ func (t *turn) delta(d map[string]json.RawMessage) error {
 			extra[key] = v
 		}
 	}
+	t.loose = t.loose || t.finish != "" && (content != "" || completions.Said(d["tool_calls"]))
 	if content != "" || extra != nil {
 		t.queue = append(t.queue, upstream.Event{Kind: upstream.Text, Text: content, Extra: extra})
 	}
@@ -293,6 +304,8 @@ func (t *turn) parts(raw json.RawMessage) (content, thought string) {
 			for _, q := range inner {
 				thought += t.thought.Add(q["text"])
 			}
+		} else {
+			thought += t.thought.Add(p["thinking"])
 		}
 	}
 	return content, thought

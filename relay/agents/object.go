@@ -3,28 +3,37 @@ package agents
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 )
 
 // maxOpenings bounds how many braces of a line are tried.
 const maxOpenings = 16
 
-// Object returns the first JSON object in a line, whatever stands before and behind it: a terminal's title, colors, a byte order mark, the
-// prefix of a log. It is nil where the line has none.
-func Object(line []byte) []byte {
-	if json.Valid(line) && bytes.TrimSpace(line)[0] != '{' {
-		return nil // an object within a list or a text is no message
+// controls are what terminals take and do not show: titles, colors and other sequences, and a byte order mark.
+var controls = regexp.MustCompile("\x1b\\][^\x07\x1b]{0,400}(?:\x07|\x1b\\\\)|\x1b\\[[0-?]{0,40}[ -/]{0,10}[@-~]|\x1b[@-Z\\\\^_]|\ufeff")
+
+// Objects returns the JSON objects in a line that holds something else as well: a terminal's title, colors, a byte order mark, the prefix of a
+// log. bare is true when nothing that a reader sees stands around them.
+func Objects(line []byte) (all []json.RawMessage, bare bool) {
+	line = bytes.TrimSpace(controls.ReplaceAll(line, nil))
+	if len(line) == 0 || json.Valid(line) && line[0] != '{' {
+		return nil, false // an object within a list or a text is no message
 	}
+	bare = true
 	for range maxOpenings {
 		at := bytes.IndexByte(line, '{')
 		if at < 0 {
-			return nil
+			break
 		}
+		bare = bare && len(bytes.TrimSpace(line[:at])) == 0
 		line = line[at:]
 		var object json.RawMessage
-		if json.NewDecoder(bytes.NewReader(line)).Decode(&object) == nil {
-			return object
+		from := json.NewDecoder(bytes.NewReader(line))
+		if from.Decode(&object) != nil {
+			line, bare = line[1:], false
+			continue
 		}
-		line = line[1:]
+		all, line = append(all, object), line[from.InputOffset():]
 	}
-	return nil
+	return all, bare && len(bytes.TrimSpace(line)) == 0
 }

@@ -29,6 +29,8 @@ const (
 	cancelFor = 10 * time.Second
 	// settleFor is the default of Options.SettleFor.
 	settleFor = 300 * time.Millisecond
+	// settleMost bounds the wait for silence: an agent may report on work in the background without end.
+	settleMost = 3 * time.Second
 )
 
 // Input is the agent's standard input. An *os.File that does not block is one.

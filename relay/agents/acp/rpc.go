@@ -10,7 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drawbridge/internal/completions"
 	"drawbridge/relay/agents"
+
+	sdk "github.com/coder/acp-go-sdk"
 )
 
 // Bounds of what an agent can make us hold or do.
@@ -144,14 +147,44 @@ func (r *rpc) take(line []byte) {
 		return
 	}
 	var m message
-	if line[0] != '{' || json.Unmarshal(line, &m) != nil {
-		m = message{}
-		_ = json.Unmarshal(agents.Object(line), &m) // without an object the line is none
-	}
-	if m.ID == nil && m.Method == "" {
-		r.note(line)
+	if line[0] == '{' && json.Unmarshal(line, &m) == nil {
+		if m.ID == nil && m.Method == "" {
+			r.note(line)
+			return
+		}
+		r.hear(m)
 		return
 	}
+	objects, bare := agents.Objects(line)
+	heard := false
+	for _, object := range objects {
+		var m message
+		if json.Unmarshal(object, &m) == nil && (m.ID != nil || m.Method != "") && (bare || m.surely()) {
+			r.hear(m)
+			heard = true
+		}
+	}
+	if !heard {
+		r.note(line)
+	}
+}
+
+// surely reports whether a message that stands in other text is the agent's own and not one that it quotes, as in its log: an update, a question,
+// or an answer that is none of ours.
+func (m message) surely() bool {
+	switch {
+	case m.Method != "":
+		return m.Method == sdk.ClientMethodSessionUpdate && m.ID == nil || m.Method == sdk.ClientMethodSessionRequestPermission && m.ID != nil
+	case m.Error != nil:
+		return true
+	}
+	result, _ := completions.Object(m.Result)
+	_, ours := result["outcome"]
+	return !ours
+}
+
+// hear handles one message.
+func (r *rpc) hear(m message) {
 	r.garbage = 0
 	switch {
 	case m.Method == "$/cancel_request" && m.ID == nil:

@@ -87,9 +87,13 @@ type Session struct {
 	marks string
 	// tools are the ids of tool calls that run.
 	tools map[string]bool
-	// turns counts the turns, and begun tells in which of them the agent began a message of an id.
-	turns int
-	begun map[string]int
+	// tail is the id of the message that was open last when a turn ended, whose tail may come later. again counts turns with nothing but that
+	// message, and anew is set for an agent that uses its ids again in each turn, so that they tell nothing.
+	tail  string
+	again int
+	anew  bool
+	// ids are those that the agent has used.
+	ids map[string]bool
 }
 
 // opened is the answer to a request that opens a session.
@@ -439,7 +443,7 @@ func (s *Session) noteTool(kind string, params json.RawMessage) {
 			Status string `json:"status"`
 		} `json:"update"`
 	}
-	if json.Unmarshal(params, &call) != nil || call.Update.ID == "" {
+	if json.Unmarshal(params, &call) != nil || call.Update.ID == "" || len(call.Update.ID) > maxID {
 		return
 	}
 	switch status := call.Update.Status; {
@@ -459,34 +463,61 @@ func (s *Session) noteTool(kind string, params json.RawMessage) {
 	}
 }
 
-// maxBegun bounds the messages of which a session knows the turn.
-const maxBegun = 10_000
+// maxIDs bounds the ids of messages that a session remembers.
+const maxIDs = 10_000
 
 // said puts a chunk of the agent's own words where they belong. A message belongs to the turn in which it began.
 func (s *Session) said(c chunk) *agents.Error {
-	if s.replay != nil {
-		return s.replay.add(false, c)
-	}
-	old := false
-	if c.message != "" {
-		turn, known := s.begun[c.message]
-		old = known && turn != s.turns
-		if !known {
-			if len(s.begun) >= maxBegun || s.begun == nil {
-				s.begun = map[string]int{}
-			}
-			s.begun[c.message] = s.turns
-			if s.turn == nil {
-				s.begun[c.message] = 0 // of no turn
-			}
+	if s.turn == nil || s.replay != nil {
+		s.note(c.message)
+		if c.message != "" {
+			s.tail = c.message
 		}
 	}
 	switch {
+	case s.replay != nil:
+		return s.replay.add(false, c)
 	case s.turn == nil:
 		return s.late.add(c)
-	case old:
+	case c.message != "" && c.message == s.tail && !s.anew:
 		return s.turn.stray.add(c)
 	}
+	if c.message != s.turn.text.id && s.ids[c.message] && !s.turn.ids[c.message] {
+		s.anew = true // no tail, and used before
+	}
+	if c.message != "" {
+		if s.turn.ids == nil {
+			s.turn.ids = map[string]bool{}
+		}
+		if len(s.turn.ids) < maxIDs {
+			s.turn.ids[c.message] = true
+		}
+	}
+	s.note(c.message)
 	clear(s.tools)
 	return s.turn.text.add(c)
+}
+
+// note remembers an id of a message.
+func (s *Session) note(id string) {
+	if id == "" || len(s.ids) >= maxIDs {
+		return
+	}
+	if s.ids == nil {
+		s.ids = map[string]bool{}
+	}
+	s.ids[id] = true
+}
+
+// countsAnew looks, at the end of a turn, whether the agent uses its ids again in each turn: two turns with nothing but the last message of the
+// turn before are no tails.
+func (s *Session) countsAnew(t *turn) {
+	switch {
+	case t.text.id != "":
+		s.tail, s.again = t.text.id, 0
+	case t.stray.size > 0 && t.text.size == 0:
+		if s.again++; s.again > 1 {
+			s.anew = true
+		}
+	}
 }

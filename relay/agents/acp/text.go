@@ -31,8 +31,15 @@ func chunkOf(params json.RawMessage) chunk {
 	if completions.Text(content["type"]) != "text" {
 		return chunk{}
 	}
-	return chunk{completions.Text(content["text"]), completions.Text(n.Update.Message)}
+	c := chunk{completions.Text(content["text"]), completions.Text(n.Update.Message)}
+	if len(c.message) > maxID {
+		c.message = ""
+	}
+	return c
 }
+
+// maxID bounds the ids of messages and tool calls that are kept, in bytes; a longer one counts as none.
+const maxID = 200
 
 // text gathers the messages of a turn. The zero text is empty.
 type text struct {

@@ -41,17 +41,9 @@ type turn struct {
 	// prompt is what is said, and old is true once the agent sent another turn's prompt in the middle of this one.
 	prompt string
 	old    bool
-	// stray are chunks of messages that the agent began in an earlier turn.
+	// stray is the tail of a message that the agent began before the turn, and ids are those of the others.
 	stray text
-}
-
-// close ends the turn's text and returns its messages. What belongs to an earlier turn is no part of them, unless there is nothing else: then
-// the agent counts its messages anew in each turn. late is the rest.
-func (t *turn) close() (messages, late []string) {
-	if t.text.size == 0 {
-		return t.stray.all(), nil
-	}
-	return t.text.all(), t.stray.all()
+	ids   map[string]bool
 }
 
 func (t *turn) stir() {
@@ -90,7 +82,6 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	busy := s.turn != nil
 	if !busy {
 		s.turn = t
-		s.turns++
 	}
 	s.mu.Unlock()
 	if busy {
@@ -98,17 +89,17 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	}
 	said, err := s.exchange(ctx, prompt)
 	if err == nil {
-		s.settle(t)
+		s.settle(ctx, t)
 	}
 	s.mu.Lock()
 	s.turn = nil
 	clear(s.tools)
-	messages, late := t.close()
-	for _, m := range late {
-		_ = s.late.add(chunk{text: m}) // what is too long is left out
+	if said := t.stray.String(); said != "" {
+		_ = s.late.add(chunk{text: said}) // what is too long is left out
 		s.late.close()
 	}
-	a, old := Answer{Messages: messages, Updates: t.updates}, t.old
+	s.countsAnew(t)
+	a, old := Answer{Messages: t.text.all(), Updates: t.updates}, t.old
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -182,7 +173,9 @@ func stopped(ctx context.Context) *agents.Error {
 }
 
 // settle waits for the last words of agents that send them after the end of the turn.
-func (s *Session) settle(t *turn) {
+func (s *Session) settle(ctx context.Context, t *turn) {
+	most := time.NewTimer(settleMost)
+	defer most.Stop()
 	for {
 		quiet := time.NewTimer(cmp.Or(s.conn.o.SettleFor, settleFor))
 		select {
@@ -190,9 +183,11 @@ func (s *Session) settle(t *turn) {
 			quiet.Stop()
 			continue
 		case <-quiet.C:
+		case <-most.C:
+		case <-ctx.Done():
 		case <-s.conn.Done():
-			quiet.Stop()
 		}
+		quiet.Stop()
 		return
 	}
 }

@@ -241,7 +241,8 @@ func TestLateWords(t *testing.T) {
 }
 
 // A message belongs to the turn in which it began. What comes of it within the time that an agent has after the end is in that turn's
-// reply. What comes later is in no reply, in the midst of another turn too. An agent that counts its messages anew in each turn loses nothing.
+// reply. What comes later is in no reply, in the midst of another turn too, and in a turn that has nothing else. An agent that uses the same
+// id in each turn is known for it after two turns.
 func TestMessagesBelongToTheirTurn(t *testing.T) {
 	t.Parallel()
 	say := func(f *fake, id, text string) {
@@ -269,13 +270,20 @@ func TestMessagesBelongToTheirTurn(t *testing.T) {
 		say(f, "m4", "words")
 		say(f, "m5", "C.")
 		f.answer(p, endTurn)
+		for range 3 {
+			p = f.want("session/prompt")
+			say(f, "m5", "counted anew")
+			f.answer(p, endTurn)
+		}
 		p = f.want("session/prompt")
-		say(f, "m5", "counted anew")
+		say(f, "m1", "first, ")
+		say(f, "m2", "second")
 		f.answer(p, endTurn)
 	}, func(ctx context.Context, c *acp.Conn) {
 		s := open(t, ctx, c)
 		for _, want := range []struct{ said, late string }{
-			{"I will run it.\nLOCAL_ACTION: late\n", ""}, {"A is done.\n", ""}, {"B begins.\nB ends.", "LOCAL_ACTION: leak\nand more"}, {"C.", "nobody's words"}, {"counted anew", ""},
+			{"I will run it.\nLOCAL_ACTION: late\n", ""}, {"A is done.\n", ""}, {"B begins.\nB ends.", "LOCAL_ACTION: leak\nand more"}, {"C.", "nobody's words"}, {"", "counted anew"}, {"", "counted anew"}, {"counted anew", ""},
+			{"first, \nsecond", ""},
 		} {
 			a, err := s.Prompt(ctx, "Go.")
 			if late := s.Late(); err != nil || a.Text() != want.said || late != want.late {

@@ -173,8 +173,10 @@ func (r *reader) take(line []byte) {
 	known, final := false, false
 	if line[0] == '{' && json.Valid(line) {
 		known, final = r.format.event(line)
-	} else if object := agents.Object(line); object != nil {
-		known, final = r.format.event(object)
+	} else if objects, bare := agents.Objects(line); len(objects) > 0 {
+		if known, final = r.format.event(objects[0]); !bare {
+			r.remember(line)
+		}
 	}
 	if !known {
 		r.strayed(line)
@@ -227,15 +229,22 @@ func (r *reader) last() {
 
 // strayed bears some output that is not an event.
 func (r *reader) strayed(line []byte) {
+	r.remember(line)
 	r.mu.Lock()
 	r.garbage += len(line) + 1
-	if r.strange == "" {
-		r.strange = r.clean(line)
-	}
 	much, first := r.garbage > maxGarbage, r.strange
 	r.mu.Unlock()
 	if much {
 		r.fail(crashed("the agent does not write the format of its entry; it began with %q", first))
+	}
+}
+
+// remember keeps the first line with words that are no event, for the reason of a failure.
+func (r *reader) remember(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.strange == "" {
+		r.strange = r.clean(line)
 	}
 }
 
