@@ -59,10 +59,13 @@ const (
 	keepalive = 10 * time.Second
 	// holdFor is how long a turn stays this process's after its last sign.
 	holdFor = 30 * time.Second
-	// repeatWithin is how long after a broken connection the same body is a repeat. repeatMarked is how long after the begin of a turn
-	// a request that says that it is a repeat meets it: clients wait ten minutes and longer for an answer before each repeat.
+	// repeatWithin is how long after a broken connection the same body is a repeat, and markedWithin how long for a request that says
+	// that it is one: clients wait longer before each try. repeatSince is how old the turn may be, as clients wait long for an answer.
 	repeatWithin = 30 * time.Second
-	repeatMarked = 2 * time.Hour
+	markedWithin = 10 * time.Minute
+	repeatSince  = 2 * time.Hour
+	// fateWithin is how long a repeat waits until it is known whether the first one's connection broke.
+	fateWithin = 2 * time.Second
 	// remember is how long a turn that is over stays in memory.
 	remember = time.Minute
 )
@@ -79,9 +82,12 @@ type Door struct {
 	turns sync.WaitGroup
 	// gates hold a lock for each token with a rate.
 	gates sync.Map
+	began time.Time
 
-	mu   sync.Mutex // guards legs and runs
+	mu   sync.Mutex // guards what follows
 	legs map[string]*leg
+	// refused holds when the last try of a body was refused before anything was begun, by the token's name and the body's digest.
+	refused map[[2]string]time.Time
 	// parked are the runs that wait for results, by the id of the leg that asked.
 	parked map[string]*run
 }
@@ -101,7 +107,7 @@ func New(o Options) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{o: o, holder: strings.ToLower(rand.Text()), legs: map[string]*leg{}, parked: map[string]*run{}}
+	d := &Door{o: o, holder: strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, parked: map[string]*run{}}
 	d.models = catalog{backends: o.Backends, now: o.Now}
 	d.base, d.stop = context.WithCancel(context.Background())
 	d.router = httpx.RequestLog(httpx.LogOptions{Log: o.Log}, httpx.Recover(edge.wrap(d.routes())))
@@ -152,7 +158,9 @@ func (d *Door) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			d.mu.Lock()
 			d.stop()
+			d.mu.Unlock()
 			d.turns.Wait()
 			d.letGo(context.WithoutCancel(ctx))
 			return nil
@@ -161,6 +169,17 @@ func (d *Door) Run(ctx context.Context) error {
 			d.takeOver(ctx, d.now())
 		}
 	}
+}
+
+// aside runs fn beside the request that asks for it, and Run waits for it. It reports false, and runs nothing, when the door has stopped.
+func (d *Door) aside(fn func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.base.Err() != nil {
+		return false
+	}
+	d.turns.Go(fn)
+	return true
 }
 
 // mine lists the turns under way in this process.

@@ -37,6 +37,8 @@ type fake struct {
 	refuse error
 	// resumes lets turns be resumed after a restart.
 	resumes bool
+	// gate holds back what stands behind the text "(gate)" until it is closed.
+	gate chan struct{}
 }
 
 func (f *fake) Models(context.Context) ([]upstream.Model, error) {
@@ -54,7 +56,7 @@ func (f *fake) Start(_ context.Context, r upstream.Request) (upstream.Turn, erro
 	if f.say != nil {
 		events = f.say(r)
 	}
-	t := &fakeTurn{id: r.Turn, events: events, results: make(chan []upstream.Result, 1), over: make(chan struct{})}
+	t := &fakeTurn{id: r.Turn, gate: f.gate, events: events, results: make(chan []upstream.Result, 1), over: make(chan struct{})}
 	if f.resumes {
 		t.ref = "ref-" + r.Turn
 	}
@@ -83,6 +85,7 @@ func (f *fake) starts() int {
 
 type fakeTurn struct {
 	id, ref string
+	gate    chan struct{}
 	events  []upstream.Event
 	at      int
 	waits   bool
@@ -113,6 +116,15 @@ func (t *fakeTurn) Next(ctx context.Context) (upstream.Event, error) {
 		return upstream.Event{}, &upstream.Error{Status: 500, Code: "cut", Message: "the backend ended in the middle"}
 	}
 	e := t.events[t.at]
+	if e.Text == "(gate)" {
+		select {
+		case <-t.gate:
+			t.at++
+			return t.Next(ctx)
+		case <-ctx.Done():
+			return upstream.Event{}, ctx.Err()
+		}
+	}
 	if e.Text == "(wait)" {
 		select {
 		case <-t.over:

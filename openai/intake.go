@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,9 +27,11 @@ func (d *Door) chat(w http.ResponseWriter, r *http.Request, t Token) error {
 	}
 	l, err := d.take(r, t, a)
 	if err != nil {
+		d.refuse(t.Name, sumOf(a.body), err)
 		return err
 	}
-	return d.answer(w, r, l, a)
+	d.answer(w, r, l, a)
+	return nil
 }
 
 // take finds the turn that a request repeats or goes on with, or begins a new one.
@@ -56,15 +57,16 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 	sum := sumOf(a.body)
 	now := d.now()
 	sums := histories(t.Name, a.messages)
-	q := Query{Token: t.Name, Key: key, Body: sum, Since: now.Add(-repeatMarked), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: lastOf(sums, 64)}
+	q := Query{Token: t.Name, Key: key, Body: sum, Since: now.Add(-repeatSince), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: lastOf(sums, 64)}
 	found, err := d.o.Records.Look(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if row, err := repeats(found.Turns, claim{key: key, body: sum, marked: markedRepeat(r), now: now, gone: d.gone(ctx)}); err != nil {
+	c := claim{key: key, body: sum, marked: markedRepeat(r) && !d.wasRefused(t.Name, sum), now: now}
+	if row, err := d.repeats(ctx, found.Turns, c); err != nil {
 		return nil, err
 	} else if row != nil {
-		l, err := d.meet(ctx, *row, claim{key: key, marked: markedRepeat(r), now: now})
+		l, err := d.meet(ctx, *row, c)
 		if errors.Is(err, errNotARepeat) {
 			err = ErrConflict // another repeat was faster; look again, as there may be a second turn
 		}
@@ -124,12 +126,6 @@ func sessionKey(r *http.Request) string {
 	return ""
 }
 
-// markedRepeat reports whether a request says that it is a repeat.
-func markedRepeat(r *http.Request) bool {
-	n, err := strconv.Atoi(r.Header.Get("X-Stainless-Retry-Count"))
-	return err == nil && n > 0
-}
-
 // lastOf returns at most n of the newest digests, each once.
 func lastOf(sums []string, n int) []string {
 	out := slices.Compact(slices.Clone(sums))
@@ -152,156 +148,6 @@ func callIDs(messages []upstream.Message) (ids []string) {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-// claim is what may make a request a repeat.
-type claim struct {
-	key, body string
-	marked    bool
-	now       time.Time
-	// gone reports whether nobody reads a turn's answer any more.
-	gone func(Turn) bool
-}
-
-// fits reports whether a turn of the same body may be met: by a request that says that it is a repeat, or once after a connection broke.
-func (c claim) fits(t Turn) bool {
-	return c.key != "" || c.marked || !t.BrokenAt.IsZero() && c.now.Sub(t.BrokenAt) <= repeatWithin
-}
-
-// errNotARepeat says that somebody else met the turn first, or reads it: the request is one of its own.
-var errNotARepeat = errors.New("not a repeat")
-
-// repeats finds the turn that a request repeats: the one of its key; or of the same body, when the request says that it is a repeat and
-// nobody reads that turn's answer; or of the same body whose connection broke a short while ago, once. Requests that
-// are open side by side are never one.
-func repeats(turns []Turn, c claim) (*Turn, error) {
-	if c.key != "" {
-		at := slices.IndexFunc(turns, func(t Turn) bool { return t.Key == c.key })
-		if at < 0 {
-			return nil, nil
-		}
-		if turns[at].Body != c.body {
-			return nil, unprocessable("", "idempotency_key_reused", "this Idempotency-Key was used for another request; send a new one with a new request")
-		}
-		return &turns[at], nil
-	}
-	for i, t := range turns {
-		if t.Body == c.body && t.Key == "" && c.fits(t) && c.gone(t) {
-			return &turns[i], nil
-		}
-	}
-	return nil, nil
-}
-
-// gone reports whether nobody reads a turn here. A client that repeats has closed its connection, which may take a moment to be seen.
-func (d *Door) gone(ctx context.Context) func(Turn) bool {
-	return func(t Turn) bool {
-		for range 20 {
-			d.mu.Lock()
-			l := d.legs[t.ID]
-			d.mu.Unlock()
-			if l == nil || !l.isRead() {
-				return true
-			}
-			if !pause(ctx, 100*time.Millisecond) {
-				return false
-			}
-		}
-		return false
-	}
-}
-
-func pause(ctx context.Context, span time.Duration) bool {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-func (l *leg) isRead() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.readers > 0 || l.reserved
-}
-
-// meet returns the turn that a request repeats: as it goes on here, as it is recorded, or, where another process has it, when that one is done.
-// Of several requests that come for one broken connection, it is the answer of one; errNotARepeat for the others.
-func (d *Door) meet(ctx context.Context, row Turn, c claim) (*leg, error) {
-	for {
-		d.mu.Lock()
-		l := d.legs[row.ID]
-		d.mu.Unlock()
-		if l != nil {
-			return l, d.join(ctx, l, c)
-		}
-		if row.State.Over() || row.State == TurnParked {
-			return d.rejoin(ctx, row, c)
-		}
-		if !row.Held.After(d.now()) {
-			d.adopt(ctx, row)
-		}
-		if !pause(ctx, 250*time.Millisecond) {
-			return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Message: "the caller left"}
-		}
-		f, err := d.o.Records.Look(ctx, Query{Token: row.Token, Turn: row.ID})
-		if err != nil || len(f.Turns) == 0 {
-			return nil, errors.Join(err, fmt.Errorf("look at turn %s", row.ID))
-		}
-		row = f.Turns[0]
-	}
-}
-
-// join makes a request a reader of a turn under way. Without a key it must be the only one.
-func (d *Door) join(ctx context.Context, l *leg, c claim) error {
-	if !l.reserve(c.key != "") {
-		return errNotARepeat
-	}
-	fits := true
-	err := d.save(ctx, l, nil, func(t *Turn) {
-		if fits = c.fits(*t); fits {
-			t.Met, t.BrokenAt = t.Met+1, time.Time{}
-		}
-	})
-	if err == nil && !fits {
-		err = errNotARepeat
-	}
-	if err != nil {
-		l.change(func() { l.reserved = false })
-	}
-	return err
-}
-
-// reserve keeps a leg for one request until that one reads it. shared is set for requests that may read side by side.
-func (l *leg) reserve(shared bool) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !shared && (l.readers > 0 || l.reserved) {
-		return false
-	}
-	l.reserved = l.reserved || !shared
-	return true
-}
-
-// rejoin answers a repeat from the record. The version of the row lets one of several through.
-func (d *Door) rejoin(ctx context.Context, row Turn, c claim) (*leg, error) {
-	if !c.fits(row) {
-		return nil, errNotARepeat
-	}
-	l, err := recorded(row)
-	if err != nil {
-		return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
-	}
-	row.Met, row.BrokenAt = row.Met+1, time.Time{}
-	if err := d.o.Records.Save(ctx, Change{Turns: []Turn{row}}); err != nil {
-		return nil, err
-	}
-	row.Version++
-	l.row = row
-	return l, nil
 }
 
 // place is where a request stands: its session, and which of its messages are new there.
@@ -403,6 +249,9 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 		return nil, err
 	}
 	row.Version = 1
+	d.mu.Lock()
+	delete(d.refused, [2]string{row.Token, row.Body})
+	d.mu.Unlock()
 	l := newLeg(row)
 	if b.Stateless {
 		l.offered = names(a.tools)
@@ -410,12 +259,11 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	d.keep(l)
 	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: strings.TrimPrefix(row.Model, b.Prefix), Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork,
 		Tools: a.tools, Choice: a.choice, SpeaksForOperator: t.SpeaksFor == SpeaksForOperator, State: state{d.o.Records, p.session.ID}}
-	d.turns.Add(1)
 	r := &run{backend: b, root: row.ID, leg: l, delivered: make(chan struct{}, 1)}
 	if b.Stateless {
 		r.body = a.body
 	}
-	go d.start(r, l, q)
+	d.aside(func() { d.start(r, l, q) })
 	return l, nil
 }
 
@@ -451,7 +299,6 @@ func (d *Door) start(r *run, l *leg, q upstream.Request) {
 		if d.base.Err() == nil {
 			d.failStart(l, err)
 		}
-		d.turns.Done()
 		return
 	}
 	d.running(r, l, turn)
@@ -473,6 +320,7 @@ func (d *Door) running(r *run, l *leg, turn upstream.Turn) {
 // failStart ends a turn that the backend did not take. What is known not to have begun leaves its key free: the same request may try again.
 func (d *Door) failStart(l *leg, cause error) {
 	e := shown(cause)
+	d.refuse(l.row.Token, l.row.Body, e)
 	d.close(l, e, nil, func(t *Turn) {
 		t.State = TurnFailed
 		if e.NothingHappened {
@@ -539,18 +387,16 @@ func (d *Door) adopt(ctx context.Context, row Turn) {
 	}
 	r.leg = l
 	d.keep(l)
-	d.turns.Add(1)
-	go func() {
+	d.aside(func() {
 		turn, err := r.backend.Upstream.Resume(d.base, q, refOf(row).Ref)
 		if err != nil {
 			if d.base.Err() == nil {
 				d.close(l, shown(err), nil, func(t *Turn) { t.State = TurnLost })
 			}
-			d.turns.Done()
 			return
 		}
 		d.running(r, l, turn)
-	}()
+	})
 }
 
 func refOf(row Turn) (by ref) {

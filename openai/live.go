@@ -314,7 +314,6 @@ func (d *Door) held(id string) *leg {
 
 // pump reads a run to its end, also when nobody listens.
 func (d *Door) pump(r *run) {
-	defer d.turns.Done()
 	for {
 		e, err := r.turn.Next(d.base)
 		l := r.current()

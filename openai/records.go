@@ -96,10 +96,9 @@ type Turn struct {
 	// Holder is the process that works on it, until Held.
 	Holder string
 	Held   time.Time
-	// StartedAt is when it was recorded, BrokenAt when the connection of its newest reader broke, zero while one reads or all was read.
-	StartedAt, BrokenAt, EndedAt time.Time
-	// Met counts repeats that got this turn's answer.
-	Met int
+	// StartedAt is when it was recorded, BrokenAt when the connection of its newest reader broke, zero while one reads, and HadAt when a
+	// caller was given the whole answer, or the error. It is never given again then, but to a request with the same Key.
+	StartedAt, BrokenAt, EndedAt, HadAt time.Time
 	// Answer is the JSON of what was said so far at each park and at the end, or of the error; see answer.go.
 	Answer []byte
 	// Tokens is what its usage says, 0 while nobody knows.

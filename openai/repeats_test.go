@@ -2,8 +2,11 @@ package openai_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,10 +21,10 @@ func frozen(o *openai.Options) {
 }
 
 // broken records a turn of a body whose connection broke a moment ago, begun so long before.
-func broken(t *testing.T, w *world, id, body string, ago time.Duration) {
+func broken(t *testing.T, w *world, token, body string, ago time.Duration) {
 	t.Helper()
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	row := openai.Turn{ID: id, Session: "ses_" + id, Token: "all", Model: "m", State: openai.TurnEnded, Body: sum(body), StartedAt: now.Add(-ago), BrokenAt: now, EndedAt: now, Answer: []byte(`{"text":"first","finish":"stop"}`)}
+	row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: token, Model: "m", State: openai.TurnEnded, Body: sum(body), StartedAt: now.Add(-ago), BrokenAt: now, EndedAt: now, Answer: []byte(`{"text":"first","finish":"stop"}`)}
 	if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +37,7 @@ func TestOneRepeatForOneBreak(t *testing.T) {
 	f := &fake{}
 	w := newWorld(t, f, frozen)
 	body := ask(false, said("user", "once"))
-	broken(t, w, "chatcmpl-1", body, time.Second)
+	broken(t, w, "all", body, time.Second)
 	var all sync.WaitGroup
 	got := make([]string, 8)
 	for i := range got {
@@ -46,15 +49,98 @@ func TestOneRepeatForOneBreak(t *testing.T) {
 	}
 }
 
+// TestRepeatsAtOnce: a client that lost its connection in the middle repeats at once, before the door has seen the break. Nothing is begun twice.
+func TestRepeatsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []string{"", "1"} {
+		f := &fake{gate: make(chan struct{}), say: func(upstream.Request) []upstream.Event {
+			return []upstream.Event{{Kind: upstream.Text, Text: "first"}, {Text: "(gate)"}, {Kind: upstream.Text, Text: " half"}, {Kind: upstream.Ended, Finish: "stop"}}
+		}}
+		w := newWorld(t, f)
+		const rounds = 20
+		var again []*http.Response
+		for n := range rounds {
+			body := ask(true, said("user", fmt.Sprint("again ", n)))
+			cut := w.send(t.Context(), "/v1/chat/completions", body)
+			if _, err := cut.Body.Read(make([]byte, 10)); err != nil {
+				t.Fatal(err)
+			}
+			cut.Body.Close()
+			again = append(again, w.send(t.Context(), "/v1/chat/completions", body, "X-Stainless-Retry-Count", mark))
+		}
+		close(f.gate)
+		for n, resp := range again {
+			got, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || !strings.Contains(string(got), "half") {
+				t.Errorf("repeat %d: %v %s", n, err, got)
+			}
+		}
+		if f.starts() != rounds {
+			t.Errorf("marked %q: %d turns of %d requests began", mark, f.starts(), rounds)
+		}
+	}
+}
+
+// TestRepeatOfARefusal: a request that was refused before anything was begun is no repeat of an earlier turn of the same body, whoever
+// refused it, and though nobody had that turn's answer.
+func TestRepeatOfARefusal(t *testing.T) {
+	t.Parallel()
+	for _, byDoor := range []bool{false, true} {
+		f := &fake{}
+		var later atomic.Int64
+		w := newWorld(t, f, func(o *openai.Options) {
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		})
+		body := ask(false, said("user", "Status please"))
+		if byDoor {
+			w.mint(openai.Token{Name: "slow", Models: []string{"m"}, PerMinute: 1})
+			broken(t, w, "slow", body, 5*time.Minute)
+			later.Store(int64(time.Minute))
+			w.post("/v1/chat/completions", ask(false, said("user", "something else")))
+		} else {
+			broken(t, w, "all", body, 5*time.Minute)
+			later.Store(int64(time.Minute)) // after which a request of the same body is a new turn
+			f.refuse = &upstream.Error{Status: 429, Message: "busy", NothingHappened: true}
+		}
+		if status, got := w.post("/v1/chat/completions", body); status != 429 {
+			t.Fatalf("%d %s", status, got)
+		}
+		later.Store(int64(3 * time.Minute))
+		f.refuse = nil
+		if status, got := w.post("/v1/chat/completions", body, "X-Stainless-Retry-Count", "1"); status != 200 || !strings.Contains(got, "Hello") {
+			t.Errorf("refused by the door %t: %d %s", byDoor, status, got)
+		}
+	}
+}
+
 // TestRepeatAfterTheClientsTimeout: clients wait ten minutes and more for an answer before they repeat.
 func TestRepeatAfterTheClientsTimeout(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	w := newWorld(t, f)
 	body := ask(false, said("user", "slow"))
-	broken(t, w, "chatcmpl-1", body, 25*time.Minute)
+	broken(t, w, "all", body, 25*time.Minute)
 	if status, answer := w.post("/v1/chat/completions", body, "X-Stainless-Retry-Count", "2"); status != 200 || !strings.Contains(answer, `"first"`) || f.starts() != 0 {
 		t.Errorf("%d %s, %d starts", status, answer, f.starts())
+	}
+}
+
+// TestRepeatAfterAKill: the connections of a process that was killed broke with it, also those of turns that were over.
+func TestRepeatAfterAKill(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	w := newWorld(t, f)
+	body := ask(false, said("user", "once"))
+	now := time.Now()
+	row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "all", Model: "m", State: openai.TurnEnded, Body: sum(body), Holder: "before", StartedAt: now, EndedAt: now, Answer: []byte(`{"text":"first","finish":"stop"}`)}
+	if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"first", "Hello"} {
+		if _, answer := w.post("/v1/chat/completions", body); !strings.Contains(answer, want) {
+			t.Errorf("request %d: %s, want %s", n, answer, want)
+		}
 	}
 }
 

@@ -99,8 +99,7 @@ func (d *Door) deliver(ctx context.Context, o order, results map[string]upstream
 		return l, nil
 	}
 	if resumed {
-		d.turns.Add(1)
-		go d.running(r, l, r.turn)
+		d.aside(func() { d.running(r, l, r.turn) })
 		return l, nil
 	}
 	r.delivered <- struct{}{}
@@ -204,7 +203,8 @@ func (d *Door) toolResults(w http.ResponseWriter, r *http.Request, t Token) erro
 			httpx.WriteJSON(w, http.StatusOK, taken{ToolCallID: in.ToolCallID, Status: "delivered"})
 			return nil
 		}
-		return d.answer(w, r, l, &asked{stream: *in.Stream, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage})
+		d.answer(w, r, l, &asked{stream: *in.Stream, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage})
+		return nil
 	}
 	return &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many results came for the same turn at once; send this one again"}
 }
@@ -321,7 +321,7 @@ func (d *Door) followed(ctx context.Context, t Token, messages []upstream.Messag
 			return nil, err
 		}
 		switch next := g.Turns[0]; {
-		case next.Body == "" && next.Met == 0 && next.Before == lastSum(t.Name, messages):
+		case next.Body == "" && next.HadAt.IsZero() && next.Before == lastSum(t.Name, messages):
 			return d.meet(ctx, next, claim{key: next.ID})
 		case !next.State.Over() && next.State != TurnParked:
 			return nil, unprocessable("messages", "turn_runs", "the turn of call "+c.ID+" has its result and goes on; repeat the same request for its answer, or wait until it is over")

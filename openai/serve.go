@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,39 +30,49 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // answer gives a caller what its turn says, as a stream or at once.
-func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) error {
+func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) {
 	httpx.RecordOf(r.Context()).Add("turn", l.id)
 	l.change(func() { l.readers, l.reserved = l.readers+1, false })
-	whole := false
+	had := false
 	defer func() {
-		if !whole {
-			d.broke(l) // first, so that a repeat which sees that nobody reads also sees why
+		leave := func() {
+			d.parted(l, had) // first, so that a repeat which sees that nobody reads also sees why
+			l.change(func() { l.readers-- })
 		}
-		l.change(func() { l.readers-- })
+		if !d.aside(leave) { // where the caller's next request does not wait for it
+			leave()
+		}
 	}()
-	if failed, there := d.firstSecond(r, l, a.stream); there && failed != nil {
-		whole = true
-		return failed
+	failed, there := d.firstSecond(r, l, a.stream)
+	switch {
+	case there && failed != nil:
+		writeError(w, r, failed)
+		had = sent(w, r)
+	case a.stream:
+		had = (&stream{w: w, r: r, leg: l, usage: a.usage}).run()
+	default:
+		had = d.whole(w, r, l)
 	}
-	var err error
-	if a.stream {
-		whole = (&stream{w: w, r: r, leg: l, usage: a.usage}).run()
-	} else {
-		whole, err = d.whole(w, r, l)
-	}
-	return err
 }
 
-// broke notes that the connection of a turn's reader broke before it had the whole answer.
-func (d *Door) broke(l *leg) {
+// parted notes how a reader of a turn left: with the whole answer, or because its connection broke.
+func (d *Door) parted(l *leg, had bool) {
 	l.mu.Lock()
-	recorded := l.row.Version > 0
+	row := l.row
 	l.mu.Unlock()
-	if !recorded {
-		return
+	if row.Version == 0 || had && (row.Key != "" || !row.HadAt.IsZero() || row.State == TurnFailed && row.Body == "") {
+		return // no repeat asks for it
 	}
-	if err := d.save(d.base, l, nil, func(t *Turn) { t.BrokenAt = d.now() }); err != nil && d.base.Err() == nil {
-		d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("that a connection broke is not recorded; a repeat may begin a new turn")
+	err := d.save(context.WithoutCancel(d.base), l, nil, func(t *Turn) {
+		switch {
+		case had:
+			t.HadAt, t.BrokenAt = d.now(), time.Time{}
+		case t.HadAt.IsZero():
+			t.BrokenAt = d.now()
+		}
+	})
+	if err != nil && d.base.Err() == nil {
+		d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("how a caller left is not recorded; a repeat may begin a new turn, or get this answer again")
 	}
 }
 
@@ -91,7 +102,7 @@ func (d *Door) firstSecond(r *http.Request, l *leg, stream bool) (failed *upstre
 }
 
 // whole answers when all is said. It reports whether the caller got it.
-func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) (bool, error) {
+func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
 	httpx.Linger(w, 24*time.Hour)
 	for {
 		v := l.from(0)
@@ -99,20 +110,26 @@ func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) (bool, erro
 			select {
 			case <-v.changed:
 			case <-r.Context().Done():
-				return false, nil
+				return false
 			case <-httpx.Draining(r.Context()):
-				return false, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}
+				writeError(w, r, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"})
+				return false
 			}
 			continue
 		}
-		if v.failed != nil {
-			return true, v.failed
-		}
-		a := answerOf(v.events, nil)
 		httpx.Linger(w, writeWithin)
-		httpx.WriteJSON(w, http.StatusOK, completion(l, a))
-		return r.Context().Err() == nil, nil
+		if v.failed != nil {
+			writeError(w, r, v.failed)
+		} else {
+			httpx.WriteJSON(w, http.StatusOK, completion(l, answerOf(v.events, nil)))
+		}
+		return sent(w, r)
 	}
+}
+
+// sent sends what was written, and reports whether the caller was still there.
+func sent(w http.ResponseWriter, r *http.Request) bool {
+	return r.Context().Err() == nil && http.NewResponseController(w).Flush() == nil
 }
 
 // completion is an answer that is not a stream.
@@ -301,8 +318,6 @@ func (s *stream) raw(text string) bool {
 		return false
 	}
 	httpx.Linger(s.w, writeWithin)
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return false
-	}
-	return http.NewResponseController(s.w).Flush() == nil
+	_, err := s.w.Write([]byte(text))
+	return err == nil && sent(s.w, s.r)
 }

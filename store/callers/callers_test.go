@@ -71,7 +71,7 @@ func TestTurnsComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, r *callers.Records) {
 		full := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "tom", Model: "gpt", State: openai.TurnEnded, Key: "k", Body: "b", Before: "h0", After: "h1", Ref: "trn_1", Holder: "one",
-			Held: noon, StartedAt: noon, BrokenAt: noon.Add(1), EndedAt: noon.Add(time.Hour), Met: 2, Answer: []byte("{}\x00"), Tokens: 7}
+			Held: noon, StartedAt: noon, BrokenAt: noon.Add(1), EndedAt: noon.Add(time.Hour), HadAt: noon.Add(2 * time.Hour), Answer: []byte("{}\x00"), Tokens: 7}
 		full.BrokenAt = noon.Add(time.Microsecond)
 		session := openai.Session{ID: "ses_1", Token: "tom", Key: "abc", Model: "gpt", CreatedAt: noon, Used: noon}
 		call := openai.CallRow{ID: "call_1", Turn: "chatcmpl-1", Upstream: "u", Name: "bash", Arguments: []byte(`{"a":1}`), State: openai.CallAnswered, Result: []byte(`"x"`), Seq: 1}

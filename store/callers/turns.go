@@ -19,12 +19,12 @@ func readSession(scan func(...any) error) (s openai.Session, err error) {
 	return s, err
 }
 
-const turnColumns = "id, session, token, model, state, client_key, body, before_sum, after_sum, ref, holder, held_until, started_at, broken_at, ended_at, met, answer, tokens, version"
+const turnColumns = "id, session, token, model, state, client_key, body, before_sum, after_sum, ref, holder, held_until, started_at, broken_at, ended_at, had_at, answer, tokens, version"
 
 func readTurn(scan func(...any) error) (t openai.Turn, err error) {
-	var held, started, broken, ended int64
-	err = scan(&t.ID, &t.Session, &t.Token, &t.Model, &t.State, &t.Key, &t.Body, &t.Before, &t.After, &t.Ref, &t.Holder, &held, &started, &broken, &ended, &t.Met, &t.Answer, &t.Tokens, &t.Version)
-	t.Held, t.StartedAt, t.BrokenAt, t.EndedAt = moment(held), moment(started), moment(broken), moment(ended)
+	var held, started, broken, ended, had int64
+	err = scan(&t.ID, &t.Session, &t.Token, &t.Model, &t.State, &t.Key, &t.Body, &t.Before, &t.After, &t.Ref, &t.Holder, &held, &started, &broken, &ended, &had, &t.Answer, &t.Tokens, &t.Version)
+	t.Held, t.StartedAt, t.BrokenAt, t.EndedAt, t.HadAt = moment(held), moment(started), moment(broken), moment(ended), moment(had)
 	return t, err
 }
 
@@ -155,11 +155,11 @@ func (c *Records) Save(ctx context.Context, change openai.Change) error {
 
 // saveTurn adds a turn of Version 0 as version 1, or replaces the one of that Version.
 func saveTurn(r store.Rows, t openai.Turn) error {
-	args := []any{t.ID, t.Session, t.Token, t.Model, t.State, t.Key, t.Body, t.Before, t.After, t.Ref, t.Holder, micros(t.Held), micros(t.StartedAt), micros(t.BrokenAt), micros(t.EndedAt), t.Met, t.Answer, t.Tokens, t.Version}
+	args := []any{t.ID, t.Session, t.Token, t.Model, t.State, t.Key, t.Body, t.Before, t.After, t.Ref, t.Holder, micros(t.Held), micros(t.StartedAt), micros(t.BrokenAt), micros(t.EndedAt), micros(t.HadAt), t.Answer, t.Tokens, t.Version}
 	query := "INSERT INTO openai_turns (" + turnColumns + ") VALUES (" + marks(1, 18) + ", CAST($19 AS BIGINT) + 1) ON CONFLICT DO NOTHING"
 	if t.Version > 0 {
 		query = `UPDATE openai_turns SET session = $2, token = $3, model = $4, state = $5, client_key = $6, body = $7, before_sum = $8, after_sum = $9, ref = $10, holder = $11,
-			held_until = $12, started_at = $13, broken_at = $14, ended_at = $15, met = $16, answer = $17, tokens = $18, version = version + 1 WHERE id = $1 AND version = $19`
+			held_until = $12, started_at = $13, broken_at = $14, ended_at = $15, had_at = $16, answer = $17, tokens = $18, version = version + 1 WHERE id = $1 AND version = $19`
 	}
 	n, err := r.Exec(query, args...)
 	if err == nil && n == 0 {

@@ -577,7 +577,7 @@ CREATE TABLE openai_turns (
     started_at BIGINT NOT NULL,
     broken_at  BIGINT NOT NULL,
     ended_at   BIGINT NOT NULL,
-    met        BIGINT NOT NULL,
+    had_at     BIGINT NOT NULL,
     answer     BYTEA,
     tokens     BIGINT NOT NULL,
     version    BIGINT NOT NULL

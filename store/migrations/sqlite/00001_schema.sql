@@ -574,7 +574,7 @@ CREATE TABLE openai_turns (
     started_at INTEGER NOT NULL,
     broken_at  INTEGER NOT NULL,
     ended_at   INTEGER NOT NULL,
-    met        INTEGER NOT NULL,
+    had_at     INTEGER NOT NULL,
     answer     BLOB,
     tokens     INTEGER NOT NULL,
     version    INTEGER NOT NULL
