@@ -133,7 +133,7 @@ func (d *Door) routes() http.Handler {
 	}).Methods(http.MethodGet)
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeError(w, r, noPath(r)) })
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, r, &upstream.Error{Status: http.StatusMethodNotAllowed, Type: typeInvalid, Code: "method_not_allowed", Message: r.Method + " is not for " + r.URL.Path})
+		writeError(w, r, &upstream.Error{Status: http.StatusMethodNotAllowed, Type: typeInvalid, Code: "method_not_allowed", Message: r.Method + " is not for " + r.URL.Path, NothingHappened: true})
 	})
 	return r
 }

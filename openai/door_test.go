@@ -204,7 +204,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	f := &fake{refuse: &upstream.Error{Status: 503, Message: "may have begun"}}
 	w := newWorld(t, f)
-	if status, body := w.post("/v1/chat/completions", ask(true, said("user", "a"))); status != 424 || !strings.Contains(body, "may have begun") {
+	if status, body := w.post("/v1/chat/completions", ask(true, said("user", "a"))); status != 400 || !strings.Contains(body, "may have begun") {
 		t.Errorf("%d %s", status, body)
 	}
 	f.refuse = &upstream.Error{Status: 429, Message: "wait", RetryAfter: 3 * time.Second, NothingHappened: true}
@@ -220,7 +220,7 @@ func TestFailures(t *testing.T) {
 	if last := got[len(got)-1]; !strings.Contains(last, `"error":{"message":"the backend ended in the middle"`) {
 		t.Errorf("a cut answer ends with %s", last)
 	}
-	if status, body := w.post("/v1/chat/completions", ask(false, said("user", "d"))); status != 424 {
+	if status, body := w.post("/v1/chat/completions", ask(false, said("user", "d"))); status != 400 {
 		t.Errorf("%d %s", status, body)
 	}
 }

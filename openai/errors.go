@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,6 +23,8 @@ const (
 	typeQuota      = "insufficient_quota"
 	typeUpstream   = "upstream_error"
 	typeServer     = "server_error"
+	// typeAPI is for failures of the bridge after which something may have happened. A client repeats what says server_error.
+	typeAPI = "api_error"
 )
 
 // errorBody is the JSON of every answer of this door that is an error. param and code are null where there is nothing to say.
@@ -46,27 +50,46 @@ func bodyOf(e *upstream.Error) errorBody {
 	return errorBody{errorDetail{Message: e.Message, Type: e.Type, Param: orNull(e.Param), Code: orNull(e.Code)}}
 }
 
-// statusUnclear answers for a failure after which something may have happened. Clients repeat 408, 409, 429 and 5xx by themselves, and
-// what may have happened must not be repeated by itself.
-const statusUnclear = http.StatusFailedDependency
-
-// repeated reports whether clients repeat a request by themselves after a status.
+// repeated reports whether clients shall repeat a request by themselves after a status.
 func repeated(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests || status >= 500
 }
 
-// shown returns the error as a caller may see it: never with a status that clients repeat, unless nothing has happened.
+// final are the statuses after which no known client repeats a request by itself. LangChain repeats after all others.
+var final = []int{400, 401, 402, 403, 404, 405, 406, 407, 413}
+
+// passing finds words and numbers that clients take for a fault that passes. OpenCode looks for such in all that an error says.
+var passing = regexp.MustCompile(`(?i)429|50[0234]|52[49]|\brate\b|too.?many|overload|unavailable|exhausted|capacity|internal.?error|server.?error|returned.?error|terminated|fetch|network.?error|upstream.?connect|` +
+	`connection.?(error|refused|lost|reset|closed|timed)|socket|hang.?up|reset|premature|aborted|epipe|getaddrinfo|enotfound|eai_again|econn|etimedout|time.?out|timed.?out|try.?again|(try|retry).your`)
+
+// shown returns the error as a caller may see it. Once something may have happened, nothing in it makes a client repeat the request by
+// itself; then Said is what the caller does not see.
 func shown(err error) *upstream.Error {
 	var e *upstream.Error
 	if !errors.As(err, &e) {
 		e = ofBridge(err)
 	}
 	out := *e
-	if out.Type == "" {
+	switch {
+	case out.Type == "":
 		out.Type = typeUpstream
+	case out.Type == typeServer && !out.NothingHappened:
+		out.Type = typeAPI
 	}
-	if out.Status < 400 || out.Status > 599 || repeated(out.Status) && !out.NothingHappened {
-		out.Status = statusUnclear
+	if out.Status < 400 || out.Status > 599 || !out.NothingHappened && !slices.Contains(final, out.Status) {
+		out.Status = upstream.StatusUnclear
+	}
+	if out.NothingHappened {
+		out.Message, out.Said = out.Error(), ""
+		return &out
+	}
+	out.RetryAfter = 0
+	switch {
+	case passing.MatchString(out.Message + out.Param):
+		out.Said, out.Param = out.Error(), ""
+		out.Message = "the backend failed after it may have begun; the bridge's log says why; look before you ask again"
+	case !passing.MatchString(out.Said):
+		out.Message, out.Said = out.Error(), ""
 	}
 	return &out
 }
@@ -76,15 +99,15 @@ func ofBridge(err error) *upstream.Error {
 	out := &upstream.Error{Message: bridge.SafeMessage(err)}
 	switch bridge.KindOf(err) {
 	case bridge.Invalid:
-		out.Status, out.Type = http.StatusBadRequest, typeInvalid
+		out.Status, out.Type, out.NothingHappened = http.StatusBadRequest, typeInvalid, true
 	case bridge.Unauthenticated:
 		out.Status, out.Type, out.Code, out.NothingHappened = http.StatusUnauthorized, typeAuth, "invalid_api_key", true
 	case bridge.Denied:
-		out.Status, out.Type = http.StatusForbidden, typePermission
+		out.Status, out.Type, out.NothingHappened = http.StatusForbidden, typePermission, true
 	case bridge.NotFound:
-		out.Status, out.Type = http.StatusNotFound, typeNotFound
+		out.Status, out.Type, out.NothingHappened = http.StatusNotFound, typeNotFound, true
 	case bridge.TooLarge:
-		out.Status, out.Type = http.StatusRequestEntityTooLarge, typeInvalid
+		out.Status, out.Type, out.NothingHappened = http.StatusRequestEntityTooLarge, typeInvalid, true
 	case bridge.RateLimited, bridge.UsageLimited:
 		out.Status, out.Type = http.StatusTooManyRequests, typeQuota
 	case bridge.Unavailable, bridge.Busy:
@@ -98,7 +121,7 @@ func ofBridge(err error) *upstream.Error {
 // writeError answers with err. What the house failed at goes to the log.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := shown(err)
-	if e.Type == typeServer {
+	if e.Type == typeServer || e.Type == typeAPI {
 		httpx.RecordOf(r.Context()).Failed(err)
 	}
 	if e.RetryAfter > 0 {
@@ -117,7 +140,7 @@ func invalid(param, code, message string) error { return upstream.BadRequest(par
 
 // unprocessable is a refusal of a result that no call waits for, or of a key that was used for another request.
 func unprocessable(param, code, message string) error {
-	return &upstream.Error{Status: http.StatusUnprocessableEntity, Type: typeInvalid, Param: param, Code: code, Message: message}
+	return &upstream.Error{Status: http.StatusUnprocessableEntity, Type: typeInvalid, Param: param, Code: code, Message: message, NothingHappened: true}
 }
 
 // limited is a refusal before anything was begun, which may be tried again after a while.

@@ -72,7 +72,7 @@ func (f *fake) Resume(_ context.Context, r upstream.Request, ref string) (upstre
 	defer f.mu.Unlock()
 	t := f.turns[r.Turn]
 	if !f.resumes || t == nil || ref != t.ref {
-		return nil, &upstream.Error{Status: 424, Code: "turn_lost", Message: "the bridge was restarted and this backend keeps nothing"}
+		return nil, &upstream.Error{Code: "turn_lost", Message: "the bridge was restarted and this backend keeps nothing"}
 	}
 	return &fakeTurn{id: t.id, ref: t.ref, events: t.events[t.at:], results: make(chan []upstream.Result, 1), over: make(chan struct{})}, nil
 }

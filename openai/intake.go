@@ -377,7 +377,7 @@ func (d *Door) adopt(ctx context.Context, row Turn) {
 	row.Version++
 	l := newLeg(row)
 	if row.State == TurnParked {
-		d.drop(l, &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "park_timeout", Message: "no results came in time, and the bridge was restarted meanwhile; ask again"})
+		d.drop(l, &upstream.Error{Type: typeUpstream, Code: "park_timeout", Message: "no results came in time, and the bridge was restarted meanwhile; ask again"})
 		return
 	}
 	r, q, err := d.resumable(row)
@@ -409,7 +409,7 @@ func (d *Door) resumable(row Turn) (*run, upstream.Request, error) {
 	by := refOf(row)
 	at := slices.IndexFunc(d.o.Backends, func(b Backend) bool { return b.Name == by.Backend })
 	if at < 0 {
-		return nil, upstream.Request{}, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "backend_gone", Message: "the backend of this turn is not configured any more"}
+		return nil, upstream.Request{}, &upstream.Error{Type: typeServer, Code: "backend_gone", Message: "the backend of this turn is not configured any more"}
 	}
 	b := d.o.Backends[at]
 	q := upstream.Request{Turn: by.Root, Session: row.Session, Token: row.Token, Model: strings.TrimPrefix(row.Model, b.Prefix), State: state{d.o.Records, row.Session}}

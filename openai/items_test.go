@@ -111,7 +111,7 @@ func TestLateResult(t *testing.T) {
 				id := read(t, body).Choices[0].Message.ToolCalls[0].ID
 				result := fmt.Sprintf(`{"tool_call_id":%q,"content":"x","stream":false}`, id)
 				if tt.early {
-					if status, body := w.post("/v1/tool_results", result); status != 424 {
+					if status, body := w.post("/v1/tool_results", result); status != 400 {
 						t.Errorf("results that are not recorded: %d %s", status, body)
 					}
 				}

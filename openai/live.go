@@ -76,7 +76,7 @@ func (l *leg) add(e upstream.Event) (err error) {
 	l.change(func() {
 		l.size += len(e.Text) + len(e.Arguments) + len(e.Name)
 		if l.size > maxAnswer {
-			err = &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "answer_too_long", Message: fmt.Sprintf("the answer has more than %d bytes; it was cut off", maxAnswer)}
+			err = &upstream.Error{Type: typeUpstream, Code: "answer_too_long", Message: fmt.Sprintf("the answer has more than %d bytes; it was cut off", maxAnswer)}
 			return
 		}
 		if e.Kind == upstream.CallPiece {
@@ -92,11 +92,11 @@ func (l *leg) add(e upstream.Event) (err error) {
 // piece takes a piece of a call: the first one of an index opens it and gets the door's id, later ones are more of its arguments.
 func (l *leg) piece(e *upstream.Event) error {
 	if e.Index < 0 || e.Index > len(l.calls) || e.Index >= maxTools {
-		return &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "broken_answer", Message: "the backend's calls of tools are out of order"}
+		return &upstream.Error{Type: typeUpstream, Code: "broken_answer", Message: "the backend's calls of tools are out of order"}
 	}
 	if e.Index == len(l.calls) {
 		if l.offered != nil && !l.offered[e.Name] {
-			return &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "unknown_tool", Message: "the model called the tool " + quoted(e.Name) + ", which the request does not offer"}
+			return &upstream.Error{Type: typeUpstream, Code: "unknown_tool", Message: "the model called the tool " + quoted(e.Name) + ", which the request does not offer"}
 		}
 		l.calls = append(l.calls, upstream.Call{ID: e.ID, Name: e.Name})
 		e.ID = callID(l.id, e.Index+1)
@@ -106,7 +106,7 @@ func (l *leg) piece(e *upstream.Event) error {
 	c := &l.calls[e.Index]
 	c.Arguments = append(c.Arguments, e.Arguments...)
 	if len(c.Arguments) > maxArguments {
-		return &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "arguments_too_long", Message: fmt.Sprintf("the arguments of a call have more than %d bytes", maxArguments)}
+		return &upstream.Error{Type: typeUpstream, Code: "arguments_too_long", Message: fmt.Sprintf("the arguments of a call have more than %d bytes", maxArguments)}
 	}
 	return nil
 }
@@ -410,7 +410,7 @@ func (d *Door) expire(r *run, l *leg) {
 		return
 	}
 	d.cancel(r)
-	why := &upstream.Error{Status: statusUnclear, Type: typeUpstream, Code: "park_timeout", Message: fmt.Sprintf("no results came within %s, so the turn was ended; ask again", d.o.ParkTimeout)}
+	why := &upstream.Error{Type: typeUpstream, Code: "park_timeout", Message: fmt.Sprintf("no results came within %s, so the turn was ended; ask again", d.o.ParkTimeout)}
 	d.drop(l, why)
 	close(r.delivered)
 }
@@ -455,6 +455,9 @@ func callRows(l *leg) (rows []CallRow) {
 
 // close records how a leg ended, and only then shows it to those who follow: what a caller has seen as ended is in the record.
 func (d *Door) close(l *leg, failed *upstream.Error, calls []CallRow, end func(*Turn)) {
+	if failed != nil && !failed.NothingHappened {
+		d.o.Log.Warn().Err(failed).Str("turn", l.id).Msg("a turn of the OpenAI-compatible door failed")
+	}
 	l.mu.Lock()
 	a := answerOf(l.events, failed)
 	l.mu.Unlock()
@@ -475,7 +478,7 @@ func (d *Door) close(l *leg, failed *upstream.Error, calls []CallRow, end func(*
 	if err != nil {
 		d.o.Log.Error().Err(err).Str("turn", l.id).Msg("the end of a turn is not recorded")
 		if failed == nil {
-			failed = &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "not_recorded", Message: "the answer came and could not be recorded; the bridge's log says why"}
+			failed = &upstream.Error{Type: typeServer, Code: "not_recorded", Message: "the answer came and could not be recorded; the bridge's log says why"}
 		}
 	}
 	l.change(func() { l.begun, l.over, l.failed = true, true, failed })

@@ -119,7 +119,7 @@ func (d *Door) meet(ctx context.Context, row Turn, c claim) (*leg, error) {
 			d.adopt(ctx, row)
 		}
 		if !pause(ctx, 250*time.Millisecond) {
-			return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Message: "the caller left"}
+			return nil, &upstream.Error{Type: typeServer, Message: "the caller left"}
 		}
 		f, err := d.o.Records.Look(ctx, Query{Token: row.Token, Turn: row.ID})
 		if err != nil || len(f.Turns) == 0 {
@@ -167,7 +167,7 @@ func (d *Door) rejoin(ctx context.Context, row Turn, c claim) (*leg, error) {
 	}
 	l, err := recorded(row)
 	if err != nil {
-		return nil, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
+		return nil, &upstream.Error{Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
 	}
 	row.BrokenAt, row.Holder = time.Time{}, d.holder
 	if err := d.o.Records.Save(ctx, Change{Turns: []Turn{row}}); err != nil {

@@ -20,7 +20,7 @@ func (r ruled) Start(context.Context, upstream.Request) (upstream.Turn, error) {
 
 // Resume implements upstream.Upstream. Such an answer takes no time, so that only a crash at the very moment comes here.
 func (ruled) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
-	return nil, &upstream.Error{Status: statusUnclear, Code: "answer_lost", Message: "the bridge was restarted before this answer was given; send the request again"}
+	return nil, &upstream.Error{Code: "answer_lost", Message: "the bridge was restarted before this answer was given; send the request again"}
 }
 
 type ruledTurn struct{ events []upstream.Event }

@@ -112,7 +112,7 @@ func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
 			case <-r.Context().Done():
 				return false
 			case <-httpx.Draining(r.Context()):
-				writeError(w, r, &upstream.Error{Status: statusUnclear, Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"})
+				writeError(w, r, &upstream.Error{Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"})
 				return false
 			}
 			continue
@@ -217,7 +217,7 @@ func (s *stream) wait(changed <-chan struct{}, tick <-chan time.Time) bool {
 		case <-s.r.Context().Done():
 			return false
 		case <-httpx.Draining(s.r.Context()):
-			s.send(bodyOf(&upstream.Error{Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}))
+			s.send(bodyOf(&upstream.Error{Type: typeAPI, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}))
 			return false
 		}
 	}

@@ -168,7 +168,7 @@ func (o Options) resume(ctx context.Context, r upstream.Request, ref string) (up
 		return nil, refused(err)
 	}
 	if there.ID == "" {
-		return nil, &upstream.Error{Status: http.StatusFailedDependency, Type: "upstream_error", Code: "turn_gone", NothingHappened: true,
+		return nil, &upstream.Error{Status: http.StatusBadRequest, Type: "upstream_error", Code: "turn_gone", NothingHappened: true,
 			Message: "the bridge stopped before the agent got the turn; send the request again"}
 	}
 	ex, err := o.Tools.reopen(ctx, there.ID, r.State)

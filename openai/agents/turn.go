@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -248,8 +247,8 @@ func (t *turn) replied(s sight) error {
 // failed ends the answer with what went wrong.
 func (t *turn) failed(f bridge.Turn) error {
 	t.end()
-	return &upstream.Error{Status: http.StatusFailedDependency, Type: "upstream_error", Code: "agent_turn_failed",
-		Message: "the agent's turn failed: " + plain(cmp.Or(f.Trouble, string(f.Status), "its runtime does not say why"))}
+	return &upstream.Error{Type: "upstream_error", Code: "agent_turn_failed",
+		Message: "the agent's turn failed", Said: plain(cmp.Or(f.Trouble, string(f.Status), "its runtime does not say why"))}
 }
 
 func (t *turn) end() {
@@ -268,7 +267,7 @@ func (t *turn) progress(s sight) (wait time.Duration, err error) {
 		}
 		if wait = t.doubt.Add(t.o.Doubt).Sub(now); wait <= 0 {
 			t.end()
-			return 0, &upstream.Error{Status: http.StatusFailedDependency, Type: "upstream_error", Code: "agent_turn_uncertain",
+			return 0, &upstream.Error{Type: "upstream_error", Code: "agent_turn_uncertain",
 				Message: "nobody knows whether the agent got this turn, and a person has to look; ask the operator, and do not send it again before"}
 		}
 	}

@@ -220,6 +220,6 @@ func (p *Endpoint) ask(ctx context.Context, r upstream.Request, usage bool) (*tu
 
 // Resume implements upstream.Upstream. An endpoint cannot be asked for an answer again.
 func (p *Endpoint) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
-	return nil, &upstream.Error{Status: http.StatusFailedDependency, Type: "upstream_error", Code: "answer_lost",
+	return nil, &upstream.Error{Type: "upstream_error", Code: "answer_lost",
 		Message: "the bridge was restarted while the endpoint answered, and the rest of the answer is lost; the endpoint may count it; send the request again as a new one"}
 }

@@ -206,7 +206,7 @@ func TestEndsThatNobodyVouchedFor(t *testing.T) {
 			_, p := world(t, always(chatsim.Answer{Raw: raw}))
 			_, _, _, end, err := all(t, p, ask(hello))
 			var e *upstream.Error
-			if !errors.As(err, &e) || e.NothingHappened || e.Status != 424 || e.Code != "upstream_cut" && e.Code != "upstream_garbage" {
+			if !errors.As(err, &e) || e.NothingHappened || e.Status != 0 || e.Code != "upstream_cut" && e.Code != "upstream_garbage" {
 				t.Fatalf("%+v, %v", end, err)
 			}
 		})
@@ -306,9 +306,9 @@ func TestRefusals(t *testing.T) {
 		nothing bool
 		code    string
 	}{
-		301: {424, true, "upstream_redirect"}, 400: {400, true, "upstream_refused"}, 401: {424, true, "upstream_login"}, 402: {402, true, "upstream_refused"}, 403: {424, true, "upstream_login"},
-		404: {404, true, "model_not_found"}, 408: {424, false, "upstream_failed"}, 409: {424, false, "upstream_failed"}, 413: {413, true, "upstream_refused"}, 422: {400, true, "upstream_refused"},
-		429: {429, true, "rate_limit_exceeded"}, 500: {424, false, "upstream_failed"}, 502: {424, false, "upstream_failed"}, 503: {424, false, "upstream_failed"}, 529: {424, false, "upstream_failed"},
+		301: {400, true, "upstream_redirect"}, 400: {400, true, "upstream_refused"}, 401: {400, true, "upstream_login"}, 402: {402, true, "upstream_refused"}, 403: {400, true, "upstream_login"},
+		404: {404, true, "model_not_found"}, 408: {0, false, "upstream_failed"}, 409: {0, false, "upstream_failed"}, 413: {413, true, "upstream_refused"}, 422: {400, true, "upstream_refused"},
+		429: {429, true, "rate_limit_exceeded"}, 500: {0, false, "upstream_failed"}, 502: {0, false, "upstream_failed"}, 503: {0, false, "upstream_failed"}, 529: {0, false, "upstream_failed"},
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
@@ -318,7 +318,7 @@ func TestRefusals(t *testing.T) {
 			if !errors.As(err, &e) || e.Status != want.status || e.NothingHappened != want.nothing || e.Code != want.code || e.Type == "" {
 				t.Fatalf("%+v", e)
 			}
-			if strings.Contains(e.Message, key) || status != 301 && !strings.Contains(e.Message, "[key]") || status == 429 && e.RetryAfter != 7*time.Second {
+			if strings.Contains(err.Error(), key) || status != 301 && !strings.Contains(err.Error(), "[key]") || status == 429 && e.RetryAfter != 7*time.Second {
 				t.Errorf("%s, again after %s", e.Message, e.RetryAfter)
 			}
 		})
@@ -397,7 +397,7 @@ func TestUnreachable(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(web.Close)
 	_, p = world(t, nil, func(o *passthrough.Options) { o.URL = web.URL })
-	if _, err = p.Start(t.Context(), ask(hello)); !errors.As(err, &e) || e.NothingHappened || e.Status != 424 {
+	if _, err = p.Start(t.Context(), ask(hello)); !errors.As(err, &e) || e.NothingHappened || e.Status != 0 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -424,13 +424,37 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestNoEndpoint: what answers with a page is named, with its address.
+func TestNoEndpoint(t *testing.T) {
+	t.Parallel()
+	for kind, body := range map[string]string{"text/html": "<html>Log in</html>", "application/json": `{"status":"ok"}`, "no Content-Type": ""} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			if kind != "no Content-Type" {
+				w.Header().Set("Content-Type", kind+"; charset=utf-8")
+			}
+			_, _ = io.WriteString(w, body)
+		}))
+		defer web.Close()
+		p, err := passthrough.New(passthrough.Options{Name: "local", URL: web.URL + "/v1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		want := "the endpoint did not answer as a chat completion (" + kind + "); look at the url of upstream local: " + web.URL + "/v1/chat/completions"
+		if _, _, _, _, err := all(t, p, ask(hello)); err == nil || err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}
+
 // TestErrorInTheStream: its words reach the caller, without the key.
 func TestErrorInTheStream(t *testing.T) {
 	t.Parallel()
 	_, p := world(t, always(chatsim.Answer{Text: "Hi", Fail: "overloaded with " + key}))
 	said, _, _, _, err := all(t, p, ask(hello))
 	var e *upstream.Error
-	if !errors.As(err, &e) || said != "Hi" || e.NothingHappened || !strings.Contains(e.Message, "overloaded with [key]") {
+	if !errors.As(err, &e) || said != "Hi" || e.NothingHappened || !strings.Contains(e.Said, "overloaded with [key]") {
 		t.Errorf("%q %+v", said, e)
 	}
 }

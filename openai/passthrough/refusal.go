@@ -28,7 +28,7 @@ func (p *Endpoint) failure(status int, code, message string) *upstream.Error {
 
 // broken is an error of a turn that the endpoint may have worked on.
 func (p *Endpoint) broken(code, message string) *upstream.Error {
-	return &upstream.Error{Status: http.StatusFailedDependency, Type: "upstream_error", Code: code, Message: message}
+	return &upstream.Error{Type: "upstream_error", Code: code, Message: message}
 }
 
 // unreached words why the endpoint did not answer. Nothing happened only where the connection was not made.
@@ -75,15 +75,16 @@ func (p *Endpoint) refusal(resp *http.Response) *upstream.Error {
 		e.Status, e.Type, e.Code, e.RetryAfter = status, "rate_limit_error", "rate_limit_exceeded", retryAfter(resp.Header)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		// The caller's own token is good, so that 401 would mislead; and a repeat changes nothing.
-		e.Status, e.Code, e.Message = http.StatusFailedDependency, "upstream_login", fmt.Sprintf("the endpoint refuses the bridge's key (%d)%s; correct the key of upstream %s in bridge.yaml", status, behind, p.o.Name)
+		e.Code, e.Message = "upstream_login", fmt.Sprintf("the endpoint refuses the bridge's key (%d)%s; correct the key of upstream %s in bridge.yaml", status, behind, p.o.Name)
 	case status >= 300 && status < 400:
-		e.Status, e.Code, e.Message = http.StatusFailedDependency, "upstream_redirect", fmt.Sprintf("the endpoint answers with a redirect (%d), which is not followed; write its final address as the url of upstream %s", status, p.o.Name)
+		e.Code, e.Message = "upstream_redirect", fmt.Sprintf("the endpoint answers with a redirect (%d), which is not followed; write its final address as the url of upstream %s", status, p.o.Name)
 	case status == http.StatusNotFound:
 		e.Status, e.Type, e.Code, e.Param = status, "invalid_request_error", "model_not_found", "model"
 		e.Message = "the endpoint does not have this model, or does not serve chat completions at its address (404)" + behind + "; GET /v1/models lists models"
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500, status < 300:
-		e = p.broken("upstream_failed", fmt.Sprintf("the endpoint failed (%d)%s; it may have worked on the request; send it again as a new one", status, behind))
-		e.RetryAfter = retryAfter(resp.Header)
+		e = p.broken("upstream_failed", "the endpoint failed, and may have worked on the request; send it again as a new one")
+		e.Said = said
+		p.o.Log.Warn().Str("upstream", p.o.Name).Int("status", status).Msg("the endpoint failed")
 	default:
 		e.Type, e.Param, e.Code = "invalid_request_error", p.shown(param), first(p.shown(code), e.Code)
 		if status == http.StatusRequestEntityTooLarge || status == http.StatusPaymentRequired {

@@ -35,6 +35,9 @@ type turn struct {
 	content, thought completions.Joiner
 	// finish is the API's word for the end that the endpoint vouched for, "" until it does. ended is the endpoint's own word.
 	finish, ended string
+	// kind is the answer's media type; heard is set once the stream had an event.
+	kind  string
+	heard bool
 	// loose is set when something came behind the word for the end: then the connection's end is none.
 	loose bool
 	usage *upstream.Usage
@@ -44,8 +47,15 @@ type turn struct {
 // open reads from an answer that the endpoint began.
 func (t *turn) open(resp *http.Response) *turn {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	t.resp, t.lines, t.stream = resp, bufio.NewReaderSize(resp.Body, 32<<10), err != nil || kind != "application/json"
+	t.resp, t.lines, t.stream, t.kind = resp, bufio.NewReaderSize(resp.Body, 32<<10), err != nil || kind != "application/json", kind
 	return t
+}
+
+// alien says that what answers is no endpoint of this API, such as the page of a login.
+func (t *turn) alien() error {
+	e := t.p.broken("upstream_garbage", "the endpoint did not answer as a chat completion ("+first(t.p.shown(t.kind), "no Content-Type")+"); look at the url of upstream "+t.p.o.Name)
+	e.Said = t.p.base + "/chat/completions"
+	return e
 }
 
 // Ref implements upstream.Turn: an answer does not outlive the process.
@@ -96,6 +106,7 @@ func (t *turn) read() error {
 		return t.whole()
 	}
 	data, err := t.event()
+	t.heard = t.heard || err == nil
 	t.silence.Reset(t.p.o.Silence)
 	switch {
 	case errors.Is(err, errLine):
@@ -103,7 +114,7 @@ func (t *turn) read() error {
 	case err != nil && t.finish != "" && !t.loose:
 		return t.end() // all was said
 	case err != nil:
-		return t.cut()
+		return t.cut(err)
 	case string(data) == "[DONE]":
 		return t.end()
 	}
@@ -111,9 +122,12 @@ func (t *turn) read() error {
 }
 
 // cut words the end of a stream that did not say that it is complete.
-func (t *turn) cut() error {
-	if errors.Is(context.Cause(t.ctx), errSilent) {
+func (t *turn) cut(err error) error {
+	switch {
+	case errors.Is(context.Cause(t.ctx), errSilent):
 		return t.p.silent()
+	case errors.Is(err, io.EOF) && !t.heard && t.kind != "text/event-stream":
+		return t.alien()
 	}
 	return t.p.broken("upstream_cut", "the endpoint's answer broke off, so what came before is not all; send the request again as a new one")
 }
@@ -175,14 +189,14 @@ func (t *turn) line() ([]byte, error) {
 func (t *turn) whole() error {
 	body, err := io.ReadAll(io.LimitReader(t.resp.Body, maxWhole+1))
 	if err != nil {
-		return t.cut()
+		return t.cut(err)
 	}
 	if len(body) > maxWhole {
 		return t.p.broken("upstream_garbage", fmt.Sprintf("the endpoint's answer has more than %d bytes", maxWhole))
 	}
 	var c completion
 	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 && !completions.Said(c.Error) {
-		return t.p.broken("upstream_garbage", "the endpoint's answer is not a chat completion; look at the url of upstream "+t.p.o.Name)
+		return t.alien()
 	}
 	for i := range c.Choices {
 		if !completions.Said(c.Choices[i].Delta) {
@@ -221,11 +235,13 @@ func (t *turn) take(c completion) error {
 		body, _ := json.Marshal(map[string]json.RawMessage{"error": c.Error})
 		message, _, code := readError(body)
 		if tooLong.MatchString(code + " " + message) {
-			e := t.p.broken("context_length_exceeded", "the endpoint says: "+t.p.shown(message))
-			e.Status, e.Type = http.StatusBadRequest, "invalid_request_error"
+			e := t.p.broken("context_length_exceeded", "the conversation is too long for the endpoint")
+			e.Type, e.Said = "invalid_request_error", t.p.shown(message)
 			return e
 		}
-		return t.p.broken("upstream_failed", "the endpoint failed in its answer: "+first(t.p.shown(message), "it does not say why"))
+		e := t.p.broken("upstream_failed", "the endpoint failed in its answer")
+		e.Said = first(t.p.shown(message), "it does not say why")
+		return e
 	}
 	if u := completions.ReadUsage(c.Usage); u != nil {
 		t.usage = (*upstream.Usage)(u)

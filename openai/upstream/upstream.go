@@ -174,21 +174,30 @@ type Model struct {
 
 // Error is a failure in the words and numbers of the door's answers.
 type Error struct {
-	// Status is the HTTP status before the first byte of an answer. Once something may have happened, the door never
-	// shows one that clients repeat (408, 409, 429, 5xx).
+	// Status is the HTTP status before the first byte of an answer; 0 is StatusUnclear. Once something may have happened, the door
+	// shows none that a client repeats.
 	Status int
 	// Type and Code are the API's words, such as invalid_request_error and context_length_exceeded; Param names the field that is wrong.
 	Type, Code, Param string
-	// Message says what is wrong and what to do.
-	Message string
+	// Message says what is wrong and what to do, and Said is what the backend itself says of it. The door logs Said, and shows it to the
+	// caller unless a client would take it for a fault that passes.
+	Message, Said string
 	// RetryAfter is set where the backend named a time.
 	RetryAfter time.Duration
 	// NothingHappened is set where the backend is known not to have begun, so that a repeat harms nothing.
 	NothingHappened bool
 }
 
-// Error returns the message.
-func (e *Error) Error() string { return e.Message }
+// StatusUnclear answers for a failure after which something may have happened, because no client repeats it by itself (docs/openai.md).
+const StatusUnclear = http.StatusBadRequest
+
+// Error returns the message, and what the backend said.
+func (e *Error) Error() string {
+	if e.Said != "" {
+		return e.Message + ": " + e.Said
+	}
+	return e.Message
+}
 
 // BadRequest is an Error of status 400 for one field of a request.
 func BadRequest(param, code, message string) *Error {

@@ -33,14 +33,19 @@ type script struct {
 	busy map[string]int
 	// asked are the newest words of the turns, in order.
 	asked []string
+	// failed counts the turns that failed when something may have happened.
+	failed int
 }
+
+// failing are the words at which the script fails.
+const failing = "Fail in the middle"
 
 func (s *script) Models(context.Context) ([]upstream.Model, error) {
 	return []upstream.Model{{ID: "scripted", Context: 32768}}, nil
 }
 
 func (s *script) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
-	return nil, &upstream.Error{Status: 424, Message: "the script keeps nothing"}
+	return nil, &upstream.Error{Message: "the script keeps nothing"}
 }
 
 // shells are what clients call the tool that runs a command, and commandIn the argument that holds it.
@@ -99,8 +104,11 @@ func (s *script) Start(_ context.Context, r upstream.Request) (upstream.Turn, er
 			return nil, &upstream.Error{Status: 429, Message: "busy", RetryAfter: time.Second, NothingHappened: true}
 		}
 		text("Now")
-	case strings.Contains(words, "Fail in the middle"):
-		return nil, &upstream.Error{Status: 500, Message: "it may have begun"}
+	case strings.Contains(words, failing):
+		if !strings.Contains(r.Messages[0].Text, "title") { // OpenCode asks for one beside
+			s.failed++
+		}
+		return nil, &upstream.Error{Status: 500, Message: "it may have begun", Said: "500 Internal Server Error: overloaded, please try again later"}
 	case strings.Contains(words, "Which session?"):
 		text(fmt.Sprintf("Session %s, new from %d", r.Session, r.New))
 	default:
@@ -140,7 +148,7 @@ func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
 			}
 			t.waits = false
 		case <-t.over:
-			return upstream.Event{}, &upstream.Error{Status: 424, Message: "cancelled"}
+			return upstream.Event{}, &upstream.Error{Message: "cancelled"}
 		case <-ctx.Done():
 			return upstream.Event{}, ctx.Err()
 		}
@@ -240,7 +248,7 @@ func TestLibraries(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, url, token := serve(t)
+			s, url, token := serve(t)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, node, filepath.Join(home, "drawbridge-client.mjs"), url, token)
@@ -250,6 +258,9 @@ func TestLibraries(t *testing.T) {
 			if err != nil || len(passed) < 5 {
 				t.Errorf("%v after %d items:\n%s", err, len(passed), out)
 			}
+			if s.failed != 1 {
+				t.Errorf("the backend was asked %d times where something may have happened", s.failed)
+			}
 			t.Logf("%s: %d items played", name, len(passed))
 		})
 	}
@@ -257,7 +268,7 @@ func TestLibraries(t *testing.T) {
 
 // agent is a coding agent from npm with a question on its command line.
 type agent struct {
-	// program may hold a * for the platform.
+	// program may hold a * for the platform. The question stands behind args.
 	program string
 	args    []string
 	// files are its configuration, below its home; %s is the door's address, then the token.
@@ -268,12 +279,41 @@ type agent struct {
 const question = "Use your shell"
 
 var agents = map[string]agent{
-	"opencode": {program: "node_modules/opencode-*/bin/opencode", args: []string{"run", "--model", "drawbridge/scripted", question},
+	"opencode": {program: "node_modules/opencode-*/bin/opencode", args: []string{"run", "--model", "drawbridge/scripted"},
 		files: map[string]string{".config/opencode/opencode.json": `{"provider":{"drawbridge":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":%q,"apiKey":%q},"models":{"scripted":{"name":"scripted"}}}},"permission":{"bash":"allow"},"autoupdate":false,"share":"disabled"}`},
 		env:   []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"}},
-	"continue": {program: "node_modules/.bin/cn", args: []string{"--auto", "-p", question},
+	"continue": {program: "node_modules/.bin/cn", args: []string{"--auto", "-p"},
 		files: map[string]string{".continue/config.yaml": "name: drawbridge\nversion: 0.0.1\nschema: v1\nmodels:\n  - name: scripted\n    provider: openai\n    model: scripted\n    apiBase: %s\n    apiKey: %s\n    capabilities: [tool_use]\n"},
 		env:   []string{"CONTINUE_TELEMETRY_ENABLED=0"}},
+}
+
+// ask lets an unmodified coding agent ask its model a question in a folder, with the door as the model's endpoint.
+func (a agent) ask(t *testing.T, name, question, work string) (s *script, out []byte, err error) {
+	t.Helper()
+	dir, node := clientHome(t, name)
+	programs, err := filepath.Glob(filepath.Join(dir, a.program))
+	if err != nil || len(programs) == 0 {
+		t.Fatalf("%s is not in %s: %v", a.program, dir, err)
+	}
+	s, url, token := serve(t)
+	home := t.TempDir()
+	for file, text := range a.files {
+		at := filepath.Join(home, file)
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, fmt.Appendf(nil, text, url, token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, programs[0], append(slices.Clone(a.args), question)...)
+	cmd.Dir = work
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = append([]string{"PATH=" + filepath.Dir(node) + ":" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + filepath.Join(home, ".config"), "CI=1", "TERM=dumb"}, a.env...)
+	out, err = cmd.CombinedOutput()
+	return s, out, err
 }
 
 // TestCodingAgents: an unmodified coding agent takes the door for its model's endpoint, runs the tool that the backend asked for on its
@@ -283,42 +323,30 @@ func TestCodingAgents(t *testing.T) {
 	for name, a := range agents {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, node := clientHome(t, name)
-			programs, err := filepath.Glob(filepath.Join(dir, a.program))
-			if err != nil || len(programs) == 0 {
-				t.Fatalf("%s is not in %s: %v", a.program, dir, err)
-			}
-			s, url, token := serve(t)
-			home, work := t.TempDir(), t.TempDir()
-			for file, text := range a.files {
-				at := filepath.Join(home, file)
-				if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(at, fmt.Appendf(nil, text, url, token), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, programs[0], a.args...)
-			cmd.Dir = work
-			cmd.WaitDelay = 5 * time.Second
-			cmd.Env = append([]string{"PATH=" + filepath.Dir(node) + ":" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + filepath.Join(home, ".config"), "CI=1", "TERM=dumb"}, a.env...)
-			out, err := cmd.CombinedOutput()
+			work := t.TempDir()
+			s, out, err := a.ask(t, name, question, work)
 			proof, readErr := os.ReadFile(filepath.Join(work, "proof.txt"))
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if err != nil || readErr != nil || strings.TrimSpace(string(proof)) != "drawbridge-was-here" || !strings.Contains(string(out), "the-shell-ran") {
 				t.Errorf("%v, %v\n%s\nthe backend was asked: %q", err, readErr, out, s.asked)
 			}
-			turns := 0
-			for _, words := range s.asked {
-				if strings.Contains(words, question) {
-					turns++
-				}
+		})
+	}
+}
+
+// TestCodingAgentsAskOnce: a coding agent whose model failed when something may have happened shows the failure, and asks no second time.
+func TestCodingAgentsAskOnce(t *testing.T) {
+	t.Parallel()
+	for name, a := range agents {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, out, err := a.ask(t, name, failing, t.TempDir())
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.failed != 1 || !strings.Contains(string(out), "it may have begun") {
+				t.Errorf("asked %d times, %q; %v\n%s", s.failed, s.asked, err, out)
 			}
-			t.Logf("%s: %d turns, asked %q", name, turns, s.asked)
 		})
 	}
 }

@@ -42,7 +42,7 @@ await r.item([31, 34], async () => {
     await generateText({ model, prompt: 'Fail in the middle' })
     return 'no error'
   } catch (err) {
-    return want(err.statusCode === 424 && err.isRetryable === false, String(err))
+    return want(err.statusCode === 400 && err.isRetryable === false, String(err))
   }
 })
 await r.item([32], async () => want((await generateText({ model, prompt: 'Be busy once, sdk' })).text === 'Now'))

@@ -44,7 +44,7 @@ await r.item([31, 34], async () => {
     await model.invoke('Fail in the middle')
     return 'no error'
   } catch (err) {
-    return want(err.status === 424, String(err))
+    return want(err.status === 400, String(err))
   }
 })
 await r.item([32], async () => want((await model.invoke('Be busy once, chain')).content === 'Now'))
