@@ -66,6 +66,11 @@ const (
 	repeatSince  = 2 * time.Hour
 	// fateWithin is how long a repeat waits until it is known whether the first one's connection broke.
 	fateWithin = 2 * time.Second
+	// doubtFor is how soon behind a whole answer a connection ends that may have broken on the way. doubtWithin is how soon after that the
+	// same body is a repeat, and doubtMarked how soon for a request that says so.
+	doubtFor    = 250 * time.Millisecond
+	doubtWithin = 500 * time.Millisecond
+	doubtMarked = 2 * time.Second
 	// remember is how long a turn that is over stays in memory.
 	remember = time.Minute
 )

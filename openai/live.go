@@ -34,7 +34,10 @@ type leg struct {
 	readers int
 	// reserved is set while one more reader is on its way.
 	reserved bool
-	saving   sync.Mutex // one save of the row at a time
+	// sent is how the whole answer was sent, where that may have been in vain, and doubts how often it was.
+	sent   *sending
+	doubts int
+	saving sync.Mutex // one save of the row at a time
 }
 
 func newLeg(row Turn) *leg {

@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"drawbridge/internal/httpx"
 	"drawbridge/openai/upstream"
 )
 
@@ -56,10 +58,14 @@ func (d *Door) repeats(ctx context.Context, turns []Turn, c claim) (*Turn, error
 	wait, done := context.WithTimeout(ctx, fateWithin)
 	defer done()
 	for _, t := range turns {
-		if t.Body != c.body || t.Key != "" || !t.HadAt.IsZero() {
+		if t.Body != c.body || t.Key != "" {
 			continue
 		}
-		if t, read := d.settled(wait, t); !read && t.Body == c.body && c.fits(t) {
+		t, read := d.settled(wait, t)
+		if !read && !t.HadAt.IsZero() {
+			t = d.doubt(wait, t, c)
+		}
+		if !read && t.Body == c.body && c.fits(t) {
 			return &t, nil
 		}
 	}
@@ -89,6 +95,75 @@ func (d *Door) settled(ctx context.Context, t Turn) (row Turn, read bool) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// sending is how a whole answer was sent to a client that keeps its connections.
+type sending struct {
+	conn  *httpx.Conn
+	asked int64 // the requests on the connection so far
+	at    time.Time
+}
+
+// sendingOf returns nil for a client that may end its connection when it has read the answer. The openai libraries never do.
+func sendingOf(r *http.Request) *sending {
+	conn := httpx.ConnOf(r.Context())
+	if conn == nil || r.ProtoMajor != 1 || r.Header.Get("X-Stainless-Retry-Count") == "" || !strings.EqualFold(r.Header.Get("Connection"), "keep-alive") {
+		return nil
+	}
+	return &sending{conn: conn, asked: conn.Requests()}
+}
+
+// broke waits until it is known whether the connection ended right behind the answer, and returns when; zero if it did not.
+func (s *sending) broke(ctx context.Context) time.Time {
+	for {
+		switch at := s.conn.Closed(); {
+		case s.conn.Requests() > s.asked:
+			return time.Time{}
+		case !at.IsZero() && at.Sub(s.at) <= doubtFor:
+			return at
+		case !at.IsZero(), time.Since(s.at) > doubtFor, !pause(ctx, 10*time.Millisecond):
+			return time.Time{}
+		}
+	}
+}
+
+// maxDoubts is how often one answer is given again, because its connection ended right behind it, to requests that do not say that they are repeats.
+const maxDoubts = 3
+
+// doubt returns a turn whose answer was sent whole. Where the connection ended right behind it, it broke on the way for all that the door knows: then
+// a repeat that comes at once gets the answer again.
+func (d *Door) doubt(ctx context.Context, t Turn, c claim) Turn {
+	l := d.held(t.ID)
+	if l == nil {
+		return t
+	}
+	l.mu.Lock()
+	out, within := l.sent, doubtWithin
+	if c.marked {
+		within = doubtMarked
+	} else if l.doubts >= maxDoubts {
+		out = nil
+	}
+	l.mu.Unlock()
+	if out == nil {
+		return t
+	}
+	at := out.broke(ctx)
+	if at.IsZero() || time.Since(at) > within {
+		return t
+	}
+	l.change(func() {
+		l.sent = nil
+		if !c.marked {
+			l.doubts++
+		}
+	})
+	if err := d.save(ctx, l, nil, func(t *Turn) { t.HadAt, t.BrokenAt = time.Time{}, d.now() }); err != nil {
+		return t
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.row
 }
 
 func pause(ctx context.Context, span time.Duration) bool {

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"drawbridge/internal/httpx"
 	"drawbridge/openai"
 	"drawbridge/openai/upstream"
 )
@@ -79,6 +83,62 @@ func TestRepeatsAtOnce(t *testing.T) {
 		if f.starts() != rounds {
 			t.Errorf("marked %q: %d turns of %d requests began", mark, f.starts(), rounds)
 		}
+	}
+}
+
+// TestAnswerThatWasHad: a request that follows a whole answer is a new turn, though it says that it is a repeat: on the same connection, beside
+// one that stays open, and after one that a client without a pool ended. proof/clients shows the answers that were lost on their way.
+func TestAnswerThatWasHad(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	w := newBareWorld(t, f)
+	web, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: w.door.Handler(), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(ctx) }()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	w.url = "http://" + web.Addr().String()
+	begun := 0
+	asks := func(what string, c *http.Client, stream bool, mark string, keep bool) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/v1/chat/completions", strings.NewReader(ask(stream, said("user", "Status please"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Authorization": {"Bearer " + w.token}, "Content-Type": {"application/json"}}
+		if mark != "" {
+			req.Header.Set("X-Stainless-Retry-Count", mark)
+		}
+		if keep {
+			req.Header.Set("Connection", "keep-alive")
+		}
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if begun++; err != nil || f.starts() != begun {
+			t.Errorf("%s: %d turns of %d requests, %v", what, f.starts(), begun, err)
+		}
+	}
+	for _, stream := range []bool{false, true} {
+		one, two := &http.Client{Transport: &http.Transport{}}, &http.Client{Transport: &http.Transport{}}
+		asks("without a pool", one, stream, "", false)
+		one.CloseIdleConnections()
+		asks("after a client without a pool", one, stream, "1", true)
+		asks("on the same connection", one, stream, "1", true)
+		asks("on another connection", two, stream, "1", true)
+		one.CloseIdleConnections()
+		two.CloseIdleConnections()
 	}
 }
 

@@ -32,9 +32,14 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // answer gives a caller what its turn says, as a stream or at once.
 func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) {
 	httpx.RecordOf(r.Context()).Add("turn", l.id)
+	out := sendingOf(r)
 	l.change(func() { l.readers, l.reserved = l.readers+1, false })
 	had := false
 	defer func() {
+		if out != nil && had {
+			out.at = time.Now()
+			l.change(func() { l.sent = out })
+		}
 		leave := func() {
 			d.parted(l, had) // first, so that a repeat which sees that nobody reads also sees why
 			l.change(func() { l.readers-- })

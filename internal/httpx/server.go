@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -70,6 +72,50 @@ func Draining(ctx context.Context) <-chan struct{} {
 	return c
 }
 
+// Conn is the connection that a request came on, over all its requests. Safe for concurrent use.
+type Conn struct{ requests, closed atomic.Int64 }
+
+// Requests counts the requests that began on it.
+func (c *Conn) Requests() int64 { return c.requests.Load() }
+
+// Closed is when it ended, and zero while it is open.
+func (c *Conn) Closed() (at time.Time) {
+	if ns := c.closed.Load(); ns > 0 {
+		at = time.Unix(0, ns)
+	}
+	return at
+}
+
+type connKey struct{}
+
+// ConnOf returns the connection of ctx's request; nil outside of a Server.
+func ConnOf(ctx context.Context) *Conn {
+	c, _ := ctx.Value(connKey{}).(*Conn)
+	return c
+}
+
+// watch keeps the Conn of each connection of a server.
+func watch(hs *http.Server) {
+	var conns sync.Map
+	hs.ConnContext = func(ctx context.Context, n net.Conn) context.Context {
+		c := &Conn{}
+		conns.Store(n, c)
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	hs.ConnState = func(n net.Conn, state http.ConnState) {
+		there, _ := conns.Load(n)
+		c, ok := there.(*Conn)
+		switch {
+		case !ok:
+		case state == http.StateActive:
+			c.requests.Add(1)
+		case state == http.StateClosed, state == http.StateHijacked:
+			c.closed.Store(time.Now().UnixNano())
+			conns.Delete(n)
+		}
+	}
+}
+
 // Serve serves until ctx ends and then stops in order: no new connections, a
 // word to those who linger, the grace period, and the rest is cut off, which is
 // the only stop that returns an error.
@@ -87,6 +133,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          stdlog.New(errorLog{s.o.Log}, "", 0),
 	}
+	watch(hs)
 	ended := make(chan error, 1)
 	go func() { ended <- hs.Serve(s.listener) }()
 	select {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,29 @@ func client(t *testing.T) *http.Client {
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// TestConn: a handler can learn later what became of its connection.
+func TestConn(t *testing.T) {
+	t.Parallel()
+	conns := make(chan *httpx.Conn, 2)
+	url, _ := serve(t, httpx.ServerOptions{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { conns <- httpx.ConnOf(r.Context()) })})
+	c := client(t)
+	for range 2 {
+		resp, err := c.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	first, second := <-conns, <-conns
+	if first != second || first.Requests() != 2 || !first.Closed().IsZero() {
+		t.Fatalf("two requests on one connection: %d, closed %v", first.Requests(), first.Closed())
+	}
+	c.CloseIdleConnections()
+	for first.Closed().IsZero() {
+		runtime.Gosched()
+	}
 }
 
 func TestTakenPortIsAnErrorAtStart(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"drawbridge/internal/httpx"
 	"drawbridge/openai"
 	"drawbridge/openai/upstream"
 	"drawbridge/store"
@@ -88,6 +90,11 @@ func (s *script) Start(_ context.Context, r upstream.Request) (upstream.Turn, er
 		call("bash", "ls", "pwd")
 	case strings.Contains(words, "Use your shell") && shell != "":
 		call(shell, "echo drawbridge-was-here > proof.txt; echo the-shell-ran")
+	case strings.HasPrefix(words, "Count to "):
+		for _, piece := range []string{"One, ", "two, ", strings.TrimPrefix(words, "Count to ")} {
+			t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: "(moment)"}, upstream.Event{Kind: upstream.Text, Text: piece})
+		}
+		t.events = append(t.events, end)
 	case strings.Contains(words, "Be slow"):
 		t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: "(slow)"})
 		text("Here I am")
@@ -159,9 +166,13 @@ func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
 	e := t.events[0]
 	t.events = t.events[1:]
 	switch {
-	case e.Text == "(slow)":
+	case e.Text == "(slow)", e.Text == "(moment)":
+		long := 2500 * time.Millisecond // two comments of the door, and nothing else
+		if e.Text == "(moment)" {
+			long = 2 * time.Millisecond
+		}
 		select {
-		case <-time.After(2500 * time.Millisecond): // two comments of the door, and nothing else
+		case <-time.After(long):
 		case <-ctx.Done():
 		}
 		return t.Next(ctx)
@@ -183,8 +194,8 @@ func (t *turn) Cancel(context.Context) error {
 	return nil
 }
 
-// serve opens a door with the script behind it, and returns its address and a token.
-func serve(t *testing.T) (s *script, url, token string) {
+// serve opens a door with the script behind it, and returns its address and a token. proxy is the address that its clients use, "" for its own.
+func serve(t *testing.T, proxy string) (s *script, url, token string) {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "drawbridge.db"))
 	if err != nil {
@@ -192,21 +203,25 @@ func serve(t *testing.T) (s *script, url, token string) {
 	}
 	records := callers.New(db)
 	s = &script{}
-	door, err := openai.New(openai.Options{Records: records, Backends: []openai.Backend{{Name: "script", Upstream: s}}, Alone: true})
+	door, err := openai.New(openai.Options{Records: records, Backends: []openai.Backend{{Name: "script", Upstream: s}}, Alone: true, URL: proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(door.Handler())
+	web, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: door.Handler(), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	go func() { ended <- door.Run(ctx) }()
+	go func() { ended <- web.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		}
-		web.CloseClientConnections()
-		web.Close()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
@@ -215,7 +230,7 @@ func serve(t *testing.T) (s *script, url, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, web.URL + "/v1", token
+	return s, "http://" + web.Addr().String() + "/v1", token
 }
 
 // clientHome is where scripts/clients.sh put a client; a test whose client is not there is left out.
@@ -248,7 +263,7 @@ func TestLibraries(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s, url, token := serve(t)
+			s, url, token := serve(t, "")
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, node, filepath.Join(home, "drawbridge-client.mjs"), url, token)
@@ -295,7 +310,7 @@ func (a agent) ask(t *testing.T, name, question, work string) (s *script, out []
 	if err != nil || len(programs) == 0 {
 		t.Fatalf("%s is not in %s: %v", a.program, dir, err)
 	}
-	s, url, token := serve(t)
+	s, url, token := serve(t, "")
 	home := t.TempDir()
 	for file, text := range a.files {
 		at := filepath.Join(home, file)
