@@ -161,7 +161,7 @@ type Observation struct {
 	// Detail is the API's own word on a failure, often empty.
 	Detail   string
 	Duration time.Duration
-	// Cause says why the run ended, where its Runtime tells; the cloud does not.
+	// Cause says why the run ended, where its Runtime tells; the cloud does not. A run with a cause is not tried again by itself.
 	Cause EndCause
 	// NotBefore is the time before which nothing is to be said to the agent, the zero time for none.
 	NotBefore time.Time
@@ -193,7 +193,7 @@ type EndCause string
 // The causes.
 const (
 	CauseAnswered EndCause = "answered"
-	// CauseDeclined means that the agent's model refused to answer.
+	// CauseDeclined means that the agent's model, or the endpoint that it is asked at, refused for good.
 	CauseDeclined     EndCause = "refused"
 	CauseLimited      EndCause = "limited"
 	CauseStopped      EndCause = "stopped"

@@ -60,7 +60,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestStops: why a turn ended, in the four words of the record, and whether it counts as done.
+// TestStops: why a turn ended, in the words of the record, and whether it counts as done.
 func TestStops(t *testing.T) {
 	t.Parallel()
 	look := calls("list_agents", "{}")
@@ -80,7 +80,8 @@ func TestStops(t *testing.T) {
 			return chatsim.Answer{Calls: look.Calls, Finish: "length"}
 		}, bridge.TurnFailed, []string{`"stop":"error"`, "limit of tokens", `"tool_calls":0`}, 4},
 		"usage that says nothing": {steps(chatsim.Answer{Raw: `{"model":7,"choices":[{"index":0,"message":{"role":"assistant","content":"I looked.","refusal":false},"finish_reason":"stop"}],"usage":{"prompt_tokens":"12","completion_tokens":{}}}`}), bridge.TurnReplied, []string{`"reply":"I looked."`}, 1},
-		"refused request":         {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Status: 400} }, bridge.TurnFailed, []string{`"stop":"error"`, "refuses the request (400: the script says so)"}, 4},
+		"refused request":         {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Status: 400} }, bridge.TurnFailed, []string{`"stop":"refused"`, "refuses the request (400: the script says so)"}, 1},
+		"refused key":             {func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Status: 401} }, bridge.TurnFailed, []string{`"stop":"refused"`, "correct the key"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +94,7 @@ func TestStops(t *testing.T) {
 				t.Errorf("%s: %s", turn.State, turn.Trouble)
 			}
 			contains(t, w.ending(turn), tt.ending...)
-			if tt.state == bridge.TurnFailed { // the engine tries it three times more
+			if tt.asked == 4 { // the engine tries it three times more
 				w.over(a, 4)
 			}
 			if n := len(w.model.Log()); n != tt.asked {

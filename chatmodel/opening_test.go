@@ -139,7 +139,7 @@ func TestTriedAgain(t *testing.T) {
 		case len(r.Messages) == 2:
 			return calls("send_message", `{"recipient":"USER","text":"Hello"}`)
 		}
-		return chatsim.Answer{Status: 400}
+		return chatsim.Answer{Text: "I was", Finish: "length"}
 	})
 	w.start()
 	a := w.launch("ana", "Begin.")

@@ -15,7 +15,9 @@ const (
 	StopNoToolCall = "no_tool_call"
 	StopMaxSteps   = "max_steps"
 	StopError      = "error"
-	StopCancelled  = "cancelled"
+	// StopRefused is an error that another try meets again.
+	StopRefused   = "refused"
+	StopCancelled = "cancelled"
 )
 
 // The call ids of what a run has once.

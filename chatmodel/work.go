@@ -341,6 +341,9 @@ func (l *loop) afterFault(fault error) time.Duration {
 		return max(lanes.Backoff(l.o.Rand, l.faults, l.firstWait, lastWait), bridge.RetryAfter(fault))
 	}
 	l.result = ended{State: bridge.RunError, Stop: StopError, Detail: bridge.SafeMessage(fault), Reply: l.text()}
+	if kind == bridge.Invalid || kind == bridge.Unauthenticated {
+		l.result.Stop = StopRefused
+	}
 	if l.worked >= l.o.TurnTimeout {
 		l.result.Detail += fmt.Sprintf("; the turn has worked for %s, its turn_timeout", l.o.TurnTimeout)
 	}

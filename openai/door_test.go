@@ -282,6 +282,22 @@ func TestDoorstep(t *testing.T) {
 	}
 }
 
+// TestNoTokenThroughAProxy: a caller of this machine needs no token, but what a proxy of this machine passes on does.
+func TestNoTokenThroughAProxy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &fake{}, func(o *openai.Options) { o.Anonymous = "all" })
+	for name, want := range map[string]int{"": 200, "X-Request-Id": 200, "Forwarded": 401, "Via": 401, "X-Forwarded-For": 401, "X-Forwarded-Proto": 401, "X-Real-Ip": 401, "Cf-Connecting-Ip": 401,
+		"True-Client-Ip": 401, "X-Original-Forwarded-For": 401, "X-Envoy-External-Address": 401} {
+		headers := []string{"Authorization", ""}
+		if name != "" {
+			headers = append(headers, name, "1.2.3.4")
+		}
+		if status, body := w.post("/v1/chat/completions", ask(false, said("user", "from "+name)), headers...); status != want || want == 401 && !strings.Contains(body, "its header "+name) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+}
+
 // TestTokenBounds: models, rate and budget of a token.
 func TestTokenBounds(t *testing.T) {
 	t.Parallel()

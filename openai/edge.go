@@ -2,10 +2,13 @@ package openai
 
 import (
 	"context"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 
 	"drawbridge/bridge"
@@ -94,6 +97,9 @@ func (g *edge) token(r *http.Request) (Token, error) {
 	shown := r.Header.Values("Authorization")
 	switch {
 	case len(shown) == 0 && g.anonymous != "" && onLoopback(r):
+		if header := forwarded(r.Header); header != "" {
+			return Token{}, failure(http.StatusUnauthorized, typeAuth, "invalid_api_key", "the request came through a proxy, as its header "+header+" says, so it needs a token: send Authorization: Bearer dbo_…; drawbridge token --openai NAME makes one")
+		}
 		return g.keys.Anonymous(r.Context(), g.anonymous)
 	case len(shown) != 1:
 		return Token{}, failure(http.StatusUnauthorized, typeAuth, "invalid_api_key", "a token is required: send Authorization: Bearer dbo_…; drawbridge token --openai NAME makes one")
@@ -110,10 +116,23 @@ func (g *edge) token(r *http.Request) (Token, error) {
 	return g.keys.Holder(r.Context(), secret)
 }
 
-// onLoopback reports whether both ends of the connection are on this machine, and no proxy stands between.
+// forwards finds the headers by which proxies say for whom they ask.
+var forwards = regexp.MustCompile(`(?i)^(forwarded|via|x-forwarded.*|x-original-.*|x-envoy-.*|x-arr-.*|x-proxyuser-ip|.*(client|real|remote|connecting)[-_]?(ip|addr))$`)
+
+// forwarded is a header that says that a proxy passed the request on, "" when there is none.
+func forwarded(h http.Header) string {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if forwards.MatchString(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// onLoopback reports whether both ends of the connection are on this machine.
 func onLoopback(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !ok || !local.IP.IsLoopback() || r.Header.Get("Forwarded") != "" || r.Header.Get("X-Forwarded-For") != "" {
+	if !ok || !local.IP.IsLoopback() {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)

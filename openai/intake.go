@@ -95,7 +95,7 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 			return d.deliver(ctx, o, resultsOf(a.messages, waiting(found.Calls, parked[0].Turn)))
 		}
 	}
-	if l, err := d.followed(ctx, t, a.messages, found); l != nil || err != nil {
+	if l, err := d.followed(ctx, t, backend, a.messages, found); l != nil || err != nil {
 		return l, err
 	}
 	return d.beginWithin(ctx, o)
@@ -254,7 +254,7 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	d.mu.Unlock()
 	l := newLeg(row)
 	if b.Stateless {
-		l.offered = names(a.tools)
+		l.offered = a.offered
 	}
 	d.keep(l)
 	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: strings.TrimPrefix(row.Model, b.Prefix), Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork,

@@ -33,6 +33,9 @@ func TestRequestItems(t *testing.T) {
 		"both limits":             {`{"model":"m","max_tokens":5,"max_completion_tokens":6,"messages":[` + user + `]}`, 200, `"max_completion_tokens":6`},
 		"unknown fields":          {`{"model":"m","deep":{"er":[1]},"messages":[` + user + `]}`, 200, `"deep":{"er":[1]}`},
 		"named tool":              {`{"model":"m","tools":[` + bash + `],"tool_choice":{"type":"function","function":{"name":"bash"}},"messages":[` + user + `]}`, 200, `"Choice":"bash"`},
+		"allowed tools":           {`{"model":"m","tools":[` + bash + `,` + strings.ReplaceAll(bash, "bash", "sh") + `],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"sh"}}]}},"messages":[` + user + `]}`, 200, `"Choice":"required","Tools":["sh"]`},
+		"allowed tools, unknown":  {`{"model":"m","tools":[` + bash + `],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"sh"}}]}},"messages":[` + user + `]}`, 400, `names \"sh\"`},
+		"allowed tools, how":      {`{"model":"m","tools":[` + bash + `],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"all","tools":[]}},"messages":[` + user + `]}`, 400, "use auto or required"},
 		"no tools":                {`{"model":"m","tools":[` + bash + `],"tool_choice":"none","messages":[` + user + `]}`, 200, `"Choice":"none"`},
 		"absent content":          {`{"model":"m","messages":[` + user + `,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":""}}]},{"role":"tool","tool_call_id":"c1","content":"r"}]}`, 200, `"ID":"c1","Name":"bash","Arguments":{}`},
 		"image":                   {`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}]}]}`, 200, `"MIME":"image/png","Data":"aGk="`},
@@ -53,7 +56,11 @@ func TestRequestItems(t *testing.T) {
 			status, got := w.post("/v1/chat/completions", tt.body)
 			if status == 200 && f.starts() == before+1 {
 				r := f.started[before]
-				raw, _ := json.Marshal(map[string]any{"m": r.Messages, "c": map[string]string{"Choice": r.Choice}, "b": r.Body})
+				var tools []string
+				for _, t := range r.Tools {
+					tools = append(tools, t.Name)
+				}
+				raw, _ := json.Marshal(map[string]any{"m": r.Messages, "c": map[string]any{"Choice": r.Choice, "Tools": tools}, "b": r.Body})
 				got = string(raw)
 			}
 			if status != tt.status || !strings.Contains(got, tt.want) {

@@ -235,6 +235,32 @@ func TestARepeatedResultIsRefused(t *testing.T) {
 	}
 }
 
+// TestResultsAgain: results that come again after their answer was had get the same answer, and other results are refused. Nothing new begins.
+func TestResultsAgain(t *testing.T) {
+	t.Parallel()
+	f := &fake{say: func(upstream.Request) []upstream.Event {
+		return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
+	}}
+	w := newWorld(t, f)
+	_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
+	id := read(t, body).Choices[0].Message.ToolCalls[0].ID
+	asked := fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}`, id)
+	result := func(text string) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":%q}`, id, text) }
+	_, first := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, result("x")))
+	if !strings.Contains(first, "Done") {
+		t.Fatal(first)
+	}
+	if _, again := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, result("x"))); again != first {
+		t.Errorf("the same results: %s, want %s", again, first)
+	}
+	if status, body := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, result("y"))); status != 422 || !strings.Contains(body, "already_answered") {
+		t.Errorf("other results: %d %s", status, body)
+	}
+	if f.starts() != 1 {
+		t.Errorf("%d turns", f.starts())
+	}
+}
+
 // TestResultsInTheMessagesEndTheCall: where the backend keeps nothing, a result counts once, by whichever of the two ways it came first.
 func TestResultsInTheMessagesEndTheCall(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -72,7 +73,9 @@ type asked struct {
 	body     []byte
 	model    string
 	messages []upstream.Message
+	// tools are those that tool_choice leaves; offered are the names of all.
 	tools    []upstream.Tool
+	offered  map[string]bool
 	choice   string
 	stream   bool
 	usage    bool
@@ -98,7 +101,8 @@ func readChat(body []byte) (*asked, error) {
 	if a.tools, err = readTools(q.Tools); err != nil {
 		return nil, err
 	}
-	a.choice, err = readChoice(q.ToolChoice, a.tools)
+	a.offered = names(a.tools)
+	a.choice, a.tools, err = readChoice(q.ToolChoice, a.tools)
 	return a, err
 }
 
@@ -260,31 +264,62 @@ func readTools(list []requestTool) ([]upstream.Tool, error) {
 	return out, nil
 }
 
-// readChoice reads tool_choice: a word, or the name of one tool that is there.
-func readChoice(raw json.RawMessage, tools []upstream.Tool) (string, error) {
+// toolName names a tool in tool_choice.
+type toolName struct {
+	Name     string                `json:"name"`
+	Function struct{ Name string } `json:"function"`
+}
+
+// readChoice reads tool_choice: a word, the name of one tool that is there, or a word and the tools that it is about. It returns the word or
+// the name, and the tools that are left.
+func readChoice(raw json.RawMessage, tools []upstream.Tool) (string, []upstream.Tool, error) {
 	if isNull(raw) {
-		return "", nil
+		return "", tools, nil
 	}
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
 		if word == "auto" || word == "none" || word == "required" {
-			return word, nil
+			return word, tools, nil
 		}
-		return "", invalid("tool_choice", "invalid_value", fmt.Sprintf("tool_choice is %q; use auto, none, required, or name a tool", word))
+		return "", nil, invalid("tool_choice", "invalid_value", fmt.Sprintf("tool_choice is %q; use auto, none, required, or name a tool", word))
 	}
 	var named struct {
-		Name     string                `json:"name"`
-		Function struct{ Name string } `json:"function"`
+		toolName
+		Allowed *struct {
+			Mode  string     `json:"mode"`
+			Tools []toolName `json:"tools"`
+		} `json:"allowed_tools"`
 	}
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return "", invalid("tool_choice", "invalid_type", "tool_choice is neither a word nor an object")
+		return "", nil, invalid("tool_choice", "invalid_type", "tool_choice is neither a word nor an object")
 	}
-	name := named.Function.Name
-	if name == "" {
-		name = named.Name
+	if named.Allowed == nil {
+		at, err := named.in(tools)
+		if err != nil {
+			return "", nil, err
+		}
+		return tools[at].Name, tools, nil
 	}
-	if !slices.ContainsFunc(tools, func(t upstream.Tool) bool { return t.Name == name }) {
-		return "", invalid("tool_choice", "invalid_value", fmt.Sprintf("tool_choice names %q, which is not among tools", name))
+	if mode := named.Allowed.Mode; mode != "auto" && mode != "required" {
+		return "", nil, invalid("tool_choice", "invalid_value", fmt.Sprintf("the mode of allowed_tools is %q; use auto or required", mode))
 	}
-	return name, nil
+	var left []upstream.Tool
+	for _, t := range named.Allowed.Tools {
+		at, err := t.in(tools)
+		if err != nil {
+			return "", nil, err
+		}
+		left = append(left, tools[at])
+	}
+	return named.Allowed.Mode, left, nil
+}
+
+// in is the place of the tool in a list.
+func (t toolName) in(tools []upstream.Tool) (int, error) {
+	name := cmp.Or(t.Function.Name, t.Name)
+	at := slices.IndexFunc(tools, func(o upstream.Tool) bool { return o.Name == name })
+	if at < 0 {
+		return 0, invalid("tool_choice", "invalid_value", fmt.Sprintf("tool_choice names %q, which is not among tools", name))
+	}
+	return at, nil
 }

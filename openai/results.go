@@ -304,13 +304,15 @@ func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[stri
 	return d.begin(ctx, o)
 }
 
-// followed is the leg behind calls that were answered apart from the conversation, when nobody has read it yet; an error when the turn of
-// the calls still runs for somebody else.
-func (d *Door) followed(ctx context.Context, t Token, messages []upstream.Message, f Found) (*leg, error) {
+// followed is the leg behind calls that have their results already: when nobody has read it yet, or when the request brings the same
+// results again to a backend that waited for them and says nothing new. It is an error when the turn of the calls still runs for
+// somebody else, or when the request brings other results.
+func (d *Door) followed(ctx context.Context, t Token, b Backend, messages []upstream.Message, f Found) (*leg, error) {
 	ids := callIDs(messages)
 	if len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
 		return nil, nil
 	}
+	again := !b.Stateless && messages[len(messages)-1].Role == "tool"
 	for _, c := range f.Calls {
 		at := slices.IndexFunc(f.Turns, func(o Turn) bool { return o.ID == c.Turn })
 		if c.State != CallAnswered || !slices.Contains(ids, c.ID) || at < 0 || refOf(f.Turns[at]).Next == "" {
@@ -321,10 +323,12 @@ func (d *Door) followed(ctx context.Context, t Token, messages []upstream.Messag
 			return nil, err
 		}
 		switch next := g.Turns[0]; {
-		case next.Body == "" && next.HadAt.IsZero() && next.Before == lastSum(t.Name, messages):
+		case (again || next.Body == "" && next.HadAt.IsZero()) && next.Before == lastSum(t.Name, messages):
 			return d.meet(ctx, next, claim{key: next.ID})
 		case !next.State.Over() && next.State != TurnParked:
 			return nil, unprocessable("messages", "turn_runs", "the turn of call "+c.ID+" has its result and goes on; repeat the same request for its answer, or wait until it is over")
+		case again:
+			return nil, unprocessable("messages", "already_answered", "call "+c.ID+" has another result already; the first one counts; send new words as a message of the user")
 		}
 		return nil, nil
 	}

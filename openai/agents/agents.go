@@ -70,6 +70,10 @@ func (o Options) complete() (Options, error) {
 // maxModels bounds how many agents are listed.
 const maxModels = 1000
 
+// contextLength is the length that agents tell to clients, in tokens. An agent keeps its own history and gets the newest words alone, so
+// that a client need not shorten what it sends.
+const contextLength = 1_000_000
+
 // Models implements [upstream.Upstream]: all agents that take turns and whose name is theirs alone.
 func (b *Agents) Models(ctx context.Context) ([]upstream.Model, error) {
 	var list []upstream.Model
@@ -82,7 +86,7 @@ func (b *Agents) Models(ctx context.Context) ([]upstream.Model, error) {
 		}
 		for _, a := range all {
 			if named[a.Name] == 1 && !gone(a) {
-				list = append(list, upstream.Model{ID: a.Name, Owner: "drawbridge", Created: a.CreatedAt})
+				list = append(list, upstream.Model{ID: a.Name, Owner: "drawbridge", Created: a.CreatedAt, Context: contextLength})
 			}
 		}
 		return err

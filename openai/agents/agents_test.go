@@ -347,10 +347,10 @@ func TestModels(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.launch()
 		list, err := w.agents.Models(w.Context())
-		if err != nil || len(list) != 1 || list[0].ID != "main" || list[0].Created.IsZero() {
+		if err != nil || len(list) != 1 || list[0].ID != "main" || list[0].Created.IsZero() || list[0].Context == 0 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		if list, err = w.repos.Models(w.Context()); err != nil || len(list) != 2 || list[0].ID != "app" {
+		if list, err = w.repos.Models(w.Context()); err != nil || len(list) != 2 || list[0].ID != "app" || list[0].Context == 0 {
 			t.Fatalf("%+v, %v", list, err)
 		}
 	})

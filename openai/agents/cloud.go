@@ -27,7 +27,7 @@ func NewCloud(o Options) (*Cloud, error) {
 func (b *Cloud) Models(context.Context) ([]upstream.Model, error) {
 	var list []upstream.Model
 	for alias := range b.o.Repos {
-		list = append(list, upstream.Model{ID: alias, Owner: "drawbridge"})
+		list = append(list, upstream.Model{ID: alias, Owner: "drawbridge", Context: contextLength})
 	}
 	slices.SortFunc(list, func(a, b upstream.Model) int {
 		if a.ID < b.ID {
