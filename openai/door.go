@@ -71,8 +71,12 @@ const (
 	doubtFor    = 250 * time.Millisecond
 	doubtWithin = 500 * time.Millisecond
 	doubtMarked = 2 * time.Second
-	// remember is how long a turn that is over stays in memory.
-	remember = time.Minute
+	// remember is how long a turn that is over stays in memory, and keepFor how long in the record. It is looked for older ones each
+	// forgetEach, in steps of forgetAtOnce.
+	remember     = time.Minute
+	keepFor      = 30 * 24 * time.Hour
+	forgetEach   = time.Hour
+	forgetAtOnce = 500
 )
 
 // Door is the OpenAI-compatible door. Safe for concurrent use. Run has to run while requests are served.
@@ -158,8 +162,11 @@ func (d *Door) Run(ctx context.Context) error {
 	if d.o.Alone {
 		d.takeOver(ctx, d.now().Add(100*365*24*time.Hour))
 	}
+	d.forgetOld(ctx)
 	tick := time.NewTicker(holdFor / 3)
 	defer tick.Stop()
+	old := time.NewTicker(forgetEach)
+	defer old.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -172,6 +179,21 @@ func (d *Door) Run(ctx context.Context) error {
 		case <-tick.C:
 			d.holdOn(ctx)
 			d.takeOver(ctx, d.now())
+		case <-old.C:
+			d.forgetOld(ctx)
+		}
+	}
+}
+
+// forgetOld deletes what the record kept long enough.
+func (d *Door) forgetOld(ctx context.Context) {
+	for {
+		n, err := d.o.Records.Forget(ctx, d.now().Add(-keepFor), forgetAtOnce)
+		if err != nil && ctx.Err() == nil {
+			d.o.Log.Warn().Err(err).Msg("old turns of the OpenAI-compatible door are not deleted; the next hour tries again")
+		}
+		if err != nil || n < forgetAtOnce {
+			return
 		}
 	}
 }

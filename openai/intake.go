@@ -95,7 +95,7 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 			return d.deliver(ctx, o, resultsOf(a.messages, waiting(found.Calls, parked[0].Turn)))
 		}
 	}
-	if l, err := d.followed(ctx, t, backend, a.messages, found); l != nil || err != nil {
+	if l, err := d.followed(ctx, o); l != nil || err != nil {
 		return l, err
 	}
 	return d.beginWithin(ctx, o)

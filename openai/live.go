@@ -373,7 +373,7 @@ func (d *Door) finish(r *run, l *leg, e upstream.Event) {
 	l.change(func() { l.events = append(l.events, e) })
 	calls := callRows(l)
 	if r.backend.Stateless && len(calls) > 0 && r.body != nil {
-		if err := d.o.Records.SetState(context.WithoutCancel(d.base), l.session, "body:"+l.id, r.body); err != nil {
+		if err := d.o.Records.SetState(context.WithoutCancel(d.base), l.session, BodyKey(l.id), r.body); err != nil {
 			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("/v1/tool_results cannot go on with this turn; its request is not recorded")
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"drawbridge/openai/upstream"
 )
 
 // ErrConflict is returned by Records.Save when somebody else recorded a turn under the same idempotency key, or changed a turn, since it was read.
@@ -22,6 +24,9 @@ type Records interface {
 	Left(ctx context.Context, now time.Time, limit int) ([]Turn, error)
 	// Spent returns how many tokens the turns of a token used since a time, and how many turns began since then.
 	Spent(ctx context.Context, token string, since time.Time) (tokens, turns int64, err error)
+	// Forget deletes at most limit turns that ended before a time, with their calls, and returns how many. The last turn of a session stays. It also
+	// deletes values whose keys begin with TurnKeys and that were set before that time.
+	Forget(ctx context.Context, before time.Time, limit int) (int, error)
 	// State and SetState keep values for a backend with a session; State returns nil for a key that was never set.
 	State(ctx context.Context, session, key string) ([]byte, error)
 	SetState(ctx context.Context, session, key string, value []byte) error
@@ -32,6 +37,13 @@ type Records interface {
 	// SaveToken adds a token, or changes what is in force of the one with this ID. A name that a token in force has is an ErrConflict.
 	SaveToken(ctx context.Context, t Token) error
 }
+
+// TurnKeys is what the keys of values begin with that belong to one turn.
+const TurnKeys = upstream.TurnKeys
+
+// BodyKey is the key of a turn's request, which /v1/tool_results needs at a backend that keeps nothing. Save deletes the value when a call of the
+// turn has its result or is dropped.
+func BodyKey(turn string) string { return TurnKeys + "body " + turn }
 
 // ErrNoToken is returned by a look-up that found no token.
 var ErrNoToken = errors.New("no such token")

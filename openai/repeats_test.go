@@ -245,7 +245,9 @@ func TestResultsAgain(t *testing.T) {
 	_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
 	id := read(t, body).Choices[0].Message.ToolCalls[0].ID
 	asked := fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}`, id)
-	result := func(text string) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":%q}`, id, text) }
+	result := func(text string) string {
+		return fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":%q}`, id, text)
+	}
 	_, first := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, result("x")))
 	if !strings.Contains(first, "Done") {
 		t.Fatal(first)

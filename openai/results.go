@@ -268,7 +268,7 @@ func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result up
 
 // askAgain goes on with a conversation at a backend that keeps nothing: the request of before, with the answer and the results behind it.
 func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[string]upstream.Result) (*leg, error) {
-	raw, err := d.o.Records.State(ctx, old.Session, "body:"+old.ID)
+	raw, err := d.o.Records.State(ctx, old.Session, BodyKey(old.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -307,12 +307,13 @@ func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[stri
 // followed is the leg behind calls that have their results already: when nobody has read it yet, or when the request brings the same
 // results again to a backend that waited for them and says nothing new. It is an error when the turn of the calls still runs for
 // somebody else, or when the request brings other results.
-func (d *Door) followed(ctx context.Context, t Token, b Backend, messages []upstream.Message, f Found) (*leg, error) {
+func (d *Door) followed(ctx context.Context, o order) (*leg, error) {
+	messages, f, t := o.asked.messages, o.found, o.token
 	ids := callIDs(messages)
 	if len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
 		return nil, nil
 	}
-	again := !b.Stateless && messages[len(messages)-1].Role == "tool"
+	again := !o.backend.Stateless && messages[len(messages)-1].Role == "tool"
 	for _, c := range f.Calls {
 		at := slices.IndexFunc(f.Turns, func(o Turn) bool { return o.ID == c.Turn })
 		if c.State != CallAnswered || !slices.Contains(ids, c.ID) || at < 0 || refOf(f.Turns[at]).Next == "" {

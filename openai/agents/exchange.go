@@ -68,7 +68,7 @@ const maxWaiting = 100
 // gather is how long after a call others may join it.
 const gather = 250 * time.Millisecond
 
-func keptKey(turn bridge.TurnID) string { return "agent turn " + string(turn) }
+func keptKey(turn bridge.TurnID) string { return upstream.TurnKeys + "of an agent " + string(turn) }
 
 // exchange makes the exchange of a turn.
 func (s *Tools) exchange(turn bridge.TurnID, state upstream.State, tools []upstream.Tool) *exchange {

@@ -60,6 +60,9 @@ type Request struct {
 	State State
 }
 
+// TurnKeys is what keys in a State begin with that belong to one turn. Their values are deleted after 30 days.
+const TurnKeys = "turn "
+
 // State is what a backend keeps with a session: it outlives turns and restarts. Keys have at most 200 bytes, values at most 8 MiB.
 type State interface {
 	// Get returns nil for a key that was never put.

@@ -137,7 +137,8 @@ func (c *Records) SetState(ctx context.Context, session, key string, value []byt
 		value = []byte{}
 	}
 	return c.s.WriteRows(ctx, func(r store.Rows) error {
-		_, err := r.Exec("INSERT INTO openai_state (session, name, value) VALUES ($1, $2, $3) ON CONFLICT (session, name) DO UPDATE SET value = excluded.value", session, key, value)
+		_, err := r.Exec("INSERT INTO openai_state (session, name, value, put_at) VALUES ($1, $2, $3, $4) ON CONFLICT (session, name) DO UPDATE SET value = excluded.value, put_at = excluded.put_at",
+			session, key, value, time.Now().UnixMicro())
 		return err
 	})
 }

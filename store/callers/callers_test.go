@@ -174,6 +174,43 @@ func TestWhoHoldsATurn(t *testing.T) {
 	})
 }
 
+func TestForget(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, r *callers.Records) {
+		for n := range 5 {
+			a := turn("tom", n)
+			a.EndedAt = noon.Add(time.Duration(n) * time.Hour)
+			if n == 3 { // a session of its own
+				a.Session = "ses_alone"
+			}
+			if n == 2 {
+				a.EndedAt = time.Time{} // it runs
+			}
+			ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}, Calls: []openai.CallRow{{ID: "call_" + a.ID, Turn: a.ID, State: openai.CallWaiting, Seq: 1}}}))
+			ok(t, r.SetState(t.Context(), a.Session, openai.BodyKey(a.ID), []byte("body")))
+		}
+		ok(t, r.SetState(t.Context(), "ses_tom", "history", []byte("h")))
+		for _, want := range []int{1, 1, 0} {
+			n, err := r.Forget(t.Context(), noon.AddDate(10, 0, 0), 1)
+			ok(t, err)
+			equal(t, "forgotten at once", n, want)
+		}
+		var calls []string
+		for n := range 5 {
+			calls = append(calls, "call_"+turn("tom", n).ID)
+		}
+		f, err := r.Look(t.Context(), openai.Query{Token: "tom", Body: "sum", Since: noon, Calls: calls})
+		ok(t, err)
+		equal(t, "turns that run or are the last of their session", ids(f.Turns), []string{turn("tom", 4).ID, turn("tom", 3).ID, turn("tom", 2).ID})
+		equal(t, "their calls", len(f.Calls), 3)
+		for key, want := range map[string]bool{"history": true, openai.BodyKey(turn("tom", 4).ID): false} {
+			value, err := r.State(t.Context(), "ses_tom", key)
+			ok(t, err)
+			equal(t, key, value != nil, want)
+		}
+	})
+}
+
 func TestSpentAndState(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, r *callers.Records) {
@@ -188,6 +225,14 @@ func TestSpentAndState(t *testing.T) {
 		tokens, turns, err = r.Spent(t.Context(), "eve", noon)
 		ok(t, err)
 		equal(t, "spent by another", []int64{tokens, turns}, []int64{0, 0})
+		a := turn("tom", 0)
+		for state, kept := range map[openai.CallState]bool{openai.CallWaiting: true, openai.CallAnswered: false} {
+			ok(t, r.SetState(t.Context(), a.Session, openai.BodyKey(a.ID), []byte("body")))
+			ok(t, r.Save(t.Context(), openai.Change{Calls: []openai.CallRow{{ID: "call_1", Turn: a.ID, State: state}}}))
+			body, err := r.State(t.Context(), a.Session, openai.BodyKey(a.ID))
+			ok(t, err)
+			equal(t, "the body of a call that is "+string(state), body != nil, kept)
+		}
 		value, err := r.State(t.Context(), "ses_1", "k")
 		ok(t, err)
 		equal(t, "before", value, []byte(nil))

@@ -148,6 +148,12 @@ func (c *Records) Save(ctx context.Context, change openai.Change) error {
 				m.ID, m.Turn, m.Upstream, m.Name, m.Arguments, m.State, m.Result, m.Seq); err != nil {
 				return err
 			}
+			if m.State == openai.CallWaiting {
+				continue
+			}
+			if _, err := r.Exec("DELETE FROM openai_state WHERE session = (SELECT session FROM openai_turns WHERE id = $1) AND name = $2", m.Turn, openai.BodyKey(m.Turn)); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -184,6 +190,29 @@ func (c *Records) Hold(ctx context.Context, holder string, turns []string, until
 		return nil
 	})
 	return lost, err
+}
+
+// Forget implements openai.Records.
+func (c *Records) Forget(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	err = c.s.WriteRows(ctx, func(r store.Rows) error {
+		old, err := all(r, func(scan func(...any) error) (id string, err error) { return id, scan(&id) },
+			`SELECT id FROM openai_turns t WHERE ended_at > 0 AND ended_at < $1 AND EXISTS (SELECT 1 FROM openai_turns l WHERE l.session = t.session AND l.started_at > t.started_at)
+			ORDER BY ended_at LIMIT $2`, micros(before), limit)
+		if err != nil {
+			return err
+		}
+		n = len(old)
+		if n > 0 {
+			for _, from := range []string{"openai_calls WHERE turn", "openai_turns WHERE id"} {
+				if _, err := r.Exec("DELETE FROM "+from+" IN ("+marks(1, n)+")", anys(old[0], old[1:])...); err != nil {
+					return err
+				}
+			}
+		}
+		_, err = r.Exec("DELETE FROM openai_state WHERE put_at < $1 AND name >= $2 AND name < $3", micros(before), openai.TurnKeys, openai.TurnKeys+"~")
+		return err
+	})
+	return n, err
 }
 
 // Left implements openai.Records.

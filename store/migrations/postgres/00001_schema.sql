@@ -587,6 +587,8 @@ CREATE INDEX openai_turns_body ON openai_turns (token, body, started_at);
 CREATE INDEX openai_turns_after ON openai_turns (token, after_sum) WHERE after_sum <> '';
 CREATE INDEX openai_turns_started ON openai_turns (token, started_at);
 CREATE INDEX openai_turns_open ON openai_turns (held_until) WHERE ended_at = 0;
+CREATE INDEX openai_turns_session ON openai_turns (session, started_at);
+CREATE INDEX openai_turns_ended ON openai_turns (ended_at) WHERE ended_at > 0;
 
 CREATE TABLE openai_calls (
     id        TEXT COLLATE "C" PRIMARY KEY,
@@ -604,5 +606,7 @@ CREATE TABLE openai_state (
     session TEXT COLLATE "C" NOT NULL,
     name    TEXT COLLATE "C" NOT NULL,
     value   BYTEA NOT NULL,
+    put_at  BIGINT NOT NULL,
     PRIMARY KEY (session, name)
 );
+CREATE INDEX openai_state_put ON openai_state (put_at);
