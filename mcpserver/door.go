@@ -238,7 +238,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 		// A session belongs to the token that opened it, not merely to its agent.
 		return &auth.TokenInfo{UserID: string(c.token.ID), Extra: map[string]any{callerKey: c}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	speaks(bearer(d.handler(r))).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
+	speaks(func(body []byte) http.Handler { return bearer(d.handler(r, body)) }).ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerContext{}, c)))
 }
 
 // isPath reports whether the door serves a path, to whichever agent. Others are

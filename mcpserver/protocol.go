@@ -49,11 +49,11 @@ func declares(c *mcp.ServerCapabilities, method string) bool {
 // speaks turns what the SDK refuses with status 400 and plain text into an error of
 // JSON-RPC: clients look for a code there, and some wait for an answer under their
 // id. The SDK decides what it refuses, but for a body that is not one JSON value: it
-// would take the first and ignore the rest.
-func speaks(next http.Handler) http.Handler {
+// would take the first and ignore the rest. next serves a request by its body.
+func speaks(next func(body []byte) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			next.ServeHTTP(w, r)
+			next(nil).ServeHTTP(w, r)
 			return
 		}
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
@@ -63,7 +63,7 @@ func speaks(next http.Handler) http.Handler {
 		}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 		out := &refusal{ResponseWriter: w}
 		if out.held = err == nil && len(body) > 0 && len(body) < maxBody && !json.Valid(body); !out.held {
-			next.ServeHTTP(out, r)
+			next(body).ServeHTTP(out, r)
 		}
 		if out.held {
 			out.send(body)

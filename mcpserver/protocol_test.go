@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"drawbridge/mcpserver"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // rpc is an answer of JSON-RPC over HTTP.
@@ -111,6 +114,18 @@ func TestErrorsHaveTheProtocolsCodes(t *testing.T) {
 			t.Errorf("%s %s: %d %.300s, want code %d", newEra, method, got.status, said, want)
 		}
 	}
+	for header, want := range map[string][]string{oldEra: {oldEra, newEra}, "": {"header is required"}, "2027-01-01": {"2027-01-01", newEra}} { // two places say what the version is
+		modern.Set("Mcp-Method", "tools/list")
+		modern.Set("Mcp-Protocol-Version", header)
+		if header == "" {
+			modern.Del("Mcp-Protocol-Version")
+		}
+		got, said := w.speak(modern, "", `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{`+strings.TrimSuffix(meta, ",")+`}}`)
+		if got.status != 400 || got.Error.Code != mcp.CodeHeaderMismatch || got.ID != 7.0 || slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(string(said), w) }) {
+			t.Errorf("a header of version %q: %d %.400s, want both versions", header, got.status, said)
+		}
+	}
+	modern.Set("Mcp-Protocol-Version", newEra)
 	modern.Del("Mcp-Method")
 	if got, said := w.speak(modern, "", `nonsense`); got.status != 400 || got.Error.Code != -32700 {
 		t.Errorf("%s: %d %s", newEra, got.status, said)

@@ -1,9 +1,12 @@
 package mcpserver
 
 import (
+	"bytes"
 	"crypto/rand"
 	"net/http"
 	"regexp"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // sessionHeader names the session of a request in the older protocols.
@@ -19,11 +22,12 @@ func (d *Door) newSessionID() string { return d.id + "-" + rand.Text() }
 // or before this one was started again, goes on without one: nothing of an agent
 // is in a session, the request's own token says who calls, and few clients begin
 // another one by themselves. What began and ended here is over, as the protocol wants it.
-func (d *Door) handler(r *http.Request) http.Handler {
-	if r.Header.Get("Mcp-Protocol-Version") >= newEra {
-		if d.isBrief(r) {
-			return d.brief
-		}
+// A body of the newer era goes to who speaks it, whatever the header says: only there a header that says otherwise is named as what is wrong.
+func (d *Door) handler(r *http.Request, body []byte) http.Handler {
+	switch {
+	case r.Header.Get("Mcp-Protocol-Version") >= newEra && d.isBrief(r):
+		return d.brief
+	case r.Header.Get("Mcp-Protocol-Version") >= newEra, bytes.Contains(body, []byte(mcp.MetaKeyProtocolVersion)):
 		return d.stateless
 	}
 	if made := sessionID.FindStringSubmatch(r.Header.Get(sessionHeader)); made != nil && made[1] != d.id {
