@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,8 +130,11 @@ func run(ctx context.Context, a app, args []string) int {
 	if exit >= 0 { // --help was asked for and given
 		return exit
 	}
-	if err != nil {
-		fmt.Fprintf(a.stderr, "drawbridge: %v%s\nSee drawbridge --help.\n", err, quoteHint(err, args))
+	switch {
+	case errors.Is(err, syscall.EPIPE): // the reader of --help has what it wanted
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(a.stderr, "drawbridge: %s\nSee drawbridge --help.\n", cmp.Or(dashHint(err, args), err.Error()+quoteHint(err, args)))
 		return exitUsage
 	}
 	return a.code(call.Run())
@@ -144,6 +148,40 @@ func quoteHint(err error, args []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; put a text of several words in quotes: drawbridge %s %q", strings.Join(args[:at-1], " "), strings.Join(args[at-1:], " "))
+}
+
+// dashHint helps with a text that begins with a dash.
+func dashHint(err error, args []string) string {
+	at := slices.IndexFunc(args, func(word string) bool { return strings.HasPrefix(word, "-") && strings.ContainsAny(word, " \t\n") })
+	if at < 1 || !strings.HasPrefix(err.Error(), "unknown flag") {
+		return ""
+	}
+	flags := ""
+	if at+1 < len(args) {
+		flags = strings.Join(args[at+1:], " ") + " "
+	}
+	return fmt.Sprintf("put -- before a text that begins with a dash: drawbridge %s %s-- %q", strings.Join(args[:at], " "), flags, args[at])
+}
+
+// maxText bounds a text from standard input, in bytes.
+const maxText = 1 << 20
+
+// text is what was given as a text: - is standard input.
+func (a app) text(given string) (string, error) {
+	if given != "-" {
+		return given, nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(a.stdin, maxText+1))
+	text := strings.TrimRight(string(raw), "\r\n")
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the text from standard input: %w", err)
+	case len(raw) > maxText:
+		return "", usageError{fmt.Errorf("the text on standard input has more than %d bytes", maxText)}
+	case strings.TrimSpace(text) == "":
+		return "", usageError{errors.New("- is the text on standard input, and there is none; pipe one in, or write it in the place of -")}
+	}
+	return text, nil
 }
 
 // code prints an error with what to do next and returns its exit code.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"drawbridge/bridge"
@@ -109,6 +110,47 @@ func TestWrongCalls(t *testing.T) {
 		if lines := strings.Count(got.stderr, "\n"); lines > 3 || strings.Contains(got.stderr, "Usage:") {
 			t.Errorf("drawbridge %s answers with a page of %d lines", c.args, lines)
 		}
+	}
+}
+
+// A refusal names its remedy: a text that begins with a dash, and one that comes on standard input.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args        []string
+		stdin, says string
+	}{
+		{[]string{"say", "main", "- [ ] Add a health check"}, "", `put -- before a text that begins with a dash: drawbridge say main -- "- [ ] Add a health check"`},
+		{[]string{"launch", "github.com/me/app", "--fix it", "--name", "fix"}, "", `drawbridge launch github.com/me/app --name fix -- "--fix it"`},
+		{[]string{"say", "main", "-"}, " \n", "- is the text on standard input, and there is none"},
+		{[]string{"post", "general", "-"}, strings.Repeat("x", maxText+1), "has more than 1048576 bytes"},
+		{[]string{"launch", "github.com/me/app", "-"}, "", "there is none"},
+		{[]string{"message", "edit", "msg_1", "-"}, "", "there is none"},
+		{[]string{"up", ".", "-"}, "", "there is none"},
+	} {
+		if got := callInside(t, c.stdin, c.args...); got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, c.says) {
+			t.Errorf("drawbridge %q: %+v", c.args, got)
+		}
+	}
+	if text, err := (app{stdin: strings.NewReader("- two\n- lines\r\n\n")}).text("-"); err != nil || text != "- two\n- lines" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// closed is a pipe whose reader is gone.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+}
+
+// TestClosedPipe: a reader that goes away has what it wanted.
+func TestClosedPipe(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	a := app{stdin: strings.NewReader(""), stdout: closed{}, stderr: &stderr, getenv: func(string) (string, bool) { return "", false }}
+	if code := run(t.Context(), a, []string{"--help"}); code != exitOK || stderr.Len() > 0 {
+		t.Errorf("code %d, %s", code, stderr.String())
 	}
 }
 
