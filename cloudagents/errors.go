@@ -188,8 +188,11 @@ func (p *errorBody) take(code, message, helpURL any) {
 
 // joinMessages serves shape D, whose "error" is a title beside a message.
 func joinMessages(title, message string) string {
-	if message == "" || message == title {
+	switch {
+	case message == "" || message == title:
 		return title
+	case title == "":
+		return message
 	}
 	return title + ": " + message
 }

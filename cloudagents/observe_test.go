@@ -77,7 +77,6 @@ func TestObserveErrors(t *testing.T) {
 	}{
 		"gone":                {reply{status: 404, body: `{"error":{"code":"run_not_found"}}`}, bridge.NotFound},
 		"5xx is plain":        {reply{status: 503}, bridge.Unavailable},
-		"branches of no kind": {reply{body: `{"id":"run-1","status":"ERROR","git":{"branches":{}}}`}, bridge.Unavailable},
 		"another agent's run": {reply{body: `{"id":"run-1","agentId":"bc-2","status":"FINISHED","result":"r"}`}, bridge.Unavailable},
 		"another run":         {reply{body: `{"id":"run-2","status":"FINISHED","result":"r"}`}, bridge.Unavailable},
 		"garbage":             {reply{body: "<html>"}, bridge.Unavailable},

@@ -48,6 +48,18 @@ func (l *listOf[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// maybe is a value that only informs: in another form than T it is not known, and is T's zero value.
+type maybe[T any] struct{ is T }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *maybe[T]) UnmarshalJSON(raw []byte) error {
+	var is T
+	if m.is = is; json.Unmarshal(raw, &is) == nil {
+		m.is = is
+	}
+	return nil
+}
+
 type promptJSON struct {
 	Text string `json:"text"`
 }
@@ -92,28 +104,28 @@ type createV1 struct {
 }
 
 type agentV1 struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Status      string `json:"status"`
-	URL         string `json:"url"`
-	CreatedAt   string `json:"createdAt"`
-	LatestRunID string `json:"latestRunId"`
+	ID          string        `json:"id"`
+	Name        maybe[string] `json:"name"`
+	Status      maybe[string] `json:"status"`
+	URL         maybe[string] `json:"url"`
+	CreatedAt   maybe[string] `json:"createdAt"`
+	LatestRunID string        `json:"latestRunId"`
 	// Repos are the first of the list, which has at most 20.
-	Repos listOf[repoJSON] `json:"repos"`
+	Repos maybe[listOf[maybe[repoJSON]]] `json:"repos"`
 }
 
 type runV1 struct {
-	ID         string   `json:"id"`
-	AgentID    string   `json:"agentId"`
-	CreatedAt  string   `json:"createdAt"`
-	Status     string   `json:"status"`
-	DurationMS float64  `json:"durationMs"`
-	Result     string   `json:"result"`
-	Git        *gitJSON `json:"git"`
-	Error      *struct {
-		Message string `json:"message"`
-		Code    string `json:"code"`
-	} `json:"error"`
+	ID         string         `json:"id"`
+	AgentID    string         `json:"agentId"`
+	CreatedAt  maybe[string]  `json:"createdAt"`
+	Status     string         `json:"status"`
+	DurationMS maybe[float64] `json:"durationMs"`
+	Result     string         `json:"result"`
+	Git        maybe[gitJSON] `json:"git"`
+	Error      maybe[struct {
+		Message maybe[string] `json:"message"`
+		Code    maybe[string] `json:"code"`
+	}] `json:"error"`
 }
 
 // of reports whether the run can be one of that agent: the API may leave the agent out.
@@ -122,13 +134,13 @@ func (r runV1) of(agent string) bool {
 }
 
 type gitJSON struct {
-	Branches listOf[branchJSON] `json:"branches"`
+	Branches listOf[maybe[branchJSON]] `json:"branches"`
 }
 
 type branchJSON struct {
-	RepoURL string `json:"repoUrl"`
-	Branch  string `json:"branch"`
-	PRURL   string `json:"prUrl"`
+	RepoURL maybe[string] `json:"repoUrl"`
+	Branch  maybe[string] `json:"branch"`
+	PRURL   maybe[string] `json:"prUrl"`
 }
 
 type followUpJSON struct {
@@ -161,16 +173,18 @@ type webhookJSON struct {
 }
 
 type agentV0 struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	Status    string     `json:"status"`
-	Source    sourceJSON `json:"source"`
-	CreatedAt string     `json:"createdAt"`
-	Target    struct {
-		URL        string `json:"url"`
-		BranchName string `json:"branchName"`
-		PRURL      string `json:"prUrl"`
-	} `json:"target"`
+	ID     string        `json:"id"`
+	Name   maybe[string] `json:"name"`
+	Status string        `json:"status"`
+	Source maybe[struct {
+		Repository maybe[string] `json:"repository"`
+	}] `json:"source"`
+	CreatedAt maybe[string] `json:"createdAt"`
+	Target    maybe[struct {
+		URL        maybe[string] `json:"url"`
+		BranchName maybe[string] `json:"branchName"`
+		PRURL      maybe[string] `json:"prUrl"`
+	}] `json:"target"`
 }
 
 // messageV0 has no id here: ids change on each GET (facts: Conversation).
