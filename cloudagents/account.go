@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/loosejson"
 )
 
 // Account is whom a key belongs to.
@@ -36,9 +37,9 @@ type Agent struct {
 // Me asks whom the key belongs to: the cheapest way to check a key.
 func (c *Client) Me(ctx context.Context) (Account, error) {
 	var out struct {
-		APIKeyName string        `json:"apiKeyName"`
-		UserEmail  maybe[string] `json:"userEmail"`
-		CreatedAt  maybe[string] `json:"createdAt"`
+		APIKeyName string                  `json:"apiKeyName"`
+		UserEmail  loosejson.Value[string] `json:"userEmail"`
+		CreatedAt  loosejson.Value[string] `json:"createdAt"`
 	}
 	k := get("read account", "/"+c.opts.API+"/me")
 	if err := c.do(ctx, k, &out); err != nil {
@@ -49,8 +50,8 @@ func (c *Client) Me(ctx context.Context) (Account, error) {
 	}
 	return Account{
 		KeyName: clip(c.redact(k, out.APIKeyName), maxMessage),
-		Email:   clip(out.UserEmail.is, maxMessage),
-		Created: parseTime(out.CreatedAt.is),
+		Email:   clip(out.UserEmail.Is, maxMessage),
+		Created: parseTime(out.CreatedAt.Is),
 	}, nil
 }
 
@@ -113,15 +114,15 @@ func eachAgent[T any](in []T, conv func(T) Agent) []Agent {
 func fromV0(a agentV0) Agent {
 	s := startedV0(a)
 	return Agent{
-		ID: clip(a.ID, 128), Name: clip(a.Name.is, 200), Status: clip(a.Status, 60),
-		Repo: s.Repo, Branch: s.Branch, URL: s.URL, Created: parseTime(a.CreatedAt.is),
+		ID: clip(a.ID, 128), Name: clip(a.Name.Is, 200), Status: clip(a.Status, 60),
+		Repo: s.Repo, Branch: s.Branch, URL: s.URL, Created: parseTime(a.CreatedAt.Is),
 	}
 }
 
 func fromV1(a agentV1) Agent {
 	return Agent{
-		ID: clip(a.ID, 128), Name: clip(a.Name.is, 200), Status: clip(a.Status.is, 60),
-		Repo: startedV1(a, "").Repo, LatestRun: clip(a.LatestRunID, 128), URL: link(a.URL.is), Created: parseTime(a.CreatedAt.is),
+		ID: clip(a.ID, 128), Name: clip(a.Name.Is, 200), Status: clip(a.Status.Is, 60),
+		Repo: startedV1(a, "").Repo, LatestRun: clip(a.LatestRunID, 128), URL: link(a.URL.Is), Created: parseTime(a.CreatedAt.Is),
 	}
 }
 

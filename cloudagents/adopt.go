@@ -98,7 +98,7 @@ type oldestRun struct {
 
 func (o *oldestRun) take(runs []runV1) {
 	for _, run := range runs {
-		o.id, o.created = run.ID, parseTime(run.CreatedAt.is)
+		o.id, o.created = run.ID, parseTime(run.CreatedAt.Is)
 		if !o.created.IsZero() && (o.earliest.IsZero() || o.created.Before(o.earliest)) {
 			o.earliest = o.created
 		}
@@ -112,7 +112,7 @@ func (o *oldestRun) inOrder() bool { return o.earliest.Equal(o.created) }
 // One older than a lost request can live will not show its run by waiting: that
 // is for a person to see.
 func (c *Client) noRunYet(what string, agent agentV1) error {
-	age := c.opts.Now().Sub(parseTime(agent.CreatedAt.is))
+	age := c.opts.Now().Sub(parseTime(agent.CreatedAt.Is))
 	return &bridge.Error{
 		Kind:    bridge.Unavailable,
 		Message: what + ": the agent exists but shows no run yet",

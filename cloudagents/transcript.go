@@ -55,7 +55,7 @@ func (c *Client) sentV1(ctx context.Context, what string, r bridge.RunRef) (all 
 	}
 	for _, run := range newer[:min(len(newer), bridge.MaxSent)] {
 		state, _ := stateOf(run.Status)
-		s := bridge.SentRun{Run: run.ID, Over: state.Terminal(), Begun: parseTime(run.CreatedAt.is)}
+		s := bridge.SentRun{Run: run.ID, Over: state.Terminal(), Begun: parseTime(run.CreatedAt.Is)}
 		if s.Text, err = c.promptOf(ctx, bridge.RunRef{API: bridge.APIv1, Agent: r.Agent, Run: run.ID}, s); err != nil {
 			return nil, err
 		}

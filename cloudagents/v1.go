@@ -59,9 +59,9 @@ func (c *Client) modelV1() *modelJSON {
 }
 
 func startedV1(agent agentV1, run string) bridge.Started {
-	s := bridge.Started{Agent: agent.ID, Run: run, URL: link(agent.URL.is)}
-	if repos := agent.Repos.is.items; len(repos) > 0 {
-		s.Repo = bounded(repos[0].is.URL)
+	s := bridge.Started{Agent: agent.ID, Run: run, URL: link(agent.URL.Is)}
+	if repos := agent.Repos.Is.items; len(repos) > 0 {
+		s.Repo = bounded(repos[0].Is.URL)
 	}
 	return s
 }
@@ -239,17 +239,17 @@ func (c *Client) runV1(ctx context.Context, what string, r bridge.RunRef) (runV1
 }
 
 func observationV1(run runV1) bridge.Observation {
-	o := bridge.Observation{Duration: time.Duration(min(max(run.DurationMS.is, 0), 1e12)) * time.Millisecond}
+	o := bridge.Observation{Duration: time.Duration(min(max(run.DurationMS.Is, 0), 1e12)) * time.Millisecond}
 	o.State, o.Detail = stateOf(run.Status)
 	if o.State.Terminal() {
 		o.Reply = run.Result
 	}
-	if why := joinMessages(run.Error.is.Code.is, run.Error.is.Message.is); why != "" {
+	if why := joinMessages(run.Error.Is.Code.Is, run.Error.Is.Message.Is); why != "" {
 		o.Detail = clip(why, maxMessage)
 	}
-	if branches := run.Git.is.Branches.items; len(branches) > 0 {
-		first := branches[0].is
-		o.Repo, o.Branch, o.PR = bounded(first.RepoURL.is), bounded(first.Branch.is), link(first.PRURL.is)
+	if branches := run.Git.Is.Branches.items; len(branches) > 0 {
+		first := branches[0].Is
+		o.Repo, o.Branch, o.PR = bounded(first.RepoURL.Is), bounded(first.Branch.Is), link(first.PRURL.Is)
 	}
 	return o
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/loosejson"
 )
 
 // The JSON of both versions, as far as it is used. Unknown fields are ignored.
@@ -44,18 +45,6 @@ func (l *listOf[T]) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		l.items = append(l.items, item)
-	}
-	return nil
-}
-
-// maybe is a value that only informs: in another form than T it is not known, and is T's zero value.
-type maybe[T any] struct{ is T }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (m *maybe[T]) UnmarshalJSON(raw []byte) error {
-	var is T
-	if m.is = is; json.Unmarshal(raw, &is) == nil {
-		m.is = is
 	}
 	return nil
 }
@@ -104,27 +93,27 @@ type createV1 struct {
 }
 
 type agentV1 struct {
-	ID          string        `json:"id"`
-	Name        maybe[string] `json:"name"`
-	Status      maybe[string] `json:"status"`
-	URL         maybe[string] `json:"url"`
-	CreatedAt   maybe[string] `json:"createdAt"`
-	LatestRunID string        `json:"latestRunId"`
+	ID          string                  `json:"id"`
+	Name        loosejson.Value[string] `json:"name"`
+	Status      loosejson.Value[string] `json:"status"`
+	URL         loosejson.Value[string] `json:"url"`
+	CreatedAt   loosejson.Value[string] `json:"createdAt"`
+	LatestRunID string                  `json:"latestRunId"`
 	// Repos are the first of the list, which has at most 20.
-	Repos maybe[listOf[maybe[repoJSON]]] `json:"repos"`
+	Repos loosejson.Value[listOf[loosejson.Value[repoJSON]]] `json:"repos"`
 }
 
 type runV1 struct {
-	ID         string         `json:"id"`
-	AgentID    string         `json:"agentId"`
-	CreatedAt  maybe[string]  `json:"createdAt"`
-	Status     string         `json:"status"`
-	DurationMS maybe[float64] `json:"durationMs"`
-	Result     string         `json:"result"`
-	Git        maybe[gitJSON] `json:"git"`
-	Error      maybe[struct {
-		Message maybe[string] `json:"message"`
-		Code    maybe[string] `json:"code"`
+	ID         string                   `json:"id"`
+	AgentID    string                   `json:"agentId"`
+	CreatedAt  loosejson.Value[string]  `json:"createdAt"`
+	Status     string                   `json:"status"`
+	DurationMS loosejson.Value[float64] `json:"durationMs"`
+	Result     string                   `json:"result"`
+	Git        loosejson.Value[gitJSON] `json:"git"`
+	Error      loosejson.Value[struct {
+		Message loosejson.Value[string] `json:"message"`
+		Code    loosejson.Value[string] `json:"code"`
 	}] `json:"error"`
 }
 
@@ -134,13 +123,13 @@ func (r runV1) of(agent string) bool {
 }
 
 type gitJSON struct {
-	Branches listOf[maybe[branchJSON]] `json:"branches"`
+	Branches listOf[loosejson.Value[branchJSON]] `json:"branches"`
 }
 
 type branchJSON struct {
-	RepoURL maybe[string] `json:"repoUrl"`
-	Branch  maybe[string] `json:"branch"`
-	PRURL   maybe[string] `json:"prUrl"`
+	RepoURL loosejson.Value[string] `json:"repoUrl"`
+	Branch  loosejson.Value[string] `json:"branch"`
+	PRURL   loosejson.Value[string] `json:"prUrl"`
 }
 
 type followUpJSON struct {
@@ -173,17 +162,17 @@ type webhookJSON struct {
 }
 
 type agentV0 struct {
-	ID     string        `json:"id"`
-	Name   maybe[string] `json:"name"`
-	Status string        `json:"status"`
-	Source maybe[struct {
-		Repository maybe[string] `json:"repository"`
+	ID     string                  `json:"id"`
+	Name   loosejson.Value[string] `json:"name"`
+	Status string                  `json:"status"`
+	Source loosejson.Value[struct {
+		Repository loosejson.Value[string] `json:"repository"`
 	}] `json:"source"`
-	CreatedAt maybe[string] `json:"createdAt"`
-	Target    maybe[struct {
-		URL        maybe[string] `json:"url"`
-		BranchName maybe[string] `json:"branchName"`
-		PRURL      maybe[string] `json:"prUrl"`
+	CreatedAt loosejson.Value[string] `json:"createdAt"`
+	Target    loosejson.Value[struct {
+		URL        loosejson.Value[string] `json:"url"`
+		BranchName loosejson.Value[string] `json:"branchName"`
+		PRURL      loosejson.Value[string] `json:"prUrl"`
 	}] `json:"target"`
 }
 

@@ -19,6 +19,7 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/limits"
 	"drawbridge/relay/runner/output"
@@ -146,16 +147,21 @@ type About struct {
 // initialized is the answer to initialize, as far as it concerns us. The library's type refuses all of it for one method to log in of a newer kind.
 type initialized struct {
 	ProtocolVersion   json.RawMessage `json:"protocolVersion"`
-	AgentCapabilities struct {
-		LoadSession     bool                `json:"loadSession"`
-		McpCapabilities sdk.McpCapabilities `json:"mcpCapabilities"`
-		Session         map[string]any      `json:"sessionCapabilities"`
-	} `json:"agentCapabilities"`
-	AuthMethods []struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	} `json:"authMethods"`
-	AgentInfo sdk.Implementation `json:"agentInfo"`
+	AgentCapabilities loosejson.Value[struct {
+		LoadSession     loosejson.Value[bool] `json:"loadSession"`
+		McpCapabilities loosejson.Value[struct {
+			HTTP loosejson.Value[bool] `json:"http"`
+			SSE  loosejson.Value[bool] `json:"sse"`
+		}] `json:"mcpCapabilities"`
+		Session loosejson.Value[map[string]any] `json:"sessionCapabilities"`
+	}] `json:"agentCapabilities"`
+	AuthMethods loosejson.Value[[]loosejson.Value[struct {
+		Name loosejson.Value[string] `json:"name"`
+	}]] `json:"authMethods"`
+	AgentInfo loosejson.Value[struct {
+		Name    loosejson.Value[string] `json:"name"`
+		Version loosejson.Value[string] `json:"version"`
+	}] `json:"agentInfo"`
 }
 
 // Initialize begins the conversation. It fails for an agent that does not speak version 1.
@@ -174,14 +180,15 @@ func (c *Conn) Initialize(ctx context.Context) (About, error) {
 	if json.Unmarshal(said.ProtocolVersion, &version) != nil || version != sdk.ProtocolVersionNumber {
 		return About{}, c.broke(fmt.Sprintf("the agent speaks version %s of the protocol; this relay speaks version %d", c.o.clean(string(said.ProtocolVersion)), sdk.ProtocolVersionNumber))
 	}
+	info, abilities := said.AgentInfo.Is, said.AgentCapabilities.Is
 	a := About{
-		Name: c.o.clean(said.AgentInfo.Name), Version: c.o.clean(said.AgentInfo.Version), Protocol: version,
-		Load: said.AgentCapabilities.LoadSession, HTTP: said.AgentCapabilities.McpCapabilities.Http, SSE: said.AgentCapabilities.McpCapabilities.Sse,
+		Name: c.o.clean(info.Name.Is), Version: c.o.clean(info.Version.Is), Protocol: version,
+		Load: abilities.LoadSession.Is, HTTP: abilities.McpCapabilities.Is.HTTP.Is, SSE: abilities.McpCapabilities.Is.SSE.Is,
 	}
-	can := func(name string) bool { return said.AgentCapabilities.Session[name] != nil }
+	can := func(name string) bool { return abilities.Session.Is[name] != nil }
 	a.Resume, a.List, a.Close = can("resume"), can("list"), can("close")
-	for _, m := range said.AuthMethods[:min(len(said.AuthMethods), 8)] {
-		a.Logins = append(a.Logins, c.o.clean(m.Name))
+	for _, m := range said.AuthMethods.Is[:min(len(said.AuthMethods.Is), 8)] {
+		a.Logins = append(a.Logins, c.o.clean(m.Is.Name.Is))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

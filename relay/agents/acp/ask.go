@@ -6,6 +6,7 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -42,22 +43,25 @@ const (
 type permission struct {
 	SessionID string `json:"sessionId"`
 	ToolCall  struct {
-		ToolCallID string          `json:"toolCallId"`
-		Title      string          `json:"title"`
-		Kind       string          `json:"kind"`
-		RawInput   json.RawMessage `json:"rawInput"`
+		ToolCallID loosejson.Value[string] `json:"toolCallId"`
+		Title      loosejson.Value[string] `json:"title"`
+		Kind       string                  `json:"kind"`
+		RawInput   json.RawMessage         `json:"rawInput"`
 		Locations  []struct {
 			Path string `json:"path"`
 		} `json:"locations"`
 	} `json:"toolCall"`
-	Options []sdk.PermissionOption `json:"options"`
+	Options []struct {
+		Kind     sdk.PermissionOptionKind `json:"kind"`
+		OptionID sdk.PermissionOptionId   `json:"optionId"`
+	} `json:"options"`
 }
 
 // option returns the option of a kind: never by its id, which each agent chooses, and never one that changes the mode to a bypass.
 func (p permission) option(kind sdk.PermissionOptionKind) (sdk.PermissionOptionId, bool) {
 	for _, o := range p.Options {
-		if o.Kind == kind && !settings.Bypasses(string(o.OptionId)) {
-			return o.OptionId, true
+		if o.Kind == kind && !settings.Bypasses(string(o.OptionID)) {
+			return o.OptionID, true
 		}
 	}
 	return "", false
@@ -86,7 +90,7 @@ func (c *Conn) ask(ctx context.Context, p permission) Reply {
 	if c.o.Ask == nil {
 		return Refuse
 	}
-	q := Question{Session: p.SessionID, Call: p.ToolCall.ToolCallID, Title: p.ToolCall.Title, Kind: p.ToolCall.Kind, Arguments: p.ToolCall.RawInput}
+	q := Question{Session: p.SessionID, Call: p.ToolCall.ToolCallID.Is, Title: p.ToolCall.Title.Is, Kind: p.ToolCall.Kind, Arguments: p.ToolCall.RawInput}
 	for _, l := range p.ToolCall.Locations {
 		q.Paths = append(q.Paths, l.Path)
 	}

@@ -36,7 +36,7 @@ const (
 
 // message is any JSON-RPC message.
 type message struct {
-	JSONRPC string          `json:"jsonrpc"`
+	JSONRPC json.RawMessage `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
 	Method  string          `json:"method,omitempty"`
 	Params  json.RawMessage `json:"params,omitempty"`
@@ -352,7 +352,7 @@ func (r *rpc) request(id json.RawMessage, method string, params any) error {
 
 // send writes one message. An agent that does not read it in time is given up, because half a message may be in its input.
 func (r *rpc) send(m message) error {
-	m.JSONRPC = "2.0"
+	m.JSONRPC = json.RawMessage(`"2.0"`)
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/runner/settings"
 )
@@ -105,14 +107,17 @@ type opened struct {
 			ID string `json:"id"`
 		} `json:"availableModes"`
 	} `json:"modes"`
-	ConfigOptions []struct {
-		ID           string          `json:"id"`
-		Category     string          `json:"category"`
-		CurrentValue json.RawMessage `json:"currentValue"`
-		Options      []struct {
-			Value string `json:"value"`
-		} `json:"options"`
-	} `json:"configOptions"`
+	ConfigOptions loosejson.Value[[]loosejson.Value[configOption]] `json:"configOptions"`
+}
+
+// configOption is a setting of a session. Only the one for the mode is used.
+type configOption struct {
+	ID           loosejson.Value[string] `json:"id"`
+	Category     loosejson.Value[string] `json:"category"`
+	CurrentValue json.RawMessage         `json:"currentValue"`
+	Options      loosejson.Value[[]loosejson.Value[struct {
+		Value loosejson.Value[string] `json:"value"`
+	}]] `json:"options"`
 }
 
 // modeOption is the id of the option that holds the mode of a session, for agents that have no modes.
@@ -125,10 +130,10 @@ func (o opened) mode() (current string, all []string, byModes bool) {
 		}
 		return o.Modes.CurrentModeID, all, true
 	}
-	for _, option := range o.ConfigOptions {
-		if option.Category == modeOption && option.ID == modeOption && json.Unmarshal(option.CurrentValue, &current) == nil {
-			for _, v := range option.Options {
-				all = append(all, v.Value)
+	for _, one := range o.ConfigOptions.Is {
+		if option := one.Is; option.Category.Is == modeOption && option.ID.Is == modeOption && json.Unmarshal(option.CurrentValue, &current) == nil {
+			for _, v := range option.Options.Is {
+				all = append(all, v.Is.Value.Is)
 			}
 		}
 	}
@@ -439,16 +444,17 @@ const maxTools = 1000
 func (s *Session) noteTool(kind string, params json.RawMessage) {
 	var call struct {
 		Update struct {
-			ID     string `json:"toolCallId"`
-			Status string `json:"status"`
+			ID     json.RawMessage         `json:"toolCallId"` // as it is written: some count
+			Status loosejson.Value[string] `json:"status"`
 		} `json:"update"`
 	}
-	if json.Unmarshal(params, &call) != nil || call.Update.ID == "" || len(call.Update.ID) > maxID {
+	if json.Unmarshal(params, &call) != nil || !completions.Said(call.Update.ID) || len(call.Update.ID) > maxID {
 		return
 	}
-	switch status := call.Update.Status; {
+	id := string(call.Update.ID)
+	switch status := call.Update.Status.Is; {
 	case status == "completed", status == "failed":
-		delete(s.tools, call.Update.ID)
+		delete(s.tools, id)
 		return
 	case status == "pending", status == "in_progress":
 	case status == "" && kind == toolCall: // the protocol's default is pending
@@ -459,7 +465,7 @@ func (s *Session) noteTool(kind string, params json.RawMessage) {
 		s.tools = map[string]bool{}
 	}
 	if len(s.tools) < maxTools {
-		s.tools[call.Update.ID] = true
+		s.tools[id] = true
 	}
 }
 
