@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
+	"drawbridge/proof/fields"
 	"drawbridge/webhooks"
 )
 
@@ -170,6 +171,18 @@ func TestTimestampDecidesNothing(t *testing.T) {
 		w := send(receiver(t, r, io.Discard), signed(`{"event":"statusChange","timestamp":`+written+`,"id":"`+external+`","status":"FINISHED"}`))
 		if w.Code != http.StatusOK || len(r.deliveries) != 1 || r.deliveries[0].SentAt != want {
 			t.Errorf("%s: %d %s, recorded %+v", written, w.Code, w.Body, r.deliveries)
+		}
+	}
+}
+
+// TestFieldsThatInform: no form of a field that only informs refuses a delivery.
+func TestFieldsThatInform(t *testing.T) {
+	t.Parallel()
+	for _, b := range fields.Break(`{"event":"statusChange","timestamp":"2026-01-01T00:00:00Z","id":"`+external+`","status":"FINISHED","source":{"repository":"r","ref":"main"},"target":{"url":"u","branchName":"b","prUrl":"p"},
+		"summary":"s","name":"n","createdAt":"2026-01-01T00:00:00Z","runs":[{"id":"run-1","durationMs":1}]}`, "event", "id", "status") {
+		r := &recorder{}
+		if w := send(receiver(t, r, io.Discard), signed(b.JSON)); w.Code != http.StatusOK {
+			t.Errorf("%s is %s: %d %s", b.Path, b.Form, w.Code, w.Body)
 		}
 	}
 }

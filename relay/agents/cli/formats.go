@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/internal/completions"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/host"
@@ -62,12 +63,7 @@ type claudeResult struct {
 	Status     int             `json:"api_error_status"`
 	Kind       string          `json:"api_error_type"`
 	StopReason string          `json:"stop_reason"`
-	Usage      *struct {
-		Input     int `json:"input_tokens"`
-		Output    int `json:"output_tokens"`
-		CacheRead int `json:"cache_read_input_tokens"`
-		CacheMade int `json:"cache_creation_input_tokens"`
-	} `json:"usage"`
+	Usage      json.RawMessage `json:"usage"`
 }
 
 type claudeEvent struct {
@@ -88,6 +84,25 @@ type claudeEvent struct {
 type block struct {
 	Type, Text, ID string
 	ToolUseID      string `json:"tool_use_id"`
+}
+
+// usage reads what a turn took, nil where the program does not say it in numbers. caches are the names of what was read from and written to a
+// cache, beside the input; they may be absent.
+func usage(raw json.RawMessage, input, output string, caches ...string) *acp.Usage {
+	said, _ := completions.Object(raw)
+	in, out := completions.Number(said[input]), completions.Number(said[output])
+	if in == nil || out == nil {
+		return nil
+	}
+	u := &acp.Usage{Input: int(*in), Output: int(*out)}
+	for i, name := range caches {
+		if n := completions.Number(said[name]); n != nil {
+			if u.Input += int(*n); i == 0 {
+				u.Cached = int(*n)
+			}
+		}
+	}
+	return u
 }
 
 func blocks(raw json.RawMessage) []block {
@@ -162,9 +177,7 @@ func (f *claude) outcome() outcome {
 		}
 		return out
 	}
-	if u := r.Usage; u != nil {
-		out.usage = &acp.Usage{Input: u.Input + u.CacheRead + u.CacheMade, Output: u.Output, Cached: u.CacheRead}
-	}
+	out.usage = usage(r.Usage, "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 	text := ""
 	if r.Result != nil {
 		text = *r.Result
@@ -226,11 +239,7 @@ type codexEvent struct {
 	Error   struct {
 		Message string `json:"message"`
 	} `json:"error"`
-	Usage *struct {
-		Input  int `json:"input_tokens"`
-		Cached int `json:"cached_input_tokens"`
-		Output int `json:"output_tokens"`
-	} `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 }
 
 func (f *codex) session() string { return f.id }
@@ -260,8 +269,11 @@ func (f *codex) event(line []byte) (known, final bool) {
 		f.reason = e.Message
 	case "turn.completed":
 		f.done, f.failed = true, false
-		if u := e.Usage; u != nil {
-			f.usage = &acp.Usage{Input: u.Input, Output: u.Output, Cached: u.Cached}
+		if u := usage(e.Usage, "input_tokens", "output_tokens"); u != nil {
+			if said, _ := completions.Object(e.Usage); completions.Number(said["cached_input_tokens"]) != nil {
+				u.Cached = int(*completions.Number(said["cached_input_tokens"]))
+			}
+			f.usage = u
 		}
 		clear(f.tools)
 		return true, true
@@ -301,16 +313,11 @@ type cursor struct {
 }
 
 type cursorResult struct {
-	Subtype string  `json:"subtype"`
-	IsError bool    `json:"is_error"`
-	Result  *string `json:"result"`
-	Error   string  `json:"error"`
-	Usage   *struct {
-		Input  int `json:"inputTokens"`
-		Output int `json:"outputTokens"`
-		Cached int `json:"cacheReadTokens"`
-		Made   int `json:"cacheWriteTokens"`
-	} `json:"usage"`
+	Subtype string          `json:"subtype"`
+	IsError bool            `json:"is_error"`
+	Result  *string         `json:"result"`
+	Error   string          `json:"error"`
+	Usage   json.RawMessage `json:"usage"`
 }
 
 type cursorEvent struct {
@@ -390,9 +397,7 @@ func (f *cursor) outcome() outcome {
 	if r == nil {
 		return out
 	}
-	if u := r.Usage; u != nil {
-		out.usage = &acp.Usage{Input: u.Input + u.Cached + u.Made, Output: u.Output, Cached: u.Cached}
-	}
+	out.usage = usage(r.Usage, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 	text := ""
 	if r.Result != nil {
 		text = *r.Result
