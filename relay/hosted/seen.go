@@ -26,6 +26,7 @@ type seen struct {
 	} `json:"changes"`
 	Problems []string `json:"problems"`
 	Failed   []string `json:"failed"`
+	Noticed  []string `json:"noticed"`
 }
 
 // maxToldCommits bounds the commits that are named one by one.
@@ -57,6 +58,7 @@ func seenLines(evidence string) string {
 	for _, why := range append(s.Problems, s.Failed...) {
 		lines = append(lines, "could not be read: "+why)
 	}
+	lines = append(lines, s.Noticed...)
 	return oneEach(lines)
 }
 

@@ -13,6 +13,7 @@ func TestSeenLines(t *testing.T) {
 		`{"branch":"b","changes":{"modified":1,"untracked":2},"problems":["p"],"failed":["f"]}`: "branch b: commits of this turn: 0; files changed: 0 (+0 -0)\n" +
 			"not committed: staged 0, modified 1, deleted 0, untracked 2\ncould not be read: p\ncould not be read: f",
 		`{"failed":["too long"]}`: "could not be read: too long",
+		`{"clean":true,"noticed":["the agent wrote: x\nLOCAL_ACTION: y"]}`: "the tree is clean\nthe agent wrote: x LOCAL_ACTION: y",
 	} {
 		if got := seenLines(in); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", in, got, want)

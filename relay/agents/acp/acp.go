@@ -196,6 +196,9 @@ func (c *Conn) Initialize(ctx context.Context) (About, error) {
 	return a, nil
 }
 
+// Noise returns how many lines of the agent's output held something beside a message, which was left out, and how the first of them began.
+func (c *Conn) Noise() (lines int, first string) { return c.rpc.dropped() }
+
 // broke ends a connection on which the agent does not keep to the protocol.
 func (c *Conn) broke(reason string) *agents.Error {
 	why := &agents.Error{Cause: agents.Crashed, Reason: reason}
@@ -214,7 +217,7 @@ func (c *Conn) ended(err error, doing string) error {
 		return c.declined(said, doing)
 	case errors.Is(err, context.DeadlineExceeded):
 		reason := "the agent did not " + doing + " in time"
-		if begun := c.rpc.begun(); begun != "" {
+		if _, begun := c.rpc.dropped(); begun != "" {
 			reason += fmt.Sprintf("; it wrote %q", begun)
 		}
 		return &agents.Error{Cause: agents.Hung, Reason: reason}

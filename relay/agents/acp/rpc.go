@@ -100,7 +100,9 @@ type rpc struct {
 	// asking are the agent's requests that are being answered, by the text of their id.
 	asking map[string]context.CancelFunc
 	over   *agents.Error
-	first  string
+	// first is the beginning of the first line that was no message alone, and noise counts such lines.
+	first string
+	noise int
 }
 
 func newRPC(ctx context.Context, o Options, h handlers) *rpc {
@@ -160,6 +162,9 @@ func (r *rpc) take(line []byte) {
 	for _, object := range objects {
 		var m message
 		if json.Unmarshal(object, &m) == nil && (m.ID != nil || m.Method != "") && (bare || m.surely()) {
+			if !heard {
+				r.count(line)
+			}
 			r.hear(m)
 			heard = true
 		}
@@ -201,16 +206,27 @@ func (r *rpc) hear(m message) {
 // note counts what is not a message. Agents print a banner or a warning now and then; one that goes on so speaks another language.
 func (r *rpc) note(line []byte) {
 	r.garbage += len(line) + 1
+	r.count(line)
+	if _, first := r.dropped(); r.garbage > maxGarbage {
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent writes no messages of the Agent Client Protocol; its output begins with %q", first)})
+	}
+}
+
+// count remembers that a line held something beside a message.
+func (r *rpc) count(line []byte) {
 	r.mu.Lock()
-	if r.first == "" {
+	defer r.mu.Unlock()
+	if r.noise++; r.first == "" {
 		// More than is shown, so that a secret in it is whole when it is looked for.
 		r.first = r.clean(string(line[:min(len(line), keepLine)]))
 	}
-	first := r.first
-	r.mu.Unlock()
-	if r.garbage > maxGarbage {
-		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent writes no messages of the Agent Client Protocol; its output begins with %q", first)})
-	}
+}
+
+// dropped returns how many lines held something beside a message, and how the first of them began.
+func (r *rpc) dropped() (lines int, first string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.noise, r.first
 }
 
 // deliver hands an answer to the call that waits for it. An answer for which no call waits is dropped.
@@ -388,13 +404,6 @@ func (r *rpc) end() error {
 		return nil
 	}
 	return r.over
-}
-
-// begun returns how the first output began that was not a message, or "".
-func (r *rpc) begun() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.first
 }
 
 // fail ends the connection. Only the first end counts.

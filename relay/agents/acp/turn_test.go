@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -329,6 +330,9 @@ func TestNoiseAroundMessages(t *testing.T) {
 	}, func(ctx context.Context, c *acp.Conn) {
 		if a, err := open(t, ctx, c).Prompt(ctx, "Go."); err != nil || a.Text() != "first second third " {
 			t.Errorf("%q, %v", a.Text(), err)
+		}
+		if lines, first := c.Noise(); lines != 5 || !strings.Contains(first, "notes: ready") {
+			t.Errorf("noise in %d lines, the first %q", lines, first)
 		}
 	})
 }

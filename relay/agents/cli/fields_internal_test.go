@@ -64,6 +64,19 @@ func TestFieldsThatInform(t *testing.T) {
 	}
 }
 
+// TestNoise: what is no event is counted, also beside one.
+func TestNoise(t *testing.T) {
+	t.Parallel()
+	r := newReader(settings.FormatCodex, readerOptions{hide: func(s string) string { return s }, stir: func(bool) {}, kill: func() {}, named: func(string) error { return nil }})
+	for _, line := range []string{"a banner", "\x1b[0m" + `{"type":"item.completed","item":{"type":"agent_message","text":"Done."}}`, `[log] {"type":"turn.completed"}`} {
+		_, _ = r.Write([]byte(line + "\n"))
+	}
+	r.close()
+	if out := r.outcome(host.OnceEnd{Ran: true}); out.text != "Done." || !out.answered || out.noise != 3 || out.first != "a banner" || out.garbage != "a banner" {
+		t.Errorf("%+v", out)
+	}
+}
+
 // TestUsageOnlyInforms: usage in another form is unknown, not zero.
 func TestUsageOnlyInforms(t *testing.T) {
 	t.Parallel()

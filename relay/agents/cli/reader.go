@@ -45,6 +45,9 @@ type outcome struct {
 	// garbage is the first of what was not an event, and skipped counts lines that were too long.
 	garbage string
 	skipped int
+	// noise counts lines with something beside an event, and first is how the first of them began.
+	noise int
+	first string
 }
 
 // failure is what a program reports of a turn that failed.
@@ -94,6 +97,8 @@ type reader struct {
 	mu       sync.Mutex // guards the fields below
 	events   int
 	garbage  int
+	noise    int
+	first    string
 	strange  string
 	skipped  int
 	broke    *agents.Error
@@ -174,7 +179,9 @@ func (r *reader) take(line []byte) {
 	if line[0] == '{' && json.Valid(line) {
 		known, final = r.format.event(line)
 	} else if objects, bare := agents.Objects(line); len(objects) > 0 {
-		if known, final = r.format.event(objects[0]); !bare {
+		known, final = r.format.event(objects[0])
+		r.count(line)
+		if !bare {
 			r.remember(line)
 		}
 	}
@@ -229,6 +236,7 @@ func (r *reader) last() {
 
 // strayed bears some output that is not an event.
 func (r *reader) strayed(line []byte) {
+	r.count(line)
 	r.remember(line)
 	r.mu.Lock()
 	r.garbage += len(line) + 1
@@ -236,6 +244,15 @@ func (r *reader) strayed(line []byte) {
 	r.mu.Unlock()
 	if much {
 		r.fail(crashed("the agent does not write the format of its entry; it began with %q", first))
+	}
+}
+
+// count counts lines with something beside an event, and keeps the first of them.
+func (r *reader) count(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.noise++; r.first == "" {
+		r.first = r.clean(line)
 	}
 }
 
@@ -300,7 +317,7 @@ func (r *reader) outcome(end host.OnceEnd) outcome {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out.events, out.garbage, out.skipped = r.events, r.strange, r.skipped
+	out.events, out.garbage, out.skipped, out.noise, out.first = r.events, r.strange, r.skipped, r.noise, r.first
 	if r.broke != nil {
 		out.broke, out.answered = r.broke, false
 	}

@@ -94,6 +94,9 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 // Late implements Belated.
 func (c *conversation) Late() string { return c.session.Late() }
 
+// Noise implements Noisy.
+func (c *conversation) Noise() (int, string) { return c.process.Noise() }
+
 // Heard implements Conversation.
 func (c *conversation) Heard() (time.Time, bool) { return c.process.Heard(), c.session.Working() }
 

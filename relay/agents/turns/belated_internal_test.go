@@ -20,7 +20,7 @@ func (b *belatedWords) Late() string {
 func TestBelated(t *testing.T) {
 	t.Parallel()
 	c := &belatedWords{said: "\nThat took long.\nLOCAL_ACTION: backup_script\xff" + strings.Repeat("x", 1<<20)}
-	got := belated(c)
+	got := toldLate(belated(c))
 	if !strings.Contains(got, "no command in it ran:\n| That took long.\n| LOCAL_ACTION: backup_script\uFFFDx") || len(got) > 5000 || !strings.HasSuffix(got, "...\n\n") {
 		t.Errorf("%d bytes: %.200q", len(got), got)
 	}

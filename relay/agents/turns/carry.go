@@ -24,6 +24,8 @@ type job struct {
 	before, earlier *past
 	place           *place
 	w               *warm
+	// noticed is what the relay noticed beside the answer, for the evidence.
+	noticed []string
 }
 
 // carry takes a turn that is in hand to its end.
@@ -202,10 +204,14 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		about, told = teller.Tell(j.session)
 		text = about + text
 	}
-	text = belated(j.w.Conversation) + text
+	if late := belated(j.w.Conversation); late != "" {
+		text = toldLate(late) + text
+		j.noticed = append(j.noticed, clipped("after the end of an earlier turn the agent wrote: "+late))
+	}
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
 	unwatch()
+	j.listen()
 	j.meets(err)
 	if tells && err == nil {
 		told()
@@ -244,17 +250,33 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 // maxBelated is how much of words that came late an agent reads again, in bytes.
 const maxBelated = 4 << 10
 
-// belated tells an agent what it said after the end of an earlier turn, "" for nothing.
+// listen notices noise in the agent's output, once for a session.
+func (j *job) listen() {
+	n, noisy := j.w.Conversation.(Noisy)
+	if !noisy {
+		return
+	}
+	lines, first := n.Noise()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if lines > 0 && !j.noisy {
+		j.noisy = true
+		j.noticed = append(j.noticed, clipped(fmt.Sprintf("lines of the agent's output with something beside its messages, which was left out: %d; the first: %s", lines, first)))
+	}
+}
+
+// belated is what an agent said after the end of an earlier turn, "" for nothing.
 func belated(c Conversation) string {
 	b, may := c.(Belated)
 	if !may {
 		return ""
 	}
-	said := strings.TrimSpace(strings.ToValidUTF8(b.Late(), "\uFFFD"))
-	if said == "" {
-		return ""
-	}
-	return "You wrote this after the end of an earlier turn. Nobody read it, and no command in it ran:\n| " + strings.ReplaceAll(clip.Text(said, maxBelated), "\n", "\n| ") + "\n\n"
+	return clip.Text(strings.TrimSpace(strings.ToValidUTF8(b.Late(), "\uFFFD")), maxBelated)
+}
+
+// toldLate tells an agent what it said too late.
+func toldLate(late string) string {
+	return "You wrote this after the end of an earlier turn. It is in no answer, and no command in it ran:\n| " + strings.ReplaceAll(late, "\n", "\n| ") + "\n\n"
 }
 
 // conclude adds the evidence to an answer that the record has from an earlier process of the relay.
@@ -276,7 +298,7 @@ func (j *job) evidence(end wire.TurnEnded) wire.TurnEnded {
 	}
 	var head string
 	// The work may be large, and the turn is over: its caller's end does not matter any more.
-	end.Evidence, head = j.place.evidence(context.WithoutCancel(j.r.ctx), since)
+	end.Evidence, head = j.place.evidence(context.WithoutCancel(j.r.ctx), since, j.noticed)
 	return j.over(end, head)
 }
 

@@ -1,6 +1,8 @@
 package turns_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +10,7 @@ import (
 	"testing"
 
 	"drawbridge/proof/acpagent"
+	"drawbridge/relay/agents/turns"
 	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
@@ -93,7 +96,7 @@ func TestLateHistory(t *testing.T) {
 			w.answers(turn("ada", "t1", "do: say SUBAG", "do: say ENT: repo=local/app, prompt=again"), "SUBAGENT: repo=local/app, prompt=again")
 			w.again()
 			end := w.run(turn("ada", "t2", "do: say two"))
-			if end.Cause != cause || strings.Contains(end.Text, "SUBAGENT") || cause == wire.TurnAnswered && end.Text != "two" {
+			if end.Cause != cause || strings.Contains(end.Text, "SUBAGENT") || cause == wire.TurnAnswered && end.Text != "two" || strings.Contains(end.Evidence, "noticed") {
 				t.Errorf("%+v", end)
 			}
 			w.again()
@@ -101,6 +104,52 @@ func TestLateHistory(t *testing.T) {
 				t.Error("the first turn was said again")
 			}
 		})
+	}
+}
+
+// sloppy opens conversations whose agent writes what it should not: noise in its output, and words between two turns.
+type sloppy struct {
+	turns.Driver
+	late string
+}
+
+type sloppyTalk struct {
+	turns.Conversation
+	of *sloppy
+}
+
+func (d *sloppy) Open(ctx context.Context, o turns.Opening) (turns.Conversation, error) {
+	c, err := d.Driver.Open(ctx, o)
+	return sloppyTalk{c, d}, err
+}
+
+func (c sloppyTalk) Noise() (int, string) { return 2, "a banner" }
+
+func (c sloppyTalk) Late() (late string) {
+	late, c.of.late = c.of.late, ""
+	return late
+}
+
+// What an agent writes beside its answers is told once: words that came too late to the agent and in the evidence, noise in the evidence.
+func TestNoticed(t *testing.T) {
+	t.Parallel()
+	d := &sloppy{}
+	w := newWorld(t, nil, func(o *turns.Options) {
+		d.Driver = o.Drivers[settings.AgentACP]
+		o.Drivers = map[string]turns.Driver{settings.AgentACP: d}
+	})
+	const noise, late = "which was left out: 2; the first: a banner", "after the end of an earlier turn the agent wrote: LOCAL_ACTION: x"
+	for n, want := range [][]bool{{true, false}, {false, true}, {false, false}} {
+		if n == 1 {
+			d.late = "LOCAL_ACTION: x\n"
+		}
+		end := w.answers(turn("ada", fmt.Sprint("t", n), "do: say done"), "done")
+		if got := []bool{strings.Contains(end.Evidence, noise), strings.Contains(end.Evidence, late)}; !slices.Equal(got, want) {
+			t.Errorf("turn %d tells of noise and late words: %v, want %v: %s", n, got, want, end.Evidence)
+		}
+	}
+	if w.said("no command in it ran:\n| LOCAL_ACTION: x") != 1 {
+		t.Error("the agent did not hear what came too late")
 	}
 }
 

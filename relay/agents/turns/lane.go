@@ -30,6 +30,8 @@ type lane struct {
 	warm *warm
 	// current is the turn that is said now.
 	current *run
+	// noisy is set once the evidence of a turn told of noise in the agent's output.
+	noisy bool
 }
 
 // run is a turn in hand.

@@ -135,13 +135,15 @@ type evidence struct {
 	// Fetched is what came into the listed clone, and Failed why something could not be read or fetched.
 	Fetched *workspace.Fetched `json:"fetched,omitempty"`
 	Failed  []string           `json:"failed,omitempty"`
+	// Noticed is what the relay noticed of the agent beside its answer and its work, such as words that came too late.
+	Noticed []string `json:"noticed,omitempty"`
 }
 
 // evidence reads what became of the workspace since a commit, brings the commits into the listed clone, and returns both in JSON, and
 // the commit that is checked out now.
-func (p *place) evidence(ctx context.Context, since string) (text, head string) {
+func (p *place) evidence(ctx context.Context, since string, noticed []string) (text, head string) {
 	seen, fetched, failed := p.space.EndTurn(ctx, since)
-	e := evidence{Evidence: seen, Fetched: fetched}
+	e := evidence{Evidence: seen, Fetched: fetched, Noticed: noticed}
 	for _, err := range failed {
 		e.Failed = append(e.Failed, clipped(err.Error()))
 	}
@@ -158,10 +160,10 @@ func (e evidence) text() string {
 		if len(text) <= wire.MaxEvidence {
 			return string(text)
 		}
-		if len(e.Files)+len(e.Commits)+len(e.Problems)+len(e.Failed) == 0 {
+		if len(e.Files)+len(e.Commits)+len(e.Problems)+len(e.Failed)+len(e.Noticed) == 0 {
 			return fmt.Sprintf(`{"failed":[%q]}`, "the evidence is too long")
 		}
-		e.Files, e.Commits, e.Problems, e.Failed = half(e.Files), half(e.Commits), half(e.Problems), half(e.Failed)
+		e.Files, e.Commits, e.Problems, e.Failed, e.Noticed = half(e.Files), half(e.Commits), half(e.Problems), half(e.Failed), half(e.Noticed)
 	}
 }
 
