@@ -129,7 +129,14 @@ func (l local) settings(t *testing.T, name, url string) map[string]any {
 		}
 		argv, read = append([]string{node}, argv...), append(read, filepath.Dir(filepath.Dir(node)))
 	}
-	return map[string]any{"kind": "acp", "argv": argv, "env": l.env(url), "sandbox": map[string]any{"read": read, "network": true}}
+	box := map[string]any{"read": read, "network": true}
+	entry := map[string]any{"kind": "acp", "env": l.env(url), "sandbox": box}
+	if dir := os.Getenv("DRAWBRIDGE_RECORD"); dir != "" { // what both sides write goes into proof/wires by hand
+		box["write"], entry["i_know"] = []string{dir}, true
+		argv = append([]string{"/bin/sh", "-c", `tee "$0.$$.in" | "$@" | tee "$0.$$.out"`, filepath.Join(dir, name)}, argv...)
+	}
+	entry["argv"] = argv
+	return entry
 }
 
 // bench is a relay.yaml with one real agent, and its model.

@@ -218,7 +218,7 @@ func (h *home) put(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		h.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(h.recorded(text)), 0o600); err != nil {
 		h.Fatal(err)
 	}
 }

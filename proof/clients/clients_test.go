@@ -3,9 +3,12 @@
 package clients_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -207,7 +210,7 @@ func serve(t *testing.T, proxy string) (s *script, url, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: door.Handler(), Log: zerolog.Nop()})
+	web, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: recording(t, door.Handler()), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +234,30 @@ func serve(t *testing.T, proxy string) (s *script, url, token string) {
 		t.Fatal(err)
 	}
 	return s, "http://" + web.Addr().String() + "/v1", token
+}
+
+// recording writes the bodies of requests into the folder DRAWBRIDGE_RECORD, when there is one, for proof/wires.
+func recording(t *testing.T, next http.Handler) http.Handler {
+	dir := os.Getenv("DRAWBRIDGE_RECORD")
+	if dir == "" {
+		return next
+	}
+	var mu sync.Mutex
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		mu.Lock()
+		f, err := os.OpenFile(filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "_")+".jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil && len(body) > 0 {
+			_, err = f.Write(append(bytes.ReplaceAll(body, []byte("\n"), nil), '\n'))
+			_ = f.Close()
+		}
+		mu.Unlock()
+		if err != nil {
+			t.Error(err)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // clientHome is where scripts/clients.sh put a client; a test whose client is not there is left out.

@@ -1,0 +1,112 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"drawbridge/mcpserver"
+	"drawbridge/proof/wires"
+)
+
+// replayed sends the requests of a file in pieces to a world of its own, each before that cut short in several places, and returns what
+// came of each: the status, and whether it was an error.
+func replayed(t *testing.T, requests []wireRequest, piece int, cuts bool) (out []string) {
+	w := newWorld(t)
+	w.sets = mcpserver.SetNames()
+	w.launch("main")
+	address, session := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp"), ""
+	for _, q := range requests {
+		header := http.Header{"Authorization": {"Bearer " + w.secret("main")}}
+		for name, value := range q.Headers {
+			header.Set(name, strings.ReplaceAll(value, "SESSION", session))
+		}
+		body := string(q.Body)
+		sent := wires.Request{Address: address, Path: q.Path, Header: header, Body: body, Piece: piece, Cut: -1}
+		for cut := 1; cuts && cut < len(body)-1; cut += 1 + len(body)/5 {
+			short := sent
+			short.Cut = cut
+			if status, _, said := wires.Post(t, short); status != http.StatusBadRequest || strings.Contains(said, `"result"`) {
+				t.Errorf("cut after %d bytes of %.120s: %d %s", cut, body, status, said)
+			}
+		}
+		status, got, said := wires.Post(t, sent)
+		if id := got.Get("Mcp-Session-Id"); id != "" {
+			session = id
+		}
+		if _, event, stream := strings.Cut(said, "data: {"); stream {
+			said = "{" + event
+		}
+		var answer struct {
+			ID     json.RawMessage
+			Error  *struct{ Code int }
+			Result *struct{ IsError bool }
+		}
+		_ = json.NewDecoder(strings.NewReader(said)).Decode(&answer)
+		line := fmt.Sprint(status, " id ", string(answer.ID), ", result ", answer.Result != nil)
+		if answer.Error != nil {
+			line += fmt.Sprint(", code ", answer.Error.Code)
+		}
+		if answer.Result != nil {
+			line += fmt.Sprint(", error ", answer.Result.IsError)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// wireRequest is a request as proof/wires has it.
+type wireRequest struct {
+	Path    string
+	Headers map[string]string
+	Body    json.RawMessage
+}
+
+// TestWires: what real agents send is taken the same in pieces of any length, and a request that does not arrive whole does nothing.
+func TestWires(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../proof/wires/mcp/*.jsonl")
+	if err != nil || len(files) != 4 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
+			t.Parallel()
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var requests []wireRequest
+			for line := range strings.Lines(string(raw)) {
+				var q wireRequest
+				if err := json.Unmarshal([]byte(line), &q); err != nil {
+					t.Fatal(err)
+				}
+				requests = append(requests, q)
+			}
+			want := replayed(t, requests, 1<<20, false)
+			good := 0
+			for n, line := range want {
+				if !strings.HasPrefix(line, "200 ") && !strings.HasPrefix(line, "202 ") {
+					t.Errorf("request %d: %s: %.200s", n, line, requests[n].Body)
+				}
+				if strings.Contains(line, "result true") && !strings.Contains(line, "error true") {
+					good++
+				}
+			}
+			if good < len(requests)/3 {
+				t.Errorf("%d of %d requests have a result: %q", good, len(requests), want)
+			}
+			for _, piece := range []int{5, 700} {
+				if got := replayed(t, requests, piece, piece > 100); !slices.Equal(got, want) {
+					t.Errorf("in pieces of %d bytes: %q\nwant %q", piece, got, want)
+				}
+			}
+		})
+	}
+}

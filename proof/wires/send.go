@@ -1,0 +1,60 @@
+package wires
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Request is a POST request, and how it comes to a server: Piece bytes at once, and no more than Cut bytes of its body where Cut is not
+// negative.
+type Request struct {
+	Address, Path string
+	Header        http.Header
+	Body          string
+	Piece, Cut    int
+}
+
+// Post sends a request on a connection of its own. Where it is cut the server sees the end of the input, and can still answer. It returns the
+// status, the headers and the body of the answer.
+func Post(t testing.TB, q Request) (int, http.Header, string) {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", q.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var head strings.Builder
+	fmt.Fprintf(&head, "POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n", q.Path, q.Address, len(q.Body))
+	if err := q.Header.Write(&head); err != nil {
+		t.Fatal(err)
+	}
+	body := q.Body
+	if q.Cut >= 0 {
+		body = body[:q.Cut]
+	}
+	for text := head.String() + "\r\n" + body; len(text) > 0; {
+		n := min(q.Piece, len(text))
+		if _, err := io.WriteString(conn, text[:n]); err != nil {
+			t.Fatal(err)
+		}
+		text = text[n:]
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok && q.Cut >= 0 {
+		_ = tcp.CloseWrite()
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("after %d bytes of the body: %v", len(body), err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(answer)
+}

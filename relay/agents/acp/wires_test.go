@@ -1,0 +1,210 @@
+package acp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
+)
+
+// wire is how the recorded output of an agent comes to the driver.
+type wire struct {
+	// piece is how many bytes are written at once, 0 for a whole line.
+	piece int
+	// cut ends the connection after so many bytes, 0 never.
+	cut int
+	// line changes what stands around a message, and twice writes what tells of work or answers a call once more.
+	line  func(string) string
+	twice bool
+}
+
+// message is what the player looks at in a recorded line.
+type message struct {
+	ID     json.RawMessage
+	Method string
+	Result json.RawMessage
+	Params struct {
+		Update struct{ SessionUpdate string }
+	}
+}
+
+// heldBack are updates that an agent sends in a turn alone.
+var heldBack = []string{"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"}
+
+// perform plays the recorded output. It waits for the request that an answer belongs to, and for the answer to each of the agent's own requests.
+func perform(f *fake, lines []string, w wire) {
+	written, asked := 0, 0
+	write := func(text string) bool {
+		if w.cut > 0 && written+len(text) > w.cut {
+			text = text[:w.cut-written]
+		}
+		written += len(text)
+		for len(text) > 0 {
+			n := len(text)
+			if w.piece > 0 {
+				n = min(n, w.piece)
+			}
+			if _, err := f.conn.Write([]byte(text[:n])); err != nil {
+				return false
+			}
+			text = text[n:]
+		}
+		return w.cut == 0 || written < w.cut
+	}
+	until := func(requests int, answer string) bool {
+		for asked < requests || answer != "" {
+			h, ok := f.hear()
+			if !ok {
+				return false
+			}
+			if h.Method != "" && h.ID != nil {
+				asked++
+			} else if string(h.ID) == answer {
+				return true
+			}
+		}
+		return true
+	}
+	next := func(from int) (id int) { // the request that the next answer belongs to
+		for _, line := range lines[from:] {
+			var m message
+			if json.Unmarshal([]byte(line), &m) == nil && m.Method == "" && json.Unmarshal(m.ID, &id) == nil {
+				return id
+			}
+		}
+		return 0
+	}
+	for n, line := range lines {
+		var m message
+		_ = json.Unmarshal([]byte(line), &m)
+		if m.Method != "" && m.ID != nil || m.Method == "" && m.ID != nil || slices.Contains(heldBack, m.Params.Update.SessionUpdate) {
+			if !until(next(n), "") {
+				return
+			}
+		}
+		if w.line != nil {
+			line = w.line(line)
+		}
+		copies := 1
+		if w.twice && m.Params.Update.SessionUpdate != "agent_message_chunk" && (m.Method == "" || m.ID == nil) {
+			copies = 2
+		}
+		for range copies {
+			if !write(line + "\n") { // the process has ended
+				f.conn.Over(&agents.Error{Cause: agents.Crashed, Reason: "the agent ended"})
+				return
+			}
+		}
+		if m.Method != "" && m.ID != nil && !until(0, string(m.ID)) {
+			return
+		}
+	}
+}
+
+// turnsOf plays the output against the driver, and returns what each turn came to.
+func turnsOf(t *testing.T, lines []string, o acp.Options, w wire) (out []string) {
+	yes := true
+	o.Ask = func(context.Context, acp.Question) acp.Reply {
+		defer func() { yes = false }()
+		if yes {
+			return acp.Allow
+		}
+		return acp.Refuse
+	}
+	play(t, o, func(f *fake) { perform(f, lines, w) }, func(ctx context.Context, c *acp.Conn) {
+		ctx, done := context.WithTimeout(ctx, 24*time.Hour)
+		defer done()
+		note := func(text string, err error) bool {
+			var why *agents.Error
+			if err != nil && (!errors.As(err, &why) || why.Reason == "" || ctx.Err() != nil) {
+				t.Errorf("%+v ends with %v, which is no clear error", w, err)
+			}
+			if err != nil {
+				text = fmt.Sprintf("%s, and said %q", agents.CauseOf(err), text)
+			}
+			out = append(out, text)
+			return err == nil
+		}
+		if _, err := c.Initialize(ctx); err != nil {
+			note("", err)
+			return
+		}
+		s, err := c.NewSession(ctx, acp.Start{Dir: "/work"})
+		if err != nil {
+			note("", err)
+			return
+		}
+		for n := range 3 {
+			a, err := s.Prompt(ctx, fmt.Sprintf("[turn %d] Do it.", n+1))
+			if !note(a.Text(), err) && n < 2 {
+				return
+			}
+		}
+	})
+	return out
+}
+
+// TestWires: what real agents wrote is read the same however it comes: in pieces of any length, with something around each message, and with
+// reports and answers that come twice. Where the wire ends in the middle, the turns before stand, and the open one fails with a reason.
+func TestWires(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../../proof/wires/acp/*.jsonl")
+	if err != nil || len(files) != 5 {
+		t.Fatal(files, err)
+	}
+	modes := map[string]string{"codex-acp": "read-only", "qwen": "default"}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := slices.DeleteFunc(strings.Split(string(raw), "\n"), func(line string) bool { return line == "" })
+			o := acp.Options{Mode: modes[name]}
+			want := turnsOf(t, lines, o, wire{})
+			if len(want) != 3 || !strings.Contains(want[0], "schön 日本 😀.") || !strings.Contains(want[1], "größer → 日.") {
+				t.Fatalf("%q", want)
+			}
+			t.Logf("%q", want)
+			same := func(what string, w wire) {
+				t.Helper()
+				if got := turnsOf(t, lines, o, w); !slices.Equal(got, want) {
+					t.Errorf("%s: %q, want %q", what, got, want)
+				}
+			}
+			for _, piece := range []int{1, 2, 3, 5, 64, 1000} {
+				same(fmt.Sprint("pieces of ", piece), wire{piece: piece})
+			}
+			same("twice", wire{twice: true})
+			for around, line := range map[string]func(string) string{
+				"a title":   func(l string) string { return "\x1b]0;" + name + ": ready\x07" + l },
+				"colors":    func(l string) string { return "\x1b[32m" + l + "\x1b[0m" },
+				"a mark":    func(l string) string { return "\ufeff" + l },
+				"CR":        func(l string) string { return l + "\r" },
+				"a banner":  func(l string) string { return "npm warn {deprecated} [x]\n\n" + l },
+				"a timeout": func(l string) string { return l + "\n(node:7) Warning: {\"x\":1}" },
+			} {
+				same(around, wire{line: line, piece: 7})
+			}
+			for cut := 1; cut < len(raw); cut += 61 {
+				got := turnsOf(t, lines, o, wire{cut: cut})
+				for n, text := range got {
+					if open := n == len(got)-1; !open && text != want[n] || open && text != want[n] && !strings.HasPrefix(text, string(agents.Crashed)+", ") {
+						t.Errorf("cut after %d bytes: turn %d is %s, want %s", cut, n+1, text, want[n])
+					}
+				}
+			}
+		})
+	}
+}
