@@ -2,7 +2,6 @@ package passthrough
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"drawbridge/internal/completions"
@@ -70,8 +69,11 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 // find returns the call that a piece belongs to, -1 for a new one; more says that the piece has arguments. Endpoints leave the index or
 // the id out, begin the index at 1, or use one index for all calls.
 func (t *turn) find(index int, id, name string, more bool) int {
-	if id != "" {
-		if i := slices.IndexFunc(t.calls, func(c call) bool { return c.id == id }); i >= 0 {
+	for i := len(t.calls) - 1; i >= 0 && id != ""; i-- {
+		if c := &t.calls[i]; c.id == id {
+			if name != "" && more && c.whole() { // some make one id for all calls
+				return -1
+			}
 			return i
 		}
 	}

@@ -204,9 +204,9 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		about, told = teller.Tell(j.session)
 		text = about + text
 	}
-	if late := belated(j.w.Conversation); late != "" {
+	late := j.hearLate(j.w.Conversation)
+	if late != "" {
 		text = toldLate(late) + text
-		j.noticed = append(j.noticed, clipped("after the end of an earlier turn the agent wrote: "+late))
 	}
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
@@ -227,6 +227,10 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	if unread {
 		j.w.end()
 		return end, true
+	}
+	if late != "" {
+		j.toldLate()
+		j.noticed = append(j.noticed, clipped("after the end of an earlier turn the agent wrote: "+late))
 	}
 	end = endOf(err)
 	end.ID, end.Text = j.t.ID, answer.Text()
@@ -263,6 +267,22 @@ func (j *job) listen() {
 		j.noisy = true
 		j.noticed = append(j.noticed, clipped(fmt.Sprintf("lines of the agent's output with something beside its messages, which was left out: %d; the first: %s", lines, first)))
 	}
+}
+
+// hearLate adds what an agent said after the end of a turn to what it shall hear of, and returns all of that.
+func (l *lane) hearLate(c Conversation) string {
+	late := belated(c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = clip.Text(strings.TrimSpace(l.late+"\n"+late), maxBelated)
+	return l.late
+}
+
+// toldLate says that the agent has heard it.
+func (l *lane) toldLate() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = ""
 }
 
 // belated is what an agent said after the end of an earlier turn, "" for nothing.

@@ -32,6 +32,8 @@ type lane struct {
 	current *run
 	// noisy is set once the evidence of a turn told of noise in the agent's output.
 	noisy bool
+	// late is what the agent said too late and has not heard of.
+	late string
 }
 
 // run is a turn in hand.

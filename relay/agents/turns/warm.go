@@ -41,6 +41,7 @@ func (w *warm) end() {
 	w.once.Do(func() {
 		orderly := w.alive()
 		w.Close()
+		w.lane.hearLate(w.Conversation)
 		if once, ends := w.Conversation.(Orderly); ends {
 			orderly = once.Orderly()
 		}
