@@ -60,9 +60,7 @@ func (c *Client) modelV1() *modelJSON {
 
 func startedV1(agent agentV1, run string) bridge.Started {
 	s := bridge.Started{Agent: agent.ID, Run: run, URL: link(agent.URL.Is)}
-	if repos := agent.Repos.Is.items; len(repos) > 0 {
-		s.Repo = bounded(repos[0].Is.URL)
-	}
+	s.Repo = bounded(string(agent.Repos.first))
 	return s
 }
 

@@ -49,6 +49,36 @@ func (l *listOf[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// repoName is a repository as the API names it. One in another form stays as it is written: it is not the one that was asked for.
+type repoName string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *repoName) UnmarshalJSON(raw []byte) error {
+	var name string
+	if json.Unmarshal(raw, &name) != nil {
+		name = string(raw)
+	}
+	*n = repoName(name)
+	return nil
+}
+
+// repoNames is the first repository of a list, "" for an empty one.
+type repoNames struct{ first repoName }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *repoNames) UnmarshalJSON(raw []byte) error {
+	var list listOf[struct {
+		URL repoName `json:"url"`
+	}]
+	switch err := json.Unmarshal(raw, &list); {
+	case err != nil:
+		n.first = repoName(raw)
+	case len(list.items) > 0:
+		n.first = list.items[0].URL
+	}
+	return nil
+}
+
 type promptJSON struct {
 	Text string `json:"text"`
 }
@@ -100,7 +130,7 @@ type agentV1 struct {
 	CreatedAt   loosejson.Value[string] `json:"createdAt"`
 	LatestRunID string                  `json:"latestRunId"`
 	// Repos are the first of the list, which has at most 20.
-	Repos loosejson.Value[listOf[loosejson.Value[repoJSON]]] `json:"repos"`
+	Repos repoNames `json:"repos"`
 }
 
 type runV1 struct {
@@ -166,7 +196,7 @@ type agentV0 struct {
 	Name   loosejson.Value[string] `json:"name"`
 	Status string                  `json:"status"`
 	Source loosejson.Value[struct {
-		Repository loosejson.Value[string] `json:"repository"`
+		Repository repoName `json:"repository"`
 	}] `json:"source"`
 	CreatedAt loosejson.Value[string] `json:"createdAt"`
 	Target    loosejson.Value[struct {

@@ -65,6 +65,8 @@ func TestNoClientRepeatsWhatMayHaveHappened(t *testing.T) {
 		"a number of it":   {&upstream.Error{Message: "it failed", Param: "try again in 4291 ms"}, "may have begun"},
 		"a network":        {&upstream.Error{Message: "read tcp: connection reset by peer: ECONNRESET"}, "may have begun"},
 		"an end of it":     {&upstream.Error{Message: "the endpoint failed", Said: "Premature close; EPIPE; aborted"}, "the endpoint failed"},
+		"a proxy's words":  {&upstream.Error{Message: "the endpoint failed", Said: `{"type":"rate_limit_error"}`}, "the endpoint failed"},
+		"a tool's name":    {&upstream.Error{Message: `the model called the tool "webfetch"`}, "webfetch"},
 		"ours":             {errors.New("sql: database is closed, 500"), "its log says why"},
 		"ours, busy":       {bridge.Errorf(bridge.Busy, "the lane is busy"), "the lane is busy"},
 		"ours, limited":    {bridge.Errorf(bridge.RateLimited, "too many requests"), "may have begun"},

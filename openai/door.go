@@ -97,6 +97,8 @@ type Door struct {
 	legs map[string]*leg
 	// refused holds when the last try of a body was refused before anything was begun, by the token's name and the body's digest.
 	refused map[[2]string]time.Time
+	// taken has a channel for each body that is being recorded, by the same names; it is closed when that is done.
+	taken map[[2]string]chan struct{}
 	// parked are the runs that wait for results, by the id of the leg that asked.
 	parked map[string]*run
 }
@@ -116,7 +118,7 @@ func New(o Options) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{o: o, holder: strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, parked: map[string]*run{}}
+	d := &Door{o: o, holder: strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, taken: map[[2]string]chan struct{}{}, parked: map[string]*run{}}
 	d.models = catalog{backends: o.Backends, now: o.Now}
 	d.base, d.stop = context.WithCancel(context.Background())
 	d.router = httpx.RequestLog(httpx.LogOptions{Log: o.Log}, httpx.Recover(edge.wrap(d.routes())))

@@ -59,8 +59,8 @@ func repeated(status int) bool {
 var final = []int{400, 401, 402, 403, 404, 405, 406, 407, 413}
 
 // passing finds words and numbers that clients take for a fault that passes. OpenCode looks for such in all that an error says.
-var passing = regexp.MustCompile(`(?i)429|50[0234]|52[49]|\brate\b|too.?many|overload|unavailable|exhausted|capacity|internal.?error|server.?error|returned.?error|terminated|fetch|network.?error|upstream.?connect|` +
-	`connection.?(error|refused|lost|reset|closed|timed)|socket|hang.?up|reset|premature|aborted|epipe|getaddrinfo|enotfound|eai_again|econn|etimedout|time.?out|timed.?out|try.?again|(try|retry).your`)
+var passing = regexp.MustCompile(`(?i)429|50[0234]|52[49]|rate.?limit|rate increased|too.?many|overload|unavailable|exhausted|capacity|internal.?error|server.?error|returned.?error|terminated|fetch failed|failed to fetch|network.?error|upstream.?connect|` +
+	`connection.?(error|refused|lost|reset|closed|timed)|socket (connection|hang)|hang.?up|reset before|premature|aborted|epipe|getaddrinfo|enotfound|eai_again|econn|etimedout|time.?out|timed.?out|try.?again|(try|retry).your`)
 
 // shown returns the error as a caller may see it. Once something may have happened, nothing in it makes a client repeat the request by
 // itself; then Said is what the caller does not see.

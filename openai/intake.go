@@ -58,9 +58,14 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 	now := d.now()
 	sums := histories(t.Name, a.messages)
 	q := Query{Token: t.Name, Key: key, Body: sum, Since: now.Add(-repeatSince), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: lastOf(sums, 64)}
+	release := d.taking(ctx, t.Name, sum)
+	defer release()
 	found, err := d.o.Records.Look(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	if d.isRead(found.Turns, sum) {
+		release() // it waits for that reader, and others for it would wait for long
 	}
 	c := claim{key: key, body: sum, marked: markedRepeat(r) && !d.wasRefused(t.Name, sum), now: now}
 	if row, err := d.repeats(ctx, found.Turns, c); err != nil {
@@ -319,8 +324,11 @@ func (d *Door) running(r *run, l *leg, turn upstream.Turn) {
 
 // failStart ends a turn that the backend did not take. What is known not to have begun leaves its key free: the same request may try again.
 func (d *Door) failStart(l *leg, cause error) {
-	e := shown(cause)
-	d.refuse(l.row.Token, l.row.Body, e)
+	e := d.told(l, cause)
+	l.mu.Lock()
+	row := l.row
+	l.mu.Unlock()
+	d.refuse(row.Token, row.Body, e)
 	d.close(l, e, nil, func(t *Turn) {
 		t.State = TurnFailed
 		if e.NothingHappened {
@@ -382,7 +390,7 @@ func (d *Door) adopt(ctx context.Context, row Turn) {
 	}
 	r, q, err := d.resumable(row)
 	if err != nil {
-		d.close(l, shown(err), nil, func(t *Turn) { t.State = TurnLost })
+		d.close(l, d.told(l, err), nil, func(t *Turn) { t.State = TurnLost })
 		return
 	}
 	r.leg = l
@@ -391,7 +399,7 @@ func (d *Door) adopt(ctx context.Context, row Turn) {
 		turn, err := r.backend.Upstream.Resume(d.base, q, refOf(row).Ref)
 		if err != nil {
 			if d.base.Err() == nil {
-				d.close(l, shown(err), nil, func(t *Turn) { t.State = TurnLost })
+				d.close(l, d.told(l, err), nil, func(t *Turn) { t.State = TurnLost })
 			}
 			return
 		}

@@ -358,10 +358,18 @@ func (d *Door) cancel(r *run) {
 	}
 }
 
+// told is the error of a turn as its caller reads it. The log gets all of it.
+func (d *Door) told(l *leg, cause error) *upstream.Error {
+	e := shown(cause)
+	if !e.NothingHappened {
+		d.o.Log.Warn().Err(cause).Str("turn", l.id).Msg("a turn of the OpenAI-compatible door failed")
+	}
+	return e
+}
+
 // fail ends a leg with an error.
 func (d *Door) fail(l *leg, cause error) {
-	e := shown(cause)
-	d.close(l, e, nil, func(t *Turn) { t.State = TurnFailed })
+	d.close(l, d.told(l, cause), nil, func(t *Turn) { t.State = TurnFailed })
 }
 
 // finish ends a leg with its answer.
@@ -458,9 +466,6 @@ func callRows(l *leg) (rows []CallRow) {
 
 // close records how a leg ended, and only then shows it to those who follow: what a caller has seen as ended is in the record.
 func (d *Door) close(l *leg, failed *upstream.Error, calls []CallRow, end func(*Turn)) {
-	if failed != nil && !failed.NothingHappened {
-		d.o.Log.Warn().Err(failed).Str("turn", l.id).Msg("a turn of the OpenAI-compatible door failed")
-	}
 	l.mu.Lock()
 	a := answerOf(l.events, failed)
 	l.mu.Unlock()
@@ -481,7 +486,7 @@ func (d *Door) close(l *leg, failed *upstream.Error, calls []CallRow, end func(*
 	if err != nil {
 		d.o.Log.Error().Err(err).Str("turn", l.id).Msg("the end of a turn is not recorded")
 		if failed == nil {
-			failed = &upstream.Error{Type: typeServer, Code: "not_recorded", Message: "the answer came and could not be recorded; the bridge's log says why"}
+			failed = &upstream.Error{Type: typeAPI, Status: upstream.StatusUnclear, Code: "not_recorded", Message: "the answer came and could not be recorded; the bridge's log says why"}
 		}
 	}
 	l.change(func() { l.begun, l.over, l.failed = true, true, failed })

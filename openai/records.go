@@ -24,7 +24,7 @@ type Records interface {
 	Left(ctx context.Context, now time.Time, limit int) ([]Turn, error)
 	// Spent returns how many tokens the turns of a token used since a time, and how many turns began since then.
 	Spent(ctx context.Context, token string, since time.Time) (tokens, turns int64, err error)
-	// Forget deletes at most limit turns that ended before a time, with their calls, and returns how many. The last turn of a session stays. It also
+	// Forget deletes at most limit turns that ended before a time, with their calls, and returns how many. The last turn by which a session goes on stays. It also
 	// deletes values whose keys begin with TurnKeys and that were set before that time.
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)
 	// State and SetState keep values for a backend with a session; State returns nil for a key that was never set.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"drawbridge/internal/httpx"
@@ -72,6 +73,48 @@ func (d *Door) repeats(ctx context.Context, turns []Turn, c claim) (*Turn, error
 	return nil, nil
 }
 
+// taking makes requests of one body wait for each other until they are recorded, so that a repeat sees the first one. Each waits at most
+// fateWithin. release lets the next one in; twice is fine.
+func (d *Door) taking(ctx context.Context, token, body string) (release func()) {
+	ctx, done := context.WithTimeout(ctx, fateWithin)
+	defer done()
+	key := [2]string{token, body}
+	for {
+		d.mu.Lock()
+		before := d.taken[key]
+		if before == nil {
+			mine := make(chan struct{})
+			d.taken[key] = mine
+			d.mu.Unlock()
+			return sync.OnceFunc(func() {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				delete(d.taken, key)
+				close(mine)
+			})
+		}
+		d.mu.Unlock()
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return func() {}
+		}
+	}
+}
+
+// isRead reports whether a turn of a body has a reader here.
+func (d *Door) isRead(turns []Turn, body string) bool {
+	return slices.ContainsFunc(turns, func(t Turn) bool {
+		l := d.held(t.ID)
+		if t.Body != body || l == nil {
+			return false
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.readers > 0 || l.reserved
+	})
+}
+
 // settled returns a turn as it stands once nobody reads it, or once ctx ended while somebody does. A client that repeats has closed its
 // connection, which may take a moment to be seen.
 func (d *Door) settled(ctx context.Context, t Turn) (row Turn, read bool) {
@@ -128,7 +171,7 @@ func (s *sending) broke(ctx context.Context) time.Time {
 }
 
 // maxDoubts is how often one answer is given again, because its connection ended right behind it, to requests that do not say that they are repeats.
-const maxDoubts = 3
+const maxDoubts = 1
 
 // doubt returns a turn whose answer was sent whole. Where the connection ended right behind it, it broke on the way for all that the door knows: then
 // a repeat that comes at once gets the answer again.
@@ -244,7 +287,10 @@ func (d *Door) rejoin(ctx context.Context, row Turn, c claim) (*leg, error) {
 	if err != nil {
 		return nil, &upstream.Error{Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
 	}
-	row.BrokenAt, row.Holder = time.Time{}, d.holder
+	row.BrokenAt = time.Time{}
+	if row.State.Over() { // a parked one belongs to whoever holds its run
+		row.Holder = d.holder
+	}
 	if err := d.o.Records.Save(ctx, Change{Turns: []Turn{row}}); err != nil {
 		return nil, err
 	}

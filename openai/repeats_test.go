@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,6 +84,58 @@ func TestRepeatsAtOnce(t *testing.T) {
 		if f.starts() != rounds {
 			t.Errorf("marked %q: %d turns of %d requests began", mark, f.starts(), rounds)
 		}
+	}
+}
+
+// slowOnce are records that hold their first save of a turn back until a second look, or for a while.
+type slowOnce struct {
+	openai.Records
+	looks, saves atomic.Int64
+	saving, look chan struct{}
+}
+
+func (r *slowOnce) Look(ctx context.Context, q openai.Query) (openai.Found, error) {
+	if q.Body != "" && r.looks.Add(1) == 2 {
+		defer close(r.look)
+	}
+	return r.Records.Look(ctx, q)
+}
+
+func (r *slowOnce) Save(ctx context.Context, c openai.Change) error {
+	if r.saves.Add(1) == 1 {
+		close(r.saving)
+		select {
+		case <-r.look:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return r.Records.Save(context.WithoutCancel(ctx), c)
+}
+
+// TestRepeatBeforeTheRecord: the repeat of a request whose record is being written waits for that.
+func TestRepeatBeforeTheRecord(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	r := &slowOnce{saving: make(chan struct{}), look: make(chan struct{})}
+	w := newWorld(t, f, func(o *openai.Options) { r.Records, o.Records = o.Records, r })
+	body := ask(false, said("user", "go"))
+	ctx, cut := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/v1/chat/completions", strings.NewReader(body))
+		if err == nil {
+			req.Header = http.Header{"Authorization": {"Bearer " + w.token}, "Content-Type": {"application/json"}}
+			_, err = http.DefaultTransport.RoundTrip(req)
+		}
+		first <- err
+	}()
+	<-r.saving
+	cut()
+	if err := <-first; err == nil {
+		t.Error("the first request was not cut")
+	}
+	if status, got := w.post("/v1/chat/completions", body); status != 200 || f.starts() != 1 {
+		t.Errorf("%d %s, %d turns", status, got, f.starts())
 	}
 }
 
@@ -174,6 +227,29 @@ func TestRepeatOfARefusal(t *testing.T) {
 	}
 }
 
+// TestParkedTurnIsMetAfterARestart: a repeat gets the calls of a turn that waits, and the turn still takes their results.
+func TestParkedTurnIsMetAfterARestart(t *testing.T) {
+	t.Parallel()
+	f := &fake{resumes: true, say: func(upstream.Request) []upstream.Event {
+		return append(calls("ls"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
+	}}
+	path := filepath.Join(t.TempDir(), "drawbridge.db")
+	w := open(t, path, f)
+	w.mint(openai.Token{Name: "all", Models: []string{"*"}})
+	q, token := ask(false, said("user", "go")), w.token
+	_, first := w.post("/v1/chat/completions", q, "Idempotency-Key", "k")
+	w.stop()
+	w = open(t, path, f)
+	w.token = token
+	if _, again := w.post("/v1/chat/completions", q, "Idempotency-Key", "k"); again != first {
+		t.Errorf("%s, want %s", again, first)
+	}
+	id := read(t, first).Choices[0].Message.ToolCalls[0].ID
+	if status, body := w.post("/v1/tool_results", fmt.Sprintf(`{"tool_call_id":%q,"content":"x","stream":false}`, id)); status != 200 || !strings.Contains(body, "Done") || f.starts() != 1 {
+		t.Errorf("%d %s, %d turns", status, body, f.starts())
+	}
+}
+
 // TestRepeatAfterTheClientsTimeout: clients wait ten minutes and more for an answer before they repeat.
 func TestRepeatAfterTheClientsTimeout(t *testing.T) {
 	t.Parallel()
@@ -254,6 +330,9 @@ func TestResultsAgain(t *testing.T) {
 	}
 	if _, again := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, result("x"))); again != first {
 		t.Errorf("the same results: %s, want %s", again, first)
+	}
+	if _, again := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, result("x"), said("system", "Be short."))); again != first {
+		t.Errorf("the same results and a system message: %s, want %s", again, first)
 	}
 	if status, body := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, result("y"))); status != 422 || !strings.Contains(body, "already_answered") {
 		t.Errorf("other results: %d %s", status, body)

@@ -15,6 +15,9 @@ import (
 // unanswered is the result of a call for which a request that answers others brings none.
 const unanswered = "the caller sent no result for this call"
 
+// addition stands before text of the user that came beside results.
+const addition = "\n\nThe caller adds:\n"
+
 // resultsOf reads the results that the newest messages bring for calls that wait. Text of the user beside them goes with the last one.
 func resultsOf(messages []upstream.Message, open []CallRow) map[string]upstream.Result {
 	out := map[string]upstream.Result{}
@@ -38,7 +41,7 @@ func resultsOf(messages []upstream.Message, open []CallRow) map[string]upstream.
 	if len(beside) > 0 && len(open) > 0 {
 		last := open[len(open)-1].ID
 		r := out[last]
-		r.Text += "\n\nThe caller adds:\n" + strings.Join(beside, "\n")
+		r.Text += addition + strings.Join(beside, "\n")
 		out[last] = r
 	}
 	return out
@@ -313,7 +316,8 @@ func (d *Door) followed(ctx context.Context, o order) (*leg, error) {
 	if len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
 		return nil, nil
 	}
-	again := !o.backend.Stateless && messages[len(messages)-1].Role == "tool"
+	again, same, other := sameResults(messages, f.Calls)
+	again = again && !o.backend.Stateless
 	for _, c := range f.Calls {
 		at := slices.IndexFunc(f.Turns, func(o Turn) bool { return o.ID == c.Turn })
 		if c.State != CallAnswered || !slices.Contains(ids, c.ID) || at < 0 || refOf(f.Turns[at]).Next == "" {
@@ -324,16 +328,42 @@ func (d *Door) followed(ctx context.Context, o order) (*leg, error) {
 			return nil, err
 		}
 		switch next := g.Turns[0]; {
-		case (again || next.Body == "" && next.HadAt.IsZero()) && next.Before == lastSum(t.Name, messages):
+		case again && same, next.Body == "" && next.HadAt.IsZero() && next.Before == lastSum(t.Name, messages):
 			return d.meet(ctx, next, claim{key: next.ID})
 		case !next.State.Over() && next.State != TurnParked:
 			return nil, unprocessable("messages", "turn_runs", "the turn of call "+c.ID+" has its result and goes on; repeat the same request for its answer, or wait until it is over")
-		case again:
-			return nil, unprocessable("messages", "already_answered", "call "+c.ID+" has another result already; the first one counts; send new words as a message of the user")
+		case again && other != "":
+			return nil, unprocessable("messages", "already_answered", "call "+other+" has another result already; the first one counts; send new words as a message of the user")
 		}
 		return nil, nil
 	}
 	return nil, nil
+}
+
+// sameResults compares the results that end the messages with the recorded ones. again is true when nothing but results stands there, and same when
+// each call has the one that is recorded; other is a call with another one, not counting calls to which the caller sent none before.
+func sameResults(messages []upstream.Message, calls []CallRow) (again, same bool, other string) {
+	same = true
+	for i := len(messages) - 1; i >= 0 && messages[i].Role != "assistant"; i-- {
+		m := messages[i]
+		if m.Role == "user" {
+			return false, false, ""
+		}
+		at := slices.IndexFunc(calls, func(c CallRow) bool { return m.Role == "tool" && c.ID == m.CallID && c.State == CallAnswered })
+		if at < 0 {
+			continue
+		}
+		again = true
+		was := delivered(calls[at])
+		if was.Text == m.Text || strings.HasPrefix(was.Text, m.Text+addition) {
+			continue
+		}
+		same = false
+		if was.Text != unanswered {
+			other = m.CallID
+		}
+	}
+	return again, same, other
 }
 
 func lastSum(token string, messages []upstream.Message) string {

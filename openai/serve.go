@@ -52,7 +52,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) 
 	switch {
 	case there && failed != nil:
 		writeError(w, r, failed)
-		had = sent(w, r)
+		had = sent(w)
 	case a.stream:
 		had = (&stream{w: w, r: r, leg: l, usage: a.usage}).run()
 	default:
@@ -122,20 +122,21 @@ func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
 			}
 			continue
 		}
+		if r.Context().Err() != nil {
+			return false
+		}
 		httpx.Linger(w, writeWithin)
 		if v.failed != nil {
 			writeError(w, r, v.failed)
 		} else {
 			httpx.WriteJSON(w, http.StatusOK, completion(l, answerOf(v.events, nil)))
 		}
-		return sent(w, r)
+		return sent(w)
 	}
 }
 
-// sent sends what was written, and reports whether the caller was still there.
-func sent(w http.ResponseWriter, r *http.Request) bool {
-	return r.Context().Err() == nil && http.NewResponseController(w).Flush() == nil
-}
+// sent sends what was written, and reports whether the caller was still there. A caller that has all may be gone by then.
+func sent(w http.ResponseWriter) bool { return http.NewResponseController(w).Flush() == nil }
 
 // completion is an answer that is not a stream.
 func completion(l *leg, a answer) map[string]any {
@@ -324,5 +325,5 @@ func (s *stream) raw(text string) bool {
 	}
 	httpx.Linger(s.w, writeWithin)
 	_, err := s.w.Write([]byte(text))
-	return err == nil && sent(s.w, s.r)
+	return err == nil && sent(s.w)
 }

@@ -167,7 +167,11 @@ func (o Options) turn(ctx context.Context, id bridge.TurnID) (t bridge.Turn, err
 
 // resume takes up a turn that an earlier process said.
 func (o Options) resume(ctx context.Context, r upstream.Request, ref string) (upstream.Turn, error) {
-	there, err := o.turn(ctx, bridge.TurnID(ref))
+	id := bridge.TurnID(ref)
+	if id == "" { // the process ended before it recorded the reference
+		id = turnID(r)
+	}
+	there, err := o.turn(ctx, id)
 	if err != nil {
 		return nil, refused(err)
 	}

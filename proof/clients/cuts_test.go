@@ -38,8 +38,8 @@ func (w *wire) serve() {
 	}
 }
 
-// pass carries one connection. Of every two requests one loses its connection, after as many bytes of the answer as the dice say, and at most
-// three one after the other.
+// pass carries one connection. Of every two requests one loses its connection, after as many bytes of the answer as the dice say, and never
+// two one after the other.
 func (w *wire) pass(client net.Conn) {
 	defer client.Close()
 	door, err := net.Dial("tcp", w.door)
@@ -57,7 +57,7 @@ func (w *wire) pass(client net.Conn) {
 			if n > 0 && !asks.Swap(true) {
 				w.mu.Lock()
 				left.Store(-1)
-				if w.row++; w.row > 3 || w.dice.IntN(2) == 0 {
+				if w.row++; w.row > 1 || w.dice.IntN(2) == 0 {
 					w.row = 0
 				} else {
 					left.Store(int64(w.dice.IntN(900)))
@@ -106,7 +106,7 @@ func TestCuts(t *testing.T) {
 	w := &wire{listener: l, door: strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/v1"), dice: rand.New(rand.NewPCG(1, 2))}
 	go w.serve()
 	defer func() { l.Close(); w.all.Wait() }()
-	const questions = 300
+	const questions = 560
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, filepath.Join(home, "drawbridge-cuts.mjs"), "http://"+l.Addr().String()+"/v1", token, fmt.Sprint(questions))

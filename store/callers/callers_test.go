@@ -190,6 +190,11 @@ func TestForget(t *testing.T) {
 			ok(t, r.SetState(t.Context(), a.Session, openai.BodyKey(a.ID), []byte("body")))
 		}
 		ok(t, r.SetState(t.Context(), "ses_tom", "history", []byte("h")))
+		for n, after := range []string{"sum", ""} { // the last turn failed, and the session goes on by the one before
+			a := turn("ada", n)
+			a.After, a.EndedAt = after, noon.Add(time.Duration(n)*time.Hour)
+			ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}))
+		}
 		for _, want := range []int{1, 1, 0} {
 			n, err := r.Forget(t.Context(), noon.AddDate(10, 0, 0), 1)
 			ok(t, err)
@@ -203,6 +208,9 @@ func TestForget(t *testing.T) {
 		ok(t, err)
 		equal(t, "turns that run or are the last of their session", ids(f.Turns), []string{turn("tom", 4).ID, turn("tom", 3).ID, turn("tom", 2).ID})
 		equal(t, "their calls", len(f.Calls), 3)
+		f, err = r.Look(t.Context(), openai.Query{Token: "ada", Histories: []string{"sum"}})
+		ok(t, err)
+		equal(t, "the turn by which a session goes on", len(f.Turns), 1)
 		for key, want := range map[string]bool{"history": true, openai.BodyKey(turn("tom", 4).ID): false} {
 			value, err := r.State(t.Context(), "ses_tom", key)
 			ok(t, err)

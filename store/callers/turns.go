@@ -196,7 +196,7 @@ func (c *Records) Hold(ctx context.Context, holder string, turns []string, until
 func (c *Records) Forget(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	err = c.s.WriteRows(ctx, func(r store.Rows) error {
 		old, err := all(r, func(scan func(...any) error) (id string, err error) { return id, scan(&id) },
-			`SELECT id FROM openai_turns t WHERE ended_at > 0 AND ended_at < $1 AND EXISTS (SELECT 1 FROM openai_turns l WHERE l.session = t.session AND l.started_at > t.started_at)
+			`SELECT id FROM openai_turns t WHERE ended_at > 0 AND ended_at < $1 AND EXISTS (SELECT 1 FROM openai_turns l WHERE l.session = t.session AND l.started_at > t.started_at AND (l.after_sum <> '' OR t.after_sum = ''))
 			ORDER BY ended_at LIMIT $2`, micros(before), limit)
 		if err != nil {
 			return err

@@ -44,7 +44,7 @@ type permission struct {
 	SessionID string `json:"sessionId"`
 	ToolCall  struct {
 		ToolCallID loosejson.Value[string] `json:"toolCallId"`
-		Title      loosejson.Value[string] `json:"title"`
+		Title      json.RawMessage         `json:"title"`
 		Kind       string                  `json:"kind"`
 		RawInput   json.RawMessage         `json:"rawInput"`
 		Locations  []struct {
@@ -55,6 +55,14 @@ type permission struct {
 		Kind     sdk.PermissionOptionKind `json:"kind"`
 		OptionID sdk.PermissionOptionId   `json:"optionId"`
 	} `json:"options"`
+}
+
+// title is what the agent calls the tool call: it is a part of what a person approves, in whatever form it comes.
+func (p permission) title() (title string) {
+	if json.Unmarshal(p.ToolCall.Title, &title) != nil {
+		title = string(p.ToolCall.Title)
+	}
+	return title
 }
 
 // option returns the option of a kind: never by its id, which each agent chooses, and never one that changes the mode to a bypass.
@@ -90,7 +98,7 @@ func (c *Conn) ask(ctx context.Context, p permission) Reply {
 	if c.o.Ask == nil {
 		return Refuse
 	}
-	q := Question{Session: p.SessionID, Call: p.ToolCall.ToolCallID.Is, Title: p.ToolCall.Title.Is, Kind: p.ToolCall.Kind, Arguments: p.ToolCall.RawInput}
+	q := Question{Session: p.SessionID, Call: p.ToolCall.ToolCallID.Is, Title: p.title(), Kind: p.ToolCall.Kind, Arguments: p.ToolCall.RawInput}
 	for _, l := range p.ToolCall.Locations {
 		q.Paths = append(q.Paths, l.Path)
 	}

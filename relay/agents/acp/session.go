@@ -107,14 +107,14 @@ type opened struct {
 			ID string `json:"id"`
 		} `json:"availableModes"`
 	} `json:"modes"`
-	ConfigOptions loosejson.Value[[]loosejson.Value[configOption]] `json:"configOptions"`
+	ConfigOptions []configOption `json:"configOptions"`
 }
 
 // configOption is a setting of a session. Only the one for the mode is used.
 type configOption struct {
-	ID           loosejson.Value[string] `json:"id"`
-	Category     loosejson.Value[string] `json:"category"`
-	CurrentValue json.RawMessage         `json:"currentValue"`
+	ID           string          `json:"id"`
+	Category     string          `json:"category"`
+	CurrentValue json.RawMessage `json:"currentValue"`
 	Options      loosejson.Value[[]loosejson.Value[struct {
 		Value loosejson.Value[string] `json:"value"`
 	}]] `json:"options"`
@@ -130,8 +130,8 @@ func (o opened) mode() (current string, all []string, byModes bool) {
 		}
 		return o.Modes.CurrentModeID, all, true
 	}
-	for _, one := range o.ConfigOptions.Is {
-		if option := one.Is; option.Category.Is == modeOption && option.ID.Is == modeOption && json.Unmarshal(option.CurrentValue, &current) == nil {
+	for _, option := range o.ConfigOptions {
+		if option.Category == modeOption && option.ID == modeOption && json.Unmarshal(option.CurrentValue, &current) == nil {
 			for _, v := range option.Options.Is {
 				all = append(all, v.Is.Value.Is)
 			}

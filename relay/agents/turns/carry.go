@@ -229,7 +229,9 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		return end, true
 	}
 	if late != "" {
-		j.toldLate()
+		if err == nil {
+			j.toldLate()
+		}
 		j.noticed = append(j.noticed, clipped("after the end of an earlier turn the agent wrote: "+late))
 	}
 	end = endOf(err)
