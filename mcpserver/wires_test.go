@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -70,43 +68,32 @@ type wireRequest struct {
 // TestWires: what real agents send is taken the same in pieces of any length, and a request that does not arrive whole does nothing.
 func TestWires(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../proof/wires/mcp/*.jsonl")
-	if err != nil || len(files) != 4 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
-			t.Parallel()
-			raw, err := os.ReadFile(file)
-			if err != nil {
+	wires.Each(t, "mcp", func(t *testing.T, _ string, lines []string) {
+		var requests []wireRequest
+		for _, line := range lines {
+			var q wireRequest
+			if err := json.Unmarshal([]byte(line), &q); err != nil {
 				t.Fatal(err)
 			}
-			var requests []wireRequest
-			for line := range strings.Lines(string(raw)) {
-				var q wireRequest
-				if err := json.Unmarshal([]byte(line), &q); err != nil {
-					t.Fatal(err)
-				}
-				requests = append(requests, q)
+			requests = append(requests, q)
+		}
+		want := replayed(t, requests, 1<<20, false)
+		good := 0
+		for n, line := range want {
+			if !strings.HasPrefix(line, "200 ") && !strings.HasPrefix(line, "202 ") {
+				t.Errorf("request %d: %s: %.200s", n, line, requests[n].Body)
 			}
-			want := replayed(t, requests, 1<<20, false)
-			good := 0
-			for n, line := range want {
-				if !strings.HasPrefix(line, "200 ") && !strings.HasPrefix(line, "202 ") {
-					t.Errorf("request %d: %s: %.200s", n, line, requests[n].Body)
-				}
-				if strings.Contains(line, "result true") && !strings.Contains(line, "error true") {
-					good++
-				}
+			if strings.Contains(line, "result true") && !strings.Contains(line, "error true") {
+				good++
 			}
-			if good < len(requests)/3 {
-				t.Errorf("%d of %d requests have a result: %q", good, len(requests), want)
+		}
+		if good < len(requests)/3 {
+			t.Errorf("%d of %d requests have a result: %q", good, len(requests), want)
+		}
+		for _, piece := range []int{5, 700} {
+			if got := replayed(t, requests, piece, piece > 100); !slices.Equal(got, want) {
+				t.Errorf("in pieces of %d bytes: %q\nwant %q", piece, got, want)
 			}
-			for _, piece := range []int{5, 700} {
-				if got := replayed(t, requests, piece, piece > 100); !slices.Equal(got, want) {
-					t.Errorf("in pieces of %d bytes: %q\nwant %q", piece, got, want)
-				}
-			}
-		})
-	}
+		}
+	})
 }

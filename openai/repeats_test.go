@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -58,56 +59,41 @@ func TestOneRepeatForOneBreak(t *testing.T) {
 func TestRepeatsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []string{"", "1"} {
-		f := &fake{gate: make(chan struct{}), say: func(upstream.Request) []upstream.Event {
-			return []upstream.Event{{Kind: upstream.Text, Text: "first"}, {Text: "(gate)"}, {Kind: upstream.Text, Text: " half"}, {Kind: upstream.Ended, Finish: "stop"}}
-		}}
-		w := newWorld(t, f)
-		const rounds = 20
-		var again []*http.Response
-		for n := range rounds {
-			body := ask(true, said("user", fmt.Sprint("again ", n)))
-			cut := w.send(t.Context(), "/v1/chat/completions", body)
-			if _, err := cut.Body.Read(make([]byte, 10)); err != nil {
-				t.Fatal(err)
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{gate: make(chan struct{}), say: func(upstream.Request) []upstream.Event {
+				return []upstream.Event{{Kind: upstream.Text, Text: "first"}, {Text: "(gate)"}, {Kind: upstream.Text, Text: " half"}, {Kind: upstream.Ended, Finish: "stop"}}
+			}}
+			w := newBareWorld(t, f)
+			body := ask(true, said("user", "again"))
+			ctx, cut := context.WithCancel(t.Context())
+			go w.send(ctx, "/v1/chat/completions", body)
+			synctest.Wait() // the first is in the middle of its answer
+			got := make(chan string, 1)
+			go func() {
+				_, answer := w.post("/v1/chat/completions", body, "X-Stainless-Retry-Count", mark)
+				got <- answer
+			}()
+			synctest.Wait() // the repeat waits to learn what became of the first
+			cut()
+			synctest.Wait()
+			close(f.gate)
+			if answer := <-got; !strings.Contains(answer, "half") || f.starts() != 1 {
+				t.Errorf("marked %q: %d turns began; the repeat got %s", mark, f.starts(), answer)
 			}
-			cut.Body.Close()
-			again = append(again, w.send(t.Context(), "/v1/chat/completions", body, "X-Stainless-Retry-Count", mark))
-		}
-		close(f.gate)
-		for n, resp := range again {
-			got, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if err != nil || !strings.Contains(string(got), "half") {
-				t.Errorf("repeat %d: %v %s", n, err, got)
-			}
-		}
-		if f.starts() != rounds {
-			t.Errorf("marked %q: %d turns of %d requests began", mark, f.starts(), rounds)
-		}
+		})
 	}
 }
 
-// slowOnce are records that hold their first save of a turn back until a second look, or for a while.
-type slowOnce struct {
+// heldOnce are records whose first save waits until it is let go.
+type heldOnce struct {
 	openai.Records
-	looks, saves atomic.Int64
-	saving, look chan struct{}
+	saves atomic.Int64
+	let   chan struct{}
 }
 
-func (r *slowOnce) Look(ctx context.Context, q openai.Query) (openai.Found, error) {
-	if q.Body != "" && r.looks.Add(1) == 2 {
-		defer close(r.look)
-	}
-	return r.Records.Look(ctx, q)
-}
-
-func (r *slowOnce) Save(ctx context.Context, c openai.Change) error {
+func (r *heldOnce) Save(ctx context.Context, c openai.Change) error {
 	if r.saves.Add(1) == 1 {
-		close(r.saving)
-		select {
-		case <-r.look:
-		case <-time.After(100 * time.Millisecond):
-		}
+		<-r.let
 	}
 	return r.Records.Save(context.WithoutCancel(ctx), c)
 }
@@ -115,28 +101,28 @@ func (r *slowOnce) Save(ctx context.Context, c openai.Change) error {
 // TestRepeatBeforeTheRecord: the repeat of a request whose record is being written waits for that.
 func TestRepeatBeforeTheRecord(t *testing.T) {
 	t.Parallel()
-	f := &fake{}
-	r := &slowOnce{saving: make(chan struct{}), look: make(chan struct{})}
-	w := newWorld(t, f, func(o *openai.Options) { r.Records, o.Records = o.Records, r })
-	body := ask(false, said("user", "go"))
-	ctx, cut := context.WithCancel(t.Context())
-	first := make(chan error, 1)
-	go func() {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/v1/chat/completions", strings.NewReader(body))
-		if err == nil {
-			req.Header = http.Header{"Authorization": {"Bearer " + w.token}, "Content-Type": {"application/json"}}
-			_, err = http.DefaultTransport.RoundTrip(req)
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		r := &heldOnce{let: make(chan struct{})}
+		w := newBareWorld(t, f, func(o *openai.Options) { r.Records, o.Records = o.Records, r })
+		body := ask(false, said("user", "go"))
+		ctx, cut := context.WithCancel(t.Context())
+		go w.send(ctx, "/v1/chat/completions", body)
+		synctest.Wait() // its record is being written
+		cut()
+		got := make(chan int, 1)
+		go func() {
+			status, _ := w.post("/v1/chat/completions", body)
+			got <- status
+		}()
+		synctest.Wait() // the repeat waits, or has begun a turn of its own
+		close(r.let)
+		status := <-got
+		synctest.Wait()
+		if status != 200 || f.starts() != 1 {
+			t.Errorf("%d, %d turns", status, f.starts())
 		}
-		first <- err
-	}()
-	<-r.saving
-	cut()
-	if err := <-first; err == nil {
-		t.Error("the first request was not cut")
-	}
-	if status, got := w.post("/v1/chat/completions", body); status != 200 || f.starts() != 1 {
-		t.Errorf("%d %s, %d turns", status, got, f.starts())
-	}
+	})
 }
 
 // TestAnswerThatWasHad: a request that follows a whole answer is a new turn, though it says that it is a repeat: on the same connection, beside

@@ -3,8 +3,6 @@ package openai_test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,45 +27,34 @@ func (w *world) sent(body string, piece, cut int) string {
 // TestWires: what real clients send is read the same in pieces of any length, and a request that does not arrive whole begins nothing.
 func TestWires(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../proof/wires/chat/*.jsonl")
-	if err != nil || len(files) != 5 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
-			t.Parallel()
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	wires.Each(t, "chat", func(t *testing.T, _ string, lines []string) {
+		f := &fake{}
+		w := newWorld(t, f)
+		whole := 0
+		for _, body := range lines {
+			before := f.starts()
+			want := w.sent(body, len(body)+1000, -1)
+			began := f.starts() - before
+			if !strings.HasPrefix(want, "200 ") && !strings.HasPrefix(want, "400 ") {
+				t.Fatalf("%.200s: %s", body, want)
 			}
-			f := &fake{}
-			w := newWorld(t, f)
-			whole := 0
-			for body := range strings.Lines(string(raw)) {
-				before := f.starts()
-				want := w.sent(body, len(body)+1000, -1)
-				began := f.starts() - before
-				if !strings.HasPrefix(want, "200 ") && !strings.HasPrefix(want, "400 ") {
-					t.Fatalf("%.200s: %s", body, want)
+			whole += began
+			for _, piece := range []int{7, 1000} {
+				if got := w.sent(body, piece, -1); got != want || f.starts() != before+2*began {
+					t.Errorf("in pieces of %d bytes: %s, want %s; %d turns", piece, got, want, f.starts()-before)
 				}
-				whole += began
-				for _, piece := range []int{7, 1000} {
-					if got := w.sent(body, piece, -1); got != want || f.starts() != before+2*began {
-						t.Errorf("in pieces of %d bytes: %s, want %s; %d turns", piece, got, want, f.starts()-before)
-					}
-					before += began
-				}
-				before = f.starts()
-				for cut := 1; cut < len(body)-1; cut += 1 + len(body)/9 {
-					got := w.sent(body, 50, cut)
-					if !strings.HasPrefix(got, fmt.Sprint(http.StatusBadRequest, " ")) || !strings.Contains(got, "did not arrive whole") || f.starts() != before {
-						t.Errorf("cut after %d of %d bytes: %s, %d turns", cut, len(body), got, f.starts()-before)
-					}
+				before += began
+			}
+			before = f.starts()
+			for cut := 1; cut < len(body)-1; cut += 1 + len(body)/9 {
+				got := w.sent(body, 50, cut)
+				if !strings.HasPrefix(got, fmt.Sprint(http.StatusBadRequest, " ")) || !strings.Contains(got, "did not arrive whole") || f.starts() != before {
+					t.Errorf("cut after %d of %d bytes: %s, %d turns", cut, len(body), got, f.starts()-before)
 				}
 			}
-			if whole == 0 {
-				t.Error("no request began a turn")
-			}
-		})
-	}
+		}
+		if whole == 0 {
+			t.Error("no request began a turn")
+		}
+	})
 }

@@ -40,6 +40,16 @@ type script struct {
 	asked []string
 	// failed counts the turns that failed when something may have happened.
 	failed int
+	// commented has a word when the door wrote a comment, and passed when bytes of an answer came to a client's end of the wire, or were cut.
+	commented, passed chan struct{}
+}
+
+// tell says on a channel that something happened, to whoever waits for it.
+func tell(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // failing are the words at which the script fails.
@@ -70,7 +80,7 @@ func (s *script) Start(_ context.Context, r upstream.Request) (upstream.Turn, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, words)
-	t := &turn{results: make(chan []upstream.Result, 1), over: make(chan struct{})}
+	t := &turn{script: s, results: make(chan []upstream.Result, 1), over: make(chan struct{})}
 	n := func(v int64) *int64 { return &v }
 	end := upstream.Event{Kind: upstream.Ended, Finish: "stop", Usage: &upstream.Usage{Prompt: n(11), Completion: n(7), Total: n(18), Cached: n(3), Reasoning: n(0)}}
 	text := func(all ...string) {
@@ -93,14 +103,12 @@ func (s *script) Start(_ context.Context, r upstream.Request) (upstream.Turn, er
 		call("bash", "ls", "pwd")
 	case strings.Contains(words, "Use your shell") && shell != "":
 		call(shell, "echo drawbridge-was-here > proof.txt; echo the-shell-ran")
+	case strings.HasPrefix(words, "Count at once to "):
+		text("One, ", "two, ", strings.TrimPrefix(words, "Count at once to "))
 	case strings.HasPrefix(words, "Count to "):
-		for _, piece := range []string{"One, ", "two, ", strings.TrimPrefix(words, "Count to ")} {
-			t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: "(moment)"}, upstream.Event{Kind: upstream.Text, Text: piece})
-		}
-		t.events = append(t.events, end)
+		text("(passed)", "One, ", "(passed)", "two, ", "(passed)", strings.TrimPrefix(words, "Count to "))
 	case strings.Contains(words, "Be slow"):
-		t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: "(slow)"})
-		text("Here I am")
+		text("(commented)", "Here I am")
 	case strings.Contains(words, "Be cut off"):
 		t.events = append(t.events, upstream.Event{Kind: upstream.Text, Text: "half"})
 	case strings.Contains(words, "Think first"):
@@ -138,6 +146,7 @@ func newest(messages []upstream.Message) string {
 }
 
 type turn struct {
+	script  *script
 	events  []upstream.Event
 	waits   bool
 	said    []string
@@ -169,13 +178,13 @@ func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
 	e := t.events[0]
 	t.events = t.events[1:]
 	switch {
-	case e.Text == "(slow)", e.Text == "(moment)":
-		long := 2500 * time.Millisecond // two comments of the door, and nothing else
-		if e.Text == "(moment)" {
-			long = 2 * time.Millisecond
+	case e.Text == "(commented)", e.Text == "(passed)":
+		wait := t.script.commented
+		if e.Text == "(passed)" {
+			wait = t.script.passed
 		}
 		select {
-		case <-time.After(long):
+		case <-wait:
 		case <-ctx.Done():
 		}
 		return t.Next(ctx)
@@ -205,12 +214,12 @@ func serve(t *testing.T, proxy string) (s *script, url, token string) {
 		t.Fatal(err)
 	}
 	records := callers.New(db)
-	s = &script{}
+	s = &script{commented: make(chan struct{}), passed: make(chan struct{}, 1)}
 	door, err := openai.New(openai.Options{Records: records, Backends: []openai.Backend{{Name: "script", Upstream: s}}, Alone: true, URL: proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	web, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: recording(t, door.Handler()), Log: zerolog.Nop()})
+	web, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: recording(t, s.listening(door.Handler())), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,6 +243,25 @@ func serve(t *testing.T, proxy string) (s *script, url, token string) {
 		t.Fatal(err)
 	}
 	return s, "http://" + web.Addr().String() + "/v1", token
+}
+
+// listening tells the script of comments that a door writes.
+func (s *script) listening(door http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { door.ServeHTTP(listener{w, s}, r) })
+}
+
+type listener struct {
+	http.ResponseWriter
+	script *script
+}
+
+func (l listener) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+func (l listener) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, []byte(": ")) {
+		defer tell(l.script.commented)
+	}
+	return l.ResponseWriter.Write(p)
 }
 
 // recording writes the bodies of requests into the folder DRAWBRIDGE_RECORD, when there is one, for proof/wires.

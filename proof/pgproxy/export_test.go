@@ -1,14 +1,13 @@
 package pgproxy
 
 import (
-	"io"
-	"sync/atomic"
+	"net"
 	"time"
 )
 
-// Carry is one direction of a proxy with the clock of the caller.
-func Carry(dst io.WriteCloser, src io.ReadCloser, delay time.Duration) {
-	var d atomic.Int64
-	d.Store(int64(delay))
-	line{delay: &d, wait: func(t time.Time) { <-time.After(time.Until(t)) }}.carry(dst, src)
+// Between carries what two connections say to each other, with a delay in each direction and the clock of the caller.
+func Between(client, server net.Conn, wait func(time.Time), toServer, toClient time.Duration) {
+	p := &Proxy{open: map[net.Conn]bool{}, wait: wait}
+	p.Delay(toServer, toClient)
+	p.between(client, server)
 }

@@ -19,6 +19,7 @@ type Proxy struct {
 	listener net.Listener
 	// toServer and toClient are the delays in nanoseconds.
 	toServer, toClient atomic.Int64
+	wait               func(time.Time) // returns at a time
 	running            sync.WaitGroup
 	loss               loss
 
@@ -40,7 +41,7 @@ func Start(database string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the proxy: %w", err)
 	}
-	p := &Proxy{target: *u, listener: l, open: map[net.Conn]bool{}}
+	p := &Proxy{target: *u, listener: l, wait: waitUntil, open: map[net.Conn]bool{}}
 	p.running.Go(p.serve)
 	return p, nil
 }
@@ -90,7 +91,7 @@ func (p *Proxy) serve() {
 	}
 }
 
-// forward carries one connection until both sides have ended.
+// forward carries one connection.
 func (p *Proxy) forward(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.target.Host)
@@ -98,6 +99,11 @@ func (p *Proxy) forward(client net.Conn) {
 		return
 	}
 	defer server.Close()
+	p.between(client, server)
+}
+
+// between carries what two connections say to each other until both have ended.
+func (p *Proxy) between(client, server net.Conn) {
 	seen := newObserver(&p.loss)
 	if !p.keep(client, server) {
 		return
@@ -105,10 +111,10 @@ func (p *Proxy) forward(client net.Conn) {
 	defer p.drop(client, server)
 	var both sync.WaitGroup
 	both.Go(func() {
-		line{delay: &p.toServer, wait: waitUntil, sent: seen.fromClient, lost: seen.lost}.carry(server, client)
+		line{delay: &p.toServer, wait: p.wait, sent: seen.fromClient, lost: seen.lost}.carry(server, client)
 	})
 	both.Go(func() {
-		line{delay: &p.toClient, wait: waitUntil, arrived: seen.fromServer, lost: seen.lost}.carry(client, server)
+		line{delay: &p.toClient, wait: p.wait, arrived: seen.fromServer, lost: seen.lost}.carry(client, server)
 	})
 	both.Wait()
 }

@@ -41,15 +41,6 @@ func connect(t *testing.T, p *pgproxy.Proxy) *pgx.Conn {
 	return c
 }
 
-// batch sends so many statements without waiting in between.
-func batch(ctx context.Context, c *pgx.Conn, n int) error {
-	var b pgx.Batch
-	for i := range n {
-		b.Queue("SELECT $1::int", i)
-	}
-	return c.SendBatch(ctx, &b).Close()
-}
-
 // TestLosesACommit: the chosen COMMIT, as pgx sends it or as a prepared statement, is undone or done as the test says, its client hears
 // of neither, and no other COMMIT is touched. A client that asks for TLS first and goes on without it is read as well.
 func TestLosesACommit(t *testing.T) {
@@ -128,48 +119,38 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestRoundTripTakesTheDelay: no answer is faster than the delay of both directions. TestLineDelaysOnce shows that none is slower.
-func TestRoundTripTakesTheDelay(t *testing.T) {
-	t.Parallel()
-	p, c := through(t)
-	const trip = 20 * time.Millisecond
-	p.Delay(trip/2, trip/2)
-	began := time.Now()
-	if err := batch(t.Context(), c, 10); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took < trip {
-		t.Errorf("a batch at %s took %s", trip, took)
-	}
-}
-
-// TestLineDelaysOnce: in virtual time, bytes arrive in order and exactly so much later than they were sent, each once.
-func TestLineDelaysOnce(t *testing.T) {
+// TestDelays: in virtual time, bytes pass in order, each once, and exactly so much later than they were sent: there and back.
+func TestDelays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const delay = 50 * time.Millisecond
+		const there, back = 30 * time.Millisecond, 20 * time.Millisecond
 		client, in := net.Pipe()
 		out, server := net.Pipe()
-		go pgproxy.Carry(out, in, delay)
+		go pgproxy.Between(in, out, func(at time.Time) { time.Sleep(time.Until(at)) }, there, back)
 		began := time.Now()
 		go func() {
 			for i := range 10 {
 				_, _ = fmt.Fprintf(client, "%d", i)
 				time.Sleep(time.Millisecond)
 			}
-			_ = client.Close()
+		}()
+		echoed := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(server, server)
+			echoed <- err
 		}()
 		for i := range 10 {
 			b := make([]byte, 1)
-			if _, err := io.ReadFull(server, b); err != nil || string(b) != fmt.Sprint(i) {
+			if _, err := io.ReadFull(client, b); err != nil || string(b) != fmt.Sprint(i) {
 				t.Fatalf("read %q, %v; want %d", b, err, i)
 			}
-			if want := delay + time.Duration(i)*time.Millisecond; time.Since(began) != want {
+			if want := there + back + time.Duration(i)*time.Millisecond; time.Since(began) != want {
 				t.Errorf("byte %d took %s; want %s", i, time.Since(began), want)
 			}
 		}
-		if _, err := server.Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("after the end: %v", err)
+		_ = client.Close()
+		if err := <-echoed; err != nil { // the server hears of the end
+			t.Error(err)
 		}
 	})
 }

@@ -2,13 +2,37 @@ package wires
 
 import (
 	"bufio"
+	"embed"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 )
+
+//go:embed acp chat mcp
+var recorded embed.FS
+
+// Each runs a test for each program of a folder, with the lines that it wrote, side by side.
+func Each(t *testing.T, folder string, test func(t *testing.T, program string, lines []string)) {
+	files, err := recorded.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".jsonl")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raw, err := recorded.ReadFile(path.Join(folder, file.Name()))
+			if err != nil || len(raw) == 0 {
+				t.Fatal(len(raw), err)
+			}
+			test(t, name, strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n"))
+		})
+	}
+}
 
 // Request is a POST request, and how it comes to a server: Piece bytes at once, and no more than Cut bytes of its body where Cut is not
 // negative.

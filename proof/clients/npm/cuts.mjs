@@ -6,7 +6,7 @@ const client = new OpenAI({ baseURL, apiKey })
 const sleep = ms => new Promise(done => setTimeout(done, ms))
 
 async function once(n) {
-  const request = { model: 'scripted', messages: [{ role: 'user', content: `Count to ${n}` }] }
+  const request = { model: 'scripted', messages: [{ role: 'user', content: `Count ${n % 2 ? 'at once ' : ''}to ${n}` }] }
   if (n % 2) return (await client.chat.completions.create(request)).choices[0].message.content
   let text = '', finish
   for await (const chunk of await client.chat.completions.create({ ...request, stream: true })) {

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"drawbridge/proof/wires"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
 )
@@ -157,54 +156,42 @@ func turnsOf(t *testing.T, lines []string, o acp.Options, w wire) (out []string)
 // reports and answers that come twice. Where the wire ends in the middle, the turns before stand, and the open one fails with a reason.
 func TestWires(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../../proof/wires/acp/*.jsonl")
-	if err != nil || len(files) != 5 {
-		t.Fatal(files, err)
-	}
 	modes := map[string]string{"codex-acp": "read-only", "qwen": "default"}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	wires.Each(t, "acp", func(t *testing.T, name string, lines []string) {
+		size := len(strings.Join(lines, "\n"))
+		o := acp.Options{Mode: modes[name]}
+		want := turnsOf(t, lines, o, wire{})
+		if len(want) != 3 || !strings.Contains(want[0], "schön 日本 😀.") || !strings.Contains(want[1], "größer → 日.") {
+			t.Fatalf("%q", want)
+		}
+		t.Logf("%q", want)
+		same := func(what string, w wire) {
+			t.Helper()
+			if got := turnsOf(t, lines, o, w); !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", what, got, want)
 			}
-			lines := slices.DeleteFunc(strings.Split(string(raw), "\n"), func(line string) bool { return line == "" })
-			o := acp.Options{Mode: modes[name]}
-			want := turnsOf(t, lines, o, wire{})
-			if len(want) != 3 || !strings.Contains(want[0], "schön 日本 😀.") || !strings.Contains(want[1], "größer → 日.") {
-				t.Fatalf("%q", want)
-			}
-			t.Logf("%q", want)
-			same := func(what string, w wire) {
-				t.Helper()
-				if got := turnsOf(t, lines, o, w); !slices.Equal(got, want) {
-					t.Errorf("%s: %q, want %q", what, got, want)
+		}
+		for _, piece := range []int{1, 2, 3, 5, 64, 1000} {
+			same(fmt.Sprint("pieces of ", piece), wire{piece: piece})
+		}
+		same("twice", wire{twice: true})
+		for around, line := range map[string]func(string) string{
+			"a title":   func(l string) string { return "\x1b]0;" + name + ": ready\x07" + l },
+			"colors":    func(l string) string { return "\x1b[32m" + l + "\x1b[0m" },
+			"a mark":    func(l string) string { return "\ufeff" + l },
+			"CR":        func(l string) string { return l + "\r" },
+			"a banner":  func(l string) string { return "npm warn {deprecated} [x]\n\n" + l },
+			"a timeout": func(l string) string { return l + "\n(node:7) Warning: {\"x\":1}" },
+		} {
+			same(around, wire{line: line, piece: 7})
+		}
+		for cut := 1; cut < size; cut += 61 {
+			got := turnsOf(t, lines, o, wire{cut: cut})
+			for n, text := range got {
+				if open := n == len(got)-1; !open && text != want[n] || open && text != want[n] && !strings.HasPrefix(text, string(agents.Crashed)+", ") {
+					t.Errorf("cut after %d bytes: turn %d is %s, want %s", cut, n+1, text, want[n])
 				}
 			}
-			for _, piece := range []int{1, 2, 3, 5, 64, 1000} {
-				same(fmt.Sprint("pieces of ", piece), wire{piece: piece})
-			}
-			same("twice", wire{twice: true})
-			for around, line := range map[string]func(string) string{
-				"a title":   func(l string) string { return "\x1b]0;" + name + ": ready\x07" + l },
-				"colors":    func(l string) string { return "\x1b[32m" + l + "\x1b[0m" },
-				"a mark":    func(l string) string { return "\ufeff" + l },
-				"CR":        func(l string) string { return l + "\r" },
-				"a banner":  func(l string) string { return "npm warn {deprecated} [x]\n\n" + l },
-				"a timeout": func(l string) string { return l + "\n(node:7) Warning: {\"x\":1}" },
-			} {
-				same(around, wire{line: line, piece: 7})
-			}
-			for cut := 1; cut < len(raw); cut += 61 {
-				got := turnsOf(t, lines, o, wire{cut: cut})
-				for n, text := range got {
-					if open := n == len(got)-1; !open && text != want[n] || open && text != want[n] && !strings.HasPrefix(text, string(agents.Crashed)+", ") {
-						t.Errorf("cut after %d bytes: turn %d is %s, want %s", cut, n+1, text, want[n])
-					}
-				}
-			}
-		})
-	}
+		}
+	})
 }
