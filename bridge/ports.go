@@ -161,8 +161,10 @@ type Observation struct {
 	// Detail is the API's own word on a failure, often empty.
 	Detail   string
 	Duration time.Duration
-	// Cause says why the run ended, where its Runtime tells; the cloud does not. A run with a cause is not tried again by itself.
+	// Cause says why the run ended, where its Runtime tells; the cloud does not.
 	Cause EndCause
+	// Final is set for a failure that the next try would meet, too: the turn is not tried again by itself.
+	Final bool
 	// NotBefore is the time before which nothing is to be said to the agent, the zero time for none.
 	NotBefore time.Time
 	// Seen is what the Runtime itself saw of the run's work, line by line, apart from what the agent says. It holds names that the
@@ -193,7 +195,7 @@ type EndCause string
 // The causes.
 const (
 	CauseAnswered EndCause = "answered"
-	// CauseDeclined means that the agent's model, or the endpoint that it is asked at, refused for good.
+	// CauseDeclined means that the agent's model refused to answer.
 	CauseDeclined     EndCause = "refused"
 	CauseLimited      EndCause = "limited"
 	CauseStopped      EndCause = "stopped"

@@ -15,7 +15,7 @@ const (
 	StopNoToolCall = "no_tool_call"
 	StopMaxSteps   = "max_steps"
 	StopError      = "error"
-	// StopRefused is an error that another try meets again.
+	// StopRefused is an error that the next try would meet, too.
 	StopRefused   = "refused"
 	StopCancelled = "cancelled"
 )

@@ -259,9 +259,7 @@ func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (o bridge.Obse
 		if now.end != nil {
 			o.State, o.Reply, o.Detail = now.end.State, now.end.Reply, now.end.Detail
 			o.Duration = time.Duration(now.end.WorkedMS) * time.Millisecond
-			if now.end.Stop == StopRefused {
-				o.Cause = bridge.CauseDeclined
-			}
+			o.Final = now.end.Stop == StopRefused
 			return nil
 		}
 		if now, err = loadWhole(tx, now.Turn); err == nil && now.limit != nil {

@@ -10,6 +10,7 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
 	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 )
 
 // The bounds of one answer: its bytes on the wire, those of its text and arguments, and its tool calls.
@@ -66,13 +67,13 @@ func tools(all []bridge.ToolOffer) []offered {
 	return out
 }
 
-// response is what is read of an answer. Endpoints add much, and leave much out. What only informs is read where it can be.
+// response is what is read of an answer. Endpoints add much and leave much out. Fields that only inform may have any form.
 type response struct {
-	Model   json.RawMessage `json:"model"`
+	Model   loosejson.Value[string] `json:"model"`
 	Choices []struct {
 		Message struct {
-			Content json.RawMessage `json:"content"`
-			Refusal json.RawMessage `json:"refusal"`
+			Content json.RawMessage         `json:"content"`
+			Refusal loosejson.Value[string] `json:"refusal"`
 			Calls   []struct {
 				Function struct {
 					Name      string          `json:"name"`
@@ -80,7 +81,7 @@ type response struct {
 				} `json:"function"`
 			} `json:"tool_calls"`
 		} `json:"message"`
-		Finish json.RawMessage `json:"finish_reason"`
+		Finish loosejson.Value[string] `json:"finish_reason"`
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
 	Error json.RawMessage `json:"error"`
@@ -96,21 +97,21 @@ func readAnswer(body []byte) (a answer, err error) {
 		return a, fmt.Errorf("%w: it is not the JSON that was expected", errGarbage)
 	}
 	switch {
-	case completions.Said(r.Error):
+	case loosejson.Said(r.Error):
 		return a, fmt.Errorf("%w: it says %s", errGarbage, readError(body))
 	case len(r.Choices) == 0:
 		return a, fmt.Errorf("%w: it has no choices", errGarbage)
 	}
 	c := r.Choices[0]
-	word := completions.Text(c.Finish)
-	a = answer{Finish: completions.Finish(word), Model: completions.Text(r.Model)}
+	word := c.Finish.Is
+	a = answer{Finish: completions.Finish(word), Model: r.Model.Is}
 	if a.Finish == "" {
-		return a, fmt.Errorf("%w: it ends with the word %q, which does not say that it is whole", errGarbage, words.SafeWord(word))
+		return a, fmt.Errorf("%w: its finish_reason %q does not mark a whole answer", errGarbage, words.SafeWord(word))
 	}
 	if a.Text, err = readText(c.Message.Content); err != nil {
 		return a, err
 	}
-	if refusal := completions.Text(c.Message.Refusal); refusal != "" {
+	if refusal := c.Message.Refusal.Is; refusal != "" {
 		a.Text = strings.TrimLeft(a.Text+"\n", "\n") + refusal
 	}
 	size := len(a.Text)

@@ -1,11 +1,12 @@
 package policy
 
 import (
-	"drawbridge/internal/clip"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+
+	"drawbridge/internal/clip"
 )
 
 // Policy is compiled Rules. It is immutable and safe for concurrent use; a changed

@@ -1,10 +1,11 @@
 package policy
 
 import (
-	"drawbridge/internal/clip"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"drawbridge/internal/clip"
 )
 
 const (

@@ -63,7 +63,7 @@ const maxRetries = 3
 // ended, and the first turn of a subagent is its parent's to judge.
 func (e *Engine) retries(j job, out output) bool {
 	broke := out.obs.State == bridge.RunError || out.obs.State == bridge.RunExpired
-	return broke && !out.gone && out.obs.Cause == "" && !j.tree.Stopped() && j.turn.Retry < maxRetries && (!j.turn.IsLaunch() || j.agent.Parent == "")
+	return broke && !out.gone && !out.obs.Final && out.obs.Cause == "" && !j.tree.Stopped() && j.turn.Retry < maxRetries && (!j.turn.IsLaunch() || j.agent.Parent == "")
 }
 
 // retry says the same again after a wait, with all that waits for the agent by

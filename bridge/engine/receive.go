@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"drawbridge/parser"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
+	"drawbridge/parser"
 )
 
 // output is what came of a turn, as the API says.

@@ -4,44 +4,12 @@ package completions
 
 import (
 	"encoding/json"
-	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"drawbridge/internal/loosejson"
 )
-
-// Said reports whether a field is there and is not null.
-func Said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
-// Text reads a string; absent, null and other types read as nothing.
-func Text(raw json.RawMessage) (s string) {
-	_ = json.Unmarshal(raw, &s)
-	return s
-}
-
-// Object reads an object. Absent, null and an empty list, which some languages write for an empty object, have no fields; ok is false
-// for anything else.
-func Object(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool) {
-	if !Said(raw) {
-		return nil, true
-	}
-	if json.Unmarshal(raw, &fields) == nil {
-		return fields, true
-	}
-	var list []json.RawMessage
-	return nil, json.Unmarshal(raw, &list) == nil && len(list) == 0
-}
-
-// Number reads a whole number from 0 to 2^31-1, also from within a string; nil is unknown.
-func Number(raw json.RawMessage) *int64 {
-	f, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
-	if err != nil || f < 0 || f > math.MaxInt32 || f != math.Trunc(f) {
-		return nil
-	}
-	n := int64(f)
-	return &n
-}
 
 // Usage counts tokens; nil is unknown.
 type Usage struct {
@@ -51,11 +19,11 @@ type Usage struct {
 
 // ReadUsage reads the field usage; nil where it says nothing.
 func ReadUsage(raw json.RawMessage) *Usage {
-	u, _ := Object(raw)
-	in, _ := Object(u["prompt_tokens_details"])
-	out, _ := Object(u["completion_tokens_details"])
-	c := Usage{Prompt: Number(u["prompt_tokens"]), Completion: Number(u["completion_tokens"]), Total: Number(u["total_tokens"]),
-		Cached: Number(in["cached_tokens"]), Reasoning: Number(out["reasoning_tokens"])}
+	u, _ := loosejson.Object(raw)
+	in, _ := loosejson.Object(u["prompt_tokens_details"])
+	out, _ := loosejson.Object(u["completion_tokens_details"])
+	c := Usage{Prompt: loosejson.Number(u["prompt_tokens"]), Completion: loosejson.Number(u["completion_tokens"]), Total: loosejson.Number(u["total_tokens"]),
+		Cached: loosejson.Number(in["cached_tokens"]), Reasoning: loosejson.Number(out["reasoning_tokens"])}
 	if c == (Usage{}) {
 		return nil
 	}
@@ -90,7 +58,7 @@ func (j *Joiner) Add(raw json.RawMessage) string {
 	inner := j.held + string(raw[1:len(raw)-1])
 	whole := len(inner) - half(inner)
 	j.held = inner[whole:]
-	return Text(json.RawMessage(`"` + inner[:whole] + `"`))
+	return loosejson.Text(json.RawMessage(`"` + inner[:whole] + `"`))
 }
 
 // Rest ends the text: it returns the sign for a broken character where one waits, else "".

@@ -3,7 +3,6 @@ package httpx
 import (
 	"context"
 	"crypto/rand"
-	"drawbridge/internal/clip"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"drawbridge/internal/clip"
 )
 
 // Record collects what a request's one log line says beyond status and time.

@@ -3,7 +3,6 @@ package httpx
 import (
 	"cmp"
 	"context"
-	"drawbridge/internal/clip"
 	"errors"
 	"fmt"
 	stdlog "log"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"drawbridge/internal/clip"
 )
 
 // ServerOptions configures a Server. Addr and Handler are required; a timeout

@@ -1,7 +1,6 @@
 package yamlconf
 
 import (
-	"drawbridge/internal/trust"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"drawbridge/internal/trust"
 )
 
 // decoder walks the nodes of one file beside the value that they fill.

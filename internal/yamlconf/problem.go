@@ -1,9 +1,10 @@
 package yamlconf
 
 import (
-	"drawbridge/internal/clip"
 	"strconv"
 	"strings"
+
+	"drawbridge/internal/clip"
 )
 
 // Problem is one thing wrong with a configuration, for the person who wrote it.

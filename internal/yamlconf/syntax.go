@@ -2,7 +2,6 @@ package yamlconf
 
 import (
 	"bytes"
-	"drawbridge/internal/clip"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"drawbridge/internal/clip"
 )
 
 // mostLines is how long a file may be for badLine to look for the exact line; it parses the file once for each line.

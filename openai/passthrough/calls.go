@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 	"drawbridge/openai/upstream"
 )
 
@@ -28,12 +29,12 @@ func (c *call) whole() bool {
 
 // piece takes a piece of a call. The name is shown when the next piece comes, because some endpoints cut it in two.
 func (t *turn) piece(m map[string]json.RawMessage) {
-	f, _ := completions.Object(m["function"]) // what is not there is empty
-	index, id, name := -1, completions.Text(m["id"]), completions.Text(f["name"])
-	if n := completions.Number(m["index"]); n != nil {
+	f, _ := loosejson.Object(m["function"]) // what is not there is empty
+	index, id, name := -1, loosejson.Text(m["id"]), loosejson.Text(f["name"])
+	if n := loosejson.Number(m["index"]); n != nil {
 		index = int(*n)
 	}
-	at := t.find(index, id, name, completions.Said(f["arguments"]) && string(f["arguments"]) != `""`)
+	at := t.find(index, id, name, loosejson.Said(f["arguments"]) && string(f["arguments"]) != `""`)
 	if at < 0 {
 		t.showCalls()
 		t.calls = append(t.calls, call{index: index})
@@ -54,7 +55,7 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 		c.args += c.pieces.Add(arguments)
 	}
 	for key, v := range m {
-		if !c.shown && key != "index" && key != "id" && key != "type" && key != "function" && completions.Said(v) {
+		if !c.shown && key != "index" && key != "id" && key != "type" && key != "function" && loosejson.Said(v) {
 			if c.extra == nil {
 				c.extra = map[string]json.RawMessage{}
 			}

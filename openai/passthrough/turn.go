@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 	"drawbridge/openai/upstream"
 )
 
@@ -195,11 +196,11 @@ func (t *turn) whole() error {
 		return t.p.broken("upstream_garbage", fmt.Sprintf("the endpoint's answer has more than %d bytes", maxWhole))
 	}
 	var c completion
-	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 && !completions.Said(c.Error) {
+	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 && !loosejson.Said(c.Error) {
 		return t.alien()
 	}
 	for i := range c.Choices {
-		if !completions.Said(c.Choices[i].Delta) {
+		if !loosejson.Said(c.Choices[i].Delta) {
 			c.Choices[i].Delta = c.Choices[i].Message
 		}
 	}
@@ -231,7 +232,7 @@ func (t *turn) chunk(data []byte) error {
 
 // take queues what a chunk says. Only the first choice is read: the door asks for one.
 func (t *turn) take(c completion) error {
-	if completions.Said(c.Error) {
+	if loosejson.Said(c.Error) {
 		body, _ := json.Marshal(map[string]json.RawMessage{"error": c.Error})
 		message, _, code := readError(body)
 		if tooLong.MatchString(code + " " + message) {
@@ -247,17 +248,17 @@ func (t *turn) take(c completion) error {
 		t.usage = (*upstream.Usage)(u)
 	}
 	for _, choice := range c.Choices {
-		if n := completions.Number(choice.Index); n != nil && *n != 0 {
+		if n := loosejson.Number(choice.Index); n != nil && *n != 0 {
 			continue
 		}
-		delta, ok := completions.Object(choice.Delta)
+		delta, ok := loosejson.Object(choice.Delta)
 		if !ok {
 			return t.p.broken("upstream_garbage", "the endpoint sent a piece of its answer that cannot be read; what came before is not all")
 		}
 		if err := t.delta(delta); err != nil {
 			return err
 		}
-		t.word(completions.Text(choice.Finish))
+		t.word(loosejson.Text(choice.Finish))
 	}
 	return nil
 }
@@ -286,19 +287,19 @@ func (t *turn) delta(d map[string]json.RawMessage) error {
 	}
 	var extra map[string]json.RawMessage
 	for key, v := range d {
-		if !known[key] && completions.Said(v) {
+		if !known[key] && loosejson.Said(v) {
 			if extra == nil {
 				extra = map[string]json.RawMessage{}
 			}
 			extra[key] = v
 		}
 	}
-	t.loose = t.loose || t.finish != "" && (content != "" || completions.Said(d["tool_calls"]))
+	t.loose = t.loose || t.finish != "" && (content != "" || loosejson.Said(d["tool_calls"]))
 	if content != "" || extra != nil {
 		t.queue = append(t.queue, upstream.Event{Kind: upstream.Text, Text: content, Extra: extra})
 	}
 	var calls []map[string]json.RawMessage
-	if completions.Said(d["tool_calls"]) && json.Unmarshal(d["tool_calls"], &calls) != nil {
+	if loosejson.Said(d["tool_calls"]) && json.Unmarshal(d["tool_calls"], &calls) != nil {
 		return t.p.broken("upstream_garbage", "the endpoint sent calls of tools that cannot be read; what came before is not all")
 	}
 	for _, c := range calls {
@@ -316,7 +317,7 @@ func (t *turn) parts(raw json.RawMessage) (content, thought string) {
 	for _, p := range list {
 		content += t.content.Add(p["text"])
 		var inner []map[string]json.RawMessage
-		if completions.Text(p["type"]) == "thinking" && json.Unmarshal(p["thinking"], &inner) == nil {
+		if loosejson.Text(p["type"]) == "thinking" && json.Unmarshal(p["thinking"], &inner) == nil {
 			for _, q := range inner {
 				thought += t.thought.Add(q["text"])
 			}

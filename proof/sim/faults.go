@@ -1,9 +1,10 @@
 package sim
 
 import (
-	"drawbridge/bridge"
 	"math/rand/v2"
 	"time"
+
+	"drawbridge/bridge"
 )
 
 // Fault is a kind of thing that goes wrong.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 
 	sdk "github.com/coder/acp-go-sdk"
@@ -183,7 +183,7 @@ func (m message) surely() bool {
 	case m.Error != nil:
 		return true
 	}
-	result, _ := completions.Object(m.Result)
+	result, _ := loosejson.Object(m.Result)
 	_, ours := result["outcome"]
 	return !ours
 }

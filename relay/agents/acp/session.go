@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
-	"drawbridge/internal/completions"
 	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/runner/settings"
@@ -448,7 +447,7 @@ func (s *Session) noteTool(kind string, params json.RawMessage) {
 			Status loosejson.Value[string] `json:"status"`
 		} `json:"update"`
 	}
-	if json.Unmarshal(params, &call) != nil || !completions.Said(call.Update.ID) || len(call.Update.ID) > maxID {
+	if json.Unmarshal(params, &call) != nil || !loosejson.Said(call.Update.ID) || len(call.Update.ID) > maxID {
 		return
 	}
 	id := string(call.Update.ID)

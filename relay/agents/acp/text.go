@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 )
 
@@ -27,11 +27,11 @@ func chunkOf(params json.RawMessage) chunk {
 		} `json:"update"`
 	}
 	_ = json.Unmarshal(params, &n) // the caller read it as an update
-	content, _ := completions.Object(n.Update.Content)
-	if completions.Text(content["type"]) != "text" {
+	content, _ := loosejson.Object(n.Update.Content)
+	if loosejson.Text(content["type"]) != "text" {
 		return chunk{}
 	}
-	c := chunk{completions.Text(content["text"]), completions.Text(n.Update.Message)}
+	c := chunk{loosejson.Text(content["text"]), loosejson.Text(n.Update.Message)}
 	if len(c.message) > maxID {
 		c.message = ""
 	}

@@ -10,7 +10,7 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
-	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 )
 
@@ -61,8 +61,8 @@ type prompted struct {
 
 // usage reads what a turn took, nil where the agent does not say it in numbers. It only informs.
 func (p prompted) usage() *Usage {
-	u, _ := completions.Object(p.Usage)
-	in, out, cached := completions.Number(u["inputTokens"]), completions.Number(u["outputTokens"]), completions.Number(u["cachedReadTokens"])
+	u, _ := loosejson.Object(p.Usage)
+	in, out, cached := loosejson.Number(u["inputTokens"]), loosejson.Number(u["outputTokens"]), loosejson.Number(u["cachedReadTokens"])
 	if in == nil || out == nil {
 		return nil
 	}

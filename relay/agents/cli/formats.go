@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/host"
@@ -89,14 +89,14 @@ type block struct {
 // usage reads what a turn took, nil where the program does not say it in numbers. caches are the names of what was read from and written to a
 // cache, beside the input; they may be absent.
 func usage(raw json.RawMessage, input, output string, caches ...string) *acp.Usage {
-	said, _ := completions.Object(raw)
-	in, out := completions.Number(said[input]), completions.Number(said[output])
+	said, _ := loosejson.Object(raw)
+	in, out := loosejson.Number(said[input]), loosejson.Number(said[output])
 	if in == nil || out == nil {
 		return nil
 	}
 	u := &acp.Usage{Input: int(*in), Output: int(*out)}
 	for i, name := range caches {
-		if n := completions.Number(said[name]); n != nil {
+		if n := loosejson.Number(said[name]); n != nil {
 			if u.Input += int(*n); i == 0 {
 				u.Cached = int(*n)
 			}
@@ -270,8 +270,8 @@ func (f *codex) event(line []byte) (known, final bool) {
 	case "turn.completed":
 		f.done, f.failed = true, false
 		if u := usage(e.Usage, "input_tokens", "output_tokens"); u != nil {
-			if said, _ := completions.Object(e.Usage); completions.Number(said["cached_input_tokens"]) != nil {
-				u.Cached = int(*completions.Number(said["cached_input_tokens"]))
+			if said, _ := loosejson.Object(e.Usage); loosejson.Number(said["cached_input_tokens"]) != nil {
+				u.Cached = int(*loosejson.Number(said["cached_input_tokens"]))
 			}
 			f.usage = u
 		}
