@@ -30,7 +30,7 @@ func TestFieldsThatInform(t *testing.T) {
 		call        func(context.Context, *cloudagents.Client) (string, error)
 		want        string
 	}{
-		"launch v1": {"{" + agentV1 + "," + runJSON + "}", "POST /v1/agents", bridge.APIv1, []string{"agent", "agent.id", "agent.latestRunId", "run", "run.id", "run.agentId", "run.status", "run.result"},
+		"launch v1": {"{" + agentV1 + "," + runJSON + "}", "POST /v1/agents", bridge.APIv1, []string{"agent", "agent.id", "agent.latestRunId", "agent.repos", "agent.repos[].url", "run", "run.id", "run.agentId", "run.status", "run.result"},
 			func(ctx context.Context, c *cloudagents.Client) (string, error) {
 				s, err := c.Launch(ctx, launchOf(t))
 				return s.Agent + " " + s.Run, err
@@ -45,7 +45,7 @@ func TestFieldsThatInform(t *testing.T) {
 				o, err := c.Observe(ctx, bridge.RunRef{API: bridge.APIv1, Agent: agentID, Run: "run-1"})
 				return fmt.Sprint(o.State, " ", o.Reply), err
 			}, "FINISHED Done."},
-		"launch v0": {agentV0, "POST /v0/agents", bridge.APIv0, []string{"id", "status"},
+		"launch v0": {agentV0, "POST /v0/agents", bridge.APIv0, []string{"id", "status", "source", "source.repository", "target", "target.branchName"},
 			func(ctx context.Context, c *cloudagents.Client) (string, error) {
 				s, err := c.Launch(ctx, launchOf(t))
 				return s.Agent, err
@@ -72,5 +72,24 @@ func TestFieldsThatInform(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFieldsThatDecide: an answer in which the repository or v0's branch has another form is garbled. Nothing is taken for absent.
+func TestFieldsThatDecide(t *testing.T) {
+	t.Parallel()
+	const run = `,"run":{"id":"run-1","agentId":"` + agentID + `","status":"RUNNING"}}`
+	for _, body := range []string{`{"agent":{"id":"` + agentID + `","repos":{"main":"https://github.com/me/my-app"}}` + run, `{"agent":{"id":"` + agentID + `","repos":[{"url":7}]}` + run} {
+		f := newFake(t, map[string][]reply{"POST /v1/agents": {{body: body}}})
+		_, err := newClient(t, f.URL).Launch(t.Context(), launchOf(t))
+		check(t, err, bridge.Unavailable, true)
+	}
+	for _, agent := range []string{`"target":7`, `"target":{"branchName":{"name":"x"}}`, `"source":7`, `"source":{"repository":7}`} {
+		f := newFake(t, map[string][]reply{"GET /v0/agents": {{body: `{"agents":[{"id":"bc_1","status":"RUNNING",` + agent + `}]}`}}})
+		_, found, err := newClient(t, f.URL, withV0).FindLaunch(t.Context(), launchOf(t))
+		check(t, err, bridge.Unavailable, false)
+		if found != bridge.FoundUnknown {
+			t.Errorf("%s: %s", agent, found)
+		}
 	}
 }

@@ -46,9 +46,9 @@ func (c *Client) launchV0(ctx context.Context, l bridge.Launch) (bridge.Started,
 func startedV0(agent agentV0) bridge.Started {
 	return bridge.Started{
 		Agent:  agent.ID,
-		Repo:   bounded(string(agent.Source.Is.Repository)),
-		URL:    link(agent.Target.Is.URL.Is),
-		Branch: bounded(agent.Target.Is.BranchName.Is),
+		Repo:   bounded(agent.Source.Repository),
+		URL:    link(agent.Target.URL.Is),
+		Branch: bounded(agent.Target.BranchName),
 	}
 }
 
@@ -79,8 +79,8 @@ func (c *Client) findLaunchV0(ctx context.Context, l bridge.Launch) (bridge.Star
 // isLaunch goes by the branch, which is this operation's own, and by the
 // repository where both sides name one.
 func isLaunch(agent agentV0, l bridge.Launch) bool {
-	repo, granted := string(agent.Source.Is.Repository), l.Grant.Repo()
-	return validID(agent.ID) && agent.Target.Is.BranchName.Is == branchV0(l.Op) &&
+	repo, granted := agent.Source.Repository, l.Grant.Repo()
+	return validID(agent.ID) && agent.Target.BranchName == branchV0(l.Op) &&
 		(repo == "" || granted == "" || SameRepo(repo, granted))
 }
 
@@ -165,9 +165,9 @@ func (c *Client) statusV0(ctx context.Context, what, id string) (bridge.Observat
 		return bridge.Observation{}, c.garbled(k, errors.New("the answer names another agent"))
 	}
 	o := bridge.Observation{
-		Repo:   bounded(string(agent.Source.Is.Repository)),
-		Branch: bounded(agent.Target.Is.BranchName.Is),
-		PR:     link(agent.Target.Is.PRURL.Is),
+		Repo:   bounded(agent.Source.Repository),
+		Branch: bounded(agent.Target.BranchName),
+		PR:     link(agent.Target.PRURL.Is),
 	}
 	o.State, o.Detail = stateOf(agent.Status)
 	return o, nil

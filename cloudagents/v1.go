@@ -60,7 +60,9 @@ func (c *Client) modelV1() *modelJSON {
 
 func startedV1(agent agentV1, run string) bridge.Started {
 	s := bridge.Started{Agent: agent.ID, Run: run, URL: link(agent.URL.Is)}
-	s.Repo = bounded(string(agent.Repos.first))
+	if repos := agent.Repos.items; len(repos) > 0 {
+		s.Repo = bounded(repos[0].URL)
+	}
 	return s
 }
 

@@ -11,7 +11,8 @@ import (
 	"drawbridge/internal/loosejson"
 )
 
-// The JSON of both versions, as far as it is used. Unknown fields are ignored.
+// The JSON of both versions, as far as it is used. Unknown fields are ignored. Ids, states, replies, an agent's
+// repository and its branch at v0 decide: an answer in which one has another form is garbled. The other fields inform.
 
 // maxListed bounds every list that has a bound at the API, which gives pages of at most 100.
 const maxListed = 100
@@ -45,36 +46,6 @@ func (l *listOf[T]) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		l.items = append(l.items, item)
-	}
-	return nil
-}
-
-// repoName is a repository as the API names it. One in another form stays as it is written: it is not the one that was asked for.
-type repoName string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *repoName) UnmarshalJSON(raw []byte) error {
-	var name string
-	if json.Unmarshal(raw, &name) != nil {
-		name = string(raw)
-	}
-	*n = repoName(name)
-	return nil
-}
-
-// repoNames is the first repository of a list, "" for an empty one.
-type repoNames struct{ first repoName }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *repoNames) UnmarshalJSON(raw []byte) error {
-	var list listOf[struct {
-		URL repoName `json:"url"`
-	}]
-	switch err := json.Unmarshal(raw, &list); {
-	case err != nil:
-		n.first = repoName(raw)
-	case len(list.items) > 0:
-		n.first = list.items[0].URL
 	}
 	return nil
 }
@@ -129,8 +100,10 @@ type agentV1 struct {
 	URL         loosejson.Value[string] `json:"url"`
 	CreatedAt   loosejson.Value[string] `json:"createdAt"`
 	LatestRunID string                  `json:"latestRunId"`
-	// Repos are the first of the list, which has at most 20.
-	Repos repoNames `json:"repos"`
+	// Repos has at most 20.
+	Repos listOf[struct {
+		URL string `json:"url"`
+	}] `json:"repos"`
 }
 
 type runV1 struct {
@@ -195,15 +168,15 @@ type agentV0 struct {
 	ID     string                  `json:"id"`
 	Name   loosejson.Value[string] `json:"name"`
 	Status string                  `json:"status"`
-	Source loosejson.Value[struct {
-		Repository repoName `json:"repository"`
-	}] `json:"source"`
+	Source struct {
+		Repository string `json:"repository"`
+	} `json:"source"`
 	CreatedAt loosejson.Value[string] `json:"createdAt"`
-	Target    loosejson.Value[struct {
+	Target    struct {
+		BranchName string                  `json:"branchName"`
 		URL        loosejson.Value[string] `json:"url"`
-		BranchName loosejson.Value[string] `json:"branchName"`
 		PRURL      loosejson.Value[string] `json:"prUrl"`
-	}] `json:"target"`
+	} `json:"target"`
 }
 
 // messageV0 has no id here: ids change on each GET (facts: Conversation).

@@ -196,8 +196,11 @@ func TestEndEndsStreamsAndSessions(t *testing.T) {
 	}
 	w.mint(main)
 	header := http.Header{"Authorization": {"Bearer " + w.secret("main")}, "Mcp-Session-Id": {s.ID()}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
-	if got := w.post("", header, `{"jsonrpc":"2.0","id":9,"method":"ping"}`); got != http.StatusNotFound {
-		t.Errorf("the session of a token that was revoked: status %d", got)
+	for _, body := range []string{`{"jsonrpc":"2.0","id":9,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"list_agents","arguments":{"text":"what is io.modelcontextprotocol/protocolVersion?"}}}`} {
+		if got := w.post("", header, body); got != http.StatusNotFound {
+			t.Errorf("the session of a token that was revoked: status %d to %s", got, body)
+		}
 	}
 }
 

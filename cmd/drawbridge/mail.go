@@ -266,7 +266,7 @@ func receiptText(all []office.Receipt, of string) string {
 
 type postCmd struct {
 	Channel string `arg:"" help:"A channel's name, a thread's or DM's id, or an agent."`
-	Text    string `arg:"" help:"What to say; - for standard input."`
+	Text    textArg `arg:"" help:"What to say; - for standard input."`
 	target
 }
 
@@ -277,11 +277,7 @@ func (postCmd) Help() string {
 
 // Run posts.
 func (c postCmd) Run(ctx context.Context, a app) error {
-	text, err := a.text(c.Text)
-	if err != nil {
-		return err
-	}
-	return tell(c.target, a, func(client *api.Client) (office.Posted, error) { return client.Post(ctx, c.Channel, text) }, func(p office.Posted) error {
+	return tell(c.target, a, func(client *api.Client) (office.Posted, error) { return client.Post(ctx, c.Channel, string(c.Text)) }, func(p office.Posted) error {
 		_, err := fmt.Fprintf(a.stdout, "%s goes to %s and wakes %d\n", p.Message.ID, words.Count(p.Recipients, "agent"), p.Woken)
 		return err
 	})

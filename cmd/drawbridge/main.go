@@ -5,7 +5,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +133,7 @@ func run(ctx context.Context, a app, args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader of --help has what it wanted
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(a.stderr, "drawbridge: %s\nSee drawbridge --help.\n", cmp.Or(dashHint(err, args), err.Error()+quoteHint(err, args)))
+		fmt.Fprintf(a.stderr, "drawbridge: %v%s%s\nSee drawbridge --help.\n", err, quoteHint(err, args), dashHint(err, args))
 		return exitUsage
 	}
 	return a.code(call.Run())
@@ -152,36 +151,39 @@ func quoteHint(err error, args []string) string {
 
 // dashHint helps with a text that begins with a dash.
 func dashHint(err error, args []string) string {
-	at := slices.IndexFunc(args, func(word string) bool { return strings.HasPrefix(word, "-") && strings.ContainsAny(word, " \t\n") })
-	if at < 1 || !strings.HasPrefix(err.Error(), "unknown flag") {
+	at := slices.IndexFunc(args, func(word string) bool {
+		name, _, _ := strings.Cut(word, "=") // --dir=/my work is a flag
+		return strings.HasPrefix(word, "-") && strings.ContainsAny(name, " \t\n")
+	})
+	if at < 0 || !strings.HasPrefix(err.Error(), "unknown flag") {
 		return ""
 	}
-	flags := ""
-	if at+1 < len(args) {
-		flags = strings.Join(args[at+1:], " ") + " "
-	}
-	return fmt.Sprintf("put -- before a text that begins with a dash: drawbridge %s %s-- %q", strings.Join(args[:at], " "), flags, args[at])
+	return fmt.Sprintf("; put -- before a text that begins with a dash: … -- %q", args[at])
 }
 
 // maxText bounds a text from standard input, in bytes.
 const maxText = 1 << 20
 
-// text is what was given as a text: - is standard input.
-func (a app) text(given string) (string, error) {
-	if given != "-" {
-		return given, nil
+// textArg is a text on the command line; - stands for the one on standard input.
+type textArg string
+
+// AfterApply reads standard input.
+func (t *textArg) AfterApply(a app) error {
+	if *t != "-" {
+		return nil
 	}
 	raw, err := io.ReadAll(io.LimitReader(a.stdin, maxText+1))
 	text := strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read the text from standard input: %w", err)
+		return fmt.Errorf("read the text from standard input: %w", err)
 	case len(raw) > maxText:
-		return "", usageError{fmt.Errorf("the text on standard input has more than %d bytes", maxText)}
+		return fmt.Errorf("the text on standard input has more than %d bytes", maxText)
 	case strings.TrimSpace(text) == "":
-		return "", usageError{errors.New("- is the text on standard input, and there is none; pipe one in, or write it in the place of -")}
+		return errors.New("standard input is empty; pipe a text in, or write the text in place of -")
 	}
-	return text, nil
+	*t = textArg(text)
+	return nil
 }
 
 // code prints an error with what to do next and returns its exit code.
@@ -191,7 +193,7 @@ func (a app) code(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errNo), errors.Is(err, syscall.EPIPE): // the reader (… | head) has what it wanted
+	case errors.Is(err, errNo), errors.Is(err, syscall.EPIPE): // the reader (… | head) knows that it left
 		return exitNo
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.stderr, "drawbridge: interrupted")

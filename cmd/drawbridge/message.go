@@ -23,7 +23,7 @@ func (messageCmd) Help() string {
 
 type messageEditCmd struct {
 	Message string `arg:"" help:"The message's id, msg_…."`
-	Text    string `arg:"" help:"What it shall say; - for standard input."`
+	Text    textArg `arg:"" help:"What it shall say; - for standard input."`
 	target
 }
 
@@ -34,11 +34,7 @@ func (messageEditCmd) Help() string {
 
 // Run edits.
 func (c messageEditCmd) Run(ctx context.Context, a app) error {
-	text, err := a.text(c.Text)
-	if err != nil {
-		return err
-	}
-	return c.change(a, "changed", func(client *api.Client) (office.Message, error) { return client.EditMessage(ctx, c.Message, text) })
+	return c.change(a, "changed", func(client *api.Client) (office.Message, error) { return client.EditMessage(ctx, c.Message, string(c.Text)) })
 }
 
 type messageDeleteCmd struct {

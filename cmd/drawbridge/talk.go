@@ -148,7 +148,7 @@ func shown(s string) string {
 
 type launchCmd struct {
 	Repo         string `arg:"" help:"The repository; an orchestrator's own, or one of the allowlist."`
-	Prompt       string `arg:"" help:"The agent's first turn; - for standard input."`
+	Prompt       textArg `arg:"" help:"The agent's first turn; - for standard input."`
 	Name         string `help:"The agent's name." default:"main"`
 	Ref          string `help:"Branch, tag or commit to start from." placeholder:"REF"`
 	API          string `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
@@ -164,12 +164,8 @@ func (launchCmd) Help() string {
 
 // Run launches.
 func (c launchCmd) Run(ctx context.Context, a app) error {
-	prompt, err := a.text(c.Prompt)
-	if err != nil {
-		return err
-	}
 	return tell(c.target, a, func(client *api.Client) (api.Launched, error) {
-		return client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: prompt, API: c.API, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
+		return client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: string(c.Prompt), API: c.API, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
 	}, func(l api.Launched) error {
 		_, err := fmt.Fprintf(a.stdout, "%s is %s on %s; its first turn is %s\nSee what comes of it: drawbridge turns %s\n", l.Agent.Name, l.Agent.ID, l.Agent.Repo, l.Turn.ID, l.Agent.Name)
 		return err
@@ -178,7 +174,7 @@ func (c launchCmd) Run(ctx context.Context, a app) error {
 
 type sayCmd struct {
 	Agent string `arg:"" help:"The agent's name or id."`
-	Text  string `arg:"" help:"What to say; - for standard input."`
+	Text  textArg `arg:"" help:"What to say; - for standard input."`
 	target
 }
 
@@ -189,11 +185,7 @@ func (sayCmd) Help() string {
 
 // Run says.
 func (c sayCmd) Run(ctx context.Context, a app) error {
-	text, err := a.text(c.Text)
-	if err != nil {
-		return err
-	}
-	return tell(c.target, a, func(client *api.Client) (api.Turn, error) { return client.Say(ctx, c.Agent, text) }, func(t api.Turn) error {
+	return tell(c.target, a, func(client *api.Client) (api.Turn, error) { return client.Say(ctx, c.Agent, string(c.Text)) }, func(t api.Turn) error {
 		_, err := fmt.Fprintf(a.stdout, "turn %d of %s is %s (%s)\n", t.Seq, c.Agent, t.State, t.ID)
 		return err
 	})

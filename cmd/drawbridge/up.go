@@ -14,7 +14,7 @@ import (
 
 type upCmd struct {
 	Folder string `arg:"" optional:"" help:"A clone that the agent may work on, in a clone of its own." type:"path"`
-	Prompt string `arg:"" optional:"" help:"What the agent is to do there; - for standard input."`
+	Prompt textArg `arg:"" optional:"" help:"What the agent is to do there; - for standard input."`
 	Agent  string `help:"Which agent of this machine works there; the only one unless given." placeholder:"NAME"`
 	Dir    string `help:"The folder of the configuration and of all state; drawbridge below XDG_STATE_HOME or ~/.local/state unless given." placeholder:"DIR" type:"path"`
 	Once   bool   `help:"End when the turn has ended; the exit code is 1 when it failed."`
@@ -35,16 +35,12 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 	if c.Once && c.Prompt == "" {
 		return usageError{errors.New("--once needs a folder and a prompt")}
 	}
-	prompt, err := a.text(c.Prompt)
-	if err != nil {
-		return err
-	}
 	dir, err := c.folder(a)
 	if err != nil {
 		return err
 	}
 	err = up.Run(ctx, up.Options{
-		Folder: c.Folder, Prompt: prompt, Agent: c.Agent, Dir: dir, Once: c.Once, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
+		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Dir: dir, Once: c.Once, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
 		Person: isTerminal(a.stdin) && !isNothing(a.stdin), Shown: shown, Problems: a.problems, Usage: func(err error) error { return usageError{err} },
 		SetUp:   func(ctx context.Context) error { return a.setUp(ctx, dir, "") },
 		Missing: func() []string { return missingFiles(dir) }, Machine: func(ctx context.Context) local.Machine { return a.machine(ctx, dir) },

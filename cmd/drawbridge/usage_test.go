@@ -120,19 +120,20 @@ func TestTexts(t *testing.T) {
 		args        []string
 		stdin, says string
 	}{
-		{[]string{"say", "main", "- [ ] Add a health check"}, "", `put -- before a text that begins with a dash: drawbridge say main -- "- [ ] Add a health check"`},
-		{[]string{"launch", "github.com/me/app", "--fix it", "--name", "fix"}, "", `drawbridge launch github.com/me/app --name fix -- "--fix it"`},
-		{[]string{"say", "main", "-"}, " \n", "- is the text on standard input, and there is none"},
+		{[]string{"say", "main", "- [ ] Add a health check"}, "", `; put -- before a text that begins with a dash: … -- "- [ ] Add a health check"`},
+		{[]string{"up", ".", "do it", "--dir=/home/me/my work", "--onec"}, "", "unknown flag --onec, did you mean \"--once\"?\nSee"},
+		{[]string{"say", "main", "-"}, " \n", "standard input is empty; pipe a text in"},
 		{[]string{"post", "general", "-"}, strings.Repeat("x", maxText+1), "has more than 1048576 bytes"},
-		{[]string{"launch", "github.com/me/app", "-"}, "", "there is none"},
-		{[]string{"message", "edit", "msg_1", "-"}, "", "there is none"},
-		{[]string{"up", ".", "-"}, "", "there is none"},
+		{[]string{"launch", "github.com/me/app", "-"}, "", "standard input is empty"},
+		{[]string{"message", "edit", "msg_1", "-"}, "", "standard input is empty"},
+		{[]string{"up", ".", "-"}, "", "standard input is empty"},
 	} {
 		if got := callInside(t, c.stdin, c.args...); got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, c.says) {
 			t.Errorf("drawbridge %q: %+v", c.args, got)
 		}
 	}
-	if text, err := (app{stdin: strings.NewReader("- two\n- lines\r\n\n")}).text("-"); err != nil || text != "- two\n- lines" {
+	text := textArg("-")
+	if err := text.AfterApply(app{stdin: strings.NewReader("- two\n- lines\r\n\n")}); err != nil || text != "- two\n- lines" {
 		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -22,8 +22,8 @@ type Broken struct {
 // forms are what is put in the place of a field's value: each kind of JSON, a number that fits no Go number, and a text that is no word.
 var forms = []string{"null", "true", "7", "-1.5", "1e999", `"7"`, `"a\nb ü"`, "[]", "[7]", "{}", `{"a":[7]}`}
 
-// Break returns value with each of its fields broken in each way, in a stable order. A field is a member of an object at any depth. Those whose
-// path is in decides are left as they are, with what is below them where the path ends with a star. It panics for what is not JSON.
+// Break returns value with each of its fields broken in each way, in a stable order. A field is a member of an object at any depth.
+// decides lists the paths that it leaves alone. It panics for what is not JSON.
 func Break(value string, decides ...string) (all []Broken) {
 	var root any
 	d := json.NewDecoder(strings.NewReader(value))
@@ -42,16 +42,6 @@ type breaker struct {
 	all     []Broken
 }
 
-// skips reports whether a field is left as it is, and whether what is below it is, too.
-func (b *breaker) skips(path string) (field, below bool) {
-	for _, d := range b.decides {
-		name, star := strings.CutSuffix(d, "*")
-		field = field || path == name
-		below = below || star && path == name
-	}
-	return field, below
-}
-
 func (b *breaker) walk(at any, path string) {
 	switch v := at.(type) {
 	case []any:
@@ -61,8 +51,7 @@ func (b *breaker) walk(at any, path string) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			was, name := v[key], strings.TrimPrefix(path+"."+key, ".")
-			field, below := b.skips(name)
-			if !field {
+			if !slices.Contains(b.decides, name) {
 				for _, form := range forms {
 					v[key] = json.RawMessage(form)
 					raw, err := json.Marshal(b.root)
@@ -73,9 +62,7 @@ func (b *breaker) walk(at any, path string) {
 				}
 				v[key] = was
 			}
-			if !below {
-				b.walk(was, name)
-			}
+			b.walk(was, name)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestFieldsThatInform(t *testing.T) {
 		{update(`{"sessionUpdate":"tool_call","toolCallId":"c1","title":"ls","kind":"execute","status":"pending","content":[{"type":"content","content":{"type":"text","text":"x"}}],"locations":[{"path":"/a","line":1}],"rawInput":{"command":"ls"}}`), envelope},
 		{`{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c1","title":"Run","kind":"execute","status":"pending","content":[],"rawInput":{"command":"ls"},"locations":[{"path":"/work/a","line":1}]},
 			"options":[{"optionId":"yes","name":"Yes","kind":"allow_once"}],"_meta":{"a":1}}}`,
-			[]string{"id", "method", "params", "params.sessionId", "params.toolCall", "params.toolCall.kind", "params.toolCall.rawInput*", "params.toolCall.locations", "params.toolCall.locations[].path",
+			[]string{"id", "method", "params", "params.sessionId", "params.toolCall", "params.toolCall.kind", "params.toolCall.rawInput", "params.toolCall.rawInput.command", "params.toolCall.locations", "params.toolCall.locations[].path",
 				"params.options", "params.options[].optionId", "params.options[].kind"}},
 		{update(`{"sessionUpdate":"tool_call_update","toolCallId":"c1","title":"ls","kind":"execute","status":"completed","content":[],"rawOutput":{"exit":0}}`), envelope},
 		{update(`{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":0.1,"currency":"USD"}}`), envelope},
