@@ -62,7 +62,7 @@ func TestNoClientRepeatsWhatMayHaveHappened(t *testing.T) {
 		"a lock":           {&upstream.Error{Status: 409, Message: "it is locked"}, "it is locked"},
 		"gone":             {&upstream.Error{Status: 410, Message: "it is gone"}, "it is gone"},
 		"its type":         {&upstream.Error{Type: "server_error", Param: "error 503", Message: "it failed"}, "it failed"},
-		"a number of it":   {&upstream.Error{Message: "it failed", Param: "try again in 4291 ms"}, "may have begun"},
+		"a number of it":   {&upstream.Error{Message: "it failed", Param: "try again in 4291 ms"}, "it failed"},
 		"a network":        {&upstream.Error{Message: "read tcp: connection reset by peer: ECONNRESET"}, "may have begun"},
 		"an end of it":     {&upstream.Error{Message: "the endpoint failed", Said: "Premature close; EPIPE; aborted"}, "the endpoint failed"},
 		"a proxy's words":  {&upstream.Error{Message: "the endpoint failed", Said: `{"type":"rate_limit_error"}`}, "the endpoint failed"},

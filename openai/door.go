@@ -66,11 +66,11 @@ const (
 	repeatSince  = 2 * time.Hour
 	// fateWithin is how long a repeat waits until it is known whether the first one's connection broke.
 	fateWithin = 2 * time.Second
-	// doubtFor is how soon behind a whole answer a connection ends that may have broken on the way. doubtWithin is how soon after that the
-	// same body is a repeat, and doubtMarked how soon for a request that says so.
-	doubtFor    = 250 * time.Millisecond
-	doubtWithin = 500 * time.Millisecond
-	doubtMarked = 2 * time.Second
+	// doubtFor is how soon after a whole answer a connection ends when the answer may be lost on its way. lostWithin is how soon after that the
+	// same body is a repeat, and lostMarked how soon for a request that says so.
+	doubtFor   = 250 * time.Millisecond
+	lostWithin = 500 * time.Millisecond
+	lostMarked = 2 * time.Second
 	// remember is how long a turn that is over stays in memory, and keepFor how long in the record. It is looked for older ones each
 	// forgetEach, in steps of forgetAtOnce.
 	remember     = time.Minute
@@ -97,8 +97,10 @@ type Door struct {
 	legs map[string]*leg
 	// refused holds when the last try of a body was refused before anything was begun, by the token's name and the body's digest.
 	refused map[[2]string]time.Time
-	// taken has a channel for each body that is being recorded, by the same names; it is closed when that is done.
-	taken map[[2]string]chan struct{}
+	// passing has a channel for each body whose request is being recorded or answered, by the same names. It is closed when that is done.
+	passing map[[2]string]chan struct{}
+	// lost has the answers that may be lost on their way, by the same names.
+	lost map[[2]string]lostAnswer
 	// parked are the runs that wait for results, by the id of the leg that asked.
 	parked map[string]*run
 }
@@ -118,7 +120,7 @@ func New(o Options) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{o: o, holder: strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, taken: map[[2]string]chan struct{}{}, parked: map[string]*run{}}
+	d := &Door{o: o, holder: strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, passing: map[[2]string]chan struct{}{}, lost: map[[2]string]lostAnswer{}, parked: map[string]*run{}}
 	d.models = catalog{backends: o.Backends, now: o.Now}
 	d.base, d.stop = context.WithCancel(context.Background())
 	d.router = httpx.RequestLog(httpx.LogOptions{Log: o.Log}, httpx.Recover(edge.wrap(d.routes())))
@@ -152,7 +154,7 @@ func (d *Door) routes() http.Handler {
 // endpoint turns a handler that returns its error into one that writes it.
 func (d *Door) endpoint(serve func(http.ResponseWriter, *http.Request, Token) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := serve(w, r, tokenOf(r.Context())); err != nil {
+		if err := serve(w, r, tokenOf(r.Context())); err != nil && !errors.Is(err, context.Cause(r.Context())) { // when the caller has left, nobody reads that
 			writeError(w, r, err)
 		}
 	})

@@ -1,7 +1,6 @@
 package openai_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -128,48 +127,6 @@ func TestNothingTwice(t *testing.T) {
 	}
 	if status, body := w.post("/v1/chat/completions", ask(false, said("user", "other")), "Idempotency-Key", "k1"); status != 422 || !strings.Contains(body, "idempotency_key_reused") {
 		t.Errorf("the same key, another body: %d %s", status, body)
-	}
-	for n, mark := range []string{"", "1", "", "2"} { // an answer that was had is given to nobody else, whatever a request says of itself
-		w.post("/v1/chat/completions", ask(n > 1, said("user", "again")), "X-Stainless-Retry-Count", mark)
-		if f.starts() != n+2 {
-			t.Errorf("request %d of one body, marked %q: %d starts", n, mark, f.starts())
-		}
-	}
-}
-
-// TestBrokenConnection: the turn goes on, and the same body within a while gets its answer, once.
-func TestBrokenConnection(t *testing.T) {
-	t.Parallel()
-	hold := make(chan struct{})
-	f := &fake{}
-	f.say = func(upstream.Request) []upstream.Event {
-		<-hold
-		return []upstream.Event{{Kind: upstream.Text, Text: "late"}, {Kind: upstream.Ended, Finish: "stop"}}
-	}
-	w := newWorld(t, f)
-	q := ask(true, said("user", "slow"))
-	ctx, cut := context.WithCancel(t.Context())
-	resp := w.send(ctx, "/v1/chat/completions", q) // a second passes before the 200
-	cut()
-	resp.Body.Close()
-	close(hold)
-	deadline := time.Now().Add(time.Minute)
-	for {
-		found, err := w.records.Look(t.Context(), openai.Query{Token: "all", Body: sum(q), Since: time.Unix(0, 0)})
-		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("%+v %v", found, err)
-		}
-		if len(found.Turns) == 1 && !found.Turns[0].BrokenAt.IsZero() {
-			break
-		}
-		pause(t)
-	}
-	if status, body := w.post("/v1/chat/completions", q); status != 200 || !strings.Contains(body, "late") || f.starts() != 1 {
-		t.Errorf("%d %s after %d starts", status, body, f.starts())
-	}
-	w.post("/v1/chat/completions", q)
-	if f.starts() != 2 {
-		t.Errorf("a broken connection makes one repeat, not two: %d starts", f.starts())
 	}
 }
 

@@ -62,8 +62,8 @@ var final = []int{400, 401, 402, 403, 404, 405, 406, 407, 413}
 var passing = regexp.MustCompile(`(?i)429|50[0234]|52[49]|rate.?limit|rate increased|too.?many|overload|unavailable|exhausted|capacity|internal.?error|server.?error|returned.?error|terminated|fetch failed|failed to fetch|network.?error|upstream.?connect|` +
 	`connection.?(error|refused|lost|reset|closed|timed)|socket (connection|hang)|hang.?up|reset before|premature|aborted|epipe|getaddrinfo|enotfound|eai_again|econn|etimedout|time.?out|timed.?out|try.?again|(try|retry).your`)
 
-// shown returns the error as a caller may see it. Once something may have happened, nothing in it makes a client repeat the request by
-// itself; then Said is what the caller does not see.
+// shown returns the error for the caller. If something may have happened, nothing in it makes a client repeat the request by itself. Said
+// then holds the words that it hides.
 func shown(err error) *upstream.Error {
 	var e *upstream.Error
 	if !errors.As(err, &e) {
@@ -84,9 +84,12 @@ func shown(err error) *upstream.Error {
 		return &out
 	}
 	out.RetryAfter = 0
+	if passing.MatchString(out.Param) {
+		out.Param = ""
+	}
 	switch {
-	case passing.MatchString(out.Message + out.Param):
-		out.Said, out.Param = out.Error(), ""
+	case passing.MatchString(out.Message):
+		out.Said = out.Error()
 		out.Message = "the backend failed after it may have begun; the bridge's log says why; look before you ask again"
 	case !passing.MatchString(out.Said):
 		out.Message, out.Said = out.Error(), ""
@@ -118,11 +121,13 @@ func ofBridge(err error) *upstream.Error {
 	return out
 }
 
-// writeError answers with err. What the house failed at goes to the log.
-func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	e := shown(err)
-	if e.Type == typeServer || e.Type == typeAPI {
-		httpx.RecordOf(r.Context()).Failed(err)
+// writeError answers with err.
+func writeError(w http.ResponseWriter, r *http.Request, err error) { writeShown(w, r, shown(err), err) }
+
+// writeShown answers with an error as shown returns it. What the house failed at goes to the log with its cause.
+func writeShown(w http.ResponseWriter, r *http.Request, e *upstream.Error, cause error) {
+	if (e.Type == typeServer || e.Type == typeAPI) && e.Code != errStopping.Code {
+		httpx.RecordOf(r.Context()).Failed(cause)
 	}
 	if e.RetryAfter > 0 {
 		httpx.SetRetryAfter(w.Header(), e.RetryAfter)
@@ -164,6 +169,9 @@ func saved(e *upstream.Error) *savedError {
 func (s *savedError) error() error {
 	return &upstream.Error{Status: s.Status, Type: s.Type, Code: s.Code, Param: s.Param, Message: s.Message, NothingHappened: !repeated(s.Status)}
 }
+
+// errStopping ends requests when the bridge stops.
+var errStopping = &upstream.Error{Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}
 
 // mustJSON encodes what cannot fail to encode.
 func mustJSON(v any) []byte {

@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -25,56 +24,53 @@ func (d *Door) chat(w http.ResponseWriter, r *http.Request, t Token) error {
 	if err != nil {
 		return err
 	}
-	l, err := d.take(r, t, a)
+	sum := sumOf(a.body)
+	l, release, err := d.take(r, t, a, sum)
 	if err != nil {
-		d.refuse(t.Name, sumOf(a.body), err)
+		d.refuse(t.Name, sum, err)
 		return err
 	}
-	d.answer(w, r, l, a)
+	d.answer(w, r, reader{leg: l, release: release, stream: a.stream, usage: a.usage})
 	return nil
 }
 
-// take finds the turn that a request repeats or goes on with, or begins a new one.
-func (d *Door) take(r *http.Request, t Token, a *asked) (*leg, error) {
+// take finds the turn that a request repeats or goes on with, or begins a new one. The caller reads it, and calls release when it has.
+func (d *Door) take(r *http.Request, t Token, a *asked, sum string) (l *leg, release func(), err error) {
 	if a.model != SideName && !t.Allows(a.model) {
-		return nil, notAllowed(t, a.model)
+		return nil, nil, notAllowed(t, a.model)
 	}
 	key := r.Header.Get("Idempotency-Key")
 	if len(key) > 255 {
-		return nil, invalid("", "invalid_idempotency_key", "the Idempotency-Key has more than 255 bytes")
+		return nil, nil, invalid("", "invalid_idempotency_key", "the Idempotency-Key has more than 255 bytes")
 	}
 	for range 10 {
-		l, err := d.takeOnce(r, t, a, key)
+		release := func() {}
+		if key == "" { // a key in the record does the same
+			release = d.pass(r.Context(), t.Name, sum)
+		}
+		l, err := d.takeOnce(r, t, a, claim{key: key, body: sum})
+		if err == nil {
+			return l, release, nil
+		}
+		release()
 		if !isConflict(err) {
-			return l, err
+			return nil, nil, err
 		}
 	}
-	return nil, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many requests changed the same turn at once; try again"}
+	return nil, nil, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many requests changed the same turn at once; try again"}
 }
 
-func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, error) {
+func (d *Door) takeOnce(r *http.Request, t Token, a *asked, c claim) (*leg, error) {
 	ctx := r.Context()
-	sum := sumOf(a.body)
 	now := d.now()
 	sums := histories(t.Name, a.messages)
-	q := Query{Token: t.Name, Key: key, Body: sum, Since: now.Add(-repeatSince), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: lastOf(sums, 64)}
-	release := d.taking(ctx, t.Name, sum)
-	defer release()
+	q := Query{Token: t.Name, Key: c.key, Body: c.body, Since: now.Add(-repeatSince), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: lastOf(sums, 64)}
 	found, err := d.o.Records.Look(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if d.isRead(found.Turns, sum) {
-		release() // it waits for that reader, and others for it would wait for long
-	}
-	c := claim{key: key, body: sum, marked: markedRepeat(r) && !d.wasRefused(t.Name, sum), now: now}
-	if row, err := d.repeats(ctx, found.Turns, c); err != nil {
-		return nil, err
-	} else if row != nil {
-		l, err := d.meet(ctx, *row, c)
-		if errors.Is(err, errNotARepeat) {
-			err = ErrConflict // another repeat was faster; look again, as there may be a second turn
-		}
+	c.marked, c.now = markedRepeat(r) && !d.wasRefused(t.Name, c.body), now
+	if l, err := d.repeated(ctx, t.Name, found.Turns, c); l != nil || err != nil {
 		return l, err
 	}
 	backend, model, side, err := d.lead(ctx, a)
@@ -89,7 +85,7 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, key string) (*leg, e
 	if p.session.ID == "" {
 		p.session = Session{ID: bridge.NewID("ses_"), Token: t.Name, Key: q.SessionKey, Model: model.ID, CreatedAt: now, Used: now}
 	}
-	row := Turn{ID: newTurnID(), Session: p.session.ID, Token: t.Name, Model: model.ID, State: TurnStarting, Key: key, Body: sum,
+	row := Turn{ID: newTurnID(), Session: p.session.ID, Token: t.Name, Model: model.ID, State: TurnStarting, Key: c.key, Body: c.body,
 		Holder: d.holder, Held: now.Add(holdFor), StartedAt: now}
 	if len(sums) > 0 {
 		row.Before = sums[len(sums)-1]
@@ -258,6 +254,7 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	delete(d.refused, [2]string{row.Token, row.Body})
 	d.mu.Unlock()
 	l := newLeg(row)
+	l.readers = 1
 	if b.Stateless {
 		l.offered = a.offered
 	}
@@ -268,7 +265,9 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	if b.Stateless {
 		r.body = a.body
 	}
-	d.aside(func() { d.start(r, l, q) })
+	if !d.aside(func() { d.start(r, l, q) }) {
+		d.failStart(l, errStopping)
+	}
 	return l, nil
 }
 

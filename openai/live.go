@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drawbridge/openai/upstream"
@@ -31,13 +32,10 @@ type leg struct {
 	over    bool
 	failed  *upstream.Error
 	changed chan struct{} // closed at each change, and replaced
+	// readers counts the requests that read it, or are about to.
 	readers int
-	// reserved is set while one more reader is on its way.
-	reserved bool
-	// sent is how the whole answer was sent, where that may have been in vain, and doubts how often it was.
-	sent   *sending
-	doubts int
-	saving sync.Mutex // one save of the row at a time
+	again   atomic.Bool // its answer may be lost, and is given once more
+	saving  sync.Mutex  // one save of the row at a time
 }
 
 func newLeg(row Turn) *leg {
@@ -270,7 +268,7 @@ func (d *Door) save(ctx context.Context, l *leg, calls []CallRow, fn func(*Turn)
 			l.mu.Unlock()
 			return nil
 		}
-		if !isConflict(err) || row.Version == 0 {
+		if !isConflict(err) {
 			return err
 		}
 		f, err := d.o.Records.Look(ctx, Query{Token: row.Token, Turn: row.ID})
@@ -278,7 +276,7 @@ func (d *Door) save(ctx context.Context, l *leg, calls []CallRow, fn func(*Turn)
 			return err
 		}
 		if len(f.Turns) == 0 || f.Turns[0].Holder != d.holder {
-			return fmt.Errorf("turn %s belongs to another process by now", row.ID)
+			return fmt.Errorf("turn %s belongs to another process by now: %w", row.ID, ErrConflict)
 		}
 		row = f.Turns[0]
 	}
@@ -287,11 +285,24 @@ func (d *Door) save(ctx context.Context, l *leg, calls []CallRow, fn func(*Turn)
 
 func isConflict(err error) bool { return errors.Is(err, ErrConflict) }
 
-// keep puts a leg into memory, where repeats find it.
-func (d *Door) keep(l *leg) {
+// keep puts a leg into memory, where repeats find it, and returns the one that is there.
+func (d *Door) keep(l *leg) *leg {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if there := d.legs[l.id]; there != nil {
+		return there
+	}
 	d.legs[l.id] = l
+	return l
+}
+
+// lose takes a leg out of memory that the record knows better.
+func (d *Door) lose(l *leg) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.legs[l.id] == l && d.parked[l.id] == nil {
+		delete(d.legs, l.id)
+	}
 }
 
 // forget takes a leg out of memory after a while, unless another one stands there under its id by then.
@@ -299,13 +310,7 @@ func (d *Door) forget(l *leg) {
 	if l == nil {
 		return
 	}
-	time.AfterFunc(remember, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.legs[l.id] == l && d.parked[l.id] == nil {
-			delete(d.legs, l.id)
-		}
-	})
+	time.AfterFunc(remember, func() { d.lose(l) })
 }
 
 // held returns the leg that is in memory under an id, or nil.

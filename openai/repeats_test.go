@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"drawbridge/internal/httpx"
 	"drawbridge/openai"
@@ -80,6 +79,9 @@ func TestRepeatsAtOnce(t *testing.T) {
 			if answer := <-got; !strings.Contains(answer, "half") || f.starts() != 1 {
 				t.Errorf("marked %q: %d turns began; the repeat got %s", mark, f.starts(), answer)
 			}
+			if w.post("/v1/chat/completions", body); f.starts() != 2 {
+				t.Errorf("marked %q: a broken connection makes one repeat, not two", mark)
+			}
 		})
 	}
 }
@@ -125,59 +127,114 @@ func TestRepeatBeforeTheRecord(t *testing.T) {
 	})
 }
 
-// TestAnswerThatWasHad: a request that follows a whole answer is a new turn, though it says that it is a repeat: on the same connection, beside
-// one that stays open, and after one that a client without a pool ended. proof/clients shows the answers that were lost on their way.
-func TestAnswerThatWasHad(t *testing.T) {
+// pipes are the connections of a server in a bubble.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.ended) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours, nil
+}
+
+// TestAnswerSentWhole: a request that follows a whole answer is a new turn, whatever it says of itself. Where the connection of an openai
+// library ended right behind the answer, the answer may be lost, and one request soon after that gets it.
+func TestAnswerSentWhole(t *testing.T) {
 	t.Parallel()
-	f := &fake{}
-	w := newBareWorld(t, f)
-	web, err := httpx.Listen(t.Context(), httpx.ServerOptions{Addr: "127.0.0.1:0", Handler: w.door.Handler(), Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ctx) }()
-	defer func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
+	for name, tt := range map[string]struct {
+		first, second string        // what the requests say of themselves
+		open          bool          // the connection of the first stays open
+		same          bool          // the second comes on the connection of the first
+		after         time.Duration // until the connection of the first ends
+		wait          time.Duration // from then on to the second
+		again         bool          // the second gets the answer of the first
+	}{
+		"on the same connection":    {"0", "1", true, true, 0, 0, false},
+		"beside an open one":        {"0", "1", true, false, 0, 0, false},
+		"a client without a pool":   {"", "1", false, false, 0, 0, false},
+		"at once":                   {"0", "0", false, false, 0, 0, true},
+		"at once, marked":           {"0", "1", false, false, 0, 0, true},
+		"within half a second":      {"0", "0", false, false, 200 * time.Millisecond, 400 * time.Millisecond, true},
+		"after half a second":       {"0", "0", false, false, 0, 600 * time.Millisecond, false},
+		"marked, within 2 seconds":  {"0", "2", false, false, 0, 1900 * time.Millisecond, true},
+		"marked, after 2 seconds":   {"0", "2", false, false, 0, 2100 * time.Millisecond, false},
+		"the connection ends later": {"0", "1", false, false, 300 * time.Millisecond, 0, false},
+	} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", stream), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					f := &fake{}
+					w := newBareWorld(t, f)
+					l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+					hs := &http.Server{Handler: w.door.Handler()}
+					httpx.Watch(hs)
+					served := make(chan error, 1)
+					go func() { served <- hs.Serve(l) }()
+					client := func() *http.Client { return &http.Client{Transport: &http.Transport{DialContext: l.dial}} }
+					asks := func(c *http.Client, mark string) {
+						req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://door/v1/chat/completions", strings.NewReader(ask(stream, said("user", "Status please"))))
+						if err != nil {
+							t.Fatal(err)
+						}
+						req.Header = http.Header{"Authorization": {"Bearer " + w.token}, "Content-Type": {"application/json"}}
+						if mark != "" {
+							req.Header["X-Stainless-Retry-Count"], req.Header["Connection"] = []string{mark}, []string{"keep-alive"}
+						}
+						resp, err := c.Do(req)
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer resp.Body.Close()
+						if answer, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(answer), "Hello") {
+							t.Errorf("%s, %v", answer, err)
+						}
+					}
+					one, two := client(), client()
+					asks(one, tt.first)
+					time.Sleep(tt.after)
+					if !tt.open {
+						one.CloseIdleConnections()
+					}
+					time.Sleep(tt.wait)
+					if tt.same {
+						two = one
+					}
+					asks(two, tt.second)
+					if again := f.starts() == 1; again != tt.again {
+						t.Errorf("%d turns", f.starts())
+					}
+					if two.CloseIdleConnections(); tt.again {
+						if asks(client(), tt.second); f.starts() != 2 {
+							t.Error("an answer was given again twice")
+						}
+					}
+					if err := hs.Close(); err != nil {
+						t.Error(err)
+					}
+					<-served
+				})
+			})
 		}
-	}()
-	w.url = "http://" + web.Addr().String()
-	begun := 0
-	asks := func(what string, c *http.Client, stream bool, mark string, keep bool) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/v1/chat/completions", strings.NewReader(ask(stream, said("user", "Status please"))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header = http.Header{"Authorization": {"Bearer " + w.token}, "Content-Type": {"application/json"}}
-		if mark != "" {
-			req.Header.Set("X-Stainless-Retry-Count", mark)
-		}
-		if keep {
-			req.Header.Set("Connection", "keep-alive")
-		}
-		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if begun++; err != nil || f.starts() != begun {
-			t.Errorf("%s: %d turns of %d requests, %v", what, f.starts(), begun, err)
-		}
-	}
-	for _, stream := range []bool{false, true} {
-		one, two := &http.Client{Transport: &http.Transport{}}, &http.Client{Transport: &http.Transport{}}
-		asks("without a pool", one, stream, "", false)
-		one.CloseIdleConnections()
-		asks("after a client without a pool", one, stream, "1", true)
-		asks("on the same connection", one, stream, "1", true)
-		asks("on another connection", two, stream, "1", true)
-		one.CloseIdleConnections()
-		two.CloseIdleConnections()
 	}
 }
 

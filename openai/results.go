@@ -83,7 +83,7 @@ func (d *Door) deliver(ctx context.Context, o order, results map[string]upstream
 	}
 	row.Version = 1
 	l := newLeg(row)
-	l.begun = true
+	l.begun, l.readers = true, 1
 	r.mu.Lock()
 	r.leg, r.until = l, time.Time{}
 	r.mu.Unlock()
@@ -102,7 +102,10 @@ func (d *Door) deliver(ctx context.Context, o order, results map[string]upstream
 		return l, nil
 	}
 	if resumed {
-		d.aside(func() { d.running(r, l, r.turn) })
+		if !d.aside(func() { d.running(r, l, r.turn) }) {
+			d.cancel(r)
+			d.fail(l, errStopping)
+		}
 		return l, nil
 	}
 	r.delivered <- struct{}{}
@@ -203,10 +206,11 @@ func (d *Door) toolResults(w http.ResponseWriter, r *http.Request, t Token) erro
 			httpx.WriteJSON(w, http.StatusOK, taken{ToolCallID: in.ToolCallID, Status: "waiting", Missing: left})
 			return nil
 		case in.Stream == nil:
+			l.leave()
 			httpx.WriteJSON(w, http.StatusOK, taken{ToolCallID: in.ToolCallID, Status: "delivered"})
 			return nil
 		}
-		d.answer(w, r, l, &asked{stream: *in.Stream, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage})
+		d.answer(w, r, reader{leg: l, release: func() {}, stream: *in.Stream, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage})
 		return nil
 	}
 	return &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many results came for the same turn at once; send this one again"}

@@ -29,32 +29,45 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
+// reader is how a request reads a leg.
+type reader struct {
+	leg *leg
+	// release lets the next request of the same body in.
+	release func()
+	// stream asks for events, and usage for an event with the usage.
+	stream, usage bool
+}
+
 // answer gives a caller what its turn says, as a stream or at once.
-func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) {
+func (d *Door) answer(w http.ResponseWriter, r *http.Request, by reader) {
+	l := by.leg
 	httpx.RecordOf(r.Context()).Add("turn", l.id)
-	out := sendingOf(r)
-	l.change(func() { l.readers, l.reserved = l.readers+1, false })
+	conn := keptConn(r)
+	var next <-chan struct{}
+	if conn != nil {
+		next = conn.Next()
+	}
 	had := false
 	defer func() {
-		if out != nil && had {
-			out.at = time.Now()
-			l.change(func() { l.sent = out })
-		}
 		leave := func() {
-			d.parted(l, had) // first, so that a repeat which sees that nobody reads also sees why
-			l.change(func() { l.readers-- })
+			d.parted(l, had) // first, so that a repeat sees why the reader left
+			if had && conn != nil && d.endsAtOnce(conn, next) {
+				d.mayBeLost(l)
+			}
+			l.leave()
+			by.release()
 		}
-		if !d.aside(leave) { // where the caller's next request does not wait for it
+		if !d.aside(leave) { // beside the handler, so that the client's next request need not wait
 			leave()
 		}
 	}()
-	failed, there := d.firstSecond(r, l, a.stream)
+	failed, there := d.firstSecond(r, l, by.stream)
 	switch {
 	case there && failed != nil:
-		writeError(w, r, failed)
+		writeShown(w, r, failed, failed)
 		had = sent(w)
-	case a.stream:
-		had = (&stream{w: w, r: r, leg: l, usage: a.usage}).run()
+	case by.stream:
+		had = (&stream{w: w, r: r, leg: l, usage: by.usage}).run()
 	default:
 		had = d.whole(w, r, l)
 	}
@@ -62,10 +75,8 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, l *leg, a *asked) 
 
 // parted notes how a reader of a turn left: with the whole answer, or because its connection broke.
 func (d *Door) parted(l *leg, had bool) {
-	l.mu.Lock()
-	row := l.row
-	l.mu.Unlock()
-	if row.Version == 0 || had && (row.Key != "" || !row.HadAt.IsZero() || row.State == TurnFailed && row.Body == "") {
+	row, _ := l.reading()
+	if had && (row.Key != "" || !row.HadAt.IsZero() || row.State == TurnFailed && row.Body == "") {
 		return // no repeat asks for it
 	}
 	err := d.save(context.WithoutCancel(d.base), l, nil, func(t *Turn) {
@@ -117,7 +128,7 @@ func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
 			case <-r.Context().Done():
 				return false
 			case <-httpx.Draining(r.Context()):
-				writeError(w, r, &upstream.Error{Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"})
+				writeError(w, r, errStopping)
 				return false
 			}
 			continue
@@ -127,7 +138,7 @@ func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
 		}
 		httpx.Linger(w, writeWithin)
 		if v.failed != nil {
-			writeError(w, r, v.failed)
+			writeShown(w, r, v.failed, v.failed)
 		} else {
 			httpx.WriteJSON(w, http.StatusOK, completion(l, answerOf(v.events, nil)))
 		}
@@ -223,7 +234,7 @@ func (s *stream) wait(changed <-chan struct{}, tick <-chan time.Time) bool {
 		case <-s.r.Context().Done():
 			return false
 		case <-httpx.Draining(s.r.Context()):
-			s.send(bodyOf(&upstream.Error{Type: typeAPI, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}))
+			s.send(bodyOf(shown(errStopping)))
 			return false
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -74,17 +73,27 @@ func Draining(ctx context.Context) <-chan struct{} {
 }
 
 // Conn is the connection that a request came on, over all its requests. Safe for concurrent use.
-type Conn struct{ requests, closed atomic.Int64 }
+type Conn struct {
+	mu   sync.Mutex // guards next
+	next chan struct{}
+	done chan struct{}
+}
 
-// Requests counts the requests that began on it.
-func (c *Conn) Requests() int64 { return c.requests.Load() }
+// Next is closed when another request begins on it.
+func (c *Conn) Next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.next
+}
 
-// Closed is when it ended, and zero while it is open.
-func (c *Conn) Closed() (at time.Time) {
-	if ns := c.closed.Load(); ns > 0 {
-		at = time.Unix(0, ns)
-	}
-	return at
+// Done is closed when it has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+func (c *Conn) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.next)
+	c.next = make(chan struct{})
 }
 
 type connKey struct{}
@@ -95,11 +104,11 @@ func ConnOf(ctx context.Context) *Conn {
 	return c
 }
 
-// watch keeps the Conn of each connection of a server.
-func watch(hs *http.Server) {
+// Watch lets ConnOf find the connections of hs, which must not serve yet.
+func Watch(hs *http.Server) {
 	var conns sync.Map
 	hs.ConnContext = func(ctx context.Context, n net.Conn) context.Context {
-		c := &Conn{}
+		c := &Conn{next: make(chan struct{}), done: make(chan struct{})}
 		conns.Store(n, c)
 		return context.WithValue(ctx, connKey{}, c)
 	}
@@ -109,9 +118,9 @@ func watch(hs *http.Server) {
 		switch {
 		case !ok:
 		case state == http.StateActive:
-			c.requests.Add(1)
+			c.begin()
 		case state == http.StateClosed, state == http.StateHijacked:
-			c.closed.Store(time.Now().UnixNano())
+			close(c.done)
 			conns.Delete(n)
 		}
 	}
@@ -134,7 +143,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          stdlog.New(errorLog{s.o.Log}, "", 0),
 	}
-	watch(hs)
+	Watch(hs)
 	ended := make(chan error, 1)
 	go func() { ended <- hs.Serve(s.listener) }()
 	select {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,8 +50,15 @@ func client(t *testing.T) *http.Client {
 // TestConn: a handler can learn later what became of its connection.
 func TestConn(t *testing.T) {
 	t.Parallel()
-	conns := make(chan *httpx.Conn, 2)
-	url, _ := serve(t, httpx.ServerOptions{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { conns <- httpx.ConnOf(r.Context()) })})
+	type seen struct {
+		*httpx.Conn
+		next <-chan struct{}
+	}
+	conns := make(chan seen, 2)
+	url, _ := serve(t, httpx.ServerOptions{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		conn := httpx.ConnOf(r.Context())
+		conns <- seen{conn, conn.Next()}
+	})})
 	c := client(t)
 	for range 2 {
 		resp, err := c.Get(url)
@@ -62,13 +68,19 @@ func TestConn(t *testing.T) {
 		resp.Body.Close()
 	}
 	first, second := <-conns, <-conns
-	if first != second || first.Requests() != 2 || !first.Closed().IsZero() {
-		t.Fatalf("two requests on one connection: %d, closed %v", first.Requests(), first.Closed())
+	if first.Conn != second.Conn {
+		t.Fatal("two requests on two connections")
+	}
+	<-first.next
+	select {
+	case <-second.next:
+		t.Error("a third request began")
+	case <-first.Done():
+		t.Error("it ended")
+	default:
 	}
 	c.CloseIdleConnections()
-	for first.Closed().IsZero() {
-		runtime.Gosched()
-	}
+	<-first.Done()
 }
 
 func TestTakenPortIsAnErrorAtStart(t *testing.T) {
