@@ -71,8 +71,8 @@ const (
 	doubtFor   = 250 * time.Millisecond
 	lostWithin = 500 * time.Millisecond
 	lostMarked = 2 * time.Second
-	// remember is how long a turn that is over stays in memory, and keepFor how long in the record. It is looked for older ones each
-	// forgetEach, in steps of forgetAtOnce.
+	// remember is how long a turn that is over stays in memory, and keepFor how long in the record. The door looks for older ones each
+	// forgetEach, and deletes at most forgetAtOnce each 10 seconds.
 	remember     = time.Minute
 	keepFor      = 30 * 24 * time.Hour
 	forgetEach   = time.Hour
@@ -166,11 +166,9 @@ func (d *Door) Run(ctx context.Context) error {
 	if d.o.Alone {
 		d.takeOver(ctx, d.now().Add(100*365*24*time.Hour))
 	}
-	d.forgetOld(ctx)
+	forget := d.forgetOld(ctx, d.now())
 	tick := time.NewTicker(holdFor / 3)
 	defer tick.Stop()
-	old := time.NewTicker(forgetEach)
-	defer old.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -183,23 +181,25 @@ func (d *Door) Run(ctx context.Context) error {
 		case <-tick.C:
 			d.holdOn(ctx)
 			d.takeOver(ctx, d.now())
-		case <-old.C:
-			d.forgetOld(ctx)
+			forget = d.forgetOld(ctx, forget)
 		}
 	}
 }
 
-// forgetOld deletes what the record kept long enough.
-func (d *Door) forgetOld(ctx context.Context) {
-	for {
-		n, err := d.o.Records.Forget(ctx, d.now().Add(-keepFor), forgetAtOnce)
-		if err != nil && ctx.Err() == nil {
-			d.o.Log.Warn().Err(err).Msg("old turns of the OpenAI-compatible door are not deleted; the next hour tries again")
-		}
-		if err != nil || n < forgetAtOnce {
-			return
-		}
+// forgetOld deletes some of what the record kept long enough, when it is time, and returns when that is again.
+func (d *Door) forgetOld(ctx context.Context, at time.Time) time.Time {
+	now := d.now()
+	if now.Before(at) {
+		return at
 	}
+	n, err := d.o.Records.Forget(ctx, now.Add(-keepFor), forgetAtOnce)
+	if err != nil && ctx.Err() == nil {
+		d.o.Log.Warn().Err(err).Msg("old turns of the OpenAI-compatible door are not deleted; the next hour tries again")
+	}
+	if err == nil && n == forgetAtOnce {
+		return now
+	}
+	return now.Add(forgetEach)
 }
 
 // aside runs fn beside the request that asks for it, and Run waits for it. It reports false, and runs nothing, when the door has stopped.

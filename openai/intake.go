@@ -64,7 +64,7 @@ func (d *Door) takeOnce(r *http.Request, t Token, a *asked, c claim) (*leg, erro
 	ctx := r.Context()
 	now := d.now()
 	sums := histories(t.Name, a.messages)
-	q := Query{Token: t.Name, Key: c.key, Body: c.body, Since: now.Add(-repeatSince), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: lastOf(sums, 64)}
+	q := Query{Token: t.Name, Key: c.key, Body: c.body, Since: now.Add(-repeatSince), SessionKey: sessionKey(r), Calls: callIDs(a.messages), Histories: latest(sums, 64)}
 	found, err := d.o.Records.Look(ctx, q)
 	if err != nil {
 		return nil, err
@@ -127,10 +127,11 @@ func sessionKey(r *http.Request) string {
 	return ""
 }
 
-// lastOf returns at most n of the newest digests, each once.
-func lastOf(sums []string, n int) []string {
+// latest returns at most n of the newest digests, each once and the newest first.
+func latest(sums []string, n int) []string {
 	out := slices.Compact(slices.Clone(sums))
-	return out[max(0, len(out)-n):]
+	slices.Reverse(out)
+	return out[:min(n, len(out))]
 }
 
 // callIDs are the ids of calls that the newest results answer, and those of the assistant's message before them.

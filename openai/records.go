@@ -9,7 +9,7 @@ import (
 )
 
 // ErrConflict is returned by Records.Save when somebody else recorded a turn under the same idempotency key, or changed a turn, since it was read.
-// Who gets it looks and decides again.
+// Look again then, and decide again.
 var ErrConflict = errors.New("another request changed this first")
 
 // Records keeps what the door must not forget. Safe for concurrent use, also by several replicas on one database.
@@ -24,8 +24,8 @@ type Records interface {
 	Left(ctx context.Context, now time.Time, limit int) ([]Turn, error)
 	// Spent returns how many tokens the turns of a token used since a time, and how many turns began since then.
 	Spent(ctx context.Context, token string, since time.Time) (tokens, turns int64, err error)
-	// Forget deletes at most limit turns that ended before a time, with their calls, and returns how many. The last turn by which a session goes on stays. It also
-	// deletes values whose keys begin with TurnKeys and that were set before that time.
+	// Forget deletes at most limit sessions that nobody used since a time and turns that ended before it, and returns how many. All of a session
+	// goes. In a session that is used the last turn stays, by which it goes on, and values go whose keys begin with TurnKeys.
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)
 	// State and SetState keep values for a backend with a session; State returns nil for a key that was never set.
 	State(ctx context.Context, session, key string) ([]byte, error)
@@ -108,8 +108,8 @@ type Turn struct {
 	// Holder is the process that works on it, until Held.
 	Holder string
 	Held   time.Time
-	// StartedAt is when it was recorded, BrokenAt when the connection of its newest reader broke, zero while one reads, and HadAt when a
-	// caller was given the whole answer, or the error. It is never given again then, but to a request with the same Key.
+	// StartedAt is when it was recorded, BrokenAt when the connection of its newest reader broke, zero while one reads, and HadAt when
+	// a caller without a Key got the whole answer, or the error.
 	StartedAt, BrokenAt, EndedAt, HadAt time.Time
 	// Answer is the JSON of what was said so far at each park and at the end, or of the error; see answer.go.
 	Answer []byte
@@ -147,14 +147,16 @@ type CallRow struct {
 // Query selects; a zero field selects nothing. Everything is under one token.
 type Query struct {
 	Token string
-	// Turn and Turns name turns by id; Key by idempotency key; Body those of a body's digest that began after Since.
+	// Turn names a turn by id; Key by idempotency key; Body the newest 64 of a body's digest that began after Since, have no key, and whose answer
+	// nobody had.
 	Turn, Key, Body string
 	Since           time.Time
 	// Session names a session by id, SessionKey the newest one that the client calls so.
 	Session, SessionKey string
 	// Calls selects calls by id, with their turns and all calls of those turns.
 	Calls []string
-	// Histories selects turns whose After is one of these, newest first, with their sessions.
+	// Histories selects the newest 8 turns whose After is the first of these that there is, with their sessions. With a SessionKey only those of that
+	// session count.
 	Histories []string
 }
 

@@ -78,7 +78,8 @@ func TestTurnsComeBackAsTheyWere(t *testing.T) {
 		ok(t, r.Save(t.Context(), openai.Change{Session: &session, Turns: []openai.Turn{full}, Calls: []openai.CallRow{call}}))
 		full.Version = 1
 		for name, q := range map[string]openai.Query{
-			"id": {Token: "tom", Turn: "chatcmpl-1"}, "key": {Token: "tom", Key: "k"}, "body": {Token: "tom", Body: "b", Since: noon}, "history": {Token: "tom", Histories: []string{"h0", "h1"}},
+			"id": {Token: "tom", Turn: "chatcmpl-1"}, "key": {Token: "tom", Key: "k"}, "history": {Token: "tom", Histories: []string{"h0", "h1"}},
+			"history of a session": {Token: "tom", Histories: []string{"h1"}, SessionKey: "abc"},
 		} {
 			f, err := r.Look(t.Context(), q)
 			ok(t, err)
@@ -92,7 +93,7 @@ func TestTurnsComeBackAsTheyWere(t *testing.T) {
 		equal(t, "session", f, openai.Found{Sessions: []openai.Session{session}})
 		for name, q := range map[string]openai.Query{
 			"nothing": {Token: "tom"}, "another's": {Token: "eve", Turn: "chatcmpl-1", Key: "k", Body: "b", Session: "ses_1", SessionKey: "abc", Calls: []string{"call_1"}, Histories: []string{"h1"}},
-			"too old": {Token: "tom", Body: "b", Since: noon.Add(time.Second)},
+			"a turn with a key": {Token: "tom", Body: "b", Since: noon}, "history of another session": {Token: "tom", Histories: []string{"h1"}, SessionKey: "none"},
 		} {
 			f, err := r.Look(t.Context(), q)
 			ok(t, err)
@@ -174,45 +175,73 @@ func TestWhoHoldsATurn(t *testing.T) {
 	})
 }
 
+// TestLookIsBounded: however many turns of one body or one history there are, a look finds the newest, and of a body those whose answer nobody had.
+func TestLookIsBounded(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, r *callers.Records) {
+		var all []openai.Turn
+		for n := range 140 {
+			a := turn("tom", n)
+			a.Session, a.After = fmt.Sprint("ses_", n), "history"
+			if n%2 == 1 {
+				a.HadAt = noon
+			}
+			all = append(all, a)
+		}
+		ok(t, r.Save(t.Context(), openai.Change{Turns: all}))
+		f, err := r.Look(t.Context(), openai.Query{Token: "tom", Body: "sum", Since: noon})
+		ok(t, err)
+		equal(t, "turns of a body", []any{len(f.Turns), f.Turns[0].ID, f.Turns[63].ID}, []any{64, turn("tom", 138).ID, turn("tom", 12).ID})
+		f, err = r.Look(t.Context(), openai.Query{Token: "tom", Body: "sum", Since: noon.Add(136 * time.Second)})
+		ok(t, err)
+		equal(t, "turns since a time", ids(f.Turns), []string{turn("tom", 138).ID, turn("tom", 136).ID})
+		f, err = r.Look(t.Context(), openai.Query{Token: "tom", Histories: []string{"longer", "history", "shorter"}})
+		ok(t, err)
+		equal(t, "turns of a history", []any{len(f.Turns), f.Turns[0].ID}, []any{8, turn("tom", 139).ID})
+	})
+}
+
+// TestForget: a session that nobody uses any more goes whole; of one that is used the last turn stays, and those that run.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, r *callers.Records) {
-		for n := range 5 {
-			a := turn("tom", n)
-			a.EndedAt = noon.Add(time.Duration(n) * time.Hour)
-			if n == 3 { // a session of its own
-				a.Session = "ses_alone"
+		later := noon.AddDate(0, 0, 40)
+		for token, used := range map[string]time.Time{"unused": noon, "used": later, "running": noon} {
+			s := openai.Session{ID: "ses_" + token, Token: token, CreatedAt: noon, Used: used}
+			for n, after := range []string{"one", "two", ""} { // the last turn failed, and the session goes on by the one before
+				a := turn(token, n)
+				a.After, a.EndedAt = after, noon.Add(time.Duration(n)*time.Hour)
+				if token == "running" && n == 2 {
+					a.EndedAt = time.Time{}
+				}
+				ok(t, r.Save(t.Context(), openai.Change{Session: &s, Turns: []openai.Turn{a}, Calls: []openai.CallRow{{ID: "call_" + a.ID, Turn: a.ID, State: openai.CallWaiting, Seq: 1}}}))
+				ok(t, r.SetState(t.Context(), s.ID, openai.BodyKey(a.ID), []byte("body")))
 			}
-			if n == 2 {
-				a.EndedAt = time.Time{} // it runs
-			}
-			ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}, Calls: []openai.CallRow{{ID: "call_" + a.ID, Turn: a.ID, State: openai.CallWaiting, Seq: 1}}}))
-			ok(t, r.SetState(t.Context(), a.Session, openai.BodyKey(a.ID), []byte("body")))
+			ok(t, r.SetState(t.Context(), s.ID, "history", []byte("h")))
 		}
-		ok(t, r.SetState(t.Context(), "ses_tom", "history", []byte("h")))
-		for n, after := range []string{"sum", ""} { // the last turn failed, and the session goes on by the one before
-			a := turn("ada", n)
-			a.After, a.EndedAt = after, noon.Add(time.Duration(n)*time.Hour)
-			ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}))
-		}
-		for _, want := range []int{1, 1, 0} {
-			n, err := r.Forget(t.Context(), noon.AddDate(10, 0, 0), 1)
+		for _, want := range []int{1, 1, 1, 0} { // a session and two turns
+			n, err := r.Forget(t.Context(), later.AddDate(0, 0, -1), 1)
 			ok(t, err)
 			equal(t, "forgotten at once", n, want)
 		}
-		var calls []string
-		for n := range 5 {
-			calls = append(calls, "call_"+turn("tom", n).ID)
+		for token, want := range map[string][]string{"unused": nil, "used": {turn("used", 2).ID, turn("used", 1).ID}, "running": {turn("running", 2).ID, turn("running", 1).ID}} {
+			var calls []string
+			for n := range 3 {
+				calls = append(calls, "call_"+turn(token, n).ID)
+			}
+			f, err := r.Look(t.Context(), openai.Query{Token: token, Calls: calls})
+			ok(t, err)
+			equal(t, token, ids(f.Turns), want)
+			equal(t, token+": calls", len(f.Calls), len(want))
+			equal(t, token+": session", len(f.Sessions), min(1, len(want)))
+			value, err := r.State(t.Context(), "ses_"+token, "history")
+			ok(t, err)
+			equal(t, token+": state", value != nil, want != nil)
 		}
-		f, err := r.Look(t.Context(), openai.Query{Token: "tom", Body: "sum", Since: noon, Calls: calls})
+		_, err := r.Forget(t.Context(), noon.AddDate(10, 0, 0), 10)
 		ok(t, err)
-		equal(t, "turns that run or are the last of their session", ids(f.Turns), []string{turn("tom", 4).ID, turn("tom", 3).ID, turn("tom", 2).ID})
-		equal(t, "their calls", len(f.Calls), 3)
-		f, err = r.Look(t.Context(), openai.Query{Token: "ada", Histories: []string{"sum"}})
-		ok(t, err)
-		equal(t, "the turn by which a session goes on", len(f.Turns), 1)
-		for key, want := range map[string]bool{"history": true, openai.BodyKey(turn("tom", 4).ID): false} {
-			value, err := r.State(t.Context(), "ses_tom", key)
+		for key, want := range map[string]bool{"history": true, openai.BodyKey(turn("running", 2).ID): false} {
+			value, err := r.State(t.Context(), "ses_running", key)
 			ok(t, err)
 			equal(t, key, value != nil, want)
 		}

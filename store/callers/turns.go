@@ -42,12 +42,8 @@ func (c *Records) Look(ctx context.Context, q openai.Query) (f openai.Found, err
 		l.calls()
 		l.turns("id = $2", q.Turn)
 		l.turns("client_key = $2", q.Key)
-		if q.Body != "" {
-			l.turns("body = $2 AND started_at >= $3", q.Body, micros(q.Since))
-		}
-		if len(q.Histories) > 0 {
-			l.turns("after_sum IN ("+marks(2, len(q.Histories))+")", anys(q.Histories[0], q.Histories[1:])...)
-		}
+		l.turns("body = $2 AND had_at = 0 AND client_key = '' AND started_at >= $3 ORDER BY started_at DESC LIMIT 64", q.Body, micros(q.Since))
+		l.histories()
 		l.sessions()
 		f = l.found
 		return l.err
@@ -104,6 +100,21 @@ func (l *look) calls() {
 		var rows []openai.CallRow
 		rows, l.err = all(l.rows, readCall, "SELECT "+callColumns+" FROM openai_calls WHERE turn = $1 ORDER BY seq, id", t.ID)
 		l.found.Calls = append(l.found.Calls, rows...)
+	}
+}
+
+// histories adds the newest turns of the first history that there is, in the client's session where it names one.
+func (l *look) histories() {
+	for _, sum := range l.q.Histories {
+		n := len(l.found.Turns)
+		if l.q.SessionKey == "" {
+			l.turns("after_sum = $2 ORDER BY started_at DESC, id DESC LIMIT 8", sum)
+		} else {
+			l.turns("after_sum = $2 AND session = (SELECT id FROM openai_sessions WHERE token = $1 AND client_key = $3 ORDER BY used_at DESC, id DESC LIMIT 1) ORDER BY started_at DESC, id DESC LIMIT 8", sum, l.q.SessionKey)
+		}
+		if l.err != nil || len(l.found.Turns) > n {
+			return
+		}
 	}
 }
 
@@ -195,19 +206,30 @@ func (c *Records) Hold(ctx context.Context, holder string, turns []string, until
 // Forget implements openai.Records.
 func (c *Records) Forget(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	err = c.s.WriteRows(ctx, func(r store.Rows) error {
-		old, err := all(r, func(scan func(...any) error) (id string, err error) { return id, scan(&id) },
-			`SELECT id FROM openai_turns t WHERE ended_at > 0 AND ended_at < $1 AND EXISTS (SELECT 1 FROM openai_turns l WHERE l.session = t.session AND l.started_at > t.started_at AND (l.after_sum <> '' OR t.after_sum = ''))
-			ORDER BY ended_at LIMIT $2`, micros(before), limit)
-		if err != nil {
-			return err
-		}
-		n = len(old)
-		if n > 0 {
-			for _, from := range []string{"openai_calls WHERE turn", "openai_turns WHERE id"} {
-				if _, err := r.Exec("DELETE FROM "+from+" IN ("+marks(1, n)+")", anys(old[0], old[1:])...); err != nil {
+		n = 0
+		remove := func(query string, from ...string) error {
+			old, err := all(r, func(scan func(...any) error) (id string, err error) { return id, scan(&id) }, query, micros(before), limit-n)
+			if err != nil || len(old) == 0 {
+				return err
+			}
+			n += len(old)
+			for _, f := range from {
+				query := "DELETE FROM " + f + " (" + marks(1, len(old)) + ")" + strings.Repeat(")", strings.Count(f, "("))
+				if _, err := r.Exec(query, anys(old[0], old[1:])...); err != nil {
 					return err
 				}
 			}
+			return nil
+		}
+		err := remove("SELECT id FROM openai_sessions s WHERE used_at < $1 AND NOT EXISTS (SELECT 1 FROM openai_turns t WHERE t.session = s.id AND t.ended_at = 0) ORDER BY used_at LIMIT $2",
+			"openai_calls WHERE turn IN (SELECT id FROM openai_turns WHERE session IN", "openai_turns WHERE session IN", "openai_state WHERE session IN", "openai_sessions WHERE id IN")
+		if err != nil || n == limit {
+			return err
+		}
+		err = remove(`SELECT id FROM openai_turns t WHERE ended_at > 0 AND ended_at < $1 AND EXISTS (SELECT 1 FROM openai_turns l WHERE l.session = t.session AND l.started_at > t.started_at AND (l.after_sum <> '' OR t.after_sum = ''))
+			ORDER BY ended_at LIMIT $2`, "openai_calls WHERE turn IN", "openai_turns WHERE id IN")
+		if err != nil {
+			return err
 		}
 		_, err = r.Exec("DELETE FROM openai_state WHERE put_at < $1 AND name >= $2 AND name < $3", micros(before), openai.TurnKeys, openai.TurnKeys+"~")
 		return err

@@ -557,6 +557,7 @@ CREATE TABLE openai_sessions (
     used_at    INTEGER NOT NULL
 );
 CREATE INDEX openai_sessions_key ON openai_sessions (token, client_key, used_at) WHERE client_key <> '';
+CREATE INDEX openai_sessions_used ON openai_sessions (used_at);
 
 CREATE TABLE openai_turns (
     id         TEXT PRIMARY KEY,
@@ -580,8 +581,8 @@ CREATE TABLE openai_turns (
     version    INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX openai_turns_key ON openai_turns (token, client_key) WHERE client_key <> '';
-CREATE INDEX openai_turns_body ON openai_turns (token, body, started_at);
-CREATE INDEX openai_turns_after ON openai_turns (token, after_sum) WHERE after_sum <> '';
+CREATE INDEX openai_turns_body ON openai_turns (token, body, started_at) WHERE had_at = 0 AND client_key = '';
+CREATE INDEX openai_turns_after ON openai_turns (token, after_sum, started_at) WHERE after_sum <> '';
 CREATE INDEX openai_turns_started ON openai_turns (token, started_at);
 CREATE INDEX openai_turns_open ON openai_turns (held_until) WHERE ended_at = 0;
 CREATE INDEX openai_turns_session ON openai_turns (session, started_at);
