@@ -241,13 +241,24 @@ type order struct {
 	row   Turn
 	asked *asked
 	found Found
+	// goesOn is the turn whose calls get their results by this one, at a backend that keeps nothing.
+	goesOn *Turn
 }
 
 // begin records a new turn and asks the backend.
 func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	t, b, a, p, row := o.token, o.backend, o.asked, o.place, o.row
 	row.Ref = string(mustJSON(ref{Backend: b.Name, Root: row.ID}))
-	if err := d.o.Records.Save(ctx, Change{Session: &p.session, Turns: []Turn{row}, Calls: answeredHere(b, a, o.found)}); err != nil {
+	calls := answeredHere(b, a, o.found)
+	turns := []Turn{row}
+	r := &run{backend: b, root: row.ID, delivered: make(chan struct{}, 1), undo: Change{Calls: asFound(calls, o.found)}}
+	if old := o.goesOn; old != nil {
+		turns = append(turns, withNext(*old, row.ID))
+		was := *old
+		was.Version++
+		r.undo.Turns = []Turn{was}
+	}
+	if err := d.o.Records.Save(ctx, Change{Session: &p.session, Turns: turns, Calls: calls}); err != nil {
 		return nil, err
 	}
 	row.Version = 1
@@ -262,12 +273,12 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	d.keep(l)
 	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: strings.TrimPrefix(row.Model, b.Prefix), Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork,
 		Tools: a.tools, Choice: a.choice, SpeaksForOperator: t.SpeaksFor == SpeaksForOperator, State: state{d.o.Records, p.session.ID}}
-	r := &run{backend: b, root: row.ID, leg: l, delivered: make(chan struct{}, 1)}
+	r.leg = l
 	if b.Stateless {
 		r.body = a.body
 	}
 	if !d.aside(func() { d.start(r, l, q) }) {
-		d.failStart(l, errStopping)
+		d.failStart(r, l, errStopping)
 	}
 	return l, nil
 }
@@ -288,6 +299,24 @@ func answeredHere(b Backend, a *asked, f Found) (rows []CallRow) {
 	return rows
 }
 
+// asFound are calls as they were before a change.
+func asFound(changed []CallRow, f Found) (rows []CallRow) {
+	for _, c := range f.Calls {
+		if slices.ContainsFunc(changed, func(n CallRow) bool { return n.ID == c.ID }) {
+			rows = append(rows, c)
+		}
+	}
+	return rows
+}
+
+// withNext is a turn behind which another one follows.
+func withNext(t Turn, next string) Turn {
+	by := refOf(t)
+	by.Next = next
+	t.Ref = string(mustJSON(by))
+	return t
+}
+
 // names are those of tools.
 func names(tools []upstream.Tool) map[string]bool {
 	out := map[string]bool{}
@@ -302,7 +331,7 @@ func (d *Door) start(r *run, l *leg, q upstream.Request) {
 	turn, err := r.backend.Upstream.Start(d.base, q)
 	if err != nil {
 		if d.base.Err() == nil {
-			d.failStart(l, err)
+			d.failStart(r, l, err)
 		}
 		return
 	}
@@ -313,6 +342,11 @@ func (d *Door) start(r *run, l *leg, q upstream.Request) {
 func (d *Door) running(r *run, l *leg, turn upstream.Turn) {
 	r.turn = turn
 	l.change(func() { l.begun = true })
+	for _, c := range r.undo.Calls { // their requests are not needed any more
+		if err := d.o.Records.SetState(d.base, l.session, BodyKey(c.Turn), nil); err != nil {
+			d.o.Log.Warn().Err(err).Str("turn", c.Turn).Msg("the request of a turn is kept, though nothing needs it")
+		}
+	}
 	if by := turn.Ref(); by != "" {
 		raw := string(mustJSON(ref{Backend: r.backend.Name, Root: r.root, Ref: by}))
 		if err := d.save(d.base, l, nil, func(t *Turn) { t.Ref, t.State = raw, TurnRunning }); err != nil {
@@ -322,13 +356,17 @@ func (d *Door) running(r *run, l *leg, turn upstream.Turn) {
 	d.pump(r)
 }
 
-// failStart ends a turn that the backend did not take. What is known not to have begun leaves its key free: the same request may try again.
-func (d *Door) failStart(l *leg, cause error) {
+// failStart ends a turn that the backend did not take. What is known not to have begun leaves its key and the results free: the same request
+// may try again.
+func (d *Door) failStart(r *run, l *leg, cause error) {
 	e := d.told(l, cause)
-	l.mu.Lock()
-	row := l.row
-	l.mu.Unlock()
+	row, _ := l.reading()
 	d.refuse(row.Token, row.Body, e)
+	if e.NothingHappened && len(r.undo.Calls) > 0 {
+		if err := d.o.Records.Save(context.WithoutCancel(d.base), r.undo); err != nil {
+			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("results of tools count as taken, though the backend refused them; send the whole conversation again")
+		}
+	}
 	d.close(l, e, nil, func(t *Turn) {
 		t.State = TurnFailed
 		if e.NothingHappened {

@@ -224,8 +224,9 @@ type run struct {
 	// root is the id under which the backend began it.
 	root string
 	turn upstream.Turn
-	// body is the request, where the backend keeps nothing.
+	// body is the request, where the backend keeps nothing, and undo gives the results back that it brought.
 	body []byte
+	undo Change
 
 	mu  sync.Mutex // guards leg, timer and until
 	leg *leg

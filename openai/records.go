@@ -27,7 +27,7 @@ type Records interface {
 	// Forget deletes at most limit sessions that nobody used since a time and turns that ended before it, and returns how many. All of a session
 	// goes. In a session that is used the last turn stays, by which it goes on, and values go whose keys begin with TurnKeys.
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)
-	// State and SetState keep values for a backend with a session; State returns nil for a key that was never set.
+	// State and SetState keep values for a backend with a session. State returns nil for a key that is not set; nil unsets one.
 	State(ctx context.Context, session, key string) ([]byte, error)
 	SetState(ctx context.Context, session, key string, value []byte) error
 	// TokenBy returns the token of a hash, revoked ones too, and ErrNoToken when there is none.
@@ -41,8 +41,8 @@ type Records interface {
 // TurnKeys is what the keys of values begin with that belong to one turn.
 const TurnKeys = upstream.TurnKeys
 
-// BodyKey is the key of a turn's request, which /v1/tool_results needs at a backend that keeps nothing. Save deletes the value when a call of the
-// turn has its result or is dropped.
+// BodyKey is the key of a turn's request, which /v1/tool_results needs at a backend that keeps nothing. The door unsets it when a backend took the
+// results.
 func BodyKey(turn string) string { return TurnKeys + "body " + turn }
 
 // ErrNoToken is returned by a look-up that found no token.

@@ -385,6 +385,78 @@ func TestResultsAgain(t *testing.T) {
 	}
 }
 
+// TestRepeatsAtReplicas: a repeat gets the answer at whichever replica it comes, also when another one gave it out meanwhile.
+func TestRepeatsAtReplicas(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"k", ""} {
+		f := &fake{}
+		one := newWorld(t, f, frozen, func(o *openai.Options) { o.Alone = false })
+		two := newWorld(t, f, frozen, func(o *openai.Options) { o.Records, o.Alone = one.records, false })
+		body := ask(false, said("user", "go"))
+		if key == "" {
+			broken(t, one, "all", body, time.Second)
+		}
+		two.token = one.token
+		_, first := one.post("/v1/chat/completions", body, "Idempotency-Key", key)
+		for n, w := range []*world{two, one, two} {
+			status, again := w.post("/v1/chat/completions", body, "Idempotency-Key", key)
+			if status != 200 || key != "" && (again != first || f.starts() != 1) || key == "" && f.starts() != n+1 {
+				t.Errorf("key %q, repeat %d: %d %s, %d turns, want %s", key, n, status, again, f.starts(), first)
+			}
+		}
+	}
+}
+
+// TestRefusedResultIsFree: where a backend that keeps nothing refuses before anything was begun, the result of a tool may come again, by either way.
+func TestRefusedResultIsFree(t *testing.T) {
+	t.Parallel()
+	for _, byMessages := range []bool{false, true} {
+		f := &fake{say: func(r upstream.Request) []upstream.Event {
+			if len(r.Messages) > 1 {
+				return []upstream.Event{{Kind: upstream.Text, Text: "Done"}, {Kind: upstream.Ended, Finish: "stop"}}
+			}
+			out := calls("ls")
+			out[len(out)-1] = upstream.Event{Kind: upstream.Ended, Finish: "tool_calls"}
+			return out
+		}}
+		w := newWorld(t, f, func(o *openai.Options) { o.Backends[0].Stateless = true })
+		_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
+		id := read(t, body).Choices[0].Message.ToolCalls[0].ID
+		result := fmt.Sprintf(`{"tool_call_id":%q,"content":"x","stream":false}`, id)
+		f.refuse = &upstream.Error{Status: 429, Message: "busy", NothingHappened: true}
+		refused := func() (int, string) { return w.post("/v1/tool_results", result) }
+		if byMessages {
+			asked := fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}`, id)
+			refused = func() (int, string) {
+				return w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"x"}`, id)))
+			}
+		}
+		if status, body := refused(); status != 429 {
+			t.Fatalf("%d %s", status, body)
+		}
+		f.refuse = nil
+		if status, body := w.post("/v1/tool_results", result); status != 200 || !strings.Contains(body, "Done") {
+			t.Errorf("the same result again: %d %s", status, body)
+		}
+		if status, body := w.post("/v1/tool_results", result); status != 422 || !strings.Contains(body, "already_answered") {
+			t.Errorf("once more: %d %s", status, body)
+		}
+		if kept, err := w.records.State(t.Context(), session(t, w, id), openai.BodyKey("chatcmpl-"+strings.TrimSuffix(strings.TrimPrefix(id, "call_"), "_1"))); err != nil || kept != nil {
+			t.Errorf("the request is kept though the backend has the results: %s, %v", kept, err)
+		}
+	}
+}
+
+// session is the session of a call.
+func session(t *testing.T, w *world, call string) string {
+	t.Helper()
+	found, err := w.records.Look(t.Context(), openai.Query{Token: "all", Calls: []string{call}})
+	if err != nil || len(found.Turns) == 0 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	return found.Turns[0].Session
+}
+
 // TestResultsInTheMessagesEndTheCall: where the backend keeps nothing, a result counts once, by whichever of the two ways it came first.
 func TestResultsInTheMessagesEndTheCall(t *testing.T) {
 	t.Parallel()

@@ -72,11 +72,9 @@ func (d *Door) deliver(ctx context.Context, o order, results map[string]upstream
 	if err != nil {
 		return nil, err
 	}
-	by := refOf(old)
-	by.Next = ""
-	row.Ref, row.State = string(mustJSON(by)), TurnRunning
-	by.Next = row.ID
-	old.Ref, old.State, old.EndedAt = string(mustJSON(by)), TurnEnded, d.now()
+	row.Ref, row.State = withNext(old, "").Ref, TurnRunning
+	old = withNext(old, row.ID)
+	old.State, old.EndedAt = TurnEnded, d.now()
 	if err := d.o.Records.Save(ctx, Change{Session: &o.place.session, Turns: []Turn{old, row}, Calls: calls}); err != nil {
 		d.parkAgain(r, old.ID, resumed)
 		return nil, err
@@ -289,12 +287,9 @@ func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[stri
 		return nil, err
 	}
 	messages = append(messages, mustJSON(messageOf(said)))
-	var calls []CallRow
 	for _, c := range o.found.Calls {
 		if res, ok := results[c.ID]; ok {
 			messages = append(messages, mustJSON(map[string]any{"role": "tool", "tool_call_id": c.ID, "content": res.Text}))
-			c.State, c.Result = CallAnswered, mustJSON(res)
-			calls = append(calls, c)
 		}
 	}
 	before["messages"] = mustJSON(messages)
@@ -302,12 +297,7 @@ func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[stri
 		return nil, err
 	}
 	o.place.fresh = len(messages)
-	by := refOf(old)
-	by.Next = o.row.ID
-	old.Ref = string(mustJSON(by))
-	if err := d.o.Records.Save(ctx, Change{Turns: []Turn{old}, Calls: calls}); err != nil {
-		return nil, err
-	}
+	o.goesOn = &old
 	return d.begin(ctx, o)
 }
 

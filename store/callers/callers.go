@@ -133,10 +133,11 @@ func (c *Records) State(ctx context.Context, session, key string) (value []byte,
 
 // SetState implements openai.Records.
 func (c *Records) SetState(ctx context.Context, session, key string, value []byte) error {
-	if value == nil {
-		value = []byte{}
-	}
 	return c.s.WriteRows(ctx, func(r store.Rows) error {
+		if value == nil {
+			_, err := r.Exec("DELETE FROM openai_state WHERE session = $1 AND name = $2", session, key)
+			return err
+		}
 		_, err := r.Exec("INSERT INTO openai_state (session, name, value, put_at) VALUES ($1, $2, $3, $4) ON CONFLICT (session, name) DO UPDATE SET value = excluded.value, put_at = excluded.put_at",
 			session, key, value, time.Now().UnixMicro())
 		return err

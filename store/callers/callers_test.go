@@ -262,22 +262,18 @@ func TestSpentAndState(t *testing.T) {
 		tokens, turns, err = r.Spent(t.Context(), "eve", noon)
 		ok(t, err)
 		equal(t, "spent by another", []int64{tokens, turns}, []int64{0, 0})
-		a := turn("tom", 0)
-		for state, kept := range map[openai.CallState]bool{openai.CallWaiting: true, openai.CallAnswered: false} {
-			ok(t, r.SetState(t.Context(), a.Session, openai.BodyKey(a.ID), []byte("body")))
-			ok(t, r.Save(t.Context(), openai.Change{Calls: []openai.CallRow{{ID: "call_1", Turn: a.ID, State: state}}}))
-			body, err := r.State(t.Context(), a.Session, openai.BodyKey(a.ID))
-			ok(t, err)
-			equal(t, "the body of a call that is "+string(state), body != nil, kept)
-		}
 		value, err := r.State(t.Context(), "ses_1", "k")
 		ok(t, err)
 		equal(t, "before", value, []byte(nil))
 		ok(t, r.SetState(t.Context(), "ses_1", "k", []byte("a")))
-		ok(t, r.SetState(t.Context(), "ses_1", "k", nil))
+		ok(t, r.SetState(t.Context(), "ses_1", "k", []byte{}))
 		value, err = r.State(t.Context(), "ses_1", "k")
 		ok(t, err)
 		equal(t, "an empty value is there", value != nil && len(value) == 0, true)
+		ok(t, r.SetState(t.Context(), "ses_1", "k", nil))
+		value, err = r.State(t.Context(), "ses_1", "k")
+		ok(t, err)
+		equal(t, "unset", value, []byte(nil))
 	})
 }
 

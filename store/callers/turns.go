@@ -159,12 +159,6 @@ func (c *Records) Save(ctx context.Context, change openai.Change) error {
 				m.ID, m.Turn, m.Upstream, m.Name, m.Arguments, m.State, m.Result, m.Seq); err != nil {
 				return err
 			}
-			if m.State == openai.CallWaiting {
-				continue
-			}
-			if _, err := r.Exec("DELETE FROM openai_state WHERE session = (SELECT session FROM openai_turns WHERE id = $1) AND name = $2", m.Turn, openai.BodyKey(m.Turn)); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
