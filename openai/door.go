@@ -202,6 +202,11 @@ func (d *Door) forgetOld(ctx context.Context, at time.Time) time.Time {
 	return now.Add(forgetEach)
 }
 
+// lasting is for what must still happen when the door stops, half a minute at most.
+func (d *Door) lasting() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(d.base), 30*time.Second)
+}
+
 // aside runs fn beside the request that asks for it, and Run waits for it. It reports false, and runs nothing, when the door has stopped.
 func (d *Door) aside(fn func()) bool {
 	d.mu.Lock()

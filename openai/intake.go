@@ -363,7 +363,9 @@ func (d *Door) failStart(r *run, l *leg, cause error) {
 	row, _ := l.reading()
 	d.refuse(row.Token, row.Body, e)
 	if e.NothingHappened && len(r.undo.Calls) > 0 {
-		if err := d.o.Records.Save(context.WithoutCancel(d.base), r.undo); err != nil {
+		ctx, done := d.lasting()
+		defer done()
+		if err := d.o.Records.Save(ctx, r.undo); err != nil {
 			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("results of tools count as taken, though the backend refused them; send the whole conversation again")
 		}
 	}

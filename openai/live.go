@@ -357,7 +357,7 @@ func (d *Door) pump(r *run) {
 
 // cancel ends a run of which nothing more is wanted.
 func (d *Door) cancel(r *run) {
-	ctx, done := context.WithTimeout(context.WithoutCancel(d.base), 10*time.Second)
+	ctx, done := d.lasting()
 	defer done()
 	if err := r.turn.Cancel(ctx); err != nil {
 		d.o.Log.Warn().Err(err).Str("turn", r.root).Msg("a turn of the OpenAI-compatible door was not cancelled")
@@ -387,7 +387,9 @@ func (d *Door) finish(r *run, l *leg, e upstream.Event) {
 	l.change(func() { l.events = append(l.events, e) })
 	calls := callRows(l)
 	if r.backend.Stateless && len(calls) > 0 && r.body != nil {
-		if err := d.o.Records.SetState(context.WithoutCancel(d.base), l.session, BodyKey(l.id), r.body); err != nil {
+		ctx, done := d.lasting()
+		defer done()
+		if err := d.o.Records.SetState(ctx, l.session, BodyKey(l.id), r.body); err != nil {
 			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("/v1/tool_results cannot go on with this turn; its request is not recorded")
 		}
 	}
@@ -438,7 +440,9 @@ func (d *Door) drop(l *leg, why *upstream.Error) {
 	for i := range rows {
 		rows[i].State, rows[i].Result = CallDropped, mustJSON(saved(why))
 	}
-	if err := d.save(context.WithoutCancel(d.base), l, rows, func(t *Turn) { t.State, t.EndedAt = TurnLost, d.now() }); err != nil {
+	ctx, done := d.lasting()
+	defer done()
+	if err := d.save(ctx, l, rows, func(t *Turn) { t.State, t.EndedAt = TurnLost, d.now() }); err != nil {
 		d.o.Log.Error().Err(err).Str("turn", l.id).Msg("the end of a parked turn is not recorded")
 	}
 	d.forget(l)
@@ -476,7 +480,9 @@ func (d *Door) close(l *leg, failed *upstream.Error, calls []CallRow, end func(*
 	a := answerOf(l.events, failed)
 	l.mu.Unlock()
 	raw := mustJSON(a)
-	err := d.save(context.WithoutCancel(d.base), l, calls, func(t *Turn) {
+	ctx, done := d.lasting()
+	defer done()
+	err := d.save(ctx, l, calls, func(t *Turn) {
 		t.Answer = raw
 		if failed == nil {
 			t.After = extend(t.Token, t.Before, a.message())

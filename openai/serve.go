@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +78,9 @@ func (d *Door) parted(l *leg, had bool) {
 	if had && (row.Key != "" || !row.HadAt.IsZero() || row.State == TurnFailed && row.Body == "") {
 		return // no repeat asks for it
 	}
-	err := d.save(context.WithoutCancel(d.base), l, nil, func(t *Turn) {
+	ctx, done := d.lasting()
+	defer done()
+	err := d.save(ctx, l, nil, func(t *Turn) {
 		switch {
 		case had:
 			t.HadAt, t.BrokenAt = d.now(), time.Time{}
