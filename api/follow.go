@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 )
 
 // The bounds of following. A stream that is silent for longer than two
@@ -58,7 +59,7 @@ func (c *Client) Follow(ctx context.Context, after int64, fn func(Event) error) 
 		case after > last:
 			attempt = 0
 		}
-		if !pause(ctx, attempt) {
+		if redialWait(ctx, attempt) != nil {
 			return ctx.Err()
 		}
 	}
@@ -73,17 +74,10 @@ func final(err error) bool {
 	return false
 }
 
-// pause waits before the next connection: longer each time, spread, and capped.
-func pause(ctx context.Context, attempt int) bool {
+// redialWait waits before the next connection: longer each time, spread, and capped.
+func redialWait(ctx context.Context, attempt int) error {
 	wait := min(maxRedial, 250*time.Millisecond<<min(attempt, 10))
-	timer := time.NewTimer(wait/2 + rand.N(wait/2))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return pause.For(ctx, wait/2+rand.N(wait/2))
 }
 
 // followOnce reads one stream to its end and moves after on.

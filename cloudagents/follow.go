@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 )
 
 // The reconnect policy of the vendor's own client (facts: Cloud Agents API, 5).
@@ -48,7 +49,7 @@ func (c *Client) Follow(ctx context.Context, r bridge.RunRef) error {
 		if failed++; failed > followAttempts {
 			return err
 		}
-		if err := wait(ctx, max(followWait(failed), bridge.RetryAfter(err))); err != nil {
+		if err := pause.For(ctx, max(followWait(failed), bridge.RetryAfter(err))); err != nil {
 			return err
 		}
 	}
@@ -58,15 +59,4 @@ func (c *Client) Follow(ctx context.Context, r bridge.RunRef) error {
 func followWait(failed int) time.Duration {
 	d := min(followDelay<<(failed-1), maxFollowDelay)
 	return d/2 + rand.N(d/2)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

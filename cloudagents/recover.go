@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 func (c *Client) recoverReply(ctx context.Context, r bridge.RunRef, o bridge.Observation) (bridge.Observation, error) {
 	var err error
 	for attempt := range recoverAttempts {
-		if err = pause(ctx, attempt); err != nil {
+		if err = backOff(ctx, attempt); err != nil {
 			return bridge.Observation{}, c.transportError(get("observe run", ""), err, true)
 		}
 		o.Reply, err = c.streamText(ctx, r)
@@ -52,13 +53,13 @@ func recoverable(err error) bool {
 	return true
 }
 
-// pause waits before a repeated attempt, twice as long each time, with jitter.
-func pause(ctx context.Context, attempt int) error {
+// backOff waits before a repeated attempt, twice as long each time, with jitter.
+func backOff(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return ctx.Err()
 	}
 	delay := recoverDelay << (attempt - 1)
-	return wait(ctx, delay+rand.N(delay))
+	return pause.For(ctx, delay+rand.N(delay))
 }
 
 // streamText collects a run's final text from its stream.

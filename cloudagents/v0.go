@@ -140,7 +140,7 @@ func (c *Client) observeV0(ctx context.Context, r bridge.RunRef) (bridge.Observa
 	}
 	// The conversation may lag behind the status: an end without a word is read again.
 	for attempt := 1; len(turn.replies) == 0 && o.State == bridge.RunFinished && attempt < recoverAttempts; attempt++ {
-		if err := pause(ctx, attempt); err != nil {
+		if err := backOff(ctx, attempt); err != nil {
 			return bridge.Observation{}, c.transportError(get(what, ""), err, true)
 		}
 		if turn, err = c.turnV0(ctx, what, r); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 )
 
 // How long an agent tries to reach its door, and how long one call may take.
@@ -55,7 +56,7 @@ func (r *Runtime) perform(ctx context.Context, a *agent, now *run) {
 		r.note(Line{Kind: Ended, Agent: p.agent, Run: p.run, State: bridge.RunError, Detail: err.Error()})
 		return
 	}
-	if end.after > 0 && !pause(ctx, end.after) {
+	if end.after > 0 && pause.For(ctx, end.after) != nil {
 		return
 	}
 	if end.state != bridge.RunFinished {
@@ -97,7 +98,7 @@ func (p *performance) call(tool string, args json.RawMessage) (returned, error) 
 		if time.Now().After(until) {
 			return returned{}, errors.New("the door does not answer")
 		}
-		if !pause(p.ctx, wait) {
+		if pause.For(p.ctx, wait) != nil {
 			return returned{}, errStopped
 		}
 		wait = min(2*wait, lastRetry)

@@ -289,15 +289,3 @@ func (r *Runtime) note(l Line) bool {
 	}
 	return true
 }
-
-// pause waits, and reports whether the whole time passed.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 )
 
 // pgStep is one step on PostgreSQL. It takes the locks of what it looks at with the
@@ -71,10 +72,7 @@ func (d *postgresDB) update(ctx context.Context, fn func(*bridge.Scene) error, h
 			want = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(s.busy, maps.Keys(s.held)))))
 			continue
 		}
-		select { // a context that has ended is seen above
-		case <-ctx.Done():
-		case <-time.After(time.Duration(try) * time.Millisecond):
-		}
+		_ = pause.For(ctx, time.Duration(try)*time.Millisecond) // a context that has ended is seen above
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 )
 
 // wakeChannel is the channel on which replicas wake each other.
@@ -315,12 +316,7 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 		if d.listenOnce(ctx, func() { failed = 0; wake() }) == nil {
 			break
 		}
-		timer := time.NewTimer(min(time.Duration(100<<min(failed, 6))*time.Millisecond, 5*time.Second))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = pause.For(ctx, min(time.Duration(100<<min(failed, 6))*time.Millisecond, 5*time.Second))
 	}
 	return nil
 }

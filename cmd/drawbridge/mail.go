@@ -265,7 +265,7 @@ func receiptText(all []office.Receipt, of string) string {
 }
 
 type postCmd struct {
-	Channel string `arg:"" help:"A channel's name, a thread's or DM's id, or an agent."`
+	Channel string  `arg:"" help:"A channel's name, a thread's or DM's id, or an agent."`
 	Text    textArg `arg:"" help:"What to say; - for standard input."`
 	target
 }

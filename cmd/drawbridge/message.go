@@ -22,7 +22,7 @@ func (messageCmd) Help() string {
 }
 
 type messageEditCmd struct {
-	Message string `arg:"" help:"The message's id, msg_…."`
+	Message string  `arg:"" help:"The message's id, msg_…."`
 	Text    textArg `arg:"" help:"What it shall say; - for standard input."`
 	target
 }
@@ -34,7 +34,9 @@ func (messageEditCmd) Help() string {
 
 // Run edits.
 func (c messageEditCmd) Run(ctx context.Context, a app) error {
-	return c.change(a, "changed", func(client *api.Client) (office.Message, error) { return client.EditMessage(ctx, c.Message, string(c.Text)) })
+	return c.change(a, "changed", func(client *api.Client) (office.Message, error) {
+		return client.EditMessage(ctx, c.Message, string(c.Text))
+	})
 }
 
 type messageDeleteCmd struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 	"drawbridge/mcpserver"
 )
 
@@ -45,12 +46,8 @@ func (d relayDoor) Agent(ctx context.Context, relay, session string) (bridge.Age
 		case !errors.Is(err, bridge.ErrNoRow):
 			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the agent of this session could not be looked up", Cause: err}
 		}
-		pause := time.NewTimer(bindPause)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the call was given up", Cause: ctx.Err()}
-		case <-pause.C:
+		if err := pause.For(ctx, bindPause); err != nil {
+			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the call was given up", Cause: err}
 		}
 	}
 }

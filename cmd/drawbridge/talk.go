@@ -147,13 +147,13 @@ func shown(s string) string {
 }
 
 type launchCmd struct {
-	Repo         string `arg:"" help:"The repository; an orchestrator's own, or one of the allowlist."`
+	Repo         string  `arg:"" help:"The repository; an orchestrator's own, or one of the allowlist."`
 	Prompt       textArg `arg:"" help:"The agent's first turn; - for standard input."`
-	Name         string `help:"The agent's name." default:"main"`
-	Ref          string `help:"Branch, tag or commit to start from." placeholder:"REF"`
-	API          string `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
-	Join         string `help:"How the results of several subagents come back: each, all, any or a number; the configuration's when not given." placeholder:"POLICY"`
-	JoinDeadline string `help:"How long it waits for them at most; 1h when not given." placeholder:"SPAN"`
+	Name         string  `help:"The agent's name." default:"main"`
+	Ref          string  `help:"Branch, tag or commit to start from." placeholder:"REF"`
+	API          string  `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
+	Join         string  `help:"How the results of several subagents come back: each, all, any or a number; the configuration's when not given." placeholder:"POLICY"`
+	JoinDeadline string  `help:"How long it waits for them at most; 1h when not given." placeholder:"SPAN"`
 	target
 }
 
@@ -173,7 +173,7 @@ func (c launchCmd) Run(ctx context.Context, a app) error {
 }
 
 type sayCmd struct {
-	Agent string `arg:"" help:"The agent's name or id."`
+	Agent string  `arg:"" help:"The agent's name or id."`
 	Text  textArg `arg:"" help:"What to say; - for standard input."`
 	target
 }

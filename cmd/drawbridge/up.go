@@ -13,11 +13,11 @@ import (
 )
 
 type upCmd struct {
-	Folder string `arg:"" optional:"" help:"A clone that the agent may work on, in a clone of its own." type:"path"`
+	Folder string  `arg:"" optional:"" help:"A clone that the agent may work on, in a clone of its own." type:"path"`
 	Prompt textArg `arg:"" optional:"" help:"What the agent is to do there; - for standard input."`
-	Agent  string `help:"Which agent of this machine works there; the only one unless given." placeholder:"NAME"`
-	Dir    string `help:"The folder of the configuration and of all state; drawbridge below XDG_STATE_HOME or ~/.local/state unless given." placeholder:"DIR" type:"path"`
-	Once   bool   `help:"End when the turn has ended; the exit code is 1 when it failed."`
+	Agent  string  `help:"Which agent of this machine works there; the only one unless given." placeholder:"NAME"`
+	Dir    string  `help:"The folder of the configuration and of all state; drawbridge below XDG_STATE_HOME or ~/.local/state unless given." placeholder:"DIR" type:"path"`
+	Once   bool    `help:"End when the turn has ended; the exit code is 1 when it failed."`
 }
 
 // Help shows examples.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"drawbridge/internal/pause"
 )
 
 // The methods and the header that the pipe knows.
@@ -234,12 +236,7 @@ func (p *pipe) hear(ctx context.Context) {
 	go func() {
 		defer close(ended)
 		for p.listen(ctx, session) {
-			pause := time.NewTimer(noticePause)
-			select {
-			case <-ctx.Done():
-			case <-pause.C:
-			}
-			pause.Stop()
+			_ = pause.For(ctx, noticePause)
 		}
 	}()
 }

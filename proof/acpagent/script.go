@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"drawbridge/internal/pause"
 )
 
 // prompt takes one turn to its end.
@@ -210,12 +212,7 @@ func init() {
 
 // wait returns after a time, or when the turn is cancelled.
 func (t *play) wait(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.ctx.Done():
-	}
+	_ = pause.For(t.ctx, d)
 }
 
 func (t *play) tool(rest string) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"drawbridge/internal/pause"
 )
 
 // step is the pause that the suite asks for between two notifications, so that
@@ -21,10 +23,8 @@ const step = 50 * time.Millisecond
 func paced(ctx context.Context, do func(i int) error) error {
 	for i := range 3 {
 		if i > 0 {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(step):
+			if err := pause.For(ctx, step); err != nil {
+				return err
 			}
 		}
 		if err := do(i); err != nil {

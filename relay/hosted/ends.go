@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/pause"
 	"drawbridge/relay/hub"
 	"drawbridge/relay/wire"
 )
@@ -239,7 +240,7 @@ func (r *Runtime) Follow(ctx context.Context, ref bridge.RunRef) error {
 		}
 		r.drop(ref.Run, w) // the connection was lost, and the record tells the rest
 	}
-	for pause := r.o.Poll; ; pause = min(pause*5/4, maxPoll) {
+	for again := r.o.Poll; ; again = min(again*5/4, maxPoll) {
 		found, err := r.lookUp(ctx, r.of(ref))
 		switch {
 		case ctx.Err() != nil:
@@ -249,10 +250,8 @@ func (r *Runtime) Follow(ctx context.Context, ref bridge.RunRef) error {
 		case err != nil && !bridge.Passing(err):
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := pause.For(ctx, again); err != nil {
+			return err
 		}
 	}
 }

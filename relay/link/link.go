@@ -21,6 +21,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/rs/zerolog"
 
+	"drawbridge/internal/pause"
 	"drawbridge/relay/wire"
 )
 
@@ -117,12 +118,7 @@ func (l *Link) Run(ctx context.Context) error {
 		wait := l.wait(failed, err)
 		failed++
 		l.logOf(err).Err(err).Dur("wait_ms", wait).Msg(remedy(err))
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = pause.For(ctx, wait)
 	}
 	l.running.Wait()
 	return nil

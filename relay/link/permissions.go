@@ -49,7 +49,7 @@ func (s *session) tellPermissions(ctx context.Context) {
 			_ = s.ws.CloseNow()
 			return
 		}
-		if !pause(ctx, changed, ticker.C, waits || len(open) > 0) {
+		if !eitherOf(ctx, changed, ticker.C, waits || len(open) > 0) {
 			return
 		}
 	}
@@ -75,8 +75,8 @@ func (a *announcement) due(heard bool, now time.Time) bool {
 	return true
 }
 
-// pause waits for a change, or for a tick where polling is true. It reports whether the connection lives.
-func pause(ctx context.Context, changed <-chan struct{}, tick <-chan time.Time, polling bool) bool {
+// eitherOf waits for a change, or for a tick where polling is true. It reports whether the connection lives.
+func eitherOf(ctx context.Context, changed <-chan struct{}, tick <-chan time.Time, polling bool) bool {
 	if !polling {
 		tick = nil
 	}

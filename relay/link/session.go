@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"drawbridge/internal/failpoint"
+	"drawbridge/internal/pause"
 	"drawbridge/relay/chunks"
 	"drawbridge/relay/tunnel"
 	"drawbridge/relay/wire"
@@ -346,12 +347,7 @@ func (s *session) tellAsking(ctx context.Context) {
 			return
 		case <-changed:
 		}
-		pause := time.NewTimer(askingEvery)
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		_ = pause.For(ctx, askingEvery)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"drawbridge/internal/mcpstdio"
+	"drawbridge/internal/pause"
 	"drawbridge/relay/chunks"
 	"drawbridge/relay/wire"
 )
@@ -382,17 +383,10 @@ func (p *pace) wait(ctx context.Context) error {
 		p.next = earliest
 	}
 	p.next = p.next.Add(every)
-	pause := p.next.Sub(now)
+	left := p.next.Sub(now)
 	p.mu.Unlock()
-	if pause <= 0 {
+	if left <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, left)
 }

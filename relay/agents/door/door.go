@@ -24,6 +24,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/internal/mcpstdio"
+	"drawbridge/internal/pause"
 	"drawbridge/internal/trust"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
@@ -159,12 +160,7 @@ func (s *socket) accept() {
 		case s.ctx.Err() != nil:
 			return
 		default: // too many open files, as a rule
-			pause := time.NewTimer(time.Second)
-			select {
-			case <-s.ctx.Done():
-			case <-pause.C:
-			}
-			pause.Stop()
+			_ = pause.For(s.ctx, time.Second)
 		}
 	}
 }

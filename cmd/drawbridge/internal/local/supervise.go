@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drawbridge/internal/lifecycle"
+	"drawbridge/internal/pause"
 )
 
 // Program is one process that is kept running.
@@ -120,7 +121,7 @@ func (c *child) failed(k *Keeper) error {
 // Run keeps the started program running until ctx is done, and returns when nothing of it is left. A program that ends by itself is started again,
 // after a pause that grows from a second to half a minute.
 func (k *Keeper) Run(ctx context.Context) error {
-	pause, since := firstPause, time.Now()
+	span, since := firstPause, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -131,13 +132,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-k.child.ended:
 			k.end(k.child)
 			if time.Since(since) > steady {
-				pause = firstPause
+				span = firstPause
 			}
-			k.Say("the %s ended (%s); it starts again in %s", k.Name, k.child.why(), pause)
-			if !wait(ctx, pause) {
+			k.Say("the %s ended (%s); it starts again in %s", k.Name, k.child.why(), span)
+			if pause.For(ctx, span) != nil {
 				return nil
 			}
-			pause = min(2*pause, maxPause)
+			span = min(2*span, maxPause)
 		}
 		for {
 			err := k.Start(ctx)
@@ -149,11 +150,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			k.Say("%v; the next try is in %s", err, pause)
-			if !wait(ctx, pause) {
+			k.Say("%v; the next try is in %s", err, span)
+			if pause.For(ctx, span) != nil {
 				return nil
 			}
-			pause = min(2*pause, maxPause)
+			span = min(2*span, maxPause)
 		}
 	}
 }
@@ -177,17 +178,6 @@ func (k *Keeper) setPid(pid int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pid = pid
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // why says how a process ended.

@@ -13,6 +13,7 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/internal/pause"
 	"drawbridge/relay/runner/control"
 )
 
@@ -136,10 +137,8 @@ func (u *upping) await(ctx context.Context, t api.Turn, q *questions) (api.Turn,
 		if err := q.show(ctx); err != nil {
 			return t, err
 		}
-		select {
-		case <-ctx.Done():
-			return t, context.Cause(ctx)
-		case <-time.After(200 * time.Millisecond):
+		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
+			return t, err
 		}
 	}
 }
