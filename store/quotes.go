@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // A text stands whole in the turn that it belongs to. Two kinds of rows show it and do not store it again:
@@ -35,21 +36,6 @@ func saidElsewhere(sc *bridge.Scene, n *bridge.Notice) bool {
 // quotable reports whether both databases cut and measure a text as Go does.
 func quotable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// shownBytes is what an event shows of a text.
-const shownBytes = 4000
-
-// clipped is what an event shows of a text that has a beginning, of at least shownBytes, and a length in bytes.
-func clipped(beginning string, total int) string {
-	if total <= shownBytes {
-		return beginning
-	}
-	cut := min(shownBytes, len(beginning))
-	for cut > 0 && cut < len(beginning) && !utf8.RuneStart(beginning[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s\n… (%d more bytes)", beginning[:cut], total-cut)
-}
-
 // shownOf is the field in which an event of a kind shows words of its turn, and these words.
 func shownOf(kind string, t *bridge.Turn) (field, text string) {
 	switch kind {
@@ -70,7 +56,7 @@ func lessOf(sc *bridge.Scene, e bridge.Event) (less bridge.Event, attempt int) {
 		return e, 0
 	}
 	field, text := shownOf(e.Kind, t)
-	if text == "" || !quotable(text) || e.Fields[field] != clipped(text, len(text)) {
+	if text == "" || !quotable(text) || e.Fields[field] != words.Clip(text, words.Shown) {
 		return e, 0
 	}
 	if e.Kind == bridge.EventTurn && replaced(sc, t) && sc.Rows.Turns.Was(t.ID).Attempts == t.Attempts {
@@ -96,11 +82,11 @@ type earlierText struct {
 
 // keepEarlier keeps what events show of a sent text that is replaced.
 func keepEarlier(was *bridge.Turn) (statement, error) {
-	line, err := json.Marshal(earlierText{was.Attempts, clipped(was.Sent, len(was.Sent))})
+	line, err := json.Marshal(earlierText{was.Attempts, words.Clip(was.Sent, words.Shown)})
 	return statement{sql: "UPDATE turns SET earlier = earlier || $2 WHERE id = $1", args: []any{was.ID, string(line) + "\n"}}, err
 }
 
-// ofTurn selects something of the turn that an event shows, ” where it shows none.
+// ofTurn selects something of the turn that an event shows, and an empty text where it shows none.
 func ofTurn(what string) string {
 	return "CASE WHEN attempt = 0 THEN '' ELSE COALESCE((SELECT " + what + " FROM turns t WHERE t.id = events.turn), '') END"
 }
@@ -111,17 +97,17 @@ const wordsSQL = "CASE events.kind WHEN '" + bridge.EventTurn + "' THEN t.sent W
 // eventSelect is what scanEvent reads.
 var eventSelect = strings.Join([]string{
 	"seq, at, kind, agent, name, turn, command, body, fields, attempt",
-	ofTurn("octet_length(" + wordsSQL + ") || ' ' || substr(" + wordsSQL + ", 1, " + strconv.Itoa(shownBytes) + ")"),
+	ofTurn("octet_length(" + wordsSQL + ") || ' ' || substr(" + wordsSQL + ", 1, " + strconv.Itoa(words.Shown) + ")"),
 	ofTurn("CASE WHEN events.kind = '" + bridge.EventTurn + "' THEN t.earlier ELSE '' END"),
 }, ", ")
 
 func scanEvent(row scanner) (e bridge.Event, err error) {
 	var attempt int
-	var words, earlier string
-	if err = row.Scan(&e.Seq, microTime{&e.At}, &e.Kind, &e.Agent, &e.Name, &e.Turn, &e.Command, &e.Text, jsonText{&e.Fields}, &attempt, &words, &earlier); err != nil || attempt == 0 {
+	var latest, earlier string
+	if err = row.Scan(&e.Seq, microTime{&e.At}, &e.Kind, &e.Agent, &e.Name, &e.Turn, &e.Command, &e.Text, jsonText{&e.Fields}, &attempt, &latest, &earlier); err != nil || attempt == 0 {
 		return e, err
 	}
-	text, err := wordsAt(attempt, earlier, words)
+	text, err := wordsAt(attempt, earlier, latest)
 	if err != nil {
 		return e, fmt.Errorf("what event %d shows of its turn: %w", e.Seq, err)
 	}
@@ -133,9 +119,9 @@ func scanEvent(row scanner) (e bridge.Event, err error) {
 	return e, nil
 }
 
-// wordsAt is what an event shows of the words that its turn had with an attempt; words are a length in bytes and the beginning of
+// wordsAt is what an event shows of the words that its turn had with an attempt; latest is a length in bytes and the beginning of
 // the latest.
-func wordsAt(attempt int, earlier, words string) (string, error) {
+func wordsAt(attempt int, earlier, latest string) (string, error) {
 	for line := range strings.Lines(earlier) {
 		var e earlierText
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -145,12 +131,12 @@ func wordsAt(attempt int, earlier, words string) (string, error) {
 			return e.Text, nil
 		}
 	}
-	length, beginning, _ := strings.Cut(words, " ")
+	length, beginning, _ := strings.Cut(latest, " ")
 	total, err := strconv.Atoi(length)
 	if err != nil {
 		return "", err
 	}
-	return clipped(beginning, total), nil
+	return words.ClipOf(beginning, total, words.Shown), nil
 }
 
 // without is a list of columns without some of them.

@@ -3,9 +3,9 @@ package webhooks
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"regexp"
-	"strings"
 	"unicode"
 
 	"drawbridge/internal/strictjson"
@@ -19,20 +19,20 @@ type payload struct {
 	Status    string    `json:"status"`
 }
 
-// timestamp tells deliveries apart, and no form of it refuses one. A text or a number stays as it is written. Any other form is a digest of
-// what is written.
+// timestamp tells deliveries apart, and no form of it refuses one. It stays as it is written where that is a word; else it is a digest.
 type timestamp string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *timestamp) UnmarshalJSON(raw []byte) error {
-	text := strings.Trim(string(raw), `"`)
-	switch *t = timestamp(text); {
-	case text == "null":
-		*t = ""
-	case !isWord(text) || strings.ContainsAny(text, `{["\\`):
-		sum := sha256.Sum256(raw)
-		*t = timestamp("sha256:" + hex.EncodeToString(sum[:8]))
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw) // a number or another form
 	}
+	if !isWord(text) {
+		sum := sha256.Sum256(raw)
+		text = "sha256:" + hex.EncodeToString(sum[:8])
+	}
+	*t = timestamp(text)
 	return nil
 }
 

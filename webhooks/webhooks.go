@@ -52,13 +52,13 @@ type Receiver struct {
 	keys []bridge.Key
 }
 
+// maxNoted bounds what strangers may write into the log, in bytes.
+const maxNoted = 80
+
 var validKeyID = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
 
 // New refuses to make a receiver without keys, with a short one, or with two of
 // one id: such a receiver would let strangers in, or keep the API out.
-// maxNoted bounds what strangers may write into the log, in bytes.
-const maxNoted = 80
-
 func New(o Options) (*Receiver, error) {
 	if o.Bridge == nil {
 		return nil, errors.New("webhook receiver needs a recorder")

@@ -165,7 +165,7 @@ func TestTimestampDecidesNothing(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
 		`1764306000`: "1764306000", `1764306000.5`: "1764306000.5", `"2026-01-15T10:30:00Z"`: "2026-01-15T10:30:00Z", `null`: "", `true`: "true",
-		`{"at":1}`: "sha256:a27e0e4d11df025e", `[1]`: "sha256:080a9ed428559ef6", `"a\u0000b"`: "sha256:9db18af7360cd5d0", `"` + strings.Repeat("9", 100) + `"`: "sha256:8cf7e7d9c39b316e",
+		`{"at":1}`: `{"at":1}`, `[1]`: "[1]", `"a\u0000b"`: "sha256:9db18af7360cd5d0", `"` + strings.Repeat("9", 100) + `"`: "sha256:8cf7e7d9c39b316e",
 	} {
 		r := &recorder{bound: external}
 		w := send(receiver(t, r, io.Discard), signed(`{"event":"statusChange","timestamp":`+written+`,"id":"`+external+`","status":"FINISHED"}`))
@@ -179,7 +179,7 @@ func TestTimestampDecidesNothing(t *testing.T) {
 func TestFieldsThatInform(t *testing.T) {
 	t.Parallel()
 	for _, b := range fields.Break(`{"event":"statusChange","timestamp":"2026-01-01T00:00:00Z","id":"`+external+`","status":"FINISHED","source":{"repository":"r","ref":"main"},"target":{"url":"u","branchName":"b","prUrl":"p"},
-		"summary":"s","name":"n","createdAt":"2026-01-01T00:00:00Z","runs":[{"id":"run-1","durationMs":1}]}`, "event", "id", "status") {
+		"summary":"s","name":"n","createdAt":"2026-01-01T00:00:00Z","runs":[{"id":"run-1","durationMs":1}]}`, "event", "timestamp", "id", "status") {
 		r := &recorder{}
 		if w := send(receiver(t, r, io.Discard), signed(b.JSON)); w.Code != http.StatusOK {
 			t.Errorf("%s is %s: %d %s", b.Path, b.Form, w.Code, w.Body)

@@ -225,7 +225,7 @@ func (c *change) replied(j *job, out output) error {
 		return err
 	}
 	fields := causeOf(j.turn)
-	fields["text"] = words.Clip(j.turn.Reply, 4000)
+	fields["text"] = words.Clip(j.turn.Reply, words.Shown)
 	return c.event(bridge.EventReply, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(j.turn.Reply, 300), Fields: fields})
 }
 

@@ -196,7 +196,7 @@ func (c *change) adoptAs(j *job, t *bridge.Turn, s bridge.SentRun, p words.Promp
 		return err
 	}
 	return c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: t.ID, Text: "found at the runtime: " + words.OneLine(t.Sent, 300),
-		Fields: map[string]string{"cause": string(t.Cause), "seq": fmt.Sprint(t.Seq), "text": words.Clip(t.Sent, 4000), "found": s.Run}})
+		Fields: map[string]string{"cause": string(t.Cause), "seq": fmt.Sprint(t.Seq), "text": words.Clip(t.Sent, words.Shown), "found": s.Run}})
 }
 
 // hearAgain records what an agent may repeat out of the text of a run that was found.

@@ -200,7 +200,7 @@ func (c *change) begin(j *job) (bool, error) {
 	}
 	text := words.Again[goesOn] + j.turn.Sent
 	return true, c.event(bridge.EventTurn, j.agent, bridge.Event{Turn: j.turn.ID, Text: words.OneLine(text, 300), Fields: map[string]string{
-		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(text, 4000)}})
+		"cause": string(j.turn.Cause), "seq": fmt.Sprint(j.turn.Seq), "text": words.Clip(text, words.Shown)}})
 }
 
 // join binds all that waits for the agent to this turn and builds its text.
@@ -408,7 +408,7 @@ func (c *change) bind(j *job, s bridge.Started) error {
 	}
 	return c.event(bridge.EventLaunched, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID,
 		Text:   fmt.Sprintf("launched %s on %s through %s", j.agent.Name, j.agent.Repo, bridge.Through(j.agent.Runtime, j.agent.API)),
-		Fields: map[string]string{"repo": j.agent.Repo, "runtime": j.agent.Runtime, "api": bridge.Through(j.agent.Runtime, j.agent.API), "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, 4000)}})
+		Fields: map[string]string{"repo": j.agent.Repo, "runtime": j.agent.Runtime, "api": bridge.Through(j.agent.Runtime, j.agent.API), "external": j.agent.External, "url": j.agent.URL, "prompt": words.Clip(j.turn.Text, words.Shown)}})
 }
 
 // waitFor leaves a turn in the queue while its runtime is away. Nothing is sent, and the first attempt is still to come.

@@ -50,7 +50,7 @@ func (e *Engine) Act(ctx context.Context, id bridge.AgentID, w Answer) error {
 		if err := c.hear(job{agent: a, turn: t}, echo.Heard{Text: w.Read, Mode: echo.Named, Source: bridge.EchoOutside, Author: w.Author, Place: "the conversation of " + w.Author}); err != nil {
 			return err
 		}
-		if err := c.event(bridge.EventReply, a, bridge.Event{Turn: t.ID, Text: words.OneLine(w.Text, 300), Fields: map[string]string{"cause": string(t.Cause), "author": w.Author, "text": words.Clip(w.Text, 4000)}}); err != nil {
+		if err := c.event(bridge.EventReply, a, bridge.Event{Turn: t.ID, Text: words.OneLine(w.Text, 300), Fields: map[string]string{"cause": string(t.Cause), "author": w.Author, "text": words.Clip(w.Text, words.Shown)}}); err != nil {
 			return err
 		}
 		names, err := c.Lineage(a)

@@ -63,16 +63,22 @@ func joins(before rune, rest string) bool {
 	return before > unicode.MaxASCII && after > unicode.MaxASCII && after != utf8.RuneError && !isBreak(after) && !hidden(after) && !joiner(after)
 }
 
+// Shown is how much of a text an event shows, in bytes.
+const Shown = 4000
+
 // Clip shortens text to n bytes on a rune boundary and says how much is missing.
-func Clip(text string, n int) string {
-	if len(text) <= n {
-		return text
+func Clip(text string, n int) string { return ClipOf(text, len(text), n) }
+
+// ClipOf is Clip of a text of total bytes, of which a beginning of at least n bytes is at hand.
+func ClipOf(beginning string, total, n int) string {
+	if total <= n {
+		return beginning
 	}
-	cut := n
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
+	cut := min(n, len(beginning))
+	for cut > 0 && cut < len(beginning) && !utf8.RuneStart(beginning[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%s\n… (%d more bytes)", text[:cut], len(text)-cut)
+	return fmt.Sprintf("%s\n… (%d more bytes)", beginning[:cut], total-cut)
 }
 
 // OneLine makes text fit for a log line or a timeline: first line, clipped.

@@ -30,9 +30,8 @@ type stage struct {
 	relay    *runtimes.Relay
 	now      time.Time
 
-	// events counts the events since recording began, by kind. latest is the last of each kind.
+	// events counts the events since recording began, by kind.
 	events map[string]int
-	latest map[string]bridge.Event
 	// child is the subagent that was launched last.
 	child bridge.AgentID
 	// sent counts follow-ups that reached the cloud.
@@ -47,7 +46,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, database: pg.Database(t), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), events: map[string]int{}, latest: map[string]bridge.Event{}}
+	s := &stage{t: t, database: pg.Database(t), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), events: map[string]int{}}
 	s.cloud, s.relay = &runtimes.Cloud{Answer: s.answer, Fail: s.fail}, &runtimes.Relay{}
 	s.open()
 	t.Cleanup(func() { _ = s.store.Close(); _ = s.proxy.Close() })
@@ -97,7 +96,6 @@ func (s *stage) fail(point, text string) error {
 
 func (s *stage) heard(e bridge.Event) {
 	s.events[e.Kind]++
-	s.latest[e.Kind] = e
 	if e.Kind == bridge.EventLaunched && e.Command != "" {
 		s.child = e.Agent
 	}
@@ -201,6 +199,5 @@ func (s *stage) say(id bridge.AgentID, text string) {
 
 func (s *stage) forget() {
 	clear(s.events)
-	clear(s.latest)
 	s.sent, s.found = 0, 0
 }

@@ -7,15 +7,12 @@ import (
 	"sync"
 )
 
-// observer reads one connection's messages (PostgreSQL's frontend/backend protocol 3) and finds its COMMITs. It cannot read TLS.
+// observer reads one connection's messages (PostgreSQL's frontend/backend protocol 3) and finds its COMMITs. The client must not ask for TLS.
 // Safe for concurrent use.
 type observer struct {
 	mu     sync.Mutex // guards the fields below
 	client splitter
 	server splitter
-	// sealed is true once TLS was agreed upon; bare counts answers of one byte that the server owes.
-	sealed bool
-	bare   int
 	// ready is true after the log-in.
 	ready bool
 	// owed counts the ReadyForQuery that the server still owes.
@@ -34,38 +31,16 @@ func newObserver(l *loss) *observer {
 func (o *observer) fromClient(data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.sealed {
-		o.client.feed(data, o.clientSays)
-	}
+	o.client.feed(data, o.clientSays)
 }
 
 func (o *observer) fromServer(data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.bare > 0 && len(data) > 0 && !o.sealed {
-		o.sealed = data[0] != 'N'
-		o.bare--
-		data = data[1:]
-	}
-	if !o.sealed {
-		o.server.feed(data, o.serverSays)
-	}
+	o.server.feed(data, o.serverSays)
 }
 
-// The codes of messages without a type: requests for TLS and for GSS encryption.
-const (
-	codeTLS = 80877103
-	codeGSS = 80877104
-)
-
 func (o *observer) clientSays(kind byte, body []byte) {
-	if kind == 0 {
-		if code := binary.BigEndian.Uint32(append(body, 0, 0, 0, 0)); code == codeTLS || code == codeGSS {
-			o.bare++
-			o.client.untyped = true
-		}
-		return
-	}
 	if !o.ready {
 		return
 	}

@@ -1,7 +1,7 @@
 // Package pgproxy stands on loopback between a program and PostgreSQL. It makes the
 // way as long as a test wants, ends a connection at a COMMIT that a test chooses, and
-// changes no byte. It is a proof tool: no product imports it. Rule of thumb: a
-// connection breaks when it hurts most.
+// changes no byte. It is a proof tool: no product imports it. Rule of thumb:
+// lose a commit, then look at what is recorded.
 package pgproxy
 
 import (

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // quoted are texts that rows repeat: long ones, cut ones, and such as look like what a store may use for itself.
@@ -32,17 +33,6 @@ func tells(n bridge.Notice) string {
 		untrusted = untrusted[:cut] + "\n… (more)"
 	}
 	return "What happened:\n\n1. " + string(n.Text) + "\n| " + strings.ReplaceAll(untrusted, "\n", "\n| ") + "\n\nThat is all.\n"
-}
-
-func clipped(text string) string {
-	if len(text) <= 4000 {
-		return text
-	}
-	cut := 4000
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s\n… (%d more bytes)", text[:cut], len(text)-cut)
 }
 
 // talk is a result that goes from a subagent to its parent, with all rows that show it.
@@ -99,7 +89,7 @@ func (t *talk) says(tx *bridge.Scene) error {
 	if more {
 		first += " …"
 	}
-	return t.event(tx, t.child, bridge.EventReply, first, map[string]string{"text": clipped(t.child.Reply), "cause": "launch"})
+	return t.event(tx, t.child, bridge.EventReply, first, map[string]string{"text": words.Clip(t.child.Reply, words.Shown), "cause": "launch"})
 }
 
 func testQuotes(t *testing.T, open Open) {
@@ -123,7 +113,7 @@ func testQuotes(t *testing.T, open Open) {
 			if err := put(&told.parent)(tx); err != nil {
 				return err
 			}
-			return told.event(tx, told.parent, bridge.EventTurn, "What happened: …", map[string]string{"text": clipped(told.parent.Sent)})
+			return told.event(tx, told.parent, bridge.EventTurn, "What happened: …", map[string]string{"text": words.Clip(told.parent.Sent, words.Shown)})
 		})
 		told.notice.Turn = told.parent.ID
 		mustUpdate(t, s, func(tx *bridge.Scene) error {
@@ -201,7 +191,7 @@ func testSentAgain(t *testing.T, open Open) {
 			if err := tx.UpdateTurn(now); err != nil {
 				return err
 			}
-			return tx.AppendEvent(bridge.Event{At: epoch, Kind: bridge.EventTurn, Agent: "agt_0000", Turn: tr.ID, Fields: map[string]string{"text": clipped(sent)}})
+			return tx.AppendEvent(bridge.Event{At: epoch, Kind: bridge.EventTurn, Agent: "agt_0000", Turn: tr.ID, Fields: map[string]string{"text": words.Clip(sent, words.Shown)}})
 		})
 		mustUpdate(t, s, func(tx *bridge.Scene) error { // sent again as it is
 			now, err := tx.Turn(tr.ID)
@@ -213,7 +203,7 @@ func testSentAgain(t *testing.T, open Open) {
 		})
 	}
 	for i, e := range read(t, s, func(tx *bridge.Scene) ([]bridge.Event, error) { return tx.Events(0, 0) }) {
-		equal(t, fmt.Sprintf("event of text %d", i), e.Fields["text"], clipped(texts[i]))
+		equal(t, fmt.Sprintf("event of text %d", i), e.Fields["text"], words.Clip(texts[i], words.Shown))
 	}
 	equal(t, "the last text", read(t, s, func(tx *bridge.Scene) (bridge.Turn, error) { return tx.Turn(tr.ID) }).Sent, "the last words")
 }
