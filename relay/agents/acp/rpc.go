@@ -2,9 +2,11 @@ package acp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -41,7 +43,7 @@ type message struct {
 	Method  string          `json:"method,omitempty"`
 	Params  json.RawMessage `json:"params,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
-	Error   *rpcError       `json:"error,omitempty"`
+	Error   json.RawMessage `json:"error,omitempty"`
 }
 
 // rpcError is the answer of a side that could not do what it was asked for.
@@ -49,6 +51,22 @@ type rpcError struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// problemOf reads the error of an answer, nil where there is none. In another form than an object it is the message.
+func problemOf(raw json.RawMessage) *rpcError {
+	if !loosejson.Said(raw) {
+		return nil
+	}
+	var e struct {
+		Code    loosejson.Value[float64] `json:"code"`
+		Message loosejson.Value[string]  `json:"message"`
+		Data    json.RawMessage          `json:"data"`
+	}
+	if json.Unmarshal(raw, &e) != nil {
+		return &rpcError{Message: cmp.Or(loosejson.Text(raw), string(raw))}
+	}
+	return &rpcError{int(e.Code.Is), e.Message.Is, e.Data}
 }
 
 // Error is the code and the message.
@@ -90,6 +108,10 @@ type rpc struct {
 	// Only Write uses these fields.
 	line    []byte
 	garbage int
+	// last is the digest of the message before, and lastBare is set when it had no text around it.
+	last     uint64
+	lastBare bool
+	seed     maphash.Seed
 
 	writing sync.Mutex
 	asks    sync.WaitGroup
@@ -100,13 +122,14 @@ type rpc struct {
 	// asking are the agent's requests that are being answered, by the text of their id.
 	asking map[string]context.CancelFunc
 	over   *agents.Error
-	// first is the beginning of the first line that was no message alone, and noise counts such lines.
+	// noise counts lines that hold more than messages, and first is the start of the first such line.
 	first string
 	noise int
 }
 
 func newRPC(ctx context.Context, o Options, h handlers) *rpc {
 	return &rpc{
+		seed:  maphash.MakeSeed(),
 		input: o.Input, unread: o.Unread, handlers: h, clean: o.clean, done: make(chan struct{}), calls: map[uint64]chan message{}, asking: map[string]context.CancelFunc{},
 		context: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 	}
@@ -148,40 +171,52 @@ func (r *rpc) take(line []byte) {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return
 	}
-	var m message
-	if line[0] == '{' && json.Unmarshal(line, &m) == nil {
-		if m.ID == nil && m.Method == "" {
-			r.note(line)
-			return
-		}
-		r.hear(m)
-		return
+	objects, bare, alone := []json.RawMessage{line}, true, line[0] == '{' && json.Valid(line)
+	if !alone {
+		objects, bare = agents.Objects(line)
 	}
-	objects, bare := agents.Objects(line)
 	heard := false
 	for _, object := range objects {
 		var m message
-		if json.Unmarshal(object, &m) == nil && (m.ID != nil || m.Method != "") && (bare || m.surely()) {
-			if !heard {
-				r.count(line)
-			}
-			r.hear(m)
-			heard = true
+		if json.Unmarshal(object, &m) != nil {
+			continue
 		}
+		if m.Method == sdk.ClientMethodSessionUpdate && !loosejson.Said(m.ID) {
+			m.ID = nil
+		}
+		if m.ID == nil && m.Method == "" || !bare && !m.surely() || r.copied(object, bare) {
+			continue
+		}
+		if !heard && !alone {
+			r.count(line)
+		}
+		r.hear(m)
+		heard = true
 	}
 	if !heard {
 		r.note(line)
 	}
 }
 
-// surely reports whether a message that stands in other text is the agent's own and not one that it quotes, as in its log: an update, a question,
-// or an answer that is none of ours.
+// copied reports whether a message is the one before once more: once by itself, and once in a log.
+func (r *rpc) copied(object []byte, bare bool) bool {
+	sum := maphash.Bytes(r.seed, object)
+	twice := sum == r.last && bare != r.lastBare
+	r.last, r.lastBare = sum, bare
+	if twice {
+		r.last = 0
+	}
+	return twice
+}
+
+// surely reports whether the agent itself sent a message that has text around it: an update, a question, or an answer that is none of ours. A log
+// may quote one of ours.
 func (m message) surely() bool {
-	switch {
-	case m.Method != "":
+	if m.Method != "" {
 		return m.Method == sdk.ClientMethodSessionUpdate && m.ID == nil || m.Method == sdk.ClientMethodSessionRequestPermission && m.ID != nil
-	case m.Error != nil:
-		return true
+	}
+	if e := problemOf(m.Error); e != nil { // we refuse with these two codes
+		return e.Code != codeNoMethod && e.Code != codeBadParams
 	}
 	result, _ := loosejson.Object(m.Result)
 	_, ours := result["outcome"]
@@ -274,9 +309,11 @@ func (r *rpc) answer(m message) {
 		delete(r.asking, key)
 		r.mu.Unlock()
 		cancel()
-		out := message{ID: m.ID, Error: problem}
+		out := message{ID: m.ID}
 		if problem == nil {
 			out.Result, _ = json.Marshal(result) // of our own types
+		} else {
+			out.Error, _ = json.Marshal(problem)
 		}
 		_ = r.send(out)
 	}()
@@ -326,8 +363,8 @@ func (r *rpc) call(ctx context.Context, method string, params, result any) error
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if m.Error != nil {
-		return m.Error
+	if e := problemOf(m.Error); e != nil {
+		return e
 	}
 	if err := json.Unmarshal(m.Result, result); err != nil {
 		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent's answer to %s cannot be read: %s", method, r.clean(err.Error()))}

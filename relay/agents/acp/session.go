@@ -88,13 +88,12 @@ type Session struct {
 	marks string
 	// tools are the ids of tool calls that run.
 	tools map[string]bool
-	// tail is the id of the message that was open last when a turn ended, whose tail may come later. again counts turns with nothing but that
-	// message, and anew is set for an agent that uses its ids again in each turn, so that they tell nothing.
-	tail  string
-	again int
-	anew  bool
-	// ids are those that the agent has used.
-	ids map[string]bool
+	// count counts the turns, and owner has the one in which each message began, by its id; 0 is before the first.
+	count int
+	owner map[string]int
+	// first is the first id of the latest turn with one, and alike counts turns in a row that began with it.
+	first string
+	alike int
 }
 
 // opened is the answer to a request that opens a session.
@@ -153,7 +152,7 @@ func (s *Session) Modes() []string {
 	return s.modes
 }
 
-// Late returns what the agent said after a turn had ended and which is in no reply, and forgets it.
+// Late returns words that came after their turn had ended, and forgets them. They are in no reply.
 func (s *Session) Late() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +190,7 @@ func (c *Conn) session(id string) *Session {
 	if s := c.sessions[id]; s != nil {
 		return s
 	}
-	s := &Session{conn: c, ID: id}
+	s := &Session{conn: c, ID: id, owner: map[string]int{}}
 	c.sessions[id] = s
 	return s
 }
@@ -292,25 +291,31 @@ func (s *Session) history(ctx context.Context, told *replay, last string) {
 	if has() {
 		return
 	}
-	ends, quiet := time.NewTimer(historyEnds), time.NewTimer(historyBegins)
+	s.rests(ctx, told.news, historyEnds, func() time.Duration {
+		if has() {
+			return historyRests
+		}
+		return historyBegins
+	})
+}
+
+// rests waits until nothing has come for a while, which quiet says anew at each piece of news. It reports false when that took longer than most.
+func (s *Session) rests(ctx context.Context, news <-chan struct{}, most time.Duration, quiet func() time.Duration) bool {
+	ends, rest := time.NewTimer(most), time.NewTimer(quiet())
 	defer ends.Stop()
-	defer quiet.Stop()
+	defer rest.Stop()
 	for {
 		select {
-		case <-told.news:
-			if has() {
-				quiet.Reset(historyRests)
-			} else {
-				quiet.Reset(historyBegins)
-			}
-		case <-quiet.C:
-			return
+		case <-news:
+			rest.Reset(quiet())
+		case <-rest.C:
+			return true
 		case <-ends.C:
-			return
+			return false
 		case <-ctx.Done():
-			return
+			return true
 		case <-s.conn.Done():
-			return
+			return true
 		}
 	}
 }
@@ -473,56 +478,40 @@ const maxIDs = 10_000
 
 // said puts a chunk of the agent's own words where they belong. A message belongs to the turn in which it began.
 func (s *Session) said(c chunk) *agents.Error {
-	if s.turn == nil || s.replay != nil {
-		s.note(c.message)
-		if c.message != "" {
-			s.tail = c.message
-		}
-	}
+	began := s.beganIn(c.message)
 	switch {
 	case s.replay != nil:
 		return s.replay.add(false, c)
-	case s.turn == nil:
+	case c.text == "" || began == 0: // a greeting, or history that streams on
+		return nil
+	case s.turn == nil || began != s.count:
 		return s.late.add(c)
-	case c.message != "" && c.message == s.tail && !s.anew:
-		return s.turn.stray.add(c)
 	}
-	if c.message != s.turn.text.id && s.ids[c.message] && !s.turn.ids[c.message] {
-		s.anew = true // no tail, and used before
-	}
-	if c.message != "" {
-		if s.turn.ids == nil {
-			s.turn.ids = map[string]bool{}
-		}
-		if len(s.turn.ids) < maxIDs {
-			s.turn.ids[c.message] = true
-		}
-	}
-	s.note(c.message)
 	clear(s.tools)
 	return s.turn.text.add(c)
 }
 
-// note remembers an id of a message.
-func (s *Session) note(id string) {
-	if id == "" || len(s.ids) >= maxIDs {
-		return
-	}
-	if s.ids == nil {
-		s.ids = map[string]bool{}
-	}
-	s.ids[id] = true
-}
+// alikeFor is how many turns in a row begin with the same id before it is clear that the agent uses its ids again in each turn.
+const alikeFor = 3
 
-// countsAnew looks, at the end of a turn, whether the agent uses its ids again in each turn: two turns with nothing but the last message of the
-// turn before are no tails.
-func (s *Session) countsAnew(t *turn) {
-	switch {
-	case t.text.id != "":
-		s.tail, s.again = t.text.id, 0
-	case t.stray.size > 0 && t.text.size == 0:
-		if s.again++; s.again > 1 {
-			s.anew = true
-		}
+// beganIn returns the turn in which the message of an id began: this one for an unknown id, and for an agent whose ids say nothing.
+func (s *Session) beganIn(id string) int {
+	if id == "" {
+		return s.count
 	}
+	if s.turn != nil && !s.turn.named {
+		s.turn.named = true
+		if id != s.first {
+			s.first, s.alike = id, 0
+		}
+		s.alike++
+	}
+	began, known := s.owner[id]
+	if !known && len(s.owner) < maxIDs {
+		s.owner[id] = s.count
+	}
+	if !known || s.alike >= alikeFor {
+		return s.count
+	}
+	return began
 }

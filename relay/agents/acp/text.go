@@ -18,7 +18,7 @@ type chunk struct {
 	message string
 }
 
-// chunkOf reads a chunk of an update. An id that is no text, and what else stands beside the words, only informs.
+// chunkOf reads a chunk. If its id is not a string, the chunk has no id.
 func chunkOf(params json.RawMessage) chunk {
 	var n struct {
 		Update struct {
@@ -28,10 +28,10 @@ func chunkOf(params json.RawMessage) chunk {
 	}
 	_ = json.Unmarshal(params, &n) // the caller read it as an update
 	content, _ := loosejson.Object(n.Update.Content)
-	if loosejson.Text(content["type"]) != "text" {
-		return chunk{}
+	c := chunk{message: loosejson.Text(n.Update.Message)}
+	if loosejson.Text(content["type"]) == "text" {
+		c.text = loosejson.Text(content["text"])
 	}
-	c := chunk{loosejson.Text(content["text"]), loosejson.Text(n.Update.Message)}
 	if len(c.message) > maxID {
 		c.message = ""
 	}
@@ -71,6 +71,15 @@ func (t *text) add(c chunk) *agents.Error {
 	t.over, t.id = false, c.message
 	t.open.WriteString(piece)
 	return nil
+}
+
+// openLine takes out the beginning of a line that the open message ends with.
+func (t *text) openLine() chunk {
+	said := t.open.String()
+	at := strings.LastIndexByte(said, '\n') + 1
+	t.open.Reset()
+	t.open.WriteString(said[:at])
+	return chunk{said[at:], t.id}
 }
 
 func (t *text) close() {

@@ -41,9 +41,7 @@ type turn struct {
 	// prompt is what is said, and old is true once the agent sent another turn's prompt in the middle of this one.
 	prompt string
 	old    bool
-	// stray is the tail of a message that the agent began before the turn, and ids are those of the others.
-	stray text
-	ids   map[string]bool
+	named  bool // the agent gave an id
 }
 
 func (t *turn) stir() {
@@ -82,23 +80,22 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	busy := s.turn != nil
 	if !busy {
 		s.turn = t
+		s.count++
+		s.late.cut()
 	}
 	s.mu.Unlock()
 	if busy {
 		return Answer{}, &agents.Error{Cause: agents.Crashed, Reason: "the relay began a turn while another one ran in the same session"}
 	}
 	said, err := s.exchange(ctx, prompt)
-	if err == nil {
-		s.settle(ctx, t)
-	}
+	// The last words of agents that send them after the end of the turn, a stopped one too.
+	whole := s.rests(context.WithoutCancel(ctx), t.news, settleMost, func() time.Duration { return cmp.Or(s.conn.o.SettleFor, settleFor) })
 	s.mu.Lock()
 	s.turn = nil
 	clear(s.tools)
-	if said := t.stray.String(); said != "" {
-		_ = s.late.add(chunk{text: said}) // what is too long is left out
-		s.late.close()
+	if !whole {
+		_ = s.late.add(t.text.openLine()) // what is too long is left out
 	}
-	s.countsAnew(t)
 	a, old := Answer{Messages: t.text.all(), Updates: t.updates}, t.old
 	s.mu.Unlock()
 	switch {
@@ -169,26 +166,6 @@ func stopped(ctx context.Context) *agents.Error {
 		return &agents.Error{Cause: agents.Hung, Reason: "the turn took longer than it may"}
 	default:
 		return &agents.Error{Cause: agents.Stopped, Reason: "the turn was stopped"}
-	}
-}
-
-// settle waits for the last words of agents that send them after the end of the turn.
-func (s *Session) settle(ctx context.Context, t *turn) {
-	most := time.NewTimer(settleMost)
-	defer most.Stop()
-	for {
-		quiet := time.NewTimer(cmp.Or(s.conn.o.SettleFor, settleFor))
-		select {
-		case <-t.news:
-			quiet.Stop()
-			continue
-		case <-quiet.C:
-		case <-most.C:
-		case <-ctx.Done():
-		case <-s.conn.Done():
-		}
-		quiet.Stop()
-		return
 	}
 }
 

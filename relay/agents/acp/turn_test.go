@@ -246,9 +246,6 @@ func TestLateWords(t *testing.T) {
 // id in each turn is known for it after two turns.
 func TestMessagesBelongToTheirTurn(t *testing.T) {
 	t.Parallel()
-	say := func(f *fake, id, text string) {
-		f.update("s1", fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","messageId":%q,"content":{"type":"text","text":%q}}`, id, text))
-	}
 	play(t, acp.Options{}, func(f *fake) {
 		f.begin()
 		p := f.want("session/prompt")
@@ -284,7 +281,7 @@ func TestMessagesBelongToTheirTurn(t *testing.T) {
 		s := open(t, ctx, c)
 		for _, want := range []struct{ said, late string }{
 			{"I will run it.\nLOCAL_ACTION: late\n", ""}, {"A is done.\n", ""}, {"B begins.\nB ends.", "LOCAL_ACTION: leak\nand more"}, {"C.", "nobody's words"}, {"", "counted anew"}, {"", "counted anew"}, {"counted anew", ""},
-			{"first, \nsecond", ""},
+			{"", "first, \nsecond"},
 		} {
 			a, err := s.Prompt(ctx, "Go.")
 			if late := s.Late(); err != nil || a.Text() != want.said || late != want.late {
@@ -293,6 +290,128 @@ func TestMessagesBelongToTheirTurn(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 	})
+}
+
+// say sends a chunk of a message with an id.
+func say(f *fake, id, text string) {
+	f.update("s1", fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","messageId":%q,"content":{"type":"text","text":%q}}`, id, text))
+}
+
+// A message that is not the last of its turn goes on two turns later, and one whose first chunk is empty goes on in the next: both are late.
+// Words before the first turn are a greeting, and are dropped.
+func TestMessagesGoOnLater(t *testing.T) {
+	t.Parallel()
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		time.Sleep(time.Second)
+		say(f, "hi", "LOCAL_ACTION: greeting\n")
+		p := f.want("session/prompt")
+		say(f, "hi", "LOCAL_ACTION: greeting\n")
+		say(f, "m1", "one")
+		say(f, "m2", "two")
+		say(f, "m3", "")
+		f.answer(p, endTurn)
+		p = f.want("session/prompt")
+		say(f, "m3", "LOCAL_ACTION: empty first\n")
+		say(f, "m4", "four")
+		f.answer(p, endTurn)
+		p = f.want("session/prompt")
+		say(f, "m1", "LOCAL_ACTION: long ago\n")
+		say(f, "m5", "five")
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		time.Sleep(2 * time.Second)
+		for _, want := range []struct{ said, late string }{{"one\ntwo", ""}, {"four", "LOCAL_ACTION: empty first\n"}, {"five", "LOCAL_ACTION: long ago\n"}} {
+			a, err := s.Prompt(ctx, "Go.")
+			if late := s.Late(); err != nil || a.Text() != want.said || late != want.late {
+				t.Errorf("said %q, late %q, %v; want %q and %q", a.Text(), late, err, want.said, want.late)
+			}
+		}
+	})
+}
+
+// The last words of a turn that was stopped, or that failed, are no words of the next one. Where they do not end, half a line is late.
+func TestLastWordsOfAnEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(f *fake, p heard){
+		"stopped": func(f *fake, p heard) { f.want("session/cancel"); f.answer(p, `{"stopReason":"cancelled"}`) },
+		"failed":  func(f *fake, p heard) { f.fail(p, -32603, "out of tokens") },
+		"refused": func(f *fake, p heard) { f.answer(p, `{"stopReason":"refusal"}`) },
+	} {
+		play(t, acp.Options{}, func(f *fake) {
+			f.begin()
+			p := f.want("session/prompt")
+			f.chunk("s1", "first\n")
+			end(f, p)
+			time.Sleep(50 * time.Millisecond)
+			f.chunk("s1", "LOCAL_ACTION: late")
+			p = f.want("session/prompt")
+			f.chunk("s1", "second\n")
+			f.answer(p, endTurn)
+			for range 20 {
+				time.Sleep(200 * time.Millisecond)
+				f.chunk("s1", "x\nLOCAL_ACTION: de")
+			}
+		}, func(ctx context.Context, c *acp.Conn) {
+			s := open(t, ctx, c)
+			turn, stop := context.WithTimeout(ctx, time.Second)
+			defer stop()
+			if a, err := s.Prompt(turn, "Go."); err == nil || a.Text() != "first\nLOCAL_ACTION: late" {
+				t.Errorf("%s: %q, %v", name, a.Text(), err)
+			}
+			a, err := s.Prompt(ctx, "On.")
+			if err != nil || !strings.HasPrefix(a.Text(), "second\nx\nLOCAL_ACTION: dex\n") || !strings.HasSuffix(a.Text(), "x\n") {
+				t.Errorf("%s: %q, %v", name, a.Text(), err)
+			}
+			time.Sleep(5 * time.Second)
+			if late := s.Late(); !strings.HasPrefix(late, "LOCAL_ACTION: de") {
+				t.Errorf("%s: late %q", name, late)
+			}
+		})
+	}
+}
+
+// A log that copies messages says nothing twice, asks nothing twice and answers nothing.
+func TestCopiesInALog(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	play(t, acp.Options{Ask: func(context.Context, acp.Question) acp.Reply { asked++; return acp.Allow }}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		twice := func(message string) {
+			f.write("[debug] send " + message + "\n" + message + "\n")
+		}
+		for _, text := range []string{"one ", "two ", "two "} {
+			twice(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%q}}}}`, text))
+		}
+		twice(strings.TrimSuffix(question(`"q"`, "s1", `{"command":"ls"}`, ``), "\n"))
+		f.hear()
+		f.write(fmt.Sprintf("[debug] recv {\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32601,\"message\":\"no such method\"}}\n", p.ID))
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		if a, err := open(t, ctx, c).Prompt(ctx, "Go."); err != nil || a.Text() != "one two two " || asked != 1 {
+			t.Errorf("%q, %v, asked %d times", a.Text(), err, asked)
+		}
+	})
+}
+
+// The form of an error, or an id that is null, loses nothing: the turn ends with the agent's words.
+func TestFormsOfErrors(t *testing.T) {
+	t.Parallel()
+	for form, want := range map[string]string{`"the model is gone"`: "the model is gone", `{"code":"-32603","message":"no tokens left"}`: "no tokens left", `{"code":-32603.0,"message":"no tokens left"}`: "no tokens left", `[1]`: "[1]"} {
+		play(t, acp.Options{}, func(f *fake) {
+			f.begin()
+			p := f.want("session/prompt")
+			f.write(`{"jsonrpc":"2.0","id":null,"method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"said"}}}}` + "\n")
+			f.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, p.ID, form) + "\n")
+		}, func(ctx context.Context, c *acp.Conn) {
+			a, err := open(t, ctx, c).Prompt(ctx, "Go.")
+			if err == nil || agents.CauseOf(err) != agents.Crashed || !strings.Contains(err.Error(), want) || a.Text() != "said" {
+				t.Errorf("%s: %q, %v", form, a.Text(), err)
+			}
+		})
+	}
 }
 
 // What a turn took only informs: numbers that cannot be read are unknown, and the answer stays.
@@ -344,6 +463,7 @@ func TestToolWithoutAStatus(t *testing.T) {
 		f.begin()
 		p := f.want("session/prompt")
 		f.update("s1", `{"sessionUpdate":"tool_call","toolCallId":"t1","title":"make check","kind":"execute"}`)
+		f.chunk("s1", "") // Qwen tells its usage so
 		time.Sleep(time.Minute)
 		f.update("s1", `{"sessionUpdate":"tool_call_update","toolCallId":"t2","title":"another"}`)
 		f.update("s1", `{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"completed"}`)
