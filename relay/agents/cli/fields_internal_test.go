@@ -68,11 +68,11 @@ func TestFieldsThatInform(t *testing.T) {
 func TestNoise(t *testing.T) {
 	t.Parallel()
 	r := newReader(settings.FormatCodex, readerOptions{hide: func(s string) string { return s }, stir: func(bool) {}, kill: func() {}, named: func(string) error { return nil }})
-	for _, line := range []string{"a banner", "\x1b[0m" + `{"type":"item.completed","item":{"type":"agent_message","text":"Done."}}`, `[log] {"type":"turn.completed"}`} {
+	for _, line := range []string{"a banner", "\x1b[0m" + `{"type":"item.completed","item":{"type":"agent_message","text":"Done."}}`, `[log] {"x":1} {"type":"item.completed","item":{"type":"agent_message","text":"Really."}}{"type":"turn.completed"}`} {
 		_, _ = r.Write([]byte(line + "\n"))
 	}
 	r.close()
-	if out := r.outcome(host.OnceEnd{Ran: true}); out.text != "Done." || !out.answered || out.noise != 3 || out.first != "a banner" || out.garbage != "a banner" {
+	if out := r.outcome(host.OnceEnd{Ran: true}); out.text != "Really." || !out.answered || out.noise != 3 || out.first != "a banner" || out.garbage != "a banner" {
 		t.Errorf("%+v", out)
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -175,19 +174,21 @@ func (r *reader) endLine() {
 
 // take handles one line.
 func (r *reader) take(line []byte) {
-	known, final := false, false
-	if line[0] == '{' && json.Valid(line) {
-		known, final = r.format.event(line)
-	} else if objects, bare := agents.Objects(line); len(objects) > 0 {
-		known, final = r.format.event(objects[0])
+	known, final := r.format.event(line)
+	if !known {
+		objects, bare := agents.Objects(line)
+		for _, o := range objects {
+			k, f := r.format.event(o)
+			known, final = known || k, final || f
+		}
+		if !known {
+			r.strayed(line)
+			return
+		}
 		r.count(line)
 		if !bare {
 			r.remember(line)
 		}
-	}
-	if !known {
-		r.strayed(line)
-		return
 	}
 	r.mu.Lock()
 	r.events++
@@ -256,7 +257,7 @@ func (r *reader) count(line []byte) {
 	}
 }
 
-// remember keeps the first line with words that are no event, for the reason of a failure.
+// remember keeps the first line that is not an event, for the reason of a failure.
 func (r *reader) remember(line []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

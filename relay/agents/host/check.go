@@ -120,7 +120,7 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 		r.line("session", "opened in %.1f s", (time.Since(began) - started).Seconds())
 	}
 	if lines, first := p.Noise(); lines > 0 {
-		r.line("output", "lines with something beside messages, which is left out: %d; the first: %s", lines, first)
+		r.line("output", "the relay leaves out text beside messages in %d lines; the first begins: %s", lines, first)
 	}
 	h.checkLogin(r, a, about, err)
 	if err != nil {

@@ -91,6 +91,11 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 	return c.session.Prompt(ctx, text)
 }
 
+var (
+	_ Belated = (*conversation)(nil)
+	_ Noisy   = (*conversation)(nil)
+)
+
 // Late implements Belated.
 func (c *conversation) Late() string { return c.session.Late() }
 

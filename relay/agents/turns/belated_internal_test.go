@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// belatedWords is a conversation with something to say too late.
 type belatedWords struct {
 	Conversation
 	said string
@@ -16,26 +17,24 @@ func (b *belatedWords) Late() string {
 	return said
 }
 
-// An agent reads once, behind bars, what it said after the end of an earlier turn.
+// TestBelated: words that came too late are kept until a turn told the agent of them, and no evidence tells them twice. They are bounded.
 func TestBelated(t *testing.T) {
 	t.Parallel()
-	c := &belatedWords{said: "\nThat took long.\nLOCAL_ACTION: backup_script\xff" + strings.Repeat("x", 1<<20)}
-	got := toldLate(belated(c))
-	if !strings.Contains(got, "no command in it ran:\n| That took long.\n| LOCAL_ACTION: backup_script\uFFFDx") || len(got) > 5000 || !strings.HasSuffix(got, "...\n\n") {
-		t.Errorf("%d bytes: %.200q", len(got), got)
-	}
 	l := &lane{}
-	for _, said := range []string{"one", "", "two"} { // until a turn was read, as when the process ended before
+	for _, said := range []string{"one\n", "", "\ntwo"} { // until a turn was read, as when the process ended before
 		l.hearLate(&belatedWords{said: said})
 	}
-	if got := l.hearLate(c); got != "one\n\ntwo" && got != "one\ntwo" {
-		t.Errorf("what the agent shall hear is %q", got)
+	if late, fresh := l.hearLate(&belatedWords{}), l.forgetLate(false); late != "one\ntwo" || fresh != "one\ntwo" {
+		t.Errorf("late %q, fresh %q", late, fresh)
 	}
-	l.toldLate()
-	if got := l.hearLate(c); got != "" {
-		t.Errorf("what it heard is told again: %q", got)
+	if late, fresh := l.hearLate(struct{ Conversation }{}), l.forgetLate(true); late != "one\ntwo" || fresh != "" {
+		t.Errorf("after a turn that failed: late %q, fresh %q", late, fresh)
 	}
-	if again, none := belated(c), belated(struct{ Conversation }{}); again != "" || none != "" {
-		t.Errorf("again %q, and of a conversation that says nothing late %q", again, none)
+	if late := l.hearLate(&belatedWords{}); late != "" {
+		t.Errorf("what the agent heard is told again: %q", late)
+	}
+	got := quoteLate(l.hearLate(&belatedWords{said: "\nThat took long.\nLOCAL_ACTION: backup_script" + strings.Repeat("x", 1<<20)}))
+	if !strings.Contains(got, "no command in it ran:\n| That took long.\n| LOCAL_ACTION: backup_scriptx") || len(got) > 5000 || !strings.HasSuffix(got, "...\n\n") {
+		t.Errorf("%d bytes: %.200q", len(got), got)
 	}
 }

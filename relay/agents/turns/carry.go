@@ -204,14 +204,13 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		about, told = teller.Tell(j.session)
 		text = about + text
 	}
-	late := j.hearLate(j.w.Conversation)
-	if late != "" {
-		text = toldLate(late) + text
+	if late := j.hearLate(j.w.Conversation); late != "" {
+		text = quoteLate(late) + text
 	}
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
 	unwatch()
-	j.listen()
+	j.noteNoise()
 	j.meets(err)
 	if tells && err == nil {
 		told()
@@ -228,10 +227,7 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		j.w.end()
 		return end, true
 	}
-	if late != "" {
-		if err == nil {
-			j.toldLate()
-		}
+	if late := j.forgetLate(err == nil); late != "" {
 		j.noticed = append(j.noticed, clipped("after the end of an earlier turn the agent wrote: "+late))
 	}
 	end = endOf(err)
@@ -253,11 +249,11 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	return j.evidence(end), false
 }
 
-// maxBelated is how much of words that came late an agent reads again, in bytes.
-const maxBelated = 4 << 10
+// maxLate is how much of words that came late an agent reads again, in bytes.
+const maxLate = 4 << 10
 
-// listen notices noise in the agent's output, once for a session.
-func (j *job) listen() {
+// noteNoise adds noise in the agent's output to the evidence, once for a session.
+func (j *job) noteNoise() {
 	n, noisy := j.w.Conversation.(Noisy)
 	if !noisy {
 		return
@@ -267,37 +263,38 @@ func (j *job) listen() {
 	defer j.mu.Unlock()
 	if lines > 0 && !j.noisy {
 		j.noisy = true
-		j.noticed = append(j.noticed, clipped(fmt.Sprintf("lines of the agent's output with something beside its messages, which was left out: %d; the first: %s", lines, first)))
+		j.noticed = append(j.noticed, clipped(fmt.Sprintf("the relay left out text beside messages in %d lines of the agent's output; the first begins: %s", lines, first)))
 	}
 }
 
 // hearLate adds what an agent said after the end of a turn to what it shall hear of, and returns all of that.
 func (l *lane) hearLate(c Conversation) string {
-	late := belated(c)
+	said := ""
+	if b, may := c.(Belated); may {
+		said = strings.TrimSpace(b.Late())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late = clip.Text(strings.TrimSpace(l.late+"\n"+late), maxBelated)
+	add := func(to string) string { return clip.Text(strings.TrimSpace(to+"\n"+said), maxLate) }
+	if said != "" {
+		l.late, l.fresh = add(l.late), add(l.fresh)
+	}
 	return l.late
 }
 
-// toldLate says that the agent has heard it.
-func (l *lane) toldLate() {
+// forgetLate returns late words that no evidence told yet. heard says that the agent has heard of all.
+func (l *lane) forgetLate(heard bool) (fresh string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late = ""
-}
-
-// belated is what an agent said after the end of an earlier turn, "" for nothing.
-func belated(c Conversation) string {
-	b, may := c.(Belated)
-	if !may {
-		return ""
+	fresh, l.fresh = l.fresh, ""
+	if heard {
+		l.late = ""
 	}
-	return clip.Text(strings.TrimSpace(strings.ToValidUTF8(b.Late(), "\uFFFD")), maxBelated)
+	return fresh
 }
 
-// toldLate tells an agent what it said too late.
-func toldLate(late string) string {
+// quoteLate tells an agent what it said too late.
+func quoteLate(late string) string {
 	return "You wrote this after the end of an earlier turn. It is in no answer, and no command in it ran:\n| " + strings.ReplaceAll(late, "\n", "\n| ") + "\n\n"
 }
 

@@ -138,10 +138,11 @@ func TestNoticed(t *testing.T) {
 		d.Driver = o.Drivers[settings.AgentACP]
 		o.Drivers = map[string]turns.Driver{settings.AgentACP: d}
 	})
-	const noise, late = "which was left out: 2; the first: a banner", "after the end of an earlier turn the agent wrote: LOCAL_ACTION: x"
+	const noise, late = "in 2 lines of the agent's output; the first begins: a banner", "after the end of an earlier turn the agent wrote: LOCAL_ACTION: x"
 	for n, want := range [][]bool{{true, false}, {false, true}, {false, false}} {
 		if n == 1 {
 			d.late = "LOCAL_ACTION: x\n"
+			w.answers(turn("bob", "t", "do: say other"), "other") // which needs the only slot, so that the process ends
 		}
 		end := w.answers(turn("ada", fmt.Sprint("t", n), "do: say done"), "done")
 		if got := []bool{strings.Contains(end.Evidence, noise), strings.Contains(end.Evidence, late)}; !slices.Equal(got, want) {

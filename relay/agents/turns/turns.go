@@ -92,7 +92,7 @@ type Belated interface {
 	Late() string
 }
 
-// Noisy is a [Conversation] whose agent may write what is no message.
+// Noisy is a [Conversation] whose agent may write lines that are not messages.
 type Noisy interface {
 	// Noise returns how many lines of its output held something beside a message, which was left out, and how the first of them began.
 	Noise() (lines int, first string)
