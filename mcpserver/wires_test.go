@@ -12,9 +12,9 @@ import (
 	"drawbridge/proof/wires"
 )
 
-// replayed sends the requests of a file in pieces to a world of its own, each before that cut short in several places, and returns what
-// came of each: the status, and whether it was an error.
-func replayed(t *testing.T, requests []wireRequest, piece int, cuts bool) (out []string) {
+// replayed sends the requests of a file to a world of its own, with cuts each before that cut short in several places, and returns what came
+// of each: the status, and whether it was an error.
+func replayed(t *testing.T, requests []wires.Recorded, cuts bool) (out []string) {
 	w := newWorld(t)
 	w.sets = mcpserver.SetNames()
 	w.launch("main")
@@ -25,7 +25,7 @@ func replayed(t *testing.T, requests []wireRequest, piece int, cuts bool) (out [
 			header.Set(name, strings.ReplaceAll(value, "SESSION", session))
 		}
 		body := string(q.Body)
-		sent := wires.Request{Address: address, Path: q.Path, Header: header, Body: body, Piece: piece, Cut: -1}
+		sent := wires.Request{Address: address, Path: q.Path, Header: header, Body: body, Cut: -1}
 		for cut := 1; cuts && cut < len(body)-1; cut += 1 + len(body)/5 {
 			short := sent
 			short.Cut = cut
@@ -58,26 +58,19 @@ func replayed(t *testing.T, requests []wireRequest, piece int, cuts bool) (out [
 	return out
 }
 
-// wireRequest is a request as proof/wires has it.
-type wireRequest struct {
-	Path    string
-	Headers map[string]string
-	Body    json.RawMessage
-}
-
-// TestWires: what real agents send is taken the same in pieces of any length, and a request that does not arrive whole does nothing.
+// TestWires: what real agents send is taken, and a request that does not arrive whole does nothing.
 func TestWires(t *testing.T) {
 	t.Parallel()
 	wires.Each(t, "mcp", func(t *testing.T, _ string, lines []string) {
-		var requests []wireRequest
+		var requests []wires.Recorded
 		for _, line := range lines {
-			var q wireRequest
+			var q wires.Recorded
 			if err := json.Unmarshal([]byte(line), &q); err != nil {
 				t.Fatal(err)
 			}
 			requests = append(requests, q)
 		}
-		want := replayed(t, requests, 1<<20, false)
+		want := replayed(t, requests, false)
 		good := 0
 		for n, line := range want {
 			if !strings.HasPrefix(line, "200 ") && !strings.HasPrefix(line, "202 ") {
@@ -90,10 +83,8 @@ func TestWires(t *testing.T) {
 		if good < len(requests)/3 {
 			t.Errorf("%d of %d requests have a result: %q", good, len(requests), want)
 		}
-		for _, piece := range []int{5, 700} {
-			if got := replayed(t, requests, piece, piece > 100); !slices.Equal(got, want) {
-				t.Errorf("in pieces of %d bytes: %q\nwant %q", piece, got, want)
-			}
+		if got := replayed(t, requests, true); !slices.Equal(got, want) {
+			t.Errorf("between requests that did not arrive whole: %q\nwant %q", got, want)
 		}
 	})
 }

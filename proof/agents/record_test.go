@@ -13,15 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-)
 
-// wireRequest is a request at the MCP door as proof/wires has it.
-type wireRequest struct {
-	Method  string            `json:"method"`
-	Path    string            `json:"path"`
-	Headers map[string]string `json:"headers,omitempty"`
-	Body    json.RawMessage   `json:"body,omitempty"`
-}
+	"drawbridge/proof/wires"
+)
 
 // recorded leads a client's configuration to a proxy that writes its requests into the folder DRAWBRIDGE_RECORD, when there is one.
 func (w *world) recorded(config string) string {
@@ -38,7 +32,7 @@ func (w *world) recorded(config string) string {
 		r.SetURL(to)
 		body, _ := io.ReadAll(r.In.Body)
 		r.Out.Body = io.NopCloser(bytes.NewReader(body))
-		q := wireRequest{Method: r.In.Method, Path: r.In.URL.Path, Headers: map[string]string{}}
+		q := wires.Recorded{Method: r.In.Method, Path: r.In.URL.Path, Headers: map[string]string{}}
 		for name, values := range r.In.Header {
 			if strings.HasPrefix(name, "Mcp-") || name == "Accept" || name == "Content-Type" || name == "Last-Event-Id" {
 				q.Headers[name] = values[0]

@@ -3,6 +3,7 @@ package wires
 import (
 	"bufio"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -34,13 +35,20 @@ func Each(t *testing.T, folder string, test func(t *testing.T, program string, l
 	}
 }
 
-// Request is a POST request, and how it comes to a server: Piece bytes at once, and no more than Cut bytes of its body where Cut is not
-// negative.
+// Recorded is a request as the files in mcp have it.
+type Recorded struct {
+	Method  string            `json:"method"`
+	Path    string            `json:"path"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    json.RawMessage   `json:"body,omitempty"`
+}
+
+// Request is a POST request. Post stops after Cut bytes of the body where Cut is not negative.
 type Request struct {
 	Address, Path string
 	Header        http.Header
 	Body          string
-	Piece, Cut    int
+	Cut           int
 }
 
 // Post sends a request on a connection of its own. Where it is cut the server sees the end of the input, and can still answer. It returns the
@@ -61,12 +69,8 @@ func Post(t testing.TB, q Request) (int, http.Header, string) {
 	if q.Cut >= 0 {
 		body = body[:q.Cut]
 	}
-	for text := head.String() + "\r\n" + body; len(text) > 0; {
-		n := min(q.Piece, len(text))
-		if _, err := io.WriteString(conn, text[:n]); err != nil {
-			t.Fatal(err)
-		}
-		text = text[n:]
+	if _, err := io.WriteString(conn, head.String()+"\r\n"+body); err != nil {
+		t.Fatal(err)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok && q.Cut >= 0 {
 		_ = tcp.CloseWrite()
