@@ -12,10 +12,10 @@ import (
 	"drawbridge/mcpserver"
 )
 
-// TestReadmeListsEachTool: the README's table of toolsets holds the tools that the door offers, and no other.
-func TestReadmeListsEachTool(t *testing.T) {
+// TestPageListsEachTool: the table of toolsets holds the tools that the door offers, and no other.
+func TestPageListsEachTool(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/how-to/connect-mcp-client.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,9 +23,9 @@ func TestReadmeListsEachTool(t *testing.T) {
 	w.sets = mcpserver.SetNames()
 	w.launch("main")
 	for _, set := range mcpserver.SetNames() {
-		row := regexp.MustCompile("(?m)^\\| `" + set + "` \\| (.*) \\|$").FindStringSubmatch(string(readme))
+		row := regexp.MustCompile("(?m)^\\| `" + set + "` \\| (.*) \\|$").FindStringSubmatch(string(page))
 		if row == nil {
-			t.Errorf("README.md has no row of the toolset %s", set)
+			t.Errorf("the page has no row of the toolset %s", set)
 			continue
 		}
 		listed := strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")
@@ -36,19 +36,19 @@ func TestReadmeListsEachTool(t *testing.T) {
 		slices.Sort(listed)
 		slices.Sort(offered)
 		if diff := cmp.Diff(offered, listed); diff != "" {
-			t.Errorf("%s as the door offers it (-) and as README.md lists it (+):\n%s", set, diff)
+			t.Errorf("%s as the door offers it (-) and as the page lists it (+):\n%s", set, diff)
 		}
 	}
 }
 
 // TestWaysToWriteSayWhenToUseThem: three tools lead to one agent. The text of each says when to use it, whom it reaches, whether
-// it wakes and what becomes of an answer, and the README has a row for each.
+// it wakes and what becomes of an answer, and docs/how-to/mail.md has a row for each.
 func TestWaysToWriteSayWhenToUseThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.sets = []string{mcpserver.SetTeam, mcpserver.SetThreads, mcpserver.SetChannels}
 	w.launch("main")
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/how-to/mail.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,8 @@ func TestWaysToWriteSayWhenToUseThem(t *testing.T) {
 				t.Errorf("%s does not say %q: %s", name, part, texts[name])
 			}
 		}
-		if !regexp.MustCompile("(?m)^\\| .*`" + name + "`.* \\| .+ \\| .+ \\| .+ \\|$").MatchString(string(readme)) {
-			t.Errorf("README.md has no row of four columns for %s", name)
+		if !regexp.MustCompile("(?m)^\\| .*`" + name + "`.* \\| .+ \\| .+ \\| .+ \\|$").MatchString(string(page)) {
+			t.Errorf("docs/how-to/mail.md has no row of four columns for %s", name)
 		}
 	}
 }

@@ -70,6 +70,12 @@ func ReadPrompt(text string) (p Prompt) {
 	return p
 }
 
+// ForPerson is what an agent hears as a person reads it: without the marks by which the bridge knows its own texts again.
+func ForPerson(text string) string {
+	text = Unmarked(text)
+	return strings.TrimSuffix(text, lastItems.FindString(text))
+}
+
 // Unmarked is a run's text without the marker in its first line.
 func Unmarked(text string) string { return strings.TrimPrefix(text, turnLine.FindString(text)) }
 

@@ -24,7 +24,7 @@ func (cloudsimCmd) Help() string {
 
 const cloudsimHelp = `
 
-Without --script the first turn of an agent on the orchestrator's repository launches a subagent and runs an action. Repositories and action are those of bridge.yaml and allowlist.yaml in this folder, or else those of the README. Every other agent answers Done.
+Without --script the first turn of an agent on the orchestrator's repository launches a subagent and runs an action. Repositories and action are those of bridge.yaml and allowlist.yaml in this folder, or else those of the tutorial. Every other agent answers Done.
 
 Example:
   drawbridge cloudsim --listen 127.0.0.1:7411 --script story.yaml

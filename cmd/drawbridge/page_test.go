@@ -72,11 +72,11 @@ func pageOf(t *testing.T, yaml string) string {
 	return page.String()
 }
 
-// toolNames are the names that the page must hold or must not: those of the tools that the README lists, the name of a tool whose
+// toolNames are the names that the page must hold or must not: those of the tools that docs/how-to/connect-mcp-client.md lists, the name of a tool whose
 // set stands behind another one with the same name, and REMIND. A plain word of the page is not taken for a tool.
 func toolNames(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/how-to/connect-mcp-client.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func toolNames(t *testing.T) []string {
 	for set := range pageNames {
 		row := regexp.MustCompile("(?m)^\\| `" + set + "` \\| (.*) \\|$").FindStringSubmatch(string(text))
 		if row == nil {
-			t.Fatalf("README.md has no row of the toolset %s", set)
+			t.Fatalf("the page has no row of the toolset %s", set)
 		}
 		for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !slices.Contains(names, m[1]) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,51 @@ func TestNoLargeFileInGit(t *testing.T) {
 		info, err := os.Lstat(filepath.Join("../..", name))
 		if err == nil && info.Size() > maxBytesInGit {
 			t.Errorf("%s has %d bytes, more than %d: remove it from git, or make it smaller", name, info.Size(), maxBytesInGit)
+		}
+	}
+}
+
+// maxReadme is how many lines a reader of the README gets.
+const maxReadme = 120
+
+// TestPages: the README is short, each link of a page leads to a file, and the map of the documentation or the README leads to each page.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	led := map[string]bool{"README.md": true, "CHANGELOG.md": true}
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	if len(pages) < 30 {
+		t.Fatalf("%d pages: the guard looks in the wrong place", len(pages))
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(filepath.ToSlash(page), "../../")
+		if n := strings.Count(string(text), "\n"); name == "README.md" && n > maxReadme {
+			t.Errorf("README.md has %d lines; at most %d, the rest belongs below docs", n, maxReadme)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			to := filepath.Join(filepath.Dir(page), m[1])
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s, which is not there", name, m[1])
+			}
+			if name == "README.md" || name == "docs/README.md" {
+				led[strings.TrimPrefix(filepath.ToSlash(to), "../../")] = true
+			}
+		}
+	}
+	for _, page := range pages {
+		if name := strings.TrimPrefix(filepath.ToSlash(page), "../../"); !led[name] && !strings.HasPrefix(name, "docs/adr/") {
+			t.Errorf("neither README.md nor docs/README.md leads to %s", name)
 		}
 	}
 }

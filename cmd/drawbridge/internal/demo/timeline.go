@@ -10,6 +10,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // timeline prints what happens, for a person or as JSON lines.
@@ -25,7 +26,7 @@ func (t *timeline) show(e api.Event) error {
 	if t.json {
 		return t.line(jsonLine(e))
 	}
-	text, tone := words(e)
+	text, tone := lineOf(e)
 	if text == "" {
 		return nil
 	}
@@ -110,12 +111,12 @@ const (
 	toneQuiet = "2"
 )
 
-// words says an event in a few lines; no text means that it is not worth one.
-func words(e api.Event) (text, tone string) {
+// lineOf says an event in a few lines; no text means that it is not worth one.
+func lineOf(e api.Event) (text, tone string) {
 	f := e.Fields
 	switch e.Kind {
 	case bridge.EventTurn:
-		return "hears (turn " + f["seq"] + ", " + f["cause"] + ")\n" + quoteLines(f["text"]), toneQuiet
+		return "hears (turn " + f["seq"] + ", " + f["cause"] + ")\n" + quoteLines(words.ForPerson(f["text"])), toneQuiet
 	case bridge.EventReply:
 		if f["text"] == "" {
 			return "ends its turn without a word", toneQuiet
@@ -128,7 +129,7 @@ func words(e api.Event) (text, tone string) {
 	case bridge.EventHeld:
 		return "… held      line " + f["line"] + ": " + e.Text + " (" + e.Command + ")", toneWait
 	case bridge.EventApproved:
-		return "✓ approved  by a person: " + e.Text, toneGood
+		return "✓ approved  by the demo, in your place: " + e.Text, toneGood
 	case bridge.EventDenied:
 		return "✗ denied    " + e.Text, toneBad
 	case bridge.EventNearMiss:
