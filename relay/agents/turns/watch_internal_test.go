@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +14,24 @@ import (
 // signs is a conversation that tests say what it hears of.
 type signs struct {
 	Conversation
+	mu      sync.Mutex // guards the fields below
 	last    time.Time
 	working bool
 }
 
 // Heard implements Conversation.
-func (s *signs) Heard() (time.Time, bool) { return s.last, s.working }
+func (s *signs) Heard() (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.working
+}
+
+// says is a sign of life, after which the agent runs a tool or not.
+func (s *signs) says(working bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.working = time.Now(), working
+}
 
 // TestWatch: a turn ends as hung when it takes too long or is silent for too long, and as asking when a question is open for too long. A tool
 // that runs is not silence, and the time in which a person is asked is not the turn's.
@@ -33,19 +46,19 @@ func TestWatch(t *testing.T) {
 		after time.Duration
 	}{
 		"silence":     {func(*job, *signs) {}, agents.Hung, silent},
-		"a long tool": {func(_ *job, s *signs) { s.working = true; time.Sleep(timeout - time.Minute) }, "", 0},
+		"a long tool": {func(_ *job, s *signs) { s.says(true); time.Sleep(timeout - time.Minute) }, "", 0},
 		"silence behind a tool": {func(_ *job, s *signs) {
-			s.working = true
+			s.says(true)
 			time.Sleep(10 * time.Minute)
-			s.last, s.working = time.Now(), false
+			s.says(false)
 		}, agents.Hung, 10*time.Minute + silent},
 		"words": {func(_ *job, s *signs) {
 			for range 58 {
 				time.Sleep(time.Minute)
-				s.last = time.Now()
+				s.says(false)
 			}
 		}, "", 0},
-		"too long":           {func(_ *job, s *signs) { s.working = true }, agents.Hung, timeout},
+		"too long":           {func(_ *job, s *signs) { s.says(true) }, agents.Hung, timeout},
 		"a person is asked":  {func(j *job, _ *signs) { j.asks(); time.Sleep(2 * time.Hour) }, "", 0},
 		"a question is open": {func(j *job, _ *signs) { j.asks() }, agents.Asking, hold},
 	} {
