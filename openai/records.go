@@ -25,7 +25,7 @@ type Records interface {
 	// Spent returns how many tokens the turns of a token used since a time, and how many turns began since then.
 	Spent(ctx context.Context, token string, since time.Time) (tokens, turns int64, err error)
 	// Forget deletes at most limit sessions that nobody used since a time and turns that ended before it, and returns how many. All of a session
-	// goes. In a session that is used the last turn stays, by which it goes on, and values go whose keys begin with TurnKeys.
+	// goes. In a session that is used the last turn stays, by which it goes on, and values go whose keys begin with upstream.TurnKeys.
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)
 	// State and SetState keep values for a backend with a session. State returns nil for a key that is not set; nil unsets one.
 	State(ctx context.Context, session, key string) ([]byte, error)
@@ -38,12 +38,9 @@ type Records interface {
 	SaveToken(ctx context.Context, t Token) error
 }
 
-// TurnKeys is what the keys of values begin with that belong to one turn.
-const TurnKeys = upstream.TurnKeys
-
 // BodyKey is the key of a turn's request, which /v1/tool_results needs at a backend that keeps nothing. The door unsets it when a backend took the
 // results.
-func BodyKey(turn string) string { return TurnKeys + "body " + turn }
+func BodyKey(turn string) string { return upstream.TurnKeys + "body " + turn }
 
 // ErrNoToken is returned by a look-up that found no token.
 var ErrNoToken = errors.New("no such token")

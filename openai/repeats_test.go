@@ -156,7 +156,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// TestAnswerSentWhole: a request that follows a whole answer is a new turn, whatever it says of itself. Where the connection of an openai
+// TestAnswerSentWhole, in virtual time: a request that follows a whole answer is a new turn, whatever it says of itself. Where the connection of an openai
 // library ended right behind the answer, the answer may be lost, and one request soon after that gets it.
 func TestAnswerSentWhole(t *testing.T) {
 	t.Parallel()
@@ -363,7 +363,7 @@ func TestResultsAgain(t *testing.T) {
 	w := newWorld(t, f)
 	_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
 	id := read(t, body).Choices[0].Message.ToolCalls[0].ID
-	asked := fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}`, id)
+	asked := called(id)
 	result := func(text string) string {
 		return fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":%q}`, id, text)
 	}
@@ -411,14 +411,7 @@ func TestRepeatsAtReplicas(t *testing.T) {
 func TestRefusedResultIsFree(t *testing.T) {
 	t.Parallel()
 	for _, byMessages := range []bool{false, true} {
-		f := &fake{say: func(r upstream.Request) []upstream.Event {
-			if len(r.Messages) > 1 {
-				return []upstream.Event{{Kind: upstream.Text, Text: "Done"}, {Kind: upstream.Ended, Finish: "stop"}}
-			}
-			out := calls("ls")
-			out[len(out)-1] = upstream.Event{Kind: upstream.Ended, Finish: "tool_calls"}
-			return out
-		}}
+		f := keepsNothing()
 		w := newWorld(t, f, func(o *openai.Options) { o.Backends[0].Stateless = true })
 		_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
 		id := read(t, body).Choices[0].Message.ToolCalls[0].ID
@@ -426,7 +419,7 @@ func TestRefusedResultIsFree(t *testing.T) {
 		f.refuse = &upstream.Error{Status: 429, Message: "busy", NothingHappened: true}
 		refused := func() (int, string) { return w.post("/v1/tool_results", result) }
 		if byMessages {
-			asked := fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}`, id)
+			asked := called(id)
 			refused = func() (int, string) {
 				return w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"x"}`, id)))
 			}
@@ -447,6 +440,23 @@ func TestRefusedResultIsFree(t *testing.T) {
 	}
 }
 
+// keepsNothing is a backend that calls bash, and says Done to a request with the result.
+func keepsNothing() *fake {
+	return &fake{say: func(r upstream.Request) []upstream.Event {
+		if len(r.Messages) > 1 {
+			return []upstream.Event{{Kind: upstream.Text, Text: "Done"}, {Kind: upstream.Ended, Finish: "stop"}}
+		}
+		out := calls("ls")
+		out[len(out)-1] = upstream.Event{Kind: upstream.Ended, Finish: "tool_calls"}
+		return out
+	}}
+}
+
+// called is the message of the assistant with a call.
+func called(id string) string {
+	return fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}`, id)
+}
+
 // session is the session of a call.
 func session(t *testing.T, w *world, call string) string {
 	t.Helper()
@@ -457,21 +467,30 @@ func session(t *testing.T, w *world, call string) string {
 	return found.Turns[0].Session
 }
 
+// TestImageInAResult: a backend that keeps nothing gets the image that a tool returned to /v1/tool_results.
+func TestImageInAResult(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"https://example.com/a.png", "data:image/png;base64,aGk="} {
+		f := keepsNothing()
+		w := newWorld(t, f, func(o *openai.Options) { o.Backends[0].Stateless = true })
+		_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
+		id := read(t, body).Choices[0].Message.ToolCalls[0].ID
+		status, body := w.post("/v1/tool_results", fmt.Sprintf(`{"tool_call_id":%q,"content":[{"type":"text","text":"a chart"},{"type":"image_url","image_url":{"url":%q}}],"stream":false}`, id, address))
+		last := f.started[len(f.started)-1].Messages
+		if m := last[len(last)-1]; status != 200 || m.Text != "a chart" || len(m.Images) != 1 || m.Images[0].Address() != address {
+			t.Errorf("%d %s; the backend got %+v", status, body, m)
+		}
+	}
+}
+
 // TestResultsInTheMessagesEndTheCall: where the backend keeps nothing, a result counts once, by whichever of the two ways it came first.
 func TestResultsInTheMessagesEndTheCall(t *testing.T) {
 	t.Parallel()
-	f := &fake{say: func(r upstream.Request) []upstream.Event {
-		if len(r.Messages) > 1 {
-			return []upstream.Event{{Kind: upstream.Text, Text: "Done"}, {Kind: upstream.Ended, Finish: "stop"}}
-		}
-		out := calls("ls")
-		out[len(out)-1] = upstream.Event{Kind: upstream.Ended, Finish: "tool_calls"}
-		return out
-	}}
+	f := keepsNothing()
 	w := newWorld(t, f, func(o *openai.Options) { o.Backends[0].Stateless = true })
 	_, body := w.post("/v1/chat/completions", ask(false, said("user", "go")))
 	id := read(t, body).Choices[0].Message.ToolCalls[0].ID
-	asked := fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}`, id)
+	asked := called(id)
 	if status, body := w.post("/v1/chat/completions", ask(false, said("user", "go"), asked, fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"x"}`, id))); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}

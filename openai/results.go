@@ -289,7 +289,7 @@ func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[stri
 	messages = append(messages, mustJSON(messageOf(said)))
 	for _, c := range o.found.Calls {
 		if res, ok := results[c.ID]; ok {
-			messages = append(messages, mustJSON(map[string]any{"role": "tool", "tool_call_id": c.ID, "content": res.Text}))
+			messages = append(messages, mustJSON(map[string]any{"role": "tool", "tool_call_id": c.ID, "content": contentOf(res)}))
 		}
 	}
 	before["messages"] = mustJSON(messages)
@@ -299,6 +299,18 @@ func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[stri
 	o.place.fresh = len(messages)
 	o.goesOn = &old
 	return d.begin(ctx, o)
+}
+
+// contentOf is a result as the content of a message.
+func contentOf(r upstream.Result) any {
+	if len(r.Images) == 0 {
+		return r.Text
+	}
+	parts := []any{map[string]string{"type": "text", "text": r.Text}}
+	for _, i := range r.Images {
+		parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]string{"url": i.Address()}})
+	}
+	return parts
 }
 
 // followed is the leg behind calls that have their results already: when nobody has read it yet, or when the request brings the same

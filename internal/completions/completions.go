@@ -17,6 +17,19 @@ type Usage struct {
 	Cached, Reasoning         *int64
 }
 
+// Sum is all tokens of a turn, 0 where nobody knows.
+func (u Usage) Sum() (n int64) {
+	if u.Total != nil {
+		return *u.Total
+	}
+	for _, part := range []*int64{u.Prompt, u.Completion} {
+		if part != nil {
+			n += *part
+		}
+	}
+	return n
+}
+
 // ReadUsage reads the field usage; nil where it says nothing.
 func ReadUsage(raw json.RawMessage) *Usage {
 	u, _ := loosejson.Object(raw)

@@ -1,6 +1,7 @@
 package passthrough
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -86,7 +87,7 @@ func (p *Endpoint) refusal(resp *http.Response) *upstream.Error {
 		e.Said = said
 		p.o.Log.Warn().Str("upstream", p.o.Name).Int("status", status).Msg("the endpoint failed")
 	default:
-		e.Type, e.Param, e.Code = "invalid_request_error", p.shown(param), first(p.shown(code), e.Code)
+		e.Type, e.Param, e.Code = "invalid_request_error", p.shown(param), cmp.Or(p.shown(code), e.Code)
 		if status == http.StatusRequestEntityTooLarge || status == http.StatusPaymentRequired {
 			e.Status = status
 		}
@@ -95,13 +96,6 @@ func (p *Endpoint) refusal(resp *http.Response) *upstream.Error {
 		}
 	}
 	return e
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // readError finds the endpoint's words in the shapes that endpoints use.
@@ -130,7 +124,7 @@ func readError(body []byte) (message, param, code string) {
 	if json.Unmarshal(e.Detail, &text) == nil && text != "" {
 		return text, "", ""
 	}
-	return first(e.Message, string(e.Detail)), "", ""
+	return cmp.Or(e.Message, string(e.Detail)), "", ""
 }
 
 // shown makes an endpoint's own words fit for a person, without the key. Some repeat the key that they got.

@@ -3,6 +3,7 @@ package passthrough
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,7 @@ func (t *turn) open(resp *http.Response) *turn {
 
 // alien says that what answers is no endpoint of this API, such as the page of a login.
 func (t *turn) alien() error {
-	e := t.p.broken("upstream_garbage", "the endpoint did not answer as a chat completion ("+first(t.p.shown(t.kind), "no Content-Type")+"); look at the url of upstream "+t.p.o.Name)
+	e := t.p.broken("upstream_garbage", "the endpoint did not answer as a chat completion ("+cmp.Or(t.p.shown(t.kind), "no Content-Type")+"); look at the url of upstream "+t.p.o.Name)
 	e.Said = t.p.base + "/chat/completions"
 	return e
 }
@@ -241,11 +242,11 @@ func (t *turn) take(c completion) error {
 			return e
 		}
 		e := t.p.broken("upstream_failed", "the endpoint failed in its answer")
-		e.Said = first(t.p.shown(message), "it does not say why")
+		e.Said = cmp.Or(t.p.shown(message), "it does not say why")
 		return e
 	}
 	if u := completions.ReadUsage(c.Usage); u != nil {
-		t.usage = (*upstream.Usage)(u)
+		t.usage = u
 	}
 	for _, choice := range c.Choices {
 		if n := loosejson.Number(choice.Index); n != nil && *n != 0 {

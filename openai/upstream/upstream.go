@@ -5,9 +5,12 @@ package upstream
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"drawbridge/internal/completions"
 )
 
 // Upstream is a backend. Its methods are safe for concurrent use.
@@ -90,6 +93,14 @@ type Image struct {
 	Data []byte
 }
 
+// Address is the picture as an address; one with its data begins with data:.
+func (i Image) Address() string {
+	if i.URL != "" {
+		return i.URL
+	}
+	return "data:" + i.MIME + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
+}
+
 // Tool is a function that the caller runs for the model. Parameters is a JSON schema, as it came.
 type Tool struct {
 	Name        string
@@ -147,23 +158,7 @@ type Event struct {
 }
 
 // Usage counts tokens; nil is unknown.
-type Usage struct {
-	Prompt, Completion, Total *int64
-	Cached, Reasoning         *int64
-}
-
-// Sum is all tokens of a turn, 0 where nobody knows.
-func (u Usage) Sum() (n int64) {
-	if u.Total != nil {
-		return *u.Total
-	}
-	for _, part := range []*int64{u.Prompt, u.Completion} {
-		if part != nil {
-			n += *part
-		}
-	}
-	return n
-}
+type Usage = completions.Usage
 
 // Model is one that a caller may name.
 type Model struct {

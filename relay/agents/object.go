@@ -3,6 +3,7 @@ package agents
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 )
 
@@ -36,4 +37,23 @@ func Objects(line []byte) (all []json.RawMessage, bare bool) {
 		all, line = append(all, object), line[from.InputOffset():]
 	}
 	return all, bare && len(bytes.TrimSpace(line)) == 0
+}
+
+// Noise is what an agent wrote beside its messages.
+type Noise struct {
+	// Lines counts the lines that hold some of it, and First is the start of the first.
+	Lines int
+	First string
+}
+
+// Add counts a line that begins so.
+func (n *Noise) Add(beginning string) {
+	if n.Lines++; n.Lines == 1 {
+		n.First = beginning
+	}
+}
+
+// String says what became of it.
+func (n Noise) String() string {
+	return fmt.Sprintf("the relay left out text beside messages in %d lines of the agent's output; the first begins: %s", n.Lines, n.First)
 }

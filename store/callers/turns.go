@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drawbridge/openai"
+	"drawbridge/openai/upstream"
 	"drawbridge/store"
 )
 
@@ -225,7 +226,7 @@ func (c *Records) Forget(ctx context.Context, before time.Time, limit int) (n in
 		if err != nil {
 			return err
 		}
-		_, err = r.Exec("DELETE FROM openai_state WHERE put_at < $1 AND name >= $2 AND name < $3", micros(before), openai.TurnKeys, openai.TurnKeys+"~")
+		_, err = r.Exec("DELETE FROM openai_state WHERE put_at < $1 AND name >= $2 AND name < $3", micros(before), upstream.TurnKeys, upstream.TurnKeys+"~")
 		return err
 	})
 	return n, err

@@ -196,8 +196,8 @@ func (c *Conn) Initialize(ctx context.Context) (About, error) {
 	return a, nil
 }
 
-// Noise returns how many lines of the agent's output held something beside a message, which was left out, and how the first of them began.
-func (c *Conn) Noise() (lines int, first string) { return c.rpc.dropped() }
+// Noise returns what was left out of the agent's output so far.
+func (c *Conn) Noise() agents.Noise { return c.rpc.dropped() }
 
 // broke ends a connection on which the agent does not keep to the protocol.
 func (c *Conn) broke(reason string) *agents.Error {
@@ -217,8 +217,8 @@ func (c *Conn) ended(err error, doing string) error {
 		return c.declined(said, doing)
 	case errors.Is(err, context.DeadlineExceeded):
 		reason := "the agent did not " + doing + " in time"
-		if _, begun := c.rpc.dropped(); begun != "" {
-			reason += fmt.Sprintf("; it wrote %q", begun)
+		if noise := c.Noise(); noise.First != "" {
+			reason += fmt.Sprintf("; it wrote %q", noise.First)
 		}
 		return &agents.Error{Cause: agents.Hung, Reason: reason}
 	default:

@@ -122,9 +122,7 @@ type rpc struct {
 	// asking are the agent's requests that are being answered, by the text of their id.
 	asking map[string]context.CancelFunc
 	over   *agents.Error
-	// noise counts lines that hold more than messages, and first is the start of the first such line.
-	first string
-	noise int
+	noise  agents.Noise
 }
 
 func newRPC(ctx context.Context, o Options, h handlers) *rpc {
@@ -242,8 +240,8 @@ func (r *rpc) hear(m message) {
 func (r *rpc) note(line []byte) {
 	r.garbage += len(line) + 1
 	r.count(line)
-	if _, first := r.dropped(); r.garbage > maxGarbage {
-		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent writes no messages of the Agent Client Protocol; its output begins with %q", first)})
+	if r.garbage > maxGarbage {
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent writes no messages of the Agent Client Protocol; its output begins with %q", r.dropped().First)})
 	}
 }
 
@@ -251,17 +249,19 @@ func (r *rpc) note(line []byte) {
 func (r *rpc) count(line []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.noise++; r.first == "" {
+	begins := ""
+	if r.noise.Lines == 0 {
 		// More than is shown, so that a secret in it is whole when it is looked for.
-		r.first = r.clean(string(line[:min(len(line), keepLine)]))
+		begins = r.clean(string(line[:min(len(line), keepLine)]))
 	}
+	r.noise.Add(begins)
 }
 
-// dropped returns how many lines held something beside a message, and how the first of them began.
-func (r *rpc) dropped() (lines int, first string) {
+// dropped returns what was left out so far.
+func (r *rpc) dropped() agents.Noise {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.noise, r.first
+	return r.noise
 }
 
 // deliver hands an answer to the call that waits for it. An answer for which no call waits is dropped.

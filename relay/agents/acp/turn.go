@@ -22,6 +22,8 @@ type Answer struct {
 	Usage *Usage
 	// Updates counts what the agent reported.
 	Updates int
+	// Noise is what was left out of its output since the process began.
+	Noise agents.Noise
 }
 
 // Text is every message, each from the beginning of a line.
@@ -96,13 +98,13 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	if !whole {
 		_ = s.late.add(t.text.openLine()) // what is too long is left out
 	}
-	a, old := Answer{Messages: t.text.all(), Updates: t.updates}, t.old
+	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise()}, t.old
 	s.mu.Unlock()
 	switch {
 	case err != nil:
 		return a, err
 	case old: // an old answer must not run its commands again
-		return Answer{Updates: a.Updates}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones; replay the turn"}
+		return Answer{Updates: a.Updates, Noise: a.Noise}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones; replay the turn"}
 	}
 	a.Usage = said.usage()
 	return a, s.judge(ctx, said.StopReason)

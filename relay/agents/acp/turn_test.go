@@ -246,8 +246,7 @@ func TestLateWords(t *testing.T) {
 // id in each turn is known for it after two turns.
 func TestMessagesBelongToTheirTurn(t *testing.T) {
 	t.Parallel()
-	play(t, acp.Options{}, func(f *fake) {
-		f.begin()
+	playTurns(t, func(f *fake) {
 		p := f.want("session/prompt")
 		say(f, "m1", "I will run it.\n")
 		f.answer(p, endTurn)
@@ -277,17 +276,29 @@ func TestMessagesBelongToTheirTurn(t *testing.T) {
 		say(f, "m1", "first, ")
 		say(f, "m2", "second")
 		f.answer(p, endTurn)
+	}, []words{
+		{"I will run it.\nLOCAL_ACTION: late\n", ""}, {"A is done.\n", ""}, {"B begins.\nB ends.", "LOCAL_ACTION: leak\nand more"}, {"C.", "nobody's words"}, {"", "counted anew"}, {"", "counted anew"}, {"counted anew", ""},
+		{"", "first, \nsecond"},
+	})
+}
+
+// words are those of a turn's reply, and those that came too late.
+type words struct{ said, late string }
+
+// playTurns plays turns of a session, with pauses before the first and between them, and wants of each its words.
+func playTurns(t *testing.T, script func(*fake), turns []words) {
+	t.Helper()
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		script(f)
 	}, func(ctx context.Context, c *acp.Conn) {
 		s := open(t, ctx, c)
-		for _, want := range []struct{ said, late string }{
-			{"I will run it.\nLOCAL_ACTION: late\n", ""}, {"A is done.\n", ""}, {"B begins.\nB ends.", "LOCAL_ACTION: leak\nand more"}, {"C.", "nobody's words"}, {"", "counted anew"}, {"", "counted anew"}, {"counted anew", ""},
-			{"", "first, \nsecond"},
-		} {
-			a, err := s.Prompt(ctx, "Go.")
-			if late := s.Late(); err != nil || a.Text() != want.said || late != want.late {
-				t.Errorf("said %q, late %q, %v; want %q and %q", a.Text(), late, err, want.said, want.late)
-			}
+		for _, want := range turns {
 			time.Sleep(5 * time.Second)
+			a, err := s.Prompt(ctx, "Go.")
+			if got := (words{a.Text(), s.Late()}); err != nil || got != want {
+				t.Errorf("%+q, %v; want %+q", got, err, want)
+			}
 		}
 	})
 }
@@ -301,8 +312,7 @@ func say(f *fake, id, text string) {
 // Words before the first turn are a greeting, and are dropped.
 func TestMessagesGoOnLater(t *testing.T) {
 	t.Parallel()
-	play(t, acp.Options{}, func(f *fake) {
-		f.begin()
+	playTurns(t, func(f *fake) {
 		time.Sleep(time.Second)
 		say(f, "hi", "LOCAL_ACTION: greeting\n")
 		p := f.want("session/prompt")
@@ -319,16 +329,7 @@ func TestMessagesGoOnLater(t *testing.T) {
 		say(f, "m1", "LOCAL_ACTION: long ago\n")
 		say(f, "m5", "five")
 		f.answer(p, endTurn)
-	}, func(ctx context.Context, c *acp.Conn) {
-		s := open(t, ctx, c)
-		time.Sleep(2 * time.Second)
-		for _, want := range []struct{ said, late string }{{"one\ntwo", ""}, {"four", "LOCAL_ACTION: empty first\n"}, {"five", "LOCAL_ACTION: long ago\n"}} {
-			a, err := s.Prompt(ctx, "Go.")
-			if late := s.Late(); err != nil || a.Text() != want.said || late != want.late {
-				t.Errorf("said %q, late %q, %v; want %q and %q", a.Text(), late, err, want.said, want.late)
-			}
-		}
-	})
+	}, []words{{"one\ntwo", ""}, {"four", "LOCAL_ACTION: empty first\n"}, {"five", "LOCAL_ACTION: long ago\n"}})
 }
 
 // The last words of a turn that was stopped, or that failed, are no words of the next one. Where they do not end, half a line is late.
@@ -450,8 +451,8 @@ func TestNoiseAroundMessages(t *testing.T) {
 		if a, err := open(t, ctx, c).Prompt(ctx, "Go."); err != nil || a.Text() != "first second third " {
 			t.Errorf("%q, %v", a.Text(), err)
 		}
-		if lines, first := c.Noise(); lines != 5 || !strings.Contains(first, "notes: ready") {
-			t.Errorf("noise in %d lines, the first %q", lines, first)
+		if noise := c.Noise(); noise.Lines != 5 || !strings.Contains(noise.First, "notes: ready") {
+			t.Error(noise)
 		}
 	})
 }

@@ -72,9 +72,6 @@ type conversation struct {
 	kill    context.CancelFunc
 	heard   time.Time
 	working bool
-	// noise and first are what Noise returns.
-	noise int
-	first string
 	// torn is true when the program was ended in the middle of its turn.
 	torn bool
 }
@@ -94,13 +91,6 @@ func (c *conversation) Heard() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.heard, c.working || c.entry.Template.Format == settings.FormatText
-}
-
-// Noise implements turns.Noisy.
-func (c *conversation) Noise() (lines int, first string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.noise, c.first
 }
 
 func (c *conversation) stir(working bool) {
@@ -183,10 +173,7 @@ func (c *conversation) name(id string) error {
 // judge says what came of the turn. An answer that was read counts, however the program ended.
 func (c *conversation) judge(ctx context.Context, r *reader, end host.OnceEnd) (acp.Answer, error) {
 	out := r.outcome(end)
-	c.mu.Lock()
-	c.noise, c.first = out.noise, out.first
-	c.mu.Unlock()
-	answer := acp.Answer{Updates: out.events, Usage: out.usage}
+	answer := acp.Answer{Updates: out.events, Usage: out.usage, Noise: out.noise}
 	if out.text != "" {
 		answer.Messages = []string{out.text}
 	}

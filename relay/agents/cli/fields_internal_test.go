@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"drawbridge/proof/fields"
+	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/host"
 	"drawbridge/relay/runner/settings"
 )
@@ -72,7 +73,7 @@ func TestNoise(t *testing.T) {
 		_, _ = r.Write([]byte(line + "\n"))
 	}
 	r.close()
-	if out := r.outcome(host.OnceEnd{Ran: true}); out.text != "Really." || !out.answered || out.noise != 3 || out.first != "a banner" || out.garbage != "a banner" {
+	if out := r.outcome(host.OnceEnd{Ran: true}); out.text != "Really." || !out.answered || out.noise != (agents.Noise{Lines: 3, First: "a banner"}) || out.garbage != "a banner" {
 		t.Errorf("%+v", out)
 	}
 }

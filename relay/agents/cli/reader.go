@@ -44,9 +44,7 @@ type outcome struct {
 	// garbage is the first of what was not an event, and skipped counts lines that were too long.
 	garbage string
 	skipped int
-	// noise counts lines with something beside an event, and first is how the first of them began.
-	noise int
-	first string
+	noise   agents.Noise
 }
 
 // failure is what a program reports of a turn that failed.
@@ -96,8 +94,7 @@ type reader struct {
 	mu       sync.Mutex // guards the fields below
 	events   int
 	garbage  int
-	noise    int
-	first    string
+	noise    agents.Noise
 	strange  string
 	skipped  int
 	broke    *agents.Error
@@ -252,9 +249,7 @@ func (r *reader) strayed(line []byte) {
 func (r *reader) count(line []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.noise++; r.first == "" {
-		r.first = r.clean(line)
-	}
+	r.noise.Add(r.clean(line))
 }
 
 // remember keeps the first line that is not an event, for the reason of a failure.
@@ -318,7 +313,7 @@ func (r *reader) outcome(end host.OnceEnd) outcome {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out.events, out.garbage, out.skipped, out.noise, out.first = r.events, r.strange, r.skipped, r.noise, r.first
+	out.events, out.garbage, out.skipped, out.noise = r.events, r.strange, r.skipped, r.noise
 	if r.broke != nil {
 		out.broke, out.answered = r.broke, false
 	}

@@ -119,8 +119,8 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 	if err == nil {
 		r.line("session", "opened in %.1f s", (time.Since(began) - started).Seconds())
 	}
-	if lines, first := p.Noise(); lines > 0 {
-		r.line("output", "the relay leaves out text beside messages in %d lines; the first begins: %s", lines, first)
+	if noise := p.Noise(); noise.Lines > 0 {
+		r.line("output", "%s", noise)
 	}
 	h.checkLogin(r, a, about, err)
 	if err != nil {

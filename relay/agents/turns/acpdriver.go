@@ -91,16 +91,10 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 	return c.session.Prompt(ctx, text)
 }
 
-var (
-	_ Belated = (*conversation)(nil)
-	_ Noisy   = (*conversation)(nil)
-)
+var _ Belated = (*conversation)(nil)
 
 // Late implements Belated.
 func (c *conversation) Late() string { return c.session.Late() }
-
-// Noise implements Noisy.
-func (c *conversation) Noise() (int, string) { return c.process.Noise() }
 
 // Heard implements Conversation.
 func (c *conversation) Heard() (time.Time, bool) { return c.process.Heard(), c.session.Working() }

@@ -210,7 +210,7 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
 	unwatch()
-	j.noteNoise()
+	j.noteNoise(answer.Noise)
 	j.meets(err)
 	if tells && err == nil {
 		told()
@@ -253,17 +253,12 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 const maxLate = 4 << 10
 
 // noteNoise adds noise in the agent's output to the evidence, once for a session.
-func (j *job) noteNoise() {
-	n, noisy := j.w.Conversation.(Noisy)
-	if !noisy {
-		return
-	}
-	lines, first := n.Noise()
+func (j *job) noteNoise(noise agents.Noise) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if lines > 0 && !j.noisy {
+	if noise.Lines > 0 && !j.noisy {
 		j.noisy = true
-		j.noticed = append(j.noticed, clipped(fmt.Sprintf("the relay left out text beside messages in %d lines of the agent's output; the first begins: %s", lines, first)))
+		j.noticed = append(j.noticed, clipped(noise.String()))
 	}
 }
 

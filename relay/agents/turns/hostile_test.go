@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"drawbridge/proof/acpagent"
+	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/turns"
 	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
@@ -123,7 +125,11 @@ func (d *sloppy) Open(ctx context.Context, o turns.Opening) (turns.Conversation,
 	return sloppyTalk{c, d}, err
 }
 
-func (c sloppyTalk) Noise() (int, string) { return 2, "a banner" }
+func (c sloppyTalk) Prompt(ctx context.Context, text string) (acp.Answer, error) {
+	a, err := c.Conversation.Prompt(ctx, text)
+	a.Noise = agents.Noise{Lines: 2, First: "a banner"}
+	return a, err
+}
 
 func (c sloppyTalk) Late() (late string) {
 	late, c.of.late = c.of.late, ""

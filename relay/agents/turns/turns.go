@@ -92,12 +92,6 @@ type Belated interface {
 	Late() string
 }
 
-// Noisy is a [Conversation] whose agent may write lines that are not messages.
-type Noisy interface {
-	// Noise returns how many lines of its output held something beside a message, which was left out, and how the first of them began.
-	Noise() (lines int, first string)
-}
-
 // Orderly is a [Conversation] whose process ends with its turn.
 type Orderly interface {
 	// Orderly reports, after Close, whether the process ended in order, so that the agent had time to save its session.
