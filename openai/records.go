@@ -148,8 +148,8 @@ type Query struct {
 	// nobody had.
 	Turn, Key, Body string
 	Since           time.Time
-	// Session names a session by id, SessionKey the newest one that the client calls so.
-	Session, SessionKey string
+	// SessionKey names the newest session that the client calls so.
+	SessionKey string
 	// Calls selects calls by id, with their turns and all calls of those turns.
 	Calls []string
 	// Histories selects the newest 8 turns whose After is the first of these that there is, with their sessions. With a SessionKey only those of that

@@ -92,7 +92,7 @@ func TestTurnsComeBackAsTheyWere(t *testing.T) {
 		ok(t, err)
 		equal(t, "session", f, openai.Found{Sessions: []openai.Session{session}})
 		for name, q := range map[string]openai.Query{
-			"nothing": {Token: "tom"}, "another's": {Token: "eve", Turn: "chatcmpl-1", Key: "k", Body: "b", Session: "ses_1", SessionKey: "abc", Calls: []string{"call_1"}, Histories: []string{"h1"}},
+			"nothing": {Token: "tom"}, "another's": {Token: "eve", Turn: "chatcmpl-1", Key: "k", Body: "b", SessionKey: "abc", Calls: []string{"call_1"}, Histories: []string{"h1"}},
 			"a turn with a key": {Token: "tom", Body: "b", Since: noon}, "history of another session": {Token: "tom", Histories: []string{"h1"}, SessionKey: "none"},
 		} {
 			f, err := r.Look(t.Context(), q)
@@ -135,12 +135,12 @@ func TestAChangeOfAnOldVersionLeavesNoTrace(t *testing.T) {
 		a.Version, a.State = 1, openai.TurnRunning
 		ok(t, r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}}))
 		a.State = openai.TurnLost
-		s := openai.Session{ID: "ses_x", Token: "tom"}
+		s := openai.Session{ID: "ses_x", Token: "tom", Key: "x"}
 		err := r.Save(t.Context(), openai.Change{Turns: []openai.Turn{a}, Session: &s, Calls: []openai.CallRow{{ID: "call_x", Turn: a.ID}}})
 		if !errors.Is(err, openai.ErrConflict) {
 			t.Fatalf("a save of version 1 over version 2: %v", err)
 		}
-		f, err := r.Look(t.Context(), openai.Query{Token: "tom", Turn: a.ID, Session: "ses_x"})
+		f, err := r.Look(t.Context(), openai.Query{Token: "tom", Turn: a.ID, SessionKey: "x"})
 		ok(t, err)
 		a.Version, a.State = 2, openai.TurnRunning
 		equal(t, "after it", f, openai.Found{Turns: []openai.Turn{a}})

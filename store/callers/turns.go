@@ -119,13 +119,13 @@ func (l *look) histories() {
 	}
 }
 
-// sessions adds the one that is named, the one that the client calls so, and those of the turns.
+// sessions adds the one that the client calls so, and those of the turns.
 func (l *look) sessions() {
-	ids := []string{l.q.Session}
+	var ids []string
 	for _, t := range l.found.Turns {
 		ids = append(ids, t.Session)
 	}
-	ids = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ids))), func(id string) bool { return id == "" })
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var rows []openai.Session
 	if l.err == nil && len(ids) > 0 {
 		rows, l.err = all(l.rows, readSession, "SELECT "+sessionColumns+" FROM openai_sessions WHERE token = $1 AND id IN ("+marks(2, len(ids))+")", anys(l.q.Token, ids)...)
