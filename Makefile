@@ -4,7 +4,6 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 GO ?= go
 export GO
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 P ?= ./...
 FUZZRUNS ?= 5000
 SOAK ?= 5m
@@ -32,7 +31,7 @@ help: ## list the targets
 
 build: ## build bin/drawbridge and bin/drawbridge-relay
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/drawbridge ./cmd/drawbridge-relay
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/drawbridge ./cmd/drawbridge-relay
 
 demo: build ## run the demo
 	bin/drawbridge demo

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drawbridge/internal/buildinfo"
 	"drawbridge/relay/agents/host"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
@@ -80,7 +81,7 @@ func checkAgents(ctx context.Context, s streams, path string) error {
 		return err
 	}
 	defer pool.Close()
-	h := host.Host{Config: config, Executor: pool, Ability: sandbox.Probe(ctx, nil), Version: version()}
+	h := host.Host{Config: config, Executor: pool, Ability: sandbox.Probe(ctx, nil), Version: buildinfo.Version()}
 	failed := 0
 	for _, name := range slices.Sorted(maps.Keys(config.Agents)) {
 		r := h.Check(ctx, name)
@@ -254,7 +255,7 @@ func newInstall(s streams) *cobra.Command {
 		func(context.Context) error { return c.run(s) })
 	configFlag(cmd.Flags(), &c.Config)
 	cmd.Flags().BoolVar(&c.Print, "print", false, "print the file instead of writing it")
-	cmd.Flags().StringVar(&c.Kind, "kind", "auto", "the service manager: auto, systemd or launchd")
+	cmd.Flags().StringVar(&c.Kind, "kind", "auto", "the service `MANAGER`: auto, systemd or launchd")
 	return cmd
 }
 

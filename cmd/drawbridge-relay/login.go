@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drawbridge/internal/buildinfo"
 	"drawbridge/relay/agents/host"
 	"drawbridge/relay/runner/settings"
 )
@@ -49,7 +50,7 @@ func login(s streams, path string, args []string) error {
 	}
 	// The login may write keys.
 	syscall.Umask(0o077)
-	h := host.Host{Config: config, Version: version()}
+	h := host.Host{Config: config, Version: buildinfo.Version()}
 	l, err := h.Login(args[0], args[1:], os.LookupEnv)
 	if err != nil {
 		return err

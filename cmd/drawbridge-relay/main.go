@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"drawbridge/internal/buildinfo"
 	"drawbridge/internal/lifecycle"
 	"drawbridge/relay/agents/hosting"
 	"drawbridge/relay/link"
@@ -45,10 +45,10 @@ A relay.yaml to start from:
 
 Exit codes: 0 all is well, 1 something is wrong and is said on stderr, 2 the command line is wrong.`
 
-const examples = `  drawbridge-relay check --config relay.yaml    say everything that is wrong with the file
-  drawbridge-relay join drawbridge://…          once: what drawbridge relay token <name> printed at the bridge
-  drawbridge-relay run --config relay.yaml      dial the bridge and run the actions of the file
-  drawbridge-relay stop                         refuse everything and end what runs, until drawbridge-relay start`
+const examples = `  drawbridge-relay check --config relay.yaml    # say everything that is wrong with the file
+  drawbridge-relay join drawbridge://…          # once: what drawbridge relay token laptop printed at the bridge
+  drawbridge-relay run --config relay.yaml      # dial the bridge and run the actions of the file
+  drawbridge-relay stop                         # refuse everything and end what runs, until drawbridge-relay start`
 
 const runDescription = `Serve the actions of relay.yaml until interrupted. A JSON line with the message "ready" on stderr carries the address.
 
@@ -69,7 +69,7 @@ func newRun(s streams) *cobra.Command {
 		func(ctx context.Context) error { return c.run(ctx, s) })
 	c.flags(cmd.Flags())
 	cmd.Flags().StringVar(&c.Bridge, "bridge", "", "dial this `URL` instead of the one that this relay joined at")
-	cmd.Flags().DurationVar(&c.Grace, "grace", 10*time.Second, "how long running actions may take to finish after an interrupt")
+	cmd.Flags().DurationVar(&c.Grace, "grace", 10*time.Second, "how long running actions may take to finish after an interrupt, a `TIME` such as 10s")
 	return cmd
 }
 
@@ -103,6 +103,9 @@ func run(args []string, s streams) int {
 func newRoot(s streams) *cobra.Command {
 	root := group(help{"drawbridge-relay", "Run listed actions on this machine when the bridge asks for them", description, examples})
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.Version = buildinfo.Version()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd.CommandPath(), err} })
@@ -201,7 +204,7 @@ func (c runCmd) run(ctx context.Context, s streams) error {
 		_, err := loadIdentity(c.Identity)
 		return err
 	}
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside, Agents: hosting.Agents(version(), "mcp")})
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside, Agents: hosting.Agents(buildinfo.Version(), "mcp")})
 }
 
 // terminal is where a person sits who started the relay in the foreground, or nil.
@@ -220,15 +223,7 @@ func terminal() io.ReadWriteCloser {
 
 func newVersion(s streams) *cobra.Command {
 	return command(help{"version", "Print the version", "Print the version that this program was built from.", "  drawbridge-relay version"}, func(context.Context) error {
-		_, err := fmt.Fprintln(s.out, "drawbridge-relay", version())
+		_, err := fmt.Fprintln(s.out, "drawbridge-relay", buildinfo.Version())
 		return err
 	})
-}
-
-// version is the version that this program was built from, or unknown.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

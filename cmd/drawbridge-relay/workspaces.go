@@ -163,7 +163,7 @@ func newWorkspacesAdd(s streams) *cobra.Command {
 	var spec workspace.Spec
 	cmd := c.leaf(help{"add AGENT --clone DIR", "Make the workspace of an agent", addDescription, "  drawbridge-relay workspaces add ada --clone ~/src/my-app --branch main"}, 1, 1)
 	cmd.Flags().StringVar(&spec.Clone, "clone", "", "the clone, a `DIR` of this machine")
-	cmd.Flags().StringArrayVar(&spec.Branches, "branch", nil, "give the agent this branch; may be repeated")
+	cmd.Flags().StringArrayVar(&spec.Branches, "branch", nil, "give the agent this branch, a `NAME`; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		spec.Agent = args[0]
 		if spec.Clone == "" {

@@ -14,7 +14,7 @@ import (
 
 type cloudsimCmd struct {
 	Listen string `help:"Address to listen on; loopback only, port 0 for a free one." default:"127.0.0.1:7411"`
-	Script string `help:"What agents answer, and which faults happen (YAML). Without one a small story is played." placeholder:"FILE" type:"existingfile"`
+	Script string `help:"What agents answer, and which faults happen (YAML). Without one a small story is played." placeholder:"FILE" type:"path"`
 }
 
 // Help shows an example and the format of a script.

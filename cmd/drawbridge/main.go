@@ -18,12 +18,12 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/buildinfo"
 	"drawbridge/internal/lifecycle"
 	"drawbridge/relay/runner/keeper"
 )
 
-// version is set by the linker; "dev" otherwise.
-var version = "dev"
+var version = buildinfo.Version()
 
 // The exit codes. A command that answers "no" (not allowed, problems found) exits with exitNo.
 const (
@@ -47,49 +47,55 @@ type app struct {
 }
 
 type cli struct {
-	Demo     demoCmd     `cmd:"" help:"Show the whole story on this machine: simulated cloud, real bridge, real relay, real commands."`
-	Up       upCmd       `cmd:"" help:"Run the bridge and the relay of this machine, and give its agents work, with one command."`
-	Init     initCmd     `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder."`
-	Check    checkCmd    `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once."`
-	Serve    serveCmd    `cmd:"" help:"Run the bridge."`
-	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up to date."`
-	Cloudsim cloudsimCmd `cmd:"" help:"Run a local stand-in for the Cloud Agents API."`
+	Demo     demoCmd     `cmd:"" help:"Show the whole story on this machine: simulated cloud, real bridge, real relay, real commands." group:"Try"`
+	Parse    parseCmd    `cmd:"" help:"Tell what a text would do, and why not." group:"Try"`
+	Allowed  allowedCmd  `cmd:"" help:"Tell whether repositories or actions are allowed." group:"Try"`
+	Cloudsim cloudsimCmd `cmd:"" help:"Run a local stand-in for the Cloud Agents API." group:"Try"`
 
-	Parse    parseCmd    `cmd:"" help:"Tell what a text would do, and why not."`
-	Allowed  allowedCmd  `cmd:"" help:"Tell whether repositories or actions are allowed."`
-	Protocol protocolCmd `cmd:"" help:"Write the page that tells an agent what it may write, made from the allowlist."`
+	Up        upCmd        `cmd:"" help:"Run the bridge and the relay of this machine, and give its agents work, with one command." group:"Set up and run"`
+	Init      initCmd      `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder." group:"Set up and run"`
+	Check     checkCmd     `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once." group:"Set up and run"`
+	Serve     serveCmd     `cmd:"" help:"Run the bridge." group:"Set up and run"`
+	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to date." group:"Set up and run"`
+	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Set up and run"`
+	Protocol  protocolCmd  `cmd:"" help:"Write the page that tells an agent what it may write, made from the allowlist." group:"Set up and run"`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent opens the MCP door." group:"Set up and run"`
+	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print the entry with which an MCP client reaches the bridge." group:"Set up and run"`
+	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Speak MCP on standard input and output for one agent of a running bridge." group:"Set up and run"`
 
-	Launch    launchCmd    `cmd:"" help:"Launch an agent on a repository." group:"Talking to a running bridge"`
-	Say       sayCmd       `cmd:"" help:"Give an agent a turn." group:"Talking to a running bridge"`
-	Agents    agentsCmd    `cmd:"" help:"List agents." group:"Talking to a running bridge"`
-	Turns     turnsCmd     `cmd:"" help:"List an agent's turns." group:"Talking to a running bridge"`
-	Commands  commandsCmd  `cmd:"" help:"List what agents asked for, and what came of it." group:"Talking to a running bridge"`
-	Approve   approveCmd   `cmd:"" help:"Let a held command pass." group:"Talking to a running bridge"`
-	Deny      denyCmd      `cmd:"" help:"Refuse a held command." group:"Talking to a running bridge"`
-	Resolve   resolveCmd   `cmd:"" help:"Settle an uncertain command or turn: say what really happened." group:"Talking to a running bridge"`
-	Replay    replayCmd    `cmd:"" help:"Give a failed or uncertain turn another try." group:"Talking to a running bridge"`
-	Tree      treeCmd      `cmd:"" help:"Show what a tree of agents has used of its budget." group:"Talking to a running bridge"`
-	Stop      stopCmd      `cmd:"" help:"Stop an agent and everything under it." group:"Talking to a running bridge"`
-	Resume    resumeCmd    `cmd:"" help:"Let a stopped tree go on." group:"Talking to a running bridge"`
-	Forget    forgetCmd    `cmd:"" help:"Forget a dead agent: its name is free again." group:"Talking to a running bridge"`
-	Move      moveCmd      `cmd:"" help:"Let an agent go on in another runtime." group:"Talking to a running bridge"`
-	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talking to a running bridge"`
-	Channels  channelsCmd  `cmd:"" help:"Channels in which agents and you write: make, list, show, members." group:"Talking to a running bridge"`
-	Post      postCmd      `cmd:"" help:"Write into a channel, and wake its members." group:"Talking to a running bridge"`
-	Message   messageCmd   `cmd:"" help:"Change or withdraw a message, put an emoji on it." group:"Talking to a running bridge"`
-	Mail      mailCmd      `cmd:"" help:"Show what was written to an agent or to you, and how far it came." group:"Talking to a running bridge"`
-	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talking to a running bridge"`
-	Memory    memoryCmd    `cmd:"" help:"Show an agent's memory, and search it." group:"Talking to a running bridge"`
-	Tools     toolsCmd     `cmd:"" help:"Show the tool calls of a turn." group:"Talking to a running bridge"`
+	Agents     agentsCmd     `cmd:"" help:"List agents." group:"Watch"`
+	Turns      turnsCmd      `cmd:"" help:"List an agent's turns." group:"Watch"`
+	Commands   commandsCmd   `cmd:"" help:"List what agents asked for, and what came of it." group:"Watch"`
+	Tools      toolsCmd      `cmd:"" help:"Show the tool calls of a turn." group:"Watch"`
+	Tree       treeCmd       `cmd:"" help:"Show what a tree of agents has used of its budget." group:"Watch"`
+	Mail       mailCmd       `cmd:"" help:"Show what was written to an agent or to you, and how far it came." group:"Watch"`
+	Memory     memoryCmd     `cmd:"" help:"Show an agent's memory, search it, and write a block." group:"Watch"`
+	Workspaces workspacesCmd `cmd:"" help:"List the workspaces of agents on people's machines: branch, dirty files, commits, size." group:"Watch"`
 
-	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent opens the MCP door." group:"Agents that call tools"`
-	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print what an agent's .cursor/mcp.json needs." group:"Agents that call tools"`
-	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Speak MCP on standard input and output for one agent of a running bridge." group:"Agents that call tools"`
-	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Talking to a running bridge"`
+	Approve approveCmd `cmd:"" help:"Let a held command pass." group:"Decide"`
+	Deny    denyCmd    `cmd:"" help:"Refuse a held command." group:"Decide"`
+	Stop    stopCmd    `cmd:"" help:"Stop an agent and everything under it." group:"Decide"`
+	Resume  resumeCmd  `cmd:"" help:"Let a stopped tree go on." group:"Decide"`
 
-	Workspaces workspacesCmd `cmd:"" help:"List the workspaces of agents on people's machines: branch, dirty files, commits, size." group:"Talking to a running bridge"`
+	Launch    launchCmd    `cmd:"" help:"Launch an agent on a repository." group:"Talk"`
+	Say       sayCmd       `cmd:"" help:"Give an agent a turn." group:"Talk"`
+	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talk"`
+	Channels  channelsCmd  `cmd:"" help:"Channels in which agents and you write: make, list, show, members." group:"Talk"`
+	Post      postCmd      `cmd:"" help:"Write into a channel, and wake its members." group:"Talk"`
+	Message   messageCmd   `cmd:"" help:"Change or withdraw a message, put an emoji on it." group:"Talk"`
+	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talk"`
 
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Resolve resolveCmd `cmd:"" help:"Settle an uncertain command or turn: say what really happened." group:"Repair"`
+	Replay  replayCmd  `cmd:"" help:"Give a failed or uncertain turn another try." group:"Repair"`
+	Move    moveCmd    `cmd:"" help:"Let an agent go on in another runtime." group:"Repair"`
+	Forget  forgetCmd  `cmd:"" help:"Forget a dead agent: its name is free again." group:"Repair"`
+
+	HelpOf     helpCmd       `cmd:"" name:"help" help:"Show the help of a command." group:"About"`
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in your shell." group:"About"`
+	Version    versionCmd    `cmd:"" help:"Print the version." group:"About"`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
+
 	// The demo starts the same relay as drawbridge-relay does, as a process of its own.
 	RelayRun  relayRunCmd  `cmd:"" hidden:""`
 	RelayMCP  relayMCPCmd  `cmd:"" hidden:"" name:"relay-mcp"`
@@ -116,14 +122,24 @@ func main() {
 
 // run parses the call, runs its command and returns the exit code.
 func run(ctx context.Context, a app, args []string) int {
-	var c cli
 	exit := -1
-	k, err := kong.New(&c, kong.Name("drawbridge"), kong.Description(description), kong.Writers(a.stdout, a.stderr),
-		kong.Exit(func(code int) { exit = code }), kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
+	k, err := newParser(a, func(code int) { exit = code }, kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		fmt.Fprintf(a.stderr, "drawbridge: %v\n", err)
 		return exitUsage
+	}
+	if line, completes := a.getenv("COMP_LINE"); completes {
+		for _, word := range completions(k.Model.Node, line) {
+			fmt.Fprintln(a.stdout, word)
+		}
+		return exitOK
+	}
+	switch {
+	case len(args) == 0:
+		fmt.Fprint(a.stdout, overview, "\nEvery command: drawbridge --help. One command: drawbridge help COMMAND.\n")
+		return exitOK
+	case args[0] == "help" && !slices.Contains(args, "--help"):
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	call, err := k.Parse(args)
 	if exit >= 0 { // --help was asked for and given
@@ -137,6 +153,13 @@ func run(ctx context.Context, a app, args []string) int {
 		return exitUsage
 	}
 	return a.code(call.Run())
+}
+
+// newParser returns the parser of the command line. exit hears the exit code of --help and --version.
+func newParser(a app, exit func(code int), more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(&cli{}, append(more, kong.Name("drawbridge"), kong.Description(description), kong.Writers(a.stdout, a.stderr), kong.Bind(a),
+		kong.Exit(exit), kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"version": "drawbridge " + version})...)
 }
 
 // quoteHint helps with a text of several words that was typed without quotes.
@@ -191,9 +214,9 @@ func (a app) code(err error) int {
 	var usage usageError
 	var known *bridge.Error
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, syscall.EPIPE): // the reader (… | head) has what it wanted
 		return exitOK
-	case errors.Is(err, errNo), errors.Is(err, syscall.EPIPE): // the reader (… | head) knows that it left
+	case errors.Is(err, errNo):
 		return exitNo
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.stderr, "drawbridge: interrupted")
@@ -209,15 +232,26 @@ func (a app) code(err error) int {
 	return exitNo
 }
 
-const description = `The bridge between what AI agents write and what may really happen.
+const overview = `The bridge between what AI agents write and what may really happen.
 
 Start with:
-  drawbridge demo                    see it work, nothing configured, nothing left behind
-  drawbridge up FOLDER "TASK"        give an agent of this machine its first turn in a clone, without a key
-  drawbridge init                    write a configuration into this folder
-  drawbridge parse < reply.txt       what would this text do, and why not
+  drawbridge demo                    # see it work, nothing configured, nothing left behind
+  drawbridge up FOLDER "TASK"        # give an agent of this machine its first turn in a clone, without a key
+  drawbridge init                    # write a configuration into this folder
+  drawbridge serve                   # run the bridge
+  drawbridge commands --state held   # see what waits for your word
+`
 
+const description = overview + `
 Every command has --help with an example. Exit codes: 0 done, 1 no (refused, failed, problems found), 2 wrong usage.`
+
+// helpCmd stands in the list of commands; run reads it as --help.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command."`
+}
+
+// Help shows an example.
+func (helpCmd) Help() string { return "Example:\n  drawbridge help relay token" }
 
 type versionCmd struct{}
 

@@ -100,7 +100,7 @@ func (c resolveCmd) Run(ctx context.Context, a app) error {
 	if err := printDecision(a, c.JSON, "resolved", m); err != nil || c.JSON || m.Outcome == nil || (c.Ran && m.Outcome.ExitCode < 0) {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "it %s, exit code %d; see drawbridge events\n", m.Outcome.Status, m.Outcome.ExitCode)
+	_, err = fmt.Fprintf(a.stdout, "it %s, exit code %d\n", m.Outcome.Status, m.Outcome.ExitCode)
 	return err
 }
 

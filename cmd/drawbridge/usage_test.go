@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"drawbridge/bridge"
@@ -74,7 +73,6 @@ func TestWrongCalls(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{args: "", code: 2, says: "See drawbridge --help"},
 		{args: "nonsense", code: 2, says: "unexpected argument nonsense"},
 		{args: "parse --nonsense", code: 2, says: "unknown flag --nonsense"},
 		{args: "parse extra", code: 2, says: "unexpected argument extra"},
@@ -139,17 +137,57 @@ func TestTexts(t *testing.T) {
 }
 
 // closed is a pipe whose reader is gone.
-type closed struct{}
+// TestHabits: what people type first at any program.
+func TestHabits(t *testing.T) {
+	t.Parallel()
+	if alone := callInside(t, ""); alone.code != exitOK || alone.stderr != "" || strings.Count(alone.stdout, "\n  drawbridge ") != 5 || !strings.Contains(alone.stdout, "drawbridge --help") {
+		t.Errorf("alone: %+v", alone)
+	}
+	for _, same := range [][2]string{{"--version", "version"}, {"help", "--help"}, {"help relay token", "relay token --help"}} {
+		got, want := callInside(t, "", strings.Fields(same[0])...), callInside(t, "", strings.Fields(same[1])...)
+		if got.code != exitOK || got != want {
+			t.Errorf("drawbridge %s: %+v, but %s: %+v", same[0], got, same[1], want)
+		}
+	}
+	if wrong := callInside(t, "", "help", "nonsense"); wrong.code != exitUsage {
+		t.Errorf("help nonsense: %+v", wrong)
+	}
+}
 
-func (closed) Write([]byte) (int, error) {
-	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+// TestCompletion: the shell hands over the line typed so far, and gets what may stand in the place of its last word.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"drawbridge appr":                       "approve",
+		"drawbridge relay-":                     "",
+		"drawbridge relay re":                   "revoke",
+		"drawbridge channels ":                  "list create add remove show close reopen",
+		"drawbridge say --":                     "--help --version --url --token --config --json",
+		"drawbridge demo --fault ":              "kill no-webhooks",
+		"drawbridge completion ":                "bash zsh fish",
+		"drawbridge launch github.com/me/my":    "",
+		"drawbridge parse --allowlist ./allow":  "",
+		"drawbridge agents --state idle --forg": "--forgotten",
+	} {
+		var stdout bytes.Buffer
+		getenv := func(name string) (string, bool) { return line, name == "COMP_LINE" }
+		code := run(t.Context(), app{stdout: &stdout, stderr: &stdout, getenv: getenv}, nil)
+		if got := strings.Join(strings.Fields(stdout.String()), " "); code != exitOK || got != want {
+			t.Errorf("%q: %d %q, want %q", line, code, got, want)
+		}
+	}
+	for shell := range completionScripts {
+		if got := callInside(t, "", "completion", shell); got.code != exitOK || !strings.Contains(got.stdout, "complete ") {
+			t.Errorf("%s: %+v", shell, got)
+		}
+	}
 }
 
 // TestClosedPipe: a reader that goes away has what it wanted.
 func TestClosedPipe(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	a := app{stdin: strings.NewReader(""), stdout: closed{}, stderr: &stderr, getenv: func(string) (string, bool) { return "", false }}
+	a := app{stdin: strings.NewReader(""), stdout: goneReader{}, stderr: &stderr, getenv: func(string) (string, bool) { return "", false }}
 	if code := run(t.Context(), a, []string{"--help"}); code != exitOK || stderr.Len() > 0 {
 		t.Errorf("code %d, %s", code, stderr.String())
 	}
