@@ -56,22 +56,20 @@ func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var found []bridge.Agent
-	var asked map[bridge.AgentID][]bridge.MachineQuestion
-	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
-		if asked, err = bridge.AllAsked(tx, h.o.Now()); err != nil {
+	var list AgentList
+	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
+		found, err := tx.Agents(bridge.AgentFilter{State: state, Known: q.get("forgotten") == "", Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
+		if err != nil {
 			return err
 		}
-		found, err = tx.Agents(bridge.AgentFilter{State: state, Known: q.get("forgotten") == "", Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
+		page, more := cut(found, limit)
+		if list.Agents, err = h.detailed(tx, page...); more {
+			list.Next = string(page[len(page)-1].ID)
+		}
 		return err
 	})
 	if err != nil {
 		return err
-	}
-	page, more := cut(found, limit)
-	list := AgentList{Agents: viewAll(page, func(a bridge.Agent) Agent { return viewAgentAsking(a, asked) })}
-	if more {
-		list.Next = list.Agents[len(page)-1].ID
 	}
 	httpx.WriteJSON(w, http.StatusOK, list)
 	return nil

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,30 +59,44 @@ func (h *Handler) askedAbout(tx *bridge.Scene, commands []bridge.Command) (map[b
 	return found, nil
 }
 
-// writeAgent answers with an agent and what people at machines are asked for it.
+// writeAgent answers with an agent as detailed shows it.
 func (h *Handler) writeAgent(w http.ResponseWriter, r *http.Request, a bridge.Agent) error {
-	asked, err := h.allAsked(r.Context())
+	var one []Agent
+	err := h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
+		one, err = h.detailed(tx, a)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	httpx.WriteJSON(w, http.StatusOK, viewAgentAsking(a, asked))
+	httpx.WriteJSON(w, http.StatusOK, one[0])
 	return nil
 }
 
-func (h *Handler) allAsked(ctx context.Context) (asked map[bridge.AgentID][]bridge.MachineQuestion, err error) {
-	err = h.o.Engine.View(ctx, func(tx *bridge.Scene) (err error) {
-		asked, err = bridge.AllAsked(tx, h.o.Now())
-		return err
-	})
-	return asked, err
-}
+// maxTask is how much of an agent's first turn its task shows, in characters.
+const maxTask = 200
 
-func viewAgentAsking(a bridge.Agent, asked map[bridge.AgentID][]bridge.MachineQuestion) Agent {
-	v := viewAgent(a)
-	if questions := asked[a.ID]; len(questions) > 0 {
-		v.Asked = viewAll(questions, viewAsked)
+// detailed shows agents with their tasks, and with what people at machines are asked for them.
+func (h *Handler) detailed(tx *bridge.Scene, agents ...bridge.Agent) ([]Agent, error) {
+	asked, err := bridge.AllAsked(tx, h.o.Now())
+	if err != nil {
+		return nil, err
 	}
-	return v
+	views := viewAll(agents, viewAgent)
+	for i, a := range agents {
+		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Oldest: true, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range turns {
+			line, _, _ := strings.Cut(strings.TrimSpace(t.Text), "\n")
+			views[i].Task = firstRunes(line, maxTask)
+		}
+		if questions := asked[a.ID]; len(questions) > 0 {
+			views[i].Asked = viewAll(questions, viewAsked)
+		}
+	}
+	return views, nil
 }
 
 // askedIn lists what people at machines are asked for the agents of a tree, by command.

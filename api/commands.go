@@ -86,8 +86,11 @@ func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, f bridge.Comm
 	if err != nil {
 		return err
 	}
-	asked, err := h.allAsked(r.Context())
-	if err != nil {
+	var asked map[bridge.AgentID][]bridge.MachineQuestion
+	if err := h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
+		asked, err = bridge.AllAsked(tx, h.o.Now())
+		return err
+	}); err != nil {
 		return err
 	}
 	list, size := CommandList{Commands: []Command{}}, 0

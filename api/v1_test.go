@@ -74,9 +74,12 @@ func TestAnAgentsLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{agent.ID, agent.External} {
-		if same, err := w.client.Agent(t.Context(), key); err != nil || same.Name != "docs" {
+		if same, err := w.client.Agent(t.Context(), key); err != nil || same.Name != "docs" || same.Task != "do it" {
 			t.Errorf("by %q: %+v, %v", key, same, err)
 		}
+	}
+	if agents, err := w.client.Agents(t.Context(), api.ListOptions{}); err != nil || len(agents.Agents) != 1 || agents.Agents[0].Task != "do it" {
+		t.Errorf("%+v, %v", agents, err)
 	}
 	list, err := w.client.Turns(t.Context(), agent.External, api.ListOptions{Limit: 1})
 	if err != nil || len(list.Turns) != 1 || list.Turns[0].Seq != 2 || list.Next != "2" {

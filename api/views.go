@@ -34,7 +34,9 @@ type Agent struct {
 	Doing      string     `json:"doing,omitempty"`
 	DoingSince *time.Time `json:"doing_since,omitempty"`
 	NotBefore  *time.Time `json:"not_before,omitempty"`
-	// Asked is what people at relays' machines are asked for this agent; only lists and single look-ups have it.
+	// Task is the first line of the agent's first turn, at most 200 characters. Only lists and single look-ups have it.
+	Task string `json:"task,omitempty"`
+	// Asked is what people at relays' machines are asked for this agent. Only lists and single look-ups have it.
 	Asked []Asked `json:"asked,omitempty"`
 	// Join and JoinDeadline say how results of several subagents come back; empty is one by one.
 	Join         string `json:"join,omitempty"`

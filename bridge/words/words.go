@@ -109,7 +109,7 @@ func Compose(t bridge.Turn, notices []bridge.Notice) string {
 	if b.Len() > 0 {
 		b.WriteString("\n\n")
 	}
-	b.WriteString(happened + "\n")
+	b.WriteString(Happened + "\n")
 	for i, n := range notices {
 		fmt.Fprintf(&b, "\n%d. %s\n", i+1, visible(n.Text))
 		if told := Untrusted(n); told != "" {

@@ -77,7 +77,7 @@ func (c tokenCmd) listOpenAI(ctx context.Context, a app, client *api.Client) err
 			rows = append(rows, []string{t.Name, models, bound(t.Budget, "/day"), bound(int64(t.PerMinute), "/min"), cmp.Or(t.Commands, "-"), cmp.Or(t.SpeaksFor, "-"), tokenDay(t.LastUsed), tokenDay(t.RevokedAt)})
 		}
 	}
-	return table(a.stdout, "NAME\tMODELS\tBUDGET\tRATE\tACTS AS\tSPEAKS FOR\tLAST USED\tREVOKED", rows)
+	return table(a.stdout, "NAME\tMODELS\tBUDGET\tRATE\tACTS AS\tSPEAKS FOR\tLAST USED\tREVOKED", "no tokens", rows)
 }
 
 // tokenDay shows a time that may not have come yet.

@@ -45,7 +45,7 @@ func (c channelsListCmd) Run(ctx context.Context, a app) error {
 		for i, ch := range list.Channels {
 			rows[i] = []string{ch.ID, short(ch.Name+ch.Title, 60), ch.Status, short(memberNames(ch), 100)}
 		}
-		if err := table(a.stdout, "ID\tNAME\tSTATUS\tMEMBERS", rows); err != nil {
+		if err := table(a.stdout, "ID\tNAME\tSTATUS\tMEMBERS", "no "+c.Kind+"s", rows); err != nil {
 			return err
 		}
 		return more(a, list.Next)
@@ -224,7 +224,7 @@ func (t target) messages(a app, list office.MessageList, of string) error {
 		}
 		rows[i] = []string{m.ID, m.CreatedAt.Local().Format(time.DateTime), m.FromName, short(m.Conversation, 60), short(receiptText(m.Receipts, of), 80), short(reactionText(m.Reactions), 80), short(text, 80)}
 	}
-	if err := table(a.stdout, "ID\tWRITTEN\tFROM\tIN\tRECEIPT\tREACTIONS\tTEXT", rows); err != nil {
+	if err := table(a.stdout, "ID\tWRITTEN\tFROM\tIN\tRECEIPT\tREACTIONS\tTEXT", "no messages", rows); err != nil {
 		return err
 	}
 	return more(a, list.Next)

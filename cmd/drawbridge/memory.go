@@ -58,7 +58,7 @@ func (c memoryCmd) Run(ctx context.Context, a app) error {
 		return printJSON(a.stdout, shown)
 	}
 	if !c.searches() {
-		if err := table(a.stdout, "BLOCK\tVERSION\tUPDATED\tTEXT", blockRows(shown.Blocks)); err != nil || c.Block != "" {
+		if err := table(a.stdout, "BLOCK\tVERSION\tUPDATED\tTEXT", "no blocks", blockRows(shown.Blocks)); err != nil || c.Block != "" {
 			return err
 		}
 		fmt.Fprintln(a.stdout)
@@ -67,7 +67,7 @@ func (c memoryCmd) Run(ctx context.Context, a app) error {
 	for i, p := range shown.Passages {
 		rows[i] = []string{p.ID, p.CreatedAt.Local().Format(time.DateTime), short(strings.Join(p.Tags, ", "), 40), short(p.Content, 100)}
 	}
-	return table(a.stdout, "PASSAGE\tSTORED\tTAGS\tTEXT", rows)
+	return table(a.stdout, "PASSAGE\tSTORED\tTAGS\tTEXT", "no passages", rows)
 }
 
 // maxInput bounds what is read for a block; the bridge says what its own limit is.
@@ -167,7 +167,7 @@ func (c toolsCmd) Run(ctx context.Context, a app) error {
 		for i, m := range list.Messages {
 			rows[i] = []string{fmt.Sprint(m.Seq), m.At.Local().Format(time.TimeOnly), strings.TrimSuffix(m.Kind, "_message"), short(m.Name, 40), short(m.CallID, 40), short(string(m.Payload), 100)}
 		}
-		if err := table(a.stdout, "SEQ\tTIME\tWHAT\tTOOL\tCALL\tPAYLOAD", rows); err != nil {
+		if err := table(a.stdout, "SEQ\tTIME\tWHAT\tTOOL\tCALL\tPAYLOAD", "no tool calls", rows); err != nil {
 			return err
 		}
 		if list.Next == "" {

@@ -138,7 +138,7 @@ func (c relayListCmd) Run(ctx context.Context, a app) error {
 		for i, r := range list.Relays {
 			rows[i] = relayRow(r)
 		}
-		err = table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", rows)
+		err = table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", "no relays; drawbridge relay token NAME invites one", rows)
 		if err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 	if c.JSON {
 		return printJSON(a.stdout, r)
 	}
-	if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", [][]string{relayRow(r)}); err != nil {
+	if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", "no relays; drawbridge relay token NAME invites one", [][]string{relayRow(r)}); err != nil {
 		return err
 	}
 	warnOfCopy(a.stdout, r)

@@ -9,8 +9,11 @@ import (
 	"net/url"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/config"
 )
 
@@ -113,8 +116,12 @@ func tell[T any](t target, a app, call func(*api.Client) (T, error), show func(T
 	return show(answer)
 }
 
-// table prints rows with aligned columns.
-func table(w io.Writer, head string, rows [][]string) error {
+// table prints rows with aligned columns; without any it says none.
+func table(w io.Writer, head, none string, rows [][]string) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, none)
+		return err
+	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, head)
 	for _, row := range rows {
@@ -196,6 +203,7 @@ type page struct {
 	State  string `help:"Only those in this state." placeholder:"STATE"`
 	Limit  int    `help:"At most so many, newest first." default:"50"`
 	Before string `help:"Those before this one, to page on; a list says what to write here." placeholder:"NEXT"`
+	Wide   bool   `help:"Show ids and whole texts, however long a line gets."`
 }
 
 func (p page) options() api.ListOptions {
@@ -224,31 +232,41 @@ func (c agentsCmd) Run(ctx context.Context, a app) error {
 	o := c.options()
 	o.Forgotten = c.Forgotten
 	return tell(c.target, a, func(client *api.Client) (api.AgentList, error) { return client.Agents(ctx, o) }, func(list api.AgentList) error {
-		rows := make([][]string, len(list.Agents))
-		for i, g := range list.Agents {
-			rows[i] = []string{g.Name, g.State, g.Repo, g.API, g.ID, g.External, short(agentTrouble(g), 600)}
+		l := rows{head: []string{"NAME", "STATE", "AGE", "REPOSITORY", "TASK", "API", "ID", "EXTERNAL"}, ids: 3, wide: c.Wide, none: c.none("no agents; drawbridge launch makes one")}
+		for _, g := range list.Agents {
+			l.rows = append(l.rows, row{[]string{g.Name, g.State, age(g.CreatedAt, time.Now()), repoShown(g.Repo), short(g.Task, maxCell), g.API, g.ID, g.External}, agentNotes(g)})
 		}
-		if err := table(a.stdout, "NAME\tSTATE\tREPOSITORY\tAPI\tID\tEXTERNAL\tTROUBLE", rows); err != nil {
+		if err := l.print(a.stdout); err != nil {
 			return err
 		}
 		return more(a, list.Next)
 	})
 }
 
-// agentTrouble says what an agent on a person's machine does, what is wrong with an agent, and which of its actions people at machines are asked about.
-func agentTrouble(g api.Agent) string {
-	var parts []string
+// none is what an empty list says: text, or that nothing is left of a selection.
+func (p page) none(text string) string {
+	if p.State != "" || p.Before != "" {
+		return "none"
+	}
+	return text
+}
+
+// agentNotes says what an agent on a person's machine does, what is wrong with an agent, and which of its actions people at machines are asked about.
+func agentNotes(g api.Agent) (notes []string) {
 	if g.Doing != "" && g.DoingSince != nil {
-		parts = append(parts, g.Doing+" since "+g.DoingSince.UTC().Format("2006-01-02 15:04:05 MST"))
+		notes = append(notes, g.Doing+" since "+g.DoingSince.UTC().Format("2006-01-02 15:04:05 MST"))
 	}
 	if g.Trouble != "" {
-		parts = append(parts, short(g.Trouble, 80))
+		notes = append(notes, short(g.Trouble, maxNote))
 	}
 	for _, q := range g.Asked {
-		parts = append(parts, q.Action+": "+q.Text)
+		notes = append(notes, short(q.Action+": "+q.Text, maxNote))
 	}
-	return strings.Join(parts, "; ")
+	return notes
 }
+
+// maxNote is how much of a sentence stands below a line of a list, in characters.
+const maxNote = 600
 
 type turnsCmd struct {
 	Agent string `arg:"" help:"The agent's name or id."`
@@ -262,15 +280,19 @@ func (turnsCmd) Help() string { return "Example:\n  drawbridge turns main --json
 // Run lists turns.
 func (c turnsCmd) Run(ctx context.Context, a app) error {
 	return tell(c.target, a, func(client *api.Client) (api.TurnList, error) { return client.Turns(ctx, c.Agent, c.options()) }, func(list api.TurnList) error {
-		rows := make([][]string, len(list.Turns))
-		for i, t := range list.Turns {
-			said := t.Sent
-			if said == "" {
-				said = t.Text
+		l := rows{head: []string{"TURN", "STATE", "AGE", "CAUSE", "HEARD", "REPLIED", "ID"}, ids: 1, wide: c.Wide, none: c.none("no turns")}
+		for _, t := range list.Turns {
+			heard, room := strings.TrimSpace(strings.TrimPrefix(words.ForPerson(cmp.Or(t.Sent, t.Text)), words.Happened)), maxHeard
+			if c.Wide {
+				room = maxNote
 			}
-			rows[i] = []string{fmt.Sprint(t.Seq), t.State, t.Cause, short(said, 50), short(t.Reply, 50), t.ID, short(t.Trouble, 80)}
+			r := row{cells: []string{fmt.Sprint(t.Seq), t.State, age(t.CreatedAt, time.Now()), t.Cause, short(heard, room), short(t.Reply, maxNote), t.ID}}
+			if t.Trouble != "" {
+				r.notes = []string{short(t.Trouble, maxNote)}
+			}
+			l.rows = append(l.rows, r)
 		}
-		if err := table(a.stdout, "TURN\tSTATE\tCAUSE\tHEARD\tREPLIED\tID\tTROUBLE", rows); err != nil {
+		if err := l.print(a.stdout); err != nil {
 			return err
 		}
 		return more(a, list.Next)
@@ -297,35 +319,55 @@ func (c commandsCmd) Run(ctx context.Context, a app) error {
 		if c.State == "held" && c.Turn == "" && len(list.Commands) > 0 {
 			return showHeld(a, list)
 		}
-		rows := make([][]string, len(list.Commands))
-		for i, m := range list.Commands {
-			rows[i] = []string{m.ID, cmp.Or(m.AgentName, m.Agent), stateShown(m), m.Verb, short(m.Repo+m.Action+m.When, 40), short(m.Prompt+m.Message, 40), short(m.Reason, reasonRoom(m))}
+		l := rows{head: []string{"AGENT", "AGE", "OUTCOME", "WHAT", "TEXT", "STATE", "ID"}, ids: 2, wide: c.Wide, none: c.none("no commands")}
+		for _, m := range list.Commands {
+			what := m.Verb + " " + short(repoShown(m.Repo)+m.Action+m.When, 40)
+			l.rows = append(l.rows, row{[]string{cmp.Or(m.AgentName, m.Agent), age(m.CreatedAt, time.Now()), outcomeShown(m), what, short(m.Prompt+m.Message, maxCell), m.State, m.ID}, commandNotes(m)})
 		}
-		if err := table(a.stdout, "ID\tAGENT\tSTATE\tVERB\tON\tTEXT\tREASON", rows); err != nil {
+		if err := l.print(a.stdout); err != nil {
 			return err
 		}
 		return more(a, list.Next)
 	})
 }
 
-// stateShown is the state as the list has it: a command about which a person is asked is not being sent.
-func stateShown(m api.Command) string {
-	if m.State == "sending" && m.Asked != nil {
+// outcomeShown is what came of a command, in a word or two; its state while nothing did.
+func outcomeShown(m api.Command) string {
+	switch {
+	case m.Asked != nil && m.State == "sending":
 		return "asked"
+	case m.Code != "" && m.State == "reported" && m.Outcome == nil:
+		return "refused"
+	case m.Outcome == nil:
+		return m.State
+	case m.Outcome.Status == string(bridge.ActionExecuted):
+		return fmt.Sprintf("exit %d", m.Outcome.ExitCode)
 	}
-	return m.State
+	return strings.ReplaceAll(strings.ToLower(short(m.Outcome.Status, 20)), "_", " ")
 }
 
-// reasonRoom is how much of a reason stands in the list, in characters: a question to a person stands there whole.
-func reasonRoom(m api.Command) int {
-	if m.Asked != nil {
-		return 4 * maxReason
+// commandNotes say why a command is where it is, and what a person can do.
+func commandNotes(m api.Command) (notes []string) {
+	if m.Reason != "" {
+		notes = append(notes, short(m.Reason, maxNote))
 	}
-	return maxReason
+	if m.Outcome != nil && m.Outcome.Error != "" {
+		notes = append(notes, short(m.Outcome.Error, maxNote))
+	}
+	switch m.State {
+	case "held":
+		notes = append(notes, "what a yes would do: drawbridge commands --state held")
+	case "uncertain":
+		notes = append(notes, "say what really happened: drawbridge resolve "+m.ID)
+	}
+	return notes
 }
 
-// maxReason is how much of a reason stands in a table, in characters.
-const maxReason = 100
+// How much of a text stands in a cell of a list that is not wide, in characters.
+const (
+	maxCell  = 200
+	maxHeard = 36
+)
 
 type denyCmd struct {
 	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`

@@ -79,7 +79,7 @@ func (c tokenCmd) list(ctx context.Context, a app, client *api.Client) error {
 	for i, t := range list.Tokens {
 		rows[i] = []string{t.ID, cmp.Or(t.Client, "-"), tokenDay(t.CreatedAt), tokenDay(t.LastUsed), tokenDay(t.RevokedAt)}
 	}
-	return table(a.stdout, "ID\tFOR\tMADE\tLAST USED\tREVOKED", rows)
+	return table(a.stdout, "ID\tFOR\tMADE\tLAST USED\tREVOKED", "no tokens", rows)
 }
 
 // tokenVariable is where an agent's own token is looked for.

@@ -58,7 +58,7 @@ func (t target) print(a app, tree api.Tree) error {
 	for _, q := range tree.Asked {
 		rows = append(rows, []string{short(q.Action, 40), short(q.Text, 400)})
 	}
-	return table(a.stdout, "TREE\t"+tree.Name+" ("+tree.Root+")", append(rows, []string{"state", state}))
+	return table(a.stdout, "TREE\t"+tree.Name+" ("+tree.Root+")", "", append(rows, []string{"state", state}))
 }
 
 type stopCmd struct {
@@ -176,7 +176,7 @@ func (c remindersListCmd) Run(ctx context.Context, a app) error {
 		for i, m := range list.Commands {
 			rows[i] = []string{m.ID, cmp.Or(m.AgentName, m.Agent), m.Due.Local().Format(time.DateTime), short(m.When, 30), short(m.Message, 80)}
 		}
-		if err := table(a.stdout, "ID\tAGENT\tDUE\tAS WRITTEN\tMESSAGE", rows); err != nil {
+		if err := table(a.stdout, "ID\tAGENT\tDUE\tAS WRITTEN\tMESSAGE", "no reminders", rows); err != nil {
 			return err
 		}
 		return more(a, list.Next)

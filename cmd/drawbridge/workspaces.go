@@ -48,11 +48,7 @@ func printWorkspaces(a app, list api.WorkspaceList) error {
 	for i, w := range list.Workspaces {
 		rows[i] = []string{w.Relay, w.Name, cmp.Or(w.Agent, "-"), cmp.Or(w.Branch, "no branch"), fmt.Sprint(w.Dirty), fmt.Sprint(w.Unfetched), fmt.Sprintf("%.1f MiB", float64(w.Bytes)/(1<<20)), cmp.Or(w.Error, w.Path)}
 	}
-	if len(rows) == 0 && len(list.Missing) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "no workspaces")
-		return err
-	}
-	return table(a.stdout, "RELAY\tWORKSPACE\tAGENT\tBRANCH\tDIRTY\tCOMMITS\tSIZE\tPATH", rows)
+	return table(a.stdout, "RELAY\tWORKSPACE\tAGENT\tBRANCH\tDIRTY\tCOMMITS\tSIZE\tPATH", "no workspaces", rows)
 }
 
 // home is where a workspace is: the name of a relay, and of the workspace there.
