@@ -251,7 +251,7 @@ type Parser struct {
 	WebhookResult bool `yaml:"webhook_result"`
 }
 
-// Log is how the log is written: Level as zerolog names it, Format "json" or "console".
+// Log is how the log is written: Level as zerolog names it, Format as package logs does.
 type Log struct {
 	Level  string `yaml:"level"`
 	Format string `yaml:"format"`
@@ -271,6 +271,6 @@ func defaults() Bridge {
 		Chat:      Chat{PerMinute: 20, Wait: 300 * time.Second},
 		OpenAI:    OpenAI{ParkTimeout: 15 * time.Minute},
 		Parser:    Parser{Fenced: "ignore"},
-		Log:       Log{Level: "info", Format: "json"},
+		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/internal/logs"
 	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
 )
@@ -92,7 +93,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	}
 	c.choice("parser.fenced", b.Parser.Fenced, "ignore", "run")
 	c.choice("log.level", b.Log.Level, "trace", "debug", "info", "warn", "error")
-	c.choice("log.format", b.Log.Format, "json", "console")
+	c.choice("log.format", b.Log.Format, logs.Auto, logs.JSON, logs.Console)
 }
 
 func (c *checker) required(key, value string) {

@@ -63,7 +63,7 @@ func TestBridgeDefaults(t *testing.T) {
 		Chat:   config.Chat{PerMinute: 20, Wait: 5 * time.Minute},
 		OpenAI: config.OpenAI{ParkTimeout: 15 * time.Minute},
 		Parser: config.Parser{Fenced: "ignore"},
-		Log:    config.Log{Level: "info", Format: "json"},
+		Log:    config.Log{Level: "info", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, b, cmpopts.IgnoreUnexported(config.Bridge{})); diff != "" {
 		t.Error(diff)
@@ -246,7 +246,7 @@ func TestBridgeProblems(t *testing.T) {
 		"a relay's name":               {least + "relays: {My Laptop: {url: https://x, token: ${RELAY}}}", []string{`"My Laptop" is not a name`}},
 		"choices": {least + "parser: {fenced: maybe, remind: yes}\nlog: {level: loud, format: xml}\ncursor: {model: 'a b'}", []string{
 			`bridge.yaml:3: parser.remind: "yes" is neither true nor false`, `parser.fenced: "maybe" is not known; use ignore or run`,
-			`log.level: "loud" is not known; use trace, debug, info, warn or error`, `log.format: "xml" is not known; use json or console`,
+			`log.level: "loud" is not known; use trace, debug, info, warn or error`, `log.format: "xml" is not known; use auto, json or console`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -109,7 +109,7 @@ parser: { fenced: ignore, remind: false, webhook_result: false }
 
 # metrics: { token: "${file:metrics.token}" }   # reads GET /metrics and nothing else, for Prometheus
 
-log: { level: info, format: console }
+log: { level: info }
 `
 
 const sampleDialIn = `# A machine that runs actions joins by itself: drawbridge relay token laptop.

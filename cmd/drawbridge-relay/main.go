@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"drawbridge/internal/buildinfo"
 	"drawbridge/internal/lifecycle"
+	"drawbridge/internal/logs"
 	"drawbridge/relay/agents/hosting"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
@@ -50,7 +52,7 @@ const examples = `  drawbridge-relay check --config relay.yaml    # say everythi
   drawbridge-relay run --config relay.yaml      # dial the bridge and run the actions of the file
   drawbridge-relay stop                         # refuse everything and end what runs, until drawbridge-relay start`
 
-const runDescription = `Serve the actions of relay.yaml until interrupted. A JSON line with the message "ready" on stderr carries the address.
+const runDescription = `Serve the actions of relay.yaml until interrupted. The line "ready" on stderr carries the address.
 
 Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless set)
 keeps what each came to for 24 hours, also over a restart. An id that was running when the relay was killed is answered with
@@ -60,6 +62,7 @@ it, or move it away. What the audit log says was started in the last 24 hours do
 type runCmd struct {
 	home
 	Bridge string
+	Log    string
 	Grace  time.Duration
 }
 
@@ -69,6 +72,7 @@ func newRun(s streams) *cobra.Command {
 		func(ctx context.Context) error { return c.run(ctx, s) })
 	c.flags(cmd.Flags())
 	cmd.Flags().StringVar(&c.Bridge, "bridge", "", "dial this `URL` instead of the one that this relay joined at")
+	cmd.Flags().StringVar(&c.Log, "log", logs.Auto, "how to write the log, a `FORMAT`: json, console, or auto (console at a terminal, json elsewhere)")
 	cmd.Flags().DurationVar(&c.Grace, "grace", 10*time.Second, "how long running actions may take to finish after an interrupt, a `TIME` such as 10s")
 	return cmd
 }
@@ -196,6 +200,9 @@ func (c runCmd) run(ctx context.Context, s streams) error {
 	defer context.AfterFunc(ctx, stop)()
 	ctx, release := lifecycle.UntilParentEnds(ctx, os.LookupEnv)
 	defer release()
+	if !slices.Contains([]string{logs.Auto, logs.JSON, logs.Console}, c.Log) {
+		return &usageError{"drawbridge-relay run", fmt.Errorf("--log %q is none of auto, json, console", c.Log)}
+	}
 	beside, err := link.Beside(c.identity(), c.Bridge)
 	if err != nil {
 		return err
@@ -204,7 +211,7 @@ func (c runCmd) run(ctx context.Context, s streams) error {
 		_, err := loadIdentity(c.Identity)
 		return err
 	}
-	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: s.err, Grace: c.Grace, Terminal: terminal(), Beside: beside, Agents: hosting.Agents(buildinfo.Version(), "mcp")})
+	return runner.Main(ctx, runner.MainOptions{ConfigPath: c.Config, Env: os.LookupEnv, Log: logs.Writer(s.err, c.Log), Grace: c.Grace, Terminal: terminal(), Beside: beside, Agents: hosting.Agents(buildinfo.Version(), "mcp")})
 }
 
 // terminal is where a person sits who started the relay in the foreground, or nil.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -44,7 +45,10 @@ func parses(words []string, whole bool) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.ParseFlags(rest); err != nil && err != pflag.ErrHelp {
+	err = cmd.ParseFlags(rest)
+	if !whole && err != nil && strings.HasPrefix(err.Error(), "flag needs an argument") || errors.Is(err, pflag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if !whole && cmd.Flags().NArg() == 0 {

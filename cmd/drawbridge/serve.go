@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 type serveCmd struct {
 	Config string `help:"The configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
 	NewKey bool   `help:"Accept a bridge key without the earlier one in old_keys, because that one is lost. Webhooks under way are refused, and a launch whose answer was lost may happen twice."`
+	Log    string `help:"How to write the log: json, console, or auto (console at a terminal, json elsewhere); log.format of the configuration when not given." enum:",auto,json,console" default:"" placeholder:"FORMAT"`
 	Only   string `help:"Run a part alone. webhooks: the receiver, which needs no API key; the rest runs elsewhere on the same database." enum:",webhooks" default:"" placeholder:"PART"`
 }
 
@@ -37,6 +39,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
+	cfg.Log.Format = cmp.Or(c.Log, cfg.Log.Format)
 	w, err := wire(ctx, a, cfg, p)
 	if err != nil {
 		return err
@@ -122,6 +125,7 @@ func (c serveCmd) receive(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
+	cfg.Log.Format = cmp.Or(c.Log, cfg.Log.Format)
 	if !store.IsURL(cfg.Database) {
 		return usageError{errors.New("the receiver alone needs a database that others share: set database to a postgres:// address")}
 	}

@@ -26,6 +26,7 @@ import (
 	"drawbridge/cloudagents"
 	"drawbridge/config"
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/logs"
 	"drawbridge/internal/tracing"
 	"drawbridge/mail"
 	"drawbridge/mcpserver"
@@ -122,10 +123,7 @@ func newLog(w io.Writer, c config.Log) zerolog.Logger {
 	if err != nil {
 		level = zerolog.InfoLevel
 	}
-	if c.Format == "console" {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}
-	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+	return zerolog.New(logs.Writer(w, c.Format)).Level(level).With().Timestamp().Logger()
 }
 
 // wire builds every part of the bridge. What it opened is closed by close.

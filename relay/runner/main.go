@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"drawbridge/internal/logs"
 	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/audit"
@@ -174,7 +175,7 @@ func (m *mains) ready(ability sandbox.Ability) error {
 	switched := control.Switched(m.config.State)
 	m.log.Info().Str("addr", m.relay.Addr()).Int("actions", len(m.config.Actions)).Str("sandbox", ability.String()).
 		Str("trees", m.pool.String()).Str("journal", m.config.Journal).Int("interrupted", m.journal.interrupted).
-		Bool("stopped", switched).Str("audit", m.audit.Head().Hash).Str("file", m.config.SHA256).Msg("ready")
+		Bool("stopped", switched).Str("file", logs.Short(m.config.SHA256)).Msg("ready")
 	if m.alarm != "" {
 		m.log.Error().Str("journal", m.config.Journal).Str("reason", m.alarm).Msg("alarm")
 	}

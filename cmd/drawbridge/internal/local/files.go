@@ -33,7 +33,7 @@ runtimes:%s
 # Agents of the cloud need a Cursor API key:
 # cursor: { key: "${CURSOR_API_KEY}" }
 
-log: { level: info, format: json }
+log: { level: info }
 `
 
 const relayFile = `# relay.yaml: what may run on this machine. What is not here is refused, whatever the bridge says.
