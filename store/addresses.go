@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"syscall"
@@ -15,13 +16,17 @@ import (
 	"drawbridge/bridge"
 )
 
-// parseAddress reads an address whose scheme may have capitals.
-func parseAddress(address string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(lowerScheme(address))
-	if err != nil {
-		return nil, errAddress
+// parseAddress reads an address, whose scheme may have capitals, and how many connections it asks for. The settings of the pool are not in
+// the config: a server knows none of them.
+func parseAddress(address string) (config *pgx.ConnConfig, pool int32, err error) {
+	if config, err = pgx.ParseConfig(lowerScheme(address)); err != nil {
+		return nil, 0, errAddress
 	}
-	return config, nil
+	if pool, err = poolSize(config); err != nil {
+		return nil, 0, err
+	}
+	maps.DeleteFunc(config.RuntimeParams, func(name, _ string) bool { return strings.HasPrefix(name, "pool_") })
+	return config, pool, nil
 }
 
 func lowerScheme(address string) string {

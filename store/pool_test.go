@@ -51,16 +51,24 @@ func TestPoolSize(t *testing.T) {
 func TestPoolSizeIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, size := range []string{"0", "1", "1001", "-4", "many", ""} {
-		s, err := store.Open(t.Context(), "postgres://user:hunter2hunter2@127.0.0.1:1/db?pool_max_conns="+size)
+		address := "postgres://user:hunter2hunter2@127.0.0.1:1/db?pool_max_conns=" + size
+		s, err := store.Open(t.Context(), address)
 		if err == nil {
 			t.Fatal("opened", s.Close())
+		}
+		if checked := store.CheckSchema(t.Context(), address); checked == nil || checked.Error() != err.Error() {
+			t.Errorf("a pool of %q: check says %v", size, checked)
 		}
 		if bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "2 to 1000") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("a pool of %q: %v", size, err)
 		}
 	}
-	s := open(t, pg.Database(t)+"&pool_max_conns=2")
+	address := pg.Database(t) + "&pool_max_conns=2&pool_min_conns=1"
+	s := open(t, address)
 	if err := s.Update(t.Context(), func(*bridge.Scene) error { return nil }); err != nil {
 		t.Error(err)
+	}
+	if err := store.CheckSchema(t.Context(), address); err != nil {
+		t.Errorf("check refuses what serve takes: %v", err)
 	}
 }

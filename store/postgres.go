@@ -62,25 +62,22 @@ const (
 	usualPool, smallestPool, largestPool = 16, 2, 1000
 )
 
-// checkPool judges the size of the pool that an address asks for.
-func checkPool(c *pgx.ConnConfig) error {
+// poolSize is the size of the pool that an address asks for.
+func poolSize(c *pgx.ConnConfig) (int32, error) {
 	text, given := c.RuntimeParams[poolParam]
 	if !given {
-		return nil
+		return usualPool, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < smallestPool || n > largestPool {
-		return bridge.Errorf(bridge.Invalid, "%s in the database address must be a number from %d to %d; write for example postgres://host/database?%s=16", poolParam, smallestPool, largestPool, poolParam)
+		return 0, bridge.Errorf(bridge.Invalid, "%s in the database address must be a number from %d to %d; write for example postgres://host/database?%s=16", poolParam, smallestPool, largestPool, poolParam)
 	}
-	return nil
+	return int32(n), nil
 }
 
 func openPostgres(ctx context.Context, address string) (*Store, error) {
-	given, err := parseAddress(address)
+	_, size, err := parseAddress(address)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkPool(given); err != nil {
 		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(lowerScheme(address))
@@ -93,9 +90,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
-	if given.RuntimeParams[poolParam] == "" {
-		config.MaxConns = usualPool
-	}
+	config.MaxConns = size
 	listening := config.ConnConfig.Copy()
 	config.ConnConfig.DialFunc = bound(config.ConnConfig.DialFunc) // who listens may wait for as long as nothing happens
 	pool, err := pgxpool.NewWithConfig(ctx, config)

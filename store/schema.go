@@ -89,7 +89,7 @@ func newestMigration(dialect string) (newest int64, err error) {
 // openToRead returns no database when there is none yet.
 func openToRead(database string) (dialect string, db *sql.DB, err error) {
 	if IsURL(database) {
-		config, err := parseAddress(database)
+		config, _, err := parseAddress(database)
 		if err != nil {
 			return "", nil, err
 		}
@@ -113,7 +113,7 @@ func openToRead(database string) (dialect string, db *sql.DB, err error) {
 
 // readFirst says why a PostgreSQL database could not be asked for its schema.
 func readFirst(database string, err error) error {
-	config, bad := parseAddress(database)
+	config, _, bad := parseAddress(database)
 	if bad != nil {
 		return bad
 	}
