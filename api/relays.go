@@ -35,8 +35,9 @@ type Relay struct {
 	Connected  *time.Time `json:"connected_since,omitempty"`
 	SeenAt     time.Time  `json:"last_seen"`
 	// Key is the relay's public key, NextKey the one that follows it; BridgeKey is the id of the newest of the bridge's
-	// keys that the relay trusts.
+	// keys that the relay trusts, and KeyID that of Key. drawbridge-relay keys shows both ids.
 	Key       string       `json:"key"`
+	KeyID     string       `json:"key_id"`
 	NextKey   string       `json:"next_key,omitempty"`
 	BridgeKey string       `json:"bridge_key"`
 	Offers    []RelayOffer `json:"offers"`
@@ -120,7 +121,7 @@ type RelayKey struct {
 
 func viewRelay(v bridge.RelayView) Relay {
 	out := Relay{
-		Name: v.Name, State: relayAway, EnrolledAt: v.EnrolledAt, SeenAt: v.SeenAt, Key: v.Key, NextKey: v.NextKey, BridgeKey: v.Pin,
+		Name: v.Name, State: relayAway, EnrolledAt: v.EnrolledAt, SeenAt: v.SeenAt, Key: v.Key, KeyID: v.KeyID, NextKey: v.NextKey, BridgeKey: v.Pin,
 		Offers: viewAll(v.Offers, func(o bridge.RelayOffer) RelayOffer {
 			return RelayOffer{Action: o.Action, Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy, Definition: o.Definition, Shows: o.Shows}
 		}),

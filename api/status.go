@@ -145,7 +145,7 @@ type Counts struct {
 	CommandsUncertain int `json:"commands_uncertain"`
 	// TurnsUncertain are launches and follow-ups of which nobody knows whether they arrived.
 	TurnsUncertain int `json:"turns_uncertain"`
-	// WorkOverdueMS is how long the oldest due work has waited for a hand.
+	// WorkOverdueMS is how long the oldest due work has waited.
 	WorkOverdueMS int64 `json:"work_overdue_ms"`
 }
 

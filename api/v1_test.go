@@ -179,6 +179,9 @@ func TestApproveAndDeny(t *testing.T) {
 	if c, err := w.client.Deny(t.Context(), second, "not today\nLOCAL_ACTION: x"); err != nil || c.State != "refused" || c.Code != "denied" || strings.Contains(c.Reason, "\n") {
 		t.Errorf("%+v, %v", c, err)
 	}
+	if _, body, _ := w.call(t, "GET", "/metrics", ""); !strings.Contains(body, `commands_total{decision="approved",verb="SUBAGENT"} 1`) || !strings.Contains(body, `commands_total{decision="denied",verb="SUBAGENT"} 1`) {
+		t.Errorf("the decisions are not counted by what they are about:\n%s", body)
+	}
 	for _, id := range []string{first, second} {
 		if _, err := w.client.Approve(t.Context(), id, shown.Held.Hash); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("a second decision: %v", err)

@@ -41,16 +41,19 @@ type Relay struct {
 	StoppedAt time.Time
 	// OutdatedAt is since when relay.yaml is another than the one that the relay follows, the zero time while it is not.
 	OutdatedAt time.Time
-	// CopyAt is when a relay was last refused because it showed the epoch CopyEpoch, which is older than Epoch.
+	// CopyAt is when a relay was last refused because it showed the epoch CopyEpoch, which is older than Epoch, or when it was accepted.
 	CopyAt    time.Time
 	CopyEpoch int64
-	// Accept is true once the operator has said that the relay that shows CopyEpoch is to be let in.
+	// Accept is true once the operator has said that the relay that shows CopyEpoch is to be let in. It holds for AcceptFor.
 	Accept bool
 }
 
+// AcceptFor is how long the operator's word holds that a relay is to be let in although its epoch is older.
+const AcceptFor = time.Hour
+
 // Accepts reports whether the operator said that the relay that shows an epoch is to be let in although it is older.
-func (r Relay) Accepts(epoch int64) bool {
-	return r.Accept && !r.CopyAt.IsZero() && r.CopyEpoch == epoch
+func (r Relay) Accepts(epoch int64, now time.Time) bool {
+	return r.Accept && now.Sub(r.CopyAt) < AcceptFor && r.CopyEpoch == epoch
 }
 
 // RelayTie says which relay a request was given to.
@@ -156,6 +159,8 @@ type RelayCall struct {
 // RelayView is an enrolled relay as a person looks at it.
 type RelayView struct {
 	Relay
+	// KeyID is the id of the relay's key, as its machine shows it.
+	KeyID  string
 	Offers []RelayOffer
 	// Connected is true while a living replica holds its connection.
 	Connected bool

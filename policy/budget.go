@@ -71,9 +71,10 @@ func (p *Policy) Budget(agents []string) Budget {
 func (p *Policy) TurnRefused(agents []string, u TreeUsage) string {
 	b := p.Budget(agents)
 	if u.Turns >= b.Turns {
-		return fmt.Sprintf("the tree has had %s and its budget is %d; raise limits.tree.turns to go on", count(u.Turns, "turn"), b.Turns)
+		return fmt.Sprintf("the tree has had %s and its budget is %d; raise %s to go on",
+			count(u.Turns, "turn"), b.Turns, p.bound(agents, "turns", func(b Budget) int { return b.Turns }))
 	}
-	return b.spent(u)
+	return p.spent(agents, u)
 }
 
 // LaunchRefused says why the tree that agents belong to may not have so many
@@ -81,28 +82,44 @@ func (p *Policy) TurnRefused(agents []string, u TreeUsage) string {
 func (p *Policy) LaunchRefused(agents []string, u TreeUsage, launches int) string {
 	b := p.Budget(agents)
 	if had := max(u.Launches, 0); launches > b.Launches-had {
-		return fmt.Sprintf("the tree asks for %s, it has had %d and its budget is %d (limits.tree.launches); %s",
-			count(launches, "launch"), had, b.Launches, room(b.Launches-had, "work with what was launched"))
+		return fmt.Sprintf("the tree asks for %s, it has had %d and its budget is %d (%s); %s", count(launches, "launch"), had, b.Launches,
+			p.bound(agents, "launches", func(b Budget) int { return b.Launches }), room(b.Launches-had, "work with what was launched"))
 	}
 	if had := max(u.Open, 0); launches > b.Open-had {
-		return fmt.Sprintf("the tree asks for %s, %d of its subagents %s open and its budget is %d (limits.tree.open); %s",
-			count(launches, "launch"), had, verb(had, "is", "are"), b.Open, room(b.Open-had, "wait until some have ended"))
+		return fmt.Sprintf("the tree asks for %s, %d of its subagents %s open and its budget is %d (%s); %s", count(launches, "launch"), had, verb(had, "is", "are"), b.Open,
+			p.bound(agents, "open", func(b Budget) int { return b.Open }), room(b.Open-had, "wait until some have ended"))
 	}
-	return b.spent(u)
+	return p.spent(agents, u)
+}
+
+// bound names the setting that bounds a tree: the first of an agent that is lower than the general one, or else that.
+func (p *Policy) bound(agents []string, key string, of func(Budget) int) string {
+	lowest := of(p.Budget(agents))
+	if of(p.limits.Tree) != lowest {
+		for _, name := range agents {
+			if of(p.agents[name].tree) == lowest {
+				return "agents." + name + ".tree." + key
+			}
+		}
+	}
+	return "limits.tree." + key
 }
 
 // spent says which of the bounds on usage is reached.
-func (b Budget) spent(u TreeUsage) string {
+func (p *Policy) spent(agents []string, u TreeUsage) string {
 	const micros = 1_000_000
+	b := p.Budget(agents)
 	switch {
 	case b.Tokens == 0 && b.CostUSD == 0:
 		return ""
 	case b.Tokens > 0 && u.Tokens >= int64(b.Tokens):
-		return fmt.Sprintf("the tree has used %d tokens and its budget is %d; raise limits.tree.tokens to go on", u.Tokens, b.Tokens)
+		return fmt.Sprintf("the tree has used %d tokens and its budget is %d; raise %s to go on",
+			u.Tokens, b.Tokens, p.bound(agents, "tokens", func(b Budget) int { return b.Tokens }))
 	case b.CostUSD > 0 && u.CostMicros >= int64(b.CostUSD)*micros:
-		return fmt.Sprintf("the tree has cost %.2f US dollars and its budget is %d; raise limits.tree.cost_usd to go on", float64(u.CostMicros)/micros, b.CostUSD)
+		return fmt.Sprintf("the tree has cost %.2f US dollars and its budget is %d; raise %s to go on",
+			float64(u.CostMicros)/micros, b.CostUSD, p.bound(agents, "cost_usd", func(b Budget) int { return b.CostUSD }))
 	case u.Unmetered > 0:
-		return fmt.Sprintf("the API does not tell what %s of the tree used, so its budget of tokens or cost cannot be kept; use the v1 API with usage, or remove limits.tree.tokens and cost_usd",
+		return fmt.Sprintf("the API does not tell what %s of the tree used, so its budget of tokens or cost cannot be kept; use the v1 API with usage, or remove the bounds tokens and cost_usd",
 			count(u.Unmetered, "agent"))
 	}
 	return ""

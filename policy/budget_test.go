@@ -37,6 +37,8 @@ func TestBudgetRefuses(t *testing.T) {
 	t.Parallel()
 	tight := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4, Tokens: 100, CostUSD: 1}}})
 	counted := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4}}})
+	narrow := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4}},
+		Agents: map[string]policy.Narrowing{"boss": {Tree: policy.Budget{Launches: 9, Turns: 2}}, "kid": {Tree: policy.Budget{Tokens: 50}}}})
 	for name, c := range map[string]struct {
 		p        *policy.Policy
 		used     policy.TreeUsage
@@ -44,22 +46,25 @@ func TestBudgetRefuses(t *testing.T) {
 		// turn and launch are what the refusals hold, "" for none.
 		turn, launch string
 	}{
-		"nothing used":        {tight, policy.TreeUsage{}, 2, "", ""},
-		"the last launch":     {tight, policy.TreeUsage{Launches: 2}, 1, "", ""},
-		"a launch too many":   {tight, policy.TreeUsage{Launches: 2}, 2, "", "it has had 2 and its budget is 3 (limits.tree.launches); ask for at most 1 now"},
-		"no launch left":      {tight, policy.TreeUsage{Launches: 7}, 1, "", "work with what was launched"},
-		"too many open":       {tight, policy.TreeUsage{Open: 1}, 2, "", "1 of its subagents is open and its budget is 2"},
-		"the last turn":       {tight, policy.TreeUsage{Turns: 3}, 1, "", ""},
-		"a turn too many":     {tight, policy.TreeUsage{Turns: 4}, 1, "has had 4 turns and its budget is 4; raise limits.tree.turns", ""},
-		"tokens left":         {tight, policy.TreeUsage{Tokens: 99}, 1, "", ""},
-		"tokens spent":        {tight, policy.TreeUsage{Tokens: 100}, 1, "100 tokens and its budget is 100", "100 tokens and its budget is 100"},
-		"money left":          {tight, policy.TreeUsage{CostMicros: 999_999}, 1, "", ""},
-		"money spent":         {tight, policy.TreeUsage{CostMicros: 1_000_000}, 1, "cost 1.00 US dollars and its budget is 1", "cost 1.00 US dollars"},
-		"nobody tells":        {tight, policy.TreeUsage{Unmetered: 1}, 1, "does not tell what 1 agent of the tree used", "does not tell"},
-		"nobody needs to":     {counted, policy.TreeUsage{Unmetered: 9, Tokens: 1 << 60, CostMicros: 1 << 60}, 1, "", ""},
-		"counters below zero": {tight, policy.TreeUsage{Launches: -5, Open: -5, Turns: -5}, 3, "", "open"},
+		"nothing used":         {tight, policy.TreeUsage{}, 2, "", ""},
+		"the last launch":      {tight, policy.TreeUsage{Launches: 2}, 1, "", ""},
+		"a launch too many":    {tight, policy.TreeUsage{Launches: 2}, 2, "", "it has had 2 and its budget is 3 (limits.tree.launches); ask for at most 1 now"},
+		"no launch left":       {tight, policy.TreeUsage{Launches: 7}, 1, "", "work with what was launched"},
+		"too many open":        {tight, policy.TreeUsage{Open: 1}, 2, "", "1 of its subagents is open and its budget is 2"},
+		"the last turn":        {tight, policy.TreeUsage{Turns: 3}, 1, "", ""},
+		"a turn too many":      {tight, policy.TreeUsage{Turns: 4}, 1, "has had 4 turns and its budget is 4; raise limits.tree.turns", ""},
+		"tokens left":          {tight, policy.TreeUsage{Tokens: 99}, 1, "", ""},
+		"tokens spent":         {tight, policy.TreeUsage{Tokens: 100}, 1, "100 tokens and its budget is 100", "100 tokens and its budget is 100"},
+		"money left":           {tight, policy.TreeUsage{CostMicros: 999_999}, 1, "", ""},
+		"money spent":          {tight, policy.TreeUsage{CostMicros: 1_000_000}, 1, "cost 1.00 US dollars and its budget is 1", "cost 1.00 US dollars"},
+		"nobody tells":         {tight, policy.TreeUsage{Unmetered: 1}, 1, "does not tell what 1 agent of the tree used", "does not tell"},
+		"nobody needs to":      {counted, policy.TreeUsage{Unmetered: 9, Tokens: 1 << 60, CostMicros: 1 << 60}, 1, "", ""},
+		"an agent's own turns": {narrow, policy.TreeUsage{Turns: 2}, 1, "its budget is 2; raise agents.boss.tree.turns to go on", ""},
+		"an agent's launches":  {narrow, policy.TreeUsage{Launches: 3}, 1, "", "its budget is 3 (limits.tree.launches)"},
+		"an agent's tokens":    {narrow, policy.TreeUsage{Tokens: 50}, 1, "raise agents.kid.tree.tokens", "raise agents.kid.tree.tokens"},
+		"counters below zero":  {tight, policy.TreeUsage{Launches: -5, Open: -5, Turns: -5}, 3, "", "open"},
 	} {
-		for what, got := range map[string][2]string{"turn": {c.p.TurnRefused(nil, c.used), c.turn}, "launch": {c.p.LaunchRefused(nil, c.used, c.launches), c.launch}} {
+		for what, got := range map[string][2]string{"turn": {c.p.TurnRefused([]string{"boss", "kid"}, c.used), c.turn}, "launch": {c.p.LaunchRefused([]string{"boss", "kid"}, c.used, c.launches), c.launch}} {
 			if (got[0] == "") != (got[1] == "") || !strings.Contains(got[0], got[1]) {
 				t.Errorf("%s, %s: %q, want %q in it", name, what, got[0], got[1])
 			}

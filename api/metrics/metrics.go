@@ -54,7 +54,7 @@ func New(version string) *Metrics {
 			Help: "How long HTTP requests took. Streams and /chat wait by design.", Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60, 300}}, []string{"route"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "open",
 			Help: "What is open now, up to 1000 (commands: 100). An agent is busy while a turn of it is open."}, []string{"what"}),
-		overdue: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "work_overdue_seconds", Help: "How long the oldest due work has waited for a hand."}),
+		overdue: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "work_overdue_seconds", Help: "How long the oldest due work has waited."}),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)

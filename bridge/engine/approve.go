@@ -107,7 +107,7 @@ func (c *change) sayYes(a bridge.Agent, m *bridge.Command, q bridge.Question, e 
 	if err := c.PutYes(bridge.Yes{Root: a.Root, Target: target(*m), Effect: e.facts, At: c.now}); err != nil {
 		return err
 	}
-	err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(*m, e.shown), Fields: map[string]string{"hash": q.Hash}})
+	err := c.event(bridge.EventApproved, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Approved(*m, e.shown), Fields: map[string]string{"hash": q.Hash, "verb": string(m.Parsed.Verb)}})
 	m.Code, m.Reason = "", "" // what held it does so no longer
 	return err
 }
@@ -168,7 +168,7 @@ func (c *change) deny(id bridge.CommandID, reason string) (m bridge.Command, err
 	if reason = words.SafeLine(reason, 300); reason != "" {
 		m.Reason += ": " + reason
 	}
-	if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason}); err != nil {
+	if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: map[string]string{"verb": string(m.Parsed.Verb)}}); err != nil {
 		return m, err
 	}
 	if err := c.setCommand(&m, bridge.CommandRefused); err != nil {

@@ -147,7 +147,7 @@ func (c *change) permissionOver(a bridge.Agent, m bridge.Command, p bridge.Permi
 		}
 	}
 	kind := map[bool]string{true: bridge.EventApproved, false: bridge.EventDenied}[m.Approved]
-	if err := c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m) + ": " + m.Reason}); err != nil {
+	if err := c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m) + ": " + m.Reason, Fields: map[string]string{"verb": string(m.Parsed.Verb)}}); err != nil {
 		return err
 	}
 	if waits {
@@ -201,7 +201,7 @@ func (c *change) decidePermission(a bridge.Agent, m bridge.Command, allow bool, 
 	if err := c.setCommand(&m, next); err != nil {
 		return m, err
 	}
-	return m, c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m), Fields: map[string]string{"hash": p.Hash}})
+	return m, c.event(kind, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: words.Describe(m), Fields: map[string]string{"hash": p.Hash, "verb": string(m.Parsed.Verb)}})
 }
 
 // PermissionWord returns the operator's words on those of a relay's questions that have one. What ended otherwise, because its tree was

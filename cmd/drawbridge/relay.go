@@ -159,9 +159,9 @@ func (c relayListCmd) Run(ctx context.Context, a app) error {
 }
 
 func relayRow(r api.Relay) []string {
-	since := ""
+	since, seen := "", r.SeenAt.Local().Format(time.DateTime)
 	if r.Connected != nil {
-		since = r.Connected.Local().Format(time.DateTime)
+		since, seen = r.Connected.Local().Format(time.DateTime), "now"
 	}
 	offers := make([]string, len(r.Offers))
 	for i, o := range r.Offers {
@@ -173,7 +173,7 @@ func relayRow(r api.Relay) []string {
 			offers[i] += " (" + o.Approval + ")"
 		}
 	}
-	return []string{r.Name, relayState(r), since, r.SeenAt.Local().Format(time.DateTime), short(strings.Join(offers, ", "), 100), r.BridgeKey}
+	return []string{r.Name, relayState(r), since, seen, short(strings.Join(offers, ", "), 100), r.BridgeKey}
 }
 
 // relayState adds what needs a person to a relay's state.
@@ -201,7 +201,7 @@ func warnOfCopy(w io.Writer, r api.Relay) {
 	}
 	fmt.Fprintf(w, "  refused at %s: a relay that shows epoch %d; the last one that was acknowledged is %d\n", r.Copy.At.Local().Format(time.DateTime), r.Copy.Epoch, r.Epoch)
 	if r.Copy.Accepted {
-		fmt.Fprintln(w, "    you accepted it; it is let in when it tries next")
+		fmt.Fprintln(w, "    you accepted it; it is let in when it tries within an hour")
 		return
 	}
 	fmt.Fprintf(w, "    its state folder was copied or put back, or its journal removed; stop the copy, or if that one is to stay: drawbridge relay accept %s\n", r.Name)
@@ -227,7 +227,7 @@ func (c relayAcceptCmd) Run(ctx context.Context, a app) error {
 		if c.JSON {
 			return printJSON(a.stdout, r)
 		}
-		_, err = fmt.Fprintf(a.stdout, "the relay that was refused as %s is let in when it tries next, within about ten seconds; the other one is refused from then on\n", r.Name)
+		_, err = fmt.Fprintf(a.stdout, "the relay that was refused as %s is let in when it tries next, within about ten seconds; the other one is refused from then on. If it does not come within an hour, accept it again\n", r.Name)
 		return err
 	})
 }
@@ -258,6 +258,7 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 	if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", "no relays; drawbridge relay token NAME invites one", [][]string{relayRow(r)}); err != nil {
 		return err
 	}
+	fmt.Fprintf(a.stdout, "  its key is %s; drawbridge-relay keys at its machine shows the same\n", cmp.Or(r.KeyID, "unknown"))
 	warnOfCopy(a.stdout, r)
 	for _, o := range r.Offers {
 		who := bridge.RelayOffer{Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy}.Approver()

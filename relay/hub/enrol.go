@@ -309,6 +309,9 @@ func (h *Hub) RelayList(ctx context.Context, after string, limit int) (out []bri
 
 func (h *Hub) view(tx *bridge.Scene, r bridge.Relay) (v bridge.RelayView, err error) {
 	v.Relay = r
+	if key, err := wire.ReadKey(r.Key); err == nil {
+		v.KeyID = wire.KeyID(key)
+	}
 	if v.Offers, err = tx.Offers(r.Name); err != nil {
 		return v, err
 	}

@@ -46,7 +46,7 @@ func (c *conn) original(ctx context.Context, then func(*bridge.Scene, bridge.Rel
 		if err != nil {
 			return err
 		}
-		if c.shown < relay.Epoch && !relay.Accepts(c.shown) {
+		if c.shown < relay.Epoch && !relay.Accepts(c.shown, c.hub.o.Now()) {
 			copied = &relay
 			return c.noteCopy(tx, relay)
 		}
@@ -65,11 +65,12 @@ func (c *conn) original(ctx context.Context, then func(*bridge.Scene, bridge.Rel
 // relay that was held up on its way, and proves no copy.
 func (c *conn) stale(relay bridge.Relay) bool { return relay.ConnectedAt.After(c.began) }
 
-// noteCopy writes down that a copy was refused. What stands there is overwritten at most once a minute by the same one.
+// noteCopy writes down that a copy was refused, at most once a minute for the same one. The one that the operator accepted has a minute to
+// come again before another one takes its place.
 func (c *conn) noteCopy(tx *bridge.Scene, relay bridge.Relay) error {
 	now := c.hub.o.Now()
 	same := relay.CopyEpoch == c.shown && !relay.CopyAt.IsZero()
-	if c.stale(relay) || relay.Accept || same && now.Sub(relay.CopyAt) < time.Minute {
+	if c.stale(relay) || (same || relay.Accept) && now.Sub(relay.CopyAt) < time.Minute {
 		return nil
 	}
 	relay.CopyAt, relay.CopyEpoch, relay.Accept = now, c.shown, false
@@ -111,7 +112,7 @@ func (h *Hub) setAlarmed(relay string) {
 // takeEpoch counts the connection's epoch as acknowledged. It looks at the row once more: two relays may have been given epochs at
 // the same time, and only one of them is let in.
 func (c *conn) takeEpoch(relay *bridge.Relay) error {
-	accepted := c.shown < relay.Epoch && relay.Accepts(c.shown)
+	accepted := c.shown < relay.Epoch && relay.Accepts(c.shown, c.hub.o.Now())
 	if c.shown < relay.Epoch && !accepted {
 		return closeReplaced // if it is a copy, its next try shows that
 	}
@@ -136,7 +137,7 @@ func (h *Hub) Accept(ctx context.Context, name string) (bridge.RelayView, error)
 		if relay.CopyAt.IsZero() {
 			return bridge.Errorf(bridge.Conflict, "no copy of relay %q was refused; see `drawbridge relay show %s`", name, name)
 		}
-		relay.Accept = true
+		relay.CopyAt, relay.Accept = h.o.Now(), true
 		return tx.PutRelay(relay)
 	})
 	if errors.Is(err, bridge.ErrNoRow) {

@@ -341,6 +341,13 @@ func TestAccept(t *testing.T) {
 	original, other := newDiary("a"), newDiary("a")
 	connect(t, path, original, nil)
 	s.connected(t, original)
+	i, err := link.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, _ := i.KeyIDs(time.Now()); s.relay(t).KeyID != own {
+		t.Errorf("the bridge shows key %q, the relay %q", s.relay(t).KeyID, own)
+	}
 	stop := connect(t, path, other, nil)
 	eventually(t, "it is refused", func() bool { return !s.relay(t).CopyAt.IsZero() })
 	for range 2 {
@@ -355,6 +362,51 @@ func TestAccept(t *testing.T) {
 	if v := s.relay(t); v.Relay.Accept || v.Process != other.process {
 		t.Errorf("%+v", v.Relay)
 	}
+}
+
+// An accept that its relay does not use does not keep another one from being refused and accepted, and does not hold for good.
+func TestAcceptIsNotUsed(t *testing.T) {
+	t.Parallel()
+	s := watchedSite(t, memstore.NewDisk())
+	path := joined(t, s.site, "laptop")
+	original := newDiary("a")
+	for range 3 { // each connection makes the journal's epoch greater
+		stop := connect(t, path, original, s.inTime)
+		s.connected(t, original)
+		stop()
+		s.offline(t, "laptop")
+	}
+	// refused connects a relay that shows an epoch, until it is refused, and takes it away again.
+	refused := func(shows int64) *diary {
+		d := newDiary("a")
+		if err := d.KeepEpoch(shows); err != nil {
+			t.Fatal(err)
+		}
+		defer connect(t, path, d, s.inTime)()
+		eventually(t, "it is refused", func() bool {
+			r := s.relay(t)
+			return !r.CopyAt.IsZero() && r.CopyEpoch == shows && !r.Relay.Accept
+		})
+		return d
+	}
+	accept := func() {
+		if _, err := s.Accept(t.Context(), "laptop"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(0)
+	accept() // and it does not come again
+	s.clock.forward(2 * time.Minute)
+	other := refused(1)
+	accept()
+	stop := connect(t, path, other, s.inTime)
+	s.connected(t, other)
+	stop()
+
+	refused(0)
+	accept()
+	s.clock.forward(2 * time.Hour)
+	refused(0)
 }
 
 func lookup(action, relay, id string) bridge.ActionLookup {

@@ -246,6 +246,8 @@ func enrolled(ctx context.Context, client *api.Client, name string, wanted []str
 		f.Detail = fmt.Sprintf("is neither enrolled nor configured; enrol it with `drawbridge relay token %s`", name)
 	case err != nil:
 		f.Detail = textOf(err)
+	case r.State == "revoked":
+		f.Detail = fmt.Sprintf("is revoked; enrol it again with `drawbridge relay token %s`, or remove its actions from the allowlist", name)
 	case r.Connected == nil:
 		f.Detail = fmt.Sprintf("is %s; start it there with `drawbridge-relay run`", r.State)
 	case r.Outdated != nil:
