@@ -258,7 +258,7 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 	if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", "no relays; drawbridge relay token NAME invites one", [][]string{relayRow(r)}); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "  its key is %s; drawbridge-relay keys at its machine shows the same\n", cmp.Or(r.KeyID, "unknown"))
+	fmt.Fprintf(a.stdout, "  its key is %s, as drawbridge-relay keys shows it there\n", cmp.Or(r.KeyID, "unknown"))
 	warnOfCopy(a.stdout, r)
 	for _, o := range r.Offers {
 		who := bridge.RelayOffer{Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy}.Approver()
