@@ -27,8 +27,8 @@ const statusDescription = `Say how the relay is: whether it runs, whether its br
 and whether the audit log is whole, for which it is read from end to end. It asks the running relay through its socket in the state
 folder, which only you can open; without a running relay it tells what the files there tell.
 
-It exits with 0 when the relay runs, is connected if it has joined a bridge, refuses nothing by its kill switch, and has a
-whole audit log; otherwise with 1, and stderr says what is not so.`
+It exits with 0 when the relay runs by the relay.yaml that is there, is connected if it has joined a bridge, refuses nothing by its kill
+switch, and has a whole audit log; otherwise with 1, and stderr says what is not so.`
 
 type status struct {
 	place
@@ -142,6 +142,9 @@ func (r *report) judge() {
 	}
 	if r.Stopped {
 		r.Problems = append(r.Problems, "the kill switch is on, until drawbridge-relay start")
+	}
+	if r.Outdated {
+		r.Problems = append(r.Problems, "relay.yaml is newer than the running relay; restart the relay, so that it counts")
 	}
 	for _, problem := range []string{r.Log.Problem, r.Audit} {
 		if problem != "" {

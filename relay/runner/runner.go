@@ -258,7 +258,7 @@ func (r *Relay) Watch(c wire.Connection) { r.connection.Store(&c) }
 
 // Status is how the relay is now.
 func (r *Relay) Status() control.Status {
-	s := control.Status{Started: r.started, Door: r.Addr(), Connection: r.connection.Load(), Stopped: control.Switched(r.o.Config.State)}
+	s := control.Status{Started: r.started, Door: r.Addr(), Connection: r.connection.Load(), Stopped: control.Switched(r.o.Config.State), Outdated: r.Outdated()}
 	s.Actions, s.Waiting = r.slots.now()
 	for _, p := range r.Pending() {
 		if p.By == "" {

@@ -94,7 +94,7 @@ func (c *Client) call(ctx context.Context, route string, body, into any) error {
 		if json.Unmarshal(answer, &p) != nil || p.Error == "" {
 			p.Error = response.Status
 		}
-		return fmt.Errorf("the relay refused: %s", p.Error)
+		return errors.New(p.Error)
 	}
 	if into == nil {
 		return nil

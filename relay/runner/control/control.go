@@ -53,6 +53,8 @@ type Status struct {
 	Approvals int            `json:"approvals"`
 	// Audit is why the last line of the audit log could not be written, "" when it was.
 	Audit string `json:"audit_error,omitempty"`
+	// Outdated is true when relay.yaml has changed since the relay started.
+	Outdated bool `json:"outdated,omitempty"`
 }
 
 // Relay is what the door leads to. Its methods are safe for concurrent use.

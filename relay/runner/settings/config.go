@@ -189,8 +189,8 @@ func (b Bounds) String() string {
 		value any
 		set   bool
 	}{
-		{"memory", b.Memory, b.Memory > 0}, {"open_files", b.OpenFiles, b.OpenFiles > 0},
-		{"file_size", b.FileSize, b.FileSize > 0}, {"cpu", b.CPU, b.CPU > 0},
+		{"memory", sized(b.Memory), b.Memory > 0}, {"open_files", b.OpenFiles, b.OpenFiles > 0},
+		{"file_size", sized(b.FileSize), b.FileSize > 0}, {"cpu", b.CPU, b.CPU > 0},
 	} {
 		if bound.set {
 			parts = append(parts, fmt.Sprintf("%s %v", bound.name, bound.value))

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -291,6 +292,16 @@ var units = []struct {
 	name string
 	size int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"", 1}}
+
+// sized writes a number of bytes in the largest unit of which it is a whole number.
+func sized(n int64) string {
+	for _, unit := range slices.Backward(units[:3]) {
+		if n%unit.size == 0 {
+			return fmt.Sprint(n/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprint(n, " bytes")
+}
 
 // bytes reads a number of bytes, with a unit or without.
 func (r *configReader) bytes(n *yaml.Node, at string, least int64) int64 {
