@@ -33,6 +33,9 @@ func lastWords(a bridge.Agent, obs bridge.Observation) string {
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	reason := words.Ending(out.obs).Failed()
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
+	if j.tree.Stopped() {
+		j.agent.Trouble = words.Stopped(j.tree)
+	}
 	c.notBegun(j, out.obs.Cause)
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err

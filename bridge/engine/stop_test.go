@@ -174,6 +174,19 @@ func TestStopRunning(t *testing.T) {
 		if n := len(w.sent(boss)) + len(w.relay.Log()); n != 0 {
 			t.Errorf("told %q, ran %q", w.sent(boss), w.relay.Log())
 		}
+		stopped := 0
+		w.look(func(tx *bridge.Scene) error {
+			all, err := tx.Agents(bridge.AgentFilter{})
+			for _, a := range all {
+				if strings.HasPrefix(a.Trouble, "the operator stopped this tree") {
+					stopped++
+				}
+			}
+			return err
+		})
+		if stopped != len(team)+1 {
+			t.Errorf("%d agents say that the operator stopped them", stopped)
+		}
 		w.goOn()
 		w.resting()
 		wants(t, strings.Join(w.sent(boss), "\n"), "result-a", "ended with status FINISHED", "ended with status CANCELLED")
