@@ -46,6 +46,9 @@ type Options struct {
 	SideModel string
 	// Alone says that no other process uses the records: what an earlier process held is free at once.
 	Alone bool
+	// Place names where one process at a time serves the door, such as its machine and port; "" when nobody knows. Then a process that died
+	// there is known to be over, though the records are shared.
+	Place string
 	Log   zerolog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -120,7 +123,7 @@ func New(o Options) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{o: o, holder: strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, passing: map[[2]string]chan struct{}{}, lost: map[[2]string]lostAnswer{}, parked: map[string]*run{}}
+	d := &Door{o: o, holder: o.Place + "/" + strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, passing: map[[2]string]chan struct{}{}, lost: map[[2]string]lostAnswer{}, parked: map[string]*run{}}
 	d.models = catalog{backends: o.Backends, now: o.Now}
 	d.base, d.stop = context.WithCancel(context.Background())
 	d.router = httpx.RequestLog(httpx.LogOptions{Log: o.Log}, httpx.Recover(edge.wrap(d.routes())))

@@ -90,7 +90,7 @@ func (d *Door) repeated(ctx context.Context, token string, turns []Turn, c claim
 				continue
 			}
 			t = row
-		} else if t.BrokenAt.IsZero() && t.Holder != d.holder && d.o.Alone {
+		} else if t.BrokenAt.IsZero() && d.wasHere(t.Holder) {
 			t.BrokenAt = d.began // by the end of the process before
 		}
 		if c.fits(t) {
@@ -98,6 +98,12 @@ func (d *Door) repeated(ctx context.Context, token string, turns []Turn, c claim
 		}
 	}
 	return nil, nil
+}
+
+// wasHere reports whether a holder is an earlier process of this place, which is over.
+func (d *Door) wasHere(holder string) bool {
+	place, _, _ := strings.Cut(holder, "/")
+	return holder != d.holder && (d.o.Alone || d.o.Place != "" && place == d.o.Place)
 }
 
 // meet returns the turn that a request repeats: as it goes on here, as it is recorded, or, where another process has it, when that one is done.

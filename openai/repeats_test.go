@@ -305,20 +305,31 @@ func TestRepeatAfterTheClientsTimeout(t *testing.T) {
 	}
 }
 
-// TestRepeatAfterAKill: the connections of a process that was killed broke with it, also those of turns that were over.
+// TestRepeatAfterAKill: the connections of a process that was killed broke with it, also those of turns that were over. Where others share the
+// records, it is known of the process that served the door at the same place.
 func TestRepeatAfterAKill(t *testing.T) {
 	t.Parallel()
-	f := &fake{}
-	w := newWorld(t, f)
-	body := ask(false, said("user", "once"))
-	now := time.Now()
-	row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "all", Model: "m", State: openai.TurnEnded, Body: sum(body), Holder: "before", StartedAt: now, EndedAt: now, Answer: []byte(`{"text":"first","finish":"stop"}`)}
-	if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
-		t.Fatal(err)
-	}
-	for n, want := range []string{"first", "Hello"} {
-		if _, answer := w.post("/v1/chat/completions", body); !strings.Contains(answer, want) {
-			t.Errorf("request %d: %s, want %s", n, answer, want)
+	for _, c := range []struct {
+		holder  string
+		alone   bool
+		answers []string
+	}{
+		{"before", true, []string{"first", "Hello"}},
+		{"desk:1/before", false, []string{"first", "Hello"}},
+		{"desk:2/before", false, []string{"Hello"}},
+		{"before", false, []string{"Hello"}},
+	} {
+		w := newWorld(t, &fake{}, func(o *openai.Options) { o.Alone, o.Place = c.alone, "desk:1" })
+		body := ask(false, said("user", "once"))
+		now := time.Now()
+		row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "all", Model: "m", State: openai.TurnEnded, Body: sum(body), Holder: c.holder, StartedAt: now, EndedAt: now, Answer: []byte(`{"text":"first","finish":"stop"}`)}
+		if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range c.answers {
+			if _, answer := w.post("/v1/chat/completions", body); !strings.Contains(answer, want) {
+				t.Errorf("%s, alone %t, request %d: %s, want %s", c.holder, c.alone, n, answer, want)
+			}
 		}
 	}
 }
