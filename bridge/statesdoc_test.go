@@ -13,12 +13,12 @@ import (
 	"drawbridge/bridge"
 )
 
-var update = flag.Bool("update", false, "write docs/states.md again from the tables")
+var update = flag.Bool("update", false, "write docs/reference/states.md again from the tables")
 
-// TestStatesAreDrawnAsTheyAre keeps docs/states.md and the tables the same.
+// TestStatesAreDrawnAsTheyAre keeps docs/reference/states.md and the tables the same.
 func TestStatesAreDrawnAsTheyAre(t *testing.T) {
 	t.Parallel()
-	const path = "../docs/states.md"
+	const path = "../docs/reference/states.md"
 	want := statesPage()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -30,7 +30,7 @@ func TestStatesAreDrawnAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/states.md is not what the tables say; run go test ./bridge -run StatesAreDrawn -update (-want +got):\n%s", diff)
+		t.Errorf("docs/reference/states.md is not what the tables say; run go test ./bridge -run StatesAreDrawn -update (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the official MCP conformance suite and the official TypeScript clients against the MCP door. The packages are installed from
 # the npm registry as package-lock.json pins them, Node among them, and only when they are not there yet.
-#   --write        put what was counted into docs/mcp-conformance.md
+#   --write        put what was counted into docs/reference/mcp-conformance.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=proof/mcp/npm

@@ -50,7 +50,7 @@ func Finish(word string) string {
 	return finishes[strings.ToLower(strings.TrimSpace(word))]
 }
 
-// finishes are the words of endpoints (docs/openai.md lists them), in lower case.
+// finishes are the words of endpoints (docs/reference/openai-door.md lists them), in lower case.
 var finishes = map[string]string{
 	"stop": "stop", "eos": "stop", "eos_token": "stop", "end_turn": "stop", "stop_sequence": "stop", "complete": "stop",
 	"length": "length", "max_tokens": "length", "model_length": "length", "model_context_window_exceeded": "length",

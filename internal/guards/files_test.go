@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,13 +34,30 @@ func TestNoLargeFileInGit(t *testing.T) {
 	}
 }
 
-// maxReadme is how many lines a reader of the README gets.
-const maxReadme = 120
+// anchors are the headings of a page, as links name them.
+func anchors(t *testing.T, page string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
+}
+
+// How many lines a reader gets: of the README, and of any other page.
+const (
+	maxReadme = 120
+	maxPage   = 200
+)
 
 // TestPages: the README is short, each link of a page leads to a file, and the map of the documentation or the README leads to each page.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	led := map[string]bool{"README.md": true, "CHANGELOG.md": true}
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
@@ -58,13 +76,21 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(filepath.ToSlash(page), "../../")
-		if n := strings.Count(string(text), "\n"); name == "README.md" && n > maxReadme {
+		switch n := strings.Count(string(text), "\n"); {
+		case name == "README.md" && n > maxReadme:
 			t.Errorf("README.md has %d lines; at most %d, the rest belongs below docs", n, maxReadme)
+		case n > maxPage:
+			t.Errorf("%s has %d lines; at most %d: make it two pages", name, n, maxPage)
 		}
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			to := filepath.Join(filepath.Dir(page), m[1])
+			if m[1] == "" {
+				to = page
+			}
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s, which is not there", name, m[1])
+			} else if m[2] != "" && !slices.Contains(anchors(t, to), m[2]) {
+				t.Errorf("%s links to %s#%s, and no heading there is called so", name, m[1], m[2])
 			}
 			if name == "README.md" || name == "docs/README.md" {
 				led[strings.TrimPrefix(filepath.ToSlash(to), "../../")] = true

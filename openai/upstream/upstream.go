@@ -186,7 +186,7 @@ type Error struct {
 	NothingHappened bool
 }
 
-// StatusUnclear answers for a failure after which something may have happened, because no client repeats it by itself (docs/openai.md).
+// StatusUnclear answers for a failure after which something may have happened, because no client repeats it by itself (docs/reference/openai-door.md).
 const StatusUnclear = http.StatusBadRequest
 
 // Error returns the message, and what the backend said.

@@ -1,4 +1,4 @@
-// Prints one line for each item that a client plays: "item N ok", or what was wrong. The numbers are those of docs/openai-clients.md.
+// Prints one line for each item that a client plays: "item N ok", or what was wrong. The numbers are those of docs/reference/openai-clients.md.
 export function report() {
   let failed = 0
   return {

@@ -1,5 +1,5 @@
 // node suite.mjs <program with the tag conformance> [--write]: the official suite against the door, every scenario for servers in every
-// version of the protocol that the suite knows, and the extensions. What it counts must stand in docs/mcp-conformance.md; --write puts
+// version of the protocol that the suite knows, and the extensions. What it counts must stand in docs/reference/mcp-conformance.md; --write puts
 // it there.
 import { strict as assert } from 'node:assert';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { conformance, counted, scenarios } from './runs.mjs';
 import { World } from './world.mjs';
 
 const here = import.meta.dirname;
-const page = join(here, '../../../docs/mcp-conformance.md');
+const page = join(here, '../../../docs/reference/mcp-conformance.md');
 const [begin, end] = ['<!-- measured -->', '<!-- /measured -->'];
 
 /** Runs all scenarios of one version; or the extensions', which have a version each. */
@@ -52,7 +52,7 @@ function keep(text, write) {
   const [head, rest] = now.split(begin);
   const wanted = `${head}${begin}\n\n${text}\n\n${end}${rest.split(end)[1]}`;
   if (write) writeFileSync(page, wanted);
-  else assert.equal(now, wanted, 'docs/mcp-conformance.md says something else; write it anew with scripts/conformance.sh --write');
+  else assert.equal(now, wanted, 'docs/reference/mcp-conformance.md says something else; write it anew with scripts/conformance.sh --write');
 }
 
 /** Resumption, by the unmodified client: the stream of a call is closed under it, and it comes back for the answer. */
