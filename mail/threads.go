@@ -53,7 +53,7 @@ func findConversation(tx *bridge.Scene, which string) (bridge.Conversation, erro
 func (p *post) thread(id bridge.ConversationID) (bridge.Conversation, error) {
 	c, err := p.conversation(string(id))
 	if err == nil && c.Kind != bridge.MailThread {
-		err = bridge.Errorf(bridge.Invalid, "%s is a %s and no thread; its members are the operator's to choose", c.ID, c.Kind)
+		err = bridge.Errorf(bridge.Invalid, "%s is a %s, not a thread; only the operator can change its members", c.ID, c.Kind)
 	}
 	return c, err
 }

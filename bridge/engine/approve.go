@@ -85,7 +85,7 @@ func sameHash(m bridge.Command, q bridge.Question, hash string) error {
 	case q.Hash:
 		return nil
 	case "":
-		return bridge.Errorf(bridge.Invalid, "a yes needs the hash of what you were shown; see `drawbridge commands --state held`, or GET /v1/commands/%s, and send its hash", m.ID)
+		return bridge.Errorf(bridge.Invalid, "send the hash of the command that you were shown; `drawbridge commands --state held` and GET /v1/commands/%s have it", m.ID)
 	default:
 		return bridge.Errorf(bridge.Conflict, "a yes to %s would not do what you were shown: it is %s now and not %+.40q; look at it again (`drawbridge commands --state held`) and send the new hash", m.ID, q.Hash, hash)
 	}

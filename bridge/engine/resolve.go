@@ -88,7 +88,7 @@ func uncertain(tx *bridge.Scene, id bridge.CommandID) (bridge.Command, error) {
 // otherwise.
 func (e *Engine) resolveAction(ctx context.Context, m bridge.Command, a bridge.Agent, word Word) (bridge.Command, error) {
 	if word.External != "" {
-		return m, bridge.Errorf(bridge.Invalid, "command %s launches nothing; settle it with --ran or --not-run", m.ID)
+		return m, bridge.Errorf(bridge.Invalid, "command %s is not a launch; settle it with --ran or --not-run", m.ID)
 	}
 	var found bridge.ActionFinding
 	if !word.Unchecked {

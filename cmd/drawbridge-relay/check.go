@@ -29,8 +29,8 @@ import (
 	"drawbridge/relay/runner/settings"
 )
 
-const checkDescription = `Check relay.yaml and print every problem with its line and remedy; then what this machine can do, and what of each action it
-cannot. Nothing is started and nothing is changed.
+const checkDescription = `Check relay.yaml and print every problem with its line and remedy. Then print what this machine can enforce, and which settings of
+each action it cannot. Nothing is started and nothing is changed.
 
 With --agents, each agent that the file lists is started once as well, in its sandbox and in a home of its own, and ended again. The command
 says version, protocol, how the agent goes on with sessions, whether it is logged in, the settings that the relay forces, and what

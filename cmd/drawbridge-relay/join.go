@@ -211,7 +211,7 @@ func newBridge(s streams) *cobra.Command {
 		return h.moveTo(cmd.Context(), s, args[0], ca)
 	}
 	h.flags(cmd.Flags())
-	cmd.Flags().StringVar(&ca, "ca", "", "a PEM `FILE` of the authority that signed the certificate at the new address, if the one that counts now did not")
+	cmd.Flags().StringVar(&ca, "ca", "", "a PEM `FILE` of the authority behind the certificate at the new address; needed if another one than now signed it")
 	return cmd
 }
 

@@ -19,8 +19,8 @@ const loginDescription = `Run the login of an agent's own, in the HOME that the 
 For OpenCode, Claude Code, Codex, Gemini, Qwen, Cursor and Goose the command is known. For another agent, give the arguments of its login
 after --. They replace what is known, too. If they begin with an absolute path, that program runs instead of the agent's.
 
-The login runs on this terminal and without a sandbox, so that it can open a browser and be called back. It gets the agent's environment,
-and of yours what a terminal, a browser and a proxy need. Gemini and Qwen ask for the login when they start: end them afterwards.`
+The login runs on this terminal and without a sandbox, so that it can open a browser and be called back. It gets the agent's environment.
+From yours it gets only the variables that terminals, browsers and proxies need. Gemini and Qwen ask for the login when they start: end them afterwards.`
 
 func newLogin(s streams) *cobra.Command {
 	var config string

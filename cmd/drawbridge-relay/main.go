@@ -54,8 +54,8 @@ const examples = `  drawbridge-relay check --config relay.yaml    # say everythi
 
 const runDescription = `Serve the actions of relay.yaml until interrupted. The line "ready" on stderr carries the address.
 
-Every request id runs at most once. The journal (journal: in relay.yaml, relay.journal beside it unless set)
-keeps what each came to for 24 hours, also over a restart. An id that was running when the relay was killed is answered with
+Every request id runs at most once. The journal keeps the outcome of each for 24 hours, also over a restart. It is
+relay.journal beside relay.yaml, or what journal: there says. An id that was running when the relay was killed is answered with
 "interrupted" and never run again. One journal serves one relay. If the relay says that its journal is damaged, restore
 it, or move it away. What the audit log says was started in the last 24 hours does not run again all the same.`
 

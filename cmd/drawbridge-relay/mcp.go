@@ -25,7 +25,7 @@ func newMCP(s streams) *cobra.Command {
 		}
 		word := os.Getenv(door.WordVariable)
 		if word == "" {
-			return errors.New(door.WordVariable + " is not set; only the relay that made the socket gives it, to the agent that it started")
+			return errors.New(door.WordVariable + " is not set; a relay sets it for each agent that it starts, so do not run this by hand")
 		}
 		return door.Pipe(ctx, door.Ends{Socket: socket, Word: word, In: os.Stdin, Out: s.out})
 	})

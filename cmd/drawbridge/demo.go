@@ -27,7 +27,7 @@ func (c demoCmd) Run(ctx context.Context, a app) error {
 		return demo.Run(ctx, o)
 	}
 	if c.Keep || c.Fault == demo.FaultNoWebhooks {
-		return usageError{errors.New("the team's story has no webhooks and does not stay up; leave --keep and --fault no-webhooks out")}
+		return usageError{errors.New("demo --team sends no webhooks and cannot stay running; leave out --keep and --fault no-webhooks")}
 	}
 	return demo.RunTeam(ctx, o)
 }

@@ -39,7 +39,7 @@ type relayTokenCmd struct {
 
 // Help shows an example.
 func (relayTokenCmd) Help() string {
-	return "Run the command that it prints on the relay's machine. It holds a secret; who has it first is the relay. An earlier one for the same\nname ends. To end this one: drawbridge relay withdraw NAME.\n\nExample:\n  drawbridge relay token laptop"
+	return "Run the command that it prints on the relay's machine. It holds a secret: whoever uses it first becomes this relay, so keep it private. An earlier one\nfor the same name ends. To end this one: drawbridge relay withdraw NAME.\n\nExample:\n  drawbridge relay token laptop"
 }
 
 // Run makes a token and prints the command for the other machine.
@@ -214,7 +214,7 @@ type relayAcceptCmd struct {
 
 // Help says what it means.
 func (relayAcceptCmd) Help() string {
-	return "A relay whose journal is older than one that was there before is refused: its state folder was copied or put back, or its journal\nwas removed. Stop the other one first: from then on that one is refused. Requests that may have reached\nthe other one are not sent again.\n\nExample:\n  drawbridge relay accept laptop"
+	return "The bridge refuses a relay whose journal is older than at its last connection: its state folder was copied or put back, or its\njournal was removed. Stop the other one first: from then on that one is refused. Requests that may have reached\nthe other one are not sent again.\n\nExample:\n  drawbridge relay accept laptop"
 }
 
 // Run accepts.

@@ -111,7 +111,7 @@ type replayCmd struct {
 
 // Help shows an example.
 func (replayCmd) Help() string {
-	return "A failed turn is said again as a new one, with all that waits for the agent; an uncertain one is sent again as it is. An uncertain turn of an agent at a relay is said again as a new one, too: say so only if the agent did not get it.\n\nExample:\n  drawbridge replay trn_0123"
+	return "A failed turn is said again as a new one, with all that waits for the agent; an uncertain one is sent again as it is. For an uncertain turn of an agent at a relay a new turn says the same: replay it only if the agent did not get it.\n\nExample:\n  drawbridge replay trn_0123"
 }
 
 // Run replays.

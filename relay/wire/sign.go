@@ -133,7 +133,7 @@ func Sign(key ed25519.PrivateKey, o Order) (Signed, error) {
 func signBody(key ed25519.PrivateKey, o Order, path, body string) (Signed, error) {
 	public, ok := key.Public().(ed25519.PublicKey)
 	if !ok || !ValidRequestID(o.ID) || !ValidAction(o.Relay) {
-		return Signed{}, errors.New("sign request: key, id or relay is none")
+		return Signed{}, errors.New("cannot sign a request whose key, id or relay is empty")
 	}
 	s := Signed{ID: o.ID, Key: KeyID(public), Created: o.Created.UnixMilli(), Expires: o.Created.Add(o.For).UnixMilli(), Body: body}
 	s.Sig = sign(key, s.base(path, o.Relay))

@@ -135,7 +135,7 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	if !c.begin(kill) {
-		return acp.Answer{}, crashed("the relay began a second turn with a program that is started once for each turn")
+		return acp.Answer{}, crashed("the relay gave a running program a second turn, though it is started anew for each turn")
 	}
 	defer close(c.done)
 	t, o := c.entry.Template, c.opening

@@ -146,7 +146,7 @@ func goesOn(about acp.About) string {
 	case about.Resume && about.Load:
 		return "it resumes them, and it loads them with what was said (session/resume, session/load)"
 	case about.Resume:
-		return "it resumes them (session/resume), and cannot say what was said in them"
+		return "it can resume its sessions (session/resume), but cannot report what was said in them"
 	case about.Load:
 		return "it loads them with what was said (session/load)"
 	default:
@@ -175,7 +175,7 @@ func (h *Host) checkLogin(r *Report, a settings.Agent, about acp.About, opened e
 		r.line("login", "by %s", by)
 	case len(known.Keys)+len(known.Logins) > 0:
 		r.line("login", "missing: neither a key nor a login in its home")
-		r.problem("%s is not logged in and says so in its first turn only; %s", known.Name, how)
+		r.problem("%s is not logged in, which it would say in its first turn only; %s", known.Name, how)
 	default:
 		r.line("login", "it opened a session and asked for none%s; some agents miss it in their first turn only", offers)
 	}

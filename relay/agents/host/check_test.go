@@ -36,7 +36,7 @@ func TestCheckEnds(t *testing.T) {
 		"floods its errors":   {map[string]string{"ACPAGENT_START": "stderr"}, 0, "session: opened in"},
 		"wants a login":       {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "login: missing (it offers: Set ACPAGENT_LOGIN)"},
 		"loads alone":         {map[string]string{"ACPAGENT_SESSIONS": "load"}, 0, "sessions: it loads them with what was said (session/load)"},
-		"resumes alone":       {map[string]string{"ACPAGENT_SESSIONS": "resume"}, 0, "sessions: it resumes them (session/resume), and cannot say"},
+		"resumes alone":       {map[string]string{"ACPAGENT_SESSIONS": "resume"}, 0, "sessions: it can resume its sessions (session/resume), but cannot report"},
 		"asks nothing":        {map[string]string{"ACPAGENT_MODE": "open"}, 0, "the session is in the mode bypassPermissions, in which the agent asks nothing"},
 		"is ended by a login": {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "PROBLEMS: the agent wants its user to log in; run: drawbridge-relay login fake --config "},
 	}

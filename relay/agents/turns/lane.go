@@ -142,7 +142,7 @@ func (l *lane) join(ctx context.Context, t wire.Turn) (r *run, mine bool, end *w
 
 // unwritten is the refusal of a turn that was not said, because the disk takes nothing.
 func (l *lane) unwritten(turn string, err error) wire.TurnEnded {
-	l.host.o.Log.Error().Err(err).Str("session", l.session).Str("turn", turn).Msg("a turn was not said because the record cannot be written")
+	l.host.o.Log.Error().Err(err).Str("session", l.session).Str("turn", turn).Msg("an agent did not get a turn, because the record of its session cannot be written")
 	return wire.TurnEnded{Refusal: wire.RefusedBusy, RetryMS: 5000, Error: "the relay cannot write its record of the session; look at its log"}
 }
 

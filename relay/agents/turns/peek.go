@@ -144,7 +144,7 @@ func (h *Host) peekAll(ctx context.Context, most int) (string, error) {
 		all = append(all, found(ctx, space))
 	}
 	if more := len(names) - most; more > 0 { // an entry without a name, which bridges of every version show
-		all = append(all, Found{Error: fmt.Sprintf("%d more of its %d workspaces; run drawbridge-relay workspaces at that machine", more, len(names))})
+		all = append(all, Found{Error: fmt.Sprintf("%d of its %d workspaces are not shown; to see them, run drawbridge-relay workspaces at that machine", more, len(names))})
 	}
 	return asJSON(all)
 }

@@ -84,7 +84,7 @@ func TestPeekSaysThatThereIsMore(t *testing.T) {
 		t.Errorf("a whole list: %+v", all)
 	}
 	all := list(1)
-	if len(all) != 2 || all[0].Agent != "ada" || all[1].Agent != "" || !strings.Contains(all[1].Error, "1 more of its 2 workspaces") {
+	if len(all) != 2 || all[0].Agent != "ada" || all[1].Agent != "" || !strings.Contains(all[1].Error, "1 of its 2 workspaces") {
 		t.Errorf("a list that is not whole: %+v", all)
 	}
 }
