@@ -3,14 +3,12 @@ package bridge_test
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"drawbridge/bridge"
+	"drawbridge/proof/pages"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/states.md again from the tables")
@@ -19,19 +17,7 @@ var update = flag.Bool("update", false, "write docs/reference/states.md again fr
 func TestStatesAreDrawnAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const path = "../docs/reference/states.md"
-	want := statesPage()
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/reference/states.md is not what the tables say; run go test ./bridge -run StatesAreDrawn -update (-want +got):\n%s", diff)
-	}
+	pages.Same(t, path, statesPage(), *update)
 }
 
 func statesPage() string {
