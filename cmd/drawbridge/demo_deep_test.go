@@ -44,7 +44,7 @@ func TestDemoTeam(t *testing.T) {
 			}
 		})
 	}
-	if got := call(t, t.TempDir(), "", "demo", "--team", "--keep"); got.code != exitUsage || !strings.Contains(got.stderr, "leave --keep") {
+	if got := call(t, t.TempDir(), "", "demo", "--team", "--keep"); got.code != exitUsage || !strings.Contains(got.stderr, "leave out --keep") {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 }
