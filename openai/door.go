@@ -46,9 +46,6 @@ type Options struct {
 	SideModel string
 	// Alone says that no other process uses the records: what an earlier process held is free at once.
 	Alone bool
-	// Place names where one process at a time serves the door, such as its machine and port; "" when nobody knows. Then a process that died
-	// there is known to be over, though the records are shared.
-	Place string
 	Log   zerolog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -62,6 +59,8 @@ const (
 	keepalive = 10 * time.Second
 	// holdFor is how long a turn stays this process's after its last sign.
 	holdFor = 30 * time.Second
+	// signEach is how often a process among several gives a sign: a repeat at another one waits for it.
+	signEach = 2 * time.Second
 	// repeatWithin is how long after a broken connection the same body is a repeat, and markedWithin how long for a request that says
 	// that it is one: clients wait longer before each try. repeatSince is how old the turn may be, as clients wait long for an answer.
 	repeatWithin = 30 * time.Second
@@ -123,7 +122,7 @@ func New(o Options) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{o: o, holder: o.Place + "/" + strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, passing: map[[2]string]chan struct{}{}, lost: map[[2]string]lostAnswer{}, parked: map[string]*run{}}
+	d := &Door{o: o, holder: strings.ToLower(rand.Text()), began: o.Now(), legs: map[string]*leg{}, refused: map[[2]string]time.Time{}, passing: map[[2]string]chan struct{}{}, lost: map[[2]string]lostAnswer{}, parked: map[string]*run{}}
 	d.models = catalog{backends: o.Backends, now: o.Now}
 	d.base, d.stop = context.WithCancel(context.Background())
 	d.router = httpx.RequestLog(httpx.LogOptions{Log: o.Log}, httpx.Recover(edge.wrap(d.routes())))
@@ -170,7 +169,11 @@ func (d *Door) Run(ctx context.Context) error {
 		d.takeOver(ctx, d.now().Add(100*365*24*time.Hour))
 	}
 	forget := d.forgetOld(ctx, d.now())
-	tick := time.NewTicker(holdFor / 3)
+	each := signEach
+	if d.o.Alone {
+		each = holdFor / 3
+	}
+	tick := time.NewTicker(each)
 	defer tick.Stop()
 	for {
 		select {

@@ -90,8 +90,11 @@ func (d *Door) repeated(ctx context.Context, token string, turns []Turn, c claim
 				continue
 			}
 			t = row
-		} else if t.BrokenAt.IsZero() && d.wasHere(t.Holder) {
-			t.BrokenAt = d.began // by the end of the process before
+		} else if t.Holder != d.holder && c.key == "" && !c.marked {
+			var err error
+			if t, err = d.fate(ctx, t); err != nil {
+				return nil, err
+			}
 		}
 		if c.fits(t) {
 			return d.meet(ctx, t, c)
@@ -100,10 +103,34 @@ func (d *Door) repeated(ctx context.Context, token string, turns []Turn, c claim
 	return nil, nil
 }
 
-// wasHere reports whether a holder is an earlier process of this place, which is over.
-func (d *Door) wasHere(holder string) bool {
-	place, _, _ := strings.Cut(holder, "/")
-	return holder != d.holder && (d.o.Alone || d.o.Place != "" && place == d.o.Place)
+// fate waits until it is known whether the connection of a turn that another process holds broke with that process: until the answer was had,
+// the process gives a sign, or its hold lapses.
+func (d *Door) fate(ctx context.Context, row Turn) (_ Turn, err error) {
+	for sign := row.Held; row.HadAt.IsZero() && row.BrokenAt.IsZero() && !row.Held.After(sign); {
+		switch {
+		case d.o.Alone:
+			row.BrokenAt = d.began // by the end of the process before
+		case !sign.After(d.now()):
+			row.BrokenAt = sign
+		default:
+			if row, err = d.lookAgain(ctx, row); err != nil {
+				return row, err
+			}
+		}
+	}
+	return row, nil
+}
+
+// lookAgain returns a turn as its record has it a moment later.
+func (d *Door) lookAgain(ctx context.Context, row Turn) (Turn, error) {
+	if err := pause.For(ctx, 250*time.Millisecond); err != nil {
+		return row, err
+	}
+	f, err := d.o.Records.Look(ctx, Query{Token: row.Token, Turn: row.ID})
+	if err != nil || len(f.Turns) == 0 {
+		return row, errors.Join(err, fmt.Errorf("look at turn %s", row.ID))
+	}
+	return f.Turns[0], nil
 }
 
 // meet returns the turn that a request repeats: as it goes on here, as it is recorded, or, where another process has it, when that one is done.
@@ -129,14 +156,10 @@ func (d *Door) meet(ctx context.Context, row Turn, c claim) (*leg, error) {
 		if !row.Held.After(d.now()) {
 			d.adopt(ctx, row)
 		}
-		if err := pause.For(ctx, 250*time.Millisecond); err != nil {
+		var err error
+		if row, err = d.lookAgain(ctx, row); err != nil {
 			return nil, err
 		}
-		f, err := d.o.Records.Look(ctx, Query{Token: row.Token, Turn: row.ID})
-		if err != nil || len(f.Turns) == 0 {
-			return nil, errors.Join(err, fmt.Errorf("look at turn %s", row.ID))
-		}
-		row = f.Turns[0]
 	}
 }
 

@@ -305,32 +305,58 @@ func TestRepeatAfterTheClientsTimeout(t *testing.T) {
 	}
 }
 
-// TestRepeatAfterAKill: the connections of a process that was killed broke with it, also those of turns that were over. Where others share the
-// records, it is known of the process that served the door at the same place.
+// TestRepeatAfterAKill: the connections of a process that was killed broke with it, also those of turns that were over. Where several processes share
+// the records, a repeat waits until it is known that the one before is over. All in virtual time.
 func TestRepeatAfterAKill(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		holder  string
-		alone   bool
-		answers []string
+	body := ask(false, said("user", "once"))
+	for name, c := range map[string]struct {
+		alone bool
+		state openai.TurnState
+		lives func(*openai.Turn) // what the other process does a second later; nil when it was killed
+		wants []string
+		waits time.Duration
 	}{
-		{"before", true, []string{"first", "Hello"}},
-		{"desk:1/before", false, []string{"first", "Hello"}},
-		{"desk:2/before", false, []string{"Hello"}},
-		{"before", false, []string{"Hello"}},
+		"alone":           {true, openai.TurnEnded, nil, []string{"first", "Hello"}, 0},
+		"killed":          {false, openai.TurnEnded, nil, []string{"first", "Hello"}, 30 * time.Second},
+		"killed at work":  {false, openai.TurnRunning, nil, []string{"backend_gone", "Hello"}, 30 * time.Second},
+		"gives a sign":    {false, openai.TurnRunning, func(r *openai.Turn) { r.Held = r.Held.Add(2 * time.Second) }, []string{"Hello"}, time.Second},
+		"answer was had":  {false, openai.TurnEnded, func(r *openai.Turn) { r.HadAt = time.Now() }, []string{"Hello"}, time.Second},
+		"its reader left": {false, openai.TurnEnded, func(r *openai.Turn) { r.BrokenAt = time.Now() }, []string{"first", "Hello"}, time.Second},
 	} {
-		w := newWorld(t, &fake{}, func(o *openai.Options) { o.Alone, o.Place = c.alone, "desk:1" })
-		body := ask(false, said("user", "once"))
-		now := time.Now()
-		row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "all", Model: "m", State: openai.TurnEnded, Body: sum(body), Holder: c.holder, StartedAt: now, EndedAt: now, Answer: []byte(`{"text":"first","finish":"stop"}`)}
-		if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
-			t.Fatal(err)
-		}
-		for n, want := range c.answers {
-			if _, answer := w.post("/v1/chat/completions", body); !strings.Contains(answer, want) {
-				t.Errorf("%s, alone %t, request %d: %s, want %s", c.holder, c.alone, n, answer, want)
-			}
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newBareWorld(t, &fake{}, func(o *openai.Options) { o.Alone = c.alone })
+				defer w.stop()
+				now := time.Now()
+				row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "all", Model: "m", State: c.state, Body: sum(body), Holder: "before", Held: now.Add(30 * time.Second), StartedAt: now}
+				if c.state.Over() {
+					row.EndedAt, row.Answer = now, []byte(`{"text":"first","finish":"stop"}`)
+				}
+				save := func(row openai.Turn) {
+					if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
+						t.Error(err)
+					}
+				}
+				save(row)
+				if c.lives != nil {
+					go func() {
+						time.Sleep(time.Second)
+						row.Version++
+						c.lives(&row)
+						save(row)
+					}()
+				}
+				for n, want := range c.wants {
+					began := time.Now()
+					_, answer := w.post("/v1/chat/completions", body)
+					if took := time.Since(began); !strings.Contains(answer, want) || n == 0 && (took < c.waits || took > c.waits+time.Second) {
+						t.Errorf("request %d: %s after %s, want %s after %s", n, answer, took, want, c.waits)
+					}
+				}
+			})
+		})
 	}
 }
 

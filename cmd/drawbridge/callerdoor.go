@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"maps"
-	"net"
-	"os"
 	"slices"
 
 	"drawbridge/bridge"
@@ -36,7 +34,7 @@ func (w *parts) openCallers() error {
 	}
 	var err error
 	w.callerDoor, err = openai.New(openai.Options{Records: records, Backends: backends, Anonymous: o.Anonymous, URL: o.URL, Origins: o.Origins, ParkTimeout: o.ParkTimeout,
-		SideModel: o.SideModel, Alone: !store.IsURL(w.config.Database), Place: placeOf(o.Listen), Log: w.log})
+		SideModel: o.SideModel, Alone: !store.IsURL(w.config.Database), Log: w.log})
 	return err
 }
 
@@ -109,14 +107,4 @@ func (w *parts) runCallers(ctx context.Context) error {
 		return nil
 	}
 	return w.callerDoor.Run(ctx)
-}
-
-// placeOf names an address of this machine; "" when the machine has no name, or the system chooses the port.
-func placeOf(listen string) string {
-	host, err := os.Hostname()
-	_, port, wrong := net.SplitHostPort(listen)
-	if err != nil || wrong != nil || port == "0" {
-		return ""
-	}
-	return host + ":" + port
 }
