@@ -1,7 +1,6 @@
 package bridge_test
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,13 +10,10 @@ import (
 	"drawbridge/proof/pages"
 )
 
-var update = flag.Bool("update", false, "write docs/reference/states.md again from the tables")
-
 // TestStatesAreDrawnAsTheyAre keeps docs/reference/states.md and the tables the same.
 func TestStatesAreDrawnAsTheyAre(t *testing.T) {
 	t.Parallel()
-	const path = "../docs/reference/states.md"
-	pages.Same(t, path, statesPage(), *update)
+	pages.Same(t, "../docs/reference/states.md", statesPage())
 }
 
 func statesPage() string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -19,39 +18,29 @@ import (
 // arguments out.
 func TestPagesShowCommandsThatParse(t *testing.T) {
 	t.Parallel()
-	shown, err := pages.In("../..", "drawbridge-relay")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := pages.Program{Name: "drawbridge-relay", Least: 80}
 	for _, cmd := range below(newRoot(streams{io.Discard, io.Discard})) {
-		shown = append(shown, pages.Examples(cmd.CommandPath()+" --help", cmd.Example, "drawbridge-relay")...)
+		program.Examples = append(program.Examples, pages.Examples(cmd.CommandPath()+" --help", cmd.Example, program.Name)...)
 	}
-	if len(shown) < 80 {
-		t.Fatalf("%d calls: the test looks in the wrong place", len(shown))
-	}
-	for _, c := range shown {
-		if err := parses(c.Words, c.Whole); err != nil {
-			t.Errorf("%s: drawbridge-relay %s: %v", c.At, strings.Join(c.Words, " "), err)
-		}
-	}
+	program.Check(t, "../..", parses)
 }
 
 // parses reads a call as far as a run of its command would begin.
-func parses(words []string, whole bool) error {
+func parses(c pages.Command) error {
 	root := newRoot(streams{io.Discard, io.Discard})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	cmd, rest, err := root.Find(words)
+	cmd, rest, err := root.Find(c.Words)
 	if err != nil {
 		return err
 	}
 	err = cmd.ParseFlags(rest)
-	if !whole && err != nil && strings.HasPrefix(err.Error(), "flag needs an argument") || errors.Is(err, pflag.ErrHelp) {
+	if !c.Whole && err != nil && strings.HasPrefix(err.Error(), "flag needs an argument") || errors.Is(err, pflag.ErrHelp) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	if !whole && cmd.Flags().NArg() == 0 {
+	if !c.Whole && cmd.Flags().NArg() == 0 {
 		return nil
 	}
 	return cmd.ValidateArgs(cmd.Flags().Args())
@@ -66,14 +55,12 @@ func below(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-var update = flag.Bool("update", false, "write docs/reference/drawbridge-relay.md again from the program")
-
 //go:generate go test . -run TestReference -update
 
 // TestReference keeps docs/reference/drawbridge-relay.md and the program the same.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	pages.Same(t, "../../docs/reference/drawbridge-relay.md", referencePage(newRoot(streams{io.Discard, io.Discard})), *update)
+	pages.Same(t, "../../docs/reference/drawbridge-relay.md", referencePage(newRoot(streams{io.Discard, io.Discard})))
 }
 
 func referencePage(root *cobra.Command) string {

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 
+	"drawbridge/internal/logs"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -111,7 +111,7 @@ func (c allowedCmd) row(p *policy.Policy, value string) allowedRow {
 }
 
 func (c allowedCmd) print(w io.Writer, a app, row allowedRow) error {
-	if c.JSON || !isTerminal(a.stdout) {
+	if c.JSON || !logs.IsTerminal(a.stdout) {
 		return printJSON(w, row)
 	}
 	word := "allowed"
@@ -120,14 +120,4 @@ func (c allowedCmd) print(w io.Writer, a app, row allowedRow) error {
 	}
 	_, err := fmt.Fprintf(w, "%-8s %q %s\n", word, row.Value, row.Reason)
 	return err
-}
-
-// isTerminal reports whether a stream is a character device, where a person reads or types.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

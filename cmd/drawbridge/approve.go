@@ -11,6 +11,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/internal/logs"
 )
 
 type approveCmd struct {
@@ -121,8 +122,8 @@ func (d decider) ask(ctx context.Context, m api.Command) (string, error) {
 // may be used, or else the controlling terminal. Without a person it is standard
 // output or, where that may not be used, standard error.
 func (a app) terminal(useOutput bool) (screen io.WriteCloser, isPerson bool) {
-	switch reads := isTerminal(a.stdin) && !isNothing(a.stdin); {
-	case reads && useOutput && isTerminal(a.stdout) && !isNothing(a.stdout):
+	switch reads := logs.IsTerminal(a.stdin) && !isNothing(a.stdin); {
+	case reads && useOutput && logs.IsTerminal(a.stdout) && !isNothing(a.stdout):
 		return open{a.stdout}, true
 	case reads:
 		if tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0); err == nil {

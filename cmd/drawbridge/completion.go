@@ -35,6 +35,9 @@ func (c completionCmd) Run(a app) error {
 // text may stand, so that the shell offers files.
 func completions(root *kong.Node, line string) (all []string) {
 	words := strings.Split(line, " ")
+	if len(words) < 2 { // the shell completes the program's own name
+		return nil
+	}
 	last, node, flag := words[len(words)-1], root, ""
 	for _, word := range words[1 : len(words)-1] {
 		flag = word

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +17,11 @@ func TestListsFitATerminal(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("長い文字 and words ", 30)
 	made := time.Now().Add(-3 * time.Hour)
-	empty := false
+	var empty atomic.Bool
 	bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := map[string]any{}
 		switch {
-		case empty:
+		case empty.Load():
 		case strings.HasSuffix(r.URL.Path, "/turns"):
 			answer["turns"] = []api.Turn{{ID: "trn_1", Seq: 12, State: "replied", Cause: "completion", CreatedAt: made,
 				Sent: "[bridge trn_1]\nWhat happened since your last turn:\n\n1. line 1: executed [items 05dcd2872b127471]", Reply: long, Trouble: long}}
@@ -65,7 +66,7 @@ func TestListsFitATerminal(t *testing.T) {
 			t.Errorf("%s --wide:\n%s", command, wide)
 		}
 	}
-	empty = true
+	empty.Store(true)
 	for command, says := range map[string]string{"agents": "no agents; drawbridge launch makes one\n", "turns main": "no turns\n", "commands": "no commands\n", "agents --state busy": "none\n"} {
 		if got := call(strings.Fields(command)...); got != says {
 			t.Errorf("%s says %q, want %q", command, got, says)

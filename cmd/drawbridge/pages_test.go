@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -17,28 +16,17 @@ import (
 // arguments out.
 func TestPagesShowCommandsThatParse(t *testing.T) {
 	t.Parallel()
-	shown, err := pages.In("../..", "drawbridge")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := pages.Program{Name: "drawbridge", Least: 200}
 	for _, leaf := range testParser(t).Model.Leaves(true) {
-		shown = append(shown, pages.Examples(leaf.FullPath()+" --help", leaf.Detail, "drawbridge")...)
+		program.Examples = append(program.Examples, pages.Examples(leaf.FullPath()+" --help", leaf.Detail, program.Name)...)
 	}
-	if len(shown) < 200 {
-		t.Fatalf("%d calls: the test looks in the wrong place", len(shown))
-	}
-	parsed := map[string]bool{}
-	for _, c := range shown {
-		line := strings.Join(c.Words, " ")
-		if parsed[line] {
-			continue
-		}
-		parsed[line] = true
+	program.Check(t, "../..", func(c pages.Command) error {
 		_, err := testParser(t).Parse(c.Words) // a parser keeps what it has read
-		if err != nil && (c.Whole || !missesOnly(err)) {
-			t.Errorf("%s: drawbridge %s: %v", c.At, line, err)
+		if err != nil && !c.Whole && missesOnly(err) {
+			return nil
 		}
-	}
+		return err
+	})
 }
 
 // missesOnly reports whether a call is right as far as it goes.
@@ -55,14 +43,12 @@ func testParser(t *testing.T) *kong.Kong {
 	return k
 }
 
-var update = flag.Bool("update", false, "write docs/reference/drawbridge.md again from the program")
-
 //go:generate go test . -run TestReference -update
 
 // TestReference keeps docs/reference/drawbridge.md and the program the same.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	pages.Same(t, "../../docs/reference/drawbridge.md", referencePage(testParser(t).Model.Node), *update)
+	pages.Same(t, "../../docs/reference/drawbridge.md", referencePage(testParser(t).Model.Node))
 }
 
 func referencePage(root *kong.Node) string {

@@ -158,6 +158,8 @@ func TestHabits(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
+		"":                                      "",
+		"drawbridge":                            "",
 		"drawbridge appr":                       "approve",
 		"drawbridge relay-":                     "",
 		"drawbridge relay re":                   "revoke",

@@ -20,15 +20,15 @@ const (
 // Writer returns a writer that takes the lines of a zerolog.Logger, which are JSON, and writes them to w in a format. It is as safe for
 // concurrent use as w.
 func Writer(w io.Writer, format string) io.Writer {
-	if format == Console || format == Auto && terminal(w) {
-		return zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !terminal(w)}
+	if format == Console || format == Auto && IsTerminal(w) {
+		return zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !IsTerminal(w)}
 	}
 	return w
 }
 
-// terminal reports whether w is a character device, where a person reads.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// IsTerminal reports whether a stream is a character device, where a person reads or types.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -3,6 +3,7 @@
 package pages
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,23 +24,40 @@ type Command struct {
 	Whole bool
 }
 
-// In returns the calls of a program on all pages below root.
-func In(root, program string) ([]Command, error) {
-	var all []Command
+// Program is what pages show calls of.
+type Program struct {
+	Name string
+	// Examples are the calls in its helps.
+	Examples []Command
+	// Least is how many calls there are at least, helps and pages together.
+	Least int
+}
+
+// Check fails for each call in the helps, or on the pages below root, that parse refuses.
+func (p Program) Check(t *testing.T, root string, parse func(Command) error) {
+	t.Helper()
+	all := p.Examples
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil {
-				return nil, err
+				t.Fatal(err)
 			}
-			all = append(all, Find(strings.TrimPrefix(filepath.ToSlash(file), filepath.ToSlash(root)+"/"), string(text), program)...)
+			all = append(all, Find(strings.TrimPrefix(filepath.ToSlash(file), filepath.ToSlash(root)+"/"), string(text), p.Name)...)
 		}
 	}
-	return all, nil
+	if len(all) < p.Least {
+		t.Errorf("%d calls, and not %d: the test looks in the wrong place", len(all), p.Least)
+	}
+	for _, c := range all {
+		if err := parse(c); err != nil {
+			t.Errorf("%s: %s %s: %v", c.At, p.Name, strings.Join(c.Words, " "), err)
+		}
+	}
 }
 
 // span is text between backquotes; it may go on in the next line.
@@ -176,10 +194,12 @@ func word(line string) (text, rest string, ok bool) {
 	return b.String(), line, true
 }
 
-// Same fails when a page is not the text that a program makes of it; with update it writes the page first.
-func Same(t *testing.T, path, want string, update bool) {
+var update = flag.Bool("update", false, "write the pages again that are made from a program")
+
+// Same fails when a page is not the text that a program makes of it. With the flag -update it writes the page first.
+func Same(t *testing.T, path, want string) {
 	t.Helper()
-	if update {
+	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +209,7 @@ func Same(t *testing.T, path, want string, update bool) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("%s is not what the program says; write it again with -update (-want +got):\n%s", path, diff)
+		t.Errorf("%s is not what the program says; run this test with -update (-want +got):\n%s", path, diff)
 	}
 }
 
