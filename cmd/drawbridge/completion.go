@@ -38,13 +38,8 @@ func completions(root *kong.Node, line string) (all []string) {
 	if len(words) < 2 { // the shell completes the program's own name
 		return nil
 	}
-	last, node, flag := words[len(words)-1], root, ""
-	for _, word := range words[1 : len(words)-1] {
-		flag = word
-		if at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word }); at >= 0 {
-			node = node.Children[at]
-		}
-	}
+	last := words[len(words)-1]
+	node, flag := nodeOf(root, words[1:len(words)-1])
 	flags := slices.Concat(node.AllFlags(true)...)
 	if at := slices.IndexFunc(flags, func(f *kong.Flag) bool { return "--"+f.Name == flag }); at >= 0 && !flags[at].IsBool() {
 		all = flags[at].EnumSlice()
@@ -63,4 +58,15 @@ func completions(root *kong.Node, line string) (all []string) {
 		}
 	}
 	return slices.DeleteFunc(all, func(word string) bool { return word == "" || !strings.HasPrefix(word, last) })
+}
+
+// nodeOf returns the command that words name, and the last word.
+func nodeOf(root *kong.Node, words []string) (node *kong.Node, last string) {
+	node = root
+	for _, last = range words {
+		if at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == last }); at >= 0 {
+			node = node.Children[at]
+		}
+	}
+	return node, last
 }

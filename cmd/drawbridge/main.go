@@ -149,7 +149,9 @@ func run(ctx context.Context, a app, args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader of --help has what it wanted
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(a.stderr, "drawbridge: %v%s%s\nSee drawbridge --help.\n", err, quoteHint(err, args), dashHint(err, args))
+		said := strings.Replace(err.Error(), `one of "",`, "one of ", 1) // an empty text is the default, and nothing to write
+		node, _ := nodeOf(k.Model.Node, args)
+		fmt.Fprintf(a.stderr, "drawbridge: %s%s%s\nSee %s --help.\n", said, quoteHint(err, args), dashHint(err, args), node.FullPath())
 		return exitUsage
 	}
 	return a.code(call.Run())

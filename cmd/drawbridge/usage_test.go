@@ -73,7 +73,9 @@ func TestWrongCalls(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{args: "nonsense", code: 2, says: "unexpected argument nonsense"},
+		{args: "nonsense", code: 2, says: "unexpected argument nonsense\nSee drawbridge --help"},
+		{args: "relay accept", code: 2, says: "expected \"<name>\"\nSee drawbridge relay accept --help"},
+		{args: "serve --log xml", code: 2, says: "must be one of \"auto\",\"json\",\"console\" but got \"xml\"\nSee drawbridge serve --help"},
 		{args: "parse --nonsense", code: 2, says: "unknown flag --nonsense"},
 		{args: "parse extra", code: 2, says: "unexpected argument extra"},
 		{args: "parse --fenced sometimes", code: 2, says: `must be one of "ignore","run"`},
@@ -97,8 +99,8 @@ func TestWrongCalls(t *testing.T) {
 		{args: "cloudsim --script " + broken, code: 2, says: "broken.yaml"},
 		{args: "cloudsim --listen 0.0.0.0:0", code: 2, says: "loopback only"},
 		{args: "init " + dir + "/b --repo gitlab.com/me/x", code: 2, says: "github.com/owner/name"},
-		{args: "mcp --agent main --set office", code: 2, says: `must be one of "",` + `"` + strings.Join(mcpserver.SetNames(), `","`) + `"`},
-		{args: "mcp-config main --set office", code: 2, says: `must be one of "",` + `"` + strings.Join(mcpserver.SetNames(), `","`) + `"`},
+		{args: "mcp --agent main --set office", code: 2, says: `must be one of "` + strings.Join(mcpserver.SetNames(), `","`) + `"`},
+		{args: "mcp-config main --set office", code: 2, says: `must be one of "` + strings.Join(mcpserver.SetNames(), `","`) + `"`},
 		{args: "demo extra", code: 2, says: "unexpected argument extra"},
 	} {
 		got := callInside(t, c.stdin, strings.Fields(c.args)...)
