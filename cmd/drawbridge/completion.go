@@ -35,38 +35,59 @@ func (c completionCmd) Run(a app) error {
 // text may stand, so that the shell offers files.
 func completions(root *kong.Node, line string) (all []string) {
 	words := strings.Split(line, " ")
+	if len(words) > 2 && words[1] == "help" { // a command stands behind it
+		words = words[1:]
+	}
 	if len(words) < 2 { // the shell completes the program's own name
 		return nil
 	}
-	last := words[len(words)-1]
-	node, flag := nodeOf(root, words[1:len(words)-1])
-	flags := slices.Concat(node.AllFlags(true)...)
-	if at := slices.IndexFunc(flags, func(f *kong.Flag) bool { return "--"+f.Name == flag }); at >= 0 && !flags[at].IsBool() {
-		all = flags[at].EnumSlice()
-	} else if strings.HasPrefix(last, "-") {
-		for _, f := range flags {
+	last, at := words[len(words)-1], walk(root, words[1:len(words)-1])
+	switch {
+	case at.flag != nil:
+		all = at.flag.EnumSlice()
+	case strings.HasPrefix(last, "-"):
+		for _, f := range at.flags() {
 			all = append(all, "--"+f.Name)
 		}
-	} else {
-		for _, child := range node.Children {
+	default:
+		for _, child := range at.node.Children {
 			if !child.Hidden {
 				all = append(all, child.Name)
 			}
 		}
-		for _, argument := range node.Positional {
-			all = append(all, argument.EnumSlice()...)
+		if at.given < len(at.node.Positional) {
+			all = append(all, at.node.Positional[at.given].EnumSlice()...)
 		}
 	}
 	return slices.DeleteFunc(all, func(word string) bool { return word == "" || !strings.HasPrefix(word, last) })
 }
 
-// nodeOf returns the command that words name, and the last word.
-func nodeOf(root *kong.Node, words []string) (node *kong.Node, last string) {
-	node = root
-	for _, last = range words {
-		if at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == last }); at >= 0 {
-			node = node.Children[at]
+// spot is how far words lead: a command, how many of its arguments are given, and the flag whose value comes next, or nil.
+type spot struct {
+	node  *kong.Node
+	given int
+	flag  *kong.Flag
+}
+
+func (s spot) flags() []*kong.Flag { return slices.Concat(s.node.AllFlags(true)...) }
+
+func walk(root *kong.Node, words []string) spot {
+	s := spot{node: root}
+	for _, word := range words {
+		child := slices.IndexFunc(s.node.Children, func(n *kong.Node) bool { return n.Name == word })
+		switch {
+		case word == "":
+		case s.flag != nil:
+			s.flag = nil
+		case strings.HasPrefix(word, "-"):
+			if at := slices.IndexFunc(s.flags(), func(f *kong.Flag) bool { return "--"+f.Name == word && !f.IsBool() }); at >= 0 {
+				s.flag = s.flags()[at]
+			}
+		case child >= 0:
+			s.node = s.node.Children[child]
+		default:
+			s.given++
 		}
 	}
-	return node, last
+	return s
 }

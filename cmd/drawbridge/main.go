@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -129,29 +131,29 @@ func run(ctx context.Context, a app, args []string) int {
 		return exitUsage
 	}
 	if line, completes := a.getenv("COMP_LINE"); completes {
+		cursor, _ := a.getenv("COMP_POINT")
+		if n, err := strconv.Atoi(cursor); err == nil && n >= 0 && n < len(line) {
+			line = line[:n]
+		}
 		for _, word := range completions(k.Model.Node, line) {
 			fmt.Fprintln(a.stdout, word)
 		}
 		return exitOK
 	}
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		fmt.Fprint(a.stdout, overview, "\nEvery command: drawbridge --help. One command: drawbridge help COMMAND.\n")
 		return exitOK
-	case args[0] == "help" && !slices.Contains(args, "--help"):
-		args = append(slices.Clone(args[1:]), "--help")
 	}
 	call, err := k.Parse(args)
 	if exit >= 0 { // --help was asked for and given
 		return exit
 	}
 	switch {
-	case errors.Is(err, syscall.EPIPE): // the reader of --help has what it wanted
+	case readerLeft(err):
 		return exitOK
 	case err != nil:
 		said := strings.Replace(err.Error(), `one of "",`, "one of ", 1) // an empty text is the default, and nothing to write
-		node, _ := nodeOf(k.Model.Node, args)
-		fmt.Fprintf(a.stderr, "drawbridge: %s%s%s\nSee %s --help.\n", said, quoteHint(err, args), dashHint(err, args), node.FullPath())
+		fmt.Fprintf(a.stderr, "drawbridge: %s%s%s\nSee %s --help.\n", said, quoteHint(err, args), dashHint(err, args), walk(k.Model.Node, args).node.FullPath())
 		return exitUsage
 	}
 	return a.code(call.Run())
@@ -211,12 +213,19 @@ func (t *textArg) AfterApply(a app) error {
 	return nil
 }
 
+// readerLeft reports whether the reader of our output (… | head) left, because it had what it wanted. A connection that breaks is another
+// error, though its cause has the same name.
+func readerLeft(err error) bool {
+	var output *fs.PathError
+	return errors.As(err, &output) && errors.Is(output.Err, syscall.EPIPE)
+}
+
 // code prints an error with what to do next and returns its exit code.
 func (a app) code(err error) int {
 	var usage usageError
 	var known *bridge.Error
 	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // the reader (… | head) has what it wanted
+	case err == nil, readerLeft(err):
 		return exitOK
 	case errors.Is(err, errNo):
 		return exitNo
@@ -247,13 +256,24 @@ Start with:
 const description = overview + `
 Every command has --help with an example. Exit codes: 0 done, 1 no (refused, failed, problems found), 2 wrong usage.`
 
-// helpCmd stands in the list of commands; run reads it as --help.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command."`
 }
 
 // Help shows an example.
 func (helpCmd) Help() string { return "Example:\n  drawbridge help relay token" }
+
+// Run prints what --help behind the command does.
+func (c helpCmd) Run(k *kong.Kong) error {
+	call, err := kong.Trace(k, c.Command)
+	if err == nil {
+		err = call.Error
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	return call.PrintUsage(false)
+}
 
 type versionCmd struct{}
 
