@@ -73,10 +73,7 @@ func (h *Handler) writeAgent(w http.ResponseWriter, r *http.Request, a bridge.Ag
 	return nil
 }
 
-// maxTask is how much of an agent's first turn its task shows, in characters.
-const maxTask = 200
-
-// detailed shows agents with their tasks, and with what people at machines are asked for them.
+// detailed shows agents with what people at machines are asked for them.
 func (h *Handler) detailed(tx *bridge.Scene, agents ...bridge.Agent) ([]Agent, error) {
 	asked, err := bridge.AllAsked(tx, h.o.Now())
 	if err != nil {
@@ -84,14 +81,6 @@ func (h *Handler) detailed(tx *bridge.Scene, agents ...bridge.Agent) ([]Agent, e
 	}
 	views := viewAll(agents, viewAgent)
 	for i, a := range agents {
-		turns, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, Oldest: true, Limit: 1})
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range turns {
-			line, _, _ := strings.Cut(strings.TrimSpace(t.Text), "\n")
-			views[i].Task = firstRunes(line, maxTask)
-		}
 		if questions := asked[a.ID]; len(questions) > 0 {
 			views[i].Asked = viewAll(questions, viewAsked)
 		}

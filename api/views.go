@@ -34,7 +34,7 @@ type Agent struct {
 	Doing      string     `json:"doing,omitempty"`
 	DoingSince *time.Time `json:"doing_since,omitempty"`
 	NotBefore  *time.Time `json:"not_before,omitempty"`
-	// Task is the first line of the agent's first turn, at most 200 characters. Only lists and single look-ups have it.
+	// Task is the first line of what the agent was launched for, 200 characters at most.
 	Task string `json:"task,omitempty"`
 	// Asked is what people at relays' machines are asked for this agent. Only lists and single look-ups have it.
 	Asked []Asked `json:"asked,omitempty"`
@@ -59,7 +59,7 @@ func viewAgent(a bridge.Agent) Agent {
 		Join: string(a.Join), JoinDeadline: deadline, Tokens: a.Tokens, CostUSD: dollars(a.CostMicros), Unmetered: a.Unmetered,
 		ID: string(a.ID), Name: a.Name, Parent: string(a.Parent), Command: string(a.Command), Root: string(a.Root), Depth: a.Depth, Runtime: a.Runtime, API: bridge.Through(a.Runtime, a.API),
 		External: a.External, Repo: a.Repo, Ref: a.Ref, URL: a.URL, State: string(a.State), ChatUser: user, Trouble: a.Trouble,
-		Doing: string(a.Doing), DoingSince: timeOf(a.DoingSince), NotBefore: timeOf(a.NotBefore),
+		Task: a.Prompt, Doing: string(a.Doing), DoingSince: timeOf(a.DoingSince), NotBefore: timeOf(a.NotBefore),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 }
@@ -140,6 +140,8 @@ type Command struct {
 	When    string `json:"when,omitempty"`
 	Message string `json:"message,omitempty"`
 	State   string `json:"state"`
+	// Ended is how a command ended whose state is reported: refused, failed or finished.
+	Ended string `json:"ended,omitempty"`
 	// Code and Reason say why it was refused or held, or what failed later.
 	Code      string `json:"code,omitempty"`
 	Reason    string `json:"reason,omitempty"`
@@ -203,7 +205,7 @@ func viewCommand(c bridge.Command) Command {
 	v := Command{
 		ID: string(c.ID), Turn: string(c.Turn), Agent: string(c.Agent), Ordinal: c.Ordinal, Line: c.Parsed.Line, Verb: string(c.Parsed.Verb),
 		Repo: c.Parsed.Repo, Prompt: c.Parsed.Prompt, Action: c.Parsed.Action, When: c.Parsed.When, Message: c.Parsed.Message,
-		State: string(c.State), Code: c.Code, Reason: c.Shown(), Canonical: c.Canonical, Runtime: c.Runtime, API: bridge.Through(c.Runtime, c.API), Relay: c.Relay, Approved: c.Approved,
+		State: string(c.State), Ended: string(c.Ended), Code: c.Code, Reason: c.Shown(), Canonical: c.Canonical, Runtime: c.Runtime, API: bridge.Through(c.Runtime, c.API), Relay: c.Relay, Approved: c.Approved,
 		Child: string(c.Child), Due: c.Due, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 	if c.Outcome != nil {

@@ -61,6 +61,8 @@ type Agent struct {
 	ChatUser string
 	// Trouble says in words why the state is failed or gated.
 	Trouble string
+	// Prompt is the first line of what the agent was launched for, 200 characters at most.
+	Prompt string
 	// Task says how far the task is that the agent was launched for by another;
 	// it stays TaskOpen for an agent that a person launched.
 	Task Task
@@ -304,6 +306,8 @@ type Command struct {
 	Child AgentID
 	// Outcome is the relay's answer to a LOCAL_ACTION, or how the child's task ended.
 	Outcome *CommandOutcome
+	// Ended is the state in which the command ended, once the agent was told it and State is CommandReported; "" before.
+	Ended CommandState
 	// Due is when a REMIND comes back, the zero time for everything else.
 	Due       time.Time
 	CreatedAt time.Time

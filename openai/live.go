@@ -261,6 +261,9 @@ func (d *Door) save(ctx context.Context, l *leg, calls []CallRow, fn func(*Turn)
 	l.mu.Unlock()
 	for range 10 {
 		fn(&row)
+		if !row.State.Over() { // the record may have a later sign than the row
+			row.Held = d.now().Add(holdFor)
+		}
 		err := d.o.Records.Save(ctx, Change{Turns: []Turn{row}, Calls: calls})
 		if err == nil {
 			row.Version++

@@ -360,6 +360,38 @@ func TestRepeatAfterAKill(t *testing.T) {
 	}
 }
 
+// TestALivingTurnIsNotTakenOver: a replica takes over no turn of one that lives, also when that one changes the record of a turn that runs long.
+func TestALivingTurnIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{say: func(upstream.Request) []upstream.Event {
+			return []upstream.Event{{Kind: upstream.Text, Text: "(wait)"}}
+		}}
+		several := func(o *openai.Options) { o.Alone = false }
+		one := newBareWorld(t, f, several)
+		time.Sleep(time.Second) // the other one looks between two signs of the first, and the caller leaves between a sign and a look
+		two := newBareWorld(t, f, several, func(o *openai.Options) { o.Records = one.records })
+		defer one.stop()
+		defer two.stop()
+		ctx, leave := context.WithTimeout(t.Context(), 61500*time.Millisecond)
+		defer leave()
+		body := ask(false, said("user", "go"))
+		look := func() openai.Turn {
+			found, err := one.records.Look(t.Context(), openai.Query{Token: "all", Body: sum(body)})
+			if err != nil || len(found.Turns) != 1 {
+				t.Fatalf("%+v, %v", found.Turns, err)
+			}
+			return found.Turns[0]
+		}
+		one.send(ctx, "/v1/chat/completions", body) // until the caller leaves
+		before := look()
+		time.Sleep(10 * time.Second)
+		if now := look(); now.Holder != before.Holder || now.State.Over() || now.BrokenAt.IsZero() || time.Until(now.Held) < 25*time.Second {
+			t.Errorf("was %+v, is %+v", before, now)
+		}
+	})
+}
+
 // TestARepeatedResultIsRefused: while other calls wait, the first result of a call stays.
 func TestARepeatedResultIsRefused(t *testing.T) {
 	t.Parallel()

@@ -141,6 +141,9 @@ func (c *change) setCommand(m *bridge.Command, next bridge.CommandState) error {
 	if !m.State.CanBecome(next) {
 		return fmt.Errorf("command %q cannot go from %s to %s", m.ID, m.State, next)
 	}
+	if next == bridge.CommandReported {
+		m.Ended = m.State
+	}
 	m.State, m.UpdatedAt = next, c.now
 	return c.UpdateCommand(*m)
 }

@@ -74,7 +74,7 @@ func (c *change) spawn(parent bridge.Agent, m *bridge.Command) error {
 	}
 	child := bridge.Agent{
 		ID: id, Name: name, Parent: parent.ID, Command: m.ID, Root: parent.Root, Depth: parent.Depth + 1,
-		OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, CreatedAt: c.now, UpdatedAt: c.now,
+		OpKey: m.OpKey, Repo: m.Canonical, State: bridge.AgentIdle, Prompt: words.OneLine(m.Parsed.Prompt, maxPrompt), CreatedAt: c.now, UpdatedAt: c.now,
 	}
 	child.Runtime, child.API = c.homeOf(parent, m.Runtime, m.API)
 	m.Runtime, m.API = child.Runtime, child.API

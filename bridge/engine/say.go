@@ -10,6 +10,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/moving"
+	"drawbridge/bridge/words"
 	"drawbridge/policy"
 )
 
@@ -39,6 +40,9 @@ type Spec struct {
 	First Words
 }
 
+// maxPrompt is how much of a prompt an agent's Prompt shows, in characters.
+const maxPrompt = 200
+
 // LaunchAgent launches an agent for a person: the repository must be an
 // orchestrator's or on the allowlist. Twice with one name is a Conflict. Unavailable when its runtime is away.
 func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.Turn, error) {
@@ -61,7 +65,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 	}
 	id := bridge.AgentID(e.o.NewID("agt_"))
 	a := bridge.Agent{ID: id, Name: s.Name, Role: s.Role, Root: id, OpKey: e.o.Keys.OperatorKey(id), Repo: v.Canonical, Ref: s.Ref,
-		State: bridge.AgentIdle, ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
+		State: bridge.AgentIdle, Prompt: words.OneLine(s.Prompt, maxPrompt), ChatUser: s.ChatUser, Join: s.Join, JoinWithin: within}
 	a.Runtime, a.API = e.homeOf(s, v)
 	if err := e.reaches(a.Repo, a.Runtime); err != nil {
 		return bridge.Agent{}, bridge.Turn{}, err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/text/width"
 )
@@ -83,6 +84,9 @@ func columns(s string) (n int) {
 }
 
 func wideness(r rune) int {
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) { // it stands on the one before, or is not seen
+		return 0
+	}
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianWide, width.EastAsianFullwidth:
 		return 2
@@ -125,6 +129,8 @@ func wrapped(s string, n int) string {
 // age is how long ago a moment was, in its largest unit.
 func age(then, now time.Time) string {
 	switch d := now.Sub(then); {
+	case then.IsZero():
+		return "-"
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", max(int(d.Seconds()), 0))
 	case d < time.Hour:

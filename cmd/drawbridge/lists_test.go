@@ -29,12 +29,14 @@ func TestListsFitATerminal(t *testing.T) {
 			answer["commands"] = []api.Command{
 				{ID: "cmd_1", AgentName: "main", State: "reported", Verb: "LOCAL_ACTION", Action: "backup_script", CreatedAt: made, Outcome: &api.Outcome{Status: "executed", ExitCode: 3}},
 				{ID: "cmd_2", AgentName: "main", State: "reported", Verb: "SUBAGENT", Repo: "github.com/me/my-app", Prompt: long, CreatedAt: made, Outcome: &api.Outcome{Status: "FINISHED"}},
-				{ID: "cmd_3", AgentName: "main", State: "reported", Verb: "SUBAGENT", Repo: "evil", CreatedAt: made, Code: "repo_not_allowed", Reason: "not on the allowlist"},
+				{ID: "cmd_3", AgentName: "main", State: "reported", Ended: "refused", Verb: "SUBAGENT", Repo: "evil", CreatedAt: made, Code: "repo_not_allowed", Reason: "not on the allowlist"},
 				{ID: "cmd_4", AgentName: "main", State: "uncertain", Verb: "SUBAGENT", Repo: "github.com/me/my-app", CreatedAt: made, Reason: long},
+				{ID: "cmd_6", AgentName: "main", State: "reported", Ended: "failed", Verb: "REMIND", When: "2h", Reason: "a person cancelled the reminder"},
+				{ID: "cmd_7", AgentName: "main", State: "reported", Verb: "LOCAL_ACTION", Action: "b", CreatedAt: made, Outcome: &api.Outcome{Status: "executed", ExitCode: -1}},
 				{ID: "cmd_5", AgentName: "main", State: "reported", Verb: "LOCAL_ACTION", Action: "slow", CreatedAt: made, Outcome: &api.Outcome{Status: "timed_out", Error: "after 60s"}},
 			}
 		default:
-			answer["agents"] = []api.Agent{{ID: "agt_1", Name: strings.Repeat("n", 40), State: "failed", Repo: "github.com/me/my-app", Task: long, CreatedAt: made, Trouble: long}}
+			answer["agents"] = []api.Agent{{ID: "agt_1", Name: strings.Repeat("n", 39) + "\x1b", State: "failed", Repo: "github.com/me/my-app", Task: long, CreatedAt: made, Trouble: long}}
 		}
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
@@ -47,9 +49,9 @@ func TestListsFitATerminal(t *testing.T) {
 		return got.stdout
 	}
 	for command, shows := range map[string][]string{
-		"agents":     {"failed  3h", "me/my-app", "長い文字"},
+		"agents":     {"n?  failed  3h", "me/my-app", "長い文字"},
 		"turns main": {"replied  3h", "1. line 1: executed  長い文字"},
-		"commands":   {"exit 3 ", "finished ", "refused ", "uncertain ", "timed out ", "    not on the allowlist", "    after 60s", "    say what really happened: drawbridge resolve cmd_4"},
+		"commands":   {"exit 3 ", "finished ", "refused ", "uncertain ", "timed out ", "main   -    failed ", "executed ", "    not on the allowlist", "    after 60s", "    say what really happened: drawbridge resolve cmd_4"},
 	} {
 		list, wide := call(strings.Fields(command)...), call(append(strings.Fields(command), "--wide")...)
 		for _, text := range shows {

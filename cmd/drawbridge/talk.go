@@ -203,7 +203,7 @@ type page struct {
 	State  string `help:"Only those in this state." placeholder:"STATE"`
 	Limit  int    `help:"At most so many, newest first." default:"50"`
 	Before string `help:"Those before this one, to page on; a list says what to write here." placeholder:"NEXT"`
-	Wide   bool   `help:"Show ids and whole texts, however long a line gets."`
+	Wide   bool   `help:"Show ids, and texts of up to 2000 characters, however long a line gets."`
 }
 
 func (p page) options() api.ListOptions {
@@ -234,7 +234,7 @@ func (c agentsCmd) Run(ctx context.Context, a app) error {
 	return tell(c.target, a, func(client *api.Client) (api.AgentList, error) { return client.Agents(ctx, o) }, func(list api.AgentList) error {
 		l := rows{head: []string{"NAME", "STATE", "AGE", "REPOSITORY", "TASK", "API", "ID", "EXTERNAL"}, ids: 3, wide: c.Wide, none: c.none("no agents; drawbridge launch makes one")}
 		for _, g := range list.Agents {
-			l.rows = append(l.rows, row{[]string{g.Name, g.State, age(g.CreatedAt, time.Now()), repoShown(g.Repo), short(g.Task, maxCell), g.API, g.ID, g.External}, agentNotes(g)})
+			l.rows = append(l.rows, row{[]string{short(g.Name, maxCell), g.State, age(g.CreatedAt, time.Now()), repoShown(short(g.Repo, maxCell)), short(g.Task, maxCell), g.API, g.ID, g.External}, agentNotes(g)})
 		}
 		if err := l.print(a.stdout); err != nil {
 			return err
@@ -282,11 +282,8 @@ func (c turnsCmd) Run(ctx context.Context, a app) error {
 	return tell(c.target, a, func(client *api.Client) (api.TurnList, error) { return client.Turns(ctx, c.Agent, c.options()) }, func(list api.TurnList) error {
 		l := rows{head: []string{"TURN", "STATE", "AGE", "CAUSE", "HEARD", "REPLIED", "ID"}, ids: 1, wide: c.Wide, none: c.none("no turns")}
 		for _, t := range list.Turns {
-			heard, room := strings.TrimSpace(strings.TrimPrefix(words.ForPerson(cmp.Or(t.Sent, t.Text)), words.Happened)), maxHeard
-			if c.Wide {
-				room = maxNote
-			}
-			r := row{cells: []string{fmt.Sprint(t.Seq), t.State, age(t.CreatedAt, time.Now()), t.Cause, short(heard, room), short(t.Reply, maxNote), t.ID}}
+			heard := strings.TrimSpace(strings.TrimPrefix(words.ForPerson(cmp.Or(t.Sent, t.Text)), words.Happened))
+			r := row{cells: []string{fmt.Sprint(t.Seq), t.State, age(t.CreatedAt, time.Now()), t.Cause, short(heard, c.room(maxHeard)), short(t.Reply, maxWide), t.ID}}
 			if t.Trouble != "" {
 				r.notes = []string{short(t.Trouble, maxNote)}
 			}
@@ -321,8 +318,8 @@ func (c commandsCmd) Run(ctx context.Context, a app) error {
 		}
 		l := rows{head: []string{"AGENT", "AGE", "OUTCOME", "WHAT", "TEXT", "STATE", "ID"}, ids: 2, wide: c.Wide, none: c.none("no commands")}
 		for _, m := range list.Commands {
-			what := m.Verb + " " + short(repoShown(m.Repo)+m.Action+m.When, 40)
-			l.rows = append(l.rows, row{[]string{cmp.Or(m.AgentName, m.Agent), age(m.CreatedAt, time.Now()), outcomeShown(m), what, short(m.Prompt+m.Message, maxCell), m.State, m.ID}, commandNotes(m)})
+			what := m.Verb + " " + short(repoShown(m.Repo)+m.Action+m.When, c.room(40))
+			l.rows = append(l.rows, row{[]string{cmp.Or(m.AgentName, m.Agent), age(m.CreatedAt, time.Now()), outcomeShown(m), what, short(m.Prompt+m.Message, maxWide), m.State, m.ID}, commandNotes(m)})
 		}
 		if err := l.print(a.stdout); err != nil {
 			return err
@@ -336,11 +333,9 @@ func outcomeShown(m api.Command) string {
 	switch {
 	case m.Asked != nil && m.State == "sending":
 		return "asked"
-	case m.Code != "" && m.State == "reported" && m.Outcome == nil:
-		return "refused"
 	case m.Outcome == nil:
-		return m.State
-	case m.Outcome.Status == string(bridge.ActionExecuted):
+		return cmp.Or(m.Ended, m.State)
+	case m.Outcome.Status == string(bridge.ActionExecuted) && m.Outcome.ExitCode != bridge.NoExitCode:
 		return fmt.Sprintf("exit %d", m.Outcome.ExitCode)
 	}
 	return strings.ReplaceAll(strings.ToLower(short(m.Outcome.Status, 20)), "_", " ")
@@ -363,11 +358,20 @@ func commandNotes(m api.Command) (notes []string) {
 	return notes
 }
 
-// How much of a text stands in a cell of a list that is not wide, in characters.
+// How much of a text stands in a cell, in characters: of any, of what an agent heard, and in a wide list.
 const (
 	maxCell  = 200
 	maxHeard = 36
+	maxWide  = 2000
 )
+
+// room is how many characters a cell in front of the last one may have.
+func (p page) room(n int) int {
+	if p.Wide {
+		return maxWide
+	}
+	return n
+}
 
 type denyCmd struct {
 	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`

@@ -19,7 +19,7 @@ func fullAgent() bridge.Agent {
 	return bridge.Agent{
 		ID: "agt_full", Name: "full", Role: "main docs", Quarantined: true, Parent: "agt_parent", Command: "cmd_1", Root: "agt_root", Depth: 2, Runtime: "laptop", API: "v0", OpKey: "0a1b", External: "bc-1",
 		LastRun: "run-1", Repo: "github.com/me/my-app", Ref: "main", URL: "https://example.com/a?b=c", State: bridge.AgentWaiting, Task: bridge.TaskWaiting, ChatUser: "ümläut \"'",
-		Trouble: "line one\nline two", Join: bridge.JoinAny, JoinWithin: 90 * time.Minute, Tokens: 1 << 40, CostMicros: 1<<40 + 1, Unmetered: true, NotBefore: at(time.Minute), Doing: bridge.DoingAsking, DoingSince: at(2 * time.Minute), CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
+		Trouble: "line one\nline two", Join: bridge.JoinAny, JoinWithin: 90 * time.Minute, Tokens: 1 << 40, CostMicros: 1<<40 + 1, Unmetered: true, NotBefore: at(time.Minute), Doing: bridge.DoingAsking, DoingSince: at(2 * time.Minute), Prompt: "Say \"hi\" …", CreatedAt: at(time.Microsecond), UpdatedAt: at(time.Hour),
 	}
 }
 
@@ -395,6 +395,7 @@ func fullCommand(n int) bridge.Command {
 		OpKey: fmt.Sprintf("key-%d", n), State: bridge.CommandConfirmed, Code: "granted", Reason: "because", Canonical: "github.com/me/my-app", Runtime: "cursor", API: "v1", Relay: "laptop",
 		ApprovalKey: "approve", Approved: true, Child: "agt_child",
 		Outcome:   &bridge.CommandOutcome{Status: "executed", ExitCode: 3, Stdout: "out\n", Stderr: "err", Omitted: 1 << 40, DurationMS: 12, HTTPStatus: 200, Error: "e", Message: "msg_1"},
+		Ended:     bridge.CommandFailed,
 		Due:       at(time.Minute),
 		CreatedAt: epoch, UpdatedAt: at(time.Second),
 	}

@@ -39,7 +39,9 @@ CREATE TABLE agents (
     -- agent on a person's machine does.
     not_before  INTEGER NOT NULL DEFAULT 0,
     doing       TEXT NOT NULL DEFAULT '',
-    doing_since INTEGER NOT NULL DEFAULT 0
+    doing_since INTEGER NOT NULL DEFAULT 0,
+    -- prompt is the begin of what the agent was launched for.
+    prompt      TEXT NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX agents_external ON agents (external) WHERE external <> '';
 CREATE UNIQUE INDEX agents_chat_user ON agents (chat_user) WHERE chat_user <> '';
@@ -100,6 +102,8 @@ CREATE TABLE commands (
     updated_at   BIGINT NOT NULL,
     due_at       BIGINT NOT NULL DEFAULT 0,
     runtime      TEXT NOT NULL DEFAULT '',
+    -- ended is the state before reported.
+    ended        TEXT NOT NULL DEFAULT '',
     UNIQUE (turn, ordinal)
 );
 CREATE INDEX commands_agent ON commands (agent, id);
