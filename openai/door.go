@@ -66,15 +66,15 @@ const (
 	repeatWithin = 30 * time.Second
 	markedWithin = 10 * time.Minute
 	repeatSince  = 2 * time.Hour
-	// fateWithin is how long a repeat waits until it is known whether the first one's connection broke.
-	fateWithin = 2 * time.Second
+	// passWithin is how long a request waits in this process until the one of the same body before it has its record, or its connection broke.
+	passWithin = 2 * time.Second
 	// doubtFor is how soon after a whole answer a connection ends when the answer may be lost on its way. lostWithin is how soon after that the
 	// same body is a repeat, and lostMarked how soon for a request that says so.
 	doubtFor   = 250 * time.Millisecond
 	lostWithin = 500 * time.Millisecond
 	lostMarked = 2 * time.Second
 	// remember is how long a turn that is over stays in memory, and keepFor how long in the record. The door looks for older ones each
-	// forgetEach, and deletes at most forgetAtOnce each 10 seconds.
+	// forgetEach, and deletes at most forgetAtOnce at each sign.
 	remember     = time.Minute
 	keepFor      = 30 * 24 * time.Hour
 	forgetEach   = time.Hour

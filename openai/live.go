@@ -34,8 +34,9 @@ type leg struct {
 	changed chan struct{} // closed at each change, and replaced
 	// readers counts the requests that read it, or are about to.
 	readers int
-	again   atomic.Bool // its answer may be lost, and is given once more
-	saving  sync.Mutex  // one save of the row at a time
+
+	again  atomic.Bool // its answer may be lost, and is given once more
+	saving sync.Mutex  // one save of the row at a time
 }
 
 func newLeg(row Turn) *leg {

@@ -42,10 +42,10 @@ func (c claim) fits(t Turn) bool {
 	return c.now.Sub(t.BrokenAt) <= repeatWithin
 }
 
-// pass lets the requests of one body through one at a time: the next one when release was called, or after fateWithin. Who repeats a
+// pass lets the requests of one body through one at a time: the next one when release was called, or after passWithin. Who repeats a
 // request waits that way for its record, and until it is seen that its connection is closed. release may be called twice.
 func (d *Door) pass(ctx context.Context, token, body string) (release func()) {
-	ctx, done := context.WithTimeout(ctx, fateWithin)
+	ctx, done := context.WithTimeout(ctx, passWithin)
 	defer done()
 	key := [2]string{token, body}
 	for {

@@ -2,6 +2,7 @@ package callers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -106,16 +107,27 @@ func (l *look) calls() {
 
 // histories adds the newest turns of the first history that there is, in the client's session where it names one.
 func (l *look) histories() {
-	for _, sum := range l.q.Histories {
-		n := len(l.found.Turns)
-		if l.q.SessionKey == "" {
-			l.turns("after_sum = $2 ORDER BY started_at DESC, id DESC LIMIT 8", sum)
-		} else {
-			l.turns("after_sum = $2 AND session = (SELECT id FROM openai_sessions WHERE token = $1 AND client_key = $3 ORDER BY used_at DESC, id DESC LIMIT 1) ORDER BY started_at DESC, id DESC LIMIT 8", sum, l.q.SessionKey)
+	if l.err != nil || len(l.q.Histories) == 0 {
+		return
+	}
+	within, more := func(int) string { return "" }, []any(nil)
+	if l.q.SessionKey != "" {
+		within = func(n int) string {
+			return fmt.Sprintf(" AND session = (SELECT id FROM openai_sessions WHERE token = $1 AND client_key = $%d ORDER BY used_at DESC, id DESC LIMIT 1)", n)
 		}
-		if l.err != nil || len(l.found.Turns) > n {
-			return
-		}
+		more = []any{l.q.SessionKey}
+	}
+	sums := make([]string, len(l.q.Histories))
+	for i := range sums {
+		sums[i] = fmt.Sprintf("(%d, CAST($%d AS TEXT))", i, i+2)
+	}
+	// Each history is one look into the index, however many turns have it.
+	query := "SELECT column2 FROM (VALUES " + strings.Join(sums, ", ") + ") AS histories WHERE EXISTS (SELECT 1 FROM openai_turns WHERE token = $1 AND after_sum = column2 AND after_sum <> ''" +
+		within(len(sums)+2) + ") ORDER BY column1 LIMIT 1"
+	var longest []string
+	longest, l.err = all(l.rows, func(scan func(...any) error) (sum string, err error) { return sum, scan(&sum) }, query, slices.Concat(anys(l.q.Token, l.q.Histories), more)...)
+	if len(longest) > 0 {
+		l.turns("after_sum = $2"+within(3)+" ORDER BY started_at DESC, id DESC LIMIT 8", slices.Concat(anys(longest[0], nil), more)...)
 	}
 }
 
