@@ -51,8 +51,8 @@ type RelayCopy struct {
 	At time.Time `json:"at"`
 	// Epoch is the one that it showed.
 	Epoch int64 `json:"epoch"`
-	// Accepted is true once the operator said that it is to be let in.
-	Accepted bool `json:"accepted,omitempty"`
+	// AcceptedAt is when the operator said that it is to be let in; the word holds for an hour.
+	AcceptedAt time.Time `json:"accepted_at,omitzero"`
 }
 
 // RelayOffer is one action that the relay said it may run.
@@ -137,7 +137,7 @@ func viewRelay(v bridge.RelayView) Relay {
 		out.Outdated = &v.OutdatedAt
 	}
 	if !v.CopyAt.IsZero() {
-		out.Copy = &RelayCopy{At: v.CopyAt, Epoch: v.CopyEpoch, Accepted: v.Accept}
+		out.Copy = &RelayCopy{At: v.CopyAt, Epoch: v.CopyEpoch, AcceptedAt: v.AcceptedAt}
 	}
 	switch {
 	case v.State == bridge.RelayRevoked:

@@ -63,7 +63,7 @@ func (r *relays) Invitations(context.Context) ([]bridge.RelayJoin, error) {
 
 func (r *relays) Accept(ctx context.Context, name string) (bridge.RelayView, error) {
 	v, err := r.RelayByName(ctx, name)
-	v.Epoch, v.CopyEpoch, v.CopyAt, v.Accept, v.StoppedAt = 7, 5, time.Unix(1, 0).UTC(), true, time.Unix(2, 0).UTC()
+	v.Epoch, v.CopyEpoch, v.CopyAt, v.AcceptedAt, v.StoppedAt = 7, 5, time.Unix(1, 0).UTC(), time.Unix(3, 0).UTC(), time.Unix(2, 0).UTC()
 	return v, err
 }
 
@@ -107,7 +107,7 @@ func TestRelays(t *testing.T) {
 		t.Errorf("%+v, %v", k, err)
 	}
 	if r, err := c.AcceptRelay(ctx, "laptop"); err != nil || r.Epoch != 7 || r.Stopped == nil || !r.Stopped.Equal(time.Unix(2, 0)) ||
-		r.Copy == nil || *r.Copy != (api.RelayCopy{At: time.Unix(1, 0).UTC(), Epoch: 5, Accepted: true}) {
+		r.Copy == nil || *r.Copy != (api.RelayCopy{At: time.Unix(1, 0).UTC(), Epoch: 5, AcceptedAt: time.Unix(3, 0).UTC()}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := c.RevokeRelay(ctx, "laptop"); err != nil || r.State != "revoked" || r.Connected != nil {

@@ -41,11 +41,11 @@ type Relay struct {
 	StoppedAt time.Time
 	// OutdatedAt is since when relay.yaml is another than the one that the relay follows, the zero time while it is not.
 	OutdatedAt time.Time
-	// CopyAt is when a relay was last refused because it showed the epoch CopyEpoch, which is older than Epoch, or when it was accepted.
+	// CopyAt is when a relay was last refused because it showed the epoch CopyEpoch, which is older than Epoch.
 	CopyAt    time.Time
 	CopyEpoch int64
-	// Accept is true once the operator has said that the relay that shows CopyEpoch is to be let in. It holds for AcceptFor.
-	Accept bool
+	// AcceptedAt is when the operator said that the relay that shows CopyEpoch is to be let in. The word holds for AcceptFor.
+	AcceptedAt time.Time
 }
 
 // AcceptFor is how long the operator's word holds that a relay is to be let in although its epoch is older.
@@ -53,7 +53,7 @@ const AcceptFor = time.Hour
 
 // Accepts reports whether the operator said that the relay that shows an epoch is to be let in although it is older.
 func (r Relay) Accepts(epoch int64, now time.Time) bool {
-	return r.Accept && now.Sub(r.CopyAt) < AcceptFor && r.CopyEpoch == epoch
+	return now.Sub(r.AcceptedAt) < AcceptFor && r.CopyEpoch == epoch
 }
 
 // RelayTie says which relay a request was given to.

@@ -12,7 +12,7 @@ var relaysTable = table[string, bridge.Relay]{
 	insert: putRelay,
 	args: asArgs(func(r *bridge.Relay) []any {
 		return []any{r.Name, r.State, r.Key, r.NextKey, r.Pin, r.Replica, r.Session, micros(r.ConnectedAt), micros(r.EnrolledAt), micros(r.SeenAt),
-			r.Epoch, r.Offered, r.Process, micros(r.StoppedAt), micros(r.OutdatedAt), micros(r.CopyAt), r.CopyEpoch, asInt(r.Accept)}
+			r.Epoch, r.Offered, r.Process, micros(r.StoppedAt), micros(r.OutdatedAt), micros(r.CopyAt), r.CopyEpoch, micros(r.AcceptedAt)}
 	}),
 }
 

@@ -6,13 +6,13 @@ import (
 	"drawbridge/bridge"
 )
 
-const relayColumns = "name, state, key, next_key, pin, replica, session, connected_at, enrolled_at, seen_at, epoch, offered, process, stopped_at, outdated_at, copy_at, copy_epoch, accept"
+const relayColumns = "name, state, key, next_key, pin, replica, session, connected_at, enrolled_at, seen_at, epoch, offered, process, stopped_at, outdated_at, copy_at, copy_epoch, accepted_at"
 
 var putRelay = putSQL("relays", relayColumns)
 
 func scanRelay(row scanner) (r bridge.Relay, err error) {
 	err = row.Scan(&r.Name, &r.State, &r.Key, &r.NextKey, &r.Pin, &r.Replica, &r.Session, microTime{&r.ConnectedAt}, microTime{&r.EnrolledAt}, microTime{&r.SeenAt},
-		&r.Epoch, &r.Offered, &r.Process, microTime{&r.StoppedAt}, microTime{&r.OutdatedAt}, microTime{&r.CopyAt}, &r.CopyEpoch, &r.Accept)
+		&r.Epoch, &r.Offered, &r.Process, microTime{&r.StoppedAt}, microTime{&r.OutdatedAt}, microTime{&r.CopyAt}, &r.CopyEpoch, microTime{&r.AcceptedAt})
 	return r, err
 }
 

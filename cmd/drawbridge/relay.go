@@ -200,8 +200,8 @@ func warnOfCopy(w io.Writer, r api.Relay) {
 		return
 	}
 	fmt.Fprintf(w, "  refused at %s: a relay that shows epoch %d; the last one that was acknowledged is %d\n", r.Copy.At.Local().Format(time.DateTime), r.Copy.Epoch, r.Epoch)
-	if r.Copy.Accepted {
-		fmt.Fprintln(w, "    you accepted it; it is let in when it tries within an hour")
+	if time.Since(r.Copy.AcceptedAt) < bridge.AcceptFor {
+		fmt.Fprintln(w, "    you accepted it; it is let in when it tries next")
 		return
 	}
 	fmt.Fprintf(w, "    its state folder was copied or put back, or its journal removed; stop the copy, or if that one is to stay: drawbridge relay accept %s\n", r.Name)

@@ -12,7 +12,7 @@ import (
 func relay(n int) bridge.Relay {
 	return bridge.Relay{Name: fmt.Sprintf("relay-%04d", n), State: bridge.RelayEnrolled, Key: "key", NextKey: "next", Pin: "pin", Replica: "rep_1", Session: "ses_1",
 		ConnectedAt: at(time.Minute), EnrolledAt: epoch, SeenAt: at(time.Hour),
-		Epoch: 7, Offered: 9, Process: "p1", StoppedAt: at(2 * time.Hour), OutdatedAt: at(4 * time.Hour), CopyAt: at(3 * time.Hour), CopyEpoch: 5, Accept: true}
+		Epoch: 7, Offered: 9, Process: "p1", StoppedAt: at(2 * time.Hour), OutdatedAt: at(4 * time.Hour), CopyAt: at(3 * time.Hour), CopyEpoch: 5, AcceptedAt: at(time.Minute)}
 }
 
 func testRelays(t *testing.T, open Open) {
@@ -22,7 +22,7 @@ func testRelays(t *testing.T, open Open) {
 	revoked, elsewhere, away := relay(3), relay(2), relay(0)
 	revoked.State, elsewhere.Replica = bridge.RelayRevoked, "rep_2"
 	away.Replica, away.Session, away.ConnectedAt, away.NextKey = "", "", time.Time{}, ""
-	away.Epoch, away.Offered, away.Process, away.StoppedAt, away.OutdatedAt, away.CopyAt, away.CopyEpoch, away.Accept = 0, 0, "", time.Time{}, time.Time{}, time.Time{}, 0, false
+	away.Epoch, away.Offered, away.Process, away.StoppedAt, away.OutdatedAt, away.CopyAt, away.CopyEpoch, away.AcceptedAt = 0, 0, "", time.Time{}, time.Time{}, time.Time{}, 0, time.Time{}
 	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for _, r := range []bridge.Relay{revoked, elsewhere, first, away} {
 			if err := tx.PutRelay(r); err != nil {

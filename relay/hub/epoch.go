@@ -70,10 +70,10 @@ func (c *conn) stale(relay bridge.Relay) bool { return relay.ConnectedAt.After(c
 func (c *conn) noteCopy(tx *bridge.Scene, relay bridge.Relay) error {
 	now := c.hub.o.Now()
 	same := relay.CopyEpoch == c.shown && !relay.CopyAt.IsZero()
-	if c.stale(relay) || (same || relay.Accept) && now.Sub(relay.CopyAt) < time.Minute {
+	if c.stale(relay) || same && now.Sub(relay.CopyAt) < time.Minute || now.Sub(relay.AcceptedAt) < time.Minute {
 		return nil
 	}
-	relay.CopyAt, relay.CopyEpoch, relay.Accept = now, c.shown, false
+	relay.CopyAt, relay.CopyEpoch, relay.AcceptedAt = now, c.shown, time.Time{}
 	return tx.PutRelay(relay)
 }
 
@@ -119,7 +119,7 @@ func (c *conn) takeEpoch(relay *bridge.Relay) error {
 	failpoint.Here("hub.epoch.acknowledged")
 	relay.Epoch, relay.Process = c.epoch, c.process
 	if accepted {
-		relay.CopyAt, relay.CopyEpoch, relay.Accept = time.Time{}, 0, false
+		relay.CopyAt, relay.CopyEpoch, relay.AcceptedAt = time.Time{}, 0, time.Time{}
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (h *Hub) Accept(ctx context.Context, name string) (bridge.RelayView, error)
 		if relay.CopyAt.IsZero() {
 			return bridge.Errorf(bridge.Conflict, "no copy of relay %q was refused; see `drawbridge relay show %s`", name, name)
 		}
-		relay.CopyAt, relay.Accept = h.o.Now(), true
+		relay.AcceptedAt = h.o.Now()
 		return tx.PutRelay(relay)
 	})
 	if errors.Is(err, bridge.ErrNoRow) {

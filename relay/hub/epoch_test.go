@@ -351,7 +351,7 @@ func TestAccept(t *testing.T) {
 	stop := connect(t, path, other, nil)
 	eventually(t, "it is refused", func() bool { return !s.relay(t).CopyAt.IsZero() })
 	for range 2 {
-		if v, err := s.Accept(t.Context(), "laptop"); err != nil || !v.Relay.Accept {
+		if v, err := s.Accept(t.Context(), "laptop"); err != nil || v.AcceptedAt.IsZero() {
 			t.Fatalf("%+v, %v", v, err)
 		}
 	}
@@ -359,7 +359,7 @@ func TestAccept(t *testing.T) {
 	eventually(t, "the first one is refused now", func() bool { return s.relay(t).CopyEpoch == original.Epoch() && !s.relay(t).CopyAt.IsZero() })
 	stop()
 	s.offline(t, "laptop")
-	if v := s.relay(t); v.Relay.Accept || v.Process != other.process {
+	if v := s.relay(t); !v.AcceptedAt.IsZero() || v.Process != other.process {
 		t.Errorf("%+v", v.Relay)
 	}
 }
@@ -385,7 +385,7 @@ func TestAcceptIsNotUsed(t *testing.T) {
 		defer connect(t, path, d, s.inTime)()
 		eventually(t, "it is refused", func() bool {
 			r := s.relay(t)
-			return !r.CopyAt.IsZero() && r.CopyEpoch == shows && !r.Relay.Accept
+			return !r.CopyAt.IsZero() && r.CopyEpoch == shows && r.AcceptedAt.IsZero()
 		})
 		return d
 	}

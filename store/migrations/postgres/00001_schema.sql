@@ -263,7 +263,7 @@ CREATE TABLE relays (
     stopped_at   BIGINT NOT NULL DEFAULT 0,
     copy_at      BIGINT NOT NULL DEFAULT 0,
     copy_epoch   BIGINT NOT NULL DEFAULT 0,
-    accept       INTEGER NOT NULL DEFAULT 0,
+    accepted_at  BIGINT NOT NULL DEFAULT 0,
     outdated_at  BIGINT NOT NULL DEFAULT 0
 );
 -- A replica looks for what it has to cut off, and for what it held before it restarted.
