@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Budget bounds what all agents under one root may use together, the root
 // included. A field that is zero means its default; Tokens and CostUSD are
@@ -92,35 +96,41 @@ func (p *Policy) LaunchRefused(agents []string, u TreeUsage, launches int) strin
 	return p.spent(agents, u)
 }
 
-// bound names the setting that bounds a tree: the first of an agent that is lower than the general one, or else that.
+// bound names every setting that bounds a tree to its budget; "" without a bound.
 func (p *Policy) bound(agents []string, key string, of func(Budget) int) string {
-	lowest := of(p.Budget(agents))
-	if of(p.limits.Tree) != lowest {
-		for _, name := range agents {
-			if of(p.agents[name].tree) == lowest {
-				return "agents." + name + ".tree." + key
-			}
+	lowest, names := of(p.Budget(agents)), []string(nil)
+	if lowest == 0 {
+		return ""
+	}
+	if of(p.limits.Tree) == lowest {
+		names = append(names, "limits.tree."+key)
+	}
+	for _, name := range agents {
+		if of(p.agents[name].tree) == lowest {
+			names = append(names, "agents."+name+".tree."+key)
 		}
 	}
-	return "limits.tree." + key
+	return strings.Join(names, " and ")
 }
 
 // spent says which of the bounds on usage is reached.
 func (p *Policy) spent(agents []string, u TreeUsage) string {
 	const micros = 1_000_000
 	b := p.Budget(agents)
+	tokens := p.bound(agents, "tokens", func(b Budget) int { return b.Tokens })
+	cost := p.bound(agents, "cost_usd", func(b Budget) int { return b.CostUSD })
 	switch {
 	case b.Tokens == 0 && b.CostUSD == 0:
 		return ""
 	case b.Tokens > 0 && u.Tokens >= int64(b.Tokens):
 		return fmt.Sprintf("the tree has used %d tokens and its budget is %d; raise %s to go on",
-			u.Tokens, b.Tokens, p.bound(agents, "tokens", func(b Budget) int { return b.Tokens }))
+			u.Tokens, b.Tokens, tokens)
 	case b.CostUSD > 0 && u.CostMicros >= int64(b.CostUSD)*micros:
 		return fmt.Sprintf("the tree has cost %.2f US dollars and its budget is %d; raise %s to go on",
-			float64(u.CostMicros)/micros, b.CostUSD, p.bound(agents, "cost_usd", func(b Budget) int { return b.CostUSD }))
+			float64(u.CostMicros)/micros, b.CostUSD, cost)
 	case u.Unmetered > 0:
-		return fmt.Sprintf("the API does not tell what %s of the tree used, so its budget of tokens or cost cannot be kept; use the v1 API with usage, or remove the bounds tokens and cost_usd",
-			count(u.Unmetered, "agent"))
+		return fmt.Sprintf("the API does not tell what %s of the tree used, so its budget of tokens or cost cannot be kept; use the v1 API with usage, or remove %s",
+			count(u.Unmetered, "agent"), strings.Join(slices.DeleteFunc([]string{tokens, cost}, func(name string) bool { return name == "" }), " and "))
 	}
 	return ""
 }

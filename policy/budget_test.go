@@ -38,7 +38,7 @@ func TestBudgetRefuses(t *testing.T) {
 	tight := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4, Tokens: 100, CostUSD: 1}}})
 	counted := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4}}})
 	narrow := mustPolicy(t, policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/a/*"}}, Limits: policy.Limits{Tree: policy.Budget{Launches: 3, Open: 2, Turns: 4}},
-		Agents: map[string]policy.Narrowing{"boss": {Tree: policy.Budget{Launches: 9, Turns: 2}}, "kid": {Tree: policy.Budget{Tokens: 50}}}})
+		Agents: map[string]policy.Narrowing{"boss": {Tree: policy.Budget{Launches: 9, Open: 2, Turns: 2}}, "kid": {Tree: policy.Budget{Tokens: 50}}}})
 	for name, c := range map[string]struct {
 		p        *policy.Policy
 		used     policy.TreeUsage
@@ -61,11 +61,13 @@ func TestBudgetRefuses(t *testing.T) {
 		"nobody needs to":      {counted, policy.TreeUsage{Unmetered: 9, Tokens: 1 << 60, CostMicros: 1 << 60}, 1, "", ""},
 		"an agent's own turns": {narrow, policy.TreeUsage{Turns: 2}, 1, "its budget is 2; raise agents.boss.tree.turns to go on", ""},
 		"an agent's launches":  {narrow, policy.TreeUsage{Launches: 3}, 1, "", "its budget is 3 (limits.tree.launches)"},
+		"two bounds alike":     {narrow, policy.TreeUsage{Open: 2}, 1, "", "its budget is 2 (limits.tree.open and agents.boss.tree.open)"},
+		"unknown use":          {narrow, policy.TreeUsage{Unmetered: 1}, 1, "or remove agents.kid.tree.tokens\n", "or remove agents.kid.tree.tokens\n"},
 		"an agent's tokens":    {narrow, policy.TreeUsage{Tokens: 50}, 1, "raise agents.kid.tree.tokens", "raise agents.kid.tree.tokens"},
 		"counters below zero":  {tight, policy.TreeUsage{Launches: -5, Open: -5, Turns: -5}, 3, "", "open"},
 	} {
 		for what, got := range map[string][2]string{"turn": {c.p.TurnRefused([]string{"boss", "kid"}, c.used), c.turn}, "launch": {c.p.LaunchRefused([]string{"boss", "kid"}, c.used, c.launches), c.launch}} {
-			if (got[0] == "") != (got[1] == "") || !strings.Contains(got[0], got[1]) {
+			if (got[0] == "") != (got[1] == "") || !strings.Contains(got[0]+"\n", got[1]) {
 				t.Errorf("%s, %s: %q, want %q in it", name, what, got[0], got[1])
 			}
 		}
