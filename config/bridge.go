@@ -15,76 +15,9 @@ type Problem = yamlconf.Problem
 // Source is a configuration file as read, for ParseBridge and ParseAllowlist.
 type Source = yamlconf.Source
 
-// Bridge is bridge.yaml. Every key, its default and its bounds:
+// Bridge is bridge.yaml. docs/reference/bridge-yaml.md has every key with its default and its bounds.
 //
-//	key                    default                  accepted
-//	listen                 127.0.0.1:7410           host:port, port 0 to 65535
-//	public_url             none                     https://…, http:// for loopback only
-//	operator.listen        none: listen serves all  host:port, port 1 to 65535; :port is for this machine alone
-//	operator.url           none                     https://…, http:// for loopback only; needs operator.listen
-//	token                  required                 32 to 4096 visible ASCII characters, by reference
-//	key                    required                 32 to 65536 bytes, by reference
-//	old_keys               []                       at most 8, each as key
-//	database               drawbridge.db            a file, relative to the configuration, or postgres://…
-//	allowlist              allowlist.yaml           a file, relative to the configuration
-//	files                  files                    a folder, relative to the configuration; "" takes no files
-//	cursor.key             none: no cloud agents    visible ASCII characters, by reference
-//	cursor.api             v1                       v1, v0
-//	cursor.url             https://api.cursor.com   https://…, http:// for loopback only
-//	cursor.model           the account's default    at most 200 visible ASCII characters
-//	cursor.timeout         150s                     1s to 10m
-//	cursor.v0_settle       off                      0s (off), or twice cursor.timeout to 168h
-//	poll.min               10s                      100ms to 10m
-//	poll.max               60s                      poll.min to 1h
-//	orchestrators[].name   required                 a-z, 0-9, _ . - ; 1 to 64; each once; no word for people or the bridge
-//	orchestrators[].repo   required                 github.com/owner/name
-//	orchestrators[].ref    the default branch       a branch, tag or commit
-//	orchestrators[].workspace none                  a folder on this machine, relative to the configuration
-//	orchestrators[].runtime cursor                  cursor, or a name of runtimes
-//	runtimes.<name>.kind   required                 relay, for agents that a relay hosts; chat, a chat model; scripted, for tests
-//	runtimes.<name>.relay  required for relay       the name of a relay that joins
-//	runtimes.<name>.agent  required for relay       a name below agents in that relay's file
-//	runtimes.<name>.tool_cap none (relay)           1 to 10000
-//	runtimes.<name>.script required for scripted    a file, relative to the configuration
-//	runtimes.<name>.dir    <name>.agents            a folder, relative to the configuration; for scripted alone
-//	orchestrators[].blocks none                     label: text, at most 16384 bytes each and 65536 in all
-//	runtimes.<name>.url    required (chat)          https://…, http:// for loopback only
-//	runtimes.<name>.model  required (chat)          at most 200 visible ASCII characters
-//	runtimes.<name>.key    none (chat)              visible ASCII characters, by reference
-//	runtimes.<name>.steps  50 (chat)                1 to 1000
-//	runtimes.<name>.turn_timeout 5m (chat)          1s to 24h
-//	runtimes.<name>.max_tokens the endpoint's (chat) 1 to 1000000
-//	runtimes.<name>.parallel 4 (chat)               1 to 256
-//	orchestrators[].toolsets [bridge]               bridge, team, threads, channels, memory; each once
-//	mail.per_minute        10                       1 to 100000
-//	mail.max_file          33554432                 1 to 1099511627776 bytes
-//	mail.chain_depth       3                        1 to 1000
-//	tools.per_minute       6000                     1 to 1000000
-//	tools.remind           true                     true, false
-//	chat.orchestrator      the only orchestrator    a name of orchestrators
-//	chat.per_minute        20                       1 to 1000
-//	chat.wait              300s                     1s to 1h
-//	openai.listen          none: no such door       host:port; :port is for this machine alone
-//	openai.url             none                     https://…, http:// for loopback only
-//	openai.anonymous       none                     the name of a token, for callers on this machine without one
-//	openai.origins         []                       web pages that may call the door, https://host
-//	openai.park_timeout    15m                      1s to 24h
-//	openai.side_model      none: a rule answers     the name of a model
-//	openai.upstreams.<name>.kind  required          chat, agent, cloud
-//	openai.upstreams.<name>.url   required for chat https://…, http:// for loopback only
-//	openai.upstreams.<name>.key   none              visible ASCII characters, by reference
-//	openai.upstreams.<name>.models all that are there  name: { model, context_length }; for chat alone
-//	openai.upstreams.<name>.repos required for cloud   alias: github.com/owner/name
-//	relays.<name>.url      required                 https://…, http:// for loopback only
-//	relays.<name>.token    required                 as token, by reference
-//	parser.fenced          ignore                   ignore, run
-//	parser.remind          false                    true, false
-//	parser.webhook_result  false                    true, false
-//	log.level              info                     trace, debug, info, warn, error
-//	log.format             json                     json, console
-//
-// "By reference" means ${VAR} or ${file:path}: a secret that stands in the file
-// itself is a problem. Values elsewhere may hold references too.
+// A Secret comes by reference, ${VAR} or ${file:path}: one that stands in the file itself is a problem. Values elsewhere may hold references, too.
 type Bridge struct {
 	// Listen is the address for agents' door, webhooks and relays. It serves the operator, too, unless Operator.Listen does.
 	Listen string `yaml:"listen"`
@@ -257,7 +190,7 @@ type Log struct {
 	Format string `yaml:"format"`
 }
 
-// defaults is the default column of the table above.
+// defaults are those of the page.
 func defaults() Bridge {
 	return Bridge{
 		Listen:    "127.0.0.1:7410",

@@ -1,14 +1,18 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// TestReferenceNamesEveryKey: docs/reference has a row for each key that a file may hold.
+// TestReferenceNamesEveryKey: docs/reference has a row for each key that a file may hold, with its default.
 func TestReferenceNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	for page, file := range map[string]any{"bridge-yaml.md": Bridge{}, "allowlist-yaml.md": allowlist{}} {
@@ -25,7 +29,50 @@ func TestReferenceNamesEveryKey(t *testing.T) {
 				t.Errorf("%s does not name %s", page, key)
 			}
 		}
+		if page == "bridge-yaml.md" {
+			defaultsOn(t, string(text))
+		}
 	}
+}
+
+// defaultsOn compares the second column of the page with the defaults of bridge.yaml.
+func defaultsOn(t *testing.T, page string) {
+	t.Helper()
+	found := 0
+	for key, value := range valuesBelow(reflect.ValueOf(defaults()), "") {
+		row := regexp.MustCompile("(?m)^\\| [^|]*`" + regexp.QuoteMeta(key) + "`[^|]*\\| ([^|]*) \\|").FindStringSubmatch(page)
+		if row == nil {
+			continue // TestReferenceNamesEveryKey tells
+		}
+		found++
+		if !slices.ContainsFunc(regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1), func(m []string) bool {
+			span, err := time.ParseDuration(m[1])
+			return m[1] == value || err == nil && span.String() == value
+		}) {
+			t.Errorf("the default of %s is %s, and the page says %s", key, value, row[1])
+		}
+	}
+	if found < 15 {
+		t.Errorf("%d defaults: the test looks in the wrong place", found)
+	}
+}
+
+// valuesBelow returns the scalar values that are not zero, by the paths of their keys.
+func valuesBelow(of reflect.Value, path string) map[string]string {
+	all := map[string]string{}
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Type().Field(i).Tag.Get("yaml"), ",")
+		if name == "" || of.Field(i).IsZero() {
+			continue
+		}
+		at := strings.TrimPrefix(path+"."+name, ".")
+		if of.Field(i).Kind() == reflect.Struct {
+			maps.Copy(all, valuesBelow(of.Field(i), at))
+			continue
+		}
+		all[at] = fmt.Sprint(of.Field(i).Interface())
+	}
+	return all
 }
 
 // keysBelow returns the paths of all keys that hold a value, as the pages write them.

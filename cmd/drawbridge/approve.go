@@ -11,7 +11,8 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
-	"drawbridge/internal/logs"
+
+	"golang.org/x/term"
 )
 
 type approveCmd struct {
@@ -122,8 +123,8 @@ func (d decider) ask(ctx context.Context, m api.Command) (string, error) {
 // may be used, or else the controlling terminal. Without a person it is standard
 // output or, where that may not be used, standard error.
 func (a app) terminal(useOutput bool) (screen io.WriteCloser, isPerson bool) {
-	switch reads := logs.IsTerminal(a.stdin) && !isNothing(a.stdin); {
-	case reads && useOutput && logs.IsTerminal(a.stdout) && !isNothing(a.stdout):
+	switch reads := isTerminal(a.stdin); {
+	case reads && useOutput && isTerminal(a.stdout):
 		return open{a.stdout}, true
 	case reads:
 		if tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0); err == nil {
@@ -142,18 +143,10 @@ type open struct{ io.Writer }
 // Close does nothing.
 func (open) Close() error { return nil }
 
-// isNothing reports whether a stream is the null device, which looks like a terminal otherwise.
-func isNothing(stream any) bool {
+// isTerminal reports whether a person reads or types at a stream.
+func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	nothing, err := os.Stat(os.DevNull)
-	if err != nil {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && os.SameFile(nothing, info)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // showHeld prints held commands whole: nobody should have to approve what was cut off.

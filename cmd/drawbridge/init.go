@@ -19,7 +19,6 @@ import (
 
 	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
-	"drawbridge/internal/logs"
 	"drawbridge/internal/trust"
 	"drawbridge/policy"
 	"drawbridge/relay/runner/settings"
@@ -152,7 +151,7 @@ func (c *initCmd) complete(there config.SampleValues, ask func(string) (string, 
 
 // question asks a person at the terminal; nil when standard input is not a terminal.
 func (a app) question() func(string) (string, error) {
-	if in, ok := a.stdin.(*os.File); !ok || !logs.IsTerminal(in) {
+	if in, ok := a.stdin.(*os.File); !ok || !isTerminal(in) {
 		return nil
 	}
 	lines := bufio.NewReader(a.stdin)

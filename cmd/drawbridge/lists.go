@@ -30,6 +30,15 @@ type row struct {
 	notes []string
 }
 
+// table prints a list that clips nothing; the columns of its head are parted by tabs. Without rows it says none.
+func table(w io.Writer, head, none string, cells [][]string) error {
+	l := rows{head: strings.Split(head, "\t"), none: none, wide: true}
+	for _, c := range cells {
+		l.rows = append(l.rows, row{cells: c})
+	}
+	return l.print(w)
+}
+
 // print writes the list.
 func (l rows) print(w io.Writer) error {
 	if len(l.rows) == 0 {

@@ -134,12 +134,7 @@ func (c relayListCmd) Run(ctx context.Context, a app) error {
 		if c.JSON {
 			return printJSON(a.stdout, list)
 		}
-		rows := make([][]string, len(list.Relays))
-		for i, r := range list.Relays {
-			rows[i] = relayRow(r)
-		}
-		err = table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", "no relays; drawbridge relay token NAME invites one", rows)
-		if err != nil {
+		if err := a.printRelays(list.Relays...); err != nil {
 			return err
 		}
 		for _, i := range list.Invitations {
@@ -156,6 +151,14 @@ func (c relayListCmd) Run(ctx context.Context, a app) error {
 		}
 		return err
 	})
+}
+
+func (a app) printRelays(relays ...api.Relay) error {
+	cells := make([][]string, len(relays))
+	for i, r := range relays {
+		cells[i] = relayRow(r)
+	}
+	return table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", "no relays; drawbridge relay token NAME invites one", cells)
 }
 
 func relayRow(r api.Relay) []string {
@@ -255,7 +258,7 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 	if c.JSON {
 		return printJSON(a.stdout, r)
 	}
-	if err := table(a.stdout, "NAME\tSTATE\tSINCE\tLAST SEEN\tOFFERS\tBRIDGE KEY", "no relays; drawbridge relay token NAME invites one", [][]string{relayRow(r)}); err != nil {
+	if err := a.printRelays(r); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "  its key is %s, as drawbridge-relay keys shows it there\n", cmp.Or(r.KeyID, "unknown"))

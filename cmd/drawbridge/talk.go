@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"drawbridge/api"
@@ -114,20 +112,6 @@ func tell[T any](t target, a app, call func(*api.Client) (T, error), show func(T
 		return printJSON(a.stdout, answer)
 	}
 	return show(answer)
-}
-
-// table prints rows with aligned columns; without any it says none.
-func table(w io.Writer, head, none string, rows [][]string) error {
-	if len(rows) == 0 {
-		_, err := fmt.Fprintln(w, none)
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, head)
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	return t.Flush()
 }
 
 // short keeps a text on one line and harmless to a terminal.

@@ -41,7 +41,8 @@ func anchors(t *testing.T, page string) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), "") // # begins comments in blocks
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(prose, -1) {
 		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		all = append(all, strings.ReplaceAll(plain, " ", "-"))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/term"
 )
 
 // The formats of a log. Auto is Console at a terminal and JSON elsewhere.
@@ -20,21 +21,13 @@ const (
 // Writer returns a writer that takes the lines of a zerolog.Logger, which are JSON, and writes them to w in a format. It is as safe for
 // concurrent use as w.
 func Writer(w io.Writer, format string) io.Writer {
-	if format == Console || format == Auto && IsTerminal(w) {
-		return zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !IsTerminal(w)}
+	if format == Console || format == Auto && isTerminal(w) {
+		return zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}
 	}
 	return w
 }
 
-// IsTerminal reports whether a stream is a character device, where a person reads or types.
-func IsTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
-
-// Short is the begin of a digest or an id: enough to find the whole one in a journal or an audit log.
-func Short(id string) string { return id[:min(len(id), 16)] }

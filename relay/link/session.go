@@ -14,7 +14,6 @@ import (
 	"github.com/coder/websocket"
 
 	"drawbridge/internal/failpoint"
-	"drawbridge/internal/logs"
 	"drawbridge/internal/pause"
 	"drawbridge/relay/chunks"
 	"drawbridge/relay/tunnel"
@@ -398,7 +397,7 @@ func (s *session) lookup(ctx context.Context, signed wire.Signed) error {
 		return s.write(ctx, wire.Frame{Found: &wire.Found{ID: signed.ID, Known: wire.KnownRefused}})
 	}
 	found := s.link.o.Handler.Lookup(r)
-	s.link.o.Log.Info().Str("request", logs.Short(r.ID)).Str("action", r.Action).Str("key", r.KeyID).Str("known", string(found.Known)).Msg("look-up")
+	s.link.o.Log.Info().Str("request", fmt.Sprintf("%.16s", r.ID)).Str("action", r.Action).Str("key", r.KeyID).Str("known", string(found.Known)).Msg("look-up")
 	f := wire.Frame{Found: &found}
 	if f.TextSize() < wire.MaxWhole/8 {
 		return s.write(ctx, f)
@@ -496,7 +495,7 @@ func (s *session) run(ctx, conn context.Context, r wire.Request) {
 
 // record writes the one line of a request, as the relay's own door does. It holds no output.
 func (s *session) record(r wire.Request, out wire.Outcome) {
-	s.link.o.Log.Info().Str("request", logs.Short(r.ID)).Str("action", r.Action).Str("key", r.KeyID).Str("decision", string(out.Status)).
+	s.link.o.Log.Info().Str("request", fmt.Sprintf("%.16s", r.ID)).Str("action", r.Action).Str("key", r.KeyID).Str("decision", string(out.Status)).
 		Str("reason", out.Error).Bool("replayed", out.Replayed).Int("exit_code", out.ExitCode).Int64("duration_ms", out.DurationMS).
 		Int64("stdout_bytes", int64(len(out.Stdout))+out.StdoutOmitted).Int64("stderr_bytes", int64(len(out.Stderr))+out.StderrOmitted).
 		Msg("request")

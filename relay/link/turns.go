@@ -3,9 +3,9 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
-	"drawbridge/internal/logs"
 	"drawbridge/relay/chunks"
 	"drawbridge/relay/tunnel"
 	"drawbridge/relay/wire"
@@ -140,7 +140,7 @@ func (s *session) runTurn(ctx, conn context.Context, t wire.Turn) {
 	if !end.Valid(t.ID) {
 		end = wire.TurnEnded{ID: t.ID, Cause: wire.TurnCrashed, Error: "the relay gave the turn an end that is not one"}
 	}
-	s.link.o.Log.Info().Str("request", logs.Short(t.ID)).Str("agent", t.Agent).Str("session", t.Session).Str("key", t.KeyID).Str("cause", string(end.Cause)).
+	s.link.o.Log.Info().Str("request", fmt.Sprintf("%.16s", t.ID)).Str("agent", t.Agent).Str("session", t.Session).Str("key", t.KeyID).Str("cause", string(end.Cause)).
 		Str("refusal", string(end.Refusal)).Bool("replayed", end.Replayed).Int("text_bytes", len(end.Text)).Msg("turn")
 	s.answer(conn, wire.Frame{Ended: &end})
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -16,7 +17,6 @@ import (
 	"drawbridge/internal/clip"
 	"drawbridge/internal/failpoint"
 	"drawbridge/internal/httpx"
-	"drawbridge/internal/logs"
 	"drawbridge/internal/strictjson"
 	"drawbridge/relay/wire"
 )
@@ -249,7 +249,7 @@ func (r *Relay) record(req *http.Request, out reply, took time.Duration) {
 		line = line.Str("decision", string(answer.Status)).Str("reason", answer.Error)
 	}
 	if out.id != "" {
-		line = line.Str("request", logs.Short(out.id)).Str("action", clip.Text(answer.Action, maxNoted)).Bool("replayed", out.out.Replayed).
+		line = line.Str("request", fmt.Sprintf("%.16s", out.id)).Str("action", clip.Text(answer.Action, maxNoted)).Bool("replayed", out.out.Replayed).
 			Int("exit_code", answer.ExitCode).Int64("duration_ms", answer.DurationMS).
 			Int64("stdout_bytes", int64(len(answer.Stdout))+answer.StdoutOmitted).
 			Int64("stderr_bytes", int64(len(answer.Stderr))+answer.StderrOmitted)

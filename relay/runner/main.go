@@ -15,7 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"drawbridge/internal/logs"
 	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/audit"
@@ -175,7 +174,7 @@ func (m *mains) ready(ability sandbox.Ability) error {
 	switched := control.Switched(m.config.State)
 	m.log.Info().Str("addr", m.relay.Addr()).Int("actions", len(m.config.Actions)).Str("sandbox", ability.String()).
 		Str("trees", m.pool.String()).Str("journal", m.config.Journal).Int("interrupted", m.journal.interrupted).
-		Bool("stopped", switched).Str("file", logs.Short(m.config.SHA256)).Msg("ready")
+		Bool("stopped", switched).Str("file", fmt.Sprintf("%.16s", m.config.SHA256)).Msg("ready")
 	if m.alarm != "" {
 		m.log.Error().Str("journal", m.config.Journal).Str("reason", m.alarm).Msg("alarm")
 	}

@@ -38,6 +38,13 @@ repos:
 	if !errors.As(err, &wrong) {
 		t.Fatal(err)
 	}
+	// parts are the heads of the tables in which the keys of each place stand; those of nested places stand in the row of their key.
+	parts := map[string]string{
+		"nonsense": "| key | default | |", "limits": "| key | default | |", "redact[0]": "| key | default | |",
+		"actions.a": "| key of an action | default | |", "actions.a.sandbox": "\n| `sandbox` |", "actions.a.files[0]": "\n| `files` |",
+		"agents.a": "| key of an agent | default | |", "agents.a.permissions": "\n| `permissions` |", "agents.a.permissions.execute[0]": "\n| `permissions` |",
+		"repos.local/a": "| key of `repos.<name>` | |",
+	}
 	places := 0
 	for _, p := range wrong.Problems {
 		list, ok := strings.CutPrefix(p.Remedy, "use one of ")
@@ -45,12 +52,15 @@ repos:
 			continue
 		}
 		places++
+		where, ok := parts[strings.TrimSuffix(p.Key, ".nonsense")]
+		if !ok {
+			t.Errorf("no part of the page is for %s", p.Key)
+		}
+		_, part, _ := strings.Cut(string(page), where)
+		part, _, _ = strings.Cut(part, "\n\n")
 		for key := range strings.SplitSeq(list, ", ") {
-			if p.Key == "limits.nonsense" {
-				key = "limits." + key
-			}
-			if !regexp.MustCompile("`[^`\n]*\\b" + regexp.QuoteMeta(key) + "\\b[^`\n]*`").Match(page) {
-				t.Errorf("the page does not name %s (as in %s)", key, p.Key)
+			if !regexp.MustCompile("`(limits\\.)?" + regexp.QuoteMeta(key) + "[`.]").MatchString(part) {
+				t.Errorf("the page does not name %s below %q (as in %s)", key, where, p.Key)
 			}
 		}
 	}
