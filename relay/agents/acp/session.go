@@ -105,7 +105,7 @@ type opened struct {
 			ID string `json:"id"`
 		} `json:"availableModes"`
 	} `json:"modes"`
-	ConfigOptions []configOption `json:"configOptions"`
+	ConfigOptions []configOption `json:"configOptions"` // decides the mode: another form ends the session
 }
 
 // configOption is a setting of a session. Only the one for the mode is used.
