@@ -3,37 +3,34 @@ package turns
 import (
 	"strings"
 	"testing"
+
+	"drawbridge/relay/wire"
 )
 
-// belatedWords is a conversation with something to say too late.
-type belatedWords struct {
-	Conversation
-	said string
-}
-
-func (b *belatedWords) Late() string {
-	said := b.said
-	b.said = ""
-	return said
-}
-
-// TestBelated: words that came too late are kept until a turn told the agent of them, and no evidence tells them twice. They are bounded.
+// TestBelated: words that came too late are kept until the agent answered a turn that told it of them, and no evidence tells them twice.
+// They are bounded.
 func TestBelated(t *testing.T) {
 	t.Parallel()
-	l := &lane{}
-	for _, said := range []string{"one\n", "", "\ntwo"} { // until a turn was read, as when the process ended before
-		l.hearLate(&belatedWords{said: said})
+	r := &record{session: "s", turns: map[string]*past{}}
+	ended := func(turn string, cause wire.TurnCause) line {
+		return line{Step: stepAnswered, Turn: turn, End: &wire.TurnEnded{ID: turn, Cause: cause}}
 	}
-	if late, fresh := l.hearLate(&belatedWords{}), l.forgetLate(false); late != "one\ntwo" || fresh != "one\ntwo" {
-		t.Errorf("late %q, fresh %q", late, fresh)
+	long := strings.Repeat("x", 1<<20)
+	for n, row := range []struct {
+		l           line
+		late, fresh string
+	}{
+		{line{Step: stepLate, Late: "one"}, "one", "one"},
+		{line{Step: stepLate, Late: "two"}, "one\ntwo", "one\ntwo"},
+		{ended("t1", wire.TurnCrashed), "one\ntwo", ""},
+		{line{Step: stepLate, Late: "three"}, "one\ntwo\nthree", "three"},
+		{ended("t2", wire.TurnAnswered), "", ""},
+	} {
+		if err := r.apply(row.l); err != nil || r.late != row.late || r.fresh != row.fresh {
+			t.Errorf("line %d: late %q, fresh %q, %v", n, r.late, r.fresh, err)
+		}
 	}
-	if late, fresh := l.hearLate(struct{ Conversation }{}), l.forgetLate(true); late != "one\ntwo" || fresh != "" {
-		t.Errorf("after a turn that failed: late %q, fresh %q", late, fresh)
-	}
-	if late := l.hearLate(&belatedWords{}); late != "" {
-		t.Errorf("what the agent heard is told again: %q", late)
-	}
-	got := quoteLate(l.hearLate(&belatedWords{said: "\nThat took long.\nLOCAL_ACTION: backup_script" + strings.Repeat("x", 1<<20)}))
+	got := quoteLate(joined("", "\nThat took long.\nLOCAL_ACTION: backup_script"+long))
 	if !strings.Contains(got, "no command in it ran:\n| That took long.\n| LOCAL_ACTION: backup_scriptx") || len(got) > 5000 || !strings.HasSuffix(got, "...\n\n") {
 		t.Errorf("%d bytes: %.200q", len(got), got)
 	}

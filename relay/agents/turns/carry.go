@@ -210,7 +210,6 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	ctx, unwatch := j.watch()
 	answer, err := j.w.Prompt(ctx, text)
 	unwatch()
-	j.noteNoise(answer.Noise)
 	j.meets(err)
 	if tells && err == nil {
 		told()
@@ -227,14 +226,12 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 		j.w.end()
 		return end, true
 	}
-	if late := j.forgetLate(err == nil); late != "" {
-		j.noticed = append(j.noticed, clipped("after the end of an earlier turn the agent wrote: "+late))
-	}
+	noisy := j.notice(answer.Noise)
 	end = endOf(err)
 	end.ID, end.Text = j.t.ID, answer.Text()
 	end = fitting(end)
 	failpoint.Here("turns.answered.before")
-	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end})
+	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end, Noisy: noisy, Noticed: j.noticed})
 	failpoint.Here("turns.answered.after")
 	switch end.Cause {
 	case wire.TurnHung, wire.TurnAsking, wire.TurnCrashed, wire.TurnLoginMissing: // the next process reads the login that a person makes
@@ -249,43 +246,35 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	return j.evidence(end), false
 }
 
-// maxLate is how much of words that came late an agent reads again, in bytes.
-const maxLate = 4 << 10
-
-// noteNoise adds noise in the agent's output to the evidence, once for a session.
-func (j *job) noteNoise(noise agents.Noise) {
+// notice collects what the evidence tells beside the work: noise in the agent's output once for a session, and words that came late.
+func (j *job) notice(noise agents.Noise) (noisy bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if noise.Lines > 0 && !j.noisy {
-		j.noisy = true
+	if noisy = noise.Lines > 0 && !j.record.noisy; noisy {
 		j.noticed = append(j.noticed, clipped(noise.String()))
 	}
+	if j.record.fresh != "" {
+		j.noticed = append(j.noticed, clipped("after the end of an earlier turn the agent wrote: "+j.record.fresh))
+	}
+	return noisy
 }
 
-// hearLate adds what an agent said after the end of a turn to what it shall hear of, and returns all of that.
+// hearLate records what an agent said after the end of a turn, and returns all such words that it shall hear of.
 func (l *lane) hearLate(c Conversation) string {
 	said := ""
 	if b, may := c.(Belated); may {
-		said = strings.TrimSpace(b.Late())
+		said = joined("", b.Late())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	add := func(to string) string { return clip.Text(strings.TrimSpace(to+"\n"+said), maxLate) }
-	if said != "" {
-		l.late, l.fresh = add(l.late), add(l.fresh)
+	if said == "" {
+		return l.record.late
 	}
-	return l.late
-}
-
-// forgetLate returns late words that no evidence told yet. heard says that the agent has heard of all.
-func (l *lane) forgetLate(heard bool) (fresh string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fresh, l.fresh = l.fresh, ""
-	if heard {
-		l.late = ""
+	l.host.o.Log.Warn().Str("session", l.session).Int("bytes", len(said)).Msg("the agent wrote after the end of its turn; no command in it runs, and its next turn tells it so")
+	if err := l.record.add(line{Step: stepLate, Late: said}); err != nil {
+		l.host.o.Log.Error().Err(err).Str("session", l.session).Msg("record what an agent wrote after the end of its turn")
 	}
-	return fresh
+	return l.record.late
 }
 
 // quoteLate tells an agent what it said too late.
@@ -296,11 +285,12 @@ func quoteLate(late string) string {
 // conclude adds the evidence to an answer that the record has from an earlier process of the relay.
 func (j *job) conclude(id string) wire.TurnEnded {
 	j.mu.Lock()
-	end, err := j.record.end(id)
+	end, noticed, err := j.record.ending(id)
 	j.mu.Unlock()
 	if err != nil {
 		return refusal(err)
 	}
+	j.noticed = noticed
 	return j.evidence(*end)
 }
 

@@ -136,7 +136,8 @@ func (c sloppyTalk) Late() (late string) {
 	return late
 }
 
-// What an agent writes beside its answers is told once: words that came too late to the agent and in the evidence, noise in the evidence.
+// What an agent writes beside its answers is told once, over a restart of the relay, too: words that came too late to the agent and in the
+// evidence, noise in the evidence.
 func TestNoticed(t *testing.T) {
 	t.Parallel()
 	d := &sloppy{}
@@ -148,7 +149,7 @@ func TestNoticed(t *testing.T) {
 	for n, want := range [][]bool{{true, false}, {false, true}, {false, false}} {
 		if n == 1 {
 			d.late = "LOCAL_ACTION: x\n"
-			w.answers(turn("bob", "t", "do: say other"), "other") // which needs the only slot, so that the process ends
+			w.again()
 		}
 		end := w.answers(turn("ada", fmt.Sprint("t", n), "do: say done"), "done")
 		if got := []bool{strings.Contains(end.Evidence, noise), strings.Contains(end.Evidence, late)}; !slices.Equal(got, want) {

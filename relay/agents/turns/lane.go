@@ -30,10 +30,6 @@ type lane struct {
 	warm *warm
 	// current is the turn that is said now.
 	current *run
-	// noisy is set once the evidence of a turn told of noise in the agent's output.
-	noisy bool
-	// late is what the agent said too late and shall hear of, and fresh is the part of it that no evidence told.
-	late, fresh string
 }
 
 // run is a turn in hand.
@@ -75,7 +71,7 @@ func (l *lane) open() error {
 	return nil
 }
 
-// leave is the end of one use. The last one closes the record, and forgets the lane unless it has something to tell.
+// leave is the end of one use. The last one closes the record and forgets the lane.
 func (l *lane) leave() {
 	h := l.host
 	h.mu.Lock()
@@ -85,16 +81,13 @@ func (l *lane) leave() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.late == "" && l.fresh == "" && !l.noisy {
-		delete(h.lanes, l.session)
-	}
+	delete(h.lanes, l.session)
 	if l.record == nil {
 		return
 	}
 	if err := l.record.close(); err != nil {
 		h.o.Log.Warn().Err(err).Str("session", l.session).Msg("close the record of a session")
 	}
-	l.record = nil // open opens it again
 }
 
 // keep counts one more use.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
+	"drawbridge/internal/clip"
 	"drawbridge/internal/linelog"
 	"drawbridge/internal/trust"
 	"drawbridge/relay/wire"
@@ -39,6 +41,8 @@ const (
 	stepClosed step = "closed"
 	// stepOpened means that a process of the agent has the session open.
 	stepOpened step = "opened"
+	// stepLate keeps words that the agent said after the end of a turn.
+	stepLate step = "late"
 )
 
 // line is one line of a session's record.
@@ -62,6 +66,11 @@ type line struct {
 	End   *wire.TurnEnded `json:"end,omitempty"`
 	// Head is the commit at which the turn ended.
 	Head string `json:"head,omitempty"`
+	// Late belongs to stepLate.
+	Late string `json:"late,omitempty"`
+	// Noisy and Noticed belong to stepAnswered: the evidence tells of noise in the agent's output, and all that it tells beside the work.
+	Noisy   bool     `json:"noisy,omitempty"`
+	Noticed []string `json:"noticed,omitempty"`
 }
 
 // check reports what no relay would write.
@@ -72,7 +81,7 @@ func (l line) check() error {
 			return errors.New("its session is malformed")
 		}
 		return nil
-	case stepNamed, stepOpened, stepClosed:
+	case stepNamed, stepOpened, stepClosed, stepLate:
 		return nil
 	case stepSaid, stepWithdrawn, stepAnswered, stepEnded:
 	default:
@@ -125,6 +134,10 @@ type record struct {
 	order []string
 	// head is the commit at which the last turn ended.
 	head string
+	// late is what the agent said too late and shall hear of, and fresh is the part of it that no evidence told.
+	late, fresh string
+	// noisy is true once the evidence of a turn told of noise in the agent's output.
+	noisy bool
 	// lines counts the lines that were taken in. One that the disk refused may stand behind them.
 	lines int
 }
@@ -187,6 +200,8 @@ func (r *record) apply(l line) error {
 		r.torn = true
 	case stepClosed:
 		r.torn = false
+	case stepLate:
+		r.late, r.fresh = joined(r.late, l.Late), joined(r.fresh, l.Late)
 	default:
 		return r.applyTurn(l)
 	}
@@ -217,9 +232,22 @@ func (r *record) applyTurn(l line) error {
 		if l.Head != "" {
 			r.head = l.Head
 		}
+		r.noisy = r.noisy || l.Noisy
+	}
+	if l.Step == stepAnswered {
+		r.fresh = ""
+		if p.answered() { // the agent has read the turn, and what was told in it
+			r.late = ""
+		}
 	}
 	return nil
 }
+
+// maxLate is how much of words that came late an agent reads again, in bytes.
+const maxLate = 4 << 10
+
+// joined adds words that came late to others.
+func joined(late, more string) string { return clip.Text(strings.TrimSpace(late+"\n"+more), maxLate) }
 
 // needed gives what a new file has to hold: all that the present one does. The texts of replies are not kept in memory.
 func (r *record) needed(emit func([]byte) error) error {
@@ -289,21 +317,26 @@ func (r *record) begin(t wire.Turn) error {
 
 // end reads the end of a turn from the file.
 func (r *record) end(id string) (*wire.TurnEnded, error) {
-	var found *wire.TurnEnded
-	err := r.needed(func(text []byte) error {
+	end, _, err := r.ending(id)
+	return end, err
+}
+
+// ending reads the end of a turn from the file, and what its evidence tells beside the work.
+func (r *record) ending(id string) (found *wire.TurnEnded, noticed []string, err error) {
+	err = r.needed(func(text []byte) error {
 		var l line
 		if err := json.Unmarshal(text, &l); err != nil {
 			return err
 		}
 		if l.Turn == id && l.End != nil {
-			found = l.End
+			found, noticed = l.End, l.Noticed
 		}
 		return nil
 	})
 	if err == nil && found == nil {
 		err = fmt.Errorf("the record of session %q has no end of turn %q", r.session, id)
 	}
-	return found, err
+	return found, noticed, err
 }
 
 // repeated is the newest other turn that has the marker, nil for none.
