@@ -9,6 +9,8 @@ FUZZRUNS ?= 5000
 SOAK ?= 5m
 SEED ?= 1
 KILLS ?= 20
+OUT ?= dist
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
 
 # A clone in another folder finds what was compiled before.
 export GOFLAGS := $(GOFLAGS) -trimpath
@@ -24,7 +26,7 @@ SCRIPTPACKAGES := ./cmd/...
 PROOFPACKAGES := ./proof/sim ./proof/measure ./store ./config
 SHARDS := deep-race-1 deep-race-2 deep-kills deep-scripts deep-proofs deep-fuzz deep-outside
 
-.PHONY: help build demo check fmt vet test deep $(SHARDS) staticcheck darwin vuln conformance agents clients bench clean
+.PHONY: help build demo check fmt vet test deep $(SHARDS) staticcheck darwin vuln conformance agents clients bench release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -85,6 +87,7 @@ staticcheck:
 	$(GO) vet -tags failpoint ./internal/failpoint ./proof/failport ./cmd/...
 	$(GO) vet -tags conformance ./proof/mcp ./cmd/drawbridge
 	$(GO) tool staticcheck -tags deep ./...
+	cd packaging && GOFLAGS= $(GO) vet .
 
 vuln: ## known vulnerabilities, when their data can be had
 	@scripts/vuln.sh
@@ -101,5 +104,8 @@ clients: ## libraries and coding agents from npm against the OpenAI-compatible d
 bench: ## benchmarks, each comparing in one run; results in docs/bench
 	@eval "$$(scripts/postgres.sh)"; $(GO) test -tags deep -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./relay/agents/host ./relay/agents/turns ./proof/measure
 
+release: ## archives, Debian packages, container images and their checksums in OUT (dist); for PLATFORMS alone
+	@cd packaging && GOFLAGS= $(GO) run . -out "$(abspath $(OUT))" -platforms "$(PLATFORMS)"
+
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist
