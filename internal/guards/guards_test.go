@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"openai":               {"bridge", "parser"},
 	"proof":                {"bridge", "parser", "policy", "relay"},
 	"internal":             {},
+	"packaging":            {},
 	"cmd":                  {"api", "bridge", "cloudagents", "config", "policy", "relay", "store"},
 }
 
@@ -149,7 +150,7 @@ var only = map[string][]string{
 	"github.com/spf13/pflag":                                          {"cmd/drawbridge-relay"},
 	"github.com/pressly/goose/v3":                                     {"store"},
 	"github.com/fsnotify/fsnotify":                                    {"config"},
-	"os/exec":                                                         {"relay/runner", "relay/runner/…", "relay/agents/workspace", "cmd/drawbridge/internal/demo", "cmd/drawbridge/internal/local", "proof/pg", "proof/gobuild", "proof/acpagent", "proof/cliagent"},
+	"os/exec":                                                         {"relay/runner", "relay/runner/…", "relay/agents/workspace", "cmd/drawbridge/internal/demo", "cmd/drawbridge/internal/local", "proof/pg", "proof/gobuild", "packaging", "proof/acpagent", "proof/cliagent"},
 	"github.com/jackc/pgx/v5":                                         {"store", "proof/pg"},
 	"github.com/jackc/pgx/v5/pgconn":                                  {"store"},
 	"github.com/stretchr/testify":                                     {},
