@@ -20,7 +20,7 @@ type allowlist struct {
 type repoEntry struct {
 	Repo     string  `yaml:"repo,short"`
 	Approval *string `yaml:"approval"`
-	API      *string `yaml:"api"`
+	API      *string `yaml:"api" oneof:"v1 v0"`
 	Runtime  *string `yaml:"runtime"`
 	At       string  `yaml:",at"`
 }
@@ -124,7 +124,7 @@ func (c *checker) rules(a *allowlist) policy.Rules {
 	for i, e := range a.Repos {
 		key := fmt.Sprintf("repos[%d]", i)
 		rules.Repos = append(rules.Repos, policy.RepoRule{
-			Pattern: e.Repo, Approval: c.approval(key+".approval", e.Approval), API: c.api(key+".api", e.API), Runtime: c.nameOf(key+".runtime", e.Runtime), At: e.At,
+			Pattern: e.Repo, Approval: c.approval(key+".approval", e.Approval), API: orEmpty(e.API), Runtime: c.nameOf(key+".runtime", e.Runtime), At: e.At,
 		})
 	}
 	for _, id := range sortedKeys(a.Actions) {
@@ -156,15 +156,11 @@ func (c *checker) approval(key string, text *string) policy.Approval {
 	return a
 }
 
-func (c *checker) api(key string, text *string) string {
+func orEmpty(text *string) string {
 	if text == nil {
 		return ""
 	}
-	c.choice(key, *text, "v1", "v0")
-	if *text == "v0" || *text == "v1" {
-		return *text
-	}
-	return ""
+	return *text
 }
 
 // nameOf reads the name of a relay or a runtime; "" where none is given.

@@ -61,7 +61,7 @@ type Cursor struct {
 	// Key is empty when the file has none; see Bridge.CloudOff.
 	Key Secret `yaml:"key"`
 	// API is "v1" or "v0", the version for repositories whose rule names none.
-	API string `yaml:"api"`
+	API string `yaml:"api" oneof:"v1 v0"`
 	// URL has no slash at the end.
 	URL string `yaml:"url"`
 	// Model is "" for the account's default.
@@ -103,7 +103,7 @@ type Orchestrator struct {
 	// Toolsets are what its agents are offered at the MCP door, in order; none is [bridge].
 	Toolsets []string `yaml:"toolsets"`
 	// Spawn is "own" where the orchestrator and its subagents may launch agents on Repo itself; "" keeps that to the operator.
-	Spawn string `yaml:"spawn"`
+	Spawn string `yaml:"spawn" oneof:"own"`
 	// Runtime names the one of Runtimes in which its agents live, and all below them;
 	// "" is the Cloud Agents API, which the file may also call cursor.
 	Runtime string `yaml:"runtime"`
@@ -114,7 +114,7 @@ type Orchestrator struct {
 // Runtime is what executes agents besides the Cloud Agents API.
 type Runtime struct {
 	// Kind is "relay", for agents that a relay hosts, "chat", for chat models, or "scripted": a stand-in that follows a script.
-	Kind string `yaml:"kind"`
+	Kind string `yaml:"kind" oneof:"relay chat scripted"`
 	// Relay is the relay that hosts the agents, and Agent the entry in its file.
 	Relay string `yaml:"relay"`
 	Agent string `yaml:"agent"`
@@ -178,7 +178,7 @@ type Relay struct {
 // Parser is what agents' text may hold.
 type Parser struct {
 	// Fenced is "ignore" or "run": what becomes of commands in code fences.
-	Fenced string `yaml:"fenced"`
+	Fenced string `yaml:"fenced" oneof:"ignore run"`
 	// Remind and WebhookResult enable the optional commands.
 	Remind        bool `yaml:"remind"`
 	WebhookResult bool `yaml:"webhook_result"`
@@ -186,8 +186,8 @@ type Parser struct {
 
 // Log is how the log is written: Level as zerolog names it, Format as package logs does.
 type Log struct {
-	Level  string `yaml:"level"`
-	Format string `yaml:"format"`
+	Level  string `yaml:"level" oneof:"trace debug info warn error"`
+	Format string `yaml:"format" oneof:"auto json console"`
 }
 
 // defaults are those of the page.

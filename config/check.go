@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"drawbridge/internal/logs"
 	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
 )
@@ -91,9 +90,6 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	for _, n := range sortedKeys(b.Relays) {
 		b.Relays[n] = c.relay(n, b.Relays[n])
 	}
-	c.choice("parser.fenced", b.Parser.Fenced, "ignore", "run")
-	c.choice("log.level", b.Log.Level, "trace", "debug", "info", "warn", "error")
-	c.choice("log.format", b.Log.Format, logs.Auto, logs.JSON, logs.Console)
 }
 
 func (c *checker) required(key, value string) {
@@ -200,7 +196,6 @@ func (c *checker) cursor(u *Cursor) {
 	if u.Key.Len() == 0 && c.file.Has("cursor.key") {
 		c.problem("cursor.key", "", "is empty", "set it")
 	}
-	c.choice("cursor.api", u.API, "v1", "v0")
 	c.required("cursor.url", u.URL)
 	u.URL = c.url("cursor.url", u.URL)
 	if u.Model != "" && (!visible.MatchString(u.Model) || len(u.Model) > 200) {
@@ -251,9 +246,6 @@ func (c *checker) orchestrators(b *Bridge) {
 		}
 		c.toolsets(at+".toolsets", o.Toolsets)
 		c.blocks(at+".blocks", o.Blocks)
-		if o.Spawn != "" {
-			c.choice(at+".spawn", o.Spawn, "own")
-		}
 	}
 }
 
@@ -270,9 +262,6 @@ func (c *checker) toolsets(at string, list []string) {
 		}
 	}
 }
-
-// runtimeKinds are the kinds that a runtime of the file may have.
-var runtimeKinds = []string{kindRelay, kindChat, kindScripted}
 
 // Kinds of runtimes. A relay hosts the agents of kindRelay.
 const (
@@ -291,7 +280,9 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 		if n == cloudRuntime || n == "v0" || n == "v1" {
 			c.problem(at, "", "is a name of the Cloud Agents API", "choose another")
 		}
-		c.choice(at+".kind", r.Kind, runtimeKinds...)
+		if r.Kind == "" {
+			c.problem(at+".kind", "", "is required", "write relay, chat or scripted")
+		}
 		switch r.Kind {
 		case kindRelay:
 			c.relayRuntime(at, r, b.Relays)
@@ -427,12 +418,6 @@ func (c *checker) span(key string, value, least, most time.Duration) {
 	}
 }
 
-func (c *checker) choice(key, value string, known ...string) {
-	if !slices.Contains(known, value) {
-		c.problem(key, value, "is not known", "use "+oneOf(known))
-	}
-}
-
 func absolute(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -448,10 +433,7 @@ func oneOf(words []string) string {
 	if len(words) == 0 {
 		return "none, as none is configured"
 	}
-	if len(words) == 1 {
-		return words[0]
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	return yamlconf.Or(words)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

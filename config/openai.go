@@ -32,7 +32,7 @@ type OpenAI struct {
 // Upstream is one backend behind the OpenAI-compatible door.
 type Upstream struct {
 	// Kind is chat, agent or cloud.
-	Kind string `yaml:"kind"`
+	Kind string `yaml:"kind" oneof:"chat agent cloud"`
 	// URL is an endpoint's base, without a slash at the end.
 	URL string `yaml:"url"`
 	// Key is sent as a bearer token; empty for an endpoint that asks for none.
@@ -57,8 +57,6 @@ const (
 	UpstreamAgent = "agent"
 	UpstreamCloud = "cloud"
 )
-
-var upstreamKinds = []string{UpstreamChat, UpstreamAgent, UpstreamCloud}
 
 // sampleOpenAI is the port of the seed's endpoint.
 const sampleOpenAI = "127.0.0.1:18741"
@@ -116,7 +114,9 @@ var upstreamKeys = map[string][]string{
 
 func (c *checker) upstream(at, name string, u Upstream) Upstream {
 	c.name(at, name)
-	c.choice(at+".kind", u.Kind, upstreamKinds...)
+	if u.Kind == "" {
+		c.problem(at+".kind", "", "is required", "write chat, agent or cloud")
+	}
 	for _, key := range sortedKeys(upstreamKeys) {
 		if kinds := upstreamKeys[key]; c.file.Has(at+"."+key) && !slices.Contains(kinds, u.Kind) {
 			c.problem(at+"."+key, "", "is not a setting of kind "+u.Kind, "remove it, or correct the kind")

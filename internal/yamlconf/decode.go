@@ -120,8 +120,27 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 			d.unknown(key, below, fields.names)
 			return
 		}
+		before := len(d.problems)
 		d.value(value, below, field)
+		if words := fields.words[key.Value]; len(words) > 0 && len(d.problems) == before {
+			d.oneOf(value, below, field, words)
+		}
 	})
+}
+
+// oneOf reports a text that is none of the words that its field knows.
+func (d *decoder) oneOf(n *yaml.Node, path string, v reflect.Value, words []string) {
+	if v = reflect.Indirect(v); !slices.Contains(words, v.String()) {
+		d.wrong(n, path, "is not known", "use "+Or(words))
+	}
+}
+
+// Or lists words for a sentence: a, b or c.
+func Or(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
@@ -295,13 +314,15 @@ func (d *decoder) badReference(n *yaml.Node, path string, err error) {
 
 // structFields are the settable fields of one struct by what their tags say.
 type structFields struct {
-	byName    map[string]reflect.Value
+	byName map[string]reflect.Value
+	// words are what a text may be, for fields whose tag says it.
+	words     map[string][]string
 	names     []string
 	short, at reflect.Value
 }
 
 func fieldsOf(v reflect.Value) structFields {
-	f := structFields{byName: make(map[string]reflect.Value, v.NumField())}
+	f := structFields{byName: make(map[string]reflect.Value, v.NumField()), words: map[string][]string{}}
 	for i := range v.NumField() {
 		name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
 		switch option {
@@ -312,6 +333,7 @@ func fieldsOf(v reflect.Value) structFields {
 		}
 		if name != "" && name != "-" {
 			f.byName[name] = v.Field(i)
+			f.words[name] = strings.Fields(v.Type().Field(i).Tag.Get("oneof"))
 			f.names = append(f.names, name)
 		}
 	}

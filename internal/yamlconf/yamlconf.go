@@ -41,6 +41,7 @@ type Source struct {
 // key stands. Fields are named by their yaml tag; a field without one cannot be configured.
 // The tag's options are "short" (a scalar in place of the mapping fills this
 // string) and "at" with an empty name (this string receives the place, as file:line).
+// A tag oneof:"a b" names the only words that a text may be.
 // Supported are strings, booleans, integers, time.Duration, Secret, pointers,
 // slices, structs and maps with string keys. What is absent keeps the value that v
 // had, so that defaults are set before the call. An empty list, mapping or value
