@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"drawbridge/internal/yamlconf"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner/settings"
 )
@@ -128,7 +129,10 @@ func writeSample(s streams, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(settings.Sample)
+	line, err := yamlconf.KeepSchema(path, settings.Schema)
+	if err == nil {
+		_, err = f.WriteString(line + settings.Sample)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}

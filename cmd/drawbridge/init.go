@@ -20,6 +20,7 @@ import (
 	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
 	"drawbridge/internal/trust"
+	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
 	"drawbridge/relay/runner/settings"
 )
@@ -233,8 +234,18 @@ func secret() string {
 	return hex.EncodeToString(b) + "\n"
 }
 
-// writeNew writes a file that does not exist yet and says what it did.
+// schemas are those of the files that init writes.
+var schemas = map[string]string{"bridge.yaml": config.BridgeSchema, "allowlist.yaml": config.AllowlistSchema, "relay.yaml": settings.Schema}
+
+// writeNew writes a file that does not exist yet, with its schema beside it, and says what it did.
 func (a app) writeNew(path, text string, mode fs.FileMode) error {
+	if schema, has := schemas[filepath.Base(path)]; has {
+		line, err := yamlconf.KeepSchema(path, schema)
+		if err != nil {
+			return err
+		}
+		text = line + text
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
 		fmt.Fprintf(a.stdout, "kept    %s\n", path)

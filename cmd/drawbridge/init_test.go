@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,6 +54,31 @@ func TestInitAsks(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got); c.fails == nil && diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A file that init writes names its JSON schema, which each further call writes anew.
+func TestInitWritesSchemas(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for range 2 {
+		if got := call(t, dir, "", "init", ".", "--repo", "github.com/me/agent-env", "--allow", "github.com/me/my-app"); got.code != exitOK {
+			t.Fatalf("exit code %d, stderr %q", got.code, got.stderr)
+		}
+		for name, schema := range schemas {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, named := strings.CutPrefix(strings.SplitN(string(text), "\n", 2)[0], "# yaml-language-server: $schema=")
+			kept, err := os.ReadFile(filepath.Join(dir, at))
+			if !named || err != nil || string(kept) != schema {
+				t.Errorf("%s names %q: %v", name, at, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, at), []byte("{}"), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -1,0 +1,244 @@
+package settings_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/proof/pages"
+	"drawbridge/relay/runner/settings"
+)
+
+// The types below are relay.yaml as its schema describes it. TestSchema compares their keys and words with those of the reader.
+type (
+	file struct {
+		Listen  string            `yaml:"listen"`
+		Token   string            `yaml:"token"`
+		Actions map[string]action `yaml:"actions"`
+		Agents  map[string]agent  `yaml:"agents"`
+		Repos   map[string]repo   `yaml:"repos"`
+		Limits  limits            `yaml:"limits"`
+		State   string            `yaml:"state"`
+		Journal string            `yaml:"journal"`
+		Redact  []redacted        `yaml:"redact"`
+	}
+	limits struct {
+		Concurrent   int           `yaml:"concurrent"`
+		Queue        int           `yaml:"queue"`
+		PerMinute    int           `yaml:"per_minute"`
+		PerDay       int           `yaml:"per_day"`
+		ApprovalWait time.Duration `yaml:"approval_wait"`
+	}
+	redacted struct {
+		Reference string `yaml:",short"`
+		Pattern   string `yaml:"pattern"`
+	}
+	action struct {
+		Argv        []string          `yaml:"argv"`
+		Dir         string            `yaml:"dir"`
+		Env         map[string]string `yaml:"env"`
+		Timeout     time.Duration     `yaml:"timeout"`
+		Output      int               `yaml:"output"`
+		Concurrency int               `yaml:"concurrency"`
+		Processes   int               `yaml:"processes"`
+		Memory      string            `yaml:"memory"`
+		OpenFiles   int               `yaml:"open_files"`
+		FileSize    string            `yaml:"file_size"`
+		CPU         time.Duration     `yaml:"cpu"`
+		Approval    string            `yaml:"approval"`
+		ApproveBy   string            `yaml:"approve_by" oneof:"machine bridge either"`
+		Idempotent  bool              `yaml:"idempotent"`
+		SHA256      string            `yaml:"sha256"`
+		Files       []pinned          `yaml:"files"`
+		Sandbox     sandbox           `yaml:"sandbox"`
+		Redact      []redacted        `yaml:"redact"`
+		IKnow       bool              `yaml:"i_know"`
+	}
+	pinned struct {
+		Path   string `yaml:"path"`
+		SHA256 string `yaml:"sha256"`
+	}
+	sandbox struct {
+		Read    []string `yaml:"read"`
+		Write   []string `yaml:"write"`
+		Network bool     `yaml:"network"`
+	}
+	agent struct {
+		Kind        string            `yaml:"kind" oneof:"acp cli"`
+		Argv        []string          `yaml:"argv"`
+		Env         map[string]string `yaml:"env"`
+		Slots       int               `yaml:"slots"`
+		Idle        time.Duration     `yaml:"idle"`
+		TurnTimeout time.Duration     `yaml:"turn_timeout"`
+		AskHold     time.Duration     `yaml:"ask_hold"`
+		SilentAfter time.Duration     `yaml:"silent_after"`
+		Sandbox     sandbox           `yaml:"sandbox"`
+		Permissions permissions       `yaml:"permissions"`
+		ApproveBy   string            `yaml:"approve_by" oneof:"machine bridge either"`
+		ToolCap     int               `yaml:"tool_cap"`
+		IKnow       bool              `yaml:"i_know"`
+		First       []string          `yaml:"first"`
+		Resume      []string          `yaml:"resume"`
+		Prompt      string            `yaml:"prompt" oneof:"argument stdin"`
+		MCP         string            `yaml:"mcp" oneof:"argument file"`
+		Format      string            `yaml:"format" oneof:"text claude-stream-json codex-json cursor-stream-json"`
+	}
+	permissions struct {
+		All     string `yaml:",short" oneof:"allow ask"`
+		Read    string `yaml:"read" oneof:"allow ask"`
+		Edit    string `yaml:"edit" oneof:"allow ask"`
+		Execute []rule `yaml:"execute" oneof:"allow ask"`
+		Fetch   string `yaml:"fetch" oneof:"allow ask"`
+		Other   string `yaml:"other" oneof:"allow ask"`
+	}
+	rule struct {
+		Program string   `yaml:"program"`
+		Args    []string `yaml:"args"`
+		Exact   bool     `yaml:"exact"`
+	}
+	repo struct {
+		Clone  string   `yaml:"clone"`
+		Agents []string `yaml:"agents"`
+	}
+)
+
+// TestSchema: the schema has the keys and words of the reader and of the reference, takes what the reader takes, and finds mistakes.
+//
+//go:generate go test . -run TestSchema -update
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/reference/relay-yaml.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := keysOfPlaces(string(page))
+	text := pages.Schema(t, file{}, said, func(path string) string { return path })
+	pages.Same(t, "schema/relay.json", text)
+	if settings.Schema != text {
+		t.Error("init writes another schema")
+	}
+	// One file with a key and a word that nobody knows in each place: the reader says which it knows.
+	path := filepath.Join(t.TempDir(), "relay.yaml")
+	var b strings.Builder
+	nonsense(&b, reflect.TypeFor[file](), "")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = settings.Load(path, nil)
+	var wrong *settings.Error
+	if !errors.As(err, &wrong) {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, p := range wrong.Problems {
+		if list, ok := strings.CutPrefix(p.Remedy, "use one of "); ok && p.Reason == "is not a known key" {
+			got[strings.TrimSuffix(p.Key, "nonsense")] = strings.Split(list, ", ")
+		} else if list, ok := strings.CutPrefix(p.Remedy, "write "); ok && p.Reason == "is not known" {
+			got[p.Key] = strings.Split(list, " or ")
+		}
+	}
+	want := map[string][]string{}
+	known(want, reflect.TypeFor[file](), "")
+	for place, list := range want {
+		if slices.Sort(list); !slices.Equal(list, slices.Sorted(slices.Values(got[place]))) {
+			t.Errorf("%s: the schema knows %v, the reader %v", place, list, got[place])
+		}
+	}
+	if len(got) != len(want) || len(want) < 15 {
+		t.Errorf("the schema has %d places, the reader %d: %v", len(want), len(got), err)
+	}
+	for _, sample := range []string{settings.Sample, "actions: { a: { argv: [/bin/true], redact: [ x, { pattern: y } ] } }\nagents: { a: { permissions: ask }, b: { permissions: { execute: [ { program: go, args: [test] } ] } } }\n"} {
+		if err := pages.Against(t, text, sample); err != nil {
+			t.Errorf("%v:\n%s", err, sample)
+		}
+	}
+	for _, sample := range []string{"action: {}\n", "agents: { a: { kind: api } }\n", "agents: { a: { permissions: { execute: never } } }\n", "limits: { queue: many }\n"} {
+		if pages.Against(t, text, sample) == nil {
+			t.Errorf("the schema takes %s", sample)
+		}
+	}
+}
+
+// keysOfPlaces are the rows of the page, those of actions, agents and clones under the paths of the file.
+func keysOfPlaces(page string) map[string]string {
+	said := map[string]string{}
+	for _, part := range strings.Split(page, "\n\n") {
+		prefix := ""
+		for head, at := range map[string]string{"| key of an action |": "actions.<name>.", "| key of an agent |": "agents.<name>.", "| key of `repos.<name>` |": "repos.<name>."} {
+			if strings.HasPrefix(part, head) {
+				prefix = at
+			}
+		}
+		for key, text := range pages.Keys(part) {
+			said[prefix+key] = text
+		}
+	}
+	return said
+}
+
+// known collects the keys of each place, and the words of each key that knows only some.
+func known(all map[string][]string, of reflect.Type, at string) {
+	var keys []string
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if name == "" {
+			continue
+		}
+		keys = append(keys, name)
+		below := at + name
+		if words := field.Tag.Get("oneof"); words != "" && field.Type.Kind() == reflect.String {
+			all[below] = strings.Fields(words)
+		}
+		if place, inner := placeOf(field.Type, below); inner != nil {
+			known(all, inner, place)
+		}
+	}
+	all[at] = keys
+}
+
+// placeOf is where the keys of a field's own stand, as the reader names the place; inner is nil for a field without any.
+func placeOf(of reflect.Type, at string) (place string, inner reflect.Type) {
+	switch {
+	case of.Kind() == reflect.Struct:
+		return at + ".", of
+	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
+		return at + "[0].", of.Elem()
+	case of.Kind() == reflect.Map && of.Elem().Kind() == reflect.Struct:
+		return at + map[bool]string{true: ".local/a.", false: ".a."}[at == "repos"], of.Elem()
+	}
+	return "", nil
+}
+
+// nonsense writes a file with a key and a word that nobody knows in each place.
+func nonsense(b *strings.Builder, of reflect.Type, indent string) {
+	b.WriteString(indent + "nonsense: 1\n")
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if name == "" {
+			continue
+		}
+		place, inner := placeOf(field.Type, name)
+		switch {
+		case inner != nil && field.Type.Kind() == reflect.Struct:
+			b.WriteString(indent + name + ":\n")
+			nonsense(b, inner, indent+"  ")
+		case inner != nil && field.Type.Kind() == reflect.Slice:
+			b.WriteString(indent + name + ":\n" + indent + "  -\n")
+			nonsense(b, inner, indent+"    ")
+		case inner != nil:
+			key := regexp.MustCompile(`\.(.*)\.$`).FindStringSubmatch(place)[1]
+			b.WriteString(indent + name + ":\n" + indent + "  " + key + ":\n")
+			nonsense(b, inner, indent+"    ")
+		case field.Tag.Get("oneof") != "":
+			b.WriteString(indent + name + ": nonsense\n")
+		}
+	}
+}
