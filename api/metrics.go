@@ -1,10 +1,12 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"drawbridge/api/metrics"
+	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 )
 
@@ -21,11 +23,36 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		httpx.RecordOf(r.Context()).Failed(err)
 	} else {
-		h.o.Metrics.SetOpen(map[string]int{
+		open := map[string]int{
 			"agents_busy": c.AgentsBusy, "agents_waiting": c.AgentsWaiting, "agents_gated": c.AgentsGated, "agents_failed": c.AgentsFailed,
 			"subagents": c.OpenSubagents, "commands_held": c.CommandsHeld, "commands_uncertain": c.CommandsUncertain, "turns_uncertain": c.TurnsUncertain,
-		}, time.Duration(c.WorkOverdueMS)*time.Millisecond)
+		}
+		if err := h.countRelays(r.Context(), open); err != nil {
+			httpx.RecordOf(r.Context()).Failed(err)
+		}
+		h.o.Metrics.SetOpen(open, time.Duration(c.WorkOverdueMS)*time.Millisecond)
 	}
 	h.o.Metrics.ServeHTTP(w, r)
+	return nil
+}
+
+// countRelays adds how many relays are connected to a living replica, and how many are enrolled and away.
+func (h *Handler) countRelays(ctx context.Context, open map[string]int) error {
+	if h.o.Relays == nil {
+		return nil
+	}
+	list, err := h.o.Relays.RelayList(ctx, "", maxCountedAgents)
+	if err != nil {
+		return err
+	}
+	open["relays_connected"], open["relays_away"] = 0, 0
+	for _, relay := range list {
+		switch {
+		case relay.Connected:
+			open["relays_connected"]++
+		case relay.State != bridge.RelayRevoked:
+			open["relays_away"]++
+		}
+	}
 	return nil
 }

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,9 @@ func TestRelays(t *testing.T) {
 	}
 	if list, err := c.Relays(ctx, "laptop", 2); err != nil || len(list.Invitations) != 0 {
 		t.Errorf("the second page: %+v, %v", list, err)
+	}
+	if _, body, _ := w.call(t, "GET", "/metrics", ""); !strings.Contains(body, `drawbridge_open{what="relays_connected"} 3`) || !strings.Contains(body, `drawbridge_open{what="relays_away"} 0`) {
+		t.Errorf("no relays among the metrics: %s", body)
 	}
 	if err := c.WithdrawRelayToken(ctx, "desk"); err != nil {
 		t.Error(err)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -320,5 +322,39 @@ func TestEveryRouteRefusesUnknownQueries(t *testing.T) {
 	}
 	if seen < 200 {
 		t.Fatalf("%d requests", seen)
+	}
+}
+
+// TestPageNamesEveryRoute: docs/reference/http-api.md has each route. In a row, … stands for a path that stands in front of it, or for its folder.
+func TestPageNamesEveryRoute(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/reference/http-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := regexp.MustCompile(`\{[^}/]*\}`)
+	named := map[string]bool{}
+	for row := range strings.SplitSeq(string(page), "\n") {
+		var bases []string
+		for _, span := range regexp.MustCompile("`[^`]+`").FindAllString(row, -1) {
+			for word := range strings.FieldsSeq(place.ReplaceAllString(strings.Trim(span, "`"), "{}")) {
+				path, _, _ := strings.Cut(word, "?")
+				rest, short := strings.CutPrefix(path, "…")
+				switch {
+				case strings.HasPrefix(path, "/"):
+					bases = append(bases, path)
+					named[path] = true
+				case short && strings.HasPrefix(rest, "/"):
+					for _, base := range bases {
+						named[base+rest], named[base[:strings.LastIndexByte(base, '/')]+rest] = true, true
+					}
+				}
+			}
+		}
+	}
+	for _, route := range routes(t, newWorld(t).handler) {
+		if !named[place.ReplaceAllString(route.template, "{}")] {
+			t.Errorf("the page does not have %s %s", route.method, route.template)
+		}
 	}
 }

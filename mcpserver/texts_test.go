@@ -3,43 +3,11 @@ package mcpserver_test
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"drawbridge/mcpserver"
 )
-
-// TestPageListsEachTool: the table of toolsets holds the tools that the door offers, and no other.
-func TestPageListsEachTool(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../docs/how-to/connect-mcp-client.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t)
-	w.sets = mcpserver.SetNames()
-	w.launch("main")
-	for _, set := range mcpserver.SetNames() {
-		row := regexp.MustCompile("(?m)^\\| `" + set + "` \\| (.*) \\|$").FindStringSubmatch(string(page))
-		if row == nil {
-			t.Errorf("the page has no row of the toolset %s", set)
-			continue
-		}
-		listed := strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")
-		var offered []string
-		for name := range w.texts(set) {
-			offered = append(offered, name)
-		}
-		slices.Sort(listed)
-		slices.Sort(offered)
-		if diff := cmp.Diff(offered, listed); diff != "" {
-			t.Errorf("%s as the door offers it (-) and as the page lists it (+):\n%s", set, diff)
-		}
-	}
-}
 
 // TestWaysToWriteSayWhenToUseThem: three tools lead to one agent. The text of each says when to use it, whom it reaches, whether
 // it wakes and what becomes of an answer, and docs/how-to/mail.md has a row for each.
