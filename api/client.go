@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -29,6 +30,8 @@ type ClientOptions struct {
 	Token string
 	// Timeout is for each request but Chat and Follow; default 30 s.
 	Timeout time.Duration
+	// Start is the command that starts the bridge, for the error of a bridge that does not run; default drawbridge serve.
+	Start string
 }
 
 // Client calls a bridge's API. Safe for concurrent use. Its errors are
@@ -38,6 +41,7 @@ type Client struct {
 	base    string
 	token   string
 	timeout time.Duration
+	start   string
 	http    *http.Client
 }
 
@@ -54,7 +58,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
 	}
-	return &Client{base: strings.TrimRight(o.URL, "/"), token: o.Token, timeout: o.Timeout, http: &http.Client{
+	return &Client{base: strings.TrimRight(o.URL, "/"), token: o.Token, timeout: o.Timeout, start: cmp.Or(o.Start, "drawbridge serve"), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second,
@@ -165,7 +169,7 @@ func (c *Client) lost(ctx context.Context, k call, err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "no bridge answers at " + c.base + "; start it with `drawbridge serve`", Cause: err}
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "no bridge answers at " + c.base + "; start it with `" + c.start + "`", Cause: err}
 	}
 	if errors.As(err, new(tls.RecordHeaderError)) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " speaks http, and the address says https; write http:// there, or the address of the proxy with TLS in front of it", Cause: err}

@@ -18,7 +18,7 @@ import (
 )
 
 type checkCmd struct {
-	Config  string `help:"The configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+	Config  string `help:"The configuration. Unless given: bridge.yaml here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
 	Offline bool   `help:"Only read the files; ask nobody."`
 	Free    uint32 `help:"MiB that the disks of the database and of the files must have free." default:"512" env:"DRAWBRIDGE_CHECK_FREE" placeholder:"MIB"`
 	JSON    bool   `help:"Print JSON."`
@@ -31,6 +31,7 @@ func (checkCmd) Help() string {
 
 // Run checks everything and tells all of it at once.
 func (c checkCmd) Run(ctx context.Context, a app) error {
+	c.Config, _ = target{Config: c.Config}.find(a)
 	findings, cfg := c.files(a)
 	if cfg != nil && !c.Offline {
 		findings = append(findings, probe.Disks(cfg, uint64(c.Free)<<20)...)

@@ -55,8 +55,10 @@ func referencePage(root *kong.Node) string {
 	var b strings.Builder
 	b.WriteString("# drawbridge\n\nMade from the program by `go generate ./cmd/drawbridge`; a test keeps both the same. `drawbridge help COMMAND` explains each flag,\n" +
 		"with examples. `drawbridge completion bash` (or `zsh`, `fish`) prints what makes your shell complete commands and flags.\n\n" +
-		"Commands with ° talk to a running bridge. They find it by `--url` and `--token`, by `DRAWBRIDGE_URL` and `DRAWBRIDGE_TOKEN`, or by\n" +
-		"`bridge.yaml` in this folder (`--config FILE`). The address is `operator.listen`, or `listen` without that. Lists and answers come as JSON\n" +
+		"Commands with ° talk to a running bridge. They take the first of these that there is:\n\n" +
+		"1. `--url` and `--token`, or `DRAWBRIDGE_URL` and `DRAWBRIDGE_TOKEN`\n2. `--config FILE`, or `DRAWBRIDGE_CONFIG`\n3. `bridge.yaml` in this folder\n" +
+		"4. the `drawbridge up` that runs\n5. the nearest `bridge.yaml` in a folder above, if it is yours\n6. the configuration that `drawbridge up` left\n\n" +
+		"From 4 on a line on standard error says which one. The address is `operator.listen`, or `listen` without that. Lists and answers come as JSON\n" +
 		"with `--json`.\n\n| exit code | means |\n|---|---|\n| 0 | done |\n| 1 | no: refused, failed, or problems found |\n| 2 | the command line is wrong |\n")
 	group := ""
 	for _, leaf := range root.Leaves(true) {

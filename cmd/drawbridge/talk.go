@@ -16,11 +16,11 @@ import (
 )
 
 // target says which bridge to talk to. Without flags the address and the token
-// come from the environment, or from bridge.yaml of this folder.
+// come from the environment, or from the configuration that find returns.
 type target struct {
 	URL    string `help:"The bridge's address: operator.listen in its bridge.yaml, or listen without that." env:"DRAWBRIDGE_URL" placeholder:"URL"`
 	Token  string `help:"The operator's token; better in the environment." env:"DRAWBRIDGE_TOKEN" placeholder:"TOKEN"`
-	Config string `help:"Take address and token from this configuration when they are not given." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+	Config string `help:"The bridge.yaml that has address and token. Unless given: the one here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
 	JSON   bool   `help:"Print JSON."`
 }
 
@@ -29,11 +29,11 @@ func (t target) client(a app) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.NewClient(api.ClientOptions{URL: at.url, Token: at.token})
+	return api.NewClient(api.ClientOptions{URL: at.url, Token: at.token, Start: at.start})
 }
 
-// place is where a bridge is found: url serves the operator, door serves agents; token is the operator's.
-type place struct{ url, door, token string }
+// place is where a bridge is found: url serves the operator, door serves agents; token is the operator's, and start is the command that starts it.
+type place struct{ url, door, token, start string }
 
 // resolve returns the bridge's addresses and the operator's token. door is "" when the address was given: then only that
 // bridge knows its door. With an error, what was given by flag or variable is there all the same.
@@ -42,15 +42,16 @@ func (t target) resolve(a app) (place, error) {
 	if at.url != "" && at.token != "" {
 		return at, nil
 	}
-	cfg, problems := config.LoadToTalk(t.Config, a.getenv)
+	path, start := t.find(a)
+	cfg, problems := config.LoadToTalk(path, a.getenv)
 	if cfg == nil {
 		if len(problems) > 0 && at.url == "" && at.token == "" {
-			return at, usageError{fmt.Errorf("no bridge given: set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN, or use --config (%s)", problems[0].String())}
+			return at, usageError{fmt.Errorf("no bridge was found: start drawbridge up, name a bridge.yaml with --config, or set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN (%s)", problems[0].String())}
 		}
-		return at, a.problems(t.Config, problems)
+		return at, a.problems(path, problems)
 	}
 	if at.url == "" {
-		at.url, at.door = cfg.OperatorURL(), cfg.DoorURL()
+		at.url, at.door, at.start = cfg.OperatorURL(), cfg.DoorURL(), start
 	}
 	at.token = cmp.Or(at.token, cfg.Token.Reveal())
 	return at, nil

@@ -55,18 +55,26 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 func (c upCmd) folder(a app) (string, error) {
 	dir := c.Dir
 	if dir == "" {
-		state, _ := a.getenv("XDG_STATE_HOME")
-		if !filepath.IsAbs(state) {
-			home, _ := a.getenv("HOME")
-			if !filepath.IsAbs(home) {
-				return "", usageError{errors.New("neither XDG_STATE_HOME nor HOME is set; name a folder with --dir")}
-			}
-			state = filepath.Join(home, ".local", "state")
+		var err error
+		if dir, err = stateFolder(a); err != nil {
+			return "", err
 		}
-		dir = filepath.Join(state, "drawbridge")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make folder: %w", err)
 	}
 	return dir, ownFolder(dir)
+}
+
+// stateFolder is where drawbridge up keeps its configuration and its state unless --dir says otherwise.
+func stateFolder(a app) (string, error) {
+	state, _ := a.getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		home, _ := a.getenv("HOME")
+		if !filepath.IsAbs(home) {
+			return "", usageError{errors.New("neither XDG_STATE_HOME nor HOME is set; name a folder with --dir")}
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "drawbridge"), nil
 }
