@@ -120,6 +120,8 @@ type Runtime struct {
 	Agent string `yaml:"agent"`
 	// ToolCap is how many tools the program of the agents takes, of all its servers together; 0 for any number. It is of kind relay.
 	ToolCap int `yaml:"tool_cap"`
+	// Toolsets are what its agents are offered at the MCP door, in order, where no orchestrator says it.
+	Toolsets []string `yaml:"toolsets"`
 	// URL to Parallel are of a chat model. URL is the endpoint's base, in front of /chat/completions, without a slash at the end.
 	URL   string `yaml:"url"`
 	Model string `yaml:"model"`

@@ -277,6 +277,7 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 	for _, n := range names {
 		at, r := "runtimes."+n, b.Runtimes[n]
 		c.name(at, n)
+		c.toolsets(at+".toolsets", r.Toolsets)
 		if n == cloudRuntime || n == "v0" || n == "v1" {
 			c.problem(at, "", "is a name of the Cloud Agents API", "choose another")
 		}

@@ -18,6 +18,10 @@ func offeredSets(cfg *config.Bridge, o *config.Orchestrator, root, own string) [
 	switch {
 	case o != nil && len(o.Toolsets) > 0:
 		return o.Toolsets
+	case len(cfg.Runtimes[root].Toolsets) > 0:
+		return cfg.Runtimes[root].Toolsets
+	case len(cfg.Runtimes[own].Toolsets) > 0:
+		return cfg.Runtimes[own].Toolsets
 	case cfg.Runtimes[root].Kind == kindChat, cfg.Runtimes[own].Kind == kindChat:
 		return chatToolsets
 	}

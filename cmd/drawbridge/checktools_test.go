@@ -10,6 +10,29 @@ import (
 	"drawbridge/policy"
 )
 
+// An orchestrator's toolsets count before those of the runtime in which its tree began, and these before those of the agent's own runtime.
+func TestOfferedSets(t *testing.T) {
+	t.Parallel()
+	cfg := &config.Bridge{Runtimes: map[string]config.Runtime{"full": {Kind: "relay", Toolsets: []string{"bridge", "team"}}, "bare": {Kind: "relay"}, "model": {Kind: kindChat}}}
+	for _, c := range []struct {
+		o         *config.Orchestrator
+		root, own string
+		want      string
+	}{
+		{&config.Orchestrator{Toolsets: []string{"memory"}}, "full", "full", "memory"},
+		{&config.Orchestrator{}, "full", "bare", "bridge team"},
+		{nil, "bare", "full", "bridge team"},
+		{nil, "model", "full", "bridge team"},
+		{nil, "bare", "model", "bridge team channels memory"},
+		{nil, "bare", "bare", "bridge"},
+		{nil, "", "", "bridge"},
+	} {
+		if got := strings.Join(offeredSets(cfg, c.o, c.root, c.own), " "); got != c.want {
+			t.Errorf("an agent in %q below a root in %q is offered %s, want %s", c.own, c.root, got, c.want)
+		}
+	}
+}
+
 // check compares tool_cap with the toolsets that agents of a runtime really get, by their orchestrator, its runtime and the rules.
 func TestToolCaps(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,8 @@ key: ${file:bridge.key} # derives the ids of operations; keep it, or they change
 database: drawbridge.db
 allowlist: allowlist.yaml # what agents may do
 
-# Agents on this machine: each is an entry of agents: in the relay.yaml of the relay.
+# Agents on this machine: each is an entry of agents: in the relay.yaml of the relay. toolsets are the tools that they get of the bridge:
+# to launch others (bridge), to speak with them (team, threads, channels), to remember (memory).
 runtimes:%s
 
 # Agents of the cloud need a Cursor API key:
@@ -101,7 +102,7 @@ func (s Setup) Runtime(agent string) string {
 	if agent == cursorName {
 		more = fmt.Sprintf(", tool_cap: %d", cursorTools)
 	}
-	return fmt.Sprintf("%s: { kind: relay, relay: %s, agent: %s%s }", text(RuntimeName(s.Relay, agent)), text(s.Relay), text(agent), more)
+	return fmt.Sprintf("%s: { kind: relay, relay: %s, agent: %s, toolsets: [bridge, team, threads, memory]%s }", text(RuntimeName(s.Relay, agent)), text(s.Relay), text(agent), more)
 }
 
 // plain is what YAML reads as this very text without quotes.
