@@ -22,6 +22,8 @@ type LaunchRequest struct {
 	Prompt string `json:"prompt"`
 	// API is v0, v1 or empty for what the rules say.
 	API string `json:"api,omitempty"`
+	// Runtime is where the agent and all below it live, a name below runtimes in bridge.yaml; empty for what the configuration says.
+	Runtime string `json:"runtime,omitempty"`
 	// Join and JoinDeadline say how the results of several subagents come back;
 	// empty for what the configuration says of the orchestrator.
 	JoinRequest
@@ -90,6 +92,12 @@ func (h *Handler) launch(w http.ResponseWriter, r *http.Request) error {
 	}
 	spec := engine.Spec{Name: req.Name, Role: h.roleOf(req.Repo), Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API}
 	spec.Runtime, spec.Blocks = h.o.Runtime(req.Name, spec.Role), h.o.Blocks(req.Name, spec.Role)
+	if req.Runtime != "" {
+		if !h.o.HasRuntime(req.Runtime) {
+			return bridge.Errorf(bridge.Invalid, "%+.60q is not a runtime in bridge.yaml; `drawbridge check` lists those that are", req.Runtime)
+		}
+		spec.Runtime = req.Runtime
+	}
 	var err error
 	if spec.Join, spec.JoinWithin, err = req.join(); err != nil {
 		return err

@@ -144,6 +144,7 @@ type launchCmd struct {
 	Name         string  `help:"The agent's name." default:"main"`
 	Ref          string  `help:"Branch, tag or commit to start from." placeholder:"REF"`
 	API          string  `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
+	Runtime      string  `help:"Where the agent and all below it live: a name below runtimes in bridge.yaml. Without it the configuration decides." placeholder:"NAME"`
 	Join         string  `help:"How the results of several subagents come back: each, all, any or a number; the configuration's when not given." placeholder:"POLICY"`
 	JoinDeadline string  `help:"How long it waits for them at most; 1h when not given." placeholder:"SPAN"`
 	target
@@ -157,7 +158,7 @@ func (launchCmd) Help() string {
 // Run launches.
 func (c launchCmd) Run(ctx context.Context, a app) error {
 	return tell(c.target, a, func(client *api.Client) (api.Launched, error) {
-		return client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: string(c.Prompt), API: c.API, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
+		return client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: string(c.Prompt), API: c.API, Runtime: c.Runtime, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
 	}, func(l api.Launched) error {
 		_, err := fmt.Fprintf(a.stdout, "%s is %s on %s; its first turn is %s\nSee what comes of it: drawbridge turns %s\n", l.Agent.Name, l.Agent.ID, l.Agent.Repo, l.Turn.ID, l.Agent.Name)
 		return err

@@ -18,6 +18,7 @@ type upCmd struct {
 	Agent  string  `help:"Which agent of this machine works there; the only one unless given." placeholder:"NAME"`
 	Dir    string  `help:"The folder of the configuration and of all state; drawbridge below XDG_STATE_HOME or ~/.local/state unless given." placeholder:"DIR" type:"path"`
 	Once   bool    `help:"End when the turn has ended; the exit code is 1 when it failed."`
+	Always bool    `help:"Let agents that others launch on the clone be of --agent, too, from now on: change the rule in allowlist.yaml."`
 }
 
 // Help shows examples.
@@ -32,6 +33,9 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 	if _, err := os.Stat(c.Folder); c.Folder != "" && c.Prompt == "" && strings.ContainsAny(filepath.Base(c.Folder), " \n") && err != nil {
 		return usageError{errors.New("name a folder before the prompt: drawbridge up FOLDER \"PROMPT\"")}
 	}
+	if c.Always && (c.Agent == "" || c.Folder == "") {
+		return usageError{errors.New("--always needs --agent and a folder")}
+	}
 	if c.Once && c.Prompt == "" {
 		return usageError{errors.New("--once needs a folder and a prompt")}
 	}
@@ -40,7 +44,7 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 		return err
 	}
 	err = up.Run(ctx, up.Options{
-		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Dir: dir, Once: c.Once, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
+		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Dir: dir, Once: c.Once, Always: c.Always, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
 		Person: isTerminal(a.stdin), Shown: shown, Problems: a.problems, Usage: func(err error) error { return usageError{err} },
 		SetUp:   func(ctx context.Context) error { return a.setUp(ctx, dir, "") },
 		Missing: func() []string { return missingFiles(dir) }, Machine: func(ctx context.Context) local.Machine { return a.machine(ctx, dir) },

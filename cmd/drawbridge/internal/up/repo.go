@@ -215,7 +215,7 @@ func (u *upping) listRepo(repo local.Repo) error {
 	return err
 }
 
-// listRule lets agents be launched on a clone in the agent's runtime.
+// listRule lets agents be launched on a clone. A new rule names the agent's runtime; one that is there changes only when a person wants that.
 func (u *upping) listRule(repo string) error {
 	rules, problems := config.LoadAllowlist(u.bridge.Allowlist)
 	if len(problems) > 0 {
@@ -228,8 +228,11 @@ func (u *upping) listRule(repo string) error {
 		return nil
 	case at >= 0 && rules.Repos[at].Runtime == "":
 		return fmt.Errorf("%s lists %s without a runtime, so that its agents live in the cloud; write { repo: %s, runtime: %s } there", rules.Repos[at].At, repo, repo, wanted)
+	case at >= 0 && !u.Always:
+		u.say("agents that others launch on %s live in %s, as allowlist.yaml says; --always changes that to %s", repo, rules.Repos[at].Runtime, wanted)
+		return nil
 	case at >= 0:
-		u.say("new agents on %s live in %s now, not in %s; allowlist.yaml says so", repo, wanted, rules.Repos[at].Runtime)
+		u.say("agents that others launch on %s live in %s now, not in %s; allowlist.yaml says so", repo, wanted, rules.Repos[at].Runtime)
 		return u.edit(list, func(text []byte) ([]byte, error) { return local.SetRuntime(text, repo, wanted) })
 	}
 	u.say("agents may be launched on %s, in %s; allowlist.yaml says so now", repo, wanted)
@@ -238,11 +241,12 @@ func (u *upping) listRule(repo string) error {
 
 // inForce waits until a bridge that runs has read the rule for a clone.
 func (u *upping) inForce(ctx context.Context) error {
-	wanted := runtimeOf(u.bridge, u.name, u.Agent)
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, fmt.Errorf("the bridge has not read %s within 30 s; see what it says: drawbridge check --config %s", u.bridge.Allowlist, u.file("bridge.yaml")))
 	defer cancel()
 	return every(ctx, func() bool {
 		a, err := u.client.Allowed(ctx)
-		return err == nil && slices.ContainsFunc(a.Repos, func(r api.AllowedRepo) bool { return r.Pattern == u.repo.Name && r.Runtime == wanted })
+		return err == nil && slices.ContainsFunc(a.Repos, func(r api.AllowedRepo) bool {
+			return r.Pattern == u.repo.Name && (!u.Always || r.Runtime == runtimeOf(u.bridge, u.name, u.Agent))
+		})
 	})
 }

@@ -102,7 +102,7 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 	there, err := u.client.Agent(ctx, name)
 	switch {
 	case bridge.KindOf(err) == bridge.NotFound:
-		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Prompt: u.Prompt})
+		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Prompt: u.Prompt, Runtime: runtimeOf(u.bridge, u.name, u.Agent)})
 		if err != nil {
 			return api.Turn{}, err
 		}

@@ -30,8 +30,8 @@ type Options struct {
 	Folder, Prompt, Agent string
 	// Dir is the folder of the configuration and all state. It exists, and only its user can change it.
 	Dir string
-	// Once ends the run with its turn.
-	Once bool
+	// Once ends the run with its turn. Always lets agents that others launch on the clone live where Agent does.
+	Once, Always bool
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
