@@ -125,7 +125,7 @@ func (l laterQuery) read(tx *bridge.Scene, v *ChatAgent) error {
 	case l.after < 0:
 		return nil
 	case l.after > v.Seq:
-		return bridge.Errorf(bridge.Invalid, "after is %d, and this user's newest turn has the number %d; ask after a number that the bridge gave you", l.after, v.Seq)
+		return bridge.Errorf(bridge.Invalid, "after is %d, but this user's newest turn has the number %d; send a number that the bridge gave you", l.after, v.Seq)
 	}
 	p := laterPage{laterQuery: l, v: v, resume: -1}
 	v.Turns = []ChatAnswer{}

@@ -53,7 +53,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		return nil, bridge.Errorf(bridge.Invalid, "the bridge's address must be http:// or https:// with a host")
 	}
 	if strings.TrimSpace(o.Token) == "" {
-		return nil, bridge.Errorf(bridge.Unauthenticated, "no token; the bridge opens to none")
+		return nil, bridge.Errorf(bridge.Unauthenticated, "the token is missing, and the bridge requires one; give the bridge's token")
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
@@ -105,7 +105,7 @@ func (c *Client) doFor(ctx context.Context, k call) error {
 		return nil
 	}
 	if err := json.Unmarshal(body, k.out); err != nil {
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "the answer is none of a bridge; is the address right?", Cause: err}
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the answer does not come from a bridge; correct the address", Cause: err}
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (c *Client) lost(ctx context.Context, k call, err error) error {
 	if errors.As(err, new(tls.RecordHeaderError)) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " speaks http, and the address says https; write http:// there, or the address of the proxy with TLS in front of it", Cause: err}
 	}
-	return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " gave no answer in time or broke off; look at its log", Cause: err, Unclear: k.method != http.MethodGet}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " did not answer in time or closed the connection; look at its log", Cause: err, Unclear: k.method != http.MethodGet}
 }
 
 // answerError reads the bridge's own word on what went wrong; when something
@@ -218,7 +218,7 @@ func (c *Client) Health(ctx context.Context) error {
 		OK bool `json:"ok"`
 	}](ctx, c, "/health", nil)
 	if err == nil && !answer.OK {
-		err = bridge.Errorf(bridge.Unavailable, "what answers at %s is no bridge", c.base)
+		err = bridge.Errorf(bridge.Unavailable, "the server at %s is not a bridge; correct the address", c.base)
 	}
 	return err
 }

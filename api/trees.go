@@ -43,7 +43,7 @@ func (r JoinRequest) join() (bridge.Join, time.Duration, error) {
 	}
 	within, err := time.ParseDuration(r.JoinDeadline)
 	if err != nil || within <= 0 {
-		return "", 0, bridge.Errorf(bridge.Invalid, "join_deadline %+.40q is no span of time; write 30m or 2h", r.JoinDeadline)
+		return "", 0, bridge.Errorf(bridge.Invalid, "join_deadline %+.40q is not a duration; write for example 30m or 2h", r.JoinDeadline)
 	}
 	if r.Join == "" {
 		return "", 0, bridge.Errorf(bridge.Invalid, "join_deadline needs join: each, all, any or a number")

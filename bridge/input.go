@@ -75,7 +75,7 @@ var validExternal = regexp.MustCompile(`^[A-Za-z0-9_-]{0,128}$`)
 // API by the id; "" names none.
 func CheckExternal(id string) error {
 	if !validExternal.MatchString(id) {
-		return Errorf(Invalid, "%.40q is no agent id; it looks like bc-… and stands in the agent's address", id)
+		return Errorf(Invalid, "%.40q is not an agent id; copy the id (bc-…) from the agent's address", id)
 	}
 	return nil
 }

@@ -19,15 +19,16 @@ func TestStatesAreDrawnAsTheyAre(t *testing.T) {
 func statesPage() string {
 	var b strings.Builder
 	b.WriteString("# States\n\nMade from the tables in `bridge/states.go`, which refuse every change that is not listed; a test keeps them the same.\n\n")
-	b.WriteString("## Agent\n\nidle: nothing to do. busy: a turn is queued or under way. waiting: its turn is over and something it asked for is not. gated: too\n" +
-		"many turns without a person, a tree that was stopped or whose budget is used up. done: a subagent with nothing left to do. failed: its\n" +
-		"last turn failed, or it was never launched.\n\n")
+	b.WriteString("## Agent\n\n| state | means |\n|---|---|\n| idle | the agent has nothing to do |\n| busy | a turn of the agent is queued or under way |\n" +
+		"| waiting | its turn is over, and something that it asked for is not |\n" +
+		"| gated | it had too many turns without a person, or its tree was stopped or has used up its budget |\n" +
+		"| done | it is a subagent with nothing left to do |\n| failed | its last turn failed, or it was never launched |\n\n")
 	b.WriteString(diagram(bridge.AgentEdges))
-	b.WriteString("\n## Turn\n\ndelivering is committed before the request leaves. uncertain: it may have arrived, and nobody here can tell.\n" +
+	b.WriteString("\n## Turn\n\nThe bridge commits the state delivering before the request leaves. A turn is uncertain if the request may have arrived and the bridge cannot tell.\n" +
 		"A turn stays queued while its runtime is away: the cloud without a key, or a runtime that the configuration lost.\n" +
-		"A running turn is queued again when the account of an agent on a person's machine is limited: it goes on when the limit is over, and it is not\n" +
-		"failed. So is a turn that the machine turns out never to have said. A running turn becomes uncertain when its machine cannot tell whether the\n" +
-		"agent got it; then `drawbridge resolve` with --told or --tell settles it.\n\n")
+		"If the account of an agent on a person's machine is limited, a running turn is queued again. It has not failed, and goes on when the limit is over.\n" +
+		"A running turn is also queued again if the machine turns out never to have given it to the agent. A running turn becomes uncertain if its machine\n" +
+		"cannot tell whether the agent got it. Then `drawbridge resolve` with --told or --tell settles it.\n\n")
 	b.WriteString(diagram(bridge.TurnEdges))
 	b.WriteString("\n## Command\n\nsending is committed before the request leaves. confirmed: the agent is there. reported: the agent that asked has had a turn that\n" +
 		"told it. uncertain: it may have happened. The bridge asks the relay's journal about an action until it knows; otherwise a\n" +

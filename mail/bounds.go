@@ -19,7 +19,7 @@ func (p *post) fileRoom(size int64) error {
 	case count >= p.o.FilesPer:
 		return bridge.Errorf(bridge.Conflict, "the bridge keeps %d files that you handed over, which is the limit; "+remedy, count)
 	case bytes+size > p.o.FileBytes:
-		return bridge.Errorf(bridge.Conflict, "the files that you handed over hold %d bytes; with this one they would exceed the limit of %d; "+remedy, bytes, p.o.FileBytes)
+		return bridge.Errorf(bridge.Conflict, "your files hold %d bytes, and this one would exceed the limit of %d; "+remedy, bytes, p.o.FileBytes)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func (p *post) threadRoom() error {
 	if err != nil || n < p.o.ThreadsPer {
 		return err
 	}
-	return bridge.Errorf(bridge.Conflict, "%d threads that you made are open, which is the limit; write into one of them, or ask the operator to close one (`drawbridge channels close thr_…`)", n)
+	return bridge.Errorf(bridge.Conflict, "%d threads that you made are open, which is the limit. Write into one of them, or ask the operator to close one (`drawbridge channels close thr_…`)", n)
 }
 
 // memberRoom returns a Conflict error when an agent is in as many open threads as

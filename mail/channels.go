@@ -299,7 +299,7 @@ func (s *Service) Edit(ctx context.Context, by bridge.AgentID, id bridge.Message
 			return bridge.Errorf(bridge.Conflict, "message %s was withdrawn; write another one", m.ID)
 		}
 		if err := p.sees(m); err != nil { // new words are a post, which only members make
-			return noRow(err, bridge.Errorf(bridge.NotFound, "message %s stands in a conversation that you are not in any more; its words stay, or delete it", m.ID))
+			return noRow(err, bridge.Errorf(bridge.NotFound, "you are not in the conversation of message %s any more, so you can only delete the message", m.ID))
 		}
 		m.Text, m.EditedAt = text, p.Now()
 		return p.rewrite(m, bridge.EventMessageUpdated)
@@ -345,7 +345,7 @@ func (p *post) stopAwaiting(m bridge.Message) error {
 func (p *post) own(id bridge.MessageID) (bridge.Message, error) {
 	m, err := p.Message(id)
 	if err == nil && (m.System || (len(m.Files) > 0 && !p.byUser())) {
-		return m, bridge.Errorf(bridge.Denied, "the bridge wrote message %s; it stays", m.ID)
+		return m, bridge.Errorf(bridge.Denied, "the bridge wrote message %s, so you cannot change or delete it; write a new message", m.ID)
 	}
 	if err == nil && !p.byUser() && m.From != p.from.ID {
 		err = bridge.ErrNoRow

@@ -87,7 +87,7 @@ func (p *post) siblings() ([]bridge.Agent, error) {
 	case len(all) == 0:
 		return nil, bridge.Errorf(bridge.Conflict, "you have no siblings to broadcast to; write to one agent instead")
 	case len(all) > bridge.MaxMembers:
-		return nil, bridge.Errorf(bridge.Conflict, "you have more than %d siblings; write to those whom it concerns", bridge.MaxMembers)
+		return nil, bridge.Errorf(bridge.Conflict, "you have more than %d siblings, too many for a broadcast; write to the agents concerned", bridge.MaxMembers)
 	}
 	slices.Reverse(all) // oldest first
 	return all, nil

@@ -284,7 +284,7 @@ func (s *Service) checkSource(source string, info fs.FileInfo) error {
 		return bridge.Errorf(bridge.Denied, "%+.200q is no regular file; pack a folder into an archive first", source)
 	case links(info) > 1:
 		// Its other name may stand anywhere on the disk, where no os.Root can see it.
-		return bridge.Errorf(bridge.Denied, "%+.200q has other names (hard links), so that nobody can tell whether it belongs to your workspace; send a copy of it", source)
+		return bridge.Errorf(bridge.Denied, "%+.200q has other names (hard links), so the bridge cannot tell whether it belongs to your workspace; send a copy", source)
 	case info.Size() > s.o.MaxFile:
 		return bridge.Errorf(bridge.TooLarge, "%+.200q has %d bytes; at most %d are allowed; send a part of it", source, info.Size(), s.o.MaxFile)
 	}
@@ -309,7 +309,7 @@ func sourceTrouble(source string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return bridge.Errorf(bridge.NotFound, "there is no file %+.200q in your workspace", source)
 	}
-	return &bridge.Error{Kind: bridge.Denied, Message: fmt.Sprintf("%+.200q cannot be read inside your workspace: it leads out of it, or you may not read it", source), Cause: err}
+	return &bridge.Error{Kind: bridge.Denied, Message: fmt.Sprintf("%+.200q leads out of your workspace, or you may not read it; copy the file into your workspace", source), Cause: err}
 }
 
 // copyFile writes a new file that is on disk when it returns, and no more than the limit.

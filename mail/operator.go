@@ -235,7 +235,7 @@ func (s *Service) PeekConversation(ctx context.Context, which string, before bri
 func peek(tx *bridge.Scene, f bridge.MessageFilter) ([]Peeked, error) {
 	found, err := tx.Messages(f)
 	if err != nil {
-		return nil, noRow(err, bridge.Errorf(bridge.NotFound, "no message %+.60q to page on from", f.Before))
+		return nil, noRow(err, bridge.Errorf(bridge.NotFound, "the list cannot continue from message %+.60q, which does not exist; start again without it", f.Before))
 	}
 	all := make([]Peeked, len(found))
 	for i, m := range found {

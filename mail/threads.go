@@ -35,7 +35,7 @@ func (p *post) conversation(which string) (bridge.Conversation, error) {
 	if err == nil && !member {
 		err = bridge.ErrNoRow
 	}
-	return c, noRow(err, bridge.Errorf(bridge.NotFound, "you are in no conversation %+.60q; a thread you can join, or a member can add you; into a channel the operator puts you", which))
+	return c, noRow(err, bridge.Errorf(bridge.NotFound, "you are not in conversation %+.60q. To enter a thread, join it or ask a member. To enter a channel, ask the operator", which))
 }
 
 func findConversation(tx *bridge.Scene, which string) (bridge.Conversation, error) {

@@ -52,7 +52,7 @@ func (d *Door) isCallers(name string) bool {
 func (d *Door) announce() {
 	for _, s := range d.all() {
 		s.AddTool(&mcp.Tool{Name: changing, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return failed(bridge.Errorf(bridge.NotFound, "there is not such a tool")), nil
+			return failed(bridge.Errorf(bridge.NotFound, "this tool does not exist; call one that the list of tools shows")), nil
 		})
 		s.RemoveTools(changing)
 	}

@@ -198,7 +198,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 	if !d.isPath(r.URL.EscapedPath()) {
-		refuse(w, r, bridge.Errorf(bridge.NotFound, "no such path; the door is at %s, one toolset at %s/NAME: %s", prefix, prefix, strings.Join(SetNames(), ", ")))
+		refuse(w, r, bridge.Errorf(bridge.NotFound, "this path does not exist; use %s for all tools, or %s/NAME for one toolset: %s", prefix, prefix, strings.Join(SetNames(), ", ")))
 		return
 	}
 	c, err := d.identify(r)

@@ -30,7 +30,7 @@ func isUpload(r *http.Request) bool {
 // browser shows: an agent made them.
 func (d *Door) serveFile(w http.ResponseWriter, r *http.Request, c *caller) {
 	if d.o.Mail == nil {
-		refuse(w, r, bridge.Errorf(bridge.NotFound, "no files are handed over here"))
+		refuse(w, r, bridge.Errorf(bridge.NotFound, "this bridge does not take files; send the text in a message"))
 		return
 	}
 	collection := r.URL.EscapedPath() == filesRoot

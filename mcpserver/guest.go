@@ -53,7 +53,7 @@ func (d *Door) guest(r *http.Request) (c *caller, known bool, err error) {
 	})
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):
-		return nil, true, bridge.Errorf(bridge.Unauthenticated, "the agent of this session is gone; nothing can be asked for it any more")
+		return nil, true, bridge.Errorf(bridge.Unauthenticated, "the agent of this session is gone and cannot call tools any more; end this session")
 	case err != nil:
 		return nil, true, fmt.Errorf("load agent %q: %w", g.Agent, err)
 	}

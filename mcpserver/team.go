@@ -387,7 +387,7 @@ func (d *Door) checkSaved(ctx context.Context, c *caller, in resultArgs) error {
 	left, err := d.o.Machines.Uncommitted(ctx, c.agent)
 	switch {
 	case err != nil:
-		return bridge.Errorf(bridge.KindOf(err), "nobody could tell whether your work is committed (%s): call complete again, or say in why_uncommitted what you left without a commit", bridge.SafeMessage(err))
+		return bridge.Errorf(bridge.KindOf(err), "the bridge could not find out whether your work is committed (%s). Call complete again, or say in why_uncommitted what you left without a commit", bridge.SafeMessage(err))
 	case left != "":
 		return bridge.Errorf(bridge.Conflict, "your tree has work that is in no commit: %+.600q. Commit it and call complete again, or call complete with why_uncommitted and say why it stays without a commit", left)
 	}
@@ -439,7 +439,7 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 	case child.State == bridge.AgentGated || child.Quarantined:
 		return answer{}, bridge.Errorf(bridge.Conflict, "%s gets no turns until a person has looked: %s", child.Name, child.Trouble)
 	case last.State == bridge.TurnUncertain:
-		return answer{}, bridge.Errorf(bridge.Conflict, "nobody knows whether the last turn of %s arrived; a person must look", child.Name)
+		return answer{}, bridge.Errorf(bridge.Conflict, "the last turn of %s may not have arrived; ask a person to check it", child.Name)
 	case last.State == bridge.TurnFailed:
 		t, err := d.o.Engine.Retry(ctx, c.agent.ID, c.once, last.ID)
 		return pokedAs(string(t.ID)), err

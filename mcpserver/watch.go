@@ -24,7 +24,7 @@ func (d *Door) subscribe(ctx context.Context, c *caller, in subscribeArgs) (answ
 			return "", err
 		}
 		if near := c.relation(on); near == "" || near == "self" {
-			return "", bridge.Errorf(bridge.Denied, "%s is neither your parent nor a child or a sibling of yours", on.Name)
+			return "", bridge.Errorf(bridge.Denied, "%s is not your parent, child or sibling; name one of these", on.Name)
 		}
 		after, _, err := rest(tx.Scene, on.ID)
 		if err != nil {

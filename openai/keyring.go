@@ -65,7 +65,7 @@ func (t Token) check() error {
 	case t.PerMinute < 0 || t.PerMinute > maxPerMinute:
 		return bridge.Errorf(bridge.Invalid, "the rate is 0 (unlimited) to %d turns a minute", maxPerMinute)
 	case t.SpeaksFor != "" && t.SpeaksFor != SpeaksForOperator:
-		return bridge.Errorf(bridge.Invalid, "a token speaks for nobody or for %q, not for %q", SpeaksForOperator, t.SpeaksFor)
+		return bridge.Errorf(bridge.Invalid, "a token can speak only for %q, not for %q; correct the name, or leave it out", SpeaksForOperator, t.SpeaksFor)
 	}
 	for _, m := range t.Models {
 		if !modelNames.MatchString(m) {
@@ -123,7 +123,7 @@ func (k Keyring) Named(ctx context.Context, name string) (Token, error) {
 func (k Keyring) Anonymous(ctx context.Context, name string) (Token, error) {
 	t, err := k.Named(ctx, name)
 	if bridge.KindOf(err) == bridge.NotFound {
-		return Token{}, bridge.Errorf(bridge.Unauthenticated, "callers without a token use the one named %q, and there is none: make it with drawbridge token --openai %s", name, name)
+		return Token{}, bridge.Errorf(bridge.Unauthenticated, "callers without a token use the token named %q, which does not exist; make it with drawbridge token --openai %s", name, name)
 	}
 	if err != nil {
 		return Token{}, err

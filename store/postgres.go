@@ -114,7 +114,7 @@ func cutOff(err error, c *pgx.ConnConfig) error {
 		return err
 	}
 	return &bridge.Error{Kind: bridge.Unavailable, Cause: scrubbed(err, c),
-		Message: fmt.Sprintf("the database at %s ended the connection while its schema was looked at; nothing was lost, start again when it runs", place(c))}
+		Message: fmt.Sprintf("the database at %s closed the connection during the schema check. Nothing was lost. Start again when the database runs", place(c))}
 }
 
 // place names the server and the database, without user and password.

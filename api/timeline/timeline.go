@@ -111,7 +111,7 @@ func (f *Reader) named(e Event) []Event {
 	return []Event{e}
 }
 
-var errGone = bridge.Errorf(bridge.Unauthenticated, "the token was revoked while its events were told")
+var errGone = bridge.Errorf(bridge.Unauthenticated, "the token was revoked during this stream; ask the operator for another token")
 
 // gone reports whether the reader's token ended meanwhile.
 func (f *Reader) gone(ctx context.Context) bool { return f.Valid != nil && !f.Valid(ctx) }

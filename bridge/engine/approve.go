@@ -85,9 +85,9 @@ func sameHash(m bridge.Command, q bridge.Question, hash string) error {
 	case q.Hash:
 		return nil
 	case "":
-		return bridge.Errorf(bridge.Invalid, "send the hash of the command that you were shown; `drawbridge commands --state held` and GET /v1/commands/%s have it", m.ID)
+		return bridge.Errorf(bridge.Invalid, "the command's hash is missing; send the hash that `drawbridge commands --state held` or GET /v1/commands/%s shows", m.ID)
 	default:
-		return bridge.Errorf(bridge.Conflict, "a yes to %s would not do what you were shown: it is %s now and not %+.40q; look at it again (`drawbridge commands --state held`) and send the new hash", m.ID, q.Hash, hash)
+		return bridge.Errorf(bridge.Conflict, "a yes to %s would not do what you were shown: its hash is %s now, not %+.40q; look at it again (`drawbridge commands --state held`) and send the new hash", m.ID, q.Hash, hash)
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *change) held(id bridge.CommandID, m *bridge.Command) (bridge.Agent, err
 		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is uncertain: look whether it happened, then use `drawbridge resolve`", m.ID)
 	}
 	if m.State != bridge.CommandHeld {
-		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is %s and waits for nobody; see `drawbridge commands --state held`", m.ID, m.State)
+		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "command %s is %s and does not wait for an answer; see `drawbridge commands --state held`", m.ID, m.State)
 	}
 	return c.Agent(m.Agent)
 }

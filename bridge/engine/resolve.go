@@ -131,9 +131,9 @@ func disagrees(m bridge.Command, found bridge.ActionFinding, word Word) error {
 	case !word.Journal || found.Known == bridge.JournalOver || found.Known == bridge.JournalNever:
 		return nil
 	case found.Known == bridge.JournalInterrupted:
-		return bridge.Errorf(bridge.Conflict, "the journal of relay %s says that the relay ended while the action ran; look there, and settle the command with --ran or --not-run", found.Relay)
+		return bridge.Errorf(bridge.Conflict, "the journal of relay %s shows that the relay ended during the action. Look on that machine, then settle the command with --ran or --not-run", found.Relay)
 	}
-	return bridge.Errorf(bridge.Conflict, "the journal of relay %s does not know the request, which does not prove that it did not run; look there, and settle the command with --ran or --not-run", found.Relay)
+	return bridge.Errorf(bridge.Conflict, "the journal of relay %s does not know the request, but the action may have run. Look on that machine, then settle the command with --ran or --not-run", found.Relay)
 }
 
 // believe asks the API about the agent that a person names for a v0 launch: an id
@@ -165,7 +165,7 @@ func (e *Engine) believe(ctx context.Context, word Word, doubted func(*bridge.Sc
 	case obs.Repo == "":
 		return bridge.Errorf(bridge.Unavailable, "the Cloud Agents API does not say on which repository agent %s works%s", word.External, instead)
 	case !sameRepo(obs.Repo, a.Repo):
-		return bridge.Errorf(bridge.Invalid, "agent %s works on %q and this launch was granted for %q: it is another one; look at its address again", word.External, words.OneLine(obs.Repo, 200), a.Repo)
+		return bridge.Errorf(bridge.Invalid, "agent %s works on %q and this launch was granted for %q; look at the agent's address again", word.External, words.OneLine(obs.Repo, 200), a.Repo)
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func (c *change) settleLaunch(j job, external string) error {
 		return bridge.Errorf(bridge.Invalid, "this launch can only have made agent %s; look for that one", own)
 	}
 	if other, err := c.FindAgent(bridge.ByExternal, external); err == nil {
-		return bridge.Errorf(bridge.Conflict, "agent %s is %s already", external, other.Name)
+		return bridge.Errorf(bridge.Conflict, "agent %s is already known as %s; look for the agent of this launch", external, other.Name)
 	} else if !errors.Is(err, bridge.ErrNoRow) {
 		return err
 	}
@@ -344,11 +344,11 @@ func (c *change) replay(id bridge.TurnID) (bridge.Turn, error) {
 	}
 	switch {
 	case a.External == "" && !moving.Is(a):
-		return t, bridge.Errorf(bridge.Conflict, "turn %s launched nothing that could be spoken to; launch another agent, or resolve its command", id)
+		return t, bridge.Errorf(bridge.Conflict, "turn %s launched no agent that can get a turn; launch another agent, or resolve the turn's command", id)
 	case a.Quarantined:
 		return t, bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
 	case t.State == bridge.TurnUncertain && t.Run != "":
-		return t, bridge.Errorf(bridge.Conflict, "turn %s stands for a run that somebody made: say with `drawbridge resolve %s --told` or `--tell` whether it told the agent what waits for it", id, id)
+		return t, bridge.Errorf(bridge.Conflict, "turn %s stands for an unknown run. If that run told the agent what waits for it, use `drawbridge resolve %s --told`, otherwise `--tell`", id, id)
 	case t.State == bridge.TurnUncertain && a.External != "" && !bridge.InCloud(a.Runtime):
 		if err := c.sayInNewTurn(&t, a); err != nil {
 			return t, err

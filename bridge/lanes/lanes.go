@@ -43,7 +43,7 @@ const StuckAfter = 10
 const suspectAfter = 3
 
 // errNoAnswer is the failure of work whose holders died.
-var errNoAnswer = errors.New("whoever handled it ended without an answer: the bridge crashed, was killed or stood still")
+var errNoAnswer = errors.New("the process that handled it ended without an answer: the bridge crashed, was killed or hung")
 
 // Options configures a Dispatcher. Store and Handle are required.
 type Options struct {

@@ -38,7 +38,7 @@ func (r Rules) May(tx *bridge.Scene, a bridge.Agent, runtime string) error {
 // takesMoved judges the Runtime, and whether the repository's rule lets the agent live there.
 func (r Rules) takesMoved(a bridge.Agent, runtime string) error {
 	if _, _, hosted := r.Hosts(runtime); !hosted {
-		return bridge.Errorf(bridge.Invalid, "%+.60q is not a runtime of kind relay in bridge.yaml, and an agent moves only to such a one; `drawbridge check` lists the runtimes", runtime)
+		return bridge.Errorf(bridge.Invalid, "%+.60q is not a runtime of kind relay in bridge.yaml, so an agent cannot move there; `drawbridge check` lists the runtimes", runtime)
 	}
 	switch {
 	case a.Runtime == runtime:
@@ -109,9 +109,9 @@ func noTurnUnderWay(tx *bridge.Scene, a bridge.Agent) error {
 	case t.State == bridge.TurnUncertain:
 		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is uncertain; settle it with `drawbridge resolve %s`, then move the agent", t.ID, a.Name, t.ID)
 	case t.GoesOn():
-		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s was cut off by a limit and goes on by itself where it is; wait for its end (`drawbridge turns %s`), or end it with `drawbridge stop`, then `drawbridge resume`, and move the agent", t.ID, a.Name, a.Name)
+		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s was cut off by a limit and goes on by itself; wait for its end (`drawbridge turns %s`), then move the agent. Or run `drawbridge stop` and `drawbridge resume` first", t.ID, a.Name, a.Name)
 	}
-	return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is under way; wait for its end (`drawbridge turns %s`), or end it with `drawbridge stop`, then `drawbridge resume`, and move the agent", t.ID, a.Name, a.Name)
+	return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is under way; wait for its end (`drawbridge turns %s`), then move the agent. Or run `drawbridge stop` and `drawbridge resume` first", t.ID, a.Name, a.Name)
 }
 
 // sharesNothing judges workspaces that two agents work in: one of them alone cannot leave.

@@ -30,11 +30,12 @@ import (
 )
 
 const checkDescription = `Check relay.yaml and print every problem with its line and remedy. Then print what this machine can enforce, and which settings of
-each action it cannot. Nothing is started and nothing is changed.
+each action it cannot enforce. Without --agents, the command starts nothing and changes nothing.
 
-With --agents, each agent that the file lists is started once as well, in its sandbox and in a home of its own, and ended again. The command
-says version, protocol, how the agent goes on with sessions, whether it is logged in, the settings that the relay forces, and what
-will not work. No prompt is sent, so that it costs nothing. The exit code is 1 when an agent will not work.`
+With --agents, the command also starts each agent of the file once, in its sandbox and in a home of its own, and ends it again.
+The command prints the agent's version and protocol, how the agent continues sessions, and whether it is logged in. It also
+prints the settings that the relay forces, and what will not work. The command sends no prompt, so it costs nothing. The exit
+code is 1 if an agent will not work.`
 
 // checkCmd are the flags of check.
 type checkCmd struct {
@@ -197,8 +198,9 @@ func describe(config settings.Config, id string, ability sandbox.Ability) string
 
 const auditDescription = `Check that no line of the audit log was changed, taken out, moved or cut off.
 
-Each line holds the hash of the one before it, and a file beside the log holds the last. Whoever can write both can write
-both again; to notice that, keep the hash that this command prints somewhere else and give it next time with --contains.`
+Each line holds the hash of the line before it. A file beside the log holds the last hash. A person who can write both files
+can forge both. To detect this, keep the hash that this command prints in another place. Give that hash with --contains
+the next time.`
 
 type auditVerify struct {
 	Config, Log, Contains string
@@ -210,9 +212,9 @@ func newAudit(s streams) *cobra.Command {
 	verify := command(help{"verify", "Check that no line of the audit log was changed, taken out, moved or cut off", auditDescription, example},
 		func(context.Context) error { return c.run(s) })
 	configFlag(verify.Flags(), &c.Config)
-	verify.Flags().StringVar(&c.Log, "log", "", "verify this `FILE` instead of the one that relay.yaml leads to")
-	verify.Flags().StringVar(&c.Contains, "contains", "", "a `HASH` of an earlier line that you kept elsewhere; the log must contain it")
-	audit := group(help{"audit", "The audit log", "The audit log: one line for each thing that was asked for, with what became of it.", example})
+	verify.Flags().StringVar(&c.Log, "log", "", "verify this `FILE` instead of the log in the state folder of this relay")
+	verify.Flags().StringVar(&c.Contains, "contains", "", "require that the log contains this `HASH` of an earlier line, which you kept elsewhere")
+	audit := group(help{"audit", "The audit log", "Verify the audit log. The log has one line for each request, with the outcome of the request.", example})
 	audit.AddCommand(verify)
 	return audit
 }
@@ -236,13 +238,13 @@ func (c auditVerify) run(s streams) error {
 		fmt.Fprintf(s.out, "a line that is not whole follows, as a kill leaves it (size %d); the next start takes it out\n", report.Torn)
 	}
 	if report.NoHead && report.Head.Seq > 0 {
-		return fmt.Errorf("%s%s is missing or empty, so that lines cut off the end would not show", path, audit.HeadSuffix)
+		return fmt.Errorf("%s%s is missing or empty, so this check cannot detect lines that were removed at the end", path, audit.HeadSuffix)
 	}
 	return nil
 }
 
-const installDescription = `Write a service file, so that the relay runs whenever you are logged in: a systemd user unit or a launchd agent for this
-program and this relay.yaml. It says what to type next, starts nothing, and replaces no file that is there already.`
+const installDescription = `Write a service file, so that the relay runs whenever you are logged in. The file is a systemd user unit or a launchd agent for
+this program and this relay.yaml. The command prints what to type next. It starts nothing, and it does not replace an existing file.`
 
 type install struct {
 	Config, Kind string

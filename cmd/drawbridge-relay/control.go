@@ -32,7 +32,7 @@ func (p place) state() (string, error) {
 	}
 	state, err := settings.StateOf(p.Config, os.LookupEnv)
 	if err != nil {
-		return "", fmt.Errorf("%w\nor name the folder of the relay's state, which is that of its relay.yaml as a rule: --state DIR", err)
+		return "", fmt.Errorf("%w\nor name the folder of the relay's state, usually the folder of relay.yaml: --state DIR", err)
 	}
 	return state, nil
 }
@@ -45,10 +45,10 @@ func (p place) client() (*control.Client, error) {
 	return control.NewClient(state), nil
 }
 
-const approvalsDescription = `List what waits for your word.
+const approvalsDescription = `List the requests that wait for your approval.
 
-Each entry shows what would run, and what the agent wrote with everything but plain ASCII escaped. What nobody approves in
-time is refused.`
+Each entry shows what would run, and what the agent wrote. The list escapes all characters except plain ASCII. The relay
+refuses a request that nobody approves in time.`
 
 type approvals struct {
 	place
@@ -57,7 +57,7 @@ type approvals struct {
 
 func newApprovals(s streams) *cobra.Command {
 	var c approvals
-	cmd := command(help{"approvals", "List what waits for your word", approvalsDescription, "  drawbridge-relay approvals\n  drawbridge-relay approve apr_k3jx7qpa"},
+	cmd := command(help{"approvals", "List the requests that wait for your approval", approvalsDescription, "  drawbridge-relay approvals\n  drawbridge-relay approve apr_k3jx7qpa"},
 		func(ctx context.Context) error { return c.run(ctx, s) })
 	c.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
@@ -122,9 +122,9 @@ func (p place) decide(ctx context.Context, s streams, id string, approve bool) e
 	return err
 }
 
-const stopDescription = `Turn the kill switch on. From then on the relay refuses everything, also after a restart; what runs is ended and what waits for
-an approval is denied. It needs no running relay, and of relay.yaml nothing but state:; if that cannot be read, --state names the
-folder.`
+const stopDescription = `Turn the kill switch on. From then on the relay refuses everything, even after a restart. The relay ends what runs, and denies what
+waits for an approval. The command works without a running relay. It reads only state: from relay.yaml. If relay.yaml cannot be
+read, name the state folder with --state.`
 
 func newStop(s streams) *cobra.Command {
 	var p place
@@ -148,7 +148,7 @@ func (p place) stop(ctx context.Context, s streams) error {
 		_, err = fmt.Fprintln(s.out, "stopped; no relay is running, and one that is started refuses everything until drawbridge-relay start")
 		return err
 	case err != nil:
-		return fmt.Errorf("the kill switch is on and the relay follows within a second, but could not be asked: %w", err)
+		return fmt.Errorf("the kill switch is on and takes effect within a second, but the relay did not confirm it: %w", err)
 	}
 	_, err = fmt.Fprintln(s.out, "stopped; nothing runs, and everything is refused until drawbridge-relay start")
 	return err
@@ -156,7 +156,7 @@ func (p place) stop(ctx context.Context, s streams) error {
 
 func newStart(s streams) *cobra.Command {
 	var p place
-	cmd := command(help{"start", "Turn the kill switch off", "Take drawbridge-relay stop back. It does not start a relay; that is drawbridge-relay run.", "  drawbridge-relay start"},
+	cmd := command(help{"start", "Turn the kill switch off", "Turn off the kill switch that drawbridge-relay stop turned on. The command does not start a relay; use drawbridge-relay run for that.", "  drawbridge-relay start"},
 		func(ctx context.Context) error { return p.start(ctx, s) })
 	p.flags(cmd.Flags())
 	return cmd

@@ -36,11 +36,12 @@ func (h home) identity() string {
 	return filepath.Join(filepath.Dir(h.Config), link.DefaultFile)
 }
 
-const joinDescription = `Enrol this machine at a bridge, with what drawbridge relay token printed there.
+const joinDescription = `Enrol this machine at a bridge, with the invitation that drawbridge relay token printed at the bridge.
 
-Makes a key for this machine and exchanges it for the bridge's, which the invitation names, so that nobody in between can
-pose as the bridge. The invitation works once and not for long. From then on drawbridge-relay run dials the bridge; no port
-needs to be open here. HTTPS_PROXY and NO_PROXY of the environment count. Certificates that are given with --ca are kept.`
+The command makes a key for this machine and exchanges it for the bridge's key. The invitation names the bridge's key, so that
+no other machine can pose as the bridge. The invitation works once, and only for a short time. From then on,
+drawbridge-relay run connects to the bridge, and this machine needs no open port. The relay obeys HTTPS_PROXY and NO_PROXY of the
+environment. The relay keeps certificates that you give with --ca.`
 
 type join struct {
 	Invitation, Bridge, Token, CA string
@@ -61,7 +62,7 @@ func newJoin(s streams) *cobra.Command {
 	c.flags(cmd.Flags())
 	cmd.Flags().StringVar(&c.Bridge, "bridge", "", "the bridge's address, a `URL`, with --token, instead of an invitation")
 	cmd.Flags().StringVar(&c.Token, "token", "", "the join `TOKEN`, with --bridge, instead of an invitation")
-	cmd.Flags().StringVar(&c.CA, "ca", "", "a PEM `FILE` of the authority that signed the bridge's certificate, if the system does not know it; no other counts then")
+	cmd.Flags().StringVar(&c.CA, "ca", "", "trust only the authority in this PEM `FILE` for the bridge's certificate, if the system does not know the authority")
 	return cmd
 }
 
@@ -99,15 +100,15 @@ func (c join) invitation() (in link.Invitation, err error) {
 	return in, err
 }
 
-const rotateDescription = `Give this relay a new key. The bridge takes the new key before this relay uses it, and the old one counts until then. A relay
-that runs uses the new key from its next connection on; restart it to make that now. Interrupted, it goes on where it was when
-you call it again.`
+const rotateDescription = `Give this relay a new key. The bridge takes the new key before this relay uses it, and accepts the old key until then. A
+running relay uses the new key from its next connection on. To use the new key at once, restart the relay. If the command was
+interrupted, run it again; it continues where it stopped.`
 
-const caDescription = `Keep the certificates (PEM) of another authority than the one that was given to join; without a file, count on those that the
-system knows again. A relay that runs does so from its next connection on.`
+const caDescription = `Keep the certificates (PEM) of another authority than the one that drawbridge-relay join got. Without a file, trust the authorities
+that the system knows again. A running relay applies the change from its next connection on.`
 
-const initDescription = `Write a relay.yaml to start from, which only you can change. Its actions only print a line: replace them by your own. A
-file that is there stays as it is.`
+const initDescription = `Write a relay.yaml to start from. Only you can change the file. Its actions only print a line, so replace them by your own. The
+command does not change an existing file.`
 
 func newInit(s streams) *cobra.Command {
 	var config string
@@ -143,7 +144,7 @@ func writeSample(s streams, path string) error {
 func newKeys(s streams) *cobra.Command {
 	var shown, rotated, vouched home
 	keys := group(help{"keys", "Show the keys of this relay and its bridge, or rotate the relay's",
-		"Say which keys count; compare them with drawbridge relay show.", "  drawbridge-relay keys\n  drawbridge-relay keys rotate"})
+		"Print the keys that count now. Compare them with the output of drawbridge relay show at the bridge.", "  drawbridge-relay keys\n  drawbridge-relay keys rotate"})
 	keys.RunE = func(*cobra.Command, []string) error { return shown.showKeys(s) }
 	shown.flags(keys.Flags())
 	rotate := command(help{"rotate", "Give this relay a new key", rotateDescription, "  drawbridge-relay keys rotate"},
@@ -197,10 +198,10 @@ func (h home) setCA(s streams, files []string) (err error) {
 	return err
 }
 
-const bridgeDescription = `Show the address at which this relay dials its bridge, or change it. The keys stay: no new invitation is needed.
+const bridgeDescription = `Show or change the address at which this relay dials its bridge. The relay keeps its keys, so you need no new invitation.
 
-Whatever answers at the new address must prove the bridge's key that this relay trusts, and must know this relay; otherwise
-nothing changes. A relay that runs dials the new address from its next connection on; restart it to make that now.`
+The bridge at the new address must prove the key that this relay trusts, and must know this relay. Otherwise nothing changes. A
+running relay dials the new address from its next connection on. To dial the new address at once, restart the relay.`
 
 func newBridge(s streams) *cobra.Command {
 	var h home
@@ -215,7 +216,7 @@ func newBridge(s streams) *cobra.Command {
 		return h.moveTo(cmd.Context(), s, args[0], ca)
 	}
 	h.flags(cmd.Flags())
-	cmd.Flags().StringVar(&ca, "ca", "", "a PEM `FILE` of the authority behind the certificate at the new address; needed if another one than now signed it")
+	cmd.Flags().StringVar(&ca, "ca", "", "trust the authority in this PEM `FILE` at the new address; needed if another authority than now signed the certificate there")
 	return cmd
 }
 

@@ -14,13 +14,15 @@ import (
 	"drawbridge/relay/runner/settings"
 )
 
-const loginDescription = `Run the login of an agent's own, in the HOME that the relay keeps for the entry of relay.yaml. All agents of the entry share this login.
+const loginDescription = `Run an agent's own login in the HOME that the relay keeps for the agent's entry in relay.yaml. All agents of the entry share this login.
 
-For OpenCode, Claude Code, Codex, Gemini, Qwen, Cursor and Goose the command is known. For another agent, give the arguments of its login
-after --. They replace what is known, too. If they begin with an absolute path, that program runs instead of the agent's.
+The relay knows the login commands of OpenCode, Claude Code, Codex, Gemini, Qwen, Cursor and Goose. For another agent, give the
+arguments of its login after --. Such arguments also replace a login command that the relay knows. If the arguments begin with an
+absolute path, that program runs instead of the agent's.
 
-The login runs on this terminal and without a sandbox, so that it can open a browser and be called back. It gets the agent's environment.
-From yours it gets only the variables that terminals, browsers and proxies need. Gemini and Qwen ask for the login when they start: end them afterwards.`
+The login runs on this terminal without a sandbox, so that it can open a browser and the browser can call it back. The login gets
+the agent's environment. From your environment it gets only the variables that terminals, browsers and proxies need. Gemini and
+Qwen ask for the login when they start, so end them after the login.`
 
 func newLogin(s streams) *cobra.Command {
 	var config string

@@ -52,12 +52,13 @@ const examples = `  drawbridge-relay check --config relay.yaml    # say everythi
   drawbridge-relay run --config relay.yaml      # dial the bridge and run the actions of the file
   drawbridge-relay stop                         # refuse everything and end what runs, until drawbridge-relay start`
 
-const runDescription = `Serve the actions of relay.yaml until interrupted. The line "ready" on stderr carries the address.
+const runDescription = `Serve the actions of relay.yaml until interrupted. When the relay is ready, it writes a line "ready" with its address to stderr.
 
-Every request id runs at most once. The journal keeps the outcome of each for 24 hours, also over a restart. It is
-relay.journal beside relay.yaml, or what journal: there says. An id that was running when the relay was killed is answered with
-"interrupted" and never run again. One journal serves one relay. If the relay says that its journal is damaged, restore
-it, or move it away. What the audit log says was started in the last 24 hours does not run again all the same.`
+The relay runs every request id at most once. The journal keeps the outcome of each request for 24 hours, even over a restart.
+The journal is relay.journal beside relay.yaml, or the file that journal: in relay.yaml names. If the relay is killed while a
+request runs, the relay answers that id with "interrupted" and never runs it again. One journal serves one relay. If the relay
+says that its journal is damaged, restore the journal, or move it away. Even then the relay does not run a request again that
+the audit log shows as started in the last 24 hours.`
 
 type runCmd struct {
 	home
@@ -72,8 +73,8 @@ func newRun(s streams) *cobra.Command {
 		func(ctx context.Context) error { return c.run(ctx, s) })
 	c.flags(cmd.Flags())
 	cmd.Flags().StringVar(&c.Bridge, "bridge", "", "dial this `URL` instead of the one that this relay joined at")
-	cmd.Flags().StringVar(&c.Log, "log", logs.Auto, "how to write the log, a `FORMAT`: json, console, or auto (console at a terminal, json elsewhere)")
-	cmd.Flags().DurationVar(&c.Grace, "grace", 10*time.Second, "how long running actions may take to finish after an interrupt, a `TIME` such as 10s")
+	cmd.Flags().StringVar(&c.Log, "log", logs.Auto, "write the log in this `FORMAT`: json, console, or auto (console at a terminal, json elsewhere)")
+	cmd.Flags().DurationVar(&c.Grace, "grace", 10*time.Second, "let running actions finish within this `TIME` after an interrupt, such as 10s")
 	return cmd
 }
 

@@ -23,12 +23,17 @@ import (
 	"drawbridge/relay/wire"
 )
 
-const statusDescription = `Say how the relay is: whether it runs, whether its bridge has let it in and since when, the kill switch, what runs and what waits,
-and whether the audit log is whole, for which it is read from end to end. It asks the running relay through its socket in the state
-folder, which only you can open; without a running relay it tells what the files there tell.
+const statusDescription = `Show whether the relay runs, whether it is connected to its bridge and since when, and whether the kill switch is on. Also show what
+runs and what waits. The command reads the audit log from end to end, to see whether the log is whole. The command asks the
+running relay through a socket in the state folder, which only you can open. Without a running relay, the command shows what the
+files in the state folder say.
 
-It exits with 0 when the relay runs by the relay.yaml that is there, is connected if it has joined a bridge, refuses nothing by its kill
-switch, and has a whole audit log; otherwise with 1, and stderr says what is not so.`
+The exit code is 0 if all of these are true:
+  - the relay runs with the present relay.yaml
+  - the relay is connected, if it has joined a bridge
+  - the kill switch is off
+  - the audit log is whole
+Otherwise the exit code is 1, and stderr says what is wrong.`
 
 type status struct {
 	place
@@ -120,7 +125,7 @@ func recordOf(path string) record {
 	case errors.Is(err, fs.ErrNotExist):
 		return record{Whole: true}
 	case err == nil && log.NoHead && log.Head.Seq > 0:
-		err = errors.New("its head file is missing or empty, so that lines cut off the end would not show")
+		err = errors.New("its head file is missing or empty, so this check cannot detect lines that were removed at the end")
 	}
 	r := record{Whole: err == nil, Lines: log.Head.Seq, Last: log.Last, At: log.At}
 	if err != nil {

@@ -20,29 +20,39 @@ import (
 	"drawbridge/relay/runner/sandbox"
 )
 
-const workspacesDescription = `List the workspaces of the agents on this machine: agent, branch, changed files, commits that were not fetched, size and path.
+const workspacesDescription = `List the workspaces of the agents on this machine, with agent, branch, changed files, unfetched commits, size and path.
 
-Each agent works in a clone of its own, below workspaces in the relay's state folder, on the branch drawbridge/<agent>. Its commits come
-back into the listed clone under that name. A workspace with unsaved work is never removed unless you say so twice. Git never runs in an
-agent's clone: the relay reads it as data.`
+Each agent works in a clone of its own, on the branch drawbridge/<agent>. That clone is below workspaces in the relay's state
+folder. The agent's commits come back into the listed clone, on a branch of the same name. The relay removes a workspace with
+unsaved work only if you ask for it twice. The relay never runs Git in an agent's clone; it reads the clone as data.`
 
-const addDescription = `Make the workspace of an agent, as the relay does when the agent starts for the first time. It gets the branches that are named with
---branch, and begins at the first; without any it gets the branch that the clone is on. The clone stays as it is.`
+const addDescription = `Make the workspace of an agent, as the relay does when the agent starts for the first time. The workspace gets the
+branches that --branch names, and begins at the first of them. Without --branch it gets the branch that the clone is on. The
+command does not change the clone.`
 
-const showDescription = `Show what the relay reads from git in a workspace: commits and differences since a commit, and whether the tree is clean. It is the
-evidence that goes with the end of a turn. --since names the commit at which to begin, by its full id.`
+const showDescription = `Show what the relay reads from git in a workspace: commits and differences since a commit, and whether the tree is clean. The
+relay sends the same evidence at the end of a turn. To begin at a commit, give its full id with --since.`
 
-const fetchDescription = `Bring the commits of agents into the listed clone, on the branch drawbridge/<agent>, forward only. Without an agent, fetch from all.
+const fetchDescription = `Fetch the commits of agents into the listed clone, on the branch drawbridge/<agent>. The branch only moves forward. Without an
+AGENT, fetch the commits of all agents.
 
-A branch that you have checked out or moved stays as it is. Then the commits get a ref of their own, refs/drawbridge/<agent>/<commit>,
-and the command says so. With --all, commits on other branches, stashes and detached commits get such refs, too.`
+The command does not change a branch that you have checked out or moved. In that case it puts the commits under a ref of their
+own, refs/drawbridge/<agent>/<commit>, and says so. With --all, it also makes such refs for commits on other branches, stashes
+and detached commits.`
 
-const removeDescription = `Remove the workspace of an agent in which nothing would be lost.
+const removeDescription = `Remove the workspace of an agent, unless the workspace has unsaved work.
 
-Unsaved work is: files that are changed, staged, untracked or ignored; commits that no ref of the clone leads to, on any branch, stashed
-or detached; tags; files of Git LFS; repositories within the tree; a rebase or merge in progress; and whatever cannot be read. With unsaved
-work the command refuses, lists it and prints a code. Give that code with --lose to remove the workspace all the same. The code
-is worth nothing as soon as the work changes. While the agent runs, nothing is removed.`
+Unsaved work is any of these:
+  - files that are changed, staged, untracked or ignored
+  - commits that no ref of the clone leads to, on any branch, stashed or detached
+  - tags
+  - files of Git LFS
+  - repositories within the tree
+  - a rebase or merge in progress
+  - anything that the command cannot read
+
+If there is unsaved work, the command refuses, lists the work and prints a code. To remove the workspace all the same, give that
+code with --lose. The code stops working when the work changes. The command removes nothing while the agent runs.`
 
 type workspaces struct {
 	place
@@ -308,8 +318,8 @@ func printFetched(w io.Writer, f workspace.Fetched) {
 func newWorkspacesRemove(s streams) *cobra.Command {
 	var c workspaces
 	var lose string
-	cmd := c.leaf(help{"remove AGENT", "Remove a workspace in which nothing would be lost", removeDescription, "  drawbridge-relay workspaces remove ada\n  drawbridge-relay workspaces remove ada --lose 3f7a5c0b9d21"}, 1, 1)
-	cmd.Flags().StringVar(&lose, "lose", "", "lose the work for which the refusal gave this `CODE`")
+	cmd := c.leaf(help{"remove AGENT", "Remove a workspace that has no unsaved work", removeDescription, "  drawbridge-relay workspaces remove ada\n  drawbridge-relay workspaces remove ada --lose 3f7a5c0b9d21"}, 1, 1)
+	cmd.Flags().StringVar(&lose, "lose", "", "remove the workspace with its unsaved work; the refusal printed this `CODE`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.with(cmd.Context(), func(ctx context.Context, store *workspace.Store) error {
 			err := store.Remove(ctx, args[0], lose)

@@ -11,16 +11,16 @@ import (
 )
 
 type allowedCmd struct {
-	Kind      string   `arg:"" enum:"repo,action" help:"What the values are: repo or action."`
-	Values    []string `arg:"" optional:"" help:"Values to look up. Without any, a JSON string a line is read from standard input."`
-	Allowlist string   `help:"The allowlist; allowlist.yaml of this folder when not given." placeholder:"FILE" type:"path"`
-	JSON      bool     `help:"Print JSON lines on a terminal too. In a pipe the output is JSON lines always."`
+	Kind      string   `arg:"" enum:"repo,action" help:"Look up values of this kind: repo or action."`
+	Values    []string `arg:"" optional:"" help:"Look up these values. Without values, the command reads standard input, with one JSON string on each line."`
+	Allowlist string   `help:"Use this allowlist. The default is allowlist.yaml of this folder." placeholder:"FILE" type:"path"`
+	JSON      bool     `help:"Print JSON lines on a terminal, too. Into a pipe, the command always prints JSON lines."`
 	asking
 }
 
 // Help shows examples.
 func (allowedCmd) Help() string {
-	return "Exits with 0 if all values are allowed and with 1 if any is not.\n\nExamples:\n  drawbridge allowed repo github.com/me/my-app\n  drawbridge allowed action backup_script --allowlist allowlist.yaml --json"
+	return "The exit code is 0 if all values are allowed, and 1 if one is not.\n\nExamples:\n  drawbridge allowed repo github.com/me/my-app\n  drawbridge allowed action backup_script --allowlist allowlist.yaml --json"
 }
 
 type allowedRow struct {

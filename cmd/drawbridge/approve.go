@@ -16,14 +16,14 @@ import (
 )
 
 type approveCmd struct {
-	Command []string `arg:"" help:"The held commands, each as cmd_…@HASH, as drawbridge commands --state held shows them. On a terminal the id alone will do: you are asked."`
+	Command []string `arg:"" help:"Approve these held commands. Write each as cmd_…@HASH, as drawbridge commands --state held shows it. On a terminal you may leave out @HASH; the program then asks you."`
 	target
 }
 
 // Help shows an example.
 func (approveCmd) Help() string {
-	return "It shows each command whole before it approves it. On a terminal it asks y/N for each id without a hash. Elsewhere each id needs the hash of what you were shown, and nothing is approved when one lacks it.\n\n" +
-		"The hash covers everything that a yes does; when that changed meanwhile, the bridge refuses and says so. The command passes the gate once more: what the allowlist does not hold stays refused. Of identical commands one runs, and the others end as repeats.\n\n" +
+	return "The program shows each command in full before it approves the command. On a terminal, it asks y/N for each id without a hash. Without a terminal, each id needs the hash of what you were shown. If one id lacks its hash, the program approves nothing.\n\n" +
+		"The hash covers everything that your approval does. If any of that has changed, the bridge refuses the approval and says so. The bridge checks each command against the allowlist once more, and refuses a command that is not on the allowlist. Of identical commands only one runs; the others end as repeats.\n\n" +
 		"Example:\n  drawbridge approve cmd_0123@5f3a0c… cmd_0456@77e1b2…"
 }
 
@@ -35,7 +35,7 @@ func (c approveCmd) Run(ctx context.Context, a app) error {
 	for i, word := range c.Command {
 		asked[i].id, asked[i].hash, _ = strings.Cut(word, "@")
 		if asked[i].hash == "" && !isPerson {
-			return usageError{fmt.Errorf("%s: without a terminal each command needs the hash of what you were shown; run `drawbridge commands --state held`, then approve %s@HASH; nothing was approved", short(asked[i].id, 60), short(asked[i].id, 60))}
+			return usageError{fmt.Errorf("%s: nothing was approved; without a terminal each command needs the hash of what you were shown. Run `drawbridge commands --state held`, then approve %s@HASH", short(asked[i].id, 60), short(asked[i].id, 60))}
 		}
 	}
 	return c.withClient(a, func(client *api.Client) error {
@@ -153,7 +153,7 @@ func isTerminal(stream any) bool {
 func showHeld(a app, list api.CommandList) error {
 	for _, m := range list.Commands {
 		if m.Held == nil {
-			return fmt.Errorf("the bridge is older than this program and does not say what a yes to %s would do; upgrade the bridge", short(m.ID, 60))
+			return fmt.Errorf("the bridge is older than this program and cannot show the effect of approving %s; upgrade the bridge", short(m.ID, 60))
 		}
 		if _, err := fmt.Fprintln(a.stdout, shown(m.Held.Shown)); err != nil {
 			return err

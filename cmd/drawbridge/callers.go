@@ -15,12 +15,12 @@ import (
 
 // callerTokens are the flags of drawbridge token --openai, where the argument is the token's name.
 type callerTokens struct {
-	OpenAI    bool     `name:"openai" help:"A token for the OpenAI-compatible door. The argument is its name, such as opencode."`
-	Model     []string `help:"With --openai: a model that it may use, such as gpt-4o or agent/main; a * at the end stands for any rest. May be given again. Without it, all models but agents and repositories." placeholder:"NAME"`
-	Budget    int64    `help:"With --openai: how many tokens its turns may use a day (UTC)." placeholder:"N"`
-	PerMinute int      `help:"With --openai: how many turns may begin in a minute." placeholder:"N"`
-	Commands  string   `help:"With --openai: the agent as which command lines in answers act. Without it they are only text." placeholder:"AGENT"`
-	Operator  bool     `help:"With --openai: the caller's newest words are yours. Without it they are words from outside."`
+	OpenAI    bool     `name:"openai" help:"Make, list or revoke a token of the bridge's OpenAI-compatible API. The argument is the token's name, such as opencode."`
+	Model     []string `help:"With --openai: allow this model, such as gpt-4o or agent/main. A * at the end matches any ending. You may give the flag again. Without the flag, the token allows all models except agents and repositories." placeholder:"NAME"`
+	Budget    int64    `help:"With --openai: let the caller's turns use at most this many model tokens a day (UTC)." placeholder:"N"`
+	PerMinute int      `help:"With --openai: let the caller begin at most this many turns in a minute." placeholder:"N"`
+	Commands  string   `help:"With --openai: run command lines in answers as commands of this agent. Without the flag they are only text." placeholder:"AGENT"`
+	Operator  bool     `help:"With --openai: treat the caller's newest words as yours. Without the flag they count as words from outside."`
 }
 
 // asked reports whether one of the flags was given that go with --openai alone.
@@ -32,9 +32,9 @@ func (c callerTokens) asked() bool {
 func (c tokenCmd) runOpenAI(ctx context.Context, a app, client *api.Client) error {
 	switch {
 	case c.ID != "":
-		return usageError{errors.New("--id is for agents' tokens: a token of the OpenAI-compatible door has a name")}
+		return usageError{errors.New("--id selects an agent's token; name a token of the OpenAI-compatible door by its name")}
 	case (c.List || c.Revoke) && c.asked():
-		return usageError{errors.New("--list and --revoke go with a name alone")}
+		return usageError{errors.New("--list and --revoke take a name and no other flag; leave the other flags out")}
 	case c.List:
 		return c.listOpenAI(ctx, a, client)
 	case c.Agent == "":

@@ -18,15 +18,15 @@ import (
 )
 
 type checkCmd struct {
-	Config  string `help:"The configuration. Unless given: bridge.yaml here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
-	Offline bool   `help:"Only read the files; ask nobody."`
-	Free    uint32 `help:"MiB that the disks of the database and of the files must have free." default:"512" env:"DRAWBRIDGE_CHECK_FREE" placeholder:"MIB"`
+	Config  string `help:"Check this configuration. The default is bridge.yaml here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
+	Offline bool   `help:"Only read the files, and contact no server."`
+	Free    uint32 `help:"Require this many MiB of free space on the disks of the database and of the files." default:"512" env:"DRAWBRIDGE_CHECK_FREE" placeholder:"MIB"`
 	JSON    bool   `help:"Print JSON."`
 }
 
 // Help shows an example.
 func (checkCmd) Help() string {
-	return "Exits with 0 when nothing is wrong and with 1 otherwise.\n\nExample:\n  drawbridge check --config bridge.yaml"
+	return "The exit code is 0 if the check finds no problem, and 1 otherwise.\n\nExample:\n  drawbridge check --config bridge.yaml"
 }
 
 // Run checks everything and tells all of it at once.

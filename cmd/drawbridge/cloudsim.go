@@ -13,13 +13,13 @@ import (
 )
 
 type cloudsimCmd struct {
-	Listen string `help:"Address to listen on; loopback only, port 0 for a free one." default:"127.0.0.1:7411"`
-	Script string `help:"What agents answer, and which faults happen (YAML). Without one a small story is played." placeholder:"FILE" type:"path"`
+	Listen string `help:"Listen on this loopback address. Port 0 chooses a free port." default:"127.0.0.1:7411"`
+	Script string `help:"Read the agents' answers and the faults from this YAML file. Without a file, the stand-in plays a small story." placeholder:"FILE" type:"path"`
 }
 
 // Help shows an example and the format of a script.
 func (cloudsimCmd) Help() string {
-	return "Serves v0 and v1 of the API on this machine, with state, streams, signed webhooks and scripted agents. The API key that it accepts is " + cloudsim.DefaultKey + ", or those under keys: in the script." + cloudsimHelp
+	return "The stand-in serves v0 and v1 of the API on this machine, with state, streams, signed webhooks and scripted agents. It accepts the API key " + cloudsim.DefaultKey + ", or those under keys: in the script." + cloudsimHelp
 }
 
 const cloudsimHelp = `

@@ -9,15 +9,15 @@ import (
 
 type demoCmd struct {
 	JSON bool `help:"Print what happens as JSON lines."`
-	Keep bool `help:"Stay up at the end; prints the addresses and the token."`
-	Team bool `help:"Another story: a team of five scripted agents solves a task by mail, at the real MCP door."`
+	Keep bool `help:"Keep all processes running at the end, and print the addresses and the token."`
+	Team bool `help:"Run another story, in which a team of five scripted agents solves a task by mail through the real MCP endpoint."`
 	// The story must end the same whatever the fault.
-	Fault string `help:"Let something go wrong: kill (the bridge is killed in mid-story and started again) or no-webhooks (none arrives)." enum:",kill,no-webhooks" default:"" placeholder:"FAULT"`
+	Fault string `help:"Cause a fault: kill (kill the bridge in mid-story and start it again) or no-webhooks (let no webhook arrive)." enum:",kill,no-webhooks" default:"" placeholder:"FAULT"`
 }
 
 // Help says what to expect.
 func (demoCmd) Help() string {
-	return "Starts a simulated cloud, a bridge and a relay as processes of this machine, in a folder that is removed at the end.\nOne subagent goes through v1 of the API and one through v0 with signed webhooks. Exits with 0 only if everything\nthat was expected happened.\n\nExample:\n  drawbridge demo --keep\n  drawbridge demo --team --fault kill"
+	return "The demo starts a simulated cloud, a bridge and a relay as processes of this machine. It works in a folder that it removes at the end.\nOne subagent uses v1 of the Cloud Agents API, and another uses v0 with signed webhooks. The exit code is 0 only if everything\nhappened as expected.\n\nExample:\n  drawbridge demo --keep\n  drawbridge demo --team --fault kill"
 }
 
 // Run tells the story.

@@ -26,12 +26,12 @@ import (
 )
 
 type initCmd struct {
-	Dir   string `arg:"" optional:"" default:"." help:"The folder; made when missing." type:"path"`
-	Repo  string `help:"The orchestrator's own repository. Asked for on a terminal." placeholder:"REPO"`
-	Allow string `help:"A repository that agents may be launched on. Asked for on a terminal." placeholder:"REPO"`
-	Relay string `help:"What to call the machine that runs actions; laptop unless given." placeholder:"NAME"`
-	Local bool   `help:"Set up agents that are installed on this machine; no key is needed."`
-	Cloud string `help:"The Cloud Agents API, when it is not Cursor's own: the stand-in of drawbridge cloudsim." placeholder:"URL"`
+	Dir   string `arg:"" optional:"" default:"." help:"Write into this folder, and make the folder if it is missing." type:"path"`
+	Repo  string `help:"Name the orchestrator's own repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
+	Allow string `help:"Allow agents on this repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
+	Relay string `help:"Give this name to the machine that runs actions. The default is laptop." placeholder:"NAME"`
+	Local bool   `help:"Set up agents that are installed on this machine. This needs no API key."`
+	Cloud string `help:"Use the Cloud Agents API at this address instead of Cursor's own, such as that of drawbridge cloudsim." placeholder:"URL"`
 }
 
 // Help shows an example.
@@ -72,7 +72,7 @@ func (c initCmd) valid() error {
 		}
 	}
 	if c.Repo != "" && sameRepo(c.Repo, c.Allow) {
-		return fmt.Errorf("--allow %s is the orchestrator's own repository, on which agents may not be launched; name the repository that it delegates work to", c.Allow)
+		return fmt.Errorf("--allow %s is the orchestrator's own repository, where it may not launch agents; name the repository for delegated work", c.Allow)
 	}
 	if c.Relay != "" && !relayName.MatchString(c.Relay) {
 		return fmt.Errorf("--relay %+.40q is not a name for a relay; use a to z, 0 to 9, '_', '.' and '-', such as laptop", c.Relay)

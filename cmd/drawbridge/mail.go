@@ -16,20 +16,20 @@ type channelsCmd struct {
 	Create channelsCreateCmd `cmd:"" help:"Make a channel."`
 	Add    channelsAddCmd    `cmd:"" help:"Add agents to a channel."`
 	Remove channelsRemoveCmd `cmd:"" help:"Take agents out of a channel."`
-	Show   channelsShowCmd   `cmd:"" help:"Show what stands in a channel, thread or DM."`
+	Show   channelsShowCmd   `cmd:"" help:"Show the messages of a channel, thread or DM."`
 	Close  channelsCloseCmd  `cmd:"" help:"Close a channel or thread, so that it takes no messages."`
 	Reopen channelsReopenCmd `cmd:"" help:"Let a closed channel or thread take messages again."`
 }
 
 // Help shows examples.
 func (channelsCmd) Help() string {
-	return "Without a further word it lists.\n\nExamples:\n  drawbridge channels --kind thread\n  drawbridge channels create general main docs-bot\n  drawbridge channels show general"
+	return "Without a further word, the command lists channels.\n\nExamples:\n  drawbridge channels --kind thread\n  drawbridge channels create general main docs-bot\n  drawbridge channels show general"
 }
 
 type channelsListCmd struct {
-	Kind   string `help:"channel, thread or dm." enum:"channel,thread,dm" default:"channel"`
-	Limit  int    `help:"At most so many, newest first." default:"50"`
-	Before string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	Kind   string `help:"List this kind: channel, thread or dm." enum:"channel,thread,dm" default:"channel"`
+	Limit  int    `help:"List at most this many, newest first." default:"50"`
+	Before string `help:"Continue a list before this entry; the previous list prints the value." placeholder:"NEXT"`
 	target
 }
 
@@ -61,8 +61,8 @@ func memberNames(ch office.Channel) string {
 }
 
 type channelsCreateCmd struct {
-	Name    string   `arg:"" help:"Its name: letters, digits, dots, dashes and underscores."`
-	Members []string `arg:"" optional:"" help:"Agents, by name or id."`
+	Name    string   `arg:"" help:"The channel's name, made of letters, digits, dots, dashes and underscores."`
+	Members []string `arg:"" optional:"" help:"Add these agents, given by name or id."`
 	target
 }
 
@@ -86,7 +86,7 @@ type channelsAddCmd struct {
 
 // Help shows an example.
 func (channelsAddCmd) Help() string {
-	return "They learn of it with their next turn.\n\nExample:\n  drawbridge channels add general main"
+	return "The agents learn of the channel in their next turn.\n\nExample:\n  drawbridge channels add general main"
 }
 
 // Run adds.
@@ -119,7 +119,7 @@ type channelsCloseCmd struct {
 
 // Help shows an example.
 func (channelsCloseCmd) Help() string {
-	return "What was written stays readable.\n\nExample:\n  drawbridge channels close general"
+	return "The messages of a closed channel stay readable.\n\nExample:\n  drawbridge channels close general"
 }
 
 // Run closes.
@@ -153,15 +153,15 @@ func (t target) channel(_ context.Context, a app, change func(*api.Client) (offi
 }
 
 type channelsShowCmd struct {
-	Channel string `arg:"" help:"The channel's name, or its, the thread's or the DM's id."`
-	Limit   int    `help:"At most so many, newest first." default:"50"`
-	Before  string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	Channel string `arg:"" help:"The name of a channel, or the id of a channel, thread or DM."`
+	Limit   int    `help:"Show at most this many messages, newest first." default:"50"`
+	Before  string `help:"Continue a list before this message; the previous list prints the value." placeholder:"NEXT"`
 	target
 }
 
 // Help shows an example.
 func (channelsShowCmd) Help() string {
-	return "Each message with how far it came at each member, and with its reactions: emoji, count and names.\n\nExample:\n  drawbridge channels show general"
+	return "The command shows each message with its delivery state for each member, and with its reactions: emoji, count and names.\n\nExample:\n  drawbridge channels show general"
 }
 
 // Run shows messages.
@@ -176,22 +176,22 @@ func (c channelsShowCmd) Run(ctx context.Context, a app) error {
 }
 
 type mailCmd struct {
-	Agent  string `arg:"" help:"The agent's name or id; USER for what agents wrote to you."`
-	Limit  int    `help:"At most so many, newest first." default:"50"`
-	Before string `help:"Those before this one, to page on." placeholder:"NEXT"`
-	Read   bool   `help:"Mark what is shown as read; only with USER."`
+	Agent  string `arg:"" help:"The agent's name or id. Write USER for the messages of agents to you."`
+	Limit  int    `help:"Show at most this many messages, newest first." default:"50"`
+	Before string `help:"Continue a list before this message; the previous list prints the value." placeholder:"NEXT"`
+	Read   bool   `help:"Mark the shown messages as read. This works only with USER."`
 	target
 }
 
 // Help shows an example.
 func (mailCmd) Help() string {
-	return "Each message with how far it came at the agent: queued, offered (fetched by a tool call), in_prompt (of the turn that runs), acknowledged. What agents wrote to you is queued until you mark it as read.\n\nExamples:\n  drawbridge mail main\n  drawbridge mail USER --read"
+	return "The command shows each message with its delivery state: queued, offered (fetched by a tool call), in_prompt (of the turn that runs) or acknowledged. A message to you is queued until you mark it as read.\n\nExamples:\n  drawbridge mail main\n  drawbridge mail USER --read"
 }
 
 // Run shows an agent's mail.
 func (c mailCmd) Run(ctx context.Context, a app) error {
 	if c.Read && c.Agent != "USER" {
-		return usageError{fmt.Errorf("--read marks what agents wrote to you: use it with USER; what others got, they read themselves")}
+		return usageError{fmt.Errorf("--read marks what agents wrote to you; use it with USER only, because agents read their own mail")}
 	}
 	list, err := ask(c.target, a, func(client *api.Client) (office.MessageList, error) {
 		return client.Mail(ctx, c.Agent, api.ListOptions{Limit: c.Limit, Before: c.Before})
@@ -265,14 +265,14 @@ func receiptText(all []office.Receipt, of string) string {
 }
 
 type postCmd struct {
-	Channel string  `arg:"" help:"A channel's name, a thread's or DM's id, or an agent."`
-	Text    textArg `arg:"" help:"What to say; - for standard input."`
+	Channel string  `arg:"" help:"The name of a channel, the id of a thread or DM, or an agent."`
+	Text    textArg `arg:"" help:"Post this text; write - to read standard input."`
 	target
 }
 
 // Help shows an example.
 func (postCmd) Help() string {
-	return "Wakes every member, one after another, so that each reads the answers before its own. Agents that have failed or are gated read it when drawbridge say lets them go on.\n\nExample:\n  drawbridge post general \"What is left before the release?\""
+	return "The bridge wakes the members one after another, so that each member reads the earlier answers first. Agents that have failed or are gated read the message when drawbridge say lets them continue.\n\nExample:\n  drawbridge post general \"What is left before the release?\""
 }
 
 // Run posts.

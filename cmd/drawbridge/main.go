@@ -49,9 +49,9 @@ type app struct {
 }
 
 type cli struct {
-	Demo     demoCmd     `cmd:"" help:"Show the whole story on this machine: simulated cloud, real bridge, real relay, real commands." group:"Try"`
-	Parse    parseCmd    `cmd:"" help:"Tell what a text would do, and why not." group:"Try"`
-	Allowed  allowedCmd  `cmd:"" help:"Tell whether repositories or actions are allowed." group:"Try"`
+	Demo     demoCmd     `cmd:"" help:"Run a demonstration on this machine with a simulated cloud, a real bridge, a real relay and real commands." group:"Try"`
+	Parse    parseCmd    `cmd:"" help:"Show which commands of a text would run, and why the others would not run." group:"Try"`
+	Allowed  allowedCmd  `cmd:"" help:"Show whether the allowlist allows repositories or actions." group:"Try"`
 	Cloudsim cloudsimCmd `cmd:"" help:"Run a local stand-in for the Cloud Agents API." group:"Try"`
 
 	Up        upCmd        `cmd:"" help:"Run the bridge and the relay of this machine, and give its agents work, with one command." group:"Set up and run"`
@@ -59,38 +59,38 @@ type cli struct {
 	Check     checkCmd     `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once." group:"Set up and run"`
 	Serve     serveCmd     `cmd:"" help:"Run the bridge." group:"Set up and run"`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to date." group:"Set up and run"`
-	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that dial in." group:"Set up and run"`
-	Protocol  protocolCmd  `cmd:"" help:"Write the page that tells an agent what it may write, made from the allowlist." group:"Set up and run"`
-	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent opens the MCP door." group:"Set up and run"`
-	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print the entry with which an MCP client reaches the bridge." group:"Set up and run"`
-	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Speak MCP on standard input and output for one agent of a running bridge." group:"Set up and run"`
+	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that connect to the bridge." group:"Set up and run"`
+	Protocol  protocolCmd  `cmd:"" help:"Print a page, made from the allowlist, that tells an agent which commands it may write." group:"Set up and run"`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent connects to the bridge's MCP endpoint." group:"Set up and run"`
+	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print the configuration entry that connects an MCP client to the bridge." group:"Set up and run"`
+	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Connect an MCP client on standard input and output to a running bridge, as one agent." group:"Set up and run"`
 
 	Agents     agentsCmd     `cmd:"" help:"List agents." group:"Watch"`
 	Turns      turnsCmd      `cmd:"" help:"List an agent's turns." group:"Watch"`
-	Commands   commandsCmd   `cmd:"" help:"List what agents asked for, and what came of it." group:"Watch"`
+	Commands   commandsCmd   `cmd:"" help:"List the commands of agents, with the outcome of each." group:"Watch"`
 	Tools      toolsCmd      `cmd:"" help:"Show the tool calls of a turn." group:"Watch"`
 	Tree       treeCmd       `cmd:"" help:"Show what a tree of agents has used of its budget." group:"Watch"`
-	Mail       mailCmd       `cmd:"" help:"Show what was written to an agent or to you, and how far it came." group:"Watch"`
+	Mail       mailCmd       `cmd:"" help:"Show the messages to an agent or to you, with the delivery state of each." group:"Watch"`
 	Memory     memoryCmd     `cmd:"" help:"Show an agent's memory, search it, and write a block." group:"Watch"`
 	Workspaces workspacesCmd `cmd:"" help:"List the workspaces of agents on people's machines: branch, dirty files, commits, size." group:"Watch"`
 
-	Approve approveCmd `cmd:"" help:"Let a held command pass." group:"Decide"`
+	Approve approveCmd `cmd:"" help:"Approve held commands." group:"Decide"`
 	Deny    denyCmd    `cmd:"" help:"Refuse a held command." group:"Decide"`
 	Stop    stopCmd    `cmd:"" help:"Stop an agent and everything under it." group:"Decide"`
-	Resume  resumeCmd  `cmd:"" help:"Let a stopped tree go on." group:"Decide"`
+	Resume  resumeCmd  `cmd:"" help:"Let a stopped tree of agents continue." group:"Decide"`
 
 	Launch    launchCmd    `cmd:"" help:"Launch an agent on a repository." group:"Talk"`
 	Say       sayCmd       `cmd:"" help:"Give an agent a turn." group:"Talk"`
-	Join      joinCmd      `cmd:"" help:"Say how the results of several subagents come back." group:"Talk"`
-	Channels  channelsCmd  `cmd:"" help:"Channels in which agents and you write: make, list, show, members." group:"Talk"`
+	Join      joinCmd      `cmd:"" help:"Set how an agent receives the results of several subagents." group:"Talk"`
+	Channels  channelsCmd  `cmd:"" help:"Make, list and show the channels in which agents and you write, and change their members." group:"Talk"`
 	Post      postCmd      `cmd:"" help:"Write into a channel, and wake its members." group:"Talk"`
 	Message   messageCmd   `cmd:"" help:"Change or withdraw a message, put an emoji on it." group:"Talk"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talk"`
 
-	Resolve resolveCmd `cmd:"" help:"Settle an uncertain command or turn: say what really happened." group:"Repair"`
-	Replay  replayCmd  `cmd:"" help:"Give a failed or uncertain turn another try." group:"Repair"`
-	Move    moveCmd    `cmd:"" help:"Let an agent go on in another runtime." group:"Repair"`
-	Forget  forgetCmd  `cmd:"" help:"Forget a dead agent: its name is free again." group:"Repair"`
+	Resolve resolveCmd `cmd:"" help:"Tell the bridge what really happened to an uncertain command or turn." group:"Repair"`
+	Replay  replayCmd  `cmd:"" help:"Retry a failed or uncertain turn." group:"Repair"`
+	Move    moveCmd    `cmd:"" help:"Move an agent to another runtime." group:"Repair"`
+	Forget  forgetCmd  `cmd:"" help:"Forget a dead agent, so that its name can be used again." group:"Repair"`
 
 	HelpOf     helpCmd       `cmd:"" name:"help" help:"Show the help of a command." group:"About"`
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in your shell." group:"About"`
@@ -243,14 +243,14 @@ func (a app) code(err error) int {
 	return exitNo
 }
 
-const overview = `The bridge between what AI agents write and what may really happen.
+const overview = `Check each command of an AI agent against an allowlist before anything runs.
 
 Start with:
-  drawbridge demo                    # see it work, nothing configured, nothing left behind
-  drawbridge up FOLDER "TASK"        # give an agent of this machine its first turn in a clone, without a key
+  drawbridge demo                    # try the bridge without a configuration, and leave no files behind
+  drawbridge up FOLDER "TASK"        # give an agent of this machine its first turn in a clone, without an API key
   drawbridge init                    # write a configuration into this folder
   drawbridge serve                   # run the bridge
-  drawbridge commands --state held   # see what waits for your word
+  drawbridge commands --state held   # list the commands that wait for your approval
 `
 
 const description = overview + `

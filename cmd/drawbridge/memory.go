@@ -14,21 +14,21 @@ import (
 
 type memoryCmd struct {
 	Agent string   `arg:"" help:"The agent's name or id."`
-	Words []string `arg:"" optional:"" help:"Only passages that hold every one of these words; the best first."`
-	Tag   []string `help:"Only passages with this tag; may be given several times." placeholder:"TAG"`
+	Words []string `arg:"" optional:"" help:"Show only passages that contain all of these words, best match first."`
+	Tag   []string `help:"Show only passages with this tag. You may give the flag several times." placeholder:"TAG"`
 	Block string   `help:"Show the versions of this block, newest first." placeholder:"LABEL"`
-	Limit int      `help:"At most so many passages." default:"20" placeholder:"N"`
+	Limit int      `help:"Show at most this many passages." default:"20" placeholder:"N"`
 	// One at a time, so that a word too many deletes nothing.
 	Forget      string `help:"Delete this passage for good." placeholder:"psg_…" xor:"what"`
 	ForgetBlock string `help:"Delete this block with all its versions." placeholder:"LABEL" xor:"what"`
-	Set         string `help:"Write this block: the text behind it, or standard input." placeholder:"LABEL" xor:"what"`
-	IfVersion   *int   `help:"With --set: only if the block is at this version; 0 if it is not there." placeholder:"N"`
+	Set         string `help:"Write this block, with the text of the next argument or of standard input." placeholder:"LABEL" xor:"what"`
+	IfVersion   *int   `help:"With --set: write only if the block is at this version. Use 0 for a block that does not exist yet." placeholder:"N"`
 	target
 }
 
 // Help shows an example.
 func (memoryCmd) Help() string {
-	return "Shows the blocks that stand in each of the agent's turns, and its passages, newest first. --set writes a block, as the agent itself does: the agent reads it at the head of its next turn, behind the bar. What the block said before stays as a version.\n\nExamples:\n  drawbridge memory main\n  drawbridge memory main invoice deadline --tag customer\n  drawbridge memory main --block plan\n  drawbridge memory main --forget psg_0123456789\n  drawbridge memory main --set plan \"Finish the docs first.\"\n  drawbridge memory main --set plan --if-version 3 < plan.md"
+	return "The command shows the blocks that each turn of the agent contains, and the agent's passages, newest first. --set writes a block, as the agent itself does. The agent reads the block at the head of its next turn, with a bar in front of each line. The bridge keeps the earlier text of the block as a version.\n\nExamples:\n  drawbridge memory main\n  drawbridge memory main invoice deadline --tag customer\n  drawbridge memory main --block plan\n  drawbridge memory main --forget psg_0123456789\n  drawbridge memory main --set plan \"Finish the docs first.\"\n  drawbridge memory main --set plan --if-version 3 < plan.md"
 }
 
 // shownMemory is what --json prints.
@@ -148,14 +148,14 @@ func blockRows(blocks []recall.Block) [][]string {
 
 type toolsCmd struct {
 	Turn  string `arg:"" help:"The turn's id, trn_…"`
-	After int64  `help:"Only what follows this number." placeholder:"N"`
-	Limit int    `help:"At most so many lines." default:"100" placeholder:"N"`
+	After int64  `help:"Show only lines after this number." placeholder:"N"`
+	Limit int    `help:"Show at most this many lines." default:"100" placeholder:"N"`
 	target
 }
 
 // Help shows an example.
 func (toolsCmd) Help() string {
-	return "Each tool call of the turn's run and what it returned, in order. The run of a chat model shows its calls of the model, too.\n\nExample:\n  drawbridge tools trn_0069… --json"
+	return "The command shows each tool call of the turn's run and the result of each call, in order. For a chat model, it also shows the calls to the model.\n\nExample:\n  drawbridge tools trn_0069… --json"
 }
 
 // Run shows the record of a run.

@@ -18,12 +18,12 @@ type messageCmd struct {
 
 // Help shows an example.
 func (messageCmd) Help() string {
-	return "You may change and withdraw every message, an agent's too, but for those that the bridge wrote. Who read it already is not told again.\n\nExample:\n  drawbridge message delete msg_0123456789"
+	return "You may change or withdraw any message, even an agent's, except those that the bridge wrote. The bridge does not notify agents that have already read the message.\n\nExample:\n  drawbridge message delete msg_0123456789"
 }
 
 type messageEditCmd struct {
 	Message string  `arg:"" help:"The message's id, msg_…."`
-	Text    textArg `arg:"" help:"What it shall say; - for standard input."`
+	Text    textArg `arg:"" help:"Replace the message by this text; write - to read standard input."`
 	target
 }
 
@@ -40,13 +40,13 @@ func (c messageEditCmd) Run(ctx context.Context, a app) error {
 }
 
 type messageDeleteCmd struct {
-	Message string `arg:"" help:"The message's id, msg_…, or that of a file that was handed over, fil_…."`
+	Message string `arg:"" help:"The id of a message, msg_…, or of a file that was handed over, fil_…."`
 	target
 }
 
 // Help shows an example.
 func (messageDeleteCmd) Help() string {
-	return "Of a file the bridge's copy is deleted; its message stays.\n\nExample:\n  drawbridge message delete msg_0123456789"
+	return "For a file, the bridge deletes its copy and keeps the message.\n\nExample:\n  drawbridge message delete msg_0123456789"
 }
 
 // Run withdraws.
@@ -76,7 +76,7 @@ type messageReactCmd struct {
 
 // Help shows an example.
 func (messageReactCmd) Help() string {
-	return "It wakes nobody.\n\nExample:\n  drawbridge message react msg_0123456789 👍"
+	return "A reaction does not wake an agent.\n\nExample:\n  drawbridge message react msg_0123456789 👍"
 }
 
 // Run reacts.

@@ -9,13 +9,13 @@ import (
 
 type moveCmd struct {
 	Agent   string `arg:"" help:"The agent's name or id."`
-	Runtime string `help:"The runtime of kind relay, below runtimes in bridge.yaml, in which it goes on." required:"" placeholder:"NAME"`
+	Runtime string `help:"Move the agent to this runtime, which has kind relay below runtimes in bridge.yaml." required:"" placeholder:"NAME"`
 	target
 }
 
 // Help shows an example.
 func (moveCmd) Help() string {
-	return "The agent keeps its name, its place in the tree, its mail, memory, reminders and tokens, and all that waits for it. Its next turn begins a session in the other runtime with a transcript of its latest turns (20 at most, 32 KiB at most). The bridge refuses the move while a turn is under way or a permission question is open. The workspace does not come along: it stays at its relay with all that is in it.\n\nExample:\n  drawbridge move main --runtime desk-codex"
+	return "The agent keeps its name, its place in the tree, its mail, memory, reminders and tokens. It also keeps everything that waits for it. The agent's next turn begins a session in the other runtime. That session begins with a transcript of the agent's latest turns (20 at most, 32 KiB at most). The bridge refuses the move while a turn is under way or a permission question is open. The workspace does not move: it stays at its relay with all its files.\n\nExample:\n  drawbridge move main --runtime desk-codex"
 }
 
 // Run moves.

@@ -17,8 +17,8 @@ import (
 
 type parseCmd struct {
 	JSON      bool     `help:"Print JSON."`
-	Allowlist string   `help:"Judge by this allowlist, and by the bridge.yaml beside it." placeholder:"FILE" type:"path"`
-	Fenced    string   `help:"What to do with commands in code fences: ignore or run. bridge.yaml may say run, too." enum:"ignore,run" default:"ignore"`
+	Allowlist string   `help:"Check the commands against this allowlist and the bridge.yaml beside it." placeholder:"FILE" type:"path"`
+	Fenced    string   `help:"Choose what to do with commands in code fences: ignore or run. bridge.yaml can also choose run." enum:"ignore,run" default:"ignore"`
 	Enable    []string `help:"Also read these optional commands: remind, webhook_result." enum:"remind,webhook_result" placeholder:"NAME"`
 	asking
 }
@@ -191,8 +191,8 @@ func describeRow(c parsedCommand) string {
 
 // asking says for whom and for which bridge the policy judges.
 type asking struct {
-	Config string `help:"Judge as the bridge with this configuration: its orchestrators, relays and parser settings count. bridge.yaml beside the allowlist when it is there." placeholder:"FILE" type:"path"`
-	Agent  string `help:"Judge for the agent of this name, with its narrowing in the allowlist." placeholder:"NAME"`
+	Config string `help:"Decide as a bridge with this configuration would, with its orchestrators, relays and parser settings. The default is bridge.yaml beside the allowlist, if it exists." placeholder:"FILE" type:"path"`
+	Agent  string `help:"Decide for the agent of this name, with the limits that the allowlist sets for the agent." placeholder:"NAME"`
 }
 
 // names are the agents of a policy request.

@@ -7,15 +7,15 @@ import (
 )
 
 type protocolCmd struct {
-	Allowlist string   `help:"The allowlist; allowlist.yaml of this folder when not given." placeholder:"FILE" type:"path"`
-	Format    string   `help:"rule: a Cursor rule (.mdc). skill: a Cursor skill (SKILL.md). plain: no front matter." enum:"rule,skill,plain" default:"rule"`
-	Enable    []string `help:"Describe these optional commands too, when bridge.yaml does not say so: remind." enum:"remind" placeholder:"NAME"`
+	Allowlist string   `help:"Use this allowlist. The default is allowlist.yaml of this folder." placeholder:"FILE" type:"path"`
+	Format    string   `help:"Print a Cursor rule (rule, .mdc), a Cursor skill (skill, SKILL.md), or a page without front matter (plain)." enum:"rule,skill,plain" default:"rule"`
+	Enable    []string `help:"Also describe these optional commands, if bridge.yaml does not enable them: remind." enum:"remind" placeholder:"NAME"`
 	asking
 }
 
 // Help shows an example.
 func (protocolCmd) Help() string {
-	return "What bridge.yaml says of tools and REMIND stands on the page without a flag. Write it into the orchestrator's repository, and again when the allowlist changes.\n\nExample:\n  drawbridge protocol > ../agent-env/.cursor/rules/drawbridge.mdc"
+	return "Without a flag, the page describes the tools and the REMIND command that bridge.yaml enables. Write the page into the orchestrator's repository. Write the page again when the allowlist changes.\n\nExample:\n  drawbridge protocol > ../agent-env/.cursor/rules/drawbridge.mdc"
 }
 
 // Run writes the page.

@@ -18,10 +18,10 @@ import (
 type relayCmd struct {
 	Token    relayTokenCmd    `cmd:"" help:"Make a join command for one relay; it works once."`
 	Withdraw relayWithdrawCmd `cmd:"" help:"Withdraw the join command for a relay, if no machine has used it."`
-	List     relayListCmd     `cmd:"" help:"List relays: who is connected, since when, and what each offers; and the open join commands."`
+	List     relayListCmd     `cmd:"" help:"List relays with their connection times and offers, and list the open join commands."`
 	Show     relayShowCmd     `cmd:"" help:"Show one relay, with what it is running."`
-	Revoke   relayRevokeCmd   `cmd:"" help:"Cut a relay off and refuse it from now on."`
-	Accept   relayAcceptCmd   `cmd:"" help:"Let a relay in that was refused because its state looks copied."`
+	Revoke   relayRevokeCmd   `cmd:"" help:"Disconnect a relay and refuse it from now on."`
+	Accept   relayAcceptCmd   `cmd:"" help:"Accept a relay that the bridge refused because the relay's state looks copied."`
 	Rotate   relayRotateCmd   `cmd:"" help:"Give the bridge a new key to sign requests with."`
 }
 
@@ -31,15 +31,15 @@ func (relayCmd) Help() string {
 }
 
 type relayTokenCmd struct {
-	Name string        `arg:"" help:"What the allowlist calls the relay, such as laptop."`
-	For  time.Duration `help:"How long the command works, 1m to 24h." default:"15m" placeholder:"TIME"`
-	At   string        `help:"The address under which the relay reaches this bridge, when it is not public_url or the address that you use." placeholder:"URL"`
+	Name string        `arg:"" help:"The relay's name in the allowlist, such as laptop."`
+	For  time.Duration `help:"Let the join command work for this long, 1m to 24h." default:"15m" placeholder:"TIME"`
+	At   string        `help:"Put this address of the bridge into the join command, instead of public_url or the address that you use." placeholder:"URL"`
 	target
 }
 
 // Help shows an example.
 func (relayTokenCmd) Help() string {
-	return "Run the command that it prints on the relay's machine. It holds a secret: whoever uses it first becomes this relay, so keep it private. An earlier one\nfor the same name ends. To end this one: drawbridge relay withdraw NAME.\n\nExample:\n  drawbridge relay token laptop"
+	return "This prints a join command. Run the join command on the relay's machine. Keep the join command private: the first machine that uses its secret\nbecomes this relay. A new join command ends the earlier one for the same name. To end a join command yourself, run drawbridge relay withdraw NAME.\n\nExample:\n  drawbridge relay token laptop"
 }
 
 // Run makes a token and prints the command for the other machine.
@@ -82,7 +82,7 @@ type relayWithdrawCmd struct {
 
 // Help shows an example.
 func (relayWithdrawCmd) Help() string {
-	return "Afterwards no machine can join with the command that relay token printed. If a machine has joined already, nothing is\nwithdrawn; cut that machine off with relay revoke.\n\nExample:\n  drawbridge relay withdraw laptop"
+	return "Afterwards no machine can join with the command that drawbridge relay token printed. If a machine has joined already, this\nwithdraws nothing. Disconnect that machine with drawbridge relay revoke.\n\nExample:\n  drawbridge relay withdraw laptop"
 }
 
 // Run withdraws.
@@ -116,8 +116,8 @@ func joinCommand(at, token string) (string, error) {
 }
 
 type relayListCmd struct {
-	After string `help:"Those after this name, to page on." placeholder:"NAME"`
-	Limit int    `help:"At most so many." default:"100"`
+	After string `help:"Continue the list after this relay name." placeholder:"NAME"`
+	Limit int    `help:"List at most this many relays." default:"100"`
 	target
 }
 
@@ -217,7 +217,7 @@ type relayAcceptCmd struct {
 
 // Help says what it means.
 func (relayAcceptCmd) Help() string {
-	return "The bridge refuses a relay whose journal is older than at its last connection: its state folder was copied or put back, or its\njournal was removed. Stop the other one first: from then on that one is refused. Requests that may have reached\nthe other one are not sent again.\n\nExample:\n  drawbridge relay accept laptop"
+	return "The bridge refuses a relay whose journal is older than at the relay's last connection. The cause is a state folder that was copied or\nput back, or a journal that was removed. Stop the other copy of the relay before you accept this one. After that, the bridge\nrefuses the other copy. The bridge does not send requests again that may have reached the other copy.\n\nExample:\n  drawbridge relay accept laptop"
 }
 
 // Run accepts.
@@ -286,7 +286,7 @@ type relayRevokeCmd struct {
 
 // Help shows an example.
 func (relayRevokeCmd) Help() string {
-	return "What it is running goes on there; its answer is not taken any more. The name can be given to another machine afterwards.\n\nExample:\n  drawbridge relay revoke laptop"
+	return "Actions that the relay is running continue on its machine, but the bridge no longer accepts their results. Afterwards you can give the relay's name to another machine.\n\nExample:\n  drawbridge relay revoke laptop"
 }
 
 // Run revokes.
@@ -308,7 +308,7 @@ type relayRotateCmd struct{ target }
 
 // Help shows an example.
 func (relayRotateCmd) Help() string {
-	return "Each relay learns the new key over its own connection, at once or when it comes back, vouched for by the old one, which it\ntrusts for another day. A relay's own key is rotated there: drawbridge-relay keys rotate.\n\nExample:\n  drawbridge relay rotate"
+	return "Each relay learns the new key over its own connection, at once or when the relay connects again. The old key vouches for the new key.\nEach relay trusts the old key for another day. To rotate a relay's own key, run drawbridge-relay keys rotate at its machine.\n\nExample:\n  drawbridge relay rotate"
 }
 
 // Run rotates.

@@ -18,15 +18,15 @@ import (
 )
 
 type serveCmd struct {
-	Config string `help:"The configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
-	NewKey bool   `help:"Accept a bridge key without the earlier one in old_keys, because that one is lost. Webhooks under way are refused, and a launch whose answer was lost may happen twice."`
-	Log    string `help:"How to write the log: json, console, or auto (console at a terminal, json elsewhere); log.format of the configuration when not given." enum:",auto,json,console" default:"" placeholder:"FORMAT"`
-	Only   string `help:"Run a part alone. webhooks: the receiver, which needs no API key; the rest runs elsewhere on the same database." enum:",webhooks" default:"" placeholder:"PART"`
+	Config string `help:"Read this configuration." default:"bridge.yaml" placeholder:"FILE" type:"path"`
+	NewKey bool   `help:"Accept a new bridge key when the earlier key is lost and is not in old_keys. The bridge then refuses webhooks that are under way. A launch whose answer was lost may happen twice."`
+	Log    string `help:"Write the log in this format: json, console, or auto (console at a terminal, json elsewhere). The default is log.format of the configuration." enum:",auto,json,console" default:"" placeholder:"FORMAT"`
+	Only   string `help:"Run only this part of the bridge. webhooks is the webhook receiver, which needs no API key. The other parts run elsewhere on the same database." enum:",webhooks" default:"" placeholder:"PART"`
 }
 
 // Help shows an example.
 func (serveCmd) Help() string {
-	return "Runs until it is interrupted; what was under way goes on at the next start.\n\nExample:\n  CURSOR_API_KEY=… drawbridge serve --config bridge.yaml"
+	return "The bridge runs until you interrupt it. At the next start it continues the work that was under way.\n\nExample:\n  CURSOR_API_KEY=… drawbridge serve --config bridge.yaml"
 }
 
 // Run serves until ctx ends.
@@ -149,7 +149,7 @@ type migrateCmd struct {
 
 // Help shows an example.
 func (migrateCmd) Help() string {
-	return "Every start does this by itself. Do it beforehand when the bridge's own database user may not change tables.\n\nExample:\n  drawbridge migrate --config bridge.yaml"
+	return "The bridge does this at every start. Run this command before the start if the bridge's own database user may not change tables.\n\nExample:\n  drawbridge migrate --config bridge.yaml"
 }
 
 // Run brings the database's schema up to date.

@@ -11,21 +11,21 @@ import (
 
 type resolveCmd struct {
 	ID          string `arg:"" optional:"" help:"The uncertain command's or turn's id; see drawbridge commands --state uncertain, drawbridge turns AGENT --state uncertain."`
-	Launched    string `help:"A launch happened: the id of the agent that is there." placeholder:"AGENT" xor:"word"`
-	NotLaunched bool   `help:"A launch did not happen, or an action did not run; the agent that asked is told so." xor:"word"`
-	Ran         bool   `help:"An action ran; the agent that asked is told so." xor:"word"`
-	ExitCode    *int   `help:"The action's exit code, 0 to 255, with --ran." placeholder:"N"`
-	NotRun      bool   `help:"An action did not run; the agent that asked is told so." xor:"word"`
-	Told        bool   `help:"The agent got the turn: an unknown run told it what waits for it, or its machine cannot tell; for a turn, or with --restored." xor:"word"`
-	Tell        bool   `help:"The agent did not get the turn: tell it; for a turn, or with --restored." xor:"word"`
-	Restored    bool   `help:"Answer --told or --tell for all unknown runs after an older copy of the database was put back, without an id."`
-	Unchecked   bool   `help:"Take your word as it is: neither the Cloud Agents API is asked about --launched, nor the relay's journal about an action."`
+	Launched    string `help:"Say that a launch happened and made the agent with this id." placeholder:"AGENT" xor:"word"`
+	NotLaunched bool   `help:"Say that a launch did not happen, or that an action did not run. The bridge tells the agent that asked." xor:"word"`
+	Ran         bool   `help:"Say that an action ran. The bridge tells the agent that asked." xor:"word"`
+	ExitCode    *int   `help:"Give the action's exit code, 0 to 255, together with --ran." placeholder:"N"`
+	NotRun      bool   `help:"Say that an action did not run. The bridge tells the agent that asked." xor:"word"`
+	Told        bool   `help:"Say that the agent got the turn, or that an unknown run told the agent what waits for it. Also use this when the agent's machine cannot tell. This needs a turn's id or --restored." xor:"word"`
+	Tell        bool   `help:"Say that the agent did not get the turn, so that the bridge tells the agent. This needs a turn's id or --restored." xor:"word"`
+	Restored    bool   `help:"Apply --told or --tell to all unknown runs after an older copy of the database was put back. Leave the id out."`
+	Unchecked   bool   `help:"Accept your statement without asking the Cloud Agents API about --launched, or the relay's journal about an action."`
 	target
 }
 
 // Help shows an example.
 func (resolveCmd) Help() string {
-	return "An action: without a word the relay's journal is asked, and settles the command if it knows. With --ran or --not-run it is asked as well, and what it knows counts.\n\nA launch: look into the cloud's own list first: agents of this bridge work on a branch named bridge/ and 24 letters and digits, which the uncertain turn names. The agent must be on the repository that was granted; --unchecked takes your word for it.\n\nA turn that stands for an unknown run (an older copy of the database was put back): look at the run in the cloud's page. --told takes the run over, --tell tells the agent in another turn what waits for it. --restored answers for all of them.\n\nA turn of an agent at a relay that may have reached it: look at the agent's workspace. --told means that the agent got it: nothing is said again, and the turn ends without an answer. --tell says the same in a new turn. --not-launched says nothing again; what the turn carried waits for another one.\n\nExamples:\n  drawbridge resolve cmd_0123\n  drawbridge resolve cmd_0123 --ran --exit-code 0\n  drawbridge resolve cmd_0123 --not-run\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched\n  drawbridge resolve --restored --told"
+	return "For an action, first give the id without a flag. The bridge then asks the relay's journal, and settles the command if the journal knows the outcome. With --ran or --not-run the bridge asks the journal, too. If the journal knows the outcome, that outcome counts.\n\nFor a launch, first look into the cloud's own list of agents. Agents of this bridge work on a branch named bridge/ and 24 letters and digits. The uncertain turn names that branch. The bridge checks that the agent is on the repository that was granted. With --unchecked the bridge does not check this.\n\nFor a turn of an unknown run, look at the run in the cloud's page. Such turns exist after an older copy of the database was put back. With --told the bridge takes the run over. With --tell the bridge tells the agent in another turn what waits for it. --restored settles all such turns.\n\nFor a turn that may have reached an agent at a relay, look at the agent's workspace. With --told the bridge repeats nothing, and the turn ends without an answer. With --tell the bridge says the same in a new turn. With --not-launched the bridge repeats nothing. What the turn carried then waits for another turn.\n\nExamples:\n  drawbridge resolve cmd_0123\n  drawbridge resolve cmd_0123 --ran --exit-code 0\n  drawbridge resolve cmd_0123 --not-run\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched\n  drawbridge resolve --restored --told"
 }
 
 // word is what the flags say, or a usage error.
@@ -36,13 +36,13 @@ func (c resolveCmd) word() (api.ResolveRequest, error) {
 	case c.ID == "" || c.Restored:
 		return api.ResolveRequest{}, c.restored()
 	case !turn && (c.Told || c.Tell):
-		return api.ResolveRequest{}, usageError{errors.New("--told and --tell go with a turn's id or with --restored")}
+		return api.ResolveRequest{}, usageError{errors.New("--told and --tell settle a turn; name a turn's id, or use --restored without an id")}
 	case turn && (c.Ran || c.NotRun):
-		return api.ResolveRequest{}, usageError{errors.New("--ran and --not-run go with an action's command, not with a turn")}
+		return api.ResolveRequest{}, usageError{errors.New("--ran and --not-run settle an action's command, not a turn; name the command's id")}
 	case turn && !said:
-		return api.ResolveRequest{}, usageError{errors.New("say what happened: --launched AGENT or --not-launched, or --told or --tell for an unknown run and for an agent at a relay")}
+		return api.ResolveRequest{}, usageError{errors.New("say what happened with --launched AGENT or --not-launched. For an unknown run or an agent at a relay, use --told or --tell")}
 	case c.ExitCode != nil && (!c.Ran || *c.ExitCode < 0 || *c.ExitCode > 255):
-		return api.ResolveRequest{}, usageError{errors.New("--exit-code goes with --ran, and is 0 to 255")}
+		return api.ResolveRequest{}, usageError{errors.New("--exit-code goes with --ran and takes 0 to 255; correct the flags")}
 	case c.Unchecked && (!said || c.NotLaunched || c.Told || c.Tell):
 		return api.ResolveRequest{}, usageError{errors.New("--unchecked goes with --launched AGENT, --ran or --not-run")}
 	}
@@ -111,7 +111,7 @@ type replayCmd struct {
 
 // Help shows an example.
 func (replayCmd) Help() string {
-	return "A failed turn is said again as a new one, with all that waits for the agent; an uncertain one is sent again as it is. For an uncertain turn of an agent at a relay a new turn says the same: replay it only if the agent did not get it.\n\nExample:\n  drawbridge replay trn_0123"
+	return "The bridge repeats a failed turn as a new turn, together with everything that waits for the agent. The bridge sends an uncertain turn again unchanged. For an agent at a relay, a new turn repeats the uncertain turn. Replay such a turn only if the agent did not get it.\n\nExample:\n  drawbridge replay trn_0123"
 }
 
 // Run replays.

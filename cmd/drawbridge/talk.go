@@ -18,9 +18,9 @@ import (
 // target says which bridge to talk to. Without flags the address and the token
 // come from the environment, or from the configuration that find returns.
 type target struct {
-	URL    string `help:"The bridge's address: operator.listen in its bridge.yaml, or listen without that." env:"DRAWBRIDGE_URL" placeholder:"URL"`
-	Token  string `help:"The operator's token; better in the environment." env:"DRAWBRIDGE_TOKEN" placeholder:"TOKEN"`
-	Config string `help:"The bridge.yaml that has address and token. Unless given: the one here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
+	URL    string `help:"Call the bridge at this address: operator.listen in its bridge.yaml, or listen if operator.listen is not set." env:"DRAWBRIDGE_URL" placeholder:"URL"`
+	Token  string `help:"Use this operator token. Prefer the environment variable." env:"DRAWBRIDGE_TOKEN" placeholder:"TOKEN"`
+	Config string `help:"Read the bridge's address and token from this bridge.yaml. The default is the bridge.yaml here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
 	JSON   bool   `help:"Print JSON."`
 }
 
@@ -139,14 +139,14 @@ func shown(s string) string {
 }
 
 type launchCmd struct {
-	Repo         string  `arg:"" help:"The repository; an orchestrator's own, or one of the allowlist."`
-	Prompt       textArg `arg:"" help:"The agent's first turn; - for standard input."`
+	Repo         string  `arg:"" help:"Launch the agent on this repository: an orchestrator's own, or one of the allowlist."`
+	Prompt       textArg `arg:"" help:"Give the agent this text as its first turn; write - to read standard input."`
 	Name         string  `help:"The agent's name." default:"main"`
-	Ref          string  `help:"Branch, tag or commit to start from." placeholder:"REF"`
-	API          string  `help:"v1 or v0; the rule's or the configuration's when not given." enum:",v0,v1" default:"" placeholder:"VERSION"`
+	Ref          string  `help:"Start from this branch, tag or commit." placeholder:"REF"`
+	API          string  `help:"Use this version of the Cloud Agents API, v1 or v0. By default the rule or the configuration decides." enum:",v0,v1" default:"" placeholder:"VERSION"`
 	Runtime      string  `help:"Where the agent and all below it live: a name below runtimes in bridge.yaml. Without it the configuration decides." placeholder:"NAME"`
-	Join         string  `help:"How the results of several subagents come back: each, all, any or a number; the configuration's when not given." placeholder:"POLICY"`
-	JoinDeadline string  `help:"How long it waits for them at most; 1h when not given." placeholder:"SPAN"`
+	Join         string  `help:"Return the results of several subagents by this policy: each, all, any or a number. By default the configuration decides." placeholder:"POLICY"`
+	JoinDeadline string  `help:"Wait at most this long for the results of subagents. The default is 1h." placeholder:"SPAN"`
 	target
 }
 
@@ -167,13 +167,13 @@ func (c launchCmd) Run(ctx context.Context, a app) error {
 
 type sayCmd struct {
 	Agent string  `arg:"" help:"The agent's name or id."`
-	Text  textArg `arg:"" help:"What to say; - for standard input."`
+	Text  textArg `arg:"" help:"Say this text to the agent; write - to read standard input."`
 	target
 }
 
 // Help shows an example.
 func (sayCmd) Help() string {
-	return "A busy agent gets it when its turn is over.\n\nExample:\n  drawbridge say main \"Please also update the changelog\"\n  git diff | drawbridge say main -"
+	return "A busy agent gets the text when its current turn is over.\n\nExample:\n  drawbridge say main \"Please also update the changelog\"\n  git diff | drawbridge say main -"
 }
 
 // Run says.
@@ -186,10 +186,10 @@ func (c sayCmd) Run(ctx context.Context, a app) error {
 
 // page selects rows of a list.
 type page struct {
-	State  string `help:"Only those in this state." placeholder:"STATE"`
-	Limit  int    `help:"At most so many, newest first." default:"50"`
-	Before string `help:"Those before this one, to page on; a list says what to write here." placeholder:"NEXT"`
-	Wide   bool   `help:"Show ids, and texts of up to 2000 characters, however long a line gets."`
+	State  string `help:"List only entries in this state." placeholder:"STATE"`
+	Limit  int    `help:"List at most this many entries, newest first." default:"50"`
+	Before string `help:"Continue a list before this entry; the previous list prints the value." placeholder:"NEXT"`
+	Wide   bool   `help:"Show ids, and up to 2000 characters of each text, even if lines become long."`
 }
 
 func (p page) options() api.ListOptions {
@@ -283,15 +283,15 @@ func (c turnsCmd) Run(ctx context.Context, a app) error {
 }
 
 type commandsCmd struct {
-	Agent string `help:"Only those of this agent (name or id)." placeholder:"AGENT"`
-	Turn  string `help:"Only those of this turn." placeholder:"ID"`
+	Agent string `help:"List only commands of this agent (name or id)." placeholder:"AGENT"`
+	Turn  string `help:"List only commands of this turn." placeholder:"ID"`
 	page
 	target
 }
 
 // Help shows an example.
 func (commandsCmd) Help() string {
-	return "States: parsed, refused, held, granted, sending, confirmed, failed, uncertain, finished, reported. The list shows asked instead of sending while a person at the relay's machine is asked; --state sending has those, too.\n\n--state held shows each command whole: everything that a yes would do, who wrote it, what caused it, and what changed since your last yes. Characters outside printable ASCII are escaped. Identical commands of one agent are one entry with a count.\n\nExample:\n  drawbridge commands --state held"
+	return "A command has one of these states: parsed, refused, held, granted, sending, confirmed, failed, uncertain, finished, reported. While the relay asks a person at its machine, the list shows asked instead of sending. --state sending lists these commands, too.\n\n--state held shows each held command in full: everything that your approval would do, who wrote it, and what caused it. It also shows what changed since your last approval. The list escapes all characters outside printable ASCII. Identical commands of one agent share one entry with a count.\n\nExample:\n  drawbridge commands --state held"
 }
 
 // Run lists commands.
@@ -361,7 +361,7 @@ func (p page) room(n int) int {
 
 type denyCmd struct {
 	Command string `arg:"" help:"The held command's id; see drawbridge commands --state held."`
-	Reason  string `help:"Told to the agent." placeholder:"TEXT"`
+	Reason  string `help:"Tell the agent this reason." placeholder:"TEXT"`
 	target
 }
 

@@ -17,16 +17,16 @@ import (
 
 type tokenCmd struct {
 	Agent  string `arg:"" optional:"" help:"The agent's name or id; with --openai the token's name."`
-	List   bool   `help:"List the tokens instead." xor:"what"`
-	Revoke bool   `help:"Revoke all of the agent's tokens instead, and end what they opened; with --openai the one of that name." xor:"what"`
-	ID     string `help:"With --revoke: only this one." placeholder:"TOK"`
+	List   bool   `help:"List the tokens instead of making one." xor:"what"`
+	Revoke bool   `help:"Revoke all of the agent's tokens, and end what was opened with them. With --openai, revoke the token of that name." xor:"what"`
+	ID     string `help:"With --revoke: revoke only the token with this id." placeholder:"TOK"`
 	callerTokens
 	target
 }
 
 // Help shows an example.
 func (tokenCmd) Help() string {
-	return "The token is printed this once; the bridge keeps only its hash. It lets the agent, and nobody else, in at /mcp. With --openai it lets a program in at the OpenAI-compatible door.\n\nExample:\n  drawbridge token main\n  drawbridge token main --revoke\n  drawbridge token --openai opencode --model agent/main --model gpt-4o"
+	return "The command prints the token only once; the bridge keeps only its hash. With the token, a client connects at /mcp as this agent and as no other. With --openai, a program connects to the bridge's OpenAI-compatible API.\n\nExample:\n  drawbridge token main\n  drawbridge token main --revoke\n  drawbridge token --openai opencode --model agent/main --model gpt-4o"
 }
 
 // Run makes, lists or revokes.
@@ -40,7 +40,7 @@ func (c tokenCmd) Run(ctx context.Context, a app) error {
 	case c.OpenAI:
 		return c.runOpenAI(ctx, a, client)
 	case c.asked():
-		return usageError{errors.New("--model, --budget, --per-minute, --commands and --operator go with --openai")}
+		return usageError{errors.New("--model, --budget, --per-minute, --commands and --operator go with --openai; add --openai, or leave them out")}
 	case c.Agent == "":
 		return usageError{errors.New("name the agent, such as drawbridge token main")}
 	case c.List:
@@ -87,17 +87,17 @@ const tokenVariable = "DRAWBRIDGE_AGENT_TOKEN"
 
 type mcpConfigCmd struct {
 	Agent  string `arg:"" help:"The agent's name or id."`
-	For    string `help:"The client that the entry is for: cursor, claude, codex, gemini, opencode or vscode." enum:"cursor,claude,codex,gemini,opencode,vscode" default:"cursor" placeholder:"CLIENT"`
-	Inline bool   `help:"Make a token and write it into the entry; keep such a file out of the repository. The agent's earlier token for the same client ends."`
-	Stdio  bool   `help:"An entry that runs drawbridge mcp, for clients that cannot do HTTP."`
-	Set    string `help:"Only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
-	Public string `help:"The bridge's address as the agent reaches it, when that is another." placeholder:"URL"`
+	For    string `help:"Make the entry for this client: cursor, claude, codex, gemini, opencode or vscode." enum:"cursor,claude,codex,gemini,opencode,vscode" default:"cursor" placeholder:"CLIENT"`
+	Inline bool   `help:"Make a token and write it into the entry. Keep a file with such an entry out of the repository. The agent's earlier token for the same client ends."`
+	Stdio  bool   `help:"Make an entry that runs drawbridge mcp, for clients that cannot use HTTP."`
+	Set    string `help:"Offer only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
+	Public string `help:"Write this address of the bridge into the entry, if the agent needs another address than you." placeholder:"URL"`
 	target
 }
 
 // Help shows an example.
 func (mcpConfigCmd) Help() string {
-	return "Without --inline the client takes the token from the variable " + tokenVariable + " of its environment; vscode asks for it. Where the entry belongs is written to standard error.\n\nExample:\n  drawbridge mcp-config main --for claude > .mcp.json\n  export " + tokenVariable + "=$(drawbridge token main)"
+	return "Without --inline the client takes the token from the variable " + tokenVariable + " of its environment; vscode asks for the token. The command says on standard error where the entry belongs.\n\nExample:\n  drawbridge mcp-config main --for claude > .mcp.json\n  export " + tokenVariable + "=$(drawbridge token main)"
 }
 
 // Run prints the entry.
@@ -139,21 +139,21 @@ func (c mcpConfigCmd) Run(ctx context.Context, a app) error {
 }
 
 type mcpCmd struct {
-	Agent      string `help:"The agent that speaks, by name or id." required:"" placeholder:"NAME"`
-	Set        string `help:"Only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
-	AgentToken string `help:"The agent's own token; better in the environment. Without it, one is made with the operator's token and revoked at the end." env:"DRAWBRIDGE_AGENT_TOKEN" placeholder:"TOKEN"`
+	Agent      string `help:"Act as this agent, given by name or id." required:"" placeholder:"NAME"`
+	Set        string `help:"Offer only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
+	AgentToken string `help:"Use this token of the agent. Without it, the command makes a token with the operator's token and revokes it at the end. Prefer the environment variable." env:"DRAWBRIDGE_AGENT_TOKEN" placeholder:"TOKEN"`
 	target
 }
 
 // Help shows an example.
 func (mcpCmd) Help() string {
-	return "Standard output carries the protocol and nothing else. Several agents may each run one against the same bridge; when the bridge restarts, the session is begun again behind the agent's back. While no bridge answers, every request is answered with an error that says so.\n\nExample:\n  drawbridge mcp --agent main"
+	return "The command writes nothing but MCP messages to standard output. Several agents may run this command against the same bridge. When the bridge restarts, the command begins a new session, and the agent does not notice it. While no bridge answers, the command answers every request with an error that says so.\n\nExample:\n  drawbridge mcp --agent main"
 }
 
 // Run carries messages until standard input ends.
 func (c mcpCmd) Run(ctx context.Context, a app) error {
 	if reference, ok := httpx.Unexpanded(c.AgentToken); ok {
-		return usageError{fmt.Errorf("the agent's token is a reference to the variable %s: the client did not replace the variable by its value; set it where the client starts, or leave %s out of the client's configuration", reference, tokenVariable)}
+		return usageError{fmt.Errorf("the agent's token is only a reference to %s, because the client did not replace the variable by its value. Set the variable where the client starts, or leave %s out of the client's configuration", reference, tokenVariable)}
 	}
 	open, end, err := c.opener(ctx, a)
 	if err != nil {

@@ -16,7 +16,7 @@ type treeCmd struct {
 
 // Help shows an example.
 func (treeCmd) Help() string {
-	return "The budget is limits.tree in the allowlist; a change of it holds for what comes next at once, and for what waits within a minute.\n\nExample:\n  drawbridge tree main"
+	return "limits.tree in the allowlist sets the budget. A changed budget applies at once to new work, and within a minute to work that waits.\n\nExample:\n  drawbridge tree main"
 }
 
 // Run shows a tree.
@@ -63,13 +63,13 @@ func (t target) print(a app, tree api.Tree) error {
 
 type stopCmd struct {
 	Agent string `arg:"" help:"The root agent's name or id."`
-	Why   string `help:"Shown to whoever asks later." placeholder:"TEXT"`
+	Why   string `help:"Store this reason, which the bridge shows for the stopped tree." placeholder:"TEXT"`
 	target
 }
 
 // Help shows an example.
 func (stopCmd) Help() string {
-	return "Cancels the runs of the agent and of everything under it, gives up what waits, and keeps all of it stopped, over restarts too, until drawbridge resume. Nothing that ended is lost.\n\nAn action that runs already runs on, until its own time limit at most; drawbridge-relay stop at its machine ends it.\n\nExample:\n  drawbridge stop main --why \"wrong branch\""
+	return "The bridge cancels the runs of the agent and of all agents under it, and gives up the work that waits. The tree stays stopped, even over restarts, until you run drawbridge resume. The bridge keeps the results of work that has ended.\n\nAn action that already runs continues, until its own time limit at most. To end it earlier, run drawbridge-relay stop at its machine.\n\nExample:\n  drawbridge stop main --why \"wrong branch\""
 }
 
 // Run stops a tree.
@@ -88,7 +88,7 @@ type resumeCmd struct {
 
 // Help shows an example.
 func (resumeCmd) Help() string {
-	return "What waits for the agents is told to them; what was given up stays given up.\n\nExample:\n  drawbridge resume main"
+	return "The bridge tells the agents what waits for them. Work that drawbridge stop gave up does not start again.\n\nExample:\n  drawbridge resume main"
 }
 
 // Run lets a tree go on.
@@ -107,7 +107,7 @@ type forgetCmd struct {
 
 // Help shows an example.
 func (forgetCmd) Help() string {
-	return "For an agent that failed, is done, or was stopped: its name and the names of all under it are free again, lists leave them out, and their tokens end. Their turns and commands stay on record under their ids; drawbridge agents --forgotten lists them.\n\nExample:\n  drawbridge forget my-app-1a2b3c"
+	return "Use this for an agent that failed, is done, or was stopped. The command frees the names of the agent and of all agents under it, and ends their tokens. Lists leave these agents out. The bridge keeps their turns and commands under their ids. To list forgotten agents, run drawbridge agents --forgotten.\n\nExample:\n  drawbridge forget my-app-1a2b3c"
 }
 
 // Run forgets.
@@ -120,14 +120,14 @@ func (c forgetCmd) Run(ctx context.Context, a app) error {
 
 type joinCmd struct {
 	Agent    string        `arg:"" help:"The agent's name or id."`
-	Policy   string        `arg:"" help:"each, all, any or a number."`
-	Deadline time.Duration `help:"How long the agent waits for them at most." default:"1h" placeholder:"SPAN"`
+	Policy   string        `arg:"" help:"Use this policy: each, all, any or a number."`
+	Deadline time.Duration `help:"Let the agent wait at most this long for the results." default:"1h" placeholder:"SPAN"`
 	target
 }
 
 // Help shows an example.
 func (joinCmd) Help() string {
-	return "With each, every subagent's result comes back by itself. With all, any or a number, the results of the subagents that one turn launched come back as one turn, once so many have ended or the deadline has passed; it says what is missing.\n\nExample:\n  drawbridge join main all --deadline 30m"
+	return "With each, every subagent's result comes back in a turn of its own. With all, any or a number, one turn brings the results of all subagents that one turn launched. That turn comes when as many subagents have ended as the policy says, or at the deadline. That turn says which results are missing.\n\nExample:\n  drawbridge join main all --deadline 30m"
 }
 
 // Run sets the policy.
@@ -154,13 +154,13 @@ type remindersCmd struct {
 
 // Help shows examples.
 func (remindersCmd) Help() string {
-	return "Without a further word it lists.\n\nExamples:\n  drawbridge reminders --agent main\n  drawbridge reminders cancel cmd_0123"
+	return "Without a further word, the command lists reminders.\n\nExamples:\n  drawbridge reminders --agent main\n  drawbridge reminders cancel cmd_0123"
 }
 
 type remindersListCmd struct {
-	Agent  string `help:"Only those of this agent (name or id)." placeholder:"AGENT"`
-	Limit  int    `help:"At most so many, newest first." default:"50"`
-	Before string `help:"Those before this one, to page on." placeholder:"NEXT"`
+	Agent  string `help:"List only reminders of this agent (name or id)." placeholder:"AGENT"`
+	Limit  int    `help:"List at most this many reminders, newest first." default:"50"`
+	Before string `help:"Continue a list before this reminder; the previous list prints the value." placeholder:"NEXT"`
 	target
 }
 
@@ -190,7 +190,7 @@ type remindersCancelCmd struct {
 
 // Help shows an example.
 func (remindersCancelCmd) Help() string {
-	return "The agent reads of it in its next turn.\n\nExample:\n  drawbridge reminders cancel cmd_0123"
+	return "The agent learns of the cancellation in its next turn.\n\nExample:\n  drawbridge reminders cancel cmd_0123"
 }
 
 // Run cancels.

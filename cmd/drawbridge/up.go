@@ -13,18 +13,18 @@ import (
 )
 
 type upCmd struct {
-	Folder string  `arg:"" optional:"" help:"A clone that the agent may work on, in a clone of its own." type:"path"`
-	Prompt textArg `arg:"" optional:"" help:"What the agent is to do there; - for standard input."`
-	Agent  string  `help:"Which agent of this machine works there; the only one unless given." placeholder:"NAME"`
-	Dir    string  `help:"The folder of the configuration and of all state; drawbridge below XDG_STATE_HOME or ~/.local/state unless given." placeholder:"DIR" type:"path"`
-	Once   bool    `help:"End when the turn has ended; the exit code is 1 when it failed."`
+	Folder string  `arg:"" optional:"" help:"Let the agent work on this clone, in a clone of its own." type:"path"`
+	Prompt textArg `arg:"" optional:"" help:"Give the agent this task; write - to read standard input."`
+	Agent  string  `help:"Use this agent of the machine. You may leave this out if there is only one." placeholder:"NAME"`
+	Dir    string  `help:"Keep the configuration and all state in this folder. The default is drawbridge below XDG_STATE_HOME or ~/.local/state." placeholder:"DIR" type:"path"`
+	Once   bool    `help:"End when the turn has ended. The exit code is 1 if the turn failed."`
 	Always bool    `help:"Let agents that others launch on the clone be of --agent, too, from now on: change the rule in allowlist.yaml."`
 }
 
 // Help shows examples.
 func (upCmd) Help() string {
-	return "It runs the bridge and the relay of this machine as two processes until Ctrl-C, and restarts one that crashes. At the first use it looks for installed agents, writes the configuration into the folder of --dir, and lets the relay join. bridge.log and relay.log stand there, too; a log of 16 MiB becomes NAME.1.\n\n" +
-		"With a folder and a prompt the agent gets a turn, whose text, commits and questions appear here. The agent works on the branch drawbridge/NAME in a clone of its own, and its commits come back into yours. If the agent misses its login, a terminal is asked whether to run it now; then the turn goes on. While one `up` runs, another gives turns to the same bridge.\n\n" +
+	return "The command runs the bridge and the relay of this machine as two processes until Ctrl-C. It restarts a process that crashes. At the first use, it looks for installed agents, writes the configuration into the folder of --dir, and lets the relay join the bridge. It also writes bridge.log and relay.log into that folder. A log of 16 MiB becomes NAME.1.\n\n" +
+		"With a folder and a prompt, the agent gets a turn. The text, commits and questions of the turn appear here. The agent works in a clone of its own, on the branch drawbridge/NAME. Its commits come back into your clone. If the agent's login is missing, the command asks at a terminal whether to run the login now. After the login the turn continues. While one `up` runs, another `up` gives turns to the same bridge.\n\n" +
 		"Examples:\n  drawbridge up\n  drawbridge up --agent opencode ~/src/my-app \"Add a health check\""
 }
 

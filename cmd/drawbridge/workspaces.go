@@ -17,7 +17,7 @@ type workspacesCmd struct {
 
 // Help shows an example.
 func (workspacesCmd) Help() string {
-	return "The bridge asks each relay that hosts agents, over the relay's own connection. A relay reads its workspaces from git. DIRTY counts files\nthat are in no commit, COMMITS counts commits that your clone does not have yet. The command fails if a relay could not be asked, or has more than\n500 workspaces, and names it.\n" +
+	return "The bridge asks each relay that hosts agents, over the relay's own connection. A relay reads its workspaces from git. DIRTY counts files\nthat are not in a commit. COMMITS counts commits that your clone does not have yet. The command fails if it cannot ask a relay, or if a relay has\nmore than 500 workspaces. The error names that relay.\n" +
 		"To fetch commits or to remove a workspace, run drawbridge-relay workspaces at that machine.\n\nExample:\n  drawbridge workspaces"
 }
 

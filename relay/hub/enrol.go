@@ -70,7 +70,7 @@ func (h *Hub) Withdraw(ctx context.Context, relay string) error {
 }
 
 func noInvitation(relay string) error {
-	return bridge.Errorf(bridge.NotFound, "no invitation for a relay %+.80q is open; if a machine has joined with it, cut that off with `drawbridge relay revoke`", relay)
+	return bridge.Errorf(bridge.NotFound, "no invitation for a relay %+.80q is open. If a machine has joined with it, use `drawbridge relay revoke`", relay)
 }
 
 // Invitations implements bridge.RelayAdmin.
@@ -180,7 +180,7 @@ func keyName(text string) string {
 	return wire.KeyID(key)
 }
 
-var errRekey = bridge.Errorf(bridge.Denied, "the bridge does not know this relay by this key; is it enrolled, and do the clocks agree?")
+var errRekey = bridge.Errorf(bridge.Denied, "the bridge does not know this relay by this key; check that it is enrolled and that the clocks agree")
 
 // rekey records the key that a relay is going to use. The one in use counts until the next one is used, which is also by asking
 // for one more: a relay may change its key twice before it connects.

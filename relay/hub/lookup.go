@@ -87,7 +87,7 @@ func (h *Hub) recall(ctx context.Context, c *conn, a ask) (out bridge.ActionOutc
 // lostTrack is the error for a request that a relay's journal does not know although it may have been sent to that relay. Asking again
 // changes nothing, so that it is a Conflict.
 func lostTrack(relay string) error {
-	e := bridge.Errorf(bridge.Conflict, "relay %q was restarted or replaced since it was asked, and its journal does not know the request; it is not sent again, because the action may have run", relay)
+	e := bridge.Errorf(bridge.Conflict, "relay %q was restarted or replaced since it was asked, and its journal does not know the request. The bridge does not send it again, because the action may have run", relay)
 	e.Unclear = true
 	return e
 }
@@ -107,7 +107,7 @@ func (c *conn) look(ctx context.Context, a ask) (wire.Found, error) {
 		}
 		if err != nil {
 			c.cancel() // which also ends the look-up
-			return wire.Found{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q could not be asked what it knows", c.relay), Cause: err}
+			return wire.Found{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("the bridge could not ask relay %q about the request", c.relay), Cause: err}
 		}
 	}
 	select {
@@ -117,7 +117,7 @@ func (c *conn) look(ctx context.Context, a ask) (wire.Found, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.found == nil || l.found.Known == wire.KnownRefused {
-		return wire.Found{}, bridge.Errorf(bridge.Unavailable, "relay %q did not say what it knows; do the clocks of both machines agree?", c.relay)
+		return wire.Found{}, bridge.Errorf(bridge.Unavailable, "relay %q did not answer about the request; check that the clocks of both machines agree", c.relay)
 	}
 	return *l.found, nil
 }
@@ -262,7 +262,7 @@ func (h *Hub) lookElsewhere(ctx context.Context, t target, a ask) (bridge.Action
 	}
 	if s.Finding == nil {
 		_, err := s.heard()
-		return bridge.ActionFinding{}, firstError(err, bridge.Errorf(bridge.Unavailable, "relay %q could not be asked what it knows", t.name))
+		return bridge.ActionFinding{}, firstError(err, bridge.Errorf(bridge.Unavailable, "the bridge could not ask relay %q about the request", t.name))
 	}
 	return *s.Finding, nil
 }

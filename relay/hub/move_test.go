@@ -33,7 +33,7 @@ func TestMove(t *testing.T) {
 	kept, err := os.ReadFile(path)
 	fatal(t, err)
 	for address, want := range map[string]string{
-		other.url: "none of the keys", mute.URL: "is no bridge", gone.URL: "cannot be reached", "http://bridge.example": "must begin with https://", "bridge": "must be https://",
+		other.url: "none of the keys", mute.URL: "is not a bridge", gone.URL: "cannot be reached", "http://bridge.example": "must begin with https://", "bridge": "must be https://",
 	} {
 		if _, err := link.Move(t.Context(), path, address, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("moved to %s: %v", address, err)

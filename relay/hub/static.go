@@ -143,7 +143,7 @@ func (h *Hub) lookAt(ctx context.Context, name string, a ask, tie bridge.RelayTi
 	case err != nil:
 		return bridge.ActionFinding{}, err
 	case process == "":
-		return bridge.ActionFinding{}, bridge.Errorf(bridge.NotFound, "what answers at the address of relay %q is not a relay that can look requests up; see url in bridge.yaml", name)
+		return bridge.ActionFinding{}, bridge.Errorf(bridge.NotFound, "the server at the address of relay %q cannot look requests up; correct url in bridge.yaml", name)
 	case known == wire.KnownOpen:
 		finding.Known = bridge.JournalOpen
 	case known == wire.KnownAgain:
@@ -254,7 +254,7 @@ func refusal(name, reason string, response *resty.Response) error {
 // incomprehensible covers what is no relay's answer. A redirect or a client error from whatever stands there means that
 // nothing ran; anything else leaves it open.
 func incomprehensible(name string, status int, cause error) error {
-	e := bridge.Errorf(bridge.Unavailable, "relay %q answered with HTTP %d and nothing that a relay says", name, status)
+	e := bridge.Errorf(bridge.Unavailable, "relay %q answered with HTTP %d, but not as a relay does; check url in bridge.yaml", name, status)
 	e.Cause = cause
 	e.Unclear = status < http.StatusMultipleChoices || status >= http.StatusInternalServerError
 	return e

@@ -386,7 +386,7 @@ func (c *conn) lookTurn(ctx context.Context, t TurnCall, key turnKey) (wire.Turn
 		}
 		if err != nil {
 			c.cancel() // which also ends the look-up
-			return wire.TurnFound{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q could not be asked what it knows", c.relay), Cause: err}
+			return wire.TurnFound{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("the bridge could not ask relay %q about the turn", c.relay), Cause: err}
 		}
 	}
 	select {
@@ -402,7 +402,7 @@ func (c *conn) lookTurn(ctx context.Context, t TurnCall, key turnKey) (wire.Turn
 }
 
 func notSaid(relay string) error {
-	return bridge.Errorf(bridge.Unavailable, "relay %q did not say what it knows; do the clocks of both machines agree?", relay)
+	return bridge.Errorf(bridge.Unavailable, "relay %q did not answer about the turn; check that the clocks of both machines agree", relay)
 }
 
 func (c *conn) beginTurnLook(key turnKey) (l *turnLook, first bool, err error) {

@@ -90,7 +90,7 @@ func Join(ctx context.Context, path string, in Invitation, now func() time.Time)
 		return Identity{}, fmt.Errorf("join: %w", err)
 	}
 	if !answer.Proved(in.Token, body) {
-		return Identity{}, errors.New("join: what answered is not the bridge that gave out the token; nothing was kept")
+		return Identity{}, errors.New("join: the server that answered is not the bridge that issued the token, so nothing was saved; check the address")
 	}
 	i := Identity{Bridge: in.Bridge, CA: in.CA, Relay: answer.Relay, Key: key, Pins: []Pin{{Key: in.Token.Bridge, Since: now()}}}
 	if err := save(path, i); err != nil {
@@ -221,7 +221,7 @@ func post[Out any](ctx context.Context, ca, address string, body any) (out Out, 
 		return out, refused(response.StatusCode, answer)
 	}
 	if err := strictjson.Decode(answer, &out); err != nil {
-		return out, errors.New("what answered is no bridge; is the address right?")
+		return out, errors.New("the server at this address is not a bridge; correct the address")
 	}
 	return out, nil
 }
@@ -234,7 +234,7 @@ func refused(status int, answer []byte) error {
 		} `json:"error"`
 	}
 	if err := strictjson.Decode(answer, &body); err != nil || body.Error.Message == "" {
-		return fmt.Errorf("what answered is no bridge (HTTP %d); is the address right?", status)
+		return fmt.Errorf("the server at this address is not a bridge (HTTP %d); correct the address", status)
 	}
 	return fmt.Errorf("the bridge says: %+.300q", body.Error.Message)
 }

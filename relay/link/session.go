@@ -147,7 +147,7 @@ func (s *session) greet(ctx context.Context) (greeting, error) {
 	g.challenge = *f.Challenge
 	key, known := byID(trusted)[g.challenge.Key]
 	if !known || !g.challenge.Proved(key, g.hello) {
-		return g, errors.New("what answered is not the bridge that this relay trusts")
+		return g, errors.New("the server that answered is not the bridge that this relay trusts")
 	}
 	g.key, s.proved = key, true
 	return g, nil

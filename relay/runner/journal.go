@@ -17,7 +17,7 @@ var (
 	// ErrOtherBody means that the request id stands for the same action in another request.
 	ErrOtherBody = errors.New("this request id was used for another request")
 	// ErrJournalFull means that no further id can be remembered, so nothing further may run.
-	ErrJournalFull = errors.New("the relay remembers as many requests as it can")
+	ErrJournalFull = errors.New("the relay's record of requests is full; try again later")
 	// ErrUnrecorded means that the claim could not be made durable, so nothing ran and the id is free.
 	ErrUnrecorded = errors.New("the relay cannot record requests now, so nothing runs")
 )

@@ -164,7 +164,7 @@ func (m *mains) openAudit() (err error) {
 	if err := m.journal.recall(forgotten); err != nil {
 		return fmt.Errorf("journal %s: %w", m.config.Journal, err)
 	}
-	reason := fmt.Sprintf("the journal did not know requests that were started in the last 24 hours: %d; was it put back from a backup, or removed? They do not run again", len(forgotten))
+	reason := fmt.Sprintf("the journal did not know requests that were started in the last 24 hours: %d; they do not run again. Look whether the journal was put back from a backup, or removed", len(forgotten))
 	m.alarm = reason
 	return m.audit.Add(audit.Event{Event: audit.Alarm, Reason: reason})
 }

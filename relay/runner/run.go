@@ -198,7 +198,7 @@ func (r *Relay) look(a *attempt) error {
 	}
 	if a.action.SHA256 != "" && a.digest != a.action.SHA256 {
 		r.alarm(a.request, "the program has not the digest that relay.yaml names")
-		return errors.New("the program has not the digest that relay.yaml names; its user compares it and corrects sha256 there")
+		return errors.New("the program has not the digest that relay.yaml names; ask the relay's user to compare it and correct sha256 there")
 	}
 	a.definition = a.action.Definition(a.request.Action, a.digest, r.o.Key)
 	return nil
@@ -215,7 +215,7 @@ func (r *Relay) lookAtFiles(a *attempt) error {
 		if digest != f.SHA256 {
 			reason := fmt.Sprintf("the file %s has not the digest that relay.yaml names", name)
 			r.alarm(a.request, reason)
-			return errors.New(reason + "; its user compares it and corrects sha256 there")
+			return errors.New(reason + "; ask the relay's user to compare it and correct sha256 there")
 		}
 	}
 	return nil

@@ -102,10 +102,10 @@ func (h *Host) checkPrinting(r *Report, a settings.Agent, p printing) {
 		}
 	}
 	if p.cap > 0 && a.ToolCap == 0 {
-		r.problem("%s takes %d tools of all its servers together, and the entry does not say so; write tool_cap: %d here, and to its runtime in bridge.yaml", p.programs[0], p.cap, p.cap)
+		r.problem("%s accepts %d tools from all its servers together, but the entry has no tool_cap; write tool_cap: %d here and in its runtime in bridge.yaml", p.programs[0], p.cap, p.cap)
 	}
 	if p.programs[0] == "codex" && a.Sandbox != nil && !strings.Contains(strings.Join(slices.Concat(a.Argv, t.First), " "), "danger-full-access") {
-		r.problem("the sandbox of Codex's own cannot be made inside that of the relay, so that its commands fail; add --sandbox danger-full-access to argv, the relay's sandbox stays")
+		r.problem("Codex cannot make its own sandbox inside the relay's sandbox, so its commands fail; add --sandbox danger-full-access to argv. The relay's sandbox stays")
 	}
 	if by := loggedInBy(a, settings.Known{Keys: p.keys, Logins: p.logins}, h.Config.AgentHome(r.Name)); by != "" {
 		r.line("login", "by %s", by)

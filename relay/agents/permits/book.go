@@ -38,7 +38,7 @@ const (
 var (
 	ErrUnknown = errors.New("no question of an agent is open under this id; see drawbridge-relay approvals")
 	ErrHash    = errors.New("the answer is for another question than the one that is open under this id")
-	ErrPlace   = errors.New("relay.yaml lets nobody answer this question here")
+	ErrPlace   = errors.New("relay.yaml does not let anyone answer this question here; see approve_by: in it")
 )
 
 // Options is what a [Book] is made of.

@@ -20,7 +20,7 @@ import (
 // beside gives a turn to a bridge and a relay that another process runs.
 func (u *upping) beside(ctx context.Context) error {
 	if missing := u.Missing(); len(missing) > 0 {
-		return fmt.Errorf("another drawbridge up begins in %s, and has not written %s yet; try again", u.Dir, strings.Join(missing, ", "))
+		return fmt.Errorf("another drawbridge up is starting in %s and has not written %s yet; wait a moment and try again", u.Dir, strings.Join(missing, ", "))
 	}
 	if err := u.load(); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (u *upping) beside(ctx context.Context) error {
 	if err := u.enlist(ctx); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the drawbridge up that runs has no connected relay with the present relay.yaml after a minute; look at its terminal"))
+	waiting, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the running `drawbridge up` has no relay that connected with the current relay.yaml within a minute; look at its terminal"))
 	defer cancel()
 	if err := every(waiting, func() bool { return u.relayFollows(waiting) }); err != nil {
 		return err
