@@ -74,7 +74,7 @@ func (p *post) leaveThread(c bridge.Conversation, a bridge.Agent) error {
 	if a.ID == p.from.ID {
 		return p.system(c, string(words.Say("%s left thread %s", a.Name, c.ID)))
 	}
-	if err := p.mention(a, words.Say("%s removed you from thread %s. You get no more of its messages, and none that you had not read yet.", p.from.Name, c.ID)); err != nil {
+	if err := p.mention(a, words.Say("%s removed you from thread %s. You get no more of its messages, not even those that you have not read.", p.from.Name, c.ID)); err != nil {
 		return err
 	}
 	return p.system(c, string(words.Say("%s removed %s from thread %s", p.from.Name, a.Name, c.ID)))

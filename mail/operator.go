@@ -89,7 +89,7 @@ func (s *Service) RemoveMembers(ctx context.Context, channel string, members ...
 				err = p.expel(c, a)
 			}
 			if err == nil {
-				err = p.mention(a, words.Say("The operator took you out of channel %s (%s). You get no more of its messages, and none that you had not read yet.", c.Name, c.ID))
+				err = p.mention(a, words.Say("The operator took you out of channel %s (%s). You get no more of its messages, not even those that you have not read.", c.Name, c.ID))
 			}
 			if err != nil {
 				return err

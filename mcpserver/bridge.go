@@ -18,19 +18,19 @@ import (
 // policy and ledger.
 func (d *Door) bridgeTools() []tool {
 	return []tool{
-		define("launch_agent", "Launch a subagent on another repository. It starts with the prompt alone, so say everything it needs. Returns at once; its result arrives as your next turn after it has ended. status is launched, or held when a person must approve it first.",
+		define("launch_agent", "Launch a subagent on another repository. It knows only the prompt, so put everything that it needs there. The tool returns at once. The result arrives as your next turn when the subagent has ended. status is launched, or held if a person must approve the launch first.",
 			takes(text("repo", "GitHub repository that the subagent works on, as github.com/owner/name. list_allowed says which ones are allowed."),
 				text("prompt", "Self-contained task description for the subagent.")), d.launchAgent).keyed(),
 		d.agentLister(),
 		define("agent_status", "Show what one agent of your tree is doing and how its latest turn stands. Do not call it in a loop: results arrive as your next turn by themselves.",
 			takes(text("agent", "Name or id of the agent.")), d.agentStatus),
-		define("run_local_action", "Run one of the listed actions on the user's machine. It takes no arguments. Returns at once; what came of it arrives as your next turn. status is requested, or held when a person must approve it first.",
+		define("run_local_action", "Run one of the listed actions on the user's machine. An action takes no arguments. The tool returns at once, and the outcome arrives as your next turn. status is requested, or held if a person must approve the action first.",
 			takes(text("action", "Id of the action. list_allowed says which ones are allowed.")), d.runLocalAction).keyed(),
-		define("list_allowed", "List the repositories you may launch subagents on, the actions you may run and who has to agree to some of them first, and your limits. Everything else is refused.",
+		define("list_allowed", "List the repositories for your subagents, the actions that you may run, and your limits. The list also says who must approve an action first. The bridge refuses everything else.",
 			takes(), d.listAllowed),
-		define("remind", "Have a message come back to you as a turn at a later time. Use it instead of waiting.",
+		define("remind", "Send yourself a message that arrives as a turn at a later time. Use this tool instead of waiting.",
 			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, a date such as 2026-03-01 (UTC), or a span from now: 30s, 10m, 1h30m, 3d, 1w, in 10 minutes."),
-				text("message", "What you want to be told then.")), d.remind).keyed(),
+				text("message", "The message that you get at that time.")), d.remind).keyed(),
 		define("cancel_reminder", "Cancel a reminder of yours that has not come back yet.",
 			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder).keeps(),
 	}

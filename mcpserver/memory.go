@@ -12,11 +12,11 @@ import (
 // memoryTools is the set for what an agent remembers (seed: the office).
 func (d *Door) memoryTools() []tool {
 	return []tool{
-		define("update_memory", "Update one of your own core memory blocks: its content is replaced whole. Your blocks stand at the head of each of your turns.",
-			takes(text("label", "Name of the block."), text("content", "What the block shall say; empty leaves it out of your turns."),
-				number("if_version", "Optional: the version that you read, 0 for a block that is new. If another is there by now, nothing is changed and you are told.").maybe()), d.updateMemory).keeps(),
-		define("search_memory", "Search your own archival passages by keyword, best first. Every word must be in the passage; no character is syntax.",
-			takes(text("query", "Words to look for; empty finds the newest."), list("tags", "Optional: tags that must all be on the passage.").maybe(),
+		define("update_memory", "Replace the whole content of one of your own core memory blocks. Each of your turns begins with your blocks.",
+			takes(text("label", "Name of the block."), text("content", "The new text of the block. An empty text leaves the block out of your turns."),
+				number("if_version", "Optional: the version that you read, or 0 for a new block. If the block has another version now, the bridge changes nothing and tells you.").maybe()), d.updateMemory).keeps(),
+		define("search_memory", "Search your own archival passages by keyword, best first. A passage matches if it has every word. No character has a special meaning.",
+			takes(text("query", "Words to look for. An empty query finds the newest passages."), list("tags", "Optional: tags that must all be on the passage.").maybe(),
 				number("limit", "Optional: how many at most.").maybe()), d.searchMemory),
 		define("store_memory", "Save a new archival passage, which you find again with search_memory.",
 			takes(text("content", "What to remember."), list("tags", "Optional: words to find it by.").maybe()), d.storeMemory).keyed(),

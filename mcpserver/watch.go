@@ -101,7 +101,7 @@ func (d *Door) tellWatcher(ctx context.Context, w bridge.Watch) error {
 			return err
 		}
 		_, err = tx.Notify(bridge.Notice{Agent: w.Agent, Cause: bridge.CauseMessage, Depth: turns[0].Depth,
-			Text: words.Say("%s is not busy any more (it is %s; its turn %d %s), as you asked to be told; subscribe again for the next time", on.Name, on.State, last, turns[0].State)})
+			Text: words.Say("%s is not busy any more: it is %s, and its turn %d %s. Your subscription has ended; subscribe again for the next time", on.Name, on.State, last, turns[0].State)})
 		return err
 	})
 }

@@ -194,7 +194,7 @@ func TestDoorstep(t *testing.T) {
 	}{
 		"wrong token":     {"/v1/chat/completions", q, "Authorization", "Bearer x", 401, "invalid_api_key"},
 		"basic":           {"/v1/chat/completions", q, "Authorization", "Basic x", 401, "invalid_api_key"},
-		"no anonymous":    {"/v1/chat/completions", q, "Authorization", "", 401, "the one named"},
+		"no anonymous":    {"/v1/chat/completions", q, "Authorization", "", 401, "the token named"},
 		"text":            {"/v1/chat/completions", q, "Content-Type", "text/plain", 415, "unsupported_media_type"},
 		"page":            {"/v1/chat/completions", q, "Origin", "https://evil.example", 403, "origin_not_allowed"},
 		"cross-site":      {"/v1/models", "", "Sec-Fetch-Site", "cross-site", 403, "origin_not_allowed"},

@@ -110,6 +110,8 @@ func (d *Door) fate(ctx context.Context, row Turn) (_ Turn, err error) {
 		switch {
 		case d.o.Alone:
 			row.BrokenAt = d.began // by the end of the process before
+		case sign.IsZero():
+			row.BrokenAt = row.StartedAt
 		case !sign.After(d.now()):
 			row.BrokenAt = sign
 		default:
@@ -178,7 +180,7 @@ func (d *Door) join(ctx context.Context, l *leg, c claim) error {
 			t.HadAt = time.Time{}
 		}
 		if t.State.Over() { // a parked one belongs to whoever holds its run
-			t.Holder = d.holder
+			t.Holder, t.Held = d.holder, d.now().Add(holdFor)
 		}
 	})
 	if err == nil && !fits {

@@ -476,6 +476,21 @@ func TestRepeatsAtReplicas(t *testing.T) {
 	}
 }
 
+// TestTurnThatNobodyHolds: a turn of another process, of which no record says who reads it or until when it is held, keeps no request waiting.
+func TestTurnThatNobodyHolds(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	w := newWorld(t, f, frozen, func(o *openai.Options) { o.Alone = false })
+	body, begun := ask(false, said("user", "go")), time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
+	row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "all", Model: "m", State: openai.TurnEnded, Body: sum(body), StartedAt: begun, EndedAt: begun, Answer: []byte(`{"text":"first","finish":"stop"}`)}
+	if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
+		t.Fatal(err)
+	}
+	if status, got := w.post("/v1/chat/completions", body); status != 200 || strings.Contains(got, `"first"`) || f.starts() != 1 {
+		t.Errorf("%d %s", status, got)
+	}
+}
+
 // TestRefusedResultIsFree: where a backend that keeps nothing refuses before anything was begun, the result of a tool may come again, by either way.
 func TestRefusedResultIsFree(t *testing.T) {
 	t.Parallel()

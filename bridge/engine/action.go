@@ -167,7 +167,7 @@ func failed(c *change, r errand, cause error) error {
 	}
 	text := words.Errand(r.command) + word + words.Own(r.command.Reason)
 	if next == bridge.CommandUncertain {
-		text += ". The bridge asks the relay's journal and tells you what it says; do not ask for it again"
+		text += ". The bridge will look into the relay's journal and tell you the outcome. Do not ask for the action again"
 	}
 	if err := finishErrand(c, r, next, bridge.Notice{Cause: bridge.CauseActionOutcome, Text: text}); err != nil || next != bridge.CommandUncertain {
 		return err

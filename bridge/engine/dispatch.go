@@ -59,7 +59,7 @@ func (e *Engine) dispatch(ctx context.Context, w bridge.Work) error {
 // stuck tells a person of work that fails again and again. Nothing is given
 // up: the lane is tried at long intervals, and at once when it is woken.
 func (e *Engine) stuck(ctx context.Context, w bridge.Work, failures int, cause error) {
-	text := fmt.Sprintf("stuck: work in lane %s has failed %s (%s); it is tried again about once an hour", w.Lane, words.Count(failures, "time"), cause)
+	text := fmt.Sprintf("stuck: work in lane %s has failed %s (%s); the bridge tries it again about once an hour", w.Lane, words.Count(failures, "time"), cause)
 	err := e.update(ctx, func(c *change) error {
 		a := bridge.Agent{}
 		if id, ok := strings.CutPrefix(w.Lane, agentLane("")); ok {

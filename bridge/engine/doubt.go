@@ -218,9 +218,9 @@ func (e *Engine) doubtAsBefore(ctx context.Context, j job, cause error) error {
 // uncertain says that nobody here can tell whether the effect happened. The
 // bridge goes on looking at long intervals; a person may decide at any time.
 func (c *change) uncertain(j job) error {
-	text := "it may have happened: the answer was lost and the effect cannot be found. A person has to look."
+	text := "it may have happened: the bridge lost the answer and cannot find the effect. A person has to look."
 	if j.launch != nil && !j.launch.moved {
-		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the answer was lost and the effect cannot be found. A person has to look."
+		text = "it may have happened, on branch bridge/" + operation(j.agent) + ": the bridge lost the answer and cannot find the effect. A person has to look."
 	}
 	j.turn.Trouble, j.turn.Run = text, "" // the run before it may have been limited
 	if err := c.setTurn(&j.turn, bridge.TurnUncertain); err != nil {

@@ -104,5 +104,5 @@ func (c *change) alive(a bridge.Agent, d bridge.Delivery) error {
 		return err // never sent: a signed hint about nothing
 	}
 	return c.event(bridge.EventAlarm, a, bridge.Event{Turn: turns[0].ID, Command: a.Command,
-		Text: fmt.Sprintf("a webhook says that agent %s was launched after all, and its launch was given up: look at it, and stop it by hand", words.SafeWord(d.External))})
+		Text: fmt.Sprintf("a webhook says that agent %s was launched, but the bridge had given up its launch: look at the agent, and stop it by hand", words.SafeWord(d.External))})
 }

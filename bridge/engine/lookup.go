@@ -100,7 +100,7 @@ func journalSays(c *change, m bridge.Command, found bridge.ActionFinding) error 
 	says := says(found)
 	n := bridge.Notice{Agent: a.ID, Cause: bridge.CauseActionOutcome, Depth: turn.Depth, Commands: []bridge.CommandID{m.ID},
 		Item: c.item(a, "end", m.OpKey), Asked: turn.ID, Source: bridge.OriginOutside, Author: m.Relay,
-		Text: words.Errand(m) + says + "; it was uncertain before", Untrusted: words.Outputs(found.Outcome)}
+		Text: words.Errand(m) + says + "; the bridge was not certain of this before", Untrusted: words.Outputs(found.Outcome)}
 	if m.State != bridge.CommandUncertain {
 		return afterWord(c, errand{command: m, agent: a}, found, n)
 	}

@@ -373,7 +373,7 @@ func (c *change) answered(j *job, s bridge.SentRun) (bool, error) {
 		return false, err
 	}
 	t.Run, t.SentAt, t.DoubtSince = s.Run, or(s.Begun, c.now), c.now
-	t.Trouble = fmt.Sprintf("run %s was made without this database's knowledge, and its prompt cannot be read: it may have told the agent what waits for it. A person has to look.", words.SafeWord(s.Run))
+	t.Trouble = fmt.Sprintf("this database does not know run %s, and the bridge cannot read its prompt. The run may have told the agent what waits for it. A person has to look.", words.SafeWord(s.Run))
 	if err := c.setTurn(&t, bridge.TurnDelivering); err != nil {
 		return false, err
 	}

@@ -133,7 +133,7 @@ const ReadOnly = "it read the message and ended its turn without an answer"
 
 // NoAnswer tells the sender of a message that no answer comes from an agent, and why.
 func NoAnswer(name string, m bridge.Message, why string) bridge.Words {
-	return Say("No answer from %s to your message %s: %s. What it writes later comes as a message of its own.", name, m.ID, Own(why))
+	return Say("No answer from %s to your message %s: %s. Anything that it writes later reaches you as a separate message.", name, m.ID, Own(why))
 }
 
 // Stopped says that a person stopped a tree, and why.

@@ -53,18 +53,18 @@ func NoResult(line int, a bridge.Agent, m bridge.Command) bridge.Words {
 	head := Say("%s (WEBHOOK_RESULT): subagent %s (%s)", Where(line), a.Name, a.Repo)
 	switch {
 	case a.Task == bridge.TaskFailed || a.Task == bridge.TaskDone:
-		return head + Say(" has ended without a run that the bridge could read; its launch is %s", m.State)
+		return head + Say(" has ended, and the bridge could not read a run of it; the state of its launch is %s", m.State)
 	case a.Task == bridge.TaskWaiting:
 		return head + " waits for a person; its result comes when its task is done"
 	case m.State == bridge.CommandUncertain:
-		return head + " is unknown: its launch is uncertain, and a person has to look"
+		return head + " may not exist: the bridge does not know whether its launch worked, and a person has to look"
 	}
 	return head + " still works; its result comes when its task is done"
 }
 
 // NoSubagent answers a WEBHOOK_RESULT that names no subagent of its author.
 func NoSubagent(line int) bridge.Words {
-	return Say("%s (WEBHOOK_RESULT): you have no subagent of this id, so there is nothing to summarize; copy the id out of a turn that names it", Where(line))
+	return Say("%s (WEBHOOK_RESULT): you have no subagent with this id; copy the id from a turn that names the subagent", Where(line))
 }
 
 func completion(e Ended, evidence string) bridge.Words {
@@ -79,7 +79,7 @@ func completion(e Ended, evidence string) bridge.Words {
 		text += "\n   it ended without a result: it did not call complete"
 	}
 	if e.Oversize != "" {
-		text += "\n   its reply could not be read: " + Own(e.Oversize)
+		text += "\n   the bridge could not read its reply: " + Own(e.Oversize)
 	}
 	if e.Observation.Reply != "" {
 		text += "\nIts last words, which are only its claim:"

@@ -8,7 +8,7 @@ import (
 )
 
 // Again stands in events before the text of a turn: words for one that a limit cut off and that goes on now, nothing for any other.
-var Again = map[bool]string{true: "goes on after a limit, with the turn that it had:\n"}
+var Again = map[bool]string{true: "the agent goes on with the turn that a limit cut off:\n"}
 
 // endCauses say in words why a run ended, and what a person can do.
 var endCauses = map[bridge.EndCause]string{

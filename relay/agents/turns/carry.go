@@ -279,7 +279,7 @@ func (l *lane) hearLate(c Conversation) string {
 
 // quoteLate tells an agent what it said too late.
 func quoteLate(late string) string {
-	return "You wrote this after the end of an earlier turn. It is in no answer, and no command in it ran:\n| " + strings.ReplaceAll(late, "\n", "\n| ") + "\n\n"
+	return "You wrote this after the end of an earlier turn. It is not part of an answer, and no command in it ran:\n| " + strings.ReplaceAll(late, "\n", "\n| ") + "\n\n"
 }
 
 // conclude adds the evidence to an answer that the record has from an earlier process of the relay.

@@ -69,8 +69,8 @@ func find(said []acp.Said, known bool, needle string) (finding, string) {
 const (
 	readLater  = "the answer was read from the agent's own history after a crash; its end may be missing"
 	noAnswer   = "the agent got the turn, and its process ended before it answered; a turn with the same marker lets it continue"
-	maybeSaid  = "the relay ended while the turn was said, and the agent cannot tell whether it has it"
-	maybeAgain = "the agent cannot tell whether it has the turn that this one repeats, so that it was not said again"
+	maybeSaid  = "the relay ended while it sent the turn to the agent, and the agent cannot tell whether it got the turn"
+	maybeAgain = "the agent cannot tell whether it got the turn that this one repeats, so the relay did not send the turn again"
 )
 
 // text is what to say to the agent, or the end that the turn has without a word.
@@ -97,7 +97,7 @@ func (j *job) text() (text string, end *wire.TurnEnded) {
 		case found == answered && p.cause == wire.TurnCrashed:
 			return "", j.settled(found, words)
 		case found != notThere:
-			text = continued(j.t) + " The turn above was interrupted. Go on with it from where you are: look at what is done first, and do nothing twice. If you had finished, repeat your last answer."
+			text = continued(j.t) + " The turn above was interrupted. Continue it: first look at what is done, and do nothing twice. If you had finished, repeat your last answer."
 		}
 	}
 	if text != "" {
@@ -157,7 +157,7 @@ func (j *job) remind(said []acp.Said, known bool) string {
 	if len(text) > maxReminder {
 		text = "..." + strings.ToValidUTF8(text[len(text)-maxReminder:], "")
 	}
-	return "Your process ended right after your last answer, and your history may lack it. It arrived. It was:\n\n" + quoted(text) + "\n\n"
+	return "Your process ended right after your last answer, so your history may lack that answer. The answer arrived. It was:\n\n" + quoted(text) + "\n\n"
 }
 
 // quoted puts "> " before each line, so that no line of it reads as anything but a quotation.
