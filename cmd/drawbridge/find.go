@@ -18,7 +18,7 @@ const bridgeFile = "bridge.yaml"
 // find returns the configuration from which address and token are taken, and the command that starts its bridge. Unless one was named, it is the
 // one in this folder, that of a drawbridge up which runs, the nearest one in a folder above, or the one that drawbridge up left. When it is not
 // in this folder, find says which one it took.
-func (t target) find(a app) (path, start string) {
+func (t where) find(a app) (path, start string) {
 	here, err := filepath.Abs(bridgeFile)
 	if err != nil {
 		here = bridgeFile

@@ -15,16 +15,21 @@ import (
 	"drawbridge/config"
 )
 
-// target says which bridge to talk to. Without flags the address and the token
+// where says which bridge to talk to. Without flags the address and the token
 // come from the environment, or from the configuration that find returns.
-type target struct {
+type where struct {
 	URL    string `help:"Call the bridge at this address: operator.listen in its bridge.yaml, or listen if operator.listen is not set." env:"DRAWBRIDGE_URL" placeholder:"URL"`
 	Token  string `help:"Use this operator token. Prefer the environment variable." env:"DRAWBRIDGE_TOKEN" placeholder:"TOKEN"`
 	Config string `help:"Read the bridge's address and token from this bridge.yaml. The default is the bridge.yaml here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
-	JSON   bool   `help:"Print JSON."`
 }
 
-func (t target) client(a app) (*api.Client, error) {
+// target is where, for a command that prints an answer.
+type target struct {
+	where
+	JSON bool `help:"Print JSON."`
+}
+
+func (t where) client(a app) (*api.Client, error) {
 	at, err := t.resolve(a)
 	if err != nil {
 		return nil, err
@@ -37,7 +42,7 @@ type place struct{ url, door, token, start string }
 
 // resolve returns the bridge's addresses and the operator's token. door is "" when the address was given: then only that
 // bridge knows its door. With an error, what was given by flag or variable is there all the same.
-func (t target) resolve(a app) (place, error) {
+func (t where) resolve(a app) (place, error) {
 	at := place{url: t.URL, token: t.Token}
 	if at.url != "" && at.token != "" {
 		return at, nil
@@ -84,7 +89,7 @@ func onLoopback(host string) bool {
 }
 
 // withClient runs fn with a client of the target.
-func (t target) withClient(a app, fn func(*api.Client) error) error {
+func (t where) withClient(a app, fn func(*api.Client) error) error {
 	client, err := t.client(a)
 	if err != nil {
 		return err
