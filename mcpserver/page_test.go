@@ -15,8 +15,9 @@ import (
 
 const toolsIntro = `# MCP tools
 
-What an agent is offered at the MCP door ([connect a client](../how-to/connect-mcp-client.md)). A toolset is a group of tools. ` + "`toolsets`" + ` in
-[bridge.yaml](bridge-yaml.md) says which ones the agents of an orchestrator have; unless it says so, ` + "`bridge`" + ` alone.
+What an agent is offered at the MCP door ([connect a client](../how-to/connect-mcp-client.md)). A toolset is a group of tools. An agent has the
+` + "`toolsets`" + ` of its orchestrator in [bridge.yaml](bridge-yaml.md), else those of its runtime. If both say nothing, it has ` + "`bridge`" + `; a chat model has
+` + "`bridge`" + `, ` + "`team`" + `, ` + "`channels`" + ` and ` + "`memory`" + `. What ` + "`drawbridge up`" + ` writes for a runtime is ` + "`bridge`" + `, ` + "`team`" + `, ` + "`threads`" + ` and ` + "`memory`" + `.
 
 An argument in brackets may be left out. A tool marked *Looks* changes nothing. Two toolsets of an agent may have a tool of the same name. Then
 the later set's one has the set's name in front, such as ` + "`threads_send_message`" + `. The texts are those that a model reads.
