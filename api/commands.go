@@ -318,7 +318,7 @@ func readResolve(w http.ResponseWriter, r *http.Request) (engine.Word, error) {
 	case req.Unchecked && (req.NotLaunched || req.Journal || req.Told || req.Tell):
 		return engine.Word{}, bridge.Errorf(bridge.Invalid, "unchecked goes with launched, ran and not_ran")
 	case req.ExitCode != nil && (!req.Ran || *req.ExitCode < 0 || *req.ExitCode > 255):
-		return engine.Word{}, bridge.Errorf(bridge.Invalid, "exit_code needs ran and a number from 0 to 255; correct the body")
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "exit_code must be a number from 0 to 255, and the body must say ran: true; correct the body")
 	}
 	return engine.Word{External: req.Launched, Unchecked: req.Unchecked, Ran: req.Ran, ExitCode: req.ExitCode, Journal: req.Journal, Told: req.Told, Tell: req.Tell}, nil
 }

@@ -18,9 +18,9 @@ func CheckName(name string) error {
 	word := policy.ReservedName(name)
 	switch {
 	case word == "user" || word == "operator":
-		return Errorf(Invalid, "agent name %+.80q: a reader would take it for the operator; name the agent after its task, such as docs-bot", name)
+		return Errorf(Invalid, "agent name %+.80q: looks like the operator; name the agent after its task, such as docs-bot", name)
 	case word != "":
-		return Errorf(Invalid, "agent name %+.80q: a reader would take it for %q, which the bridge keeps for people and itself; name the agent after its task, such as docs-bot", name, word)
+		return Errorf(Invalid, "agent name %+.80q: looks like %q, which is reserved for people and for the bridge; name the agent after its task, such as docs-bot", name, word)
 	case strings.HasPrefix(name, "agt_"):
 		return Errorf(Invalid, "agent name %.80q: agt_ begins an id; choose another name", name)
 	case !validName.MatchString(name):
@@ -34,7 +34,7 @@ func CheckName(name string) error {
 func CheckChannelName(name string) error {
 	switch word := policy.SoleReservedName(name); word {
 	case "operator", "bridge", "drawbridge":
-		return Errorf(Invalid, "channel name %+.80q: a reader would take it for %q, which the bridge keeps for people and itself; name the channel after its topic, such as release", name, word)
+		return Errorf(Invalid, "channel name %+.80q: looks like %q, which is reserved for people and for the bridge; name the channel after its topic, such as release", name, word)
 	}
 	if strings.EqualFold(name, string(User)) || strings.HasPrefix(name, "agt_") || !validName.MatchString(name) {
 		return Errorf(Invalid, "channel name %+.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
@@ -47,7 +47,7 @@ func CheckChannelName(name string) error {
 // reserved word is refused, and "relay-2" is not. The form is for the caller to check.
 func CheckRelayName(name string) error {
 	if word := policy.SoleReservedName(name); word != "" && word != "relay" {
-		return Errorf(Invalid, "relay name %+.80q: a reader would take it for %q, which the bridge keeps for people and itself; name the relay after its machine, such as laptop", name, word)
+		return Errorf(Invalid, "relay name %+.80q: looks like %q, which is reserved for people and for the bridge; name the relay after its machine, such as laptop", name, word)
 	}
 	return nil
 }

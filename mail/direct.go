@@ -207,7 +207,7 @@ func directHead(m bridge.Message) bridge.Words {
 func (p *post) answers(d Draft, to []bridge.Agent) (bridge.Message, error) {
 	if len(to) != 1 {
 		if d.ReplyTo != "" {
-			return bridge.Message{}, bridge.Errorf(bridge.Invalid, "a reply goes to one agent; leave reply_to out or name its sender alone")
+			return bridge.Message{}, bridge.Errorf(bridge.Invalid, "a reply goes to one agent; leave out reply_to, or name only the sender of that message")
 		}
 		return bridge.Message{}, nil
 	}

@@ -53,8 +53,8 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		args any
 		want string
 	}{
-		"the operator's name":        {"spawn_agent", spawn("USER"), "would take it for the operator"},
-		"much like it":               {"spawn_agent", spawn("User"), "would take it for the operator"},
+		"the operator's name":        {"spawn_agent", spawn("USER"), "looks like the operator"},
+		"much like it":               {"spawn_agent", spawn("User"), "looks like the operator"},
 		"a long name":                {"spawn_agent", spawn(strings.Repeat("x", 1000)), "use 1 to 64 letters"},
 		"a channel's name":           {"spawn_agent", spawn("general"), "is taken"},
 		"a channel's, but for case":  {"spawn_agent", spawn("General"), "is taken"},

@@ -341,12 +341,11 @@ func TestRepeatAfterAKill(t *testing.T) {
 				}
 				save(row)
 				if c.lives != nil {
-					go func() {
-						time.Sleep(time.Second)
+					time.AfterFunc(time.Second, func() {
 						row.Version++
 						c.lives(&row)
 						save(row)
-					}()
+					})
 				}
 				for n, want := range c.wants {
 					began := time.Now()

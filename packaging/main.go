@@ -42,10 +42,12 @@ var programs = []string{"drawbridge", "drawbridge-relay"}
 
 func run(out string, platforms []string) error {
 	if left, err := os.ReadDir(out); err == nil && len(left) > 0 {
-		return fmt.Errorf("%s is not empty; remove it, or name another folder with -out", out)
+		return fmt.Errorf("%s is not empty; remove the folder, or name another one: make release OUT=…", out)
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
+	for _, platform := range platforms {
+		if system, processor, _ := strings.Cut(platform, "/"); (system != "linux" && system != "darwin") || processor == "" {
+			return fmt.Errorf("%q is not a platform of Drawbridge; write linux/amd64, linux/arm64, darwin/amd64 or darwin/arm64", platform)
+		}
 	}
 	work, err := os.MkdirTemp("", "packaging")
 	if err != nil {
@@ -56,11 +58,11 @@ func run(out string, platforms []string) error {
 	if err := r.identify(work); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
 	for _, platform := range platforms {
-		system, processor, ok := strings.Cut(platform, "/")
-		if !ok {
-			return fmt.Errorf("%q is not a platform; write one such as linux/amd64", platform)
-		}
+		system, processor, _ := strings.Cut(platform, "/")
 		b := build{system, processor, filepath.Join(work, system+"-"+processor)}
 		if err := b.make(); err != nil {
 			return err

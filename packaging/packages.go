@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -163,7 +164,7 @@ func (r release) image(b build) error {
 	return r.ociArchive(image, r.name(b, ".oci.tar"))
 }
 
-// ociArchive writes an image as the files of an OCI layout in one tar file.
+// ociArchive writes an image as the files of an OCI layout in one tar file, beside the manifest.json without which docker load takes none.
 func (r release) ociArchive(image v1.Image, name string) error {
 	folder, err := os.MkdirTemp("", "oci")
 	if err != nil {
@@ -178,7 +179,11 @@ func (r release) ociArchive(image v1.Image, name string) error {
 	if err := at.AppendImage(image, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": tag})); err != nil {
 		return err
 	}
-	var files []file
+	manifest, err := dockerManifest(image, tag)
+	if err != nil {
+		return err
+	}
+	files := []file{{"manifest.json", 0o644, manifest}}
 	err = filepath.WalkDir(folder, func(p string, d os.DirEntry, err error) error {
 		if err != nil || p == folder {
 			return err
@@ -201,4 +206,18 @@ func (r release) ociArchive(image v1.Image, name string) error {
 	}
 	defer out.Close()
 	return errors.Join(r.tar(out, files, 0), out.Close())
+}
+
+// dockerManifest names the parts of an image, which lie where the OCI layout has them.
+func dockerManifest(image v1.Image, tag string) ([]byte, error) {
+	m, err := image.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	at := func(h v1.Hash) string { return path.Join("blobs", h.Algorithm, h.Hex) }
+	d := tarball.Descriptor{Config: at(m.Config.Digest), RepoTags: []string{tag}}
+	for _, layer := range m.Layers {
+		d.Layers = append(d.Layers, at(layer.Digest))
+	}
+	return json.Marshal(tarball.Manifest{d})
 }

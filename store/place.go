@@ -53,7 +53,7 @@ func checkDisk(path string) error {
 }
 
 func onNetwork(path, name string) error {
-	return bridge.Errorf(bridge.Invalid, "the database %s is on a network file system (%s), where SQLite can lose what it acknowledged; choose a path on a disk of this machine, or use PostgreSQL: postgres://user@host:5432/database", path, name)
+	return bridge.Errorf(bridge.Invalid, "the database %s is on a network file system (%s), where SQLite can lose data; choose a path on a disk of this machine, or use PostgreSQL: postgres://user@host:5432/database", path, name)
 }
 
 // mayWrite asks whether this process may write a database and its folder, and changes

@@ -14,7 +14,7 @@ var Again = map[bool]string{true: "the agent goes on with the turn that a limit 
 var endCauses = map[bridge.EndCause]string{
 	bridge.CauseDeclined:     "the agent's model refused the turn",
 	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it; replay the turn to try again",
-	bridge.CauseAsking:       "the agent asked for a permission, and its process ended while it waited; the answer is its next turn",
+	bridge.CauseAsking:       "the process of the agent ended while the agent waited for a permission; the answer begins the agent's next turn",
 	bridge.CauseSessionGone:  "the agent's session is gone on its machine; say something to it, and it begins a new session without what was said before; its work is in its workspace there",
 	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there, then replay the turn",
 	bridge.CauseUnsaid:       "the agent got nothing of the turn",

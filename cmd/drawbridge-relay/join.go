@@ -216,7 +216,7 @@ func newBridge(s streams) *cobra.Command {
 		return h.moveTo(cmd.Context(), s, args[0], ca)
 	}
 	h.flags(cmd.Flags())
-	cmd.Flags().StringVar(&ca, "ca", "", "trust the authority in this PEM `FILE` at the new address; needed if another authority than now signed the certificate there")
+	cmd.Flags().StringVar(&ca, "ca", "", "trust the authority in this PEM `FILE` at the new address; needed if a different authority signed the certificate of the new address")
 	return cmd
 }
 

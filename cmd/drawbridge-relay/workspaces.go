@@ -44,7 +44,7 @@ const removeDescription = `Remove the workspace of an agent, unless the workspac
 
 Unsaved work is any of these:
   - files that are changed, staged, untracked or ignored
-  - commits that no ref of the clone leads to, on any branch, stashed or detached
+  - commits (on branches, stashed or detached) that no ref of the listed clone reaches
   - tags
   - files of Git LFS
   - repositories within the tree

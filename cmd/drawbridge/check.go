@@ -31,7 +31,7 @@ func (checkCmd) Help() string {
 
 // Run checks everything and tells all of it at once.
 func (c checkCmd) Run(ctx context.Context, a app) error {
-	c.Config, _ = where{Config: c.Config}.find(a)
+	c.Config, _ = connection{Config: c.Config}.find(a)
 	findings, cfg := c.files(a)
 	if cfg != nil && !c.Offline {
 		findings = append(findings, probe.Disks(cfg, uint64(c.Free)<<20)...)

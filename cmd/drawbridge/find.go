@@ -18,7 +18,7 @@ const bridgeFile = "bridge.yaml"
 // find returns the configuration from which address and token are taken, and the command that starts its bridge. Unless one was named, it is the
 // one in this folder, that of a drawbridge up which runs, the nearest one in a folder above, or the one that drawbridge up left. When it is not
 // in this folder, find says which one it took.
-func (t where) find(a app) (path, start string) {
+func (t connection) find(a app) (path, start string) {
 	here, err := filepath.Abs(bridgeFile)
 	if err != nil {
 		here = bridgeFile
@@ -46,8 +46,8 @@ func (t where) find(a app) (path, start string) {
 	return path, start
 }
 
-// fileAbove returns the nearest bridge.yaml in a folder above. One of another user does not count: who makes a folder such as /tmp/bridge.yaml must not
-// decide which bridge gets our words.
+// fileAbove returns the nearest bridge.yaml in a folder above. A file of another user does not count: a stranger's /tmp/bridge.yaml must not decide
+// which bridge gets our words.
 func fileAbove(dir string) string {
 	for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
 		path := filepath.Join(parent, bridgeFile)

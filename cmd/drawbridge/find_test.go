@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 	check := func(want, start string, silent bool) {
 		t.Helper()
 		said.Reset()
-		if path, how := (where{}).find(a); path != want || how != start || silent != (said.Len() == 0) || !silent && !strings.Contains(said.String(), want) {
+		if path, how := (connection{}).find(a); path != want || how != start || silent != (said.Len() == 0) || !silent && !strings.Contains(said.String(), want) {
 			t.Errorf("%s, started by %s, said %q; want %s, started by %s", path, how, &said, want, start)
 		}
 	}
@@ -60,12 +60,12 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(up, "drawbridge up", false) // it does not run, and is all there is
-	if at, err := (where{}).resolve(a); err != nil || at.start != "drawbridge up" || at.url != "http://"+listener.Addr().String() {
+	if at, err := (connection{}).resolve(a); err != nil || at.start != "drawbridge up" || at.url != "http://"+listener.Addr().String() {
 		t.Errorf("%+v, %v", at, err)
 	}
 	write("a/b/bridge.yaml", "127.0.0.1:2")
 	check(here, "drawbridge serve", true)
-	if path, _ := (where{Config: "other.yaml"}).find(a); path != "other.yaml" {
+	if path, _ := (connection{Config: "other.yaml"}).find(a); path != "other.yaml" {
 		t.Errorf("--config does not count: %s", path)
 	}
 }

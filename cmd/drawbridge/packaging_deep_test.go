@@ -112,6 +112,18 @@ func checkImage(t *testing.T, name, version string) {
 	if err := json.Unmarshal(blobs["index.json"], &index); err != nil || len(index.Manifests) != 1 {
 		t.Fatalf("index.json: %v", err)
 	}
+	var docker []struct { // docker load reads this file alone
+		Config           string
+		RepoTags, Layers []string
+	}
+	if err := json.Unmarshal(blobs["manifest.json"], &docker); err != nil || len(docker) != 1 || len(docker[0].RepoTags) != 1 || len(docker[0].Layers) != 2 {
+		t.Fatalf("manifest.json: %+v, %v", docker, err)
+	}
+	for _, path := range append(docker[0].Layers, docker[0].Config) {
+		if len(blobs[path]) == 0 {
+			t.Errorf("manifest.json names %s, which is not there", path)
+		}
+	}
 	var manifest struct {
 		Config pointer
 		Layers []pointer

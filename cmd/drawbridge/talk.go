@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -15,21 +16,21 @@ import (
 	"drawbridge/config"
 )
 
-// where says which bridge to talk to. Without flags the address and the token
+// connection says which bridge to talk to. Without flags the address and the token
 // come from the environment, or from the configuration that find returns.
-type where struct {
-	URL    string `help:"Call the bridge at this address: operator.listen in its bridge.yaml, or listen if operator.listen is not set." env:"DRAWBRIDGE_URL" placeholder:"URL"`
+type connection struct {
+	URL    string `help:"Call the bridge at this address. It is operator.listen of its bridge.yaml; without that, listen." env:"DRAWBRIDGE_URL" placeholder:"URL"`
 	Token  string `help:"Use this operator token. Prefer the environment variable." env:"DRAWBRIDGE_TOKEN" placeholder:"TOKEN"`
 	Config string `help:"Read the bridge's address and token from this bridge.yaml. The default is the bridge.yaml here, that of a running drawbridge up, or one in a folder above." env:"DRAWBRIDGE_CONFIG" placeholder:"FILE" type:"path"`
 }
 
-// target is where, for a command that prints an answer.
+// target is a connection, for a command that prints an answer.
 type target struct {
-	where
+	connection
 	JSON bool `help:"Print JSON."`
 }
 
-func (t where) client(a app) (*api.Client, error) {
+func (t connection) client(a app) (*api.Client, error) {
 	at, err := t.resolve(a)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ type place struct{ url, door, token, start string }
 
 // resolve returns the bridge's addresses and the operator's token. door is "" when the address was given: then only that
 // bridge knows its door. With an error, what was given by flag or variable is there all the same.
-func (t where) resolve(a app) (place, error) {
+func (t connection) resolve(a app) (place, error) {
 	at := place{url: t.URL, token: t.Token}
 	if at.url != "" && at.token != "" {
 		return at, nil
@@ -50,8 +51,8 @@ func (t where) resolve(a app) (place, error) {
 	path, start := t.find(a)
 	cfg, problems := config.LoadToTalk(path, a.getenv)
 	if cfg == nil {
-		if len(problems) > 0 && at.url == "" && at.token == "" {
-			return at, usageError{fmt.Errorf("no bridge was found: start drawbridge up, name a bridge.yaml with --config, or set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN (%s)", problems[0].String())}
+		if at.url == "" && at.token == "" && t.Config == "" && !isFile(path) {
+			return at, usageError{errors.New("no bridge was found: start drawbridge up, go to the folder of a bridge.yaml or name one with --config, or set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN")}
 		}
 		return at, a.problems(path, problems)
 	}
@@ -89,7 +90,7 @@ func onLoopback(host string) bool {
 }
 
 // withClient runs fn with a client of the target.
-func (t where) withClient(a app, fn func(*api.Client) error) error {
+func (t connection) withClient(a app, fn func(*api.Client) error) error {
 	client, err := t.client(a)
 	if err != nil {
 		return err

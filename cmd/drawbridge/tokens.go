@@ -142,7 +142,7 @@ type mcpCmd struct {
 	Agent      string `help:"Act as this agent, given by name or id." required:"" placeholder:"NAME"`
 	Set        string `help:"Offer only this toolset: bridge, team, threads, channels or memory." enum:",bridge,team,threads,channels,memory" default:"" placeholder:"NAME"`
 	AgentToken string `help:"Use this token of the agent. Without it, the command makes a token with the operator's token and revokes it at the end. Prefer the environment variable." env:"DRAWBRIDGE_AGENT_TOKEN" placeholder:"TOKEN"`
-	where
+	connection
 }
 
 // Help shows an example.

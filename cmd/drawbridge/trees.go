@@ -184,7 +184,7 @@ func (c remindersListCmd) Run(ctx context.Context, a app) error {
 }
 
 type remindersCancelCmd struct {
-	Command string `arg:"" help:"The reminder's id; see drawbridge reminders."`
+	Command string `arg:"" name:"reminder" help:"The reminder's id, which drawbridge reminders lists."`
 	target
 }
 

@@ -18,7 +18,7 @@ type upCmd struct {
 	Agent  string  `help:"Use this agent of the machine. You may leave this out if there is only one." placeholder:"NAME"`
 	Dir    string  `help:"Keep the configuration and all state in this folder. The default is drawbridge below XDG_STATE_HOME or ~/.local/state." placeholder:"DIR" type:"path"`
 	Once   bool    `help:"End when the turn has ended. The exit code is 1 if the turn failed."`
-	Always bool    `help:"Let agents that others launch on the clone be of --agent, too, from now on: change the rule in allowlist.yaml."`
+	Always bool    `help:"Change the rule in allowlist.yaml: from now on, agents that other agents launch on this clone use --agent, too."`
 }
 
 // Help shows examples.

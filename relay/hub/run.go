@@ -107,7 +107,7 @@ func (h *Hub) look(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("look for what others want: %w", err)
+		return fmt.Errorf("look for requests at other replicas: %w", err)
 	}
 	for _, r := range revoked {
 		h.cut(r.Name, closeRevoked)

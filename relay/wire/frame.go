@@ -438,7 +438,7 @@ func (o Outcome) check() error {
 	case !o.Status.Known():
 		return errors.New("outcome with an unknown status")
 	case (o.Status == StatusRefused) != (o.Refusal != ""):
-		return errors.New("outcome whose status and refusal do not belong together")
+		return errors.New("the status and the refusal of this outcome contradict each other")
 	case o.RetryMS < 0 || o.DurationMS < 0 || o.StdoutOmitted < 0 || o.StderrOmitted < 0:
 		return errors.New("outcome with a negative number")
 	case !ValidShows(o.Shows):

@@ -119,7 +119,7 @@ const maxPermissionWait = 64
 
 func (p PermissionWait) check() error {
 	if len(p.IDs) == 0 || len(p.IDs) > maxPermissionWait {
-		return fmt.Errorf("a relay waits for 1 to %d questions, and not for %d", maxPermissionWait, len(p.IDs))
+		return fmt.Errorf("a relay can wait for 1 to %d questions, and this one asks for %d", maxPermissionWait, len(p.IDs))
 	}
 	for _, id := range p.IDs {
 		if !ValidRequestID(id) {

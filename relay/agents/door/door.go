@@ -226,7 +226,7 @@ func (s *socket) greet(conn net.Conn, in *bufio.Reader) (refusal string) {
 		said = append(said, c)
 	}
 	if subtle.ConstantTimeCompare(bytes.TrimSpace(said), []byte(s.word)) != 1 {
-		return "it does not have the word of this process (" + WordVariable + ")"
+		return "the program does not know the word that the relay gave to the process of the agent (" + WordVariable + ")"
 	}
 	return ""
 }

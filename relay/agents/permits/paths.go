@@ -167,7 +167,7 @@ func follow(path string) (string, error) {
 		case part == "" || part == ".":
 			continue
 		case part == ".." && missing:
-			return "", errors.New("goes up from a folder that does not exist")
+			return "", errors.New("has .. behind a folder that does not exist")
 		case part == "..":
 			at = filepath.Dir(at)
 			continue

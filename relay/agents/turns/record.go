@@ -163,7 +163,7 @@ func unusable(err error) error {
 	var damage *linelog.DamageError
 	switch {
 	case errors.Is(err, linelog.ErrInUse):
-		return trust.Because("is in use by another relay", "stop that one, or give this one a state folder of its own")
+		return trust.Because("is in use by another relay", "stop the other relay, or give this relay a state folder of its own")
 	case errors.Is(err, linelog.ErrForeign):
 		return trust.Because("is not a record of this version of drawbridge-relay", "move it away; the agent then begins a new session")
 	case errors.As(err, &damage):

@@ -68,7 +68,7 @@ func find(said []acp.Said, known bool, needle string) (finding, string) {
 // Ends that a replay leads to.
 const (
 	readLater  = "the answer was read from the agent's own history after a crash; its end may be missing"
-	noAnswer   = "the agent got the turn, and its process ended before it answered; a turn with the same marker lets it continue"
+	noAnswer   = "the agent got the turn, but the process of the agent ended before the answer; send a turn with the same marker, and the agent continues"
 	maybeSaid  = "the relay ended while it sent the turn to the agent, and the agent cannot tell whether it got the turn"
 	maybeAgain = "the agent cannot tell whether it got the turn that this one repeats, so the relay did not send the turn again"
 )

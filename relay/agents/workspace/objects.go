@@ -156,7 +156,7 @@ func (in *intake) checkLoose(ctx context.Context, from io.Reader, id string) err
 // spend counts bytes against the limit of one look.
 func (in *intake) spend(n int64) error {
 	if in.left -= n; in.left < 0 {
-		return overLimit{problem(fmt.Sprintf("its repository holds more than %d bytes that are new", in.s.store.limits.Bytes))}
+		return overLimit{problem(fmt.Sprintf("the repository has more than %d bytes that the clone does not have yet", in.s.store.limits.Bytes))}
 	}
 	return nil
 }

@@ -262,7 +262,7 @@ func (u *upping) join(ctx context.Context) error {
 	known, err := link.Load(identity)
 	if err == nil {
 		if _, err := u.client.Relay(ctx, known.Relay); bridge.KindOf(err) == bridge.NotFound {
-			return fmt.Errorf("this bridge does not know the relay %s of %s, perhaps because its database was lost; move that file away, and start again", known.Relay, identity)
+			return fmt.Errorf("this bridge does not know relay %s (the database of the bridge may be lost); move %s away, and start again", known.Relay, identity)
 		}
 		u.name = known.Relay
 		return nil
