@@ -51,8 +51,12 @@ func (t connection) resolve(a app) (place, error) {
 	path, start := t.find(a)
 	cfg, problems := config.LoadToTalk(path, a.getenv)
 	if cfg == nil {
-		if at.url == "" && at.token == "" && t.Config == "" && !isFile(path) {
-			return at, usageError{errors.New("no bridge was found: start drawbridge up, go to the folder of a bridge.yaml or name one with --config, or set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN")}
+		switch {
+		case at.url != "" || at.token != "" || isFile(path):
+		case t.Config != "":
+			return at, usageError{fmt.Errorf("%s does not exist; correct the path, or create it with: drawbridge init", path)}
+		default:
+			return at, usageError{errors.New("no bridge was found: start drawbridge up, name a bridge.yaml with --config, or set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN")}
 		}
 		return at, a.problems(path, problems)
 	}

@@ -57,8 +57,11 @@ func Schema(t *testing.T, file any, said map[string]string, name func(path strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text) + "\n"
+	return words.ReplaceAllStringFunc(string(text), func(list string) string { return strings.Join(strings.Fields(list), " ") }) + "\n"
 }
+
+// words is a list of words over several lines.
+var words = regexp.MustCompile(`\[\s+("[^"]*",\s+)*"[^"]*"\s+\]`)
 
 type schemas struct {
 	*testing.T

@@ -279,13 +279,13 @@ func TestTheSocketIsForOneProcess(t *testing.T) {
 	}
 	wrong := s
 	wrong.Env = map[string]string{door.WordVariable: "wrong"}
-	if said := refused(t, command(wrong)); !strings.Contains(said, "does not have the word") {
+	if said := refused(t, command(wrong)); !strings.Contains(said, "does not know the word") {
 		t.Errorf("the wrong word: %s", said)
 	}
 	other, _ := w.open("bc-2")
 	mixed := other
 	mixed.Args = s.Args
-	if said := refused(t, command(mixed)); !strings.Contains(said, "does not have the word") {
+	if said := refused(t, command(mixed)); !strings.Contains(said, "does not know the word") {
 		t.Errorf("another process's word: %s", said)
 	}
 	agent := w.agent(s, eras[0], nil)

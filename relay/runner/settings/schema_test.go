@@ -5,11 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"drawbridge/proof/pages"
 	"drawbridge/relay/runner/settings"
@@ -122,9 +123,10 @@ func TestSchema(t *testing.T) {
 	pages.Same(t, "schema/relay.json", text)
 	// One file with a key and a word that nobody knows in each place: the reader says which it knows.
 	path := filepath.Join(t.TempDir(), "relay.yaml")
-	var b strings.Builder
-	nonsense(&b, reflect.TypeFor[file](), "")
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+	var nonsense strings.Builder
+	want := map[string][]string{}
+	places(&nonsense, want, reflect.TypeFor[file](), "", "")
+	if err := os.WriteFile(path, []byte(nonsense.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = settings.Load(path, nil)
@@ -135,20 +137,13 @@ func TestSchema(t *testing.T) {
 	got := map[string][]string{}
 	for _, p := range wrong.Problems {
 		if list, ok := strings.CutPrefix(p.Remedy, "use one of "); ok && p.Reason == "is not a known key" {
-			got[strings.TrimSuffix(p.Key, "nonsense")] = strings.Split(list, ", ")
+			got[strings.TrimSuffix(p.Key, "nonsense")] = slices.Sorted(strings.SplitSeq(list, ", "))
 		} else if list, ok := strings.CutPrefix(p.Remedy, "write "); ok && p.Reason == "is not known" {
-			got[p.Key] = strings.Split(list, " or ")
+			got[p.Key] = slices.Sorted(strings.SplitSeq(list, " or "))
 		}
 	}
-	want := map[string][]string{}
-	known(want, reflect.TypeFor[file](), "")
-	for place, list := range want {
-		if slices.Sort(list); !slices.Equal(list, slices.Sorted(slices.Values(got[place]))) {
-			t.Errorf("%s: the schema knows %v, the reader %v", place, list, got[place])
-		}
-	}
-	if len(got) != len(want) || len(want) < 15 {
-		t.Errorf("the schema has %d places, the reader %d: %v", len(want), len(got), err)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 15 {
+		t.Errorf("the keys and words of %d places in the schema (-) and at the reader (+):\n%s", len(want), diff)
 	}
 	for _, sample := range []string{settings.Sample, "actions: { a: { argv: [/bin/true], redact: [ x, { pattern: y } ] } }\nagents: { a: { permissions: ask }, b: { permissions: { execute: [ { program: go, args: [test] } ] } } }\n"} {
 		if err := pages.Against(t, text, sample); err != nil {
@@ -179,63 +174,38 @@ func keysOfPlaces(page string) map[string]string {
 	return said
 }
 
-// known collects the keys of each place, and the words of each key that knows only some.
-func known(all map[string][]string, of reflect.Type, at string) {
-	var keys []string
-	for i := range of.NumField() {
-		field := of.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		if name == "" {
-			continue
-		}
-		keys = append(keys, name)
-		below := at + name
-		if words := field.Tag.Get("oneof"); words != "" && field.Type.Kind() == reflect.String {
-			all[below] = strings.Fields(words)
-		}
-		if place, inner := placeOf(field.Type, below); inner != nil {
-			known(all, inner, place)
-		}
-	}
-	all[at] = keys
-}
-
-// placeOf is where the keys of a field's own stand, as the reader names the place; inner is nil for a field without any.
-func placeOf(of reflect.Type, at string) (place string, inner reflect.Type) {
-	switch {
-	case of.Kind() == reflect.Struct:
-		return at + ".", of
-	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
-		return at + "[0].", of.Elem()
-	case of.Kind() == reflect.Map && of.Elem().Kind() == reflect.Struct:
-		return at + map[bool]string{true: ".local/a.", false: ".a."}[at == "repos"], of.Elem()
-	}
-	return "", nil
-}
-
-// nonsense writes a file with a key and a word that nobody knows in each place.
-func nonsense(b *strings.Builder, of reflect.Type, indent string) {
+// places collects the keys of each place and the words of each key that knows only some, sorted, and writes a file with a key and a word that
+// nobody knows in each.
+func places(b *strings.Builder, all map[string][]string, of reflect.Type, at, indent string) {
 	b.WriteString(indent + "nonsense: 1\n")
 	for i := range of.NumField() {
-		field := of.Field(i)
+		field, inner := of.Field(i), of.Field(i).Type
 		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		if name == "" {
 			continue
 		}
-		place, inner := placeOf(field.Type, name)
+		all[at] = append(all[at], name)
+		below, head := at+name, indent+name+":"
+		if inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+			inner = inner.Elem()
+		}
+		words := strings.Fields(field.Tag.Get("oneof"))
 		switch {
-		case inner != nil && field.Type.Kind() == reflect.Struct:
-			b.WriteString(indent + name + ":\n")
-			nonsense(b, inner, indent+"  ")
-		case inner != nil && field.Type.Kind() == reflect.Slice:
-			b.WriteString(indent + name + ":\n" + indent + "  -\n")
-			nonsense(b, inner, indent+"    ")
-		case inner != nil:
-			key := regexp.MustCompile(`\.(.*)\.$`).FindStringSubmatch(place)[1]
-			b.WriteString(indent + name + ":\n" + indent + "  " + key + ":\n")
-			nonsense(b, inner, indent+"    ")
-		case field.Tag.Get("oneof") != "":
-			b.WriteString(indent + name + ": nonsense\n")
+		case inner.Kind() != reflect.Struct && len(words) > 0:
+			all[below] = slices.Sorted(slices.Values(words))
+			b.WriteString(head + " nonsense\n")
+		case inner.Kind() != reflect.Struct:
+		case field.Type.Kind() == reflect.Struct:
+			b.WriteString(head + "\n")
+			places(b, all, inner, below+".", indent+"  ")
+		case field.Type.Kind() == reflect.Slice:
+			b.WriteString(head + "\n" + indent + "  -\n")
+			places(b, all, inner, below+"[0].", indent+"    ")
+		default:
+			key := map[bool]string{true: "local/a", false: "a"}[name == "repos"]
+			b.WriteString(head + "\n" + indent + "  " + key + ":\n")
+			places(b, all, inner, below+"."+key+".", indent+"    ")
 		}
 	}
+	slices.Sort(all[at])
 }
