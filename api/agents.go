@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -92,12 +93,7 @@ func (h *Handler) launch(w http.ResponseWriter, r *http.Request) error {
 	}
 	spec := engine.Spec{Name: req.Name, Role: h.roleOf(req.Repo), Repo: req.Repo, Ref: req.Ref, Prompt: req.Prompt, API: req.API}
 	spec.Runtime, spec.Blocks = h.o.Runtime(req.Name, spec.Role), h.o.Blocks(req.Name, spec.Role)
-	if req.Runtime != "" {
-		if !h.o.HasRuntime(req.Runtime) {
-			return bridge.Errorf(bridge.Invalid, "%+.60q is not a runtime in bridge.yaml; `drawbridge check` lists those that are", req.Runtime)
-		}
-		spec.Runtime = req.Runtime
-	}
+	spec.Runtime = cmp.Or(req.Runtime, spec.Runtime)
 	var err error
 	if spec.Join, spec.JoinWithin, err = req.join(); err != nil {
 		return err

@@ -39,8 +39,6 @@ type Options struct {
 	// Runtime names the one, besides the Cloud Agents API, for an agent of that name
 	// and role; "" for the cloud. Nil means the cloud for all.
 	Runtime func(name, role string) string
-	// HasRuntime reports whether bridge.yaml names a runtime; nil for a bridge without any.
-	HasRuntime func(name string) bool
 	// Join returns how results come back to an agent of that name and role when
 	// its launch does not say; nil means one by one.
 	Join func(name, role string) (bridge.Join, time.Duration)
@@ -120,9 +118,6 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Runtime == nil {
 		o.Runtime = func(string, string) string { return "" }
-	}
-	if o.HasRuntime == nil {
-		o.HasRuntime = func(string) bool { return false }
 	}
 	if o.Join == nil {
 		o.Join = func(string, string) (bridge.Join, time.Duration) { return "", 0 }

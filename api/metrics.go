@@ -41,6 +41,8 @@ func (h *Handler) countRelays(ctx context.Context, open map[string]int) error {
 	if h.o.Relays == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
 	list, err := h.o.Relays.RelayList(ctx, "", maxCountedAgents)
 	if err != nil {
 		return err

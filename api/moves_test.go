@@ -15,6 +15,14 @@ func TestMove(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) {
 		o.Runtime = func(name, _ string) string { return map[string]string{"lap": "laptop"}[name] }
 	})
+	named := api.LaunchRequest{Name: "lap", Repo: "github.com/me/agent-env", Prompt: "hi", Runtime: "desk", API: "v1"}
+	if _, err := w.client.Launch(t.Context(), named); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "lives in the runtime desk, which has no API version") {
+		t.Errorf("launched with a runtime and a version: %v", err)
+	}
+	named.Name, named.API = "named", ""
+	if l, err := w.client.Launch(t.Context(), named); err != nil || l.Agent.Runtime != "desk" {
+		t.Errorf("launched with a runtime: %+v, %v", l, err)
+	}
 	for _, name := range []string{"lap", "cloudy"} {
 		launched := w.launch(t, name)
 		w.until(t, func() bool {

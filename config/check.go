@@ -281,7 +281,7 @@ func (c *checker) runtimes(b *Bridge, dir string) {
 		if n == cloudRuntime || n == "v0" || n == "v1" {
 			c.problem(at, "", "is a name of the Cloud Agents API", "choose another")
 		}
-		if r.Kind == "" {
+		if !c.file.Has(at + ".kind") {
 			c.problem(at+".kind", "", "is required", "write relay, chat or scripted")
 		}
 		switch r.Kind {

@@ -51,7 +51,7 @@ func LoadToTalk(path string, getenv func(string) (string, bool)) (*Bridge, []Pro
 }
 
 // LoadToJudge is Load for a caller that only asks what the gate would say. Secrets, addresses and the database need not be
-// right. Only Orchestrators, Relays, Parser and Tools of what it returns count.
+// right. Only Orchestrators, Runtimes, Relays, Parser and Tools of what it returns count.
 func LoadToJudge(path string, getenv func(string) (string, bool)) (*Bridge, []Problem) {
 	src, problem := openAny(path)
 	if problem != nil {

@@ -114,7 +114,7 @@ var upstreamKeys = map[string][]string{
 
 func (c *checker) upstream(at, name string, u Upstream) Upstream {
 	c.name(at, name)
-	if u.Kind == "" {
+	if !c.file.Has(at + ".kind") {
 		c.problem(at+".kind", "", "is required", "write chat, agent or cloud")
 	}
 	for _, key := range sortedKeys(upstreamKeys) {

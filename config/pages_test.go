@@ -6,10 +6,11 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"drawbridge/proof/pages"
 )
 
 // TestReferenceHasTheDefaults compares the second column of the page with the defaults of bridge.yaml.
@@ -19,19 +20,16 @@ func TestReferenceHasTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(text)
-	found := 0
+	rows, found := pages.Keys(string(text)), 0
 	for key, value := range valuesBelow(reflect.ValueOf(defaults()), "") {
-		row := regexp.MustCompile("(?m)^\\| [^|]*`" + regexp.QuoteMeta(key) + "`[^|]*\\| ([^|]*) \\|").FindStringSubmatch(page)
-		if row == nil {
+		row, there := rows[key]
+		if !there {
 			continue // TestSchemas tells
 		}
 		found++
-		if !slices.ContainsFunc(regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1), func(m []string) bool {
-			span, err := time.ParseDuration(m[1])
-			return m[1] == value || err == nil && span.String() == value
-		}) {
-			t.Errorf("the default of %s is %s, and the page says %s", key, value, row[1])
+		said := strings.Trim(regexp.MustCompile("`[^`]*`").FindString(row.Default), "`")
+		if span, err := time.ParseDuration(said); said != value && (err != nil || span.String() != value) {
+			t.Errorf("the default of %s is %s, and the page says %q", key, value, row.Default)
 		}
 	}
 	if found < 15 {

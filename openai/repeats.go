@@ -90,7 +90,7 @@ func (d *Door) repeated(ctx context.Context, token string, turns []Turn, c claim
 				continue
 			}
 			t = row
-		} else if t.Holder != d.holder && c.key == "" && !c.marked {
+		} else if t.Holder != d.holder && c.key == "" && (d.o.Alone || !c.marked) {
 			var err error
 			if t, err = d.fate(ctx, t); err != nil {
 				return nil, err

@@ -105,8 +105,8 @@ func (p *Policy) bound(agents []string, key string, of func(Budget) int) string 
 	if of(p.limits.Tree) == lowest {
 		names = append(names, "limits.tree."+key)
 	}
-	for _, name := range agents {
-		if of(p.agents[name].tree) == lowest {
+	for i, name := range agents {
+		if of(p.agents[name].tree) == lowest && !slices.Contains(agents[:i], name) { // an agent often has the name of its role
 			names = append(names, "agents."+name+".tree."+key)
 		}
 	}

@@ -66,7 +66,7 @@ func TestBudgetRefuses(t *testing.T) {
 		"an agent's tokens":    {narrow, policy.TreeUsage{Tokens: 50}, 1, "raise agents.kid.tree.tokens", "raise agents.kid.tree.tokens"},
 		"counters below zero":  {tight, policy.TreeUsage{Launches: -5, Open: -5, Turns: -5}, 3, "", "open"},
 	} {
-		for what, got := range map[string][2]string{"turn": {c.p.TurnRefused([]string{"boss", "kid"}, c.used), c.turn}, "launch": {c.p.LaunchRefused([]string{"boss", "kid"}, c.used, c.launches), c.launch}} {
+		for what, got := range map[string][2]string{"turn": {c.p.TurnRefused([]string{"boss", "boss", "kid"}, c.used), c.turn}, "launch": {c.p.LaunchRefused([]string{"boss", "boss", "kid"}, c.used, c.launches), c.launch}} {
 			if (got[0] == "") != (got[1] == "") || !strings.Contains(got[0]+"\n", got[1]) {
 				t.Errorf("%s, %s: %q, want %q in it", name, what, got[0], got[1])
 			}

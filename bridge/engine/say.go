@@ -53,7 +53,7 @@ func (e *Engine) LaunchAgent(ctx context.Context, s Spec) (bridge.Agent, bridge.
 		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "API %q: use v0 or v1", s.API)
 	}
 	if s.API != "" && !bridge.InCloud(s.Runtime) {
-		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "the configuration has this agent live in the runtime %s, which has no API version; leave the version out", s.Runtime)
+		return bridge.Agent{}, bridge.Turn{}, bridge.Errorf(bridge.Invalid, "this agent lives in the runtime %s, which has no API version; leave the version out", s.Runtime)
 	}
 	within, err := s.Join.Within(s.JoinWithin)
 	if err != nil {

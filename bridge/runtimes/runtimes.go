@@ -44,7 +44,7 @@ func (s Set) of(name string) (bridge.Runtime, error) {
 	if r, ok := s.Named[name]; ok {
 		return r, nil
 	}
-	return nil, bridge.Errorf(bridge.Unavailable, "the runtime %+.60q of this agent is not configured any more; put it back below runtimes in bridge.yaml, or stop the agent", name)
+	return nil, bridge.Errorf(bridge.Unavailable, "bridge.yaml does not have the runtime %+.60q; add it below runtimes. Agents that live there wait until then", name)
 }
 
 // NoCloudKey says why nothing reaches the Cloud Agents API without a key, and what the operator can do.

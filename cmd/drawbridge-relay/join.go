@@ -123,6 +123,10 @@ func writeSample(s streams, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make the folder: %w", err)
 	}
+	line, err := yamlconf.KeepSchema(path, settings.Schema)
+	if err != nil {
+		return fmt.Errorf("write the schema of %s: %w", path, err)
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already and stays as it is; check it with `drawbridge-relay check`", path)
@@ -130,10 +134,7 @@ func writeSample(s streams, path string) error {
 	if err != nil {
 		return err
 	}
-	line, err := yamlconf.KeepSchema(path, settings.Schema)
-	if err == nil {
-		_, err = f.WriteString(line + settings.Sample)
-	}
+	_, err = f.WriteString(line + settings.Sample)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"drawbridge/internal/logs"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -110,7 +111,7 @@ func (c allowedCmd) row(p *policy.Policy, value string) allowedRow {
 }
 
 func (c allowedCmd) print(w io.Writer, a app, row allowedRow) error {
-	if c.JSON || !isTerminal(a.stdout) {
+	if c.JSON || !logs.IsTerminal(a.stdout) {
 		return printJSON(w, row)
 	}
 	word := "allowed"

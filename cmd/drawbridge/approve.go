@@ -11,8 +11,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
-
-	"golang.org/x/term"
+	"drawbridge/internal/logs"
 )
 
 type approveCmd struct {
@@ -123,8 +122,8 @@ func (d decider) ask(ctx context.Context, m api.Command) (string, error) {
 // may be used, or else the controlling terminal. Without a person it is standard
 // output or, where that may not be used, standard error.
 func (a app) terminal(useOutput bool) (screen io.WriteCloser, isPerson bool) {
-	switch reads := isTerminal(a.stdin); {
-	case reads && useOutput && isTerminal(a.stdout):
+	switch reads := logs.IsTerminal(a.stdin); {
+	case reads && useOutput && logs.IsTerminal(a.stdout):
 		return open{a.stdout}, true
 	case reads:
 		if tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0); err == nil {
@@ -142,12 +141,6 @@ type open struct{ io.Writer }
 
 // Close does nothing.
 func (open) Close() error { return nil }
-
-// isTerminal reports whether a person reads or types at a stream.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
 
 // showHeld prints held commands whole: nobody should have to approve what was cut off.
 func showHeld(a app, list api.CommandList) error {

@@ -38,25 +38,31 @@ func toolCaps(cfg *config.Bridge, rules policy.Rules) (out []probe.Finding) {
 		ruled := slices.ContainsFunc(rules.Repos, func(r policy.RepoRule) bool { return r.Runtime == name })
 		for _, o := range cfg.Orchestrators {
 			if o.Runtime == name || ruled {
-				out = append(out, toolCap(cfg, o, name))
+				out = append(out, toolCap(cfg, &o, name))
 			}
+		}
+		if len(cfg.Orchestrators) == 0 { // as drawbridge up writes it
+			out = append(out, toolCap(cfg, nil, name))
 		}
 	}
 	return out
 }
 
-// toolCap compares the tools of one orchestrator's agents with what a runtime takes.
-func toolCap(cfg *config.Bridge, o config.Orchestrator, runtime string) probe.Finding {
-	sets, most := offeredSets(cfg, &o, o.Runtime, runtime), cfg.Runtimes[runtime].ToolCap
-	what := fmt.Sprintf("runtime %s: agents of %s", runtime, o.Name)
+// toolCap compares the tools of one orchestrator's agents, or of agents without one, with what a runtime takes.
+func toolCap(cfg *config.Bridge, o *config.Orchestrator, runtime string) probe.Finding {
+	root, what, who := runtime, "runtime "+runtime, "its agents"
+	if o != nil {
+		root, what, who = o.Runtime, fmt.Sprintf("runtime %s: agents of %s", runtime, o.Name), "agents of orchestrator "+o.Name
+	}
+	sets, most := offeredSets(cfg, o, root, runtime), cfg.Runtimes[runtime].ToolCap
 	tools, err := mcpserver.ToolNames(sets, cfg.Tools.Remind)
 	if err != nil {
 		return probe.Finding{What: what, Detail: err.Error()}
 	}
 	f := probe.Finding{What: what, OK: true, Detail: fmt.Sprintf("%s of the bridge (%s); tool_cap leaves %d for other servers", words.Count(len(tools), "tool"), strings.Join(sets, ", "), most-len(tools))}
 	if len(tools) > most {
-		f.What, f.Detail = "warning", fmt.Sprintf("orchestrator %s offers its agents %s (%s), and those at runtime %s take %d, so that they leave tools out; name fewer toolsets below it",
-			o.Name, words.Count(len(tools), "tool"), strings.Join(sets, ", "), runtime, most)
+		f.What, f.Detail = "warning", fmt.Sprintf("runtime %s: %s are offered %s (%s), and take %d, so that they leave tools out; name fewer toolsets in bridge.yaml",
+			runtime, who, words.Count(len(tools), "tool"), strings.Join(sets, ", "), most)
 	}
 	return f
 }

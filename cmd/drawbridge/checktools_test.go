@@ -47,7 +47,7 @@ func TestToolCaps(t *testing.T) {
 	}{
 		"no cap":                           {0, strings.Split(all, ", "), "laptop", true, "", true},
 		"the usual sets":                   {40, nil, "laptop", false, "tools of the bridge (bridge); tool_cap leaves", true},
-		"every set":                        {20, strings.Split(all, ", "), "laptop", false, "(" + all + "), and those at runtime laptop take 20", false},
+		"every set":                        {20, strings.Split(all, ", "), "laptop", false, "runtime laptop: agents of orchestrator main are offered 33 tools (" + all + "), and take 20", false},
 		"below an orchestrator that fits":  {20, []string{"bridge"}, "", true, "tool_cap leaves", true},
 		"below an orchestrator of a chat":  {5, nil, "model", true, "(bridge, team, channels, memory)", false},
 		"of an orchestrator that is apart": {1, []string{"team"}, "", false, "", true},
@@ -72,6 +72,10 @@ func TestToolCaps(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+	alone := &config.Bridge{Runtimes: map[string]config.Runtime{"laptop": {Kind: "relay", ToolCap: 10, Toolsets: []string{"bridge", "team"}}}}
+	if got := toolCaps(alone, policy.Rules{}); len(got) != 1 || got[0].What != "warning" || !strings.Contains(got[0].Detail, "runtime laptop: its agents are offered 15 tools (bridge, team), and take 10") {
+		t.Errorf("without an orchestrator: %+v", got)
 	}
 	names, err := mcpserver.ToolNames([]string{"bridge"}, false)
 	if err != nil || slices.Contains(names, "remind") || !slices.Contains(names, "launch_agent") {

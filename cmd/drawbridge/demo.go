@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"drawbridge/cmd/drawbridge/internal/demo"
+	"drawbridge/internal/logs"
 )
 
 type demoCmd struct {
@@ -22,7 +23,7 @@ func (demoCmd) Help() string {
 
 // Run tells the story.
 func (c demoCmd) Run(ctx context.Context, a app) error {
-	o := demo.Options{JSON: c.JSON, Keep: c.Keep, Fault: c.Fault, Out: a.stdout, Color: isTerminal(a.stdout)}
+	o := demo.Options{JSON: c.JSON, Keep: c.Keep, Fault: c.Fault, Out: a.stdout, Color: logs.IsTerminal(a.stdout)}
 	if !c.Team {
 		return demo.Run(ctx, o)
 	}

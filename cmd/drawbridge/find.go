@@ -2,14 +2,12 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
-	"time"
+	"strings"
 
-	"drawbridge/config"
+	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/internal/trust"
 )
 
 // bridgeFile is the configuration of a bridge in its folder.
@@ -24,21 +22,20 @@ func (t connection) find(a app) (path, start string) {
 		here = bridgeFile
 	}
 	if t.Config != "" {
-		return t.Config, "drawbridge serve --config " + t.Config
+		return t.Config, serving(t.Config)
 	}
 	if isFile(here) {
 		return here, "drawbridge serve"
 	}
-	upFile := ""
-	if folder, err := stateFolder(a); err == nil {
-		upFile = filepath.Join(folder, bridgeFile)
-	}
+	folder, err := stateFolder(a)
+	upFile := filepath.Join(folder, bridgeFile)
+	left := err == nil && isFile(upFile)
 	above := fileAbove(filepath.Dir(here))
 	switch {
-	case a.answers(upFile), above == "" && isFile(upFile):
+	case left && (above == "" || local.Runs(folder)):
 		path, start = upFile, "drawbridge up"
 	case above != "":
-		path, start = above, "drawbridge serve --config "+above
+		path, start = above, serving(above)
 	default:
 		return here, "drawbridge serve"
 	}
@@ -46,8 +43,16 @@ func (t connection) find(a app) (path, start string) {
 	return path, start
 }
 
-// fileAbove returns the nearest bridge.yaml in a folder above. A file of another user does not count: a stranger's /tmp/bridge.yaml must not decide
-// which bridge gets our words.
+// serving is the command that starts the bridge of a configuration.
+func serving(path string) string {
+	if strings.ContainsAny(path, " '\"$") {
+		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return "drawbridge serve --config " + path
+}
+
+// fileAbove returns the nearest bridge.yaml in a folder above. A file that others own or can change does not count: a stranger's /tmp/bridge.yaml must
+// not decide which bridge gets our words.
 func fileAbove(dir string) string {
 	for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
 		path := filepath.Join(parent, bridgeFile)
@@ -55,7 +60,7 @@ func fileAbove(dir string) string {
 		if err != nil || !stat.Mode().IsRegular() {
 			continue
 		}
-		if owner, ok := stat.Sys().(*syscall.Stat_t); ok && int(owner.Uid) == os.Geteuid() {
+		if trust.Entry(path, stat) == nil {
 			return path
 		}
 	}
@@ -65,24 +70,4 @@ func fileAbove(dir string) string {
 func isFile(path string) bool {
 	stat, err := os.Stat(path)
 	return err == nil && stat.Mode().IsRegular()
-}
-
-// answers reports whether somebody listens where the bridge of a configuration serves its operator.
-func (a app) answers(path string) bool {
-	if !isFile(path) {
-		return false
-	}
-	cfg, _ := config.LoadToTalk(path, a.getenv)
-	if cfg == nil {
-		return false
-	}
-	u, err := url.Parse(cfg.OperatorURL())
-	if err != nil {
-		return false
-	}
-	conn, err := net.DialTimeout("tcp", u.Host, time.Second)
-	if err != nil {
-		return false
-	}
-	return conn.Close() == nil
 }

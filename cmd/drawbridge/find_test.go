@@ -2,19 +2,16 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"drawbridge/cmd/drawbridge/internal/local"
 )
 
 // TestFind: a command takes the bridge.yaml of its folder, else that of a drawbridge up that runs, else one above, else what up left, and says which.
 func TestFind(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -48,11 +45,15 @@ func TestFind(t *testing.T) {
 	}
 	here := filepath.Join(root, "a", "b", "bridge.yaml")
 	check(here, "drawbridge serve", true)
-	up := write("state/drawbridge/bridge.yaml", listener.Addr().String())
+	up := write("state/drawbridge/bridge.yaml", "127.0.0.1:3")
+	lock, err := local.Hold(filepath.Dir(up))
+	if err != nil {
+		t.Fatal(err)
+	}
 	check(up, "drawbridge up", false)
 	above := write("a/bridge.yaml", "127.0.0.1:2")
 	check(up, "drawbridge up", false) // it runs
-	if err := listener.Close(); err != nil {
+	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 	check(above, "drawbridge serve --config "+above, false)
@@ -60,8 +61,13 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(up, "drawbridge up", false) // it does not run, and is all there is
-	if at, err := (connection{}).resolve(a); err != nil || at.start != "drawbridge up" || at.url != "http://"+listener.Addr().String() {
+	if at, err := (connection{}).resolve(a); err != nil || at.start != "drawbridge up" || at.url != "http://127.0.0.1:3" {
 		t.Errorf("%+v, %v", at, err)
+	}
+	for _, given := range []connection{{URL: "http://bridge.example.com"}, {URL: "http://bridge.example.com", Config: "none.yaml"}} {
+		if at, err := given.resolve(a); err == nil || at.token != "" || !strings.Contains(err.Error(), "no token for http://bridge.example.com") {
+			t.Errorf("another bridge gets the token of up: %+v, %v", at, err)
+		}
 	}
 	write("a/b/bridge.yaml", "127.0.0.1:2")
 	check(here, "drawbridge serve", true)

@@ -19,6 +19,7 @@ import (
 
 	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
+	"drawbridge/internal/logs"
 	"drawbridge/internal/trust"
 	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
@@ -152,7 +153,7 @@ func (c *initCmd) complete(there config.SampleValues, ask func(string) (string, 
 
 // question asks a person at the terminal; nil when standard input is not a terminal.
 func (a app) question() func(string) (string, error) {
-	if in, ok := a.stdin.(*os.File); !ok || !isTerminal(in) {
+	if !logs.IsTerminal(a.stdin) {
 		return nil
 	}
 	lines := bufio.NewReader(a.stdin)

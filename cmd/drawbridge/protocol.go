@@ -3,7 +3,6 @@ package main
 import (
 	"drawbridge/cmd/drawbridge/internal/handout"
 	"drawbridge/config"
-	"drawbridge/mcpserver"
 )
 
 type protocolCmd struct {
@@ -44,11 +43,7 @@ func pageOptions(cfg *config.Bridge, agent string) handout.Options {
 		if agent != "" && orchestrator.Name != agent {
 			continue
 		}
-		sets := orchestrator.Toolsets
-		if len(sets) == 0 {
-			sets = mcpserver.DefaultToolsets
-		}
-		for _, set := range sets {
+		for _, set := range offeredSets(cfg, &orchestrator, orchestrator.Runtime, orchestrator.Runtime) {
 			if !o.Tools(set) {
 				o.Toolsets = append(o.Toolsets, set)
 			}

@@ -48,16 +48,23 @@ func (t connection) resolve(a app) (place, error) {
 	if at.url != "" && at.token != "" {
 		return at, nil
 	}
-	path, start := t.find(a)
-	cfg, problems := config.LoadToTalk(path, a.getenv)
-	if cfg == nil {
+	path, start := t.Config, ""
+	if at.url == "" {
+		path, start = t.find(a)
+	} else if path == "" { // the token of another bridge must not go to this address
+		path = bridgeFile
+	}
+	if !isFile(path) {
 		switch {
-		case at.url != "" || at.token != "" || isFile(path):
+		case at.url != "":
+			return at, usageError{fmt.Errorf("no token for %s: set DRAWBRIDGE_TOKEN, or name the bridge.yaml of that bridge with --config", at.url)}
 		case t.Config != "":
 			return at, usageError{fmt.Errorf("%s does not exist; correct the path, or create it with: drawbridge init", path)}
-		default:
-			return at, usageError{errors.New("no bridge was found: start drawbridge up, name a bridge.yaml with --config, or set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN")}
 		}
+		return at, usageError{errors.New("no bridge was found: start drawbridge up, name a bridge.yaml with --config, or set DRAWBRIDGE_URL and DRAWBRIDGE_TOKEN")}
+	}
+	cfg, problems := config.LoadToTalk(path, a.getenv)
+	if cfg == nil {
 		return at, a.problems(path, problems)
 	}
 	if at.url == "" {

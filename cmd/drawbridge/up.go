@@ -10,6 +10,7 @@ import (
 
 	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/cmd/drawbridge/internal/up"
+	"drawbridge/internal/logs"
 )
 
 type upCmd struct {
@@ -45,7 +46,7 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 	}
 	err = up.Run(ctx, up.Options{
 		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Dir: dir, Once: c.Once, Always: c.Always, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
-		Person: isTerminal(a.stdin), Shown: shown, Problems: a.problems, Usage: func(err error) error { return usageError{err} },
+		Person: logs.IsTerminal(a.stdin), Shown: shown, Problems: a.problems, Usage: func(err error) error { return usageError{err} },
 		SetUp:   func(ctx context.Context) error { return a.setUp(ctx, dir, "") },
 		Missing: func() []string { return missingFiles(dir) }, Machine: func(ctx context.Context) local.Machine { return a.machine(ctx, dir) },
 	})

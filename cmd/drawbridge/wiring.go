@@ -331,7 +331,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Callers: w.callers,
-		Engine:  w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, HasRuntime: w.hasRuntime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Engine:  w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Workspaces: w.workspaces, Door: w.door, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}
@@ -377,8 +377,6 @@ func (w *parts) runtime(name, role string) string {
 	}
 	return ""
 }
-
-func (w *parts) hasRuntime(name string) bool { _, has := w.config.Runtimes[name]; return has }
 
 // join is how results come back to an agent, as its orchestrator's entry says.
 func (w *parts) join(name, role string) (bridge.Join, time.Duration) {

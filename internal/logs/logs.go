@@ -21,13 +21,14 @@ const (
 // Writer returns a writer that takes the lines of a zerolog.Logger, which are JSON, and writes them to w in a format. It is as safe for
 // concurrent use as w.
 func Writer(w io.Writer, format string) io.Writer {
-	if format == Console || format == Auto && isTerminal(w) {
-		return zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}
+	if format == Console || format == Auto && IsTerminal(w) {
+		return zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !IsTerminal(w)}
 	}
 	return w
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// IsTerminal reports whether a person reads or types at a stream.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -15,40 +15,55 @@ import (
 	"drawbridge/internal/yamlconf"
 )
 
-// Keys reads what the tables of a reference page say about each key: the last cell of its row, and its default.
-func Keys(page string) map[string]string {
-	said := map[string]string{}
+// Key is what a reference page says of a key of a file: its default, "" without one, and what it is for.
+type Key struct{ Default, Text string }
+
+// Keys reads the tables of a reference page. A row may tell of several keys, which share its text. Its defaults then stand in their order, with commas
+// between.
+func Keys(page string) map[string]Key {
+	all := map[string]Key{}
 	for line := range strings.SplitSeq(page, "\n") {
-		cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "| "), `\|`, "\x00"), " | ")
-		names := span.FindAllStringSubmatch(cells[0], -1)
-		if !strings.HasPrefix(line, "| ") || len(cells) < 2 || len(names) == 0 {
+		if !strings.HasPrefix(line, "| ") || !strings.HasSuffix(line, "|") {
 			continue
 		}
-		text := link.ReplaceAllString(strings.TrimSpace(strings.ReplaceAll(cells[len(cells)-1], "\x00", "|")), "$1")
+		cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "|"), `\|`, "\x00"), "|")
+		names := span.FindAllStringSubmatch(cells[0], -1)
 		for i, name := range names {
-			own := text
+			k := Key{Text: plain(cells[len(cells)-1])}
 			if len(cells) > 2 {
-				defaults := strings.Split(cells[1], ", ")
-				if len(defaults) != len(names) {
-					defaults, i = []string{cells[1]}, 0
-				}
-				if d := strings.TrimSpace(defaults[i]); d != "" && d != "none" && !strings.HasPrefix(d, "required") {
-					own += " (default: " + d + ")"
+				k.Default = plain(cells[1])
+				if parts := strings.Split(k.Default, ", "); len(parts) == len(names) {
+					k.Default = parts[i]
 				}
 			}
-			if _, twice := said[name[1]]; !twice {
-				said[name[1]] = strings.ReplaceAll(own, "`", "")
+			if _, twice := all[name[1]]; !twice {
+				all[name[1]] = k
 			}
 		}
 	}
-	return said
+	return all
+}
+
+// plain is the text of a cell.
+func plain(cell string) string { return strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|") }
+
+// describes is the text for an editor, without Markdown.
+func (k Key) describes() string {
+	text := strings.ReplaceAll(link.ReplaceAllString(k.Text, "$1"), "`", "")
+	if text == "" {
+		return ""
+	}
+	if d := strings.ReplaceAll(k.Default, "`", ""); d != "" && d != "none" && !strings.Contains(d, "required") {
+		text += " (default: " + d + ")"
+	}
+	return text
 }
 
 var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // Schema is a JSON schema (draft 7) of a YAML file that package yamlconf reads into a struct. It finds in said what each key is for, under the
 // path that name makes of the key's own. It fails for a key that has no row of its own, and that the row of the key above it does not name.
-func Schema(t *testing.T, file any, said map[string]string, name func(path string) string) string {
+func Schema(t *testing.T, file any, said map[string]Key, name func(path string) string) string {
 	t.Helper()
 	s := schemas{t, said, name}
 	root := s.of(reflect.TypeOf(file), "", "")
@@ -65,7 +80,7 @@ var words = regexp.MustCompile(`\[\s+("[^"]*",\s+)*"[^"]*"\s+\]`)
 
 type schemas struct {
 	*testing.T
-	said map[string]string
+	said map[string]Key
 	name func(path string) string
 }
 
@@ -113,7 +128,7 @@ func holds(of reflect.Type) bool {
 // named reports whether the row of a key above names a key.
 func (s schemas) named(above, key string) bool {
 	for above != "" {
-		if text := s.said[s.name(strings.TrimSuffix(above, "[]"))]; text != "" {
+		if text := s.said[s.name(strings.TrimSuffix(above, "[]"))].Text; text != "" {
 			return regexp.MustCompile(`\b` + regexp.QuoteMeta(key) + `\b`).MatchString(text)
 		}
 		above = above[:max(strings.LastIndexAny(above, "."), 0)]
@@ -136,7 +151,7 @@ func (s schemas) structure(of reflect.Type, path string) schema {
 		}
 		at := strings.TrimPrefix(path+"."+name, ".")
 		property := maps.Clone(s.of(field.Type, at, field.Tag.Get("oneof")))
-		if text := s.said[s.name(at)]; text != "" {
+		if text := s.said[s.name(at)].describes(); text != "" {
 			property["description"] = text
 		} else if !holds(field.Type) && !s.named(path, name) {
 			s.Errorf("the reference does not say what %s is for", at)

@@ -273,6 +273,7 @@ func (l *lane) hearLate(c Conversation) string {
 	l.host.o.Log.Warn().Str("session", l.session).Int("bytes", len(said)).Msg("the agent wrote after the end of its turn; no command in it runs, and its next turn tells it so")
 	if err := l.record.add(line{Step: stepLate, Late: said}); err != nil {
 		l.host.o.Log.Error().Err(err).Str("session", l.session).Msg("record what an agent wrote after the end of its turn")
+		l.record.belated(said) // until the relay ends
 	}
 	return l.record.late
 }

@@ -201,7 +201,7 @@ func (r *record) apply(l line) error {
 	case stepClosed:
 		r.torn = false
 	case stepLate:
-		r.late, r.fresh = joined(r.late, l.Late), joined(r.fresh, l.Late)
+		r.belated(l.Late)
 	default:
 		return r.applyTurn(l)
 	}
@@ -245,6 +245,11 @@ func (r *record) applyTurn(l line) error {
 
 // maxLate is how much of words that came late an agent reads again, in bytes.
 const maxLate = 4 << 10
+
+// belated takes in words that came late.
+func (r *record) belated(words string) {
+	r.late, r.fresh = joined(r.late, words), joined(r.fresh, words)
+}
 
 // joined adds words that came late to others.
 func joined(late, more string) string { return clip.Text(strings.TrimSpace(late+"\n"+more), maxLate) }

@@ -158,8 +158,8 @@ func TestSchema(t *testing.T) {
 }
 
 // keysOfPlaces are the rows of the page, those of actions, agents and clones under the paths of the file.
-func keysOfPlaces(page string) map[string]string {
-	said := map[string]string{}
+func keysOfPlaces(page string) map[string]pages.Key {
+	said := map[string]pages.Key{}
 	for _, part := range strings.Split(page, "\n\n") {
 		prefix := ""
 		for head, at := range map[string]string{"| key of an action |": "actions.<name>.", "| key of an agent |": "agents.<name>.", "| key of `repos.<name>` |": "repos.<name>."} {
@@ -167,8 +167,8 @@ func keysOfPlaces(page string) map[string]string {
 				prefix = at
 			}
 		}
-		for key, text := range pages.Keys(part) {
-			said[prefix+key] = text
+		for key, row := range pages.Keys(part) {
+			said[prefix+key] = row
 		}
 	}
 	return said

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // LockName is the file that the process which runs a folder holds.
@@ -26,7 +27,7 @@ func Hold(dir string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := tryLock(file); err != nil {
 		pid, _ := io.ReadAll(io.LimitReader(file, 20))
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -41,6 +42,27 @@ func Hold(dir string) (*Lock, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return &Lock{file}, nil
+}
+
+// tryLock takes the lock of a file. Runs may have it for a moment, so that one refusal is not the last word.
+func tryLock(file *os.File) (err error) {
+	for range 3 {
+		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+// Runs reports whether a process holds the lock of a folder.
+func Runs(dir string) bool {
+	file, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // Release gives the lock back.

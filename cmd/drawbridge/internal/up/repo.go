@@ -226,11 +226,11 @@ func (u *upping) listRule(repo string) error {
 	switch {
 	case at >= 0 && rules.Repos[at].Runtime == wanted:
 		return nil
-	case at >= 0 && rules.Repos[at].Runtime == "":
-		return fmt.Errorf("%s lists %s without a runtime, so that its agents live in the cloud; write { repo: %s, runtime: %s } there", rules.Repos[at].At, repo, repo, wanted)
 	case at >= 0 && !u.Always:
-		u.say("agents that others launch on %s live in %s, as allowlist.yaml says; --always changes that to %s", repo, rules.Repos[at].Runtime, wanted)
+		u.say("agents that others launch on %s live in %s, as allowlist.yaml says; --always changes that to %s", repo, cmp.Or(rules.Repos[at].Runtime, "the cloud"), wanted)
 		return nil
+	case at >= 0 && rules.Repos[at].Runtime == "":
+		return fmt.Errorf("%s lists %s without a runtime, so that agents which others launch there live in the cloud; write { repo: %s, runtime: %s } there", rules.Repos[at].At, repo, repo, wanted)
 	case at >= 0:
 		u.say("agents that others launch on %s live in %s now, not in %s; allowlist.yaml says so", repo, wanted, rules.Repos[at].Runtime)
 		return u.edit(list, func(text []byte) ([]byte, error) { return local.SetRuntime(text, repo, wanted) })

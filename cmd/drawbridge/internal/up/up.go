@@ -166,7 +166,7 @@ func (u *upping) load() error {
 	if err != nil {
 		return err
 	}
-	client, err := api.NewClient(api.ClientOptions{URL: cfg.OperatorURL(), Token: cfg.Token.Reveal()})
+	client, err := api.NewClient(api.ClientOptions{URL: cfg.OperatorURL(), Token: cfg.Token.Reveal(), Start: "drawbridge up"})
 	if err != nil {
 		return err
 	}
