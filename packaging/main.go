@@ -1,15 +1,19 @@
 // Command packaging makes what is released: archives for Linux and macOS, Debian packages, container images and their checksums. It is a module
-// of its own, so that no program depends on what it needs. The same commit and version of Go give the same bytes on every machine.
+// of its own, so that no program depends on what it needs. The same commit and version of Go give the same bytes, whichever
+// machine builds.
 package main
 
 import (
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,53 +44,61 @@ type build struct{ system, processor, folder string }
 // programs are what each package holds.
 var programs = []string{"drawbridge", "drawbridge-relay"}
 
+// pages of the repository go along.
+var pages = []string{"README.md", "CHANGELOG.md", "SECURITY.md"}
+
 func run(out string, platforms []string) error {
 	if left, err := os.ReadDir(out); err == nil && len(left) > 0 {
 		return fmt.Errorf("%s is not empty; remove the folder, or name another one: make release OUT=…", out)
-	}
-	for _, platform := range platforms {
-		if system, processor, _ := strings.Cut(platform, "/"); (system != "linux" && system != "darwin") || processor == "" {
-			return fmt.Errorf("%q is not a platform of Drawbridge; write linux/amd64, linux/arm64, darwin/amd64 or darwin/arm64", platform)
-		}
 	}
 	work, err := os.MkdirTemp("", "packaging")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
+	var builds []build
+	for _, platform := range platforms {
+		system, processor, _ := strings.Cut(platform, "/")
+		if system != "linux" && system != "darwin" || processor == "" {
+			return fmt.Errorf("%q is not a platform of Drawbridge; write linux/amd64, linux/arm64, darwin/amd64 or darwin/arm64", platform)
+		}
+		builds = append(builds, build{system, processor, filepath.Join(work, system+"-"+processor)})
+	}
 	r := release{out: out}
-	if err := r.identify(work); err != nil {
+	if err := r.identify(filepath.Join(work, "here")); err != nil {
 		return err
+	}
+	for _, b := range builds { // before anything is written, which could make the clone another one than was committed
+		if err := b.make(); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	for _, platform := range platforms {
-		system, processor, _ := strings.Cut(platform, "/")
-		b := build{system, processor, filepath.Join(work, system+"-"+processor)}
-		if err := b.make(); err != nil {
-			return err
-		}
-		steps := []func(build) error{r.archive}
-		if system == "linux" {
-			steps = append(steps, r.debian, r.image)
-		}
-		for _, step := range steps {
-			if err := step(b); err != nil {
-				return fmt.Errorf("%s: %w", platform, err)
-			}
+	for _, b := range builds {
+		if err := r.pack(b); err != nil {
+			return errors.Join(fmt.Errorf("%s/%s: %w", b.system, b.processor, err), os.RemoveAll(out))
 		}
 	}
 	return r.checksums()
 }
 
-// identify builds drawbridge for this machine, and asks it for its version and its completion.
-func (r *release) identify(work string) error {
-	here := filepath.Join(work, "here")
-	if err := (build{folder: here}).make(); err != nil {
+// pack writes all files of a platform.
+func (r release) pack(b build) error {
+	if err := r.archive(b); err != nil || b.system != "linux" {
 		return err
 	}
-	program := filepath.Join(here, programs[0])
+	return errors.Join(r.debian(b), r.image(b))
+}
+
+// identify builds drawbridge for this machine, and asks it for its version and its completion.
+func (r *release) identify(folder string) error {
+	here := build{runtime.GOOS, runtime.GOARCH, folder}
+	if err := here.make(); err != nil {
+		return err
+	}
+	program := filepath.Join(here.folder, programs[0])
 	said, err := exec.Command(program, "--version").Output()
 	if err != nil {
 		return fmt.Errorf("ask for the version: %w", err)
@@ -111,10 +123,8 @@ func (r *release) identify(work string) error {
 func (b build) make() error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", b.folder+string(filepath.Separator), "./cmd/drawbridge", "./cmd/drawbridge-relay")
 	cmd.Dir = ".."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-	if b.system != "" {
-		cmd.Env = append(cmd.Env, "GOOS="+b.system, "GOARCH="+b.processor)
-	}
+	// What a person set with go env -w, or exported, must not change the bytes.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOOS="+b.system, "GOARCH="+b.processor, "GOAMD64=v1", "GOARM64=v8.0")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build for %s/%s: %w", b.system, b.processor, err)
@@ -129,21 +139,17 @@ type file struct {
 	data []byte
 }
 
-// read returns files of the repository under their base names, and the programs of a build.
-func (b build) read(names ...string) (files []file, err error) {
-	for _, name := range programs {
-		data, err := os.ReadFile(filepath.Join(b.folder, name))
-		if err != nil {
+// read returns the programs of a build, and files of the repository, by their base names.
+func (b build) read(more ...string) (files []file, err error) {
+	for _, name := range slices.Concat(programs, more) {
+		f, source := file{name: name, mode: 0o644}, filepath.Join("..", name)
+		if slices.Contains(programs, name) {
+			f.mode, source = 0o755, filepath.Join(b.folder, name)
+		}
+		if f.data, err = os.ReadFile(source); err != nil {
 			return nil, err
 		}
-		files = append(files, file{name, 0o755, data})
-	}
-	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file{name, 0o644, data})
+		files = append(files, f)
 	}
 	return files, nil
 }

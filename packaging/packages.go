@@ -28,7 +28,7 @@ import (
 
 // archive writes a .tar.gz with both programs, side by side with the README.
 func (r release) archive(b build) error {
-	files, err := b.read("README.md", "CHANGELOG.md", "SECURITY.md")
+	files, err := b.read(pages...)
 	if err != nil {
 		return err
 	}
@@ -61,36 +61,26 @@ func (r release) tar(w io.Writer, files []file, owner int) error {
 
 // debian writes a .deb.
 func (r release) debian(b build) error {
-	files, err := b.read("README.md", "CHANGELOG.md", "SECURITY.md")
-	if err != nil {
+	completion := filepath.Join(b.folder, "completion")
+	if err := os.WriteFile(completion, r.bash, 0o644); err != nil {
 		return err
 	}
-	files = append(files, file{"completion", 0o644, r.bash})
-	folder, err := os.MkdirTemp("", "deb")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
 	info := &nfpm.Info{
 		Name: "drawbridge", Arch: b.processor, Platform: b.system, Version: r.version, VersionSchema: "semver", MTime: r.at,
 		Section: "net", Priority: "optional", Maintainer: "The developers of Drawbridge <drawbridge@localhost>",
 		Description:  "bridge between what AI agents write and what may really happen\nA server checks each command of an AI agent against a list before anything runs.\nA relay runs the listed actions on a person's machine.",
 		Overridables: nfpm.Overridables{Suggests: []string{"git"}},
 	}
-	for _, f := range files {
-		to := "/usr/share/doc/drawbridge/" + f.name
-		switch {
-		case f.mode == 0o755:
-			to = "/usr/bin/" + f.name
-		case f.name == "completion":
-			to = "/usr/share/bash-completion/completions/drawbridge"
-		}
-		source := filepath.Join(folder, f.name)
-		if err := os.WriteFile(source, f.data, os.FileMode(f.mode)); err != nil {
-			return err
-		}
-		info.Contents = append(info.Contents, &nfpmfiles.Content{Source: source, Destination: to, FileInfo: &nfpmfiles.ContentFileInfo{Mode: os.FileMode(f.mode), MTime: r.at, Owner: "root", Group: "root"}})
+	add := func(from, to string, mode os.FileMode) {
+		info.Contents = append(info.Contents, &nfpmfiles.Content{Source: from, Destination: to, FileInfo: &nfpmfiles.ContentFileInfo{Mode: mode, MTime: r.at, Owner: "root", Group: "root"}})
 	}
+	for _, name := range programs {
+		add(filepath.Join(b.folder, name), "/usr/bin/"+name, 0o755)
+	}
+	for _, name := range pages {
+		add(filepath.Join("..", name), "/usr/share/doc/drawbridge/"+name, 0o644)
+	}
+	add(completion, "/usr/share/bash-completion/completions/drawbridge", 0o644)
 	info = nfpm.WithDefaults(info)
 	if err := nfpm.PrepareForPackager(info, "deb"); err != nil {
 		return err
@@ -107,7 +97,7 @@ func (r release) debian(b build) error {
 	return errors.Join(packager.Package(info, out), out.Close())
 }
 
-// Who the image runs as: a number that no system gives to a person.
+// imageUser is the user and the group of the image: a number that no system gives to a person.
 const imageUser = 65532
 
 // roots are the certificate authorities that Mozilla trusts, in PEM. One that it trusts for some certificates alone is left out.
@@ -175,7 +165,7 @@ func (r release) ociArchive(image v1.Image, name string) error {
 	if err != nil {
 		return err
 	}
-	tag := "drawbridge:" + strings.ReplaceAll(strings.TrimPrefix(r.version, "v"), "+", "-")
+	tag := "drawbridge:" + strings.TrimPrefix(r.version, "v")
 	if err := at.AppendImage(image, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": tag})); err != nil {
 		return err
 	}
