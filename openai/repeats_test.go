@@ -359,6 +359,27 @@ func TestRepeatAfterAKill(t *testing.T) {
 	}
 }
 
+// TestLateMarkedRepeat: a request that says that it is a repeat gets the answer of a process before only for a while after that process ended.
+func TestLateMarkedRepeat(t *testing.T) {
+	t.Parallel()
+	for late, begun := range map[time.Duration]int{time.Minute: 0, 15 * time.Minute: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			w := newBareWorld(t, f)
+			defer w.stop()
+			body, now := ask(false, said("user", "once")), time.Now()
+			row := openai.Turn{ID: "chatcmpl-1", Session: "ses_1", Token: "all", Model: "m", State: openai.TurnEnded, Body: sum(body), Holder: "before", Held: now, StartedAt: now, EndedAt: now, Answer: []byte(`{"text":"first","finish":"stop"}`)}
+			if err := w.records.Save(t.Context(), openai.Change{Turns: []openai.Turn{row}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(late)
+			if _, answer := w.post("/v1/chat/completions", body, "X-Stainless-Retry-Count", "1"); strings.Contains(answer, "first") != (begun == 0) || f.starts() != begun {
+				t.Errorf("after %s: %s, %d turns begun", late, answer, f.starts())
+			}
+		})
+	}
+}
+
 // TestALivingTurnIsNotTakenOver: a replica takes over no turn of one that lives, also when that one changes the record of a turn that runs long.
 func TestALivingTurnIsNotTakenOver(t *testing.T) {
 	t.Parallel()
