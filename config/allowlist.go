@@ -200,7 +200,7 @@ func (c *checker) limit(key string, value *int, most int) int {
 		return 0
 	}
 	if *value < 1 || *value > most {
-		c.problem(key, strconv.Itoa(*value), "is out of range", fmt.Sprintf("use 1 to %d, or remove the key for the default; what must never happen is left out of repos and actions", most))
+		c.problem(key, strconv.Itoa(*value), "is out of range", fmt.Sprintf("use 1 to %d, or remove the key for the default; to forbid something, leave it out of repos and actions", most))
 		return 0
 	}
 	return *value

@@ -20,7 +20,7 @@ import (
 // teamTools is the set for agents in a tree (seed: Substrat).
 func (d *Door) teamTools() []tool {
 	return []tool{
-		define("send_message", "Send a message to another agent: your parent, a child or a sibling. Without a parent you may write to USER, the operator. Use this tool to ask or tell one of your team: it wakes the recipient. Returns at once; with sync the reply, or word that none comes, arrives as your next message, so do not poll for it.",
+		define("send_message", "Send a message to another agent: your parent, a child or a sibling. Without a parent you may write to USER, the operator. Use this tool to ask or tell one of your team: it wakes the recipient. The tool returns at once. With sync, your next message is the reply or a notice that none comes, so do not poll for it.",
 			takes(text("recipient", "Agent name."), text("text", "Message body."),
 				flag("sync", "If true, the reply is delivered as your next message.").or(true), replyTo()), d.sendMessage).keyed(),
 		define("broadcast", "Send one message to all your siblings. Replies arrive as separate messages, one per respondent, or as one turn if joined.",
@@ -35,7 +35,7 @@ func (d *Door) teamTools() []tool {
 				text("repo", "Repository for the subagent, as github.com/owner/name. list_allowed says which ones are allowed. Without repo, the subagent works on your own repository, if that one is allowed. If you run on a person's machine: without repo it works in your own workspace, with repo in one of its own.").maybe()), d.spawnAgent).keyed(),
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),
-		define("complete", "Tell your parent the result of your task and that the task is done. If you have no parent, this tells the operator. Your parent gets one result of a task. If you never call this tool, that is your reply in the first turn that leaves nothing open.",
+		define("complete", "Tell your parent the result of your task and that the task is done. If you have no parent, this tells the operator. Your parent gets one result of a task. If you never call this tool, the result is your first reply that leaves no work open.",
 			takes(text("result", "What you did and where it is."),
 				text("why_uncommitted", "Only if you leave uncommitted work in your workspace: say why.").maybe()), d.complete).keyed(),
 		define("poke", "Wake a child of yours. If its last turn failed, the bridge tries that turn again.",

@@ -187,7 +187,7 @@ func (c *change) tellPermission(a bridge.Agent, m bridge.Command, p bridge.Permi
 func (c *change) decidePermission(a bridge.Agent, m bridge.Command, allow bool, reason string) (bridge.Command, error) {
 	p, ok := m.Asks()
 	if !ok || !p.AtBridge {
-		return m, bridge.Errorf(bridge.Denied, "%s can be answered only at relay %q, because approve_by: in its relay.yaml says so; run `drawbridge-relay approve %s` there", m.ID, p.Relay, p.ID)
+		return m, bridge.Errorf(bridge.Denied, "%s can be answered only at the machine of relay %q (approve_by in the relay.yaml there); run `drawbridge-relay approve %s` there", m.ID, p.Relay, p.ID)
 	}
 	kind := bridge.EventApproved
 	m.Approved, m.Code, m.Reason = allow, "", "the relay fetches the answer: yes"

@@ -273,7 +273,7 @@ func TestStopNeedsARoot(t *testing.T) {
 		_, stopped := w.engine.Stop(t.Context(), sub.ID, "")
 		_, resumed := w.engine.Resume(t.Context(), sub.ID)
 		for name, err := range map[string]error{"stop": stopped, "resume": resumed} {
-			if bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "name its root, "+a.Name) {
+			if bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "name the agent at the top of its tree, "+a.Name) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -88,7 +88,7 @@ func (c *change) root(id bridge.AgentID) (bridge.Agent, error) {
 	if err != nil {
 		return a, err
 	}
-	return a, bridge.Errorf(bridge.Conflict, "agent %s is under another one; name its root, %s", a.Name, root.Name)
+	return a, bridge.Errorf(bridge.Conflict, "agent %s has a parent; name the agent at the top of its tree, %s", a.Name, root.Name)
 }
 
 func (c *change) stopAgent(a bridge.Agent, why string) error {

@@ -57,8 +57,8 @@ const runDescription = `Serve the actions of relay.yaml until interrupted. When 
 The relay runs every request id at most once. The journal keeps the outcome of each request for 24 hours, even over a restart.
 The journal is relay.journal beside relay.yaml, or the file that journal: in relay.yaml names. If the relay is killed while a
 request runs, the relay answers that id with "interrupted" and never runs it again. One journal serves one relay. If the relay
-says that its journal is damaged, restore the journal, or move it away. Even then the relay does not run a request again that
-the audit log shows as started in the last 24 hours.`
+says that its journal is damaged, restore the journal, or move it away. Even then the relay does not rerun requests that the
+audit log shows as started within 24 hours.`
 
 type runCmd struct {
 	home

@@ -52,7 +52,7 @@ Unsaved work is any of these:
   - anything that the command cannot read
 
 If there is unsaved work, the command refuses, lists the work and prints a code. To remove the workspace all the same, give that
-code with --lose. The code stops working when the work changes. The command removes nothing while the agent runs.`
+code with --lose. A code is for one state of the work: if the work changes, ask for a new code. The command removes nothing while the agent runs.`
 
 type workspaces struct {
 	place

@@ -192,7 +192,7 @@ func describeRow(c parsedCommand) string {
 // asking says for whom and for which bridge the policy judges.
 type asking struct {
 	Config string `help:"Decide as a bridge with this configuration would, with its orchestrators, relays and parser settings. The default is bridge.yaml beside the allowlist, if it exists." placeholder:"FILE" type:"path"`
-	Agent  string `help:"Decide for the agent of this name, with the limits that the allowlist sets for the agent." placeholder:"NAME"`
+	Agent  string `help:"Judge the commands as those of this agent: the allowlist may give it less." placeholder:"NAME"`
 }
 
 // names are the agents of a policy request.

@@ -88,7 +88,7 @@ type resumeCmd struct {
 
 // Help shows an example.
 func (resumeCmd) Help() string {
-	return "The bridge tells the agents what waits for them. Work that drawbridge stop gave up does not start again.\n\nExample:\n  drawbridge resume main"
+	return "The bridge tells the agents what waits for them. Commands and turns that the stop cancelled do not start again.\n\nExample:\n  drawbridge resume main"
 }
 
 // Run lets a tree go on.

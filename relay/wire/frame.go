@@ -396,7 +396,7 @@ func (o Offers) check() error {
 			return errors.New("an offer does not say in one way who may approve it")
 		}
 		if !ValidShows(offer.Shows) {
-			return errors.New("an offer shows more than is allowed, or what is not printable ASCII")
+			return errors.New("an offer is too long, or has characters that are not printable ASCII")
 		}
 		seen[offer.Action] = true
 		shown += len(offer.Shows)

@@ -77,7 +77,7 @@ func (p MCPPart) check() error {
 	case !ValidRequestID(p.ID):
 		return errors.New("a part of an MCP answer without an id")
 	case p.Status != 0 && (p.Status < 200 || p.Status > 599):
-		return errors.New("an MCP answer with a status that is not one")
+		return errors.New("an MCP answer has an invalid status")
 	case len(p.Body) > MaxMCPPart:
 		return fmt.Errorf("a part of an MCP answer has %d bytes; there may be %d", len(p.Body), MaxMCPPart)
 	case p.Cut && !p.End:

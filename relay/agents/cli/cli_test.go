@@ -233,7 +233,7 @@ func TestFilesOfTheRepository(t *testing.T) {
 		c.Close()
 	}
 	_, err = w.Open(t.Context(), turns.Opening{Work: turns.Work{Agent: "fake", Dir: w.work}})
-	wantCause(t, err, agents.Crashed, "no workspace")
+	wantCause(t, err, agents.Crashed, "keep a workspace")
 }
 
 // much is how many bytes a program writes that writes too much.

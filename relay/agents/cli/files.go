@@ -34,7 +34,7 @@ func putFiles(ctx context.Context, t *settings.Template, o turns.Opening) error 
 		return nil
 	}
 	if o.Put == nil {
-		return crashed("the relay cannot write %s, because the agent has no workspace of the relay's", serversFile)
+		return crashed("the relay cannot write %s, because it does not keep a workspace for the agent", serversFile)
 	}
 	if err := o.Put(ctx, serversFile, append(serversJSON(o.MCP), '\n')); err != nil {
 		return crashed("the relay cannot write the agent's MCP servers: %s", oneLine(err))

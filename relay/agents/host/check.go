@@ -175,7 +175,7 @@ func (h *Host) checkLogin(r *Report, a settings.Agent, about acp.About, opened e
 		r.line("login", "by %s", by)
 	case len(known.Keys)+len(known.Logins) > 0:
 		r.line("login", "missing: neither a key nor a login in its home")
-		r.problem("%s is not logged in, which it would say in its first turn only; %s", known.Name, how)
+		r.problem("%s is not logged in, and would say so only in its first turn; %s", known.Name, how)
 	default:
 		r.line("login", "it opened a session and asked for none%s; some agents miss it in their first turn only", offers)
 	}
@@ -294,5 +294,5 @@ func besideBridge(most int) string {
 	if left := most - settings.BridgeTools; left >= 0 {
 		return fmt.Sprintf("all toolsets of a bridge have %d, so that %d or more are left for other servers of the agent", settings.BridgeTools, left)
 	}
-	return fmt.Sprintf("all toolsets of a bridge have %d, so that the agent may leave tools out; write tool_cap: %d to the runtime in bridge.yaml, and drawbridge check there compares it with the toolsets that the agent gets", settings.BridgeTools, most)
+	return fmt.Sprintf("all toolsets of a bridge together have %d tools, so the agent may leave some out; write tool_cap: %d below the runtime in bridge.yaml, then run drawbridge check at the bridge", settings.BridgeTools, most)
 }

@@ -140,7 +140,7 @@ func TestCheckTemplate(t *testing.T) {
 		want, not     []string
 	}{
 		{"claude", "claude", []string{"-p", "--verbose", "--output-format", "stream-json"}, settings.Template{Format: settings.FormatClaudeStream, First: prompt, Prompt: settings.ByArgument}, 0,
-			[]string{"prompt: an argument, which cannot hold", "mcp: none", "sessions: it cannot go on", "login: not seen"}, []string{"PROBLEMS"}},
+			[]string{"prompt: an argument, which cannot hold", "mcp: none", "sessions: the agent cannot continue a session", "login: not seen"}, []string{"PROBLEMS"}},
 		{"claude in half", "claude", []string{"--print"}, settings.Template{Format: settings.FormatClaudeStream, First: prompt, Resume: []string{"--verbose"}}, 0,
 			[]string{"argv and first have no stream-json", "argv and first have no --verbose", "argv and resume have no stream-json"}, []string{"resume have no --verbose"}},
 		{"codex with a sandbox of its own", "codex", []string{"exec", "--json"}, settings.Template{Format: settings.FormatCodex, MCP: settings.ByArgument}, 0,
@@ -150,7 +150,7 @@ func TestCheckTemplate(t *testing.T) {
 		{"cursor", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 0,
 			[]string{"have no --approve-mcps", "write tool_cap: 40", "writes .cursor/mcp.json"}, []string{"no --trust"}},
 		{"cursor with a cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 40, []string{"tools: at most 40, as relay.yaml says; all toolsets of a bridge have 40, so that 0 or more are left for other servers"}, []string{"PROBLEMS"}},
-		{"cursor with a low cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 20, []string{"tools: at most 20, as relay.yaml says; all toolsets of a bridge have 40, so that the agent may leave tools out; write tool_cap: 20 to the runtime in bridge.yaml"}, []string{"PROBLEMS"}},
+		{"cursor with a low cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 20, []string{"tools: at most 20, as relay.yaml says; all toolsets of a bridge together have 40 tools, so the agent may leave some out; write tool_cap: 20 below the runtime in bridge.yaml"}, []string{"PROBLEMS"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -59,7 +59,7 @@ func printingOf(path string) (p printing, known bool) {
 func (h *Host) checkTemplate(r *Report, a settings.Agent) {
 	t := a.Template
 	if t.Resume == nil {
-		r.line("sessions", "it cannot go on with one; each turn begins with an empty one")
+		r.line("sessions", "the agent cannot continue a session; each turn begins with an empty one")
 	} else {
 		r.line("sessions", "it goes on with them by %s", output.Line(strings.Join(t.Resume, " ")))
 	}

@@ -210,7 +210,7 @@ func (r *configReader) mapping(n *yaml.Node, at string, settings []setting) map[
 func (r *configReader) pairs(n *yaml.Node, at string, each func(key, value *yaml.Node, path string)) {
 	if n.Kind != yaml.MappingNode {
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!null" {
-			r.report(Problem{Line: n.Line, Key: at}, trust.Because("is not a mapping", "write key: value lines below it"))
+			r.report(Problem{Line: n.Line, Key: at}, trust.Because("is not a mapping", "write lines of the form key: value below it"))
 		}
 		return
 	}
