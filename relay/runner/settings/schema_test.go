@@ -16,7 +16,7 @@ import (
 	"drawbridge/relay/runner/settings"
 )
 
-// The types below are relay.yaml as its schema describes it. TestSchema compares their keys and words with those of the reader.
+// The types below are relay.yaml as its schema describes it. TestSchema compares their keys, words and kinds with those of the reader.
 type (
 	file struct {
 		Listen  string            `yaml:"listen"`
@@ -109,7 +109,7 @@ type (
 	}
 )
 
-// TestSchema: the schema has the keys and words of the reader and of the reference, takes what the reader takes, and finds mistakes.
+// TestSchema: the schema has the keys, words and kinds of the reader, and the texts of the reference, takes what the reader takes, and finds mistakes.
 //
 //go:generate go test . -run TestSchema -update
 func TestSchema(t *testing.T) {
@@ -140,6 +140,8 @@ func TestSchema(t *testing.T) {
 			got[strings.TrimSuffix(p.Key, "nonsense")] = slices.Sorted(strings.SplitSeq(list, ", "))
 		} else if list, ok := strings.CutPrefix(p.Remedy, "write "); ok && p.Reason == "is not known" {
 			got[p.Key] = slices.Sorted(strings.SplitSeq(list, " or "))
+		} else if slices.Contains(kinds, p.Reason) {
+			got[p.Key] = []string{p.Reason}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(want) < 15 {
@@ -174,8 +176,11 @@ func keysOfPlaces(page string) map[string]pages.Key {
 	return said
 }
 
-// places collects the keys of each place and the words of each key that knows only some, sorted, and writes a file with a key and a word that
-// nobody knows in each.
+// kinds are the reasons of the reader for a word where a value of another kind belongs.
+var kinds = []string{"is not a number in range", "is neither true nor false", "is not a duration in range"}
+
+// places collects the keys of each place, sorted, and the words or the kind of each value, and writes a file with a key and values that nobody
+// knows in each place.
 func places(b *strings.Builder, all map[string][]string, of reflect.Type, at, indent string) {
 	b.WriteString(indent + "nonsense: 1\n")
 	for i := range of.NumField() {
@@ -193,6 +198,9 @@ func places(b *strings.Builder, all map[string][]string, of reflect.Type, at, in
 		switch {
 		case inner.Kind() != reflect.Struct && len(words) > 0:
 			all[below] = slices.Sorted(slices.Values(words))
+			b.WriteString(head + " nonsense\n")
+		case field.Type.Kind() == reflect.Int, field.Type.Kind() == reflect.Bool, field.Type.Kind() == reflect.Int64:
+			all[below] = []string{kinds[map[reflect.Kind]int{reflect.Int: 0, reflect.Bool: 1, reflect.Int64: 2}[field.Type.Kind()]]}
 			b.WriteString(head + " nonsense\n")
 		case inner.Kind() != reflect.Struct:
 		case field.Type.Kind() == reflect.Struct:
