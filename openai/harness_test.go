@@ -244,13 +244,22 @@ func (w *world) post(path, body string, headers ...string) (int, string) {
 
 func (w *world) send(ctx context.Context, path, body string, headers ...string) *http.Response {
 	w.t.Helper()
+	resp, err := w.try(ctx, path, body, headers...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp
+}
+
+// try is send for goroutines of a test, which may not end it.
+func (w *world) try(ctx context.Context, path, body string, headers ...string) (*http.Response, error) {
 	method := http.MethodPost
 	if body == "" {
 		method = http.MethodGet
 	}
 	req, err := http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body))
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+w.token)
 	req.Header.Set("Content-Type", "application/json")
@@ -263,14 +272,10 @@ func (w *world) send(ctx context.Context, path, body string, headers ...string) 
 	if w.url == "" {
 		answer := httptest.NewRecorder()
 		w.door.Handler().ServeHTTP(answer, req)
-		return answer.Result()
+		return answer.Result(), nil
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return resp
+	return client.Do(req)
 }
 
 // ask is a chat request.

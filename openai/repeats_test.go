@@ -65,7 +65,7 @@ func TestRepeatsAtOnce(t *testing.T) {
 			w := newBareWorld(t, f)
 			body := ask(true, said("user", "again"))
 			ctx, cut := context.WithCancel(t.Context())
-			go w.send(ctx, "/v1/chat/completions", body)
+			go w.try(ctx, "/v1/chat/completions", body)
 			synctest.Wait() // the first is in the middle of its answer
 			got := make(chan string, 1)
 			go func() {
@@ -109,7 +109,7 @@ func TestRepeatBeforeTheRecord(t *testing.T) {
 		w := newBareWorld(t, f, func(o *openai.Options) { r.Records, o.Records = o.Records, r })
 		body := ask(false, said("user", "go"))
 		ctx, cut := context.WithCancel(t.Context())
-		go w.send(ctx, "/v1/chat/completions", body)
+		go w.try(ctx, "/v1/chat/completions", body)
 		synctest.Wait() // its record is being written
 		cut()
 		got := make(chan int, 1)
