@@ -396,10 +396,10 @@ func TestMetrics(t *testing.T) {
 			return "ok", bridge.RunFinished
 		}
 	})
-	turn := w.over(t, w.launch(t, "boss").Turn.ID)
-	w.until(t, func() bool {
-		list, err := w.client.Commands(t.Context(), api.ListOptions{Turn: turn.ID})
-		return err == nil && list.Commands[0].Outcome != nil
+	w.over(t, w.launch(t, "boss").Turn.ID)
+	w.until(t, func() bool { // events are counted after they are on the disk
+		_, body, _ := w.call(t, "GET", "/metrics", "")
+		return strings.Contains(body, `drawbridge_actions_total{status="executed"} 1`)
 	})
 	w.metrics.OnVerdict("bad_signature")
 	w.metrics.OnVerdict("accepted")

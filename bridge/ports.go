@@ -158,7 +158,8 @@ type Observation struct {
 	Repo   string
 	Branch string
 	PR     string
-	// Detail is the API's own word on a failure, often empty.
+	// Detail is the API's own word on a failure, often empty. While the run goes on it says what happened to it, such as that the process of
+	// its agent ended and another one goes on.
 	Detail   string
 	Duration time.Duration
 	// Cause says why the run ended, where its Runtime tells; the cloud does not.
@@ -180,11 +181,13 @@ type Doing string
 
 // What an agent may do. A queued turn waits for a slot of its machine.
 const (
-	DoingQueued  Doing = "queued"
-	DoingWorking Doing = "working"
-	DoingSilent  Doing = "silent"
-	DoingAsking  Doing = "asking"
-	DoingIdle    Doing = "idle"
+	DoingQueued Doing = "queued"
+	// DoingStarting is for an agent whose process starts.
+	DoingStarting Doing = "starting"
+	DoingWorking  Doing = "working"
+	DoingSilent   Doing = "silent"
+	DoingAsking   Doing = "asking"
+	DoingIdle     Doing = "idle"
 	// DoingSleep is for an agent whose account is limited.
 	DoingSleep Doing = "limited"
 )

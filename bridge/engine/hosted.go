@@ -27,12 +27,23 @@ const sameDoing = 5 * time.Second
 
 // goesOn records what an agent does while its run goes on, when that is news, and looks again later.
 func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) error {
-	if obs.Doing == "" || obs.Doing == j.agent.Doing && obs.DoingSince.Sub(j.agent.DoingSince).Abs() < sameDoing && (obs.Doing != bridge.DoingSleep || obs.NotBefore.Equal(j.agent.NotBefore)) {
+	same := obs.Doing == j.agent.Doing && obs.DoingSince.Sub(j.agent.DoingSince).Abs() < sameDoing && (obs.Doing != bridge.DoingSleep || obs.NotBefore.Equal(j.agent.NotBefore))
+	note := ""
+	if obs.Doing != bridge.DoingSleep {
+		note = words.Noted(obs)
+	}
+	if told := note == "" || note == j.turn.Trouble; told && (same || obs.Doing == "") {
 		return e.putBack(ctx, j.work, e.nextLook(j))
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
 		slept := j.agent.Doing == bridge.DoingSleep
 		j.agent.Doing, j.agent.DoingSince = obs.Doing, obs.DoingSince
+		if note != "" {
+			j.turn.Trouble, j.agent.Trouble = note, note
+			if err := c.UpdateTurn(j.turn); err != nil {
+				return err
+			}
+		}
 		switch {
 		case obs.Doing == bridge.DoingSleep:
 			return c.sleepsThere(j, obs)

@@ -50,3 +50,11 @@ func (o Ending) Waits(until time.Time) string {
 	}
 	return fmt.Sprintf("%s; the turn waits until %s and goes on by itself then", why, until.UTC().Format("2006-01-02 15:04:05 MST"))
 }
+
+// Noted says what happened to a run that goes on, "" for nothing.
+func Noted(o bridge.Observation) string {
+	if o.Detail == "" {
+		return ""
+	}
+	return "the agent's machine says: " + string(Name(o.Detail))
+}

@@ -87,24 +87,25 @@ type play struct {
 //	twice, late TEXT                                answers again, or speaks, after the end
 //	sh SCRIPT                                       runs it with sh in the folder of the session, and says what went wrong
 //	mcp TOOL ARGUMENTS                              calls a tool of the session's first MCP server and says the answer
-//	exit CODE, kill, spawn                          ends the process; or starts one that leaves the process group
+//	exit CODE, kill N, spawn                        ends the process, kill in the first N prompts of the turn (1 unless given); or starts
+//	                                                one that leaves the process group
 //
-// A prompt without such a line is answered with "done".
+// A prompt without such a line is answered with "done". One that asks to continue goes on behind what was begun.
 func (t *play) play(prompt string) {
 	scripted := false
-	for line := range strings.Lines(prompt) {
-		order, found := strings.CutPrefix(strings.TrimRight(line, "\n"), "do: ")
-		if !found {
-			continue
-		}
+	p := t.progressOf(prompt)
+	for i, order := range p.orders {
 		scripted = true
+		p.begins(order, i)
 		word, rest, _ := strings.Cut(order, " ")
 		do := orders[word]
 		if do == nil {
 			t.fault("an order that is not known: %s", order)
 			continue
 		}
-		if do(t, rest); t.ctx.Err() != nil {
+		do(t, rest)
+		p.did(i)
+		if t.ctx.Err() != nil {
 			t.stop = "cancelled"
 			return
 		}
@@ -203,7 +204,7 @@ func init() {
 			t.after = append(t.after, func() { t.chunk("agent_message_chunk", rest) })
 		},
 		"exit":  func(_ *play, rest string) { os.Exit(number(rest)) },
-		"kill":  func(*play, string) { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} },
+		"kill":  (*play).kill,
 		"spawn": (*play).spawn,
 		"sh":    (*play).sh,
 		"mcp":   (*play).mcp,

@@ -286,7 +286,7 @@ func (p *product) launches() {
 	}
 }
 
-// killed kills every process of the agent in the middle of a turn, and goes on. Meanwhile it looks at what they hold.
+// killed kills every process of the agent in the middle of a turn, which goes on by itself. Meanwhile it looks at what they hold.
 func (p *product) killed() {
 	p.Helper()
 	hold := make(chan struct{})
@@ -301,16 +301,16 @@ func (p *product) killed() {
 	if p.kill() == 0 {
 		p.Error("no process of the agent was found")
 	}
-	p.ended("[turn 5]", agents.Crashed)
 	p.model.mu.Lock()
 	p.model.hold = nil
 	p.model.mu.Unlock()
 	close(hold)
-	p.until("nothing is left of the way", func() bool { _, err := os.Stat(door.socket); return os.IsNotExist(err) })
 	if p.forgets {
-		p.w.cli("say", "lap", "[turn 7] Go on.")
-		p.goneOrOn("[turn 7]")
+		p.goneOrOn("[turn 5]")
+	} else {
+		p.replied("lap", "[turn 5]", "All done.")
 	}
+	p.until("nothing is left of the way", func() bool { _, err := os.Stat(door.socket); return os.IsNotExist(err) })
 	p.w.cli("say", "lap", "[turn 6] Go on.")
 	p.replied("lap", "[turn 6]", "All done.")
 }
@@ -437,10 +437,14 @@ func (p *product) counts() {
 	}
 	for _, mark := range marks {
 		want := 1
-		if mark == "[turn 5]" && p.keeps || mark == "[turn 9]" { // turn 4 names turn 9
+		if mark == "[turn 9]" { // turn 4 names it
 			want = 2
 		}
-		if n := p.model.times(mark); n != want {
+		n := p.model.times(mark)
+		if mark == "[turn 5]" && n == 2 { // the agent was killed before its session had the turn, or puts the turn to the model with what continues it
+			n = 1
+		}
+		if n != want {
 			p.Errorf("%s was put to the model %d times, want %d", mark, n, want)
 		}
 	}

@@ -43,6 +43,8 @@ type Error struct {
 	Until time.Time
 	// Unread is true when the process ended without reading anything of the turn, so that the turn can be said to another process.
 	Unread bool
+	// Ended is true when the process ended, and nobody here ended it. Another process may go on with the session.
+	Ended bool
 }
 
 // Error is the cause and the reason.
@@ -52,6 +54,12 @@ func (e *Error) Error() string { return string(e.Cause) + ": " + e.Reason }
 func Unread(err error) bool {
 	var ended *Error
 	return errors.As(err, &ended) && ended.Unread
+}
+
+// Ended reports whether an error says that the agent's process ended, and that nobody here ended it.
+func Ended(err error) bool {
+	var ended *Error
+	return errors.As(err, &ended) && ended.Ended
 }
 
 // CauseOf returns the cause of an error, Answered for nil, and Crashed for an error of any other type.

@@ -161,7 +161,7 @@ func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (bridge.Observ
 	}
 	switch found.Known {
 	case wire.TurnKnownOpen:
-		return bridge.Observation{State: bridge.RunRunning, Doing: doing[found.State], DoingSince: r.o.Now().Add(-time.Duration(found.SinceMS) * time.Millisecond)}, nil
+		return bridge.Observation{State: bridge.RunRunning, Doing: doing[found.State], DoingSince: r.o.Now().Add(-time.Duration(found.SinceMS) * time.Millisecond), Detail: found.Note}, nil
 	case wire.TurnKnownEnded:
 		return r.observed(*found.Ended), nil
 	}
@@ -188,7 +188,7 @@ func (r *Runtime) unrecorded(ref bridge.RunRef, w *wait, found wire.TurnFound) (
 
 // doing says of each state of an open turn what the agent does.
 var doing = map[wire.TurnState]bridge.Doing{
-	wire.TurnQueued: bridge.DoingQueued, wire.TurnWorking: bridge.DoingWorking, wire.TurnSilent: bridge.DoingSilent, wire.TurnAskingNow: bridge.DoingAsking,
+	wire.TurnQueued: bridge.DoingQueued, wire.TurnStarting: bridge.DoingStarting, wire.TurnWorking: bridge.DoingWorking, wire.TurnSilent: bridge.DoingSilent, wire.TurnAskingNow: bridge.DoingAsking,
 }
 
 // states says of each cause how the run ended.

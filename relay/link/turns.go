@@ -136,6 +136,10 @@ func (s *session) takeTurn(ctx, conn context.Context, a arrived) error {
 // runTurn lets the host do its work and sends the end.
 func (s *session) runTurn(ctx, conn context.Context, t wire.Turn) {
 	end := s.host.RunTurn(ctx, t)
+	if end == (wire.TurnEnded{}) {
+		s.link.o.Log.Info().Str("request", fmt.Sprintf("%.16s", t.ID)).Str("agent", t.Agent).Str("session", t.Session).Msg("the relay stops in the middle of a turn; it goes on with the turn at its next start")
+		return
+	}
 	end.ID = t.ID
 	if !end.Valid(t.ID) {
 		end = wire.TurnEnded{ID: t.ID, Cause: wire.TurnCrashed, Error: "the relay gave the turn an end that is not one"}

@@ -119,7 +119,15 @@ func (h hosting) RunTurn(ctx context.Context, t wire.Turn) wire.TurnEnded {
 		return wire.TurnEnded{Refusal: wire.RefusedBusy, Error: err.Error(), RetryMS: (5 * time.Second).Milliseconds()}
 	}
 	defer h.calls.leave(call)
-	return h.agents.RunTurn(call.running, t)
+	// A turn that the end of the relay cuts off goes on at the next start. So it gets no time to end, as an action does.
+	running, cut := context.WithCancelCause(call.running)
+	defer cut(nil)
+	defer context.AfterFunc(call.waiting, func() {
+		if errors.Is(context.Cause(call.waiting), errStopping) {
+			cut(errStopping)
+		}
+	})()
+	return h.agents.RunTurn(running, t)
 }
 
 // LookupTurn implements wire.AgentHost.

@@ -45,7 +45,7 @@ import (
 )
 
 var (
-	errStopping = errors.New("the relay is stopping")
+	errStopping = wire.ErrEnding
 	errSwitched = errors.New("the relay's kill switch is on; its user turns it off with drawbridge-relay start")
 	errTimedOut = errors.New("its time is over")
 )

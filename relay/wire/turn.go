@@ -219,9 +219,11 @@ type TurnState string
 
 // The states of an open turn.
 const (
-	// TurnQueued means that the turn waits: for a slot, for its workspace, for an earlier turn, or for the agent to start.
-	TurnQueued  TurnState = "queued"
-	TurnWorking TurnState = "working"
+	// TurnQueued means that the turn waits for a slot, for its workspace or for an earlier turn.
+	TurnQueued TurnState = "queued"
+	// TurnStarting means that the agent's process starts and opens its session. The relay ends it at start_timeout.
+	TurnStarting TurnState = "starting"
+	TurnWorking  TurnState = "working"
 	// TurnSilent means that the agent says nothing and runs no tool. The relay ends the turn at silent_after.
 	TurnSilent TurnState = "silent"
 	// TurnAskingNow means that a person is asked.
@@ -237,6 +239,8 @@ type TurnFound struct {
 	// State may be set when Known is TurnKnownOpen. SinceMS is for how many milliseconds it has been so; clocks of two machines differ.
 	State   TurnState `json:"state,omitempty"`
 	SinceMS int64     `json:"since_ms,omitempty"`
+	// Note may say in a line what happened to an open turn, such as that its agent's process ended and another one goes on.
+	Note string `json:"note,omitempty"`
 	// Peeked is set when Known is TurnKnownPeeked, and only then.
 	Peeked *Peeked `json:"peeked,omitempty"`
 }
@@ -251,12 +255,12 @@ func (f TurnFound) check() error {
 		return errors.New("the look-up of a turn is answered with an unknown word")
 	}
 	switch f.State {
-	case "", TurnQueued, TurnWorking, TurnSilent, TurnAskingNow:
+	case "", TurnQueued, TurnStarting, TurnWorking, TurnSilent, TurnAskingNow:
 	default:
 		return errors.New("the look-up of a turn is answered with an unknown state")
 	}
 	switch {
-	case f.SinceMS < 0 || f.SinceMS > 0 && f.State == "" || f.State != "" && f.Known != TurnKnownOpen:
+	case f.SinceMS < 0 || f.SinceMS > 0 && f.State == "" || (f.State != "" || f.Note != "") && f.Known != TurnKnownOpen:
 		return errors.New("the look-up of a turn is answered with a state that does not belong to it")
 	case !ValidRequestID(f.ID):
 		return errors.New("the look-up of a turn is answered without an id")
@@ -267,13 +271,17 @@ func (f TurnFound) check() error {
 	case f.Ended != nil:
 		return f.Ended.check()
 	}
-	return f.Peeked.check()
+	return errors.Join(checkText("the note", f.Note, MaxLine), f.Peeked.check())
 }
+
+// ErrEnding is the cause with which a relay ends what runs because it ends itself.
+var ErrEnding = errors.New("the relay is stopping")
 
 // AgentHost is a [Handler] that hosts agents. Signature, relay and time were checked before. Safe for concurrent use.
 type AgentHost interface {
 	// RunTurn says a turn to its agent once, waits for its end, and returns it. The same id again returns the recorded end, or waits
-	// for it, and says nothing a second time. When ctx ends the host ends what runs and says how.
+	// for it, and says nothing a second time. When ctx ends the host ends what runs and says how. Where the cause of ctx is [ErrEnding], a turn
+	// that the agent has stays open: RunTurn returns the zero value, which nobody sends, and the next relay goes on with the turn.
 	RunTurn(ctx context.Context, t Turn) TurnEnded
 	// LookupTurn says what the record of the turn's session knows. It starts nothing. The record lives as long as the session.
 	LookupTurn(t Turn) TurnFound

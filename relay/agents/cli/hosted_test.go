@@ -137,7 +137,10 @@ func TestHostedRepeats(t *testing.T) {
 			t.Parallel()
 			h := newHosted(t, name)
 			h.run("t1", "do: say one")
-			for i, script := range []string{"do: fail Too many requests", "do: exit 3", "do: kill"} {
+			if end := h.run("killed", "do: kill"); tells != (end.Cause == wire.TurnAnswered && end.Text == "done") || !tells && !strings.Contains(end.Error, "cannot tell what it has") {
+				t.Errorf("killed: %+v", end)
+			}
+			for i, script := range []string{"do: fail Too many requests", "do: exit 3"} {
 				id := fmt.Sprint("cut", i)
 				if end := h.run(id, script); end.Cause == wire.TurnAnswered {
 					t.Errorf("%s: %+v", script, end)

@@ -55,7 +55,10 @@ func (o outcome) why(w why) *agents.Error {
 	if loginWords.MatchString(all) || o.failed != nil && o.failed.cause == agents.LoginMissing {
 		return &agents.Error{Cause: agents.LoginMissing, Reason: "the agent wants its user to log in: " + w.hide(last(all))}
 	}
-	return crashed("%s", o.reason(w))
+	end := crashed("%s", o.reason(w))
+	// A program that ends by itself without an answer would do so again.
+	end.Ended = o.failed == nil && w.end.Lost != nil && w.end.Lost.Ended && w.end.Cut
+	return end
 }
 
 // limited is the end of a turn at a limit of the account, nil for any other.

@@ -18,12 +18,8 @@ import (
 	"drawbridge/relay/runner/settings"
 )
 
-const (
-	// defaultStart is how long an agent may take to start and to open a session. Real ones took up to 9 s each on four shared cores.
-	defaultStart = time.Minute
-	// checkFolder is where an agent works while it is checked, beside its home.
-	checkFolder = "check"
-)
+// checkFolder is where an agent works while it is checked, beside its home.
+const checkFolder = "check"
 
 // Report is what a check found out about an entry.
 type Report struct {
@@ -67,13 +63,6 @@ func (h *Host) Check(ctx context.Context, name string) Report {
 	return r
 }
 
-func (h *Host) startFor() time.Duration {
-	if h.StartFor > 0 {
-		return h.StartFor
-	}
-	return defaultStart
-}
-
 // describe adds what relay.yaml says of an entry.
 func (h *Host) describe(r *Report, a settings.Agent, home string) {
 	switch {
@@ -105,7 +94,7 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 		return
 	}
 	defer p.Close()
-	ctx, cancel := context.WithTimeout(ctx, h.startFor())
+	ctx, cancel := context.WithTimeout(ctx, a.StartTimeout)
 	defer cancel()
 	about, err := p.Initialize(ctx)
 	if err != nil {
@@ -226,7 +215,7 @@ func (h *Host) unanswered(r *Report, p *Process, err error) string {
 		return p.complaint(err)
 	}
 	return fmt.Sprintf("%s: the check waited %s, and %s; if it waits for a login, %s; if it needs an argument to speak the Agent Client Protocol, such as acp, add it to argv",
-		why.Reason, h.startFor(), p.printed(), h.howToLogIn(r.Name))
+		why.Reason, h.Config.Agents[r.Name].StartTimeout, p.printed(), h.howToLogIn(r.Name))
 }
 
 // printed says what the agent complained about last.
@@ -261,14 +250,14 @@ func reason(err error) string {
 
 // checkCLI asks a program of kind cli for its version. Whether it is logged in shows in its first turn only.
 func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
-	ctx, cancel := context.WithTimeout(ctx, h.startFor())
+	a, secret := h.Config.Agents[r.Name], h.Config.Redactor()
+	ctx, cancel := context.WithTimeout(ctx, a.StartTimeout)
 	defer cancel()
 	command, err := h.command(r.Name, At{Dir: dir})
 	if err != nil {
 		r.problem("%s", reason(err))
 		return
 	}
-	a, secret := h.Config.Agents[r.Name], h.Config.Redactor()
 	p := &Process{stderr: output.NewTail(keepStderr, secret)}
 	out := output.NewTail(keepStderr, secret)
 	command.Argv, command.Stdout, command.Stderr = []string{a.Argv[0], "--version"}, out, p.stderr
@@ -276,7 +265,7 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 	switch version, _ := out.Text(); {
 	case err != nil || end != (keeper.End{Most: end.Most}):
 		if ctx.Err() != nil {
-			r.problem("the program did not print its version (--version) within %s, and %s; look whether argv names the right program", h.startFor(), p.printed())
+			r.problem("the program did not print its version (--version) within %s, and %s; look whether argv names the right program", a.StartTimeout, p.printed())
 			return
 		}
 		r.problem("the program cannot print its version (--version): %s", reason(p.why(end, err)))

@@ -44,7 +44,9 @@ func TestCheckEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, tt.env, open)
-			w.StartFor = tt.startFor
+			if tt.startFor > 0 {
+				w.startTimeout(tt.startFor)
+			}
 			if got := said(w.Check(t.Context(), "fake")); !strings.Contains(got, tt.want) {
 				t.Errorf("want %q in\n%s", tt.want, got)
 			}
@@ -110,7 +112,7 @@ func TestCheckCLI(t *testing.T) {
 			}
 			w := newWorld(t, nil, open)
 			if strings.Contains(want, "within 2s") {
-				w.StartFor = 2 * time.Second
+				w.startTimeout(2 * time.Second)
 			}
 			path := filepath.Join(w.dir, "tool")
 			w.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))

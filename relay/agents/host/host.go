@@ -54,8 +54,6 @@ type Host struct {
 	Version string
 	// paces are how the entries wait for limits that state no time, by name. The agents of one entry share an account.
 	paces sync.Map
-	// StartFor is how long an agent may take to start and to open a session when it is checked; a minute unless set.
-	StartFor time.Duration
 	// SettleFor is described at acp.Options.
 	SettleFor time.Duration
 }
@@ -127,14 +125,14 @@ func (p *Process) Close() {
 
 // why says how the process ended.
 func (p *Process) why(end keeper.End, err error) *agents.Error {
-	reason := fmt.Sprintf("the agent ended with exit code %d", end.Code)
+	reason, itself := fmt.Sprintf("the agent ended with exit code %d", end.Code), true
 	switch {
 	case errors.Is(err, keeper.ErrLost):
 		reason = "the agent's process tree was ended from outside"
 	case err != nil:
 		return &agents.Error{Cause: agents.Crashed, Reason: "the agent could not be started: " + output.Line(err.Error())}
 	case end.Overgrown:
-		reason = fmt.Sprintf("the agent was ended because it had more than %d processes", maxProcesses)
+		reason, itself = fmt.Sprintf("the agent was ended because it had more than %d processes", maxProcesses), false
 	case end.Cut:
 		return &agents.Error{Cause: agents.Stopped, Reason: "the relay ended the agent"}
 	case end.Signal != 0:
@@ -143,7 +141,7 @@ func (p *Process) why(end keeper.End, err error) *agents.Error {
 	if last := lastLine(p.stderr); last != "" {
 		reason += fmt.Sprintf("; it wrote %q", last)
 	}
-	return &agents.Error{Cause: agents.Crashed, Reason: reason}
+	return &agents.Error{Cause: agents.Crashed, Reason: reason, Ended: itself}
 }
 
 // lastLine is the last line with something on it.

@@ -44,6 +44,13 @@ type world struct {
 	dir, work string
 }
 
+// startTimeout sets how long agent fake may take to start.
+func (w *world) startTimeout(most time.Duration) {
+	a := w.Config.Agents["fake"]
+	a.StartTimeout = most
+	w.Config.Agents["fake"] = a
+}
+
 // newWorld makes a host whose agent has these variables and these settings.
 func newWorld(t testing.TB, env map[string]string, more string) *world {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 // The report about an agent that did not answer says how long the check waited, what the agent printed last, and what to try.
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
-	h := &Host{StartFor: 90 * time.Second, Config: settings.Config{File: "/etc/relay.yaml", Agents: map[string]settings.Agent{"mine": {Argv: []string{"/opt/mine"}}}}}
+	h := &Host{Config: settings.Config{File: "/etc/relay.yaml", Agents: map[string]settings.Agent{"mine": {Argv: []string{"/opt/mine"}, StartTimeout: 90 * time.Second}}}}
 	hung := &agents.Error{Cause: agents.Hung, Reason: "the agent did not start in time"}
 	for printed, want := range map[string]string{
 		"":                                "and it wrote nothing to its error output",

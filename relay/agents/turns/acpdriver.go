@@ -11,9 +11,6 @@ import (
 	"drawbridge/relay/agents/host"
 )
 
-// startFor is how long an agent may take to start and to open a session, unless the host says more. Real ones took up to 9 s each.
-const startFor = time.Minute
-
 // ACP is the [Driver] of agents that speak the Agent Client Protocol.
 type ACP struct {
 	Host *host.Host
@@ -26,11 +23,7 @@ func (d ACP) Open(ctx context.Context, o Opening) (Conversation, error) {
 	if err != nil {
 		return nil, crashed(err)
 	}
-	limit := d.Host.StartFor
-	if limit == 0 {
-		limit = startFor
-	}
-	opening, cancel := context.WithTimeout(ctx, limit)
+	opening, cancel := context.WithTimeout(ctx, d.Host.Config.Agents[o.Agent].StartTimeout)
 	defer cancel()
 	c := &conversation{process: p, known: true}
 	if err = crashed(c.open(opening, o)); err == nil {

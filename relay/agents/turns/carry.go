@@ -9,6 +9,7 @@ import (
 	"drawbridge/internal/clip"
 	"drawbridge/internal/failpoint"
 	"drawbridge/relay/agents"
+	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/wire"
 )
 
@@ -26,6 +27,10 @@ type job struct {
 	w               *warm
 	// noticed is what the relay noticed beside the answer, for the evidence.
 	noticed []string
+	// starts counts the processes that did not start.
+	starts int
+	// broken is why the agent's process ended in the turn, "" when it did not end while this relay runs.
+	broken string
 }
 
 // carry takes a turn that is in hand to its end.
@@ -87,15 +92,19 @@ func (j *job) same() wire.TurnEnded {
 // unsaid is the end of a turn that was given up before the agent got it. One that may have reached the agent in an earlier process of
 // the relay says so.
 func (j *job) unsaid() wire.TurnEnded {
-	if context.Cause(j.r.ctx) != error(errStopped) && !j.host.stopped(j.t.ID) {
-		return refusal(errEnding)
-	}
 	end := wire.TurnEnded{Cause: wire.TurnStopped, Error: "the turn was stopped before the agent got it"}
 	j.mu.Lock()
-	if p := j.record.turns[j.t.ID]; p != nil && p.said {
+	p := j.record.turns[j.t.ID]
+	j.mu.Unlock()
+	stopped, has := context.Cause(j.r.ctx) == error(errStopped) || j.host.stopped(j.t.ID), p != nil && p.said
+	switch {
+	case !stopped && !has:
+		return refusal(errEnding)
+	case !stopped && j.ends():
+		return wire.TurnEnded{}
+	case has:
 		end.Error = "the turn was stopped; the agent may have got it before"
 	}
-	j.mu.Unlock()
 	return j.over(end, "")
 }
 
@@ -106,8 +115,9 @@ func (j *job) over(end wire.TurnEnded, head string) wire.TurnEnded {
 	defer j.mu.Unlock()
 	err := j.record.begin(j.t)
 	if err == nil {
+		marker, body := j.known()
 		failpoint.Here("turns.ended.before")
-		err = j.record.add(line{Step: stepEnded, Turn: j.t.ID, Marker: j.t.Marker, Body: j.t.BodyHash, End: &end, Head: head})
+		err = j.record.add(line{Step: stepEnded, Turn: j.t.ID, Marker: marker, Body: body, End: &end, Head: head})
 		failpoint.Here("turns.ended.after")
 	}
 	if err != nil {
@@ -131,72 +141,105 @@ func (j *job) failed(err error) wire.TurnEnded {
 			return refusal(err)
 		}
 	}
+	if p := j.before; p != nil && p.said {
+		return j.evidence(end)
+	}
 	return j.over(end, "")
 }
 
-// say finds out whether the agent has the turn, says it if not, and takes the answer. A process that ended while it had no turn may not have
-// been noticed yet. It leaves the turn unread, and the turn goes to a new process.
+// next is what follows after a try to say a turn.
+type next int
+
+// What may follow.
+const (
+	// done means that the turn has the end that came with it. The zero value is for a turn that stays open.
+	done next = iota
+	// onlyAsked means that somebody only wanted to know of the turn, and that the agent does not have it.
+	onlyAsked
+	// onceMore means that another process shall get the turn, or go on with it.
+	onceMore
+)
+
+// say finds out whether the agent has the turn, says it if not, and takes the answer.
 func (j *job) say() (end wire.TurnEnded, again bool) {
-	end, again, unread := j.sayOnce()
-	if !unread {
-		return end, again
+	follows := onceMore
+	for follows == onceMore {
+		end, follows = j.try()
 	}
-	if err := j.write(line{Step: stepWithdrawn, Turn: j.t.ID}); err != nil {
-		return j.unwritten(j.t.ID, err), false
-	}
-	end, again, _ = j.sayOnce()
-	return end, again
+	return end, follows == onlyAsked
 }
 
-// sayOnce is say with one process. unread is true when the process lived before the turn and ended without reading it.
-func (j *job) sayOnce() (end wire.TurnEnded, again, unread bool) {
-	if j.r.ctx.Err() != nil || j.host.stopped(j.t.ID) {
-		return j.unsaid(), false, false
+// try is say with one process.
+func (j *job) try() (wire.TurnEnded, next) {
+	if j.cut() {
+		return j.unsaid(), done
 	}
 	used, err := j.openConversation()
 	if err != nil {
-		return j.failed(err), false, false
+		if j.startsAgain(err) {
+			return wire.TurnEnded{}, onceMore
+		}
+		return j.failed(err), done
 	}
-	text, found := j.text()
+	m, found := j.message()
 	switch {
 	case found != nil:
 		j.w.rest()
-		return *found, false, false
-	case j.t.Text == "": // somebody only wanted to know
+		return *found, done
+	case m.text == "":
 		j.w.rest()
-		return wire.TurnEnded{}, true, false
-	case j.r.ctx.Err() != nil || j.host.stopped(j.t.ID):
+		return wire.TurnEnded{}, onlyAsked
+	case j.cut():
 		j.w.rest()
-		return j.unsaid(), false, false
+		return j.unsaid(), done
 	}
-	if err := j.begin(text); err != nil {
+	if err := j.begin(m); err != nil {
 		j.w.rest()
-		return j.unwritten(j.t.ID, err), false, false
+		return j.unwritten(j.t.ID, err), done
 	}
-	end, unread = j.exchange(text, used)
-	return end, false, unread
+	return j.exchange(m.text, used)
 }
 
+// cut reports whether the turn was given up.
+func (j *job) cut() bool { return j.r.ctx.Err() != nil || j.host.stopped(j.t.ID) }
+
 // begin puts on the disk that the agent gets the turn.
-func (j *job) begin(text string) error {
-	needle := j.t.Marker
-	if text != "" && !strings.Contains(text, j.t.Text) {
-		needle = continued(j.t)
-	}
+func (j *job) begin(m message) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	failpoint.Here("turns.said.before")
-	err := j.record.add(line{Step: stepSaid, Turn: j.t.ID, Marker: j.t.Marker, Body: j.t.BodyHash, Needle: needle, Since: j.place.since})
+	marker, body := j.known()
+	err := j.record.add(line{Step: stepSaid, Turn: j.t.ID, Marker: marker, Body: body, Needle: m.needle, Since: j.since()})
 	failpoint.Here("turns.said.after")
+	if err == nil {
+		j.before = j.record.turns[j.t.ID]
+	}
 	return err
 }
 
-// exchange says the turn and takes its end. What the agent answered is on the disk before the relay looks at the work. unread is true when
-// a used process, which lived before the turn, ended without reading it; then end is empty.
-func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool) {
+// known returns the marker and the digest of the turn. Those of a turn that was said stand in the record: a look-up has another digest.
+func (j *job) known() (marker, body string) {
+	if p := j.before; p != nil && p.marker != "" {
+		return p.marker, p.body
+	}
+	return j.t.Marker, j.t.BodyHash
+}
+
+// since is the commit at which the turn began.
+func (j *job) since() string {
+	if p := j.before; p != nil && p.since != "" {
+		return p.since
+	}
+	return j.place.since
+}
+
+// exchange says the turn and takes its end. What the agent answered is on the disk before the relay looks at the work. used is true for a process
+// that lived before the turn. It may have ended without having read the turn.
+func (j *job) exchange(text string, used bool) (wire.TurnEnded, next) {
 	j.mu.Lock()
-	j.current, j.r.state, j.r.since = j.r, wire.TurnWorking, j.host.o.Now()
+	j.current = j.r
 	j.mu.Unlock()
+	j.turns(wire.TurnWorking)
 	teller, tells := j.host.o.Asker.(Teller)
 	told := func() {}
 	if tells {
@@ -217,17 +260,28 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	}
 	j.mu.Lock()
 	j.current = nil
-	unread = used && agents.Unread(err)
-	if unread {
-		j.r.state, j.r.since = wire.TurnQueued, j.host.o.Now()
-	}
 	j.mu.Unlock()
-	if unread {
+	switch {
+	case used && agents.Unread(err):
 		j.w.end()
-		return end, true
+		if err := j.write(line{Step: stepWithdrawn, Turn: j.t.ID}); err != nil {
+			return j.unwritten(j.t.ID, err), done
+		}
+		return wire.TurnEnded{}, onceMore
+	case j.leaves(err):
+		j.w.end()
+		return wire.TurnEnded{}, done
+	case j.goesOn(err):
+		j.w.end()
+		return wire.TurnEnded{}, onceMore
 	}
+	return j.answered(answer, err), done
+}
+
+// answered records what an agent answered, and ends the turn.
+func (j *job) answered(answer acp.Answer, err error) wire.TurnEnded {
 	noisy := j.notice(answer.Noise)
-	end = endOf(err)
+	end := endOf(err)
 	end.ID, end.Text = j.t.ID, answer.Text()
 	end = fitting(end)
 	failpoint.Here("turns.answered.before")
@@ -241,9 +295,9 @@ func (j *job) exchange(text string, used bool) (end wire.TurnEnded, unread bool)
 	}
 	if recorded != nil {
 		j.host.o.Log.Error().Err(recorded).Str("session", j.session).Str("turn", j.t.ID).Msg("record the answer of a turn")
-		return end, false
+		return end
 	}
-	return j.evidence(end), false
+	return j.evidence(end)
 }
 
 // notice collects what the evidence tells beside the work: noise in the agent's output once for a session, and words that came late.
@@ -297,13 +351,9 @@ func (j *job) conclude(id string) wire.TurnEnded {
 
 // evidence adds what the relay itself sees of the work, and ends the turn.
 func (j *job) evidence(end wire.TurnEnded) wire.TurnEnded {
-	since := j.place.since
-	if j.before != nil && j.before.since != "" {
-		since = j.before.since
-	}
 	var head string
 	// The work may be large, and the turn is over: its caller's end does not matter any more.
-	end.Evidence, head = j.place.evidence(context.WithoutCancel(j.r.ctx), since, j.noticed)
+	end.Evidence, head = j.place.evidence(context.WithoutCancel(j.r.ctx), j.since(), j.noticed)
 	return j.over(end, head)
 }
 

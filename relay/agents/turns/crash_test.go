@@ -96,16 +96,18 @@ func TestAfterACrash(t *testing.T) {
 		text    string
 		unclear bool
 		said    int
+		// absent means that a look-up shows that the agent does not have the turn.
+		absent bool
 	}{
-		"answered in the record":               {"", "answered", "", wire.TurnAnswered, "Hello", false, 1},
-		"answered, and the agent forgot it":    {"", "answered", "Hello\"}", wire.TurnAnswered, "Hello", false, 1},
-		"said, and the agent has the answer":   {"", "said", "", wire.TurnAnswered, "Hello", false, 1},
-		"said, and the agent did not answer":   {"", "said", `"role":"agent"`, wire.TurnCrashed, "", false, 1},
-		"said, and the agent does not have it": {"", "said", `"role":"user"`, wire.TurnAnswered, "Hello", false, 2},
-		"said to an agent that loads alone":    {"load", "said", `"role":"user"`, wire.TurnAnswered, "Hello", false, 2},
-		"said to an agent that cannot say":     {"resume", "said", `"role":"user"`, wire.TurnCrashed, "", true, 1},
-		"said to an agent without sessions":    {"none", "said", "", wire.TurnSessionGone, "", false, 1},
-		"opened, and not said":                 {"", "opened", "", wire.TurnAnswered, "Hello", false, 2},
+		"answered in the record":               {"", "answered", "", wire.TurnAnswered, "Hello", false, 1, false},
+		"answered, and the agent forgot it":    {"", "answered", "Hello\"}", wire.TurnAnswered, "Hello", false, 1, false},
+		"said, and the agent has the answer":   {"", "said", "", wire.TurnAnswered, "Hello", false, 1, false},
+		"said, and the agent did not answer":   {"", "said", `"role":"agent"`, wire.TurnAnswered, "done", false, 2, false},
+		"said, and the agent does not have it": {"", "said", `"role":"user"`, wire.TurnAnswered, "Hello", false, 2, true},
+		"said to an agent that loads alone":    {"load", "said", `"role":"user"`, wire.TurnAnswered, "Hello", false, 2, true},
+		"said to an agent that cannot say":     {"resume", "said", `"role":"user"`, wire.TurnCrashed, "", true, 1, false},
+		"said to an agent without sessions":    {"none", "said", "", wire.TurnSessionGone, "", false, 1, false},
+		"opened, and not said":                 {"", "opened", "", wire.TurnAnswered, "Hello", false, 2, false},
 	} {
 		for _, way := range []string{"asked again", "looked up"} {
 			t.Run(name+", "+way, func(t *testing.T) {
@@ -129,10 +131,9 @@ func TestAfterACrash(t *testing.T) {
 				}
 				w.open()
 				if way == "looked up" && c.step != "opened" {
-					absent := c.said == 2
 					w.eventually("the look-up has an answer", func() bool {
 						found := w.LookupTurn(t1)
-						return absent && found.Known == wire.TurnKnownAbsent || !absent && found.Known == wire.TurnKnownEnded
+						return c.absent && found.Known == wire.TurnKnownAbsent || !c.absent && found.Known == wire.TurnKnownEnded
 					})
 				}
 				end := w.run(t1)
@@ -190,7 +191,7 @@ func TestRepeats(t *testing.T) {
 		"an answer":                       {"", "do: say Hello", "", wire.TurnAnswered, "Hello", 1, 0, false},
 		"a limit":                         {"", "do: error -32603 You've hit your usage limit", "", wire.TurnAnswered, "done", 2, 1, false},
 		"a limit before the agent had it": {"", "do: error -32603 You've hit your usage limit", `"role":"user"`, wire.TurnLimited, "", 2, 0, false},
-		"a crash":                         {"", "do: kill", "", wire.TurnAnswered, "done", 2, 1, false},
+		"a crash that did not end":        {"", "do: kill 4\ndo: say done", "", wire.TurnAnswered, "done", 5, 1, false},
 		"a crash of one that cannot say":  {"resume", "do: kill", "", wire.TurnCrashed, "", 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {

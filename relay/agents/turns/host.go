@@ -321,7 +321,7 @@ func (h *Host) settle(l *lane, t wire.Turn) {
 		go func() {
 			select {
 			case <-halt:
-				cancel(errEnding)
+				cancel(wire.ErrEnding) // the turn stays open
 			case <-ctx.Done():
 			}
 		}()

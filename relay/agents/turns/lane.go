@@ -47,6 +47,8 @@ type run struct {
 	// The lane's mu guards the fields below.
 	state wire.TurnState
 	since time.Time
+	// note is what happened to the turn, "" for nothing.
+	note string
 	// asking are the questions that are open, and asked when the last one was closed.
 	asking []time.Time
 	asked  time.Time
@@ -165,7 +167,7 @@ func (l *lane) look(id string) wire.TurnFound {
 	defer l.mu.Unlock()
 	if r := l.runs[id]; r != nil {
 		state, since := l.stateOf(r)
-		return wire.TurnFound{Known: wire.TurnKnownOpen, State: state, SinceMS: max(0, l.host.o.Now().Sub(since).Milliseconds())}
+		return wire.TurnFound{Known: wire.TurnKnownOpen, State: state, SinceMS: max(0, l.host.o.Now().Sub(since).Milliseconds()), Note: r.note}
 	}
 	p := l.record.turns[id]
 	switch {

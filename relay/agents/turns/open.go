@@ -6,6 +6,7 @@ import (
 
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/wire"
 )
 
 // openConversation takes the session's process, or starts one. A process that lives cannot say what the agent has on the disk, so it
@@ -33,9 +34,11 @@ func (j *job) openConversation() (used bool, err error) {
 		j.w = w
 		return true, nil
 	}
+	j.turns(wire.TurnQueued)
 	if err := l.slots.take(j.r.ctx); err != nil {
 		return false, err
 	}
+	j.turns(wire.TurnStarting)
 	if err = j.limited(); err == nil { // the limit may have come while the turn waited for its slot
 		w, err = j.start(search)
 		j.meets(err)

@@ -158,7 +158,7 @@ func (l *ledger) settle(t wire.Turn) wire.TurnEnded {
 	}
 	said := 0
 	for _, line := range l.log("fake") {
-		if line.Event == acpagent.Prompted && strings.Contains(line.Text, t.Marker) {
+		if line.Event == acpagent.Prompted && strings.Contains(line.Text, t.Marker+"\n") {
 			said++
 		}
 	}

@@ -106,8 +106,9 @@ type past struct {
 	id, marker, body, needle, since string
 	// last is the last step of the turn.
 	last step
-	// said is true when the agent may have got the turn.
+	// said is true when the agent may have got the turn. tries counts how often it was said, or the agent was to continue it.
 	said  bool
+	tries int
 	cause wire.TurnCause
 }
 
@@ -222,6 +223,7 @@ func (r *record) applyTurn(l line) error {
 	switch l.Step {
 	case stepSaid:
 		p.marker, p.body, p.needle, p.since, p.said = l.Marker, l.Body, l.Needle, l.Since, true
+		p.tries++
 	case stepWithdrawn:
 		p.said = false
 	default:

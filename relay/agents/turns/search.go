@@ -68,42 +68,70 @@ func find(said []acp.Said, known bool, needle string) (finding, string) {
 // Ends that a replay leads to.
 const (
 	readLater  = "the answer was read from the agent's own history after a crash; its end may be missing"
-	noAnswer   = "the agent got the turn, but the process of the agent ended before the answer; send a turn with the same marker, and the agent continues"
 	maybeSaid  = "the relay ended while it sent the turn to the agent, and the agent cannot tell whether it got the turn"
 	maybeAgain = "the agent cannot tell whether it got the turn that this one repeats, so the relay did not send the turn again"
 )
 
-// text is what to say to the agent, or the end that the turn has without a word.
-func (j *job) text() (text string, end *wire.TurnEnded) {
+// noAnswer is the end of a turn that goes on no more.
+var noAnswer = fmt.Sprintf("the agent has the turn and did not answer it: its process ended in the turn %d times", maxAgain+1)
+
+// message is what an agent gets for a turn. The needle shows in its history that it has the message.
+type message struct{ text, needle string }
+
+// message is what to say to the agent, nothing when somebody only asked, or the end that the turn has without a word.
+func (j *job) message() (m message, end *wire.TurnEnded) {
 	said, known := j.w.Replay()
 	known = known && j.alone()
+	m = message{j.t.Text, j.t.Marker}
+	goesOn := false
 	if p := j.before; p != nil && p.said {
-		found, words := find(said, known, p.needle)
-		if found != notThere {
-			return "", j.settled(found, words)
-		}
-		if err := j.write(line{Step: stepWithdrawn, Turn: j.t.ID}); err != nil {
-			end := refusal(err)
-			return "", &end
+		m.needle = p.marker
+		found, words := findTurn(said, known, p)
+		switch {
+		case found == notThere:
+			if err := j.write(line{Step: stepWithdrawn, Turn: j.t.ID}); err != nil {
+				end := refusal(err)
+				return m, &end
+			}
+		case found == unanswered && p.tries <= maxAgain, found == answered && j.broken != "":
+			if goesOn = true; j.broken == "" {
+				j.note(fmt.Sprintf("the relay ended in the middle of the turn; the agent goes on with it (%d of %d)", p.tries, maxAgain))
+			}
+		default:
+			return m, j.settled(found, words)
 		}
 	}
-	text = j.t.Text
-	if p := j.earlier; p != nil && p.said && text != "" {
+	if p := j.earlier; p != nil && p.said && m.text != "" && !goesOn {
 		found, words := find(said, known, j.t.Marker)
 		switch {
 		case found == cannotTell:
 			end := j.over(wire.TurnEnded{Cause: wire.TurnCrashed, Unclear: true, Error: maybeAgain}, "")
-			return "", &end
+			return m, &end
 		case found == answered && p.cause == wire.TurnCrashed:
-			return "", j.settled(found, words)
+			return m, j.settled(found, words)
 		case found != notThere:
-			text = continued(j.t) + " The turn above was interrupted. Continue it: first look at what is done, and do nothing twice. If you had finished, repeat your last answer."
+			goesOn = true
 		}
 	}
-	if text != "" {
-		text = j.remind(said, known) + text
+	if goesOn {
+		m.needle = j.continued(m.needle)
+		m.text = m.needle + " The turn above was interrupted. Continue it: first look at what is done, and do nothing twice. If you had finished, repeat your last answer, whole."
 	}
-	return text, nil
+	if m.text != "" {
+		m.text = j.remind(said, known) + m.text
+	}
+	return m, nil
+}
+
+// findTurn is find for a turn that was said. The agent may have the turn, and not the last message that was to let it continue.
+func findTurn(said []acp.Said, known bool, p *past) (finding, string) {
+	found, words := find(said, known, p.needle)
+	if found == notThere && p.needle != p.marker {
+		if first, _ := find(said, known, p.marker); first != notThere {
+			return unanswered, ""
+		}
+	}
+	return found, words
 }
 
 // alone reports whether no process of an earlier relay can add to what the agent has.
@@ -119,11 +147,13 @@ func (j *job) alone() bool {
 // settled is the end of a turn that the agent has.
 func (j *job) settled(found finding, words string) *wire.TurnEnded {
 	end := wire.TurnEnded{ID: j.t.ID}
-	switch found {
-	case answered:
+	switch {
+	case found == answered:
 		end.Cause, end.Text, end.Error = wire.TurnAnswered, words, readLater
-	case unanswered:
+	case found == unanswered:
 		end.Cause, end.Error = wire.TurnCrashed, noAnswer
+	case j.broken != "": // the agent had the turn
+		end.Cause, end.Error = wire.TurnCrashed, clipped(j.broken+"; the agent cannot tell what it has of the turn, so it does not go on by itself")
 	default:
 		end.Cause, end.Unclear, end.Error = wire.TurnCrashed, true, maybeSaid
 	}
@@ -131,8 +161,14 @@ func (j *job) settled(found finding, words string) *wire.TurnEnded {
 	return &end
 }
 
-// continued marks the message that lets an agent go on with a turn. It holds the turn's marker, and an id that no other message has.
-func continued(t wire.Turn) string { return fmt.Sprintf("%s [continue %s]", t.Marker, t.ID) }
+// continued marks the message that lets an agent go on with the turn of a marker. It holds the marker, and an id that no other message has.
+func (j *job) continued(marker string) string {
+	id := j.t.ID
+	if p := j.before; p != nil && p.tries > 0 {
+		id += fmt.Sprintf(".%d", p.tries)
+	}
+	return fmt.Sprintf("%s [continue %s]", marker, id)
+}
 
 // maxReminder bounds what an agent gets back of an answer that it lost, in bytes; the end of the answer counts.
 const maxReminder = 16 << 10

@@ -51,6 +51,8 @@ type Agent struct {
 	Env []EnvVar
 	// Slots is how many processes of the entry may live at once.
 	Slots int
+	// StartTimeout is how long a process may take to start and to open its session. Real ones took up to 70 s on a busy machine.
+	StartTimeout time.Duration
 	// Idle is how long a process without a turn lives.
 	Idle time.Duration
 	// TurnTimeout bounds a turn. The time in which a person is asked does not count.
@@ -102,6 +104,6 @@ type Repo struct {
 
 func newAgent() Agent {
 	return Agent{
-		Slots: 1, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute, ApproveBy: AtMachine,
+		Slots: 1, StartTimeout: 3 * time.Minute, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute, ApproveBy: AtMachine,
 	}
 }

@@ -70,21 +70,21 @@ repos:
 	want := map[string]settings.Agent{
 		"opencode": {
 			Kind: "acp", Argv: []string{dir + "/bin/opencode", "acp"}, Env: []settings.EnvVar{{Name: "MODEL_KEY", Value: "key-of-the-model"}}, Slots: 2,
-			Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 11 * time.Minute, SilentAfter: 5 * time.Minute,
+			StartTimeout: 3 * time.Minute, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 11 * time.Minute, SilentAfter: 5 * time.Minute,
 			Sandbox:     &settings.Sandbox{Read: []string{"/usr"}, Network: true},
 			Permissions: settings.Permissions{Read: "allow", Edit: "allow", Execute: "ask", Fetch: "ask", Other: "ask"}, ApproveBy: "either", ToolCap: 40,
 		},
 		"plain": {
-			Kind: "acp", Argv: []string{"/bin/cat"}, Slots: 1, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
+			Kind: "acp", Argv: []string{"/bin/cat"}, Slots: 1, StartTimeout: 3 * time.Minute, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
 			Permissions: settings.Permissions{Read: "ask", Edit: "ask", Execute: "ask", Fetch: "ask", Other: "ask"}, ApproveBy: "machine", IKnow: true,
 		},
 		"rules": {
-			Kind: "acp", Argv: []string{"/bin/cat"}, Slots: 1, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
+			Kind: "acp", Argv: []string{"/bin/cat"}, Slots: 1, StartTimeout: 3 * time.Minute, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
 			Permissions: settings.Permissions{Execute: "ask", Commands: []settings.Command{{Program: "go", Args: []string{"test"}}, {Program: "/usr/bin/make", Exact: true}}}, ApproveBy: "machine", IKnow: true,
 		},
 		"cursor": {
 			Kind: "cli", Argv: []string{dir + "/bin/cursor-agent", "--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, Slots: 1,
-			Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
+			StartTimeout: 3 * time.Minute, Idle: 10 * time.Minute, TurnTimeout: time.Hour, AskHold: 10 * time.Minute, SilentAfter: 5 * time.Minute,
 			Sandbox: &settings.Sandbox{}, Permissions: settings.Permissions{Read: "allow"}, ApproveBy: "machine",
 			Template: &settings.Template{First: []string{"{prompt}"}, Resume: []string{"--resume", "{session}", "{prompt}"}, Prompt: "argument", MCP: "file", Format: "cursor-stream-json"},
 		},
@@ -180,7 +180,7 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"no argv", "agents: { a: { kind: acp, sandbox: {} } }\n", `agents.a.argv: is missing`},
 		{"program that is a folder", "agents: { a: { kind: acp, argv: [/usr], sandbox: {} } }\n", `agents.a.argv[0]: "/usr": is not a regular file`},
 		{"program without a path", "agents: { a: { kind: acp, argv: [such], sandbox: {} } }\n", `agents.a.argv[0]: "such": is not an absolute path`},
-		{"unknown key", acp("timeout: 1m"), `agents.a.timeout: is not a known key; use one of kind, argv, env, slots, idle, turn_timeout`},
+		{"unknown key", acp("timeout: 1m"), `agents.a.timeout: is not a known key; use one of kind, argv, env, slots, start_timeout, idle, turn_timeout`},
 		{"setting of an action", acp("approval: each"), `agents.a.approval: is not a known key`},
 		{"slots", acp("slots: 0"), `agents.a.slots: "0": is not a number in range; write a number from 1 to 64`},
 		{"idle", acp("idle: 25h"), `agents.a.idle: "25h": is not a duration in range`},

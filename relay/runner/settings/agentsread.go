@@ -61,6 +61,7 @@ func (r *configReader) agent(n *yaml.Node, at string) Agent {
 		{"argv", func(n *yaml.Node, at string) { a.Argv = r.argv(n, at, r.agentProgram) }},
 		{"env", func(n *yaml.Node, at string) { a.Env = r.agentEnv(n, at) }},
 		{"slots", func(n *yaml.Node, at string) { a.Slots, _ = r.number(n, at, 1, maxSlots) }},
+		{"start_timeout", span(&a.StartTimeout)},
 		{"idle", span(&a.Idle)},
 		{"turn_timeout", span(&a.TurnTimeout)},
 		{"ask_hold", span(&a.AskHold)},

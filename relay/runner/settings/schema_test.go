@@ -71,24 +71,25 @@ type (
 		Network bool     `yaml:"network"`
 	}
 	agent struct {
-		Kind        string            `yaml:"kind" oneof:"acp cli"`
-		Argv        []string          `yaml:"argv"`
-		Env         map[string]string `yaml:"env"`
-		Slots       int               `yaml:"slots"`
-		Idle        time.Duration     `yaml:"idle"`
-		TurnTimeout time.Duration     `yaml:"turn_timeout"`
-		AskHold     time.Duration     `yaml:"ask_hold"`
-		SilentAfter time.Duration     `yaml:"silent_after"`
-		Sandbox     sandbox           `yaml:"sandbox"`
-		Permissions permissions       `yaml:"permissions"`
-		ApproveBy   string            `yaml:"approve_by" oneof:"machine bridge either"`
-		ToolCap     int               `yaml:"tool_cap"`
-		IKnow       bool              `yaml:"i_know"`
-		First       []string          `yaml:"first"`
-		Resume      []string          `yaml:"resume"`
-		Prompt      string            `yaml:"prompt" oneof:"argument stdin"`
-		MCP         string            `yaml:"mcp" oneof:"argument file"`
-		Format      string            `yaml:"format" oneof:"text claude-stream-json codex-json cursor-stream-json"`
+		Kind         string            `yaml:"kind" oneof:"acp cli"`
+		Argv         []string          `yaml:"argv"`
+		Env          map[string]string `yaml:"env"`
+		Slots        int               `yaml:"slots"`
+		StartTimeout time.Duration     `yaml:"start_timeout"`
+		Idle         time.Duration     `yaml:"idle"`
+		TurnTimeout  time.Duration     `yaml:"turn_timeout"`
+		AskHold      time.Duration     `yaml:"ask_hold"`
+		SilentAfter  time.Duration     `yaml:"silent_after"`
+		Sandbox      sandbox           `yaml:"sandbox"`
+		Permissions  permissions       `yaml:"permissions"`
+		ApproveBy    string            `yaml:"approve_by" oneof:"machine bridge either"`
+		ToolCap      int               `yaml:"tool_cap"`
+		IKnow        bool              `yaml:"i_know"`
+		First        []string          `yaml:"first"`
+		Resume       []string          `yaml:"resume"`
+		Prompt       string            `yaml:"prompt" oneof:"argument stdin"`
+		MCP          string            `yaml:"mcp" oneof:"argument file"`
+		Format       string            `yaml:"format" oneof:"text claude-stream-json codex-json cursor-stream-json"`
 	}
 	permissions struct {
 		All     string `yaml:",short" oneof:"allow ask"`

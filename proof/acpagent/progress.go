@@ -1,0 +1,101 @@
+package acpagent
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// progress is how far a turn has come, as a model sees it in what it did.
+type progress struct {
+	// path is a file that outlives the process.
+	path   string
+	orders []string
+	// from is how many orders an earlier process did.
+	from int
+}
+
+// progressOf returns the orders of a prompt. For one that asks to continue, these are the orders of the turn that an earlier process has not begun.
+func (t *play) progressOf(prompt string) progress {
+	p := progress{path: t.session.path + ".progress", orders: ordersOf(prompt)}
+	if mark, continues := markOf(prompt); continues {
+		if done, err := os.ReadFile(p.path); err == nil {
+			p.from, _ = strconv.Atoi(string(done))
+		}
+		p.orders = ordersOf(t.session.interrupted(mark))
+		p.from = min(p.from, len(p.orders))
+		p.orders = p.orders[p.from:]
+		return p
+	}
+	p.did(-1)
+	return p
+}
+
+// begins notes an order that is not repeated once it began.
+func (p progress) begins(order string, i int) {
+	switch word, _, _ := strings.Cut(order, " "); word {
+	case "sleep", "hang", "deaf", "exit", "error", "stop":
+		p.did(i)
+	}
+}
+
+// did notes that an order is done.
+func (p progress) did(i int) { _ = os.WriteFile(p.path, []byte(strconv.Itoa(p.from+i+1)), 0o600) }
+
+func ordersOf(prompt string) (orders []string) {
+	for line := range strings.Lines(prompt) {
+		if order, found := strings.CutPrefix(strings.TrimRight(line, "\n"), "do: "); found {
+			orders = append(orders, order)
+		}
+	}
+	return orders
+}
+
+// markOf returns the marker of a prompt, and whether the prompt asks to continue.
+func markOf(prompt string) (mark string, continues bool) {
+	const begin = "[bridge "
+	at := strings.Index(prompt, begin)
+	if at < 0 {
+		return "", false
+	}
+	mark, rest, _ := strings.Cut(prompt[at:], "]")
+	return mark + "]", strings.HasPrefix(rest, " [continue ")
+}
+
+// interrupted is the last prompt with the marker that does not ask to continue.
+func (s *session) interrupted(mark string) (prompt string) {
+	text, err := os.ReadFile(s.path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		var each said
+		if json.Unmarshal([]byte(line), &each) != nil || each.Role != "user" {
+			continue
+		}
+		if its, continues := markOf(each.Text); its == mark && !continues {
+			prompt = each.Text
+		}
+	}
+	return prompt
+}
+
+// kill ends the process in the first prompts of a turn.
+func (t *play) kill(rest string) {
+	lines, _ := ReadLog(t.home)
+	last, prompts := "", 0
+	for _, l := range lines {
+		if mark, _ := markOf(l.Text); l.Event == Prompted && l.Session == t.session.id {
+			if mark != last || mark == "" {
+				last, prompts = mark, 0
+			}
+			prompts++
+		}
+	}
+	if prompts <= max(1, number(rest)) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}

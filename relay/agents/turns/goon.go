@@ -1,0 +1,70 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"drawbridge/relay/agents"
+	"drawbridge/relay/wire"
+)
+
+// A process may end in the middle of its turn: it was killed, it failed, or its relay ended. The session's record says that the turn was said, and the
+// agent's own history says whether the agent has it. So the relay goes on by itself: it lets the agent continue, or says the turn.
+
+// maxAgain is how often a turn goes on by itself, and how often a process of it is started again.
+const maxAgain = 3
+
+// goesOn reports whether another process goes on with a turn whose process ended, and notes it.
+func (j *job) goesOn(err error) bool {
+	if !agents.Ended(err) || j.before.tries > maxAgain || j.cut() {
+		return false
+	}
+	j.broken = reasonOf(err)
+	j.note(fmt.Sprintf("the agent's process ended in the middle of the turn (%s); the relay has the agent go on (%d of %d)", j.broken, j.before.tries, maxAgain))
+	return true
+}
+
+// startsAgain reports whether a process is started again that did not open its session, and notes it. Nothing was said to it.
+func (j *job) startsAgain(err error) bool {
+	if !agents.Ended(err) && agents.CauseOf(err) != agents.Hung || j.starts == maxAgain || j.cut() {
+		return false
+	}
+	j.starts++
+	j.note(fmt.Sprintf("the agent did not start (%s); the relay starts it again (%d of %d)", reasonOf(err), j.starts, maxAgain))
+	return true
+}
+
+// leaves reports whether the relay ended the turn because it ends itself. The next relay goes on with the turn.
+func (j *job) leaves(err error) bool {
+	return agents.CauseOf(err) == agents.Stopped && j.ends() && !j.host.stopped(j.t.ID)
+}
+
+// ends reports whether the turn's time is over because the relay ends.
+func (j *job) ends() bool { return errors.Is(context.Cause(j.r.ctx), wire.ErrEnding) }
+
+// note says in a line what happened to the turn: to those who look it up, and in its evidence.
+func (j *job) note(text string) {
+	text = clipped(text)
+	j.host.o.Log.Warn().Str("session", j.session).Str("turn", j.t.ID).Msg(text)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.r.note = text
+	j.noticed = append(j.noticed, text)
+}
+
+// turns notes what the turn does from now on.
+func (j *job) turns(state wire.TurnState) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.r.state, j.r.since = state, j.host.o.Now()
+}
+
+// reasonOf is the reason of an agent's error.
+func reasonOf(err error) string {
+	var why *agents.Error
+	if errors.As(err, &why) {
+		return why.Reason
+	}
+	return err.Error()
+}
