@@ -244,7 +244,20 @@ func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
+// continueTurn, sayAgain and giveUp take a person's word about a turn that ended badly.
+func (h *Handler) continueTurn(w http.ResponseWriter, r *http.Request) error {
+	return onTurn(w, r, h.o.Engine.Continue)
+}
+
+func (h *Handler) sayAgain(w http.ResponseWriter, r *http.Request) error {
+	return onTurn(w, r, h.o.Engine.SayAgain)
+}
+
+func (h *Handler) giveUp(w http.ResponseWriter, r *http.Request) error {
+	return onTurn(w, r, h.o.Engine.GiveUp)
+}
+
+func onTurn(w http.ResponseWriter, r *http.Request, do func(context.Context, bridge.TurnID) (bridge.Turn, error)) error {
 	id, err := pathValue(r, "id")
 	if err != nil {
 		return err
@@ -252,7 +265,7 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
 	if err := readOptional(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	t, err := h.o.Engine.Replay(r.Context(), bridge.TurnID(id))
+	t, err := do(r.Context(), bridge.TurnID(id))
 	if err != nil {
 		return err
 	}

@@ -363,9 +363,19 @@ func (c *Client) Join(ctx context.Context, idOrName string, r JoinRequest) (Agen
 	return post[Agent](ctx, c, "/v1/agents/"+url.PathEscape(idOrName)+"/join", r)
 }
 
-// Replay gives a failed or uncertain turn another try. Twice is two tries.
-func (c *Client) Replay(ctx context.Context, turn string) (Turn, error) {
-	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/replay", nil)
+// Continue gives a failed or uncertain turn another try. Nothing that its agent has is said a second time.
+func (c *Client) Continue(ctx context.Context, turn string) (Turn, error) {
+	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/continue", nil)
+}
+
+// SayAgain says the words of a failed or uncertain turn again, in a new turn, whether its agent has them or not.
+func (c *Client) SayAgain(ctx context.Context, turn string) (Turn, error) {
+	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/say-again", nil)
+}
+
+// GiveUp ends the matter of a failed turn, or of an uncertain one of an agent at a relay.
+func (c *Client) GiveUp(ctx context.Context, turn string) (Turn, error) {
+	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/give-up", nil)
 }
 
 // Chat says something as a user and waits, as long as ctx lets it, for the answer.

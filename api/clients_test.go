@@ -39,7 +39,7 @@ func TestMistakesOfClientsAreNoFaults(t *testing.T) {
 		strings.Repeat("[", 5000), `{"name":"one","repo":"` + chatRepo + `","prompt":"p"}`, `{"name":"two","repo":"github.com/evil/x","prompt":"p"}`, `{"name":"operator","repo":"` + chatRepo + `","prompt":"p"}`,
 		`{"user_id":"u","message":"m"}`, `{"text":""}`, `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, `{"hash":"x"}`}
 	for _, path := range []string{"/chat", "/chat?async=true", "/v1/agents", "/v1/agents/one/turns", "/v1/agents/none/turns", "/v1/agents/one/stop", "/v1/agents/one/forget", "/v1/agents/one/join", "/v1/agents/none/resume",
-		"/v1/commands/cmd_x/approve", "/v1/commands/cmd_x/deny", "/v1/commands/cmd_x/resolve", "/v1/commands/cmd_x/cancel", "/v1/turns/trn_x/replay", "/v1/turns/trn_x/resolve", "/v1/restored", "/v1/none", "/agent/u", "/metrics"} {
+		"/v1/commands/cmd_x/approve", "/v1/commands/cmd_x/deny", "/v1/commands/cmd_x/resolve", "/v1/commands/cmd_x/cancel", "/v1/turns/trn_x/continue", "/v1/turns/trn_x/say-again", "/v1/turns/trn_x/give-up", "/v1/turns/trn_x/resolve", "/v1/restored", "/v1/none", "/agent/u", "/metrics"} {
 		for _, body := range bodies {
 			if code, answer, _ := w.call(t, http.MethodPost, path, body); code >= 500 {
 				t.Errorf("POST %s %.40q: %d %s", path, body, code, answer)

@@ -252,7 +252,7 @@ type Turn struct {
 // IsLaunch reports whether a turn makes its agent: the first one does, every other is a follow-up.
 func (t Turn) IsLaunch() bool { return t.Seq == 1 }
 
-// GoesOn reports whether the agent has the turn already and was cut off in it by a limit. It is asked to go on, and not told again. A turn
+// GoesOn reports whether the agent has the turn already and was cut off in it, by a limit or by the end of its process. It is asked to go on, and not told again. A turn
 // that was cut off has a Status, also when the run with which it was to go on never began.
 func (t Turn) GoesOn() bool {
 	return (t.Run != "" || t.Status != "") && (t.State == TurnQueued || t.State == TurnDelivering)

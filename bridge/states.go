@@ -30,7 +30,7 @@ const (
 	TurnUncertain  TurnState = "uncertain"
 )
 
-// Over reports whether nothing more will come of the turn by itself.
+// Over reports whether nothing more will come of the turn by itself. A person may let a failed turn of an agent at a relay go on.
 func (s TurnState) Over() bool { return s == TurnReplied || s == TurnFailed }
 
 // CommandState says how far a command has come.
@@ -70,7 +70,7 @@ var (
 		AgentWaiting: {AgentBusy, AgentGated, AgentIdle, AgentDone},
 		AgentGated:   {AgentBusy, AgentIdle, AgentWaiting, AgentDone},
 		AgentDone:    {AgentBusy, AgentGated},
-		AgentFailed:  {AgentBusy},
+		AgentFailed:  {AgentBusy, AgentIdle, AgentWaiting, AgentDone},
 	}
 	TurnEdges = map[TurnState][]TurnState{
 		TurnQueued:     {TurnDelivering, TurnFailed},
@@ -78,7 +78,7 @@ var (
 		TurnRunning:    {TurnReplied, TurnFailed, TurnQueued, TurnUncertain},
 		TurnUncertain:  {TurnRunning, TurnQueued, TurnFailed},
 		TurnReplied:    {},
-		TurnFailed:     {},
+		TurnFailed:     {TurnQueued},
 	}
 	CommandEdges = map[CommandState][]CommandState{
 		CommandParsed:    {CommandRefused, CommandHeld, CommandGranted, CommandFinished},

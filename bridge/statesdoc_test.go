@@ -28,7 +28,8 @@ func statesPage() string {
 		"A turn stays queued while its runtime is away: the cloud without a key, or a runtime that the configuration lost.\n" +
 		"If the account of an agent on a person's machine is limited, a running turn is queued again. It has not failed, and goes on when the limit is over.\n" +
 		"A running turn is also queued again if the machine turns out never to have given it to the agent. A running turn becomes uncertain if its machine\n" +
-		"cannot tell whether the agent got it. Then `drawbridge resolve` with --told or --tell settles it.\n\n")
+		"cannot tell whether the agent got it. Then `drawbridge give-up` or `drawbridge say-again` settles it.\n" +
+		"A failed turn of an agent at a relay is queued again when a person says `drawbridge continue`.\n\n")
 	b.WriteString(diagram(bridge.TurnEdges))
 	b.WriteString("\n## Command\n\nsending is committed before the request leaves. confirmed: the agent is there. reported: the agent that asked has had a turn that\n" +
 		"told it. uncertain: it may have happened. The bridge asks the relay's journal about an action until it knows; otherwise a\n" +

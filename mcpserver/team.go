@@ -441,7 +441,7 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 	case last.State == bridge.TurnUncertain:
 		return answer{}, bridge.Errorf(bridge.Conflict, "the last turn of %s may not have arrived; ask a person to check it", child.Name)
 	case last.State == bridge.TurnFailed:
-		t, err := d.o.Engine.Retry(ctx, c.agent.ID, c.once, last.ID)
+		t, err := d.o.Engine.ContinueFor(ctx, c.agent.ID, c.once, last.ID)
 		return pokedAs(string(t.ID)), err
 	case child.State == bridge.AgentBusy:
 		return answer{data: poked{Status: "busy"}}, nil

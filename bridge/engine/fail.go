@@ -31,7 +31,7 @@ func lastWords(a bridge.Agent, obs bridge.Observation) string {
 // of its text runs, the parent is told, and what it carried waits again. What
 // may go better another time is tried again; the rest is parked for a person.
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
-	reason := words.Ending(out.obs).Failed()
+	reason := words.Ending(out.obs).Failed(j.turn.ID)
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
 	if j.tree.Stopped() {
 		j.agent.Trouble = words.Stopped(j.tree)

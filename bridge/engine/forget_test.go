@@ -30,7 +30,7 @@ func TestForgottenAgentsGetNoTurns(t *testing.T) {
 		if _, err := w.engine.Say(t.Context(), a.ID, "wake up"); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("said to it: %v", err)
 		}
-		if _, err := w.engine.Replay(t.Context(), failed.ID); bridge.KindOf(err) != bridge.Conflict {
+		if _, err := w.engine.Continue(t.Context(), failed.ID); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("replayed: %v", err)
 		}
 		w.tell(a.ID, "news")

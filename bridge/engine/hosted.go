@@ -144,7 +144,7 @@ func (e *Engine) stagger(t bridge.Tree) time.Duration {
 // asks ends a turn whose agent asked a person for so long that its process ended. What the turn told was told, and the answer is the
 // agent's next turn. Its task goes on, so that the parent hears only that a person has to answer.
 func (c *change) asks(j *job, out output) error {
-	text := words.Ending(out.obs).Failed()
+	text := words.Ending(out.obs).Failed(j.turn.ID)
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, text, text
 	j.agent.Doing = bridge.DoingAsking
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {

@@ -217,7 +217,7 @@ func TestCausesPark(t *testing.T) {
 					t.Errorf("heard %q, trouble %q, want %q", got, a.Trouble, want)
 				}
 				failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)
-				if _, err := w.engine.Replay(t.Context(), failed[0].ID); err != nil {
+				if _, err := w.engine.Continue(t.Context(), failed[0].ID); err != nil {
 					t.Fatal(err)
 				}
 				w.resting()
@@ -229,7 +229,7 @@ func TestCausesPark(t *testing.T) {
 	}
 }
 
-// A retry under one key is made once, and later calls return the turn that it made, whatever became of it. The key is good for nothing else.
+// A turn goes on once under one key, and later calls return it, whatever became of it. The key is good for nothing else.
 func TestRetryUnderOneKey(t *testing.T) {
 	t.Parallel()
 	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished}, {State: bridge.RunError, Cause: bridge.CauseCrashed}}}, func(t *testing.T, w *world) {
@@ -242,18 +242,18 @@ func TestRetryUnderOneKey(t *testing.T) {
 		once := bridge.Once{Key: "k", Digest: "poke"}
 		made := map[bridge.TurnID]bool{}
 		for range 3 {
-			again, err := w.engine.Retry(t.Context(), a.ID, once, failed)
+			again, err := w.engine.ContinueFor(t.Context(), a.ID, once, failed)
 			if err != nil {
 				t.Fatal(err)
 			}
 			made[again.ID] = true
 			w.resting()
 		}
-		if got := w.sent(boss); len(got) != 2 || len(made) != 1 || made[failed] {
+		if got := w.sent(boss); len(got) != 2 || len(made) != 1 || !made[failed] {
 			t.Errorf("heard %q in the turns %v", got, made)
 		}
 		once.Digest = "something else"
-		if _, err := w.engine.Retry(t.Context(), a.ID, once, failed); bridge.KindOf(err) != bridge.Conflict {
+		if _, err := w.engine.ContinueFor(t.Context(), a.ID, once, failed); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("under a key that was used: %v", err)
 		}
 	})

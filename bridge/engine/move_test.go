@@ -162,7 +162,7 @@ func TestMoveFirstTurnRefused(t *testing.T) {
 		w.mustMove(a, "desk")
 		w.say("what now?")
 		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)
-		if _, err := w.engine.Replay(t.Context(), failed[0].ID); err != nil {
+		if _, err := w.engine.Continue(t.Context(), failed[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		w.resting()

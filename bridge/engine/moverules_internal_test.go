@@ -103,7 +103,7 @@ func TestMayMove(t *testing.T) {
 		"asleep by a limit": {to: "desk", prepare: func(w *court, a *bridge.Agent) {
 			w.turnIn(*a, "r", bridge.TurnDelivering, bridge.TurnRunning, bridge.TurnQueued)
 		}, kind: bridge.Conflict, why: "was cut off by a limit and goes on by itself"},
-		"a turn is uncertain":             {to: "desk", prepare: func(w *court, a *bridge.Agent) { w.turnIn(*a, "", bridge.TurnDelivering, bridge.TurnUncertain) }, kind: bridge.Conflict, why: "settle it with `drawbridge resolve trn_2`"},
+		"a turn is uncertain":             {to: "desk", prepare: func(w *court, a *bridge.Agent) { w.turnIn(*a, "", bridge.TurnDelivering, bridge.TurnUncertain) }, kind: bridge.Conflict, why: "says how to settle it"},
 		"a question is open":              {to: "desk", prepare: func(w *court, _ *bridge.Agent) { w.askedFor("cmd_q", bridge.VerbPermission, bridge.CommandHeld) }, kind: bridge.Conflict, why: "answer it with `drawbridge approve cmd_q`"},
 		"a question has its answer":       {to: "desk", prepare: func(w *court, _ *bridge.Agent) { w.askedFor("cmd_q", bridge.VerbPermission, bridge.CommandFinished) }},
 		"it launches a subagent":          {to: "desk", prepare: func(w *court, _ *bridge.Agent) { w.askedFor("cmd_l", parser.Subagent, bridge.CommandSending) }, kind: bridge.Conflict, why: "launches a subagent now; wait for it"},

@@ -136,10 +136,15 @@ func (c *change) addTurnAt(a *bridge.Agent, t bridge.Turn, due time.Time) error 
 	if _, err := c.InsertTurn(t); err != nil {
 		return err
 	}
-	if err := c.Enqueue(bridge.Work{Lane: agentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t.ID), Due: due, Share: bridge.TreeShare(bridge.WorkTurn, a.Root)}); err != nil {
+	if err := c.enqueueTurn(*a, t.ID, due); err != nil {
 		return err
 	}
 	return c.setAgent(a, bridge.AgentBusy)
+}
+
+// enqueueTurn queues the work that delivers a turn.
+func (c *change) enqueueTurn(a bridge.Agent, t bridge.TurnID, due time.Time) error {
+	return c.Enqueue(bridge.Work{Lane: agentLane(a.ID), Kind: bridge.WorkTurn, Ref: string(t), Due: due, Share: bridge.TreeShare(bridge.WorkTurn, a.Root)})
 }
 
 // shut closes an agent that does nothing now until a person lets it go on.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/moving"
@@ -204,8 +203,7 @@ func (c *change) settleAction(m bridge.Command, word Word) error {
 }
 
 // ResolveTurn settles an uncertain turn by a person's word. A launch is settled as Resolve settles its command. A follow-up that did not
-// arrive ends as failed, and what it carried waits for another turn. For an agent at a relay a person can say as well that it got the turn
-// (Told), or have a new turn say the same (Tell). Conflict when the turn is not uncertain.
+// arrive ends as failed, and what it carried waits for another turn. Conflict when the turn is not uncertain.
 func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (bridge.Turn, error) {
 	var t bridge.Turn
 	if word.Ran || word.Journal || word.ExitCode != nil {
@@ -233,12 +231,12 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 			err = c.settleLaunch(j, external)
 		case j.turn.Run != "" && external == "":
 			_, err = c.settleOne(j.turn, word.Told)
-		case (word.Told || word.Tell) && external == "" && !bridge.InCloud(j.agent.Runtime):
-			err = c.settleSaid(&j, word.Told)
+		case (word.Told || word.Tell) && external == "" && e.hosted(j.agent):
+			err = bridge.Errorf(bridge.Invalid, "turn %s is one of an agent at a relay; if the agent got it, `drawbridge give-up %s`, otherwise `drawbridge say-again %s`", id, id, id)
 		case word.Told || word.Tell:
-			err = bridge.Errorf(bridge.Invalid, "turn %s has no run that could have told anything; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)
+			err = bridge.Errorf(bridge.Invalid, "turn %s has no run that could have told anything; settle it with --not-launched, or send it again with `drawbridge say-again %s`", id, id)
 		case external != "":
-			err = bridge.Errorf(bridge.Invalid, "turn %s launched nothing; settle it with --not-launched, or send it again with `drawbridge replay %s`", id, id)
+			err = bridge.Errorf(bridge.Invalid, "turn %s launched nothing; settle it with --not-launched, or send it again with `drawbridge say-again %s`", id, id)
 		default:
 			err = c.giveUp(&j, "a person says that it did not arrive")
 		}
@@ -249,15 +247,6 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 		return err
 	}, bridge.NeedStory{Turn: id})
 	return t, notFound(err, "turn", string(id))
-}
-
-// causeAgain returns why a failed turn is said again. A turn without words of its own tells what waits for its agent now,
-// which may be something else than what it carried when it failed.
-func causeAgain(failed bridge.Turn, waiting []bridge.Notice) bridge.Cause {
-	if cause, _, _ := bridge.Urgency(waiting); failed.Text == "" && cause != "" {
-		return cause
-	}
-	return failed.Cause
 }
 
 // settleCommand settles the launch that a command asked for.
@@ -304,84 +293,4 @@ func (c *change) giveUp(j *job, reason string) error {
 		return err
 	}
 	return c.failTask(&j.agent, j.turn, bridge.Notice{Text: words.Failure(j.agent, j.command, launch, reason)})
-}
-
-// Replay gives a failed or uncertain turn another try. An uncertain turn is sent again as it is, because a person has looked. A failed one, and
-// an uncertain one of an agent at a relay, leads to a new turn with the same words and all that waits for the agent. If such a turn waits
-// already, it goes now.
-func (e *Engine) Replay(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
-	return e.Retry(ctx, "", bridge.Once{}, id)
-}
-
-// Retry is Replay on behalf of an agent. Twice under one key is once, and returns the turn of the first call.
-func (e *Engine) Retry(ctx context.Context, by bridge.AgentID, once bridge.Once, id bridge.TurnID) (t bridge.Turn, err error) {
-	err = e.update(ctx, func(c *change) error {
-		made, err := once.Earlier(c.Scene, by)
-		if err != nil {
-			return err
-		}
-		if made != "" {
-			t, err = c.Turn(bridge.TurnID(made))
-		} else if t, err = c.replay(id); err == nil {
-			err = once.Keep(c.Scene, by, string(t.ID), c.now)
-		}
-		return err
-	}, bridge.NeedStory{Turn: id})
-	return t, notFound(err, "turn", string(id))
-}
-
-func (c *change) replay(id bridge.TurnID) (bridge.Turn, error) {
-	t, err := c.Turn(id)
-	if err != nil {
-		return t, err
-	}
-	a, err := c.Agent(t.Agent)
-	if err != nil {
-		return t, err
-	}
-	if err := errors.Join(notForgotten(a), c.notStopped(a.Root)); err != nil {
-		return t, err
-	}
-	switch {
-	case a.External == "" && !moving.Is(a):
-		return t, bridge.Errorf(bridge.Conflict, "turn %s launched no agent that can get a turn; launch another agent, or resolve the turn's command", id)
-	case a.Quarantined:
-		return t, bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
-	case t.State == bridge.TurnUncertain && t.Run != "":
-		return t, bridge.Errorf(bridge.Conflict, "turn %s stands for an unknown run. If that run told the agent what waits for it, use `drawbridge resolve %s --told`, otherwise `--tell`", id, id)
-	case t.State == bridge.TurnUncertain && a.External != "" && !bridge.InCloud(a.Runtime):
-		if err := c.sayInNewTurn(&t, a); err != nil {
-			return t, err
-		}
-	case t.State == bridge.TurnUncertain:
-		t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
-		if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
-			return t, err
-		}
-		return t, c.WakeLane(agentLane(a.ID), c.now)
-	case t.State != bridge.TurnFailed:
-		return t, bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be replayed", id, t.State)
-	}
-	waiting, err := c.WaitingNotices(a.ID, maxJoined)
-	if err != nil {
-		return t, err
-	}
-	if t.Text == "" && len(waiting) == 0 {
-		return t, bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", id)
-	}
-	if same, err := c.SaidAgain(t); err != nil {
-		return t, err
-	} else if same.ID != "" {
-		return same, c.WakeLane(agentLane(a.ID), c.now)
-	}
-	if t.Trouble == saidAgain { // the old turn's work stands first in the lane
-		if err := c.WakeLane(agentLane(a.ID), c.now); err != nil {
-			return t, err
-		}
-	}
-	again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
-	if err := c.addTurn(&a, again); err != nil {
-		return t, err
-	}
-	return c.Turn(again.ID)
 }

@@ -111,7 +111,7 @@ func TestReplay(t *testing.T) {
 		a := w.launch("go")
 		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
 		broken.Store(false)
-		if _, err := w.engine.Replay(t.Context(), failed.ID); err != nil {
+		if _, err := w.engine.Continue(t.Context(), failed.ID); err != nil {
 			t.Fatal(err)
 		}
 		w.idle(3)
@@ -119,7 +119,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("the outcome was lost:\n%s", sent)
 		}
 		replied := w.turnsIn(a.ID, bridge.TurnReplied, 2)[0]
-		if _, err := w.engine.Replay(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
+		if _, err := w.engine.Continue(t.Context(), replied.ID); bridge.KindOf(err) != bridge.Conflict {
 			t.Errorf("replayed a turn that ran: %v", err)
 		}
 	})
@@ -147,7 +147,7 @@ func TestReplayTellsWhatWaitsNow(t *testing.T) {
 		}
 		w.turnsIn(a.ID, bridge.TurnFailed, 2)
 		broken.Store(false)
-		again, err := w.engine.Replay(t.Context(), old.ID)
+		again, err := w.engine.Continue(t.Context(), old.ID)
 		if err != nil || old.Cause != bridge.CauseActionOutcome || again.Cause != bridge.CauseMessage {
 			t.Errorf("an old turn of cause %q is replayed with cause %q, %v", old.Cause, again.Cause, err)
 		}
@@ -177,7 +177,7 @@ func TestReplayOfATurnThatIsTriedAgainAnyway(t *testing.T) {
 		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
 		w.turnsIn(a.ID, bridge.TurnQueued, 1)
 		heal.Store(true)
-		again, err := w.engine.Replay(t.Context(), failed.ID)
+		again, err := w.engine.Continue(t.Context(), failed.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestReplayOfATurnThatIsBeingSaidAgain(t *testing.T) {
 		}
 		failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
 		for range 3 {
-			again, err := w.engine.Replay(t.Context(), failed.ID)
+			again, err := w.engine.Continue(t.Context(), failed.ID)
 			if err != nil || again.Seq != 3 {
 				t.Errorf("turn %d says it again, %v", again.Seq, err)
 			}

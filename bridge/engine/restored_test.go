@@ -150,7 +150,7 @@ func TestRestoredUnreadable(t *testing.T) {
 				if got := w.tellings(); got != "first 1, second 1, action 1, launches 3" {
 					t.Errorf("before the answer: %s", got)
 				}
-				if _, err := w.engine.Replay(t.Context(), all[0].ID); bridge.KindOf(err) != bridge.Conflict {
+				if _, err := w.engine.Continue(t.Context(), all[0].ID); bridge.KindOf(err) != bridge.Conflict {
 					t.Errorf("replayed: %v", err)
 				}
 				n, err := w.engine.SettleRestored(t.Context(), tt.told)

@@ -142,7 +142,7 @@ func TestParked(t *testing.T) {
 			t.Fatalf("%s: %s, turns %q", got.State, got.Trouble, w.turns())
 		}
 		for _, e := range w.timeline(bridge.EventParked) {
-			wants(t, e.Text, "the plan's limit is reached): 1; `drawbridge replay trn_") // a person reads what to do
+			wants(t, e.Text, "the plan's limit is reached): 1; `drawbridge continue trn_") // a person reads what to do
 		}
 		failed := w.timeline(bridge.EventTurnFailed)
 		if n := len(w.timeline(bridge.EventParked)); n != 1 || len(failed) != 1 || failed[0].Fields["duration_ms"] == "" { // traces draw the run from it, in place of a completion
@@ -237,7 +237,7 @@ func TestBrokenWordsStandInLine(t *testing.T) {
 		broken = "one"
 		c.mu.Unlock()
 		w.turnsIn(first.Agent, bridge.TurnFailed, 1)
-		if again, err := w.engine.Replay(t.Context(), first.ID); bridge.KindOf(err) != bridge.Conflict && (err != nil || again.ID != second.ID) {
+		if again, err := w.engine.Continue(t.Context(), first.ID); bridge.KindOf(err) != bridge.Conflict && (err != nil || again.ID != second.ID) {
 			t.Errorf("replayed as turn %d, %v", again.Seq, err)
 		}
 		w.resting()
@@ -363,7 +363,7 @@ func TestReplayedTurnIsInDoubtAnew(t *testing.T) {
 		}
 		uncertain()
 		begun := time.Now()
-		if _, err := w.engine.Replay(t.Context(), t1.ID); err != nil {
+		if _, err := w.engine.Continue(t.Context(), t1.ID); err != nil {
 			t.Fatal(err)
 		}
 		uncertain()

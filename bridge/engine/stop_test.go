@@ -44,7 +44,7 @@ func TestStopIdle(t *testing.T) {
 		turns := w.turns()
 		_, said := w.engine.Say(t.Context(), a.ID, "hello")
 		_, approved := w.yes(held.ID)
-		_, replayed := w.engine.Replay(t.Context(), w.firstTurn().ID)
+		_, replayed := w.engine.Continue(t.Context(), w.firstTurn().ID)
 		for name, err := range map[string]error{"say": said, "approve": approved, "replay": replayed} {
 			if bridge.KindOf(err) != bridge.Conflict {
 				t.Errorf("%s: %v", name, err)

@@ -264,7 +264,7 @@ func TestFailedTask(t *testing.T) {
 				}
 				c.follows(bridge.RunFinished, worker)
 				a := child(t, w, worker)
-				if _, err := w.engine.Replay(t.Context(), lastTurn(t, w, a.ID).ID); err != nil {
+				if _, err := w.engine.Continue(t.Context(), lastTurn(t, w, a.ID).ID); err != nil {
 					t.Fatal(err)
 				}
 				w.resting()

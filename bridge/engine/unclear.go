@@ -45,16 +45,12 @@ func whyUnclear(id bridge.TurnID, obs bridge.Observation) string {
 	if obs.Detail != "" {
 		text += ": " + string(words.Name(obs.Detail))
 	}
-	return text + fmt.Sprintf("; look at its workspace; then settle it with `drawbridge resolve %s --told` if the agent got the turn, or `--tell` to say it in a new turn", id)
+	return text + fmt.Sprintf("; look at its workspace; if the agent got the turn, `drawbridge give-up %s`, otherwise `drawbridge say-again %s`", id, id)
 }
 
-// settleSaid settles an uncertain turn of an agent at a relay by a person's word. If the agent got the turn, the bridge does not tell again what the turn
-// carried, and the turn ends without an answer. Otherwise a new turn says the same: the machine would not take the old one again.
-func (c *change) settleSaid(j *job, told bool) error {
-	if !told {
-		_, err := c.replay(j.turn.ID)
-		return err
-	}
+// giveUpSaid settles an uncertain turn that an agent at a relay got, as a person says. The bridge does not tell again what the turn carried, and the
+// turn ends without an answer.
+func (c *change) giveUpSaid(j *job) error {
 	j.told, j.turn.Run = true, j.agent.LastRun // nothing was sent since
 	return c.giveUp(j, "a person says that the agent got it; its answer is lost")
 }

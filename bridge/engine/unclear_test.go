@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func (w *world) uncertainTurn() (t bridge.Turn) {
 }
 
 // A turn that may have reached its agent is uncertain: nothing is repeated and nothing fails, over days and a restart. A person settles it
-// in one of four ways, and the engine says again what the turn carried only where the agent did not get it.
+// in one of three ways, and the engine says again what the turn carried only where the agent did not get it.
 func TestUnclearEnd(t *testing.T) {
 	t.Parallel()
 	resolve := func(word engine.Word) func(*world, bridge.TurnID) error {
@@ -36,19 +37,20 @@ func TestUnclearEnd(t *testing.T) {
 			return err
 		}
 	}
-	replay := func(w *world, id bridge.TurnID) error {
-		_, err := w.engine.Replay(w.t.Context(), id)
-		return err
+	by := func(settle func(*engine.Engine, context.Context, bridge.TurnID) (bridge.Turn, error)) func(*world, bridge.TurnID) error {
+		return func(w *world, id bridge.TurnID) error {
+			_, err := settle(w.engine, w.t.Context(), id)
+			return err
+		}
 	}
 	for name, c := range map[string]struct {
 		settle func(*world, bridge.TurnID) error
 		// again is whether the outcome of the action is said a second time, and next whether that needs a word of a person.
 		again, next bool
 	}{
-		"said":         {resolve(engine.Word{Told: true}), false, true},
-		"not said":     {resolve(engine.Word{Tell: true}), true, false},
+		"said":         {by((*engine.Engine).GiveUp), false, true},
+		"not said":     {by((*engine.Engine).SayAgain), true, false},
 		"not launched": {resolve(engine.Word{}), true, true},
-		"replayed":     {replay, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +64,10 @@ func TestUnclearEnd(t *testing.T) {
 				if got := w.sent(boss); len(got) != 1 || len(w.timeline(bridge.EventUncertain)) != 1 || len(w.timeline(bridge.EventTurnFailed)) != 0 {
 					t.Fatalf("it heard %q; events %q", got, w.events())
 				}
-				wants(t, turn.Trouble, "may have got this turn", "cannot tell whether it has the turn", "drawbridge resolve "+string(turn.ID)+" --told")
+				wants(t, turn.Trouble, "may have got this turn", "cannot tell whether it has the turn", "drawbridge give-up "+string(turn.ID), "drawbridge say-again "+string(turn.ID))
+				if _, err := w.engine.Continue(t.Context(), turn.ID); bridge.KindOf(err) != bridge.Conflict {
+					t.Errorf("nobody knows what it has, and it goes on: %v", err)
+				}
 				if err := c.settle(w, turn.ID); err != nil {
 					t.Fatal(err)
 				}
@@ -84,7 +89,7 @@ func TestUnclearEnd(t *testing.T) {
 				if n := w.relay.Log(); len(n) != 1 {
 					t.Errorf("the action ran %d times", len(n))
 				}
-				if err := c.settle(w, turn.ID); bridge.KindOf(err) != bridge.Conflict && name != "replayed" {
+				if err := c.settle(w, turn.ID); bridge.KindOf(err) != bridge.Conflict {
 					t.Errorf("settled twice: %v", err)
 				}
 				w.idle(3)
@@ -104,7 +109,7 @@ func TestUnclearFirstTurn(t *testing.T) {
 		turn := w.uncertainTurn()
 		w.until("the parent was told", func(*bridge.Scene) bool { return len(w.sent(boss)) > 0 })
 		wants(t, w.sent(boss)[0], "it is unknown whether its turn arrived")
-		if _, err := w.engine.ResolveTurn(t.Context(), turn.ID, engine.Word{Tell: true}); err != nil {
+		if _, err := w.engine.SayAgain(t.Context(), turn.ID); err != nil {
 			t.Fatal(err)
 		}
 		w.until("the parent has the result", func(*bridge.Scene) bool { return len(w.sent(boss)) > 1 })

@@ -153,7 +153,7 @@ func Parked(a bridge.Agent, waiting int, turn bridge.TurnID) string {
 	case a.External == "" || a.Quarantined:
 		how = "nothing"
 	case turn != "":
-		how = fmt.Sprintf("`drawbridge replay %s` or %s", turn, how)
+		how = fmt.Sprintf("`drawbridge continue %s` or %s", turn, how)
 	}
 	return fmt.Sprintf("outcomes that wait for agent %s, whose turn failed (%s): %d; %s takes them along", a.Name, a.Trouble, waiting, how)
 }

@@ -7,36 +7,46 @@ import (
 	"drawbridge/bridge"
 )
 
-// Again stands in events before the text of a turn: words for one that a limit cut off and that goes on now, nothing for any other.
-var Again = map[bool]string{true: "the agent goes on with the turn that a limit cut off:\n"}
+// Again stands in events before the text of a turn: words for one that was cut off and that goes on now, nothing for any other.
+var Again = map[bool]string{true: "the agent goes on with the turn that was cut off:\n"}
 
 // endCauses say in words why a run ended, and what a person can do.
 var endCauses = map[bridge.EndCause]string{
 	bridge.CauseDeclined:     "the agent's model refused the turn",
-	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it; replay the turn to try again",
+	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it",
 	bridge.CauseAsking:       "the process of the agent ended while the agent waited for a permission; the answer begins the agent's next turn",
 	bridge.CauseSessionGone:  "the agent's session is gone on its machine; say something to it, and it begins a new session without what was said before; its work is in its workspace there",
-	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there, then replay the turn",
+	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there",
 	bridge.CauseUnsaid:       "the agent got nothing of the turn",
 }
 
 // Ending is the end of a run on a machine, in words for a person.
 type Ending bridge.Observation
 
-// Failed says why a run did not end well, and what a person can do.
-func (o Ending) Failed() string {
+// Failed says why the run of a turn did not end well, and what a person can do.
+func (o Ending) Failed(turn bridge.TurnID) string {
 	detail := ""
 	if o.Detail != "" {
 		detail = ": " + string(Name(o.Detail))
 	}
 	if o.Cause == bridge.CauseCrashed { // lists show the beginning alone, and only the detail says which of these it was
-		return fmt.Sprintf("%s: the agent crashed or could not start%s; look at its workspace, then replay the turn", o.State, detail)
+		return fmt.Sprintf("%s: the agent crashed or could not start%s%s", o.State, detail, goesOnBy(turn))
 	}
 	text := fmt.Sprintf("the run ended with status %s", o.State)
 	if why := endCauses[o.Cause]; why != "" {
 		text += ": " + why
 	}
-	return text + detail
+	text += detail
+	switch o.Cause {
+	case bridge.CauseHung, bridge.CauseLoginMissing:
+		text += goesOnBy(turn)
+	}
+	return text
+}
+
+// goesOnBy names the words that a person has for a turn.
+func goesOnBy(turn bridge.TurnID) string {
+	return fmt.Sprintf("; then: drawbridge continue %s, or say-again, or give-up", turn)
 }
 
 // Waits says why an agent gets nothing before a time.

@@ -87,10 +87,12 @@ type cli struct {
 	Message   messageCmd   `cmd:"" help:"Change or withdraw a message, put an emoji on it." group:"Talk"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talk"`
 
-	Resolve resolveCmd `cmd:"" help:"Tell the bridge what really happened to an uncertain command or turn." group:"Repair"`
-	Replay  replayCmd  `cmd:"" help:"Retry a failed or uncertain turn." group:"Repair"`
-	Move    moveCmd    `cmd:"" help:"Move an agent to another runtime." group:"Repair"`
-	Forget  forgetCmd  `cmd:"" help:"Forget a dead agent, so that its name can be used again." group:"Repair"`
+	Resolve  resolveCmd  `cmd:"" help:"Tell the bridge what really happened to an uncertain command or turn." group:"Repair"`
+	Continue continueCmd `cmd:"" aliases:"replay" help:"Let an agent go on with a failed turn, without saying the turn twice." group:"Repair"`
+	SayAgain sayAgainCmd `cmd:"" help:"Say the words of a failed or uncertain turn again, in a new turn." group:"Repair"`
+	GiveUp   giveUpCmd   `cmd:"" help:"Leave a failed or uncertain turn as it is, and let its agent take other turns." group:"Repair"`
+	Move     moveCmd     `cmd:"" help:"Move an agent to another runtime." group:"Repair"`
+	Forget   forgetCmd   `cmd:"" help:"Forget a dead agent, so that its name can be used again." group:"Repair"`
 
 	HelpOf     helpCmd       `cmd:"" name:"help" help:"Show the help of a command." group:"About"`
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in your shell." group:"About"`

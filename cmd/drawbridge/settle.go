@@ -16,7 +16,7 @@ type resolveCmd struct {
 	Ran         bool   `help:"Say that an action ran. The bridge tells the agent that asked." xor:"word"`
 	ExitCode    *int   `help:"Give the action's exit code, 0 to 255, together with --ran." placeholder:"N"`
 	NotRun      bool   `help:"Say that an action did not run. The bridge tells the agent that asked." xor:"word"`
-	Told        bool   `help:"Say that the agent got the turn, or that an unknown run told the agent what waits for it. Also use this when the agent's machine cannot tell. This needs a turn's id or --restored." xor:"word"`
+	Told        bool   `help:"Say that the agent got the turn, or that an unknown run told the agent what waits for it. This needs a turn's id or --restored." xor:"word"`
 	Tell        bool   `help:"Say that the agent did not get the turn, so that the bridge tells the agent. This needs a turn's id or --restored." xor:"word"`
 	Restored    bool   `help:"Apply --told or --tell to all unknown runs after an older copy of the database was put back. Leave the id out."`
 	Unchecked   bool   `help:"Believe you without a check. Without the flag, the bridge checks --launched at the Cloud Agents API, and an action in the relay's journal."`
@@ -25,7 +25,7 @@ type resolveCmd struct {
 
 // Help shows an example.
 func (resolveCmd) Help() string {
-	return "For an action, first give the id without a flag. The bridge then asks the relay's journal, and settles the command if the journal knows the outcome. With --ran or --not-run the bridge asks the journal, too. If the journal knows the outcome, that outcome counts.\n\nFor a launch, first look into the cloud's own list of agents. Agents of this bridge work on a branch named bridge/ and 24 letters and digits. The uncertain turn names that branch. The bridge checks that the agent is on the repository that was granted. With --unchecked the bridge does not check this.\n\nIf an older copy of the database was put back, it may lack runs that agents had since. Such a run is an uncertain turn. Look at the run on the cloud's page. With --told the bridge takes the run over. With --tell the bridge tells the agent in another turn what waits for it. --restored settles all such turns.\n\nFor a turn that may have reached an agent at a relay, look at the agent's workspace. With --told the bridge repeats nothing, and the turn ends without an answer. With --tell the bridge says the same in a new turn. With --not-launched the bridge repeats nothing. The messages of that turn then wait for the next turn.\n\nExamples:\n  drawbridge resolve cmd_0123\n  drawbridge resolve cmd_0123 --ran --exit-code 0\n  drawbridge resolve cmd_0123 --not-run\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched\n  drawbridge resolve --restored --told"
+	return "For an action, first give the id without a flag. The bridge then asks the relay's journal, and settles the command if the journal knows the outcome. With --ran or --not-run the bridge asks the journal, too. If the journal knows the outcome, that outcome counts.\n\nFor a launch, first look into the cloud's own list of agents. Agents of this bridge work on a branch named bridge/ and 24 letters and digits. The uncertain turn names that branch. The bridge checks that the agent is on the repository that was granted. With --unchecked the bridge does not check this.\n\nIf an older copy of the database was put back, it may lack runs that agents had since. Such a run is an uncertain turn. Look at the run on the cloud's page. With --told the bridge takes the run over. With --tell the bridge tells the agent in another turn what waits for it. --restored settles all such turns.\n\nFor a turn that may have reached an agent at a relay, use drawbridge give-up or drawbridge say-again.\n\nExamples:\n  drawbridge resolve cmd_0123\n  drawbridge resolve cmd_0123 --ran --exit-code 0\n  drawbridge resolve cmd_0123 --not-run\n  drawbridge resolve cmd_0123 --launched bc-8f7e…\n  drawbridge resolve cmd_0123 --not-launched\n  drawbridge resolve trn_0123 --not-launched\n  drawbridge resolve --restored --told"
 }
 
 // word is what the flags say, or a usage error.
@@ -104,23 +104,54 @@ func (c resolveCmd) Run(ctx context.Context, a app) error {
 	return err
 }
 
-type replayCmd struct {
+type turnArg struct {
 	Turn string `arg:"" help:"The turn's id; see drawbridge turns AGENT."`
 	target
 }
 
-// Help shows an example.
-func (replayCmd) Help() string {
-	return "The bridge repeats a failed turn as a new turn, together with everything that waits for the agent. The bridge sends an uncertain turn again unchanged. For an agent at a relay, a new turn repeats the uncertain turn. Replay such a turn only if the agent did not get it.\n\nExample:\n  drawbridge replay trn_0123"
-}
-
-// Run replays.
-func (c replayCmd) Run(ctx context.Context, a app) error {
-	t, err := ask(c.target, a, func(client *api.Client) (api.Turn, error) { return client.Replay(ctx, c.Turn) })
+// run says a person's word about a turn.
+func (c turnArg) run(a app, word func(*api.Client) (api.Turn, error)) error {
+	t, err := ask(c.target, a, word)
 	if err != nil {
 		return err
 	}
 	return printTurn(a, c.JSON, t)
+}
+
+type continueCmd struct{ turnArg }
+
+// Help shows an example.
+func (continueCmd) Help() string {
+	return "For an agent at a relay, the relay looks whether the agent has the turn. If the agent has the turn, the relay asks the agent to continue. If not, the agent gets the turn. The bridge says nothing twice. The command refuses a turn of an agent that has another turn since.\n\nFor any other agent, the bridge says the same in a new turn, together with everything that waits for the agent. The bridge sends an uncertain turn of such an agent again unchanged.\n\nExample:\n  drawbridge continue trn_0123"
+}
+
+// Run lets an agent go on.
+func (c continueCmd) Run(ctx context.Context, a app) error {
+	return c.run(a, func(client *api.Client) (api.Turn, error) { return client.Continue(ctx, c.Turn) })
+}
+
+type sayAgainCmd struct{ turnArg }
+
+// Help shows an example.
+func (sayAgainCmd) Help() string {
+	return "The bridge says the turn's words in a new turn, together with everything that waits for the agent. The agent may then have the words twice. First look at the agent's workspace.\n\nExample:\n  drawbridge say-again trn_0123"
+}
+
+// Run says the words of a turn again.
+func (c sayAgainCmd) Run(ctx context.Context, a app) error {
+	return c.run(a, func(client *api.Client) (api.Turn, error) { return client.SayAgain(ctx, c.Turn) })
+}
+
+type giveUpCmd struct{ turnArg }
+
+// Help shows an example.
+func (giveUpCmd) Help() string {
+	return "The turn stays failed, and the agent no longer waits for your word. The agent does not hear again what the turn told it. Other messages that wait come with its next turn. For an uncertain turn of an agent at a relay, this word also says that the agent got the turn.\n\nExample:\n  drawbridge give-up trn_0123"
+}
+
+// Run gives a turn up.
+func (c giveUpCmd) Run(ctx context.Context, a app) error {
+	return c.run(a, func(client *api.Client) (api.Turn, error) { return client.GiveUp(ctx, c.Turn) })
 }
 
 func printTurn(a app, asJSON bool, t api.Turn) error {

@@ -153,7 +153,7 @@ func (u *user) replayFailed() {
 		return
 	}
 	t := all[u.w.rng.IntN(len(all))]
-	if _, err := p.engine.Replay(p.ctx, t.ID); err == nil || bridge.KindOf(err) == "" {
+	if _, err := p.engine.Continue(p.ctx, t.ID); err == nil || bridge.KindOf(err) == "" {
 		u.replays[t.Agent]++
 		u.w.note("user replays a failed turn", string(t.ID), fmt.Sprint(err))
 	}

@@ -218,7 +218,7 @@ func (u *user) replay(t bridge.Turn) bool {
 	if u.leaves(string(t.ID)) || p == nil || u.w.pending() || u.w.cloud.arrived(u.w.agent(t.Agent), t) {
 		return false
 	}
-	_, err := p.engine.Replay(p.ctx, t.ID)
+	_, err := p.engine.Continue(p.ctx, t.ID)
 	u.w.note("user replays", string(t.ID), fmt.Sprint(err))
 	u.w.happened("user replays")
 	return true

@@ -171,7 +171,7 @@ func (h *hosted) rest() {
 		}
 		for _, a := range now.agents {
 			if last := now.turns[a.ID][len(now.turns[a.ID])-1]; a.Name == "main" && last.State == "failed" {
-				_, err := c.Replay(ctx, last.ID)
+				_, err := c.Continue(ctx, last.ID)
 				return false, fmt.Sprintf("replay %s: %v\n%s", last.ID, err, now)
 			}
 		}

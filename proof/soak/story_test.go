@@ -209,7 +209,7 @@ func (p *person) settle(ctx context.Context, c *api.Client, now picture) error {
 			if slices.ContainsFunc(p.w.effects(), func(e effect) bool { return strings.Contains(e.Prompt, t.ID) }) {
 				p.problems = append(p.problems, "the bridge is uncertain about turn "+t.ID+", which the cloud shows")
 			}
-			if _, err := c.Replay(ctx, t.ID); err != nil {
+			if _, err := c.Continue(ctx, t.ID); err != nil {
 				return err
 			}
 			totals.add("turns that a person had to replay", 1)

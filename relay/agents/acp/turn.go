@@ -104,7 +104,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	case err != nil:
 		return a, err
 	case old: // an old answer must not run its commands again
-		return Answer{Updates: a.Updates, Noise: a.Noise}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones; replay the turn"}
+		return Answer{Updates: a.Updates, Noise: a.Noise}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones"}
 	}
 	a.Usage = said.usage()
 	return a, s.judge(ctx, said.StopReason)

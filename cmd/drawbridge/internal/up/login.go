@@ -47,7 +47,7 @@ func (u *upping) runLogin(ctx context.Context) error {
 
 // again says a turn once more that failed for want of a login, and waits for its end.
 func (u *upping) again(ctx context.Context, t api.Turn, q *questions) (api.Turn, error) {
-	t, err := u.client.Replay(ctx, t.ID)
+	t, err := u.client.Continue(ctx, t.ID)
 	if err != nil {
 		return t, err
 	}

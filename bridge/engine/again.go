@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
+	"drawbridge/bridge/words"
+)
+
+// A person has three words for a turn that ended badly: continue, say again and give up.
+
+// Continue gives a failed or uncertain turn another try, and nothing that its agent has is said a second time. An agent at a relay goes on with the
+// failed turn itself, which is queued again: the relay looks whether the agent has the turn. Any other failed turn leads to a new turn with the same
+// words and all that waits for the agent. If such a turn waits already, it goes now. An uncertain turn of an agent in the cloud is sent again as it
+// is, because a person has looked. Conflict when the turn did not fail, when an agent at a relay has had another turn since, and when nobody knows whether such an agent got the turn.
+func (e *Engine) Continue(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
+	return e.ContinueFor(ctx, "", bridge.Once{}, id)
+}
+
+// ContinueFor is Continue on behalf of an agent. Twice under one key is once, and returns the turn of the first call.
+func (e *Engine) ContinueFor(ctx context.Context, by bridge.AgentID, once bridge.Once, id bridge.TurnID) (t bridge.Turn, err error) {
+	return e.onTurn(ctx, id, func(c *change) (bridge.Turn, error) {
+		made, err := once.Earlier(c.Scene, by)
+		switch {
+		case err != nil:
+			return bridge.Turn{}, err
+		case made != "":
+			return c.Turn(bridge.TurnID(made))
+		}
+		t, a, err := c.endedBadly(id)
+		if err != nil {
+			return t, err
+		}
+		hosted := e.hosted(a)
+		switch {
+		case hosted && t.State == bridge.TurnUncertain:
+			err = bridge.Errorf(bridge.Conflict, "nobody knows whether the agent got turn %s; look at its workspace; if it got the turn, `drawbridge give-up %s`, otherwise `drawbridge say-again %s`", id, id, id)
+		case hosted && t.Run != "":
+			err = c.goOn(&t, a)
+		default:
+			t, err = c.sayAgain(t, a)
+		}
+		if err != nil {
+			return t, err
+		}
+		return t, once.Keep(c.Scene, by, string(t.ID), c.now)
+	})
+}
+
+// SayAgain says the words of a failed or uncertain turn again, in a new turn with all that waits for the agent, whether the agent has them or not.
+func (e *Engine) SayAgain(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
+	return e.onTurn(ctx, id, func(c *change) (bridge.Turn, error) {
+		t, a, err := c.endedBadly(id)
+		if err != nil {
+			return t, err
+		}
+		return c.sayAgain(t, a)
+	})
+}
+
+// GiveUp ends the matter of a failed turn, or of an uncertain one of an agent at a relay: nothing that the turn told is told again. An agent that
+// waited for a person's word about it waits no more.
+func (e *Engine) GiveUp(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
+	return e.onTurn(ctx, id, func(c *change) (bridge.Turn, error) {
+		j, err := c.e.loadJob(c.Scene, bridge.Work{Ref: string(id)})
+		if err != nil {
+			return j.turn, err
+		}
+		switch {
+		case j.turn.State == bridge.TurnUncertain && e.hosted(j.agent) && j.launch == nil:
+			err = c.giveUpSaid(&j)
+		case j.turn.State == bridge.TurnUncertain:
+			err = bridge.Errorf(bridge.Conflict, "turn %s may have reached the cloud; say what happened there with `drawbridge resolve %s`", id, id)
+		case j.turn.State != bridge.TurnFailed:
+			err = bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be given up", id, j.turn.State)
+		default:
+			err = c.forgo(&j)
+		}
+		if err != nil {
+			return j.turn, err
+		}
+		return c.Turn(id)
+	})
+}
+
+// hosted reports whether an agent lives at a relay, which knows what the agent has of a turn.
+func (e *Engine) hosted(a bridge.Agent) bool {
+	_, _, is := e.hosts(a.Runtime)
+	return is && !bridge.InCloud(a.Runtime)
+}
+
+// onTurn changes a turn in a transaction, and returns it or the one in its place.
+func (e *Engine) onTurn(ctx context.Context, id bridge.TurnID, fn func(*change) (bridge.Turn, error)) (t bridge.Turn, err error) {
+	err = e.update(ctx, func(c *change) error {
+		t, err = fn(c)
+		return err
+	}, bridge.NeedStory{Turn: id})
+	return t, notFound(err, "turn", string(id))
+}
+
+// endedBadly returns a turn that can have another try, and its agent.
+func (c *change) endedBadly(id bridge.TurnID) (bridge.Turn, bridge.Agent, error) {
+	t, err := c.Turn(id)
+	if err != nil {
+		return t, bridge.Agent{}, err
+	}
+	a, err := c.Agent(t.Agent)
+	if err == nil {
+		err = errors.Join(notForgotten(a), c.notStopped(a.Root))
+	}
+	switch {
+	case err != nil:
+	case a.External == "" && !moving.Is(a):
+		err = bridge.Errorf(bridge.Conflict, "turn %s launched no agent that can get a turn; launch another agent, or resolve the turn's command", id)
+	case a.Quarantined:
+		err = bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
+	case t.State == bridge.TurnUncertain && t.Run != "":
+		err = bridge.Errorf(bridge.Conflict, "turn %s stands for an unknown run. If that run told the agent what waits for it, use `drawbridge resolve %s --told`, otherwise `--tell`", id, id)
+	case t.State != bridge.TurnUncertain && t.State != bridge.TurnFailed:
+		err = bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can have another try", id, t.State)
+	}
+	return t, a, err
+}
+
+// goOn queues a failed turn of an agent at a relay again, with the marker and the text that it had. The relay finds out whether the agent has it.
+func (c *change) goOn(t *bridge.Turn, a bridge.Agent) error {
+	if err := c.isLast(*t, a); err != nil {
+		return err
+	}
+	if err := c.carryAgain(*t); err != nil {
+		return err
+	}
+	t.Status, t.Trouble, t.EndedAt, t.DoubtSince = or(t.Status, bridge.RunError), "", time.Time{}, time.Time{}
+	if err := c.setTurn(t, bridge.TurnQueued); err != nil {
+		return err
+	}
+	a.Trouble = ""
+	if err := c.setAgent(&a, bridge.AgentBusy); err != nil {
+		return err
+	}
+	return c.enqueueTurn(a, t.ID, c.now)
+}
+
+// isLast is a Conflict when an agent has had another turn since.
+func (c *change) isLast(t bridge.Turn, a bridge.Agent) error {
+	last, err := c.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
+	if err != nil || len(last) == 0 || last[0].ID == t.ID {
+		return err
+	}
+	return bridge.Errorf(bridge.Conflict, "agent %s has another turn since turn %s; say the words again with `drawbridge say-again %s`", a.Name, t.ID, t.ID)
+}
+
+// carryAgain lets a failed turn carry what it told, as far as that waits still.
+func (c *change) carryAgain(t bridge.Turn) error {
+	told := words.ReadPrompt(t.Marker() + "\n" + t.Sent).Items
+	waiting, err := c.WaitingNotices(t.Agent, maxJoined)
+	if err != nil {
+		return err
+	}
+	var ids []bridge.NoticeID
+	for _, n := range waiting {
+		if n.Item != "" && slices.Contains(told, n.Item) {
+			ids = append(ids, n.ID)
+		}
+	}
+	return c.CarryNotices(ids, t.ID)
+}
+
+// forgo tells an agent no more what its failed turn told.
+func (c *change) forgo(j *job) error {
+	if err := errors.Join(notForgotten(j.agent), c.isLast(j.turn, j.agent)); err != nil {
+		return err
+	}
+	if err := c.carryAgain(j.turn); err != nil {
+		return err
+	}
+	if err := c.delivered(j); err != nil {
+		return err
+	}
+	j.turn.Trouble, j.agent.Trouble = "a person gave it up: "+j.turn.Trouble, ""
+	if err := errors.Join(c.UpdateTurn(j.turn), c.UpdateAgent(j.agent)); err != nil {
+		return err
+	}
+	if j.agent.State != bridge.AgentFailed || j.agent.Quarantined || j.agent.External == "" {
+		return nil
+	}
+	if err := c.settle(&j.agent); err != nil {
+		return err
+	}
+	return c.pump(&j.agent)
+}
+
+// sayAgain gives the words of a turn to a new one.
+func (c *change) sayAgain(t bridge.Turn, a bridge.Agent) (bridge.Turn, error) {
+	switch {
+	case t.State == bridge.TurnUncertain && a.External != "" && !bridge.InCloud(a.Runtime):
+		if err := c.sayInNewTurn(&t, a); err != nil {
+			return t, err
+		}
+	case t.State == bridge.TurnUncertain:
+		t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
+		if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
+			return t, err
+		}
+		return t, c.WakeLane(agentLane(a.ID), c.now)
+	}
+	waiting, err := c.WaitingNotices(a.ID, maxJoined)
+	if err != nil {
+		return t, err
+	}
+	if t.Text == "" && len(waiting) == 0 {
+		return t, bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", t.ID)
+	}
+	if same, err := c.SaidAgain(t); err != nil {
+		return t, err
+	} else if same.ID != "" {
+		return same, c.WakeLane(agentLane(a.ID), c.now)
+	}
+	if t.Trouble == saidAgain { // the old turn's work stands first in the lane
+		if err := c.WakeLane(agentLane(a.ID), c.now); err != nil {
+			return t, err
+		}
+	}
+	again := bridge.Turn{ID: bridge.TurnID(c.NewID("trn_")), Cause: causeAgain(t, waiting), Text: t.Text, Said: t.Said, Depth: t.Depth}
+	if err := c.addTurn(&a, again); err != nil {
+		return t, err
+	}
+	return c.Turn(again.ID)
+}
+
+// causeAgain returns why a failed turn is said again. A turn without words of its own tells what waits for its agent now,
+// which may be something else than what it carried when it failed.
+func causeAgain(failed bridge.Turn, waiting []bridge.Notice) bridge.Cause {
+	if cause, _, _ := bridge.Urgency(waiting); failed.Text == "" && cause != "" {
+		return cause
+	}
+	return failed.Cause
+}
