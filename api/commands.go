@@ -86,9 +86,17 @@ func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, f bridge.Comm
 	if err != nil {
 		return err
 	}
+	held := make([]bridge.Command, len(all))
+	for i, q := range all {
+		held[i] = q.Command
+	}
 	var asked map[bridge.AgentID][]bridge.MachineQuestion
+	var names map[bridge.AgentID]string
 	if err := h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
-		asked, err = bridge.AllAsked(tx, h.o.Now())
+		if asked, err = bridge.AllAsked(tx, h.o.Now()); err != nil {
+			return err
+		}
+		names, err = namesOf(tx, held)
 		return err
 	}); err != nil {
 		return err
@@ -99,6 +107,7 @@ func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, f bridge.Comm
 			continue
 		}
 		v := viewQuestion(q)
+		v.AgentName = names[q.Command.Agent]
 		for _, m := range asked[q.Command.Agent] {
 			if m.Command == q.Command.ID {
 				v.ask(q.Command, &m)

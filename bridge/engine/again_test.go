@@ -60,3 +60,30 @@ func TestWordsForAFailedTurn(t *testing.T) {
 		})
 	}
 }
+
+// A subagent's turn that failed and goes on has two ends. Its parent hears of both, and the result has the second.
+func TestFailedSubagentGoesOn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *world) {
+		e := &ends{read: map[string]bridge.Observation{}, all: map[string][]bridge.Observation{
+			boss:   {{State: bridge.RunFinished, Reply: "SUBAGENT: repo=" + worker + ", prompt=do it"}},
+			worker: {{State: bridge.RunError, Cause: bridge.CauseCrashed, Detail: "killed"}, {State: bridge.RunFinished, Reply: "All done."}},
+		}}
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			return e.answer(repo, text+time.Now().Truncate(4*time.Hour).String())
+		}
+		w.start()
+		w.launchLocal("go")
+		w.until("the parent heard of the failure", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
+		time.Sleep(5 * time.Hour)
+		if _, err := w.engine.Continue(t.Context(), lastTurn(t, w, child(t, w, worker).ID).ID); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the parent has the result", func(*bridge.Scene) bool { return len(w.sent(boss)) == 2 })
+		wants(t, w.sent(boss)[0], "status ERROR, crashed")
+		wants(t, w.sent(boss)[1], "All done.", "by the API: status FINISHED")
+		if strings.Contains(w.sent(boss)[1], "status ERROR, crashed") {
+			t.Errorf("the result has the end of the run that failed:\n%s", w.sent(boss)[1])
+		}
+	})
+}

@@ -83,9 +83,16 @@ func runOf(j job) bridge.RunRef {
 	return r
 }
 
+// hostedLook is how long a run at a relay goes on at most between two looks: a look costs nothing there, and a person watches what the agent does.
+const hostedLook = 3 * time.Second
+
 // nextLook grows from PollMin to PollMax with the age of the run.
 func (e *Engine) nextLook(j job) time.Duration {
-	return e.agedWait(j.turn.SentAt, e.o.PollMin, e.o.PollMax)
+	wait := e.agedWait(j.turn.SentAt, e.o.PollMin, e.o.PollMax)
+	if e.hosted(j.agent) {
+		wait = min(wait, max(hostedLook, e.o.PollMin))
+	}
+	return wait
 }
 
 // lookFailed begins the log line of a look that failed. While the runtime is away each look fails for the same reason, which the

@@ -133,7 +133,7 @@ func (c *change) resultOf(a bridge.Agent, said bridge.Turn) (bridge.Notice, erro
 	}
 	evidence := ""
 	for _, cpl := range ended {
-		if cpl.Turn == said.ID {
+		if cpl.Turn == said.ID && cpl.Run == runName(said) { // a turn that went on has the end of each of its runs
 			n.Completion, evidence = cpl.ID, cpl.Evidence
 		}
 	}

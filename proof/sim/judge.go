@@ -314,6 +314,7 @@ func (v *verdict) runs(id bridge.AgentID, a *cloudAgent) {
 			v.s.fail("run %s of %s was to begin with %q: %q", r.id, a.id, t.Text, r.text)
 		case r.settled && t.State == bridge.TurnFailed:
 		case r.cause == wire.TurnLimited && t.State == bridge.TurnFailed: // it was stopped, or its relay could not go on with it
+		case t.Run != r.id && v.o.user.replays[t.Agent] > 0: // the turn went on in another run
 		case t.Status != r.state:
 			v.s.fail("run %s of %s ended %s, and turn %d is %s with status %q: %s", r.id, a.id, r.state, t.Seq, t.State, t.Status, t.Trouble)
 		case r.good() && v.lines(t.ID) != len(r.commands):

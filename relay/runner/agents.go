@@ -119,11 +119,12 @@ func (h hosting) RunTurn(ctx context.Context, t wire.Turn) wire.TurnEnded {
 		return wire.TurnEnded{Refusal: wire.RefusedBusy, Error: err.Error(), RetryMS: (5 * time.Second).Milliseconds()}
 	}
 	defer h.calls.leave(call)
-	// A turn that the end of the relay cuts off goes on at the next start. So it gets no time to end, as an action does.
+	// A turn that the end of the relay cuts off goes on at the next start. So it gets no time to end, as an action does. The caller's context ends
+	// with the relay alone.
 	running, cut := context.WithCancelCause(call.running)
 	defer cut(nil)
 	defer context.AfterFunc(call.waiting, func() {
-		if errors.Is(context.Cause(call.waiting), errStopping) {
+		if !errors.Is(context.Cause(call.waiting), errSwitched) {
 			cut(errStopping)
 		}
 	})()

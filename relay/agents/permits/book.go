@@ -311,7 +311,7 @@ func (b *Book) Pending() (list []approval.Pending) {
 }
 
 func (e entry) pending() approval.Pending {
-	return approval.Pending{ID: e.ID, Asked: e.Asked, Question: approval.Question{
+	return approval.Pending{ID: e.ID, Asked: e.Asked, Session: e.Session, Question: approval.Question{
 		Agent:      e.Agent,
 		Permission: &approval.Permission{Kind: e.Kind, Tool: e.Tool, Arguments: e.Arguments, Paths: e.Paths, Workspace: e.Dir, Reason: e.Reason, Hash: e.Hash},
 	}}

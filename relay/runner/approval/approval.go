@@ -89,8 +89,10 @@ func (q Question) environment() []string {
 type Pending struct {
 	ID string `json:"id"`
 	Question
-	Asked time.Time `json:"asked"`
-	Until time.Time `json:"until"`
+	// Session is the bridge's name of the conversation in which an agent asks for a permission, "" for an action.
+	Session string    `json:"session,omitempty"`
+	Asked   time.Time `json:"asked"`
+	Until   time.Time `json:"until"`
 	// By names the door of a yes, and is empty while the question is open.
 	By string `json:"by,omitempty"`
 }

@@ -58,12 +58,11 @@ func read(in io.Reader, to chan<- typed) {
 	}
 }
 
-// took judges a line as an answer to a yes or no. answered is false at the end of the input.
-func (k *keyboard) took(t typed) (yes, answered bool) {
+// took takes a line. It reports false at the end of the input.
+func (k *keyboard) took(t typed) (text string, more bool) {
 	k.pending = nil
 	k.over = t.err != nil
-	word := strings.ToLower(strings.TrimSpace(t.text))
-	return word == "y" || word == "yes", t.err == nil
+	return strings.TrimSpace(t.text), t.err == nil
 }
 
 // free reports whether a person can be asked and another program may read the terminal.

@@ -16,16 +16,14 @@ func missesLogin(t api.Turn) bool {
 
 // logIn offers the agent's own login to the person at the terminal, and runs it there. It reports whether the login ended well.
 func (u *upping) logIn(ctx context.Context, keys *keyboard) bool {
-	if !keys.free() {
-		return false
-	}
 	u.say("agent %s is not logged in; its login runs on this terminal and counts for all agents of this entry", u.Agent)
 	lines := keys.line(func() { fmt.Fprint(u.Stderr, "Log in now? [y/N] ") })
 	select {
 	case <-ctx.Done():
 		return false
 	case text := <-lines:
-		if yes, _ := keys.took(text); !yes {
+		answer, _ := keys.took(text)
+		if yes, _, err := readAnswer(answer); !yes || err != nil {
 			return false
 		}
 	}
@@ -46,11 +44,11 @@ func (u *upping) runLogin(ctx context.Context) error {
 }
 
 // again says a turn once more that failed for want of a login, and waits for its end.
-func (u *upping) again(ctx context.Context, t api.Turn, q *questions) (api.Turn, error) {
+func (u *upping) again(ctx context.Context, t api.Turn) (api.Turn, error) {
 	t, err := u.client.Continue(ctx, t.ID)
 	if err != nil {
 		return t, err
 	}
 	u.say("agent %s gets the turn again (turn %s)", u.Agent, t.ID)
-	return u.await(ctx, t, q)
+	return u.await(ctx, t)
 }

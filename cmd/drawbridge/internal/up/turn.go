@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"drawbridge/api"
@@ -29,13 +30,52 @@ func (u *upping) beside(ctx context.Context) error {
 	if err := u.enlist(ctx); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the running `drawbridge up` has no relay that connected with the current relay.yaml within a minute; look at its terminal"))
-	defer cancel()
-	if err := every(waiting, func() bool { return u.relayFollows(waiting) }); err != nil {
+	if err := u.awaitRelay(ctx); err != nil {
 		return err
 	}
+	if err := u.look(ctx, agentName(u.repo.Name, u.Agent)); err != nil {
+		return err
+	}
+	looking, stop := context.WithCancel(ctx)
+	var lookers sync.WaitGroup
+	for _, run := range []func(context.Context) error{u.watcher.Run, u.console.run} {
+		lookers.Go(func() { _ = run(looking) })
+	}
+	defer lookers.Wait()
+	defer stop()
 	return u.turn(ctx)
 }
+
+// awaitRelay waits until the relay has read relay.yaml as it is now. It does so while no agent has a turn.
+func (u *upping) awaitRelay(ctx context.Context) error {
+	waiting, late := context.WithCancelCause(ctx)
+	defer late(nil)
+	idle := time.AfterFunc(time.Minute, func() {
+		late(errors.New("the running `drawbridge up` has no relay that connected with the current relay.yaml within a minute; look at its terminal"))
+	})
+	defer idle.Stop()
+	told := ""
+	return every(waiting, func() bool {
+		if u.relayFollows(waiting) {
+			return true
+		}
+		busy, err := u.client.Agents(waiting, api.ListOptions{State: string(bridge.AgentBusy), Limit: 1})
+		if err == nil && len(busy.Agents) > 0 {
+			idle.Reset(time.Minute)
+			if name := busy.Agents[0].Name; name != told {
+				told = name
+				u.say("waiting for the turn of agent %s to end; then the relay reads the new relay.yaml", name)
+			}
+		}
+		if !local.Runs(u.Dir) {
+			late(errGone)
+		}
+		return false
+	})
+}
+
+// errGone means that the up which runs bridge and relay has ended.
+var errGone = errors.New("the `drawbridge up` that ran the bridge has ended; what was begun goes on when it runs again")
 
 // relayFollows reports whether the relay is connected and has read relay.yaml as it is now.
 func (u *upping) relayFollows(ctx context.Context) bool {
@@ -62,7 +102,7 @@ func every(ctx context.Context, yes func() bool) error {
 	return nil
 }
 
-// turn gives the agent its turn, shows its questions, and says what came of it.
+// turn gives the agent its turn, and says what came of it.
 func (u *upping) turn(ctx context.Context) error {
 	if err := u.inForce(ctx); err != nil {
 		return err
@@ -72,14 +112,17 @@ func (u *upping) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := u.begin(ctx, name)
+	var t api.Turn
+	err = u.watcher.Own(func() (string, error) {
+		t, err = u.begin(ctx, name)
+		return t.ID, err
+	})
 	if err != nil {
 		return err
 	}
-	q := u.questions(name)
-	t, err = u.await(ctx, t, q)
-	if err == nil && missesLogin(t) && u.logIn(ctx, q.keys) {
-		t, err = u.again(ctx, t, q)
+	t, err = u.await(ctx, t)
+	if err == nil && missesLogin(t) && u.console.borrow(func(keys *keyboard) bool { return u.logIn(ctx, keys) }) {
+		t, err = u.again(ctx, t)
 	}
 	if err != nil {
 		return err
@@ -120,22 +163,17 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 	return t, err
 }
 
-// await shows each question until the turn has ended. A bridge that is away for a time is asked again.
-func (u *upping) await(ctx context.Context, t api.Turn, q *questions) (api.Turn, error) {
-	trouble := ""
+// await waits for the end of a turn. A bridge that is away for a time is asked again.
+func (u *upping) await(ctx context.Context, t api.Turn) (api.Turn, error) {
 	for {
 		now, err := u.client.Turn(ctx, t.ID)
 		switch {
 		case err == nil && ended(now.State):
 			return now, nil
-		case err == nil && now.Trouble != "" && now.Trouble != trouble:
-			trouble = now.Trouble
-			u.say("the turn waits: %s", trouble)
 		case err != nil && !bridge.Passing(err):
 			return t, err
-		}
-		if err := q.show(ctx); err != nil {
-			return t, err
+		case err != nil && !local.Runs(u.Dir):
+			return t, errGone
 		}
 		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 			return t, err
@@ -149,11 +187,6 @@ func ended(state string) bool {
 
 // report prints the agent's text and its new commits.
 func (u *upping) report(ctx context.Context, t api.Turn, name string, before local.Branches) error {
-	if t.Reply != "" {
-		if _, err := fmt.Fprintf(u.Stdout, "%s\n", u.Shown(strings.TrimRight(t.Reply, "\n"))); err != nil {
-			return err
-		}
-	}
 	after, err := u.repo.Branches(ctx, name)
 	if err != nil {
 		return err
@@ -162,12 +195,24 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 	if err != nil {
 		return err
 	}
-	for _, line := range commits {
-		if _, err := fmt.Fprintln(u.Stdout, u.Shown(line)); err != nil {
-			return err
+	lines := commits
+	if t.Reply != "" {
+		lines = append([]string{strings.TrimRight(t.Reply, "\n")}, commits...)
+	}
+	u.screen.beside(func() {
+		for _, line := range lines {
+			if err == nil {
+				_, err = fmt.Fprintln(u.Stdout, u.Shown(line))
+			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if t.State == string(bridge.TurnReplied) {
+		if t.Reply == "" {
+			u.say("the agent said nothing")
+		}
 		u.say("the turn has ended; %s", cmp.Or(map[bool]string{true: "its commits are in " + u.repo.Clone}[len(commits) > 0], "it brought no commits"))
 		return nil
 	}

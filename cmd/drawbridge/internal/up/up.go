@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/cmd/drawbridge/internal/watch"
 	"drawbridge/config"
 	"drawbridge/internal/freeport"
 	"drawbridge/internal/lifecycle"
@@ -38,6 +40,8 @@ type Options struct {
 	Getenv         func(string) (string, bool)
 	// Person is true where somebody at a terminal reads Stderr and writes Stdin.
 	Person bool
+	// Rewrites is true where Stderr is a terminal.
+	Rewrites bool
 	// Shown makes words of others harmless to a terminal.
 	Shown func(string) string
 	// Problems makes an error of what is wrong with a file.
@@ -57,7 +61,7 @@ var ErrTurn = errors.New("the turn failed")
 
 // Run runs bridge and relay until ctx ends. Where another process runs those of the folder, it gives them the turn instead.
 func Run(ctx context.Context, o Options) error {
-	u := &upping{Options: o}
+	u := &upping{Options: o, screen: &screen{out: o.Stderr, rewrites: o.Rewrites}}
 	lock, err := local.Hold(u.Dir)
 	switch {
 	case errors.Is(err, local.ErrRuns) && o.Prompt != "":
@@ -89,7 +93,11 @@ type upping struct {
 	relay  settings.Config
 	client *api.Client
 	// name is what the bridge calls the relay.
-	name string
+	name   string
+	screen *screen
+	// watcher tells what agents do, and console shows what they ask.
+	watcher *watch.Watcher
+	console *console
 	// repo is what the agent works on, nil without a folder.
 	repo *local.Repo
 	// result is what came of the turn: nil, ErrTurn where it failed, or why there was none.
@@ -98,7 +106,7 @@ type upping struct {
 
 // say writes a sentence about bridge and relay.
 func (u *upping) say(format string, args ...any) {
-	fmt.Fprintf(u.Stderr, "drawbridge: %s\n", u.Shown(fmt.Sprintf(format, args...)))
+	u.screen.text("drawbridge: " + u.Shown(fmt.Sprintf(format, args...)) + "\n")
 }
 
 func (u *upping) file(name string) string { return filepath.Join(u.Dir, name) }
@@ -125,6 +133,7 @@ func (u *upping) run(ctx context.Context) error {
 		return err
 	}
 	defer u.client.Close()
+	u.say("starting the bridge and the relay; logs in %s", u.Dir)
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -229,12 +238,25 @@ func (u *upping) withBridge(ctx context.Context, relay *local.Keeper) error {
 	if err := relay.Start(ctx); err != nil {
 		return err
 	}
-	u.say("bridge at %s, relay %s connected; logs in %s; Ctrl-C stops both", u.bridge.OperatorURL(), u.name, u.Dir)
+	u.say("bridge at %s, relay %s connected; Ctrl-C stops both", u.bridge.OperatorURL(), u.name)
+	if err := u.look(ctx, ""); err != nil {
+		return err
+	}
 	return lifecycle.Run(ctx,
 		lifecycle.Part{Name: "relay", Run: relay.Run, Stop: relay.Grace + 30*time.Second},
+		lifecycle.Part{Name: "watch", Run: u.watcher.Run},
+		lifecycle.Part{Name: "questions", Run: u.console.run},
 		lifecycle.Part{Name: "changes of relay.yaml", Run: func(ctx context.Context) error { return u.watch(ctx, relay) }},
 		lifecycle.Part{Name: "turn", Run: u.work},
 	)
+}
+
+// look makes what tells of one agent, or of all.
+func (u *upping) look(ctx context.Context, only string) error {
+	say := func(line string) { u.say("%s", line) }
+	u.watcher = watch.New(watch.Options{Client: u.client, Say: say, Last: u.screen.wrote, Questions: true, Only: only})
+	u.console = u.newConsole(only)
+	return u.watcher.Start(ctx)
 }
 
 // errOver ends up because of its turn; what to return is in result.
@@ -242,6 +264,11 @@ var errOver = errors.New("the turn is over")
 
 // work gives the turn that was asked for, and waits for the end unless that turn was all.
 func (u *upping) work(ctx context.Context) error {
+	defer func() {
+		if busy := u.watcher.Busy(); ctx.Err() != nil && len(busy) > 0 {
+			u.say("stopping; the turns of these agents go on when `drawbridge up` runs again: %s", strings.Join(busy, ", "))
+		}
+	}()
 	if u.Prompt != "" {
 		u.result = u.turn(ctx)
 		if ctx.Err() != nil {

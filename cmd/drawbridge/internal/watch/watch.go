@@ -1,0 +1,242 @@
+// Package watch tells a person, line by line, what the agents of a bridge do.
+//
+// It reads the timeline and the list of busy agents, as any operator can, and changes nothing. Rule of thumb: a line says who and what, and while
+// an agent is busy no ten seconds pass without one.
+package watch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/internal/pause"
+)
+
+// Options are what a [Watcher] is made of.
+type Options struct {
+	Client *api.Client
+	// Say writes one line, and Last is when a line was written last, by this watcher or by anybody else. Both are safe for concurrent use.
+	Say  func(line string)
+	Last func() time.Time
+	// Questions is true where somebody else shows the questions of agents.
+	Questions bool
+	// Only is the agent of which is told, "" for all.
+	Only string
+}
+
+// Watcher tells what happens from its start on. It is safe for concurrent use.
+type Watcher struct {
+	o Options
+	// after is the last event that was seen.
+	after int64
+
+	mu sync.Mutex // guards the fields below
+	// own are the turns whose beginning and end somebody else tells.
+	own map[string]bool
+	// busy are the agents that were busy at the last look, by id.
+	busy map[string]seen
+}
+
+// seen is what was told of a busy agent.
+type seen struct {
+	name, doing, trouble string
+
+	since time.Time
+}
+
+// New returns a watcher that has told nothing.
+func New(o Options) *Watcher {
+	return &Watcher{o: o, own: map[string]bool{}, busy: map[string]seen{}}
+}
+
+// Times of a watcher. A status line comes when nothing was said for quiet.
+const (
+	look  = time.Second
+	quiet = 9 * time.Second
+	again = time.Second
+)
+
+// Start reads to the end of the timeline, so that Run tells what comes later.
+func (w *Watcher) Start(ctx context.Context) error {
+	for {
+		list, err := w.o.Client.Events(ctx, w.after, 1000)
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Events {
+			w.after = e.Seq
+		}
+		if list.Next == "" {
+			return nil
+		}
+	}
+}
+
+// Run tells what happens until ctx ends. A bridge that is away is asked again.
+func (w *Watcher) Run(ctx context.Context) error {
+	var states sync.WaitGroup
+	defer states.Wait()
+	states.Go(func() { w.states(ctx) })
+	for ctx.Err() == nil {
+		err := w.o.Client.Follow(ctx, w.after, func(e api.Event) error {
+			w.after = e.Seq
+			w.tell(e)
+			return nil
+		})
+		if err != nil && ctx.Err() == nil {
+			if !bridge.Passing(err) {
+				return err
+			}
+			_ = pause.For(ctx, again)
+		}
+	}
+	return nil
+}
+
+// Own begins a turn, of which fn returns the id: its caller tells of the turn's beginning and end.
+func (w *Watcher) Own(fn func() (turn string, err error)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	turn, err := fn()
+	w.own[turn] = err == nil
+	return err
+}
+
+// Busy are the names of the agents that had a turn at the last look.
+func (w *Watcher) Busy() (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.busy {
+		all = append(all, s.name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *Watcher) tell(e api.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.o.Only != "" && e.Name != w.o.Only {
+		return
+	}
+	if line := lineOf(e, w.own[e.Turn], w.o.Questions); line != "" {
+		w.o.Say(line)
+	}
+}
+
+// states tells what busy agents do.
+func (w *Watcher) states(ctx context.Context) {
+	for pause.For(ctx, look) == nil {
+		list, err := w.o.Client.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: 50})
+		if err == nil {
+			w.compare(list.Agents, time.Now())
+		}
+	}
+}
+
+// compare tells what is new about the busy agents, and after a quiet time what they do.
+func (w *Watcher) compare(agents []api.Agent, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.busy
+	w.busy = map[string]seen{}
+	var all []string
+	for _, a := range agents {
+		if w.o.Only != "" && a.Name != w.o.Only {
+			continue
+		}
+		was := before[a.ID]
+		is := seen{name: a.Name, doing: a.Doing, trouble: a.Trouble, since: now}
+		switch {
+		case a.DoingSince != nil && a.Doing != "":
+			is.since = *a.DoingSince
+		case was.doing == is.doing && !was.since.IsZero():
+			is.since = was.since
+		}
+		w.busy[a.ID] = is
+		if words := news[bridge.Doing(is.doing)]; words != "" && is.doing != was.doing && (is.doing != string(bridge.DoingWorking) || was.doing == string(bridge.DoingStarting)) {
+			w.o.Say(fmt.Sprintf("agent %s %s", a.Name, words))
+		}
+		if is.trouble != "" && is.trouble != was.trouble {
+			w.o.Say(fmt.Sprintf("agent %s: %s", a.Name, is.trouble))
+		}
+		all = append(all, fmt.Sprintf("%s %s (%s)", a.Name, present(is.doing), max(0, now.Sub(is.since)).Round(time.Second)))
+	}
+	if len(all) > 0 && now.Sub(w.o.Last()) >= quiet {
+		w.o.Say(strings.Join(all, "; "))
+	}
+}
+
+// news are the states that are told when an agent comes to them. Events tell of the others.
+var news = map[bridge.Doing]string{
+	bridge.DoingStarting: "starts", bridge.DoingWorking: "works", bridge.DoingQueued: "waits for a free slot on its machine", bridge.DoingSilent: "says nothing and runs no tool",
+}
+
+// present says in a status line what an agent does.
+func present(doing string) string {
+	switch bridge.Doing(doing) {
+	case bridge.DoingStarting:
+		return "starts"
+	case bridge.DoingQueued:
+		return "waits for a free slot"
+	case bridge.DoingSilent:
+		return "says nothing"
+	case bridge.DoingAsking:
+		return "waits for an answer"
+	case bridge.DoingSleep:
+		return "waits for the end of a limit"
+	}
+	return "works"
+}
+
+// causes say why an agent gets a turn.
+var causes = map[string]string{
+	string(bridge.CauseUser): "somebody speaks to it", string(bridge.CauseCompletion): "a subagent has ended", string(bridge.CauseActionOutcome): "an action has ended",
+	string(bridge.CauseMessage): "it has mail", string(bridge.CauseReminder): "a reminder is due", string(bridge.CauseReport): "the bridge reports what it did",
+}
+
+// lineOf is the line about an event, "" for one that people need not read. own is true for an event of a turn of which somebody else tells,
+// questions where somebody else shows what agents ask.
+func lineOf(e api.Event, own, questions bool) string {
+	agent := "agent " + e.Name
+	switch e.Kind {
+	case bridge.EventLaunched:
+		if own {
+			return ""
+		}
+		return fmt.Sprintf("%s begins on %s (%s)", agent, e.Fields["repo"], e.Fields["runtime"])
+	case bridge.EventTurn:
+		why := causes[e.Fields["cause"]]
+		if own || why == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s gets a turn: %s", agent, why)
+	case bridge.EventReply:
+		switch {
+		case own:
+			return ""
+		case strings.TrimSpace(e.Text) == "":
+			return agent + " has ended its turn without a word"
+		}
+		return fmt.Sprintf("%s answers: %s", agent, e.Text)
+	case bridge.EventTurnFailed:
+		if own {
+			return ""
+		}
+		return fmt.Sprintf("the turn of %s failed: %s", agent, e.Text)
+	case bridge.EventHeld:
+		if questions || e.Command == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s needs your word: %s; see `drawbridge commands --state held`", agent, e.Text)
+	case bridge.EventGranted, bridge.EventRefused, bridge.EventNearMiss, bridge.EventOverCap, bridge.EventExecuted, bridge.EventFailed, bridge.EventUncertain, bridge.EventAlarm,
+		bridge.EventGated, bridge.EventRetry, bridge.EventAsleep, bridge.EventStopped, bridge.EventResumed, bridge.EventMessageCreated:
+		return fmt.Sprintf("%s: %s: %s", agent, strings.ReplaceAll(e.Kind, "_", " "), e.Text)
+	}
+	return ""
+}
