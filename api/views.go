@@ -29,8 +29,8 @@ type Agent struct {
 	ChatUser string `json:"chat_user,omitempty"`
 	// Trouble says in words why the state is failed or gated.
 	Trouble string `json:"trouble,omitempty"`
-	// Doing is what an agent on a person's machine does since DoingSince: queued, working, silent, asking, limited or idle; empty
-	// elsewhere. Nothing is said to it before NotBefore.
+	// Doing is what an agent on a person's machine does since DoingSince: queued, starting, working, silent, asking, limited or idle; a
+	// chat agent is also waiting for the model. Empty elsewhere. Nothing is said to it before NotBefore.
 	Doing      string     `json:"doing,omitempty"`
 	DoingSince *time.Time `json:"doing_since,omitempty"`
 	NotBefore  *time.Time `json:"not_before,omitempty"`

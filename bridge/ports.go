@@ -188,6 +188,8 @@ const (
 	DoingSilent   Doing = "silent"
 	DoingAsking   Doing = "asking"
 	DoingIdle     Doing = "idle"
+	// DoingNoModel is for an agent whose model does not answer; it is asked again.
+	DoingNoModel Doing = "waiting for the model"
 	// DoingSleep is for an agent whose account is limited.
 	DoingSleep Doing = "limited"
 )
@@ -199,11 +201,13 @@ type EndCause string
 const (
 	CauseAnswered EndCause = "answered"
 	// CauseDeclined means that the agent's model refused to answer.
-	CauseDeclined     EndCause = "refused"
-	CauseLimited      EndCause = "limited"
-	CauseStopped      EndCause = "stopped"
-	CauseHung         EndCause = "hung"
-	CauseCrashed      EndCause = "crashed"
+	CauseDeclined EndCause = "refused"
+	CauseLimited  EndCause = "limited"
+	CauseStopped  EndCause = "stopped"
+	CauseHung     EndCause = "hung"
+	CauseCrashed  EndCause = "crashed"
+	// CauseFailed means that the agent itself reported an error, such as a model that it cannot reach.
+	CauseFailed       EndCause = "failed"
 	CauseAsking       EndCause = "asking"
 	CauseSessionGone  EndCause = "session_gone"
 	CauseLoginMissing EndCause = "login_missing"

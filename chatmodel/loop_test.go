@@ -93,6 +93,9 @@ func TestStops(t *testing.T) {
 				t.Errorf("%s: %s", turn.State, turn.Trouble)
 			}
 			contains(t, w.ending(turn), tt.ending...)
+			if name == "without end" {
+				contains(t, turn.Trouble, "the turn was ended after 6 calls of the model")
+			}
 			if tt.asked == 4 { // the engine tries it three times more
 				w.over(a, 4)
 			}
@@ -209,6 +212,27 @@ func TestLimitShows(t *testing.T) {
 	if turn := w.over(a, 1); turn.State != bridge.TurnFailed {
 		t.Errorf("the turn is %s", turn.State)
 	}
+}
+
+// TestDownShows: while an endpoint does not answer, the agent shows as waiting for the model since the first failure, with the reason.
+func TestDownShows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(chatsim.Request, int) chatsim.Answer { return chatsim.Answer{Status: 503, RetryAfter: "7200"} })
+	w.start()
+	a := w.launch("main", "Go.")
+	w.until("the agent waits for the model", func(tx *bridge.Scene) bool {
+		var err error
+		a, err = tx.Agent(a.ID)
+		return err == nil && a.Doing == bridge.DoingNoModel
+	})
+	contains(t, a.Trouble, "the model does not answer", "503")
+	if age := time.Since(a.DoingSince); age < -time.Second || age > time.Hour {
+		t.Errorf("since %s", a.DoingSince)
+	}
+	if _, err := w.engine.Stop(t.Context(), a.ID, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	w.over(a, 1)
 }
 
 // slowly is the same answer again and again.

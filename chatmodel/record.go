@@ -124,9 +124,11 @@ type run struct {
 	// tries counts the calls of the model since the last answer, faults the ones in a row that failed; a limit is not a fault.
 	tries, faults int
 	worked        time.Duration
-	// limit is the latest limit of the endpoint, nil when none was met.
-	limit *faulted
-	end   *ended
+	// limit is the latest limit of the endpoint, nil when none was met. down is the first of the latest faults in a row, and why what the last of
+	// them says.
+	limit, down *faulted
+	why         string
+	end         *ended
 }
 
 // maxRecord bounds the lines in the record of a run: three for each call of each step, and the faults between.
@@ -213,7 +215,10 @@ func (n *run) hear(a answered) {
 	case a.Fault.Kind == string(bridge.RateLimited): // the endpoint works, and says when
 		n.faults, n.limit = 0, a.Fault
 	default:
-		n.faults++
+		if n.faults++; n.faults == 1 {
+			n.down = a.Fault
+		}
+		n.why = a.Fault.Message
 	}
 }
 

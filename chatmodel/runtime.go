@@ -262,10 +262,19 @@ func (r *Runtime) Observe(ctx context.Context, ref bridge.RunRef) (o bridge.Obse
 			o.Final = now.end.Stop == StopRefused
 			return nil
 		}
-		if now, err = loadWhole(tx, now.Turn); err == nil && now.limit != nil {
+		if now, err = loadWhole(tx, now.Turn); err != nil {
+			return err
+		}
+		if now.limit != nil {
 			r.limited(&o, now.limit)
 		}
-		return err
+		switch {
+		case now.faults > 0:
+			o.Doing, o.DoingSince, o.Detail = bridge.DoingNoModel, time.UnixMilli(now.down.AtMS).UTC(), now.why
+		case now.down != nil && o.Doing == "": // it answers again
+			o.Doing, o.DoingSince = bridge.DoingWorking, time.UnixMilli(now.down.AtMS).UTC()
+		}
+		return nil
 	})
 	return o, err
 }

@@ -82,7 +82,7 @@ func (r *Runtime) work(ctx context.Context, w bridge.Work, now *run) error {
 		return err
 	}
 	return r.o.Steps.Change(context.WithoutCancel(ctx), func(tx bridge.Change) error {
-		if wait > 0 && l.limit != nil { // so that the engine says that the agent sleeps
+		if wait > 0 { // so that the engine says what the agent waits for
 			if err := tx.WakeLane(bridge.AgentLane(now.Agent), tx.Now()); err != nil {
 				return err
 			}
@@ -283,10 +283,9 @@ func (l *loop) ask(ctx context.Context) (wait time.Duration, err error) {
 	out := answered{Step: at.Step, answer: a, TookMS: l.o.Now().Sub(began).Milliseconds()}
 	if fault != nil {
 		answeredID = fmt.Sprintf("step_%d_%d", at.Step, at.Try)
-		out.answer, out.Fault = answer{}, &faulted{Kind: string(bridge.KindOf(fault)), Message: bridge.SafeMessage(fault)}
+		out.answer, out.Fault = answer{}, &faulted{Kind: string(bridge.KindOf(fault)), Message: bridge.SafeMessage(fault), AtMS: l.o.Now().UnixMilli()}
 		if bridge.KindOf(fault) == bridge.RateLimited {
-			at := l.o.Now()
-			out.Fault.AtMS, out.Fault.UntilMS = at.UnixMilli(), at.Add(spread(l.o.Rand, cmp.Or(bridge.RetryAfter(fault), limitWait))).UnixMilli()
+			out.Fault.UntilMS = time.UnixMilli(out.Fault.AtMS).Add(spread(l.o.Rand, cmp.Or(bridge.RetryAfter(fault), limitWait))).UnixMilli()
 		}
 	}
 	if err := l.note(ctx, noted{bridge.RunMessage{Kind: bridge.ModelReturnMessage, Name: l.o.Model, CallID: answeredID}, out}); err != nil {

@@ -36,7 +36,7 @@ func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) erro
 		return e.putBack(ctx, j.work, e.nextLook(j))
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {
-		slept := j.agent.Doing == bridge.DoingSleep
+		waited := j.agent.Doing == bridge.DoingSleep || j.agent.Doing == bridge.DoingNoModel && obs.Doing != bridge.DoingNoModel
 		j.agent.Doing, j.agent.DoingSince = obs.Doing, obs.DoingSince
 		if note != "" {
 			j.turn.Trouble, j.agent.Trouble = note, note
@@ -47,7 +47,7 @@ func (e *Engine) goesOn(ctx context.Context, j job, obs bridge.Observation) erro
 		switch {
 		case obs.Doing == bridge.DoingSleep:
 			return c.sleepsThere(j, obs)
-		case slept:
+		case waited:
 			j.agent.NotBefore, j.agent.Trouble, j.turn.Trouble = time.Time{}, "", ""
 			if err := c.UpdateTurn(j.turn); err != nil {
 				return err

@@ -367,6 +367,38 @@ func TestLimitOfARunningTurn(t *testing.T) {
 	})
 }
 
+// An agent whose model does not answer says so while that lasts, and what happened to a run that goes on stays with the turn until its end.
+func TestWaitsForTheModel(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, w *world) {
+		begun := time.Now()
+		w.cloud.Answer = func(string, string) bridge.Observation {
+			switch hours := time.Since(begun).Hours(); {
+			case hours < 1:
+				return bridge.Observation{State: bridge.RunRunning, Doing: bridge.DoingNoModel, DoingSince: begun, Detail: "cannot be reached"}
+			case hours < 2:
+				return bridge.Observation{State: bridge.RunRunning, Doing: bridge.DoingWorking, DoingSince: begun}
+			case hours < 3:
+				return bridge.Observation{State: bridge.RunRunning, Doing: bridge.DoingWorking, DoingSince: begun, Detail: "its process ended"}
+			}
+			return bridge.Observation{State: bridge.RunFinished, Reply: "ok", Detail: "its end may be missing"}
+		}
+		w.start()
+		w.launchLocal("go")
+		shows := func(doing bridge.Doing, trouble string) {
+			t.Helper()
+			w.until(string(doing)+" "+trouble, w.is(func(a bridge.Agent) bool {
+				return a.Doing == doing && (trouble == "" && a.Trouble == "" || trouble != "" && strings.Contains(a.Trouble, trouble))
+			}))
+		}
+		shows(bridge.DoingNoModel, `the model does not answer, and the bridge asks it again: "cannot be reached"`)
+		shows(bridge.DoingWorking, "")
+		shows(bridge.DoingWorking, `the agent's machine says: "its process ended"`)
+		shows(bridge.DoingIdle, "")
+		wants(t, lastTurn(t, w, w.agent().ID).Trouble, "its end may be missing")
+	})
+}
+
 // marks notes the markers of follow-ups. It is read when the world rests.
 type marks struct {
 	*runtimes.Cloud

@@ -216,7 +216,7 @@ func (c *change) turnBehind(id bridge.CommandID, ended bridge.CompletionID) (bri
 
 // replied ends the turn well: what it carried is delivered.
 func (c *change) replied(j *job, out output) error {
-	j.turn.Reply, j.turn.Trouble = out.obs.Reply, out.oversize
+	j.turn.Reply, j.turn.Trouble = out.obs.Reply, or(out.oversize, string(words.Name(out.obs.Detail)))
 	if err := c.setTurn(&j.turn, bridge.TurnReplied); err != nil {
 		return err
 	}

@@ -29,8 +29,11 @@ func (o Ending) Failed(turn bridge.TurnID) string {
 	if o.Detail != "" {
 		detail = ": " + string(Name(o.Detail))
 	}
-	if o.Cause == bridge.CauseCrashed { // lists show the beginning alone, and only the detail says which of these it was
+	switch o.Cause { // lists show the beginning alone, and the detail says the most
+	case bridge.CauseCrashed:
 		return fmt.Sprintf("%s: the agent crashed or could not start%s%s", o.State, detail, goesOnBy(turn))
+	case bridge.CauseFailed:
+		return fmt.Sprintf("%s: the agent reported an error%s%s", o.State, detail, goesOnBy(turn))
 	}
 	text := fmt.Sprintf("the run ended with status %s", o.State)
 	if why := endCauses[o.Cause]; why != "" {
@@ -65,6 +68,9 @@ func (o Ending) Waits(until time.Time) string {
 func Noted(o bridge.Observation) string {
 	if o.Detail == "" {
 		return ""
+	}
+	if o.Doing == bridge.DoingNoModel {
+		return "the model does not answer, and the bridge asks it again: " + string(Name(o.Detail))
 	}
 	return "the agent's machine says: " + string(Name(o.Detail))
 }

@@ -24,8 +24,10 @@ const (
 	Stopped Cause = "stopped"
 	// Hung means that the agent did not do in time what it has to.
 	Hung Cause = "hung"
-	// Crashed means that the agent ended, failed, or broke its protocol.
+	// Crashed means that the agent ended, could not start, or broke its protocol.
 	Crashed Cause = "crashed"
+	// Failed means that the agent itself reported an error, such as a model that it cannot reach.
+	Failed Cause = "failed"
 	// Asking means that the process ended while a person was asked.
 	Asking Cause = "asking"
 	// SessionGone means that the agent does not know the session.

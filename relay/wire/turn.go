@@ -137,6 +137,7 @@ const (
 	TurnStopped      TurnCause = "stopped"
 	TurnHung         TurnCause = "hung"
 	TurnCrashed      TurnCause = "crashed"
+	TurnFailed       TurnCause = "failed"
 	TurnAsking       TurnCause = "asking"
 	TurnSessionGone  TurnCause = "session_gone"
 	TurnLoginMissing TurnCause = "login_missing"
@@ -145,7 +146,7 @@ const (
 // Known reports whether c is one of the causes.
 func (c TurnCause) Known() bool {
 	switch c {
-	case TurnAnswered, TurnRefused, TurnLimited, TurnStopped, TurnHung, TurnCrashed, TurnAsking, TurnSessionGone, TurnLoginMissing:
+	case TurnAnswered, TurnRefused, TurnLimited, TurnStopped, TurnHung, TurnCrashed, TurnFailed, TurnAsking, TurnSessionGone, TurnLoginMissing:
 		return true
 	default:
 		return false

@@ -241,7 +241,7 @@ func (c *Conn) declined(said *rpcError, doing string) *agents.Error {
 	case said.Code == codeNotFound:
 		return &agents.Error{Cause: agents.SessionGone, Reason: "the agent does not know the session: " + text}
 	}
-	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent could not %s: %s (error %d)", doing, text, said.Code)}
+	return &agents.Error{Cause: agents.Failed, Reason: fmt.Sprintf("the agent could not %s: %s (error %d)", doing, text, said.Code)}
 }
 
 // limit reads a limit from an error. The words of its message and of the known fields say whether it is one, and then its data may say until when.

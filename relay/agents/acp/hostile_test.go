@@ -107,7 +107,7 @@ func TestHostileAgents(t *testing.T) {
 		{"has no more use", turn(func(f *fake, p heard) {
 			f.write(`{"jsonrpc":"2.0","id":` + string(p.ID) + `,"error":{"code":-32603,"message":"Internal error","data":{"details":"You've hit your usage limit, resets at 9pm"}}}` + "\n")
 		}), agents.Limited, "resets at 9pm"},
-		{"fails", turn(func(f *fake, p heard) { f.fail(p, -32603, "boom\x1b[2J sk-secret-key") }), agents.Crashed, `the agent could not take the turn: boom\x1b[2J (hidden) (error -32603)`},
+		{"fails", turn(func(f *fake, p heard) { f.fail(p, -32603, "boom\x1b[2J sk-secret-key") }), agents.Failed, `the agent could not take the turn: boom\x1b[2J (hidden) (error -32603)`},
 		{"asks without an end", turn(func(f *fake, _ heard) {
 			for i := range 70 {
 				f.write(question(fmt.Sprint(i), "s1", `{}`, ``))

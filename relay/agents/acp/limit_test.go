@@ -53,6 +53,6 @@ func TestDataIsNotALimit(t *testing.T) {
 		f.begin()
 		f.write(`{"jsonrpc":"2.0","id":` + string(f.want("session/prompt").ID) + `,"error":{"code":-32603,"message":"Internal error","data":{"prompt":"the usage limit, resets at 9pm"}}}` + "\n")
 	}, func(ctx context.Context, c *acp.Conn) {
-		wantCause(t, oneTurn(ctx, c), agents.Crashed, "Internal error")
+		wantCause(t, oneTurn(ctx, c), agents.Failed, "Internal error")
 	})
 }

@@ -326,7 +326,7 @@ func (c *Conn) gone(err error, id string) error {
 	delete(c.sessions, id)
 	c.mu.Unlock()
 	var why *agents.Error
-	if err = c.ended(err, "go on with the session"); errors.As(err, &why) && why.Cause == agents.Crashed && c.rpc.end() == nil {
+	if err = c.ended(err, "go on with the session"); errors.As(err, &why) && why.Cause == agents.Failed && c.rpc.end() == nil {
 		return &agents.Error{Cause: agents.SessionGone, Reason: why.Reason}
 	}
 	return err

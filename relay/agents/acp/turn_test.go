@@ -408,7 +408,7 @@ func TestFormsOfErrors(t *testing.T) {
 			f.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, p.ID, form) + "\n")
 		}, func(ctx context.Context, c *acp.Conn) {
 			a, err := open(t, ctx, c).Prompt(ctx, "Go.")
-			if err == nil || agents.CauseOf(err) != agents.Crashed || !strings.Contains(err.Error(), want) || a.Text() != "said" {
+			if err == nil || agents.CauseOf(err) != agents.Failed || !strings.Contains(err.Error(), want) || a.Text() != "said" {
 				t.Errorf("%s: %q, %v", form, a.Text(), err)
 			}
 		})
@@ -708,7 +708,7 @@ func TestBypassingMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := c.NewSession(ctx, acp.Start{Dir: "/work"})
-		wantCause(t, err, agents.Crashed, "could not change the mode of the session: no such mode")
+		wantCause(t, err, agents.Failed, "could not change the mode of the session: no such mode")
 	})
 	play(t, acp.Options{}, func(f *fake) {
 		f.begin()

@@ -55,6 +55,9 @@ func (o outcome) why(w why) *agents.Error {
 	if loginWords.MatchString(all) || o.failed != nil && o.failed.cause == agents.LoginMissing {
 		return &agents.Error{Cause: agents.LoginMissing, Reason: "the agent wants its user to log in: " + w.hide(last(all))}
 	}
+	if o.failed != nil && o.failed.words != "" && !o.failed.beside {
+		return &agents.Error{Cause: agents.Failed, Reason: "the agent could not take the turn: " + w.hide(last(o.failed.words))}
+	}
 	end := crashed("%s", o.reason(w))
 	// A program that ends by itself without an answer would do so again.
 	end.Ended = o.failed == nil && w.end.Lost != nil && w.end.Lost.Ended && w.end.Cut
@@ -79,14 +82,10 @@ func (o outcome) limited(w why, words string) *agents.Error {
 
 // reason says in words how a turn ended that has no better cause.
 func (o outcome) reason(w why) string {
-	switch {
-	case o.failed != nil && o.failed.words != "" && !o.failed.beside:
-		return "the agent could not take the turn: " + w.hide(last(o.failed.words))
-	case w.end.Lost != nil:
+	if w.end.Lost != nil {
 		return w.end.Lost.Reason + o.strange()
-	default:
-		return "the agent ended without an answer" + w.end.Tail(w.hide) + o.strange()
 	}
+	return "the agent ended without an answer" + w.end.Tail(w.hide) + o.strange()
 }
 
 // strange says what else was seen in the output.

@@ -288,7 +288,7 @@ func (j *job) answered(answer acp.Answer, err error) wire.TurnEnded {
 	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end, Noisy: noisy, Noticed: j.noticed})
 	failpoint.Here("turns.answered.after")
 	switch end.Cause {
-	case wire.TurnHung, wire.TurnAsking, wire.TurnCrashed, wire.TurnLoginMissing: // the next process reads the login that a person makes
+	case wire.TurnHung, wire.TurnAsking, wire.TurnCrashed, wire.TurnFailed, wire.TurnLoginMissing: // the next process reads the login that a person makes
 		j.w.end()
 	default:
 		j.w.rest()
@@ -376,7 +376,7 @@ func endOf(err error) wire.TurnEnded {
 
 var causes = map[agents.Cause]wire.TurnCause{
 	agents.Answered: wire.TurnAnswered, agents.Refused: wire.TurnRefused, agents.Limited: wire.TurnLimited, agents.Stopped: wire.TurnStopped,
-	agents.Hung: wire.TurnHung, agents.Crashed: wire.TurnCrashed, agents.Asking: wire.TurnAsking, agents.SessionGone: wire.TurnSessionGone,
+	agents.Hung: wire.TurnHung, agents.Crashed: wire.TurnCrashed, agents.Failed: wire.TurnFailed, agents.Asking: wire.TurnAsking, agents.SessionGone: wire.TurnSessionGone,
 	agents.LoginMissing: wire.TurnLoginMissing,
 }
 

@@ -1,8 +1,12 @@
 package approval
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"drawbridge/relay/runner/output"
 )
@@ -31,14 +35,33 @@ func (q Permission) text(id, agent string) string {
 	if q.Arguments == "" {
 		show("arguments", "NOT GIVEN: the agent does not say what exactly it wants to do")
 	} else {
-		show("arguments", output.Line(q.Arguments))
+		show("arguments", jsonLine(q.Arguments))
 	}
 	for _, path := range q.Paths {
 		show("path", output.Line(path))
 	}
 	show("workspace", output.Line(q.Workspace))
 	show("asked because", output.Line(q.Reason))
-	show("hash", q.Hash)
 	show("no answer", "leaves the question open")
 	return b.String()
+}
+
+// jsonLine is a JSON text on one line of printable ASCII, with the escapes of JSON alone, so that a person reads each of them once. Any other text is
+// escaped as [output.Line] does.
+func jsonLine(text string) string {
+	var one bytes.Buffer
+	if !utf8.ValidString(text) || json.Compact(&one, []byte(text)) != nil {
+		return output.Line(text)
+	}
+	var out strings.Builder
+	for _, r := range one.String() {
+		if r >= ' ' && r <= '~' {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.String()
 }

@@ -138,6 +138,15 @@ func LocalName(folder string) string {
 	return name
 }
 
+// Uncommitted counts the files of the clone with changes that are in no commit.
+func (r Repo) Uncommitted(ctx context.Context) (int, error) {
+	out, err := exec.CommandContext(ctx, "git", "-C", r.Clone, "status", "--porcelain").Output()
+	if err != nil {
+		return 0, fmt.Errorf("read the state of %s: %w", r.Clone, err)
+	}
+	return strings.Count(string(out), "\n"), nil
+}
+
 // Branches are the commits at which the branches of an agent stand in a clone, by name.
 type Branches map[string]string
 

@@ -112,6 +112,9 @@ func (u *upping) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if n, err := u.repo.Uncommitted(ctx); err == nil && n > 0 {
+		u.say("%s in %s: the agent works without them; commit them first if it needs them", uncommitted(n), u.repo.Clone)
+	}
 	var t api.Turn
 	err = u.watcher.Own(func() (string, error) {
 		t, err = u.begin(ctx, name)
@@ -185,6 +188,29 @@ func ended(state string) bool {
 	return slices.Contains([]string{string(bridge.TurnReplied), string(bridge.TurnFailed), string(bridge.TurnUncertain)}, state)
 }
 
+// uncommitted says how many files have changes that are in no commit.
+func uncommitted(n int) string {
+	if n == 1 {
+		return "1 file has changes that are in no commit"
+	}
+	return fmt.Sprintf("%d files have changes that are in no commit", n)
+}
+
+// tellLeft says what the agent left in its workspace, as far as the relay can tell in a moment.
+func (u *upping) tellLeft(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	list, err := u.client.Workspaces(ctx)
+	if err != nil {
+		return
+	}
+	for _, w := range list.Workspaces {
+		if w.Agent == name && w.Dirty > 0 {
+			u.say("%s in the agent's workspace: %s", uncommitted(w.Dirty), w.Path)
+		}
+	}
+}
+
 // report prints the agent's text and its new commits.
 func (u *upping) report(ctx context.Context, t api.Turn, name string, before local.Branches) error {
 	after, err := u.repo.Branches(ctx, name)
@@ -209,9 +235,13 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 	if err != nil {
 		return err
 	}
+	u.tellLeft(ctx, name)
 	if t.State == string(bridge.TurnReplied) {
 		if t.Reply == "" {
 			u.say("the agent said nothing")
+		}
+		if t.Trouble != "" {
+			u.say("note: %s", t.Trouble)
 		}
 		u.say("the turn has ended; %s", cmp.Or(map[bool]string{true: "its commits are in " + u.repo.Clone}[len(commits) > 0], "it brought no commits"))
 		return nil

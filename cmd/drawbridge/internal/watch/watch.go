@@ -188,6 +188,8 @@ func present(doing string) string {
 		return "says nothing"
 	case bridge.DoingAsking:
 		return "waits for an answer"
+	case bridge.DoingNoModel:
+		return "waits for the model"
 	case bridge.DoingSleep:
 		return "waits for the end of a limit"
 	}
