@@ -32,7 +32,7 @@ type Engine interface {
 	// Ask takes the command of a tool call through the gate and returns it as
 	// recorded, or as it stands now when it was asked for under the same key before.
 	Ask(ctx context.Context, id bridge.AgentID, once bridge.Once, cmd parser.Command) (bridge.Command, error)
-	// Retry gives a failed turn another try for an agent, and returns the turn of that try. Conflict when there is nothing to
+	// ContinueFor gives a failed turn another try for an agent, and returns the turn of that try. Conflict when there is nothing to
 	// try. Twice under one key is once.
 	ContinueFor(ctx context.Context, by bridge.AgentID, once bridge.Once, id bridge.TurnID) (bridge.Turn, error)
 	// Watch returns a channel that gets a value after changes, and what ends it.

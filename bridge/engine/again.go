@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"drawbridge/bridge"
@@ -39,7 +40,7 @@ func (e *Engine) ContinueFor(ctx context.Context, by bridge.AgentID, once bridge
 		switch {
 		case hosted && t.State == bridge.TurnUncertain:
 			err = bridge.Errorf(bridge.Conflict, "nobody knows whether the agent got turn %s; look at its workspace; if it got the turn, `drawbridge give-up %s`, otherwise `drawbridge say-again %s`", id, id, id)
-		case hosted && t.Run != "":
+		case hosted && t.Run != "" && t.Run == a.LastRun && !moving.Is(a): // the session that has the turn is there
 			err = c.goOn(&t, a)
 		default:
 			t, err = c.sayAgain(t, a)
@@ -72,11 +73,15 @@ func (e *Engine) GiveUp(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		}
 		switch {
 		case j.turn.State == bridge.TurnUncertain && e.hosted(j.agent) && j.launch == nil:
-			err = c.giveUpSaid(&j)
+			if err = c.giveUpSaid(&j); err == nil {
+				err = c.rests(j.agent.ID)
+			}
 		case j.turn.State == bridge.TurnUncertain:
-			err = bridge.Errorf(bridge.Conflict, "turn %s may have reached the cloud; say what happened there with `drawbridge resolve %s`", id, id)
+			err = bridge.Errorf(bridge.Conflict, "turn %s may have had its effect; look whether it had, and say so with `drawbridge resolve %s`", id, id)
 		case j.turn.State != bridge.TurnFailed:
 			err = bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be given up", id, j.turn.State)
+		case strings.HasPrefix(j.turn.Trouble, givenUp) || j.turn.Trouble == gotIt:
+			err = bridge.Errorf(bridge.Conflict, "turn %s was given up already", id)
 		default:
 			err = c.forgo(&j)
 		}
@@ -128,8 +133,8 @@ func (c *change) endedBadly(id bridge.TurnID) (bridge.Turn, bridge.Agent, error)
 
 // goOn queues a failed turn of an agent at a relay again, with the marker and the text that it had. The relay finds out whether the agent has it.
 func (c *change) goOn(t *bridge.Turn, a bridge.Agent) error {
-	if err := c.isLast(*t, a); err != nil {
-		return err
+	if last, err := c.isLast(*t); err != nil || !last {
+		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s has another turn since turn %s; to say the words again all the same: `drawbridge say-again %s`", a.Name, t.ID, t.ID))
 	}
 	if err := c.carryAgain(*t); err != nil {
 		return err
@@ -145,19 +150,16 @@ func (c *change) goOn(t *bridge.Turn, a bridge.Agent) error {
 	return c.enqueueTurn(a, t.ID, c.now)
 }
 
-// isLast is a Conflict when an agent has had another turn since.
-func (c *change) isLast(t bridge.Turn, a bridge.Agent) error {
-	last, err := c.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
-	if err != nil || len(last) == 0 || last[0].ID == t.ID {
-		return err
-	}
-	return bridge.Errorf(bridge.Conflict, "agent %s has another turn since turn %s; say the words again with `drawbridge say-again %s`", a.Name, t.ID, t.ID)
+// isLast reports whether an agent has had no other turn since.
+func (c *change) isLast(t bridge.Turn) (bool, error) {
+	last, err := c.Turns(bridge.TurnFilter{Agent: t.Agent, Limit: 1})
+	return len(last) == 0 || last[0].ID == t.ID, err
 }
 
 // carryAgain lets a failed turn carry what it told, as far as that waits still.
 func (c *change) carryAgain(t bridge.Turn) error {
 	told := words.ReadPrompt(t.Marker() + "\n" + t.Sent).Items
-	waiting, err := c.WaitingNotices(t.Agent, maxJoined)
+	waiting, err := c.WaitingNotices(t.Agent, maxToldLooked)
 	if err != nil {
 		return err
 	}
@@ -172,8 +174,11 @@ func (c *change) carryAgain(t bridge.Turn) error {
 
 // forgo tells an agent no more what its failed turn told.
 func (c *change) forgo(j *job) error {
-	if err := errors.Join(notForgotten(j.agent), c.isLast(j.turn, j.agent)); err != nil {
+	if err := notForgotten(j.agent); err != nil {
 		return err
+	}
+	if last, err := c.isLast(j.turn); err != nil || !last {
+		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s has another turn since turn %s, which took along what waited; there is nothing to give up", j.agent.Name, j.turn.ID))
 	}
 	if err := c.carryAgain(j.turn); err != nil {
 		return err
@@ -181,17 +186,33 @@ func (c *change) forgo(j *job) error {
 	if err := c.delivered(j); err != nil {
 		return err
 	}
-	j.turn.Trouble, j.agent.Trouble = "a person gave it up: "+j.turn.Trouble, ""
-	if err := errors.Join(c.UpdateTurn(j.turn), c.UpdateAgent(j.agent)); err != nil {
+	j.turn.Trouble = givenUp + j.turn.Trouble
+	if err := c.UpdateTurn(j.turn); err != nil {
 		return err
 	}
-	if j.agent.State != bridge.AgentFailed || j.agent.Quarantined || j.agent.External == "" {
-		return nil
-	}
-	if err := c.settle(&j.agent); err != nil {
+	return c.rests(j.agent.ID)
+}
+
+// givenUp begins the trouble of a turn that a person gave up, and gotIt is that of one of which a person says that its agent got it.
+const (
+	givenUp = "a person gave it up: "
+	gotIt   = "a person says that the agent got it; its answer is lost"
+)
+
+// rests lets an agent go whose turn a person gave up: it waits for nobody's word any more.
+func (c *change) rests(id bridge.AgentID) error {
+	a, err := c.Agent(id)
+	if err != nil || a.State != bridge.AgentFailed || a.Quarantined || a.External == "" {
 		return err
 	}
-	return c.pump(&j.agent)
+	a.Trouble = ""
+	if err := c.UpdateAgent(a); err != nil {
+		return err
+	}
+	if err := c.settle(&a); err != nil {
+		return err
+	}
+	return c.pump(&a)
 }
 
 // sayAgain gives the words of a turn to a new one.

@@ -263,7 +263,7 @@ func TestMoveAfterALimit(t *testing.T) {
 		w.resting()
 		w.say("build it")
 		w.until("it sleeps", w.is(func(a bridge.Agent) bool { return a.Doing == bridge.DoingSleep }))
-		if _, err := w.engine.Move(t.Context(), a.ID, "desk"); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "cut off by a limit") {
+		if _, err := w.engine.Move(t.Context(), a.ID, "desk"); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "was cut off and goes on") {
 			t.Errorf("%v", err)
 		}
 		if _, err := w.engine.Stop(t.Context(), a.ID, "move"); err != nil {

@@ -102,8 +102,8 @@ func TestMayMove(t *testing.T) {
 		"a turn runs":      {to: "desk", prepare: func(w *court, a *bridge.Agent) { w.turnIn(*a, "r", bridge.TurnDelivering, bridge.TurnRunning) }, kind: bridge.Conflict, why: "is under way; wait for its end"},
 		"asleep by a limit": {to: "desk", prepare: func(w *court, a *bridge.Agent) {
 			w.turnIn(*a, "r", bridge.TurnDelivering, bridge.TurnRunning, bridge.TurnQueued)
-		}, kind: bridge.Conflict, why: "was cut off by a limit and goes on by itself"},
-		"a turn is uncertain":             {to: "desk", prepare: func(w *court, a *bridge.Agent) { w.turnIn(*a, "", bridge.TurnDelivering, bridge.TurnUncertain) }, kind: bridge.Conflict, why: "says how to settle it"},
+		}, kind: bridge.Conflict, why: "was cut off and goes on"},
+		"a turn is uncertain":             {to: "desk", prepare: func(w *court, a *bridge.Agent) { w.turnIn(*a, "", bridge.TurnDelivering, bridge.TurnUncertain) }, kind: bridge.Conflict, why: "settle it with `drawbridge give-up trn_2`"},
 		"a question is open":              {to: "desk", prepare: func(w *court, _ *bridge.Agent) { w.askedFor("cmd_q", bridge.VerbPermission, bridge.CommandHeld) }, kind: bridge.Conflict, why: "answer it with `drawbridge approve cmd_q`"},
 		"a question has its answer":       {to: "desk", prepare: func(w *court, _ *bridge.Agent) { w.askedFor("cmd_q", bridge.VerbPermission, bridge.CommandFinished) }},
 		"it launches a subagent":          {to: "desk", prepare: func(w *court, _ *bridge.Agent) { w.askedFor("cmd_l", parser.Subagent, bridge.CommandSending) }, kind: bridge.Conflict, why: "launches a subagent now; wait for it"},

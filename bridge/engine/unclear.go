@@ -52,7 +52,7 @@ func whyUnclear(id bridge.TurnID, obs bridge.Observation) string {
 // turn ends without an answer.
 func (c *change) giveUpSaid(j *job) error {
 	j.told, j.turn.Run = true, j.agent.LastRun // nothing was sent since
-	return c.giveUp(j, "a person says that the agent got it; its answer is lost")
+	return c.giveUp(j, gotIt)
 }
 
 // saidAgain is why an uncertain turn fails whose words go into a new one.

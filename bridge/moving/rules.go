@@ -107,9 +107,9 @@ func noTurnUnderWay(tx *bridge.Scene, a bridge.Agent) error {
 	case t.State == bridge.TurnQueued && !t.GoesOn() && t.DoubtSince.IsZero():
 		return nil
 	case t.State == bridge.TurnUncertain:
-		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is uncertain; `drawbridge agents --wide` says how to settle it; then move the agent", t.ID, a.Name)
+		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is uncertain; settle it with `drawbridge give-up %s` or `drawbridge say-again %s`, then move the agent", t.ID, a.Name, t.ID, t.ID)
 	case t.GoesOn():
-		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s was cut off by a limit and goes on by itself; wait for its end (`drawbridge turns %s`), then move the agent. Or run `drawbridge stop` and `drawbridge resume` first", t.ID, a.Name, a.Name)
+		return bridge.Errorf(bridge.Conflict, "turn %s of agent %s was cut off and goes on; wait for its end (`drawbridge turns %s`), then move the agent. Or run `drawbridge stop` and `drawbridge resume` first", t.ID, a.Name, a.Name)
 	}
 	return bridge.Errorf(bridge.Conflict, "turn %s of agent %s is under way; wait for its end (`drawbridge turns %s`), then move the agent. Or run `drawbridge stop` and `drawbridge resume` first", t.ID, a.Name, a.Name)
 }

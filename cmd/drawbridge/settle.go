@@ -16,8 +16,8 @@ type resolveCmd struct {
 	Ran         bool   `help:"Say that an action ran. The bridge tells the agent that asked." xor:"word"`
 	ExitCode    *int   `help:"Give the action's exit code, 0 to 255, together with --ran." placeholder:"N"`
 	NotRun      bool   `help:"Say that an action did not run. The bridge tells the agent that asked." xor:"word"`
-	Told        bool   `help:"Say that the agent got the turn, or that an unknown run told the agent what waits for it. This needs a turn's id or --restored." xor:"word"`
-	Tell        bool   `help:"Say that the agent did not get the turn, so that the bridge tells the agent. This needs a turn's id or --restored." xor:"word"`
+	Told        bool   `help:"Say that an unknown run told the agent what waits for it. This needs a turn's id or --restored." xor:"word"`
+	Tell        bool   `help:"Say that an unknown run did not tell the agent what waits for it, so that the bridge tells it. This needs a turn's id or --restored." xor:"word"`
 	Restored    bool   `help:"Apply --told or --tell to all unknown runs after an older copy of the database was put back. Leave the id out."`
 	Unchecked   bool   `help:"Believe you without a check. Without the flag, the bridge checks --launched at the Cloud Agents API, and an action in the relay's journal."`
 	target
@@ -40,7 +40,7 @@ func (c resolveCmd) word() (api.ResolveRequest, error) {
 	case turn && (c.Ran || c.NotRun):
 		return api.ResolveRequest{}, usageError{errors.New("--ran and --not-run settle an action's command, not a turn; name the command's id")}
 	case turn && !said:
-		return api.ResolveRequest{}, usageError{errors.New("say what happened with --launched AGENT or --not-launched. For an unknown run or an agent at a relay, use --told or --tell")}
+		return api.ResolveRequest{}, usageError{errors.New("say what happened with --launched AGENT or --not-launched. For an unknown run, use --told or --tell. For an agent at a relay, use drawbridge give-up or drawbridge say-again")}
 	case c.ExitCode != nil && (!c.Ran || *c.ExitCode < 0 || *c.ExitCode > 255):
 		return api.ResolveRequest{}, usageError{errors.New("--exit-code goes with --ran and takes 0 to 255; correct the flags")}
 	case c.Unchecked && (!said || c.NotLaunched || c.Told || c.Tell):

@@ -15,6 +15,8 @@ type progress struct {
 	orders []string
 	// from is how many orders an earlier process did.
 	from int
+	// finished is the answer of a turn that nothing is left of.
+	finished string
 }
 
 // progressOf returns the orders of a prompt. For one that asks to continue, these are the orders of the turn that an earlier process has not begun.
@@ -24,9 +26,12 @@ func (t *play) progressOf(prompt string) progress {
 		if done, err := os.ReadFile(p.path); err == nil {
 			p.from, _ = strconv.Atoi(string(done))
 		}
-		p.orders = ordersOf(t.session.interrupted(mark))
+		prompt, _ = t.session.interrupted(mark)
+		p.orders = ordersOf(prompt)
 		p.from = min(p.from, len(p.orders))
-		p.orders = p.orders[p.from:]
+		if p.orders = p.orders[p.from:]; len(p.orders) == 0 {
+			_, p.finished = t.session.interrupted(mark)
+		}
 		return p
 	}
 	p.did(-1)
@@ -64,22 +69,26 @@ func markOf(prompt string) (mark string, continues bool) {
 	return mark + "]", strings.HasPrefix(rest, " [continue ")
 }
 
-// interrupted is the last prompt with the marker that does not ask to continue.
-func (s *session) interrupted(mark string) (prompt string) {
+// interrupted is the last prompt with the marker that does not ask to continue, and what was answered since.
+func (s *session) interrupted(mark string) (prompt, answer string) {
 	text, err := os.ReadFile(s.path)
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	for line := range strings.Lines(string(text)) {
 		var each said
-		if json.Unmarshal([]byte(line), &each) != nil || each.Role != "user" {
+		if json.Unmarshal([]byte(line), &each) != nil {
 			continue
 		}
-		if its, continues := markOf(each.Text); its == mark && !continues {
-			prompt = each.Text
+		its, continues := markOf(each.Text)
+		switch {
+		case each.Role != "user":
+			answer = each.Text
+		case its == mark && !continues:
+			prompt, answer = each.Text, ""
 		}
 	}
-	return prompt
+	return prompt, answer
 }
 
 // kill ends the process in the first prompts of a turn.

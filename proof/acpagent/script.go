@@ -1,6 +1,7 @@
 package acpagent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,13 +47,17 @@ func (a *agent) prompt(m incoming) {
 	}
 	// What it was told before it kept it has no effect, and is not in its log.
 	s.keep(a, said{"user", words})
+	t := &play{agent: a, session: s, ctx: ctx, id: m.ID, stop: "end_turn"}
+	script := t.progressOf(words)
+	if len(script.orders) > 0 { // whoever kills it once its log has the prompt finds the first order begun
+		script.begins(script.orders[0], 0)
+	}
 	a.note(Line{Event: Prompted, Session: s.id, Text: words})
 	if a.history != nil { // goesOn is later: whoever loaded the session hears it now
 		a.history()
 		a.history = nil
 	}
-	t := &play{agent: a, session: s, ctx: ctx, id: m.ID, stop: "end_turn"}
-	t.play(words)
+	t.play(script)
 	a.mu.Lock()
 	s.stop = nil
 	a.mu.Unlock()
@@ -72,7 +77,7 @@ type play struct {
 	after []func()
 }
 
-// play does what the lines of the prompt that begin with "do: " say, one after the other:
+// play does what the lines of a prompt that begin with "do: " say, one after the other:
 //
 //	say TEXT, think TEXT, quote TEXT, tool TEXT     updates of these kinds; only the first is the agent's answer
 //	unknown                                         updates that no version of the protocol has
@@ -91,9 +96,8 @@ type play struct {
 //	                                                one that leaves the process group
 //
 // A prompt without such a line is answered with "done". One that asks to continue goes on behind what was begun.
-func (t *play) play(prompt string) {
+func (t *play) play(p progress) {
 	scripted := false
-	p := t.progressOf(prompt)
 	for i, order := range p.orders {
 		scripted = true
 		p.begins(order, i)
@@ -111,7 +115,7 @@ func (t *play) play(prompt string) {
 		}
 	}
 	if !scripted {
-		t.say("done")
+		t.say(cmp.Or(p.finished, "done"))
 	}
 }
 

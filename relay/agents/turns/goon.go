@@ -37,7 +37,13 @@ func (j *job) startsAgain(err error) bool {
 
 // leaves reports whether the relay ended the turn because it ends itself. The next relay goes on with the turn.
 func (j *job) leaves(err error) bool {
-	return agents.CauseOf(err) == agents.Stopped && j.ends() && !j.host.stopped(j.t.ID)
+	if err == nil || !j.ends() || j.host.stopped(j.t.ID) || agents.CauseOf(err) != agents.Stopped && !agents.Ended(err) {
+		return false
+	}
+	if err := j.write(line{Step: stepLeft, Turn: j.t.ID}); err != nil {
+		j.host.o.Log.Error().Err(err).Str("session", j.session).Str("turn", j.t.ID).Msg("record that the relay ended in the middle of a turn")
+	}
+	return true
 }
 
 // ends reports whether the turn's time is over because the relay ends.

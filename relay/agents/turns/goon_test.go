@@ -2,6 +2,10 @@ package turns_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,21 +18,27 @@ func TestGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sessions, kills string
-		cause           wire.TurnCause
+		// first is true for the first turn of its session.
+		first bool
+		cause wire.TurnCause
 		// said counts the words of the turn, continued the messages to go on with it.
 		said, continued int
 		reason          string
 	}{
-		"killed once":            {"", "1", wire.TurnAnswered, 1, 1, ""},
-		"killed three times":     {"", "3", wire.TurnAnswered, 1, 3, ""},
-		"killed each time":       {"", "9", wire.TurnCrashed, 1, 3, "ended by a signal"},
-		"one that cannot tell":   {"resume", "1", wire.TurnCrashed, 1, 0, "cannot tell what it has of the turn"},
-		"one that resumes never": {"none", "1", wire.TurnSessionGone, 1, 0, "no session of an earlier process"},
+		"killed once":            {"", "1", false, wire.TurnAnswered, 1, 1, ""},
+		"in its first turn":      {"", "1", true, wire.TurnAnswered, 1, 1, ""},
+		"with a late history":    {"late", "1", true, wire.TurnAnswered, 1, 1, ""},
+		"killed three times":     {"", "3", false, wire.TurnAnswered, 1, 3, ""},
+		"killed each time":       {"", "9", false, wire.TurnCrashed, 1, 3, "ended by a signal"},
+		"one that cannot tell":   {"resume", "1", false, wire.TurnCrashed, 1, 0, "cannot tell what it has of the turn"},
+		"one that resumes never": {"none", "1", false, wire.TurnSessionGone, 1, 0, "no session of an earlier process"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]entry{"fake": {env: map[string]string{"ACPAGENT_SESSIONS": c.sessions}}}, nil)
-			w.answers(turn("ada", "t0", "do: say first"), "first")
+			if !c.first {
+				w.answers(turn("ada", "t0", "do: say first"), "first")
+			}
 			end := w.run(turn("ada", "t1", "do: kill "+c.kills, "do: say end"))
 			if end.Cause != c.cause || end.Cause == wire.TurnAnswered && end.Text != "end" || end.Unclear || !strings.Contains(end.Error, c.reason) {
 				t.Errorf("%+v", end)
@@ -48,10 +58,14 @@ func TestGoesOn(t *testing.T) {
 // it up.
 func TestGoesOnAfterTheRelay(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{"asked again", "looked up"} {
+	for _, way := range []string{"asked again", "looked up", "half an answer", "cannot tell"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil, nil)
+			env := map[string]string{}
+			if way == "cannot tell" {
+				env["ACPAGENT_SESSIONS"] = "resume"
+			}
+			w := newWorld(t, map[string]entry{"fake": {env: env}}, nil)
 			t1 := turn("ada", "t1", "do: sleep 1h", "do: say end")
 			ctx, cut := context.WithCancelCause(t.Context())
 			ended := make(chan wire.TurnEnded, 1)
@@ -61,7 +75,17 @@ func TestGoesOnAfterTheRelay(t *testing.T) {
 			if end := <-ended; end != (wire.TurnEnded{}) {
 				t.Errorf("the relay that ended said %+v", end)
 			}
-			w.again()
+			w.close()
+			if way == "half an answer" {
+				w.agentKeeps("Let me look first.")
+			}
+			w.open()
+			if way == "cannot tell" {
+				if end := w.run(t1); end.Cause != wire.TurnCrashed || end.Unclear || !strings.Contains(end.Error, "the relay ended in the middle of the turn; the agent cannot tell") {
+					t.Errorf("%+v", end)
+				}
+				return
+			}
 			if way == "looked up" {
 				look := t1
 				look.Text, look.Home, look.BodyHash = "", wire.Home{}, "body of a look-up"
@@ -80,6 +104,45 @@ func TestGoesOnAfterTheRelay(t *testing.T) {
 				t.Errorf("said %d times, asked %d times to continue", said, continued)
 			}
 		})
+	}
+}
+
+// agentKeeps adds an answer to the session files of agent fake, as if it had said so before it was killed.
+func (w *world) agentKeeps(text string) {
+	w.Helper()
+	list, err := filepath.Glob(filepath.Join(w.config.AgentHome("fake"), "sessions", "*.jsonl"))
+	w.must(err)
+	for _, path := range list {
+		file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
+		w.must(err)
+		_, err = fmt.Fprintf(file, "{\"role\":\"agent\",\"text\":%q}\n", text)
+		w.must(errors.Join(err, file.Close()))
+	}
+}
+
+// The kill switch ends a turn that goes on after a restart as it ends any other, and nothing goes on when it is off again.
+func TestSwitchEndsWhatGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	t1 := turn("ada", "t1", "do: sleep 1h", "do: sleep 2h", "do: say end")
+	ctx, cut := context.WithCancelCause(t.Context())
+	ended := make(chan wire.TurnEnded, 1)
+	go func() { ended <- w.RunTurn(ctx, t1) }()
+	w.eventually("the agent has the turn", func() bool { return w.said("[bridge t1]") == 1 })
+	cut(wire.ErrEnding)
+	<-ended
+	w.again()
+	look := t1
+	look.Text, look.Home = "", wire.Home{}
+	w.eventually("the turn goes on", func() bool { return w.LookupTurn(look).State == wire.TurnWorking })
+	w.Halt()
+	w.Proceed()
+	found := w.LookupTurn(look)
+	if found.Known != wire.TurnKnownEnded || found.Ended.Cause != wire.TurnStopped {
+		t.Errorf("%+v", found)
+	}
+	if n := w.said("[continue "); n != 1 {
+		t.Errorf("asked %d times to continue", n)
 	}
 }
 

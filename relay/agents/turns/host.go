@@ -321,7 +321,7 @@ func (h *Host) settle(l *lane, t wire.Turn) {
 		go func() {
 			select {
 			case <-halt:
-				cancel(wire.ErrEnding) // the turn stays open
+				cancel(h.whyHalted())
 			case <-ctx.Done():
 			}
 		}()
@@ -331,6 +331,19 @@ func (h *Host) settle(l *lane, t wire.Turn) {
 		}
 	})
 }
+
+// whyHalted is the cause of what a Halt ends: the end of the relay, which leaves turns open, or the kill switch.
+func (h *Host) whyHalted() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return wire.ErrEnding
+	}
+	return errSwitched
+}
+
+// errSwitched is the cause of turns that the kill switch ends.
+var errSwitched = &agents.Error{Cause: agents.Stopped, Reason: "the relay's kill switch is on"}
 
 // StopTurn implements wire.AgentHost. The stop of a turn without an end is on the disk before it answers.
 func (h *Host) StopTurn(t wire.Turn) wire.TurnFound {

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // is ended first where that matters. used is true for a process that lived before.
 func (j *job) openConversation() (used bool, err error) {
 	l := j.lane
-	search := j.before != nil && j.before.said || j.earlier != nil && j.earlier.said
+	search := j.searched() != ""
 	l.mu.Lock()
 	if own := j.host.slots[j.t.Agent]; l.slots != own { // it changes before the first process alone
 		l.entry, l.slots = j.host.o.Config.Agents[j.t.Agent], own
@@ -97,7 +98,7 @@ func (j *job) start(search bool) (*warm, error) {
 	}
 	l.mu.Lock()
 	err = l.record.begin(j.t)
-	name, last := l.record.name, l.record.lastSaid()
+	name, last := l.record.name, cmp.Or(j.searched(), l.record.lastSaid())
 	w.torn, w.resumed = l.record.torn && name != "", name != ""
 	l.mu.Unlock()
 	if err == nil {
@@ -119,6 +120,17 @@ func (j *job) start(search bool) (*warm, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// searched is the marker of the turn that is looked for in the agent's history, "" when none is. An agent may send its history late.
+func (j *job) searched() string {
+	switch {
+	case j.before != nil && j.before.said:
+		return j.before.marker
+	case j.earlier != nil && j.earlier.said:
+		return j.earlier.marker
+	}
+	return ""
 }
 
 // named keeps the agent's own id of the session.

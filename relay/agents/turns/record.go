@@ -33,6 +33,8 @@ const (
 	stepSaid step = "said"
 	// stepWithdrawn means that the agent does not have a turn that was said: its process ended first.
 	stepWithdrawn step = "withdrawn"
+	// stepLeft means that the relay ended in order in the middle of the turn. It does not say whether the agent has the turn.
+	stepLeft step = "left"
 	// stepAnswered keeps the end of a turn as the agent gave it, before the relay looks at the work.
 	stepAnswered step = "answered"
 	// stepEnded keeps the whole end. It is the last line of a turn.
@@ -83,7 +85,7 @@ func (l line) check() error {
 		return nil
 	case stepNamed, stepOpened, stepClosed, stepLate:
 		return nil
-	case stepSaid, stepWithdrawn, stepAnswered, stepEnded:
+	case stepSaid, stepLeft, stepWithdrawn, stepAnswered, stepEnded:
 	default:
 		return errors.New("its step is unknown")
 	}
@@ -109,6 +111,8 @@ type past struct {
 	// said is true when the agent may have got the turn. tries counts how often it was said, or the agent was to continue it.
 	said  bool
 	tries int
+	// left is true when the relay ended in order after the turn was said last.
+	left  bool
 	cause wire.TurnCause
 }
 
@@ -223,7 +227,9 @@ func (r *record) applyTurn(l line) error {
 	switch l.Step {
 	case stepSaid:
 		p.marker, p.body, p.needle, p.since, p.said = l.Marker, l.Body, l.Needle, l.Since, true
-		p.tries++
+		p.tries, p.left = p.tries+1, false
+	case stepLeft:
+		p.left = true
 	case stepWithdrawn:
 		p.said = false
 	default:

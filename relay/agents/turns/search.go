@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -30,9 +31,9 @@ const (
 )
 
 // find looks for the last message to the agent that holds the needle, and for the answer to it.
-func find(said []acp.Said, known bool, needle string) (finding, string) {
+func find(said []acp.Said, known bool, needle string) finding {
 	if !known {
-		return cannotTell, ""
+		return cannotTell
 	}
 	at := -1
 	for i, s := range said {
@@ -41,11 +42,11 @@ func find(said []acp.Said, known bool, needle string) (finding, string) {
 		}
 	}
 	if at < 0 {
-		return notThere, ""
+		return notThere
 	}
 	_, rest, _ := strings.Cut(said[at].Text, needle)
 	if strings.Contains(rest, phantomPrompt) {
-		return unanswered, ""
+		return unanswered
 	}
 	var words []string
 	last := acp.Said{User: true}
@@ -60,14 +61,13 @@ func find(said []acp.Said, known bool, needle string) (finding, string) {
 	}
 	text := strings.Join(words, "\n")
 	if last.User || last.Tool || strings.TrimSpace(text) == "" || strings.TrimSpace(text) == phantomAnswer {
-		return unanswered, ""
+		return unanswered
 	}
-	return answered, text
+	return answered
 }
 
 // Ends that a replay leads to.
 const (
-	readLater  = "the answer was read from the agent's own history after a crash; its end may be missing"
 	maybeSaid  = "the relay ended while it sent the turn to the agent, and the agent cannot tell whether it got the turn"
 	maybeAgain = "the agent cannot tell whether it got the turn that this one repeats, so the relay did not send the turn again"
 )
@@ -86,32 +86,28 @@ func (j *job) message() (m message, end *wire.TurnEnded) {
 	goesOn := false
 	if p := j.before; p != nil && p.said {
 		m.needle = p.marker
-		found, words := findTurn(said, known, p)
+		found := findTurn(said, known, p)
 		switch {
 		case found == notThere:
 			if err := j.write(line{Step: stepWithdrawn, Turn: j.t.ID}); err != nil {
 				end := refusal(err)
 				return m, &end
 			}
-		case found == unanswered && p.tries <= maxAgain, found == answered && j.broken != "":
+		case found == cannotTell, p.tries > maxAgain:
+			return m, j.settled(found, p)
+		default: // also where words of the agent stand last: nobody vouches for their end
 			if goesOn = true; j.broken == "" {
 				j.note(fmt.Sprintf("the relay ended in the middle of the turn; the agent goes on with it (%d of %d)", p.tries, maxAgain))
 			}
-		default:
-			return m, j.settled(found, words)
 		}
 	}
 	if p := j.earlier; p != nil && p.said && m.text != "" && !goesOn {
-		found, words := find(said, known, j.t.Marker)
-		switch {
-		case found == cannotTell:
+		found := find(said, known, j.t.Marker)
+		if found == cannotTell {
 			end := j.over(wire.TurnEnded{Cause: wire.TurnCrashed, Unclear: true, Error: maybeAgain}, "")
 			return m, &end
-		case found == answered && p.cause == wire.TurnCrashed:
-			return m, j.settled(found, words)
-		case found != notThere:
-			goesOn = true
 		}
+		goesOn = found != notThere
 	}
 	if goesOn {
 		m.needle = j.continued(m.needle)
@@ -124,14 +120,11 @@ func (j *job) message() (m message, end *wire.TurnEnded) {
 }
 
 // findTurn is find for a turn that was said. The agent may have the turn, and not the last message that was to let it continue.
-func findTurn(said []acp.Said, known bool, p *past) (finding, string) {
-	found, words := find(said, known, p.needle)
-	if found == notThere && p.needle != p.marker {
-		if first, _ := find(said, known, p.marker); first != notThere {
-			return unanswered, ""
-		}
+func findTurn(said []acp.Said, known bool, p *past) finding {
+	if found := find(said, known, p.needle); found != notThere {
+		return found
 	}
-	return found, words
+	return find(said, known, p.marker)
 }
 
 // alone reports whether no process of an earlier relay can add to what the agent has.
@@ -144,20 +137,18 @@ func (j *job) alone() bool {
 	}
 }
 
-// settled is the end of a turn that the agent has.
-func (j *job) settled(found finding, words string) *wire.TurnEnded {
-	end := wire.TurnEnded{ID: j.t.ID}
+// settled is the end of a turn that does not go on.
+func (j *job) settled(found finding, p *past) *wire.TurnEnded {
+	end := wire.TurnEnded{ID: j.t.ID, Cause: wire.TurnCrashed}
 	switch {
-	case found == answered:
-		end.Cause, end.Text, end.Error = wire.TurnAnswered, words, readLater
-	case found == unanswered:
-		end.Cause, end.Error = wire.TurnCrashed, noAnswer
-	case j.broken != "": // the agent had the turn
-		end.Cause, end.Error = wire.TurnCrashed, clipped(j.broken+"; the agent cannot tell what it has of the turn, so it does not go on by itself")
+	case found != cannotTell:
+		end.Error = noAnswer
+	case j.broken != "" || p.left: // the agent had the turn
+		end.Error = clipped(cmp.Or(j.broken, "the relay ended in the middle of the turn") + "; the agent cannot tell what it has of the turn, so it does not go on by itself")
 	default:
-		end.Cause, end.Unclear, end.Error = wire.TurnCrashed, true, maybeSaid
+		end.Unclear, end.Error = true, maybeSaid
 	}
-	end = j.evidence(fitting(end))
+	end = j.evidence(end)
 	return &end
 }
 
@@ -182,7 +173,7 @@ func (j *job) remind(said []acp.Said, known bool) string {
 	if p == nil || !j.w.torn {
 		return ""
 	}
-	if found, _ := find(said, known, p.needle); found == answered {
+	if find(said, known, p.needle) == answered {
 		return ""
 	}
 	end, err := j.record.end(p.id)

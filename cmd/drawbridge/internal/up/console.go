@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"drawbridge/bridge"
 	"drawbridge/relay/runner/control"
 )
 
@@ -28,8 +27,10 @@ type console struct {
 	count int
 	// current is the question in the prompt, nil for none.
 	current *numbered
-	// over are the questions that were answered here, under the ids that both desks have for them.
+	// over are the keys of the questions that were answered here.
 	over map[string]bool
+	// heard is what each desk had open when it was asked last with success.
+	heard [2][]question
 	// lines is where the next line comes, nil while nobody is asked.
 	lines <-chan typed
 }
@@ -46,8 +47,10 @@ const lookEvery = 250 * time.Millisecond
 // newConsole makes the console of an up, for the questions of one agent or of all.
 func (u *upping) newConsole(only string) *console {
 	known := &names{client: u.client}
-	return &console{u: u, only: only, over: map[string]bool{}, keys: &keyboard{in: u.Stdin, over: !u.Person}, desks: []desk{
-		machineDesk{control.NewClient(u.relay.State), known, u.file("relay.yaml")}, bridgeDesk{u.client, u.file("bridge.yaml")},
+	keys := &keyboard{in: u.Stdin, over: !u.Person}
+	u.screen.drop = keys.drop
+	return &console{u: u, only: only, over: map[string]bool{}, keys: keys, desks: []desk{
+		machineDesk{control.NewClient(u.relay.State), known, u.name, u.file("relay.yaml")}, bridgeDesk{u.client, u.file("bridge.yaml")},
 	}}
 }
 
@@ -79,13 +82,10 @@ func (c *console) borrow(fn func(*keyboard) bool) bool {
 
 // look asks the desks, shows what is new, and says what is answered. The caller holds the mutex.
 func (c *console) look(ctx context.Context) {
-	all, known := c.gather(ctx)
-	if !known {
-		return // a program behind a desk starts again
-	}
+	all := c.gather(ctx)
 	still := c.open[:0:0]
 	for _, q := range c.open {
-		if slices.ContainsFunc(all, func(o question) bool { return o.id == q.id }) {
+		if at := slices.IndexFunc(all, func(o question) bool { return o.key == q.key }); at >= 0 {
 			still = append(still, q)
 			continue
 		}
@@ -97,28 +97,28 @@ func (c *console) look(ctx context.Context) {
 	}
 	c.open = still
 	for _, q := range all {
-		if !c.over[q.id] && !slices.ContainsFunc(c.open, func(o *numbered) bool { return o.id == q.id }) {
+		if !c.over[q.key] && !slices.ContainsFunc(c.open, func(o *numbered) bool { return o.key == q.key }) {
 			c.add(q)
 		}
 	}
 	c.prompt()
 }
 
-// gather returns the open questions of all desks, each once: the bridge lists what a person at the machine may answer, too.
-func (c *console) gather(ctx context.Context) (all []question, known bool) {
-	for _, d := range c.desks {
-		open, err := d.open(ctx)
-		if err != nil {
-			return nil, false
+// gather returns the open questions of all desks, each once: the bridge lists what a person at the machine may answer, too. A desk that cannot be asked
+// now, because its program starts again, has what it had.
+func (c *console) gather(ctx context.Context) (all []question) {
+	for i, d := range c.desks {
+		if open, err := d.open(ctx); err == nil {
+			c.heard[i] = open
 		}
-		for _, q := range open {
-			same := func(o question) bool { return string(bridge.PermissionCommand(c.u.name, o.id)) == q.id }
+		for _, q := range c.heard[i] {
+			same := func(o question) bool { return o.key == q.key }
 			if !slices.ContainsFunc(all, same) && (c.only == "" || q.agent == c.only || strings.HasPrefix(q.agent, c.only+" (")) {
 				all = append(all, q)
 			}
 		}
 	}
-	return all, true
+	return all
 }
 
 // add shows a new question.
@@ -181,22 +181,27 @@ func (c *console) typed(ctx context.Context, line typed) {
 		c.u.say("question %d: %v", asked.number, err)
 		return
 	}
-	c.over[asked.id], c.over[string(bridge.PermissionCommand(c.u.name, asked.id))] = true, true
+	c.over[asked.key] = true
 	c.open = slices.DeleteFunc(c.open, func(q *numbered) bool { return q == asked })
 }
 
-// readAnswer reads a yes or no, with the number of a question or without. An empty line is a no.
+// readAnswer reads one yes or no, with the number of a question or without. An empty line is a no.
 func readAnswer(text string) (yes bool, number int, err error) {
+	answered := false
 	for _, word := range strings.Fields(strings.ToLower(text)) {
 		n, notNumber := strconv.Atoi(word)
+		is, not := word == "y" || word == "yes", word == "n" || word == "no"
 		switch {
 		case notNumber == nil && n > 0 && number == 0:
 			number = n
-		case word == "y" || word == "yes":
-			yes = true
-		case word != "n" && word != "no":
+		case (is || not) && !answered:
+			yes, answered = is, true
+		default:
 			return false, 0, fmt.Errorf("%.20q is no answer; type y or n, or with a number for another question: y 2", text)
 		}
+	}
+	if number > 0 && !answered {
+		return false, 0, fmt.Errorf("say y or n for question %d: y %d", number, number)
 	}
 	return yes, number, nil
 }

@@ -45,9 +45,17 @@ func (d *fakeDesk) by(q question) string { return "approve " + q.id }
 func (d *fakeDesk) ask(ids ...string) {
 	d.set(func() {
 		for _, id := range ids {
-			d.all = append(d.all, question{id: id, agent: "agent-" + id + " (claude)", text: "may it " + id + "?\n", desk: d})
+			d.all = append(d.all, question{id: id, key: key(id), agent: "agent-" + id + " (claude)", text: "may it " + id + "?\n", desk: d})
 		}
 	})
+}
+
+// key is that of a question at the bridge, or at the machine.
+func key(id string) string {
+	if strings.HasPrefix(id, "cmd_") {
+		return id
+	}
+	return string(bridge.PermissionCommand("laptop", id))
 }
 
 func (d *fakeDesk) set(change func()) {
@@ -106,14 +114,18 @@ func TestConsole(t *testing.T) {
 
 		machine.ask("one")
 		same := string(bridge.PermissionCommand("laptop", "one"))
-		atBridge.ask(same, "held")
-		says("Question 1, agent agent-one (claude):\nmay it one?\n", "Question 2, agent agent-held (claude):\n", "Question 1, approve one, 1 more? [y/N] ")
+		atBridge.ask(same, "cmd_held")
+		says("Question 1, agent agent-one (claude):\nmay it one?\n", "Question 2, agent agent-cmd_held (claude):\n", "Question 1, approve one, 1 more? [y/N] ")
 		u.say("another agent writes")
 		says("\r\x1b[Kdrawbridge: another agent writes\nQuestion 1, approve one, 1 more? [y/N] ")
 		types("2 yes")
 		says("Question 1, approve one? [y/N] ")
 		types("9 y")
 		says("no question with the number 9 is open", "Question 1, approve one? [y/N] ")
+		types("y n")
+		says(`"y n" is no answer`, "Question 1, approve one? [y/N] ")
+		types("1")
+		says("say y or n for question 1: y 1", "Question 1, approve one? [y/N] ")
 		types("what")
 		says(`"what" is no answer; type y or n`, "Question 1, approve one? [y/N] ")
 		machine.set(func() { machine.away = true })
@@ -129,7 +141,7 @@ func TestConsole(t *testing.T) {
 		says("question 3 (three) is not open any more", "Question 4, approve four? [y/N] ")
 		types("y")
 		says()
-		if got, want := fmt.Sprint(machine.decided, atBridge.decided), "[one false four true] [held true]"; got != want {
+		if got, want := fmt.Sprint(machine.decided, atBridge.decided), "[one false four true] [cmd_held true]"; got != want {
 			t.Errorf("decided %s, want %s", got, want)
 		}
 		machine.ask("five")

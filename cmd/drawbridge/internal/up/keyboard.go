@@ -29,17 +29,22 @@ func (k *keyboard) line(prompt func()) <-chan typed {
 		k.pending = nil
 	default:
 	}
+	k.drop()
 	if k.pending != nil {
 		prompt()
 		return k.pending
-	}
-	if f, is := k.in.(*os.File); is {
-		flush(f)
 	}
 	prompt()
 	k.pending = make(chan typed, 1)
 	go read(k.in, k.pending)
 	return k.pending
+}
+
+// drop drops what was typed at a terminal and not read, a line without its end among it.
+func (k *keyboard) drop() {
+	if f, is := k.in.(*os.File); is {
+		flush(f)
+	}
 }
 
 // read reads bytes one by one, so that nothing behind the line is taken.

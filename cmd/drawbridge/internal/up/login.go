@@ -2,7 +2,6 @@ package up
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"drawbridge/api"
@@ -17,17 +16,19 @@ func missesLogin(t api.Turn) bool {
 // logIn offers the agent's own login to the person at the terminal, and runs it there. It reports whether the login ended well.
 func (u *upping) logIn(ctx context.Context, keys *keyboard) bool {
 	u.say("agent %s is not logged in; its login runs on this terminal and counts for all agents of this entry", u.Agent)
-	lines := keys.line(func() { fmt.Fprint(u.Stderr, "Log in now? [y/N] ") })
+	lines := keys.line(func() { u.screen.ask("Log in now? [y/N] ") })
 	select {
 	case <-ctx.Done():
 		return false
 	case text := <-lines:
+		u.screen.answered(true)
 		answer, _ := keys.took(text)
 		if yes, _, err := readAnswer(answer); !yes || err != nil {
 			return false
 		}
 	}
-	if err := u.runLogin(ctx); err != nil {
+	var err error
+	if u.screen.lend(func() { err = u.runLogin(ctx) }); err != nil {
 		u.say("the login of agent %s did not end well: %v", u.Agent, err)
 		return false
 	}

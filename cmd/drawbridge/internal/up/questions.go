@@ -13,6 +13,8 @@ import (
 // question waits for a person's yes or no.
 type question struct {
 	id string
+	// key names it at every desk: the bridge's id of what asks.
+	key string
 	// agent names who asks.
 	agent string
 	// text shows it whole; hash is what the bridge wants to hear of it, "" at the machine.
@@ -30,9 +32,10 @@ type desk interface {
 
 // machineDesk answers at the relay. It shows what a person at either place may answer, too.
 type machineDesk struct {
-	relay  *control.Client
-	names  *names
-	config string
+	relay *control.Client
+	names *names
+	// name is what the bridge calls the relay.
+	name, config string
 }
 
 func (d machineDesk) open(ctx context.Context) (all []question, err error) {
@@ -41,7 +44,7 @@ func (d machineDesk) open(ctx context.Context) (all []question, err error) {
 		if p.Session != "" {
 			p.Agent = d.names.of(ctx, p.Session, p.Agent)
 		}
-		all = append(all, question{id: p.ID, agent: p.Agent, text: p.Text(time.Now()), desk: d})
+		all = append(all, question{id: p.ID, key: string(bridge.PermissionCommand(d.name, p.ID)), agent: p.Agent, text: p.Text(time.Now()), desk: d})
 	}
 	return all, err
 }
@@ -61,18 +64,21 @@ type bridgeDesk struct {
 }
 
 func (d bridgeDesk) open(ctx context.Context) (all []question, err error) {
-	held, err := d.client.Commands(ctx, api.ListOptions{State: string(bridge.CommandHeld)})
+	held, err := d.client.Commands(ctx, api.ListOptions{State: string(bridge.CommandHeld), Limit: 500})
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range held.Commands {
 		name := m.AgentName
 		if m.Held == nil { // a list leaves out what is long
-			if m, err = d.client.Command(ctx, string(m.ID)); err != nil || m.Held == nil {
+			if m, err = d.client.Command(ctx, string(m.ID)); err != nil {
+				return nil, err
+			}
+			if m.Held == nil { // it was answered meanwhile
 				continue
 			}
 		}
-		all = append(all, question{id: string(m.ID), agent: name, text: m.Held.Shown, hash: m.Held.Hash, desk: d})
+		all = append(all, question{id: string(m.ID), key: string(m.ID), agent: name, text: m.Held.Shown, hash: m.Held.Hash, desk: d})
 	}
 	return all, nil
 }
@@ -99,13 +105,18 @@ type names struct {
 // of is the name of an agent and its entry of relay.yaml, or the entry alone.
 func (n *names) of(ctx context.Context, session, entry string) string {
 	if n.known[session] == "" {
-		list, err := n.client.Agents(ctx, api.ListOptions{Limit: 200})
-		if err != nil {
-			return entry
-		}
 		n.known = map[string]string{}
-		for _, a := range list.Agents {
-			n.known[a.External] = a.Name
+		for page := (api.ListOptions{Limit: 500}); ; {
+			list, err := n.client.Agents(ctx, page)
+			if err != nil {
+				return entry
+			}
+			for _, a := range list.Agents {
+				n.known[a.External] = a.Name
+			}
+			if page.Before = list.Next; page.Before == "" {
+				break
+			}
 		}
 	}
 	if name := n.known[session]; name != "" {

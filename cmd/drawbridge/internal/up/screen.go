@@ -13,10 +13,15 @@ type screen struct {
 	out io.Writer
 	// rewrites is true for a terminal, where a prompt can be taken away and shown again.
 	rewrites bool
+	// drop drops what was typed and is not shown any more when the prompt is written again. It may be nil.
+	drop func()
 
 	mu     sync.Mutex // guards the fields below
 	prompt string
 	last   time.Time
+	// lent is true while another program has the terminal, and kept is what to write afterwards.
+	lent bool
+	kept []func()
 }
 
 // text writes whole lines.
@@ -27,6 +32,13 @@ func (s *screen) beside(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = time.Now()
+	if s.lent {
+		s.kept = append(s.kept, fn)
+		return
+	}
+	if s.prompt != "" && s.drop != nil {
+		s.drop()
+	}
 	switch {
 	case s.prompt == "":
 	case s.rewrites:
@@ -54,6 +66,21 @@ func (s *screen) answered(typed bool) {
 		fmt.Fprintln(s.out)
 	}
 	s.prompt = ""
+}
+
+// lend gives the terminal to another program until fn returns. Lines wait meanwhile.
+func (s *screen) lend(fn func()) {
+	s.mu.Lock()
+	s.lent = true
+	s.mu.Unlock()
+	fn()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lent = false
+	for _, write := range s.kept {
+		write()
+	}
+	s.kept = nil
 }
 
 // wrote is when something was written last.

@@ -38,6 +38,9 @@ type Watcher struct {
 	mu sync.Mutex // guards the fields below
 	// own are the turns whose beginning and end somebody else tells.
 	own map[string]bool
+	// held is positive while events are kept back.
+	held int
+	kept []api.Event
 	// busy are the agents that were busy at the last look, by id.
 	busy map[string]seen
 }
@@ -61,20 +64,23 @@ const (
 	again = time.Second
 )
 
-// Start reads to the end of the timeline, so that Run tells what comes later.
+// Start finds the end of the timeline, so that Run tells what comes later.
 func (w *Watcher) Start(ctx context.Context) error {
-	for {
-		list, err := w.o.Client.Events(ctx, w.after, 1000)
-		if err != nil {
+	for step := int64(1); step > 0; {
+		list, err := w.o.Client.Events(ctx, w.after+step-1, 1)
+		switch {
+		case err != nil:
 			return err
-		}
-		for _, e := range list.Events {
-			w.after = e.Seq
-		}
-		if list.Next == "" {
+		case len(list.Events) > 0:
+			w.after, step = list.Events[0].Seq, 2*step
+		case step > 1:
+			step /= 4 // it was too far
+			step = max(step, 1)
+		default:
 			return nil
 		}
 	}
+	return nil
 }
 
 // Run tells what happens until ctx ends. A bridge that is away is asked again.
@@ -89,8 +95,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return nil
 		})
 		if err != nil && ctx.Err() == nil {
-			if !bridge.Passing(err) {
-				return err
+			if !bridge.Passing(err) { // the status lines go on
+				w.o.Say("the timeline cannot be followed: " + err.Error())
+				<-ctx.Done()
+				break
 			}
 			_ = pause.For(ctx, again)
 		}
@@ -100,11 +108,27 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Own begins a turn, of which fn returns the id: its caller tells of the turn's beginning and end.
 func (w *Watcher) Own(fn func() (turn string, err error)) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.hold(1)
 	turn, err := fn()
+	w.mu.Lock()
 	w.own[turn] = err == nil
+	w.mu.Unlock()
+	w.hold(-1)
 	return err
+}
+
+// hold keeps events back while by is counted up, and tells them when it is 0 again.
+func (w *Watcher) hold(by int) {
+	w.mu.Lock()
+	w.held += by
+	var kept []api.Event
+	if w.held == 0 {
+		kept, w.kept = w.kept, nil
+	}
+	w.mu.Unlock()
+	for _, e := range kept {
+		w.tell(e)
+	}
 }
 
 // Busy are the names of the agents that had a turn at the last look.
@@ -121,7 +145,11 @@ func (w *Watcher) Busy() (all []string) {
 func (w *Watcher) tell(e api.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.o.Only != "" && e.Name != w.o.Only {
+	switch {
+	case w.o.Only != "" && e.Name != w.o.Only:
+		return
+	case w.held > 0:
+		w.kept = append(w.kept, e)
 		return
 	}
 	if line := lineOf(e, w.own[e.Turn], w.o.Questions); line != "" {
@@ -132,24 +160,54 @@ func (w *Watcher) tell(e api.Event) {
 // states tells what busy agents do.
 func (w *Watcher) states(ctx context.Context) {
 	for pause.For(ctx, look) == nil {
-		list, err := w.o.Client.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: 50})
-		if err == nil {
-			w.compare(list.Agents, time.Now())
+		if agents, err := w.agents(ctx); err == nil {
+			w.compare(agents, time.Now())
 		}
+		w.status(time.Now())
 	}
 }
 
-// compare tells what is new about the busy agents, and after a quiet time what they do.
+// agents are those that are busy. A bridge that does not answer in time is asked again.
+func (w *Watcher) agents(ctx context.Context) ([]api.Agent, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if w.o.Only == "" {
+		list, err := w.o.Client.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: 500})
+		return list.Agents, err
+	}
+	a, err := w.o.Client.Agent(ctx, w.o.Only)
+	switch {
+	case bridge.KindOf(err) == bridge.NotFound: // it is about to be launched
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case a.State != string(bridge.AgentBusy):
+		return nil, nil
+	}
+	return []api.Agent{a}, nil
+}
+
+// status says what the busy agents do when nothing was said for a time.
+func (w *Watcher) status(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, s := range w.busy {
+		all = append(all, fmt.Sprintf("%s %s (%s)", s.name, present(s.doing), max(0, now.Sub(s.since)).Round(time.Second)))
+	}
+	if len(all) > 0 && now.Sub(w.o.Last()) >= quiet {
+		slices.Sort(all)
+		w.o.Say(strings.Join(all, "; "))
+	}
+}
+
+// compare tells what is new about the busy agents.
 func (w *Watcher) compare(agents []api.Agent, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.busy
 	w.busy = map[string]seen{}
-	var all []string
 	for _, a := range agents {
-		if w.o.Only != "" && a.Name != w.o.Only {
-			continue
-		}
 		was := before[a.ID]
 		is := seen{name: a.Name, doing: a.Doing, trouble: a.Trouble, since: now}
 		switch {
@@ -165,10 +223,6 @@ func (w *Watcher) compare(agents []api.Agent, now time.Time) {
 		if is.trouble != "" && is.trouble != was.trouble {
 			w.o.Say(fmt.Sprintf("agent %s: %s", a.Name, is.trouble))
 		}
-		all = append(all, fmt.Sprintf("%s %s (%s)", a.Name, present(is.doing), max(0, now.Sub(is.since)).Round(time.Second)))
-	}
-	if len(all) > 0 && now.Sub(w.o.Last()) >= quiet {
-		w.o.Say(strings.Join(all, "; "))
 	}
 }
 

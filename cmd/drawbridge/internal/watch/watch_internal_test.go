@@ -36,6 +36,7 @@ func TestStates(t *testing.T) {
 		lines, now = nil, start.Add(step.at)
 		since := start.Add(step.since)
 		w.compare([]api.Agent{{ID: "1", Name: "app", Doing: string(step.doing), DoingSince: &since, Trouble: step.trouble}}, now)
+		w.status(now)
 		if got := append(lines, "")[0]; got != step.want || len(lines) > 1 {
 			t.Errorf("after %s: %q, want %q", step.at, lines, step.want)
 		}
