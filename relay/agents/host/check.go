@@ -245,7 +245,7 @@ func (p *Process) complaint(err error) string {
 }
 
 func reason(err error) string {
-	return strings.TrimPrefix(err.Error(), string(agents.Crashed)+": ")
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), string(agents.Crashed)+": "), string(agents.Failed)+": ")
 }
 
 // checkCLI asks a program of kind cli for its version. Whether it is logged in shows in its first turn only.
