@@ -226,8 +226,8 @@ func TestDownShows(t *testing.T) {
 		return err == nil && a.Doing == bridge.DoingNoModel
 	})
 	contains(t, a.Trouble, "the model does not answer", "503")
-	if age := time.Since(a.DoingSince); age < -time.Second || age > time.Hour {
-		t.Errorf("since %s", a.DoingSince)
+	if a.DoingSince.IsZero() {
+		t.Error("it does not say since when")
 	}
 	if _, err := w.engine.Stop(t.Context(), a.ID, "enough"); err != nil {
 		t.Fatal(err)

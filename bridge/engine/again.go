@@ -17,7 +17,8 @@ import (
 // Continue gives a failed or uncertain turn another try, and nothing that its agent has is said a second time. An agent at a relay goes on with the
 // failed turn itself, which is queued again: the relay looks whether the agent has the turn. Any other failed turn leads to a new turn with the same
 // words and all that waits for the agent. If such a turn waits already, it goes now. An uncertain turn of an agent in the cloud is sent again as it
-// is, because a person has looked. Conflict when the turn did not fail, when an agent at a relay has had another turn since, and when nobody knows whether such an agent got the turn.
+// is, because a person has looked. Conflict when the turn did not fail. For an agent at a relay also when it has had another turn since, and when
+// nobody knows whether it got this one.
 func (e *Engine) Continue(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
 	return e.ContinueFor(ctx, "", bridge.Once{}, id)
 }

@@ -1,9 +1,10 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"drawbridge/bridge"
 )
@@ -27,8 +28,9 @@ func TestWordsForAFailedTurn(t *testing.T) {
 			crashed := bridge.Observation{State: bridge.RunError, Cause: bridge.CauseCrashed, Detail: "killed"}
 			bubble(t, func(t *testing.T, w *world) {
 				e := &ends{read: map[string]bridge.Observation{}, all: map[string][]bridge.Observation{boss: {{State: bridge.RunFinished, Reply: "LOCAL_ACTION: backup_script"}, crashed, {State: bridge.RunFinished, Reply: "ok"}}}}
+				var word atomic.Int32
 				w.cloud.Answer = func(repo, text string) bridge.Observation {
-					return e.answer(repo, text+time.Now().Truncate(4*time.Hour).String()) // the same words at another time are another run
+					return e.answer(repo, fmt.Sprint(text, word.Load())) // the same words after a person's word are another run
 				}
 				w.start()
 				w.launchLocal("go")
@@ -36,7 +38,7 @@ func TestWordsForAFailedTurn(t *testing.T) {
 				a := w.agent()
 				failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
 				wants(t, a.Trouble, "crashed", "drawbridge continue "+string(failed.ID))
-				time.Sleep(5 * time.Hour)
+				word.Add(1)
 				got, err := c.word(w, failed.ID)
 				if err != nil || (got.ID == failed.ID) != c.same {
 					t.Fatalf("%+v, %v", got, err)
@@ -69,13 +71,14 @@ func TestFailedSubagentGoesOn(t *testing.T) {
 			boss:   {{State: bridge.RunFinished, Reply: "SUBAGENT: repo=" + worker + ", prompt=do it"}},
 			worker: {{State: bridge.RunError, Cause: bridge.CauseCrashed, Detail: "killed"}, {State: bridge.RunFinished, Reply: "All done."}},
 		}}
+		var word atomic.Int32
 		w.cloud.Answer = func(repo, text string) bridge.Observation {
-			return e.answer(repo, text+time.Now().Truncate(4*time.Hour).String())
+			return e.answer(repo, fmt.Sprint(text, word.Load()))
 		}
 		w.start()
 		w.launchLocal("go")
 		w.until("the parent heard of the failure", func(*bridge.Scene) bool { return len(w.sent(boss)) == 1 })
-		time.Sleep(5 * time.Hour)
+		word.Add(1)
 		if _, err := w.engine.Continue(t.Context(), lastTurn(t, w, child(t, w, worker).ID).ID); err != nil {
 			t.Fatal(err)
 		}

@@ -17,11 +17,11 @@ const maxAgain = 3
 
 // goesOn reports whether another process goes on with a turn whose process ended, and notes it.
 func (j *job) goesOn(err error) bool {
-	if !agents.Ended(err) || j.before.tries > maxAgain || j.cut() {
+	if !agents.Ended(err) || j.before.broke() > maxAgain || j.cut() {
 		return false
 	}
 	j.broken = reasonOf(err)
-	j.note(fmt.Sprintf("the agent's process ended in the middle of the turn (%s); the relay has the agent go on (%d of %d)", j.broken, j.before.tries, maxAgain))
+	j.note(fmt.Sprintf("the agent's process ended in the middle of the turn (%s); the relay has the agent go on (%d of %d)", j.broken, j.before.broke(), maxAgain))
 	return true
 }
 
@@ -44,6 +44,17 @@ func (j *job) leaves(err error) bool {
 		j.host.o.Log.Error().Err(err).Str("session", j.session).Str("turn", j.t.ID).Msg("record that the relay ended in the middle of a turn")
 	}
 	return true
+}
+
+// noteRestart notes that an agent goes on with a turn that an earlier relay began.
+func (j *job) noteRestart(p *past) {
+	switch {
+	case j.broken != "":
+	case p.last == stepLeft:
+		j.note("the relay was stopped in the middle of the turn; the agent goes on with it")
+	default:
+		j.note(fmt.Sprintf("the relay ended in the middle of the turn; the agent goes on with it (%d of %d)", p.broke(), maxAgain))
+	}
 }
 
 // ends reports whether the turn's time is over because the relay ends.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestGoesOnAfterTheRelay(t *testing.T) {
 				env["ACPAGENT_SESSIONS"] = "resume"
 			}
 			w := newWorld(t, map[string]entry{"fake": {env: env}}, nil)
-			t1 := turn("ada", "t1", "do: sleep 1h", "do: say end")
+			t1 := turn("ada", "t1", "do: hang", "do: say end")
 			ctx, cut := context.WithCancelCause(t.Context())
 			ended := make(chan wire.TurnEnded, 1)
 			go func() { ended <- w.RunTurn(ctx, t1) }()
@@ -97,10 +98,10 @@ func TestGoesOnAfterTheRelay(t *testing.T) {
 				})
 			}
 			end := w.answers(t1, "end")
-			if !strings.Contains(end.Evidence, "the relay ended in the middle of the turn") {
+			if !strings.Contains(end.Evidence, "the relay was stopped in the middle of the turn") {
 				t.Errorf("nothing is noticed: %s", end.Evidence)
 			}
-			if said, continued := w.said("do: sleep"), w.said("[bridge t1] [continue t1.1]"); said != 1 || continued != 1 {
+			if said, continued := w.said("do: hang"), w.said("[bridge t1] [continue t1.1]"); said != 1 || continued != 1 {
 				t.Errorf("said %d times, asked %d times to continue", said, continued)
 			}
 		})
@@ -120,11 +121,32 @@ func (w *world) agentKeeps(text string) {
 	}
 }
 
+// A relay that is stopped in order breaks nothing: however often that happens, the turn goes on.
+func TestStoppedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	orders := slices.Repeat([]string{"do: hang"}, 5)
+	t1 := turn("ada", "t1", append(orders, "do: say end")...)
+	for n := range orders {
+		ctx, cut := context.WithCancelCause(t.Context())
+		ended := make(chan wire.TurnEnded, 1)
+		go func() { ended <- w.RunTurn(ctx, t1) }()
+		w.eventually("the agent has the turn", func() bool { return w.said("[bridge t1]") == n+1 })
+		cut(wire.ErrEnding)
+		<-ended
+		w.again()
+	}
+	w.answers(t1, "end")
+	if n := w.said("do: hang"); n != 1 {
+		t.Errorf("the words were said %d times", n)
+	}
+}
+
 // The kill switch ends a turn that goes on after a restart as it ends any other, and nothing goes on when it is off again.
 func TestSwitchEndsWhatGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, nil)
-	t1 := turn("ada", "t1", "do: sleep 1h", "do: sleep 2h", "do: say end")
+	t1 := turn("ada", "t1", "do: hang", "do: hang", "do: say end")
 	ctx, cut := context.WithCancelCause(t.Context())
 	ended := make(chan wire.TurnEnded, 1)
 	go func() { ended <- w.RunTurn(ctx, t1) }()

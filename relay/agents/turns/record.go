@@ -108,16 +108,18 @@ type past struct {
 	id, marker, body, needle, since string
 	// last is the last step of the turn.
 	last step
-	// said is true when the agent may have got the turn. tries counts how often it was said, or the agent was to continue it.
-	said  bool
-	tries int
-	// left is true when the relay ended in order after the turn was said last.
-	left  bool
-	cause wire.TurnCause
+	// said is true when the agent may have got the turn. tries counts how often it was said, or the agent was to continue it, and left how
+	// often the relay ended in order meanwhile.
+	said        bool
+	tries, left int
+	cause       wire.TurnCause
 }
 
 // answered reports whether the turn's answer is in the record.
 func (p *past) answered() bool { return p != nil && p.cause == wire.TurnAnswered }
+
+// broke is how often the turn broke off, the last time among it. A relay that ends in order breaks nothing.
+func (p *past) broke() int { return p.tries - p.left }
 
 // over reports whether the turn has an end.
 func (p *past) over() bool { return p != nil && p.last == stepEnded }
@@ -227,9 +229,9 @@ func (r *record) applyTurn(l line) error {
 	switch l.Step {
 	case stepSaid:
 		p.marker, p.body, p.needle, p.since, p.said = l.Marker, l.Body, l.Needle, l.Since, true
-		p.tries, p.left = p.tries+1, false
+		p.tries++
 	case stepLeft:
-		p.left = true
+		p.left++
 	case stepWithdrawn:
 		p.said = false
 	default:

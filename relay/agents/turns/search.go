@@ -93,12 +93,11 @@ func (j *job) message() (m message, end *wire.TurnEnded) {
 				end := refusal(err)
 				return m, &end
 			}
-		case found == cannotTell, p.tries > maxAgain:
+		case found == cannotTell, p.broke() > maxAgain:
 			return m, j.settled(found, p)
 		default: // also where words of the agent stand last: nobody vouches for their end
-			if goesOn = true; j.broken == "" {
-				j.note(fmt.Sprintf("the relay ended in the middle of the turn; the agent goes on with it (%d of %d)", p.tries, maxAgain))
-			}
+			goesOn = true
+			j.noteRestart(p)
 		}
 	}
 	if p := j.earlier; p != nil && p.said && m.text != "" && !goesOn {
@@ -143,7 +142,7 @@ func (j *job) settled(found finding, p *past) *wire.TurnEnded {
 	switch {
 	case found != cannotTell:
 		end.Error = noAnswer
-	case j.broken != "" || p.left: // the agent had the turn
+	case j.broken != "" || p.last == stepLeft: // the agent had the turn
 		end.Error = clipped(cmp.Or(j.broken, "the relay ended in the middle of the turn") + "; the agent cannot tell what it has of the turn, so it does not go on by itself")
 	default:
 		end.Unclear, end.Error = true, maybeSaid

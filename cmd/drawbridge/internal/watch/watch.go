@@ -38,9 +38,9 @@ type Watcher struct {
 	mu sync.Mutex // guards the fields below
 	// own are the turns whose beginning and end somebody else tells.
 	own map[string]bool
-	// held is positive while events are kept back.
-	held int
-	kept []api.Event
+	// holds is true while a turn begins: kept are the events that are told once its id is known.
+	holds bool
+	kept  []api.Event
 	// busy are the agents that were busy at the last look, by id.
 	busy map[string]seen
 }
@@ -66,7 +66,7 @@ const (
 
 // Start finds the end of the timeline, so that Run tells what comes later.
 func (w *Watcher) Start(ctx context.Context) error {
-	for step := int64(1); step > 0; {
+	for step := int64(1); ; {
 		list, err := w.o.Client.Events(ctx, w.after+step-1, 1)
 		switch {
 		case err != nil:
@@ -74,13 +74,11 @@ func (w *Watcher) Start(ctx context.Context) error {
 		case len(list.Events) > 0:
 			w.after, step = list.Events[0].Seq, 2*step
 		case step > 1:
-			step /= 4 // it was too far
-			step = max(step, 1)
+			step = max(step/4, 1) // it was too far
 		default:
 			return nil
 		}
 	}
-	return nil
 }
 
 // Run tells what happens until ctx ends. A bridge that is away is asked again.
@@ -108,27 +106,19 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Own begins a turn, of which fn returns the id: its caller tells of the turn's beginning and end.
 func (w *Watcher) Own(fn func() (turn string, err error)) error {
-	w.hold(1)
+	w.mu.Lock()
+	w.holds = true
+	w.mu.Unlock()
 	turn, err := fn()
 	w.mu.Lock()
-	w.own[turn] = err == nil
-	w.mu.Unlock()
-	w.hold(-1)
-	return err
-}
-
-// hold keeps events back while by is counted up, and tells them when it is 0 again.
-func (w *Watcher) hold(by int) {
-	w.mu.Lock()
-	w.held += by
-	var kept []api.Event
-	if w.held == 0 {
-		kept, w.kept = w.kept, nil
-	}
+	w.own[turn], w.holds = err == nil, false
+	kept := w.kept
+	w.kept = nil
 	w.mu.Unlock()
 	for _, e := range kept {
 		w.tell(e)
 	}
+	return err
 }
 
 // Busy are the names of the agents that had a turn at the last look.
@@ -148,7 +138,7 @@ func (w *Watcher) tell(e api.Event) {
 	switch {
 	case w.o.Only != "" && e.Name != w.o.Only:
 		return
-	case w.held > 0:
+	case w.holds:
 		w.kept = append(w.kept, e)
 		return
 	}
