@@ -218,7 +218,7 @@ func (w *Watcher) compare(agents []api.Agent, now time.Time) {
 
 // news are the states that are told when an agent comes to them. Events tell of the others.
 var news = map[bridge.Doing]string{
-	bridge.DoingStarting: "starts", bridge.DoingWorking: "works", bridge.DoingQueued: "waits for a free slot on its machine", bridge.DoingSilent: "says nothing and runs no tool",
+	bridge.DoingStarting: "starts", bridge.DoingWorking: "works", bridge.DoingQueued: "waits on its machine", bridge.DoingSilent: "says nothing and runs no tool",
 }
 
 // present says in a status line what an agent does.
@@ -227,7 +227,7 @@ func present(doing string) string {
 	case bridge.DoingStarting:
 		return "starts"
 	case bridge.DoingQueued:
-		return "waits for a free slot"
+		return "waits on its machine"
 	case bridge.DoingSilent:
 		return "says nothing"
 	case bridge.DoingAsking:
