@@ -19,6 +19,7 @@ import (
 
 	"drawbridge/internal/buildinfo"
 	"drawbridge/relay/agents/host"
+	"drawbridge/relay/agents/toolchain"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner"
 	"drawbridge/relay/runner/audit"
@@ -34,8 +35,8 @@ each action it cannot enforce. Without --agents, the command starts nothing and 
 
 With --agents, the command also starts each agent of the file once, in its sandbox and in a home of its own, and ends it again.
 The command prints the agent's version and protocol, how the agent continues sessions, and whether it is logged in. It also
-prints the settings that the relay forces, and what will not work. The command sends no prompt, so it costs nothing. The exit
-code is 1 if an agent will not work.`
+prints the settings that the relay forces, and what will not work. It runs the compilers and package managers that the clones of
+the agent ask for. The command sends no prompt, so it costs nothing. The exit code is 1 if an agent will not work.`
 
 // checkCmd are the flags of check.
 type checkCmd struct {
@@ -120,13 +121,17 @@ func check(ctx context.Context, s streams, h home) error {
 	if err != nil {
 		return err
 	}
+	lacks := toolchain.Lacks(config)
 	well := "all is well"
-	if n := len(config.Warnings); n > 0 {
+	if n := len(config.Warnings) + len(lacks); n > 0 {
 		well = "the relay starts, with " + counted(n, "warning", "warnings")
 	}
 	fmt.Fprintf(s.out, "%s: %s; %s, to be served %s\n", h.Config, well, counted(len(config.Actions), "action", "actions"), doors)
 	for _, w := range config.Warnings {
 		fmt.Fprintf(s.out, "WARNING %s\n", w)
+	}
+	for _, l := range lacks {
+		fmt.Fprintf(s.out, "WARNING %s; install it, and add its folder to path: below tools: in %s\n", l, h.Config)
 	}
 	if len(config.Agents) > 0 {
 		fmt.Fprintf(s.out, "%s for %s\n", counted(len(config.Agents), "agent", "agents"), counted(len(config.Repos), "repository", "repositories"))

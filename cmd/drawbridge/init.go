@@ -32,6 +32,7 @@ type initCmd struct {
 	Allow string `help:"Allow agents on this repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
 	Relay string `help:"Give this name to the machine that runs actions. The default is laptop." placeholder:"NAME"`
 	Local bool   `help:"Set up agents that are installed on this machine. This needs no API key."`
+	Tools string `help:"With --local, let all agents use these programs of yours, such as go,cargo. Write all for all compilers and package managers, or none. Without this flag, init asks on a terminal." placeholder:"NAMES"`
 	Cloud string `help:"Use the Cloud Agents API at this address instead of Cursor's own, such as that of drawbridge cloudsim." placeholder:"URL"`
 }
 
@@ -44,6 +45,9 @@ func (initCmd) Help() string {
 func (c initCmd) Run(ctx context.Context, a app) error {
 	if c.Local {
 		return c.local(ctx, a)
+	}
+	if c.Tools != "" {
+		return usageError{errors.New("--tools is for agents of this machine; add --local")}
 	}
 	if err := c.valid(); err != nil {
 		return usageError{err}

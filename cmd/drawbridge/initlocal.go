@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/relay/agents/toolchain"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
 )
@@ -33,7 +34,7 @@ func (c initCmd) local(ctx context.Context, a app) error {
 	if c.Relay != "" && !relayName.MatchString(c.Relay) {
 		return usageError{fmt.Errorf("--relay %+.40q is not a name for a relay; use a to z, 0 to 9, '_', '.' and '-', such as laptop", c.Relay)}
 	}
-	if err := a.setUp(ctx, c.Dir, c.Relay); err != nil {
+	if err := a.setUp(ctx, c.Dir, c.Relay, c.Tools); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, localNext, c.Dir)
@@ -49,7 +50,7 @@ Next, in %[1]s:
 `
 
 // setUp writes what a folder lacks for agents of this machine, and says what it found and did. A file that is there stays as it is.
-func (a app) setUp(ctx context.Context, dir, relay string) error {
+func (a app) setUp(ctx context.Context, dir, relay, tools string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
@@ -58,14 +59,28 @@ func (a app) setUp(ctx context.Context, dir, relay string) error {
 	}
 	found := a.sayAgents(ctx, dir)
 	host, _ := os.Hostname()
-	setup := local.Setup{Relay: cmp.Or(relay, local.RelayName(host)), Listen: freeAddress(localDoor), Operator: freeAddress(localOperator), Agents: found}
+	listed, keeps := a.listedIn(filepath.Join(dir, "relay.yaml"))
+	chosen := local.Tools{}
+	if !keeps || tools != "" {
+		var err error
+		if chosen, err = a.chooseTools(ctx, dir, tools); err != nil {
+			return err
+		}
+	}
+	setup := local.Setup{Relay: cmp.Or(relay, local.RelayName(host)), Listen: freeAddress(localDoor), Operator: freeAddress(localOperator), Agents: found, Tools: chosen}
 	texts := setup.Files()
 	texts["bridge.key"], texts["bridge.token"] = secret(), secret()
-	listed, keeps := a.listedIn(filepath.Join(dir, "relay.yaml"))
 	for _, name := range localFiles {
 		if err := a.writeNew(filepath.Join(dir, name), texts[name], 0o600); err != nil {
 			return err
 		}
+	}
+	if keeps && len(chosen.Found) > 0 {
+		path := filepath.Join(dir, "relay.yaml")
+		if err := local.Edit(path, chosen.AddTo, func(trial string) error { _, err := settings.Load(trial, a.getenv); return err }); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "tools   %s lists them now\n", shown(path))
 	}
 	for _, agent := range found {
 		if keeps && listed[agent.Name].Argv == nil {
@@ -73,6 +88,61 @@ func (a app) setUp(ctx context.Context, dir, relay string) error {
 		}
 	}
 	return nil
+}
+
+// chooseTools returns the programs that all agents may use: as --tools says, or as a person at the terminal answers. Without both, those that
+// agents could read anyway.
+func (a app) chooseTools(ctx context.Context, dir, wish string) (local.Tools, error) {
+	m, names := a.machine(ctx, dir), toolchain.Names()
+	switch wish {
+	case "none":
+		return local.Tools{}, nil
+	case "", "all":
+	default:
+		names = strings.Split(wish, ",")
+		for _, name := range names {
+			if toolchain.Find(m.Path, name) == "" {
+				return local.Tools{}, usageError{fmt.Errorf("--tools: %+.40q is not a program on PATH; install it, or correct the name", name)}
+			}
+		}
+	}
+	all, notes := m.Tools(names, true)
+	for _, note := range notes {
+		fmt.Fprintf(a.stdout, "note    %s\n", shown(note))
+	}
+	chosen := all
+	if wish == "" && len(all.Opens) > 0 {
+		ask, yes := a.question(), false
+		if ask != nil {
+			yes = askTools(ask, all)
+		}
+		if !yes {
+			chosen, _ = m.Tools(names, false)
+			fmt.Fprintf(a.stdout, "note    agents cannot use %s; to change that: drawbridge init --local --tools all %s\n", shown(all.Without(chosen).Names()), shown(dir))
+		}
+	}
+	if len(chosen.Found) > 0 {
+		fmt.Fprintf(a.stdout, "tools   %s\n", shown(chosen.Names()))
+	}
+	return chosen, nil
+}
+
+// askTools asks a person whether agents may use programs. No answer is a no.
+func askTools(ask func(string) (string, error), t local.Tools) bool {
+	question := fmt.Sprintf("Your compilers and package managers: %s.\nAgents that use them can read these folders: %s.\nLet all agents of this machine use them? [Y/n] ", t.Names(), strings.Join(t.Opens, ", "))
+	for {
+		answer, err := ask(shown(question))
+		if err != nil {
+			return false
+		}
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "", "y", "yes":
+			return true
+		case "n", "no":
+			return false
+		}
+		question = "Type y or n: "
+	}
 }
 
 // listedIn returns the agents of a relay.yaml; there is false for one that is missing or cannot be read.

@@ -46,7 +46,7 @@ func removeBuilt() {
 }
 
 // setLocal is "local [agent]...": a machine with drawbridge-relay on PATH, with the scripted agent installed under these names, and with a
-// home. $AGENTS is the folder of the agents.
+// home. $AGENTS is the folder of the agents, and $TOOLS the PATH of whoever runs the tests.
 func setLocal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: local [agent]...")
@@ -63,6 +63,7 @@ func setLocal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv("BIN", programs)
 	ts.Setenv("AGENTS", ts.MkAbs("agents"))
+	ts.Setenv("TOOLS", os.Getenv("PATH"))
 	ts.Setenv("HOME", ts.MkAbs("home"))
 	ts.Setenv("PATH", strings.Join([]string{programs, ts.MkAbs("agents"), ts.MkAbs("relay"), "/usr/bin", "/bin"}, ":"))
 }
@@ -73,7 +74,7 @@ func copyProgram(ts *testscript.TestScript, from, to string) {
 	ts.Check(os.WriteFile(to, text, 0o700))
 }
 
-// makeClone is "clone <folder> [remote]": a git repository with one commit.
+// makeClone is "clone <folder> [remote]": a git repository with one commit of what is in the folder.
 func makeClone(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: clone <folder> [remote]")
@@ -81,7 +82,7 @@ func makeClone(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o700))
 	calls := [][]string{
-		{"init", "-q", "-b", "main"}, {"config", "user.name", "me"}, {"config", "user.email", "me@example.com"}, {"commit", "-q", "--allow-empty", "-m", "first"},
+		{"init", "-q", "-b", "main"}, {"config", "user.name", "me"}, {"config", "user.email", "me@example.com"}, {"add", "--all"}, {"commit", "-q", "--allow-empty", "-m", "first"},
 	}
 	if len(args) > 1 {
 		calls = append(calls, []string{"remote", "add", "origin", args[1]})

@@ -59,6 +59,7 @@ func (h *Host) Check(ctx context.Context, name string) Report {
 	} else {
 		h.checkACP(ctx, &r, dir)
 	}
+	h.checkTools(ctx, &r, dir)
 	h.describe(&r, a, home)
 	return r
 }

@@ -96,6 +96,41 @@ func TestNoSandboxHere(t *testing.T) {
 	}
 }
 
+// A check runs what the clones of an entry ask for, in its sandbox.
+func TestCheckRunsTools(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, "sandbox: {}, i_know: true")
+	if ability().Landlock == 0 && ability().Bubblewrap == "" {
+		return // no sandbox hides anything here
+	}
+	clone, tools := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"go": "echo go version 1.2 of $1; echo more", "cargo": "echo no home >&2; echo see the manual >&2; exit 3", "hidden/mix": "echo no"} {
+		path := filepath.Join(tools, name)
+		w.must(os.MkdirAll(filepath.Dir(path), 0o700))
+		w.must(os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	}
+	for _, name := range []string{"go.mod", "Cargo.toml", "mix.exs"} {
+		w.must(os.WriteFile(filepath.Join(clone, name), nil, 0o600))
+	}
+	a := w.Config.Agents["fake"]
+	a.Sandbox.Read = []string{filepath.Join(tools, "go"), filepath.Join(tools, "cargo")}
+	a.Env = append(a.Env, settings.EnvVar{Name: "PATH", Value: tools + ":" + filepath.Join(tools, "hidden") + ":/usr/bin:/bin"})
+	w.Config.Agents["fake"] = a
+	w.Config.Repos = map[string]settings.Repo{"local/app": {Clone: clone, Agents: []string{"fake"}}, "local/other": {Clone: clone}}
+	got := said(w.Check(t.Context(), "fake"))
+	for _, want := range []string{
+		"builds: local/app with go: go version 1.2 of version\n", `builds: local/app asks for cargo (Cargo.toml), which CANNOT RUN: it ended with exit code 3; it wrote: no home | see the manual`,
+		"builds: local/app asks for mix (mix.exs), which CANNOT RUN: it ended with exit code 12",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "local/other") || !strings.HasSuffix(got, "PROBLEMS: ") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // A program of kind cli is asked for its version alone.
 func TestCheckCLI(t *testing.T) {
 	t.Parallel()

@@ -35,8 +35,6 @@ const (
 	lookEvery    = 250 * time.Millisecond
 	// keepStderr is how much of what an agent complains about is kept, in bytes.
 	keepStderr = 8 << 10
-	// defaultPath is the PATH of an entry that sets none.
-	defaultPath = "/usr/local/bin:/usr/bin:/bin"
 )
 
 // Executor runs programs; *keeper.Pool is one.
@@ -249,7 +247,7 @@ func ownFolder(path string) error {
 // environment is made from nothing: what the relay chooses, what the entry lists, and what makes the agent ask.
 func environment(a settings.Agent, home string) []string {
 	forced, _ := a.Forced()
-	pairs := []settings.EnvVar{{Name: "PATH", Value: defaultPath}, {Name: "TERM", Value: "dumb"}}
+	pairs := []settings.EnvVar{{Name: "PATH", Value: settings.DefaultPath}, {Name: "TERM", Value: "dumb"}}
 	pairs = append(append(pairs, a.Env...), forced.Env...)
 	pairs = append(pairs, settings.EnvVar{Name: "HOME", Value: home}, settings.EnvVar{Name: "TMPDIR", Value: filepath.Join(home, tempName)})
 	last := map[string]string{}

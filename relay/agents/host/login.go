@@ -3,12 +3,12 @@ package host
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"drawbridge/internal/trust"
+	"drawbridge/relay/agents/toolchain"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -94,7 +94,7 @@ func program(name string, env []string) (string, error) {
 		path = ""
 		for _, pair := range env {
 			if list, ok := strings.CutPrefix(pair, "PATH="); ok {
-				path = lookIn(list, name)
+				path = toolchain.Find(list, name)
 			}
 		}
 	}
@@ -105,14 +105,4 @@ func program(name string, env []string) (string, error) {
 		return "", fmt.Errorf("the program %s %w", path, err)
 	}
 	return path, nil
-}
-
-func lookIn(list, name string) string {
-	for _, dir := range filepath.SplitList(list) {
-		path := filepath.Join(dir, name)
-		if stat, err := os.Stat(path); err == nil && filepath.IsAbs(path) && stat.Mode().IsRegular() && stat.Mode().Perm()&0o111 != 0 {
-			return path
-		}
-	}
-	return ""
 }

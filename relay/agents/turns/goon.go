@@ -64,10 +64,17 @@ func (j *job) ends() bool { return errors.Is(context.Cause(j.r.ctx), wire.ErrEnd
 func (j *job) note(text string) {
 	text = clipped(text)
 	j.host.o.Log.Warn().Str("session", j.session).Str("turn", j.t.ID).Msg(text)
+	j.says(text)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.r.note = text
 	j.noticed = append(j.noticed, text)
+}
+
+// says tells those who look the turn up what happens to it, "" for nothing special.
+func (j *job) says(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.r.note = clipped(text)
 }
 
 // turns notes what the turn does from now on.

@@ -38,6 +38,8 @@ type Options struct {
 	Asker Asker
 	// Door gives processes their MCP servers; unless set they get none.
 	Door Door
+	// SetUp runs the setup of a clone in a workspace, as host.Host.SetUp does; required where relay.yaml has one.
+	SetUp func(ctx context.Context, agent, dir string, argv []string) error
 	// Await returns when nothing is left of what an earlier relay started here; keeper.AwaitOrphans unless set.
 	Await func(ctx context.Context) error
 	// Now is time.Now unless set.

@@ -3,6 +3,8 @@ package turns
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"drawbridge/relay/agents"
@@ -102,6 +104,9 @@ func (j *job) start(search bool) (*warm, error) {
 	w.torn, w.resumed = l.record.torn && name != "", name != ""
 	l.mu.Unlock()
 	if err == nil {
+		err = j.setUp()
+	}
+	if err == nil {
 		err = j.place.same()
 	}
 	if err == nil {
@@ -120,6 +125,23 @@ func (j *job) start(search bool) (*warm, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// setUp runs the setup of the workspace, unless the same command line has set it up. What failed runs again in the next turn.
+func (j *job) setUp() error {
+	p := j.place
+	if p.setup == nil || slices.Equal(p.setup, p.space.SetUp()) {
+		return nil
+	}
+	j.says(j.host.o.Config.Redactor().Hide("the setup of the workspace runs: " + strings.Join(p.setup, " ")))
+	defer j.says("")
+	if err := j.host.o.SetUp(j.r.ctx, j.t.Agent, p.space.Dir(), p.setup); err != nil {
+		return err
+	}
+	if err := p.space.NoteSetUp(j.r.ctx, p.setup); err != nil {
+		return &agents.Error{Cause: agents.Crashed, Reason: err.Error()}
+	}
+	return nil
 }
 
 // searched is the marker of the turn that is looked for in the agent's history, "" when none is. An agent may send its history late.

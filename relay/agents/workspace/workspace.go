@@ -162,8 +162,10 @@ type record struct {
 	// Converted are files that git wrote in another form than it stores, such as with CRLF.
 	Converted map[string]converted `json:"converted,omitempty"`
 	// Files are what the relay wrote into the tree.
-	Files   map[string]written `json:"files,omitempty"`
-	Created time.Time          `json:"created"`
+	Files map[string]written `json:"files,omitempty"`
+	// SetUp is the command line that set up the tree, nil where none did.
+	SetUp   []string  `json:"set_up,omitempty"`
+	Created time.Time `json:"created"`
 }
 
 type converted struct {
@@ -261,6 +263,23 @@ func (s *Space) save() error {
 		return fmt.Errorf("write record of workspace %s: %w", s.agent, err)
 	}
 	return nil
+}
+
+// SetUp returns the command line that [Space.NoteSetUp] noted last, nil for none.
+func (s *Space) SetUp() []string { return s.record.SetUp }
+
+// NoteSetUp notes that a command line has set up the workspace.
+func (s *Space) NoteSetUp(ctx context.Context, argv []string) error {
+	release, err := s.store.work(ctx, s.agent)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := s.reload(); err != nil {
+		return err
+	}
+	s.record.SetUp = argv
+	return s.save()
 }
 
 // writeSynced replaces a file as a whole and waits for the disk.

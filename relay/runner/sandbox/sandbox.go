@@ -208,9 +208,17 @@ var (
 	systemFiles   = []string{
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime", "/etc/timezone", "/etc/passwd", "/etc/group",
 		"/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/services", "/etc/protocols", "/etc/gitconfig",
+		"/etc/bash.bashrc", "/etc/bashrc", "/etc/os-release", "/etc/mime.types",
 	}
 	systemDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 )
+
+// System reports whether every sandbox lets a program read this path.
+func System(path string) bool {
+	return slices.Contains(systemFiles, path) || slices.ContainsFunc(systemFolders, func(dir string) bool {
+		return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))
+	})
+}
 
 // wrap is the bwrap command line for a plan, up to the command. self is our own binary, which has to be there inside.
 func (p Plan) wrap(self, program string) []string {

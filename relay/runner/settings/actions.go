@@ -298,13 +298,13 @@ func (r *configReader) agentProgram(n *yaml.Node, at, path string) {
 	}
 }
 
-// agentPath reports a path of an agent's sandbox. One that does not exist is left out, which only makes the sandbox narrower.
+// agentPath reports a path that an agent may use. One that does not exist is left out, which only makes its sandbox narrower.
 func (r *configReader) agentPath(p Problem, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		r.report(p, err)
 		return
 	}
-	r.warn(p, trust.Because("does not exist, so that this agent cannot use it", "create it, or correct the path, and start the relay again; other agents are not affected"))
+	r.warn(p, trust.Because("does not exist, so that it cannot be used", "create it, or correct the path, and start the relay again; all else works"))
 }
 
 // judgeProgram reports a path that is not absolute, and returns what is wrong with the program at any other.
@@ -332,12 +332,7 @@ func (r *configReader) dir(n *yaml.Node, at string) string {
 func (r *configReader) env(n *yaml.Node, at string) []EnvVar {
 	var env []EnvVar
 	r.pairs(n, at, func(key, value *yaml.Node, path string) {
-		switch {
-		case !validEnvName(key.Value):
-			r.report(Problem{Line: key.Line, Key: path}, trust.Because("is not a variable name", "use letters, digits and _"))
-			return
-		case reservedEnv(key.Value):
-			r.report(Problem{Line: key.Line, Key: path}, trust.Because("may not be set, because it changes which code runs or where its traffic goes", "remove it"))
+		if !r.envName(key, path) {
 			return
 		}
 		text, ok := r.scalar(value, path)
@@ -347,6 +342,19 @@ func (r *configReader) env(n *yaml.Node, at string) []EnvVar {
 		env = append(env, EnvVar{Name: key.Value, Value: text})
 	})
 	return env
+}
+
+// envName reports a key that no variable can be called, and returns false then.
+func (r *configReader) envName(n *yaml.Node, at string) bool {
+	switch {
+	case !validEnvName(n.Value):
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because("is not a variable name", "use letters, digits and _"))
+	case reservedEnv(n.Value):
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because("may not be set, because it changes which code runs or where its traffic goes", "remove it"))
+	default:
+		return true
+	}
+	return false
 }
 
 // reservedEnv reports the variables by which an environment runs other code than the argv says (facts: relay, rule 3).

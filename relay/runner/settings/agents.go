@@ -100,6 +100,8 @@ type Repo struct {
 	Clone string
 	// Agents are the entries that may work on it.
 	Agents []string
+	// Setup is a command line that runs once in each new workspace, as the agent and in its sandbox, before the agent starts; nil for none.
+	Setup []string
 }
 
 func newAgent() Agent {

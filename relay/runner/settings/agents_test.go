@@ -115,6 +115,52 @@ repos:
 	}
 }
 
+// Every agent gets the tools of the machine: their folders join its PATH and what it reads, and its own variables win.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	dir := folderWith(t, "go/bin/go", "agent/bin/agent")
+	path := write(t, filepath.Join(dir, "relay.yaml"), `
+listen: none
+tools: { path: [`+dir+`/go/bin, /usr/bin], read: [`+dir+`/go, `+dir+`/none], env: { GOFLAGS: -v, RUSTUP_HOME: /opt/rustup }, env_from: [MODEL_KEY, UNSET] }
+agents:
+  own: { kind: acp, argv: [`+dir+`/agent/bin/agent], env: { PATH: "`+dir+`/agent/bin:/usr/bin", GOFLAGS: -race }, sandbox: { read: [/usr] } }
+  open: { kind: acp, argv: [/bin/cat], i_know: true, env_from: [MODEL_KEY] }
+repos:
+  local/app: { clone: `+dir+`/clone, agents: [own], setup: [go, mod, download] }
+`, 0o600)
+	got, err := settings.Load(path, func(name string) (string, bool) {
+		return map[string]string{"MODEL_KEY": "key-of-the-model", "OTHER": "x"}[name], name != "UNSET"
+	})
+	must(t, err)
+	own, open := got.Agents["own"], got.Agents["open"]
+	var vars []string
+	for _, v := range append(own.Env, open.Env...) {
+		vars = append(vars, v.Name+"="+v.Value)
+	}
+	want := []string{
+		"PATH=" + dir + "/agent/bin:" + dir + "/go/bin:/usr/bin", "GOFLAGS=-race", "RUSTUP_HOME=/opt/rustup", "MODEL_KEY=key-of-the-model",
+		"MODEL_KEY=key-of-the-model", "PATH=" + dir + "/go/bin:" + settings.DefaultPath, "GOFLAGS=-v", "RUSTUP_HOME=/opt/rustup",
+	}
+	if diff := cmp.Diff(want, vars); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/usr", dir + "/go/bin", "/usr/bin", dir + "/go"}, own.Sandbox.Read); diff != "" || open.Sandbox != nil {
+		t.Errorf("what it reads (-want +got):\n%s", diff)
+	}
+	if own.PathOf() != strings.TrimPrefix(want[0], "PATH=") || (settings.Agent{}).PathOf() != settings.DefaultPath {
+		t.Errorf("PATH %s", own.PathOf())
+	}
+	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0].String(), "tools.read[1]") {
+		t.Errorf("warnings: %v", got.Warnings)
+	}
+	if hidden := got.Redactor().Hide("its key-of-the-model"); strings.Contains(hidden, "key-of") {
+		t.Errorf("shown: %s", hidden)
+	}
+	if diff := cmp.Diff([]string{"go", "mod", "download"}, got.Repos["local/app"].Setup); diff != "" {
+		t.Errorf("setup (-want +got):\n%s", diff)
+	}
+}
+
 // Codex's adapter, Gemini and Qwen begin in the mode that asks, and need a sandbox all the same.
 func TestForcedInPart(t *testing.T) {
 	t.Parallel()
@@ -156,7 +202,7 @@ func TestMissingAgent(t *testing.T) {
 	if s := c.Agents["a"].Sandbox; len(s.Read) != 1 || len(s.Write) != 0 {
 		t.Errorf("%+v", s)
 	}
-	if got, want := c.Warnings[1].String(), `relay.yaml:3: agents.a.sandbox.read[1]: "/no/such": does not exist, so that this agent cannot use it; create it`; !strings.Contains(got, want) {
+	if got, want := c.Warnings[1].String(), `relay.yaml:3: agents.a.sandbox.read[1]: "/no/such": does not exist, so that it cannot be used; create it`; !strings.Contains(got, want) {
 		t.Errorf("%s", got)
 	}
 	if got, want := c.Warnings[0].String(), `relay.yaml:3: agents.a.argv[0]: "/no/such/agent": does not exist, so that turns of this agent fail; install it, or correct the path, and start the relay again`; !strings.Contains(got, want) {
@@ -180,7 +226,7 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"no argv", "agents: { a: { kind: acp, sandbox: {} } }\n", `agents.a.argv: is missing`},
 		{"program that is a folder", "agents: { a: { kind: acp, argv: [/usr], sandbox: {} } }\n", `agents.a.argv[0]: "/usr": is not a regular file`},
 		{"program without a path", "agents: { a: { kind: acp, argv: [such], sandbox: {} } }\n", `agents.a.argv[0]: "such": is not an absolute path`},
-		{"unknown key", acp("timeout: 1m"), `agents.a.timeout: is not a known key; use one of kind, argv, env, slots, start_timeout, idle, turn_timeout`},
+		{"unknown key", acp("timeout: 1m"), `agents.a.timeout: is not a known key; use one of kind, argv, env, env_from, slots, start_timeout, idle, turn_timeout`},
 		{"setting of an action", acp("approval: each"), `agents.a.approval: is not a known key`},
 		{"slots", acp("slots: 0"), `agents.a.slots: "0": is not a number in range; write a number from 1 to 64`},
 		{"idle", acp("idle: 25h"), `agents.a.idle: "25h": is not a duration in range`},
@@ -209,6 +255,23 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"preload", acp("env: { LD_PRELOAD: x }"), `agents.a.env.LD_PRELOAD: may not be set`},
 		{"key that others read", acp("env: { KEY: '${file:open.key}' }"), `open.key can be read by others (mode 0644); run: chmod go-r`},
 		{"missing key", acp("env: { KEY: '${file:no.key}' }"), `no.key, which does not exist`},
+		{"preload of the relay's", acp("env_from: [LD_PRELOAD]"), `agents.a.env_from[0]: may not be set`},
+		{"HOME of the relay's", acp("env_from: [HOME]"), `agents.a.env_from[0]: is chosen by the relay`},
+		{"bypass of the relay's", acp("env_from: [GOOSE_MODE]"), `agents.a.env_from[0]: lets the agent act without asking`},
+		{"variable twice", acp("env: { NAME: a }, env_from: [NAME]"), `agents.a.env_from: "NAME": has a value below env:, too`},
+		{"variable of no name", acp("env_from: [a b]"), `agents.a.env_from[0]: is not a variable name`},
+		{"variables without a list", acp("env_from: NAME"), `agents.a.env_from: "NAME": is not a list`},
+		{"tool that is relative", acp("") + "tools: { path: [bin] }\n", `tools.path[0]: "bin": is not an absolute path`},
+		{"tool that is a file", acp("") + "tools: { path: [DIR/bin/opencode] }\n", `tools.path: "DIR/bin/opencode": is not a folder`},
+		{"tools that others write", acp("") + "tools: { path: [DIR/open] }\n", `DIR/open can be written by others`},
+		{"tools with the relay's keys", acp("") + "tools: { read: [DIR] }\n", `tools.read[0]: "DIR": holds the folder of relay.yaml, so that agents could read the relay's keys`},
+		{"tools among the workspaces", acp("") + "tools: { path: [DIR/workspaces] }\n", `or the workspace of an agent; remove it`},
+		{"tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } } }\ntools: { path: [CLONE/.git] }\n", `holds a folder of tools.path, so that the agent could change it`},
+		{"PATH of tools", acp("") + "tools: { env: { PATH: /bin } }\n", `tools.env.PATH: is not a variable of all agents; list the folders below tools: path:`},
+		{"bypass of all", acp("") + "tools: { env: { GOOSE_MODE: auto } }\n", `tools.env.GOOSE_MODE: lets the agent act without asking`},
+		{"setup of no program", acp("") + "repos: { local/a: { clone: CLONE, agents: [a], setup: [A=1, make] } }\n", `repos.local/a.setup: names no program; write setup: [npm, ci]`},
+		{"setup that is text", acp("") + "repos: { local/a: { clone: CLONE, agents: [a], setup: npm ci } }\n", `repos.local/a.setup: "npm ci": is not a list`},
+		{"setup without a sandbox", "agents: { a: { kind: acp, argv: [DIR/bin/opencode] } }\nrepos: { local/a: { clone: CLONE, agents: [a], setup: [make] } }\n", `repos.local/a.setup: runs what the repository says, and agent a has no sandbox`},
 		{"template of acp", acp("format: text, prompt: stdin"), `agents.a.prompt: is a setting of kind: cli`},
 		{"shell", "agents: { a: { kind: acp, argv: [/bin/sh, -c, cat], sandbox: {} } }\n", `"/bin/sh -c": gives a command line to a shell`},
 		{"unknown without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat] } }\n", `agents.a: has no sandbox, and this relay does not know how to make this agent ask; add sandbox:`},
@@ -254,8 +317,13 @@ func TestLoadAgentProblems(t *testing.T) {
 			must(t, os.Mkdir(filepath.Join(dir, "agents"), 0o700))
 			must(t, os.Mkdir(filepath.Join(dir, "workspaces"), 0o700))
 			write(t, filepath.Join(dir, "open.key"), "key", 0o644)
+			must(t, os.Mkdir(filepath.Join(dir, "open"), 0o700))
+			must(t, os.Chmod(filepath.Join(dir, "open"), 0o777))
 			places := strings.NewReplacer("CLONE", dir+"/clone", "DIR", dir)
-			_, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "listen: none\n"+places.Replace(tt.text), 0o600), noEnv)
+			env := func(name string) (string, bool) {
+				return "auto", name == "NAME" || name == "HOME" || name == "GOOSE_MODE"
+			}
+			_, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "listen: none\n"+places.Replace(tt.text), 0o600), env)
 			var problems *settings.Error
 			if want := places.Replace(tt.want); !errors.As(err, &problems) || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v\nwant one with %s", err, want)

@@ -50,6 +50,7 @@ func (r *configReader) agents(n *yaml.Node, at string) {
 
 func (r *configReader) agent(n *yaml.Node, at string) Agent {
 	a, t := newAgent(), Template{}
+	var from []EnvVar
 	span := func(target *time.Duration) func(*yaml.Node, string) {
 		return func(n *yaml.Node, at string) { *target, _ = r.duration(n, at, maxAgentTime) }
 	}
@@ -60,6 +61,7 @@ func (r *configReader) agent(n *yaml.Node, at string) Agent {
 		{"kind", func(n *yaml.Node, at string) { a.Kind = r.oneOf(n, at, AgentACP, AgentCLI) }},
 		{"argv", func(n *yaml.Node, at string) { a.Argv = r.argv(n, at, r.agentProgram) }},
 		{"env", func(n *yaml.Node, at string) { a.Env = r.agentEnv(n, at) }},
+		{"env_from", func(n *yaml.Node, at string) { from = r.envFrom(n, at) }},
 		{"slots", func(n *yaml.Node, at string) { a.Slots, _ = r.number(n, at, 1, maxSlots) }},
 		{"start_timeout", span(&a.StartTimeout)},
 		{"idle", span(&a.Idle)},
@@ -79,6 +81,7 @@ func (r *configReader) agent(n *yaml.Node, at string) Agent {
 			t.Format = r.oneOf(n, at, FormatText, FormatClaudeStream, FormatCodex, FormatCursorStream)
 		}},
 	})
+	a.Env = r.bothEnv(n, at, a.Env, from)
 	if a.Kind == AgentCLI {
 		a.Template = &t
 	}
@@ -209,14 +212,18 @@ func (r *configReader) words(n *yaml.Node, at string) []string {
 func (r *configReader) agentEnv(n *yaml.Node, at string) []EnvVar {
 	env := r.env(n, at)
 	for _, v := range env {
-		switch {
-		case v.Name == "HOME" || v.Name == "TMPDIR":
-			r.report(Problem{Line: n.Line, Key: at + "." + v.Name}, trust.Because("is chosen by the relay, which keeps a home for each entry", "remove it"))
-		case bypassVariable(v):
-			r.report(Problem{Line: n.Line, Key: at + "." + v.Name}, trust.Because("lets the agent act without asking", "remove it; the sandbox and permissions: say what it may do"))
-		}
+		r.agentVariable(n, at+"."+v.Name, v)
 	}
 	return env
+}
+
+func (r *configReader) agentVariable(n *yaml.Node, at string, v EnvVar) {
+	switch {
+	case v.Name == "HOME" || v.Name == "TMPDIR":
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because("is chosen by the relay, which keeps a home for each entry", "remove it"))
+	case bypassVariable(v):
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because("lets the agent act without asking", "remove it; the sandbox and permissions: say what it may do"))
+	}
 }
 
 // permissions reads a word for each kind of question, or one word for all of them.
@@ -266,6 +273,7 @@ func (r *configReader) repo(n *yaml.Node, at string) (repo Repo) {
 	found := r.mapping(n, at, []setting{
 		{"clone", func(n *yaml.Node, at string) { repo.Clone = r.clone(n, at) }},
 		{"agents", func(n *yaml.Node, at string) { repo.Agents = r.words(n, at) }},
+		{"setup", func(n *yaml.Node, at string) { repo.Setup = r.setup(n, at) }},
 	})
 	if !found["clone"] {
 		r.report(Problem{Line: n.Line, Key: at + ".clone"}, trust.Because("is missing", "write clone: /path/to/your/clone"))
@@ -274,6 +282,18 @@ func (r *configReader) repo(n *yaml.Node, at string) (repo Repo) {
 		r.report(Problem{Line: n.Line, Key: at + ".agents"}, trust.Because("names no agent", "write agents: [name], with names of agents: in this file"))
 	}
 	return repo
+}
+
+// setup reads the command line of a workspace. Its program is found on the agent's PATH, or in the workspace.
+func (r *configReader) setup(n *yaml.Node, at string) []string {
+	argv := r.words(n, at)
+	if n.Kind != yaml.SequenceNode {
+		return nil
+	}
+	if len(argv) == 0 || argv[0] == "" || strings.HasPrefix(argv[0], "-") || strings.Contains(argv[0], "=") {
+		r.reject(n, at, "names no program", "write setup: [npm, ci], or remove it")
+	}
+	return argv
 }
 
 func (r *configReader) clone(n *yaml.Node, at string) string {
@@ -301,6 +321,9 @@ func (r *configReader) judgeRepos() {
 			}
 			if slices.Contains(agents[:i], agent) {
 				r.report(place, trust.Because("stands here twice", "keep one of them"))
+			}
+			if a := r.config.Agents[agent]; r.config.Repos[name].Setup != nil && a.Argv != nil && a.Sandbox == nil && !a.IKnow {
+				r.report(Problem{Key: "repos." + name + ".setup"}, trust.Because("runs what the repository says, and agent "+agent+" has no sandbox to keep it in bounds", "add a sandbox to the agent, or remove setup"))
 			}
 		}
 	}

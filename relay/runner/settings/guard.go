@@ -164,6 +164,12 @@ func (r *configReader) keepApart() {
 	for name, agent := range r.config.Agents {
 		guardProgram(guarded, agent.Argv, "the program of agent "+name)
 	}
+	for _, dir := range r.tools.path {
+		guarded[dir] = "a folder of tools.path"
+	}
+	r.outOf(own, "tools.path", r.tools.path, "so that agents could read the relay's keys")
+	r.outOf(own, "tools.read", r.tools.read, "so that agents could read the relay's keys")
+	r.outOfState("tools", slices.Concat(r.tools.path, r.tools.read))
 	for _, id := range sorted(r.config.Actions) {
 		if s := r.config.Actions[id].Sandbox; s != nil {
 			r.outOf(guarded, "actions."+id+".sandbox.write", s.Write, "so that the action could change what may run")

@@ -88,6 +88,7 @@ type configReader struct {
 	file     string
 	outside  outside
 	config   Config
+	tools    tools
 	problems []Problem
 }
 
@@ -132,6 +133,7 @@ func (r *configReader) top(root *yaml.Node) {
 		{"listen", r.listen},
 		{"token", r.token},
 		{"actions", r.actions},
+		{"tools", r.readTools},
 		{"agents", r.agents},
 		{"repos", r.repos},
 		{"limits", r.limits},
@@ -147,6 +149,9 @@ func (r *configReader) top(root *yaml.Node) {
 	}
 	r.keepApart()
 	r.judgeRepos()
+	for name, a := range r.config.Agents {
+		r.config.Agents[name] = r.tools.complete(a)
+	}
 	if !found["token"] && r.config.Listens() {
 		r.report(Problem{Key: "token"}, trust.Because("is missing", "write listen: none for a relay that joins and dials out, or token: ${file:relay.token} for one that is called at an address"))
 	}

@@ -119,7 +119,7 @@ func TestLoadProblems(t *testing.T) {
 		{"second document", base + "  a: { argv: [/bin/echo] }\n---\nactions: {}\n", `: a second document begins here; keep one document`},
 		{"nothing in it", "limits: {}\n", `: token: is missing; write listen: none for a relay that joins and dials out, or token: ${file:relay.token}`},
 		{"no actions", "token: " + token + "\n", `: actions: is missing; list what may run`},
-		{"unknown key", base + "relay: x\n", `: relay: is not a known key; use one of listen, token, actions, agents, repos, limits, state, journal, redact`},
+		{"unknown key", base + "relay: x\n", `: relay: is not a known key; use one of listen, token, actions, tools, agents, repos, limits, state, journal, redact`},
 		{"case of a key", base + "Listen: 127.0.0.1:1\n", `:3: Listen: is not a known key`},
 		{"key twice", base + "actions: {}\n", `:3: actions: stands here twice`},
 		{"merge key", base + "  a: { <<: { argv: [/bin/echo] } }\n", `:3: actions.a: has a key that is not a plain word`},

@@ -22,12 +22,19 @@ type (
 		Listen  string            `yaml:"listen"`
 		Token   string            `yaml:"token"`
 		Actions map[string]action `yaml:"actions"`
+		Tools   tools             `yaml:"tools"`
 		Agents  map[string]agent  `yaml:"agents"`
 		Repos   map[string]repo   `yaml:"repos"`
 		Limits  limits            `yaml:"limits"`
 		State   string            `yaml:"state"`
 		Journal string            `yaml:"journal"`
 		Redact  []redacted        `yaml:"redact"`
+	}
+	tools struct {
+		Path    []string          `yaml:"path"`
+		Read    []string          `yaml:"read"`
+		Env     map[string]string `yaml:"env"`
+		EnvFrom []string          `yaml:"env_from"`
 	}
 	limits struct {
 		Concurrent   int           `yaml:"concurrent"`
@@ -74,6 +81,7 @@ type (
 		Kind         string            `yaml:"kind" oneof:"acp cli"`
 		Argv         []string          `yaml:"argv"`
 		Env          map[string]string `yaml:"env"`
+		EnvFrom      []string          `yaml:"env_from"`
 		Slots        int               `yaml:"slots"`
 		StartTimeout time.Duration     `yaml:"start_timeout"`
 		Idle         time.Duration     `yaml:"idle"`
@@ -107,6 +115,7 @@ type (
 	repo struct {
 		Clone  string   `yaml:"clone"`
 		Agents []string `yaml:"agents"`
+		Setup  []string `yaml:"setup"`
 	}
 )
 
@@ -165,7 +174,7 @@ func keysOfPlaces(page string) map[string]pages.Key {
 	said := map[string]pages.Key{}
 	for _, part := range strings.Split(page, "\n\n") {
 		prefix := ""
-		for head, at := range map[string]string{"| key of an action |": "actions.<name>.", "| key of an agent |": "agents.<name>.", "| key of `repos.<name>` |": "repos.<name>."} {
+		for head, at := range map[string]string{"| key of an action |": "actions.<name>.", "| key of an agent |": "agents.<name>.", "| key of `repos.<name>` |": "repos.<name>.", "| key of `tools` |": "tools."} {
 			if strings.HasPrefix(part, head) {
 				prefix = at
 			}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"drawbridge/internal/trust"
+	"drawbridge/relay/agents/toolchain"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -125,11 +126,11 @@ func (m Machine) Look() (found []Agent, notes []string) {
 
 func (m Machine) one(k kind) (*Agent, string) {
 	for _, c := range k.commands {
-		if path := m.find(c[0]); path != "" {
+		if path := toolchain.Find(m.Path, c[0]); path != "" {
 			return m.entry(k, path, fmt.Sprintf("    kind: acp\n    argv: %s\n", list(append([]string{path}, c[1:]...))))
 		}
 	}
-	if path := m.find(k.program); path != "" {
+	if path := toolchain.Find(m.Path, k.program); path != "" {
 		a, note := m.entry(k, path, fmt.Sprintf(k.cli, text(path)))
 		if k.better != "" {
 			note = strings.TrimPrefix(note+"; ", "; ") + "without its adapter the agent cannot ask; to install that: " + k.better
@@ -169,35 +170,19 @@ func (m Machine) entry(k kind, path, head string) (*Agent, string) {
 	return a, ""
 }
 
-// find returns the absolute path of a program on the path, "" where there is none.
-func (m Machine) find(name string) string {
-	if name == "" {
-		return ""
-	}
-	for _, dir := range filepath.SplitList(m.Path) {
-		path := filepath.Join(dir, name)
-		if stat, err := os.Stat(path); err == nil && filepath.IsAbs(path) && stat.Mode().IsRegular() && stat.Mode().Perm()&0o111 != 0 {
-			return path
-		}
-	}
-	return ""
-}
-
 // system are folders of programs; those that exist are read, beside what every sandbox has.
 var system = []string{"/usr", "/opt"}
-
-// usualPath is the PATH that the relay gives to an agent.
-var usualPath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
 // needs returns the PATH of an agent, "" for the usual one, and what it reads: the system, its own package, and the interpreter of its script.
 func (m Machine) needs(path string) (env string, read []string) {
 	for _, dir := range system {
-		if _, err := os.Stat(dir); err == nil && !within(m.Own, dir) {
+		if _, err := os.Stat(dir); err == nil && !toolchain.Within(m.Own, dir) {
 			read = append(read, dir)
 		}
 	}
-	dirs := slices.Clone(usualPath)
-	for _, name := range []string{path, m.find(interpreter(path)), m.find("git")} {
+	usual := filepath.SplitList(settings.DefaultPath)
+	dirs := usual
+	for _, name := range []string{path, toolchain.Find(m.Path, interpreter(path)), toolchain.Find(m.Path, "git")} {
 		if name == "" {
 			continue
 		}
@@ -205,12 +190,12 @@ func (m Machine) needs(path string) (env string, read []string) {
 			dirs = append([]string{dir}, dirs...)
 		}
 		for _, folder := range []string{name, home(name)} {
-			if !within(m.Own, folder) && !slices.ContainsFunc(read, func(dir string) bool { return within(folder, dir) }) {
+			if !toolchain.Within(m.Own, folder) && !slices.ContainsFunc(read, func(dir string) bool { return toolchain.Within(folder, dir) }) {
 				read = append(read, folder)
 			}
 		}
 	}
-	if len(dirs) > len(usualPath) {
+	if len(dirs) > len(usual) {
 		env = strings.Join(dirs, string(filepath.ListSeparator))
 	}
 	return env, read
@@ -249,14 +234,8 @@ func home(path string) string {
 	}
 	dir := filepath.Dir(real)
 	own, _ := os.UserHomeDir()
-	if filepath.Base(dir) == "bin" && !within(own, filepath.Dir(dir)) && filepath.Base(filepath.Dir(dir)) != ".local" {
+	if filepath.Base(dir) == "bin" && !toolchain.Within(own, filepath.Dir(dir)) && filepath.Base(filepath.Dir(dir)) != ".local" {
 		return filepath.Dir(dir)
 	}
 	return real
-}
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }

@@ -3,11 +3,33 @@ package local
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 )
+
+// Edit changes a file if judge finds nothing wrong with what comes of it, which stands in a file beside it then; else the file stays as it is.
+func Edit(path string, change func([]byte) ([]byte, error), judge func(trial string) error) error {
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	after, err := change(before)
+	if err != nil {
+		return fmt.Errorf("%s %w; edit it by hand, and start again", path, err)
+	}
+	trial := path + ".new"
+	if err := os.WriteFile(trial, after, 0o600); err != nil {
+		return err
+	}
+	if err := judge(trial); err != nil {
+		_ = os.Remove(trial)
+		return fmt.Errorf("%s could not be extended and stays as it is; edit it by hand, and start again: %w", path, err)
+	}
+	return os.Rename(trial, path)
+}
 
 // Add puts one entry into a mapping or a sequence of a YAML file, before those that are there. keys lead to it; only its last key may be
 // missing. entry is one line in flow style: "name: value" for a mapping, "value" for a sequence. Everything else of the file stays as it is,

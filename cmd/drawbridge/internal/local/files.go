@@ -14,6 +14,8 @@ type Setup struct {
 	// Listen is the address for relays and agents, Operator that for the operator's API.
 	Listen, Operator string
 	Agents           []Agent
+	// Tools are what all agents may use beside their own.
+	Tools Tools
 }
 
 const bridgeFile = `# bridge.yaml: how the bridge runs. drawbridge check tells all problems at once.
@@ -41,6 +43,7 @@ const relayFile = `# relay.yaml: what may run on this machine. What is not here 
 # This file and its folder must be writable by you alone. drawbridge-relay check --agents says what will not work.
 listen: none # no port is open here: the relay dials the bridge
 
+%s
 # The programs that take turns. Each has a home of its own: drawbridge-relay login NAME logs in there.
 agents:%s
 
@@ -88,7 +91,7 @@ func (s Setup) Files() map[string]string {
 	}
 	return map[string]string{
 		"bridge.yaml":    fmt.Sprintf(bridgeFile, text(s.Listen), text(s.Operator), none(runtimes.String())),
-		"relay.yaml":     fmt.Sprintf(relayFile, none(agents.String())),
+		"relay.yaml":     fmt.Sprintf(relayFile, toolsComment+s.Tools.Block(), none(agents.String())),
 		"allowlist.yaml": allowlistFile,
 	}
 }

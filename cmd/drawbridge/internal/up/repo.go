@@ -16,6 +16,7 @@ import (
 	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/config"
 	"drawbridge/policy"
+	"drawbridge/relay/agents/toolchain"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner/settings"
 )
@@ -102,23 +103,7 @@ func (u *upping) edit(name string, change func([]byte) ([]byte, error)) error {
 	if !filepath.IsAbs(path) {
 		path = u.file(name)
 	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	after, err := change(before)
-	if err != nil {
-		return fmt.Errorf("%s %w; edit it by hand, and start again", path, err)
-	}
-	trial := path + ".new"
-	if err := os.WriteFile(trial, after, 0o600); err != nil {
-		return err
-	}
-	if err := u.readable(name, trial); err != nil {
-		_ = os.Remove(trial)
-		return fmt.Errorf("%s could not be extended and stays as it is; edit it by hand, and start again: %w", path, err)
-	}
-	return os.Rename(trial, path)
+	return local.Edit(path, change, func(trial string) error { return u.readable(name, trial) })
 }
 
 // readable judges a file that is to stand in the place of another.
@@ -157,6 +142,11 @@ func (u *upping) enlist(ctx context.Context) error {
 	u.repo = &repo
 	if err := u.listRepo(repo); err != nil {
 		return err
+	}
+	for _, l := range toolchain.Lacks(u.relay) {
+		if l.Repo == repo.Name && l.Agent == u.Agent {
+			u.say("warning: %s; to change that: drawbridge init --local --tools %s %s", l, strings.Join(l.Programs, ","), u.Dir)
+		}
 	}
 	return u.listRule(repo.Name)
 }

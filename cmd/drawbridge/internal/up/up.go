@@ -22,6 +22,7 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/freeport"
 	"drawbridge/internal/lifecycle"
+	"drawbridge/relay/agents/toolchain"
 	"drawbridge/relay/link"
 	"drawbridge/relay/runner/settings"
 )
@@ -198,11 +199,8 @@ func (u *upping) relayProgram() (string, error) {
 		self = real
 	}
 	path, _ := u.Getenv("PATH")
-	for _, dir := range append([]string{filepath.Dir(self)}, filepath.SplitList(path)...) {
-		at := filepath.Join(dir, name)
-		if stat, err := os.Stat(at); err == nil && filepath.IsAbs(at) && stat.Mode().IsRegular() && stat.Mode().Perm()&0o111 != 0 {
-			return at, nil
-		}
+	if at := toolchain.Find(filepath.Dir(self)+string(filepath.ListSeparator)+path, name); at != "" {
+		return at, nil
 	}
 	return "", fmt.Errorf("the program %s is neither beside %s nor on PATH; build both with `make build` and keep them in one folder", name, self)
 }

@@ -1,0 +1,186 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"drawbridge/internal/trust"
+	"drawbridge/relay/agents/toolchain"
+	"drawbridge/relay/runner/settings"
+)
+
+// Tools are programs of the person's that agents may use, such as compilers, and what each of them needs.
+type Tools struct {
+	// Found are the programs, each with the folder in which it was found.
+	Found []Tool
+	// Path are folders that join the PATH of each agent. Read is what else the programs need, and Env are their variables.
+	Path, Read []string
+	Env        []settings.EnvVar
+	// Opens are the files and folders that no agent could read before.
+	Opens []string
+}
+
+// Tool is a program that was found.
+type Tool struct{ Name, Dir string }
+
+// Names lists the programs with their folders, for people.
+func (t Tools) Names() string {
+	var list []string
+	for _, f := range t.Found {
+		list = append(list, fmt.Sprintf("%s (%s)", f.Name, f.Dir))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Without returns the programs that another one does not have.
+func (t Tools) Without(o Tools) Tools {
+	return Tools{Found: slices.DeleteFunc(slices.Clone(t.Found), func(f Tool) bool { return slices.Contains(o.Found, f) })}
+}
+
+// Tools returns those of the programs that are installed and that agents do not have without being told, with what they need. Only those that open
+// nothing to agents count, unless opening is true. A note says why a program is left out.
+func (m Machine) Tools(names []string, opening bool) (t Tools, notes []string) {
+	for _, name := range names {
+		path := toolchain.Find(m.Path, name)
+		if path == "" || slices.Contains(filepath.SplitList(settings.DefaultPath), filepath.Dir(path)) {
+			continue
+		}
+		dir := filepath.Dir(path)
+		read, env := m.behind(path)
+		if note := m.unfit(append(read, dir)); note != "" {
+			notes = append(notes, fmt.Sprintf("agents cannot use your %s: %s", name, note))
+			continue
+		}
+		opens := slices.DeleteFunc(append([]string{dir}, read...), func(folder string) bool {
+			return slices.ContainsFunc(system, func(s string) bool { return toolchain.Within(folder, s) })
+		})
+		if len(opens) > 0 && !opening {
+			continue
+		}
+		t.Found = append(t.Found, Tool{name, dir})
+		t.Path = added(t.Path, dir)
+		for _, folder := range read {
+			t.Read = added(t.Read, folder)
+		}
+		for _, v := range env {
+			t.Env = added(t.Env, v)
+		}
+		for _, folder := range opens {
+			t.Opens = added(t.Opens, folder)
+		}
+	}
+	return t, notes
+}
+
+func added[T comparable](list []T, one T) []T {
+	if slices.Contains(list, one) {
+		return list
+	}
+	return append(list, one)
+}
+
+// unfit says why folders cannot be opened to agents, "" where they can.
+func (m Machine) unfit(folders []string) string {
+	person, _ := os.UserHomeDir()
+	for _, folder := range folders {
+		err := trust.Folders(folder)
+		switch {
+		case person != "" && toolchain.Within(person, folder):
+			return folder + " holds your home folder"
+		case toolchain.Within(m.Own, folder):
+			return folder + " holds the configuration of this bridge"
+		case err != nil:
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// behind returns what a program needs beside its folder: the files of a version manager, or the folder that it brings along.
+func (m Machine) behind(path string) (read []string, env []settings.EnvVar) {
+	dir := filepath.Dir(path)
+	parent := filepath.Dir(dir)
+	switch {
+	case filepath.Base(dir) == "shims": // pyenv, rbenv and others: a shim looks for the program below the folder of its manager
+		read = []string{parent}
+	case filepath.Base(dir) == "bin" && filepath.Base(parent) == ".cargo": // beside bin there are the person's tokens
+		if home := rustup(parent); home != "" {
+			return []string{home}, []settings.EnvVar{{Name: "RUSTUP_HOME", Value: home}}
+		}
+		return nil, nil
+	}
+	if real := home(path); !toolchain.Within(real, dir) {
+		read = append(read, real)
+	}
+	return slices.DeleteFunc(read, func(r string) bool {
+		return slices.ContainsFunc(system, func(s string) bool { return toolchain.Within(r, s) })
+	}), nil
+}
+
+// rustup is the folder with the toolchains of a cargo that rustup installed, "" without one.
+func rustup(cargo string) string {
+	home := os.Getenv("RUSTUP_HOME")
+	if home == "" {
+		home = filepath.Join(filepath.Dir(cargo), ".rustup")
+	}
+	if stat, err := os.Stat(home); err != nil || !stat.IsDir() || !filepath.IsAbs(home) {
+		return ""
+	}
+	return home
+}
+
+// Block is what relay.yaml says of the tools.
+func (t Tools) Block() string {
+	of := t.entries()
+	env := "{}"
+	if len(t.Env) > 0 {
+		env = "{ " + strings.Join(of["env"], ", ") + " }"
+	}
+	return fmt.Sprintf("tools:\n  path: [%s]\n  read: [%s]\n  env: %s\n", strings.Join(of["path"], ", "), strings.Join(of["read"], ", "), env)
+}
+
+// AddTo adds the tools to a relay.yaml that has tools: or has none.
+func (t Tools) AddTo(file []byte) ([]byte, error) {
+	root, err := document(file)
+	if err != nil {
+		return nil, err
+	}
+	there := value(root, "tools")
+	if there.Kind == 0 {
+		return append(append([]byte(strings.TrimRight(string(file), "\n")), "\n\n"+toolsComment...), t.Block()...), nil
+	}
+	for _, key := range []string{"path", "read", "env"} {
+		for _, entry := range slices.Backward(t.entries()[key]) {
+			name, _, _ := strings.Cut(entry, ": ")
+			if slices.ContainsFunc(value(there, key).Content, func(n *yaml.Node) bool { return text(n.Value) == name }) {
+				continue
+			}
+			if file, err = Add(file, entry, "tools", key); err != nil {
+				return nil, fmt.Errorf("%w; add this by hand:\n%s", err, t.Block())
+			}
+		}
+	}
+	return file, nil
+}
+
+// entries are the tools as they stand below the keys of tools.
+func (t Tools) entries() map[string][]string {
+	of := map[string][]string{}
+	for _, dir := range t.Path {
+		of["path"] = append(of["path"], text(dir))
+	}
+	for _, dir := range t.Read {
+		of["read"] = append(of["read"], text(dir))
+	}
+	for _, v := range t.Env {
+		of["env"] = append(of["env"], v.Name+": "+text(v.Value))
+	}
+	return of
+}
+
+const toolsComment = "# Programs of yours that all agents may use, beside those in /usr/local/bin, /usr/bin and /bin.\n"
