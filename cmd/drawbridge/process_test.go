@@ -70,7 +70,7 @@ func spawnWith(ts *testscript.TestScript, stdin *os.File, args []string) *sidePr
 	}
 	programs, _, _ := strings.Cut(ts.Getenv("PATH"), string(filepath.ListSeparator))
 	p := &sideProcess{cmd: exec.Command(filepath.Join(programs, "drawbridge"), args...), log: ts.MkAbs(name + ".log"), done: make(chan error, 1)}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	ts.Check(err)
 	defer log.Close()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = ts.MkAbs("."), log, log
@@ -78,7 +78,7 @@ func spawnWith(ts *testscript.TestScript, stdin *os.File, args []string) *sidePr
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	if stdin != nil {
-		p.cmd.Stdin = stdin
+		p.cmd.Stdin, p.cmd.Stderr = stdin, stdin
 	}
 	ts.Check(p.cmd.Start())
 	go func() { p.done <- p.cmd.Wait() }()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -134,7 +135,7 @@ func killChild(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("no process of %s with %q:\n%s", args[0], args[1], out)
 }
 
-// startTTY is "starttty <name> <arguments>": start with a terminal as standard input, for type.
+// startTTY is "starttty <name> <arguments>": start with a terminal as standard input and standard error, for type. The log has what it shows.
 func startTTY(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: starttty <name> <arguments>")
@@ -142,8 +143,20 @@ func startTTY(ts *testscript.TestScript, neg bool, args []string) {
 	keys, terminal, err := openTTY()
 	ts.Check(err)
 	defer terminal.Close()
-	spawnWith(ts, terminal, args).keys = keys
-	ts.Defer(func() { _ = keys.Close() })
+	p := spawnWith(ts, terminal, args)
+	p.keys = keys
+	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_WRONLY, 0)
+	ts.Check(err)
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		defer log.Close()
+		_, _ = io.Copy(log, keys) // until the last process has closed the terminal
+	}()
+	ts.Defer(func() {
+		<-shown
+		_ = keys.Close()
+	})
 }
 
 // typeLine is "type <name> <text>": a person types a line.

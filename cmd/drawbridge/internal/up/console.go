@@ -6,33 +6,34 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"drawbridge/relay/runner/control"
 )
 
-// console shows the questions of all agents, each with a number, and takes a person's answers in any order. Without a person at the terminal a
-// question stays open, and the command that answers it is printed.
+// console shows the questions of all agents, each with a number, takes a person's answers in any order, and passes on what a person says to an
+// agent. Without a person at the terminal a question stays open, and the command that answers it is printed.
 type console struct {
 	u     *upping
 	desks []desk
 	// only is the agent whose questions are shown, "" for all.
 	only string
+	// lines is where lines of a person come, nil where nobody types or nobody any more.
+	lines  <-chan typed
+	typing atomic.Bool
+	// speak gives an agent a turn, and returns its id.
+	speak func(ctx context.Context, agent, text string) (turn string, err error)
+	// focus is the agent to which a person speaks, "" for none yet.
+	focus string
 
-	mu   sync.Mutex // guards the fields below; whoever holds it has the keyboard
-	keys *keyboard
 	open []*numbered
 	// count numbers the questions.
 	count int
-	// current is the question in the prompt, nil for none.
-	current *numbered
 	// over are the keys of the questions that were answered here.
 	over map[string]bool
 	// heard is what each desk had open when it was asked last with success.
-	heard [2][]question
-	// lines is where the next line comes, nil while nobody is asked.
-	lines <-chan typed
+	heard map[desk][]question
 }
 
 // numbered is an open question.
@@ -45,13 +46,27 @@ type numbered struct {
 const lookEvery = 250 * time.Millisecond
 
 // newConsole makes the console of an up, for the questions of one agent or of all.
-func (u *upping) newConsole(only string) *console {
+func (u *upping) newConsole(ctx context.Context, only string) *console {
 	known := &names{client: u.client}
-	keys := &keyboard{in: u.Stdin, over: !u.Person}
-	u.screen.drop = keys.drop
-	return &console{u: u, only: only, over: map[string]bool{}, keys: keys, desks: []desk{
-		machineDesk{control.NewClient(u.relay.State), known, u.name, u.file("relay.yaml")}, bridgeDesk{u.client, u.file("bridge.yaml")},
+	u.logins = &loginDesk{command: u.loginCommand()}
+	c := &console{u: u, only: only, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
+		machineDesk{control.NewClient(u.relay.State), known, u.name, u.file("relay.yaml")}, bridgeDesk{u.client, u.file("bridge.yaml")}, u.logins,
 	}}
+	c.speak = func(ctx context.Context, agent, text string) (string, error) {
+		t, err := u.client.Say(ctx, agent, text)
+		return t.ID, err
+	}
+	if u.repo != nil {
+		c.focus = agentName(u.repo.Name, u.Agent)
+	}
+	if !u.Person {
+		return c
+	}
+	if line := u.screen.open(u.Stdin); line != nil {
+		c.lines = line.lines(ctx)
+		c.typing.Store(true)
+	}
+	return c
 }
 
 // run shows questions until ctx ends.
@@ -62,25 +77,19 @@ func (c *console) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case line := <-c.lines:
-			c.mu.Lock()
+		case line, more := <-c.lines:
+			if !more {
+				c.ends(ctx)
+				break
+			}
 			c.typed(ctx, line)
 		case <-tick.C:
-			c.mu.Lock()
 		}
 		c.look(ctx)
-		c.mu.Unlock()
 	}
 }
 
-// borrow lends the keyboard to fn, which reads the terminal. It reports false, and calls nothing, when a question waits for a line or nobody types.
-func (c *console) borrow(fn func(*keyboard) bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.keys.free() && fn(c.keys)
-}
-
-// look asks the desks, shows what is new, and says what is answered. The caller holds the mutex.
+// look asks the desks, shows what is new, and says what is answered.
 func (c *console) look(ctx context.Context) {
 	all := c.gather(ctx)
 	still := c.open[:0:0]
@@ -88,10 +97,6 @@ func (c *console) look(ctx context.Context) {
 		if at := slices.IndexFunc(all, func(o question) bool { return o.key == q.key }); at >= 0 {
 			still = append(still, q)
 			continue
-		}
-		if q == c.current {
-			c.current = nil
-			c.u.screen.answered(false)
 		}
 		c.u.say("question %d (%s) is not open any more", q.number, q.id)
 	}
@@ -107,11 +112,11 @@ func (c *console) look(ctx context.Context) {
 // gather returns the open questions of all desks, each once: the bridge lists what a person at the machine may answer, too. A desk that cannot be asked
 // now, because its program starts again, has what it had.
 func (c *console) gather(ctx context.Context) (all []question) {
-	for i, d := range c.desks {
+	for _, d := range c.desks {
 		if open, err := d.open(ctx); err == nil {
-			c.heard[i] = open
+			c.heard[d] = open
 		}
-		for _, q := range c.heard[i] {
+		for _, q := range c.heard[d] {
 			same := func(o question) bool { return o.key == q.key }
 			if !slices.ContainsFunc(all, same) && (c.only == "" || q.agent == c.only || strings.HasPrefix(q.agent, c.only+" (")) {
 				all = append(all, q)
@@ -128,61 +133,112 @@ func (c *console) add(q question) {
 	c.open = append(c.open, n)
 	text := fmt.Sprintf("Question %d, agent %s:\n%s", n.number, q.agent, strings.TrimRight(q.text, "\n"))
 	c.u.screen.text(c.u.Shown(text) + "\n")
-	if c.keys.over {
+	c.u.screen.ring()
+	if c.lines == nil {
 		c.u.say("answer it with: %s", q.desk.by(q))
 	}
 }
 
-// prompt asks the oldest open question, unless one is asked. What was typed before is no answer to it.
+// prompt shows the oldest open question, or to which agent a person speaks.
 func (c *console) prompt() {
-	if c.current != nil || len(c.open) == 0 || c.keys.over {
+	switch {
+	case c.lines == nil:
+		return
+	case len(c.open) == 0:
+		c.u.screen.prompt(c.focus+"> ", 0)
 		return
 	}
-	c.current = c.open[0]
 	more := ""
 	if n := len(c.open) - 1; n > 0 {
 		more = fmt.Sprintf(", %d more", n)
 	}
-	c.lines = c.keys.line(func() {
-		c.u.screen.ask(fmt.Sprintf("Question %d, approve %s%s? [y/N] ", c.current.number, c.current.id, more))
-	})
+	c.u.screen.prompt(fmt.Sprintf("Question %d, approve %s%s? [y/N] ", c.open[0].number, c.open[0].id, more), c.open[0].number)
 }
 
-// typed takes a line: y or n for the question in the prompt, or with a number for another.
-func (c *console) typed(ctx context.Context, line typed) {
+// ends notes that nobody types any more.
+func (c *console) ends(ctx context.Context) {
 	c.lines = nil
-	text, more := c.keys.took(line)
-	asked := c.current
-	c.current = nil
-	c.u.screen.answered(true)
-	if !more {
-		for _, q := range c.open {
-			c.u.say("answer question %d with: %s", q.number, q.desk.by(q.question))
+	c.typing.Store(false)
+	c.u.screen.prompt(noPrompt, 0)
+	for _, q := range c.open {
+		if q.desk == desk(c.u.logins) {
+			_ = q.desk.decide(ctx, q.question, false)
+			continue
 		}
+		c.u.say("answer question %d with: %s", q.number, q.desk.by(q.question))
+	}
+}
+
+// typed takes a line: an answer to a question, or words for an agent.
+func (c *console) typed(ctx context.Context, line typed) {
+	text := strings.TrimSpace(line.text)
+	words := strings.Fields(strings.ToLower(text))
+	answers := !slices.ContainsFunc(words, func(word string) bool { return !slices.Contains(answerWords, word) && !isNumber(word) })
+	switch {
+	case text == "" && len(c.open) == 0:
+	case answers || len(c.open) > 0 && len(words) == 1 && !strings.HasPrefix(text, "@"):
+		c.answer(ctx, text, line.question)
+	default:
+		c.say(ctx, text)
+	}
+}
+
+// say gives an agent a turn with what a person says: the one in focus, or the one whose name stands in front.
+func (c *console) say(ctx context.Context, text string) {
+	if rest, named := strings.CutPrefix(text, "@"); named {
+		c.focus, text, _ = strings.Cut(rest, " ")
+	}
+	text = strings.TrimSpace(text)
+	switch {
+	case c.focus == "":
+		c.u.say("name the agent before your words: @NAME TEXT; drawbridge agents lists the names")
+		return
+	case text == "":
 		return
 	}
+	turn, err := c.speak(ctx, c.focus, text)
+	if err != nil {
+		c.u.say("agent %s did not get your words: %v", c.focus, err)
+		return
+	}
+	c.u.say("agent %s gets your words as its next turn (%s)", c.focus, turn)
+}
+
+// answer takes y or n for the question in the prompt, or with a number for another. prompted is the question that was in the prompt when the answer
+// was begun.
+func (c *console) answer(ctx context.Context, text string, prompted int) {
 	yes, number, err := readAnswer(text)
 	if err != nil {
 		c.u.say("%v", err)
 		return
 	}
-	if number != 0 {
-		at := slices.IndexFunc(c.open, func(q *numbered) bool { return q.number == number })
-		if at < 0 {
-			c.u.say("no question with the number %d is open", number)
+	if number == 0 {
+		number = prompted
+		if len(c.open) > 0 && c.open[0].number != prompted {
+			c.u.say("the question changed while you typed; type y or n again")
 			return
 		}
-		asked = c.open[at]
 	}
-	if asked == nil { // it was answered elsewhere while the line was typed
+	at := slices.IndexFunc(c.open, func(q *numbered) bool { return q.number == number })
+	if at < 0 {
+		c.u.say("no question%s is open", map[bool]string{true: fmt.Sprintf(" with the number %d", number)}[number > 0])
 		return
 	}
+	asked := c.open[at]
 	if err := asked.desk.decide(ctx, asked.question, yes); err != nil {
 		c.u.say("question %d: %v", asked.number, err)
 		return
 	}
 	c.over[asked.key] = true
-	c.open = slices.DeleteFunc(c.open, func(q *numbered) bool { return q == asked })
+	c.open = slices.Delete(c.open, at, at+1)
+}
+
+// answerWords are a yes and a no.
+var answerWords = []string{"y", "yes", "n", "no"}
+
+func isNumber(word string) bool {
+	_, err := strconv.Atoi(word)
+	return err == nil
 }
 
 // readAnswer reads one yes or no, with the number of a question or without. An empty line is a no.

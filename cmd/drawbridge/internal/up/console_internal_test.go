@@ -91,10 +91,20 @@ func TestConsole(t *testing.T) {
 		keys, typing := io.Pipe()
 		defer typing.Close()
 		out, machine, atBridge := &buffer{}, &fakeDesk{}, &fakeDesk{}
-		u := &upping{name: "laptop", screen: &screen{out: out, rewrites: true}, Options: Options{Shown: func(s string) string { return s }}}
-		c := &console{u: u, over: map[string]bool{}, keys: &keyboard{in: keys}, desks: []desk{machine, atBridge}}
+		line := &terminal{out: out}
+		line.edits(struct {
+			io.Reader
+			io.Writer
+		}{keys, out})
+		var said []string
+		u := &upping{name: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"}, Options: Options{Shown: func(s string) string { return s }}}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
+		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app"}
+		c.speak = func(_ context.Context, agent, text string) (string, error) {
+			said = append(said, agent+": "+text)
+			return "trn_1", map[string]error{"nobody": errors.New("no such agent")}[agent]
+		}
 		go func() { _ = c.run(ctx) }()
 		says := func(want ...string) {
 			t.Helper()
@@ -106,18 +116,19 @@ func TestConsole(t *testing.T) {
 					t.Errorf("no %q in %q", w, got)
 				}
 			}
-			if len(want) == 0 && got != "" {
+			if len(want) == 0 && strings.TrimSpace(got) != "" {
 				t.Errorf("it says %q", got)
 			}
 		}
-		types := func(text string) { fmt.Fprintln(typing, text) }
+		types := func(text string) { fmt.Fprint(typing, text+"\r") }
 
+		says("app> ")
 		machine.ask("one")
 		same := string(bridge.PermissionCommand("laptop", "one"))
 		atBridge.ask(same, "cmd_held")
-		says("Question 1, agent agent-one (claude):\nmay it one?\n", "Question 2, agent agent-cmd_held (claude):\n", "Question 1, approve one, 1 more? [y/N] ")
+		says("Question 1, agent agent-one (claude):\r\nmay it one?\r\n", "\a", "Question 2, agent agent-cmd_held (claude):\r\n", "Question 1, approve one, 1 more? [y/N] ")
 		u.say("another agent writes")
-		says("\r\x1b[Kdrawbridge: another agent writes\nQuestion 1, approve one, 1 more? [y/N] ")
+		says("drawbridge: another agent writes\r\nQuestion 1, approve one, 1 more? [y/N] ")
 		types("2 yes")
 		says("Question 1, approve one? [y/N] ")
 		types("9 y")
@@ -132,22 +143,52 @@ func TestConsole(t *testing.T) {
 		says()
 		machine.set(func() { machine.away = false })
 		types("")
-		says() // a no; the bridge lists the question for a moment longer, and it is not shown again
+		says("app> ") // a no; the bridge lists the question for a moment longer, and it is not shown again
 		atBridge.set(func() { atBridge.all = nil })
 		says()
 		machine.ask("three", "four")
 		says("Question 3, approve three, 1 more? [y/N] ")
+		fmt.Fprint(typing, "y")
+		says("y")
 		machine.set(func() { machine.all = machine.all[1:] })
-		says("question 3 (three) is not open any more", "Question 4, approve four? [y/N] ")
+		says("question 3 (three) is not open any more", "Question 4, approve four? [y/N] y")
+		types("")
+		says("the question changed while you typed; type y or n again")
 		types("y")
-		says()
+		says("app> ")
 		if got, want := fmt.Sprint(machine.decided, atBridge.decided), "[one false four true] [cmd_held true]"; got != want {
 			t.Errorf("decided %s, want %s", got, want)
 		}
+
+		// What is typed stays below what others write, and goes to the agent in focus.
+		fmt.Fprint(typing, "look at the")
+		says("look at the")
+		u.say("an agent answers")
+		says("drawbridge: an agent answers\r\napp> look at the")
+		types(" tests")
+		says("agent app gets your words as its next turn (trn_1)")
+		types("y")
+		says("no question is open")
+		types("@other")
+		says("other> ")
 		machine.ask("five")
 		says("Question 5, approve five? [y/N] ")
-		typing.Close()
+		types("what are you doing")
+		says("agent other gets your words as its next turn (trn_1)")
+		types("@nobody hello")
+		says("agent nobody did not get your words: no such agent")
+		if got, want := strings.Join(said, "; "), "app: look at the tests; other: what are you doing; nobody: hello"; got != want {
+			t.Errorf("said %s, want %s", got, want)
+		}
+		answer := u.logins.ask(question{id: "the login", key: "login", agent: "app", text: "log in?"})
+		says("Question 6, agent app:\r\nlog in?")
+		fmt.Fprint(typing, "\x04")
 		says("answer question 5 with: approve five")
+		if yes := <-answer; yes {
+			t.Error("nobody who types is a yes")
+		}
+		machine.ask("seven")
+		says("answer it with: approve seven")
 		stop()
 		synctest.Wait()
 	})

@@ -2,7 +2,9 @@ package up
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 
 	"drawbridge/api"
 	"drawbridge/cmd/drawbridge/internal/local"
@@ -13,17 +15,52 @@ func missesLogin(t api.Turn) bool {
 	return strings.Contains(t.Trouble, "login is missing")
 }
 
+// loginDesk asks whether a login may run on the terminal.
+type loginDesk struct {
+	// command is what a person types to log in elsewhere.
+	command string
+
+	mu     sync.Mutex // guards the fields below
+	asked  []question
+	answer chan bool
+}
+
+// ask opens the question, and returns where its answer comes.
+func (d *loginDesk) ask(q question) <-chan bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q.desk = d
+	d.asked, d.answer = []question{q}, make(chan bool, 1)
+	return d.answer
+}
+
+func (d *loginDesk) open(context.Context) ([]question, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.asked), nil
+}
+
+func (d *loginDesk) decide(_ context.Context, _ question, yes bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asked != nil {
+		d.asked = nil
+		d.answer <- yes
+	}
+	return nil
+}
+
+func (d *loginDesk) by(question) string { return d.command }
+
 // logIn offers the agent's own login to the person at the terminal, and runs it there. It reports whether the login ended well.
-func (u *upping) logIn(ctx context.Context, keys *keyboard) bool {
-	u.say("agent %s is not logged in; its login runs on this terminal and counts for all agents of this entry", u.Agent)
-	lines := keys.line(func() { u.screen.ask("Log in now? [y/N] ") })
+func (u *upping) logIn(ctx context.Context, turn string) bool {
+	text := "the agent is not logged in; its login runs on this terminal and counts for all agents of this entry"
+	answer := u.logins.ask(question{id: "the login of " + u.Agent, key: turn, agent: agentName(u.repo.Name, u.Agent) + " (" + u.Agent + ")", text: text})
 	select {
 	case <-ctx.Done():
 		return false
-	case text := <-lines:
-		u.screen.answered(true)
-		answer, _ := keys.took(text)
-		if yes, _, err := readAnswer(answer); !yes || err != nil {
+	case yes := <-answer:
+		if !yes {
 			return false
 		}
 	}
@@ -33,6 +70,11 @@ func (u *upping) logIn(ctx context.Context, keys *keyboard) bool {
 		return false
 	}
 	return true
+}
+
+// loginCommand is what a person types to log the agent in.
+func (u *upping) loginCommand() string {
+	return "drawbridge-relay login " + u.Agent + " --config " + u.file("relay.yaml")
 }
 
 // runLogin lends the terminal to the agent's login. Ctrl-C ends both.

@@ -3,77 +3,86 @@ package up
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
+
+	"drawbridge/internal/logs"
 )
 
-// screen is the terminal of a person. Lines of several writers and one prompt share it: a line that comes while a prompt waits for an answer goes
-// above the prompt. It is safe for concurrent use.
+// screen is where a person reads. Several writers share it. It is safe for concurrent use.
 type screen struct {
 	out io.Writer
-	// rewrites is true for a terminal, where a prompt can be taken away and shown again.
-	rewrites bool
-	// drop drops what was typed and is not shown any more when the prompt is written again. It may be nil.
-	drop func()
 
-	mu     sync.Mutex // guards the fields below
-	prompt string
-	last   time.Time
+	mu sync.Mutex // guards the fields below
+	// line is the input line of a terminal, nil where nobody types.
+	line *terminal
+	// asked is the prompt of the line.
+	asked string
+	last  time.Time
 	// lent is true while another program has the terminal, and kept is what to write afterwards.
 	lent bool
 	kept []func()
 }
 
 // text writes whole lines.
-func (s *screen) text(text string) { s.beside(func() { fmt.Fprint(s.out, text) }) }
+func (s *screen) text(text string) { _ = s.to(s.out, text) }
 
-// beside lets fn write lines.
-func (s *screen) beside(fn func()) {
+// to writes whole lines to an output, which may be the terminal of the input line.
+func (s *screen) to(out io.Writer, text string) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = time.Now()
+	if s.line != nil && (out == s.out || logs.IsTerminal(out)) {
+		out = s.line
+	}
+	write := func() { _, err = fmt.Fprint(out, text) }
 	if s.lent {
-		s.kept = append(s.kept, fn)
-		return
+		s.kept = append(s.kept, write)
+		return nil
 	}
-	if s.prompt != "" && s.drop != nil {
-		s.drop()
-	}
-	switch {
-	case s.prompt == "":
-	case s.rewrites:
-		fmt.Fprint(s.out, "\r\x1b[K")
-	default:
-		fmt.Fprintln(s.out)
-	}
-	fn()
-	fmt.Fprint(s.out, s.prompt)
+	write()
+	return err
 }
 
-// ask shows a prompt until [screen.answered].
-func (s *screen) ask(prompt string) {
+// open makes an input line on a terminal. Without one, because the terminal cannot be used so, nobody types.
+func (s *screen) open(in io.Reader) *terminal {
+	file, is := in.(*os.File)
+	if !is {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.prompt, s.last = prompt, time.Now()
-	fmt.Fprint(s.out, prompt)
+	s.line, _ = openTerminal(file, s.out)
+	return s.line
 }
 
-// answered takes the prompt away. typed is true when a person ended its line.
-func (s *screen) answered(typed bool) {
+// ring rings the bell of a terminal, because a person is wanted.
+func (s *screen) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.prompt != "" && !typed {
-		fmt.Fprintln(s.out)
+	if s.line != nil && !s.lent {
+		s.line.ring()
 	}
-	s.prompt = ""
+}
+
+// prompt shows a prompt. number is that of the question in it, 0 for none.
+func (s *screen) prompt(text string, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line != nil && !s.lent && text != s.asked {
+		s.asked = text
+		s.line.ask(text, number)
+	}
 }
 
 // lend gives the terminal to another program until fn returns. Lines wait meanwhile.
 func (s *screen) lend(fn func()) {
 	s.mu.Lock()
-	s.lent = true
+	s.lent, s.asked = true, ""
+	line := s.line
 	s.mu.Unlock()
-	fn()
+	line.lend(fn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lent = false
@@ -81,6 +90,16 @@ func (s *screen) lend(fn func()) {
 		write()
 	}
 	s.kept = nil
+}
+
+// close gives the terminal back.
+func (s *screen) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line != nil {
+		s.line.close()
+		s.line = nil
+	}
 }
 
 // wrote is when something was written last.

@@ -124,7 +124,7 @@ func (u *upping) turn(ctx context.Context) error {
 		return err
 	}
 	t, err = u.await(ctx, t)
-	if err == nil && missesLogin(t) && u.console.borrow(func(keys *keyboard) bool { return u.logIn(ctx, keys) }) {
+	if err == nil && missesLogin(t) && u.console.typing.Load() && u.logIn(ctx, t.ID) {
 		t, err = u.again(ctx, t)
 	}
 	if err != nil {
@@ -225,17 +225,13 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 	if t.Reply != "" {
 		lines = append([]string{strings.TrimRight(t.Reply, "\n")}, commits...)
 	}
-	u.screen.beside(func() {
-		for _, line := range lines {
-			if err == nil {
-				_, err = fmt.Fprintln(u.Stdout, u.Shown(line))
-			}
+	for _, line := range lines {
+		if err := u.screen.to(u.Stdout, u.Shown(line)+"\n"); err != nil {
+			return err
 		}
-	})
-	if err != nil {
-		return err
 	}
 	u.tellLeft(ctx, name)
+	defer u.screen.ring()
 	if t.State == string(bridge.TurnReplied) {
 		if t.Reply == "" {
 			u.say("the agent said nothing")
@@ -248,7 +244,7 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 	}
 	u.say("the turn is %s: %s", t.State, cmp.Or(t.Trouble, t.Status))
 	if missesLogin(t) {
-		u.say("log the agent in with: drawbridge-relay login %s --config %s", u.Agent, u.file("relay.yaml"))
+		u.say("log the agent in with: %s", u.loginCommand())
 	}
 	return ErrTurn
 }

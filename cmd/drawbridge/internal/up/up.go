@@ -41,8 +41,6 @@ type Options struct {
 	Getenv         func(string) (string, bool)
 	// Person is true where somebody at a terminal reads Stderr and writes Stdin.
 	Person bool
-	// Rewrites is true where Stderr is a terminal.
-	Rewrites bool
 	// Shown makes words of others harmless to a terminal.
 	Shown func(string) string
 	// Problems makes an error of what is wrong with a file.
@@ -62,7 +60,8 @@ var ErrTurn = errors.New("the turn failed")
 
 // Run runs bridge and relay until ctx ends. Where another process runs those of the folder, it gives them the turn instead.
 func Run(ctx context.Context, o Options) error {
-	u := &upping{Options: o, screen: &screen{out: o.Stderr, rewrites: o.Rewrites}}
+	u := &upping{Options: o, screen: &screen{out: o.Stderr}}
+	defer u.screen.close()
 	lock, err := local.Hold(u.Dir)
 	switch {
 	case errors.Is(err, local.ErrRuns) && o.Prompt != "":
@@ -99,6 +98,8 @@ type upping struct {
 	// watcher tells what agents do, and console shows what they ask.
 	watcher *watch.Watcher
 	console *console
+	// logins asks whether a login may run here.
+	logins *loginDesk
 	// repo is what the agent works on, nil without a folder.
 	repo *local.Repo
 	// result is what came of the turn: nil, ErrTurn where it failed, or why there was none.
@@ -253,7 +254,7 @@ func (u *upping) withBridge(ctx context.Context, relay *local.Keeper) error {
 func (u *upping) look(ctx context.Context, only string) error {
 	say := func(line string) { u.say("%s", line) }
 	u.watcher = watch.New(watch.Options{Client: u.client, Say: say, Last: u.screen.wrote, Questions: true, Only: only})
-	u.console = u.newConsole(only)
+	u.console = u.newConsole(ctx, only)
 	return u.watcher.Start(ctx)
 }
 
@@ -275,7 +276,9 @@ func (u *upping) work(ctx context.Context) error {
 		if u.Once || u.result != nil && !errors.Is(u.result, ErrTurn) {
 			return errOver
 		}
-		u.say("more: drawbridge up %s \"…\" from another terminal; Ctrl-C stops bridge and relay", u.Folder)
+		if !u.Person {
+			u.say("more: drawbridge up %s \"…\" from another terminal; Ctrl-C stops bridge and relay", u.Folder)
+		}
 	}
 	<-ctx.Done()
 	return nil

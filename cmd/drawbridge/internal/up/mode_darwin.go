@@ -1,0 +1,9 @@
+package up
+
+import "golang.org/x/sys/unix"
+
+// Requests for the mode of a terminal.
+const (
+	getMode = unix.TIOCGETA
+	setMode = unix.TIOCSETA
+)
