@@ -74,6 +74,10 @@ func (m Machine) Tools(names []string, opening bool) (t Tools, notes []string) {
 			t.Opens = added(t.Opens, folder)
 		}
 	}
+	whole := slices.Clone(t.Opens)
+	t.Opens = slices.DeleteFunc(t.Opens, func(folder string) bool {
+		return slices.ContainsFunc(whole, func(o string) bool { return o != folder && toolchain.Within(folder, o) })
+	})
 	return t, notes
 }
 
