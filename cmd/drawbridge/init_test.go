@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -10,8 +11,36 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/config"
 )
+
+// TestAskTools: only a yes opens folders to agents. Ctrl-C at the question is none.
+func TestAskTools(t *testing.T) {
+	t.Parallel()
+	tools := local.Tools{Found: []local.Tool{{Name: "cargo", Dir: "/home/me/.cargo/bin"}}, Opens: []string{"/home/me/.cargo/bin", "/home/me/.rustup"}}
+	for given, want := range map[string]bool{"y": true, "YES ": true, "": false, "n": false, "no": false, "perhaps,y": true, "perhaps,n": false} {
+		answers, asked := strings.Split(given, ","), ""
+		got := askTools(t.Context(), func(question string) (string, error) {
+			asked += question
+			answer := answers[0]
+			answers = answers[1:]
+			return answer + "\n", nil
+		}, tools)
+		if got != want || !strings.Contains(asked, "cargo (/home/me/.cargo/bin).\nTo use them, all agents must be able to read everything in: /home/me/.cargo/bin, /home/me/.rustup.") {
+			t.Errorf("%q: %t\n%s", given, got, asked)
+		}
+	}
+	if askTools(t.Context(), func(string) (string, error) { return "", io.EOF }, tools) {
+		t.Error("the end of the input is a yes")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	never := make(chan struct{})
+	defer close(never)
+	if askTools(ctx, func(string) (string, error) { stop(); <-never; return "", io.EOF }, tools) {
+		t.Error("Ctrl-C is a yes")
+	}
+}
 
 // TestInitAsks: on a terminal init asks for what it cannot know, and for nothing else.
 func TestInitAsks(t *testing.T) {

@@ -59,7 +59,10 @@ func (a app) setUp(ctx context.Context, dir, relay, tools string) error {
 	}
 	found := a.sayAgents(ctx, dir)
 	host, _ := os.Hostname()
-	listed, keeps := a.listedIn(filepath.Join(dir, "relay.yaml"))
+	path := filepath.Join(dir, "relay.yaml")
+	listed, readable := a.listedIn(path)
+	_, missing := os.Lstat(path)
+	keeps := missing == nil
 	chosen := local.Tools{}
 	if !keeps || tools != "" {
 		var err error
@@ -75,15 +78,17 @@ func (a app) setUp(ctx context.Context, dir, relay, tools string) error {
 			return err
 		}
 	}
+	if keeps && tools == "none" {
+		fmt.Fprintf(a.stdout, "note    this adds no tools and takes none away; edit tools: in %s\n", shown(path))
+	}
 	if keeps && len(chosen.Found) > 0 {
-		path := filepath.Join(dir, "relay.yaml")
 		if err := local.Edit(path, chosen.AddTo, func(trial string) error { _, err := settings.Load(trial, a.getenv); return err }); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.stdout, "tools   %s lists them now\n", shown(path))
 	}
 	for _, agent := range found {
-		if keeps && listed[agent.Name].Argv == nil {
+		if readable && listed[agent.Name].Argv == nil {
 			fmt.Fprintf(a.stdout, "note    %s is not in relay.yaml, which was there already; add it with: drawbridge up --dir %s --agent %s\n", agent.Name, shown(dir), agent.Name)
 		}
 	}
@@ -100,7 +105,9 @@ func (a app) chooseTools(ctx context.Context, dir, wish string) (local.Tools, er
 	case "", "all":
 	default:
 		names = strings.Split(wish, ",")
-		for _, name := range names {
+		for i, name := range names {
+			name = strings.TrimSpace(name)
+			names[i] = name
 			if toolchain.Find(m.Path, name) == "" {
 				return local.Tools{}, usageError{fmt.Errorf("--tools: %+.40q is not a program on PATH; install it, or correct the name", name)}
 			}
@@ -114,7 +121,10 @@ func (a app) chooseTools(ctx context.Context, dir, wish string) (local.Tools, er
 	if wish == "" && len(all.Opens) > 0 {
 		ask, yes := a.question(), false
 		if ask != nil {
-			yes = askTools(ask, all)
+			yes = askTools(ctx, ask, all)
+		}
+		if ctx.Err() != nil {
+			return local.Tools{}, errors.New("interrupted; nothing was written")
 		}
 		if !yes {
 			chosen, _ = m.Tools(names, false)
@@ -127,21 +137,30 @@ func (a app) chooseTools(ctx context.Context, dir, wish string) (local.Tools, er
 	return chosen, nil
 }
 
-// askTools asks a person whether agents may use programs. No answer is a no.
-func askTools(ask func(string) (string, error), t local.Tools) bool {
-	question := fmt.Sprintf("Your compilers and package managers: %s.\nAgents that use them can read these folders: %s.\nLet all agents of this machine use them? [Y/n] ", t.Names(), strings.Join(t.Opens, ", "))
-	for {
-		answer, err := ask(shown(question))
-		if err != nil {
-			return false
+// askTools asks a person whether agents may use programs. No answer, and the end of ctx, is a no.
+func askTools(ctx context.Context, ask func(string) (string, error), t local.Tools) bool {
+	question := fmt.Sprintf("Your compilers and package managers: %s.\nTo use them, all agents must be able to read everything in: %s.\nLet all agents of this machine use them? [y/N] ", t.Names(), strings.Join(t.Opens, ", "))
+	answers := make(chan bool, 1)
+	go func() {
+		for {
+			answer, err := ask(shown(question))
+			word := strings.ToLower(strings.TrimSpace(answer))
+			switch {
+			case err != nil || word == "" || word == "n" || word == "no":
+				answers <- false
+				return
+			case word == "y" || word == "yes":
+				answers <- true
+				return
+			}
+			question = "Type y or n: "
 		}
-		switch strings.ToLower(strings.TrimSpace(answer)) {
-		case "", "y", "yes":
-			return true
-		case "n", "no":
-			return false
-		}
-		question = "Type y or n: "
+	}()
+	select {
+	case yes := <-answers:
+		return yes
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -178,7 +197,11 @@ func (a app) machine(ctx context.Context, dir string) local.Machine {
 	if err != nil {
 		own = dir
 	}
-	return local.Machine{Path: path, Sandbox: ability.Landlock > 0 || ability.Bubblewrap != "", Own: own}
+	home, _ := a.getenv("HOME")
+	if real, err := filepath.EvalSymlinks(home); err == nil && filepath.IsAbs(home) {
+		home = real
+	}
+	return local.Machine{Path: path, Sandbox: ability.Landlock > 0 || ability.Bubblewrap != "", Own: own, Home: home, Getenv: a.getenv}
 }
 
 // freeAddress returns the address unless something listens there; then another port of this machine.

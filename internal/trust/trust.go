@@ -253,6 +253,14 @@ func way(path string) error {
 	return Because("leads through too many links", "name the program itself")
 }
 
+// ProgramFolder refuses a folder of programs that is missing, or into which others could put programs of theirs, by the rules for programs.
+func ProgramFolder(dir string) error {
+	if err := Dir(dir); err != nil {
+		return err
+	}
+	return reserved(dir)
+}
+
 // reserved refuses dir when it or a folder above it belongs to another user, or can be written by everybody.
 func reserved(dir string) error {
 	for {

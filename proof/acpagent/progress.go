@@ -46,8 +46,12 @@ func (p progress) begins(order string, i int) {
 	}
 }
 
-// did notes that an order is done.
-func (p progress) did(i int) { _ = os.WriteFile(p.path, []byte(strconv.Itoa(p.from+i+1)), 0o600) }
+// did notes that an order is done. A kill leaves the old note or the new one: an empty one would begin the turn again.
+func (p progress) did(i int) {
+	if os.WriteFile(p.path+".new", []byte(strconv.Itoa(p.from+i+1)), 0o600) == nil {
+		_ = os.Rename(p.path+".new", p.path)
+	}
+}
 
 func ordersOf(prompt string) (orders []string) {
 	for line := range strings.Lines(prompt) {

@@ -96,12 +96,34 @@ func TestNoSandboxHere(t *testing.T) {
 	}
 }
 
+// Without the means for a sandbox, a setup does not run for an agent that asks either: nobody asks about the setup.
+func TestSetUpNeedsASandbox(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[string]string{
+		"sandbox: {}":               "this machine cannot keep the setup of the workspace in the agent's sandbox: files are not limited",
+		"sandbox: {}, i_know: true": "the setup of the workspace (sh -c exit 3) ended with exit code 3",
+	} {
+		w := newWorld(t, nil, more)
+		w.Ability.Landlock, w.Ability.Bubblewrap, w.Ability.Namespace, w.Ability.Cover = 0, "", false, false
+		if err := w.SetUp(t.Context(), "fake", w.work, []string{"sh", "-c", "exit 3"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+	w := newWorld(t, nil, "i_know: true")
+	a := w.Config.Agents["fake"]
+	a.TurnTimeout = 20 * time.Millisecond
+	w.Config.Agents["fake"] = a
+	if err := w.SetUp(t.Context(), "fake", w.work, []string{"sleep", "1000"}); err == nil || !strings.Contains(err.Error(), "took longer than turn_timeout (20ms)") {
+		t.Error(err)
+	}
+}
+
 // A check runs what the clones of an entry ask for, in its sandbox.
 func TestCheckRunsTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, "sandbox: {}, i_know: true")
 	if ability().Landlock == 0 && ability().Bubblewrap == "" {
-		return // no sandbox hides anything here
+		t.Skip("SKIPPED: nothing limits files here")
 	}
 	clone, tools := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"go": "echo go version 1.2 of $1; echo more", "cargo": "echo no home >&2; echo see the manual >&2; exit 3", "hidden/mix": "echo no"} {
@@ -119,8 +141,8 @@ func TestCheckRunsTools(t *testing.T) {
 	w.Config.Repos = map[string]settings.Repo{"local/app": {Clone: clone, Agents: []string{"fake"}}, "local/other": {Clone: clone}}
 	got := said(w.Check(t.Context(), "fake"))
 	for _, want := range []string{
-		"builds: local/app with go: go version 1.2 of version\n", `builds: local/app asks for cargo (Cargo.toml), which CANNOT RUN: it ended with exit code 3; it wrote: no home | see the manual`,
-		"builds: local/app asks for mix (mix.exs), which CANNOT RUN: it ended with exit code 12",
+		"builds: local/app asks for go (go.mod): go version 1.2 of version\n", `builds: local/app asks for cargo (Cargo.toml): CANNOT RUN: it ended with exit code 3; it wrote: no home | see the manual`,
+		"builds: local/app asks for mix (mix.exs): CANNOT RUN: it ended with exit code 12",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in\n%s", want, got)

@@ -14,12 +14,17 @@ import (
 	"drawbridge/relay/agents/toolchain"
 	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/settings"
 )
 
 // SetUp runs a command line once in a workspace, with the environment and in the sandbox of an entry, at most for its turn_timeout. argv[0] is a
 // program on the entry's PATH, or a path in the workspace. It returns when nothing of the program is left. An error is an *agents.Error.
 func (h *Host) SetUp(ctx context.Context, name, dir string, argv []string) error {
-	most := h.Config.Agents[name].TurnTimeout
+	a := h.Config.Agents[name]
+	if missing := h.unkept(a); missing != "" {
+		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("this machine cannot keep the setup of the workspace in the agent's sandbox: %s; remove setup, or add i_know: true to the agent", missing)}
+	}
+	most := a.TurnTimeout
 	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	wrote, reason, err := h.run(bounded, name, dir, argv)
@@ -29,8 +34,25 @@ func (h *Host) SetUp(ctx context.Context, name, dir string, argv []string) error
 	if bounded.Err() != nil && ctx.Err() == nil {
 		reason = fmt.Sprintf("took longer than turn_timeout (%s)", most)
 	}
-	line := h.Config.Redactor().Hide(output.Line(strings.Join(argv, " ")))
-	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the setup of the workspace (%s) %s, and the agent was told nothing%s", line, reason, lastLines(wrote))}
+	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the setup of the workspace (%s) %s%s", h.Named(argv), reason, lastLines(wrote))}
+}
+
+// Named is a command line for people, without secrets and shortened.
+func (h *Host) Named(argv []string) string {
+	const most = 200
+	return output.Line(clip.Text(h.Config.Redactor().Hide(strings.Join(argv, " ")), most))
+}
+
+// unkept says what of an entry's sandbox this machine cannot enforce, "" for nothing or where the user knows. The setup asks nobody, so that the sandbox
+// alone keeps it in bounds.
+func (h *Host) unkept(a settings.Agent) string {
+	switch {
+	case a.IKnow:
+		return ""
+	case a.Sandbox == nil:
+		return "it has none"
+	}
+	return h.plan(a, "").Missing()
 }
 
 // lastLines returns the last lines with something on them: builders often say at the end what to type, and before it what is wrong.
@@ -80,24 +102,38 @@ const toolFor = time.Minute
 
 // checkTools runs each program that a clone of the entry asks for, in the sandbox of the entry.
 func (h *Host) checkTools(ctx context.Context, r *Report, dir string) {
+	results := map[string]string{}
 	for _, repo := range slices.Sorted(maps.Keys(h.Config.Repos)) {
 		if !slices.Contains(h.Config.Repos[repo].Agents, r.Name) {
 			continue
 		}
 		for _, need := range toolchain.Asks(h.Config.Repos[repo].Clone) {
-			bounded, cancel := context.WithTimeout(ctx, toolFor)
-			wrote, reason, err := h.run(bounded, r.Name, dir, []string{need.Name, need.Version})
-			cancel()
-			switch {
-			case err != nil:
-				return // the agent does not start either, which was said
-			case reason != "":
-				r.line("builds", "%s asks for %s (%s), which CANNOT RUN: it %s%s", repo, need.Name, need.File, reason, lastLines(wrote))
-			default:
-				r.line("builds", "%s with %s: %s", repo, need.Name, firstLine(wrote))
+			if _, ran := results[need.Name]; !ran {
+				result, err := h.runTool(ctx, r.Name, dir, need.Tool)
+				if err != nil {
+					return // the agent does not start either, which was said
+				}
+				results[need.Name] = result
 			}
+			r.line("builds", "%s asks for %s (%s): %s", repo, need.Name, need.File, results[need.Name])
 		}
 	}
+}
+
+// runTool runs a program that says its version, and returns what it says, or why it cannot run.
+func (h *Host) runTool(ctx context.Context, name, dir string, t toolchain.Tool) (string, error) {
+	bounded, cancel := context.WithTimeout(ctx, toolFor)
+	defer cancel()
+	wrote, reason, err := h.run(bounded, name, dir, []string{t.Name, t.Version})
+	switch {
+	case err != nil:
+		return "", err
+	case bounded.Err() != nil && reason != "":
+		return fmt.Sprintf("CANNOT RUN: it took longer than %s%s", toolFor, lastLines(wrote)), nil
+	case reason != "":
+		return fmt.Sprintf("CANNOT RUN: it %s%s", reason, lastLines(wrote)), nil
+	}
+	return firstLine(wrote), nil
 }
 
 func firstLine(t *output.Tail) string {

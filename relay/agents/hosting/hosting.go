@@ -46,7 +46,7 @@ func Agents(version string, pipe ...string) func(context.Context, runner.Parts) 
 		}
 		starter := &host.Host{Config: p.Config, Executor: p.Pool, Ability: p.Ability, Version: version}
 		h, err := turns.Open(ctx, turns.Options{
-			Config: p.Config, Spaces: spaces, Asker: book, Door: ways, SetUp: starter.SetUp, Log: p.Log,
+			Config: p.Config, Spaces: spaces, Asker: book, Door: ways, SetUp: starter, Log: p.Log,
 			Drivers: map[string]turns.Driver{settings.AgentACP: turns.ACP{Host: starter}, settings.AgentCLI: &cli.Driver{Host: starter}},
 		})
 		if err != nil {

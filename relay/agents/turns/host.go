@@ -38,13 +38,21 @@ type Options struct {
 	Asker Asker
 	// Door gives processes their MCP servers; unless set they get none.
 	Door Door
-	// SetUp runs the setup of a clone in a workspace, as host.Host.SetUp does; required where relay.yaml has one.
-	SetUp func(ctx context.Context, agent, dir string, argv []string) error
+	// SetUp runs the setup of a clone in a workspace; required where relay.yaml has one. A *host.Host is one.
+	SetUp Setter
 	// Await returns when nothing is left of what an earlier relay started here; keeper.AwaitOrphans unless set.
 	Await func(ctx context.Context) error
 	// Now is time.Now unless set.
 	Now func() time.Time
 	Log zerolog.Logger
+}
+
+// Setter runs the setup of clones.
+type Setter interface {
+	// SetUp runs a command line in a workspace with the means of an entry. An error is an *agents.Error.
+	SetUp(ctx context.Context, agent, dir string, argv []string) error
+	// Named is the command line for people, without secrets.
+	Named(argv []string) string
 }
 
 // Host takes the turns of one relay's agents. It is a wire.AgentHost, safe for concurrent use.

@@ -3,8 +3,6 @@ package turns
 import (
 	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"drawbridge/relay/agents"
@@ -130,12 +128,17 @@ func (j *job) start(search bool) (*warm, error) {
 // setUp runs the setup of the workspace, unless the same command line has set it up. What failed runs again in the next turn.
 func (j *job) setUp() error {
 	p := j.place
-	if p.setup == nil || slices.Equal(p.setup, p.space.SetUp()) {
+	if p.setup == nil || p.space.SetUp(p.setup) {
 		return nil
 	}
-	j.says(j.host.o.Config.Redactor().Hide("the setup of the workspace runs: " + strings.Join(p.setup, " ")))
+	select {
+	case <-j.host.before: // a setup of an earlier relay may still run
+	case <-j.r.ctx.Done():
+		return context.Cause(j.r.ctx)
+	}
+	j.says("the setup of the workspace runs: " + j.host.o.SetUp.Named(p.setup))
 	defer j.says("")
-	if err := j.host.o.SetUp(j.r.ctx, j.t.Agent, p.space.Dir(), p.setup); err != nil {
+	if err := j.host.o.SetUp.SetUp(j.r.ctx, j.t.Agent, p.space.Dir(), p.setup); err != nil {
 		return err
 	}
 	if err := p.space.NoteSetUp(j.r.ctx, p.setup); err != nil {

@@ -21,7 +21,7 @@ func TestSetUp(t *testing.T) {
 			repo.Setup = []string{"sh", "-c", setup}
 		}
 		o.Config.Repos["local/app"] = repo
-		o.SetUp = (&host.Host{Config: o.Config, Executor: o.Drivers["acp"].(turns.ACP).Host.Executor, Ability: ability()}).SetUp
+		o.SetUp = &host.Host{Config: o.Config, Executor: o.Drivers["acp"].(turns.ACP).Host.Executor, Ability: ability()}
 	})
 	use := func(line string) {
 		setup = line
@@ -34,7 +34,7 @@ func TestSetUp(t *testing.T) {
 	}
 	use(`echo one >>ran; test -e ok || { echo not yet >&2; exit 3; }`)
 	end := w.run(turn("s", "t1", "hi"))
-	if end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, `ended with exit code 3, and the agent was told nothing; it wrote: not yet`) || len(w.log("fake")) != 0 {
+	if end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, `ended with exit code 3; it wrote: not yet`) || len(w.log("fake")) != 0 {
 		t.Errorf("a setup that fails: %s %q", end.Cause, end.Error)
 	}
 	w.must(os.WriteFile(filepath.Join(tree, "ok"), nil, 0o600))
@@ -52,7 +52,8 @@ func TestSetUp(t *testing.T) {
 	use(`sleep 1000`)
 	ended := w.background(turn("s", "t5", "no"))
 	w.eventually("the turn starts", func() bool {
-		return w.LookupTurn(turn("s", "t5", "no")).State == wire.TurnStarting
+		found := w.LookupTurn(turn("s", "t5", "no"))
+		return found.State == wire.TurnStarting && found.Note == "the setup of the workspace runs: sh -c sleep 1000"
 	})
 	w.StopTurn(turn("s", "t5", "no"))
 	if end := <-ended; end.Cause != wire.TurnStopped || w.said("no") != 0 {

@@ -7,6 +7,7 @@ package workspace
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -163,8 +164,8 @@ type record struct {
 	Converted map[string]converted `json:"converted,omitempty"`
 	// Files are what the relay wrote into the tree.
 	Files map[string]written `json:"files,omitempty"`
-	// SetUp is the command line that set up the tree, nil where none did.
-	SetUp   []string  `json:"set_up,omitempty"`
+	// SetUp is the digest of the command line that set up the tree, "" where none did.
+	SetUp   string    `json:"set_up,omitempty"`
 	Created time.Time `json:"created"`
 }
 
@@ -265,8 +266,13 @@ func (s *Space) save() error {
 	return nil
 }
 
-// SetUp returns the command line that [Space.NoteSetUp] noted last, nil for none.
-func (s *Space) SetUp() []string { return s.record.SetUp }
+// SetUp reports whether this command line was the last that [Space.NoteSetUp] noted.
+func (s *Space) SetUp(argv []string) bool { return s.record.SetUp == digestOf(argv) }
+
+// digestOf is the digest of a command line, which may hold secrets.
+func digestOf(argv []string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(argv, "\x00"))))
+}
 
 // NoteSetUp notes that a command line has set up the workspace.
 func (s *Space) NoteSetUp(ctx context.Context, argv []string) error {
@@ -278,7 +284,7 @@ func (s *Space) NoteSetUp(ctx context.Context, argv []string) error {
 	if err := s.reload(); err != nil {
 		return err
 	}
-	s.record.SetUp = argv
+	s.record.SetUp = digestOf(argv)
 	return s.save()
 }
 

@@ -121,7 +121,7 @@ func TestTools(t *testing.T) {
 	dir := folderWith(t, "go/bin/go", "agent/bin/agent")
 	path := write(t, filepath.Join(dir, "relay.yaml"), `
 listen: none
-tools: { path: [`+dir+`/go/bin, /usr/bin], read: [`+dir+`/go, `+dir+`/none], env: { GOFLAGS: -v, RUSTUP_HOME: /opt/rustup }, env_from: [MODEL_KEY, UNSET] }
+tools: { path: [`+dir+`/go/bin, /usr/bin], read: [`+dir+`/go, `+dir+`/none], env: { GOFLAGS: -v, RUSTUP_HOME: /opt/rustup }, env_from: [MODEL_KEY, UNSET, GOPROXY] }
 agents:
   own: { kind: acp, argv: [`+dir+`/agent/bin/agent], env: { PATH: "`+dir+`/agent/bin:/usr/bin", GOFLAGS: -race }, sandbox: { read: [/usr] } }
   open: { kind: acp, argv: [/bin/cat], i_know: true, env_from: [MODEL_KEY] }
@@ -129,7 +129,7 @@ repos:
   local/app: { clone: `+dir+`/clone, agents: [own], setup: [go, mod, download] }
 `, 0o600)
 	got, err := settings.Load(path, func(name string) (string, bool) {
-		return map[string]string{"MODEL_KEY": "key-of-the-model", "OTHER": "x"}[name], name != "UNSET"
+		return map[string]string{"MODEL_KEY": "key-of-the-model", "GOPROXY": "https://me:hunter22@proxy.example,direct"}[name], name != "UNSET"
 	})
 	must(t, err)
 	own, open := got.Agents["own"], got.Agents["open"]
@@ -138,8 +138,8 @@ repos:
 		vars = append(vars, v.Name+"="+v.Value)
 	}
 	want := []string{
-		"PATH=" + dir + "/agent/bin:" + dir + "/go/bin:/usr/bin", "GOFLAGS=-race", "RUSTUP_HOME=/opt/rustup", "MODEL_KEY=key-of-the-model",
-		"MODEL_KEY=key-of-the-model", "PATH=" + dir + "/go/bin:" + settings.DefaultPath, "GOFLAGS=-v", "RUSTUP_HOME=/opt/rustup",
+		"PATH=" + dir + "/agent/bin:" + dir + "/go/bin:/usr/bin", "GOFLAGS=-race", "RUSTUP_HOME=/opt/rustup", "MODEL_KEY=key-of-the-model", "GOPROXY=https://me:hunter22@proxy.example,direct",
+		"MODEL_KEY=key-of-the-model", "PATH=" + dir + "/go/bin:" + settings.DefaultPath, "GOFLAGS=-v", "RUSTUP_HOME=/opt/rustup", "GOPROXY=https://me:hunter22@proxy.example,direct",
 	}
 	if diff := cmp.Diff(want, vars); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
@@ -153,7 +153,7 @@ repos:
 	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0].String(), "tools.read[1]") {
 		t.Errorf("warnings: %v", got.Warnings)
 	}
-	if hidden := got.Redactor().Hide("its key-of-the-model"); strings.Contains(hidden, "key-of") {
+	if hidden := got.Redactor().Hide("its key-of-the-model at https://me:hunter22@proxy.example"); strings.Contains(hidden, "key-of") || strings.Contains(hidden, "hunter22") || !strings.Contains(hidden, "proxy.example") {
 		t.Errorf("shown: %s", hidden)
 	}
 	if diff := cmp.Diff([]string{"go", "mod", "download"}, got.Repos["local/app"].Setup); diff != "" {
@@ -263,10 +263,13 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"variables without a list", acp("env_from: NAME"), `agents.a.env_from: "NAME": is not a list`},
 		{"tool that is relative", acp("") + "tools: { path: [bin] }\n", `tools.path[0]: "bin": is not an absolute path`},
 		{"tool that is a file", acp("") + "tools: { path: [DIR/bin/opencode] }\n", `tools.path: "DIR/bin/opencode": is not a folder`},
-		{"tools that others write", acp("") + "tools: { path: [DIR/open] }\n", `DIR/open can be written by others`},
+		{"tools that others write", acp("") + "tools: { path: [DIR/open] }\n", `DIR/open can be written by everybody`},
 		{"tools with the relay's keys", acp("") + "tools: { read: [DIR] }\n", `tools.read[0]: "DIR": holds the folder of relay.yaml, so that agents could read the relay's keys`},
 		{"tools among the workspaces", acp("") + "tools: { path: [DIR/workspaces] }\n", `or the workspace of an agent; remove it`},
-		{"tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } } }\ntools: { path: [CLONE/.git] }\n", `holds a folder of tools.path, so that the agent could change it`},
+		{"tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } } }\ntools: { path: [CLONE/.git] }\n", `could change CLONE/.git, which tools: lets all agents run`},
+		{"part of the tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE/.git] } } }\ntools: { read: [CLONE] }\n", `could change CLONE, which tools: lets all agents run`},
+		{"PATH of the relay's", acp("env_from: [PATH]"), `agents.a.env_from[0]: is not taken over; list the folders below tools: path:`},
+		{"tools of the whole home", acp("") + "tools: { read: [/] }\n", `tools: "/": holds your home folder, so that all agents could read it`},
 		{"PATH of tools", acp("") + "tools: { env: { PATH: /bin } }\n", `tools.env.PATH: is not a variable of all agents; list the folders below tools: path:`},
 		{"bypass of all", acp("") + "tools: { env: { GOOSE_MODE: auto } }\n", `tools.env.GOOSE_MODE: lets the agent act without asking`},
 		{"setup of no program", acp("") + "repos: { local/a: { clone: CLONE, agents: [a], setup: [A=1, make] } }\n", `repos.local/a.setup: names no program; write setup: [npm, ci]`},
@@ -321,7 +324,7 @@ func TestLoadAgentProblems(t *testing.T) {
 			must(t, os.Chmod(filepath.Join(dir, "open"), 0o777))
 			places := strings.NewReplacer("CLONE", dir+"/clone", "DIR", dir)
 			env := func(name string) (string, bool) {
-				return "auto", name == "NAME" || name == "HOME" || name == "GOOSE_MODE"
+				return map[string]string{"NAME": "auto", "HOME": "/root/me", "GOOSE_MODE": "auto"}[name], true
 			}
 			_, err := settings.Load(write(t, filepath.Join(dir, "relay.yaml"), "listen: none\n"+places.Replace(tt.text), 0o600), env)
 			var problems *settings.Error

@@ -164,15 +164,13 @@ func (r *configReader) keepApart() {
 	for name, agent := range r.config.Agents {
 		guardProgram(guarded, agent.Argv, "the program of agent "+name)
 	}
-	for _, dir := range r.tools.path {
-		guarded[dir] = "a folder of tools.path"
-	}
 	r.outOf(own, "tools.path", r.tools.path, "so that agents could read the relay's keys")
 	r.outOf(own, "tools.read", r.tools.read, "so that agents could read the relay's keys")
 	r.outOfState("tools", slices.Concat(r.tools.path, r.tools.read))
 	for _, id := range sorted(r.config.Actions) {
 		if s := r.config.Actions[id].Sandbox; s != nil {
 			r.outOf(guarded, "actions."+id+".sandbox.write", s.Write, "so that the action could change what may run")
+			r.outOfTools("actions."+id+".sandbox.write", s.Write)
 		}
 	}
 	for name, repo := range r.config.Repos {
@@ -181,6 +179,7 @@ func (r *configReader) keepApart() {
 	for _, name := range sorted(r.config.Agents) {
 		if s := r.config.Agents[name].Sandbox; s != nil {
 			r.outOf(guarded, "agents."+name+".sandbox.write", s.Write, "so that the agent could change it")
+			r.outOfTools("agents."+name+".sandbox.write", s.Write)
 			r.outOf(own, "agents."+name+".sandbox.read", s.Read, "so that the agent could read the relay's keys")
 			r.outOfState("agents."+name+".sandbox", slices.Concat(s.Read, s.Write))
 		}
@@ -204,6 +203,17 @@ func (r *configReader) outOf(guarded map[string]string, at string, list []string
 			if within(inner, path) {
 				r.report(Problem{Key: fmt.Sprintf("%s[%d]", at, i), Value: path},
 					trust.Because("holds "+guarded[inner]+", "+why, "name a folder beside it"))
+			}
+		}
+	}
+}
+
+// outOfTools reports each path of a list that holds something of tools:, or lies in it: what stands there runs in the sandboxes of all agents.
+func (r *configReader) outOfTools(at string, list []string) {
+	for i, path := range list {
+		for _, tool := range slices.Concat(r.tools.path, r.tools.read) {
+			if within(tool, path) || within(path, tool) {
+				r.report(Problem{Key: fmt.Sprintf("%s[%d]", at, i), Value: path}, trust.Because("could change "+tool+", which tools: lets all agents run", "name a folder beside it"))
 			}
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 // Load reads and checks relay.yaml at path. Only we or root may change the file and every ${file:…} in it, and read a ${file:…} or a
 // file that holds the token itself.
-// Programs and folders that it names must exist, except the program of an agent and the paths of its sandbox: those are Config.Warnings. The journal need not, and is not opened. A nil env has no variables. All problems come back together as one *Error.
+// Programs and folders that it names must exist, except the program of an agent, the paths of its sandbox and those of tools: these are Config.Warnings. The journal need not, and is not opened. A nil env has no variables. All problems come back together as one *Error.
 func Load(path string, env LookupEnv) (Config, error) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,21 +39,25 @@ func (r *configReader) readTools(n *yaml.Node, at string) {
 		{"env_from", func(n *yaml.Node, at string) { from = r.envFrom(n, at) }},
 	})
 	t.env = r.bothEnv(n, at, t.env, from)
+	r.startable(n, at, Action{Env: t.env})
+	home, _ := r.outside.env("HOME")
+	for i, dir := range slices.Concat(t.path, t.read) {
+		if filepath.IsAbs(home) && within(resolve(home), dir) {
+			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds your home folder, so that all agents could read it", "name the folders of the programs"))
+			continue
+		}
+		if i < len(t.path) && strings.ContainsRune(dir, filepath.ListSeparator) {
+			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds a colon, which PATH cannot", "rename the folder"))
+		}
+	}
 }
 
 // toolFolders reads folders of programs. Others could put programs of their own into one that they can write.
 func (r *configReader) toolFolders(n *yaml.Node, at string) []string {
 	folders := r.paths(n, at, r.agentPath)
 	for _, dir := range folders {
-		err := trust.Dir(dir)
-		if err == nil {
-			err = trust.Folders(dir)
-		}
-		if err != nil {
+		if err := trust.ProgramFolder(dir); err != nil {
 			r.report(Problem{Line: n.Line, Key: at, Value: dir}, err)
-		}
-		if strings.ContainsRune(dir, filepath.ListSeparator) {
-			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds a colon, which PATH cannot", "rename the folder"))
 		}
 	}
 	return folders
@@ -69,18 +74,31 @@ func (r *configReader) envFrom(n *yaml.Node, at string) (env []EnvVar) {
 		if !r.envName(element, place) {
 			continue
 		}
+		if element.Value == "PATH" {
+			r.report(Problem{Line: element.Line, Key: place}, trust.Because("is not taken over", "list the folders below tools: path:"))
+			continue
+		}
 		v := EnvVar{Name: element.Value}
 		if v.Value, _ = r.outside.env(v.Name); v.Value == "" {
 			continue
 		}
 		r.agentVariable(element, place, v)
-		if namesSecret(v.Name) && len(v.Value) >= output.MinSecret {
-			r.config.secrets = append(r.config.secrets, v.Value)
+		secrets := userinfo.FindAllString(v.Value, -1)
+		if namesSecret(v.Name) {
+			secrets = append(secrets, v.Value)
+		}
+		for _, secret := range secrets {
+			if len(secret) >= output.MinSecret {
+				r.config.secrets = append(r.config.secrets, secret)
+			}
 		}
 		env = append(env, v)
 	}
 	return env
 }
+
+// userinfo matches a user and a password in an address, such as that of a proxy.
+var userinfo = regexp.MustCompile(`[^/:@,|\s]*:[^/@,|\s]+@`)
 
 // bothEnv joins env and env_from.
 func (r *configReader) bothEnv(n *yaml.Node, at string, env, from []EnvVar) []EnvVar {

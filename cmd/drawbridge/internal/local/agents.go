@@ -90,8 +90,10 @@ type Machine struct {
 	Path string
 	// Sandbox is true where this machine limits which files a program reaches.
 	Sandbox bool
-	// Own is the folder of the configuration, which no agent may read.
-	Own string
+	// Own is the folder of the configuration, which no agent may read, and Home the person's, both without links.
+	Own, Home string
+	// Getenv reads the person's environment.
+	Getenv func(name string) (string, bool)
 }
 
 // Names returns the names of all agents that are looked for, in the order in which they are shown.
@@ -189,7 +191,7 @@ func (m Machine) needs(path string) (env string, read []string) {
 		if dir := filepath.Dir(name); !slices.Contains(dirs, dir) {
 			dirs = append([]string{dir}, dirs...)
 		}
-		for _, folder := range []string{name, home(name)} {
+		for _, folder := range []string{name, m.home(name)} {
 			if !toolchain.Within(m.Own, folder) && !slices.ContainsFunc(read, func(dir string) bool { return toolchain.Within(folder, dir) }) {
 				read = append(read, folder)
 			}
@@ -223,8 +225,9 @@ func interpreter(path string) string {
 	return ""
 }
 
-// home returns the folder that a program brings along: the outermost node_modules that holds it, the folder above its bin, or the file alone.
-func home(path string) string {
+// home returns the folder that a program brings along: the outermost node_modules that holds it, the folder above its bin unless the person keeps more there, or the file
+// alone.
+func (m Machine) home(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return path
@@ -233,9 +236,10 @@ func home(path string) string {
 		return before + "/node_modules"
 	}
 	dir := filepath.Dir(real)
-	own, _ := os.UserHomeDir()
-	if filepath.Base(dir) == "bin" && !toolchain.Within(own, filepath.Dir(dir)) && filepath.Base(filepath.Dir(dir)) != ".local" {
-		return filepath.Dir(dir)
+	above := filepath.Dir(dir)
+	hidden := filepath.Dir(above) == m.Home && strings.HasPrefix(filepath.Base(above), ".") // such as .cargo and .docker, with the person's tokens
+	if filepath.Base(dir) == "bin" && !hidden && (m.Home == "" || !toolchain.Within(m.Home, above)) {
+		return above
 	}
 	return real
 }

@@ -11,6 +11,7 @@ import (
 
 	"drawbridge/internal/trust"
 	"drawbridge/relay/agents/toolchain"
+	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -51,14 +52,15 @@ func (m Machine) Tools(names []string, opening bool) (t Tools, notes []string) {
 			continue
 		}
 		dir := filepath.Dir(path)
-		read, env := m.behind(path)
-		if note := m.unfit(append(read, dir)); note != "" {
+		read, env, note := m.behind(path)
+		if note == "" {
+			note = m.unfit(append(read, dir))
+		}
+		if note != "" {
 			notes = append(notes, fmt.Sprintf("agents cannot use your %s: %s", name, note))
 			continue
 		}
-		opens := slices.DeleteFunc(append([]string{dir}, read...), func(folder string) bool {
-			return slices.ContainsFunc(system, func(s string) bool { return toolchain.Within(folder, s) })
-		})
+		opens := slices.DeleteFunc(append([]string{dir}, read...), sandbox.System)
 		if len(opens) > 0 && !opening {
 			continue
 		}
@@ -90,47 +92,57 @@ func added[T comparable](list []T, one T) []T {
 
 // unfit says why folders cannot be opened to agents, "" where they can.
 func (m Machine) unfit(folders []string) string {
-	person, _ := os.UserHomeDir()
 	for _, folder := range folders {
-		err := trust.Folders(folder)
+		real, err := filepath.EvalSymlinks(folder)
+		if err == nil {
+			if stat, own := os.Stat(real); own == nil && !stat.IsDir() {
+				err = trust.Executable(real)
+			} else {
+				err = trust.ProgramFolder(real)
+			}
+		}
 		switch {
-		case person != "" && toolchain.Within(person, folder):
-			return folder + " holds your home folder"
-		case toolchain.Within(m.Own, folder):
-			return folder + " holds the configuration of this bridge"
 		case err != nil:
 			return err.Error()
+		case toolchain.Within(m.Own, real):
+			return folder + " holds the configuration of this bridge"
+		case m.Home != "" && toolchain.Within(m.Home, real):
+			return folder + " holds your home folder"
 		}
 	}
 	return ""
 }
 
-// behind returns what a program needs beside its folder: the files of a version manager, or the folder that it brings along.
-func (m Machine) behind(path string) (read []string, env []settings.EnvVar) {
+// behind returns what a program needs beside its folder: the files of a version manager, or the folder that it brings along. A note says why agents
+// cannot use it.
+func (m Machine) behind(path string) (read []string, env []settings.EnvVar, note string) {
 	dir := filepath.Dir(path)
-	parent := filepath.Dir(dir)
+	manager := filepath.Dir(dir)
+	real, err := filepath.EvalSymlinks(path)
 	switch {
-	case filepath.Base(dir) == "shims": // pyenv, rbenv and others: a shim looks for the program below the folder of its manager
-		read = []string{parent}
-	case filepath.Base(dir) == "bin" && filepath.Base(parent) == ".cargo": // beside bin there are the person's tokens
-		if home := rustup(parent); home != "" {
-			return []string{home}, []settings.EnvVar{{Name: "RUSTUP_HOME", Value: home}}
+	case err != nil:
+		return nil, nil, trust.PathError(err).Error()
+	case filepath.Base(real) == "rustup": // cargo and others by their names; beside it there may be the person's tokens
+		home := m.rustup()
+		if home == "" {
+			return nil, nil, "the toolchains of rustup are not found; set RUSTUP_HOME"
 		}
-		return nil, nil
+		return []string{home}, []settings.EnvVar{{Name: "RUSTUP_HOME", Value: home}}, ""
+	case filepath.Base(dir) == "shims" && strings.HasSuffix(filepath.Base(manager), "env"): // pyenv, rbenv: a shim says where its manager is
+		read = []string{manager}
+	case filepath.Base(dir) == "shims", strings.Contains(filepath.Base(real), "shim"):
+		return nil, nil, dir + " holds shims of a version manager, which looks for its files in your home; put the folder of the program itself into PATH"
+	case !toolchain.Within(m.home(path), dir):
+		read = []string{m.home(path)}
 	}
-	if real := home(path); !toolchain.Within(real, dir) {
-		read = append(read, real)
-	}
-	return slices.DeleteFunc(read, func(r string) bool {
-		return slices.ContainsFunc(system, func(s string) bool { return toolchain.Within(r, s) })
-	}), nil
+	return slices.DeleteFunc(read, sandbox.System), nil, ""
 }
 
-// rustup is the folder with the toolchains of a cargo that rustup installed, "" without one.
-func rustup(cargo string) string {
-	home := os.Getenv("RUSTUP_HOME")
-	if home == "" {
-		home = filepath.Join(filepath.Dir(cargo), ".rustup")
+// rustup is the folder with the toolchains of rustup, "" without one.
+func (m Machine) rustup() string {
+	home, _ := m.Getenv("RUSTUP_HOME")
+	if home == "" && m.Home != "" {
+		home = filepath.Join(m.Home, ".rustup")
 	}
 	if stat, err := os.Stat(home); err != nil || !stat.IsDir() || !filepath.IsAbs(home) {
 		return ""

@@ -18,27 +18,32 @@ func TestTools(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{".cargo/bin/rustup", ".rustup/settings.toml", ".pyenv/shims/python3", ".nvm/v20/bin/node", ".nvm/v20/lib/node_modules/npm/bin/npm", "open/deno", "config/bun", "own/bin/gh", "me/uv", "me/shims/poetry"} {
+	for _, name := range []string{".cargo/bin/rustup", ".rustup/settings.toml", ".pyenv/shims/python3", ".nvm/v20/bin/node", ".nvm/v20/lib/node_modules/npm/bin/npm", "open/deno", "config/bun", "own/bin/gh", "me/uv", "me/shims/poetry", "me/.docker/bin/docker", "me/.docker/config.json"} {
 		must(t, os.MkdirAll(filepath.Dir(at(name)), 0o700))
 		must(t, os.WriteFile(at(name), nil, 0o700))
 	}
 	must(t, os.Symlink("rustup", at(".cargo/bin/cargo")))
 	must(t, os.Symlink("../lib/node_modules/npm/bin/npm", at(".nvm/v20/bin/npm")))
+	must(t, os.Mkdir(at("linked"), 0o700))
+	must(t, os.Symlink(at(".cargo/bin/rustup"), at("linked/rustc"))) // found elsewhere, it opens no more
+	must(t, os.Symlink(at("me"), at("home")))
 	must(t, os.Chmod(at("open"), 0o777))
-	t.Setenv("HOME", at("me"))
-	m := local.Machine{Own: at("config/own"), Path: strings.Join([]string{at(".cargo/bin"), at(".pyenv/shims"), at(".nvm/v20/bin"), at("open"), at("config"), at("own/bin"), at("me"), at("me/shims"), "/usr/bin", "/bin"}, ":")}
-	got, notes := m.Tools(append(toolchain.Names(), "gh", "sh"), true)
+	must(t, os.Chmod(at("own/bin"), 0o775)) // as Homebrew has it
+	m := local.Machine{Own: at("config/own"), Home: at("me"), Getenv: func(name string) (string, bool) {
+		return map[string]string{"RUSTUP_HOME": at(".rustup")}[name], true
+	}, Path: strings.Join([]string{at(".cargo/bin"), at(".pyenv/shims"), at(".nvm/v20/bin"), at("open"), at("config"), at("own/bin"), at("home"), at("me/shims"), at("me/.docker/bin"), at("linked"), "/usr/bin", "/bin"}, ":")}
+	got, notes := m.Tools(append(toolchain.Names(), "gh", "sh", "docker", "rustc"), true)
 	want := local.Tools{
-		Found: []local.Tool{{Name: "node", Dir: at(".nvm/v20/bin")}, {Name: "npm", Dir: at(".nvm/v20/bin")}, {Name: "cargo", Dir: at(".cargo/bin")}, {Name: "python3", Dir: at(".pyenv/shims")}, {Name: "gh", Dir: at("own/bin")}},
-		Path:  []string{at(".nvm/v20/bin"), at(".cargo/bin"), at(".pyenv/shims"), at("own/bin")},
+		Found: []local.Tool{{Name: "node", Dir: at(".nvm/v20/bin")}, {Name: "npm", Dir: at(".nvm/v20/bin")}, {Name: "cargo", Dir: at(".cargo/bin")}, {Name: "python3", Dir: at(".pyenv/shims")}, {Name: "gh", Dir: at("own/bin")}, {Name: "docker", Dir: at("me/.docker/bin")}, {Name: "rustc", Dir: at("linked")}},
+		Path:  []string{at(".nvm/v20/bin"), at(".cargo/bin"), at(".pyenv/shims"), at("own/bin"), at("me/.docker/bin"), at("linked")},
 		Read:  []string{at(".nvm/v20"), at(".nvm/v20/lib/node_modules"), at(".rustup"), at(".pyenv"), at("own")},
 		Env:   []settings.EnvVar{{Name: "RUSTUP_HOME", Value: at(".rustup")}},
 	}
-	want.Opens = []string{at(".nvm/v20"), at(".cargo/bin"), at(".rustup"), at(".pyenv"), at("own")}
+	want.Opens = []string{at(".nvm/v20"), at(".cargo/bin"), at(".rustup"), at(".pyenv"), at("own"), at("me/.docker/bin"), at("linked")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if len(notes) != 4 || !strings.Contains(strings.Join(notes, "\n"), "your uv: "+at("me")+" holds your home folder") || !strings.Contains(strings.Join(notes, "\n"), "your poetry: "+at("me")+" holds your home folder") || !strings.Contains(strings.Join(notes, "\n"), "your deno: "+at("open")+" can be written by others") || !strings.Contains(strings.Join(notes, "\n"), "your bun: "+at("config")+" holds the configuration") {
+	if len(notes) != 4 || !strings.Contains(strings.Join(notes, "\n"), "your uv: "+at("home")+" holds your home folder") || !strings.Contains(strings.Join(notes, "\n"), "your poetry: "+at("me/shims")+" holds shims of a version manager") || !strings.Contains(strings.Join(notes, "\n"), "your deno: "+at("open")+" can be written by everybody") || !strings.Contains(strings.Join(notes, "\n"), "your bun: "+at("config")+" holds the configuration") {
 		t.Errorf("notes: %q", notes)
 	}
 	if none, _ := m.Tools(toolchain.Names(), false); len(none.Found) != 0 {
