@@ -117,6 +117,9 @@ func (a app) chooseTools(ctx context.Context, dir, wish string) (local.Tools, er
 	for _, note := range notes {
 		fmt.Fprintf(a.stdout, "note    %s\n", shown(note))
 	}
+	if wish != "" && len(all.Found)+len(notes) == 0 {
+		fmt.Fprintf(a.stdout, "note    agents can use these programs anyway: %s\n", shown(strings.Join(names, ", ")))
+	}
 	chosen := all
 	if wish == "" && len(all.Opens) > 0 {
 		ask, yes := a.question(), false
