@@ -62,8 +62,7 @@ type Launch struct {
 	Name string
 	// Ref is the branch, tag or commit to start from; empty is the default branch.
 	Ref string
-	// Within is whose workspace the agent works in; nil for one of its own.
-	Within *Within
+	Home
 	// Webhook is nil when no public URL is configured; v1 ignores it.
 	Webhook *Webhook
 	// Owner is our own id of the agent.
@@ -71,6 +70,17 @@ type Launch struct {
 	// Door is nil for an agent that gets no tools of ours; v0 ignores it.
 	Door *Door
 }
+
+// Home is where an agent on a person's machine works.
+type Home struct {
+	// Within is whose workspace the agent works in; nil for one of its own.
+	Within *Within
+	// ReadOnly is true for an agent that may change nothing there, as [RoleReviewer] says.
+	ReadOnly bool
+}
+
+// RoleReviewer is the role of an agent that reads and changes nothing.
+const RoleReviewer = "reviewer"
 
 // Within is a folder of another agent's workspace on the same machine.
 type Within struct {

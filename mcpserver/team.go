@@ -31,7 +31,7 @@ func (d *Door) teamTools() []tool {
 			takes(text("message_id", "Id of a message that you sent, msg_….")), d.messageStatus),
 		define("spawn_agent", "Create a subagent of yours. It knows only the instructions, so put everything that it needs there. The tool returns at once, and the result arrives as your next turn. status is created, or held if a person must approve the subagent first. The same call again in one turn returns the same agent.",
 			takes(text("name", "Name of the new agent; letters, digits, dots, dashes and underscores."), text("instructions", "The task of the subagent, with everything that it must know."),
-				text("role", "What the new agent is for.").among("worker", "reviewer").or("worker"), text("workspace_subdir", "Subdirectory of your workspace in which the new agent works.").maybe(),
+				text("role", "What the new agent is for. On a person's machine a reviewer can read its workspace and change nothing there.").among("worker", bridge.RoleReviewer).or("worker"), text("workspace_subdir", "Subdirectory of your workspace in which the new agent works.").maybe(),
 				text("repo", "Repository for the subagent, as github.com/owner/name. list_allowed says which ones are allowed. Without repo, the subagent works on your own repository, if that one is allowed. If you run on a person's machine: without repo it works in your own workspace, with repo in one of its own.").maybe()), d.spawnAgent).keyed(),
 		define("inspect_agent", "View a subordinate's state (idle, busy or waiting) and its recent messages: what it was told and what it replied, oldest first.",
 			takes(text("name", "Name of an agent below you.")), d.inspectAgent),

@@ -126,8 +126,8 @@ func NewRecorder(o Options) (*Engine, error) {
 type Homes interface {
 	// Shares reports whether the subagent of a command works in its parent's workspace; an error of kind Invalid says why it cannot.
 	Shares(parent bridge.Agent, m bridge.Command) (bool, error)
-	// Within returns whose workspace an agent works in, nil for its own.
-	Within(tx *bridge.Scene, a bridge.Agent) (*bridge.Within, error)
+	// Home returns where an agent works on a person's machine; the zero Home for an agent of the cloud.
+	Home(tx *bridge.Scene, a bridge.Agent) (bridge.Home, error)
 }
 
 // shares is the Homes' word.

@@ -19,8 +19,8 @@ type launch struct {
 	grant policy.Grant
 	// moved is true for a turn that begins the session of an agent that was moved.
 	moved bool
-	// within is whose workspace the agent works in, nil for its own.
-	within *bridge.Within
+	// home is where the agent works on a person's machine.
+	home bridge.Home
 }
 
 // loadLaunch returns the launch that a turn is, nil when it is a follow-up.
@@ -41,7 +41,7 @@ func (e *Engine) loadLaunch(tx *bridge.Scene, a bridge.Agent, t bridge.Turn) (*l
 	}
 	l := &launch{asking: asking, moved: moving.Is(a)}
 	if e.o.Homes != nil {
-		l.within, err = e.o.Homes.Within(tx, a)
+		l.home, err = e.o.Homes.Home(tx, a)
 	}
 	return l, err
 }
@@ -169,7 +169,7 @@ func (e *Engine) callContext(ctx context.Context, j job) (context.Context, conte
 }
 
 func (e *Engine) launchOf(j job) bridge.Launch {
-	l := bridge.Launch{Grant: j.launch.grant, Runtime: j.agent.Runtime, API: j.agent.API, AgentID: moving.SessionID(j.agent), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref, Within: j.launch.within}
+	l := bridge.Launch{Grant: j.launch.grant, Runtime: j.agent.Runtime, API: j.agent.API, AgentID: moving.SessionID(j.agent), Owner: j.agent.ID, Op: operation(j.agent), Name: j.agent.Name, Ref: j.agent.Ref, Home: j.launch.home}
 	if e.o.PublicURL != "" && j.agent.API == bridge.APIv0 {
 		key := e.o.Keys.Current
 		l.Webhook = &bridge.Webhook{URL: e.o.PublicURL + "/hooks/cursor/" + key.ID + "/" + string(j.agent.ID), Secret: key.WebhookSecret(j.agent.ID)}

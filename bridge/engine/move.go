@@ -123,7 +123,7 @@ func (c *change) beginMoved(j *job) (bool, error) {
 
 // newHome tells a moved agent where it works.
 func newHome(j *job) bridge.Words {
-	if j.launch.within != nil {
+	if j.launch.home.Within != nil {
 		return words.Say("You work in the workspace of your parent, as in the earlier session.")
 	}
 	return words.Say("You have a new workspace, a clone of %s. You do not have the earlier workspace or its uncommitted files. Its commits may be on a branch that begins with drawbridge/ in the clone on its machine. Ask the operator if you need them.", j.agent.Repo)

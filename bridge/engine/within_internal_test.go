@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"drawbridge/bridge"
 	"drawbridge/bridge/runtimes"
 	"drawbridge/parser"
 )
@@ -22,6 +23,14 @@ func TestHeldLaunchSaysWhoseWorkspace(t *testing.T) {
 		q := w.question(w.ask(cmd).ID)
 		if !effectHas(q, "workspace", "that of main") || effectHas(own, "workspace", "that of main") || q.Hash == own.Hash {
 			t.Errorf("%v and %v", q.Effect, own.Effect)
+		}
+		for role, want := range map[string]bool{"worker": false, bridge.RoleReviewer: true} {
+			cmd.Role = role
+			kid := bridge.Agent{ID: "agt_kid", Command: w.ask(cmd).ID, Parent: "agt_1", Runtime: "local", Repo: "github.com/me/app"}
+			home, err := w.c.e.o.Homes.Home(w.c.Scene, kid)
+			if err != nil || home.ReadOnly != want || home.Within == nil || home.Within.Name != "main" {
+				t.Errorf("a %s works in %+v, %v", role, home, err)
+			}
 		}
 	})
 }

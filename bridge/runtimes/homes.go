@@ -40,26 +40,27 @@ func at(relay string) string {
 	return fmt.Sprintf("at relay %q", relay)
 }
 
-// Within returns whose workspace a subagent works in, nil for its own. A parent may itself work in the workspace of its parent.
-func (h Homes) Within(tx *bridge.Scene, a bridge.Agent) (*bridge.Within, error) {
-	within := (*bridge.Within)(nil)
+// Home returns where a subagent works. A parent may itself work in the workspace of its parent, and whoever works in that of a reviewer changes nothing,
+// either.
+func (h Homes) Home(tx *bridge.Scene, a bridge.Agent) (home bridge.Home, err error) {
 	for subdir := ""; a.Command != "" && h.Place(a.Runtime) != ""; {
 		m, err := tx.Command(a.Command)
 		if err != nil {
-			return nil, fmt.Errorf("load the command of a launch: %w", err)
+			return home, fmt.Errorf("load the command of a launch: %w", err)
 		}
 		parent, err := tx.Agent(a.Parent)
 		if err != nil {
-			return nil, fmt.Errorf("load the parent of a launch: %w", err)
+			return home, fmt.Errorf("load the parent of a launch: %w", err)
 		}
+		home.ReadOnly = home.ReadOnly || m.Parsed.Role == bridge.RoleReviewer
 		m.Runtime, m.Canonical = a.Runtime, a.Repo
 		// An error means that the configuration changed since the launch was recorded; then the relay refuses the workspace.
 		if shared, err := h.Shares(parent, m); err == nil && !shared {
-			return within, nil
+			return home, nil
 		}
 		subdir = path.Join(m.Parsed.Subdir, subdir)
-		within = &bridge.Within{Name: parent.Name, AgentID: cmp.Or(parent.External, moving.SessionID(parent)), Subdir: subdir}
+		home.Within = &bridge.Within{Name: parent.Name, AgentID: cmp.Or(parent.External, moving.SessionID(parent)), Subdir: subdir}
 		a = parent
 	}
-	return within, nil
+	return home, nil
 }

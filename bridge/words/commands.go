@@ -44,6 +44,9 @@ func Introduced(cmd parser.Command, name, parent string, within bool) string {
 	case cmd.Subdir != "":
 		where = Say("Work in the subdirectory %s.\n", cmd.Subdir)
 	}
+	if within && cmd.Role == bridge.RoleReviewer {
+		where += "You can read everything there and change nothing.\n"
+	}
 	return string(Say("You are %s, a %s; the agent %s spawned you.", name, Own(cmd.Role), parent)) + "\n" + string(where) + "\n" + cmd.Prompt
 }
 

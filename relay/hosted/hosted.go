@@ -293,9 +293,9 @@ func (r *Runtime) lookUp(ctx context.Context, c hub.TurnCall) (wire.TurnFound, e
 func homeOf(l bridge.Launch) wire.Home {
 	own := homeName(l.Name, l.AgentID)
 	if w := l.Within; w != nil {
-		return wire.Home{Name: own, Within: homeName(w.Name, w.AgentID), Subdir: w.Subdir}
+		return wire.Home{Name: own, Within: homeName(w.Name, w.AgentID), Subdir: w.Subdir, ReadOnly: l.ReadOnly}
 	}
-	return wire.Home{Name: own, Repo: string(l.Grant.Repo()), Ref: l.Ref}
+	return wire.Home{Name: own, Repo: string(l.Grant.Repo()), Ref: l.Ref, ReadOnly: l.ReadOnly}
 }
 
 // homeName names an agent's workspace. Names of forgotten agents are given again, so that a part of the session's id belongs to it.

@@ -105,11 +105,11 @@ func TestWithinAnother(t *testing.T) {
 	s := newSite(t, memstore.NewDisk(), nil)
 	s.connect(t, s.identity(t), m)
 	l := launch(t, 8, "build it")
-	l.Ref, l.Within = "", &bridge.Within{Name: "Boss", AgentID: "bc-00000000-0000-4000-8000-000000000007", Subdir: "docs/api"}
+	l.Ref, l.ReadOnly, l.Within = "", true, &bridge.Within{Name: "Boss", AgentID: "bc-00000000-0000-4000-8000-000000000007", Subdir: "docs/api"}
 	if _, err := s.Launch(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
-	if want := (wire.Home{Name: "ada-000008", Within: "boss-000007", Subdir: "docs/api"}); m.said[0].Home != want {
+	if want := (wire.Home{Name: "ada-000008", Within: "boss-000007", Subdir: "docs/api", ReadOnly: true}); m.said[0].Home != want {
 		t.Errorf("home %+v, want %+v", m.said[0].Home, want)
 	}
 	l = launch(t, 9, "build it")

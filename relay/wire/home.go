@@ -26,6 +26,8 @@ type Home struct {
 	Within string `json:"within,omitempty"`
 	// Subdir is a folder below the workspace Within, with / between its parts; the relay makes it where it does not exist.
 	Subdir string `json:"subdir,omitempty"`
+	// ReadOnly is true for an agent that may change nothing where it works.
+	ReadOnly bool `json:"read_only,omitempty"`
 }
 
 // ValidHome reports whether name may name a workspace: 1 to 64 characters of [a-z0-9_.-], with a letter or digit at the beginning, no

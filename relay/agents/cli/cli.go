@@ -153,7 +153,7 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 			return acp.Answer{}, crashed("the relay could not record the session: %v", err)
 		}
 	}
-	end := c.driver.Host.RunOnce(running, o.Agent, o.Dir, host.Once{Args: start.args, Input: start.input, Output: r, MCP: o.MCP})
+	end := c.driver.Host.RunOnce(running, o.Agent, o.Dir, host.Once{Args: start.args, Input: start.input, Output: r, MCP: o.MCP, ReadOnly: o.ReadOnly})
 	r.close()
 	c.mu.Lock()
 	// One that was ended after its final event had lingerFor to save its session.

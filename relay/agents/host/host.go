@@ -66,8 +66,9 @@ type Process struct {
 
 // At is where a process of an agent works.
 type At struct {
-	// Dir is the folder in which it works, and which it may write.
-	Dir string
+	// Dir is the folder in which it works, and which it may write unless ReadOnly is true. Only a sandbox can keep it from that: without one it does not start.
+	Dir      string
+	ReadOnly bool
 	// MCP are the servers that the agent starts. Its sandbox lets them through to what they need.
 	MCP []acp.MCPServer
 }
@@ -178,10 +179,22 @@ func (h *Host) command(name string, at At) (keeper.Command, error) {
 		return keeper.Command{}, err
 	}
 	command := keeper.Command{Path: a.Argv[0], Argv: a.Argv, Dir: dir, Env: environment(a, home), Processes: maxProcesses, Look: lookEvery}
+	if at.ReadOnly {
+		if missing := h.unkept(settings.Agent{Sandbox: a.Sandbox}); missing != "" {
+			return keeper.Command{}, &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent is a reviewer, and its sandbox cannot keep the workspace read-only here: %s; launch a worker instead, or add a sandbox to its entry", missing)}
+		}
+		plan := h.plan(a, home)
+		plan.Read = append(plan.Read, dir)
+		return h.within(command, plan, a, at)
+	}
 	if a.Sandbox == nil {
 		return command, nil
 	}
-	plan := h.plan(a, home, dir)
+	return h.within(command, h.plan(a, home, dir), a, at)
+}
+
+// within puts a command into the sandbox of a plan.
+func (h *Host) within(command keeper.Command, plan sandbox.Plan, a settings.Agent, at At) (keeper.Command, error) {
 	for _, server := range at.MCP {
 		plan.Read, plan.Connect = append(plan.Read, server.Reads...), append(plan.Connect, server.Sockets...)
 	}

@@ -26,6 +26,8 @@ type Once struct {
 	Output io.Writer
 	// MCP are the servers that the program starts, see [At].
 	MCP []acp.MCPServer
+	// ReadOnly is described at [At].
+	ReadOnly bool
 }
 
 // OnceEnd is how a program of kind cli came to its end.
@@ -54,7 +56,7 @@ func (h *Host) RunOnce(ctx context.Context, name, dir string, o Once) OnceEnd {
 	if a := h.Config.Agents[name]; a.Kind != settings.AgentCLI {
 		return OnceEnd{Lost: &agents.Error{Cause: agents.Crashed, Reason: "the entry is not of kind cli"}}
 	}
-	command, err := h.command(name, At{Dir: dir, MCP: o.MCP})
+	command, err := h.command(name, At{Dir: dir, MCP: o.MCP, ReadOnly: o.ReadOnly})
 	if err != nil {
 		return notRun(err)
 	}

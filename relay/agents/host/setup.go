@@ -50,7 +50,7 @@ func (h *Host) unkept(a settings.Agent) string {
 	case a.IKnow:
 		return ""
 	case a.Sandbox == nil:
-		return "it has none"
+		return "the entry has none"
 	}
 	return h.plan(a, "").Missing()
 }

@@ -19,7 +19,7 @@ type ACP struct {
 // Open implements Driver.
 func (d ACP) Open(ctx context.Context, o Opening) (Conversation, error) {
 	// The process lives longer than the turn that starts it.
-	p, err := d.Host.Start(context.WithoutCancel(ctx), o.Agent, host.At{Dir: o.Dir, MCP: o.MCP}, o.Ask)
+	p, err := d.Host.Start(context.WithoutCancel(ctx), o.Agent, host.At{Dir: o.Dir, ReadOnly: o.ReadOnly, MCP: o.MCP}, o.Ask)
 	if err != nil {
 		return nil, crashed(err)
 	}

@@ -217,6 +217,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A reviewer reads its parent's workspace and changes nothing there. Without a sandbox it does not start.
+func TestReviewer(t *testing.T) {
+	t.Parallel()
+	if ability().Landlock == 0 && ability().Bubblewrap == "" {
+		t.Skip("SKIPPED: nothing limits files here")
+	}
+	w := newWorld(t, map[string]entry{"fake": {more: "slots: 3, sandbox: {}"}, "open": {}}, nil)
+	w.answers(turn("ada", "t1", "do: sh echo 1 >one; mkdir docs"), "")
+	for name, home := range map[string]wire.Home{"kid": {Name: "kid", Within: "ada", ReadOnly: true}, "tim": {Name: "tim", Within: "ada", Subdir: "docs", ReadOnly: true}, "own": {Name: "own", Repo: "local/app", ReadOnly: true}} {
+		reviewer := turn(name, "r"+name, "do: sh ls >/dev/null; echo 2 >$HOME/kept; if echo 2 >two; then exit 7; fi; if rm -r *; then exit 8; fi")
+		reviewer.Home = home
+		if name != "kid" {
+			reviewer.Text = strings.Replace(reviewer.Text, "if rm -r *; then exit 8; fi", "true", 1)
+		}
+		w.answers(reviewer, "")
+	}
+	w.answers(turn("ada", "t2", "do: sh test -e one; test ! -e two; echo 3 >three"), "")
+	asks := turn("ann", "t3", "do: say never")
+	asks.Agent, asks.Home = "open", wire.Home{Name: "ann", Within: "ada", ReadOnly: true}
+	if end := w.run(asks); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, "its sandbox cannot keep the workspace read-only here: the entry has none") {
+		t.Errorf("%s %s", end.Cause, end.Error)
+	}
+}
+
 // An agent works in its parent's workspace, or in a folder below it, which the relay makes; its commits are the parent's branch's.
 func TestWithinAParent(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,7 @@ func (j *job) start(search bool) (*warm, error) {
 			return nil, context.Cause(j.r.ctx)
 		}
 	}
-	work := Work{Agent: j.t.Agent, Session: l.session, Dir: j.place.dir}
+	work := Work{Agent: j.t.Agent, Session: l.session, Dir: j.place.dir, ReadOnly: j.place.readOnly}
 	hold, err := j.place.space.Hold()
 	if err != nil {
 		return nil, &agents.Error{Cause: agents.Crashed, Reason: err.Error()}

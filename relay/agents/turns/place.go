@@ -23,6 +23,8 @@ type place struct {
 	below string
 	// since is the commit at which the turn begins, "" for the beginning of the workspace.
 	since string
+	// readOnly means that the agent may change nothing here.
+	readOnly bool
 	// setup is what sets up the workspace before an agent works in it, nil for nothing.
 	setup []string
 	hold  func()
@@ -71,7 +73,7 @@ func (h *Host) settleIn(ctx context.Context, l *lane, t wire.Turn) (*place, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &place{space: space, dir: space.Dir(), since: head, setup: h.o.Config.Repos[home.Repo].Setup}
+	p := &place{space: space, dir: space.Dir(), since: head, setup: h.o.Config.Repos[home.Repo].Setup, readOnly: home.ReadOnly}
 	if p.hold, err = space.Hold(); err != nil {
 		return nil, err
 	}

@@ -18,8 +18,9 @@ type Work struct {
 	Agent, Session string
 	// Turn is the id of the turn that runs; it is empty where none runs.
 	Turn string
-	// Dir is the absolute folder in which the agent works.
-	Dir string
+	// Dir is the absolute folder in which the agent works; ReadOnly means that it may change nothing there.
+	Dir      string
+	ReadOnly bool
 }
 
 // Asker answers the permission questions of agents.
