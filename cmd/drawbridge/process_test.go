@@ -120,6 +120,9 @@ func endProcess(ts *testscript.TestScript, neg bool, args []string) {
 		if (err != nil) != neg {
 			ts.Fatalf("%s ended with %v", args[0], err)
 		}
+		if p.keys != nil && !cooked(p.keys) {
+			ts.Fatalf("%s left its terminal in another mode", args[0])
+		}
 	case <-time.After(patience):
 		ts.Fatalf("%s did not end", args[0])
 	}

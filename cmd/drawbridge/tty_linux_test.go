@@ -23,3 +23,10 @@ func openTTY() (keys, terminal *os.File, err error) {
 	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	return keys, terminal, err
 }
+
+// cooked reports whether a terminal takes lines and shows what is typed, as a shell wants it.
+func cooked(keys *os.File) bool {
+	mode, err := unix.IoctlGetTermios(int(keys.Fd()), unix.TCGETS)
+	const want = unix.ICANON | unix.ECHO | unix.ISIG
+	return err == nil && mode.Lflag&want == want && mode.Iflag&unix.ICRNL != 0
+}

@@ -11,3 +11,5 @@ import (
 func openTTY() (keys, terminal *os.File, err error) {
 	return nil, nil, errors.New("terminals for tests are made on Linux alone")
 }
+
+func cooked(*os.File) bool { return true }

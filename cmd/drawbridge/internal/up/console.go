@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"drawbridge/relay/runner/control"
 )
@@ -71,6 +72,7 @@ func (u *upping) newConsole(ctx context.Context, only string) *console {
 
 // run shows questions until ctx ends.
 func (c *console) run(ctx context.Context) error {
+	defer c.u.screen.close() // what stops now may take long, and a second Ctrl-C ends it at once
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -159,7 +161,8 @@ func (c *console) prompt() {
 func (c *console) ends(ctx context.Context) {
 	c.lines = nil
 	c.typing.Store(false)
-	c.u.screen.prompt(noPrompt, 0)
+	c.u.screen.close()
+	c.u.say("nobody types here any more; Ctrl-C ends drawbridge up")
 	for _, q := range c.open {
 		if q.desk == desk(c.u.logins) {
 			_ = q.desk.decide(ctx, q.question, false)
@@ -175,8 +178,10 @@ func (c *console) typed(ctx context.Context, line typed) {
 	words := strings.Fields(strings.ToLower(text))
 	answers := !slices.ContainsFunc(words, func(word string) bool { return !slices.Contains(answerWords, word) && !isNumber(word) })
 	switch {
+	case utf8.RuneCountInString(line.text) >= maxLine:
+		c.u.say("the line is too long and went nowhere; write it into a file, and type in another terminal: drawbridge say AGENT - <FILE")
 	case text == "" && len(c.open) == 0:
-	case answers || len(c.open) > 0 && len(words) == 1 && !strings.HasPrefix(text, "@"):
+	case !strings.Contains(line.text, "\n") && (answers || len(c.open) > 0 && len(words) == 1 && !strings.HasPrefix(text, "@")):
 		c.answer(ctx, text, line.question)
 	default:
 		c.say(ctx, text)
@@ -185,23 +190,26 @@ func (c *console) typed(ctx context.Context, line typed) {
 
 // say gives an agent a turn with what a person says: the one in focus, or the one whose name stands in front.
 func (c *console) say(ctx context.Context, text string) {
+	name := c.focus
 	if rest, named := strings.CutPrefix(text, "@"); named {
-		c.focus, text, _ = strings.Cut(rest, " ")
+		name, text, _ = strings.Cut(rest, " ")
 	}
 	text = strings.TrimSpace(text)
 	switch {
-	case c.focus == "":
+	case name == "":
 		c.u.say("name the agent before your words: @NAME TEXT; drawbridge agents lists the names")
 		return
 	case text == "":
+		c.focus = name
 		return
 	}
-	turn, err := c.speak(ctx, c.focus, text)
+	turn, err := c.speak(ctx, name, text)
 	if err != nil {
-		c.u.say("agent %s did not get your words: %v", c.focus, err)
+		c.u.say("agent %s did not get your words: %v", name, err)
 		return
 	}
-	c.u.say("agent %s gets your words as its next turn (%s)", c.focus, turn)
+	c.focus = name
+	c.u.say("agent %s gets your words as its next turn (%s)", name, turn)
 }
 
 // answer takes y or n for the question in the prompt, or with a number for another. prompted is the question that was in the prompt when the answer
@@ -212,16 +220,19 @@ func (c *console) answer(ctx context.Context, text string, prompted int) {
 		c.u.say("%v", err)
 		return
 	}
-	if number == 0 {
+	switch {
+	case len(c.open) == 0:
+		c.u.say("no question is open; to say this to an agent: @NAME %s", text)
+		return
+	case number == 0 && c.open[0].number != prompted:
+		c.u.say("the question changed while you typed; type y or n again")
+		return
+	case number == 0:
 		number = prompted
-		if len(c.open) > 0 && c.open[0].number != prompted {
-			c.u.say("the question changed while you typed; type y or n again")
-			return
-		}
 	}
 	at := slices.IndexFunc(c.open, func(q *numbered) bool { return q.number == number })
 	if at < 0 {
-		c.u.say("no question%s is open", map[bool]string{true: fmt.Sprintf(" with the number %d", number)}[number > 0])
+		c.u.say("no question with the number %d is open", number)
 		return
 	}
 	asked := c.open[at]

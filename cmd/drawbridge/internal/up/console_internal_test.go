@@ -21,6 +21,8 @@ type fakeDesk struct {
 	all     []question
 	decided []string
 	away    bool
+	// gate holds an answer until it is closed, nil for none.
+	gate chan struct{}
 }
 
 func (d *fakeDesk) open(context.Context) ([]question, error) {
@@ -33,6 +35,9 @@ func (d *fakeDesk) open(context.Context) ([]question, error) {
 }
 
 func (d *fakeDesk) decide(_ context.Context, q question, yes bool) error {
+	if d.gate != nil {
+		<-d.gate
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.decided = append(d.decided, fmt.Sprint(q.id, " ", yes))
@@ -91,7 +96,7 @@ func TestConsole(t *testing.T) {
 		keys, typing := io.Pipe()
 		defer typing.Close()
 		out, machine, atBridge := &buffer{}, &fakeDesk{}, &fakeDesk{}
-		line := &terminal{out: out}
+		line := &terminal{out: out, ended: make(chan struct{}), away: true}
 		line.edits(struct {
 			io.Reader
 			io.Writer
@@ -108,7 +113,7 @@ func TestConsole(t *testing.T) {
 		go func() { _ = c.run(ctx) }()
 		says := func(want ...string) {
 			t.Helper()
-			time.Sleep(2 * lookEvery)
+			time.Sleep(2*lookEvery + seenAfter)
 			synctest.Wait()
 			got := out.takes()
 			for _, w := range want {
@@ -177,18 +182,47 @@ func TestConsole(t *testing.T) {
 		says("agent other gets your words as its next turn (trn_1)")
 		types("@nobody hello")
 		says("agent nobody did not get your words: no such agent")
+		types("@")
+		says("name the agent before your words")
 		if got, want := strings.Join(said, "; "), "app: look at the tests; other: what are you doing; nobody: hello"; got != want {
 			t.Errorf("said %s, want %s", got, want)
 		}
+
+		// What was typed before a question came answers it in no case: not while the answer before takes long, and not in a paste.
+		machine.gate = make(chan struct{})
+		types("y")
+		types("y")
+		types("y")
+		machine.ask("six")
+		close(machine.gate)
+		says("Question 6, approve six? [y/N] ", "the question changed while you typed")
+		fmt.Fprint(typing, "\x1b[200~y\x1b[201~")
+		types("")
+		says("the question changed while you typed")
+		fmt.Fprint(typing, "\x1b[200~y\r\ry\x1b[201~")
+		types("")
+		says("agent other gets your words")
+		types("y")
+		says("other> ")
+		if got, want := fmt.Sprint(machine.decided), "[one false four true five true six true]"; got != want {
+			t.Errorf("decided %s, want %s", got, want)
+		}
+		types(strings.Repeat("w", 5000))
+		says("the line is too long and went nowhere")
+		if got, want := said[len(said)-1], "other: y\n\ny"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+		machine.ask("seven")
+		says("Question 7")
 		answer := u.logins.ask(question{id: "the login", key: "login", agent: "app", text: "log in?"})
-		says("Question 6, agent app:\r\nlog in?")
+		says("Question 8, agent app:\r\nlog in?")
 		fmt.Fprint(typing, "\x04")
-		says("answer question 5 with: approve five")
+		says("answer question 7 with: approve seven")
 		if yes := <-answer; yes {
 			t.Error("nobody who types is a yes")
 		}
-		machine.ask("seven")
-		says("answer it with: approve seven")
+		machine.ask("eight")
+		says("answer it with: approve eight")
 		stop()
 		synctest.Wait()
 	})
