@@ -1,14 +1,17 @@
 package host_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"drawbridge/proof/acpagent"
 	"drawbridge/relay/agents/host"
+	"drawbridge/relay/runner/keeper"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -101,21 +104,42 @@ func TestSetUpNeedsASandbox(t *testing.T) {
 	t.Parallel()
 	for more, want := range map[string]string{
 		"sandbox: {}":               "this machine cannot keep the setup of the workspace in the agent's sandbox: files are not limited",
-		"sandbox: {}, i_know: true": "the setup of the workspace (sh -c exit 3) ended with exit code 3",
+		"sandbox: {}, i_know: true": "the setup of the workspace (sh -c pwd; echo ~; exit 3) ended with exit code 3; it wrote: WORK | HOME",
 	} {
 		w := newWorld(t, nil, more)
 		w.Ability.Landlock, w.Ability.Bubblewrap, w.Ability.Namespace, w.Ability.Cover = 0, "", false, false
-		if err := w.SetUp(t.Context(), "fake", w.work, []string{"sh", "-c", "exit 3"}); err == nil || !strings.Contains(err.Error(), want) {
+		want = strings.NewReplacer("WORK", w.work, "HOME", w.Config.AgentHome("fake")).Replace(want)
+		if err := w.SetUp(t.Context(), "fake", w.work, []string{"sh", "-c", "pwd; echo ~; exit 3"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", more, err)
 		}
 	}
+}
+
+// hung is an Executor whose programs end when they are ended.
+type hung struct{}
+
+func (hung) Run(ctx context.Context, _ keeper.Command) (keeper.End, error) {
+	<-ctx.Done()
+	return keeper.End{Cut: true}, nil
+}
+
+// A setup ends at turn_timeout, and when its turn is stopped.
+func TestSetUpTakesTooLong(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil, "i_know: true")
-	a := w.Config.Agents["fake"]
-	a.TurnTimeout = 20 * time.Millisecond
-	w.Config.Agents["fake"] = a
-	if err := w.SetUp(t.Context(), "fake", w.work, []string{"sleep", "1000"}); err == nil || !strings.Contains(err.Error(), "took longer than turn_timeout (20ms)") {
-		t.Error(err)
-	}
+	w.Executor = hung{}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		err := w.SetUp(t.Context(), "fake", w.work, []string{"make"})
+		if spent := time.Since(began); err == nil || !strings.Contains(err.Error(), "(make) took longer than turn_timeout (1h0m0s)") || spent != time.Hour {
+			t.Errorf("after %s: %v", spent, err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := w.SetUp(ctx, "fake", w.work, []string{"make"}); err == nil || !strings.Contains(err.Error(), "(make) was ended from outside") {
+			t.Error(err)
+		}
+	})
 }
 
 // A check runs what the clones of an entry ask for, in its sandbox.

@@ -1,62 +1,72 @@
 package turns_test
 
 import (
-	"os"
+	"context"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"drawbridge/relay/agents/host"
+	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/turns"
 	"drawbridge/relay/wire"
 )
 
+// setter runs the setups of a test.
+type setter struct {
+	ran []string
+	// fails is why the next ones fail, nil for none. begun is closed when one begins that goes on until it is ended.
+	fails error
+	begun chan struct{}
+}
+
+func (s *setter) SetUp(ctx context.Context, agent, dir string, argv []string) error {
+	s.ran = append(s.ran, fmt.Sprint(agent, " in ", filepath.Base(filepath.Dir(dir)), ": ", argv))
+	if s.begun != nil {
+		close(s.begun)
+		<-ctx.Done()
+		return &agents.Error{Cause: agents.Crashed, Reason: "the setup was ended"}
+	}
+	return s.fails
+}
+
+func (*setter) Named(argv []string) string { return strings.Join(argv, " ") }
+
 // The setup of a clone runs before the agent hears anything, until it ends well, and then never again but as another command line.
 func TestSetUp(t *testing.T) {
 	t.Parallel()
-	setup := ""
+	setups, setup := &setter{}, []string{"npm", "ci"}
 	w := newWorld(t, nil, func(o *turns.Options) {
 		repo := o.Config.Repos["local/app"]
-		if setup != "" {
-			repo.Setup = []string{"sh", "-c", setup}
-		}
+		repo.Setup = setup
 		o.Config.Repos["local/app"] = repo
-		o.SetUp = &host.Host{Config: o.Config, Executor: o.Drivers["acp"].(turns.ACP).Host.Executor, Ability: ability()}
+		o.SetUp = setups
 	})
-	use := func(line string) {
-		setup = line
-		w.again()
-	}
-	tree := filepath.Join(w.dir, "workspaces", "s", "tree")
-	ran := func() string {
-		data, _ := os.ReadFile(filepath.Join(tree, "ran"))
-		return strings.ReplaceAll(string(data), "\n", " ")
-	}
-	use(`echo one >>ran; test -e ok || { echo not yet >&2; exit 3; }`)
-	end := w.run(turn("s", "t1", "hi"))
-	if end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, `ended with exit code 3; it wrote: not yet`) || len(w.log("fake")) != 0 {
+	setups.fails = &agents.Error{Cause: agents.Crashed, Reason: "no network"}
+	if end := w.run(turn("s", "t1", "hi")); end.Cause != wire.TurnCrashed || end.Error != "no network" || len(w.log("fake")) != 0 {
 		t.Errorf("a setup that fails: %s %q", end.Cause, end.Error)
 	}
-	w.must(os.WriteFile(filepath.Join(tree, "ok"), nil, 0o600))
+	setups.fails = nil
 	w.answers(turn("s", "t2", "hi"), "done")
 	w.again()
 	w.answers(turn("s", "t3", "ho"), "done")
-	if got := ran(); got != "one one " {
-		t.Errorf("it ran: %q", got)
-	}
-	use(`echo $HOME >>ran`)
+	setup = []string{"make"}
+	w.again()
 	w.answers(turn("s", "t4", "ha"), "done")
-	if got := ran(); got != "one one "+w.config.AgentHome("fake")+" " {
-		t.Errorf("another setup: %q", got)
-	}
-	use(`sleep 1000`)
+	setup, setups.begun = []string{"make", "all"}, make(chan struct{})
+	w.again()
 	ended := w.background(turn("s", "t5", "no"))
-	w.eventually("the turn starts", func() bool {
-		found := w.LookupTurn(turn("s", "t5", "no"))
-		return found.State == wire.TurnStarting && found.Note == "the setup of the workspace runs: sh -c sleep 1000"
-	})
+	<-setups.begun
+	if found := w.LookupTurn(turn("s", "t5", "no")); found.State != wire.TurnStarting || found.Note != "the setup of the workspace runs: make all" {
+		t.Errorf("while the setup runs: %+v", found)
+	}
 	w.StopTurn(turn("s", "t5", "no"))
 	if end := <-ended; end.Cause != wire.TurnStopped || w.said("no") != 0 {
 		t.Errorf("stopped in the setup: %s %q", end.Cause, end.Error)
+	}
+	want := []string{"fake in s: [npm ci]", "fake in s: [npm ci]", "fake in s: [make]", "fake in s: [make all]"}
+	if !slices.Equal(setups.ran, want) {
+		t.Errorf("it ran %q, want %q", setups.ran, want)
 	}
 }

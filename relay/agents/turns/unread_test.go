@@ -65,7 +65,7 @@ func TestKilledBeforeItReadTheTurn(t *testing.T) {
 			t.Error("no new process has the session")
 		}
 	}
-	ended := w.background(turn("ada", "read", "do: sleep 10m"))
+	ended := w.background(turn("ada", "read", "do: hang"))
 	w.eventually("the agent has the turn", func() bool { return w.said("[bridge read]") == 1 })
 	w.killAgent()
 	if end := <-ended; end.Cause != wire.TurnAnswered || w.said("[bridge read]") != 2 || w.said("[bridge read] [continue read.1]") != 1 {

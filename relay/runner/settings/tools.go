@@ -41,13 +41,9 @@ func (r *configReader) readTools(n *yaml.Node, at string) {
 	t.env = r.bothEnv(n, at, t.env, from)
 	r.startable(n, at, Action{Env: t.env})
 	home, _ := r.outside.env("HOME")
-	for i, dir := range slices.Concat(t.path, t.read) {
+	for _, dir := range slices.Concat(t.path, t.read) {
 		if filepath.IsAbs(home) && within(resolve(home), dir) {
 			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds your home folder, so that all agents could read it", "name the folders of the programs"))
-			continue
-		}
-		if i < len(t.path) && strings.ContainsRune(dir, filepath.ListSeparator) {
-			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds a colon, which PATH cannot", "rename the folder"))
 		}
 	}
 }
@@ -58,6 +54,9 @@ func (r *configReader) toolFolders(n *yaml.Node, at string) []string {
 	for _, dir := range folders {
 		if err := trust.ProgramFolder(dir); err != nil {
 			r.report(Problem{Line: n.Line, Key: at, Value: dir}, err)
+		}
+		if strings.ContainsRune(dir, filepath.ListSeparator) {
+			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds a colon, which PATH cannot", "rename the folder"))
 		}
 	}
 	return folders

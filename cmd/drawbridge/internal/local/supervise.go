@@ -52,8 +52,6 @@ type Keeper struct {
 
 	again chan struct{}
 	child *child
-	mu    sync.Mutex // guards pid
-	pid   int
 }
 
 // NewKeeper returns a Keeper of a program that does not run yet.
@@ -167,19 +165,6 @@ func (k *Keeper) Restart() {
 	}
 }
 
-// Pid returns the id of the process that runs now, 0 while none does.
-func (k *Keeper) Pid() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.pid
-}
-
-func (k *Keeper) setPid(pid int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.pid = pid
-}
-
 // why says how a process ended.
 func (c *child) why() string {
 	if c.err == nil {
@@ -213,11 +198,9 @@ func (k *Keeper) spawn() (*child, error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, errors.Join(err, ours.Close(), log.Close())
 	}
-	k.setPid(c.cmd.Process.Pid)
 	go func() {
 		defer close(c.ended)
 		c.err = c.cmd.Wait()
-		k.setPid(0)
 		_ = log.Close()
 	}()
 	return c, nil

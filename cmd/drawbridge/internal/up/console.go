@@ -3,10 +3,10 @@ package up
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -21,8 +21,7 @@ type console struct {
 	// only is the agent whose questions are shown, "" for all.
 	only string
 	// lines is where lines of a person come, nil where nobody types or nobody any more.
-	lines  <-chan typed
-	typing atomic.Bool
+	lines <-chan typed
 	// speak gives an agent a turn, and returns its id.
 	speak func(ctx context.Context, agent, text string) (turn string, err error)
 	// focus is the agent to which a person speaks, "" for none yet.
@@ -65,7 +64,6 @@ func (u *upping) newConsole(ctx context.Context, only string) *console {
 	}
 	if line := u.screen.open(u.Stdin); line != nil {
 		c.lines = line.lines(ctx)
-		c.typing.Store(true)
 	}
 	return c
 }
@@ -160,7 +158,6 @@ func (c *console) prompt() {
 // ends notes that nobody types any more.
 func (c *console) ends(ctx context.Context) {
 	c.lines = nil
-	c.typing.Store(false)
 	c.u.screen.close()
 	c.u.say("nobody types here any more; Ctrl-C ends drawbridge up")
 	for _, q := range c.open {
@@ -175,13 +172,12 @@ func (c *console) ends(ctx context.Context) {
 // typed takes a line: an answer to a question, or words for an agent.
 func (c *console) typed(ctx context.Context, line typed) {
 	text := strings.TrimSpace(line.text)
-	words := strings.Fields(strings.ToLower(text))
-	answers := !slices.ContainsFunc(words, func(word string) bool { return !slices.Contains(answerWords, word) && !isNumber(word) })
+	word := !strings.HasPrefix(text, "@") && len(strings.Fields(text)) == 1
 	switch {
 	case utf8.RuneCountInString(line.text) >= maxLine:
 		c.u.say("the line is too long and went nowhere; write it into a file, and type in another terminal: drawbridge say AGENT - <FILE")
 	case text == "" && len(c.open) == 0:
-	case !strings.Contains(line.text, "\n") && (answers || len(c.open) > 0 && len(words) == 1 && !strings.HasPrefix(text, "@")):
+	case !strings.Contains(line.text, "\n") && (answerLike.MatchString(text) || word && len(c.open) > 0):
 		c.answer(ctx, text, line.question)
 	default:
 		c.say(ctx, text)
@@ -244,13 +240,8 @@ func (c *console) answer(ctx context.Context, text string, prompted int) {
 	c.open = slices.Delete(c.open, at, at+1)
 }
 
-// answerWords are a yes and a no.
-var answerWords = []string{"y", "yes", "n", "no"}
-
-func isNumber(word string) bool {
-	_, err := strconv.Atoi(word)
-	return err == nil
-}
+// answerLike matches a line that can only be meant as an answer.
+var answerLike = regexp.MustCompile(`(?i)^((y|yes|n|no|[0-9]+)(\s+|$))*$`)
 
 // readAnswer reads one yes or no, with the number of a question or without. An empty line is a no.
 func readAnswer(text string) (yes bool, number int, err error) {

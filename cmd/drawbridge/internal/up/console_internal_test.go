@@ -113,7 +113,7 @@ func TestConsole(t *testing.T) {
 		go func() { _ = c.run(ctx) }()
 		says := func(want ...string) {
 			t.Helper()
-			time.Sleep(2*lookEvery + seenAfter)
+			<-time.After(2*lookEvery + seenAfter) // of the bubble's own time
 			synctest.Wait()
 			got := out.takes()
 			for _, w := range want {

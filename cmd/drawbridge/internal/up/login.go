@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func (u *upping) logIn(ctx context.Context, turn string) bool {
 			return false
 		}
 	}
-	var err error
+	err := errors.New("nobody types here any more")
 	if u.screen.lend(func() { err = u.runLogin(ctx) }); err != nil {
 		u.say("the login of agent %s did not end well: %v", u.Agent, err)
 		return false

@@ -57,6 +57,13 @@ func (s *screen) open(in io.Reader) *terminal {
 	return s.line
 }
 
+// types reports whether a person can type.
+func (s *screen) types() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.line != nil
+}
+
 // ring rings the bell of a terminal, because a person is wanted.
 func (s *screen) ring() {
 	s.mu.Lock()
@@ -76,13 +83,15 @@ func (s *screen) prompt(text string, number int) {
 	}
 }
 
-// lend gives the terminal to another program until fn returns. Lines wait meanwhile.
+// lend gives the terminal to another program until fn returns. Lines wait meanwhile. Where nobody types any more, fn is not called.
 func (s *screen) lend(fn func()) {
 	s.mu.Lock()
 	s.lent, s.asked = true, ""
 	line := s.line
 	s.mu.Unlock()
-	line.lend(fn)
+	if line != nil { // else it was given back a moment ago
+		line.lend(fn)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lent = false

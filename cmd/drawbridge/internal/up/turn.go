@@ -14,6 +14,7 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/internal/logs"
 	"drawbridge/internal/pause"
 	"drawbridge/relay/runner/control"
 )
@@ -124,7 +125,7 @@ func (u *upping) turn(ctx context.Context) error {
 		return err
 	}
 	t, err = u.await(ctx, t)
-	if err == nil && missesLogin(t) && u.console.typing.Load() && u.logIn(ctx, t.ID) {
+	if err == nil && missesLogin(t) && u.screen.types() && u.logIn(ctx, t.ID) {
 		t, err = u.again(ctx, t)
 	}
 	if err != nil {
@@ -226,7 +227,11 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 		lines = append([]string{strings.TrimRight(t.Reply, "\n")}, commits...)
 	}
 	for _, line := range lines {
-		if err := u.screen.to(u.Stdout, u.Shown(line)+"\n"); err != nil {
+		line = u.Shown(line)
+		if u.screen.types() && logs.IsTerminal(u.Stdout) {
+			line = "| " + strings.ReplaceAll(line, "\n", "\n| ") // an agent's words must not look like a question of the console's
+		}
+		if err := u.screen.to(u.Stdout, line+"\n"); err != nil {
 			return err
 		}
 	}
