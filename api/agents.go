@@ -257,6 +257,10 @@ func (h *Handler) giveUp(w http.ResponseWriter, r *http.Request) error {
 	return onTurn(w, r, h.o.Engine.GiveUp)
 }
 
+func (h *Handler) stopTurn(w http.ResponseWriter, r *http.Request) error {
+	return onTurn(w, r, h.o.Engine.StopTurn)
+}
+
 func onTurn(w http.ResponseWriter, r *http.Request, do func(context.Context, bridge.TurnID) (bridge.Turn, error)) error {
 	id, err := pathValue(r, "id")
 	if err != nil {

@@ -248,6 +248,7 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/turns/{id}/continue", h.continueTurn},
 		{http.MethodPost, "/v1/turns/{id}/say-again", h.sayAgain},
 		{http.MethodPost, "/v1/turns/{id}/give-up", h.giveUp},
+		{http.MethodPost, "/v1/turns/{id}/stop", h.stopTurn},
 		{http.MethodGet, "/v1/events", h.events},
 		{http.MethodGet, seedEventsPath, h.seedEvents},
 		{http.MethodGet, "/v1/allowed", h.allowed},

@@ -378,6 +378,11 @@ func (c *Client) GiveUp(ctx context.Context, turn string) (Turn, error) {
 	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/give-up", nil)
 }
 
+// StopTurn asks that one turn ends, and returns the turn as it is then. Twice is fine.
+func (c *Client) StopTurn(ctx context.Context, turn string) (Turn, error) {
+	return post[Turn](ctx, c, "/v1/turns/"+url.PathEscape(turn)+"/stop", nil)
+}
+
 // Chat says something as a user and waits, as long as ctx lets it, for the answer.
 func (c *Client) Chat(ctx context.Context, r ChatRequest) (out ChatAnswer, err error) {
 	err = c.doFor(ctx, call{method: http.MethodPost, path: "/chat", in: r, out: &out})

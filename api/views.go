@@ -95,6 +95,8 @@ type Turn struct {
 	Retry int `json:"retry,omitempty"`
 	// Joining is how many subagents of the turn must end before the agent hears of any; -1 is all.
 	Joining int `json:"joining,omitempty"`
+	// Stopped is true when a person stopped the turn. Its State says whether it has ended.
+	Stopped bool `json:"stopped,omitempty"`
 	// Clipped is true in a list when a text is longer than is shown there.
 	Clipped   bool      `json:"clipped,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
@@ -105,7 +107,7 @@ type Turn struct {
 func viewTurn(t bridge.Turn) Turn {
 	return Turn{
 		ID: string(t.ID), Agent: string(t.Agent), Seq: t.Seq, Cause: string(t.Cause), Text: t.Text, Sent: t.Sent, Depth: t.Depth,
-		State: string(t.State), Run: t.Run, Reply: t.Reply, Status: string(t.Status), Trouble: t.Trouble, Attempts: t.Attempts, Retry: t.Retry, Joining: t.Joining,
+		State: string(t.State), Run: t.Run, Reply: t.Reply, Status: string(t.Status), Trouble: t.Trouble, Attempts: t.Attempts, Retry: t.Retry, Joining: t.Joining, Stopped: t.Stopped,
 		CreatedAt: t.CreatedAt, SentAt: t.SentAt, EndedAt: t.EndedAt,
 	}
 }

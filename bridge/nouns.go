@@ -242,6 +242,8 @@ type Turn struct {
 	// Joining is how many of the subagents that the turn launched must end before
 	// the agent hears of any: -1 for all, 0 when it waits for none (any more).
 	Joining int
+	// Stopped is true when a person stopped the turn: its run is cancelled, and nothing that it says runs.
+	Stopped bool
 	// DoubtSince is when an attempt was first left without an answer.
 	DoubtSince time.Time
 	CreatedAt  time.Time

@@ -186,6 +186,9 @@ type Observation struct {
 	DoingSince time.Time
 }
 
+// Unsaid reports whether the agent surely got nothing of the turn.
+func (o Observation) Unsaid() bool { return o.Cause == CauseUnsaid }
+
 // Doing is what an agent on a person's machine does.
 type Doing string
 

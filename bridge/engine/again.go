@@ -140,7 +140,7 @@ func (c *change) goOn(t *bridge.Turn, a bridge.Agent) error {
 	if err := c.carryAgain(*t); err != nil {
 		return err
 	}
-	t.Status, t.Trouble, t.EndedAt, t.DoubtSince = or(t.Status, bridge.RunError), "", time.Time{}, time.Time{}
+	t.Status, t.Trouble, t.Stopped, t.EndedAt, t.DoubtSince = or(t.Status, bridge.RunError), "", false, time.Time{}, time.Time{}
 	if err := c.setTurn(t, bridge.TurnQueued); err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (c *change) sayAgain(t bridge.Turn, a bridge.Agent) (bridge.Turn, error) {
 			return t, err
 		}
 	case t.State == bridge.TurnUncertain:
-		t.DoubtSince = time.Time{} // the new attempt gets the whole settle time
+		t.Stopped, t.DoubtSince = false, time.Time{} // the new attempt gets the whole settle time
 		if err := c.setTurn(&t, bridge.TurnQueued); err != nil {
 			return t, err
 		}

@@ -60,8 +60,8 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		return e.putBack(ctx, j.work, uncertainLook)
 	case found == bridge.FoundThere:
 		return e.foundSent(ctx, j, started)
-	case found == bridge.FoundAbsent && j.tree.Stopped() && j.turn.State == bridge.TurnDelivering:
-		return e.letGo(ctx, j, words.Stopped(j.tree))
+	case found == bridge.FoundAbsent && j.stopped() != "" && j.turn.State == bridge.TurnDelivering:
+		return e.letGo(ctx, j, j.stopped())
 	case found == bridge.FoundAbsent && j.launch != nil && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
@@ -163,7 +163,7 @@ func (e *Engine) again(ctx context.Context, j job) error {
 	next, ready := j, false
 	ran, err := e.stepped(ctx, j, func(c *change, fresh *job) error {
 		next, ready = j, false
-		if fresh.tree.Stopped() { // while the effect was looked for
+		if fresh.stopped() != "" { // while the effect was looked for
 			return c.PutBack(j.work, c.now)
 		}
 		if stale, err := c.stale(fresh); stale || err != nil {

@@ -28,10 +28,16 @@ func lastWords(a bridge.Agent, obs bridge.Observation) string {
 }
 
 // unfinished ends a turn whose run failed, was cancelled or expired: nothing
-// of its text runs, the parent is told, and what it carried waits again. What
-// may go better another time is tried again; the rest is parked for a person.
+// of its text runs, the parent is told, and what it carried waits again, unless
+// a person stopped it when the agent had it. What may go better another time is tried again; the rest is parked for a person.
 func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
+	cut := j.turn.Stopped && out.obs.State == bridge.RunCancelled
 	reason := words.Ending(out.obs).Failed(j.turn.ID)
+	text := words.Completion(endedOf(*j, out))
+	if cut {
+		reason = words.Cut(j.turn.ID, !out.obs.Unsaid())
+		text += "\n   " + words.TurnStopped
+	}
 	j.turn.Reply, j.turn.Trouble, j.agent.Trouble = out.obs.Reply, reason, reason
 	if j.tree.Stopped() {
 		j.agent.Trouble = words.Stopped(j.tree)
@@ -40,7 +46,11 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.setTurn(&j.turn, bridge.TurnFailed); err != nil {
 		return err
 	}
-	if err := c.uncarry(j.turn.ID); err != nil {
+	release := func() error { return c.uncarry(j.turn.ID) }
+	if cut && !out.obs.Unsaid() {
+		release = func() error { return c.delivered(j) }
+	}
+	if err := release(); err != nil {
 		return err
 	}
 	if err := c.event(bridge.EventTurnFailed, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: reason, Fields: causeOf(j.turn)}); err != nil {
@@ -55,7 +65,7 @@ func (c *change) unfinished(j *job, out output, cpl bridge.Completion) error {
 	if err := c.park(j); err != nil {
 		return err
 	}
-	return c.failTask(&j.agent, j.turn, bridge.Notice{Completion: cpl.ID, Text: words.Completion(endedOf(*j, out)), Untrusted: lastWords(j.agent, out.obs)})
+	return c.failTask(&j.agent, j.turn, bridge.Notice{Completion: cpl.ID, Text: text, Untrusted: lastWords(j.agent, out.obs)})
 }
 
 // maxRetries bounds how often a turn is tried again by itself.
@@ -66,7 +76,7 @@ const maxRetries = 3
 // ended, and the first turn of a subagent is its parent's to judge.
 func (e *Engine) retries(j job, out output) bool {
 	broke := out.obs.State == bridge.RunError || out.obs.State == bridge.RunExpired
-	return broke && !out.gone && !out.obs.Final && out.obs.Cause == "" && !j.tree.Stopped() && j.turn.Retry < maxRetries && (!j.turn.IsLaunch() || j.agent.Parent == "")
+	return broke && !out.gone && !out.obs.Final && out.obs.Cause == "" && j.stopped() == "" && j.turn.Retry < maxRetries && (!j.turn.IsLaunch() || j.agent.Parent == "")
 }
 
 // retry says the same again after a wait, with all that waits for the agent by

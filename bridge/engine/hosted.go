@@ -96,7 +96,7 @@ func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) erro
 		if most := c.now.Add(longestLimit); until.After(most) {
 			until = most
 		}
-		if j.tree.Stopped() {
+		if j.stopped() != "" {
 			until = c.now
 		}
 		switch {

@@ -43,13 +43,15 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 	var judged policy.Judgement
 	limit := c.policy().Limits().CommandsPerTurn
 	switch {
-	case by.Tree.Stopped() && f.Total > 0: // a reply that asks for nothing stays a result
+	case f.Total == 0 && over == "": // nothing to judge
+	case by.Tree.Stopped():
 		over = words.Stopped(by.Tree) + "; nothing of this turn ran"
+	case by.Turn.Stopped:
+		over = words.TurnStopped + "; nothing of it ran"
 	case over != "":
 		over = "this reply is too large to be read: " + over + "; nothing of it ran"
 	case f.Total > limit:
 		over = fmt.Sprintf("this turn has %s and the limit is %d a turn, so none of them ran; write fewer in one reply", words.Count(f.Total, "command"), limit)
-	case f.Total == 0: // nothing to judge
 	default:
 		r, err := c.request(by, f.Commands)
 		if err != nil {
@@ -63,7 +65,7 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 		judged = c.judgement(by.Agent, r)
 		over = judged.OverCap
 	}
-	by.quiet = by.Turn.Streak >= quietAfter && !productive(judged)
+	by.quiet = by.Turn.Stopped || by.Turn.Streak >= quietAfter && !productive(judged)
 	for i, cmd := range f.Commands {
 		v := policy.Verdict{Decision: policy.Refused, Code: policy.CodeOverCap, Reason: over}
 		if over == "" {

@@ -16,7 +16,7 @@ import (
 func (e *Engine) observe(ctx context.Context, j job) error {
 	call, cancel := lanes.Repeatable(ctx)
 	defer cancel()
-	if j.tree.Stopped() {
+	if j.stopped() != "" {
 		e.cancelRun(call, j)
 	}
 	obs, err := e.watch(call, j)
@@ -36,7 +36,7 @@ func (e *Engine) observe(ctx context.Context, j job) error {
 	case !obs.State.Terminal():
 		e.follow(j)
 		return e.goesOn(ctx, j, obs)
-	case obs.Cause == bridge.CauseUnsaid, obs.Cause == bridge.CauseLimited:
+	case obs.Unsaid() && obs.State != bridge.RunCancelled, obs.Cause == bridge.CauseLimited:
 		return e.sleeps(ctx, j, obs)
 	case obs.Cause == bridge.CauseUnclear:
 		return e.unclear(ctx, j, obs)

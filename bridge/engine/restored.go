@@ -49,7 +49,7 @@ func (s *seen) is(agent bridge.AgentID, turn bridge.TurnID) bool {
 // to be.
 func (e *Engine) asksBefore(ctx context.Context, j job) (bridge.Transcriber, bool, error) {
 	t, ok := e.o.Runtime.(bridge.Transcriber)
-	if !ok || j.launch != nil || j.agent.External == "" || j.agent.Quarantined || j.tree.Stopped() || (j.agent.API == bridge.APIv1 && j.agent.LastRun == "") {
+	if !ok || j.launch != nil || j.agent.External == "" || j.agent.Quarantined || j.stopped() != "" || (j.agent.API == bridge.APIv1 && j.agent.LastRun == "") {
 		return nil, false, nil
 	}
 	var head bridge.TurnHead
@@ -114,7 +114,7 @@ func (e *Engine) askLater(ctx context.Context, j job, cause error) error {
 // takeOver goes through runs from the oldest on and stops at the first that is to
 // be taken over. It reports true when there is one; the turn's work was given back.
 func (c *change) takeOver(j *job, sent []bridge.SentRun) (bool, error) {
-	if j.tree.Stopped() {
+	if j.stopped() != "" {
 		return false, nil // meanwhile: nothing begins
 	}
 	for _, s := range sent {

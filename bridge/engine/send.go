@@ -32,6 +32,17 @@ type job struct {
 	doubted time.Time
 }
 
+// stopped says why nothing more of the turn is to happen, "" when a person stopped neither the tree nor the turn.
+func (j job) stopped() string {
+	switch {
+	case j.tree.Stopped():
+		return words.Stopped(j.tree)
+	case j.turn.Stopped:
+		return words.TurnStopped
+	}
+	return ""
+}
+
 func (e *Engine) turnWork(ctx context.Context, w bridge.Work) error {
 	var j job
 	err := e.o.Store.View(ctx, func(tx *bridge.Scene) (err error) {
@@ -141,12 +152,17 @@ func (c *change) begin(j *job) (bool, error) {
 	if j.turn.State != bridge.TurnQueued {
 		return false, c.PutBack(j.work, c.now)
 	}
+	stopped := j.stopped()
 	switch {
-	case j.agent.NotBefore.After(c.now) && !j.tree.Stopped():
+	case j.agent.NotBefore.After(c.now) && stopped == "":
 		return false, c.PutBack(j.work, j.agent.NotBefore)
-	case j.tree.Stopped():
+	case stopped != "":
 		j.fault = "stopped"
-		return false, c.failTurn(j, words.Stopped(j.tree))
+		if j.turn.Stopped {
+			j.told = j.turn.GoesOn() // then the agent has it
+			stopped = words.Cut(j.turn.ID, j.told)
+		}
+		return false, c.failTurn(j, stopped)
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
 	case j.agent.External == "" && j.launch == nil:
@@ -369,7 +385,7 @@ func (e *Engine) started(ctx context.Context, j job, s bridge.Started) error {
 			return err
 		}
 		bound = *j
-		if j.tree.Stopped() {
+		if j.stopped() != "" {
 			return c.PutBack(j.work, c.now) // to be cancelled
 		}
 		return c.PutBack(j.work, c.now.Add(e.firstLook()))

@@ -3,9 +3,11 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
@@ -397,4 +399,155 @@ func TestStopKeepsAResult(t *testing.T) {
 			t.Errorf("the parent heard %q", got)
 		}
 	})
+}
+
+// halts stops the turn that the orchestrator has. The run ends as end says after it was cancelled.
+func (c *cast) halts(w *world, end bridge.RunState) (t bridge.Turn) {
+	w.t.Helper()
+	w.until("its second turn runs", func(tx *bridge.Scene) bool {
+		all, err := tx.Turns(bridge.TurnFilter{Agent: w.agent().ID, State: bridge.TurnRunning})
+		if len(all) > 0 {
+			t = all[0]
+		}
+		return err == nil && t.Seq == 2
+	})
+	for range 2 { // twice is fine
+		if _, err := w.engine.StopTurn(w.t.Context(), t.ID); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.until("cancelled", func(*bridge.Scene) bool { return w.cloud.Effects("cancel") >= 1 })
+	c.follows(end, boss)
+	w.resting()
+	if _, err := w.engine.StopTurn(w.t.Context(), t.ID); bridge.KindOf(err) != bridge.Conflict {
+		w.t.Errorf("a stop of a turn that has ended: %v", err)
+	}
+	w.look(func(tx *bridge.Scene) (err error) {
+		t, err = tx.Turn(t.ID)
+		return err
+	})
+	return t
+}
+
+// TestStopTurn: a turn that a person stops ends alone. Its agent waits for the person's next words, and hears again what the turn told only if it did
+// not get the turn.
+func TestStopTurn(t *testing.T) {
+	t.Parallel()
+	for cause, again := range map[bridge.EndCause]bool{"": false, bridge.CauseStopped: false, bridge.CauseUnsaid: true} {
+		t.Run(string(cause), func(t *testing.T) {
+			t.Parallel()
+			first := map[string]string{boss: "SUBAGENT: repo=" + team[0] + ", prompt=x", team[0]: "built it"}
+			virtual(t, first, func(t *testing.T, w *world, c *cast) {
+				w.cloud.Answer = func(repo, text string) bridge.Observation {
+					o := c.answer(repo, text)
+					if o.State == bridge.RunCancelled {
+						o.Cause = cause
+					}
+					return o
+				}
+				c.follows(bridge.RunRunning, boss)
+				w.start()
+				w.launch("go")
+				stopped := c.halts(w, bridge.RunCancelled)
+				if stopped.State != bridge.TurnFailed || stopped.Status != bridge.RunCancelled || !strings.HasPrefix(stopped.Trouble, "a person stopped the turn") || stopped.Retry > 0 {
+					t.Errorf("%+v", stopped)
+				}
+				if a := w.agent(); a.State != bridge.AgentFailed || a.Trouble != stopped.Trouble {
+					t.Errorf("%+v", a)
+				}
+				c.follows("", boss)
+				w.say("do it by hand")
+				w.resting()
+				told := w.sent(boss)
+				if got := told[len(told)-1]; len(told) != 2 || !strings.Contains(got, "do it by hand") || strings.Contains(got, "built it") != again {
+					t.Errorf("told %q", told)
+				}
+				if got := w.turns(); strings.Join(got, ", ") != "launch replied, completion failed, user replied" || w.agent().State != bridge.AgentIdle {
+					t.Errorf("turns %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestStopTurnThatEnds: an answer that was faster than the stop is kept, and commands nothing. The agent hears so.
+func TestStopTurnThatEnds(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, c *cast) {
+		answers := "LOCAL_ACTION: backup_script"
+		w.cloud.Answer = func(repo, text string) bridge.Observation {
+			o := c.answer(repo, text)
+			if strings.Contains(text, "on with it") {
+				o.Reply = answers
+			}
+			return o
+		}
+		c.follows(bridge.RunRunning, boss)
+		w.start()
+		w.launch("go")
+		w.resting()
+		w.say("on with it")
+		if ended := c.halts(w, bridge.RunFinished); ended.State != bridge.TurnReplied || ended.Reply != answers {
+			t.Errorf("%+v", ended)
+		}
+		if got := w.relay.Log(); len(got) != 0 {
+			t.Errorf("ran %q", got)
+		}
+		if got := w.turns(); len(got) != 2 {
+			t.Errorf("it goes on by itself: %q", got)
+		}
+		c.follows("", boss)
+		w.say("what now?")
+		w.resting()
+		wants(t, strings.Join(w.sent(boss), "\n"), "a person stopped the turn; nothing of it ran")
+	})
+}
+
+// TestStopTurnNotSent: a turn that waits, or that sleeps because its agent is limited, is not sent any more. What the agent got is not told again, and
+// with `continue` it goes on.
+func TestStopTurnNotSent(t *testing.T) {
+	t.Parallel()
+	for _, limited := range []bool{false, true} {
+		t.Run(fmt.Sprint(limited), func(t *testing.T) {
+			t.Parallel()
+			virtual(t, nil, func(t *testing.T, w *world, c *cast) {
+				var held atomic.Bool
+				w.cloud.Fail = func(point, _ string) error {
+					if held.Load() && point == "before send" && !limited {
+						return bridge.Errorf(bridge.RateLimited, "slow down")
+					}
+					return nil
+				}
+				w.cloud.Answer = func(repo, text string) bridge.Observation {
+					if o := c.answer(repo, text); !held.Load() {
+						return o
+					}
+					return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, NotBefore: time.Now().Add(5 * time.Hour)}
+				}
+				w.start()
+				a := w.launchLocal("go")
+				w.resting()
+				held.Store(true)
+				said := w.say("more")
+				w.until("it waits", func(tx *bridge.Scene) bool {
+					now, err := tx.Turn(said.ID)
+					return err == nil && now.State == bridge.TurnQueued && now.Trouble != ""
+				})
+				begun := time.Now()
+				if _, err := w.engine.StopTurn(t.Context(), said.ID); err != nil {
+					t.Fatal(err)
+				}
+				failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
+				if time.Since(begun) > time.Minute || strings.Contains(failed.Trouble, "before the agent got it") == limited {
+					t.Errorf("after %s: %q", time.Since(begun), failed.Trouble)
+				}
+				held.Store(false)
+				sent := len(w.sent(boss))
+				if _, err := w.engine.Continue(t.Context(), said.ID); err != nil {
+					t.Fatal(err)
+				}
+				w.until("it went on", func(*bridge.Scene) bool { return len(w.sent(boss)) > sent })
+			})
+		})
+	}
 }

@@ -78,6 +78,37 @@ func (e *Engine) Stop(ctx context.Context, root bridge.AgentID, why string) (bri
 	return tree, notFound(err, "agent", string(root))
 }
 
+// StopTurn ends one turn: a queued one is not sent, a run is cancelled, and no command of its reply runs. The turn fails soon after. Its agent then
+// waits for a person's word: what else waits for it comes with that. What the turn told is told again only if the agent did not get it. Twice is fine.
+// Conflict when the turn has ended, or when nobody knows whether the agent got it.
+func (e *Engine) StopTurn(ctx context.Context, id bridge.TurnID) (bridge.Turn, error) {
+	return e.onTurn(ctx, id, func(c *change) (bridge.Turn, error) {
+		t, err := c.Turn(id)
+		switch {
+		case err != nil:
+			return t, err
+		case t.State.Over():
+			return t, bridge.Errorf(bridge.Conflict, "turn %s has ended (%s); there is nothing to stop", id, t.State)
+		case t.State == bridge.TurnUncertain:
+			return t, bridge.Errorf(bridge.Conflict, "turn %s is uncertain: nobody knows whether the agent got it; `drawbridge turns %s` shows what to do", id, t.Agent)
+		case t.Stopped:
+			return t, nil
+		}
+		a, err := c.Agent(t.Agent)
+		if err != nil {
+			return t, err
+		}
+		t.Stopped = true
+		if err := c.UpdateTurn(t); err != nil {
+			return t, err
+		}
+		if err := c.event(bridge.EventStopped, a, bridge.Event{Turn: id, Text: words.TurnStopped}); err != nil {
+			return t, err
+		}
+		return t, c.WakeLane(agentLane(a.ID), c.now) // its handler does the rest
+	})
+}
+
 // root loads an agent that has no parent.
 func (c *change) root(id bridge.AgentID) (bridge.Agent, error) {
 	a, err := c.Agent(id)
@@ -182,10 +213,10 @@ func (e *Engine) Resume(ctx context.Context, root bridge.AgentID) (bridge.Tree, 
 	return tree, notFound(err, "agent", string(root))
 }
 
-// cancelRun ends a run of a stopped tree. Whatever comes of it, the run is
+// cancelRun ends a run that a person stopped. Whatever comes of it, the run is
 // looked at afterwards: only the API knows how it ended.
 func (e *Engine) cancelRun(ctx context.Context, j job) {
 	if err := e.o.Runtime.Cancel(ctx, runOf(j)); err != nil {
-		e.lookFailed(j).Err(err).Str("turn", string(j.turn.ID)).Msg("cancel a run of a stopped tree")
+		e.lookFailed(j).Err(err).Str("turn", string(j.turn.ID)).Msg("cancel a run that a person stopped")
 	}
 }

@@ -148,6 +148,17 @@ func Stopped(tree bridge.Tree) string {
 	return text
 }
 
+// TurnStopped says that a person stopped one turn.
+const TurnStopped = "a person stopped the turn"
+
+// Cut says that a person stopped a turn, and what may follow. got is true when the agent had it.
+func Cut(turn bridge.TurnID, got bool) string {
+	if got {
+		return fmt.Sprintf("%s; say what to do instead, or let the agent go on with: drawbridge continue %s", TurnStopped, turn)
+	}
+	return fmt.Sprintf("%s before the agent got it; say something else, or give it the turn with: drawbridge continue %s", TurnStopped, turn)
+}
+
 // Parked says how much waits for an agent whose turn failed, and what takes it
 // along. The turn may be "" when it is not at hand.
 func Parked(a bridge.Agent, waiting int, turn bridge.TurnID) string {

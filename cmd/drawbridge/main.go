@@ -46,6 +46,7 @@ type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) (string, bool)
 	newKey         bool // serve --new-key
+	interrupts     *interrupts
 }
 
 type cli struct {
@@ -77,7 +78,7 @@ type cli struct {
 
 	Approve approveCmd `cmd:"" help:"Approve held commands." group:"Decide"`
 	Deny    denyCmd    `cmd:"" help:"Refuse a held command." group:"Decide"`
-	Stop    stopCmd    `cmd:"" help:"Stop an agent and everything under it." group:"Decide"`
+	Stop    stopCmd    `cmd:"" help:"Stop an agent and everything under it, or one turn." group:"Decide"`
 	Resume  resumeCmd  `cmd:"" help:"Let a stopped tree of agents continue." group:"Decide"`
 
 	Launch    launchCmd    `cmd:"" help:"Launch an agent on a repository." group:"Talk"`
@@ -110,19 +111,14 @@ type cli struct {
 func main() {
 	keeper.Main()
 	harden()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// From the first signal on, a second one ends the process the hard way.
-	defer context.AfterFunc(ctx, stop)()
+	ctx, taken := untilInterrupt(context.Background())
 	// A reader that goes away (… | head) is an error of the write, after which we clean up.
 	// So is a limit on the size of files, which would otherwise end the process in mid-write.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
-	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
+	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv, interrupts: taken}
 	ctx, release := lifecycle.UntilParentEnds(ctx, a.getenv)
 	defer release()
-	code := run(ctx, a, os.Args[1:])
-	stop()
-	os.Exit(code)
+	os.Exit(run(ctx, a, os.Args[1:]))
 }
 
 // run parses the call, runs its command and returns the exit code.

@@ -49,11 +49,11 @@ func setReplica(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(strings.ToUpper(args[0]), fmt.Sprintf("http://127.0.0.1:%s", port))
 }
 
-// signalProcess is "signal <name> STOP|CONT".
+// signalProcess is "signal <name> STOP|CONT|INT".
 func signalProcess(ts *testscript.TestScript, neg bool, args []string) {
-	signals := map[string]syscall.Signal{"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	signals := map[string]syscall.Signal{"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "INT": syscall.SIGINT}
 	if neg || len(args) != 2 || signals[args[1]] == 0 {
-		ts.Fatalf("usage: signal <name> STOP|CONT")
+		ts.Fatalf("usage: signal <name> STOP|CONT|INT")
 	}
 	p := ts.Value(stageKey{}).(*testStage).running[args[0]]
 	if p == nil {

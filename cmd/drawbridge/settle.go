@@ -158,6 +158,14 @@ func printTurn(a app, asJSON bool, t api.Turn) error {
 	if asJSON {
 		return printJSON(a.stdout, t)
 	}
-	_, err := fmt.Fprintf(a.stdout, "turn %d is %s (%s)\n", t.Seq, t.State, t.ID)
+	_, err := fmt.Fprintf(a.stdout, "turn %d is %s (%s)\n", t.Seq, turnState(t), t.ID)
 	return err
+}
+
+// turnState is the state of a turn, and that it is about to end because a person stopped it.
+func turnState(t api.Turn) string {
+	if t.Stopped && t.EndedAt.IsZero() {
+		return t.State + ", stopping"
+	}
+	return t.State
 }

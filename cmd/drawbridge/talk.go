@@ -286,7 +286,7 @@ func (c turnsCmd) Run(ctx context.Context, a app) error {
 		l := rows{head: []string{"TURN", "STATE", "AGE", "CAUSE", "HEARD", "REPLIED", "ID"}, ids: 1, wide: c.Wide, none: c.none("no turns")}
 		for _, t := range list.Turns {
 			heard := strings.TrimSpace(strings.TrimPrefix(words.ForPerson(cmp.Or(t.Sent, t.Text)), words.Happened))
-			r := row{cells: []string{fmt.Sprint(t.Seq), t.State, age(t.CreatedAt, time.Now()), t.Cause, short(heard, c.room(maxHeard)), short(t.Reply, maxWide), t.ID}}
+			r := row{cells: []string{fmt.Sprint(t.Seq), turnState(t), age(t.CreatedAt, time.Now()), t.Cause, short(heard, c.room(maxHeard)), short(t.Reply, maxWide), t.ID}}
 			if t.Trouble != "" {
 				r.notes = []string{short(t.Trouble, maxNote)}
 			}

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"drawbridge/api"
@@ -62,18 +64,24 @@ func (t target) print(a app, tree api.Tree) error {
 }
 
 type stopCmd struct {
-	Agent string `arg:"" help:"The root agent's name or id."`
+	Agent string `arg:"" help:"The root agent's name or id, or the id of one turn."`
 	Why   string `help:"Store this reason, which the bridge shows for the stopped tree." placeholder:"TEXT"`
 	target
 }
 
 // Help shows an example.
 func (stopCmd) Help() string {
-	return "The bridge cancels the runs of the agent and of all agents under it, and gives up the work that waits. The tree stays stopped, even over restarts, until you run drawbridge resume. The bridge keeps the results of work that has ended.\n\nAn action that already runs continues, until its own time limit at most. To end it earlier, run drawbridge-relay stop at its machine.\n\nExample:\n  drawbridge stop main --why \"wrong branch\""
+	return "The bridge cancels the runs of the agent and of all agents under it, and gives up the work that waits. The tree stays stopped, even over restarts, until you run drawbridge resume. The bridge keeps the results of work that has ended.\n\nAn action that already runs continues, until its own time limit at most. To end it earlier, run drawbridge-relay stop at its machine.\n\nWith the id of a turn, the command stops only this turn. No command of the turn's reply runs. The agent then waits for your next words. To let the agent go on with the turn, run drawbridge continue TURN.\n\nExamples:\n  drawbridge stop main --why \"wrong branch\"\n  drawbridge stop trn_0123"
 }
 
-// Run stops a tree.
+// Run stops a tree or a turn.
 func (c stopCmd) Run(ctx context.Context, a app) error {
+	if strings.HasPrefix(c.Agent, "trn_") {
+		if c.Why != "" {
+			return usageError{errors.New("--why goes with an agent, not with a turn")}
+		}
+		return turnArg{c.Agent, c.target}.run(a, func(client *api.Client) (api.Turn, error) { return client.StopTurn(ctx, c.Agent) })
+	}
 	t, err := ask(c.target, a, func(client *api.Client) (api.Tree, error) { return client.Stop(ctx, c.Agent, c.Why) })
 	if err != nil {
 		return err

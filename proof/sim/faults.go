@@ -85,6 +85,7 @@ const (
 const (
 	faultSmallBudget       Fault = "a budget that is soon used up"
 	faultTreeStopped       Fault = "the operator stops a tree"
+	faultTurnStopped       Fault = "the operator stops a turn"
 	faultReminderCancelled Fault = "the operator cancels a reminder"
 )
 
@@ -95,7 +96,7 @@ var allFaults = []Fault{
 	faultCrashBeforeCall, faultCrashAfterCall, faultCrashBeforeCommit, faultCrashAfterCommit, faultCrashAtRest, faultStopInCall, faultPanic, faultStoreFails, faultCommitUnknown,
 	faultOverlap, faultPause, faultStalled, faultClockForward, faultClockBack, faultRestored, faultNarrowed,
 	faultWebhookLost, faultWebhookTwice, faultWebhookLate, faultWebhookReplayed, faultHiddenLaunch, faultWrongRepo, faultForeignRun, faultRunBroken, faultOversize, faultRelayRefuses, faultRelayAsks, faultRelayDown, faultLongRun,
-	faultSmallBudget, faultTreeStopped, faultReminderCancelled,
+	faultSmallBudget, faultTreeStopped, faultTurnStopped, faultReminderCancelled,
 }
 
 // hostedFaults are those of a relay with agents. Plays without one draw nothing for them.

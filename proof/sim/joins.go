@@ -21,8 +21,8 @@ func (o *oracle) awaits(t bridge.Turn) {
 func (v *verdict) joins(a bridge.Agent, external *cloudAgent) {
 	told := map[int64]int{}
 	var before strings.Builder
-	for _, r := range external.runs {
-		if r.foreign || !r.told() {
+	for i, r := range external.runs {
+		if r.foreign || !v.told(a.ID, external, i) {
 			continue
 		}
 		for _, s := range joinStatements(r.text) {

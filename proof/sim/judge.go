@@ -41,8 +41,8 @@ func (o *oracle) judge() {
 	v.trees()
 	v.words()
 	for _, q := range o.truth.questions {
-		// An agent that lost its only prompt, and was stopped before it got another, is nobody who asked.
-		if q.heard != q.about.State && (q.heard != "" || o.truth.byID[q.about.Session].lives()) {
+		// An agent that lost its only prompt, and was stopped before it got another, is nobody who asked. Nor is a session that its agent was moved away from.
+		if x := o.truth.byID[q.about.Session]; q.heard != q.about.State && (q.heard != "" || x.lives() && x.movedTo == "") {
 			v.s.fail("question %s is %s, and the bridge heard %q", q.about.ID, q.about.State, q.heard)
 		}
 	}
@@ -160,8 +160,8 @@ func (v *verdict) agent(a bridge.Agent) {
 // stood in the agent's turns that ran.
 func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 	var got []string
-	for _, r := range external.runs {
-		if !r.told() || r.foreign || !r.over(v.s.now) {
+	for i, r := range external.runs {
+		if !v.told(a.ID, external, i) || r.foreign || !r.over(v.s.now) {
 			continue
 		}
 		for line := range strings.Lines(r.text) {
@@ -188,6 +188,17 @@ func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 			v.s.fail("agent %s (%s) heard %v and was to hear %v", a.ID, a.State, got, want)
 		}
 	}
+}
+
+// told reports whether a run counts as having told its agent what stood in it. One does that the agent had when a person stopped its turn, unless a
+// later run of the turn counts.
+func (v *verdict) told(id bridge.AgentID, a *cloudAgent, i int) bool {
+	r := a.runs[i]
+	t, known := v.byMarker(id, r.marker)
+	if r.told() || !known || !r.cut() || !t.Stopped && !r.halted {
+		return r.told()
+	}
+	return !slices.ContainsFunc(a.runs[i+1:], func(later *cloudRun) bool { return later.marker == r.marker && (later.told() || later.cut()) })
 }
 
 // pick returns the tokens that waited for others, or the rest.
@@ -248,7 +259,7 @@ func (v *verdict) retried(a bridge.Agent) {
 	}
 	for _, t := range v.turns[a.ID] {
 		broke := t.Status == bridge.RunError || t.Status == bridge.RunExpired
-		if !broke || root.host != nil || // a relay says why, and a person judges it
+		if !broke || t.Stopped || root.host != nil || // a relay says why, and a person judges it
 			t.Text == "" || t.Retry >= 3 || t.IsLaunch() && a.Parent != "" {
 			continue
 		}

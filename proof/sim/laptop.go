@@ -210,6 +210,9 @@ func (l *laptop) StopTurn(_ context.Context, c hub.TurnCall) (wire.TurnFound, er
 		if t.run != nil {
 			end.Error = t.run.token + " was stopped"
 		}
+		if !t.said {
+			end.Cause = wire.TurnUnsaid
+		}
 		l.ends(s, t, end)
 		l.w.happened("cancel")
 	}
@@ -270,7 +273,7 @@ func (l *laptop) says(s *session, t *hostedTurn) {
 	case t.life != l.life || t.end != nil || s.turn(t.call.ID) != t:
 		return // it was lost with the process, or stopped
 	case l.unsaid[t.call.ID]:
-		l.ends(s, t, wire.TurnEnded{Cause: wire.TurnStopped, Error: "it was stopped before the agent got it"})
+		l.ends(s, t, wire.TurnEnded{Cause: wire.TurnUnsaid, Error: "it was stopped before the agent got it"})
 		return
 	case l.working() >= l.slots:
 		if !t.waited {
@@ -330,7 +333,7 @@ func (l *laptop) ends(s *session, t *hostedTurn, end wire.TurnEnded) {
 	if !r.over(w.now) {
 		r.ends = w.now
 	}
-	states := map[wire.TurnCause]bridge.RunState{wire.TurnAnswered: bridge.RunFinished, wire.TurnStopped: bridge.RunCancelled, wire.TurnHung: bridge.RunExpired}
+	states := map[wire.TurnCause]bridge.RunState{wire.TurnAnswered: bridge.RunFinished, wire.TurnStopped: bridge.RunCancelled, wire.TurnUnsaid: bridge.RunCancelled, wire.TurnHung: bridge.RunExpired}
 	r.cause, r.state = end.Cause, cmp.Or(states[end.Cause], bridge.RunError)
 	if p := s.has(t); p != nil && end.Cause == wire.TurnAnswered {
 		p.answer = end.Text

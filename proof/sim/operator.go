@@ -19,7 +19,9 @@ func (u *user) govern() {
 		u.move()
 		return
 	}
-	switch u.w.rng.IntN(10) {
+	switch u.w.rng.IntN(11) {
+	case 10:
+		u.stopTurn()
 	case 0, 1:
 		u.stop()
 	case 2, 3:
@@ -56,6 +58,24 @@ func (u *user) stop() {
 				u.w.fail("%s is stopped, and its command %s still waits", root.Name, m.ID)
 			}
 		}
+	}
+}
+
+// stopTurn stops some open turn. From its acknowledgement on it is not sent, and nothing that it says runs.
+func (u *user) stopTurn() {
+	var open []bridge.Turn
+	for _, state := range []bridge.TurnState{bridge.TurnQueued, bridge.TurnDelivering, bridge.TurnRunning} {
+		open = append(open, u.w.turns(state)...)
+	}
+	p := u.door()
+	if len(open) == 0 || p == nil || !u.w.strikes(faultTurnStopped, 0.7) {
+		return
+	}
+	t := open[u.w.rng.IntN(len(open))]
+	_, err := p.engine.StopTurn(p.ctx, t.ID)
+	u.w.note("user stops a turn", string(t.ID), string(t.State), fmt.Sprint(err))
+	if err == nil {
+		u.w.happened("user stops a turn: " + string(t.State))
 	}
 }
 
@@ -153,6 +173,11 @@ func (u *user) replayFailed() {
 		return
 	}
 	t := all[u.w.rng.IntN(len(all))]
+	if x := u.w.cloud.of(u.w.agent(t.Agent)); t.Stopped && x != nil {
+		for _, r := range x.runs {
+			r.halted = r.halted || r.is(t)
+		}
+	}
 	if _, err := p.engine.Continue(p.ctx, t.ID); err == nil || bridge.KindOf(err) == "" {
 		u.replays[t.Agent]++
 		u.w.note("user replays a failed turn", string(t.ID), fmt.Sprint(err))

@@ -66,9 +66,11 @@ type cloudRun struct {
 	// oversize says that the API does not hand the reply out.
 	oversize bool
 	// cause is why a run on a relay ended. lost says that its agent does not have the prompt, settled that a person said that it has.
-	cause    wire.TurnCause
-	lost     bool
-	settled  bool
+	cause   wire.TurnCause
+	lost    bool
+	settled bool
+	// halted says that a person had its turn go on after a person had stopped it.
+	halted   bool
 	commands []*commandLine
 	// cost is in millionths of a dollar.
 	tokens, cost int64
@@ -81,6 +83,11 @@ func (r *cloudRun) over(now time.Time) bool { return !now.Before(r.ends) }
 // that a person settled so.
 func (r *cloudRun) told() bool {
 	return r.state == bridge.RunFinished || r.cause == wire.TurnAsking || r.settled
+}
+
+// cut reports whether a run was cut off after its agent had the prompt.
+func (r *cloudRun) cut() bool {
+	return (r.state == bridge.RunCancelled || r.cause == wire.TurnLimited) && r.cause != wire.TurnUnsaid && !r.lost
 }
 
 // good reports whether what the run's text asks for may happen at all.

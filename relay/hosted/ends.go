@@ -193,7 +193,7 @@ var doing = map[wire.TurnState]bridge.Doing{
 
 // states says of each cause how the run ended.
 var states = map[wire.TurnCause]bridge.RunState{
-	wire.TurnAnswered: bridge.RunFinished, wire.TurnStopped: bridge.RunCancelled, wire.TurnHung: bridge.RunExpired,
+	wire.TurnAnswered: bridge.RunFinished, wire.TurnStopped: bridge.RunCancelled, wire.TurnUnsaid: bridge.RunCancelled, wire.TurnHung: bridge.RunExpired,
 }
 
 // observed is a turn's end in the words of every Runtime.

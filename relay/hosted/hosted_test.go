@@ -285,7 +285,7 @@ func TestCauses(t *testing.T) {
 	t.Parallel()
 	until := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	for cause, want := range map[wire.TurnCause]bridge.RunState{
-		wire.TurnAnswered: bridge.RunFinished, wire.TurnRefused: bridge.RunError, wire.TurnLimited: bridge.RunError, wire.TurnStopped: bridge.RunCancelled,
+		wire.TurnAnswered: bridge.RunFinished, wire.TurnRefused: bridge.RunError, wire.TurnLimited: bridge.RunError, wire.TurnStopped: bridge.RunCancelled, wire.TurnUnsaid: bridge.RunCancelled,
 		wire.TurnHung: bridge.RunExpired, wire.TurnCrashed: bridge.RunError, wire.TurnAsking: bridge.RunError, wire.TurnLoginMissing: bridge.RunError,
 	} {
 		t.Run(string(cause), func(t *testing.T) {

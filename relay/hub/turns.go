@@ -82,7 +82,7 @@ func (h *Hub) LookupTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error
 }
 
 // StopTurn asks the relay to end a turn and returns what the relay knew of it when it got the word. It does not wait for the end: the caller
-// of RunTurn gets it, with wire.TurnStopped as its cause unless the turn had ended. A turn that the relay does not have yet is not
+// of RunTurn gets it, with wire.TurnStopped or wire.TurnUnsaid as its cause unless the turn had ended. A turn that the relay does not have yet is not
 // said any more while that process of the relay lives. Twice is fine. The error is a *bridge.Error; Unavailable means that the relay
 // may not have got the word.
 func (h *Hub) StopTurn(ctx context.Context, t TurnCall) (wire.TurnFound, error) {

@@ -131,10 +131,12 @@ type TurnCause string
 
 // The causes. Each turn ends with exactly one of them.
 const (
-	TurnAnswered     TurnCause = "answered"
-	TurnRefused      TurnCause = "refused"
-	TurnLimited      TurnCause = "limited"
-	TurnStopped      TurnCause = "stopped"
+	TurnAnswered TurnCause = "answered"
+	TurnRefused  TurnCause = "refused"
+	TurnLimited  TurnCause = "limited"
+	TurnStopped  TurnCause = "stopped"
+	// TurnUnsaid means that the turn was stopped, and that the agent surely got nothing of it.
+	TurnUnsaid       TurnCause = "unsaid"
 	TurnHung         TurnCause = "hung"
 	TurnCrashed      TurnCause = "crashed"
 	TurnFailed       TurnCause = "failed"
@@ -146,7 +148,7 @@ const (
 // Known reports whether c is one of the causes.
 func (c TurnCause) Known() bool {
 	switch c {
-	case TurnAnswered, TurnRefused, TurnLimited, TurnStopped, TurnHung, TurnCrashed, TurnFailed, TurnAsking, TurnSessionGone, TurnLoginMissing:
+	case TurnAnswered, TurnRefused, TurnLimited, TurnStopped, TurnUnsaid, TurnHung, TurnCrashed, TurnFailed, TurnAsking, TurnSessionGone, TurnLoginMissing:
 		return true
 	default:
 		return false
@@ -287,6 +289,6 @@ type AgentHost interface {
 	// LookupTurn says what the record of the turn's session knows. It starts nothing. The record lives as long as the session.
 	LookupTurn(t Turn) TurnFound
 	// StopTurn asks that a turn ends and returns what is known of it at that moment, without waiting for its end. Text is empty. A turn that runs
-	// ends with TurnStopped, unless it has ended. One that the relay does not have yet is never said. Twice is fine.
+	// ends with TurnStopped, or with TurnUnsaid before the agent got it, unless it has ended. One that the relay does not have yet is never said. Twice is fine.
 	StopTurn(t Turn) TurnFound
 }

@@ -92,7 +92,7 @@ func (j *job) same() wire.TurnEnded {
 // unsaid is the end of a turn that was given up before the agent got it. One that may have reached the agent in an earlier process of
 // the relay says so.
 func (j *job) unsaid() wire.TurnEnded {
-	end := wire.TurnEnded{Cause: wire.TurnStopped, Error: "the turn was stopped before the agent got it"}
+	end := wire.TurnEnded{Cause: wire.TurnUnsaid, Error: "the turn was stopped before the agent got it"}
 	j.mu.Lock()
 	p := j.record.turns[j.t.ID]
 	j.mu.Unlock()
@@ -103,7 +103,7 @@ func (j *job) unsaid() wire.TurnEnded {
 	case !stopped && j.ends():
 		return wire.TurnEnded{}
 	case has:
-		end.Error = "the turn was stopped; the agent may have got it before"
+		end.Cause, end.Error = wire.TurnStopped, "the turn was stopped; the agent may have got it before"
 	}
 	return j.over(end, "")
 }

@@ -62,7 +62,7 @@ func TestSetUp(t *testing.T) {
 		t.Errorf("while the setup runs: %+v", found)
 	}
 	w.StopTurn(turn("s", "t5", "no"))
-	if end := <-ended; end.Cause != wire.TurnStopped || w.said("no") != 0 {
+	if end := <-ended; end.Cause != wire.TurnUnsaid || w.said("no") != 0 {
 		t.Errorf("stopped in the setup: %s %q", end.Cause, end.Error)
 	}
 	want := []string{"fake in s: [npm ci]", "fake in s: [npm ci]", "fake in s: [make]", "fake in s: [make all]"}

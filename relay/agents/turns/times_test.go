@@ -91,7 +91,7 @@ func TestSlotsSideBySide(t *testing.T) {
 	}
 	for i, s := range []string{"s1", "s2", "s3"} {
 		w.StopTurn(turn(s, "t-"+s))
-		if e := <-ends[i]; e.Cause != wire.TurnStopped {
+		if e := <-ends[i]; e.Cause != wire.TurnStopped && e.Cause != wire.TurnUnsaid {
 			t.Errorf("%s: %+v", s, e)
 		}
 	}
@@ -160,7 +160,7 @@ func TestStop(t *testing.T) {
 	if found := w.StopTurn(waiting); found.Known != wire.TurnKnownOpen {
 		t.Errorf("%+v", found)
 	}
-	if end := <-waits; end.Cause != wire.TurnStopped || !strings.Contains(end.Error, "before the agent got it") {
+	if end := <-waits; end.Cause != wire.TurnUnsaid || !strings.Contains(end.Error, "before the agent got it") {
 		t.Errorf("%+v", end)
 	}
 	if found := w.StopTurn(running); found.Known != wire.TurnKnownOpen || found.State != wire.TurnWorking {
@@ -176,14 +176,14 @@ func TestStop(t *testing.T) {
 	if found := w.StopTurn(unborn); found.Known != wire.TurnKnownAbsent {
 		t.Errorf("%+v", found)
 	}
-	if end := w.run(unborn); end.Cause != wire.TurnStopped {
+	if end := w.run(unborn); end.Cause != wire.TurnUnsaid {
 		t.Errorf("%+v", end)
 	}
 	stranger := turn("bob", "t4", "do: say never")
 	if found := w.StopTurn(stranger); found.Known != wire.TurnKnownNot {
 		t.Errorf("%+v", found)
 	}
-	if end := w.run(stranger); end.Cause != wire.TurnStopped || !strings.Contains(end.Error, "before") {
+	if end := w.run(stranger); end.Cause != wire.TurnUnsaid || !strings.Contains(end.Error, "before") {
 		t.Errorf("%+v", end)
 	}
 	if n := w.said("never"); n != 0 {
@@ -211,10 +211,10 @@ func TestStopOutlivesTheRelay(t *testing.T) {
 		w.again()
 	}
 	for _, stopped := range []wire.Turn{later, first} {
-		if end := w.run(stopped); end.Cause != wire.TurnStopped || !strings.Contains(end.Error, "before the agent got it") {
+		if end := w.run(stopped); end.Cause != wire.TurnUnsaid || !strings.Contains(end.Error, "before the agent got it") {
 			t.Errorf("%+v", end)
 		}
-		if end := w.run(stopped); end.Cause != wire.TurnStopped || !end.Replayed {
+		if end := w.run(stopped); end.Cause != wire.TurnUnsaid || !end.Replayed {
 			t.Errorf("again: %+v", end)
 		}
 	}

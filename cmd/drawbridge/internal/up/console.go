@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -22,10 +23,13 @@ type console struct {
 	only string
 	// lines is where lines of a person come, nil where nobody types or nobody any more.
 	lines <-chan typed
-	// speak gives an agent a turn, and returns its id.
-	speak func(ctx context.Context, agent, text string) (turn string, err error)
+	turns turns
 	// focus is the agent to which a person speaks, "" for none yet.
 	focus string
+	// interrupts is where Ctrl-C comes. stopping is true from then on until the turn is over that it stopped, which is halted, nil for none.
+	interrupts chan struct{}
+	stopping   atomic.Bool
+	halted     atomic.Pointer[halted]
 
 	open []*numbered
 	// count numbers the questions.
@@ -49,13 +53,9 @@ const lookEvery = 250 * time.Millisecond
 func (u *upping) newConsole(ctx context.Context, only string) *console {
 	known := &names{client: u.client}
 	u.logins = &loginDesk{command: u.loginCommand()}
-	c := &console{u: u, only: only, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
+	c := &console{u: u, only: only, turns: bridgeTurns{u.client}, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
 		machineDesk{control.NewClient(u.relay.State), known, u.name, u.file("relay.yaml")}, bridgeDesk{u.client, u.file("bridge.yaml")}, u.logins,
 	}}
-	c.speak = func(ctx context.Context, agent, text string) (string, error) {
-		t, err := u.client.Say(ctx, agent, text)
-		return t.ID, err
-	}
 	if u.repo != nil {
 		c.focus = agentName(u.repo.Name, u.Agent)
 	}
@@ -71,6 +71,7 @@ func (u *upping) newConsole(ctx context.Context, only string) *console {
 // run shows questions until ctx ends.
 func (c *console) run(ctx context.Context) error {
 	defer c.u.screen.close() // what stops now may take long, and a second Ctrl-C ends it at once
+	defer c.u.TakeInterrupts(c.interrupted)()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -83,8 +84,11 @@ func (c *console) run(ctx context.Context) error {
 				break
 			}
 			c.typed(ctx, line)
+		case <-c.interrupts:
+			c.halt(ctx)
 		case <-tick.C:
 		}
+		c.rests(ctx)
 		c.look(ctx)
 	}
 }
@@ -199,7 +203,7 @@ func (c *console) say(ctx context.Context, text string) {
 		c.focus = name
 		return
 	}
-	turn, err := c.speak(ctx, name, text)
+	turn, err := c.turns.say(ctx, name, text)
 	if err != nil {
 		c.u.say("agent %s did not get your words: %v", name, err)
 		return

@@ -101,15 +101,14 @@ func TestConsole(t *testing.T) {
 			io.Reader
 			io.Writer
 		}{keys, out})
-		var said []string
-		u := &upping{name: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"}, Options: Options{Shown: func(s string) string { return s }}}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app"}
-		c.speak = func(_ context.Context, agent, text string) (string, error) {
-			said = append(said, agent+": "+text)
-			return "trn_1", map[string]error{"nobody": errors.New("no such agent")}[agent]
-		}
+		spoken := &fakeTurns{}
+		var ctrlC func() bool
+		u := &upping{name: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"}, end: stop,
+			Options: Options{Shown: func(s string) string { return s }, TakeInterrupts: func(take func() bool) func() { ctrlC = take; return func() {} }}}
+		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app",
+			turns: spoken, interrupts: make(chan struct{}, 1)}
 		go func() { _ = c.run(ctx) }()
 		says := func(want ...string) {
 			t.Helper()
@@ -184,7 +183,7 @@ func TestConsole(t *testing.T) {
 		says("agent nobody did not get your words: no such agent")
 		types("@")
 		says("name the agent before your words")
-		if got, want := strings.Join(said, "; "), "app: look at the tests; other: what are you doing; nobody: hello"; got != want {
+		if got, want := strings.Join(spoken.said, "; "), "app: look at the tests; other: what are you doing; nobody: hello"; got != want {
 			t.Errorf("said %s, want %s", got, want)
 		}
 
@@ -209,11 +208,41 @@ func TestConsole(t *testing.T) {
 		}
 		types(strings.Repeat("w", 5000))
 		says("the line is too long and went nowhere")
-		if got, want := said[len(said)-1], "other: y\n\ny"; got != want {
+		if got, want := spoken.said[len(spoken.said)-1], "other: y\n\ny"; got != want {
 			t.Errorf("said %q, want %q", got, want)
 		}
+
+		// Ctrl-C stops the turn of the agent in the prompt, and ends up without one, or while the turn is being stopped.
+		spoken.begin("other", "trn_2")
+		spoken.begin("agent-seven", "trn_3")
+		interrupt := func(takes bool) {
+			t.Helper()
+			if got := ctrlC(); got != takes {
+				t.Errorf("Ctrl-C is taken: %v", got)
+			}
+		}
+		interrupt(true)
+		says("stopping the turn of agent other; Ctrl-C again ends drawbridge up")
+		interrupt(false)
+		spoken.begin("other", "")
+		says()
 		machine.ask("seven")
 		says("Question 7")
+		interrupt(true)
+		says("stopping the turn of agent agent-seven")
+		if got := fmt.Sprint(spoken.stopped); got != "[trn_2 trn_3]" {
+			t.Errorf("stopped %s", got)
+		}
+		spoken.begin("agent-seven", "trn_fast")
+		says()
+		interrupt(true)
+		says("the turn of agent agent-seven was not stopped: it has ended")
+		u.screen.lent = true // to a login
+		interrupt(false)
+		u.screen.lent = false
+		if ctx.Err() != nil {
+			t.Error("it ended")
+		}
 		answer := u.logins.ask(question{id: "the login", key: "login", agent: "app", text: "log in?"})
 		says("Question 8, agent app:\r\nlog in?")
 		fmt.Fprint(typing, "\x04")
@@ -223,7 +252,74 @@ func TestConsole(t *testing.T) {
 		}
 		machine.ask("eight")
 		says("answer it with: approve eight")
+		interrupt(false) // nobody can type
 		stop()
 		synctest.Wait()
 	})
+}
+
+// Without a turn that could be stopped, Ctrl-C ends up.
+func TestInterruptAtRest(t *testing.T) {
+	t.Parallel()
+	for name, spoken := range map[string]*fakeTurns{"no agent": nil, "no turn": {}, "no bridge": {away: true}} {
+		ended := false
+		c := &console{u: &upping{end: func() { ended = true }}, turns: spoken}
+		if spoken != nil {
+			c.focus = "app"
+		}
+		if c.halt(t.Context()); !ended {
+			t.Errorf("%s: it goes on", name)
+		}
+	}
+}
+
+// fakeTurns has the current turns of a test.
+type fakeTurns struct {
+	mu            sync.Mutex // guards the fields below
+	said, stopped []string
+	open          map[string]string
+	away          bool
+}
+
+// begin gives an agent a turn, or takes it away.
+func (f *fakeTurns) begin(agent, turn string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = map[string]string{}
+	}
+	f.open[agent] = turn
+}
+
+func (f *fakeTurns) say(_ context.Context, agent, text string) (string, error) {
+	f.said = append(f.said, agent+": "+text)
+	return "trn_1", map[string]error{"nobody": errors.New("no such agent")}[agent]
+}
+
+func (f *fakeTurns) current(_ context.Context, agent string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away {
+		return "", bridge.Errorf(bridge.Unavailable, "the bridge does not answer")
+	}
+	return f.open[agent], nil
+}
+
+func (f *fakeTurns) stop(_ context.Context, turn string) error {
+	if turn == "trn_fast" {
+		return bridge.Errorf(bridge.Conflict, "it has ended")
+	}
+	f.stopped = append(f.stopped, turn)
+	return nil
+}
+
+func (f *fakeTurns) over(_ context.Context, turn string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, open := range f.open {
+		if open == turn {
+			return false, nil
+		}
+	}
+	return true, nil
 }

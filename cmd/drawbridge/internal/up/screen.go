@@ -64,6 +64,13 @@ func (s *screen) types() bool {
 	return s.line != nil
 }
 
+// listens reports whether a person can type now: nobody else has the terminal.
+func (s *screen) listens() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.line != nil && !s.lent
+}
+
 // ring rings the bell of a terminal, because a person is wanted.
 func (s *screen) ring() {
 	s.mu.Lock()

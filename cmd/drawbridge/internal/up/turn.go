@@ -247,6 +247,10 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 		u.say("the turn has ended; %s", cmp.Or(map[bool]string{true: "its commits are in " + u.repo.Clone}[len(commits) > 0], "it brought no commits"))
 		return nil
 	}
+	if t.Stopped {
+		u.say("%s", t.Trouble)
+		return ErrTurn
+	}
 	u.say("the turn is %s: %s", t.State, cmp.Or(t.Trouble, t.Status))
 	if missesLogin(t) {
 		u.say("log the agent in with: %s", u.loginCommand())

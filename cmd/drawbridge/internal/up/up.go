@@ -41,6 +41,8 @@ type Options struct {
 	Getenv         func(string) (string, bool)
 	// Person is true where somebody at a terminal reads Stderr and writes Stdin.
 	Person bool
+	// TakeInterrupts lets take have Ctrl-C until the function that it returns is called. What take leaves ends the context of Run.
+	TakeInterrupts func(take func() bool) (leave func())
 	// Shown makes words of others harmless to a terminal.
 	Shown func(string) string
 	// Problems makes an error of what is wrong with a file.
@@ -60,7 +62,9 @@ var ErrTurn = errors.New("the turn failed")
 
 // Run runs bridge and relay until ctx ends. Where another process runs those of the folder, it gives them the turn instead.
 func Run(ctx context.Context, o Options) error {
-	u := &upping{Options: o, screen: &screen{out: o.Stderr}}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	u := &upping{Options: o, screen: &screen{out: o.Stderr}, end: end}
 	defer u.screen.close()
 	lock, err := local.Hold(u.Dir)
 	switch {
@@ -102,6 +106,8 @@ type upping struct {
 	logins *loginDesk
 	// repo is what the agent works on, nil without a folder.
 	repo *local.Repo
+	// end ends up, as Ctrl-C does.
+	end context.CancelFunc
 	// result is what came of the turn: nil, ErrTurn where it failed, or why there was none.
 	result error
 }
@@ -264,7 +270,7 @@ var errOver = errors.New("the turn is over")
 // work gives the turn that was asked for, and waits for the end unless that turn was all.
 func (u *upping) work(ctx context.Context) error {
 	defer func() {
-		if busy := u.watcher.Busy(); ctx.Err() != nil && len(busy) > 0 {
+		if busy := u.console.goOn(u.watcher.Busy()); ctx.Err() != nil && len(busy) > 0 {
 			u.say("stopping; the turns of these agents go on when `drawbridge up` runs again: %s", strings.Join(busy, ", "))
 		}
 	}()

@@ -275,13 +275,18 @@ func lineOf(e api.Event, own, questions bool) string {
 			return ""
 		}
 		return fmt.Sprintf("the turn of %s failed: %s", agent, e.Text)
+	case bridge.EventStopped:
+		if e.Turn != "" { // the turn fails soon
+			return ""
+		}
+		return fmt.Sprintf("%s: stopped: %s", agent, e.Text)
 	case bridge.EventHeld:
 		if questions || e.Command == "" {
 			return ""
 		}
 		return fmt.Sprintf("%s needs your word: %s; see `drawbridge commands --state held`", agent, e.Text)
 	case bridge.EventGranted, bridge.EventRefused, bridge.EventNearMiss, bridge.EventOverCap, bridge.EventExecuted, bridge.EventFailed, bridge.EventUncertain, bridge.EventAlarm,
-		bridge.EventGated, bridge.EventRetry, bridge.EventAsleep, bridge.EventStopped, bridge.EventResumed, bridge.EventMessageCreated:
+		bridge.EventGated, bridge.EventRetry, bridge.EventAsleep, bridge.EventResumed, bridge.EventMessageCreated:
 		return fmt.Sprintf("%s: %s: %s", agent, strings.ReplaceAll(e.Kind, "_", " "), e.Text)
 	}
 	return ""
