@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/parser"
 	"drawbridge/policy"
 )
@@ -68,6 +69,9 @@ func (c *change) asking(id bridge.AgentID) (*asker, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if t.Stopped {
+		return nil, bridge.Errorf(bridge.Conflict, "%s; end your answer, and wait for the next turn", words.TurnStopped)
 	}
 	names, err := c.Lineage(a)
 	return &asker{Agent: a, Turn: &t, Names: names, silent: true}, err

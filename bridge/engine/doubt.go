@@ -61,7 +61,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 	case found == bridge.FoundThere:
 		return e.foundSent(ctx, j, started)
 	case found == bridge.FoundAbsent && j.stopped() != "" && j.turn.State == bridge.TurnDelivering:
-		return e.letGo(ctx, j, j.stopped())
+		return e.letGo(ctx, j, func(c *change, j *job) error { return c.failStopped(j) })
 	case found == bridge.FoundAbsent && j.launch != nil && j.turn.State == bridge.TurnDelivering:
 		return e.relaunch(ctx, j) // the same agentId: a repeat meets its earlier self
 	case !e.settled(j):
@@ -122,7 +122,7 @@ func (e *Engine) find(ctx context.Context, j job) (bridge.Started, bridge.Found,
 func (e *Engine) relaunch(ctx context.Context, j job) error {
 	v := e.grantOf(j)
 	if !v.Grant.Valid() {
-		return e.letGo(ctx, j, words.RefusedNow(v))
+		return e.letGo(ctx, j, func(c *change, j *job) error { return c.failTurn(j, words.RefusedNow(v)) })
 	}
 	j.launch.grant = v.Grant // the one that the effect was looked for with may be of a narrower list
 	return e.again(ctx, j)
@@ -130,11 +130,11 @@ func (e *Engine) relaunch(ctx context.Context, j job) error {
 
 // letGo ends a turn that must not be sent again, once an earlier attempt can no
 // longer take effect.
-func (e *Engine) letGo(ctx context.Context, j job, why string) error {
+func (e *Engine) letGo(ctx context.Context, j job, fail func(*change, *job) error) error {
 	if !e.settled(j) {
 		return e.putBack(ctx, j.work, e.doubtWait(j))
 	}
-	return e.step(ctx, j, func(c *change, j *job) error { return c.failTurn(j, why) })
+	return e.step(ctx, j, fail)
 }
 
 // foundSent binds a turn to the run that was found. A run says itself what it told:

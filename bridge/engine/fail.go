@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"drawbridge/bridge"
@@ -91,7 +92,7 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 		Text: words.Say("subagent %s (%s): %s", j.agent.Name, j.agent.Repo, words.Own(text))}, "retried", j.turn.Name()); err != nil {
 		return err
 	}
-	behind, err := c.OpenTurn(j.agent.ID)
+	behind, err := c.nextTurn(j.agent.ID)
 	if err == nil {
 		if said, err := c.sayFirst(j.turn, behind, wait); said || err != nil {
 			return errors.Join(err, c.UpdateAgent(j.agent))
@@ -100,6 +101,24 @@ func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 		return err
 	}
 	return c.addTurnAt(&j.agent, bridge.Turn{Cause: j.turn.Cause, Text: j.turn.Text, Said: j.turn.Said, Depth: j.turn.Depth, Streak: j.turn.Streak, Retry: j.turn.Retry + 1}, c.now.Add(wait))
+}
+
+// nextTurn is the open turn that an agent has, or gets first. A turn that a person stopped is none. ErrNoRow without one.
+func (c *change) nextTurn(agent bridge.AgentID) (bridge.Turn, error) {
+	t, err := c.OpenTurn(agent)
+	if err != nil || !t.Stopped {
+		return t, err
+	}
+	queued, err := c.Turns(bridge.TurnFilter{Agent: agent, State: bridge.TurnQueued, Limit: 1000})
+	if err != nil {
+		return t, err
+	}
+	for _, t := range slices.Backward(queued) { // oldest first
+		if !t.Stopped {
+			return t, nil
+		}
+	}
+	return bridge.Turn{}, bridge.ErrNoRow
 }
 
 // sayFirst lets the turn that stands behind one that broke say its words, too, so
@@ -152,6 +171,18 @@ func (c *change) failTurn(j *job, reason string) error {
 		return err
 	}
 	return c.failQueued(j)
+}
+
+// failStopped ends a turn that a person stopped and that is not on its way. The agent has it only if the turn waits for the end of a limit.
+func (c *change) failStopped(j *job) error {
+	why := j.stopped()
+	j.fault = "stopped"
+	if !j.tree.Stopped() {
+		if j.told = j.turn.GoesOn() && j.agent.Doing == bridge.DoingSleep; !j.told {
+			why += words.BeforeIt
+		}
+	}
+	return c.failTurn(j, why)
 }
 
 // fail ends a turn and lets go of what it carried.

@@ -227,7 +227,7 @@ func (c *change) overtake(a bridge.Agent, said bridge.Turn) (bridge.Turn, error)
 	if errors.Is(err, bridge.ErrNoRow) {
 		return bridge.Turn{}, nil
 	}
-	if err != nil || t.State != bridge.TurnQueued || t.GoesOn() { // the text of one that goes on after a limit does not change
+	if err != nil || t.State != bridge.TurnQueued || t.Stopped || t.GoesOn() { // the text of one that goes on after a limit does not change
 		return bridge.Turn{}, err
 	}
 	if t.Attempts == 0 { // what the API put off waits as long as it said

@@ -152,17 +152,11 @@ func (c *change) begin(j *job) (bool, error) {
 	if j.turn.State != bridge.TurnQueued {
 		return false, c.PutBack(j.work, c.now)
 	}
-	stopped := j.stopped()
 	switch {
-	case j.agent.NotBefore.After(c.now) && stopped == "":
+	case j.agent.NotBefore.After(c.now) && j.stopped() == "":
 		return false, c.PutBack(j.work, j.agent.NotBefore)
-	case stopped != "":
-		j.fault = "stopped"
-		if j.turn.Stopped {
-			j.told = j.turn.GoesOn() // then the agent has it
-			stopped = words.Cut(j.turn.ID, j.told)
-		}
-		return false, c.failTurn(j, stopped)
+	case j.stopped() != "":
+		return false, c.failStopped(j)
 	case j.agent.Quarantined:
 		return false, c.failTurn(j, j.agent.Trouble)
 	case j.agent.External == "" && j.launch == nil:

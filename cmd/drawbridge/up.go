@@ -24,7 +24,7 @@ type upCmd struct {
 
 // Help shows examples.
 func (upCmd) Help() string {
-	return "The command runs the bridge and the relay of this machine as two processes until Ctrl-C. It restarts a process that crashes. At the first use, it looks for installed agents, writes the configuration into the folder of --dir, and lets the relay join the bridge. On a terminal it asks whether agents may use your compilers and package managers. It also writes bridge.log and relay.log into that folder. A log of 16 MiB becomes NAME.1.\n\n" +
+	return "The command runs the bridge and the relay of this machine as two processes. It restarts a process that crashes. At the first use, it looks for installed agents, writes the configuration into the folder of --dir, and lets the relay join the bridge. On a terminal it asks whether agents may use your compilers and package managers. It also writes bridge.log and relay.log into that folder. A log of 16 MiB becomes NAME.1.\n\n" +
 		"With a folder and a prompt, the agent gets a turn. The text and the commits of the turn appear here. The agent works in a clone of its own, on the branch drawbridge/NAME. Its commits come back into your clone. If the agent's login is missing, the command asks at a terminal whether to run the login now. After the login the turn continues. While one `up` runs, another `up` gives turns to the same bridge.\n\n" +
 		"The terminal tells what all agents do, and shows each question with a number. Type y or n to answer the question in the prompt. Type y 2 or n 2 to answer question 2. A sentence goes to the agent before the > as its next turn; begin with @NAME to speak to another agent.\n\nOn a terminal, Ctrl-C stops the turn of the agent in the prompt. Without such a turn, or when you press it again, Ctrl-C ends `up`. Turns that then still run continue by themselves when `up` runs again.\n\n" +
 		"Examples:\n  drawbridge up\n  drawbridge up --agent opencode ~/src/my-app \"Add a health check\""
@@ -47,7 +47,7 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 	}
 	err = up.Run(ctx, up.Options{
 		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Dir: dir, Once: c.Once, Always: c.Always, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
-		Person: logs.IsTerminal(a.stdin) && logs.IsTerminal(a.stderr), Shown: shown, Problems: a.problems, TakeInterrupts: a.takeInterrupts, Usage: func(err error) error { return usageError{err} },
+		Person: logs.IsTerminal(a.stdin) && logs.IsTerminal(a.stderr), Shown: shown, Problems: a.problems, TakeInterrupts: a.takeInterrupts, End: func() { a.interrupts.end() }, Usage: func(err error) error { return usageError{err} },
 		SetUp:   func(ctx context.Context) error { return a.setUp(ctx, dir, "", "") },
 		Missing: func() []string { return missingFiles(dir) }, Machine: func(ctx context.Context) local.Machine { return a.machine(ctx, dir) },
 	})

@@ -210,13 +210,18 @@ func (l *laptop) StopTurn(_ context.Context, c hub.TurnCall) (wire.TurnFound, er
 		if t.run != nil {
 			end.Error = t.run.token + " was stopped"
 		}
-		if !t.said {
+		if !s.got(t) {
 			end.Cause = wire.TurnUnsaid
 		}
 		l.ends(s, t, end)
 		l.w.happened("cancel")
 	}
 	return found, nil
+}
+
+// got reports whether the agent got a turn, under this id or an earlier one.
+func (s *session) got(t *hostedTurn) bool {
+	return slices.ContainsFunc(s.turns, func(o *hostedTurn) bool { return o.said && o.marker == t.marker })
 }
 
 // look is what the relay's record says of a turn. One that an earlier process of the relay had in hand is settled by it.
@@ -273,7 +278,11 @@ func (l *laptop) says(s *session, t *hostedTurn) {
 	case t.life != l.life || t.end != nil || s.turn(t.call.ID) != t:
 		return // it was lost with the process, or stopped
 	case l.unsaid[t.call.ID]:
-		l.ends(s, t, wire.TurnEnded{Cause: wire.TurnUnsaid, Error: "it was stopped before the agent got it"})
+		end := wire.TurnEnded{Cause: wire.TurnUnsaid, Error: "it was stopped before the agent got it"}
+		if s.got(t) {
+			end.Cause = wire.TurnStopped
+		}
+		l.ends(s, t, end)
 		return
 	case l.working() >= l.slots:
 		if !t.waited {

@@ -95,14 +95,16 @@ func (j *job) unsaid() wire.TurnEnded {
 	end := wire.TurnEnded{Cause: wire.TurnUnsaid, Error: "the turn was stopped before the agent got it"}
 	j.mu.Lock()
 	p := j.record.turns[j.t.ID]
+	has := p != nil && p.said
+	got := has || j.record.repeated(j.t.ID, j.t.Marker) != nil
 	j.mu.Unlock()
-	stopped, has := context.Cause(j.r.ctx) == error(errStopped) || j.host.stopped(j.t.ID), p != nil && p.said
+	stopped := context.Cause(j.r.ctx) == error(errStopped) || j.host.stopped(j.t.ID)
 	switch {
 	case !stopped && !has:
 		return refusal(errEnding)
 	case !stopped && j.ends():
 		return wire.TurnEnded{}
-	case has:
+	case got:
 		end.Cause, end.Error = wire.TurnStopped, "the turn was stopped; the agent may have got it before"
 	}
 	return j.over(end, "")

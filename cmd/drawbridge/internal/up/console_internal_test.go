@@ -105,8 +105,8 @@ func TestConsole(t *testing.T) {
 		defer stop()
 		spoken := &fakeTurns{}
 		var ctrlC func() bool
-		u := &upping{name: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"}, end: stop,
-			Options: Options{Shown: func(s string) string { return s }, TakeInterrupts: func(take func() bool) func() { ctrlC = take; return func() {} }}}
+		u := &upping{name: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"},
+			Options: Options{End: stop, Shown: func(s string) string { return s }, TakeInterrupts: func(take func() bool) func() { ctrlC = take; return func() {} }}}
 		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app",
 			turns: spoken, interrupts: make(chan struct{}, 1)}
 		go func() { _ = c.run(ctx) }()
@@ -263,7 +263,7 @@ func TestInterruptAtRest(t *testing.T) {
 	t.Parallel()
 	for name, spoken := range map[string]*fakeTurns{"no agent": nil, "no turn": {}, "no bridge": {away: true}} {
 		ended := false
-		c := &console{u: &upping{end: func() { ended = true }}, turns: spoken}
+		c := &console{u: &upping{Options: Options{End: func() { ended = true }}}, turns: spoken}
 		if spoken != nil {
 			c.focus = "app"
 		}

@@ -85,7 +85,7 @@ func (c *console) halt(ctx context.Context) {
 	}
 	switch {
 	case turn == "", bridge.Passing(err): // an agent goes on when up runs again
-		c.u.end()
+		c.u.End()
 	case err != nil:
 		c.stopping.Store(false)
 		c.u.say("the turn of agent %s was not stopped: %v", agent, err)

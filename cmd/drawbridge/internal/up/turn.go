@@ -148,7 +148,7 @@ func agentName(repo, agent string) string {
 func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 	there, err := u.client.Agent(ctx, name)
 	switch {
-	case bridge.KindOf(err) == bridge.NotFound:
+	case bridge.KindOf(err) == bridge.NotFound, err == nil && there.External == "" && there.State == string(bridge.AgentFailed): // or it was never launched
 		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Prompt: u.Prompt, Runtime: runtimeOf(u.bridge, u.name, u.Agent)})
 		if err != nil {
 			return api.Turn{}, err

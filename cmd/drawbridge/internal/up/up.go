@@ -43,6 +43,8 @@ type Options struct {
 	Person bool
 	// TakeInterrupts lets take have Ctrl-C until the function that it returns is called. What take leaves ends the context of Run.
 	TakeInterrupts func(take func() bool) (leave func())
+	// End ends the context of Run, as a Ctrl-C does that nobody takes.
+	End context.CancelFunc
 	// Shown makes words of others harmless to a terminal.
 	Shown func(string) string
 	// Problems makes an error of what is wrong with a file.
@@ -62,9 +64,7 @@ var ErrTurn = errors.New("the turn failed")
 
 // Run runs bridge and relay until ctx ends. Where another process runs those of the folder, it gives them the turn instead.
 func Run(ctx context.Context, o Options) error {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	u := &upping{Options: o, screen: &screen{out: o.Stderr}, end: end}
+	u := &upping{Options: o, screen: &screen{out: o.Stderr}}
 	defer u.screen.close()
 	lock, err := local.Hold(u.Dir)
 	switch {
@@ -106,8 +106,6 @@ type upping struct {
 	logins *loginDesk
 	// repo is what the agent works on, nil without a folder.
 	repo *local.Repo
-	// end ends up, as Ctrl-C does.
-	end context.CancelFunc
 	// result is what came of the turn: nil, ErrTurn where it failed, or why there was none.
 	result error
 }
@@ -243,7 +241,7 @@ func (u *upping) withBridge(ctx context.Context, relay *local.Keeper) error {
 	if err := relay.Start(ctx); err != nil {
 		return err
 	}
-	u.say("bridge at %s, relay %s connected; Ctrl-C stops both", u.bridge.OperatorURL(), u.name)
+	u.say("bridge at %s, relay %s connected; they run until Ctrl-C", u.bridge.OperatorURL(), u.name)
 	if err := u.look(ctx, ""); err != nil {
 		return err
 	}
