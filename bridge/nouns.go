@@ -244,6 +244,8 @@ type Turn struct {
 	Joining int
 	// Stopped is true when a person stopped the turn: its run is cancelled, and nothing that it says runs.
 	Stopped bool
+	// Got is true when the agent surely has the turn, because a limit cut its run off.
+	Got bool
 	// DoubtSince is when an attempt was first left without an answer.
 	DoubtSince time.Time
 	CreatedAt  time.Time

@@ -173,13 +173,13 @@ func (c *change) failTurn(j *job, reason string) error {
 	return c.failQueued(j)
 }
 
-// failStopped ends a turn that a person stopped and that is not on its way. The agent has it only if the turn waits for the end of a limit.
+// failStopped ends a turn that a person stopped and that is not on its way.
 func (c *change) failStopped(j *job) error {
 	why := j.stopped()
 	j.fault = "stopped"
 	if !j.tree.Stopped() {
-		if j.told = j.turn.GoesOn() && j.agent.Doing == bridge.DoingSleep; !j.told {
-			why += words.BeforeIt
+		if j.told = j.turn.Got; !j.told {
+			why = words.TurnUnsaid
 		}
 	}
 	return c.failTurn(j, why)

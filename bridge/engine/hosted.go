@@ -101,7 +101,7 @@ func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) erro
 		}
 		switch {
 		case limited:
-			j.turn.Status = obs.State
+			j.turn.Status, j.turn.Got = obs.State, true
 		case j.turn.Status == "":
 			j.turn.Run = ""
 			c.notBegun(j, obs.Cause)

@@ -11,6 +11,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/parser"
 	"drawbridge/policy"
 )
 
@@ -533,13 +534,12 @@ func TestStopTurnNotSent(t *testing.T) {
 					now, err := tx.Turn(said.ID)
 					return err == nil && now.State == bridge.TurnQueued && now.Trouble != ""
 				})
-				begun := time.Now()
 				if _, err := w.engine.StopTurn(t.Context(), said.ID); err != nil {
 					t.Fatal(err)
 				}
 				failed := w.turnsIn(a.ID, bridge.TurnFailed, 1)[0]
-				if time.Since(begun) > time.Minute || strings.Contains(failed.Trouble, "before the agent got it") == limited {
-					t.Errorf("after %s: %q", time.Since(begun), failed.Trouble)
+				if failed.EndedAt.Sub(failed.CreatedAt) > time.Minute || strings.Contains(failed.Trouble, "before the agent got it") == limited {
+					t.Errorf("%+v", failed)
 				}
 				held.Store(false)
 				sent := len(w.sent(boss))
@@ -550,4 +550,94 @@ func TestStopTurnNotSent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStoppedTurnTakesNothing: words of a person and those of a turn that broke go into a turn of their own, and not into one that was stopped.
+func TestStoppedTurnTakesNothing(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, c *cast) {
+		w.start()
+		w.launch("go")
+		w.resting()
+		c.follows(bridge.RunRunning, boss)
+		w.say("first")
+		a := w.agent()
+		w.turnsIn(a.ID, bridge.TurnRunning, 1)
+		stopped := w.say("second")
+		if _, err := w.engine.StopTurn(t.Context(), stopped.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.say("third")
+		c.follows(bridge.RunError, boss)
+		w.until("the first one broke", func(tx *bridge.Scene) bool {
+			all, err := tx.Turns(bridge.TurnFilter{Agent: a.ID, State: bridge.TurnFailed})
+			return err == nil && len(all) > 0
+		})
+		c.follows("", boss)
+		w.resting()
+		if got, want := strings.Join(w.sent(boss), "; "), "first; first\n\nthird"; got != want {
+			t.Errorf("it heard %q, want %q", got, want)
+		}
+	})
+}
+
+// TestStoppedTurnAsksNothing: a tool that the agent calls after its turn was stopped does nothing, until it has another turn.
+func TestStoppedTurnAsksNothing(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, c *cast) {
+		w.start()
+		w.launch("go")
+		w.resting()
+		c.follows(bridge.RunRunning, boss)
+		w.say("on with it")
+		c.halts(w, bridge.RunCancelled)
+		ask := func() error {
+			_, err := w.engine.Ask(t.Context(), w.agent().ID, bridge.Once{}, parser.Command{Verb: parser.LocalAction, Action: "backup_script"})
+			return err
+		}
+		if err := ask(); bridge.KindOf(err) != bridge.Conflict || !strings.Contains(err.Error(), "a person stopped the turn") {
+			t.Errorf("a stopped turn asks: %v", err)
+		}
+		c.follows("", boss)
+		w.say("now")
+		w.resting()
+		if err := ask(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStopLaunch: a launch that waits and is stopped is not made, and its name is free for another one.
+func TestStopLaunch(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, w *world, _ *cast) {
+		var calm atomic.Bool
+		w.cloud.Fail = func(point, _ string) error {
+			if point == "before launch" && !calm.Load() {
+				return bridge.Errorf(bridge.RateLimited, "slow down")
+			}
+			return nil
+		}
+		w.start()
+		first := w.launch("go")
+		w.until("it waits", func(tx *bridge.Scene) bool {
+			open, err := tx.OpenTurn(first.ID)
+			return err == nil && open.State == bridge.TurnQueued && open.Trouble == "slow down"
+		})
+		if _, err := w.engine.StopTurn(t.Context(), w.firstTurn().ID); err != nil {
+			t.Fatal(err)
+		}
+		w.resting()
+		if a := w.agent(); a.State != bridge.AgentFailed || a.External != "" || a.Trouble != "a person stopped the turn before the agent got it" {
+			t.Errorf("%+v", a)
+		}
+		calm.Store(true)
+		if again := w.launch("go"); again.ID == first.ID {
+			t.Errorf("the same agent %s", again.ID)
+		}
+		w.resting()
+		if n := w.cloud.Effects("launch"); n != 1 {
+			t.Errorf("%d launches", n)
+		}
+	})
 }

@@ -151,15 +151,15 @@ func Stopped(tree bridge.Tree) string {
 // TurnStopped says that a person stopped one turn.
 const TurnStopped = "a person stopped the turn"
 
-// BeforeIt follows TurnStopped where the agent got nothing of the turn.
-const BeforeIt = " before the agent got it"
+// TurnUnsaid says that a person stopped one turn of which the agent got nothing.
+const TurnUnsaid = "a person stopped the turn before the agent got it"
 
 // Cut says that a person stopped a run, and what may follow. got is true when the agent had the turn.
 func Cut(turn bridge.TurnID, got bool) string {
 	if got {
-		return fmt.Sprintf("%s; say what to do instead, or let the agent go on with: drawbridge continue %s", TurnStopped, turn)
+		return fmt.Sprintf("%s; tell the agent what to do instead, or type `drawbridge continue %s`", TurnStopped, turn)
 	}
-	return fmt.Sprintf("%s%s; say something else, or use: drawbridge continue %s", TurnStopped, BeforeIt, turn)
+	return fmt.Sprintf("%s; tell the agent something else, or type `drawbridge continue %s`", TurnUnsaid, turn)
 }
 
 // Parked says how much waits for an agent whose turn failed, and what takes it

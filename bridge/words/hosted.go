@@ -55,7 +55,7 @@ func goesOnBy(turn bridge.TurnID) string {
 // Waits says why an agent gets nothing before a time.
 func (o Ending) Waits(until time.Time) string {
 	why := "the account of this agent is limited"
-	if o.Cause == bridge.CauseUnsaid {
+	if bridge.Observation(o).Unsaid() {
 		why = "its machine did not take the turn"
 	}
 	if o.Detail != "" {

@@ -131,7 +131,7 @@ func check(ctx context.Context, s streams, h home) error {
 		fmt.Fprintf(s.out, "WARNING %s\n", w)
 	}
 	for _, l := range lacks {
-		fmt.Fprintf(s.out, "WARNING %s; install it, and add its folder to path: below tools: in %s\n", l, h.Config)
+		fmt.Fprintf(s.out, "WARNING %s; install what is missing, and list its folder in tools: path: of %s\n", l, h.Config)
 	}
 	if len(config.Agents) > 0 {
 		fmt.Fprintf(s.out, "%s for %s\n", counted(len(config.Agents), "agent", "agents"), counted(len(config.Repos), "repository", "repositories"))

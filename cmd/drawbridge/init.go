@@ -32,7 +32,7 @@ type initCmd struct {
 	Allow string `help:"Allow agents on this repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
 	Relay string `help:"Give this name to the machine that runs actions. The default is laptop." placeholder:"NAME"`
 	Local bool   `help:"Set up agents that are installed on this machine. This needs no API key."`
-	Tools string `help:"With --local, let all agents use these programs of yours, such as go,cargo. Write all for all compilers and package managers, or none. Without this flag, init asks on a terminal." placeholder:"NAMES"`
+	Tools string `help:"With --local, let all agents use these programs of yours, such as go,cargo. all means every compiler and package manager that init finds, none means no program. Without this flag, init asks on a terminal." placeholder:"NAMES"`
 	Cloud string `help:"Use the Cloud Agents API at this address instead of Cursor's own, such as that of drawbridge cloudsim." placeholder:"URL"`
 }
 

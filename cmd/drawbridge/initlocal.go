@@ -117,7 +117,11 @@ func (a app) chooseTools(ctx context.Context, dir, wish string) (local.Tools, er
 	for _, note := range notes {
 		fmt.Fprintf(a.stdout, "note    %s\n", shown(note))
 	}
-	if wish != "" && len(all.Found)+len(notes) == 0 {
+	switch {
+	case wish == "" || len(all.Found)+len(notes) > 0:
+	case wish == "all":
+		fmt.Fprintln(a.stdout, "note    no compiler or package manager was found outside /usr/local/bin, /usr/bin and /bin")
+	default:
 		fmt.Fprintf(a.stdout, "note    agents can use these programs anyway: %s\n", shown(strings.Join(names, ", ")))
 	}
 	chosen := all

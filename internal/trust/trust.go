@@ -422,3 +422,9 @@ func folderError(err error) error {
 	}
 	return PathError(err)
 }
+
+// Within reports whether path is dir or below it.
+func Within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"drawbridge/internal/clip"
 	"drawbridge/internal/trust"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
@@ -149,15 +150,17 @@ func lastLine(t *output.Tail) string {
 	return lastOf(text)
 }
 
-func lastOf(text string) string {
-	const most = 300
-	lines := strings.Split(text, "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		if line := strings.TrimSpace(lines[i]); line != "" {
-			return output.Line(line[:min(len(line), most)])
+func lastOf(text string) string { return lastLines(text, 1, 300) }
+
+// lastLines are the last n lines with something on them, each of at most most bytes.
+func lastLines(text string, n, most int) string {
+	var last []string
+	for _, line := range slices.Backward(strings.Split(text, "\n")) {
+		if line = strings.TrimSpace(line); line != "" && len(last) < n {
+			last = append([]string{output.Line(clip.Text(line, most))}, last...)
 		}
 	}
-	return ""
+	return strings.Join(last, " | ")
 }
 
 // command is how an entry is started in a folder.

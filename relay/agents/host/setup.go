@@ -34,7 +34,7 @@ func (h *Host) SetUp(ctx context.Context, name, dir string, argv []string) error
 	if bounded.Err() != nil && ctx.Err() == nil {
 		reason = fmt.Sprintf("took longer than turn_timeout (%s)", most)
 	}
-	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the setup of the workspace (%s) %s%s", h.Named(argv), reason, lastLines(wrote))}
+	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the setup of the workspace (%s) %s%s", h.Named(argv), reason, itWrote(wrote))}
 }
 
 // Named is a command line for people, without secrets and shortened.
@@ -55,20 +55,13 @@ func (h *Host) unkept(a settings.Agent) string {
 	return h.plan(a, "").Missing()
 }
 
-// lastLines returns the last lines with something on them: builders often say at the end what to type, and before it what is wrong.
-func lastLines(wrote *output.Tail) string {
-	const most, lines = 100, 4
+// itWrote quotes the last lines of an output: builders often say at the end what to type, and before it what is wrong.
+func itWrote(wrote *output.Tail) string {
 	text, _ := wrote.Text()
-	var last []string
-	for _, line := range slices.Backward(strings.Split(text, "\n")) {
-		if line = strings.TrimSpace(line); line != "" && len(last) < lines {
-			last = append([]string{output.Line(clip.Text(line, most))}, last...)
-		}
+	if last := lastLines(text, 4, 100); last != "" {
+		return "; it wrote: " + last
 	}
-	if last == nil {
-		return ""
-	}
-	return "; it wrote: " + strings.Join(last, " | ")
+	return ""
 }
 
 // run runs a command line with the means of an entry, and returns the end of what it wrote. reason says how it did not end well, and is empty for exit
@@ -129,9 +122,9 @@ func (h *Host) runTool(ctx context.Context, name, dir string, t toolchain.Tool) 
 	case err != nil:
 		return "", err
 	case bounded.Err() != nil && reason != "":
-		return fmt.Sprintf("CANNOT RUN: it took longer than %s%s", toolFor, lastLines(wrote)), nil
+		return fmt.Sprintf("CANNOT RUN: it took longer than %s%s", toolFor, itWrote(wrote)), nil
 	case reason != "":
-		return fmt.Sprintf("CANNOT RUN: it %s%s", reason, lastLines(wrote)), nil
+		return fmt.Sprintf("CANNOT RUN: it %s%s", reason, itWrote(wrote)), nil
 	}
 	return firstLine(wrote), nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/sandbox"
 	"drawbridge/relay/runner/settings"
 )
@@ -125,7 +126,7 @@ func runs(a settings.Agent, name string) bool {
 	if err != nil {
 		return false
 	}
-	return a.Sandbox == nil || sandbox.System(real) || slices.ContainsFunc(slices.Concat(a.Sandbox.Read, a.Sandbox.Write), func(dir string) bool { return Within(real, dir) })
+	return a.Sandbox == nil || sandbox.System(real) || slices.ContainsFunc(slices.Concat(a.Sandbox.Read, a.Sandbox.Write), func(dir string) bool { return trust.Within(real, dir) })
 }
 
 // Find returns the absolute path of a program in a list of folders as in PATH, "" where there is none.
@@ -140,10 +141,4 @@ func Find(list, name string) string {
 		}
 	}
 	return ""
-}
-
-// Within reports whether path is dir or below it.
-func Within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }

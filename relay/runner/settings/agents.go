@@ -100,7 +100,7 @@ type Repo struct {
 	Clone string
 	// Agents are the entries that may work on it.
 	Agents []string
-	// Setup is a command line that runs once in each new workspace, as the agent and in its sandbox, before the agent starts; nil for none.
+	// Setup is a command line that runs once in each workspace, as the agent and in its sandbox, before the agent starts; nil for none.
 	Setup []string
 }
 

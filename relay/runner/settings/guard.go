@@ -200,7 +200,7 @@ func guardProgram(guarded map[string]string, argv []string, what string) {
 func (r *configReader) outOf(guarded map[string]string, at string, list []string, why string) {
 	for i, path := range list {
 		for _, inner := range sorted(guarded) {
-			if within(inner, path) {
+			if trust.Within(inner, path) {
 				r.report(Problem{Key: fmt.Sprintf("%s[%d]", at, i), Value: path},
 					trust.Because("holds "+guarded[inner]+", "+why, "name a folder beside it"))
 			}
@@ -212,7 +212,7 @@ func (r *configReader) outOf(guarded map[string]string, at string, list []string
 func (r *configReader) outOfTools(at string, list []string) {
 	for i, path := range list {
 		for _, tool := range slices.Concat(r.tools.path, r.tools.read) {
-			if within(tool, path) || within(path, tool) {
+			if trust.Within(tool, path) || trust.Within(path, tool) {
 				r.report(Problem{Key: fmt.Sprintf("%s[%d]", at, i), Value: path}, trust.Because("could change "+tool+", which tools: lets all agents run", "name a folder beside it"))
 			}
 		}
@@ -224,7 +224,7 @@ func (r *configReader) outOfState(at string, list []string) {
 	state := resolve(r.config.State)
 	for _, path := range list {
 		file := filepath.Dir(path) == state && strings.HasPrefix(filepath.Base(path), "relay.")
-		if file || within(path, filepath.Join(state, agentOwnFolder)) || within(path, filepath.Join(state, workspacesFolder)) {
+		if file || trust.Within(path, filepath.Join(state, agentOwnFolder)) || trust.Within(path, filepath.Join(state, workspacesFolder)) {
 			r.report(Problem{Key: at, Value: path}, trust.Because("is a file of the relay's, or the home or the workspace of an agent", "remove it; each agent can use its own home and workspace anyway"))
 		}
 	}
@@ -249,12 +249,6 @@ func resolve(path string) string {
 // entry is where the name itself stands, also when it is a link or nothing is there yet.
 func entry(path string) string {
 	return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
-}
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // redact reads a list of secrets by reference, and of patterns. A secret that stood in the file itself would be no secret.

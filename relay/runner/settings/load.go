@@ -18,7 +18,6 @@ import (
 
 	"drawbridge/internal/trust"
 	"drawbridge/internal/yamlconf"
-	"drawbridge/relay/runner/output"
 )
 
 // Load reads and checks relay.yaml at path. Only we or root may change the file and every ${file:…} in it, and read a ${file:…} or a
@@ -249,11 +248,7 @@ func (r *configReader) scalar(n *yaml.Node, at string) (string, bool) {
 		r.report(Problem{Line: n.Line, Key: at}, err)
 		return "", false
 	}
-	for _, secret := range secrets {
-		if len(secret) >= output.MinSecret {
-			r.config.secrets = append(r.config.secrets, secret)
-		}
-	}
+	r.config.secrets = append(r.config.secrets, secrets...)
 	return text, true
 }
 

@@ -10,7 +10,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"drawbridge/internal/trust"
-	"drawbridge/relay/runner/output"
 )
 
 // DefaultPath is the PATH of an agent whose entry sets none.
@@ -33,7 +32,7 @@ func (r *configReader) readTools(n *yaml.Node, at string) {
 		{"env", func(n *yaml.Node, at string) {
 			t.env = r.agentEnv(n, at)
 			if slices.ContainsFunc(t.env, func(v EnvVar) bool { return v.Name == "PATH" }) {
-				r.report(Problem{Line: n.Line, Key: at + ".PATH"}, trust.Because("is not a variable of all agents", "list the folders below tools: path:"))
+				r.report(Problem{Line: n.Line, Key: at + ".PATH"}, trust.Because("cannot be set for all agents", "list the folders below tools: path:"))
 			}
 		}},
 		{"env_from", func(n *yaml.Node, at string) { from = r.envFrom(n, at) }},
@@ -42,7 +41,7 @@ func (r *configReader) readTools(n *yaml.Node, at string) {
 	r.startable(n, at, Action{Env: t.env})
 	home, _ := r.outside.env("HOME")
 	for _, dir := range slices.Concat(t.path, t.read) {
-		if filepath.IsAbs(home) && within(resolve(home), dir) {
+		if filepath.IsAbs(home) && trust.Within(resolve(home), dir) {
 			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds your home folder, so that all agents could read it", "name the folders of the programs"))
 		}
 	}
@@ -56,7 +55,7 @@ func (r *configReader) toolFolders(n *yaml.Node, at string) []string {
 			r.report(Problem{Line: n.Line, Key: at, Value: dir}, err)
 		}
 		if strings.ContainsRune(dir, filepath.ListSeparator) {
-			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds a colon, which PATH cannot", "rename the folder"))
+			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("has a colon in its name, and PATH separates folders by colons", "rename the folder"))
 		}
 	}
 	return folders
@@ -74,7 +73,7 @@ func (r *configReader) envFrom(n *yaml.Node, at string) (env []EnvVar) {
 			continue
 		}
 		if element.Value == "PATH" {
-			r.report(Problem{Line: element.Line, Key: place}, trust.Because("is not taken over", "list the folders below tools: path:"))
+			r.report(Problem{Line: element.Line, Key: place}, trust.Because("cannot be in env_from", "list the folders below tools: path:"))
 			continue
 		}
 		v := EnvVar{Name: element.Value}
@@ -86,11 +85,7 @@ func (r *configReader) envFrom(n *yaml.Node, at string) (env []EnvVar) {
 		if namesSecret(v.Name) {
 			secrets = append(secrets, v.Value)
 		}
-		for _, secret := range secrets {
-			if len(secret) >= output.MinSecret {
-				r.config.secrets = append(r.config.secrets, secret)
-			}
-		}
+		r.config.secrets = append(r.config.secrets, secrets...)
 		env = append(env, v)
 	}
 	return env
@@ -103,7 +98,7 @@ var userinfo = regexp.MustCompile(`[^/:@,|\s]*:[^/@,|\s]+@`)
 func (r *configReader) bothEnv(n *yaml.Node, at string, env, from []EnvVar) []EnvVar {
 	for _, v := range from {
 		if slices.ContainsFunc(env, func(o EnvVar) bool { return o.Name == v.Name }) {
-			r.report(Problem{Line: n.Line, Key: at + ".env_from", Value: v.Name}, trust.Because("has a value below env:, too, or stands here twice", "keep one of them"))
+			r.report(Problem{Line: n.Line, Key: at + ".env_from", Value: v.Name}, trust.Because("is set twice, in env: and env_from: or in env_from: alone", "remove one of them"))
 			continue
 		}
 		env = append(env, v)

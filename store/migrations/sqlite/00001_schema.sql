@@ -72,6 +72,7 @@ CREATE TABLE turns (
     retry       INTEGER NOT NULL DEFAULT 0,
     joining     INTEGER NOT NULL DEFAULT 0,
     stopped     INTEGER NOT NULL DEFAULT 0,
+    got         INTEGER NOT NULL DEFAULT 0,
     said        TEXT NOT NULL DEFAULT '',
     -- earlier keeps what events show of sent texts that a later attempt replaced: a line of JSON each; see store/quotes.go.
     earlier     TEXT NOT NULL DEFAULT '',

@@ -178,7 +178,7 @@ var system = []string{"/usr", "/opt"}
 // needs returns the PATH of an agent, "" for the usual one, and what it reads: the system, its own package, and the interpreter of its script.
 func (m Machine) needs(path string) (env string, read []string) {
 	for _, dir := range system {
-		if _, err := os.Stat(dir); err == nil && !toolchain.Within(m.Own, dir) {
+		if _, err := os.Stat(dir); err == nil && !trust.Within(m.Own, dir) {
 			read = append(read, dir)
 		}
 	}
@@ -192,7 +192,7 @@ func (m Machine) needs(path string) (env string, read []string) {
 			dirs = append([]string{dir}, dirs...)
 		}
 		for _, folder := range []string{name, m.home(name)} {
-			if !toolchain.Within(m.Own, folder) && !slices.ContainsFunc(read, func(dir string) bool { return toolchain.Within(folder, dir) }) {
+			if !trust.Within(m.Own, folder) && !slices.ContainsFunc(read, func(dir string) bool { return trust.Within(folder, dir) }) {
 				read = append(read, folder)
 			}
 		}
@@ -238,7 +238,7 @@ func (m Machine) home(path string) string {
 	dir := filepath.Dir(real)
 	above := filepath.Dir(dir)
 	hidden := filepath.Dir(above) == m.Home && strings.HasPrefix(filepath.Base(above), ".") // such as .cargo and .docker, with the person's tokens
-	if filepath.Base(dir) == "bin" && !hidden && (m.Home == "" || !toolchain.Within(m.Home, above)) {
+	if filepath.Base(dir) == "bin" && !hidden && (m.Home == "" || !trust.Within(m.Home, above)) {
 		return above
 	}
 	return real

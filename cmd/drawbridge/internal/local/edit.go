@@ -10,7 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Edit changes a file if judge finds nothing wrong with what comes of it, which stands in a file beside it then; else the file stays as it is.
+// Edit writes the changed text into a file beside path, and shows that to judge. Without an error of judge the file takes the place of path, otherwise
+// path stays as it is.
 func Edit(path string, change func([]byte) ([]byte, error), judge func(trial string) error) error {
 	before, err := os.ReadFile(path)
 	if err != nil {

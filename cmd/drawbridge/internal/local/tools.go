@@ -78,7 +78,7 @@ func (m Machine) Tools(names []string, opening bool) (t Tools, notes []string) {
 	}
 	whole := slices.Clone(t.Opens)
 	t.Opens = slices.DeleteFunc(t.Opens, func(folder string) bool {
-		return slices.ContainsFunc(whole, func(o string) bool { return o != folder && toolchain.Within(folder, o) })
+		return slices.ContainsFunc(whole, func(o string) bool { return o != folder && trust.Within(folder, o) })
 	})
 	return t, notes
 }
@@ -104,9 +104,9 @@ func (m Machine) unfit(folders []string) string {
 		switch {
 		case err != nil:
 			return err.Error()
-		case toolchain.Within(m.Own, real):
+		case trust.Within(m.Own, real):
 			return folder + " holds the configuration of this bridge"
-		case m.Home != "" && toolchain.Within(m.Home, real):
+		case m.Home != "" && trust.Within(m.Home, real):
 			return folder + " holds your home folder"
 		}
 	}
@@ -132,7 +132,7 @@ func (m Machine) behind(path string) (read []string, env []settings.EnvVar, note
 		read = []string{manager}
 	case filepath.Base(dir) == "shims", strings.Contains(filepath.Base(real), "shim"):
 		return nil, nil, dir + " holds shims of a version manager, which looks for its files in your home; put the folder of the program itself into PATH"
-	case !toolchain.Within(m.home(path), dir):
+	case !trust.Within(m.home(path), dir):
 		read = []string{m.home(path)}
 	}
 	return slices.DeleteFunc(read, sandbox.System), nil, ""

@@ -21,7 +21,7 @@ type console struct {
 	desks []desk
 	// only is the agent whose questions are shown, "" for all.
 	only string
-	// lines is where lines of a person come, nil where nobody types or nobody any more.
+	// lines is where lines of a person come, nil when there is no input, or the input has ended.
 	lines <-chan typed
 	turns turns
 	// focus is the agent to which a person speaks, "" for none yet.
@@ -74,6 +74,11 @@ func (c *console) run(ctx context.Context) error {
 	defer c.u.TakeInterrupts(c.interrupted)()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	return c.answers(ctx, tick.C)
+}
+
+// answers shows questions and takes lines until ctx ends. It looks at each tick.
+func (c *console) answers(ctx context.Context, tick <-chan time.Time) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,7 +91,7 @@ func (c *console) run(ctx context.Context) error {
 			c.typed(ctx, line)
 		case <-c.interrupts:
 			c.halt(ctx)
-		case <-tick.C:
+		case <-tick:
 		}
 		c.rests(ctx)
 		c.look(ctx)
@@ -163,7 +168,7 @@ func (c *console) prompt() {
 func (c *console) ends(ctx context.Context) {
 	c.lines = nil
 	c.u.screen.close()
-	c.u.say("nobody types here any more; Ctrl-C ends drawbridge up")
+	c.u.say("the input of this terminal has ended; press Ctrl-C to end drawbridge up")
 	for _, q := range c.open {
 		if q.desk == desk(c.u.logins) {
 			_ = q.desk.decide(ctx, q.question, false)

@@ -96,7 +96,8 @@ func TestConsole(t *testing.T) {
 		keys, typing := io.Pipe()
 		defer typing.Close()
 		out, machine, atBridge := &buffer{}, &fakeDesk{}, &fakeDesk{}
-		line := &terminal{out: out, ended: make(chan struct{}), away: true}
+		clock, ticks := time.Now(), make(chan time.Time)
+		line := &terminal{out: out, now: func() time.Time { return clock }, ended: make(chan struct{}), away: true}
 		line.edits(struct {
 			io.Reader
 			io.Writer
@@ -109,10 +110,15 @@ func TestConsole(t *testing.T) {
 			Options: Options{End: stop, Shown: func(s string) string { return s }, TakeInterrupts: func(take func() bool) func() { ctrlC = take; return func() {} }}}
 		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app",
 			turns: spoken, interrupts: make(chan struct{}, 1)}
-		go func() { _ = c.run(ctx) }()
+		defer u.TakeInterrupts(c.interrupted)()
+		go func() { _ = c.answers(ctx, ticks) }()
 		says := func(want ...string) {
 			t.Helper()
-			<-time.After(2*lookEvery + seenAfter) // of the bubble's own time
+			for range 2 { // what a line or a question changes is shown at the next look at the latest
+				synctest.Wait()
+				clock = clock.Add(seenAfter)
+				ticks <- clock
+			}
 			synctest.Wait()
 			got := out.takes()
 			for _, w := range want {

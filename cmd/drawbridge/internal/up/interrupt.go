@@ -54,7 +54,7 @@ func (b bridgeTurns) over(ctx context.Context, turn string) (bool, error) {
 // halted is a turn that Ctrl-C stopped and that has not ended yet.
 type halted struct{ agent, turn string }
 
-// goOn leaves of the agents that have a turn those whose turn goes on when up runs again.
+// goOn removes the agent whose turn Ctrl-C stopped. The turns of the others continue when up runs again.
 func (c *console) goOn(busy []string) []string {
 	h := c.halted.Load()
 	return slices.DeleteFunc(busy, func(name string) bool { return h != nil && name == h.agent })

@@ -55,7 +55,7 @@ func (d *loginDesk) by(question) string { return d.command }
 
 // logIn offers the agent's own login to the person at the terminal, and runs it there. It reports whether the login ended well.
 func (u *upping) logIn(ctx context.Context, turn string) bool {
-	text := "the agent is not logged in; its login runs on this terminal and counts for all agents of this entry"
+	text := "the agent is not logged in; the login runs on this terminal and serves all agents that use " + u.Agent
 	answer := u.logins.ask(question{id: "the login of " + u.Agent, key: turn, agent: agentName(u.repo.Name, u.Agent) + " (" + u.Agent + ")", text: text})
 	select {
 	case <-ctx.Done():
@@ -65,7 +65,7 @@ func (u *upping) logIn(ctx context.Context, turn string) bool {
 			return false
 		}
 	}
-	err := errors.New("nobody types here any more")
+	err := errors.New("the input of this terminal has ended")
 	if u.screen.lend(func() { err = u.runLogin(ctx) }); err != nil {
 		u.say("the login of agent %s did not end well: %v", u.Agent, err)
 		return false

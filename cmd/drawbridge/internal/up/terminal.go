@@ -21,6 +21,7 @@ type terminal struct {
 	*term.Terminal
 	in  *os.File
 	out io.Writer
+	now func() time.Time
 	// reading is held by whoever reads the terminal: this line, or a program that it is lent to.
 	reading sync.Mutex
 	ended   chan struct{}
@@ -32,7 +33,7 @@ type terminal struct {
 	away bool
 
 	prompts sync.Mutex // guards the fields below
-	// shown is the number of the question in the prompt, 0 for none, since changed. began is what it was when the first key of the line came.
+	// shown is the number of the question in the prompt, 0 for none. changed is when it was set. began is what shown was at the first key of the line.
 	shown, began int
 	changed      time.Time
 }
@@ -56,7 +57,7 @@ const (
 
 // openTerminal takes a terminal until close. A program in the background has none.
 func openTerminal(in *os.File, out io.Writer) (*terminal, error) {
-	t := &terminal{in: in, out: out, ended: make(chan struct{})}
+	t := &terminal{in: in, out: out, now: time.Now, ended: make(chan struct{})}
 	t.edits(struct {
 		io.Reader
 		io.Writer
@@ -119,7 +120,7 @@ func (t *terminal) edits(both io.ReadWriter) {
 
 // seen is the question in the prompt, unsure where it came a moment ago. The caller holds the mutex.
 func (t *terminal) seen() int {
-	if time.Since(t.changed) < seenAfter {
+	if t.now().Sub(t.changed) < seenAfter {
 		return unsure
 	}
 	return t.shown
@@ -243,7 +244,7 @@ func (t *terminal) ring() { _, _ = t.out.Write([]byte("\a")) }
 func (t *terminal) ask(prompt string, number int) {
 	t.prompts.Lock()
 	if number != t.shown {
-		t.shown, t.changed = number, time.Now()
+		t.shown, t.changed = number, t.now()
 	}
 	t.prompts.Unlock()
 	t.SetPrompt(prompt)
