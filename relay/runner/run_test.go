@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -310,41 +309,45 @@ func TestProgramChangesWhileTheRequestWaits(t *testing.T) {
 func TestApprovalAtTheBridgeLasts(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{settings.AtBridge, settings.AtEither} {
-		rec := &recorder{}
-		h := handle(t, "limits: { approval_wait: 1ms }\nactions:\n  a: { argv: [/bin/true], approval: once per 1h, approve_by: "+by+" }\n", rec)
-		offer := h.Offers()[0]
-		if !strings.HasSuffix(offer.Shows, ", and a yes lasts 1h0m0s") {
-			t.Errorf("%s: the operator sees %s", by, offer.Shows)
+		synctest.Test(t, func(t *testing.T) { approvedAtTheBridge(t, by) })
+	}
+}
+
+func approvedAtTheBridge(t *testing.T, by string) {
+	rec := &recorder{}
+	h := handle(t, "limits: { approval_wait: 1m }\nactions:\n  a: { argv: [/bin/true], approval: once per 1h, approve_by: "+by+" }\n", rec)
+	offer := h.Offers()[0]
+	if !strings.HasSuffix(offer.Shows, ", and a yes lasts 1h0m0s") {
+		t.Errorf("%s: the operator sees %s", by, offer.Shows)
+	}
+	ask := func(id string, approved *wire.Approval) wire.Outcome {
+		return h.ask(t, wire.Request{ID: id, Action: "a", Approved: approved, KeyID: "bridge"})
+	}
+	if out := ask("1", nil); out.Refusal != wire.RefusedApproval {
+		t.Errorf("%s, not approved: %+v", by, out)
+	}
+	if out := ask("1", &wire.Approval{Definition: offer.Definition}); out.Status != wire.StatusExecuted {
+		t.Errorf("%s, approved: %+v", by, out)
+	}
+	if out := ask("2", nil); out.Status != wire.StatusExecuted {
+		t.Errorf("%s, approved before: %+v", by, out)
+	}
+	restarted, err := approval.Open(approval.Options{Path: filepath.Join(h.config.State, "approvals"), Now: time.Now, Wait: time.Minute})
+	must(t, err)
+	for definition, want := range map[string]bool{offer.Definition: true, strings.Repeat("0", 64): false} {
+		if restarted.Stands(approval.Question{Action: "a", Definition: definition, Once: time.Hour}) != want {
+			t.Errorf("%s, after a restart: want %t for %s", by, want, definition)
 		}
-		ask := func(id string, approved *wire.Approval) wire.Outcome {
-			return h.ask(t, wire.Request{ID: id, Action: "a", Approved: approved, KeyID: "bridge"})
-		}
-		if out := ask("1", nil); out.Refusal != wire.RefusedApproval {
-			t.Errorf("%s, not approved: %+v", by, out)
-		}
-		if out := ask("1", &wire.Approval{Definition: offer.Definition}); out.Status != wire.StatusExecuted {
-			t.Errorf("%s, approved: %+v", by, out)
-		}
-		if out := ask("2", nil); out.Status != wire.StatusExecuted {
-			t.Errorf("%s, approved before: %+v", by, out)
-		}
-		restarted, err := approval.Open(approval.Options{Path: filepath.Join(h.config.State, "approvals"), Now: time.Now, Wait: time.Minute})
-		must(t, err)
-		for definition, want := range map[string]bool{offer.Definition: true, strings.Repeat("0", 64): false} {
-			if restarted.Stands(approval.Question{Action: "a", Definition: definition, Once: time.Hour}) != want {
-				t.Errorf("%s, after a restart: want %t for %s", by, want, definition)
-			}
-		}
-		for len(h.desk.Pending()) > 0 { // the first question is over after its millisecond, and then nobody is asked
-			runtime.Gosched()
-		}
-		must(t, h.desk.DenyAll("kill switch"))
-		if out := ask("3", nil); out.Refusal != wire.RefusedApproval {
-			t.Errorf("%s, after the kill switch: %+v", by, out)
-		}
-		if out := ask("3", &wire.Approval{Definition: offer.Definition}); out.Status != wire.StatusExecuted {
-			t.Errorf("%s, approved again: %+v", by, out)
-		}
+	}
+	first, end := context.WithTimeout(t.Context(), 2*time.Minute) // of the bubble: then the first question is over, and nobody is asked
+	defer end()
+	<-first.Done()
+	must(t, h.desk.DenyAll("kill switch"))
+	if out := ask("3", nil); out.Refusal != wire.RefusedApproval {
+		t.Errorf("%s, after the kill switch: %+v", by, out)
+	}
+	if out := ask("3", &wire.Approval{Definition: offer.Definition}); out.Status != wire.StatusExecuted {
+		t.Errorf("%s, approved again: %+v", by, out)
 	}
 }
 
