@@ -115,6 +115,8 @@ type RunRef struct {
 	// Marker is the line that the turn's text began with, "" for a first turn.
 	// It finds a follow-up again where the API gives it no id of its own.
 	Marker string
+	// Over tells Cancel that the agent gets no more turns, so that its process need not wait for one.
+	Over bool
 }
 
 // Started is what the API said of a run that it accepted.

@@ -3,20 +3,23 @@ package engine
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"drawbridge/bridge"
 )
 
 // Forget gives the names of a dead agent and of everything under it back, so that another can have them, and takes them out of
-// lists. Their records stay, under their ids. Their tokens end, and they get no more turns. An agent is dead when it failed, is done, or its tree was stopped.
+// lists. Their records stay, under their ids. Their tokens end, they get no more turns, and their processes at relays end. An agent is dead when it
+// failed, is done, or its tree was stopped.
 // Conflict for one that may go on, has a turn under way or commands that are open. Twice is fine.
 func (e *Engine) Forget(ctx context.Context, id bridge.AgentID) (a bridge.Agent, err error) {
+	var dead []bridge.Agent
 	err = e.update(ctx, func(c *change) error {
+		dead = nil
 		if a, err = c.Agent(id); err != nil || a.Forgotten() {
 			return err
 		}
-		dead, err := c.below(a)
-		if err != nil {
+		if dead, err = c.below(a); err != nil {
 			return err
 		}
 		tree, err := c.Tree(a.Root)
@@ -36,7 +39,21 @@ func (e *Engine) Forget(ctx context.Context, id bridge.AgentID) (a bridge.Agent,
 		a, err = c.Agent(id)
 		return err
 	})
+	if err == nil {
+		e.releaseAll(ctx, dead)
+	}
 	return a, notFound(err, "agent", string(id))
+}
+
+// releaseAll ends the processes of agents at relays, all at the same time.
+func (e *Engine) releaseAll(ctx context.Context, agents []bridge.Agent) {
+	var released sync.WaitGroup
+	for _, a := range agents {
+		if a.External != "" {
+			released.Go(func() { e.release(ctx, refOf(a)) })
+		}
+	}
+	released.Wait()
 }
 
 // below are an agent and everything under it.

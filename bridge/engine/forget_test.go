@@ -75,6 +75,26 @@ func TestForgottenAgentsAskForNothing(t *testing.T) {
 	})
 }
 
+// TestForgottenAgentsEnd: the process that an idle agent has at a relay ends when the agent is forgotten.
+func TestForgottenAgentsEnd(t *testing.T) {
+	t.Parallel()
+	hostedWorld(t, map[string][]bridge.Observation{boss: {{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Reply: "done"}}}, func(t *testing.T, w *world) {
+		a := w.launchLocal("go")
+		w.resting()
+		if _, err := w.engine.Stop(t.Context(), a.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := w.engine.Forget(t.Context(), a.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w.cloud.Effects("cancel ") != 1 {
+			t.Errorf("the session was not released once: %q", w.cloud.Log())
+		}
+	})
+}
+
 // TestForgetWithinAJoin: a subagent that failed may be forgotten while its parent waits for the others. The joined
 // results come all the same, with the failure, when the last one is done.
 func TestForgetWithinAJoin(t *testing.T) {

@@ -68,18 +68,19 @@ func (c *change) move(a bridge.Agent, runtime string) (bridge.Agent, error) {
 	return a, c.WakeLane(agentLane(a.ID), c.now)
 }
 
-// releaseWithin bounds how long a move waits for the relay that the agent leaves.
+// releaseWithin bounds how long a move or a Forget waits for the relay of the agent.
 const releaseWithin = 5 * time.Second
 
-// release ends what is left of the earlier session's process. A relay that does not hear of it ends the process when it has rested for `idle`.
+// release ends what is left of the process of a session that gets no more turns. A relay that does not hear of it ends the process when it has rested for `idle`.
 func (e *Engine) release(ctx context.Context, old bridge.RunRef) {
 	if _, _, hosted := e.hosts(old.Runtime); !hosted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
+	old.Over = true
 	if err := e.o.Runtime.Cancel(ctx, old); err != nil {
-		e.o.Log.Info().Err(err).Str("external", old.Agent).Msg("the process of a session that was moved ends by itself")
+		e.o.Log.Info().Err(err).Str("external", old.Agent).Msg("the process of a session that is over ends by itself")
 	}
 }
 

@@ -216,7 +216,9 @@ func (r *Runtime) observed(end wire.TurnEnded) bridge.Observation {
 
 // Cancel implements bridge.Observer.
 func (r *Runtime) Cancel(ctx context.Context, ref bridge.RunRef) error {
-	found, err := r.o.Turns.StopTurn(ctx, r.of(ref))
+	call := r.of(ref)
+	call.Ask.Over = ref.Over
+	found, err := r.o.Turns.StopTurn(ctx, call)
 	if err == nil && found.Known == wire.TurnKnownNot {
 		return bridge.Errorf(bridge.NotFound, "relay %q has no record of this turn", r.o.Relay)
 	}

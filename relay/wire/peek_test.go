@@ -26,6 +26,12 @@ func TestPeeks(t *testing.T) {
 			t.Errorf("a question signed for %d: %v", use, err)
 		}
 	}
+	for _, use := range []wire.TurnUse{wire.UseRun, wire.UseLookup, wire.UseStop} {
+		over := wire.TurnAsk{Agent: "a", Session: "s", Over: true}
+		if _, err := verifier(k).VerifyTurn(sign(use, over), use); (err == nil) != (use == wire.UseStop) {
+			t.Errorf("the end of a session in %d: %v", use, err)
+		}
+	}
 	for name, c := range map[string]struct {
 		ask wire.TurnAsk
 		ok  bool

@@ -43,6 +43,8 @@ type TurnAsk struct {
 	Home Home `json:"home,omitzero"`
 	// Peek is the question of UsePeek, and zero otherwise.
 	Peek Peek `json:"peek,omitzero"`
+	// Over says with UseStop that the session gets no more turns. Its process ends when it has no turn.
+	Over bool `json:"over,omitempty"`
 }
 
 // TurnUse is what a bridge wants with a turn.
@@ -114,6 +116,9 @@ func (v Verifier) VerifyTurn(s Signed, use TurnUse) (Turn, error) {
 	}
 	if err := t.Peek.check(use); err != nil {
 		return Turn{}, err
+	}
+	if t.Over && use != UseStop {
+		return Turn{}, errors.New("only a stop may say that the session is over")
 	}
 	if t.Peek.What != PeekAll && (!ValidAction(t.Agent) || !ValidRequestID(t.Session)) {
 		return Turn{}, errors.New("the turn names no agent, or no session")
@@ -289,6 +294,7 @@ type AgentHost interface {
 	// LookupTurn says what the record of the turn's session knows. It starts nothing. The record lives as long as the session.
 	LookupTurn(t Turn) TurnFound
 	// StopTurn asks that a turn ends and returns what is known of it at that moment, without waiting for its end. Text is empty. A turn that runs
-	// ends with TurnStopped, or with TurnUnsaid before the agent got it, unless it has ended. One that the relay does not have yet is never said. Twice is fine.
+	// ends with TurnStopped, or with TurnUnsaid before the agent got it, unless it has ended. One that the relay does not have yet is never said. With
+	// Over the session's process ends, too, unless it has a turn. Twice is fine.
 	StopTurn(t Turn) TurnFound
 }

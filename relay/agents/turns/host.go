@@ -377,8 +377,8 @@ func (h *Host) stop(t wire.Turn) wire.TurnFound {
 	}
 	defer l.leave()
 	found := h.settled(l, t, l.stop(t.ID))
-	if found.Known == wire.TurnKnownEnded && found.Ended != nil && found.Ended.Cause != wire.TurnStopped && found.Ended.Cause != wire.TurnUnsaid {
-		l.endRested()
+	if t.Over {
+		l.close()
 	}
 	return found
 }

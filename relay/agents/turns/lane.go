@@ -30,6 +30,8 @@ type lane struct {
 	warm *warm
 	// current is the turn that is said now.
 	current *run
+	// over is true when the session gets no more turns.
+	over bool
 }
 
 // run is a turn in hand.
@@ -223,15 +225,21 @@ func (l *lane) stop(id string) wire.TurnFound {
 	return found
 }
 
-// endRested ends the process of the session if it has no turn. The bridge stops a turn that is over when it
-// does not need the session any more.
-func (l *lane) endRested() {
+// close ends the process of a session that gets no more turns, now or when its turn has ended.
+func (l *lane) close() {
 	l.mu.Lock()
+	l.over = true
 	w := l.warm
 	l.mu.Unlock()
 	if w != nil && w.slots.claim(w) {
 		w.end()
 	}
+}
+
+func (l *lane) closed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
 }
 
 // write adds a line to the record.

@@ -225,22 +225,25 @@ func TestStopOutlivesTheRelay(t *testing.T) {
 	w.answers(turn("bob", "t5", "do: say on"), "on")
 }
 
-// A stop of a turn that was answered ends the process that rests, because the bridge does not need the session any more. The session goes on
-// if the bridge needs it after all.
-func TestStopAfterTheEnd(t *testing.T) {
+// When the bridge says that a session is over, its process ends, also after a turn that was stopped. The session goes on if the bridge needs it after all.
+func TestSessionIsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, nil)
-	t1 := turn("ada", "t1", "do: say one")
-	w.answers(t1, "one")
-	w.eventually("its process ends", func() bool {
-		found := w.StopTurn(t1)
-		if found.Known != wire.TurnKnownEnded || found.Ended == nil || found.Ended.Cause != wire.TurnAnswered {
-			t.Fatalf("%+v", found)
+	ada, bob := turn("ada", "t1", "do: say one"), turn("bob", "t2", "do: sleep 10m")
+	w.answers(ada, "one")
+	ended := w.background(bob)
+	w.eventually("it runs", func() bool { return w.said(bob.Marker) == 1 })
+	w.StopTurn(bob)
+	<-ended
+	for of, cause := range map[*wire.Turn]wire.TurnCause{&ada: wire.TurnAnswered, &bob: wire.TurnStopped} {
+		of.Over = true
+		if found := w.StopTurn(*of); found.Known != wire.TurnKnownEnded || found.Ended == nil || found.Ended.Cause != cause {
+			t.Errorf("%+v", found)
 		}
-		return w.Processes() == 0
-	})
-	w.answers(turn("ada", "t2", "do: say two"), "two")
-	if w.count(acpagent.Started) != 2 || w.said("say one") != 1 {
+	}
+	w.eventually("their processes end", func() bool { return w.Processes() == 0 })
+	w.answers(turn("ada", "t3", "do: say two"), "two")
+	if w.count(acpagent.Started) != 3 || w.said("say one") != 1 {
 		t.Errorf("%d processes, said %d times", w.count(acpagent.Started), w.said("say one"))
 	}
 }

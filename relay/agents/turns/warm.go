@@ -71,6 +71,10 @@ func (w *warm) rest() {
 		w.end()
 		return
 	}
+	if w.lane.closed() && w.slots.claim(w) {
+		w.end()
+		return
+	}
 	w.lane.host.help(func(halt <-chan struct{}) {
 		idle := time.NewTimer(idleFor)
 		defer idle.Stop()
