@@ -15,9 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"drawbridge/internal/trust"
+	"drawbridge/relay/agents/hosting"
 	"drawbridge/relay/agents/workspace"
-	"drawbridge/relay/runner/keeper"
-	"drawbridge/relay/runner/sandbox"
 )
 
 const workspacesDescription = `List the workspaces of the agents on this machine, with agent, branch, changed files, unfetched commits, size and path.
@@ -80,18 +79,7 @@ func (c workspaces) with(ctx context.Context, do func(context.Context, *workspac
 	if err != nil {
 		return err
 	}
-	// As in the relay: nobody else on this machine reads what an agent writes.
-	syscall.Umask(0o077)
-	pool, err := keeper.NewPool(true)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	store, err := workspace.Open(workspace.Options{State: state, Run: pool, Ability: sandbox.Probe(ctx, nil)})
-	if err != nil {
-		return err
-	}
-	return do(ctx, store)
+	return hosting.Spaces(ctx, state, func(store *workspace.Store) error { return do(ctx, store) })
 }
 
 // list prints a line for each workspace. One that cannot be read is an error after all others.

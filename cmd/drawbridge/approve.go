@@ -38,7 +38,7 @@ func (c approveCmd) Run(ctx context.Context, a app) error {
 		}
 	}
 	return c.withClient(a, func(client *api.Client) error {
-		d := decider{client: client, app: a, json: c.JSON, screen: screen, answers: bufio.NewReader(a.stdin)}
+		d := decider{client: client, app: a, json: c.JSON, asker: asker{screen, bufio.NewReader(a.stdin)}}
 		if len(asked) == 1 {
 			return d.decide(ctx, asked[0])
 		}
@@ -51,11 +51,35 @@ type wanted struct{ id, hash string }
 
 // decider shows commands and takes a person's word on each.
 type decider struct {
-	client  *api.Client
-	app     app
-	json    bool
+	client *api.Client
+	app    app
+	json   bool
+	asker
+}
+
+// asker asks a person.
+type asker struct {
 	screen  io.Writer
 	answers *bufio.Reader
+}
+
+// yes reports whether the person says yes. What is not a yes is a no, and so is the end of ctx.
+func (a asker) yes(ctx context.Context, question string) bool {
+	if _, err := io.WriteString(a.screen, question); err != nil {
+		return false
+	}
+	line := make(chan string, 1)
+	go func() { // a terminal's read cannot be ended; the process ends with it
+		text, _ := a.answers.ReadString('\n')
+		line <- text
+	}()
+	select {
+	case <-ctx.Done():
+		return false
+	case text := <-line:
+		answer := strings.ToLower(strings.TrimSpace(text))
+		return answer == "y" || answer == "yes"
+	}
 }
 
 // decideAll goes on after a command that fails, and returns errNo when one did.
@@ -95,21 +119,11 @@ func (d decider) decide(ctx context.Context, w wanted) error {
 
 // ask returns the hash of what was shown when the person says yes to it. What is not a yes is a no.
 func (d decider) ask(ctx context.Context, m api.Command) (string, error) {
-	if _, err := fmt.Fprintf(d.screen, "Approve %s? [y/N] ", m.ID); err != nil {
-		return "", err
-	}
-	line := make(chan string, 1)
-	go func() { // a terminal's read cannot be ended; the process ends with it
-		text, _ := d.answers.ReadString('\n')
-		line <- text
-	}()
-	select {
-	case <-ctx.Done():
+	switch yes := d.asker.yes(ctx, fmt.Sprintf("Approve %s? [y/N] ", m.ID)); {
+	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case text := <-line:
-		if answer := strings.ToLower(strings.TrimSpace(text)); answer == "y" || answer == "yes" {
-			return m.Held.Hash, nil
-		}
+	case yes:
+		return m.Held.Hash, nil
 	}
 	if _, err := fmt.Fprintf(d.screen, "%s still waits; drawbridge deny %s refuses it\n", m.ID, m.ID); err != nil {
 		return "", err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/internal/trust"
@@ -45,10 +44,7 @@ func (t connection) find(a app) (path, start string) {
 
 // serving is the command that starts the bridge of a configuration.
 func serving(path string) string {
-	if strings.ContainsAny(path, " '\"$") {
-		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return "drawbridge serve --config " + path
+	return "drawbridge serve --config " + local.Quoted(path)
 }
 
 // fileAbove returns the nearest bridge.yaml in a folder above. A file that others own or can change does not count: a stranger's /tmp/bridge.yaml must

@@ -89,6 +89,10 @@ type cli struct {
 	Message   messageCmd   `cmd:"" help:"Change or withdraw a message, put an emoji on it." group:"Talk"`
 	Reminders remindersCmd `cmd:"" help:"List and cancel reminders." group:"Talk"`
 
+	Diff    diffCmd    `cmd:"" help:"Show what an agent of this machine changed for your clone." group:"Review"`
+	Merge   mergeCmd   `cmd:"" help:"Merge the commits of an agent of this machine into your clone's current branch." group:"Review"`
+	Discard discardCmd `cmd:"" help:"Throw away an agent of this machine, with its workspace and its branch." group:"Review"`
+
 	Resolve  resolveCmd  `cmd:"" help:"Tell the bridge what really happened to an uncertain command or turn." group:"Repair"`
 	Continue continueCmd `cmd:"" aliases:"replay" help:"Let an agent go on with a failed turn, without saying the turn twice." group:"Repair"`
 	SayAgain sayAgainCmd `cmd:"" help:"Say the words of a failed or uncertain turn again, in a new turn." group:"Repair"`

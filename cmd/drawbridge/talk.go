@@ -35,11 +35,16 @@ func (t connection) client(a app) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.NewClient(api.ClientOptions{URL: at.url, Token: at.token, Start: at.start})
+	return at.client()
 }
 
-// place is where a bridge is found: url serves the operator, door serves agents; token is the operator's, and start is the command that starts it.
-type place struct{ url, door, token, start string }
+func (p place) client() (*api.Client, error) {
+	return api.NewClient(api.ClientOptions{URL: p.url, Token: p.token, Start: p.start})
+}
+
+// place is where a bridge is found: url serves the operator, door serves agents; token is the operator's, and start is the command that starts it. file is
+// the configuration that says so, "" where flags or variables do.
+type place struct{ url, door, token, start, file string }
 
 // resolve returns the bridge's addresses and the operator's token. door is "" when the address was given: then only that
 // bridge knows its door. With an error, what was given by flag or variable is there all the same.
@@ -70,7 +75,7 @@ func (t connection) resolve(a app) (place, error) {
 	if at.url == "" {
 		at.url, at.door, at.start = cfg.OperatorURL(), cfg.DoorURL(), start
 	}
-	at.token = cmp.Or(at.token, cfg.Token.Reveal())
+	at.token, at.file = cmp.Or(at.token, cfg.Token.Reveal()), path
 	return at, nil
 }
 

@@ -115,7 +115,7 @@ type forgetCmd struct {
 
 // Help shows an example.
 func (forgetCmd) Help() string {
-	return "Use this for an agent that failed, is done, or was stopped. The command frees the names of the agent and of all agents under it, and ends their tokens. Lists leave these agents out. The bridge keeps their turns and commands under their ids. To list forgotten agents, run drawbridge agents --forgotten.\n\nExample:\n  drawbridge forget my-app-1a2b3c"
+	return "Use this for an agent that failed, is done, or was stopped. The command frees the names of the agent and of all agents under it, and ends their tokens and their processes. Lists leave these agents out. The bridge keeps their turns and commands under their ids. To list forgotten agents, run drawbridge agents --forgotten.\n\nExample:\n  drawbridge forget my-app-1a2b3c"
 }
 
 // Run forgets.

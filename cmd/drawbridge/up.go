@@ -16,6 +16,7 @@ import (
 type upCmd struct {
 	Folder string  `arg:"" optional:"" help:"Let the agent work on this clone, in a clone of its own." type:"path"`
 	Prompt textArg `arg:"" optional:"" help:"Give the agent this task; write - to read standard input."`
+	Name   string  `help:"Give the task to the agent of this name. A new name is a new agent, with its own workspace and branch. The default name is CLONE-AGENT." placeholder:"NAME"`
 	Agent  string  `help:"Use this agent of the machine. You may leave this out if there is only one." placeholder:"NAME"`
 	Dir    string  `help:"Keep the configuration and all state in this folder. The default is drawbridge below XDG_STATE_HOME or ~/.local/state." placeholder:"DIR" type:"path"`
 	Once   bool    `help:"End when the turn has ended. The exit code is 1 if the turn failed."`
@@ -25,9 +26,9 @@ type upCmd struct {
 // Help shows examples.
 func (upCmd) Help() string {
 	return "The command runs the bridge and the relay of this machine as two processes. It restarts a process that crashes. At the first use, it looks for installed agents, writes the configuration into the folder of --dir, and lets the relay join the bridge. On a terminal it asks whether agents may use your compilers and package managers. It also writes bridge.log and relay.log into that folder. A log of 16 MiB becomes NAME.1.\n\n" +
-		"With a folder and a prompt, the agent gets a turn. The text and the commits of the turn appear here. The agent works in a clone of its own, on the branch drawbridge/NAME. Its commits come back into your clone. If the agent's login is missing, the command asks at a terminal whether to run the login now. After the login the turn continues. While one `up` runs, another `up` gives turns to the same bridge.\n\n" +
+		"With a folder and a prompt, the agent gets a turn. The text and the commits of the turn appear here. The agent works in a clone of its own. Its commits come back into your clone, on a branch. Then drawbridge diff shows them, drawbridge merge merges them, and drawbridge discard throws the agent away. The same name goes on with the same agent. With another --name, another agent works on the clone. If the agent's login is missing, the command asks at a terminal whether to run the login now. After the login the turn continues. While one `up` runs, another `up` gives turns to the same bridge.\n\n" +
 		"The terminal tells what all agents do, and shows each question with a number. Type y or n to answer the question in the prompt. Type y 2 or n 2 to answer question 2. Other text goes to the agent before the > as its next turn. To speak to another agent, begin with @NAME. While a question is open, write at least two words.\n\nOn a terminal, Ctrl-C stops the turn of the agent in the prompt. Without such a turn, or when you press it again, Ctrl-C ends `up`. Turns that then still run continue by themselves when `up` runs again.\n\n" +
-		"Examples:\n  drawbridge up\n  drawbridge up --agent opencode ~/src/my-app \"Add a health check\""
+		"Examples:\n  drawbridge up\n  drawbridge up --agent opencode ~/src/my-app \"Add a health check\"\n  drawbridge up --name fix-login ~/src/my-app \"Fix the login\""
 }
 
 // Run runs both until ctx ends, or gives a turn to those that run.
@@ -41,12 +42,15 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 	if c.Once && c.Prompt == "" {
 		return usageError{errors.New("--once needs a folder and a prompt")}
 	}
+	if c.Name != "" && c.Prompt == "" {
+		return usageError{errors.New("--name needs a folder and a prompt")}
+	}
 	dir, err := c.folder(a)
 	if err != nil {
 		return err
 	}
 	err = up.Run(ctx, up.Options{
-		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Dir: dir, Once: c.Once, Always: c.Always, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
+		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Name: c.Name, Dir: dir, Usual: c.Dir == "", Once: c.Once, Always: c.Always, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
 		Person: logs.IsTerminal(a.stdin) && logs.IsTerminal(a.stderr), Shown: shown, Problems: a.problems, TakeInterrupts: a.takeInterrupts, End: func() { a.interrupts.end() }, Usage: func(err error) error { return usageError{err} },
 		SetUp:   func(ctx context.Context) error { return a.setUp(ctx, dir, "", "") },
 		Missing: func() []string { return missingFiles(dir) }, Machine: func(ctx context.Context) local.Machine { return a.machine(ctx, dir) },

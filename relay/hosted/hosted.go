@@ -291,15 +291,15 @@ func (r *Runtime) lookUp(ctx context.Context, c hub.TurnCall) (wire.TurnFound, e
 
 // homeOf says where the agent of a launch works.
 func homeOf(l bridge.Launch) wire.Home {
-	own := homeName(l.Name, l.AgentID)
+	own := HomeName(l.Name, l.AgentID)
 	if w := l.Within; w != nil {
-		return wire.Home{Name: own, Within: homeName(w.Name, w.AgentID), Subdir: w.Subdir, ReadOnly: l.ReadOnly}
+		return wire.Home{Name: own, Within: HomeName(w.Name, w.AgentID), Subdir: w.Subdir, ReadOnly: l.ReadOnly}
 	}
 	return wire.Home{Name: own, Repo: string(l.Grant.Repo()), Ref: l.Ref, ReadOnly: l.ReadOnly}
 }
 
-// homeName names an agent's workspace. Names of forgotten agents are given again, so that a part of the session's id belongs to it.
-func homeName(name, session string) string {
+// HomeName names an agent's workspace. Names of forgotten agents are given again, so that a part of the session's id belongs to it.
+func HomeName(name, session string) string {
 	return or(clean(name, 40), "agent") + "-" + clean(session[max(0, len(session)-6):], 6)
 }
 

@@ -149,5 +149,5 @@ func (s Set) Home(a bridge.Agent) (relay, workspace string, ok bool) {
 	if r == nil || a.External == "" {
 		return "", "", false
 	}
-	return r.o.Relay, homeName(a.Name, a.External), true
+	return r.o.Relay, HomeName(a.Name, a.External), true
 }

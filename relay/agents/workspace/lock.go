@@ -70,6 +70,14 @@ func (s *Space) Hold() (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
+// Held is a workspace in which a process of its agent runs.
+type Held struct{ Agent string }
+
+// Error says what to do.
+func (e *Held) Error() string {
+	return "agent " + e.Agent + " runs in its workspace now; to end the agent and remove its workspace: drawbridge discard " + e.Agent
+}
+
 // alone makes sure that nobody holds the workspace.
 func (st *Store) alone(agent string) (release func(), err error) {
 	file, err := st.lockFile(agent, "held")
@@ -78,7 +86,7 @@ func (st *Store) alone(agent string) (release func(), err error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = file.Close()
-		return nil, trust.Because("agent "+agent+" runs in its workspace now", "stop the agent first")
+		return nil, &Held{Agent: agent}
 	}
 	return func() { _ = file.Close() }, nil
 }

@@ -38,7 +38,8 @@ func FindRepo(ctx context.Context, path string, listed map[string]settings.Repo)
 			return Repo{Name: name, Clone: clone, Listed: true}, nil
 		}
 	}
-	wish := onGitHub(ctx, clone)
+	_, address := Remote(ctx, clone)
+	wish := OnGitHub(address)
 	if _, taken := listed[wish]; wish != "" && !taken {
 		return Repo{Name: wish, Clone: clone}, nil
 	}
@@ -93,15 +94,26 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 // gitHub are the ways in which git writes a repository of GitHub.
 var gitHub = regexp.MustCompile(`^(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com(?::22)?/|git@github\.com:|git://github\.com/)([^/]+/[^/]+?)/?$`)
 
-// onGitHub returns the canonical name of a clone's remote on GitHub: origin, or the only one. "" for a clone without such a remote.
-func onGitHub(ctx context.Context, clone string) string {
-	address, err := git(ctx, clone, "remote", "get-url", "origin")
-	if err != nil {
-		only, err := exec.CommandContext(ctx, "git", "-C", clone, "remote").Output()
-		if names := strings.Fields(string(only)); err == nil && len(names) == 1 {
-			address, _ = git(ctx, clone, "remote", "get-url", "--", names[0])
-		}
+// Remote returns the remote of a clone and its address: origin, or the only one. Both are "" for a clone without such a remote.
+func Remote(ctx context.Context, clone string) (name, address string) {
+	name = "origin"
+	address, err := git(ctx, clone, "remote", "get-url", name)
+	if err == nil {
+		return name, address
 	}
+	all, err := exec.CommandContext(ctx, "git", "-C", clone, "remote").Output()
+	names := strings.Fields(string(all))
+	if err != nil || len(names) != 1 {
+		return "", ""
+	}
+	if address, err = git(ctx, clone, "remote", "get-url", "--", names[0]); err != nil {
+		return "", ""
+	}
+	return names[0], address
+}
+
+// OnGitHub returns the canonical name of the repository at an address, "" for one that is not on GitHub.
+func OnGitHub(address string) string {
 	m := gitHub.FindStringSubmatch(address)
 	if m == nil {
 		return ""
@@ -147,24 +159,38 @@ func (r Repo) Uncommitted(ctx context.Context) (int, error) {
 	return strings.Count(string(out), "\n"), nil
 }
 
-// Branches are the commits at which the branches of an agent stand in a clone, by name.
+// Changed says how many files have changes that are in no commit.
+func Changed(n int) string {
+	if n == 1 {
+		return "1 file has changes that are in no commit"
+	}
+	return fmt.Sprintf("%d files have changes that are in no commit", n)
+}
+
+// Branches are the commits of agents' branches in a clone, by the full names of the branches.
 type Branches map[string]string
 
-// Branches returns the branches of an agent: drawbridge/<agent> with what the relay adds to the name.
-func (r Repo) Branches(ctx context.Context, agent string) (Branches, error) {
+// Branches returns the branches of all agents: drawbridge/<workspace>, and what the relay keeps beside them.
+func (r Repo) Branches(ctx context.Context) (Branches, error) {
 	out, err := exec.CommandContext(ctx, "git", "-C", r.Clone, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/drawbridge", "refs/drawbridge").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the branches of %s: %w", r.Clone, err)
 	}
 	b := Branches{}
-	prefix := notName.ReplaceAllString(strings.ToLower(strings.ReplaceAll(agent, ".", "")), "")
 	for line := range strings.Lines(string(out)) {
 		name, at, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if own := strings.TrimPrefix(strings.TrimPrefix(name, "refs/heads/drawbridge/"), "refs/drawbridge/"); strings.HasPrefix(own, prefix[:min(len(prefix), 40)]) {
-			b[name] = at
-		}
+		b[name] = at
 	}
 	return b, nil
+}
+
+// Of are the branches of one workspace.
+func (b Branches) Of(workspace string) Branches {
+	own := maps.Clone(b)
+	maps.DeleteFunc(own, func(name, _ string) bool {
+		return name != "refs/heads/drawbridge/"+workspace && !strings.HasPrefix(name, "refs/drawbridge/"+workspace+"/")
+	})
+	return own
 }
 
 // maxCommits is how many commits of a branch are listed.
@@ -192,6 +218,16 @@ func (r Repo) Commits(ctx context.Context, before, after Branches) (lines []stri
 	}
 	return lines, nil
 }
+
+// Quoted is a word as a shell takes it.
+func Quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[a-zA-Z0-9/._@%:,=+-]+$`)
 
 // RepoEntry is the entry of relay.yaml for a clone.
 func RepoEntry(r Repo, agent string) string {

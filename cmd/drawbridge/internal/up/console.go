@@ -54,10 +54,10 @@ func (u *upping) newConsole(ctx context.Context, only string) *console {
 	known := &names{client: u.client}
 	u.logins = &loginDesk{command: u.loginCommand()}
 	c := &console{u: u, only: only, turns: bridgeTurns{u.client}, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
-		machineDesk{control.NewClient(u.relay.State), known, u.name, u.file("relay.yaml")}, bridgeDesk{u.client, u.file("bridge.yaml")}, u.logins,
+		machineDesk{control.NewClient(u.relay.State), known, u.relayID, u.file("relay.yaml")}, bridgeDesk{u.client, u.where()}, u.logins,
 	}}
 	if u.repo != nil {
-		c.focus = agentName(u.repo.Name, u.Agent)
+		c.focus = u.agentName()
 	}
 	if !u.Person {
 		return c

@@ -106,7 +106,7 @@ func TestConsole(t *testing.T) {
 		defer stop()
 		spoken := &fakeTurns{}
 		var ctrlC func() bool
-		u := &upping{name: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"},
+		u := &upping{relayID: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"},
 			Options: Options{End: stop, Shown: func(s string) string { return s }, TakeInterrupts: func(take func() bool) func() { ctrlC = take; return func() {} }}}
 		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app",
 			turns: spoken, interrupts: make(chan struct{}, 1)}

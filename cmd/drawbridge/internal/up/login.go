@@ -56,7 +56,7 @@ func (d *loginDesk) by(question) string { return d.command }
 // logIn offers the agent's own login to the person at the terminal, and runs it there. It reports whether the login ended well.
 func (u *upping) logIn(ctx context.Context, turn string) bool {
 	text := "the agent is not logged in; the login runs on this terminal and serves all agents that use " + u.Agent
-	answer := u.logins.ask(question{id: "the login of " + u.Agent, key: turn, agent: agentName(u.repo.Name, u.Agent) + " (" + u.Agent + ")", text: text})
+	answer := u.logins.ask(question{id: "the login of " + u.Agent, key: turn, agent: u.agentName() + " (" + u.Agent + ")", text: text})
 	select {
 	case <-ctx.Done():
 		return false

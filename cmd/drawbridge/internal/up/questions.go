@@ -60,7 +60,8 @@ func (d machineDesk) by(q question) string {
 // bridgeDesk answers at the bridge, also where relay.yaml lets nobody at the machine answer.
 type bridgeDesk struct {
 	client *api.Client
-	config string
+	// where is what a command needs so that it finds the bridge.
+	where string
 }
 
 func (d bridgeDesk) open(ctx context.Context) (all []question, err error) {
@@ -93,7 +94,7 @@ func (d bridgeDesk) decide(ctx context.Context, q question, yes bool) error {
 }
 
 func (d bridgeDesk) by(q question) string {
-	return fmt.Sprintf("drawbridge approve %s@%s --config %s (or deny %s)", q.id, q.hash, d.config, q.id)
+	return fmt.Sprintf("drawbridge approve %s@%s%s (or deny %s)", q.id, q.hash, d.where, q.id)
 }
 
 // names are the bridge's names of agents by their sessions.

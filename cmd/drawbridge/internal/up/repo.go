@@ -179,8 +179,8 @@ func (u *upping) chooseAgent(ctx context.Context) error {
 	default:
 		u.Agent = names[0]
 	}
-	if runtimeOf(u.bridge, u.name, u.Agent) == "" {
-		return fmt.Errorf("bridge.yaml has no runtime for agent %s; add below runtimes: %s", u.Agent, local.Setup{Relay: u.name}.Runtime(u.Agent))
+	if runtimeOf(u.bridge, u.relayID, u.Agent) == "" {
+		return fmt.Errorf("bridge.yaml has no runtime for agent %s; add below runtimes: %s", u.Agent, local.Setup{Relay: u.relayID}.Runtime(u.Agent))
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (u *upping) listRule(repo string) error {
 	if len(problems) > 0 {
 		return u.Problems(u.bridge.Allowlist, problems)
 	}
-	wanted, list := runtimeOf(u.bridge, u.name, u.Agent), u.bridge.Allowlist
+	wanted, list := runtimeOf(u.bridge, u.relayID, u.Agent), u.bridge.Allowlist
 	at := slices.IndexFunc(rules.Repos, func(r policy.RepoRule) bool { return r.Pattern == repo })
 	switch {
 	case at >= 0 && rules.Repos[at].Runtime == wanted:
@@ -231,12 +231,12 @@ func (u *upping) listRule(repo string) error {
 
 // inForce waits until a bridge that runs has read the rule for a clone.
 func (u *upping) inForce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, fmt.Errorf("the bridge has not read %s within 30 s; see what it says: drawbridge check --config %s", u.bridge.Allowlist, u.file("bridge.yaml")))
+	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, fmt.Errorf("the bridge has not read %s within 30 s; see what it says: drawbridge check --config %s", u.bridge.Allowlist, local.Quoted(u.file("bridge.yaml"))))
 	defer cancel()
 	return every(ctx, func() bool {
 		a, err := u.client.Allowed(ctx)
 		return err == nil && slices.ContainsFunc(a.Repos, func(r api.AllowedRepo) bool {
-			return r.Pattern == u.repo.Name && (!u.Always || r.Runtime == runtimeOf(u.bridge, u.name, u.Agent))
+			return r.Pattern == u.repo.Name && (!u.Always || r.Runtime == runtimeOf(u.bridge, u.relayID, u.Agent))
 		})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/internal/logs"
 	"drawbridge/internal/pause"
+	"drawbridge/relay/hosted"
 	"drawbridge/relay/runner/control"
 )
 
@@ -34,7 +35,7 @@ func (u *upping) beside(ctx context.Context) error {
 	if err := u.awaitRelay(ctx); err != nil {
 		return err
 	}
-	if err := u.look(ctx, agentName(u.repo.Name, u.Agent)); err != nil {
+	if err := u.look(ctx, u.agentName()); err != nil {
 		return err
 	}
 	looking, stop := context.WithCancel(ctx)
@@ -85,7 +86,7 @@ func (u *upping) relayFollows(ctx context.Context) bool {
 		return false
 	}
 	stat, err := os.Stat(u.relay.File)
-	r, away := u.client.Relay(ctx, u.name)
+	r, away := u.client.Relay(ctx, u.relayID)
 	return err == nil && away == nil && r.Connected != nil && s.Started.After(stat.ModTime())
 }
 
@@ -108,13 +109,13 @@ func (u *upping) turn(ctx context.Context) error {
 	if err := u.inForce(ctx); err != nil {
 		return err
 	}
-	name := agentName(u.repo.Name, u.Agent)
-	before, err := u.repo.Branches(ctx, name)
+	name := u.agentName()
+	before, err := u.repo.Branches(ctx)
 	if err != nil {
 		return err
 	}
 	if n, err := u.repo.Uncommitted(ctx); err == nil && n > 0 {
-		u.say("%s in %s: the agent works without them; commit them first if it needs them", uncommitted(n), u.repo.Clone)
+		u.say("%s in %s: the agent works without them; commit them first if it needs them", local.Changed(n), u.repo.Clone)
 	}
 	var t api.Turn
 	err = u.watcher.Own(func() (string, error) {
@@ -134,8 +135,11 @@ func (u *upping) turn(ctx context.Context) error {
 	return u.report(ctx, t, name, before)
 }
 
-// agentName is what the bridge calls an agent of a clone.
-func agentName(repo, agent string) string {
+// agentName is what the bridge calls the agent that gets the turn.
+func (u *upping) agentName() string { return cmp.Or(u.Name, defaultName(u.repo.Name, u.Agent)) }
+
+// defaultName is what the bridge calls an agent of a clone unless a person named it.
+func defaultName(repo, agent string) string {
 	_, clone, _ := strings.Cut(repo, "/")
 	name := strings.ReplaceAll(clone, "/", "-")
 	if most := 63 - len(agent); len(name) > most {
@@ -149,7 +153,7 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 	there, err := u.client.Agent(ctx, name)
 	switch {
 	case bridge.KindOf(err) == bridge.NotFound, err == nil && there.External == "" && there.State == string(bridge.AgentFailed): // or it was never launched
-		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Prompt: u.Prompt, Runtime: runtimeOf(u.bridge, u.name, u.Agent)})
+		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Prompt: u.Prompt, Runtime: runtimeOf(u.bridge, u.relayID, u.Agent)})
 		if err != nil {
 			return api.Turn{}, err
 		}
@@ -157,8 +161,8 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 		return l.Turn, nil
 	case err != nil:
 		return api.Turn{}, err
-	case there.Repo != u.repo.Name || there.Runtime != runtimeOf(u.bridge, u.name, u.Agent):
-		return api.Turn{}, fmt.Errorf("agent %s is on %s in %s already; end it with: drawbridge stop %s --config %s", name, there.Repo, there.Runtime, name, u.file("bridge.yaml"))
+	case there.Repo != u.repo.Name || there.Runtime != runtimeOf(u.bridge, u.relayID, u.Agent):
+		return api.Turn{}, fmt.Errorf("agent %s is on %s in %s already; choose another name with --name, or throw that agent away: drawbridge discard %s%s", name, there.Repo, there.Runtime, name, u.where())
 	}
 	t, err := u.client.Say(ctx, name, u.Prompt)
 	if err == nil {
@@ -189,14 +193,6 @@ func ended(state string) bool {
 	return slices.Contains([]string{string(bridge.TurnReplied), string(bridge.TurnFailed), string(bridge.TurnUncertain)}, state)
 }
 
-// uncommitted says how many files have changes that are in no commit.
-func uncommitted(n int) string {
-	if n == 1 {
-		return "1 file has changes that are in no commit"
-	}
-	return fmt.Sprintf("%d files have changes that are in no commit", n)
-}
-
 // tellLeft says what the agent left in its workspace, as far as the relay can tell in a moment.
 func (u *upping) tellLeft(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -207,18 +203,27 @@ func (u *upping) tellLeft(ctx context.Context, name string) {
 	}
 	for _, w := range list.Workspaces {
 		if w.Agent == name && w.Dirty > 0 {
-			u.say("%s in the agent's workspace: %s", uncommitted(w.Dirty), w.Path)
+			u.say("%s in the agent's workspace: %s", local.Changed(w.Dirty), w.Path)
 		}
 	}
 }
 
+// newCommits lists what the turn of an agent brought into the clone.
+func (u *upping) newCommits(ctx context.Context, name string, before local.Branches) ([]string, error) {
+	agent, err := u.client.Agent(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	after, err := u.repo.Branches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return u.repo.Commits(ctx, before, after.Of(hosted.HomeName(agent.Name, agent.External)))
+}
+
 // report prints the agent's text and its new commits.
 func (u *upping) report(ctx context.Context, t api.Turn, name string, before local.Branches) error {
-	after, err := u.repo.Branches(ctx, name)
-	if err != nil {
-		return err
-	}
-	commits, err := u.repo.Commits(ctx, before, after)
+	commits, err := u.newCommits(ctx, name, before)
 	if err != nil {
 		return err
 	}
@@ -244,7 +249,12 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 		if t.Trouble != "" {
 			u.say("note: %s", t.Trouble)
 		}
-		u.say("the turn has ended; %s", cmp.Or(map[bool]string{true: "its commits are in " + u.repo.Clone}[len(commits) > 0], "it brought no commits"))
+		if len(commits) == 0 {
+			u.say("the turn has ended; it brought no commits")
+			return nil
+		}
+		u.say("the turn has ended; its commits are in %s", u.repo.Clone)
+		u.say("next: drawbridge diff %[1]s, drawbridge merge %[1]s, or drawbridge discard %[1]s", name+u.where())
 		return nil
 	}
 	if t.Stopped {

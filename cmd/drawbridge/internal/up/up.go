@@ -31,8 +31,12 @@ import (
 type Options struct {
 	// Folder is a clone to work on, "" without one; Prompt is what the agent is to do there, and Agent which entry of relay.yaml does it.
 	Folder, Prompt, Agent string
-	// Dir is the folder of the configuration and all state. It exists, and only its user can change it.
-	Dir string
+	// Name is what the agent is called, "" for a name made of the clone and Agent. Each name is an agent of its own, with its own workspace.
+	Name string
+	// Dir is the folder of the configuration and all state. It exists, and only its user can change it. Usual means that other commands find it without
+	// being told.
+	Dir   string
+	Usual bool
 	// Once ends the run with its turn. Always lets agents that others launch on the clone live where Agent does.
 	Once, Always bool
 
@@ -96,9 +100,9 @@ type upping struct {
 	bridge *config.Bridge
 	relay  settings.Config
 	client *api.Client
-	// name is what the bridge calls the relay.
-	name   string
-	screen *screen
+	// relayID is what the bridge calls the relay.
+	relayID string
+	screen  *screen
 	// watcher tells what agents do, and console shows what they ask.
 	watcher *watch.Watcher
 	console *console
@@ -113,6 +117,14 @@ type upping struct {
 // say writes a sentence about bridge and relay.
 func (u *upping) say(format string, args ...any) {
 	u.screen.text("drawbridge: " + u.Shown(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// where is what the words of a command need so that it finds the bridge, with a space in front; "" where it finds it by itself.
+func (u *upping) where() string {
+	if u.Usual {
+		return ""
+	}
+	return " --config " + local.Quoted(u.file("bridge.yaml"))
 }
 
 func (u *upping) file(name string) string { return filepath.Join(u.Dir, name) }
@@ -189,7 +201,7 @@ func (u *upping) load() error {
 		u.say("warning: %s", w)
 	}
 	u.bridge, u.relay, u.client = cfg, relay, client
-	u.name = u.relayName(cfg)
+	u.relayID = u.relayName(cfg)
 	return nil
 }
 
@@ -224,7 +236,7 @@ func (u *upping) relayOf(program string) local.Program {
 	return local.Program{
 		Name: "relay", Path: program, Args: []string{"run", "--config", u.file("relay.yaml")}, Dir: u.Dir, Log: u.file("relay.log"), Begun: ready.MatchString,
 		Ready: func(ctx context.Context) error {
-			r, err := u.client.Relay(ctx, u.name)
+			r, err := u.client.Relay(ctx, u.relayID)
 			if err == nil && r.Connected == nil {
 				err = errors.New("not connected")
 			}
@@ -241,7 +253,7 @@ func (u *upping) withBridge(ctx context.Context, relay *local.Keeper) error {
 	if err := relay.Start(ctx); err != nil {
 		return err
 	}
-	u.say("bridge at %s, relay %s connected; they run until Ctrl-C", u.bridge.OperatorURL(), u.name)
+	u.say("bridge at %s, relay %s connected; they run until Ctrl-C", u.bridge.OperatorURL(), u.relayID)
 	if err := u.look(ctx, ""); err != nil {
 		return err
 	}
@@ -296,13 +308,13 @@ func (u *upping) join(ctx context.Context) error {
 		if _, err := u.client.Relay(ctx, known.Relay); bridge.KindOf(err) == bridge.NotFound {
 			return fmt.Errorf("this bridge does not know relay %s (the database of the bridge may be lost); move %s away, and start again", known.Relay, identity)
 		}
-		u.name = known.Relay
+		u.relayID = known.Relay
 		return nil
 	}
 	if exists(identity) {
 		return err
 	}
-	token, err := u.client.RelayToken(ctx, u.name, time.Minute)
+	token, err := u.client.RelayToken(ctx, u.relayID, time.Minute)
 	if err != nil {
 		return fmt.Errorf("invite the relay: %w", err)
 	}
@@ -313,7 +325,7 @@ func (u *upping) join(ctx context.Context) error {
 	if _, err := link.Join(ctx, identity, in, time.Now); err != nil {
 		return err
 	}
-	u.say("this machine is relay %s of its bridge now", u.name)
+	u.say("this machine is relay %s of its bridge now", u.relayID)
 	return nil
 }
 
