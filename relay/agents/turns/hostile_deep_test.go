@@ -14,7 +14,7 @@ import (
 )
 
 // What an agent does wrong ends its turn once, with a cause and a reason that the operator can act on. The next turn of the session has
-// an end of its own. Another agent of the relay is in the middle of a turn meanwhile, and ends it as if nothing had been.
+// an end of its own. After an end of the process the turn goes on in the next one. Another agent of the relay is in the middle of a turn meanwhile, and ends it as if nothing had been.
 func TestHostileAgents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -32,15 +32,15 @@ func TestHostileAgents(t *testing.T) {
 		"some garbage":               {nil, "do: garbage 100\ndo: say fine", "", wire.TurnAnswered, wire.TurnAnswered},
 		"100 MB on a line":           {nil, "do: line 100000000", "", wire.TurnCrashed, wire.TurnAnswered},
 		"a million updates":          {nil, "do: updates 1000000", "updates", wire.TurnCrashed, wire.TurnAnswered},
-		"an end without an answer":   {nil, "do: exit 0", "exit code 0", wire.TurnCrashed, wire.TurnAnswered},
-		"an end by a signal":         {nil, "do: kill", "killed", wire.TurnCrashed, wire.TurnAnswered},
+		"an end without an answer":   {nil, "do: exit 0", "", wire.TurnAnswered, wire.TurnAnswered},
+		"an end by a signal":         {nil, "do: kill", "", wire.TurnAnswered, wire.TurnAnswered},
 		"a session that never was":   {nil, "do: elsewhere SUBAGENT: stray\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
 		"two answers":                {nil, "do: twice\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
 		"a word after the end":       {nil, "do: late SUBAGENT: late\ndo: say one", "", wire.TurnAnswered, wire.TurnAnswered},
 		"an end that does not exist": {nil, "do: stop bored", "bored", wire.TurnCrashed, wire.TurnAnswered},
 		"a refusal":                  {nil, "do: stop refusal", "refused", wire.TurnRefused, wire.TurnAnswered},
 		"a limit":                    {nil, "do: error -32603 You've hit your usage limit", "limit", wire.TurnLimited, wire.TurnAnswered},
-		"an error":                   {nil, "do: error -32603 Internal error", "Internal error", wire.TurnCrashed, wire.TurnAnswered},
+		"an error":                   {nil, "do: error -32603 Internal error", "Internal error", wire.TurnFailed, wire.TurnAnswered},
 		"a reply that is too long":   {nil, "do: long 1200000", "1200000 bytes", wire.TurnRefused, wire.TurnAnswered},
 	} {
 		t.Run(name, func(t *testing.T) {
