@@ -31,17 +31,9 @@ type landing struct {
 	connection
 }
 
-// call is the command line of such a command, for the same agent.
-func (c landing) call(verb string) string {
-	line := "drawbridge " + verb + " " + local.Quoted(c.Agent)
-	if c.Config != "" {
-		line += " --config " + local.Quoted(c.Config)
-	}
-	return line
-}
-
-// desk is where such a command works.
+// desk is where such a command works. call is the line of another command about an agent, for the same bridge.
 type desk struct {
+	call   func(verb, agent string) string
 	app    app
 	client *api.Client
 	relay  settings.Config
@@ -55,14 +47,21 @@ func (c landing) open(a app) (*desk, error) {
 	}
 	file := filepath.Join(filepath.Dir(at.file), "relay.yaml")
 	if at.file == "" || !isFile(file) {
-		return nil, usageError{errors.New("this command works on the machine of the agent, with the files of `drawbridge up`; name that bridge.yaml with --config. Elsewhere use drawbridge-relay workspaces and git")}
+		return nil, usageError{errors.New("no relay.yaml was found beside the bridge.yaml; on the machine of the agent, name the bridge.yaml of `drawbridge up` with --config")}
 	}
 	relay, err := settings.Load(file, a.getenv)
 	if err != nil {
 		return nil, err
 	}
 	client, err := at.client()
-	return &desk{a, client, relay}, err
+	call := func(verb, agent string) string {
+		line := "drawbridge " + verb + " " + local.Quoted(agent)
+		if c.Config != "" {
+			line += " --config " + local.Quoted(c.Config)
+		}
+		return line
+	}
+	return &desk{call, a, client, relay}, err
 }
 
 // spaces opens the workspaces of this machine until do returns.
@@ -81,7 +80,7 @@ func (d *desk) look(ctx context.Context, name string) (w land.Work, agent api.Ag
 	agent, err = d.client.Agent(ctx, name)
 	switch {
 	case err == nil && agent.External == "":
-		return w, agent, fmt.Errorf("agent %s has not begun; drawbridge turns %s shows its turns", agent.Name, agent.Name)
+		return w, agent, fmt.Errorf("agent %s has not begun, and has no workspace; see its turns: %s, or free its name: %s", agent.Name, d.call("turns", agent.Name), d.call("forget", agent.Name))
 	case err != nil && bridge.KindOf(err) != bridge.NotFound && bridge.KindOf(err) != bridge.Unavailable:
 		return w, agent, err
 	}
@@ -146,12 +145,12 @@ func (d *desk) begin(ctx context.Context, name string) (w land.Work, into string
 		return w, "", nil, err
 	}
 	if w.Dirty > 0 {
-		d.say("note: %s in the agent's workspace: %s", local.Changed(w.Dirty), w.Workspace)
+		d.say("note: %s, which are not in these commits: %s", local.Changed(w.Dirty), w.Workspace)
 	}
 	if into, err = w.Into(ctx); err != nil {
-		return w, "", nil, err
+		into = "HEAD"
 	}
-	if w.Tip != "" {
+	if w.Ref != "" {
 		commits, err = w.Commits(ctx)
 	}
 	if err == nil && len(commits) == 0 {
@@ -167,7 +166,7 @@ func (d *desk) list(w land.Work, into string, commits []string) {
 	if len(commits) == 1 {
 		what = "1 commit"
 	}
-	d.say("agent %s has %s on %s that %s lacks:", w.Agent, what, w.Branch(), into)
+	d.say("agent %s has %s on %s that %s lacks:", w.Agent, what, w.Ref, into)
 	for _, line := range commits[:min(len(commits), most)] {
 		fmt.Fprintf(d.app.stderr, "  %s\n", shown(line))
 	}
@@ -183,7 +182,7 @@ type diffCmd struct {
 
 // Help shows an example.
 func (diffCmd) Help() string {
-	return "The command first brings the agent's newest commits into your clone, on the agent's branch. Then it compares that branch with the point at which it left your current branch. Standard output gets the changes alone. The command says which changes are in no commit yet, how to merge, and how to open a pull request.\n\nThe agent may work at the same time. The bridge need not run.\n\nExamples:\n  drawbridge diff my-app-opencode\n  drawbridge diff my-app-opencode >changes.patch"
+	return "The command first brings the agent's newest commits into your clone. Then it shows what the agent changed since its branch split from your current branch. Standard output gets the changes alone. The command also says how to merge the commits, and how to open a pull request.\n\nThe clone is the one that you gave to drawbridge up, in whichever folder you are. The agent may work at the same time. The bridge need not run.\n\nExamples:\n  drawbridge diff my-app-opencode\n  drawbridge diff my-app-opencode >changes.patch"
 }
 
 // Run prints the changes.
@@ -211,7 +210,7 @@ func (c diffCmd) Run(ctx context.Context, a app) error {
 	if p, is := out.(*painter); is {
 		p.end()
 	}
-	d.say("take the commits into %s with: %s", into, c.call("merge"))
+	d.say("take the commits into %s with: %s", into, d.call("merge", c.Agent))
 	if push, page := w.PullRequest(ctx); push != "" {
 		d.say("or push the branch: %s", push)
 		if page != "" {
@@ -271,7 +270,7 @@ type mergeCmd struct{ landing }
 
 // Help shows an example.
 func (mergeCmd) Help() string {
-	return "The command first brings the agent's newest commits into your clone. Then it merges them into the branch that your clone has checked out. If your clone has changes that are in no commit, or if both sides changed the same lines, the command refuses and changes nothing.\n\nThe agent may work at the same time. The bridge need not run.\n\nExample:\n  drawbridge merge my-app-opencode"
+	return "The command first brings the agent's newest commits into your clone. Then it merges them into the branch that your clone has checked out. If your clone has uncommitted changes, or if your changes and those of the agent conflict, the command refuses and changes nothing.\n\nThe clone is the one that you gave to drawbridge up, in whichever folder you are. The agent may work at the same time. The bridge need not run.\n\nExample:\n  drawbridge merge my-app-opencode"
 }
 
 // Run merges.
@@ -285,6 +284,9 @@ func (c mergeCmd) Run(ctx context.Context, a app) error {
 	if err != nil || len(commits) == 0 {
 		return err
 	}
+	if into, err = w.Into(ctx); err != nil {
+		return err
+	}
 	d.list(w, into, commits)
 	if err := w.Merge(ctx); err != nil {
 		return err
@@ -295,13 +297,13 @@ func (c mergeCmd) Run(ctx context.Context, a app) error {
 
 type discardCmd struct {
 	landing
-	Yes  bool   `help:"Do not ask. The command still refuses to lose work that is nowhere else."`
-	Lose string `help:"Lose the work that is nowhere else. The refusal prints this code." placeholder:"CODE"`
+	Yes  bool   `help:"Leave out the first question. Work that is nowhere else still needs your second yes, or --lose."`
+	Lose string `help:"Ask nothing, and lose the work that is nowhere else. Without a terminal, the command prints the code when it refuses." placeholder:"CODE"`
 }
 
 // Help shows an example.
 func (discardCmd) Help() string {
-	return "The command ends the agent and all agents under it, and frees their names. Then it removes their workspaces, and their branches in your clone. Before that it asks you. If work would be lost that is nowhere else, it lists this work and asks a second time.\n\nWithout a terminal, give --yes. If work would be lost, the command refuses, and prints a code for --lose. A code is for exactly the listed work.\n\nExamples:\n  drawbridge discard my-app-opencode\n  drawbridge discard my-app-opencode --yes"
+	return "The command ends the agent and all agents under it, and frees their names. Then it removes their workspaces, and their branches in your clone. Before that it asks you. If work is nowhere else, it lists this work and asks a second time. If an agent works on a turn, the command refuses.\n\nWithout a terminal, give --yes. If work would be lost, the command refuses, and prints a code for --lose. A code is for exactly the listed work. The bridge must run.\n\nExamples:\n  drawbridge discard my-app-opencode\n  drawbridge discard my-app-opencode --yes"
 }
 
 // Run throws the work away.
@@ -328,7 +330,7 @@ func (c discardCmd) Run(ctx context.Context, a app) error {
 		return err
 	}
 	d.show(all, lost)
-	if err := c.sure(ctx, a, lost); err != nil {
+	if err := c.sure(ctx, d, lost); err != nil {
 		return err
 	}
 	if agent.ID != "" {
@@ -353,7 +355,7 @@ func (d *desk) below(ctx context.Context, top api.Agent, all []land.Work) ([]lan
 	names := map[string]string{top.ID: top.Name}
 	for _, g := range append(tree, top) {
 		if g.State == string(bridge.AgentBusy) {
-			return nil, fmt.Errorf("agent %s works on a turn; wait for its end, or stop it first: drawbridge stop %s", g.Name, cmp.Or(names[g.Root], g.Name))
+			return nil, fmt.Errorf("agent %s works on a turn; wait until the turn ends, or stop the agent: %s", g.Name, d.call("stop", cmp.Or(names[g.Root], g.Name)))
 		}
 	}
 	for _, g := range tree {
@@ -404,7 +406,7 @@ func (d *desk) show(all []land.Work, lost land.Loss) {
 		fmt.Fprintf(&text, "agent %s: workspace %s, branch %s in %s\n", w.Agent, cmp.Or(w.Workspace, "none"), w.Branch(), w.Clone)
 	}
 	for _, line := range lost.Lines {
-		fmt.Fprintf(&text, "nowhere else: %s\n", line)
+		fmt.Fprintf(&text, "agent %s\n", line)
 	}
 	for _, w := range all {
 		for _, name := range w.Names {
@@ -415,18 +417,18 @@ func (d *desk) show(all []land.Work, lost land.Loss) {
 }
 
 // sure returns nil when a person, or the flags, agree to what is lost and to the rest.
-func (c discardCmd) sure(ctx context.Context, a app, lost land.Loss) error {
-	screen, person := a.terminal(true)
+func (c discardCmd) sure(ctx context.Context, d *desk, lost land.Loss) error {
+	screen, person := d.app.terminal(true)
 	defer screen.Close()
-	asks := asker{screen, bufio.NewReader(a.stdin)}
-	losing := c.call("discard") + " --lose " + lost.Code
+	asks := asker{screen, bufio.NewReader(d.app.stdin)}
+	losing := d.call("discard", c.Agent) + " --lose " + lost.Code
 	switch {
 	case c.Lose != "" && c.Lose == lost.Code:
 		return nil
 	case c.Lose != "" && lost.Code != "":
 		return fmt.Errorf("the code %.20q is not for the work that would be lost now; to lose this work: %s", c.Lose, losing)
 	case !c.Yes && !person:
-		return usageError{fmt.Errorf("nothing was thrown away; without a terminal add --yes: %s --yes", c.call("discard"))}
+		return usageError{fmt.Errorf("nothing was thrown away; without a terminal add --yes: %s --yes", d.call("discard", c.Agent))}
 	case !c.Yes && !asks.yes(ctx, "Throw this away? [y/N] "):
 		return errNo
 	case lost.Code == "":
@@ -460,8 +462,12 @@ func removeSpace(ctx context.Context, store *workspace.Store, w land.Work) error
 func (d *desk) remove(ctx context.Context, all []land.Work) error {
 	for _, w := range all {
 		err := d.spaces(ctx, func(store *workspace.Store) error { return removeSpace(ctx, store, w) })
+		var held *workspace.Held
+		if errors.As(err, &held) {
+			return fmt.Errorf("the workspace of agent %s is still in use; when its process has ended, type: %s", w.Agent, d.call("discard", w.Home))
+		}
 		if err != nil {
-			return fmt.Errorf("%w; then go on with: drawbridge discard %s", err, w.Home)
+			return err
 		}
 		if err := w.Drop(ctx); err != nil {
 			return err

@@ -191,7 +191,8 @@ func TestHeldWorkspaceStays(t *testing.T) {
 	second, err := s.Hold()
 	must(t, err)
 	second()
-	if err := w.store.Remove(t.Context(), "ada", ""); err == nil || !strings.Contains(err.Error(), "stop the agent first") {
+	var held *workspace.Held
+	if err := w.store.Remove(t.Context(), "ada", ""); !errors.As(err, &held) || held.Agent != "ada" {
 		t.Errorf("held: %v", err)
 	}
 	release()

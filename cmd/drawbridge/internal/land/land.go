@@ -12,7 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
+	"os"
 	"slices"
 	"strings"
 
@@ -26,10 +26,11 @@ type Work struct {
 	Agent, Home string
 	// Clone is the clone of the person, an absolute path.
 	Clone string
-	// At is the commit of the agent's branch in the clone, and Kept are refs of the agent beside the branch. Tip is the commit that holds all that the
-	// agent committed. At and Tip are "" for none.
-	At, Tip string
-	Kept    []string
+	// At is the commit of the agent's branch in the clone, "" without one, and Kept are refs of the agent beside the branch.
+	At   string
+	Kept []string
+	// Ref has all that the agent committed: the branch, or one of Kept where the branch could not be moved; "" for no commits.
+	Ref string
 	// Workspace is the agent's folder, "" where it is gone. Dirty counts files in it that are in no commit.
 	Workspace string
 	Dirty     int
@@ -64,7 +65,7 @@ func Look(ctx context.Context, store *workspace.Store, agent, home string) (Work
 	}
 	w.Dirty, w.Unsaved, w.Names, w.Code = state.Dirty(), state.Unsaved(), state.Names, state.Code
 	if w, err = w.Refs(ctx); err == nil && len(fetched.Kept) > 0 {
-		w.Tip, err = w.line(ctx, "rev-parse", "--verify", "--end-of-options", fetched.Kept[0])
+		w.Ref = fetched.Kept[0]
 	}
 	return w, err
 }
@@ -75,11 +76,11 @@ func (w Work) Refs(ctx context.Context) (Work, error) {
 	if err != nil {
 		return w, err
 	}
-	w.At, w.Tip, w.Kept = "", "", nil
+	w.At, w.Ref, w.Kept = "", "", nil
 	for line := range strings.Lines(out) {
 		at, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if name == "refs/heads/"+w.Branch() {
-			w.At, w.Tip = at, at
+			w.At, w.Ref = at, w.Branch()
 		} else {
 			w.Kept = append(w.Kept, name)
 		}
@@ -92,18 +93,29 @@ func (w Work) Into(ctx context.Context) (string, error) {
 	if bare, err := w.line(ctx, "rev-parse", "--is-bare-repository"); err != nil {
 		return "", err
 	} else if bare == "true" {
-		return "", fmt.Errorf("%s has no working tree; work with the branch %s in a clone of it", w.Clone, w.Branch())
+		return "", fmt.Errorf("%s has no working tree; work with %s in a clone of it", w.Clone, w.Ref)
 	}
 	branch, err := w.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
-	if err != nil {
-		return "", fmt.Errorf("%s is on no branch; go to one first: git -C %s switch BRANCH", w.Clone, local.Quoted(w.Clone))
+	if err == nil {
+		return branch, nil
 	}
-	return branch, nil
+	at := local.Quoted(w.Clone)
+	for _, folder := range []string{"rebase-merge", "rebase-apply"} {
+		if path, err := w.line(ctx, "rev-parse", "--path-format=absolute", "--git-path", folder); err == nil && exists(path) {
+			return "", fmt.Errorf("%s is in the middle of a rebase; finish it first: git -C %s rebase --continue, or --abort", w.Clone, at)
+		}
+	}
+	return "", fmt.Errorf("%s is on no branch; go to one first: git -C %s switch BRANCH", w.Clone, at)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // Commits lists what the agent has and the checked out branch does not, the newest first, a line each: the short id and the agent's own words.
 func (w Work) Commits(ctx context.Context) ([]string, error) {
-	args := []string{"log", "--no-show-signature", "--no-color", "--no-decorate", "--format=%h %s", w.Tip}
+	args := []string{"log", "--no-show-signature", "--no-color", "--no-decorate", "--format=%h %s", w.Ref}
 	if _, err := w.git(ctx, "rev-parse", "--quiet", "--verify", "HEAD"); err == nil {
 		args = append(args, "^HEAD")
 	}
@@ -116,17 +128,17 @@ func (w Work) Commits(ctx context.Context) ([]string, error) {
 
 // Diff writes what the agent changed since its work and the checked out branch went apart. With stat it writes a line for each file.
 func (w Work) Diff(ctx context.Context, stat bool, to io.Writer) error {
-	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color"}
+	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/"}
 	if stat {
 		args = append(args, "--stat")
 	}
-	base, err := w.line(ctx, "merge-base", "HEAD", w.Tip)
+	base, err := w.line(ctx, "merge-base", "HEAD", w.Ref)
 	if err != nil { // they have nothing in common
 		if base, err = w.line(ctx, "hash-object", "-t", "tree", "--stdin"); err != nil {
 			return err
 		}
 	}
-	return w.run(ctx, to, append(args, base, w.Tip, "--")...)
+	return local.Git(ctx, w.Clone, to, append(args, base, w.Ref, "--")...)
 }
 
 // Merge merges the agent's work into the branch that is checked out, or changes nothing and says why. The clone's own hooks run.
@@ -142,9 +154,9 @@ func (w Work) Merge(ctx context.Context) error {
 		return err
 	}
 	if n := strings.Count(dirty, "\n"); n > 0 {
-		return fmt.Errorf("%s in %s; put them into a commit or aside first: git -C %s stash", local.Changed(n), w.Clone, at)
+		return fmt.Errorf("%s in %s; commit them, or put them aside: git -C %s stash", local.Changed(n), w.Clone, at)
 	}
-	_, err = w.git(ctx, "merge", "--no-edit", "--quiet", "-m", "Merge branch '"+w.Branch()+"'", w.Tip)
+	_, err = w.git(ctx, "merge", "--no-edit", "--quiet", "-m", "Merge branch '"+w.Branch()+"'", w.Ref)
 	if err == nil {
 		return nil
 	}
@@ -169,7 +181,7 @@ func (w Work) undo(ctx context.Context, failed error) error {
 	if len(files) > shown {
 		names += fmt.Sprintf(" and %d more", len(files)-shown)
 	}
-	return fmt.Errorf("nothing was merged, because both sides changed the same lines of %s; to merge by hand: git -C %s merge %s", names, local.Quoted(w.Clone), w.Branch())
+	return fmt.Errorf("nothing was merged: your changes and those of the agent conflict in %s; to merge by hand: git -C %s merge %s", names, local.Quoted(w.Clone), w.Ref)
 }
 
 // Loss is what exists only in the workspaces and on the branches of agents, a line for each agent. Code stands for exactly this; it is "" for no lines.
@@ -187,7 +199,7 @@ func NowhereElse(ctx context.Context, all []Work) (l Loss, err error) {
 			return Loss{}, err
 		}
 		if len(found) > 0 {
-			l.Lines = append(l.Lines, w.Agent+": "+strings.Join(found, ", "))
+			l.Lines = append(l.Lines, w.Agent+" would lose "+strings.Join(found, ", "))
 			fmt.Fprintf(digest, "%q", append([]string{w.Home, w.Code, w.At}, found...))
 		}
 	}
@@ -220,9 +232,9 @@ func (w Work) nowhereElse(ctx context.Context) ([]string, error) {
 	case n == "0":
 		return w.Unsaved, nil
 	case n == "1":
-		return append(slices.Clone(w.Unsaved), "1 commit that no other branch has"), nil
+		return append(slices.Clone(w.Unsaved), "1 commit that no other branch or tag has"), nil
 	}
-	return append(slices.Clone(w.Unsaved), n+" commits that no other branch has"), nil
+	return append(slices.Clone(w.Unsaved), n+" commits that no other branch or tag has"), nil
 }
 
 // Drop deletes the agent's branch and its other refs. A ref that has moved since the look stays, and is an error.
@@ -243,10 +255,10 @@ func (w Work) Drop(ctx context.Context) error {
 }
 
 // PullRequest says how the agent's branch becomes a pull request: the command that pushes it, and the page that opens one, "" where the remote is not
-// on GitHub. Both are "" for a clone without a remote.
+// on GitHub. Both are "" for a clone without a remote, and where the branch lacks commits.
 func (w Work) PullRequest(ctx context.Context) (push, page string) {
 	remote, address := local.Remote(ctx, w.Clone)
-	if remote == "" {
+	if remote == "" || w.Ref != w.Branch() {
 		return "", ""
 	}
 	push = fmt.Sprintf("git -C %s push %s %s", local.Quoted(w.Clone), local.Quoted(remote), w.Branch())
@@ -266,25 +278,6 @@ func (w Work) line(ctx context.Context, args ...string) (string, error) {
 // git runs the person's git in the clone.
 func (w Work) git(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
-	err := w.run(ctx, &out, args...)
+	err := local.Git(ctx, w.Clone, &out, args...)
 	return out.String(), err
-}
-
-func (w Work) run(ctx context.Context, to io.Writer, args ...string) error {
-	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", w.Clone}, args...)...)
-	cmd.Stdout, cmd.Stderr = to, &said
-	err := cmd.Run()
-	var failed *exec.ExitError
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(err, exec.ErrNotFound):
-		return errors.New("git is not on PATH; install it")
-	case errors.As(err, &failed) && strings.TrimSpace(said.String()) != "":
-		return errors.New(strings.TrimPrefix(strings.ReplaceAll(strings.TrimSpace(said.String()), "\n", " "), "fatal: "))
-	}
-	return fmt.Errorf("git %s: %w", args[0], err)
 }

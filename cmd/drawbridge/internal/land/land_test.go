@@ -79,9 +79,9 @@ func TestMerge(t *testing.T) {
 		"forward":             {func(*clone) {}, ""},
 		"beside other work":   {func(c *clone) { c.commit("mine", "x") }, ""},
 		"beside a new file":   {func(c *clone) { c.write("loose", "x") }, ""},
-		"both changed a line": {func(c *clone) { c.commit("both", "mine") }, "both sides changed the same lines of both; to merge by hand: git -C "},
+		"both changed a line": {func(c *clone) { c.commit("both", "mine") }, "your changes and those of the agent conflict in both; to merge by hand: git -C "},
 		"changes without a commit": {func(c *clone) { c.write("both", "x") },
-			"1 file has changes that are in no commit in "},
+			"1 file has uncommitted changes in "},
 		"a new file in the way": {func(c *clone) { c.write("new", "x") }, "nothing was merged: error: The following untracked working tree files would be overwritten"},
 		"a hook that refuses": {func(c *clone) {
 			c.commit("mine", "x")
@@ -133,8 +133,17 @@ func TestInto(t *testing.T) {
 	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "is on no branch; go to one first: git -C ") {
 		t.Error(err)
 	}
+	c.commit("both", "other")
+	c.git("config", "core.editor", "true")
+	cmd := exec.CommandContext(t.Context(), "git", "-C", c.work.Clone, "rebase", c.work.Branch())
+	if out, err := cmd.CombinedOutput(); err == nil {
+		t.Fatalf("the rebase went through: %s", out)
+	}
+	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "is in the middle of a rebase; finish it first: git -C ") {
+		t.Error(err)
+	}
 	c.git("config", "core.bare", "true")
-	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "has no working tree; work with the branch drawbridge/ada-123456 in a clone of it") {
+	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "has no working tree; work with drawbridge/ada-123456 in a clone of it") {
 		t.Error(err)
 	}
 }
@@ -188,15 +197,15 @@ func TestNowhereElse(t *testing.T) {
 		}
 		return l.Code
 	}
-	code := loses("ada: 2 commits that no other branch has")
+	code := loses("ada would lose 2 commits that no other branch or tag has")
 	c.git("merge", "-q", c.work.Branch())
-	if loses("ada: 1 commit that no other branch has") == code {
+	if loses("ada would lose 1 commit that no other branch or tag has") == code {
 		t.Error("the code stands for something else, too")
 	}
 	c.git("tag", "elsewhere", kept)
 	loses("")
 	c.work.Unsaved = []string{"1 untracked file"}
-	loses("ada: 1 untracked file")
+	loses("ada would lose 1 untracked file")
 	c.git("switch", "-q", c.work.Branch())
 	if _, err := land.NowhereElse(t.Context(), []land.Work{c.work}); err == nil || !strings.Contains(err.Error(), "is checked out in") {
 		t.Error(err)

@@ -1,10 +1,13 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -70,7 +73,7 @@ func root(ctx context.Context, path string) (string, error) {
 		}
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", errors.New("git is not on PATH; install it")
+		return "", err
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s is not in a git repository (%w); name a folder with a clone, or make one: git init %s", path, err, path)
@@ -78,16 +81,35 @@ func root(ctx context.Context, path string) (string, error) {
 	return filepath.EvalSymlinks(top)
 }
 
+// Git runs the person's git in a folder. What it prints goes to an output; an error has the words that git writes beside that.
+func Git(ctx context.Context, dir string, to io.Writer, args ...string) error {
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	cmd.Stdout, cmd.Stderr = to, &said
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=") // these speak of another repository where a hook or an alias of git started this program
+		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"}, name)
+	})
+	err := cmd.Run()
+	var failed *exec.ExitError
+	switch words := strings.TrimSpace(said.String()); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("git is not on PATH; install it (%w)", err)
+	case errors.As(err, &failed) && words != "":
+		return errors.New(strings.TrimPrefix(words, "fatal: "))
+	}
+	return fmt.Errorf("git %s: %w", args[0], err)
+}
+
 // git runs the person's git in a folder and returns its first line.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	out, err := cmd.Output()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) {
-		said, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n")
-		return "", errors.New(strings.TrimPrefix(said, "fatal: "))
-	}
-	line, _, _ := strings.Cut(string(out), "\n")
+	var out bytes.Buffer
+	err := Git(ctx, dir, &out, args...)
+	line, _, _ := strings.Cut(out.String(), "\n")
 	return line, err
 }
 
@@ -159,12 +181,12 @@ func (r Repo) Uncommitted(ctx context.Context) (int, error) {
 	return strings.Count(string(out), "\n"), nil
 }
 
-// Changed says how many files have changes that are in no commit.
+// Changed says how many files have uncommitted changes.
 func Changed(n int) string {
 	if n == 1 {
-		return "1 file has changes that are in no commit"
+		return "1 file has uncommitted changes"
 	}
-	return fmt.Sprintf("%d files have changes that are in no commit", n)
+	return fmt.Sprintf("%d files have uncommitted changes", n)
 }
 
 // Branches are the commits of agents' branches in a clone, by the full names of the branches.
