@@ -91,8 +91,13 @@ func (d *desk) look(ctx context.Context, name string) (w land.Work, agent api.Ag
 			if home, err = only(ctx, store, name); err != nil {
 				return fmt.Errorf("%s; %w", bridge.SafeMessage(unknown), err)
 			}
+			if bridge.KindOf(unknown) == bridge.NotFound {
+				if agent, err = d.owner(ctx, home); err != nil {
+					return err
+				}
+			}
 		}
-		w, err = land.Look(ctx, store, name, home)
+		w, err = land.Look(ctx, store, cmp.Or(agent.Name, name), home)
 		return err
 	})
 	var missing *workspace.NotFound
@@ -103,6 +108,17 @@ func (d *desk) look(ctx context.Context, name string) (w land.Work, agent api.Ag
 		d.say("note: %s", note)
 	}
 	return w, agent, err
+}
+
+// owner is the agent of a workspace; its ID is "" where the bridge knows none.
+func (d *desk) owner(ctx context.Context, home string) (api.Agent, error) {
+	all, err := d.agents(ctx)
+	for _, g := range all {
+		if hosted.HomeName(g.Name, g.External) == home && g.External != "" {
+			return g, err
+		}
+	}
+	return api.Agent{}, err
 }
 
 // only is the one workspace of this name, or of an agent of this name. Its error lists what is there.
@@ -128,6 +144,9 @@ func only(ctx context.Context, store *workspace.Store, name string) (string, err
 // branchOf is the work of an agent without a workspace: what the clone has of it.
 func (d *desk) branchOf(ctx context.Context, agent api.Agent) (land.Work, error) {
 	nothing := fmt.Errorf("agent %s has no workspace on this machine; drawbridge workspaces lists those of all machines", agent.Name)
+	if agent.State == string(bridge.AgentBusy) {
+		nothing = fmt.Errorf("agent %s begins its first turn, and has no workspace yet; try again later", agent.Name)
+	}
 	clone, err := filepath.EvalSymlinks(d.relay.Repos[agent.Repo].Clone)
 	if err != nil || clone == "" {
 		return land.Work{}, nothing
@@ -325,7 +344,8 @@ func (c discardCmd) Run(ctx context.Context, a app) error {
 	} else if all, err = d.below(ctx, agent, all); err != nil {
 		return err
 	}
-	lost, err := land.NowhereElse(ctx, all)
+	own := slices.DeleteFunc(slices.Clone(all), func(w land.Work) bool { return w.Home == "" })
+	lost, err := land.NowhereElse(ctx, own)
 	if err != nil {
 		return err
 	}
@@ -343,10 +363,10 @@ func (c discardCmd) Run(ctx context.Context, a app) error {
 			return err
 		}
 	}
-	return d.remove(ctx, all)
+	return d.remove(ctx, own)
 }
 
-// below adds the work of all agents under one. An agent with a turn is an error.
+// below adds the work of all agents under one; that of an agent without a workspace here has no Home. An agent with a turn is an error.
 func (d *desk) below(ctx context.Context, top api.Agent, all []land.Work) ([]land.Work, error) {
 	tree, err := d.tree(ctx, top)
 	if err != nil {
@@ -367,7 +387,10 @@ func (d *desk) below(ctx context.Context, top api.Agent, all []land.Work) ([]lan
 			}
 			return err
 		})
-		if err != nil && !errors.As(err, &missing) { // one that works elsewhere, or in its parent's workspace, has none
+		switch {
+		case errors.As(err, &missing): // it works elsewhere, or in its parent's workspace
+			all = append(all, land.Work{Agent: g.Name})
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -376,17 +399,7 @@ func (d *desk) below(ctx context.Context, top api.Agent, all []land.Work) ([]lan
 
 // tree lists the agents under one.
 func (d *desk) tree(ctx context.Context, top api.Agent) (below []api.Agent, err error) {
-	var all []api.Agent
-	for page := (api.ListOptions{Limit: 1000}); ; {
-		list, err := d.client.Agents(ctx, page)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list.Agents...)
-		if page.Before = list.Next; page.Before == "" {
-			break
-		}
-	}
+	all, err := d.agents(ctx)
 	for in, grew := map[string]bool{top.ID: true}, true; grew; {
 		grew = false
 		for _, g := range all {
@@ -396,13 +409,31 @@ func (d *desk) tree(ctx context.Context, top api.Agent) (below []api.Agent, err 
 			}
 		}
 	}
-	return below, nil
+	return below, err
+}
+
+// agents lists all agents of the bridge.
+func (d *desk) agents(ctx context.Context) (all []api.Agent, err error) {
+	for page := (api.ListOptions{Limit: 1000}); ; {
+		list, err := d.client.Agents(ctx, page)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Agents...)
+		if page.Before = list.Next; page.Before == "" {
+			return all, nil
+		}
+	}
 }
 
 // show lists what is thrown away, and what is lost with it.
 func (d *desk) show(all []land.Work, lost land.Loss) {
 	var text strings.Builder
 	for _, w := range all {
+		if w.Home == "" {
+			fmt.Fprintf(&text, "agent %s ends, too; it has no workspace of its own on this machine\n", w.Agent)
+			continue
+		}
 		fmt.Fprintf(&text, "agent %s: workspace %s, branch %s in %s\n", w.Agent, cmp.Or(w.Workspace, "none"), w.Branch(), w.Clone)
 	}
 	for _, line := range lost.Lines {
@@ -458,23 +489,25 @@ func removeSpace(ctx context.Context, store *workspace.Store, w land.Work) error
 	}
 }
 
-// remove removes workspaces and branches.
+// remove removes workspaces and branches. It goes on after one that cannot be removed.
 func (d *desk) remove(ctx context.Context, all []land.Work) error {
+	var failed []error
 	for _, w := range all {
 		err := d.spaces(ctx, func(store *workspace.Store) error { return removeSpace(ctx, store, w) })
 		var held *workspace.Held
-		if errors.As(err, &held) {
-			return fmt.Errorf("the workspace of agent %s is still in use; when its process has ended, type: %s", w.Agent, d.call("discard", w.Home))
+		var loss *workspace.Loss
+		switch {
+		case errors.As(err, &loss):
+			err = fmt.Errorf("the work of agent %s has changed since you looked, and its workspace stays; look again: %s", w.Agent, d.call("discard", w.Home))
+		case errors.As(err, &held):
+			err = fmt.Errorf("the workspace of agent %s is still in use; when its process has ended, type: %s", w.Agent, d.call("discard", w.Home))
+		case err == nil:
+			err = w.Drop(ctx)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = fmt.Fprintf(d.app.stdout, "agent %s, its workspace and its branch are gone\n", shown(w.Agent))
 		}
-		if err := w.Drop(ctx); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(d.app.stdout, "agent %s, its workspace and its branch are gone\n", shown(w.Agent)); err != nil {
-			return err
-		}
+		failed = append(failed, err)
 	}
-	return nil
+	return errors.Join(failed...)
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -39,6 +40,14 @@ type Work struct {
 	Code           string
 	// Notes say what is not as a person would expect, a sentence each.
 	Notes []string
+}
+
+// tip is the commit of Ref, as it was at the look.
+func (w Work) tip() string {
+	if w.Ref == w.Branch() {
+		return w.At
+	}
+	return path.Base(w.Ref) // a kept ref is named by what it holds
 }
 
 // Branch is the agent's branch in the clone.
@@ -101,21 +110,21 @@ func (w Work) Into(ctx context.Context) (string, error) {
 	}
 	at := local.Quoted(w.Clone)
 	for _, folder := range []string{"rebase-merge", "rebase-apply"} {
-		if path, err := w.line(ctx, "rev-parse", "--path-format=absolute", "--git-path", folder); err == nil && exists(path) {
+		if at, err := w.line(ctx, "rev-parse", "--path-format=absolute", "--git-path", folder); err == nil && exists(at) {
 			return "", fmt.Errorf("%s is in the middle of a rebase; finish it first: git -C %s rebase --continue, or --abort", w.Clone, at)
 		}
 	}
 	return "", fmt.Errorf("%s is on no branch; go to one first: git -C %s switch BRANCH", w.Clone, at)
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
+func exists(file string) bool {
+	_, err := os.Lstat(file)
 	return err == nil
 }
 
 // Commits lists what the agent has and the checked out branch does not, the newest first, a line each: the short id and the agent's own words.
 func (w Work) Commits(ctx context.Context) ([]string, error) {
-	args := []string{"log", "--no-show-signature", "--no-color", "--no-decorate", "--format=%h %s", w.Ref}
+	args := []string{"log", "--no-show-signature", "--no-color", "--no-decorate", "--format=%h %s", w.tip()}
 	if _, err := w.git(ctx, "rev-parse", "--quiet", "--verify", "HEAD"); err == nil {
 		args = append(args, "^HEAD")
 	}
@@ -132,13 +141,13 @@ func (w Work) Diff(ctx context.Context, stat bool, to io.Writer) error {
 	if stat {
 		args = append(args, "--stat")
 	}
-	base, err := w.line(ctx, "merge-base", "HEAD", w.Ref)
+	base, err := w.line(ctx, "merge-base", "HEAD", w.tip())
 	if err != nil { // they have nothing in common
 		if base, err = w.line(ctx, "hash-object", "-t", "tree", "--stdin"); err != nil {
 			return err
 		}
 	}
-	return local.Git(ctx, w.Clone, to, append(args, base, w.Ref, "--")...)
+	return local.Git(ctx, w.Clone, to, append(args, base, w.tip(), "--")...)
 }
 
 // Merge merges the agent's work into the branch that is checked out, or changes nothing and says why. The clone's own hooks run.
@@ -156,7 +165,7 @@ func (w Work) Merge(ctx context.Context) error {
 	if n := strings.Count(dirty, "\n"); n > 0 {
 		return fmt.Errorf("%s in %s; commit them, or put them aside: git -C %s stash", local.Changed(n), w.Clone, at)
 	}
-	_, err = w.git(ctx, "merge", "--no-edit", "--quiet", "-m", "Merge branch '"+w.Branch()+"'", w.Ref)
+	_, err = w.git(ctx, "merge", "--no-edit", "--quiet", "-m", "Merge branch '"+w.Branch()+"'", w.tip())
 	if err == nil {
 		return nil
 	}
@@ -177,7 +186,7 @@ func (w Work) undo(ctx context.Context, failed error) error {
 		return fmt.Errorf("nothing was merged: %w", failed)
 	}
 	const shown = 5
-	names := strings.Join(files[:min(len(files), shown)], ", ")
+	names := strings.Trim(fmt.Sprintf("%+q", files[:min(len(files), shown)]), "[]")
 	if len(files) > shown {
 		names += fmt.Sprintf(" and %d more", len(files)-shown)
 	}
@@ -193,8 +202,13 @@ type Loss struct {
 // NowhereElse says what would be lost with all of the work. A branch that is checked out is an error.
 func NowhereElse(ctx context.Context, all []Work) (l Loss, err error) {
 	digest := sha256.New()
+	others := []string{"--not"} // all refs but those that go
 	for _, w := range all {
-		found, err := w.nowhereElse(ctx)
+		others = append(others, "--exclude=refs/heads/"+w.Branch(), "--exclude="+workspace.KeptRefs+w.Home+"/*")
+	}
+	others = append(others, "--all", "--")
+	for _, w := range all {
+		found, err := w.nowhereElse(ctx, others)
 		if err != nil {
 			return Loss{}, err
 		}
@@ -209,7 +223,8 @@ func NowhereElse(ctx context.Context, all []Work) (l Loss, err error) {
 	return l, nil
 }
 
-func (w Work) nowhereElse(ctx context.Context) ([]string, error) {
+// nowhereElse says what one agent would lose. others are the arguments of git that name what stays.
+func (w Work) nowhereElse(ctx context.Context, others []string) ([]string, error) {
 	out, err := w.git(ctx, "worktree", "list", "--porcelain")
 	if err != nil {
 		return nil, err
@@ -224,7 +239,6 @@ func (w Work) nowhereElse(ctx context.Context) ([]string, error) {
 	if len(own) == 0 {
 		return w.Unsaved, nil
 	}
-	others := []string{"--not", "--exclude=refs/heads/" + w.Branch(), "--exclude=" + workspace.KeptRefs + w.Home + "/*", "--all", "--"}
 	n, err := w.line(ctx, append(append([]string{"rev-list", "--count"}, own...), others...)...)
 	switch {
 	case err != nil:
@@ -242,8 +256,8 @@ func (w Work) Drop(ctx context.Context) error {
 	var failed []error
 	for _, ref := range append(slices.Clone(w.Kept), "refs/heads/"+w.Branch()) {
 		at := w.At
-		if rest, kept := strings.CutPrefix(ref, workspace.KeptRefs); kept {
-			_, at, _ = strings.Cut(rest, "/") // a kept ref is named by what it holds
+		if strings.HasPrefix(ref, workspace.KeptRefs) {
+			at = path.Base(ref)
 		}
 		now, err := w.line(ctx, "for-each-ref", "--format=%(objectname)", ref)
 		if err == nil && now != "" {

@@ -79,7 +79,7 @@ func TestMerge(t *testing.T) {
 		"forward":             {func(*clone) {}, ""},
 		"beside other work":   {func(c *clone) { c.commit("mine", "x") }, ""},
 		"beside a new file":   {func(c *clone) { c.write("loose", "x") }, ""},
-		"both changed a line": {func(c *clone) { c.commit("both", "mine") }, "your changes and those of the agent conflict in both; to merge by hand: git -C "},
+		"both changed a line": {func(c *clone) { c.commit("both", "mine") }, "your changes and those of the agent conflict in \"both\"; to merge by hand: git -C "},
 		"changes without a commit": {func(c *clone) { c.write("both", "x") },
 			"1 file has uncommitted changes in "},
 		"a new file in the way": {func(c *clone) { c.write("new", "x") }, "nothing was merged: error: The following untracked working tree files would be overwritten"},
@@ -206,6 +206,15 @@ func TestNowhereElse(t *testing.T) {
 	loses("")
 	c.work.Unsaved = []string{"1 untracked file"}
 	loses("ada would lose 1 untracked file")
+	kid := land.Work{Agent: "kid", Home: "kid-123456", Clone: c.work.Clone} // an agent under it has the commit, and goes, too
+	c.git("branch", kid.Branch(), kept)
+	c.git("tag", "-d", "elsewhere")
+	loses("ada would lose 1 untracked file")
+	if l, err := land.NowhereElse(t.Context(), []land.Work{c.work, kid}); err != nil || len(l.Lines) != 1 || l.Lines[0] != "ada would lose 1 untracked file, 1 commit that no other branch or tag has" {
+		t.Errorf("with the agent under it: %q, %v", l, err)
+	}
+	c.git("tag", "elsewhere", kept)
+	c.git("branch", "-D", kid.Branch())
 	c.git("switch", "-q", c.work.Branch())
 	if _, err := land.NowhereElse(t.Context(), []land.Work{c.work}); err == nil || !strings.Contains(err.Error(), "is checked out in") {
 		t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"drawbridge/policy"
 	"drawbridge/relay/runner/settings"
@@ -92,7 +94,7 @@ func Git(ctx context.Context, dir string, to io.Writer, args ...string) error {
 	})
 	err := cmd.Run()
 	var failed *exec.ExitError
-	switch words := strings.TrimSpace(said.String()); {
+	switch words := strings.Join(strings.Fields(said.String()), " "); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
@@ -101,6 +103,11 @@ func Git(ctx context.Context, dir string, to io.Writer, args ...string) error {
 		return fmt.Errorf("git is not on PATH; install it (%w)", err)
 	case errors.As(err, &failed) && words != "":
 		return errors.New(strings.TrimPrefix(words, "fatal: "))
+	}
+	if failed != nil {
+		if status, is := failed.Sys().(syscall.WaitStatus); is && status.Signal() == syscall.SIGPIPE { // the reader had what it wanted
+			return &fs.PathError{Op: "write", Path: "what git prints", Err: syscall.EPIPE}
+		}
 	}
 	return fmt.Errorf("git %s: %w", args[0], err)
 }
