@@ -67,6 +67,8 @@ type Options struct {
 	RelayDoor http.Handler
 	// Workspaces lists the workspaces of agents on people's machines; nil when no relay hosts agents.
 	Workspaces func(ctx context.Context) (WorkspaceList, error)
+	// Live returns what an agent at a relay did after a step, without Next; Invalid for an agent that lives elsewhere. Nil when no relay hosts agents.
+	Live func(ctx context.Context, a bridge.Agent, after int64) (Live, error)
 	// Metrics is shared with the engine's OnEvent; nil makes one of its own.
 	Metrics *Metrics
 	// OpenMetrics lets /metrics be scraped without the token.
@@ -196,7 +198,7 @@ type route struct {
 // something else than the caller meant.
 var (
 	queried = []string{
-		"POST /chat", "GET /agent/{user}", "GET /v1/agents", "GET /v1/agents/{id}/turns", "GET /v1/agents/{id}/mail", "GET /v1/agents/{id}/blocks", "POST /v1/agents/{id}/blocks/delete", "GET /v1/agents/{id}/passages",
+		"POST /chat", "GET /agent/{user}", "GET /v1/agents", "GET /v1/agents/{id}/turns", "GET /v1/agents/{id}/live", "GET /v1/agents/{id}/mail", "GET /v1/agents/{id}/blocks", "POST /v1/agents/{id}/blocks/delete", "GET /v1/agents/{id}/passages",
 		"GET /v1/turns/{id}/run", "GET /v1/commands", "GET /v1/events", "GET /v1/relays", "GET /v1/channels", "GET /v1/channels/{id}/messages",
 	}
 	probed = []string{"/health", "/healthz", "/metrics"}
@@ -227,6 +229,7 @@ func (h *Handler) table() []route {
 		{http.MethodGet, "/v1/agents/{id}", h.getAgent},
 		{http.MethodGet, "/v1/agents/{id}/turns", h.listTurns},
 		{http.MethodPost, "/v1/agents/{id}/turns", h.say},
+		{http.MethodGet, "/v1/agents/{id}/live", h.live},
 		{http.MethodGet, "/v1/agents/{id}/tree", h.tree},
 		{http.MethodPost, "/v1/agents/{id}/stop", h.stop},
 		{http.MethodPost, "/v1/agents/{id}/resume", h.resume},

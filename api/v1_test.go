@@ -601,3 +601,20 @@ func TestFollowComesBack(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// An agent that does not live at a relay has no steps to show, and the answer says where its turns are.
+func TestLiveOfAnAgentElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.launch(t, "worker")
+	_, err := w.client.Live(t.Context(), "worker", 0)
+	if bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "agent worker does not live at a relay; its turns show at their end: GET /v1/agents/worker/turns") {
+		t.Error(err)
+	}
+	if _, err := w.client.Live(t.Context(), "nobody", 0); bridge.KindOf(err) != bridge.NotFound {
+		t.Error(err)
+	}
+	if _, err := w.client.Live(t.Context(), "worker", -1); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "after") {
+		t.Error(err)
+	}
+}

@@ -18,7 +18,7 @@ type watchCmd struct {
 
 // Help shows examples.
 func (watchCmd) Help() string {
-	return "The command tells in lines what agents do, until Ctrl-C: who gets a turn and why, answers, commands, what fails and what waits for you. While an agent is busy, a line comes at least every ten seconds.\n\nExamples:\n  drawbridge watch\n  drawbridge watch my-app-opencode"
+	return "The command tells in lines what agents do, until Ctrl-C: who gets a turn and why, answers, commands, what fails and what waits for you. For agents at a relay it also shows each line that an agent says, and each tool that it uses. While an agent is busy, a line comes at least every ten seconds.\n\nExamples:\n  drawbridge watch\n  drawbridge watch my-app-opencode"
 }
 
 // Run tells what happens until ctx ends.
@@ -30,7 +30,7 @@ func (c watchCmd) Run(ctx context.Context, a app) error {
 			last.Store(now.UnixNano())
 			fmt.Fprintf(a.stdout, "%s %s\n", now.Format(time.TimeOnly), shown(line))
 		}
-		w := watch.New(watch.Options{Client: client, Say: say, Last: func() time.Time { return time.Unix(0, last.Load()) }, Only: c.Agent})
+		w := watch.New(watch.Options{Client: client, Say: say, Step: say, Last: func() time.Time { return time.Unix(0, last.Load()) }, Only: c.Agent})
 		if c.Agent != "" {
 			if _, err := client.Agent(ctx, c.Agent); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
@@ -102,6 +103,20 @@ func (w *parts) workspaces(ctx context.Context) (api.WorkspaceList, error) {
 		}
 	}
 	return list, nil
+}
+
+// live asks the relay that hosts an agent what the agent did after a step.
+func (w *parts) live(ctx context.Context, a bridge.Agent, after int64) (api.Live, error) {
+	set := hosted.Set(w.hosted)
+	if !set.Hosts(a) {
+		return api.Live{}, api.NoLive(a.Name)
+	}
+	said, err := set.Live(ctx, a, after)
+	live := api.Live{Run: said.Turn, Missed: said.Missed}
+	for _, s := range said.Steps {
+		live.Steps = append(live.Steps, api.Step{Seq: s.Seq, At: time.UnixMilli(s.At), Run: s.Turn, Kind: s.Kind, Tool: s.Tool, Text: s.Text})
+	}
+	return live, err
 }
 
 // viewWorkspace shows what a relay says. A relay may be hostile, so that its words are escaped.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/clip"
 	"drawbridge/relay/wire"
 )
 
@@ -150,4 +151,27 @@ func (s Set) Home(a bridge.Agent) (relay, workspace string, ok bool) {
 		return "", "", false
 	}
 	return r.o.Relay, HomeName(a.Name, a.External), true
+}
+
+// Live returns what an agent did after a step, for people who watch; 0 is before all. A step is the agent's own claim and may hold any text of at most
+// wire.MaxLine bytes. An agent that was not launched has none. The error is a *bridge.Error.
+func (s Set) Live(ctx context.Context, a bridge.Agent, after int64) (wire.Live, error) {
+	if a.External == "" {
+		return wire.Live{}, nil
+	}
+	text, err := s[a.Runtime].peek(ctx, a.External, wire.Peek{What: wire.PeekLive, After: after})
+	if err != nil {
+		return wire.Live{}, err
+	}
+	var live wire.Live
+	if err := json.Unmarshal([]byte(text), &live); err != nil || len(live.Steps) > wire.MaxSteps {
+		return wire.Live{}, bridge.Errorf(bridge.Unavailable, "the relay's word on what the agent does cannot be read")
+	}
+	for i := range live.Steps {
+		step := &live.Steps[i]
+		step.Tool, step.Text = clip.Text(step.Tool, wire.MaxLine), clip.Text(step.Text, wire.MaxLine)
+		step.Seq = max(step.Seq, after+1) // a hostile relay would have us ask for the same steps again
+		after = step.Seq
+	}
+	return live, nil
 }

@@ -2,11 +2,13 @@ package hosted_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"drawbridge/bridge"
 	"drawbridge/relay/hosted"
 	"drawbridge/relay/hub"
+	"drawbridge/relay/wire"
 )
 
 // peeks is a relay that answers each question about workspaces with the same text.
@@ -56,5 +58,27 @@ func TestAllSaysThatThereIsMore(t *testing.T) {
 	all = setOf(`[{"agent":"ada","clean":false,"error":"no index"}]`).All(t.Context())
 	if len(all) != 1 || len(all[0].Workspaces) != 1 || all[0].More != "" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestLive: what a relay says of an agent's steps is bounded, and its numbers grow, whatever a hostile relay writes.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 5000)
+	set := setOf(`{"turn":"r","steps":[{"seq":7,"at":1,"turn":"r","kind":"says","text":"one"},{"seq":3,"turn":"r","kind":"uses","tool":"` + long + `","text":"` + long + `"}]}`)
+	live, err := set.Live(t.Context(), bridge.Agent{Runtime: "laptop-acp", External: "s"}, 5)
+	if err != nil || live.Turn != "r" || len(live.Steps) != 2 || live.Steps[0].Seq != 7 || live.Steps[1].Seq != 8 || live.Steps[0].Text != "one" {
+		t.Fatalf("%+v %v", live, err)
+	}
+	if s := live.Steps[1]; len(s.Tool) > wire.MaxLine+3 || len(s.Text) > wire.MaxLine+3 {
+		t.Errorf("%d and %d bytes", len(s.Tool), len(s.Text))
+	}
+	if live, err := set.Live(t.Context(), bridge.Agent{Runtime: "laptop-acp"}, 0); err != nil || len(live.Steps) > 0 {
+		t.Errorf("before the launch: %+v %v", live, err)
+	}
+	for _, text := range []string{``, `[]`, `{"steps":[` + strings.TrimSuffix(strings.Repeat(`{},`, wire.MaxSteps+1), ",") + `]}`} {
+		if _, err := setOf(text).Live(t.Context(), bridge.Agent{Runtime: "laptop-acp", External: "s"}, 0); bridge.KindOf(err) != bridge.Unavailable {
+			t.Errorf("%.20s: %v", text, err)
+		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// TurnPeekPath stands in the signature of a question about workspaces. It counts for nothing else.
+// TurnPeekPath stands in the signature of a question about workspaces or about steps. It counts for nothing else.
 const TurnPeekPath = "/turn/peek"
 
 // Bounds of a question about workspaces, in bytes.
@@ -15,6 +15,8 @@ const (
 	maxPeekPath = 4096
 	// MaxPeeked bounds the answer to a question about workspaces.
 	MaxPeeked = 6 << 20
+	// MaxSteps is how many steps an answer has at most.
+	MaxSteps = 500
 )
 
 // PeekWhat is what a bridge wants to know of a relay's workspaces.
@@ -28,6 +30,8 @@ const (
 	PeekState PeekWhat = "state"
 	// PeekFile asks for a file below the folder in which a session works.
 	PeekFile PeekWhat = "file"
+	// PeekLive asks for the latest steps of a session, see [Live].
+	PeekLive PeekWhat = "live"
 )
 
 // Peek is a question about workspaces. A turn of any other use has the zero Peek.
@@ -35,6 +39,30 @@ type Peek struct {
 	What PeekWhat `json:"what"`
 	// Path belongs to PeekFile: relative to the folder in which the session works, or absolute and below it.
 	Path string `json:"path,omitempty"`
+	// After belongs to PeekLive: the number of the latest step that is known, 0 for none.
+	After int64 `json:"after,omitempty"`
+}
+
+// Live answers PeekLive: what an agent did since a step, the oldest first.
+type Live struct {
+	// Turn is the id of the turn that is said now, "" for none.
+	Turn  string `json:"turn,omitempty"`
+	Steps []Step `json:"steps"`
+	// Missed is true where steps before these are left out.
+	Missed bool `json:"missed,omitempty"`
+}
+
+// Step is a thing that an agent did, in the agent's own words. It decides nothing.
+type Step struct {
+	// Seq numbers the steps of a relay. It grows, with gaps, also over a restart of the relay.
+	Seq int64 `json:"seq"`
+	// At is when it was heard, in milliseconds since 1970.
+	At   int64  `json:"at"`
+	Turn string `json:"turn"`
+	// Kind is says, uses or fails. Tool is the kind of tool, or its name.
+	Kind string `json:"kind"`
+	Tool string `json:"tool,omitempty"`
+	Text string `json:"text,omitempty"`
 }
 
 // check reports what no bridge writes. A turn that asks for UsePeek has a Peek, and no other turn has one.
@@ -44,10 +72,12 @@ func (p Peek) check(use TurnUse) error {
 		return errors.New("the turn asks about workspaces without a question, or has one beside another wish")
 	case use != UsePeek:
 		return nil
-	case p.What != PeekAll && p.What != PeekState && p.What != PeekFile:
+	case p.What != PeekAll && p.What != PeekState && p.What != PeekFile && p.What != PeekLive:
 		return errors.New("the question about workspaces is not a known one")
 	case (p.What == PeekFile) != (p.Path != ""):
 		return errors.New("the question about workspaces names a file without need, or none")
+	case p.After < 0 || p.After > 0 && p.What != PeekLive:
+		return errors.New("the question about workspaces names a step without need")
 	}
 	return checkText("the file's path", p.Path, maxPeekPath)
 }

@@ -90,7 +90,20 @@ func (c *Conn) asked(ctx context.Context, method string, params json.RawMessage)
 	if s == nil {
 		return nil, &rpcError{Code: codeBadParams, Message: "the session is not known"}
 	}
+	s.asks(params)
 	return sdk.RequestPermissionResponse{Outcome: p.outcome(c.ask(ctx, p))}, nil
+}
+
+// asks notes the tool call of a question.
+func (s *Session) asks(params json.RawMessage) {
+	var said struct {
+		Call called `json:"toolCall"`
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != nil && json.Unmarshal(params, &said) == nil {
+		s.turn.steps.tool(said.Call, inQuestion)
+	}
 }
 
 // ask passes a question on, unless nobody can be asked.

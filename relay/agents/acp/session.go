@@ -47,6 +47,9 @@ type Start struct {
 	// Mark begins what marks each message to the agent, "" for nothing. A message with a mark that comes back in the middle of
 	// another turn is history.
 	Mark string
+	// Tell gets each step of the agent's turns while it happens, for people who watch; nil for nobody. It returns at once, and calls nothing of
+	// the session.
+	Tell func(agents.Step)
 }
 
 func (s Start) servers() []sdk.McpServer {
@@ -84,8 +87,9 @@ type Session struct {
 	turn    *turn
 	replay  *replay
 	late    text
-	// marks is Start.Mark.
+	// marks is Start.Mark, and tell Start.Tell.
 	marks string
+	tell  func(agents.Step)
 	// tools are the ids of tool calls that run.
 	tools map[string]bool
 	// count counts the turns, and owner has the one in which each message began, by its id; 0 is before the first.
@@ -179,18 +183,18 @@ func (c *Conn) NewSession(ctx context.Context, o Start) (*Session, error) {
 	if said.SessionID == "" {
 		return nil, c.broke("the agent opened a session without an id")
 	}
-	s := c.session(said.SessionID)
+	s := c.session(said.SessionID, o.Tell)
 	return s, s.adopt(ctx, said)
 }
 
 // session returns the session of an id, which is known from here on.
-func (c *Conn) session(id string) *Session {
+func (c *Conn) session(id string, tell func(agents.Step)) *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.sessions[id]; s != nil {
 		return s
 	}
-	s := &Session{conn: c, ID: id, owner: map[string]int{}}
+	s := &Session{conn: c, ID: id, owner: map[string]int{}, tell: tell}
 	c.sessions[id] = s
 	return s
 }
@@ -240,7 +244,7 @@ func (c *Conn) Resume(ctx context.Context, id string, o Start) (*Session, error)
 		s, _, err := c.Load(ctx, id, o)
 		return s, err
 	}
-	s := c.session(id)
+	s := c.session(id, o.Tell)
 	var said opened
 	err := c.rpc.call(ctx, sdk.AgentMethodSessionResume, resuming{Meta: c.o.Meta, Cwd: o.Dir, SessionID: id, McpServers: o.servers()}, &said)
 	if err != nil {
@@ -255,7 +259,7 @@ func (c *Conn) Load(ctx context.Context, id string, o Start) (*Session, []Said, 
 	if about := c.About(); !about.Load {
 		return nil, nil, ErrCannotResume
 	}
-	s, told := c.session(id), &replay{most: c.maxUpdates, news: make(chan struct{}, 1)}
+	s, told := c.session(id, o.Tell), &replay{most: c.maxUpdates, news: make(chan struct{}, 1)}
 	s.mu.Lock()
 	s.replay, s.marks = told, o.Mark
 	s.mu.Unlock()
@@ -446,17 +450,23 @@ const maxTools = 1000
 
 // noteTool notes which tools run. A tool that waits for a person's permission counts as one, too.
 func (s *Session) noteTool(kind string, params json.RawMessage) {
-	var call struct {
-		Update struct {
-			ID     json.RawMessage         `json:"toolCallId"` // as it is written: some count
-			Status loosejson.Value[string] `json:"status"`
-		} `json:"update"`
+	var said struct {
+		Update called `json:"update"`
 	}
-	if json.Unmarshal(params, &call) != nil || !loosejson.Said(call.Update.ID) || len(call.Update.ID) > maxID {
+	if json.Unmarshal(params, &said) != nil {
 		return
 	}
-	id := string(call.Update.ID)
-	switch status := call.Update.Status.Is; {
+	call := said.Update
+	in := inUpdate
+	if kind == toolCall {
+		in = inBegin
+	}
+	s.turn.steps.tool(call, in)
+	id, ok := call.key()
+	if !ok {
+		return
+	}
+	switch status := call.Status.Is; {
 	case status == "completed", status == "failed":
 		delete(s.tools, id)
 		return
@@ -488,6 +498,7 @@ func (s *Session) said(c chunk) *agents.Error {
 		return s.late.add(c)
 	}
 	clear(s.tools)
+	s.turn.steps.words(c.text)
 	return s.turn.text.add(c)
 }
 

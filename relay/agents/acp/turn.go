@@ -37,6 +37,7 @@ type Usage struct {
 // turn is the turn that runs.
 type turn struct {
 	text    text
+	steps   steps
 	updates int
 	// news gets a signal for each update.
 	news chan struct{}
@@ -81,6 +82,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	s.mu.Lock()
 	busy := s.turn != nil
 	if !busy {
+		t.steps = newSteps(s.tell)
 		s.turn = t
 		s.count++
 		s.late.cut()
@@ -98,6 +100,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	if !whole {
 		_ = s.late.add(t.text.openLine()) // what is too long is left out
 	}
+	t.steps.lines.End()
 	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise()}, t.old
 	s.mu.Unlock()
 	switch {

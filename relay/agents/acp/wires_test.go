@@ -24,6 +24,8 @@ type wire struct {
 	// line changes what stands around a message, and twice writes what tells of work or answers a call once more.
 	line  func(string) string
 	twice bool
+	// steps gets what the agent does, nil for nobody.
+	steps *[]agents.Step
 }
 
 // message is what the player looks at in a recorded line.
@@ -137,7 +139,11 @@ func turnsOf(t *testing.T, lines []string, o acp.Options, w wire) (out []string)
 			note("", err)
 			return
 		}
-		s, err := c.NewSession(ctx, acp.Start{Dir: "/work"})
+		s, err := c.NewSession(ctx, acp.Start{Dir: "/work", Tell: func(s agents.Step) {
+			if w.steps != nil {
+				*w.steps = append(*w.steps, s)
+			}
+		}})
 		if err != nil {
 			note("", err)
 			return
@@ -160,15 +166,19 @@ func TestWires(t *testing.T) {
 	wires.Each(t, "acp", func(t *testing.T, name string, lines []string) {
 		size := len(strings.Join(lines, "\n"))
 		o := acp.Options{Mode: modes[name]}
-		want := turnsOf(t, lines, o, wire{})
+		var steps []agents.Step
+		want := turnsOf(t, lines, o, wire{steps: &steps})
 		if len(want) != 3 || !strings.Contains(want[0], "schön 日本 😀.") || !strings.Contains(want[1], "größer → 日.") {
 			t.Fatalf("%q", want)
 		}
 		t.Logf("%q", want)
+		checkSteps(t, steps, want[:2], name != "gemini") // Gemini does not say what becomes of a call that a person refused
 		same := func(what string, w wire) {
 			t.Helper()
-			if got := turnsOf(t, lines, o, w); !slices.Equal(got, want) {
-				t.Errorf("%s: %q, want %q", what, got, want)
+			var did []agents.Step
+			w.steps = &did
+			if got := turnsOf(t, lines, o, w); !slices.Equal(got, want) || !slices.Equal(did, steps) {
+				t.Errorf("%s: %q, want %q; steps %q, want %q", what, got, want, did, steps)
 			}
 		}
 		for _, piece := range []int{1, 2, 3, 5, 64, 1000} {
@@ -194,4 +204,28 @@ func TestWires(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkSteps checks what people saw of the recorded turns: every word of the answers in its order, the two commands, and that the second, which was
+// refused, failed, if the agent says so.
+func checkSteps(t *testing.T, steps []agents.Step, answers []string, fails bool) {
+	t.Helper()
+	var words, tools []string
+	for _, s := range steps {
+		if s.Kind == agents.StepSays {
+			words = append(words, strings.Fields(s.Text)...)
+			continue
+		}
+		tools = append(tools, fmt.Sprintf("%s %s %s", s.Kind, s.Tool, s.Text))
+	}
+	if said := strings.Fields(strings.Join(answers, "\n")); len(words) < len(said) || !slices.Equal(words[:len(said)], said) {
+		t.Errorf("people saw the words %q, and the agent said %q", words, said)
+	}
+	want := []string{"uses execute echo one > /work/made0.txt", "uses execute echo one > /work/made1.txt", "fails execute echo one > /work/made1.txt"}
+	if !fails {
+		want = want[:2]
+	}
+	if !slices.Equal(tools, want) {
+		t.Errorf("tools %q, want %q", tools, want)
+	}
 }

@@ -146,7 +146,7 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 	}
 	secret := c.driver.Host.Config.Redactor()
 	r := newReader(t.Format, readerOptions{
-		session: session, hide: secret.Hide, stir: c.stir, kill: kill, named: func(id string) error { return c.name(id) },
+		session: session, hide: secret.Hide, stir: c.stir, kill: kill, named: func(id string) error { return c.name(id) }, tell: o.Tell,
 	})
 	if session != "" && o.Resume == "" {
 		if err := c.name(session); err != nil {

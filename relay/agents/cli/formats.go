@@ -13,7 +13,10 @@ import (
 )
 
 // textFormat is a program that prints its answer and nothing else.
-type textFormat struct{ text strings.Builder }
+type textFormat struct {
+	steps
+	text strings.Builder
+}
 
 // add takes a piece; ok is false when it is too much.
 func (f *textFormat) add(p []byte) (ok bool) {
@@ -21,6 +24,7 @@ func (f *textFormat) add(p []byte) (ok bool) {
 		return false
 	}
 	f.text.Write(p)
+	f.lines.Add(string(p))
 	return true
 }
 
@@ -45,7 +49,7 @@ func lastWords(text string) string {
 
 // claude reads what Claude Code writes with --output-format stream-json --verbose (2.1.330).
 type claude struct {
-	tools
+	steps
 	id     string
 	result *claudeResult
 	// denied is when the limit ends that the last event about limits named, said is the text of the last message, and apiError is
@@ -83,7 +87,10 @@ type claudeEvent struct {
 // block is a part of a message.
 type block struct {
 	Type, Text, ID string
-	ToolUseID      string `json:"tool_use_id"`
+	ToolUseID      string                  `json:"tool_use_id"`
+	Name           loosejson.Value[string] `json:"name"`
+	Input          json.RawMessage         `json:"input"`
+	IsError        loosejson.Value[bool]   `json:"is_error"`
 }
 
 // usage reads what a turn took, nil where the program does not say it in numbers. caches are the names of what was read from and written to a
@@ -114,7 +121,6 @@ func blocks(raw json.RawMessage) []block {
 }
 
 func (f *claude) session() string { return f.id }
-func (f *claude) working() bool   { return len(f.tools) > 0 }
 
 func (f *claude) event(line []byte) (known, final bool) {
 	var head struct {
@@ -134,7 +140,7 @@ func (f *claude) event(line []byte) (known, final bool) {
 		f.message(e)
 	case "user":
 		for _, b := range blocks(e.Message.Content) {
-			delete(f.tools, b.ToolUseID)
+			f.stop(b.ToolUseID, b.IsError.Is)
 		}
 	case "rate_limit_event":
 		if e.Limit.Status == "rejected" && e.Limit.ResetsAt > 0 {
@@ -155,9 +161,12 @@ func (f *claude) message(e claudeEvent) {
 	for _, b := range blocks(e.Message.Content) {
 		switch b.Type {
 		case "tool_use":
-			f.start(b.ID)
+			f.start(b.ID, agents.Uses(b.Name.Is, b.Input))
 		case "text":
 			text += b.Text
+			if e.Parent == "" {
+				f.steps.message(b.Text)
+			}
 		}
 	}
 	if e.Parent == "" && text != "" {
@@ -217,7 +226,7 @@ func (f *claude) failure(r *claudeResult, text string) *failure {
 
 // codex reads what codex exec writes with --json (0.169.0).
 type codex struct {
-	tools
+	steps
 	id     string
 	said   string
 	done   bool
@@ -234,6 +243,7 @@ type codexEvent struct {
 		Type string `json:"type"`
 		Old  string `json:"item_type"`
 		Text string `json:"text"`
+		codexTool
 	} `json:"item"`
 	Message string `json:"message"`
 	Error   struct {
@@ -242,8 +252,44 @@ type codexEvent struct {
 	Usage json.RawMessage `json:"usage"`
 }
 
+// codexTool is what an item says of a tool. It only informs.
+type codexTool struct {
+	Status    loosejson.Value[string] `json:"status"`
+	Command   json.RawMessage         `json:"command"`
+	Tool      loosejson.Value[string] `json:"tool"`
+	Arguments json.RawMessage         `json:"arguments"`
+	Query     json.RawMessage         `json:"query"`
+	Changes   loosejson.Value[[]struct {
+		Path loosejson.Value[string] `json:"path"`
+	}] `json:"changes"`
+}
+
+// step is the step of a tool, empty for an item that is not one.
+func (t codexTool) step(kind string) agents.Step {
+	switch kind {
+	case "command_execution", "web_search":
+		arguments, _ := json.Marshal(map[string]json.RawMessage{"command": orNull(t.Command), "query": orNull(t.Query)})
+		return agents.Uses(kind, arguments)
+	case "mcp_tool_call":
+		return agents.Uses(t.Tool.Is, t.Arguments)
+	case "file_change":
+		var paths []string
+		for _, c := range t.Changes.Is {
+			paths = append(paths, c.Path.Is)
+		}
+		return agents.Uses(kind, nil, strings.Join(paths, " "))
+	}
+	return agents.Step{}
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
 func (f *codex) session() string { return f.id }
-func (f *codex) working() bool   { return len(f.tools) > 0 }
 
 func (f *codex) event(line []byte) (known, final bool) {
 	var head struct {
@@ -262,7 +308,7 @@ func (f *codex) event(line []byte) (known, final bool) {
 	case "turn.started":
 		f.done, f.failed = false, false
 	case "item.started":
-		f.start(e.Item.ID)
+		f.start(e.Item.ID, e.Item.step(e.Item.Type+e.Item.Old))
 	case "item.completed":
 		f.item(e)
 	case "error":
@@ -286,10 +332,15 @@ func (f *codex) event(line []byte) (known, final bool) {
 }
 
 func (f *codex) item(e codexEvent) {
-	delete(f.tools, e.Item.ID)
-	switch e.Item.Type + e.Item.Old {
+	kind := e.Item.Type + e.Item.Old
+	if _, began := f.tools[e.Item.ID]; !began {
+		f.tell(e.Item.step(kind))
+	}
+	f.stop(e.Item.ID, e.Item.Status.Is == "failed")
+	switch kind {
 	case "agent_message", "assistant_message":
 		f.said = e.Item.Text
+		f.message(e.Item.Text)
 	}
 }
 
@@ -303,7 +354,7 @@ func (f *codex) outcome() outcome {
 
 // cursor reads what cursor-agent writes with --print --output-format stream-json, as its documentation has it.
 type cursor struct {
-	tools
+	steps
 	id string
 	// said are the messages since the last tool call; partial is true for pieces of one.
 	said    []string
@@ -325,13 +376,14 @@ type cursorEvent struct {
 	Subtype string          `json:"subtype"`
 	CallID  string          `json:"call_id"`
 	At      json.RawMessage `json:"timestamp_ms"`
+	// Call has one field, whose name says what tool it is. It only informs.
+	Call    json.RawMessage `json:"tool_call"`
 	Message struct {
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
 }
 
 func (f *cursor) session() string { return f.id }
-func (f *cursor) working() bool   { return len(f.tools) > 0 }
 
 func (f *cursor) event(line []byte) (known, final bool) {
 	var head struct {
@@ -351,9 +403,11 @@ func (f *cursor) event(line []byte) (known, final bool) {
 	case "tool_call":
 		f.said, f.size, f.partial = nil, 0, false
 		if e.Subtype == "started" {
-			f.start(e.CallID)
+			step, _ := cursorTool(e.Call)
+			f.start(e.CallID, step)
 		} else {
-			delete(f.tools, e.CallID)
+			_, failed := cursorTool(e.Call)
+			f.stop(e.CallID, failed)
 		}
 	case "result":
 		var r cursorResult
@@ -363,6 +417,21 @@ func (f *cursor) event(line []byte) (known, final bool) {
 		return true, true
 	}
 	return true, false
+}
+
+// cursorTool reads a tool call, and whether it failed.
+func cursorTool(raw json.RawMessage) (step agents.Step, failed bool) {
+	calls, _ := loosejson.Object(raw)
+	for name, call := range calls {
+		name, is := strings.CutSuffix(name, "ToolCall")
+		if !is {
+			continue
+		}
+		fields, _ := loosejson.Object(call)
+		result, ended := loosejson.Object(fields["result"])
+		return agents.Uses(name, fields["args"]), ended && len(result) > 0 && result["success"] == nil
+	}
+	return agents.Step{}, false
 }
 
 // message adds a message, or with --stream-partial-output a piece of one. Behind the pieces the whole message comes once more.
@@ -378,9 +447,13 @@ func (f *cursor) message(e cursorEvent) {
 	}
 	if f.partial && strings.Join(f.said, "") == text {
 		f.said, f.size, f.partial = []string{text}, len(text), false
+		f.lines.End()
 		return
 	}
-	f.partial = len(e.At) > 0
+	f.lines.Add(text)
+	if f.partial = len(e.At) > 0; !f.partial {
+		f.lines.End()
+	}
 	f.said, f.size = append(f.said, text), f.size+len(text)
 }
 

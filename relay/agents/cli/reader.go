@@ -78,6 +78,8 @@ type readerOptions struct {
 	kill    func()
 	// named gets the program's own id of the session, once.
 	named func(string) error
+	// tell gets each step of the turn, for people who watch; nil for nobody.
+	tell func(agents.Step)
 }
 
 // reader takes what a program writes. One goroutine calls Write.
@@ -103,15 +105,16 @@ type reader struct {
 
 func newReader(name string, o readerOptions) *reader {
 	r := &reader{o: o}
+	steps := newSteps(o.tell)
 	switch name {
 	case settings.FormatClaudeStream:
-		r.format = &claude{tools: newTools()}
+		r.format = &claude{steps: steps}
 	case settings.FormatCodex:
-		r.format = &codex{tools: newTools()}
+		r.format = &codex{steps: steps}
 	case settings.FormatCursorStream:
-		r.format = &cursor{tools: newTools()}
+		r.format = &cursor{steps: steps}
 	default:
-		r.text = &textFormat{}
+		r.text = &textFormat{steps: steps}
 	}
 	return r
 }
@@ -298,6 +301,9 @@ func (r *reader) close() {
 	if r.text == nil && !r.gaveUp() {
 		r.endLine()
 	}
+	if r.text != nil {
+		r.text.lines.End()
+	}
 	if r.linger != nil {
 		r.linger.Stop()
 	}
@@ -326,13 +332,44 @@ func (r *reader) outcome(end host.OnceEnd) outcome {
 	return out
 }
 
-// tools are the running tools of a program.
-type tools map[string]bool
+// steps are what a program does: its running tools, and what it tells people who watch.
+type steps struct {
+	lines agents.Lines
+	tools map[string]agents.Step
+}
 
-func newTools() tools { return tools{} }
+func newSteps(tell func(agents.Step)) steps {
+	return steps{agents.Lines{Tell: tell}, map[string]agents.Step{}}
+}
 
-func (t tools) start(id string) {
-	if len(t) < maxTools {
-		t[id] = true
+func (s steps) working() bool { return len(s.tools) > 0 }
+
+// start notes a tool that the program uses.
+func (s *steps) start(id string, step agents.Step) {
+	if len(s.tools) < maxTools {
+		s.tools[id] = step
+	}
+	s.tell(step)
+}
+
+// stop notes the end of a tool.
+func (s *steps) stop(id string, failed bool) {
+	if step, runs := s.tools[id]; runs && failed {
+		step.Kind = agents.StepFails
+		s.tell(step)
+	}
+	delete(s.tools, id)
+}
+
+// message tells a whole message.
+func (s *steps) message(text string) {
+	s.lines.Add(text)
+	s.lines.End()
+}
+
+func (s *steps) tell(step agents.Step) {
+	if s.lines.Tell != nil && (step.Tool != "" || step.Text != "") {
+		s.lines.End()
+		s.lines.Tell(step)
 	}
 }

@@ -59,7 +59,7 @@ func (c *conversation) open(ctx context.Context, o Opening) error {
 	if err != nil {
 		return err
 	}
-	start := acp.Start{Dir: o.Dir, MCP: o.MCP, Last: o.Last, Mark: "[bridge "}
+	start := acp.Start{Dir: o.Dir, MCP: o.MCP, Last: o.Last, Mark: "[bridge ", Tell: o.Tell}
 	switch {
 	case o.Resume == "":
 		c.session, err = c.process.NewSession(ctx, start)

@@ -253,7 +253,9 @@ func (j *job) exchange(text string, used bool) (wire.TurnEnded, next) {
 		text = quoteLate(late) + text
 	}
 	ctx, unwatch := j.watch()
+	end := j.host.journal.begin(j.session, j.t.ID)
 	answer, err := j.w.Prompt(ctx, text)
+	end()
 	unwatch()
 	j.meets(err)
 	if tells && err == nil {

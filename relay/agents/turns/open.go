@@ -110,7 +110,8 @@ func (j *job) start(search bool) (*warm, error) {
 	if err == nil {
 		w.Conversation, err = j.host.o.Drivers[l.entry.Kind].Open(j.r.ctx, Opening{
 			Work: work, Resume: name, Replay: search || w.torn, Last: last, MCP: servers, Named: l.named, Put: j.place.put,
-			Ask: func(ctx context.Context, q acp.Question) acp.Reply { return l.ask(ctx, work, q) },
+			Ask:  func(ctx context.Context, q acp.Question) acp.Reply { return l.ask(ctx, work, q) },
+			Tell: j.host.journal.teller(l.session, work.Dir),
 		})
 	}
 	if err != nil {

@@ -49,8 +49,11 @@ func (h *Host) PeekTurn(ctx context.Context, t wire.Turn) wire.Peeked {
 var errNoSession = errors.New("the relay has no record of this session, so that it has no workspace")
 
 func (h *Host) peek(ctx context.Context, t wire.Turn) (string, error) {
-	if t.Peek.What == wire.PeekAll {
+	switch t.Peek.What {
+	case wire.PeekAll:
 		return h.peekAll(ctx, maxFound)
+	case wire.PeekLive:
+		return asJSON(h.journal.since(t.Session, t.Peek.After))
 	}
 	home, err := h.homeOf(t)
 	if err != nil {

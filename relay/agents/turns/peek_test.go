@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,5 +87,37 @@ func TestPeekSaysThatThereIsMore(t *testing.T) {
 	all := list(1)
 	if len(all) != 2 || all[0].Agent != "ada" || all[1].Agent != "" || !strings.Contains(all[1].Error, "1 of its 2 workspaces") {
 		t.Errorf("a list that is not whole: %+v", all)
+	}
+}
+
+// TestLive: people who watch see what an agent does in its turn, step by step, and each step once. Other sessions' steps stay theirs.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]entry{"fake": {}}, nil)
+	live := func(session string, after int64) (l wire.Live, all []string) {
+		ask := turn(session, "p1", "")
+		ask.Text, ask.Peek = "", wire.Peek{What: wire.PeekLive, After: after}
+		if err := json.Unmarshal([]byte(w.PeekTurn(t.Context(), ask).Data), &l); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range l.Steps {
+			all = append(all, strings.TrimSpace(s.Turn+" "+s.Kind+" "+s.Tool+" "+s.Text))
+		}
+		return l, all
+	}
+	if _, steps := live("ada", 0); len(steps) > 0 {
+		t.Errorf("before any turn: %q", steps)
+	}
+	dir := filepath.Join(w.config.State, "workspaces", "ada", "tree")
+	w.answers(turn("ada", "t1", "do: say one\ndo: tool make -C "+dir+"/sub\ndo: say two"), "one\ntwo")
+	w.answers(turn("bob", "t2", "do: say hello"), "hello")
+	l, steps := live("ada", 0)
+	want := []string{"t1 says  one", "t1 uses execute make -C sub", "t1 says  two"}
+	if !slices.Equal(steps, want) || l.Turn != "" || l.Missed {
+		t.Errorf("%q, %+v; want %q", steps, l, want)
+	}
+	w.answers(turn("ada", "t3", "do: tool make -C /usr\ndo: say again"), "again")
+	if _, more := live("ada", l.Steps[len(l.Steps)-1].Seq); !slices.Equal(more, []string{"t3 uses execute make -C /usr", "t3 says  again"}) {
+		t.Errorf("after those: %q", more)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
 )
 
@@ -69,6 +70,8 @@ type Opening struct {
 	Ask func(ctx context.Context, q acp.Question) acp.Reply
 	// Named gets the agent's own id of the session, once and before the agent does anything in a turn if that can be. Its error ends the turn.
 	Named func(id string) error
+	// Tell gets each step of the turns while it happens, for people who watch; nil for nobody. It returns at once, and calls nothing of the conversation.
+	Tell func(agents.Step)
 }
 
 // Conversation is one session of an agent. One turn runs at a time.

@@ -228,7 +228,8 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 		return err
 	}
 	lines := commits
-	if t.Reply != "" {
+	told := u.watcher.Told(ctx, name, t) && logs.IsTerminal(u.Stdout) && logs.IsTerminal(u.Stderr)
+	if t.Reply != "" && !told {
 		lines = append([]string{strings.TrimRight(t.Reply, "\n")}, commits...)
 	}
 	for _, line := range lines {

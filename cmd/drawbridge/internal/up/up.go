@@ -269,7 +269,8 @@ func (u *upping) withBridge(ctx context.Context, relay *local.Keeper) error {
 // look makes what tells of one agent, or of all.
 func (u *upping) look(ctx context.Context, only string) error {
 	say := func(line string) { u.say("%s", line) }
-	u.watcher = watch.New(watch.Options{Client: u.client, Say: say, Last: u.screen.wrote, Questions: true, Only: only})
+	step := func(line string) { u.screen.text(u.Shown(line) + "\n") }
+	u.watcher = watch.New(watch.Options{Client: u.client, Say: say, Step: step, Last: u.screen.wrote, Questions: true, Only: only})
 	u.console = u.newConsole(ctx, only)
 	return u.watcher.Start(ctx)
 }

@@ -23,6 +23,8 @@ type Options struct {
 	// Say writes one line, and Last is when a line was written last, by this watcher or by anybody else. Both are safe for concurrent use.
 	Say  func(line string)
 	Last func() time.Time
+	// Step writes one line about what an agent does in its turn. It is safe for concurrent use.
+	Step func(line string)
 	// Questions is true where somebody else shows the questions of agents.
 	Questions bool
 	// Only is the agent of which is told, "" for all.
@@ -41,8 +43,9 @@ type Watcher struct {
 	// holds is true while a turn begins: kept are the events that are told once its id is known.
 	holds bool
 	kept  []api.Event
-	// busy are the agents that were busy at the last look, by id.
-	busy map[string]seen
+	// busy are the agents that were busy at the last look, by id, and follows are those whose steps were asked for.
+	busy    map[string]seen
+	follows map[string]*following
 }
 
 // seen is what was told of a busy agent.
@@ -54,12 +57,12 @@ type seen struct {
 
 // New returns a watcher that has told nothing.
 func New(o Options) *Watcher {
-	return &Watcher{o: o, own: map[string]bool{}, busy: map[string]seen{}}
+	return &Watcher{o: o, own: map[string]bool{}, busy: map[string]seen{}, follows: map[string]*following{}}
 }
 
 // Times of a watcher. A status line comes when nothing was said for quiet.
 const (
-	look  = time.Second
+	look  = 500 * time.Millisecond
 	quiet = 9 * time.Second
 	again = time.Second
 )
@@ -86,10 +89,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	var states sync.WaitGroup
 	defer states.Wait()
 	states.Go(func() { w.states(ctx) })
+	states.Go(func() { w.steps(ctx) })
 	for ctx.Err() == nil {
 		err := w.o.Client.Follow(ctx, w.after, func(e api.Event) error {
 			w.after = e.Seq
-			w.tell(e)
+			w.tell(e, w.told(ctx, e))
 			return nil
 		})
 		if err != nil && ctx.Err() == nil {
@@ -116,7 +120,7 @@ func (w *Watcher) Own(fn func() (turn string, err error)) error {
 	w.kept = nil
 	w.mu.Unlock()
 	for _, e := range kept {
-		w.tell(e)
+		w.tell(e, false)
 	}
 	return err
 }
@@ -132,7 +136,8 @@ func (w *Watcher) Busy() (all []string) {
 	return all
 }
 
-func (w *Watcher) tell(e api.Event) {
+// tell tells an event. read is true where people have read the reply that it brings.
+func (w *Watcher) tell(e api.Event, read bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -140,6 +145,10 @@ func (w *Watcher) tell(e api.Event) {
 		return
 	case w.holds:
 		w.kept = append(w.kept, e)
+		return
+	}
+	if read && e.Kind == bridge.EventReply {
+		w.o.Say("agent " + e.Name + " has ended its turn")
 		return
 	}
 	if line := lineOf(e, w.own[e.Turn], w.o.Questions); line != "" {
@@ -159,7 +168,7 @@ func (w *Watcher) states(ctx context.Context) {
 
 // agents are those that are busy. A bridge that does not answer in time is asked again.
 func (w *Watcher) agents(ctx context.Context) ([]api.Agent, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	if w.o.Only == "" {
 		list, err := w.o.Client.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: 500})

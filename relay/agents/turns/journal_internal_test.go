@@ -1,0 +1,58 @@
+package turns
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drawbridge/relay/agents"
+	"drawbridge/relay/wire"
+)
+
+// TestJournal: the journal keeps a bounded number of steps, says when some are missing, hides secrets, and numbers on when the clock does not.
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_900_000_000, 0)
+	j := newJournal(func() time.Time { return start }, func(s string) string { return strings.ReplaceAll(s, "secret", "[hidden]") })
+	tell := j.teller("s", "/w")
+	tell(agents.Step{Kind: agents.StepSays, Text: "outside of a turn"})
+	end := j.begin("s", "t")
+	say := func(n int) {
+		for range n {
+			tell(agents.Step{Kind: agents.StepSays, Text: "a secret"})
+		}
+	}
+	say(3)
+	first := j.since("s", 0)
+	if len(first.Steps) != 3 || first.Missed || first.Turn != "t" || first.Steps[0].Text != "a [hidden]" || first.Steps[0].At != start.UnixMilli() {
+		t.Fatalf("%+v", first)
+	}
+	after := first.Steps[2].Seq
+	if l := j.since("s", after); len(l.Steps) != 0 || l.Missed {
+		t.Errorf("after the last: %+v", l)
+	}
+	if l := j.since("s", after-1); len(l.Steps) != 1 || l.Steps[0].Seq != after {
+		t.Errorf("after the last but one: %+v", l)
+	}
+	say(wire.MaxSteps + 1)
+	if l := j.since("s", after); len(l.Steps) != wire.MaxSteps || !l.Missed {
+		t.Errorf("%d steps, missed %t", len(l.Steps), l.Missed)
+	}
+	newest := j.last
+	j.begin("other", "t2")
+	other := j.teller("other", "/w")
+	for range maxSteps {
+		other(agents.Step{Kind: agents.StepSays, Text: "a step"})
+	}
+	if l := j.since("s", after); len(l.Steps) != 0 || !l.Missed {
+		t.Errorf("forgotten steps: %+v", l)
+	}
+	if l := j.since("other", newest); len(l.Steps) != wire.MaxSteps || !l.Missed || len(j.steps) > maxSteps {
+		t.Errorf("%d of %d steps", len(l.Steps), len(j.steps))
+	}
+	end()
+	tell(agents.Step{Kind: agents.StepSays, Text: "after the turn"})
+	if l := j.since("s", 0); l.Turn != "" || len(l.Steps) != 0 {
+		t.Errorf("after the turn: %+v", l)
+	}
+}
