@@ -40,7 +40,7 @@ func Agents(version string, pipe ...string) func(context.Context, runner.Parts) 
 		if err != nil {
 			return nil, err
 		}
-		book, err := permits.OpenBook(permits.Options{Config: p.Config, Prompters: p.Prompters, Note: p.Note, Log: p.Log})
+		book, err := permits.OpenBook(permits.Options{Config: p.Config, Reload: func() (settings.Config, error) { return settings.Load(p.Config.File, os.LookupEnv) }, Prompters: p.Prompters, Note: p.Note, Log: p.Log})
 		if err != nil {
 			return nil, err
 		}

@@ -45,6 +45,9 @@ var (
 type Options struct {
 	// Config has the entries and the state folder.
 	Config settings.Config
+	// Reload reads the file again when its text has changed, so that its permissions count at once. All else of it counts at the relay's next start.
+	// Nil reads it never.
+	Reload func() (settings.Config, error)
 	// Prompters show questions to a person at this machine.
 	Prompters map[string]approval.Prompter
 	// Note writes an audit line; nil writes none.
@@ -63,6 +66,10 @@ type Book struct {
 	// turned is closed when questions have changed; nil while nobody waits for that.
 	turned chan struct{}
 	closed bool
+
+	rules sync.Mutex // guards latest
+	// latest is the file as it was read last.
+	latest settings.Config
 }
 
 var (
@@ -80,7 +87,7 @@ func OpenBook(o Options) (*Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Book{o: o, j: j}, nil
+	return &Book{o: o, j: j, latest: o.Config}, nil
 }
 
 // Close closes the record. Open questions stay open for the next process.
@@ -97,7 +104,7 @@ func (b *Book) Close() error {
 // Ask implements turns.Asker.
 func (b *Book) Ask(ctx context.Context, w turns.Work, q acp.Question) acp.Reply {
 	s := Subject{Agent: w.Agent, Session: w.Session, Dir: w.Dir, Question: q}
-	v := Judge(b.o.Config.Agents[w.Agent], s)
+	v := Judge(b.entry(w.Agent), s)
 	switch {
 	case v.Allowed:
 		b.note(audit.Approved, entry{Agent: w.Agent, Turn: w.Turn, Kind: v.Kind, Hash: v.Hash}, "relay.yaml", "")
@@ -111,6 +118,26 @@ func (b *Book) Ask(ctx context.Context, w turns.Work, q acp.Question) acp.Reply 
 		return reply
 	}
 	return b.wait(ctx, e.ID, waiter)
+}
+
+// entry is an entry of the relay, with the permissions that its file has now. A file that cannot be read changes nothing.
+func (b *Book) entry(name string) settings.Agent {
+	a := b.o.Config.Agents[name]
+	if b.o.Reload == nil {
+		return a
+	}
+	b.rules.Lock()
+	defer b.rules.Unlock()
+	if b.latest.Changed() {
+		next, err := b.o.Reload()
+		if err != nil {
+			b.o.Log.Warn().Err(err).Msg("relay.yaml has changed and cannot be read; the permissions stay as they were")
+		} else {
+			b.latest = next
+		}
+	}
+	a.Permissions = b.latest.Agents[name].Permissions
+	return a
 }
 
 // enter finds the answer of an earlier question about the same call, or its open question that nobody waits for, or makes one. A nil
@@ -311,7 +338,16 @@ func (b *Book) Pending() (list []approval.Pending) {
 }
 
 func (e entry) pending() approval.Pending {
-	return approval.Pending{ID: e.ID, Asked: e.Asked, Session: e.Session, Question: approval.Question{
+	rule := &approval.Rule{}
+	if c, err := ruleFor(e); err != nil {
+		rule.None = output.Line(err.Error())
+	} else {
+		rule.YAML, rule.Allows = c.YAML(), strings.Join(append([]string{c.Program}, c.Args...), " ")+", also with further arguments"
+		if c.Exact {
+			rule.Allows = c.Program + " without arguments"
+		}
+	}
+	return approval.Pending{ID: e.ID, Asked: e.Asked, Session: e.Session, Rule: rule, Question: approval.Question{
 		Agent:      e.Agent,
 		Permission: &approval.Permission{Kind: e.Kind, Tool: e.Tool, Arguments: e.Arguments, Paths: e.Paths, Workspace: e.Dir, Reason: e.Reason, Hash: e.Hash},
 	}}

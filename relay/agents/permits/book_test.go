@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -419,4 +421,102 @@ func TestHostileWords(t *testing.T) {
 		die()
 		<-reply
 	})
+}
+
+// TestRuleForAQuestion: the rule that is offered allows the call that was asked about, and it is one that relay.yaml takes. Where there is none, the
+// question says why.
+func TestRuleForAQuestion(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"go test ./...":        "{ program: go, args: [test] }",
+		"make":                 "{ program: make, exact: true }",
+		"make -j4 all":         `{ program: make, args: ["-j4"] }`,
+		"/usr/bin/tsc true":    `{ program: /usr/bin/tsc, args: ["true"] }`,
+		"pytest 'two words'":   `{ program: pytest, args: ["two words"] }`,
+		"go test ./... | head": "",
+		"go":                   "",
+		"bash run.sh":          "",
+		"go test -exec=id":     "",
+		"git -C / status":      "",
+		"./run.sh":             "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t, settings.AtMachine)
+			_, die := d.ask(command(text))
+			defer synctest.Wait()
+			defer die()
+			rule := d.Pending()[0].Rule
+			if text == "make" && rule.Allows != "make without arguments" || text == "go test ./..." && rule.Allows != "go test, also with further arguments" {
+				t.Errorf("%s: it allows %q", text, rule.Allows)
+			}
+			if rule.YAML != want || (rule.None == "") != (want != "") {
+				t.Fatalf("%s: %+v, want %s", text, rule, want)
+			}
+			if want == "" {
+				return
+			}
+			file := filepath.Join(t.TempDir(), "relay.yaml")
+			must(t, os.WriteFile(file, []byte("listen: none\nagents: { fake: { kind: acp, argv: [/bin/cat], i_know: true, permissions: { execute: ["+rule.YAML+"] } } }\nactions: {}\n"), 0o600))
+			c, err := settings.Load(file, nil)
+			must(t, err)
+			v := permits.Judge(c.Agents["fake"], permits.Subject{Agent: "fake", Dir: d.work.Dir, Question: command(text)})
+			if !v.Allowed {
+				t.Errorf("%s: %+v", text, v)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, settings.AtMachine)
+		_, die := d.ask(question("fetch", `{"url":"https://x"}`))
+		defer synctest.Wait()
+		defer die()
+		if rule := d.Pending()[0].Rule; rule.YAML != "" || !strings.Contains(rule.None, "allow for all of the kind fetch") {
+			t.Errorf("%+v", rule)
+		}
+	})
+}
+
+// TestPermissionsCountAtOnce: a rule that a person writes into relay.yaml counts from the next question on, and so does one that a person removes.
+// Nothing else of the file does, and a file that cannot be read changes nothing.
+func TestPermissionsCountAtOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "relay.yaml")
+	write := func(entry string) {
+		must(t, os.WriteFile(file, []byte("listen: none\nagents: { fake: { kind: acp, argv: [/bin/cat], i_know: true, "+entry+" } }\nactions: {}\n"), 0o600))
+	}
+	load := func() (settings.Config, error) { return settings.Load(file, nil) }
+	write("permissions: ask")
+	config, err := load()
+	must(t, err)
+	book, err := permits.OpenBook(permits.Options{Config: config, Reload: load})
+	must(t, err)
+	defer func() { must(t, book.Close()) }()
+	work := turns.Work{Agent: "fake", Session: "s", Turn: "t", Dir: t.TempDir()}
+	ask := func(text string) acp.Reply {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // nobody answers
+		return book.Ask(ctx, work, command(text))
+	}
+	for n, step := range []struct {
+		entry string
+		want  acp.Reply
+	}{
+		{"", acp.Unanswered},
+		{"permissions: { execute: [ { program: go, args: [test] } ] }", acp.Allow},
+		{"permissions: { execute: [ { program: bash } ] }", acp.Allow}, // which is refused, so that the file before counts
+		{"permissions: ask", acp.Unanswered},
+		{"permissions: { execute: allow }, sandbox: { read: [/usr] }", acp.Unanswered}, // the agent that runs has no sandbox
+		{"permissions: { execute: [ { program: go } ], approve_by: bridge }", acp.Unanswered},
+	} {
+		if step.entry != "" {
+			write(step.entry)
+		}
+		if got := ask(fmt.Sprintf("go test ./x%d", n)); got != step.want {
+			t.Errorf("step %d, %s: %v, want %v", n, step.entry, got, step.want)
+		}
+	}
+	must(t, os.WriteFile(file, []byte("listen: none\nactions: {}\n"), 0o600))
+	if got := ask("go test ./last"); got != acp.Unanswered {
+		t.Errorf("an agent that is not listed any more: %v", got)
+	}
 }

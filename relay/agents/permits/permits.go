@@ -170,6 +170,29 @@ func byCommand(a settings.Agent, s Subject, args map[string]any) error {
 	return errors.New("no rule of relay.yaml allows this command")
 }
 
+// ruleFor returns the narrowest rule that allows the command of a question: its program and its first argument.
+func ruleFor(e entry) (settings.Command, error) {
+	if e.Kind != Execute {
+		return settings.Command{}, errors.New("rules are for commands alone; permissions: in relay.yaml has allow for all of the kind " + e.Kind)
+	}
+	args, _, err := readArguments(json.RawMessage(e.Arguments))
+	if err != nil {
+		return settings.Command{}, err
+	}
+	words, err := commandOf(Subject{Dir: e.Dir}, args)
+	if err != nil {
+		return settings.Command{}, err
+	}
+	rule := settings.Command{Program: words[0], Args: words[1:min(2, len(words))], Exact: len(words) == 1}
+	if err := rule.Check(); err != nil {
+		return settings.Command{}, err
+	}
+	if !Matches(rule, words) {
+		return settings.Command{}, errors.New("the command has an argument with which programs start others")
+	}
+	return rule, nil
+}
+
 // readArguments reads the arguments of a call, and writes them in the one form that is hashed and shown.
 func readArguments(raw json.RawMessage) (map[string]any, string, error) {
 	value, err := parse(raw)

@@ -89,12 +89,23 @@ func (q Question) environment() []string {
 type Pending struct {
 	ID string `json:"id"`
 	Question
+	// Rule would allow such a call of an agent from now on, nil for an action.
+	Rule *Rule `json:"rule,omitempty"`
 	// Session is the bridge's name of the conversation in which an agent asks for a permission, "" for an action.
 	Session string    `json:"session,omitempty"`
 	Asked   time.Time `json:"asked"`
 	Until   time.Time `json:"until"`
 	// By names the door of a yes, and is empty while the question is open.
 	By string `json:"by,omitempty"`
+}
+
+// Rule is the narrowest rule of relay.yaml that would allow a call of an agent. Either YAML and Allows are set, or None.
+type Rule struct {
+	// YAML is an element of permissions.execute, and Allows says what it allows; both are one line of printable ASCII.
+	YAML   string `json:"yaml,omitempty"`
+	Allows string `json:"allows,omitempty"`
+	// None says why there is no such rule.
+	None string `json:"none,omitempty"`
 }
 
 // Text is the question on lines of printable ASCII, whatever it holds.

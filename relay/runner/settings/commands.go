@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -107,6 +108,41 @@ func (r *configReader) commands(n *yaml.Node, at string) (list []Command) {
 		r.report(Problem{Line: n.Line, Key: at}, trust.Because(fmt.Sprintf("lists %d commands; an entry takes at most %d", len(list), maxCommands), "remove some"))
 	}
 	return list
+}
+
+// Check says why relay.yaml cannot have the rule, nil if it can.
+func (c Command) Check() error {
+	reason, remedy := c.check()
+	if reason == "" {
+		return nil
+	}
+	return fmt.Errorf("%q %w", c.Program, trust.Because(reason, remedy))
+}
+
+// bareWord is a word that YAML reads as a text without quotes.
+var bareWord = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./-]*$`)
+
+// YAML is the rule as relay.yaml has it, on one line.
+func (c Command) YAML() string {
+	word := func(text string) string {
+		var read any
+		if bareWord.MatchString(text) && yaml.Unmarshal([]byte(text), &read) == nil && read == any(text) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(text)) {
+			return text
+		}
+		return strconv.Quote(text)
+	}
+	text := "{ program: " + word(c.Program)
+	if len(c.Args) > 0 {
+		words := make([]string, len(c.Args))
+		for i, arg := range c.Args {
+			words[i] = word(arg)
+		}
+		text += ", args: [" + strings.Join(words, ", ") + "]"
+	}
+	if c.Exact {
+		text += ", exact: true"
+	}
+	return text + " }"
 }
 
 // String is what a rule allows, on one line.

@@ -126,17 +126,49 @@ func SetRuntime(file []byte, repo, runtime string) ([]byte, error) {
 		if !strings.EqualFold(name.Value, repo) || old.Kind != yaml.ScalarNode {
 			continue
 		}
-		lines := strings.SplitAfter(string(file), "\n")
-		at := []rune(lines[old.Line-1])
-		written := at[old.Column-1:]
-		length := len([]rune(old.Value))
-		if old.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
-			length += 2
-		}
-		lines[old.Line-1] = string(at[:old.Column-1]) + text(runtime) + string(written[length:])
-		return []byte(strings.Join(lines, "")), nil
+		return replace(file, old, text(runtime)), nil
 	}
 	return nil, fmt.Errorf("has no rule for %s with a runtime", repo)
+}
+
+// replace puts a text in the place of a scalar.
+func replace(file []byte, old *yaml.Node, with string) []byte {
+	lines := strings.SplitAfter(string(file), "\n")
+	at := []rune(lines[old.Line-1])
+	written := at[old.Column-1:]
+	length := len([]rune(old.Value))
+	if old.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+		length += 2
+	}
+	lines[old.Line-1] = string(at[:old.Column-1]) + with + string(written[length:])
+	return []byte(strings.Join(lines, ""))
+}
+
+// AllowCommand adds a rule for a command to the permissions of an agent in relay.yaml. The rule is in flow style. What else an agent is asked stays
+// as it is.
+func AllowCommand(file []byte, agent, rule string) ([]byte, error) {
+	root, err := document(file)
+	if err != nil {
+		return nil, err
+	}
+	entry := value(value(root, "agents"), agent)
+	permissions := value(entry, "permissions")
+	execute := value(permissions, "execute")
+	switch {
+	case entry.Kind != yaml.MappingNode:
+		return nil, fmt.Errorf("has no agent %s", agent)
+	case execute.Value == "allow" || permissions.Value == "allow":
+		return nil, fmt.Errorf("lets agent %s run every command", agent)
+	case execute.Kind == yaml.SequenceNode:
+		return insert(file, execute, rule)
+	case execute.Kind == yaml.ScalarNode:
+		return replace(file, execute, "["+rule+"]"), nil
+	case permissions.Kind == yaml.MappingNode:
+		return insert(file, permissions, "execute: ["+rule+"]")
+	case permissions.Kind == yaml.ScalarNode:
+		return replace(file, permissions, "{ execute: ["+rule+"] }"), nil
+	}
+	return insert(file, entry, "permissions: { execute: ["+rule+"] }")
 }
 
 // value returns the value of a key; a node without content where there is none.

@@ -56,3 +56,48 @@ func TestSetRuntime(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// A rule for a command joins the permissions of one agent, however a person wrote them, and nothing else changes.
+func TestAllowCommand(t *testing.T) {
+	t.Parallel()
+	const rule = "{ program: go, args: [test] }"
+	for name, tt := range map[string]struct{ before, after, wrong string }{
+		"a word for commands":  {"permissions: { read: allow, execute: ask, other: ask } # é\n", "permissions: { read: allow, execute: [RULE], other: ask } # é\n", ""},
+		"a quoted word":        {"permissions: { execute: \"ask\" }\n", "permissions: { execute: [RULE] }\n", ""},
+		"a word below":         {"permissions:\n      execute: ask # mine\n", "permissions:\n      execute: [RULE] # mine\n", ""},
+		"rules":                {"permissions: { execute: [{ program: make }] }\n", "permissions: { execute: [RULE, { program: make }] }\n", ""},
+		"rules below":          {"permissions:\n      execute:\n        - { program: make } # é\n", "permissions:\n      execute:\n        - RULE\n        - { program: make } # é\n", ""},
+		"no rules":             {"permissions: { execute: [] }\n", "permissions: { execute: [RULE] }\n", ""},
+		"no word for commands": {"permissions: { read: allow }\n", "permissions: { execute: [RULE], read: allow }\n", ""},
+		"nothing":              {"permissions: {}\n", "permissions: {execute: [RULE]}\n", ""},
+		"a word for all":       {"permissions: ask\n", "permissions: { execute: [RULE] }\n", ""},
+		"no permissions":       {"", "", ""},
+		"all commands":         {"permissions: { execute: allow }\n", "", "lets agent b run every command"},
+		"all":                  {"permissions: allow\n", "", "lets agent b run every command"},
+		"rules elsewhere":      {"permissions: { execute: *a }\n", "", "cannot be read"},
+	} {
+		file := func(permissions string) string {
+			if permissions != "" {
+				permissions = "    " + permissions
+			}
+			return "# mine\nagents:\n  a: { permissions: { execute: ask } }\n  b:\n    kind: acp\n" + permissions + "    slots: 2\nrepos: {}\n"
+		}
+		want := file(strings.ReplaceAll(tt.after, "RULE", rule))
+		if tt.before == "" {
+			want = strings.Replace(file(""), "    kind: acp\n", "    permissions: { execute: ["+rule+"] }\n    kind: acp\n", 1)
+		}
+		got, err := local.AllowCommand([]byte(file(tt.before)), "b", rule)
+		if tt.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
+				t.Errorf("%s: %v\n%s", name, err, got)
+			}
+			continue
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, want)
+		}
+	}
+	if _, err := local.AllowCommand([]byte("agents: {}\n"), "b", rule); err == nil || !strings.Contains(err.Error(), "has no agent b") {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/relay/runner/control"
 )
 
@@ -53,8 +54,11 @@ const lookEvery = 250 * time.Millisecond
 func (u *upping) newConsole(ctx context.Context, only string) *console {
 	known := &names{client: u.client}
 	u.logins = &loginDesk{command: u.loginCommand()}
+	u.rules = &ruleDesk{file: u.file("relay.yaml"), say: u.say, write: func(entry, rule string) error {
+		return u.edit("relay.yaml", func(text []byte) ([]byte, error) { return local.AllowCommand(text, entry, rule) })
+	}}
 	c := &console{u: u, only: only, turns: bridgeTurns{u.client}, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
-		machineDesk{control.NewClient(u.relay.State), known, u.relayID, u.file("relay.yaml")}, bridgeDesk{u.client, u.where()}, u.logins,
+		machineDesk{control.NewClient(u.relay.State), known, u.relayID, u.file("relay.yaml")}, bridgeDesk{u.client, u.where()}, u.logins, u.rules,
 	}}
 	if u.repo != nil {
 		c.focus = u.agentName()
@@ -139,8 +143,16 @@ func (c *console) gather(ctx context.Context) (all []question) {
 func (c *console) add(q question) {
 	c.count++
 	n := &numbered{q, c.count}
-	c.open = append(c.open, n)
 	text := fmt.Sprintf("Question %d, agent %s:\n%s", n.number, q.agent, strings.TrimRight(q.text, "\n"))
+	switch {
+	case q.desk == desk(c.u.rules): // the person waits for it
+		c.open = slices.Insert(c.open, 0, n)
+	default:
+		c.open = append(c.open, n)
+	}
+	if c.lines != nil && q.rule != nil && q.rule.None == "" {
+		text += "\n  A            allows always: " + q.rule.Allows
+	}
 	c.u.screen.text(c.u.Shown(text) + "\n")
 	c.u.screen.ring()
 	if c.lines == nil {
@@ -170,7 +182,7 @@ func (c *console) ends(ctx context.Context) {
 	c.u.screen.close()
 	c.u.say("the input of this terminal has ended; press Ctrl-C to end drawbridge up")
 	for _, q := range c.open {
-		if q.desk == desk(c.u.logins) {
+		if q.desk == desk(c.u.logins) || q.desk == desk(c.u.rules) {
 			_ = q.desk.decide(ctx, q.question, false)
 			continue
 		}
@@ -220,7 +232,7 @@ func (c *console) say(ctx context.Context, text string) {
 // answer takes y or n for the question in the prompt, or with a number for another. prompted is the question that was in the prompt when the answer
 // was begun.
 func (c *console) answer(ctx context.Context, text string, prompted int) {
-	yes, number, err := readAnswer(text)
+	word, number, err := readAnswer(text)
 	if err != nil {
 		c.u.say("%v", err)
 		return
@@ -241,34 +253,51 @@ func (c *console) answer(ctx context.Context, text string, prompted int) {
 		return
 	}
 	asked := c.open[at]
-	if err := asked.desk.decide(ctx, asked.question, yes); err != nil {
+	if word == "a" {
+		if err := c.always(asked); err != nil {
+			c.u.say("%v", err)
+		}
+		return
+	}
+	if err := asked.desk.decide(ctx, asked.question, word == "y"); err != nil {
 		c.u.say("question %d: %v", asked.number, err)
 		return
 	}
-	c.over[asked.key] = true
-	c.open = slices.Delete(c.open, at, at+1)
+	over := []string{asked.key}
+	if of, is := strings.CutPrefix(asked.key, ruleKey); is && word == "y" {
+		over = append(over, of)
+	}
+	for _, key := range over {
+		c.over[key] = true
+		c.open = slices.DeleteFunc(c.open, func(q *numbered) bool { return q.key == key })
+	}
 }
 
 // answerLike matches a line that can only be meant as an answer.
-var answerLike = regexp.MustCompile(`(?i)^((y|yes|n|no|[0-9]+)(\s+|$))*$`)
+var answerLike = regexp.MustCompile(`(?i)^((y|yes|n|no|a|always|[0-9]+)(\s+|$))*$`)
 
-// readAnswer reads one yes or no, with the number of a question or without. An empty line is a no.
-func readAnswer(text string) (yes bool, number int, err error) {
-	answered := false
-	for _, word := range strings.Fields(strings.ToLower(text)) {
-		n, notNumber := strconv.Atoi(word)
-		is, not := word == "y" || word == "yes", word == "n" || word == "no"
+// readAnswer reads one word, which is y, n or a, with the number of a question or without. An empty line is a no.
+func readAnswer(text string) (word string, number int, err error) {
+	for _, said := range strings.Fields(strings.ToLower(text)) {
+		n, notNumber := strconv.Atoi(said)
+		short, known := answers[said]
 		switch {
 		case notNumber == nil && n > 0 && number == 0:
 			number = n
-		case (is || not) && !answered:
-			yes, answered = is, true
+		case known && word == "":
+			word = short
 		default:
-			return false, 0, fmt.Errorf("%.20q is no answer; type y or n, or with a number for another question: y 2", text)
+			return "", 0, fmt.Errorf("%.20q is no answer; type y or n, or with a number for another question: y 2", text)
 		}
 	}
-	if number > 0 && !answered {
-		return false, 0, fmt.Errorf("say y or n for question %d: y %d", number, number)
+	switch {
+	case number > 0 && word == "":
+		return "", 0, fmt.Errorf("say y or n for question %d: y %d", number, number)
+	case word == "":
+		word = "n"
 	}
-	return yes, number, nil
+	return word, number, nil
 }
+
+// answers are the words that answer a question.
+var answers = map[string]string{"y": "y", "yes": "y", "n": "n", "no": "n", "a": "a", "always": "a"}

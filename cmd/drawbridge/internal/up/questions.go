@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
 )
 
@@ -20,6 +21,9 @@ type question struct {
 	// text shows it whole; hash is what the bridge wants to hear of it, "" at the machine.
 	text, hash string
 	desk       desk
+	// rule would allow the like from now on, and entry is the agent's in relay.yaml. rule is nil where no rule is looked for.
+	rule  *approval.Rule
+	entry string
 }
 
 // desk is where questions are answered. Its errors count as "nobody can tell now": the program behind it may be about to start.
@@ -41,10 +45,11 @@ type machineDesk struct {
 func (d machineDesk) open(ctx context.Context) (all []question, err error) {
 	open, err := d.relay.Pending(ctx)
 	for _, p := range open {
+		entry := p.Agent
 		if p.Session != "" {
 			p.Agent = d.names.of(ctx, p.Session, p.Agent)
 		}
-		all = append(all, question{id: p.ID, key: string(bridge.PermissionCommand(d.name, p.ID)), agent: p.Agent, text: p.Text(time.Now()), desk: d})
+		all = append(all, question{id: p.ID, key: string(bridge.PermissionCommand(d.name, p.ID)), agent: p.Agent, text: p.Text(time.Now()), desk: d, rule: p.Rule, entry: entry})
 	}
 	return all, err
 }
@@ -79,10 +84,13 @@ func (d bridgeDesk) open(ctx context.Context) (all []question, err error) {
 				continue
 			}
 		}
-		all = append(all, question{id: string(m.ID), key: string(m.ID), agent: name, text: m.Held.Shown, hash: m.Held.Hash, desk: d})
+		all = append(all, question{id: string(m.ID), key: string(m.ID), agent: name, text: m.Held.Shown, hash: m.Held.Hash, desk: d, rule: atBridge})
 	}
 	return all, nil
 }
+
+// atBridge says why a question at the bridge has no rule.
+var atBridge = &approval.Rule{None: "the question is the bridge's; write a rule into allowlist.yaml or relay.yaml yourself"}
 
 func (d bridgeDesk) decide(ctx context.Context, q question, yes bool) error {
 	if yes {

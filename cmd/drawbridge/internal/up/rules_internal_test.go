@@ -1,0 +1,80 @@
+package up
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"drawbridge/relay/runner/approval"
+)
+
+// A at a question shows the rule that would allow the call, and writes it on a yes alone. The call passes then, and a question without a rule says why.
+func TestAlways(t *testing.T) {
+	t.Parallel()
+	out, machine := &buffer{}, &fakeDesk{}
+	var written []string
+	var broken error
+	u := &upping{Options: Options{Shown: func(s string) string { return s }}, screen: &screen{out: out}, logins: &loginDesk{}}
+	u.rules = &ruleDesk{file: "/x/relay.yaml", say: u.say, write: func(entry, rule string) error {
+		if broken == nil {
+			written = append(written, entry+" "+rule)
+		}
+		return broken
+	}}
+	c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, u.logins, u.rules}, lines: make(chan typed)}
+	rule := &approval.Rule{YAML: "{ program: go, args: [test] }", Allows: "go test, also with further arguments"}
+	put := func(id string, rule *approval.Rule) {
+		machine.all = append(machine.all, question{id: id, key: key(id), agent: "app (claude)", entry: "claude", text: "may it " + id + "?", desk: machine, rule: rule})
+	}
+	step := func(text string, prompted int, want ...string) {
+		t.Helper()
+		if text != "" {
+			c.answer(t.Context(), text, prompted)
+		}
+		c.look(t.Context())
+		got := out.takes()
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%q: no %q in %q", text, w, got)
+			}
+		}
+		if len(want) == 0 && got != "" {
+			t.Errorf("%q: it says %q", text, got)
+		}
+	}
+	put("one", rule)
+	put("two", &approval.Rule{None: "the command is not one simple command: it has \">\""})
+	put("three", nil)
+	step("", 0, "Question 1, agent app (claude):\nmay it one?\n  A            allows always: go test, also with further arguments\n", "Question 2, agent app (claude):\nmay it two?\n")
+	step("A 2", 1, `no rule allows what question 2 asks: the command is not one simple command: it has ">"; type y or n`)
+	step("a 3", 1, "question 3 has no rule; type y or n")
+	step("A", 1, "Question 4, agent app (claude):\nmay agent claude do this always?\n  allows       go test, also with further arguments\n  line         - { program: go, args: [test] }\n  place        agents: claude: permissions: execute: in /x/relay.yaml\n")
+	if c.open[0].number != 4 {
+		t.Errorf("the prompt is about question %d", c.open[0].number)
+	}
+	step("A 1", 4, "question 1: the question about its rule is open")
+	step("n", 4)
+	if len(written) > 0 || len(machine.decided) > 0 {
+		t.Errorf("after a no: %q %q", written, machine.decided)
+	}
+	step("A 1", 1, "Question 5")
+	broken = errors.New("relay.yaml cannot be written")
+	step("y", 5, "question 5: relay.yaml cannot be written")
+	if len(machine.decided) > 0 || len(c.open) != 4 {
+		t.Errorf("without the rule: %q, %d open", machine.decided, len(c.open))
+	}
+	broken = nil
+	step("y", 5, "relay.yaml allows agent claude from now on: go test, also with further arguments")
+	step("", 0)
+	if !slices.Equal(written, []string{"claude { program: go, args: [test] }"}) || !slices.Equal(machine.decided, []string{"one true"}) || len(c.open) != 2 {
+		t.Errorf("after a yes: %q %q, %d open", written, machine.decided, len(c.open))
+	}
+	put("four", rule)
+	step("", 0, "Question 6")
+	step("A 6", 2, "Question 7")
+	c.ends(t.Context())
+	if out.takes(); len(u.rules.asked) > 0 || len(written) != 1 {
+		t.Errorf("nobody who types is a no: %v %q", u.rules.asked, written)
+	}
+}
