@@ -1,11 +1,11 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
-	"drawbridge/internal/clip"
 	"drawbridge/internal/loosejson"
 )
 
@@ -34,7 +34,7 @@ const (
 // Bounds of a step's text, in bytes.
 const (
 	maxStepLine   = 500
-	maxStepTarget = 300
+	maxStepTarget = 2000
 )
 
 // Lines makes steps of an agent's words, which come in pieces. It is for one goroutine at a time.
@@ -42,6 +42,8 @@ type Lines struct {
 	// Tell gets each step; nil drops the words.
 	Tell func(Step)
 	open []byte
+	// skips is true in a word that was too long, the rest of which is left out: a secret that is cut in two would not be recognized.
+	skips bool
 }
 
 // Add takes a piece of a message, and tells the lines that are whole. A long line is told in parts.
@@ -51,10 +53,7 @@ func (l *Lines) Add(piece string) {
 	}
 	for piece != "" {
 		line, rest, whole := strings.Cut(piece, "\n")
-		l.open = append(l.open, line...)
-		for len(l.open) > maxStepLine {
-			l.part()
-		}
+		l.grow(line)
 		if whole {
 			l.End()
 		}
@@ -62,15 +61,32 @@ func (l *Lines) Add(piece string) {
 	}
 }
 
-// part tells the beginning of a long line, up to a blank if there is one.
-func (l *Lines) part() {
-	at := strings.LastIndexByte(string(l.open[:maxStepLine]), ' ')
-	if at <= 0 {
-		for at = maxStepLine; at > maxStepLine-utf8.UTFMax && !utf8.RuneStart(l.open[at]); at-- {
+// grow adds to the open line. What is too long is told up to a blank.
+func (l *Lines) grow(text string) {
+	for text != "" {
+		if l.skips {
+			at := strings.IndexByte(text, ' ')
+			if at < 0 {
+				return
+			}
+			text, l.skips = text[at:], false
 		}
+		room := min(maxStepLine+1-len(l.open), len(text))
+		l.open, text = append(l.open, text[:room]...), text[room:]
+		if len(l.open) <= maxStepLine {
+			return
+		}
+		at := bytes.LastIndexByte(l.open, ' ')
+		if at <= 0 {
+			for at = maxStepLine; at > maxStepLine-utf8.UTFMax && !utf8.RuneStart(l.open[at]); at-- {
+			}
+			l.tell(string(l.open[:at]))
+			l.open, l.skips = l.open[:0], true
+			continue
+		}
+		l.tell(string(l.open[:at]))
+		l.open = append(l.open[:0], l.open[at:]...)
 	}
-	l.tell(string(l.open[:at]))
-	l.open = append(l.open[:0], l.open[at:]...)
 }
 
 // End tells the line that is not whole: nothing more belongs to it.
@@ -79,6 +95,7 @@ func (l *Lines) End() {
 		l.tell(string(l.open))
 		l.open = l.open[:0]
 	}
+	l.skips = false
 }
 
 func (l *Lines) tell(text string) {
@@ -111,13 +128,18 @@ func Target(arguments json.RawMessage, paths ...string) string {
 	return ""
 }
 
-// FirstLine is the first line of a text that is not blank, with "..." where more follows.
+// FirstLine is the first line of a text that is not blank, with "..." where more follows. Of a line of more than 2,000 bytes it is the beginning. It
+// holds no memory of the text.
 func FirstLine(text string) string {
 	line, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if line = strings.TrimRight(line, "\r "); strings.TrimSpace(rest) != "" {
-		line += " ..."
+	line = strings.TrimRight(line, "\r ")
+	if len(line) > maxStepTarget {
+		return strings.ToValidUTF8(line[:maxStepTarget], "")
 	}
-	return clip.Text(line, maxStepTarget)
+	if strings.TrimSpace(rest) != "" {
+		return line + " ..."
+	}
+	return strings.Clone(line)
 }
 
 // kinds are the kinds of tools that several agents have, by their names in small letters.
@@ -133,5 +155,5 @@ func Uses(name string, arguments json.RawMessage, paths ...string) Step {
 	if kind := kinds[strings.ToLower(name)]; kind != "" && target != "" {
 		return Step{Kind: StepUses, Tool: kind, Text: target}
 	}
-	return Step{Kind: StepUses, Tool: clip.Text(FirstLine(name), 60), Text: target}
+	return Step{Kind: StepUses, Tool: FirstLine(name), Text: target}
 }

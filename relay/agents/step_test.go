@@ -14,7 +14,7 @@ import (
 func TestLines(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("many words ", 100)
-	wide := strings.Repeat("日", 400)
+	wide := strings.Repeat("日", 400) + " end"
 	for _, c := range []struct {
 		text string
 		want []string
@@ -24,7 +24,8 @@ func TestLines(t *testing.T) {
 		{"one\r\n\n \ntwo\n", []string{"one", "two"}},
 		{"  indented", []string{"  indented"}},
 		{long, nil},
-		{wide, nil},
+		{wide, []string{strings.Repeat("日", 166), " end"}}, // a secret that is cut in two would not be recognized, so that the rest of a word is left out
+		{wide + "\nnext", []string{strings.Repeat("日", 166), " end", "next"}},
 	} {
 		for _, size := range []int{1, 3, 10_000} {
 			var got []string
@@ -47,6 +48,22 @@ func TestLines(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLinesAreCheap: a line of any length is told in parts, with a few allocations for each. It counts them, so that it runs alone.
+func TestLinesAreCheap(t *testing.T) {
+	lines := 0
+	l := agents.Lines{Tell: func(agents.Step) { lines++ }}
+	long := strings.Repeat("many words ", 1<<17)
+	if n := testing.AllocsPerRun(1, func() { l.Add(long); l.End() }); lines < 5000 || n > float64(4*lines) {
+		t.Errorf("%d lines, %.0f allocations", lines, n)
+	}
+	if kept := agents.FirstLine("x" + strings.Repeat(" ", 1<<20)); kept != "x" {
+		t.Errorf("%q", kept)
+	}
+	if kept := agents.FirstLine(strings.Repeat("é", 1<<20)); len(kept) > 2000 || !utf8.ValidString(kept) {
+		t.Errorf("%d bytes", len(kept))
 	}
 }
 

@@ -170,8 +170,6 @@ func (s Set) Live(ctx context.Context, a bridge.Agent, after int64) (wire.Live, 
 	for i := range live.Steps {
 		step := &live.Steps[i]
 		step.Tool, step.Text = clip.Text(step.Tool, wire.MaxLine), clip.Text(step.Text, wire.MaxLine)
-		step.Seq = max(step.Seq, after+1) // a hostile relay would have us ask for the same steps again
-		after = step.Seq
 	}
 	return live, nil
 }

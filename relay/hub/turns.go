@@ -395,6 +395,9 @@ func (c *conn) lookTurn(ctx context.Context, t TurnCall, key turnKey) (wire.Turn
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if l.found == nil && key.peek { // each has an id of its own, so that nobody else waits for it
+		delete(c.turnLooks, key)
+	}
 	if l.found == nil || l.found.Known == wire.TurnKnownRefused {
 		return wire.TurnFound{}, notSaid(c.relay)
 	}

@@ -498,8 +498,12 @@ func (s *Session) said(c chunk) *agents.Error {
 		return s.late.add(c)
 	}
 	clear(s.tools)
-	s.turn.steps.words(c.text)
-	return s.turn.text.add(c)
+	other := c.message != "" && s.turn.text.id != "" && c.message != s.turn.text.id
+	if err := s.turn.text.add(c); err != nil {
+		return err
+	}
+	s.turn.steps.words(c.text, other)
+	return nil
 }
 
 // alikeFor is how many turns in a row begin with the same id before it is clear that the agent uses its ids again in each turn.

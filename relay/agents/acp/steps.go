@@ -2,8 +2,10 @@ package acp
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 
-	"drawbridge/internal/clip"
 	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
 )
@@ -13,6 +15,8 @@ type steps struct {
 	lines agents.Lines
 	// calls are the tool calls of the turn, by the agent's ids.
 	calls map[string]*toolCalled
+	// untold counts calls that were not told, or more.
+	untold int
 }
 
 // toolCalled is what is known of a tool call.
@@ -62,11 +66,9 @@ func (s *steps) tool(c called, in saidIn) {
 	t := s.calls[id]
 	target := agents.Target(c.Arguments)
 	if t == nil || t.ended && in == inBegin || t.told && in == inQuestion && target != "" && target != t.target {
-		if len(s.calls) >= maxTools {
+		if t = s.begin(id, t, in); t == nil {
 			return
 		}
-		t = &toolCalled{}
-		s.calls[id] = t
 	}
 	t.hear(c, target)
 	status := c.Status.Is
@@ -79,11 +81,27 @@ func (s *steps) tool(c called, in saidIn) {
 	t.ended = t.ended || status == "failed" || status == "completed"
 }
 
+// begin makes room for a call, nil where there is none. before is another call with the same id, nil for none.
+func (s *steps) begin(id string, before *toolCalled, in saidIn) *toolCalled {
+	if len(s.calls) >= maxTools {
+		maps.DeleteFunc(s.calls, func(_ string, t *toolCalled) bool { return t.ended })
+	}
+	if len(s.calls) >= maxTools {
+		return nil
+	}
+	t := &toolCalled{}
+	if before != nil && in == inQuestion {
+		t.kind = before.kind
+	}
+	s.calls[id] = t
+	s.untold++
+	return t
+}
+
 // hear takes what an update adds.
 func (t *toolCalled) hear(c called, target string) {
-	const most = 100
-	if c.Kind.Is != "" {
-		t.kind = clip.Text(c.Kind.Is, most)
+	if kind := agents.FirstLine(c.Kind.Is); kind != "" {
+		t.kind = kind
 	}
 	if title := agents.FirstLine(c.Title.Is); title != "" {
 		t.title = title
@@ -91,28 +109,54 @@ func (t *toolCalled) hear(c called, target string) {
 	if target != "" {
 		t.target = target
 	}
-	for _, l := range c.Locations.Is {
+	var paths []string
+	for _, l := range c.Locations.Is[:min(len(c.Locations.Is), maxPaths)] {
 		if path := agents.FirstLine(l.Path.Is); path != "" && t.kind != "execute" {
-			t.path = path
+			paths = append(paths, path)
 		}
 	}
-}
-
-// tell tells a tool call that was not told.
-func (s *steps) tell(t *toolCalled) {
-	if !t.told && s.lines.Tell != nil {
-		t.told = true
-		s.lines.End()
-		s.lines.Tell(t.step(agents.StepUses))
+	if len(paths) > 0 {
+		t.path = agents.FirstLine(strings.Join(paths, " "))
 	}
 }
 
-// words takes a piece of what the agent says. Before it speaks again, each tool that it named is told.
-func (s *steps) words(piece string) {
-	for _, t := range s.calls {
-		s.tell(t)
+// maxPaths bounds the paths of a call that are told.
+const maxPaths = 10
+
+// tell tells a tool call that was not told, if anything is known of it.
+func (s *steps) tell(t *toolCalled) {
+	if step := t.step(agents.StepUses); !t.told && (step.Tool != "" || step.Text != "") {
+		t.told = true
+		s.untold--
+		s.lines.End()
+		s.lines.Tell(step)
+	}
+}
+
+// rest tells each tool that the agent named and that was not told.
+func (s *steps) rest() {
+	if s.untold == 0 || s.lines.Tell == nil {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.calls)) {
+		s.tell(s.calls[id])
+	}
+	s.untold = 0
+}
+
+// words takes a piece of what the agent says. other is true where another message begins.
+func (s *steps) words(piece string, other bool) {
+	s.rest()
+	if other {
+		s.lines.End()
 	}
 	s.lines.Add(piece)
+}
+
+// end is the end of the turn.
+func (s *steps) end() {
+	s.lines.End()
+	s.rest()
 }
 
 // step is a step about the call. A tool of a kind that the protocol has no word for has its title.

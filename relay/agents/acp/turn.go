@@ -100,7 +100,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	if !whole {
 		_ = s.late.add(t.text.openLine()) // what is too long is left out
 	}
-	t.steps.lines.End()
+	t.steps.end()
 	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise()}, t.old
 	s.mu.Unlock()
 	switch {

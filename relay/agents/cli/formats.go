@@ -269,6 +269,9 @@ func (t codexTool) step(kind string) agents.Step {
 	switch kind {
 	case "command_execution", "web_search":
 		arguments, _ := json.Marshal(map[string]json.RawMessage{"command": orNull(t.Command), "query": orNull(t.Query)})
+		if agents.Target(arguments) == "" { // the end says it
+			return agents.Step{}
+		}
 		return agents.Uses(kind, arguments)
 	case "mcp_tool_call":
 		return agents.Uses(t.Tool.Is, t.Arguments)
@@ -333,7 +336,7 @@ func (f *codex) event(line []byte) (known, final bool) {
 
 func (f *codex) item(e codexEvent) {
 	kind := e.Item.Type + e.Item.Old
-	if _, began := f.tools[e.Item.ID]; !began {
+	if begun := f.tools[e.Item.ID]; begun == (agents.Step{}) {
 		f.tell(e.Item.step(kind))
 	}
 	f.stop(e.Item.ID, e.Item.Status.Is == "failed")

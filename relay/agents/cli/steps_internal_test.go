@@ -33,9 +33,11 @@ func TestSteps(t *testing.T) {
 			{"type":"item.completed","item":{"id":"k","type":"file_change","status":"completed","changes":[{"path":"a.go","kind":"add"},{"path":"b.go","kind":"update"}]}}
 			{"type":"item.started","item":{"id":"m","type":"mcp_tool_call","server":"drawbridge","tool":"send_message","arguments":{"to":"x"},"status":"in_progress"}}
 			{"type":"item.completed","item":{"id":"r","type":"reasoning","text":"hm"}}
+			{"type":"item.started","item":{"id":"q","type":"web_search","query":""}}
+			{"type":"item.completed","item":{"id":"q","type":"web_search","query":"acp"}}
 			{"type":"item.completed","item":{"id":"j","type":"agent_message","text":"Done."}}
 			{"type":"turn.completed"}`,
-			[]string{"uses execute ls", "fails execute ls", "uses edit a.go b.go", "uses send_message ", "says  Done."}},
+			[]string{"uses execute ls", "fails execute ls", "uses edit a.go b.go", "uses send_message ", "uses fetch acp", "says  Done."}},
 		settings.FormatCursorStream: {`
 			{"type":"tool_call","subtype":"started","call_id":"c","tool_call":{"readToolCall":{"args":{"path":"x"}}}}
 			{"type":"tool_call","subtype":"completed","call_id":"c","tool_call":{"readToolCall":{"args":{"path":"x"},"result":{"error":{"message":"no"}}}}}

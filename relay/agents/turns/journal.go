@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"drawbridge/internal/clip"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/wire"
 )
@@ -19,8 +20,9 @@ type journal struct {
 	// turns are those that are being said, by session.
 	turns map[string]string
 	steps []noted
-	// last is the number of the latest step, and lost that of the latest one that was forgotten.
-	last, lost int64
+	// last is the number of the latest step, and lost those of the latest steps that were forgotten, by session.
+	last int64
+	lost map[string]int64
 }
 
 // noted is a step of a session.
@@ -29,11 +31,17 @@ type noted struct {
 	wire.Step
 }
 
-// maxSteps bounds the steps that are kept.
-const maxSteps = 4000
+// Bounds of the journal. From maxSteps on it forgets the older half.
+const (
+	maxSteps = 4000
+	// maxLost bounds the sessions of which it is known that steps were forgotten.
+	maxLost = 1000
+	// maxStep bounds a step's text, in bytes.
+	maxStep = 600
+)
 
 func newJournal(now func() time.Time, hide func(string) string) *journal {
-	return &journal{now: now, hide: hide, turns: map[string]string{}}
+	return &journal{now: now, hide: hide, turns: map[string]string{}, lost: map[string]int64{}}
 }
 
 // begin says which turn the steps of a session belong to from now on, until the function that it returns is called.
@@ -63,23 +71,37 @@ func (j *journal) teller(session, dir string) func(agents.Step) {
 			return
 		}
 		step.Seq, step.At = j.last, now.UnixMilli()
-		if j.steps = append(j.steps, noted{session, step}); len(j.steps) > maxSteps {
-			j.lost = j.steps[maxSteps/2].Seq
-			j.steps = append(j.steps[:0], j.steps[maxSteps/2+1:]...)
+		if j.steps = append(j.steps, noted{session, step}); len(j.steps) >= maxSteps {
+			j.forget(maxSteps / 2)
 		}
 	}
 }
 
-// fit makes words of an agent's fit for the wire.
-func (j *journal) fit(text string) string {
-	return clipped(j.hide(text))
+// forget forgets the oldest steps. The caller holds the mutex.
+func (j *journal) forget(n int) {
+	if len(j.lost) > maxLost {
+		clear(j.lost)
+	}
+	for _, old := range j.steps[:n] {
+		j.lost[old.session] = old.Seq
+	}
+	j.steps = append(j.steps[:0], j.steps[n:]...)
 }
 
-// since returns the steps of a session after the one with a number. Of many, it returns the latest.
+// fit makes words of an agent's fit for the wire. Secrets are taken out before the text is cut: half a secret is not recognized.
+func (j *journal) fit(text string) string {
+	return clip.Text(strings.ToValidUTF8(j.hide(text), "?"), maxStep)
+}
+
+// since returns the steps of a session after the one with a number. Of many, it returns the latest. A number that is not one of this relay's, because
+// the agent moved here or a clock was set back, counts as 0.
 func (j *journal) since(session string, after int64) wire.Live {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	live := wire.Live{Turn: j.turns[session], Steps: []wire.Step{}, Missed: after > 0 && after < j.lost}
+	if after > j.last {
+		after = 0
+	}
+	live := wire.Live{Turn: j.turns[session], Steps: []wire.Step{}, Missed: after > 0 && after < j.lost[session]}
 	at := len(j.steps)
 	for at > 0 && (j.steps[at-1].Seq > after) {
 		at--

@@ -47,12 +47,22 @@ func TestJournal(t *testing.T) {
 	if l := j.since("s", after); len(l.Steps) != 0 || !l.Missed {
 		t.Errorf("forgotten steps: %+v", l)
 	}
+	if l := j.since("s", newest); len(l.Steps) != 0 || l.Missed {
+		t.Errorf("steps of others were forgotten: %+v", l)
+	}
 	if l := j.since("other", newest); len(l.Steps) != wire.MaxSteps || !l.Missed || len(j.steps) > maxSteps {
 		t.Errorf("%d of %d steps", len(l.Steps), len(j.steps))
 	}
+	if l := j.since("other", j.last+1); len(l.Steps) != wire.MaxSteps {
+		t.Errorf("after a number of another relay: %d steps", len(l.Steps))
+	}
+	tell(agents.Step{Kind: agents.StepUses, Tool: "execute", Text: strings.Repeat("x", maxStep-3) + " secret"})
+	if l := j.since("s", newest); len(l.Steps) != 1 || !strings.HasSuffix(l.Steps[0].Text, "x [h...") {
+		t.Errorf("a secret where the text is cut: %+v", l)
+	}
 	end()
 	tell(agents.Step{Kind: agents.StepSays, Text: "after the turn"})
-	if l := j.since("s", 0); l.Turn != "" || len(l.Steps) != 0 {
+	if l := j.since("s", newest); l.Turn != "" || len(l.Steps) != 1 {
 		t.Errorf("after the turn: %+v", l)
 	}
 }

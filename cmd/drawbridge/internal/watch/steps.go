@@ -17,13 +17,16 @@ import (
 // following is an agent whose steps are told.
 type following struct {
 	mu sync.Mutex // guards the fields below, and orders what is told
-	// asked is true once the agent's steps were read, and elsewhere is true for an agent that does not live at a relay.
-	asked, elsewhere bool
-	after            int64
-	// run is the latest turn of which words were told. said are these words without blanks, unless they were too many.
-	run  string
-	said strings.Builder
-	over bool
+	// asked is true once the agent's steps were read. Before rest is over nobody asks: the agent does not live at a relay, or the relay is away.
+	asked bool
+	rest  time.Time
+	after int64
+	// run is the latest turn of which words were told. said are these words without blanks, and starts are the places in it where a line began; none
+	// where they were too many.
+	run    string
+	said   strings.Builder
+	starts map[int]bool
+	over   bool
 }
 
 // Bounds of what is told of an agent's turns.
@@ -34,10 +37,17 @@ const (
 	maxSaid = 1 << 20
 	// askFor bounds a question to the bridge.
 	askFor = 2 * time.Second
+	// restFor is how long nobody asks after a failure, and keepFor how long what was told of an agent is kept when it is not busy any more.
+	restFor = 5 * time.Second
+	keepFor = time.Minute
 )
 
-// steps tells what busy agents do until ctx ends, and their last steps when they are not busy any more.
+// steps tells what busy agents do until ctx ends, and their last steps when they are not busy any more. A slow relay holds up its own agents alone.
 func (w *Watcher) steps(ctx context.Context) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	var under sync.Map
+	last := map[string]time.Time{}
 	before := map[string]seen{}
 	for pause.For(ctx, look) == nil {
 		w.mu.Lock()
@@ -45,12 +55,29 @@ func (w *Watcher) steps(ctx context.Context) {
 		w.mu.Unlock()
 		all := maps.Clone(now)
 		maps.Copy(all, before)
-		var asked sync.WaitGroup
 		for id, agent := range all {
-			asked.Go(func() { w.catchUp(ctx, id, agent.name, "") })
+			last[id] = time.Now()
+			if _, asks := under.LoadOrStore(id, true); !asks {
+				asking.Go(func() {
+					defer under.Delete(id)
+					w.catchUp(ctx, id, agent.name, "")
+				})
+			}
 		}
-		asked.Wait()
+		w.forget(last)
 		before = now
+	}
+}
+
+// forget forgets agents that were busy last some time ago.
+func (w *Watcher) forget(last map[string]time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, at := range last {
+		if time.Since(at) > keepFor {
+			delete(last, id)
+			delete(w.follows, id)
+		}
 	}
 }
 
@@ -74,12 +101,12 @@ func (w *Watcher) catchUp(ctx context.Context, id, name, run string) {
 	f := w.follow(id)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.elsewhere {
+	if time.Now().Before(f.rest) {
 		return
 	}
 	live, err := w.o.Client.Live(ctx, id, f.after)
 	if err != nil {
-		f.elsewhere = bridge.KindOf(err) == bridge.Invalid
+		f.rest = time.Now().Add(restFor)
 		return
 	}
 	steps, missed := live.Steps, live.Missed
@@ -106,15 +133,16 @@ func (w *Watcher) catchUp(ctx context.Context, id, name, run string) {
 // hear keeps the words of a turn.
 func (f *following) hear(s api.Step) {
 	if s.Run != f.run {
-		f.run, f.over = s.Run, false
+		f.run, f.over, f.starts = s.Run, false, map[int]bool{}
 		f.said.Reset()
 	}
 	if s.Kind != api.StepSays || f.over {
 		return
 	}
+	f.starts[f.said.Len()] = true
 	f.said.WriteString(bare(s.Text))
 	if f.said.Len() > maxSaid {
-		f.over = true
+		f.over, f.starts = true, nil
 		f.said.Reset()
 	}
 }
@@ -129,7 +157,7 @@ func (w *Watcher) Told(ctx context.Context, name string, t api.Turn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	reply := bare(t.Reply)
-	return reply != "" && f.run == t.Run && strings.HasSuffix(f.said.String(), reply)
+	return reply != "" && f.run == t.Run && strings.HasSuffix(f.said.String(), reply) && f.starts[f.said.Len()-len(reply)]
 }
 
 // told reports whether people have seen the reply of an event. It tells the last steps of the event's turn first.
@@ -146,20 +174,24 @@ func (w *Watcher) told(ctx context.Context, e api.Event) bool {
 	return err == nil && w.Told(ctx, e.Name, t)
 }
 
+// oneLine makes one line of a text.
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ", "\t", " ")
+
 // stepWords name the kinds of tools that several agents have.
 var stepWords = map[string]string{"execute": "run"}
 
 // stepLine is the line about a step, without the agent's name.
 func stepLine(s api.Step) string {
+	text := oneLine.Replace(s.Text) // a relay may be hostile
 	if s.Kind == api.StepSays {
-		return "| " + s.Text
+		return "| " + text
 	}
-	tool := s.Tool
+	tool := oneLine.Replace(s.Tool)
 	if word := stepWords[tool]; word != "" {
 		tool = word
 	}
 	if s.Kind == api.StepFails {
 		tool += " failed"
 	}
-	return strings.TrimRight(fmt.Sprintf("[%s] %s", tool, s.Text), " ")
+	return strings.TrimRight(fmt.Sprintf("[%s] %s", tool, text), " ")
 }

@@ -77,7 +77,7 @@ func TestTold(t *testing.T) {
 	}
 	turn := api.Turn{Agent: "agt_1", Run: "r2", Reply: "I look at\nit.\n"}
 	s.down = true
-	told(turn, false)
+	told(api.Turn{Agent: "agt_3", Run: "r2", Reply: "it."}, false)
 	s.down, s.run = false, ""
 	told(api.Turn{Agent: "agt_1"}, false) // as when the turn has just ended, and its reply is not known yet
 	told(turn, false, "app | I look at", "app [run] go test ./...", "app [run failed] go test ./...", "app [drawbridge_launch_agent]")
@@ -85,11 +85,13 @@ func TestTold(t *testing.T) {
 	s.steps["agt_1"] = append(s.steps["agt_1"], api.Step{Seq: 6, Run: "r2", Kind: api.StepSays, Text: "it."})
 	told(turn, true, "app | it.")
 	told(api.Turn{Agent: "agt_1", Run: "r2", Reply: "it."}, true) // an agent whose reply is its last message
+	told(api.Turn{Agent: "agt_1", Run: "r2", Reply: "t."}, false)
 	told(api.Turn{Agent: "agt_1", Run: "r2"}, false)
 	told(api.Turn{Agent: "agt_1", Run: "r1", Reply: "it."}, false)
 	s.missed = true
-	s.steps["agt_1"] = append(s.steps["agt_1"], api.Step{Seq: 9, Run: "r3", Kind: api.StepSays, Text: "it."})
-	told(turn, false, "app | (earlier lines are left out)", "app | it.")
+	s.steps["agt_1"] = append(s.steps["agt_1"], api.Step{Seq: 9, Run: "r3", Kind: api.StepSays, Text: "it."},
+		api.Step{Seq: 10, Run: "r3", Kind: api.StepUses, Tool: "x\r\ny", Text: "\nQuestion 2"})
+	told(turn, false, "app | (earlier lines are left out)", "app | it.", "app [x  y]  Question 2")
 	told(api.Turn{Agent: "agt_1", Run: "r3", Reply: "it."}, true)
 
 	s.asked = 0
