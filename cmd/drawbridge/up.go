@@ -14,13 +14,14 @@ import (
 )
 
 type upCmd struct {
-	Folder string  `arg:"" optional:"" help:"Let the agent work on this clone, in a clone of its own." type:"path"`
-	Prompt textArg `arg:"" optional:"" help:"Give the agent this task; write - to read standard input."`
-	Name   string  `help:"Give the task to the agent of this name. A new name is a new agent, with its own workspace and branch. The default name is CLONE-AGENT." placeholder:"NAME"`
-	Agent  string  `help:"Use this agent of the machine. You may leave this out if there is only one." placeholder:"NAME"`
-	Dir    string  `help:"Keep the configuration and all state in this folder. The default is drawbridge below XDG_STATE_HOME or ~/.local/state." placeholder:"DIR" type:"path"`
-	Once   bool    `help:"End when the turn has ended. The exit code is 1 if the turn failed."`
-	Always bool    `help:"Change the rule in allowlist.yaml: from now on, agents that other agents launch on this clone use --agent, too."`
+	Folder      string  `arg:"" optional:"" help:"Let the agent work on this clone, in a clone of its own." type:"path"`
+	Prompt      textArg `arg:"" optional:"" help:"Give the agent this task; write - to read standard input."`
+	Name        string  `help:"Give the task to the agent of this name. A new name is a new agent, with its own workspace and branch. The default name is CLONE-AGENT." placeholder:"NAME"`
+	Agent       string  `help:"Use this agent of the machine. You may leave this out if there is only one." placeholder:"NAME"`
+	Dir         string  `help:"Keep the configuration and all state in this folder. The default is drawbridge below XDG_STATE_HOME or ~/.local/state." placeholder:"DIR" type:"path"`
+	Once        bool    `help:"End when the turn has ended. The exit code is 1 if the turn failed."`
+	WithChanges bool    `help:"Give a new agent the uncommitted changes of the clone, as a commit of its own. Your working tree stays as it is."`
+	Always      bool    `help:"Change the rule in allowlist.yaml: from now on, agents that other agents launch on this clone use --agent, too."`
 }
 
 // Help shows examples.
@@ -45,12 +46,15 @@ func (c upCmd) Run(ctx context.Context, a app) error {
 	if c.Name != "" && c.Prompt == "" {
 		return usageError{errors.New("--name needs a folder and a prompt")}
 	}
+	if c.WithChanges && c.Prompt == "" {
+		return usageError{errors.New("--with-changes needs a folder and a prompt")}
+	}
 	dir, err := c.folder(a)
 	if err != nil {
 		return err
 	}
 	err = up.Run(ctx, up.Options{
-		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Name: c.Name, Dir: dir, Usual: c.Dir == "", Once: c.Once, Always: c.Always, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
+		Folder: c.Folder, Prompt: string(c.Prompt), Agent: c.Agent, Name: c.Name, Dir: dir, Usual: c.Dir == "", Once: c.Once, Always: c.Always, WithChanges: c.WithChanges, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Getenv: a.getenv,
 		Person: logs.IsTerminal(a.stdin) && logs.IsTerminal(a.stderr), Shown: shown, Problems: a.problems, TakeInterrupts: a.takeInterrupts, End: func() { a.interrupts.end() }, Usage: func(err error) error { return usageError{err} },
 		SetUp:   func(ctx context.Context) error { return a.setUp(ctx, dir, "", "") },
 		Missing: func() []string { return missingFiles(dir) }, Machine: func(ctx context.Context) local.Machine { return a.machine(ctx, dir) },

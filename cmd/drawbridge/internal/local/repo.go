@@ -85,13 +85,26 @@ func root(ctx context.Context, path string) (string, error) {
 
 // Git runs the person's git in a folder. What it prints goes to an output; an error has the words that git writes beside that.
 func Git(ctx context.Context, dir string, to io.Writer, args ...string) error {
+	return call{dir: dir, to: to}.git(ctx, args...)
+}
+
+// call is a call of git: where, with which further variables, and where its output goes.
+type call struct {
+	dir string
+	env []string
+	to  io.Writer
+}
+
+// git is Git.
+func (c call) git(ctx context.Context, args ...string) error {
 	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	cmd.Stdout, cmd.Stderr = to, &said
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", c.dir}, args...)...)
+	cmd.Stdout, cmd.Stderr = c.to, &said
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=") // these speak of another repository where a hook or an alias of git started this program
 		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"}, name)
 	})
+	cmd.Env = append(cmd.Env, c.env...)
 	err := cmd.Run()
 	var failed *exec.ExitError
 	switch words := strings.Join(strings.Fields(said.String()), " "); {
@@ -231,7 +244,7 @@ func (r Repo) Commits(ctx context.Context, before, after Branches) (lines []stri
 		if before[name] == after[name] {
 			continue
 		}
-		args := []string{"-C", r.Clone, "log", "--no-show-signature", "--format=  %h %s", fmt.Sprintf("--max-count=%d", maxCommits), after[name], "--not", "--branches=[!d]*", "--remotes"}
+		args := []string{"-C", r.Clone, "log", "--no-show-signature", "--format=  %h %s", fmt.Sprintf("--max-count=%d", maxCommits), after[name], "--not", "--branches=[!d]*", "--branches=" + changesPrefix + "*", "--remotes"}
 		if before[name] != "" {
 			args = append(args, before[name])
 		}

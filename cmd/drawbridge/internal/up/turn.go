@@ -114,8 +114,8 @@ func (u *upping) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n, err := u.repo.Uncommitted(ctx); err == nil && n > 0 {
-		u.say("%s in %s: the agent works without them; commit them first if it needs them", local.Changed(n), u.repo.Clone)
+	if n, err := u.repo.Uncommitted(ctx); err == nil && n > 0 && !u.WithChanges {
+		u.say("%s in %s: the agent works without them; commit them first if it needs them, or give them to a new agent with --with-changes", local.Changed(n), u.repo.Clone)
 	}
 	var t api.Turn
 	err = u.watcher.Own(func() (string, error) {
@@ -153,7 +153,11 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 	there, err := u.client.Agent(ctx, name)
 	switch {
 	case bridge.KindOf(err) == bridge.NotFound, err == nil && there.External == "" && there.State == string(bridge.AgentFailed): // or it was never launched
-		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Prompt: u.Prompt, Runtime: runtimeOf(u.bridge, u.relayID, u.Agent)})
+		ref, err := u.takeChanges(ctx, name)
+		if err != nil {
+			return api.Turn{}, err
+		}
+		l, err := u.client.Launch(ctx, api.LaunchRequest{Name: name, Repo: u.repo.Name, Ref: ref, Prompt: u.Prompt, Runtime: runtimeOf(u.bridge, u.relayID, u.Agent)})
 		if err != nil {
 			return api.Turn{}, err
 		}
@@ -164,11 +168,34 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 	case there.Repo != u.repo.Name || there.Runtime != runtimeOf(u.bridge, u.relayID, u.Agent):
 		return api.Turn{}, fmt.Errorf("agent %s is on %s in %s already; choose another name with --name, or throw that agent away: drawbridge discard %s%s", name, there.Repo, there.Runtime, name, u.where())
 	}
+	if u.WithChanges {
+		return api.Turn{}, u.Usage(fmt.Errorf("agent %s has its workspace already, and --with-changes is for a new agent; choose a new name with --name, or commit your changes and tell the agent to merge them", name))
+	}
 	t, err := u.client.Say(ctx, name, u.Prompt)
 	if err == nil {
 		u.say("agent %s goes on with %s (turn %s)", name, u.repo.Name, t.ID)
 	}
 	return t, err
+}
+
+// takeChanges makes a branch of the uncommitted changes of the clone where a person wants that, and returns its name; else "".
+func (u *upping) takeChanges(ctx context.Context, agent string) (branch string, err error) {
+	if !u.WithChanges {
+		return "", nil
+	}
+	n, err := u.repo.Uncommitted(ctx)
+	if err != nil {
+		return "", err
+	}
+	if n == 0 {
+		u.say("%s has no uncommitted changes to take along", u.repo.Clone)
+		return "", nil
+	}
+	if branch, err = u.repo.Changes(ctx, agent); err != nil {
+		return "", fmt.Errorf("take the uncommitted changes of %s along: %w", u.repo.Clone, err)
+	}
+	u.say("%s in %s: the agent gets them as a commit of its own, which is on branch %s; your working tree stays as it is", local.Changed(n), u.repo.Clone, branch)
+	return branch, nil
 }
 
 // await waits for the end of a turn. A bridge that is away for a time is asked again.

@@ -39,6 +39,8 @@ type Options struct {
 	Usual bool
 	// Once ends the run with its turn. Always lets agents that others launch on the clone live where Agent does.
 	Once, Always bool
+	// WithChanges gives a new agent the uncommitted changes of the clone.
+	WithChanges bool
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
